@@ -1,0 +1,106 @@
+# Copyright The cluster-api-provider-remedy Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Everything here runs as an ordinary user and needs Go, git and make. What needs more says so and names it.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+MODULE := github.com/cluster-api-remedy/cluster-api-provider-remedy
+# fieldsv1string: less memory for managed fields; Cluster API builds with the same tag.
+# One set of flags for every build, so that each package is compiled once; no C compiler is needed.
+TAGS := fieldsv1string
+export GOFLAGS := $(GOFLAGS) -trimpath -tags=$(TAGS)
+export CGO_ENABLED ?= 0
+VERSION ?=
+LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.released=$(VERSION))
+
+# What 'make generate' runs.
+GENERATORS := bin/controller-gen
+
+##@ Start here
+
+.PHONY: help
+help: ## This list. The minutes are for two cores: everything cached / empty caches.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: controlplane bin/manager ## Shows the product at work on a real control plane. 1 / 12 min. KEEP=1 keeps it up to look around.
+	@go run ./test/demo -manager bin/manager $(if $(KEEP),-keep)
+
+##@ Check
+
+.PHONY: test
+test: controlplane ## Proves the product: unit tests, properties, the real API server. 1 / 15 min
+	go test ./...
+
+.PHONY: check
+check: lint vet drift tidy ## Lint, vet, generated files, go.mod, the house rules. 2 / 6 min
+	GOLANGCI_LINT=$(CURDIR)/bin/golangci-lint go test -tags=$(TAGS),houserules -count=1 ./test/houserules
+
+.PHONY: proof
+proof: controlplane ## The long arguments: the race detector, ten thousand draws of every property. 4 / 20 min. Needs a C compiler.
+	@command -v $${CC:-cc} >/dev/null || { echo "make proof: the race detector needs a C compiler: none found (Debian: make deps-debian)"; exit 1; }
+	CGO_ENABLED=1 RAPID_CHECKS=10000 go test -race -count=1 ./...
+
+.PHONY: lint
+lint: bin/golangci-lint
+	bin/golangci-lint run ./...
+
+.PHONY: vet
+vet:
+	go vet ./...
+	go vet -tags=$(TAGS),houserules ./test/houserules
+
+.PHONY: drift
+drift: $(GENERATORS) ## Generated files are what the generators make of the sources.
+	@./hack/drift.sh
+
+.PHONY: tidy
+tidy: ## Every go.mod is tidy.
+	@./hack/tidy.sh
+
+##@ Build and generate
+
+.PHONY: generate
+generate: $(GENERATORS) ## Makes all generated files anew. 1 / 2 min
+	bin/controller-gen rbac:roleName=manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=. paths=./internal/... paths=./controllers/... output:rbac:dir=config/rbac
+
+.PHONY: format
+format: bin/golangci-lint ## Formats all Go files.
+	bin/golangci-lint fmt ./...
+
+bin/manager: FORCE
+	@go build -ldflags "$(LDFLAGS)" -o $@ .
+
+.PHONY: build
+build: bin/manager ## Builds bin/manager. VERSION=v1.2.3 makes it a release. 1 / 3 min
+
+##@ Parts
+
+.PHONY: controlplane
+controlplane: ## etcd, kube-apiserver and kubectl, cached outside of the checkout. 0 / 8 min
+	@go run ./test/controlplane/cmd/provide >/dev/null
+
+.PHONY: controlplane-all
+controlplane-all: ## The same and kube-controller-manager. 0 / 9 min
+	@go run ./test/controlplane/cmd/provide -all >/dev/null
+
+.PHONY: deps-debian
+deps-debian: ## What some targets need of Debian's packages (as root).
+	apt-get update -q
+	apt-get install -qy --no-install-recommends gcc libc6-dev
+
+.PHONY: clean
+clean: ## Removes what was built here. Caches outside of the checkout stay.
+	rm -rf bin out
+
+# Tools are pinned, each in a module of its own, so that none of them decides the versions of another or of the product.
+bin/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+bin/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
+bin/golangci-lint bin/controller-gen: bin/%: hack/tools/%/go.mod
+	@echo "building $*"
+	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -o $(CURDIR)/$@ $(PACKAGE)
+
+FORCE:

@@ -1,0 +1,73 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package clusterapi finds out whether this cluster has the Cluster API that the Machine side needs.
+package clusterapi
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// needed are the resources of Cluster API that the Machine side reads or writes.
+var needed = []string{"clusters", "machinedeployments", "machinehealthchecks", "machines", "machinesets"}
+
+// Availability says whether the Machine side can work here, and if not, why and what to do about it.
+type Availability struct {
+	Served bool
+	// Why is a sentence for people; empty if Served.
+	Why string
+}
+
+// Discoverer is the part of a discovery client that is needed here.
+type Discoverer interface {
+	discovery.ServerGroupsInterface
+	discovery.ServerResourcesInterface
+}
+
+// Detect asks the API server. An error means that it could not be found out, which is neither yes nor no.
+func Detect(api Discoverer) (Availability, error) {
+	list, err := api.ServerResourcesForGroupVersion(clusterv1.GroupVersion.String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return Availability{}, errors.Wrapf(err, "failed to ask for %s", clusterv1.GroupVersion)
+	}
+	if apierrors.IsNotFound(err) {
+		return withoutNeededVersion(api)
+	}
+	missing := slices.Clone(needed)
+	for _, resource := range list.APIResources {
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == resource.Name })
+	}
+	if len(missing) > 0 {
+		return Availability{Why: fmt.Sprintf("Cluster API is installed, but does not serve %s in %s; complete the installation of its core provider",
+			strings.Join(missing, ", "), clusterv1.GroupVersion)}, nil
+	}
+	return Availability{Served: true}, nil
+}
+
+// withoutNeededVersion tells a missing Cluster API from an old one.
+func withoutNeededVersion(api Discoverer) (Availability, error) {
+	groups, err := api.ServerGroups()
+	if err != nil {
+		return Availability{}, errors.Wrap(err, "failed to ask for the API groups")
+	}
+	for _, group := range groups.Groups {
+		if group.Name != clusterv1.GroupVersion.Group {
+			continue
+		}
+		served := make([]string, 0, len(group.Versions))
+		for _, version := range group.Versions {
+			served = append(served, version.Version)
+		}
+		return Availability{Why: fmt.Sprintf("Cluster API serves %s only, %s is needed; upgrade its core provider to v1.11 or later",
+			strings.Join(served, ", "), clusterv1.GroupVersion)}, nil
+	}
+	return Availability{Why: fmt.Sprintf("Cluster API is not installed here (no API group %s); NodeHealthChecks work without it",
+		clusterv1.GroupVersion.Group)}, nil
+}

@@ -1,0 +1,241 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterapi_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+)
+
+// api is what an API server would answer. The embedded interface is nil: nothing else may be asked.
+type api struct {
+	clusterapi.Discoverer
+	mu       sync.Mutex
+	versions map[string][]string
+	failure  error
+	asked    int
+}
+
+func (a *api) set(versions map[string][]string, failure error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.versions, a.failure = versions, failure
+}
+
+func (a *api) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.asked
+}
+
+func (a *api) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked++
+	if a.failure != nil {
+		return nil, a.failure
+	}
+	gv, err := schema.ParseGroupVersion(groupVersion)
+	if err != nil {
+		return nil, err
+	}
+	resources, found := a.versions[gv.Version]
+	if !found {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: gv.Group}, "")
+	}
+	list := &metav1.APIResourceList{}
+	for _, name := range resources {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Name: name})
+	}
+	return list, nil
+}
+
+func (a *api) ServerGroups() (*metav1.APIGroupList, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.failure != nil {
+		return nil, a.failure
+	}
+	list := &metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "apps"}}}
+	if len(a.versions) > 0 {
+		group := metav1.APIGroup{Name: "cluster.x-k8s.io"}
+		for version := range a.versions {
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{Version: version})
+		}
+		list.Groups = append(list.Groups, group)
+	}
+	return list, nil
+}
+
+var (
+	complete = map[string][]string{"v1beta2": {"clusters", "machines", "machines/status", "machinesets", "machinedeployments", "machinehealthchecks"}}
+	old      = map[string][]string{"v1beta1": {"clusters", "machines"}}
+	partial  = map[string][]string{"v1beta2": {"clusters", "machinesets", "machinedeployments", "machinehealthchecks"}}
+)
+
+func TestDetect(t *testing.T) {
+	tests := []struct {
+		reason   string
+		versions map[string][]string
+		served   bool
+		why      string
+	}{
+		{"all that is needed is there", complete, true, ""},
+		{"no Cluster API at all", nil, false, "not installed here"},
+		{"a Cluster API that is too old", old, false, "serves v1beta1 only, cluster.x-k8s.io/v1beta2 is needed"},
+		{"an installation that is not complete", partial, false, "does not serve machines in cluster.x-k8s.io/v1beta2"},
+	}
+	for _, test := range tests {
+		t.Run(test.reason, func(t *testing.T) {
+			g := NewWithT(t)
+			seen, err := clusterapi.Detect(&api{versions: test.versions})
+			g.Expect(err).ToNot(HaveOccurred())
+			g.Expect(seen.Served).To(Equal(test.served))
+			g.Expect(seen.Why).To(ContainSubstring(test.why))
+			g.Expect(seen.Why == "").To(Equal(test.served))
+		})
+	}
+	t.Run("a question without an answer is neither yes nor no", func(t *testing.T) {
+		_, err := clusterapi.Detect(&api{versions: complete, failure: errors.New("connection refused")})
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("connection refused")))
+	})
+}
+
+// watchtower is a lookout whose time only moves when a test says so.
+type watchtower struct {
+	*clusterapi.Lookout
+	api      *api
+	clock    *clocktesting.FakeClock
+	appeared int
+	refuse   error
+	mu       sync.Mutex
+	lines    []string
+}
+
+func newWatchtower(t *testing.T) *watchtower {
+	t.Helper()
+	w := &watchtower{api: &api{}, clock: clocktesting.NewFakeClock(time.Unix(0, 0))}
+	log := funcr.New(func(_, line string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.lines = append(w.lines, line)
+	}, funcr.Options{})
+	w.Lookout = &clusterapi.Lookout{API: w.api, Clock: w.clock, Log: logr.New(log.GetSink()), Appeared: func(context.Context) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.appeared++
+		return w.refuse
+	}}
+	return w
+}
+
+func (w *watchtower) start(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		NewWithT(t).Expect(<-done).To(Succeed())
+	})
+	NewWithT(t).Eventually(w.api.count).Should(Equal(1))
+	NewWithT(t).Eventually(w.clock.HasWaiters).Should(BeTrue())
+}
+
+func (w *watchtower) nextLook(g Gomega) {
+	before := w.api.count()
+	w.clock.Step(30 * time.Second)
+	g.Eventually(w.api.count).Should(Equal(before + 1))
+}
+
+func (w *watchtower) detail() string {
+	detail, err := w.Check().Probe(context.Background())
+	if err != nil {
+		return "not well: " + err.Error()
+	}
+	return detail
+}
+
+func (w *watchtower) logged() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string{}, w.lines...)
+}
+
+func TestNothingIsKnownBeforeTheFirstLook(t *testing.T) {
+	NewWithT(t).Expect(newWatchtower(t).detail()).To(Equal("not well: not looked at yet"))
+}
+
+func TestTheLookoutFollowsClusterAPIThroughItsLife(t *testing.T) {
+	g := NewWithT(t)
+	w := newWatchtower(t)
+	w.start(t)
+	g.Eventually(w.detail).Should(HavePrefix("off: Cluster API is not installed here"))
+
+	w.api.set(old, nil)
+	w.nextLook(g)
+	g.Eventually(w.detail).Should(ContainSubstring("upgrade its core provider"))
+
+	w.api.set(complete, nil)
+	w.nextLook(g)
+	g.Eventually(w.detail).Should(Equal("on"))
+
+	w.api.set(nil, errors.New("connection refused"))
+	w.nextLook(g)
+	g.Eventually(w.logged).Should(HaveLen(4))
+	g.Expect(w.detail()).To(Equal("on"), "what was seen stays until it is seen otherwise")
+
+	w.api.set(nil, nil)
+	w.nextLook(g)
+	g.Eventually(w.detail).Should(HavePrefix("off: "))
+
+	w.api.set(complete, nil)
+	w.nextLook(g)
+	g.Eventually(w.detail).Should(Equal("on"))
+	g.Expect(w.appeared).To(Equal(1), "controllers are set up once")
+	g.Eventually(w.logged).Should(HaveLen(6))
+}
+
+func TestAnUnchangedWorldIsLoggedOnce(t *testing.T) {
+	g := NewWithT(t)
+	w := newWatchtower(t)
+	w.start(t)
+	for range 5 {
+		w.nextLook(g)
+	}
+	g.Consistently(w.logged, "50ms").Should(HaveLen(1))
+	g.Expect(w.logged()[0]).To(ContainSubstring("not installed here"))
+}
+
+func TestASetUpThatFailsIsTriedAgain(t *testing.T) {
+	g := NewWithT(t)
+	w := newWatchtower(t)
+	w.api.set(complete, nil)
+	w.refuse = errors.New("no watch yet")
+	w.start(t)
+	g.Eventually(w.detail).Should(Equal("not well: no watch yet"))
+	w.mu.Lock()
+	w.refuse = nil
+	w.mu.Unlock()
+	w.nextLook(g)
+	g.Eventually(w.detail).Should(Equal("on"))
+	g.Expect(w.appeared).To(Equal(2))
+}
+
+func TestAStandbyLooksToo(t *testing.T) {
+	NewWithT(t).Expect(newWatchtower(t).NeedLeaderElection()).To(BeFalse())
+}

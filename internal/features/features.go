@@ -1,0 +1,25 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package features holds the feature gates: what is not yet for everybody is behind one.
+package features
+
+import (
+	"github.com/pkg/errors"
+	"k8s.io/component-base/featuregate"
+)
+
+// WarmStandby lets the instance that does not lead fill its caches too, so that it takes over at once.
+// It costs a second copy of every watch.
+//
+// alpha: v0.1
+const WarmStandby featuregate.Feature = "WarmStandby"
+
+// New returns the gates with their defaults. The flag --feature-gates changes them.
+func New() (featuregate.MutableFeatureGate, error) {
+	gates := featuregate.NewFeatureGate()
+	err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+		WarmStandby: {Default: false, PreRelease: featuregate.Alpha},
+	})
+	return gates, errors.Wrap(err, "failed to register the feature gates")
+}

@@ -1,0 +1,53 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package probes
+
+import (
+	"context"
+	"time"
+
+	"github.com/pkg/errors"
+)
+
+// Process is well as long as it answers.
+func Process(version string) Check {
+	return Check{Name: "process", Probe: func(context.Context) (string, error) { return "version " + version, nil }}
+}
+
+// Fixed tells something that does not change while the process runs.
+func Fixed(name, detail string) Check {
+	return Check{Name: name, Probe: func(context.Context) (string, error) { return detail, nil }}
+}
+
+// CacheSyncer is the part of a cache that is needed here.
+type CacheSyncer interface {
+	WaitForCacheSync(ctx context.Context) bool
+}
+
+// Caches is well when every cache has been filled once. A decision before that would rest on half of the facts.
+func Caches(cache CacheSyncer) Check {
+	return Check{Name: "caches", Probe: func(ctx context.Context) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+		defer cancel()
+		if !cache.WaitForCacheSync(ctx) {
+			return "", errors.New("not filled yet")
+		}
+		return "filled", nil
+	}}
+}
+
+// Leader tells who acts. An instance on standby is as well as the leader.
+func Leader(elected <-chan struct{}, election bool) Check {
+	return Check{Name: "leader", Probe: func(context.Context) (string, error) {
+		if !election {
+			return "this instance acts (no leader election)", nil
+		}
+		select {
+		case <-elected:
+			return "this instance leads", nil
+		default:
+			return "on standby, another instance leads", nil
+		}
+	}}
+}

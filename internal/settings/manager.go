@@ -1,0 +1,68 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"os"
+	"time"
+
+	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/cluster-api/util/flags"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
+)
+
+// leaseName is the Lease that the instances of one namespace compete for.
+// Instances that share the work (--namespace, --watch-filter) run in namespaces of their own, as with every Cluster API provider.
+const leaseName = "controller-leader-election-remedy"
+
+// ManagerOptions turns the settings into controller-runtime's.
+func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) {
+	_, metrics, err := flags.GetManagerOptions(s.Diagnostics)
+	if err != nil {
+		return ctrl.Options{}, errors.Wrap(err, "the flags for TLS make no sense")
+	}
+	cacheOptions := cache.Options{
+		SyncPeriod:       &s.SyncPeriod,
+		DefaultTransform: cache.TransformStripManagedFields(),
+	}
+	if s.WatchNamespace != "" {
+		cacheOptions.DefaultNamespaces = map[string]cache.Config{s.WatchNamespace: {}}
+	}
+	return ctrl.Options{
+		Scheme:  scheme,
+		Cache:   cacheOptions,
+		Metrics: *metrics,
+
+		LeaderElection:                s.LeaderElection.Enabled,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       os.Getenv("POD_NAMESPACE"),
+		LeaderElectionResourceLock:    resourcelock.LeasesResourceLock,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &s.LeaderElection.LeaseDuration,
+		RenewDeadline:                 &s.LeaderElection.RenewDeadline,
+		RetryPeriod:                   &s.LeaderElection.RetryPeriod,
+
+		// The probes are served by our own server, which says more.
+		HealthProbeBindAddress:  "0",
+		PprofBindAddress:        s.ProfilerAddress,
+		GracefulShutdownTimeout: ptr.To(20 * time.Second),
+
+		Controller: config.Controller{
+			GroupKindConcurrency: map[string]int{
+				"MachineHealthCheck.remedy.cluster.x-k8s.io": s.MachineHealthCheckConcurrency,
+				"NodeHealthCheck.remedy.cluster.x-k8s.io":    s.NodeHealthCheckConcurrency,
+			},
+			// Large fleets take longer than the default of two minutes.
+			CacheSyncTimeout: 5 * time.Minute,
+			EnableWarmup:     ptr.To(s.Gates.Enabled(features.WarmStandby)),
+		},
+	}, nil
+}

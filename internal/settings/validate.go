@@ -1,0 +1,84 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pkg/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Validate returns everything that makes no sense, each with what to do about it.
+func (s *Settings) Validate() error {
+	var problems []error
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, errors.Errorf(format, args...))
+		}
+	}
+	refuse(s.SyncPeriod < time.Second, "--sync-period=%s: must be at least 1s (default 10m)", s.SyncPeriod)
+	refuse(s.MachineHealthCheckConcurrency < 1, "--machinehealthcheck-concurrency=%d: must be at least 1", s.MachineHealthCheckConcurrency)
+	refuse(s.NodeHealthCheckConcurrency < 1, "--nodehealthcheck-concurrency=%d: must be at least 1", s.NodeHealthCheckConcurrency)
+	refuse(s.QPS <= 0, "--kube-api-qps=%v: must be above 0", s.QPS)
+	refuse(s.Burst < 1, "--kube-api-burst=%d: must be at least 1", s.Burst)
+
+	if s.WatchNamespace != "" {
+		faults := validation.IsDNS1123Label(s.WatchNamespace)
+		refuse(len(faults) > 0, "--namespace=%q: not a namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
+	}
+	faults := validation.IsValidLabelValue(s.WatchFilter)
+	refuse(len(faults) > 0, "--watch-filter=%q: not the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
+
+	for _, address := range []struct{ flag, value string }{
+		{"health-addr", s.HealthAddress},
+		{"profiler-address", s.ProfilerAddress},
+		{"diagnostics-address", s.Diagnostics.DiagnosticsAddress},
+	} {
+		refuse(!isAddress(address.value), "--%s=%q: must be host:port, for example 127.0.0.1:9440 or :9440", address.flag, address.value)
+	}
+	problems = append(problems, s.LeaderElection.problems()...)
+	return utilerrors.NewAggregate(problems)
+}
+
+// problems: a leader must have given up before another may take over, and needs several tries until it gives up.
+func (l LeaderElection) problems() []error {
+	if !l.Enabled {
+		return nil
+	}
+	var problems []error
+	if l.RetryPeriod <= 0 {
+		problems = append(problems, errors.Errorf("--leader-elect-retry-period=%s: must be above 0", l.RetryPeriod))
+	}
+	// client-go adds up to 20 % to every retry.
+	if l.RenewDeadline <= l.RetryPeriod*6/5 {
+		problems = append(problems, errors.Errorf("--leader-elect-renew-deadline=%s: must be more than 1.2 times --leader-elect-retry-period=%s",
+			l.RenewDeadline, l.RetryPeriod))
+	}
+	if l.LeaseDuration <= l.RenewDeadline {
+		problems = append(problems, errors.Errorf("--leader-elect-lease-duration=%s: must be longer than --leader-elect-renew-deadline=%s, or two instances could lead at once",
+			l.LeaseDuration, l.RenewDeadline))
+	}
+	if l.LeaseDuration < time.Second {
+		problems = append(problems, errors.Errorf("--leader-elect-lease-duration=%s: must be at least 1s", l.LeaseDuration))
+	}
+	return problems
+}
+
+// isAddress accepts what a server can listen on, and nothing or 0 for "do not listen".
+func isAddress(text string) bool {
+	if text == "" || text == "0" {
+		return true
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && number > 0
+}

@@ -1,0 +1,198 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command manager runs the controllers of cluster-api-provider-remedy. Here is only wiring: what is decided, and how, is below internal/.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	goruntime "runtime"
+
+	"github.com/pkg/errors"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	cliflag "k8s.io/component-base/cli/flag"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterapiversion "sigs.k8s.io/cluster-api/version"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/probes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/version"
+)
+
+// minimumKubernetes is the oldest management cluster that checks our objects on admission (ValidatingAdmissionPolicy).
+const minimumKubernetes = "v1.30.0"
+
+// Exit codes: a supervisor tells a wrong call, which does not mend itself, from a failure, which may.
+const (
+	exitFailed    = 1
+	exitWrongCall = 2
+)
+
+func main() {
+	os.Exit(run(os.Args[1:]))
+}
+
+// run returns the exit code.
+func run(args []string) int {
+	s, err := parse(args)
+	if errors.Is(err, pflag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		for _, problem := range problems(err) {
+			fmt.Fprintf(os.Stderr, "manager: %v\n", problem)
+		}
+		fmt.Fprintln(os.Stderr, "manager --help lists the flags.")
+		return exitWrongCall
+	}
+	if err := logsv1.ValidateAndApply(s.Logging, nil); err != nil {
+		fmt.Fprintf(os.Stderr, "manager: the flags for logging make no sense: %v\n", err)
+		return exitWrongCall
+	}
+	ctrl.SetLogger(klog.Background())
+	if err := serve(ctrl.SetupSignalHandler(), s); err != nil {
+		ctrl.Log.WithName("setup").Error(err, "Manager stopped")
+		klog.Flush()
+		return exitFailed
+	}
+	klog.Flush()
+	return 0
+}
+
+func parse(args []string) (*settings.Settings, error) {
+	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	fs.SortFlags = false
+	fs.SetOutput(os.Stdout)
+	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
+	s, err := settings.New(fs)
+	if err != nil {
+		return nil, err
+	}
+	// controller-runtime's own: --kubeconfig.
+	fs.AddGoFlagSet(flag.CommandLine)
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, errors.Errorf("%q is no flag: values are given as --flag=value", fs.Arg(0))
+	}
+	return s, s.Validate()
+}
+
+// problems takes a list of errors apart: each gets a line of its own.
+func problems(err error) []error {
+	var list utilerrors.Aggregate
+	if errors.As(err, &list) {
+		return list.Errors()
+	}
+	return []error{err}
+}
+
+// What the process itself needs: the lead (a Lease in its own namespace), events, and to ask who may read the diagnostics.
+//
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=remedy-system,resources=leases,verbs=create;get;update
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+
+// serve runs until the context ends.
+func serve(ctx context.Context, s *settings.Settings) error {
+	setupLog := ctrl.Log.WithName("setup")
+	setupLog.Info("Starting manager", "version", version.String(), "mode", s.Mode, "coreMachineHealthChecks", s.CoreChecks,
+		"namespace", s.WatchNamespace, "watchFilter", s.WatchFilter)
+	if s.ContentionProfiling {
+		goruntime.SetBlockProfileRate(1)
+	}
+	config, err := restConfig(s)
+	if err != nil {
+		return err
+	}
+	if err := clusterapiversion.CheckKubernetesVersion(config, minimumKubernetes); err != nil {
+		return errors.Wrap(err, "this management cluster cannot be used")
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	options, err := s.ManagerOptions(scheme)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, options)
+	if err != nil {
+		return errors.Wrap(err, "failed to set up the manager")
+	}
+	if err := addRunnables(mgr, s); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return errors.Wrap(err, "the manager failed")
+	}
+	setupLog.Info("Stopped")
+	return nil
+}
+
+func restConfig(s *settings.Settings) (*rest.Config, error) {
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, errors.Wrap(err, "no cluster to work with: run inside one, or set --kubeconfig or KUBECONFIG")
+	}
+	config.QPS, config.Burst = s.QPS, s.Burst
+	config.UserAgent = "cluster-api-provider-remedy/" + version.String()
+	return config, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, errors.Wrap(err, "failed to register the API types")
+		}
+	}
+	return scheme, nil
+}
+
+// addRunnables adds what runs on every instance, leading or not: the lookout for Cluster API, and the probes.
+func addRunnables(mgr manager.Manager, s *settings.Settings) error {
+	api, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return errors.Wrap(err, "failed to make a discovery client")
+	}
+	lookout := &clusterapi.Lookout{
+		API:      api,
+		Clock:    clock.RealClock{},
+		Log:      mgr.GetLogger().WithName("clusterapi"),
+		Appeared: func(context.Context) error { return nil },
+	}
+	if err := mgr.Add(lookout); err != nil {
+		return errors.Wrap(err, "failed to add the lookout for Cluster API")
+	}
+	if s.HealthAddress == "" || s.HealthAddress == "0" {
+		return nil
+	}
+	live := []probes.Check{probes.Process(version.String())}
+	ready := []probes.Check{
+		probes.Caches(mgr.GetCache()),
+		probes.Leader(mgr.Elected(), s.LeaderElection.Enabled),
+		probes.Fixed("mode", string(s.Mode)),
+		lookout.Check(),
+	}
+	server := &manager.Server{Name: "probes", Server: probes.Server(s.HealthAddress, probes.Handler(live, ready))}
+	return errors.Wrap(mgr.Add(server), "failed to add the probes")
+}

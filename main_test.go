@@ -1,0 +1,300 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+)
+
+// patience is how long a test waits for what must come. It is not a measure of how fast it should.
+const patience = 2 * time.Minute
+
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "remedy-manager-")
+	if err != nil {
+		panic(err)
+	}
+	if binary, err = instance.Build(context.Background(), dir); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// output collects what a process prints, and can be read while it does.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func startControlPlane(t *testing.T) *controlplane.ControlPlane {
+	t.Helper()
+	cp, err := controlplane.Start(t.Context())
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(cp.Stop)
+	NewWithT(t).Expect(instance.Grant(t.Context(), cp)).To(Succeed())
+	return cp
+}
+
+func start(t *testing.T, cp *controlplane.ControlPlane, args ...string) (*instance.Instance, *output) {
+	t.Helper()
+	log := &output{}
+	i, err := instance.Start(binary, cp, log, args...)
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(func() {
+		i.Kill()
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	return i, log
+}
+
+// readyz returns what the probe says, or "not ready".
+func readyz(i *instance.Instance) func() string {
+	return func() string {
+		status, text, err := i.Probe(context.Background(), "/readyz")
+		if err != nil || status != http.StatusOK {
+			return fmt.Sprintf("not ready: %d %v %s", status, err, text)
+		}
+		return text
+	}
+}
+
+func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	cp := startControlPlane(t)
+
+	t.Run("without Cluster API", func(t *testing.T) {
+		i, log := start(t, cp)
+		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off: Cluster API is not installed here"))
+		status, text, err := i.Probe(t.Context(), "/healthz")
+		g.Expect(err).ToNot(HaveOccurred())
+		g.Expect(status).To(Equal(http.StatusOK))
+		g.Expect(text).To(HavePrefix("ok   process: version "))
+		g.Expect(i.Stop()).To(Equal(0))
+		g.Expect(log.String()).To(ContainSubstring("The Machine side is off"))
+		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
+	})
+	t.Run("with a Cluster API that serves v1beta1 only", func(t *testing.T) {
+		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1")...)).To(Succeed())
+		i, log := start(t, cp, "--mode=Observe")
+		g.Eventually(readyz(i)).Should(And(
+			ContainSubstring("machinehealthcheck: off: Cluster API serves v1beta1 only, cluster.x-k8s.io/v1beta2 is needed"),
+			ContainSubstring("mode: Observe")))
+		g.Expect(i.Stop()).To(Equal(0))
+		g.Expect(log.String()).To(ContainSubstring("upgrade its core provider"))
+	})
+	t.Run("with Cluster API", func(t *testing.T) {
+		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
+		i, log := start(t, cp)
+		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: on"))
+		g.Expect(i.Stop()).To(Equal(0))
+		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
+	})
+}
+
+// clusterAPI returns Cluster API's own definitions of the kinds that are needed, serving these versions only.
+func clusterAPI(t *testing.T, served ...string) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	g := NewWithT(t)
+	dir, err := controlplane.ClusterAPICRDs(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	kinds := []string{"clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"}
+	crds := make([]*apiextensionsv1.CustomResourceDefinition, 0, len(kinds))
+	for _, kind := range kinds {
+		content, err := os.ReadFile(filepath.Join(dir, "cluster.x-k8s.io_"+kind+".yaml"))
+		g.Expect(err).ToNot(HaveOccurred())
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		g.Expect(yaml.UnmarshalStrict(content, crd)).To(Succeed())
+		for n := range crd.Spec.Versions {
+			crd.Spec.Versions[n].Served = slices.Contains(served, crd.Spec.Versions[n].Name)
+		}
+		crds = append(crds, crd)
+	}
+	return crds
+}
+
+func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	cp := startControlPlane(t)
+	c, err := cp.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	holder := func() string {
+		lease := &coordinationv1.Lease{}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: instance.Namespace, Name: "controller-leader-election-remedy"}, lease); err != nil {
+			return err.Error()
+		}
+		if lease.Spec.HolderIdentity == nil {
+			return ""
+		}
+		return *lease.Spec.HolderIdentity
+	}
+
+	first, _ := start(t, cp, "--leader-elect")
+	g.Eventually(readyz(first)).Should(ContainSubstring("this instance leads"))
+	second, log := start(t, cp, "--leader-elect")
+	g.Eventually(readyz(second)).Should(ContainSubstring("on standby"))
+
+	g.Expect(first.Stop()).To(Equal(0))
+	g.Eventually(readyz(second)).Should(ContainSubstring("this instance leads"))
+	g.Expect(second.Stop()).To(Equal(0))
+	g.Expect(holder()).To(BeEmpty(), "who stops gives the lead back and lets nobody wait for the lease to run out")
+	g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
+}
+
+func TestDiagnosticsAreForThoseWhoMay(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	cp := startControlPlane(t)
+	i, _ := start(t, cp)
+	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck"))
+
+	get := func(path, token string) func() int {
+		return func() int {
+			transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+			defer transport.CloseIdleConnections()
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+i.Diagnostics+path, http.NoBody)
+			g.Expect(err).ToNot(HaveOccurred())
+			if token != "" {
+				request.Header.Set("Authorization", "Bearer "+token)
+			}
+			response, err := (&http.Client{Transport: transport}).Do(request)
+			if err != nil {
+				return 0
+			}
+			defer func() { _ = response.Body.Close() }()
+			_, _ = io.Copy(io.Discard, response.Body)
+			return response.StatusCode
+		}
+	}
+	stranger, monitoring := token(t, cp, "stranger"), token(t, cp, "monitoring")
+	c, err := cp.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(c.Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "monitoring"},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	})).To(Succeed())
+	g.Expect(c.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "monitoring"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "monitoring"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "monitoring"}},
+	})).To(Succeed())
+
+	g.Eventually(get("/metrics", "")).Should(Equal(http.StatusUnauthorized))
+	g.Expect(get("/metrics", stranger)()).To(Equal(http.StatusForbidden))
+	g.Eventually(get("/metrics", monitoring)).Should(Equal(http.StatusOK))
+	g.Expect(get("/debug/pprof/", monitoring)()).To(Equal(http.StatusForbidden))
+}
+
+func token(t *testing.T, cp *controlplane.ControlPlane, name string) string {
+	t.Helper()
+	g := NewWithT(t)
+	c, err := cp.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	g.Expect(c.Create(t.Context(), account)).To(Succeed())
+	request := &authenticationv1.TokenRequest{}
+	g.Expect(c.SubResource("token").Create(t.Context(), account, request)).To(Succeed())
+	return request.Status.Token
+}
+
+func TestLogsAreJSONOnDemandAndTheProfilerIsServed(t *testing.T) {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	cp := startControlPlane(t)
+	port, err := controlplane.TakePort()
+	g.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(port.Release)
+	i, log := start(t, cp, "--logging-format=json", "--profiler-address="+port.Address(), "--contention-profiling")
+	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck"))
+	g.Eventually(func() (int, error) {
+		response, err := http.Get("http://" + port.Address() + "/debug/pprof/")
+		if err != nil {
+			return 0, err
+		}
+		return response.StatusCode, response.Body.Close()
+	}).Should(Equal(http.StatusOK))
+	g.Expect(i.Stop()).To(Equal(0))
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	g.Expect(len(lines)).To(BeNumerically(">", 3))
+	for _, line := range lines {
+		g.Expect(json.Valid([]byte(line))).To(BeTrue(), line)
+	}
+}
+
+func TestAWrongCallIsExplained(t *testing.T) {
+	tests := []struct {
+		reason string
+		args   []string
+		code   int
+		says   string
+	}{
+		{"a wrong value", []string{"--mode=Off"}, 2, "must be one of Enforce, Observe"},
+		{"two wrong values, a line each", []string{"--sync-period=0", "--kube-api-burst=0"}, 2, "manager: --kube-api-burst=0: must be at least 1\n"},
+		{"a forgotten dash", []string{"mode=Observe"}, 2, `"mode=Observe" is no flag`},
+		{"a log format that does not exist", []string{"--logging-format=xml"}, 2, "logging"},
+		{"no cluster", []string{"--kubeconfig=/does/not/exist"}, 1, "set --kubeconfig or KUBECONFIG"},
+	}
+	for _, test := range tests {
+		t.Run(test.reason, func(t *testing.T) {
+			g := NewWithT(t)
+			cmd := exec.Command(binary, test.args...)
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+			out, _ := cmd.CombinedOutput()
+			g.Expect(cmd.ProcessState.ExitCode()).To(Equal(test.code), string(out))
+			g.Expect(string(out)).To(ContainSubstring(test.says))
+		})
+	}
+	t.Run("help is no mistake", func(t *testing.T) {
+		g := NewWithT(t)
+		out, err := exec.Command(binary, "--help").Output()
+		g.Expect(err).ToNot(HaveOccurred())
+		g.Expect(string(out)).To(ContainSubstring("--core-machinehealthchecks"))
+	})
+}

@@ -1,0 +1,148 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assets
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/pkg/errors"
+)
+
+// GoBuild builds the binaries from source, through the Go module proxy.
+func GoBuild() Source {
+	return Source{Name: "source (up to ten minutes on two cores the first time)", Make: buildAll}
+}
+
+// buildAll builds in two steps, as Kubernetes and etcd are pinned in modules of their own.
+func buildAll(ctx context.Context, wanted []Binary, dir string, progress io.Writer) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	var kubernetes []string
+	for _, binary := range wanted {
+		if binary == Etcd {
+			from := filepath.Join(root, "test", "controlplane", "build", "etcd")
+			if err := build(ctx, from, dir, []string{"."}, "", progress); err != nil {
+				return err
+			}
+			continue
+		}
+		kubernetes = append(kubernetes, "k8s.io/kubernetes/cmd/"+string(binary))
+	}
+	if len(kubernetes) == 0 {
+		return nil
+	}
+	from := filepath.Join(root, "test", "controlplane", "build", "kubernetes")
+	return build(ctx, from, dir, kubernetes, kubernetesVersionFlags(), progress)
+}
+
+// kubernetesVersionFlags gives the binaries their version; otherwise they say v0.0.0 and clients mistrust them.
+func kubernetesVersionFlags() string {
+	parts := strings.Split(KubernetesVersion, ".")
+	const variable = " -X k8s.io/component-base/version."
+	return variable + "gitVersion=v" + KubernetesVersion + variable + "gitMajor=" + parts[0] + variable + "gitMinor=" + parts[1]
+}
+
+func build(ctx context.Context, from, to string, packages []string, ldflags string, progress io.Writer) error {
+	total, err := countDependencies(ctx, from, packages, progress)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"build", "-v", "-trimpath", "-ldflags", "-s -w" + ldflags, "-o", to + string(filepath.Separator)}, packages...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = from
+	cmd.Env = buildEnv()
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return errors.WithStack(err)
+	}
+	if err := cmd.Start(); err != nil {
+		return errors.Wrap(err, "go does not start")
+	}
+	complaints := follow(stderr, progress, filepath.Base(from), total)
+	return errors.Wrap(cmd.Wait(), "go build failed: "+complaints)
+}
+
+// countDependencies downloads the modules and tells how many packages there are to compile at the most.
+func countDependencies(ctx context.Context, from string, packages []string, progress io.Writer) (int, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps"}, packages...)...)
+	cmd.Dir = from
+	cmd.Env = buildEnv()
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	_, _ = fmt.Fprintf(progress, "control plane: downloading the modules of %s\n", filepath.Base(from))
+	if err := cmd.Run(); err != nil {
+		return 0, errors.Wrap(err, "the modules cannot be downloaded: "+lastLines(stderr.String()))
+	}
+	return strings.Count(stdout.String(), "\n"), nil
+}
+
+// follow turns go's list of compiled packages into a line every few seconds, also while the linker is silent,
+// and returns what was no package.
+func follow(stderr io.Reader, progress io.Writer, what string, total int) string {
+	compiled, done := atomic.Int64{}, make(chan struct{})
+	go func() {
+		started, tick := time.Now(), time.NewTicker(10*time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case now := <-tick.C:
+				_, _ = fmt.Fprintf(progress, "control plane: %s: %d of at most %d packages compiled, %s\n",
+					what, compiled.Load(), total, now.Sub(started).Round(time.Second))
+			}
+		}
+	}()
+	defer close(done)
+
+	var complaints []string
+	lines := bufio.NewScanner(stderr)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if strings.ContainsAny(lines.Text(), " :") {
+			complaints = append(complaints, lines.Text())
+			continue
+		}
+		compiled.Add(1)
+	}
+	return lastLines(strings.Join(complaints, "\n"))
+}
+
+func lastLines(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], "\n")
+}
+
+// moduleRoot finds this project's checkout, also when called from another module that requires it.
+func moduleRoot(ctx context.Context) (string, error) {
+	return ModuleDir(ctx, ModulePath)
+}
+
+// ModuleDir is where the files of a module are that the module of the current folder requires.
+func ModuleDir(ctx context.Context, module string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	cmd.Env = buildEnv()
+	out, err := cmd.Output()
+	dir := strings.TrimSpace(string(out))
+	if err != nil || dir == "" {
+		return "", errors.Errorf("the files of %s are not found (%v): call this from inside of the checkout, after 'go mod download'", module, err)
+	}
+	return dir, nil
+}
+
+// buildEnv keeps a user's own flags and workspaces out of the builds, and needs no C compiler.
+func buildEnv() []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly -buildvcs=false", "GOWORK=off")
+}

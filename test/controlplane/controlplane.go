@@ -1,0 +1,166 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controlplane runs a real etcd and kube-apiserver, with RBAC on, for tests and for the demo.
+// Everything listens on loopback only, in a folder of its own, and is gone when it is stopped.
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pkg/errors"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+)
+
+// ControlPlane is a running etcd and kube-apiserver.
+type ControlPlane struct {
+	// Admin may do everything.
+	Admin *rest.Config
+	// Kubectl is the path of a kubectl of the same version.
+	Kubectl string
+
+	plane *envtest.ControlPlane
+	ports []*Port
+}
+
+// User is somebody who talks to the API server: a person, or the ServiceAccount of a program.
+type User struct {
+	Name   string
+	Groups []string
+}
+
+// ServiceAccount is the user that a pod of this ServiceAccount would be.
+func ServiceAccount(namespace, name string) User {
+	return User{
+		Name:   "system:serviceaccount:" + namespace + ":" + name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
+	}
+}
+
+// startLimit is generous, as these machines are shared: a slow start is no failure.
+const startLimit = 2 * time.Minute
+
+// Start runs a control plane until Stop.
+func Start(ctx context.Context) (*ControlPlane, error) {
+	paths, err := assets.Find(ctx, assets.Basic()...)
+	if err != nil {
+		return nil, err
+	}
+	c := &ControlPlane{Kubectl: paths[assets.Kubectl]}
+	if err := c.start(paths); err != nil {
+		c.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) start(paths assets.Paths) error {
+	for range 3 {
+		port, err := TakePort()
+		if err != nil {
+			return err
+		}
+		c.ports = append(c.ports, port)
+	}
+	apiPort, etcdPort, peerPort := c.ports[0].String(), c.ports[1].String(), c.ports[2].String()
+
+	etcd := &envtest.Etcd{
+		Path: paths[assets.Etcd], StartTimeout: startLimit, StopTimeout: startLimit,
+		URL: &url.URL{Scheme: "http", Host: "127.0.0.1:" + etcdPort},
+	}
+	etcd.Configure().Set("listen-peer-urls", "http://127.0.0.1:"+peerPort)
+
+	server := &envtest.APIServer{Path: paths[assets.KubeAPIServer], StartTimeout: startLimit, StopTimeout: startLimit}
+	server.Address, server.Port = "127.0.0.1", apiPort
+	server.Configure().
+		Set("advertise-address", "127.0.0.1").
+		// Service addresses stay on loopback: otherwise an API server that calls a service leaves the machine.
+		Set("service-cluster-ip-range", "127.96.0.0/16").
+		Set("endpoint-reconciler-type", "none").
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
+
+	c.plane = &envtest.ControlPlane{Etcd: etcd, APIServer: server, KubectlPath: c.Kubectl}
+	if err := c.plane.Start(); err != nil {
+		return errors.Wrap(err, "the control plane does not start")
+	}
+	admin, err := c.Config(User{Name: "admin", Groups: []string{"system:masters"}})
+	c.Admin = admin
+	return err
+}
+
+// Stop ends the processes and removes what they wrote.
+func (c *ControlPlane) Stop() {
+	if c.plane != nil {
+		_ = c.plane.Stop()
+	}
+	for _, port := range c.ports {
+		port.Release()
+	}
+}
+
+// Config returns how this user reaches the API server. Users may do nothing until a role is bound to them.
+func (c *ControlPlane) Config(user User) (*rest.Config, error) {
+	added, err := c.plane.AddUser(envtest.User(user), &rest.Config{QPS: 1000, Burst: 2000})
+	if err != nil {
+		return nil, errors.Wrapf(err, "failed to add the user %s", user.Name)
+	}
+	return added.Config(), nil
+}
+
+// WriteKubeconfig writes a kubeconfig for the user, for processes.
+func (c *ControlPlane) WriteKubeconfig(user User, path string) error {
+	added, err := c.plane.AddUser(envtest.User(user), &rest.Config{})
+	if err != nil {
+		return errors.Wrapf(err, "failed to add the user %s", user.Name)
+	}
+	content, err := added.KubeConfig()
+	if err != nil {
+		return errors.Wrapf(err, "failed to make a kubeconfig for %s", user.Name)
+	}
+	return errors.Wrap(os.WriteFile(path, content, 0o600), "failed to write a kubeconfig")
+}
+
+// InstallCRDs installs every CustomResourceDefinition found in the folder or file and waits until they are served.
+func (c *ControlPlane) InstallCRDs(paths ...string) error {
+	_, err := envtest.InstallCRDs(c.Admin, envtest.CRDInstallOptions{
+		Paths: paths, ErrorIfPathMissing: true, MaxTime: startLimit, PollInterval: 50 * time.Millisecond,
+	})
+	return errors.Wrap(err, "failed to install the CustomResourceDefinitions")
+}
+
+// InstallCRDObjects is InstallCRDs for definitions that a test has changed.
+func (c *ControlPlane) InstallCRDObjects(crds ...*apiextensionsv1.CustomResourceDefinition) error {
+	_, err := envtest.InstallCRDs(c.Admin, envtest.CRDInstallOptions{
+		CRDs: crds, MaxTime: startLimit, PollInterval: 50 * time.Millisecond,
+	})
+	return errors.Wrap(err, "failed to install the CustomResourceDefinitions")
+}
+
+// Client returns a client without a cache that may do everything.
+func (c *ControlPlane) Client() (client.Client, error) {
+	made, err := client.New(c.Admin, client.Options{})
+	return made, errors.Wrap(err, "failed to make a client")
+}
+
+// ClusterAPICRDs is the folder of Cluster API's own definitions, in the version of go.mod.
+func ClusterAPICRDs(ctx context.Context) (string, error) {
+	dir, err := assets.ModuleDir(ctx, "sigs.k8s.io/cluster-api")
+	if err != nil {
+		return "", err
+	}
+	crds := filepath.Join(dir, "core", "config", "crd", "bases")
+	if _, err := os.Stat(crds); err != nil {
+		return "", errors.Wrap(err, fmt.Sprintf("no definitions in Cluster API's module at %s", crds))
+	}
+	return crds, nil
+}

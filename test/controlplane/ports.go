@@ -1,0 +1,78 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/pkg/errors"
+)
+
+// Ports are taken from below the range that the kernel uses for outgoing connections:
+// a port that was found with ":0" may be in use by one of those before its server listens.
+const (
+	firstPort = 11000
+	lastPort  = 18999
+)
+
+// Port is a TCP port on loopback that no other process of these tests takes until it is released, or its process ends.
+type Port struct {
+	Number int
+	lock   *os.File
+}
+
+// TakePort finds a port that nobody listens on, and reserves it among all the processes of these tests.
+func TakePort() (*Port, error) {
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("remedy-ports-%d", os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, errors.Wrap(err, "failed to make the folder of port locks")
+	}
+	for range 200 {
+		port, err := tryPort(dir, firstPort+rand.IntN(lastPort-firstPort+1)) //nolint:gosec // no secret depends on it.
+		if err != nil {
+			return nil, err
+		}
+		if port != nil {
+			return port, nil
+		}
+	}
+	return nil, errors.Errorf("no free port between %d and %d on 127.0.0.1", firstPort, lastPort)
+}
+
+// tryPort returns nil if the port is taken.
+func tryPort(dir string, number int) (*Port, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(number)), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, errors.Wrap(err, "failed to open a port lock")
+	}
+	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return nil, lock.Close()
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(number)) //nolint:noctx // it does not wait.
+	if err != nil {
+		return nil, lock.Close()
+	}
+	return &Port{Number: number, lock: lock}, listener.Close()
+}
+
+// String is the number, as addresses want it.
+func (p *Port) String() string {
+	return strconv.Itoa(p.Number)
+}
+
+// Address is the port on loopback.
+func (p *Port) Address() string {
+	return "127.0.0.1:" + p.String()
+}
+
+// Release lets others take the port.
+func (p *Port) Release() {
+	_ = p.lock.Close()
+}

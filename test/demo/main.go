@@ -1,0 +1,143 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command demo shows the product at work, turn by turn, on a real control plane that is gone afterwards.
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+)
+
+func main() {
+	binary := flag.String("manager", "bin/manager", "the manager to show")
+	keep := flag.Bool("keep", false, "keep everything up until Ctrl-C, to look around")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *binary, *keep); err != nil {
+		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, binary string, keep bool) error {
+	say("Starting etcd and kube-apiserver")
+	cp, err := controlplane.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer cp.Stop()
+	if err := instance.Grant(ctx, cp); err != nil {
+		return err
+	}
+
+	say("Starting the manager, as its own ServiceAccount with the rights of config/rbac, in a cluster without Cluster API")
+	if err := show(ctx, binary, cp, "machinehealthcheck: off", false); err != nil {
+		return err
+	}
+
+	say("Installing Cluster API's definitions and starting the manager again")
+	crds, err := controlplane.ClusterAPICRDs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := cp.InstallCRDs(crds); err != nil {
+		return err
+	}
+	if err := show(ctx, binary, cp, "machinehealthcheck: on", keep); err != nil {
+		return err
+	}
+	say("Done. Everything that was started has been stopped.")
+	return nil
+}
+
+// show runs the manager until its probe says what is expected, and prints the probes.
+func show(ctx context.Context, binary string, cp *controlplane.ControlPlane, expected string, keep bool) error {
+	var log bytes.Buffer
+	manager, err := instance.Start(binary, cp, &log, "--leader-elect")
+	if err != nil {
+		return err
+	}
+	for _, probe := range []struct{ path, expected string }{{"/readyz", expected}, {"/readyz", "this instance leads"}, {"/healthz", "process"}} {
+		text, err := await(ctx, manager, probe.path, probe.expected)
+		if err != nil {
+			manager.Kill()
+			return errors.Wrap(err, log.String())
+		}
+		if probe.expected == expected {
+			continue
+		}
+		fmt.Printf("\n  GET %s\n    %s\n", probe.path, strings.ReplaceAll(text, "\n", "\n    "))
+	}
+	if keep {
+		if err := wait(ctx, cp, manager); err != nil {
+			return err
+		}
+	}
+	if code := manager.Stop(); code != 0 {
+		return errors.Errorf("the manager did not stop cleanly: exit code %d\n%s", code, log.String())
+	}
+	fmt.Printf("\n  stopped cleanly\n")
+	return nil
+}
+
+// await asks a probe until it is well and says what is expected.
+func await(ctx context.Context, manager *instance.Instance, path, expected string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	last := "no answer"
+	for {
+		status, text, err := manager.Probe(ctx, path)
+		if err == nil && status == http.StatusOK && strings.Contains(text, expected) {
+			return text, nil
+		}
+		if err == nil {
+			last = text
+		}
+		select {
+		case <-ctx.Done():
+			return "", errors.Errorf("%s did not say %q; it said: %s", path, expected, last)
+		case <-manager.Exited():
+			return "", errors.New("the manager has ended")
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// wait lets a person look around.
+func wait(ctx context.Context, cp *controlplane.ControlPlane, manager *instance.Instance) error {
+	dir, err := os.MkdirTemp("", "remedy-demo-")
+	if err != nil {
+		return errors.WithStack(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := cp.WriteKubeconfig(controlplane.User{Name: "admin", Groups: []string{"system:masters"}}, kubeconfig); err != nil {
+		return err
+	}
+	fmt.Printf("\n  Look around, then press Ctrl-C:\n    %s --kubeconfig %s get crds\n    curl http://%s/readyz\n", cp.Kubectl, kubeconfig, manager.Probes)
+	select {
+	case <-ctx.Done():
+	case <-manager.Exited():
+	}
+	return nil
+}
+
+func say(line string) {
+	fmt.Printf("\n== %s\n", line)
+}

@@ -1,0 +1,143 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package instance runs our manager as what it is in a cluster: a process of its own, as its own ServiceAccount,
+// with exactly the rights of config/rbac.
+package instance
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pkg/errors"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+)
+
+// Namespace and ServiceAccount are what config/rbac is written for.
+const (
+	Namespace      = "remedy-system"
+	ServiceAccount = "manager"
+)
+
+// Instance is a running manager.
+type Instance struct {
+	// Probes and Diagnostics are the addresses it serves.
+	Probes, Diagnostics string
+
+	cmd    *exec.Cmd
+	ports  []*controlplane.Port
+	dir    string
+	exited chan struct{}
+	err    error
+}
+
+// Build builds the manager and returns its path.
+func Build(ctx context.Context, dir string) (string, error) {
+	root, err := assets.ModuleDir(ctx, assets.ModulePath)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "manager")
+	cmd := exec.CommandContext(ctx, "go", "build", "-tags=fieldsv1string", "-o", path, ".")
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	return path, errors.Wrapf(err, "the manager does not build: %s", out)
+}
+
+// Start runs the manager against the control plane until Stop. It logs to the writer.
+func Start(binary string, cp *controlplane.ControlPlane, log io.Writer, args ...string) (*Instance, error) {
+	i := &Instance{exited: make(chan struct{})}
+	if err := i.start(binary, cp, log, args); err != nil {
+		i.release()
+		return nil, err
+	}
+	return i, nil
+}
+
+func (i *Instance) start(binary string, cp *controlplane.ControlPlane, log io.Writer, args []string) error {
+	var err error
+	if i.dir, err = os.MkdirTemp("", "remedy-instance-"); err != nil {
+		return errors.Wrap(err, "failed to make a folder for the kubeconfig")
+	}
+	kubeconfig := filepath.Join(i.dir, "kubeconfig")
+	if err := cp.WriteKubeconfig(controlplane.ServiceAccount(Namespace, ServiceAccount), kubeconfig); err != nil {
+		return err
+	}
+	for range 2 {
+		port, err := controlplane.TakePort()
+		if err != nil {
+			return err
+		}
+		i.ports = append(i.ports, port)
+	}
+	i.Probes, i.Diagnostics = i.ports[0].Address(), i.ports[1].Address()
+	i.cmd = exec.Command(binary, append([]string{ //nolint:noctx // it ends by Stop, with the signal that a cluster sends.
+		"--kubeconfig=" + kubeconfig,
+		"--health-addr=" + i.Probes,
+		"--diagnostics-address=" + i.Diagnostics,
+	}, args...)...)
+	i.cmd.Env = append(os.Environ(), "POD_NAMESPACE="+Namespace)
+	i.cmd.Stdout, i.cmd.Stderr = log, log
+	if err := i.cmd.Start(); err != nil {
+		return errors.Wrap(err, "the manager does not start")
+	}
+	go func() {
+		i.err = i.cmd.Wait()
+		close(i.exited)
+	}()
+	return nil
+}
+
+// Exited is closed when the process has ended.
+func (i *Instance) Exited() <-chan struct{} { return i.exited }
+
+// Stop asks the manager to stop, as a cluster does, and returns its exit code; -1 if it had to be killed.
+func (i *Instance) Stop() int {
+	defer i.release()
+	_ = i.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-i.exited:
+	case <-time.After(time.Minute):
+		_ = i.cmd.Process.Kill()
+		<-i.exited
+	}
+	return i.cmd.ProcessState.ExitCode()
+}
+
+// Kill ends the manager without a chance to clean up, as a lost machine does.
+func (i *Instance) Kill() {
+	_ = i.cmd.Process.Kill()
+	<-i.exited
+	i.release()
+}
+
+// Probe asks /healthz or /readyz.
+func (i *Instance) Probe(ctx context.Context, path string) (status int, text string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+i.Probes+path, http.NoBody)
+	if err != nil {
+		return 0, "", errors.WithStack(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", errors.WithStack(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, strings.TrimSpace(string(body)), errors.WithStack(err)
+}
+
+func (i *Instance) release() {
+	for _, port := range i.ports {
+		port.Release()
+	}
+	_ = os.RemoveAll(i.dir)
+}
