@@ -65,6 +65,8 @@ tidy: ## Every go.mod is tidy.
 
 .PHONY: generate
 generate: $(GENERATORS) ## Makes all generated files anew. 1 / 2 min
+	bin/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	bin/controller-gen crd:headerFile=hack/boilerplate.yaml.txt paths=./api/... output:crd:dir=config/crd/bases
 	bin/controller-gen rbac:roleName=manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=. paths=./internal/... paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: format

@@ -5,5 +5,6 @@
 //
 // It imports nothing but API types, so that everybody can import it.
 //
+// +kubebuilder:object:generate=true
 // +groupName=remedy.cluster.x-k8s.io
 package v1alpha1

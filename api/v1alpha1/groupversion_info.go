@@ -20,6 +20,9 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion,
+		&MachineHealthCheck{}, &MachineHealthCheckList{},
+		&NodeHealthCheck{}, &NodeHealthCheckList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -1,0 +1,226 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// CheckStatus is what both kinds report.
+type CheckStatus struct {
+	// conditions are Ready (the summary), RemediationAllowed, Paused, ClusterReachable, TemplatesResolved and SelectorsDisjoint.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the spec that this status speaks of.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// unhealthy is the number of targets that are unhealthy.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Unhealthy *int32 `json:"unhealthy,omitempty"`
+
+	// suspect is the number of targets that will be unhealthy if nothing changes.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Suspect *int32 `json:"suspect,omitempty"`
+
+	// undetermined is the number of targets of which nothing can be said, because what is needed cannot be read.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Undetermined *int32 `json:"undetermined,omitempty"`
+
+	// remediating is the number of targets that are being remediated.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Remediating *int32 `json:"remediating,omitempty"`
+
+	// held is the number of unhealthy targets that are not remediated for now; unhealthyTargets says why.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Held *int32 `json:"held,omitempty"`
+
+	// remediationsAllowed is how many more targets could be unhealthy until remediation stops.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
+
+	// limit is how many targets may be sick before remediation stops, and where that follows from.
+	// +optional
+	Limit *EffectiveLimit `json:"limit,omitempty"`
+
+	// unhealthyTargets are the targets that are unhealthy or about to be, in alphabetical order, up to a hundred.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	UnhealthyTargets []UnhealthyTarget `json:"unhealthyTargets,omitempty"`
+
+	// unhealthyTargetsTotal is how many there are, listed or not.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	UnhealthyTargetsTotal *int32 `json:"unhealthyTargetsTotal,omitempty"`
+
+	// recentRemediations are the last ten remediations that have ended, the latest first. They may be lost when the check is moved to another cluster.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	RecentRemediations []RecentRemediation `json:"recentRemediations,omitempty"`
+}
+
+// EffectiveLimit is how many targets may be sick before remediation stops.
+type EffectiveLimit struct {
+	// source is the field that the limit follows from, with its value, such as maxUnhealthy=40%.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Source string `json:"source"`
+
+	// minUnhealthy is how many targets must be sick at the least; only an unhealthyRange sets it.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	MinUnhealthy *int32 `json:"minUnhealthy,omitempty"`
+
+	// maxUnhealthy is how many targets may be sick at the most, of as many as there are now.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	MaxUnhealthy int32 `json:"maxUnhealthy"`
+}
+
+// Decision is what was decided about a target.
+type Decision string
+
+// The decisions.
+const (
+	// Remediating is a target that is being remediated.
+	Remediating Decision = "Remediating"
+	// Held is a target that is not remediated for now; the hold reason says why.
+	Held Decision = "Held"
+	// Observed is a target that is only watched: it is not unhealthy yet, or the check only observes.
+	Observed Decision = "Observed"
+)
+
+// UnhealthyTarget answers: why is this target (not) being remediated, and when will it be?
+type UnhealthyTarget struct {
+	// name is the name of the Machine, or of the Node where there is none.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// node is the name of the Node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node,omitempty"`
+
+	// since is when the trouble began.
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
+	// reason is the first cause, in one word.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Reason string `json:"reason"`
+
+	// message names every cause.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+
+	// decision is Remediating, Held or Observed.
+	// +required
+	// +kubebuilder:validation:Enum=Remediating;Held;Observed
+	Decision Decision `json:"decision"`
+
+	// holdReason is why nothing is done for now, in one word.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	HoldReason string `json:"holdReason,omitempty"`
+
+	// until is when the decision will be looked at anew, if nothing changes before: when a suspect becomes unhealthy, when a hold ends, or when a step times out.
+	// +optional
+	Until *metav1.Time `json:"until,omitempty"`
+
+	// step is the order of the escalation step that is under way.
+	// +optional
+	Step *int32 `json:"step,omitempty"`
+
+	// request is the remediation request that is under way.
+	// +optional
+	Request *RequestReference `json:"request,omitempty"`
+}
+
+// RequestReference names a remediation request.
+type RequestReference struct {
+	// apiVersion is the group and version of the request.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion"`
+
+	// kind is the kind of the request.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+
+	// namespace is the namespace of the request.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+
+	// name is the name of the request.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+}
+
+// RemediationOutcome is how a remediation ended.
+type RemediationOutcome string
+
+// The outcomes of a remediation.
+const (
+	// RecoveredOutcome is a target that is healthy again.
+	RecoveredOutcome RemediationOutcome = "Recovered"
+	// ReplacedOutcome is a target that is gone and has been replaced.
+	ReplacedOutcome RemediationOutcome = "Replaced"
+	// FailedOutcome is a remediator that said it has failed.
+	FailedOutcome RemediationOutcome = "Failed"
+	// TimedOutOutcome is a remediation that took too long.
+	TimedOutOutcome RemediationOutcome = "TimedOut"
+	// WithdrawnOutcome is a remediation that is not wanted any more.
+	WithdrawnOutcome RemediationOutcome = "Withdrawn"
+)
+
+// RecentRemediation is a remediation that has ended.
+type RecentRemediation struct {
+	// target is the name of the Machine or Node.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Target string `json:"target"`
+
+	// step is the order of the escalation step, where there are steps.
+	// +optional
+	Step *int32 `json:"step,omitempty"`
+
+	// started is when it began.
+	// +required
+	Started metav1.Time `json:"started"`
+
+	// ended is when it ended.
+	// +required
+	Ended metav1.Time `json:"ended"`
+
+	// outcome is how it ended.
+	// +required
+	// +kubebuilder:validation:Enum=Recovered;Replaced;Failed;TimedOut;Withdrawn
+	Outcome RemediationOutcome `json:"outcome"`
+}

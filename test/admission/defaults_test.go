@@ -1,0 +1,68 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+func duration(d time.Duration) *remedyv1.Duration {
+	return &remedyv1.Duration{Duration: metav1.Duration{Duration: d}}
+}
+
+func defaultPace() remedyv1.Pace {
+	return remedyv1.Pace{
+		Backoff: remedyv1.Backoff{
+			Type:    remedyv1.DefaultBackoffType,
+			Initial: duration(remedyv1.DefaultBackoffInitial),
+			Limit:   duration(remedyv1.DefaultBackoffLimit),
+		},
+		HealthyDelay: duration(remedyv1.DefaultHealthyDelay),
+		Recovery:     remedyv1.DefaultRecovery,
+		Mode:         remedyv1.DefaultMode,
+	}
+}
+
+// What the schema fills in is what the Go constants say, and it fills in no limit, as that would forbid the alternatives.
+func TestDefaultsAreThoseOfTheConstants(t *testing.T) {
+	scheme := runtime.NewScheme()
+	NewWithT(t).Expect(remedyv1.AddToScheme(scheme)).To(Succeed())
+	typed, err := client.New(cp.Admin, client.Options{Scheme: scheme})
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+
+	t.Run("MachineHealthCheck", func(t *testing.T) {
+		g := NewWithT(t)
+		check := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "defaults"}, Spec: remedyv1.MachineHealthCheckSpec{
+			ClusterName: "prod-1", Selector: remedyv1.Selector{MatchLabels: map[string]remedyv1.LabelValue{"nodepool": "a"}},
+		}}
+		wanted := check.Spec.DeepCopy()
+		wanted.NodeStartupTimeout = duration(remedyv1.DefaultNodeStartupTimeout)
+		wanted.NodeGoneTimeout = duration(remedyv1.DefaultNodeGoneTimeout)
+		wanted.Pace = defaultPace()
+		g.Expect(typed.Create(t.Context(), check, client.DryRunAll)).To(Succeed())
+		g.Expect(check.Spec).To(BeComparableTo(*wanted))
+	})
+	t.Run("NodeHealthCheck", func(t *testing.T) {
+		g := NewWithT(t)
+		check := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "defaults"}, Spec: remedyv1.NodeHealthCheckSpec{
+			RemediationTemplate: &remedyv1.NodeTemplateReference{
+				TemplateKind: remedyv1.TemplateKind{APIVersion: "a.b/v1", Kind: "FooTemplate", Name: "x"}, Namespace: "default",
+			},
+		}}
+		wanted := check.Spec.DeepCopy()
+		wanted.UnhealthyConditions = remedyv1.DefaultUnhealthyConditions()
+		wanted.TemplateLocation = remedyv1.DefaultTemplateLocation
+		wanted.Pace = defaultPace()
+		g.Expect(typed.Create(t.Context(), check, client.DryRunAll)).To(Succeed())
+		g.Expect(check.Spec).To(BeComparableTo(*wanted))
+	})
+}

@@ -1,0 +1,81 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission proves on a real API server what may be written and what is refused, and with which words.
+package admission_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+)
+
+const crdFolder = "../../config/crd/bases"
+
+var (
+	cp    *controlplane.ControlPlane
+	admin client.Client
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if cp, err = controlplane.Start(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer cp.Stop()
+	if err = cp.InstallCRDs(crdFolder); err == nil {
+		admin, err = cp.Client()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// example reads an object from testdata.
+func example(t *testing.T, name string) *unstructured.Unstructured {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	object := &unstructured.Unstructured{}
+	NewWithT(t).Expect(yaml.Unmarshal(content, &object.Object)).To(Succeed())
+	return object
+}
+
+// tryCreate asks the API server whether it would accept the object. A field that it does not know is refused, as kubectl has it refused.
+func tryCreate(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
+	return c.Create(ctx, object.DeepCopy(), client.DryRunAll, client.FieldValidation("Strict"))
+}
+
+func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	g := NewWithT(t)
+	files, err := filepath.Glob(filepath.Join(crdFolder, "*.yaml"))
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(files).ToNot(BeEmpty())
+	crds := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		g.Expect(err).ToNot(HaveOccurred())
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		g.Expect(yaml.UnmarshalStrict(content, crd)).To(Succeed())
+		crds[crd.Spec.Names.Kind] = crd
+	}
+	return crds
+}
