@@ -37,28 +37,52 @@ test: controlplane ## Proves the product: unit tests, properties, the real API s
 
 .PHONY: check
 check: lint vet drift tidy ## Lint, vet, generated files, go.mod, the house rules. 2 / 6 min
-	GOLANGCI_LINT=$(CURDIR)/bin/golangci-lint go test -tags=$(TAGS),houserules -count=1 ./test/houserules
+	GOLANGCI_LINT="$(CURDIR)/bin/golangci-lint" go test -tags=$(TAGS),houserules -count=1 ./test/houserules
 
 .PHONY: proof
-proof: controlplane ## The long arguments: the race detector, ten thousand draws of every property. 4 / 20 min. Needs a C compiler.
-	@command -v $${CC:-cc} >/dev/null || { echo "make proof: the race detector needs a C compiler: none found (Debian: make deps-debian)"; exit 1; }
+proof: controlplane compiler ## The long arguments: the race detector, ten thousand draws of each property. 4 / 12 min. Needs a C compiler.
 	CGO_ENABLED=1 RAPID_CHECKS=10000 go test -race -count=1 ./...
 
+.PHONY: e2e
+e2e: ## The real Cluster API. Nothing yet: there is no reconciler that it could prove. 0 min
+	@echo "make e2e: nothing to run yet"
+
+SOAK ?= 120
+.PHONY: soak
+soak: controlplane compiler ## Looks for flaky tests and rare draws for hours, by hand. SOAK=120 min
+	@end=$$(( $$(date +%s) + 60 * $(SOAK) )); round=0; \
+	while [ $$(date +%s) -lt $$end ]; do \
+	  round=$$((round + 1)); echo "round $$round"; \
+	  CGO_ENABLED=1 RAPID_CHECKS=100000 go test -race -count=1 -shuffle=on ./... || exit 1; \
+	done
+
+.PHONY: bench
+bench: ## Every benchmark there is. 1 / 3 min
+	go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: bench-guard
+bench-guard: ## Refuses a change that makes it slower. Nothing yet: there is nothing to compare with. 0 min
+	@echo "make bench-guard: nothing to compare yet"
+
+.PHONY: compiler
+compiler:
+	@command -v $${CC:-cc} >/dev/null || { echo "the race detector needs a C compiler: none found (Debian: make deps-debian)"; exit 1; }
+
 .PHONY: lint
-lint: bin/golangci-lint
+lint: bin/golangci-lint ## The linter alone. 1 / 4 min
 	bin/golangci-lint run ./...
 
 .PHONY: vet
-vet:
+vet: ## go vet alone. 0 / 2 min
 	go vet ./...
 	go vet -tags=$(TAGS),houserules ./test/houserules
 
 .PHONY: drift
-drift: $(GENERATORS) ## Generated files are what the generators make of the sources.
+drift: $(GENERATORS) ## Generated files are what the generators make of the sources. 0 / 1 min
 	@./hack/drift.sh
 
 .PHONY: tidy
-tidy: ## Every go.mod is tidy.
+tidy: ## Every go.mod is tidy. 0 / 1 min
 	@./hack/tidy.sh
 
 ##@ Build and generate
@@ -70,7 +94,7 @@ generate: $(GENERATORS) ## Makes all generated files anew. 1 / 2 min
 	bin/controller-gen rbac:roleName=manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=. paths=./internal/... paths=./controllers/... output:rbac:dir=config/rbac
 
 .PHONY: format
-format: bin/golangci-lint ## Formats all Go files.
+format: bin/golangci-lint ## Formats all Go files. 0 / 3 min
 	bin/golangci-lint fmt ./...
 
 bin/manager: FORCE
@@ -90,12 +114,12 @@ controlplane-all: ## The same and kube-controller-manager. 0 / 9 min
 	@go run ./test/controlplane/cmd/provide -all >/dev/null
 
 .PHONY: deps-debian
-deps-debian: ## What some targets need of Debian's packages (as root).
+deps-debian: ## What some targets need of Debian's packages (as root). 1 min
 	apt-get update -q
 	apt-get install -qy --no-install-recommends gcc libc6-dev
 
 .PHONY: clean
-clean: ## Removes what was built here. Caches outside of the checkout stay.
+clean: ## Removes what was built here. Caches outside of the checkout stay. 0 min
 	rm -rf bin out
 
 # Tools are pinned, each in a module of its own, so that none of them decides the versions of another or of the product.
@@ -103,6 +127,6 @@ bin/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-
 bin/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/golangci-lint bin/controller-gen: bin/%: hack/tools/%/go.mod
 	@echo "building $*"
-	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -o $(CURDIR)/$@ $(PACKAGE)
+	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -o "$(CURDIR)/$@" $(PACKAGE)
 
 FORCE:

@@ -13,8 +13,10 @@ import (
 
 	"github.com/pkg/errors"
 	"github.com/spf13/pflag"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -23,9 +25,10 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterapiversion "sigs.k8s.io/cluster-api/version"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
@@ -123,8 +126,17 @@ func serve(ctx context.Context, s *settings.Settings) error {
 	if err != nil {
 		return err
 	}
-	if err := clusterapiversion.CheckKubernetesVersion(config, minimumKubernetes); err != nil {
-		return errors.Wrap(err, "this management cluster cannot be used")
+	api, err := clusterapi.NewDiscoverer(config)
+	if err != nil {
+		return err
+	}
+	err = checkKubernetes(ctx, api)
+	if ctx.Err() != nil {
+		// We were asked to stop, and this is no failure.
+		return nil //nolint:nilerr // it was asked for, and is no failure.
+	}
+	if err != nil {
+		return err
 	}
 	scheme, err := newScheme()
 	if err != nil {
@@ -138,13 +150,29 @@ func serve(ctx context.Context, s *settings.Settings) error {
 	if err != nil {
 		return errors.Wrap(err, "failed to set up the manager")
 	}
-	if err := addRunnables(mgr, s); err != nil {
+	if err := addRunnables(mgr, s, api); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
 		return errors.Wrap(err, "the manager failed")
 	}
 	setupLog.Info("Stopped")
+	return nil
+}
+
+// checkKubernetes tells a management cluster that is too old from one that does not answer.
+func checkKubernetes(ctx context.Context, api discovery.ServerVersionInterface) error {
+	served, err := clusterapi.ServerVersion(ctx, api)
+	if err != nil {
+		return errors.Wrap(err, "the API server of this management cluster does not answer")
+	}
+	parsed, err := utilversion.ParseGeneric(served.GitVersion)
+	if err != nil {
+		return errors.Wrapf(err, "the API server says it has version %q, which is no version", served.GitVersion)
+	}
+	if parsed.LessThan(utilversion.MustParseGeneric(minimumKubernetes)) {
+		return errors.Errorf("this management cluster has Kubernetes %s, %s or later is needed", served.GitVersion, minimumKubernetes)
+	}
 	return nil
 }
 
@@ -169,11 +197,7 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // addRunnables adds what runs on every instance, leading or not: the lookout for Cluster API, and the probes.
-func addRunnables(mgr manager.Manager, s *settings.Settings) error {
-	api, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return errors.Wrap(err, "failed to make a discovery client")
-	}
+func addRunnables(mgr manager.Manager, s *settings.Settings, api clusterapi.Discoverer) error {
 	lookout := &clusterapi.Lookout{
 		API:      api,
 		Clock:    clock.RealClock{},
@@ -183,16 +207,29 @@ func addRunnables(mgr manager.Manager, s *settings.Settings) error {
 	if err := mgr.Add(lookout); err != nil {
 		return errors.Wrap(err, "failed to add the lookout for Cluster API")
 	}
-	if s.HealthAddress == "" || s.HealthAddress == "0" {
+	if s.HealthAddress == "0" {
 		return nil
+	}
+	leader := probes.Fixed("leader", "this instance acts (no leader election)")
+	if s.LeaderElection.Enabled {
+		leader = probes.Leader(mgr.Elected(), leaseHolder(mgr.GetAPIReader(), s.LeaderElection.Namespace))
 	}
 	live := []probes.Check{probes.Process(version.String())}
 	ready := []probes.Check{
 		probes.Caches(mgr.GetCache()),
-		probes.Leader(mgr.Elected(), s.LeaderElection.Enabled),
+		leader,
 		probes.Fixed("mode", string(s.Mode)),
 		lookout.Check(),
 	}
 	server := &manager.Server{Name: "probes", Server: probes.Server(s.HealthAddress, probes.Handler(live, ready))}
 	return errors.Wrap(mgr.Add(server), "failed to add the probes")
+}
+
+// leaseHolder asks who leads. The answer does not come from a cache, so that a missing right shows.
+func leaseHolder(reader client.Reader, namespace string) func(ctx context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		lease := &coordinationv1.Lease{}
+		err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: settings.LeaseName}, lease)
+		return ptr.Deref(lease.Spec.HolderIdentity, ""), client.IgnoreNotFound(err)
+	}
 }

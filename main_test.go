@@ -37,6 +37,13 @@ import (
 // patience is how long a test waits for what must come. It is not a measure of how fast it should.
 const patience = 2 * time.Minute
 
+func patient(t *testing.T) *WithT {
+	t.Helper()
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	return g
+}
+
 var binary string
 
 func TestMain(m *testing.M) {
@@ -105,11 +112,10 @@ func readyz(i *instance.Instance) func() string {
 }
 
 func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
-	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
 	cp := startControlPlane(t)
 
 	t.Run("without Cluster API", func(t *testing.T) {
+		g := patient(t)
 		i, log := start(t, cp)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off: Cluster API is not installed here"))
 		status, text, err := i.Probe(t.Context(), "/healthz")
@@ -121,6 +127,7 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
 	})
 	t.Run("with a Cluster API that serves v1beta1 only", func(t *testing.T) {
+		g := patient(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1")...)).To(Succeed())
 		i, log := start(t, cp, "--mode=Observe")
 		g.Eventually(readyz(i)).Should(And(
@@ -130,6 +137,7 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 		g.Expect(log.String()).To(ContainSubstring("upgrade its core provider"))
 	})
 	t.Run("with Cluster API", func(t *testing.T) {
+		g := patient(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
 		i, log := start(t, cp)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: on"))
@@ -160,8 +168,7 @@ func clusterAPI(t *testing.T, served ...string) []*apiextensionsv1.CustomResourc
 }
 
 func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
-	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
+	g := patient(t)
 	cp := startControlPlane(t)
 	c, err := cp.Client()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -179,7 +186,7 @@ func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
 	first, _ := start(t, cp, "--leader-elect")
 	g.Eventually(readyz(first)).Should(ContainSubstring("this instance leads"))
 	second, log := start(t, cp, "--leader-elect")
-	g.Eventually(readyz(second)).Should(ContainSubstring("on standby"))
+	g.Eventually(readyz(second)).Should(And(ContainSubstring("on standby, "), ContainSubstring(holder()+" leads")))
 
 	g.Expect(first.Stop()).To(Equal(0))
 	g.Eventually(readyz(second)).Should(ContainSubstring("this instance leads"))
@@ -189,8 +196,7 @@ func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
 }
 
 func TestDiagnosticsAreForThoseWhoMay(t *testing.T) {
-	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
+	g := patient(t)
 	cp := startControlPlane(t)
 	i, _ := start(t, cp)
 	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck"))
@@ -245,8 +251,7 @@ func token(t *testing.T, cp *controlplane.ControlPlane, name string) string {
 }
 
 func TestLogsAreJSONOnDemandAndTheProfilerIsServed(t *testing.T) {
-	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
+	g := patient(t)
 	cp := startControlPlane(t)
 	port, err := controlplane.TakePort()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -268,6 +273,27 @@ func TestLogsAreJSONOnDemandAndTheProfilerIsServed(t *testing.T) {
 	}
 }
 
+func TestAStandbyThatCannotSeeTheLeadIsNotReady(t *testing.T) {
+	g := patient(t)
+	cp := startControlPlane(t)
+	// It has rights on Leases in its own namespace only.
+	t.Setenv("POD_NAMESPACE", "default")
+	i, _ := start(t, cp, "--leader-elect")
+	g.Eventually(readyz(i)).Should(And(HavePrefix("not ready: 503"), ContainSubstring("FAIL leader: on standby, and the Lease cannot be read"), ContainSubstring("forbidden")))
+}
+
+func TestAHungAPIServerDoesNotHoldUpTheManager(t *testing.T) {
+	g := patient(t)
+	cp := startControlPlane(t)
+	i, log := start(t, cp)
+	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off"))
+	g.Expect(cp.Freeze()).To(Succeed())
+	t.Cleanup(func() { g.Expect(cp.Thaw()).To(Succeed()) })
+	late, lateLog := start(t, cp)
+	g.Expect(i.Stop()).To(Equal(0), log.String())
+	g.Expect(late.Stop()).To(Equal(0), "also one that has not come so far as to serve probes: %s", lateLog.String())
+}
+
 func TestAWrongCallIsExplained(t *testing.T) {
 	tests := []struct {
 		reason string
@@ -279,6 +305,8 @@ func TestAWrongCallIsExplained(t *testing.T) {
 		{"two wrong values, a line each", []string{"--sync-period=0", "--kube-api-burst=0"}, 2, "manager: --kube-api-burst=0: must be at least 1\n"},
 		{"a forgotten dash", []string{"mode=Observe"}, 2, `"mode=Observe" is no flag`},
 		{"a log format that does not exist", []string{"--logging-format=xml"}, 2, "logging"},
+		{"TLS that does not exist", []string{"--tls-min-version=TLS9"}, 2, "manager: --tls-min-version"},
+		{"a lead without a namespace", []string{"--leader-elect"}, 2, "set POD_NAMESPACE"},
 		{"no cluster", []string{"--kubeconfig=/does/not/exist"}, 1, "set --kubeconfig or KUBECONFIG"},
 	}
 	for _, test := range tests {

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
@@ -73,8 +74,8 @@ func (a *api) ServerGroups() (*metav1.APIGroupList, error) {
 	list := &metav1.APIGroupList{Groups: []metav1.APIGroup{{Name: "apps"}}}
 	if len(a.versions) > 0 {
 		group := metav1.APIGroup{Name: "cluster.x-k8s.io"}
-		for version := range a.versions {
-			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{Version: version})
+		for served := range a.versions {
+			group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{Version: served})
 		}
 		list.Groups = append(list.Groups, group)
 	}
@@ -170,6 +171,12 @@ func (w *watchtower) detail() string {
 	return detail
 }
 
+func (w *watchtower) timesAppeared() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.appeared
+}
+
 func (w *watchtower) logged() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -197,7 +204,7 @@ func TestTheLookoutFollowsClusterAPIThroughItsLife(t *testing.T) {
 	w.api.set(nil, errors.New("connection refused"))
 	w.nextLook(g)
 	g.Eventually(w.logged).Should(HaveLen(4))
-	g.Expect(w.detail()).To(Equal("on"), "what was seen stays until it is seen otherwise")
+	g.Expect(w.detail()).To(And(HavePrefix("on (the last look failed: "), ContainSubstring("connection refused")), "what was seen stays until it is seen otherwise")
 
 	w.api.set(nil, nil)
 	w.nextLook(g)
@@ -206,7 +213,7 @@ func TestTheLookoutFollowsClusterAPIThroughItsLife(t *testing.T) {
 	w.api.set(complete, nil)
 	w.nextLook(g)
 	g.Eventually(w.detail).Should(Equal("on"))
-	g.Expect(w.appeared).To(Equal(1), "controllers are set up once")
+	g.Expect(w.timesAppeared()).To(Equal(1), "controllers are set up once")
 	g.Eventually(w.logged).Should(HaveLen(6))
 }
 
@@ -233,8 +240,27 @@ func TestASetUpThatFailsIsTriedAgain(t *testing.T) {
 	w.mu.Unlock()
 	w.nextLook(g)
 	g.Eventually(w.detail).Should(Equal("on"))
-	g.Expect(w.appeared).To(Equal(2))
+	g.Expect(w.timesAppeared()).To(Equal(2))
 }
+
+func TestAHungAPIServerDoesNotHoldUpAStop(t *testing.T) {
+	g := NewWithT(t)
+	w := newWatchtower(t)
+	w.API = hung{}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Start(ctx) }()
+	cancel()
+	g.Eventually(done, time.Minute).Should(Receive(BeNil()))
+	_, err := clusterapi.ServerVersion(ctx, hung{})
+	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+// hung is an API server that never answers.
+type hung struct{ clusterapi.Discoverer }
+
+func (hung) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) { select {} }
+func (hung) ServerVersion() (*version.Info, error)                                  { select {} }
 
 func TestAStandbyLooksToo(t *testing.T) {
 	NewWithT(t).Expect(newWatchtower(t).NeedLeaderElection()).To(BeFalse())

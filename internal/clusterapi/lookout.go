@@ -29,7 +29,6 @@ type Lookout struct {
 
 	mu       sync.Mutex
 	last     Availability
-	known    bool
 	failure  error
 	reported string
 	started  bool
@@ -52,36 +51,41 @@ func (l *Lookout) Start(ctx context.Context) error {
 // NeedLeaderElection is false: an instance on standby has to know, too.
 func (l *Lookout) NeedLeaderElection() bool { return false }
 
-// State returns what was seen last. The error says why nothing is known yet; what was once seen stays until it is seen otherwise.
+// State returns what was seen last, and why the last look failed. What was once seen stays until it is seen otherwise;
+// before anything was seen, the zero Availability comes with an error.
 func (l *Lookout) State() (Availability, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known && l.failure == nil {
+	if l.last == (Availability{}) && l.failure == nil {
 		return Availability{}, errors.New("not looked at yet")
 	}
-	if !l.known {
-		return Availability{}, l.failure
-	}
-	return l.last, nil
+	return l.last, l.failure
 }
 
 // Check is well as soon as it is known whether Cluster API is here: without it the Machine side is off, which is no fault.
 func (l *Lookout) Check() probes.Check {
 	return probes.Check{Name: "machinehealthcheck", Probe: func(context.Context) (string, error) {
 		seen, err := l.State()
+		detail := "off: " + seen.Why
+		if seen.Served {
+			detail = "on"
+		}
 		switch {
-		case err != nil:
+		case err == nil:
+			return detail, nil
+		case seen == Availability{}:
 			return "", err
-		case seen.Served:
-			return "on", nil
 		default:
-			return "off: " + seen.Why, nil
+			return detail + " (the last look failed: " + err.Error() + ")", nil
 		}
 	}}
 }
 
 func (l *Lookout) look(ctx context.Context) {
-	seen, err := Detect(l.API)
+	seen, err := ask(ctx, func() (Availability, error) { return Detect(l.API) })
+	if ctx.Err() != nil {
+		return
+	}
 	if err == nil && seen.Served && !l.started {
 		if err = l.Appeared(ctx); err == nil {
 			l.started = true
@@ -90,7 +94,7 @@ func (l *Lookout) look(ctx context.Context) {
 	l.mu.Lock()
 	l.failure = err
 	if err == nil {
-		l.last, l.known = seen, true
+		l.last = seen
 	}
 	l.mu.Unlock()
 	l.report(seen, err)

@@ -37,17 +37,22 @@ func Caches(cache CacheSyncer) Check {
 	}}
 }
 
-// Leader tells who acts. An instance on standby is as well as the leader.
-func Leader(elected <-chan struct{}, election bool) Check {
-	return Check{Name: "leader", Probe: func(context.Context) (string, error) {
-		if !election {
-			return "this instance acts (no leader election)", nil
-		}
+// Leader tells who acts. An instance on standby is as well as the leader, provided that it can see who leads: one that cannot will never take over.
+func Leader(elected <-chan struct{}, holder func(ctx context.Context) (string, error)) Check {
+	return Check{Name: "leader", Probe: func(ctx context.Context) (string, error) {
 		select {
 		case <-elected:
 			return "this instance leads", nil
 		default:
-			return "on standby, another instance leads", nil
+		}
+		name, err := holder(ctx)
+		switch {
+		case err != nil:
+			return "", errors.Wrap(err, "on standby, and the Lease cannot be read")
+		case name == "":
+			return "on standby, nobody leads yet", nil
+		default:
+			return "on standby, " + name + " leads", nil
 		}
 	}}
 }

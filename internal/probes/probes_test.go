@@ -65,15 +65,20 @@ func TestUnfilledCachesAreNotReady(t *testing.T) {
 func TestAStandbyIsAsWellAsTheLeader(t *testing.T) {
 	g := NewWithT(t)
 	elected := make(chan struct{})
-	check := probes.Leader(elected, true)
+	var holder string
+	var failure error
+	check := probes.Leader(elected, func(context.Context) (string, error) { return holder, failure })
+	for name, says := range map[string]string{"": "on standby, nobody leads yet", "other-1": "on standby, other-1 leads"} {
+		holder = name
+		detail, err := check.Probe(t.Context())
+		g.Expect(err).ToNot(HaveOccurred())
+		g.Expect(detail).To(Equal(says))
+	}
+	failure = errors.New("forbidden")
+	_, err := check.Probe(t.Context())
+	g.Expect(err).To(MatchError(ContainSubstring("the Lease cannot be read: forbidden")), "it will never take over")
+	close(elected)
 	detail, err := check.Probe(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(detail).To(ContainSubstring("standby"))
-	close(elected)
-	detail, err = check.Probe(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(detail).To(Equal("this instance leads"))
-	detail, err = probes.Leader(make(chan struct{}), false).Probe(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(detail).To(ContainSubstring("no leader election"))
 }

@@ -4,7 +4,6 @@
 package settings
 
 import (
-	"os"
 	"time"
 
 	"github.com/pkg/errors"
@@ -19,9 +18,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
 )
 
-// leaseName is the Lease that the instances of one namespace compete for.
+// LeaseName is the Lease that the instances of one namespace compete for.
 // Instances that share the work (--namespace, --watch-filter) run in namespaces of their own, as with every Cluster API provider.
-const leaseName = "controller-leader-election-remedy"
+const LeaseName = "controller-leader-election-remedy"
 
 // ManagerOptions turns the settings into controller-runtime's.
 func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) {
@@ -42,8 +41,8 @@ func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) 
 		Metrics: *metrics,
 
 		LeaderElection:                s.LeaderElection.Enabled,
-		LeaderElectionID:              leaseName,
-		LeaderElectionNamespace:       os.Getenv("POD_NAMESPACE"),
+		LeaderElectionID:              LeaseName,
+		LeaderElectionNamespace:       s.LeaderElection.Namespace,
 		LeaderElectionResourceLock:    resourcelock.LeasesResourceLock,
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 &s.LeaderElection.LeaseDuration,

@@ -5,6 +5,8 @@
 package settings
 
 import (
+	"os"
+	"strings"
 	"time"
 
 	"github.com/pkg/errors"
@@ -70,7 +72,9 @@ type Settings struct {
 
 // LeaderElection decides which of several instances acts.
 type LeaderElection struct {
-	Enabled       bool
+	Enabled bool
+	// Namespace is where the Lease is: our own, by POD_NAMESPACE or by what a cluster puts into every pod.
+	Namespace     string
 	LeaseDuration time.Duration
 	RenewDeadline time.Duration
 	RetryPeriod   time.Duration
@@ -82,7 +86,7 @@ func New(fs *pflag.FlagSet) (*Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Settings{Logging: logs.NewOptions(), Gates: gates}
+	s := &Settings{Logging: logs.NewOptions(), Gates: gates, LeaderElection: LeaderElection{Namespace: ownNamespace()}}
 	logsv1.AddFlags(s.Logging, fs)
 	// As in every Cluster API provider; decisions are logged at every level.
 	if err := fs.Set("v", "2"); err != nil {
@@ -94,4 +98,19 @@ func New(fs *pflag.FlagSet) (*Settings, error) {
 	flags.AddManagerOptions(fs, &s.Diagnostics)
 	gates.AddFlag(fs)
 	return s, nil
+}
+
+// namespaceFile is what a cluster puts into every pod.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// ownNamespace is the namespace that this process runs in, or empty if it does not run in a cluster and was not told.
+func ownNamespace() string {
+	if told := os.Getenv("POD_NAMESPACE"); told != "" {
+		return told
+	}
+	content, err := os.ReadFile(namespaceFile)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
 }

@@ -4,18 +4,23 @@
 package settings_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
+	"pgregory.net/rapid"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 )
 
 func parse(t *testing.T, args ...string) (*settings.Settings, error) {
 	t.Helper()
+	if os.Getenv("POD_NAMESPACE") == "" {
+		t.Setenv("POD_NAMESPACE", "remedy-system")
+	}
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	s, err := settings.New(fs)
 	NewWithT(t).Expect(err).ToNot(HaveOccurred())
@@ -54,7 +59,7 @@ func TestEveryChoiceIsAccepted(t *testing.T) {
 	for _, arg := range []string{
 		"--mode=Enforce", "--mode=Observe",
 		"--core-machinehealthchecks=Ignore", "--core-machinehealthchecks=Annotated", "--core-machinehealthchecks=All", "--core-machinehealthchecks=Exclusive",
-		"--health-addr=0", "--health-addr=", "--profiler-address=:6060", "--feature-gates=WarmStandby=true", "--logging-format=json",
+		"--health-addr=0", "--diagnostics-address=0", "--profiler-address=", "--profiler-address=:6060", "--feature-gates=WarmStandby=true", "--logging-format=json",
 	} {
 		_, err := parse(t, arg)
 		NewWithT(t).Expect(err).ToNot(HaveOccurred(), arg)
@@ -74,6 +79,10 @@ func TestAWrongFlagIsRefusedWithWhatToDo(t *testing.T) {
 		{"no worker", []string{"--machinehealthcheck-concurrency=0"}, []string{"--machinehealthcheck-concurrency=0", "at least 1"}},
 		{"no worker", []string{"--nodehealthcheck-concurrency=-1"}, []string{"--nodehealthcheck-concurrency=-1", "at least 1"}},
 		{"no queries", []string{"--kube-api-qps=0"}, []string{"--kube-api-qps=0", "above 0"}},
+		{"what is no number", []string{"--kube-api-qps=NaN"}, []string{"--kube-api-qps=NaN", "a number above 0"}},
+		{"an address that would be chosen for us", []string{"--diagnostics-address="}, []string{`--diagnostics-address=""`, "0 to serve nothing"}},
+		{"a TLS version that does not exist", []string{"--tls-min-version=TLS9"}, []string{"--tls-min-version", "TLS9"}},
+		{"a cipher that does not exist", []string{"--tls-cipher-suites=FOO"}, []string{"--tls-cipher-suites", "FOO"}},
 		{"no burst", []string{"--kube-api-burst=0"}, []string{"--kube-api-burst=0", "at least 1"}},
 		{"two namespaces in one flag", []string{"--namespace=a,b"}, []string{`--namespace="a,b"`, "not a namespace"}},
 		{"no label value", []string{"--watch-filter=a b"}, []string{`--watch-filter="a b"`, "not the value of a label"}},
@@ -116,4 +125,36 @@ func TestTheSettingsReachControllerRuntime(t *testing.T) {
 		"MachineHealthCheck.remedy.cluster.x-k8s.io": 7, "NodeHealthCheck.remedy.cluster.x-k8s.io": 8,
 	}))
 	g.Expect(*options.Controller.EnableWarmup).To(BeTrue())
+}
+
+func TestALeadNeedsANamespace(t *testing.T) {
+	g := NewWithT(t)
+	s, err := parse(t, "--leader-elect")
+	g.Expect(err).ToNot(HaveOccurred())
+	s.LeaderElection.Namespace = ""
+	g.Expect(s.Validate()).To(MatchError(ContainSubstring("set POD_NAMESPACE")))
+}
+
+// Two instances never lead at once: the one that cannot renew has given up before the other may take over, and it has tried more than once.
+func TestAcceptedTimesOfTheLeadAreSafe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		times := func(name string) time.Duration {
+			return time.Duration(rapid.Int64Range(-int64(time.Second), int64(time.Minute)).Draw(t, name))
+		}
+		fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+		s, err := settings.New(fs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.LeaderElection = settings.LeaderElection{
+			Enabled: true, Namespace: "remedy-system",
+			LeaseDuration: times("lease"), RenewDeadline: times("renew"), RetryPeriod: times("retry"),
+		}
+		l := s.LeaderElection
+		// The rules that client-go itself refuses by, when it is too late to say so kindly.
+		safe := l.LeaseDuration > l.RenewDeadline && float64(l.RenewDeadline) > 1.2*float64(l.RetryPeriod) && l.RetryPeriod > 0 && l.LeaseDuration >= time.Second
+		if accepted := s.Validate() == nil; accepted != safe {
+			t.Fatalf("accepted %v, safe %v: %+v", accepted, safe, l)
+		}
+	})
 }

@@ -4,6 +4,7 @@
 package settings
 
 import (
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/pkg/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/cluster-api/util/flags"
 )
 
 // Validate returns everything that makes no sense, each with what to do about it.
@@ -25,7 +27,8 @@ func (s *Settings) Validate() error {
 	refuse(s.SyncPeriod < time.Second, "--sync-period=%s: must be at least 1s (default 10m)", s.SyncPeriod)
 	refuse(s.MachineHealthCheckConcurrency < 1, "--machinehealthcheck-concurrency=%d: must be at least 1", s.MachineHealthCheckConcurrency)
 	refuse(s.NodeHealthCheckConcurrency < 1, "--nodehealthcheck-concurrency=%d: must be at least 1", s.NodeHealthCheckConcurrency)
-	refuse(s.QPS <= 0, "--kube-api-qps=%v: must be above 0", s.QPS)
+	// Written so that it refuses what is no number, too.
+	refuse(!(s.QPS > 0 && s.QPS <= math.MaxInt32), "--kube-api-qps=%v: must be a number above 0", s.QPS)
 	refuse(s.Burst < 1, "--kube-api-burst=%d: must be at least 1", s.Burst)
 
 	if s.WatchNamespace != "" {
@@ -37,11 +40,14 @@ func (s *Settings) Validate() error {
 
 	for _, address := range []struct{ flag, value string }{
 		{"health-addr", s.HealthAddress},
-		{"profiler-address", s.ProfilerAddress},
 		{"diagnostics-address", s.Diagnostics.DiagnosticsAddress},
 	} {
-		refuse(!isAddress(address.value), "--%s=%q: must be host:port, for example 127.0.0.1:9440 or :9440", address.flag, address.value)
+		refuse(!isAddress(address.value), "--%s=%q: must be host:port, for example 127.0.0.1:9440 or :9440, or 0 to serve nothing", address.flag, address.value)
 	}
+	refuse(s.ProfilerAddress != "" && !isAddress(s.ProfilerAddress),
+		"--profiler-address=%q: must be host:port, for example 127.0.0.1:6060", s.ProfilerAddress)
+	_, _, err := flags.GetManagerOptions(s.Diagnostics)
+	refuse(err != nil, "--tls-min-version, --tls-cipher-suites or --tls-curve-preferences: %v", err)
 	problems = append(problems, s.LeaderElection.problems()...)
 	return utilerrors.NewAggregate(problems)
 }
@@ -52,6 +58,9 @@ func (l LeaderElection) problems() []error {
 		return nil
 	}
 	var problems []error
+	if l.Namespace == "" {
+		problems = append(problems, errors.New("--leader-elect: outside of a cluster, set POD_NAMESPACE to the namespace in which the instances compete for the lead"))
+	}
 	if l.RetryPeriod <= 0 {
 		problems = append(problems, errors.Errorf("--leader-elect-retry-period=%s: must be above 0", l.RetryPeriod))
 	}
@@ -70,9 +79,9 @@ func (l LeaderElection) problems() []error {
 	return problems
 }
 
-// isAddress accepts what a server can listen on, and nothing or 0 for "do not listen".
+// isAddress accepts what a server can listen on, and 0 for "do not listen".
 func isAddress(text string) bool {
-	if text == "" || text == "0" {
+	if text == "0" {
 		return true
 	}
 	_, port, err := net.SplitHostPort(text)

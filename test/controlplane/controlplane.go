@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/pkg/errors"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
 )
 
 // ControlPlane is a running etcd and kube-apiserver.
@@ -31,6 +33,7 @@ type ControlPlane struct {
 
 	plane *envtest.ControlPlane
 	ports []*Port
+	leash *leash.Leash
 }
 
 // User is somebody who talks to the API server: a person, or the ServiceAccount of a program.
@@ -65,6 +68,18 @@ func Start(ctx context.Context) (*ControlPlane, error) {
 }
 
 func (c *ControlPlane) start(paths assets.Paths) error {
+	var err error
+	if c.leash, err = leash.New(); err != nil {
+		return err
+	}
+	etcdPath, err := c.leash.Wrap("etcd", paths[assets.Etcd])
+	if err != nil {
+		return err
+	}
+	apiPath, err := c.leash.Wrap("kube-apiserver", paths[assets.KubeAPIServer])
+	if err != nil {
+		return err
+	}
 	for range 3 {
 		port, err := TakePort()
 		if err != nil {
@@ -74,13 +89,19 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 	}
 	apiPort, etcdPort, peerPort := c.ports[0].String(), c.ports[1].String(), c.ports[2].String()
 
+	data, certificates := filepath.Join(c.leash.Dir, "etcd-data"), filepath.Join(c.leash.Dir, "certificates")
+	for _, dir := range []string{data, certificates} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return errors.Wrap(err, "failed to make a folder for the control plane")
+		}
+	}
 	etcd := &envtest.Etcd{
-		Path: paths[assets.Etcd], StartTimeout: startLimit, StopTimeout: startLimit,
+		Path: etcdPath, DataDir: data, StartTimeout: startLimit, StopTimeout: startLimit,
 		URL: &url.URL{Scheme: "http", Host: "127.0.0.1:" + etcdPort},
 	}
 	etcd.Configure().Set("listen-peer-urls", "http://127.0.0.1:"+peerPort)
 
-	server := &envtest.APIServer{Path: paths[assets.KubeAPIServer], StartTimeout: startLimit, StopTimeout: startLimit}
+	server := &envtest.APIServer{Path: apiPath, CertDir: certificates, StartTimeout: startLimit, StopTimeout: startLimit}
 	server.Address, server.Port = "127.0.0.1", apiPort
 	server.Configure().
 		Set("advertise-address", "127.0.0.1").
@@ -100,12 +121,30 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 
 // Stop ends the processes and removes what they wrote.
 func (c *ControlPlane) Stop() {
-	if c.plane != nil {
-		_ = c.plane.Stop()
+	if c.plane != nil && c.plane.Stop() == nil {
+		c.leash.Ended("etcd")
+		c.leash.Ended("kube-apiserver")
+	}
+	if c.leash != nil {
+		c.leash.Release()
 	}
 	for _, port := range c.ports {
 		port.Release()
 	}
+}
+
+// Freeze makes the API server hang: connections stay, nothing is answered. Thaw ends it.
+func (c *ControlPlane) Freeze() error { return c.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen API server go on.
+func (c *ControlPlane) Thaw() error { return c.signal(syscall.SIGCONT) }
+
+func (c *ControlPlane) signal(s syscall.Signal) error {
+	pid, err := c.leash.PID("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	return errors.Wrap(syscall.Kill(pid, s), "failed to signal the API server")
 }
 
 // Config returns how this user reaches the API server. Users may do nothing until a role is bound to them.

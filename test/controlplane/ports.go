@@ -52,8 +52,12 @@ func tryPort(dir string, number int) (*Port, error) {
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to open a port lock")
 	}
-	if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return nil, lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
+			return nil, nil //nolint:nilnil // another process holds it, which is no error.
+		}
+		return nil, errors.Wrapf(err, "the file system of %s cannot lock files: set TMPDIR to a folder on another one", dir)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(number)) //nolint:noctx // it does not wait.
 	if err != nil {

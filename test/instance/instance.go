@@ -20,6 +20,7 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
 )
 
 // Namespace and ServiceAccount are what config/rbac is written for.
@@ -35,7 +36,7 @@ type Instance struct {
 
 	cmd    *exec.Cmd
 	ports  []*controlplane.Port
-	dir    string
+	leash  *leash.Leash
 	exited chan struct{}
 	err    error
 }
@@ -65,10 +66,16 @@ func Start(binary string, cp *controlplane.ControlPlane, log io.Writer, args ...
 
 func (i *Instance) start(binary string, cp *controlplane.ControlPlane, log io.Writer, args []string) error {
 	var err error
-	if i.dir, err = os.MkdirTemp("", "remedy-instance-"); err != nil {
-		return errors.Wrap(err, "failed to make a folder for the kubeconfig")
+	if i.leash, err = leash.New(); err != nil {
+		return err
 	}
-	kubeconfig := filepath.Join(i.dir, "kubeconfig")
+	if binary, err = filepath.Abs(binary); err != nil {
+		return errors.WithStack(err)
+	}
+	if binary, err = i.leash.Wrap("manager", binary); err != nil {
+		return err
+	}
+	kubeconfig := filepath.Join(i.leash.Dir, "kubeconfig")
 	if err := cp.WriteKubeconfig(controlplane.ServiceAccount(Namespace, ServiceAccount), kubeconfig); err != nil {
 		return err
 	}
@@ -85,7 +92,10 @@ func (i *Instance) start(binary string, cp *controlplane.ControlPlane, log io.Wr
 		"--health-addr=" + i.Probes,
 		"--diagnostics-address=" + i.Diagnostics,
 	}, args...)...)
-	i.cmd.Env = append(os.Environ(), "POD_NAMESPACE="+Namespace)
+	i.cmd.Env = os.Environ()
+	if os.Getenv("POD_NAMESPACE") == "" {
+		i.cmd.Env = append(i.cmd.Env, "POD_NAMESPACE="+Namespace)
+	}
 	i.cmd.Stdout, i.cmd.Stderr = log, log
 	if err := i.cmd.Start(); err != nil {
 		return errors.Wrap(err, "the manager does not start")
@@ -135,9 +145,17 @@ func (i *Instance) Probe(ctx context.Context, path string) (status int, text str
 	return response.StatusCode, strings.TrimSpace(string(body)), errors.WithStack(err)
 }
 
+// release can be called more than once: a test stops an instance, and its clean-up kills what is left.
 func (i *Instance) release() {
 	for _, port := range i.ports {
 		port.Release()
 	}
-	_ = os.RemoveAll(i.dir)
+	if i.leash == nil {
+		return
+	}
+	if i.cmd != nil && i.cmd.ProcessState != nil {
+		i.leash.Ended("manager")
+	}
+	i.leash.Release()
+	i.leash = nil
 }

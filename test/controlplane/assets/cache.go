@@ -102,7 +102,15 @@ func (c Cache) Lock(ctx context.Context, waiting func()) (unlock func(), err err
 		return nil, errors.Wrap(err, "failed to open the lock of the cache")
 	}
 	told := false
-	for syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			_ = file.Close()
+			return nil, errors.Wrapf(err, "the file system of %s cannot lock files: set XDG_CACHE_HOME to a folder on another one", c.Dir)
+		}
 		if !told {
 			waiting()
 			told = true

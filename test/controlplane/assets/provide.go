@@ -36,12 +36,30 @@ func NewProvider(progress io.Writer) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	given := os.Getenv("KUBEBUILDER_ASSETS")
+	if err := checkGiven(given); err != nil {
+		return nil, err
+	}
 	return &Provider{
-		Given:    os.Getenv("KUBEBUILDER_ASSETS"),
+		Given:    given,
 		Cache:    cache,
 		Sources:  []Source{SetupEnvtest(), GoBuild()},
 		Progress: progress,
 	}, nil
+}
+
+// checkGiven: tests run in many folders, so that a relative path means something else in each.
+func checkGiven(folder string) error {
+	if folder == "" {
+		return nil
+	}
+	if !filepath.IsAbs(folder) {
+		return errors.Errorf("KUBEBUILDER_ASSETS=%s: must be an absolute path", folder)
+	}
+	if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+		return errors.Errorf("KUBEBUILDER_ASSETS=%s: there is no such folder; unset it to use the cache", folder)
+	}
+	return nil
 }
 
 // Find returns where the binaries are. It never builds: a test must not take minutes to find out that it cannot run.

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +21,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
 )
 
 // program is a stand-in for a binary: all that matters here is what it prints of its version.
@@ -242,14 +246,26 @@ func TestKubebuilderAssetsComeFirstBinaryByBinary(t *testing.T) {
 	g.Expect(paths[KubeAPIServer]).To(Equal(filepath.Join(p.Cache.Dir, "kube-apiserver")))
 }
 
-func TestALimitedToolIsStopped(t *testing.T) {
+func TestAFolderThatCannotBeMeantIsRefused(t *testing.T) {
 	g := NewWithT(t)
-	tool := filepath.Join(t.TempDir(), "hangs")
-	write(t, tool, "#!/bin/sh\nsleep 600\n")
-	started := time.Now()
-	_, err := runLimited(t.Context(), 50*time.Millisecond, tool)
-	g.Expect(err).To(MatchError(ContainSubstring("no answer within 50ms")))
-	g.Expect(time.Since(started)).To(BeNumerically("<", time.Minute))
+	g.Expect(checkGiven("")).To(Succeed())
+	g.Expect(checkGiven(t.TempDir())).To(Succeed())
+	g.Expect(checkGiven("bin/k8s")).To(MatchError(ContainSubstring("must be an absolute path")))
+	g.Expect(checkGiven(filepath.Join(t.TempDir(), "none"))).To(MatchError(ContainSubstring("there is no such folder")))
+}
+
+func TestALimitedToolIsStoppedWithItsChildren(t *testing.T) {
+	g := NewWithT(t)
+	dir := t.TempDir()
+	tool, note := filepath.Join(dir, "hangs"), filepath.Join(dir, "child")
+	write(t, tool, "#!/bin/sh\nsleep 600 &\necho $! > "+note+"\nwait\n")
+	_, err := runLimited(t.Context(), 500*time.Millisecond, tool)
+	g.Expect(err).To(MatchError(ContainSubstring("no answer within 500ms")))
+	child, err := os.ReadFile(note)
+	g.Expect(err).ToNot(HaveOccurred())
+	pid, err := strconv.Atoi(strings.TrimSpace(string(child)))
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Eventually(func() bool { return leash.Alive(pid) }, time.Minute).Should(BeFalse())
 }
 
 func TestTheVersionsAreThoseOfTheBuildModules(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pkg/errors"
@@ -72,7 +73,9 @@ func runLimited(ctx context.Context, limit time.Duration, tool string, args ...s
 	var stdout, stderr strings.Builder
 	cmd := exec.CommandContext(ctx, tool, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	// Without this, a child that keeps the pipe open would outlast the limit.
+	// The whole group is ended, or a child of the tool would outlast the limit.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	if ctx.Err() != nil {
