@@ -17,7 +17,7 @@ VERSION ?=
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.released=$(VERSION))
 
 # What 'make generate' runs.
-GENERATORS := bin/controller-gen
+GENERATORS := bin/controller-gen bin/crd-ref-docs
 
 ##@ Start here
 
@@ -34,6 +34,7 @@ demo: controlplane bin/manager ## Shows the product at work on a real control pl
 .PHONY: test
 test: controlplane ## Proves the product: unit tests, properties, the real API server. 1 / 15 min
 	go test ./...
+	cd test/packaging && go test ./...
 
 .PHONY: check
 check: lint vet drift tidy ## Lint, vet, generated files, go.mod, the house rules. 2 / 6 min
@@ -71,10 +72,12 @@ compiler:
 .PHONY: lint
 lint: bin/golangci-lint ## The linter alone. 1 / 4 min
 	bin/golangci-lint run ./...
+	cd test/packaging && ../../bin/golangci-lint run --config ../../.golangci.yml ./...
 
 .PHONY: vet
 vet: ## go vet alone. 0 / 2 min
 	go vet ./...
+	cd test/packaging && go vet ./...
 	go vet -tags=$(TAGS),houserules ./test/houserules
 
 .PHONY: drift
@@ -91,7 +94,8 @@ tidy: ## Every go.mod is tidy. 0 / 1 min
 generate: $(GENERATORS) ## Makes all generated files anew. 1 / 2 min
 	bin/controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	bin/controller-gen crd:headerFile=hack/boilerplate.yaml.txt paths=./api/... output:crd:dir=config/crd/bases
-	bin/controller-gen rbac:roleName=manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=. paths=./internal/... paths=./controllers/... output:rbac:dir=config/rbac
+	bin/controller-gen rbac:roleName=remedy-system-manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=. paths=./internal/... paths=./controllers/... output:rbac:dir=config/rbac
+	bin/crd-ref-docs --source-path=api/v1alpha1 --config=hack/crd-ref-docs.yaml --renderer=markdown --templates-dir=hack/crd-ref-docs --output-path=docs/api.md >/dev/null
 
 .PHONY: format
 format: bin/golangci-lint ## Formats all Go files. 0 / 3 min
@@ -99,6 +103,16 @@ format: bin/golangci-lint ## Formats all Go files. 0 / 3 min
 
 bin/manager: FORCE
 	@go build -ldflags "$(LDFLAGS)" -o $@ .
+
+.PHONY: release
+release: controlplane ## Writes out/: what clusterctl and kubectl apply need. VERSION=v1.2.3 puts the version in. 0 / 9 min
+	./hack/release.sh out $(VERSION)
+	@ls -l out
+
+.PHONY: image
+image: bin/ko ## Builds and pushes the image without Docker; needs VERSION and the right to push. 1 / 5 min
+	@test -n "$(VERSION)" || { echo "make image: say which, for example VERSION=v1.2.3"; exit 1; }
+	VERSION=$(VERSION) KO_DOCKER_REPO=$$(sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment.yaml) bin/ko build --bare --tags=$(VERSION) .
 
 .PHONY: build
 build: bin/manager ## Builds bin/manager. VERSION=v1.2.3 makes it a release. 1 / 3 min
@@ -125,7 +139,9 @@ clean: ## Removes what was built here. Caches outside of the checkout stay. 0 mi
 # Tools are pinned, each in a module of its own, so that none of them decides the versions of another or of the product.
 bin/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 bin/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
-bin/golangci-lint bin/controller-gen: bin/%: hack/tools/%/go.mod
+bin/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs
+bin/ko: PACKAGE := github.com/google/ko
+bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/ko: bin/%: hack/tools/%/go.mod
 	@echo "building $*"
 	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -o "$(CURDIR)/$@" $(PACKAGE)
 

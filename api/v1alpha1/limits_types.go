@@ -10,20 +10,21 @@ import "k8s.io/apimachinery/pkg/util/intstr"
 // +kubebuilder:validation:XValidation:rule="!(has(self.minHealthy) && has(self.maxUnhealthy))",message="minHealthy and maxUnhealthy are two ways to say the same: keep one of them"
 // +kubebuilder:validation:XValidation:rule="!(has(self.minHealthy) && has(self.unhealthyRange))",message="minHealthy and unhealthyRange exclude each other: keep one of them"
 type Limits struct {
-	// maxUnhealthy is how many targets may be unhealthy at the most: a number, or a percentage of all targets, rounded down.
-	// With more than that nothing is remediated. Where no limit is given it is 100% for Machines and 49% for Nodes.
+	// maxUnhealthy is how many targets may be unhealthy at the most: a number such as 2, or a percentage of all targets such as 40%, rounded down.
+	// With more than that nothing is remediated.
+	// Where no limit is given it is 100% for Machines and 49% for Nodes.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 0 && self <= 1000000) : self.matches('^(100|[1-9]?[0-9])%$')",message="must be a number from 0 to 1000000, such as 2, or a percentage from 0% to 100%, such as 40%"
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
 
-	// minHealthy is how many targets must be healthy at the least: a number, or a percentage of all targets, rounded up.
+	// minHealthy is how many targets must be healthy at the least: a number such as 2, or a percentage of all targets such as 51%, rounded up.
 	// With fewer than that nothing is remediated. It is not used together with maxUnhealthy or unhealthyRange.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 0 && self <= 1000000) : self.matches('^(100|[1-9]?[0-9])%$')",message="must be a number from 0 to 1000000, such as 2, or a percentage from 0% to 100%, such as 51%"
 	MinHealthy *intstr.IntOrString `json:"minHealthy,omitempty"`
 
-	// unhealthyRange is the range within which the number of unhealthy targets must lie for anything to be remediated,
-	// such as [3-5]. It wins over maxUnhealthy.
+	// unhealthyRange is the range within which the number of unhealthy targets must lie for anything to be remediated, such as [3-5].
+	// It wins over maxUnhealthy.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=17
@@ -33,13 +34,13 @@ type Limits struct {
 
 // Pace says how fast remediation goes, when it waits, and who said stop.
 type Pace struct {
-	// maxInFlight is how many targets may be under remediation at the same time: a number, or a percentage of all targets,
-	// rounded up, at least 1. Where it is not given there is no such limit.
+	// maxInFlight is how many targets may be under remediation at the same time: a number such as 1, or a percentage of all targets such as 10%, rounded up.
+	// Where it is not given there is no such limit.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 1 && self <= 1000000) : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 1, or a percentage from 1% to 100%; to stop remediation, use pauseRequests or mode: Observe"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`
 
-	// backoff is how long to wait before a target whose remediation has failed is remediated again.
+	// backoff is how long to wait before a target whose remediation has failed is remediated again. The default is 1m, doubled with each failure up to 10m.
 	// +optional
 	// +kubebuilder:default={type: Exponential, initial: "1m", limit: "10m"}
 	Backoff Backoff `json:"backoff,omitempty,omitzero"`
@@ -49,13 +50,14 @@ type Pace struct {
 	// +optional
 	StormCooldownDuration *Duration `json:"stormCooldownDuration,omitempty"`
 
-	// healthyDelay is how long a target must have been healthy again before its remediation request is withdrawn.
+	// healthyDelay is how long a target must have been healthy again before its remediation request is withdrawn. The default is 0s.
 	// +optional
 	// +kubebuilder:default="0s"
 	HealthyDelay *Duration `json:"healthyDelay,omitempty"`
 
-	// recovery says when a remediation is over: Automatic, as soon as the target is healthy (and healthyDelay has passed), or Confirmed, when a
-	// person has confirmed it by the annotation remediation.medik8s.io/manually-confirmed-healthy.
+	// recovery says when a remediation is over.
+	// Automatic, the default, is as soon as the target is healthy and healthyDelay has passed.
+	// Confirmed is when a person has confirmed it by the annotation remediation.medik8s.io/manually-confirmed-healthy.
 	// +optional
 	// +kubebuilder:validation:Enum=Automatic;Confirmed
 	// +kubebuilder:default=Automatic
@@ -70,7 +72,7 @@ type Pace struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	PauseRequests []string `json:"pauseRequests,omitempty"`
 
-	// mode is Enforce, or Observe: everything is computed and reported, and nothing is done.
+	// mode is Enforce, the default, or Observe: everything is computed and reported, and nothing is done.
 	// +optional
 	// +kubebuilder:validation:Enum=Enforce;Observe
 	// +kubebuilder:default=Enforce
@@ -88,12 +90,12 @@ type Backoff struct {
 	// +kubebuilder:default=Exponential
 	Type BackoffType `json:"type,omitempty"`
 
-	// initial is how long to wait after the first failure.
+	// initial is how long to wait after the first failure. The default is 1m.
 	// +optional
 	// +kubebuilder:default="1m"
 	Initial *Duration `json:"initial,omitempty"`
 
-	// limit is the longest wait.
+	// limit is the longest wait. The default is 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	Limit *Duration `json:"limit,omitempty"`
@@ -102,8 +104,11 @@ type Backoff struct {
 // BackoffType is how waiting times grow.
 type BackoffType string
 
-// ExponentialBackoff doubles the waiting time with each failure in a row.
-const ExponentialBackoff BackoffType = "Exponential"
+// The ways in which waiting times grow.
+const (
+	// ExponentialBackoff doubles the waiting time with each failure in a row.
+	ExponentialBackoff BackoffType = "Exponential"
+)
 
 // Recovery says when a remediation is over.
 type Recovery string

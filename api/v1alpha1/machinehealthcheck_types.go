@@ -41,13 +41,13 @@ type MachineHealthCheckSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	UnhealthyMachineConditions []UnhealthyMachineCondition `json:"unhealthyMachineConditions,omitempty"`
 
-	// nodeStartupTimeout is how long a Machine may take until its Node has joined the cluster. 0s means as long as it likes.
+	// nodeStartupTimeout is how long a Machine may take until its Node has joined the cluster. The default is 10m; 0s means as long as it likes.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('30s')",message="must be at least 30s, or 0s for no limit"
 	NodeStartupTimeout *Duration `json:"nodeStartupTimeout,omitempty"`
 
-	// nodeGoneTimeout is how long a Node that was there may be gone before its Machine is unhealthy.
+	// nodeGoneTimeout is how long a Node that was there may be gone before its Machine is unhealthy. The default is 0s.
 	// +optional
 	// +kubebuilder:default="0s"
 	NodeGoneTimeout *Duration `json:"nodeGoneTimeout,omitempty"`
@@ -134,10 +134,11 @@ type OwnerRemediation struct{}
 type MachineTemplateReference struct {
 	TemplateKind `json:",inline"`
 
-	// namespace can be left out: it is the namespace of the check.
+	// namespace can be left out. It is the namespace of the check; a policy refuses any other.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a namespace"
 	Namespace string `json:"namespace,omitempty"`
 }
 
@@ -180,13 +181,14 @@ type MachineHealthCheckStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,priority=10,description="Enforce or Observe"
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether the check is paused"
-// +kubebuilder:printcolumn:name="Limit",type=string,JSONPath=`.status.limit.source`,priority=10,description="How many may be sick before remediation stops"
-// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.remediationTemplate.kind`,priority=10,description="What a remediation request is made from"
+// +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.status.limit.maxUnhealthy`,priority=10,description="How many may be sick before remediation stops"
+// +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.limit.source`,priority=10,description="The field that the limit follows from"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec..kind`,priority=10,description="What the first remediation request is made from"
 type MachineHealthCheck struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec says which Machines to look after, what makes them unhealthy, and what to do then.
 	// +required
 	Spec MachineHealthCheckSpec `json:"spec"`
 

@@ -11,17 +11,19 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:XValidation:rule="self.templateLocation == 'Management' || has(self.clusterRef)",message="templateLocation: Workload needs a clusterRef: without one the Nodes are those of this cluster",fieldPath=".templateLocation"
 // +kubebuilder:validation:XValidation:rule="has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)",message="clusterRef cannot be changed: make another check for the other Cluster"
 type NodeHealthCheckSpec struct {
-	// clusterRef is the Cluster of Cluster API whose Nodes are looked after. Where it is not given, they are the Nodes of the cluster that this object is in.
+	// clusterRef is the Cluster of Cluster API whose Nodes are looked after.
+	// Where it is not given, they are the Nodes of the cluster that this object is in.
 	// It cannot be changed.
 	// +optional
 	ClusterRef *ClusterReference `json:"clusterRef,omitempty"`
 
-	// selector picks the Nodes that are looked after. Where it is not given, they are all Nodes that do not belong to the control plane;
-	// an empty one ({}) picks every Node.
+	// selector picks the Nodes that are looked after. An empty one ({}) picks every Node.
+	// Where it is not given, they are all Nodes that do not belong to the control plane.
 	// +optional
 	Selector *Selector `json:"selector,omitempty"`
 
 	// unhealthyConditions are conditions of the Node, each of which makes it unhealthy when it has held for its duration.
+	// The default is Ready with the status False or Unknown, for 300s.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -45,7 +47,7 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(step, self.exists_one(other, other.order == step.order))",message="two steps have the same order: give each an order of its own"
 	EscalatingRemediations []NodeEscalationStep `json:"escalatingRemediations,omitempty"`
 
-	// templateLocation says where templates and requests are: in the Management cluster, which is this one, or in the Workload cluster, beside the Nodes.
+	// templateLocation says where templates and requests are: in the Management cluster, which is this one and the default, or in the Workload cluster, beside the Nodes.
 	// Remediators that look for their Node in their own cluster need Workload.
 	// +optional
 	// +kubebuilder:validation:Enum=Management;Workload
@@ -147,13 +149,15 @@ type NodeHealthCheckStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,priority=10,description="Enforce or Observe"
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether the check is paused"
-// +kubebuilder:printcolumn:name="Limit",type=string,JSONPath=`.status.limit.source`,priority=10,description="How many may be sick before remediation stops"
-// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.remediationTemplate.kind`,priority=10,description="What a remediation request is made from"
+// +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.status.limit.maxUnhealthy`,priority=10,description="How many may be sick before remediation stops"
+// +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.limit.source`,priority=10,description="The field that the limit follows from"
+// +kubebuilder:printcolumn:name="Cluster-Namespace",type=string,JSONPath=`.spec.clusterRef.namespace`,priority=10,description="The namespace of the Cluster"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec..kind`,priority=10,description="What the first remediation request is made from"
 type NodeHealthCheck struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what is wanted.
+	// spec says which Nodes to look after, what makes them unhealthy, and what to do then.
 	// +required
 	Spec NodeHealthCheckSpec `json:"spec"`
 

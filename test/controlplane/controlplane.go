@@ -14,11 +14,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
@@ -30,6 +32,9 @@ type ControlPlane struct {
 	Admin *rest.Config
 	// Kubectl is the path of a kubectl of the same version.
 	Kubectl string
+
+	// AuditLog is a file with a line of JSON for every write, and who made it.
+	AuditLog string
 
 	plane *envtest.ControlPlane
 	ports []*Port
@@ -52,6 +57,21 @@ func ServiceAccount(namespace, name string) User {
 
 // startLimit is generous, as these machines are shared: a slow start is no failure.
 const startLimit = 2 * time.Minute
+
+// auditPolicy notes every write, when it is answered.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted, Panic]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+`
+
+func init() {
+	// What envtest has to say is said by its errors, too.
+	ctrllog.SetLogger(logr.Discard())
+}
 
 // Start runs a control plane until Stop.
 func Start(ctx context.Context) (*ControlPlane, error) {
@@ -95,6 +115,11 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 			return errors.Wrap(err, "failed to make a folder for the control plane")
 		}
 	}
+	policy := filepath.Join(c.leash.Dir, "audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return errors.Wrap(err, "failed to write the audit policy")
+	}
+	c.AuditLog = filepath.Join(c.leash.Dir, "audit.log")
 	etcd := &envtest.Etcd{
 		Path: etcdPath, DataDir: data, StartTimeout: startLimit, StopTimeout: startLimit,
 		URL: &url.URL{Scheme: "http", Host: "127.0.0.1:" + etcdPort},
@@ -108,7 +133,9 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 		// Service addresses stay on loopback: otherwise an API server that calls a service leaves the machine.
 		Set("service-cluster-ip-range", "127.96.0.0/16").
 		Set("endpoint-reconciler-type", "none").
-		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement")
+		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
+		Set("audit-policy-file", policy).
+		Set("audit-log-path", c.AuditLog)
 
 	c.plane = &envtest.ControlPlane{Etcd: etcd, APIServer: server, KubectlPath: c.Kubectl}
 	if err := c.plane.Start(); err != nil {

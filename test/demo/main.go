@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -51,19 +50,50 @@ func run(ctx context.Context, binary string, keep bool) error {
 		return err
 	}
 
-	say("Installing Cluster API's definitions and starting the manager again")
-	crds, err := controlplane.ClusterAPICRDs(ctx)
+	say("Installing Cluster API's definitions and ours, side by side")
+	k, err := newKubectl(cp)
 	if err != nil {
 		return err
 	}
-	if err := cp.InstallCRDs(crds); err != nil {
+	defer k.clean()
+	if err := installDefinitions(ctx, cp, k); err != nil {
 		return err
 	}
+	if err := k.run(ctx, "get", "customresourcedefinitions", "--sort-by=.spec.names.kind", "-o=custom-columns=KIND:.spec.names.kind,SHORT:.spec.names.shortNames,NAME:.metadata.name"); err != nil {
+		return err
+	}
+
+	say("Applying the samples")
+	if err := k.run(ctx, "apply", "-f", "config/samples"); err != nil {
+		return err
+	}
+	if err := k.run(ctx, "get", "rmhc,rnhc", "--all-namespaces"); err != nil {
+		return err
+	}
+
+	say("Applying a manifest with a mistake: unhealthyRange: \"[5-3]\"")
+	if err := k.refused(ctx, "apply", "-f", "test/demo/wrong.yaml"); err != nil {
+		return err
+	}
+
+	say("Starting the manager again")
 	if err := show(ctx, binary, cp, "machinehealthcheck: on", keep); err != nil {
 		return err
 	}
 	say("Done. Everything that was started has been stopped.")
 	return nil
+}
+
+// installDefinitions installs Cluster API's definitions, ours and our policies.
+func installDefinitions(ctx context.Context, cp *controlplane.ControlPlane, k *kubectl) error {
+	crds, err := controlplane.ClusterAPICRDs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := cp.InstallCRDs(crds, "config/crd/bases"); err != nil {
+		return err
+	}
+	return k.run(ctx, "apply", "-k", "config/policy")
 }
 
 // show runs the manager until its probe says what is expected, and prints the probes.
@@ -121,16 +151,12 @@ func await(ctx context.Context, manager *instance.Instance, path, expected strin
 
 // wait lets a person look around.
 func wait(ctx context.Context, cp *controlplane.ControlPlane, manager *instance.Instance) error {
-	dir, err := os.MkdirTemp("", "remedy-demo-")
+	k, err := newKubectl(cp)
 	if err != nil {
-		return errors.WithStack(err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := cp.WriteKubeconfig(controlplane.User{Name: "admin", Groups: []string{"system:masters"}}, kubeconfig); err != nil {
 		return err
 	}
-	fmt.Printf("\n  Look around, then press Ctrl-C:\n    %s --kubeconfig %s get crds\n    curl http://%s/readyz\n", cp.Kubectl, kubeconfig, manager.Probes)
+	defer k.clean()
+	fmt.Printf("\n  Look around, then press Ctrl-C:\n    %s --kubeconfig %s get rmhc,rnhc -A\n    curl http://%s/readyz\n", k.path, k.kubeconfig(), manager.Probes)
 	select {
 	case <-ctx.Done():
 	case <-manager.Exited():

@@ -26,7 +26,7 @@ import (
 // Namespace and ServiceAccount are what config/rbac is written for.
 const (
 	Namespace      = "remedy-system"
-	ServiceAccount = "manager"
+	ServiceAccount = "remedy-manager"
 )
 
 // Instance is a running manager.

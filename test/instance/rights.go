@@ -4,23 +4,17 @@
 package instance
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 )
 
 // Grant makes the namespace and gives the manager's ServiceAccount the rights of config/rbac, and no others.
@@ -42,7 +36,7 @@ func Grant(ctx context.Context, cp *controlplane.ControlPlane) error {
 		return errors.Errorf("no manifests in config/rbac (%v)", err)
 	}
 	for _, file := range files {
-		objects, err := ReadManifests(file)
+		objects, err := manifests.Read(file)
 		if err != nil {
 			return err
 		}
@@ -53,30 +47,4 @@ func Grant(ctx context.Context, cp *controlplane.ControlPlane) error {
 		}
 	}
 	return nil
-}
-
-// ReadManifests reads all the objects of a YAML file.
-func ReadManifests(path string) ([]*unstructured.Unstructured, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, errors.WithStack(err)
-	}
-	var objects []*unstructured.Unstructured
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, errors.Wrapf(err, "failed to read %s", path)
-		}
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &object.Object); err != nil {
-			return nil, errors.Wrapf(err, "failed to read %s", path)
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
 }

@@ -1,0 +1,18 @@
+# Copyright The cluster-api-provider-remedy Authors.
+# SPDX-License-Identifier: Apache-2.0
+FROM golang:1.26 AS builder
+WORKDIR /workspace
+ARG version=""
+COPY go.mod go.sum ./
+RUN go mod download
+COPY main.go ./
+COPY api/ api/
+COPY controllers/ controllers/
+COPY internal/ internal/
+RUN CGO_ENABLED=0 go build -tags=fieldsv1string -trimpath \
+    -ldflags "-s -w -X github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/version.released=${version}" -o manager .
+
+FROM gcr.io/distroless/static:nonroot
+COPY --from=builder /workspace/manager /manager
+USER 65532:65532
+ENTRYPOINT ["/manager"]

@@ -1,0 +1,10 @@
+{{- define "gvList" -}}
+<!-- Made from the comments and markers in api/v1alpha1: change those, and run 'make generate'. -->
+
+# API reference
+{{ range . }}
+The kinds of `{{ .GroupVersionString }}`, field by field. What is listed as a rule is checked by the API server whenever an object is written.
+Other projects have kinds of the same names: use the short names, or the full ones that end in `.{{ .Group }}`.
+{{ template "gvDetails" . }}
+{{- end }}
+{{- end -}}

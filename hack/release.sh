@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Copyright The cluster-api-provider-remedy Authors.
+# SPDX-License-Identifier: Apache-2.0
+
+# Writes what a release consists of: release.sh <folder> [version]. Without a version the image stays the development one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:?usage: release.sh <folder> [version]}
+version=${2:-}
+if [ -n "$version" ] && ! [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$ ]]; then
+  echo "VERSION=$version is no version: give one such as v0.1.0" >&2
+  exit 1
+fi
+kubectl=$(go run ./test/controlplane/cmd/provide | grep '/kubectl$')
+mkdir -p "$out"
+for part in default:infrastructure-components addon:addon-components; do
+  "$kubectl" kustomize "config/${part%%:*}" | sed -E "s|^( *image: [^ ]+):dev$|\1:${version:-dev}|" > "$out/${part##*:}.yaml.new"
+  # A file is there whole or not at all.
+  mv "$out/${part##*:}.yaml.new" "$out/${part##*:}.yaml"
+done
+cp metadata.yaml "$out/metadata.yaml"

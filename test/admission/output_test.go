@@ -1,0 +1,175 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files with what kubectl says now")
+
+const goldenFolder = "testdata/golden"
+
+// outputs are what people see. A change of them is a change of the product, so it has to show up in a review.
+// The names are those that do not clash with Cluster API's kinds.
+var outputs = map[string][]string{
+	"explain-machines-spec":             {"explain", "machinehealthchecks.remedy.cluster.x-k8s.io.spec"},
+	"explain-machines-spec-recursive":   {"explain", "machinehealthchecks.remedy.cluster.x-k8s.io.spec", "--recursive"},
+	"explain-machines-status-recursive": {"explain", "machinehealthchecks.remedy.cluster.x-k8s.io.status", "--recursive"},
+	"explain-nodes-spec":                {"explain", "nodehealthchecks.remedy.cluster.x-k8s.io.spec"},
+	"explain-nodes-spec-recursive":      {"explain", "nodehealthchecks.remedy.cluster.x-k8s.io.spec", "--recursive"},
+	"explain-nodes-status-recursive":    {"explain", "nodehealthchecks.remedy.cluster.x-k8s.io.status", "--recursive"},
+	"get-machines":                      {"get", "rmhc", "-n", outputNamespace},
+	"get-machines-wide":                 {"get", "rmhc", "-n", outputNamespace, "-o", "wide"},
+	"get-nodes":                         {"get", "rnhc", "-l", outputLabel},
+	"get-nodes-wide":                    {"get", "rnhc", "-l", outputLabel, "-o", "wide"},
+}
+
+// Other tests leave objects behind; these ones are told apart by a namespace, or by a label where there is none.
+const (
+	outputNamespace = "output"
+	outputLabel     = "output"
+)
+
+func TestOutputOfKubectlIsAsReviewed(t *testing.T) {
+	createWhatIsListed(t)
+	for name, args := range outputs {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			out := kubectl(t, args...)
+			if args[0] == "get" {
+				out = withoutAge(t, out)
+			}
+			// Editors and git take offence at spaces and empty lines at the end.
+			out = strings.TrimRight(trailingSpaces.ReplaceAllString(out, ""), "\n") + "\n"
+			file := filepath.Join(goldenFolder, name+".txt")
+			if *update {
+				g.Expect(os.MkdirAll(goldenFolder, 0o755)).To(Succeed())
+				g.Expect(os.WriteFile(file, []byte(out), 0o600)).To(Succeed())
+			}
+			golden, err := os.ReadFile(file)
+			g.Expect(err).ToNot(HaveOccurred())
+			g.Expect(out).To(Equal(string(golden)), "if this is intended: go test ./test/admission -run Output -update, and review the difference")
+		})
+	}
+}
+
+func TestOutputHasNoGoldenFileThatNobodyCompares(t *testing.T) {
+	g := NewWithT(t)
+	files, err := filepath.Glob(filepath.Join(goldenFolder, "*"))
+	g.Expect(err).ToNot(HaveOccurred())
+	for _, file := range files {
+		g.Expect(outputs).To(HaveKey(strings.TrimSuffix(filepath.Base(file), ".txt")))
+	}
+	g.Expect(files).To(HaveLen(len(outputs)))
+}
+
+// createWhatIsListed makes, of either kind, a check that reports everything and a new one that nobody has looked at yet.
+func createWhatIsListed(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: outputNamespace}}
+	g.Expect(client.IgnoreAlreadyExists(admin.Create(t.Context(), namespace))).To(Succeed())
+	for _, kind := range []string{"full-machines", "full-nodes"} {
+		reported := createForOutput(t, kind+"-template", "with-a-status")
+		status := example(t, kind+"-status").Object
+		status["conditions"] = append(status["conditions"].([]any), map[string]any{
+			"type": remedyv1.PausedCondition, "status": "False", "reason": remedyv1.NotPausedReason,
+			"message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+		})
+		reported.Object["status"] = status
+		g.Expect(admin.Status().Update(t.Context(), reported)).To(Succeed())
+		createForOutput(t, kind+"-escalation", "without-a-status")
+	}
+}
+
+func createForOutput(t *testing.T, from, name string) *unstructured.Unstructured {
+	t.Helper()
+	object := example(t, from)
+	object.SetName(name)
+	object.SetLabels(map[string]string{outputLabel: ""})
+	if object.GetNamespace() != "" {
+		object.SetNamespace(outputNamespace)
+	}
+	NewWithT(t).Expect(admin.Create(t.Context(), object)).To(Succeed())
+	t.Cleanup(func() { NewWithT(t).Expect(admin.Delete(context.Background(), object)).To(Succeed()) })
+	return object
+}
+
+// kubectl calls the real one. The API server publishes new definitions a moment after it serves them, so a failure may pass.
+func kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	g := NewWithT(t)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "reader", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())
+	var out bytes.Buffer
+	g.Eventually(func() error {
+		var complaints bytes.Buffer
+		out.Reset()
+		cmd := exec.CommandContext(t.Context(), cp.Kubectl, append(args, "--kubeconfig", kubeconfig, "--cache-dir", t.TempDir())...)
+		cmd.Stdout, cmd.Stderr = &out, &complaints
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, complaints.String())
+		}
+		return nil
+	}, time.Minute, time.Second).Should(Succeed())
+	return out.String()
+}
+
+var (
+	word           = regexp.MustCompile(`\S+`)
+	trailingSpaces = regexp.MustCompile(`(?m) +$`)
+)
+
+// withoutAge puts <age> in place of every age and aligns the columns anew, as their width follows from it. Empty cells stay empty.
+func withoutAge(t *testing.T, out string) string {
+	t.Helper()
+	g := NewWithT(t)
+	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+	titles, starts := word.FindAllString(lines[0], -1), word.FindAllStringIndex(lines[0], -1)
+	age := slices.Index(titles, "AGE")
+	g.Expect(age).To(BeNumerically(">=", 0), out)
+	var table bytes.Buffer
+	columns := tabwriter.NewWriter(&table, 0, 0, 3, ' ', 0)
+	for row, line := range lines {
+		cells := make([]string, len(titles))
+		for column, start := range starts {
+			end := len(line)
+			if column+1 < len(starts) {
+				end = min(end, starts[column+1][0])
+			}
+			cells[column] = strings.TrimSpace(line[min(start[0], end):end])
+		}
+		if row > 0 {
+			g.Expect(cells[age]).To(MatchRegexp(`^[0-9msh]+$`), line)
+			cells[age] = "<age>"
+		}
+		lines[row] = strings.Join(cells, "\t") + "\n"
+	}
+	_, err := columns.Write([]byte(strings.Join(lines, "")))
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(columns.Flush()).To(Succeed())
+	return table.String()
+}

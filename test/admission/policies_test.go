@@ -1,0 +1,270 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
+)
+
+// warnings collects what the API server warns of.
+type warnings struct {
+	mu   sync.Mutex
+	seen []string
+}
+
+func (w *warnings) HandleWarningHeader(_ int, _, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.seen = append(w.seen, text)
+}
+
+func (w *warnings) take() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	defer func() { w.seen = nil }()
+	return strings.Join(w.seen, "\n")
+}
+
+// bench is a control plane of its own, with our definitions, Cluster API's, and the policies of a kustomization.
+type bench struct {
+	*controlplane.ControlPlane
+	admin client.Client
+}
+
+// TestMain's control plane serves the other tests; these add policies, which would disturb them.
+func newBench(t *testing.T, policies string) *bench {
+	t.Helper()
+	g := NewWithT(t)
+	plane, err := controlplane.Start(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(plane.Stop)
+	crds, err := controlplane.ClusterAPICRDs(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(plane.InstallCRDs(crdFolder, filepath.Join(crds, "cluster.x-k8s.io_machines.yaml"))).To(Succeed())
+	b := &bench{ControlPlane: plane}
+	b.admin, err = plane.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	rendered, err := exec.Command(plane.Kubectl, "kustomize", policies).Output()
+	g.Expect(err).ToNot(HaveOccurred())
+	objects, err := manifests.Parse(rendered)
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(objects).ToNot(BeEmpty())
+	for _, object := range objects {
+		g.Expect(b.admin.Create(t.Context(), object)).To(Succeed())
+	}
+	return b
+}
+
+// may makes a user who may do exactly this, everywhere.
+func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (client.Client, *warnings) {
+	t.Helper()
+	g := NewWithT(t)
+	role := strings.NewReplacer(":", "-").Replace(name)
+	g.Expect(b.admin.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules})).To(Succeed())
+	g.Expect(b.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
+	})).To(Succeed())
+	config, err := b.Config(controlplane.User{Name: name})
+	g.Expect(err).ToNot(HaveOccurred())
+	heard := &warnings{}
+	config.WarningHandler = heard
+	c, err := client.New(config, client.Options{})
+	g.Expect(err).ToNot(HaveOccurred())
+	return c, heard
+}
+
+func to(verbs, group, resources string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: strings.Split(verbs, ",")}
+}
+
+// untilPoliciesWork waits for the policies: the API server takes a moment to see new ones. The attempt must be one that they refuse.
+func untilPoliciesWork(g Gomega, attempt func() error, words string) {
+	g.Eventually(attempt, time.Minute, 50*time.Millisecond).Should(MatchError(ContainSubstring(words)))
+}
+
+const (
+	checks         = "remedy.cluster.x-k8s.io"
+	checkResources = "machinehealthchecks,nodehealthchecks"
+	infrastructure = "infrastructure.cluster.x-k8s.io"
+)
+
+func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, "../../config/policy")
+	writes := to("get,create,update,patch", checks, checkResources)
+	lesser, _ := b.may(t, "lesser", writes)
+	metal, _ := b.may(t, "metal", writes, to("create", infrastructure, "metal3remediations"))
+	nodeKeeper, _ := b.may(t, "node-keeper", writes, to("create", "self-node-remediation.medik8s.io", "selfnoderemediations"),
+		to("create", "fence-agents-remediation.medik8s.io", "fenceagentsremediations"))
+	ctx := t.Context()
+	mhc, nhc := example(t, machinesMinimal), example(t, nodesMinimal)
+	untilPoliciesWork(g, func() error { return tryCreate(ctx, lesser, mhc) },
+		"you must be allowed to create every request that this check leads to: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default; ask for that right")
+
+	t.Run("on creation", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(tryCreate(ctx, metal, mhc)).To(Succeed())
+		g.Expect(tryCreate(ctx, metal, nhc)).To(MatchError(ContainSubstring("selfnoderemediations.self-node-remediation.medik8s.io in namespace remediators")))
+		g.Expect(tryCreate(ctx, nodeKeeper, nhc)).To(Succeed())
+		g.Expect(tryCreate(ctx, lesser, patched(g, mhc, "{spec: {remediationTemplate: null}}"))).To(Succeed(), "no template, no right is needed")
+	})
+	t.Run("at every step", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(tryCreate(ctx, nodeKeeper, example(t, nodesEscalate))).To(Succeed())
+		g.Expect(tryCreate(ctx, lesser, example(t, machinesEscalate))).To(MatchError(ContainSubstring("metal3remediations")))
+		one, _ := b.may(t, "one-step-only", writes, to("create", "self-node-remediation.medik8s.io", "selfnoderemediations"))
+		g.Expect(tryCreate(ctx, one, example(t, nodesEscalate))).To(MatchError(ContainSubstring("fenceagentsremediations.fence-agents-remediation.medik8s.io")))
+	})
+	t.Run("when the reference changes, and only then", func(t *testing.T) {
+		g := NewWithT(t)
+		written := mhc.DeepCopy()
+		written.SetName("written-by-somebody-else")
+		g.Expect(b.admin.Create(ctx, written)).To(Succeed())
+		change := func(c client.Client, patch string) error {
+			return c.Update(ctx, patched(g, written, patch), client.DryRunAll)
+		}
+		g.Expect(change(lesser, "{metadata: {labels: {a: b}, finalizers: [example.com/x]}, spec: {maxUnhealthy: 1}}")).To(Succeed())
+		g.Expect(change(lesser, "{spec: {remediationTemplate: {name: other}}}")).To(MatchError(ContainSubstring("metal3remediations")))
+		g.Expect(change(lesser, "{spec: {remediationTemplate: {kind: FooTemplate}}}")).To(MatchError(ContainSubstring("foos")))
+		g.Expect(change(lesser, "{spec: {remediationTemplate: null}}")).To(Succeed(), "taking a template away needs no right")
+		g.Expect(change(metal, "{spec: {remediationTemplate: {name: other}}}")).To(Succeed())
+	})
+	t.Run("by a plural that is not regular", func(t *testing.T) {
+		g := NewWithT(t)
+		proxies, _ := b.may(t, "proxies", writes, to("create", "a.b", "fooproxies"))
+		check := patched(g, mhc, "{spec: {remediationTemplate: {apiVersion: a.b/v1, kind: FooProxyTemplate}}}")
+		g.Expect(tryCreate(ctx, proxies, check)).To(MatchError(ContainSubstring("fooproxys.a.b")))
+		g.Expect(tryCreate(ctx, proxies, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: 'Bar=bars, FooProxy=fooproxies'}}}"))).To(Succeed())
+		g.Expect(tryCreate(ctx, proxies, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).
+			To(MatchError(ContainSubstring("fooproxys.a.b")))
+	})
+	t.Run("a foreign namespace is refused to everybody", func(t *testing.T) {
+		g := NewWithT(t)
+		words := "the template of a MachineHealthCheck is in the namespace of the check: leave namespace out"
+		g.Expect(tryCreate(ctx, b.admin, patched(g, mhc, "{spec: {remediationTemplate: {namespace: other}}}"))).To(MatchError(ContainSubstring(words)))
+		g.Expect(tryCreate(ctx, b.admin, patched(g, mhc, "{spec: {remediationTemplate: {namespace: default}}}"))).To(Succeed())
+		g.Expect(tryCreate(ctx, b.admin, nhc)).To(Succeed(), "a NodeHealthCheck has no namespace of its own")
+	})
+}
+
+func machine(name string) *unstructured.Unstructured {
+	m := &unstructured.Unstructured{}
+	m.SetAPIVersion("cluster.x-k8s.io/v1beta2")
+	m.SetKind("Machine")
+	m.SetNamespace("default")
+	m.SetName(name)
+	m.SetLabels(map[string]string{"cluster.x-k8s.io/cluster-name": "prod-1"})
+	m.Object["spec"] = map[string]any{
+		"clusterName":       "prod-1",
+		"bootstrap":         map[string]any{"dataSecretName": "x"},
+		"infrastructureRef": map[string]any{"apiGroup": infrastructure, "kind": "DevMachine", "name": name},
+	}
+	return m
+}
+
+const (
+	byHand       = "{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}"
+	mayNotDelete = "you may not delete machines.cluster.x-k8s.io in namespace default"
+)
+
+func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, "../../config/policy")
+	editor, heard := b.may(t, "editor", to("get,create,update,patch", "cluster.x-k8s.io", "machines"))
+	owner, ownerHeard := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
+	ctx := t.Context()
+	m := machine("machine-1")
+	g.Expect(b.admin.Create(ctx, m)).To(Succeed())
+	ask := func(c client.Client) error { return c.Update(ctx, patched(g, m, byHand), client.DryRunAll) }
+
+	g.Eventually(func() string {
+		g.Expect(ask(editor)).To(Succeed(), "it only warns")
+		return heard.take()
+	}, time.Minute, 50*time.Millisecond).Should(ContainSubstring(mayNotDelete))
+	g.Eventually(func() (string, error) { text, err := os.ReadFile(b.AuditLog); return string(text), err }, time.Minute).
+		Should(And(ContainSubstring("validation.policy.admission.k8s.io/validation_failure"), ContainSubstring("remedy-system-manual-remediation")))
+	g.Expect(ask(owner)).To(Succeed())
+	g.Expect(ownerHeard.take()).To(BeEmpty())
+
+	g.Expect(tryCreate(ctx, editor, patched(g, machine("machine-2"), byHand))).To(Succeed())
+	g.Expect(heard.take()).To(ContainSubstring(mayNotDelete), "also on creation")
+
+	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+	g.Expect(heard.take()).To(BeEmpty(), "other changes are nobody's business")
+	marked := patched(g, m, byHand)
+	g.Expect(b.admin.Update(ctx, marked)).To(Succeed())
+	g.Expect(editor.Update(ctx, patched(g, marked, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+	g.Expect(heard.take()).To(BeEmpty(), "somebody else has asked before")
+}
+
+func TestWithTheComponentItIsRefused(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, "testdata/deny")
+	editor, _ := b.may(t, "editor", to("get,create,update,patch", "cluster.x-k8s.io", "machines"))
+	owner, _ := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
+	ctx := t.Context()
+	m := machine("machine-1")
+	g.Expect(b.admin.Create(ctx, m)).To(Succeed())
+	untilPoliciesWork(g, func() error { return editor.Update(ctx, patched(g, m, byHand), client.DryRunAll) }, mayNotDelete)
+	g.Expect(owner.Update(ctx, patched(g, m, byHand), client.DryRunAll)).To(Succeed())
+	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+}
+
+func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, "../../config/policy")
+	// Far more rights than it has: the policy holds it all the same.
+	everything := to("*", "*", "*")
+	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
+	somebody, _ := b.may(t, "somebody", everything)
+	ctx := context.Background()
+	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "node-1"}}}
+	m := machine("machine-1")
+	for _, object := range []*unstructured.Unstructured{m, node} {
+		object.SetAnnotations(map[string]string{
+			"example.com/a": "b", "remedy.cluster.x-k8s.io/attempts": "1", "remediation.medik8s.io/manually-confirmed-healthy": "",
+		})
+		g.Expect(b.admin.Create(ctx, object)).To(Succeed())
+	}
+	change := func(c client.Client, object *unstructured.Unstructured, patch string) error {
+		return c.Update(ctx, patched(g, object, patch), client.DryRunAll)
+	}
+	refused := map[string]string{
+		"{metadata: {annotations: {example.com/a: c}}}":                                 "sets annotations of its own only, not example.com/a",
+		"{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}":           "sets annotations of its own only",
+		"{metadata: {annotations: {example.com/a: null}}}":                              "removes annotations of its own only",
+		"{metadata: {labels: {a: b}}}":                                                  "does not change labels, finalizers or owners",
+		"{metadata: {finalizers: [remedy.cluster.x-k8s.io/x]}}":                         "does not change labels, finalizers or owners",
+		"{metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}": "does not change labels, finalizers or owners",
+	}
+	untilPoliciesWork(g, func() error { return change(manager, m, "{metadata: {labels: {a: b}}}") }, "does not change labels")
+	for _, object := range []*unstructured.Unstructured{m, node} {
+		for patch, words := range refused {
+			g.Expect(change(manager, object, patch)).To(MatchError(ContainSubstring(words)), "%s %s", object.GetKind(), patch)
+			g.Expect(change(somebody, object, patch)).To(Succeed(), "%s %s", object.GetKind(), patch)
+		}
+		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/attempts: '2', remedy.cluster.x-k8s.io/marked-by: x}}}")).To(Succeed())
+		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/attempts: null, remediation.medik8s.io/manually-confirmed-healthy: null}}}")).To(Succeed())
+	}
+	g.Expect(change(manager, m, "{spec: {providerID: x}}")).To(MatchError(ContainSubstring("does not change specs")))
+	g.Expect(change(manager, node, "{spec: {unschedulable: true}}")).To(MatchError(ContainSubstring("does not change specs")))
+}
