@@ -10,4 +10,10 @@
 //	watch ──▶ Snapshot ──▶ Evaluate ──▶ Plan ──▶ Apply ──▶ Report
 //	                       ~~~~~~~~
 //	                       here
+//
+// gates.go lists, in order, the reasons not to judge a target at all: the first that matches wins. rules.go lists what can be
+// wrong with a target that is judged: all of them speak, so that people see every cause. Each gate and each rule has a file of its own.
+//
+// The package knows no Machine and no Cluster of an API. Whoever reads objects translates them into the facts of snapshot.go,
+// so that one set of rules serves Machines and bare Nodes alike.
 package health

@@ -1,0 +1,16 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import "time"
+
+// Paused means: the target carries the annotation cluster.x-k8s.io/paused. It is no target as long as it does.
+const Paused Reason = "Paused"
+
+func gatePaused(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
+	if t.Wishes.Paused {
+		return Verdict{Kind: Skipped}, closed
+	}
+	return Verdict{}, next
+}

@@ -1,0 +1,16 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import "time"
+
+// SkipRemediation means: the target carries the annotation cluster.x-k8s.io/skip-remediation. It is no target as long as it does.
+const SkipRemediation Reason = "SkipRemediation"
+
+func gateSkipRemediation(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
+	if t.Wishes.SkipRemediation {
+		return Verdict{Kind: Skipped}, closed
+	}
+	return Verdict{}, next
+}

@@ -1,0 +1,16 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import "time"
+
+// HasRemediateAnnotation means: a person asked for it, by the annotation cluster.x-k8s.io/remediate-machine.
+const HasRemediateAnnotation Reason = "HasRemediateAnnotation"
+
+func ruleHasRemediateAnnotation(all []Finding, t *Target, _ *ClusterFacts, _ *Policy, _ time.Time) []Finding {
+	if !t.Wishes.Remediate {
+		return all
+	}
+	return append(all, Finding{Rule: HasRemediateAnnotation, Met: true})
+}

@@ -1,0 +1,21 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import "time"
+
+// NodeDeleted means: the Node of the Machine was there and is gone.
+const NodeDeleted Reason = "NodeDeleted"
+
+func ruleNodeDeleted(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now time.Time) []Finding {
+	if t.nodeState() != Gone {
+		return all
+	}
+	// Seen for the first time: it is gone since now, as far as anybody knows.
+	since := now
+	if t.Machine != nil && !t.Machine.NodeGoneSince.IsZero() {
+		since = t.Machine.NodeGoneSince
+	}
+	return append(all, deadline(Finding{Rule: NodeDeleted}, since, p.NodeGoneTimeout, now))
+}
