@@ -127,6 +127,7 @@ func TestVerdicts(t *testing.T) {
 		{why: "another status is no match", target: machine(nodeIs("Ready", "True", 24*time.Hour)), kind: Healthy},
 		{why: "with a timeout of 0 it counts at once", target: machine(nodeIs("Ready", "False", 0)), policy: func(p *Policy) { p.NodeConditions[1].Lasting = 0 }, kind: Unhealthy, reason: UnhealthyNode, since: noon},
 		{why: "a transition in the future has not lasted yet", target: machine(nodeIs("Ready", "False", -time.Minute)), kind: Suspect, reason: UnhealthyNode, since: ago(-time.Minute), until: ago(-6 * time.Minute)},
+		{why: "a negative timeout is none", target: machine(nodeIs("Ready", "False", -time.Minute)), policy: func(p *Policy) { p.NodeConditions[1].Lasting = -time.Hour }, kind: Suspect, reason: UnhealthyNode, since: ago(-time.Minute), until: ago(-time.Minute)},
 		{why: "a transition that nobody wrote down was not before its object", target: machine(with(func(t *Target) {
 			t.Node.CreatedAt, t.Node.Conditions = ago(time.Minute), []corev1.NodeCondition{{Type: "Ready", Status: "False"}}
 		})), kind: Suspect, reason: UnhealthyNode, since: ago(time.Minute), until: ago(-4 * time.Minute)},
@@ -138,6 +139,8 @@ func TestVerdicts(t *testing.T) {
 		{why: "what is met outweighs what is only due, and the first rule gives the reason", target: machine(infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour)), kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour)},
 		{why: "with two causes the trouble began with the older one", target: machine(infrastructureNotReadyFor(time.Hour), nodeIs("Ready", "False", 3*time.Hour)), kind: Unhealthy, reason: UnhealthyMachine, since: ago(3 * time.Hour)},
 		{why: "of two things that are due, the earlier decides when", target: machine(infrastructureNotReadyFor(50*time.Minute), nodeIs("Ready", "False", time.Minute)), kind: Suspect, reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-4 * time.Minute)},
+
+		{why: "whichever rule it comes from", target: machine(infrastructureNotReadyFor(58*time.Minute), nodeIs("Ready", "False", time.Minute)), kind: Suspect, reason: UnhealthyMachine, since: ago(58 * time.Minute), until: ago(-2 * time.Minute)},
 
 		// The Node is gone.
 		{why: "a Node that is gone counts at once (003: considered unhealthy immediately)", target: machine(state(Gone)), kind: Unhealthy, reason: NodeDeleted, since: noon},
@@ -154,6 +157,7 @@ func TestVerdicts(t *testing.T) {
 		{why: "the time runs from the last thing it had to wait for: its own infrastructure", target: machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady.Since = ago(time.Minute) })), kind: Suspect, reason: NodeStartupTimeout, since: ago(time.Minute), until: ago(-9 * time.Minute)},
 		{why: "the infrastructure of the cluster", target: machine(state(NotJoined)), cluster: func(c *ClusterFacts) { c.InfrastructureReady.Since = ago(time.Minute) }, kind: Suspect, reason: NodeStartupTimeout, since: ago(time.Minute), until: ago(-9 * time.Minute)},
 		{why: "or the control plane", target: machine(state(NotJoined)), cluster: func(c *ClusterFacts) { c.ControlPlaneInitialized.Since = ago(time.Minute) }, kind: Suspect, reason: NodeStartupTimeout, since: ago(time.Minute), until: ago(-9 * time.Minute)},
+		{why: "what was reached once and is not any more plays no role", target: machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{false, ago(time.Minute)} })), kind: Unhealthy, reason: NodeStartupTimeout, since: ago(2 * time.Hour)},
 		{why: "a timeout of 0 is none (003: set to 0 to disable the node startup timeout)", target: machine(state(NotJoined), created(1000*time.Hour)), policy: func(p *Policy) { p.NodeStartupTimeout = 0 }, kind: Undetermined, reason: NodeNotJoined},
 		{why: "who cannot see the cluster does not say that its Node did not come", target: machine(state(Unreadable), created(1000*time.Hour)), kind: Undetermined, reason: NodeUnreadable},
 
