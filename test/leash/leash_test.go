@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	fmt.Println(child.Process.Pid, l.Dir)
-	select {}
+	_ = child.Wait()
 }
 
 func TestAProcessEndsWithTheOneThatStartedIt(t *testing.T) {
