@@ -106,17 +106,17 @@ bin/manager: FORCE
 	@go build -ldflags "$(LDFLAGS)" -o $@ .
 
 .PHONY: release
-release: controlplane ## Writes out/: what clusterctl and kubectl apply need. VERSION=v1.2.3 puts the version in. 0 / 9 min
+release: controlplane ## Writes out/: what clusterctl and kubectl apply need. VERSION=v0.1.0 puts the version in. 0 / 9 min
 	./hack/release.sh out $(VERSION)
 	@ls -l out
 
 .PHONY: image
 image: bin/ko ## Builds and pushes the image without Docker; needs VERSION and the right to push. 1 / 5 min
-	@test -n "$(VERSION)" || { echo "make image: say which, for example VERSION=v1.2.3"; exit 1; }
+	@test -n "$(VERSION)" || { echo "make image: say which, for example VERSION=v0.1.0"; exit 1; }
 	VERSION=$(VERSION) KO_DOCKER_REPO=$$(sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment.yaml) bin/ko build --bare --tags=$(VERSION) .
 
 .PHONY: build
-build: bin/manager ## Builds bin/manager. VERSION=v1.2.3 makes it a release. 1 / 3 min
+build: bin/manager ## Builds bin/manager. VERSION=v0.1.0 makes it a release. 1 / 3 min
 
 ##@ Parts
 

@@ -11,6 +11,14 @@ if [ -n "$version" ] && ! [[ $version =~ ^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]
   echo "VERSION=$version is no version: give one such as v0.1.0" >&2
   exit 1
 fi
+# clusterctl refuses a version whose series metadata.yaml does not list.
+if [ -n "$version" ]; then
+  series=${version#v}; major=${series%%.*}; minor=${series#*.}; minor=${minor%%.*}
+  if ! grep -A1 "^- major: $major$" metadata.yaml | grep -q "^  minor: $minor$"; then
+    echo "VERSION=$version: metadata.yaml has no release series $major.$minor; add it, with its contract" >&2
+    exit 1
+  fi
+fi
 kubectl=$(go run ./test/controlplane/cmd/provide | grep '/kubectl$')
 mkdir -p "$out"
 for part in default:infrastructure-components addon:addon-components; do

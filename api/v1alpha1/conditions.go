@@ -25,6 +25,10 @@ const (
 	ReadyReason = "Ready"
 	// NotReadyReason: another condition says what is in the way.
 	NotReadyReason = "NotReady"
+	// EscalationExhaustedReason: every step has been tried for a target, and it is still not healthy.
+	EscalationExhaustedReason = "EscalationExhausted"
+	// OwnerNotActingReason: an owner has been asked to remediate a Machine, and has not for long.
+	OwnerNotActingReason = "OwnerNotActing"
 )
 
 // Reasons of RemediationAllowed.
@@ -45,6 +49,10 @@ const (
 	PausedReason = "Paused"
 	// ClusterUnreachableReason: the cluster of the Nodes cannot be read. Also a reason of ClusterReachable.
 	ClusterUnreachableReason = "ClusterUnreachable"
+	// WaitingForHandoverReason: Cluster API's own controller has not confirmed yet that it leaves this check to us.
+	WaitingForHandoverReason = "WaitingForHandover"
+	// ContestedReason: somebody keeps taking the pause away by which Cluster API's own controller leaves this check to us.
+	ContestedReason = "Contested"
 	// ClusterNotFoundReason: the Cluster that the check names does not exist. Also a reason of ClusterReachable.
 	ClusterNotFoundReason = "ClusterNotFound"
 )

@@ -16,7 +16,7 @@ type MachineHealthCheckSpec struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a Cluster"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be the name of a Cluster: lower case letters, digits, '-' or '.', beginning and ending with a letter or digit"
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: make another check for the other Cluster"
 	ClusterName string `json:"clusterName"`
 
@@ -27,18 +27,16 @@ type MachineHealthCheckSpec struct {
 
 	// unhealthyConditions are conditions of the Node, each of which makes the Machine unhealthy when it has held for its timeout.
 	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +listMapKey=status
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(check, self.exists_one(other, other.type == check.type && other.status == check.status))",message="a condition is listed twice with the same status: keep one of them"
 	UnhealthyConditions []UnhealthyNodeCondition `json:"unhealthyConditions,omitempty"`
 
 	// unhealthyMachineConditions are conditions of the Machine, each of which makes it unhealthy when it has held for its timeout.
 	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +listMapKey=status
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(check, self.exists_one(other, other.type == check.type && other.status == check.status))",message="a condition is listed twice with the same status: keep one of them"
 	UnhealthyMachineConditions []UnhealthyMachineCondition `json:"unhealthyMachineConditions,omitempty"`
 
 	// nodeStartupTimeout is how long a Machine may take until its Node has joined the cluster. The default is 10m; 0s means as long as it likes.
@@ -183,7 +181,7 @@ type MachineHealthCheckStatus struct {
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether the check is paused"
 // +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.status.limit.maxUnhealthy`,priority=10,description="How many may be sick before remediation stops"
 // +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.limit.source`,priority=10,description="The field that the limit follows from"
-// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec..kind`,priority=10,description="What the first remediation request is made from"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.remediationTemplate.kind`,priority=10,description="What a remediation request is made from, where there are no steps"
 type MachineHealthCheck struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -25,11 +25,10 @@ type NodeHealthCheckSpec struct {
 	// unhealthyConditions are conditions of the Node, each of which makes it unhealthy when it has held for its duration.
 	// The default is Ready with the status False or Unknown, for 300s.
 	// +optional
-	// +listType=map
-	// +listMapKey=type
-	// +listMapKey=status
+	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(check, self.exists_one(other, other.type == check.type && other.status == check.status))",message="a condition is listed twice with the same status: keep one of them"
 	// +kubebuilder:default={{type: Ready, status: "False", duration: "300s"}, {type: Ready, status: Unknown, duration: "300s"}}
 	UnhealthyConditions []LastingNodeCondition `json:"unhealthyConditions,omitempty"`
 
@@ -152,7 +151,7 @@ type NodeHealthCheckStatus struct {
 // +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.status.limit.maxUnhealthy`,priority=10,description="How many may be sick before remediation stops"
 // +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.limit.source`,priority=10,description="The field that the limit follows from"
 // +kubebuilder:printcolumn:name="Cluster-Namespace",type=string,JSONPath=`.spec.clusterRef.namespace`,priority=10,description="The namespace of the Cluster"
-// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec..kind`,priority=10,description="What the first remediation request is made from"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.remediationTemplate.kind`,priority=10,description="What a remediation request is made from, where there are no steps"
 type NodeHealthCheck struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -123,9 +123,7 @@ type UnhealthyTarget struct {
 
 	// reason is the first cause, in one word.
 	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Reason string `json:"reason"`
+	Reason TargetReason `json:"reason"`
 
 	// message names every cause.
 	// +optional
@@ -139,8 +137,7 @@ type UnhealthyTarget struct {
 
 	// holdReason is why nothing is done for now, in one word.
 	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	HoldReason string `json:"holdReason,omitempty"`
+	HoldReason HoldReason `json:"holdReason,omitempty"`
 
 	// until is when the decision will be looked at anew, if nothing changes before: when a suspect becomes unhealthy, when a hold ends, or when a step times out.
 	// +optional

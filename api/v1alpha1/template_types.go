@@ -9,7 +9,7 @@ type TemplateKind struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be a group and a version, such as infrastructure.cluster.x-k8s.io/v1beta1"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be a group and a version, such as infrastructure.cluster.x-k8s.io/v1beta1"
 	APIVersion string `json:"apiVersion"`
 
 	// kind is the kind of the template. It ends in Template, as in Metal3RemediationTemplate.
@@ -23,6 +23,6 @@ type TemplateKind struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be the name of an object: lower case letters, digits, '-' or '.', beginning and ending with a letter or digit"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')",message="must be the name of an object: lower case letters, digits, '-' or '.', beginning and ending with a letter or digit"
 	Name string `json:"name"`
 }

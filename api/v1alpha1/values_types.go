@@ -16,7 +16,7 @@ type Duration struct {
 
 // Selector picks objects by their labels. Everything that is listed must hold.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(key, key.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$'))",message="every key of matchLabels must be the key of a label, such as node-role.kubernetes.io/worker"
+// +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(key, key.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$'))",message="every key of matchLabels must be the key of a label, such as node-role.kubernetes.io/worker"
 type Selector struct {
 	// matchLabels are labels that must be there with exactly this value.
 	// +optional
@@ -44,7 +44,7 @@ type SelectorRequirement struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$')",message="must be the key of a label, such as node-role.kubernetes.io/worker"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$')",message="must be the key of a label, such as node-role.kubernetes.io/worker"
 	Key string `json:"key"`
 
 	// operator says how the label is compared: In, NotIn, Exists or DoesNotExist.
@@ -72,7 +72,7 @@ type ClusterReference struct {
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="must be the name of a Cluster"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="must be the name of a Cluster: lower case letters, digits, '-' or '.', beginning and ending with a letter or digit"
 	Name string `json:"name"`
 }
 
@@ -85,13 +85,13 @@ type ConditionStatus string
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=316
-// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')",message="must be the type of a condition, such as Ready or DiskPressure"
+// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')",message="must be the type of a condition, such as Ready or DiskPressure"
 type NodeConditionType string
 
 // MachineConditionType is the type of a condition of a Machine.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=316
-// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')",message="must be the type of a condition, such as InfrastructureReady"
+// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')",message="must be the type of a condition, such as InfrastructureReady"
 // +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'Available', 'HealthCheckSucceeded', 'OwnerRemediated', 'ExternallyRemediated'])",message="must not be Ready, Available, HealthCheckSucceeded, OwnerRemediated or ExternallyRemediated: they follow from the check's own verdict; name the condition that is the cause"
 type MachineConditionType string

@@ -15,6 +15,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,6 +71,21 @@ func newBench(t *testing.T, policies string) *bench {
 		g.Expect(b.admin.Create(t.Context(), object)).To(Succeed())
 	}
 	return b
+}
+
+// withoutPolicy takes a policy's binding away, until what it would refuse has been accepted, and puts it back.
+func (b *bench) withoutPolicy(t *testing.T, name string, attempt func() error) {
+	t.Helper()
+	g := NewWithT(t)
+	binding := &unstructured.Unstructured{}
+	binding.SetAPIVersion("admissionregistration.k8s.io/v1")
+	binding.SetKind("ValidatingAdmissionPolicyBinding")
+	g.Expect(b.admin.Get(t.Context(), client.ObjectKey{Name: name}, binding)).To(Succeed())
+	g.Expect(b.admin.Delete(t.Context(), binding)).To(Succeed())
+	g.Eventually(attempt, time.Minute, 50*time.Millisecond).Should(Succeed())
+	binding.SetResourceVersion("")
+	binding.SetUID("")
+	g.Expect(b.admin.Create(t.Context(), binding)).To(Succeed())
 }
 
 // may makes a user who may do exactly this, everywhere.
@@ -152,10 +168,42 @@ func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 		g := NewWithT(t)
 		proxies, _ := b.may(t, "proxies", writes, to("create", "a.b", "fooproxies"))
 		check := patched(g, mhc, "{spec: {remediationTemplate: {apiVersion: a.b/v1, kind: FooProxyTemplate}}}")
-		g.Expect(tryCreate(ctx, proxies, check)).To(MatchError(ContainSubstring("fooproxys.a.b")))
-		g.Expect(tryCreate(ctx, proxies, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: 'Bar=bars, FooProxy=fooproxies'}}}"))).To(Succeed())
-		g.Expect(tryCreate(ctx, proxies, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).
-			To(MatchError(ContainSubstring("fooproxys.a.b")))
+		plural := func(text string) *unstructured.Unstructured {
+			return patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: '"+text+"'}}}")
+		}
+		g.Expect(tryCreate(ctx, proxies, check)).To(MatchError(ContainSubstring("fooproxys.a.b in namespace default")))
+		g.Expect(tryCreate(ctx, proxies, plural("Bar=bars, FooProxy=fooproxies"))).To(Succeed())
+		g.Expect(tryCreate(ctx, proxies, plural("XFooProxy=fooproxies"))).To(MatchError(ContainSubstring("fooproxys.a.b")), "the kind must be the whole word")
+		for _, nonsense := range []string{"nonsense", "FooProxy=", "=fooproxies", "FooProxy=fooproxies,FooProxy=others", "FooProxy=Foo Proxies"} {
+			g.Expect(tryCreate(ctx, b.admin, plural(nonsense))).To(MatchError(ContainSubstring("must list Kind=plural, each kind once")), nonsense)
+		}
+	})
+	t.Run("and not around it: the annotation is looked at, too, whenever it changes", func(t *testing.T) {
+		g := NewWithT(t)
+		harmless, _ := b.may(t, "harmless", writes, to("create", "a.b", "harmless"))
+		check := patched(g, mhc, "{metadata: {name: by-stealth, annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}}, spec: {remediationTemplate: {apiVersion: a.b/v1, kind: ThingTemplate}}}")
+		g.Expect(harmless.Create(ctx, check)).To(Succeed())
+		for _, then := range []string{"null", "Thing=secrets", "Other=harmless"} {
+			g.Expect(harmless.Update(ctx, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: "+then+"}}}"), client.DryRunAll)).
+				To(MatchError(ContainSubstring("you must be allowed to create every request")), then)
+		}
+		g.Expect(harmless.Update(ctx, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: 'Thing=harmless,Other=others'}}}"), client.DryRunAll)).To(Succeed())
+	})
+	t.Run("what was stored before there was a policy can still be labelled and deleted", func(t *testing.T) {
+		g := NewWithT(t)
+		b.withoutPolicy(t, "remedy-system-templates", func() error {
+			stored := patched(g, mhc, "{metadata: {name: stored-before, finalizers: [example.com/x], annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}, spec: {remediationTemplate: {namespace: other}}}")
+			return client.IgnoreAlreadyExists(b.admin.Create(ctx, stored))
+		})
+		untilPoliciesWork(g, func() error { return tryCreate(ctx, lesser, mhc) }, "you must be allowed to create every request")
+		stored := mhc.DeepCopy()
+		stored.SetName("stored-before")
+		g.Expect(lesser.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
+		g.Expect(lesser.Update(ctx, patched(g, stored, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+		g.Expect(b.admin.Delete(ctx, stored)).To(Succeed())
+		g.Expect(lesser.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
+		g.Expect(lesser.Update(ctx, patched(g, stored, "{metadata: {finalizers: null, annotations: null}}"))).To(Succeed())
+		g.Expect(apierrors.IsNotFound(b.admin.Get(ctx, client.ObjectKeyFromObject(stored), stored))).To(BeTrue())
 	})
 	t.Run("a foreign namespace is refused to everybody", func(t *testing.T) {
 		g := NewWithT(t)
@@ -204,6 +252,10 @@ func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
 		Should(And(ContainSubstring("validation.policy.admission.k8s.io/validation_failure"), ContainSubstring("remedy-system-manual-remediation")))
 	g.Expect(ask(owner)).To(Succeed())
 	g.Expect(ownerHeard.take()).To(BeEmpty())
+	named, namedHeard := b.may(t, "owner-of-one", to("get,create,update,patch", "cluster.x-k8s.io", "machines"),
+		rbacv1.PolicyRule{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, ResourceNames: []string{"machine-1"}, Verbs: []string{"delete"}})
+	g.Expect(ask(named)).To(Succeed())
+	g.Expect(namedHeard.take()).To(BeEmpty(), "this very Machine")
 
 	g.Expect(tryCreate(ctx, editor, patched(g, machine("machine-2"), byHand))).To(Succeed())
 	g.Expect(heard.take()).To(ContainSubstring(mayNotDelete), "also on creation")
@@ -227,6 +279,17 @@ func TestWithTheComponentItIsRefused(t *testing.T) {
 	untilPoliciesWork(g, func() error { return editor.Update(ctx, patched(g, m, byHand), client.DryRunAll) }, mayNotDelete)
 	g.Expect(owner.Update(ctx, patched(g, m, byHand), client.DryRunAll)).To(Succeed())
 	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+
+	tenant, _ := b.may(t, "tenant", to("get,create,update,patch", checks, checkResources), to("create", infrastructure, "metal3remediations"))
+	platform, _ := b.may(t, "platform", to("get,create,update,patch", checks, checkResources), to("delete", "cluster.x-k8s.io", "machines"), to("create", infrastructure, "metal3remediations"))
+	byOwner := patched(g, example(t, machinesMinimal), "{spec: {remediationTemplate: null}}")
+	words := "with this check Machines are deleted by their owners, and " + mayNotDelete
+	untilPoliciesWork(g, func() error { return tryCreate(ctx, tenant, byOwner) }, words)
+	g.Expect(tryCreate(ctx, tenant, example(t, machinesEscalate))).To(MatchError(ContainSubstring(words)), "the last step is the owner")
+	g.Expect(tryCreate(ctx, tenant, example(t, machinesMinimal))).To(Succeed(), "a template leads to requests")
+	g.Expect(tryCreate(ctx, platform, byOwner)).To(Succeed())
+	g.Expect(b.admin.Create(ctx, byOwner)).To(Succeed())
+	g.Expect(tenant.Update(ctx, patched(g, byOwner, "{metadata: {labels: {a: b}}, spec: {maxUnhealthy: 1}}"), client.DryRunAll)).To(Succeed(), "it was so before")
 }
 
 func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
@@ -257,6 +320,11 @@ func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
 		"{metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}": "does not change labels, finalizers or owners",
 	}
 	untilPoliciesWork(g, func() error { return change(manager, m, "{metadata: {labels: {a: b}}}") }, "does not change labels")
+	// Nodes take metadata through their status, too.
+	g.Expect(manager.Status().Update(ctx, patched(g, node, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(MatchError(ContainSubstring("does not change labels")))
+	g.Expect(manager.Status().Update(ctx, patched(g, node, "{status: {phase: Pending}}"), client.DryRunAll)).To(MatchError(ContainSubstring("does not change the status of Nodes")))
+	person, _ := b.may(t, "a-person:remedy-manager", everything)
+	g.Expect(change(person, m, "{metadata: {labels: {a: b}}}")).To(Succeed(), "who is no ServiceAccount is not the manager")
 	for _, object := range []*unstructured.Unstructured{m, node} {
 		for patch, words := range refused {
 			g.Expect(change(manager, object, patch)).To(MatchError(ContainSubstring(words)), "%s %s", object.GetKind(), patch)

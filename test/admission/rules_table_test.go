@@ -35,6 +35,7 @@ const (
 	notALabelKey      = "must be the key of a label"
 	notALabelValue    = "must be the value of a label"
 	wrongOperands     = "the operators In and NotIn need values; Exists and DoesNotExist must have none"
+	sameCondition     = "a condition is listed twice with the same status: keep one of them"
 	sameOrder         = "two steps have the same order: give each an order of its own"
 	tooShortAStep     = "must be at least 1m: a remediator needs time to act"
 	notInFlight       = "must be a number of at least 1, or a percentage from 1% to 100%; to stop remediation, use pauseRequests or mode: Observe"
@@ -52,6 +53,15 @@ var sharedRows = []row{
 	{reason: "a number in quotes", patch: "{spec: {maxUnhealthy: '2'}}", at: "spec.maxUnhealthy", says: notALimit},
 	{reason: "a number that no client can read", patch: "{spec: {maxUnhealthy: 5000000000}}", at: "spec.maxUnhealthy", says: notALimit},
 	{reason: "a negative percentage", patch: "{spec: {minHealthy: -1%}}", at: "spec.minHealthy", says: notALimit},
+	{reason: "a negative minimum", patch: "{spec: {minHealthy: -1}}", at: "spec.minHealthy", says: notALimit},
+	{reason: "a minimum above everything", patch: "{spec: {minHealthy: 101%}}", at: "spec.minHealthy", says: notALimit},
+	{reason: "a minimum that no client can read", patch: "{spec: {minHealthy: 5000000000}}", at: "spec.minHealthy", says: notALimit},
+	{reason: "the largest numbers", patch: "{spec: {maxUnhealthy: 1000000, maxInFlight: 1000000}}"},
+	{reason: "the largest minimum", patch: "{spec: {minHealthy: 1000000}}"},
+	{reason: "more than all at once", patch: "{spec: {maxInFlight: 101%}}", at: "spec.maxInFlight", says: notInFlight},
+	{reason: "a negative number at once", patch: "{spec: {maxInFlight: -1}}", at: "spec.maxInFlight", says: notInFlight},
+	{reason: "a number at once that no client can read", patch: "{spec: {maxInFlight: 5000000000}}", at: "spec.maxInFlight", says: notInFlight},
+	{reason: "one percent, and all of them", patch: "{spec: {maxInFlight: 1%, maxUnhealthy: 0%}}"},
 	{reason: "a part of a percent", patch: "{spec: {minHealthy: 33.3%}}", at: "spec.minHealthy", says: notALimit},
 	{reason: "an absolute minimum", patch: "{spec: {minHealthy: 3}}"},
 	{reason: "both limits", patch: "{spec: {maxUnhealthy: 40%, minHealthy: 51%}}", at: "spec", says: "minHealthy and maxUnhealthy are two ways to say the same: keep one of them"},
@@ -85,6 +95,10 @@ var sharedRows = []row{
 	{reason: "an operator in lower case", patch: "{spec: {selector: {matchExpressions: [{key: a, operator: exists}]}}}", at: "spec.selector.matchExpressions[].operator", says: `supported values: "In", "NotIn", "Exists", "DoesNotExist"`},
 	{reason: "In without values", patch: "{spec: {selector: {matchExpressions: [{key: a, operator: In}]}}}", at: "spec.selector.matchExpressions[]", says: wrongOperands},
 	{reason: "Exists with values", patch: "{spec: {selector: {matchExpressions: [{key: a, operator: Exists, values: [x]}]}}}", at: "spec.selector.matchExpressions[]", says: wrongOperands},
+	{reason: "NotIn without values", patch: "{spec: {selector: {matchExpressions: [{key: a, operator: NotIn, values: []}]}}}", at: "spec.selector.matchExpressions[]", says: wrongOperands},
+	{reason: "DoesNotExist with values", patch: "{spec: {selector: {matchExpressions: [{key: a, operator: DoesNotExist, values: [x]}]}}}", at: "spec.selector.matchExpressions[]", says: wrongOperands},
+	{reason: "a key with an empty part in its prefix", patch: "{spec: {selector: {matchExpressions: [{key: a..b/x, operator: Exists}]}}}", at: "spec.selector.matchExpressions[].key", says: notALabelKey},
+	{reason: "a label with a prefix that is no domain", patch: "{spec: {selector: {matchLabels: {a.-b/x: z}}}}", at: "spec.selector", says: "every key of matchLabels must be the key of a label"},
 	{reason: "a key with a space", patch: "{spec: {selector: {matchExpressions: [{key: a b, operator: Exists}]}}}", at: "spec.selector.matchExpressions[].key", says: notALabelKey},
 	{reason: "a value with a space", patch: "{spec: {selector: {matchExpressions: [{key: a, operator: In, values: [x y]}]}}}", at: "spec.selector.matchExpressions[].values[]", says: notALabelValue},
 	{reason: "a label with a space", patch: "{spec: {selector: {matchLabels: {a: x y}}}}", at: "spec.selector.matchLabels", says: notALabelValue},
@@ -96,7 +110,7 @@ var sharedRows = []row{
 	{reason: "a condition type with a space", patch: "{spec: {unhealthyConditions: [{type: Not Ready, status: 'True', TIME: 1m}]}}", at: "spec.unhealthyConditions[].type", says: notAConditionType},
 	{reason: "a condition at once", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: 0s}]}}"},
 	{reason: "a condition after no time", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: never}]}}", at: "spec.unhealthyConditions[].TIME", says: notADuration},
-	{reason: "a condition twice", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: 1m}, {type: Ready, status: 'True', TIME: 2m}]}}", at: "spec.unhealthyConditions[]", says: "Duplicate value"},
+	{reason: "a condition twice", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: 1m}, {type: Ready, status: 'True', TIME: 2m}]}}", at: "spec.unhealthyConditions", says: sameCondition},
 
 	{reason: "two steps", patch: "{spec: {remediationTemplate: null, escalatingRemediations: [{order: 1, " + aStep + "}, {order: 2, " + aStep + "}]}}"},
 	{reason: "two steps of one order", patch: "{spec: {remediationTemplate: null, escalatingRemediations: [{order: 1, " + aStep + "}, {order: 1, " + aStep + "}]}}", at: steps, says: sameOrder},
@@ -105,6 +119,9 @@ var sharedRows = []row{
 	{reason: "no step", patch: "{spec: {remediationTemplate: null, escalatingRemediations: []}}", at: steps, says: "at least 1 items"},
 	{reason: "a kind without Template", patch: "{spec: {remediationTemplate: {kind: Metal3Remediation}}}", at: "spec.remediationTemplate.kind", says: notATemplateKind},
 	{reason: "a version without a group", patch: "{spec: {remediationTemplate: {apiVersion: v1}}}", at: "spec.remediationTemplate.apiVersion", says: notAGroupVersion},
+	{reason: "a group that is no domain", patch: "{spec: {remediationTemplate: {apiVersion: a..b/v1}}}", at: "spec.remediationTemplate.apiVersion", says: notAGroupVersion},
+	{reason: "a name with an empty part", patch: "{spec: {remediationTemplate: {name: a..b}}}", at: "spec.remediationTemplate.name", says: notAnObjectName},
+	{reason: "a name with a dot", patch: "{spec: {remediationTemplate: {name: a.b}}}"},
 	{reason: "a name in capitals", patch: "{spec: {remediationTemplate: {name: M3_REMEDIATION_GROUP}}}", at: "spec.remediationTemplate.name", says: notAnObjectName},
 	{reason: "a step with a kind without Template", patch: "{spec: {remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 5m, remediationTemplate: {apiVersion: a.b/v1, kind: Template, name: x, namespace: default}}]}}", at: steps + "[].remediationTemplate.kind", says: notATemplateKind},
 	{reason: "a step with a version without a group", patch: "{spec: {remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 5m, remediationTemplate: {apiVersion: v1, kind: FooTemplate, name: x, namespace: default}}]}}", at: steps + "[].remediationTemplate.apiVersion", says: notAGroupVersion},
@@ -129,6 +146,12 @@ var machineRows = []row{
 	{reason: "gone for no time", base: machinesMinimal, patch: "{spec: {nodeGoneTimeout: x}}", at: "spec.nodeGoneTimeout", says: notADuration},
 	{reason: "a Machine's condition", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: InfrastructureReady, status: 'False', timeout: 1h}]}}"},
 	{reason: "a Machine's condition that follows from the verdict", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: Ready, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
+	{reason: "a Machine's condition that sums up others", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: Available, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
+	{reason: "the verdict itself", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: HealthCheckSucceeded, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
+	{reason: "what the owner does about it", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: OwnerRemediated, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
+	{reason: "what a remediator does about it", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: ExternallyRemediated, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
+	{reason: "a Machine's condition twice", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: InfrastructureReady, status: 'False', timeout: 1h}, {type: InfrastructureReady, status: 'False', timeout: 2h}]}}", at: "spec.unhealthyMachineConditions", says: sameCondition},
+	{reason: "a Cluster's name with a dot", base: machinesMinimal, patch: "{spec: {clusterName: prod.eu}}"},
 	{reason: "a Machine's condition with a space", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: 'Infra Ready', status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: notAConditionType},
 	{reason: "a Machine's condition after no time", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: InfrastructureReady, status: 'False', timeout: x}]}}", at: "spec.unhealthyMachineConditions[].timeout", says: notADuration},
 	{reason: "a template and a delay", base: machinesMinimal, patch: "{spec: {healthyDelay: 5m, recovery: Confirmed}}"},

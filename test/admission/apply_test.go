@@ -1,0 +1,35 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package admission_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// A default belongs to nobody. Were it merged with what a user applies later, a Node would be remediated for a condition that no manifest names.
+func TestServerSideApplyLeavesNoDefaultBehind(t *testing.T) {
+	g := NewWithT(t)
+	apply := func(patch string) *unstructured.Unstructured {
+		object := patched(g, example(t, nodesMinimal), patch)
+		object.SetName("applied")
+		g.Expect(admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("user"), client.ForceOwnership)).To(Succeed())
+		stored := &unstructured.Unstructured{}
+		stored.SetGroupVersionKind(object.GroupVersionKind())
+		g.Expect(admin.Get(t.Context(), client.ObjectKeyFromObject(object), stored)).To(Succeed())
+		return stored
+	}
+	conditions := func(stored *unstructured.Unstructured) []any {
+		list, _, err := unstructured.NestedSlice(stored.Object, "spec", "unhealthyConditions")
+		g.Expect(err).ToNot(HaveOccurred())
+		return list
+	}
+	g.Expect(conditions(apply("{}"))).To(HaveLen(2))
+	g.Expect(conditions(apply("{spec: {unhealthyConditions: [{type: Ready, status: Unknown, duration: 30m}]}}"))).
+		To(Equal([]any{map[string]any{"type": "Ready", "status": "Unknown", "duration": "30m"}}))
+	g.Expect(conditions(apply("{}"))).To(HaveLen(2), "and back")
+}

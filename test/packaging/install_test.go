@@ -1,0 +1,56 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package packaging_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+)
+
+// The command that docs/install.md gives to those who have no clusterctl is run as it stands there.
+func TestItCanBeInstalledAsTheDocsSay(t *testing.T) {
+	g := NewWithT(t)
+	docs, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
+	g.Expect(err).ToNot(HaveOccurred())
+	command := regexp.MustCompile(`(?m)^sed -E .* out/infrastructure-components.yaml \| kubectl apply --server-side -f -$`).FindString(string(docs))
+	g.Expect(command).ToNot(BeEmpty())
+
+	cp, err := controlplane.Start(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(cp.Stop)
+	dir := t.TempDir()
+	g.Expect(os.Symlink(releaseFolder, filepath.Join(dir, "out"))).To(Succeed())
+	g.Expect(os.Symlink(cp.Kubectl, filepath.Join(dir, "kubectl"))).To(Succeed())
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "admin", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())
+	cmd := exec.Command("/bin/sh", "-c", command)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+dir+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	g.Expect(err).ToNot(HaveOccurred(), string(out))
+	g.Expect(string(out)).To(ContainSubstring("deployment.apps/remedy-controller-manager serverside-applied"))
+
+	got, err := exec.Command(cp.Kubectl, "--kubeconfig", kubeconfig, "-n", "remedy-system", "get", "deployment", "remedy-controller-manager",
+		"-o", "jsonpath={.spec.template.spec.containers[0].args}").CombinedOutput()
+	g.Expect(err).ToNot(HaveOccurred(), string(got))
+	g.Expect(string(got)).To(And(ContainSubstring("--mode=Enforce"), ContainSubstring("--diagnostics-address=:8443"), Not(ContainSubstring("${"))))
+}
+
+func TestAVersionThatClusterctlWouldRefuseIsRefused(t *testing.T) {
+	for version, says := range map[string]string{"v9.9.0": "no release series 9.9", "1.0": "is no version", "v0.1": "is no version"} {
+		g := NewWithT(t)
+		folder := filepath.Join(t.TempDir(), "out")
+		out, err := exec.Command("../../hack/release.sh", folder, version).CombinedOutput()
+		g.Expect(err).To(HaveOccurred())
+		g.Expect(string(out)).To(ContainSubstring(says))
+		g.Expect(folder).ToNot(BeADirectory(), "nothing half-done")
+	}
+}
