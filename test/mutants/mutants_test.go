@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,7 @@ func TestNoMutantSurvives(t *testing.T) {
 	g := NewWithT(t)
 	module, err := filepath.Abs(root)
 	g.Expect(err).ToNot(HaveOccurred())
-	for _, m := range health {
+	for _, m := range slices.Concat(health, remediation) {
 		t.Run(filepath.Base(m.file)+": "+m.from+" becomes "+m.to, func(t *testing.T) {
 			g := NewWithT(t)
 			path := filepath.Join(module, m.file)
@@ -44,7 +45,7 @@ func TestNoMutantSurvives(t *testing.T) {
 			file := filepath.Join(dir, "overlay.json")
 			g.Expect(os.WriteFile(file, overlay, 0o600)).To(Succeed())
 
-			cmd := exec.Command("go", "test", "-count=1", "-overlay", file, "-run", "^"+m.test+"$", "./"+filepath.Dir(m.file))
+			cmd := exec.Command("go", "test", "-count=1", "-overlay", file, "-run", "^"+m.test+"$", "./"+filepath.Dir(m.file), "-rapid.nofailfile")
 			cmd.Dir = module
 			out, err := cmd.CombinedOutput()
 			g.Expect(string(out)).ToNot(ContainSubstring("no tests to run"))
@@ -55,12 +56,17 @@ func TestNoMutantSurvives(t *testing.T) {
 	}
 }
 
-// TestEveryGateAndRuleHasAMutant: a new one needs a sabotage, too.
-func TestEveryGateAndRuleHasAMutant(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, "internal/health/*.go"))
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+// TestEveryFileThatDecidesHasAMutant: a new gate, rule or formula needs a sabotage, too.
+func TestEveryFileThatDecidesHasAMutant(t *testing.T) {
+	var files []string
+	for _, pure := range []string{"health", "remediation"} {
+		found, err := filepath.Glob(filepath.Join(root, "internal", pure, "*.go"))
+		NewWithT(t).Expect(err).ToNot(HaveOccurred())
+		NewWithT(t).Expect(found).ToNot(BeEmpty())
+		files = append(files, found...)
+	}
 	sabotaged := map[string]bool{}
-	for _, m := range health {
+	for _, m := range slices.Concat(health, remediation) {
 		sabotaged[filepath.Base(m.file)] = true
 	}
 	// These hold types and a picture, and decide nothing.

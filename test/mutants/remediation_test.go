@@ -1,0 +1,35 @@
+//go:build proof
+
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants_test
+
+func r(file, from, to, test string) mutant {
+	return mutant{file: "internal/remediation/" + file, from: from, to: to, test: test}
+}
+
+const limit = "TestTheLimit"
+
+var remediation = []mutant{
+	r("limits.go", "low > high", "low < high", "TestParseRange"),
+	r("limits.go", "case l.Range != nil:", "case l.Range != nil && l.MaxUnhealthy == nil:", limit),
+	r("limits.go", "n - roundedUp(*l.MinHealthy, n)", "n - roundedDown(*l.MinHealthy, n)", limit),
+	r("limits.go", "Most: roundedDown(*l.MaxUnhealthy, n)", "Most: roundedUp(*l.MaxUnhealthy, n)", limit),
+	r("limits.go", "Most: roundedDown(l.Default, n)", "Most: n", limit),
+	r("limits.go", "l.Least <= sick", "l.Least < sick", limit),
+	r("limits.go", "sick <= l.Most", "sick < l.Most", limit),
+	r("limits.go", "if !l.Allows(sick) {", "if l.Allows(sick) {", limit),
+	r("limits.go", "max(1, roundedUp(*maxInFlight, n))", "roundedUp(*maxInFlight, n)", "TestSlots"),
+	r("limits.go", "number * n / 100", "(number*n + 99) / 100", "TestPercentagesAreThoseOfKubernetes"),
+	r("limits.go", "(number*n + 99) / 100", "number * n / 100", "TestPercentagesAreThoseOfKubernetes"),
+	r("limits.go", "\tcase !ok:\n\t\treturn n\n", "\tcase !ok:\n\t\treturn 0\n", limit),
+	r("limits.go", "parsed > 100", "parsed > 1000", limit),
+	r("limits.go", "value.IntValue() >= 0", "true", limit),
+	r("quorum.go", "n/2+1", "n/2", "TestQuorum"),
+	r("quorum.go", "n/2+1", "(n+1)/2", "TestQuorum"),
+	r("backoff.go", "failures <= 0", "failures < 0", "TestBackoff"),
+	r("backoff.go", "wait > b.Limit/2", "wait > b.Limit", "TestBackoff"),
+	r("backoff.go", "wait *= 2", "wait += b.Initial", "TestBackoff"),
+	r("backoff.go", "min(wait, b.Limit)", "wait", "TestBackoff"),
+}
