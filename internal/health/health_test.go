@@ -146,6 +146,7 @@ func TestVerdicts(t *testing.T) {
 		{why: "a Node that is gone counts at once (003: considered unhealthy immediately)", target: machine(state(Gone)), kind: Unhealthy, reason: NodeDeleted, since: noon},
 		{why: "or after its time", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(time.Minute) })), policy: func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute }, kind: Suspect, reason: NodeDeleted, since: ago(time.Minute), until: ago(-4 * time.Minute)},
 		{why: "to the moment", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(5 * time.Minute) })), policy: func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute }, kind: Unhealthy, reason: NodeDeleted, since: ago(5 * time.Minute)},
+		{why: "a note from a clock that was ahead delays nothing", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(-time.Hour) })), kind: Unhealthy, reason: NodeDeleted, since: noon},
 		{why: "a Node of the same name that belongs to another machine is not ours", target: machine(with(func(t *Target) { t.Node.ProviderID = "x://2" })), kind: Unhealthy, reason: NodeDeleted, since: noon},
 		{why: "where one of them has no provider ID nothing is compared", target: machine(with(func(t *Target) { t.Node.ProviderID = "" })), kind: Healthy},
 		{why: "a Node that cannot be read is not gone", target: machine(state(Unreadable)), kind: Undetermined, reason: NodeUnreadable},

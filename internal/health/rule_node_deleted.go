@@ -12,9 +12,9 @@ func ruleNodeDeleted(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now t
 	if t.nodeState() != Gone {
 		return all
 	}
-	// Seen for the first time: it is gone since now, as far as anybody knows.
+	// Seen for the first time: it is gone since now, as far as anybody knows. So it is if the note is from a clock that was ahead.
 	since := now
-	if t.Machine != nil && !t.Machine.NodeGoneSince.IsZero() {
+	if t.Machine != nil && !t.Machine.NodeGoneSince.IsZero() && t.Machine.NodeGoneSince.Before(now) {
 		since = t.Machine.NodeGoneSince
 	}
 	return append(all, deadline(Finding{Rule: NodeDeleted}, since, p.NodeGoneTimeout, now))

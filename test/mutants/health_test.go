@@ -47,6 +47,7 @@ var health = []mutant{
 	h("rule_unhealthy_machine.go", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
 	h("rule_unhealthy_machine.go", "transition.IsZero()", "created.IsZero()", verdicts),
 	h("rule_node_deleted.go", "!t.Machine.NodeGoneSince.IsZero()", "t.Machine.NodeGoneSince.IsZero()", verdicts),
+	h("rule_node_deleted.go", " && t.Machine.NodeGoneSince.Before(now)", "", verdicts),
 	h("rule_node_deleted.go", "t.nodeState() != Gone", "t.nodeState() != Gone && t.nodeState() != Unreadable", "TestUnreadableIsNeverDeadNorWell"),
 	h("rule_node_startup_timeout.go", "p.NodeStartupTimeout <= 0", "p.NodeStartupTimeout < 0", verdicts),
 	h("rule_node_startup_timeout.go", "if m.Reached {", "if true {", verdicts),

@@ -1,0 +1,149 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// difference is one way in which we mean to judge otherwise than the in-tree reconciler. With all of them undone both must agree on everything;
+// with all but one undone, they may disagree only where that one applies, and only as it expects.
+type difference struct {
+	// heading is that of docs/differences.md.
+	heading string
+	// applies: the drawn facts have what it is about. Where they do not, both must agree.
+	applies func(f *facts, m *machine) bool
+	// undo takes from a target what it is about.
+	undo func(t *health.Target, longAgo time.Time)
+	// expects: this, and nothing else, is how the outcomes differ.
+	expects func(f *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool
+}
+
+var differences = []*difference{
+	{
+		heading: "A Machine that has given up is unhealthy",
+		applies: func(_ *facts, m *machine) bool { return m.failureReason != "" },
+		undo:    func(t *health.Target, _ time.Time) { t.Machine.Failure = "" },
+		expects: machineFailed,
+	},
+	{
+		heading: "A Node with another provider ID is not the Machine's Node",
+		applies: func(f *facts, m *machine) bool {
+			return f.controlPlaneInitialized() && m.node != nil && m.providerID != "" && m.node.providerID != "" && m.providerID != m.node.providerID
+		},
+		undo:    func(t *health.Target, _ time.Time) { t.Machine.ProviderID = "" },
+		expects: otherNode,
+	},
+	{
+		heading: "A request for remediation does not hide the other causes",
+		applies: func(_ *facts, m *machine) bool { return m.remediate },
+		undo:    forgetOtherCauses,
+		expects: func(_ *facts, _ *machine, theirs, ours outcome, _ *health.Verdict) bool {
+			return theirs.reason == string(health.HasRemediateAnnotation) && ours.reason == theirs.reason && ours.succeeded == "False" &&
+				len(theirs.causes) == 1 && len(ours.causes) > 1 && ours.causes[0] == theirs.causes[0]
+		},
+	},
+	{
+		heading: "A Node may be gone for a while",
+		applies: func(f *facts, m *machine) bool { return f.isGone(m) && f.policy.goneTimeout > 0 },
+		undo:    func(t *health.Target, longAgo time.Time) { t.Machine.NodeGoneSince = longAgo },
+		expects: goneForAWhile,
+	},
+	{
+		heading: "A condition without a date is not older than its object",
+		applies: func(_ *facts, m *machine) bool {
+			undated := func(c condition) bool { return c.since.IsZero() }
+			return slices.ContainsFunc(m.conditions, undated) || (m.node != nil && slices.ContainsFunc(m.node.conditions, undated))
+		},
+		undo:    dateConditions,
+		expects: undatedCondition,
+	},
+}
+
+// What the in-tree reconciler has against it stays, after the failure; but it may have been silent as well, or content.
+func machineFailed(_ *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
+	if ours.succeeded != "False" || ours.reason != string(health.MachineFailed) || v.Findings[0].Cause != m.failureReason {
+		return false
+	}
+	return theirs.succeeded != "False" || slices.Equal(ours.causes[1:], theirs.causes)
+}
+
+// Where the Node is judged at all it is gone. Where it is not, as the infrastructure is not ready, the in-tree reconciler calls the Machine healthy because of it.
+func otherNode(f *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
+	if !f.infrastructureReady() {
+		return theirs.succeeded == "True" && v.Kind == health.Undetermined && v.Reason == health.InfrastructureNotReady
+	}
+	gone, reason := []string{nodeDeleted(m)}, string(health.NodeDeleted)
+	ofMachine := onlyMachine(theirs.causes)
+	if len(ofMachine) > 0 {
+		reason = string(health.UnhealthyMachine)
+	}
+	return ours.equal(outcome{"False", reason, append(ofMachine, gone...)})
+}
+
+func onlyMachine(causes []string) []string {
+	return slices.DeleteFunc(slices.Clone(causes), func(c string) bool { return !strings.Contains(c, " on Machine ") })
+}
+
+func forgetOtherCauses(t *health.Target, _ time.Time) {
+	if t.Wishes.Remediate {
+		t.Machine.Failure, t.Machine.Conditions = "", nil
+		t.Node = health.NodeFacts{State: health.Present}
+	}
+}
+
+// Only the Node is not held against the Machine yet, and we say when it will be.
+func goneForAWhile(f *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
+	waits := slices.ContainsFunc(v.Findings, func(g health.Finding) bool {
+		return g.Rule == health.NodeDeleted && !g.Met && g.Lasting == f.policy.goneTimeout && (m.goneSince.IsZero() || g.Since.Equal(m.goneSince))
+	})
+	rest := onlyMachine(theirs.causes)
+	if !waits || !slices.Contains(theirs.causes, nodeDeleted(m)) {
+		return false
+	}
+	if len(rest) == 0 {
+		return v.Kind == health.Suspect
+	}
+	return ours.equal(outcome{"False", string(health.UnhealthyMachine), rest})
+}
+
+func dateConditions(t *health.Target, longAgo time.Time) {
+	date := func(at *metav1.Time) {
+		if at.IsZero() {
+			at.Time = longAgo
+		}
+	}
+	for i := range t.Machine.Conditions {
+		date(&t.Machine.Conditions[i].LastTransitionTime)
+	}
+	for i := range t.Node.Conditions {
+		date(&t.Node.Conditions[i].LastTransitionTime)
+	}
+}
+
+// The in-tree reconciler holds more against it than we do, and what we do not hold against it yet is counted from the creation of the object.
+func undatedCondition(_ *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
+	told := 0
+	for i := range v.Findings {
+		g := &v.Findings[i]
+		if !slices.Contains(theirs.causes, m.cause(g)) {
+			continue
+		}
+		told++
+		created := m.createdAt
+		if g.Rule == health.UnhealthyNode {
+			created = m.node.createdAt
+		}
+		if !g.Met && !g.Since.Equal(created) {
+			return false
+		}
+	}
+	return theirs.succeeded == "False" && len(ours.causes) < len(theirs.causes) && told >= len(theirs.causes) && (v.Kind == health.Unhealthy || v.Kind == health.Suspect)
+}

@@ -1,0 +1,217 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package differential shows the same Machines and Nodes to Cluster API's own MachineHealthCheck reconciler and to ours, and compares what they say.
+// What differs is listed in differences_test.go and explained in docs/differences.md; everything else must be the same.
+package differential_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// differencesFile explains to people what is tested here.
+const differencesFile = "../../docs/differences.md"
+
+// patience is how long the in-tree reconciler, which looks at its own clock, may take before a drawn time could cross a deadline.
+const patience = 25 * time.Second
+
+// seen is what a run has compared.
+type seen struct {
+	machines, differ int
+	outcomes         map[string]int
+	differences      map[string]int
+	// silent are our reasons to say nothing yet.
+	silent map[health.Reason]int
+}
+
+func TestWeJudgeAsClusterAPIDoesButForTheDifferencesWeMean(t *testing.T) {
+	s := &seen{outcomes: map[string]int{}, differences: map[string]int{}, silent: map[health.Reason]int{}}
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFacts(t, time.Now())
+		theirs, status := judgedInTree(t, f)
+		compare(t, s, f, theirs, status)
+	})
+	t.Logf("%d Machines, of which %d are judged otherwise; in-tree outcomes: %v; ours where nothing is said: %v; differences: %v", s.machines, s.differ, s.outcomes, s.silent, s.differences)
+	// The drawing proves little if it does not reach everything.
+	for _, d := range differences {
+		if s.differences[d.heading] == 0 {
+			t.Errorf("no drawn Machine shows the difference %q", d.heading)
+		}
+	}
+	for _, o := range []string{
+		"not judged", "True",
+		"False " + clusterv1.MachineHealthCheckHasRemediateAnnotationReason, "False " + clusterv1.MachineHealthCheckUnhealthyMachineReason,
+		"False " + clusterv1.MachineHealthCheckNodeDeletedReason, "False " + clusterv1.MachineHealthCheckNodeStartupTimeoutReason,
+		"False " + clusterv1.MachineHealthCheckUnhealthyNodeReason,
+	} {
+		if s.outcomes[o] == 0 {
+			t.Errorf("of no drawn Machine the in-tree reconciler says %q", o)
+		}
+	}
+	for _, reason := range []health.Reason{
+		health.Paused, health.SkipRemediation, health.ControlPlaneNotInitialized, health.InfrastructureNotReady, health.Deleting, health.NodeNotJoined,
+		health.UnhealthyMachine, health.UnhealthyNode, health.NodeStartupTimeout, health.NodeDeleted,
+	} {
+		if s.silent[reason] == 0 {
+			t.Errorf("no drawn Machine is left alone for %q", reason)
+		}
+	}
+}
+
+func judgedInTree(t *rapid.T, f *facts) (map[string]outcome, clusterv1.MachineHealthCheckStatus) {
+	world := newInTree(f)
+	ctx := context.Background()
+	if err := world.reconcile(ctx); err != nil {
+		t.Fatal(err)
+	}
+	status, err := world.status(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status.ExpectedMachines == nil || status.CurrentHealthy == nil {
+		t.Fatalf("the in-tree reconciler has not counted: %+v", status)
+	}
+	outcomes, err := world.outcomes(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return outcomes, status
+}
+
+func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status clusterv1.MachineHealthCheckStatus) {
+	now := time.Now()
+	if now.Sub(f.now) > patience {
+		t.Fatalf("one comparison took %s: drawn times may have crossed a deadline", now.Sub(f.now))
+	}
+	snapshot, p, longAgo := f.snapshot(), f.healthPolicy(), now.Add(-1000*time.Hour)
+
+	// As we are: only the Machines that a difference applies to may be counted otherwise.
+	plain := health.Evaluate(snapshot, p, now)
+	healthyByThem, healthyByUs := 0, 0
+	for i := range f.machines {
+		m := &f.machines[i]
+		their, our := theirs[m.name], m.outcomeOf(&plain.Verdicts[i])
+		s.count(their, our, &plain.Verdicts[i])
+		if !our.equal(their) && !slices.ContainsFunc(differences, func(d *difference) bool { return d.applies(f, m) }) {
+			t.Fatalf("%s: in-tree %+v, ours %+v, and no difference explains it\n%+v\n%+v", m.name, their, our, f, m)
+		}
+		if their.succeeded == "True" && our.succeeded != "True" {
+			healthyByThem++
+		}
+		if their.succeeded != "True" && our.succeeded == "True" {
+			healthyByUs++
+		}
+	}
+	expectCounts(t, plain.Counts, status, healthyByUs-healthyByThem)
+
+	// With the differences undone: the same in every respect.
+	same := health.Evaluate(without(snapshot, differences, longAgo), p, now)
+	expectCounts(t, same.Counts, status, 0)
+	for i := range f.machines {
+		m := &f.machines[i]
+		if our := m.outcomeOf(&same.Verdicts[i]); !our.equal(theirs[m.name]) {
+			t.Fatalf("%s: in-tree %+v, ours with all differences undone %+v\n%+v\n%+v", m.name, theirs[m.name], our, f, m)
+		}
+	}
+
+	// With all but one undone: that one, as it is meant, and nothing else.
+	for i, d := range differences {
+		others := slices.Delete(slices.Clone(differences), i, i+1)
+		alone := health.Evaluate(without(snapshot, others, longAgo), p, now)
+		for j := range f.machines {
+			m := &f.machines[j]
+			their, our := theirs[m.name], m.outcomeOf(&alone.Verdicts[j])
+			if our.equal(their) {
+				continue
+			}
+			if !d.applies(f, m) || !d.expects(f, m, their, our, &alone.Verdicts[j]) {
+				t.Fatalf("%s: in-tree %+v, ours %+v: not what %q means\n%+v\n%+v", m.name, their, our, d.heading, f, m)
+			}
+			s.differences[d.heading]++
+		}
+	}
+}
+
+func expectCounts(t *rapid.T, ours health.Counts, theirs clusterv1.MachineHealthCheckStatus, moreHealthy int) {
+	if ours.Expected != int(*theirs.ExpectedMachines) || ours.Healthy != int(*theirs.CurrentHealthy)+moreHealthy {
+		t.Fatalf("in-tree %d expected and %d healthy, ours %+v, where %d more should be healthy", *theirs.ExpectedMachines, *theirs.CurrentHealthy, ours, moreHealthy)
+	}
+}
+
+func (s *seen) count(theirs, ours outcome, v *health.Verdict) {
+	s.machines++
+	if v.Kind != health.Unhealthy && v.Kind != health.Healthy {
+		s.silent[v.Reason]++
+	}
+	if !ours.equal(theirs) {
+		s.differ++
+	}
+	if theirs.succeeded == "" {
+		s.outcomes["not judged"]++
+	} else {
+		s.outcomes[strings.TrimSpace(theirs.succeeded+" "+theirs.reason)]++
+	}
+}
+
+// The in-tree reconciler stops where the cluster cannot be reached. We go on with what needs no Node, and say of Nodes that we do not know.
+func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
+	g := NewWithT(t)
+	now := time.Now().UTC().Truncate(time.Second)
+	hourAgo := now.Add(-time.Hour)
+	f := &facts{now: now, controlPlane: condition{"ControlPlaneInitialized", "True", "Because", hourAgo}, infrastructure: condition{"InfrastructureReady", "True", "Because", hourAgo}}
+	f.policy.machineChecks = []check{{"NodeHealthy", "False", time.Minute}}
+	f.machines = []machine{
+		{name: "asked-for", createdAt: hourAgo, remediate: true},
+		{name: "bad-condition", createdAt: hourAgo, hasNodeRef: true, conditions: []condition{{"NodeHealthy", "False", "Because", hourAgo}}},
+		{name: "not-joined", createdAt: hourAgo},
+		{name: "maybe-well", createdAt: hourAgo, hasNodeRef: true},
+	}
+	objects := append(make([]client.Object, 0, 2+len(f.machines)), f.cluster(), f.healthCheck())
+	snapshot := f.snapshot()
+	for i := range f.machines {
+		objects = append(objects, f.machines[i].object(now))
+		snapshot.Targets[i].Node = health.NodeFacts{State: health.Unreadable}
+	}
+	world := newInTreeOf(objects, clustercache.NewFakeEmptyClusterCache())
+	g.Expect(world.reconcile(t.Context())).To(MatchError(clustercache.ErrClusterNotConnected))
+	outcomes, err := world.outcomes(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(outcomes).To(HaveLen(4))
+	g.Expect(outcomes).To(HaveEach(outcome{}), "nothing is said of any Machine")
+	status, err := world.status(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(status.ExpectedMachines).To(BeNil())
+
+	ours := make([]health.Reason, 0, len(f.machines))
+	for _, v := range health.Evaluate(snapshot, f.healthPolicy(), now).Verdicts {
+		ours = append(ours, v.Reason)
+	}
+	g.Expect(ours).To(Equal([]health.Reason{health.HasRemediateAnnotation, health.UnhealthyMachine, health.NodeUnreadable, health.NodeUnreadable}))
+}
+
+// No run can hit a deadline to the moment, nor a connection that has just come back: they are explained with the others all the same.
+func TestEveryDifferenceIsExplained(t *testing.T) {
+	g := NewWithT(t)
+	content, err := os.ReadFile(differencesFile)
+	g.Expect(err).ToNot(HaveOccurred())
+	lines := strings.Split(string(content), "\n")
+	for _, heading := range []string{"A cluster that cannot be reached is judged as far as possible", "After a lost connection Nodes speak first", "Deadlines are inclusive"} {
+		g.Expect(lines).To(ContainElement("## "+heading), differencesFile)
+	}
+	for _, d := range differences {
+		g.Expect(lines).To(ContainElement("## "+d.heading), differencesFile)
+	}
+}
