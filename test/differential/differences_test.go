@@ -99,10 +99,18 @@ func forgetOtherCauses(t *health.Target, _ time.Time) {
 	}
 }
 
+// notedSince: a note from a clock that was ahead counts from now.
+func notedSince(f *facts, m *machine, since time.Time) bool {
+	if m.goneSince.After(f.now) {
+		return since.Before(m.goneSince)
+	}
+	return m.goneSince.IsZero() || since.Equal(m.goneSince)
+}
+
 // Only the Node is not held against the Machine yet, and we say when it will be.
 func goneForAWhile(f *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
 	waits := slices.ContainsFunc(v.Findings, func(g health.Finding) bool {
-		return g.Rule == health.NodeDeleted && !g.Met && g.Lasting == f.policy.goneTimeout && (m.goneSince.IsZero() || g.Since.Equal(m.goneSince))
+		return g.Rule == health.NodeDeleted && !g.Met && g.Lasting == f.policy.goneTimeout && notedSince(f, m, g.Since)
 	})
 	rest := onlyMachine(theirs.causes)
 	if !waits || !slices.Contains(theirs.causes, nodeDeleted(m)) {
