@@ -36,12 +36,3 @@ func machineCondition(conditions []metav1.Condition, kind string) *metav1.Condit
 	}
 	return nil
 }
-
-// began is when a condition got its status. Where nobody wrote it down, it was not before its object was there: that is the most that
-// can be said, and without it the trouble would seem to have lasted since the beginning of time.
-func began(transition, created time.Time) time.Time {
-	if transition.IsZero() {
-		return created
-	}
-	return transition
-}

@@ -49,14 +49,7 @@ func (k *kubectl) refused(ctx context.Context, args ...string) error {
 }
 
 func (k *kubectl) output(ctx context.Context, args []string) (string, error) {
-	shown := make([]string, 0, len(args))
-	for _, arg := range args {
-		// What only makes the table narrower does not help a reader.
-		if !strings.HasPrefix(arg, "-o=custom-columns") && !strings.HasPrefix(arg, "--sort-by") {
-			shown = append(shown, arg)
-		}
-	}
-	fmt.Printf("\n  $ kubectl %s\n", strings.Join(shown, " "))
+	fmt.Printf("\n  $ kubectl %s\n", strings.Join(args, " "))
 	cmd := exec.CommandContext(ctx, k.path, append([]string{"--kubeconfig", k.kubeconfig()}, args...)...)
 	out, err := cmd.CombinedOutput()
 	text := strings.TrimRight(string(out), "\n")

@@ -45,7 +45,7 @@ var health = []mutant{
 	h("rule_has_remediate_annotation.go", "!t.Wishes.Remediate", "t.Wishes.Remediate", verdicts),
 	h("rule_machine_failed.go", "Cause: t.Machine.Failure", "Cause: \"\"", "TestAllCausesAreTold"),
 	h("rule_unhealthy_machine.go", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
-	h("rule_unhealthy_machine.go", "transition.IsZero()", "created.IsZero()", verdicts),
+	h("deadline.go", "transition.IsZero()", "created.IsZero()", verdicts),
 	h("rule_node_deleted.go", "!t.Machine.NodeGoneSince.IsZero()", "t.Machine.NodeGoneSince.IsZero()", verdicts),
 	h("rule_node_deleted.go", " && t.Machine.NodeGoneSince.Before(now)", "", verdicts),
 	h("rule_node_deleted.go", "t.nodeState() != Gone", "t.nodeState() != Gone && t.nodeState() != Unreadable", "TestUnreadableIsNeverDeadNorWell"),

@@ -5,6 +5,7 @@ package packaging_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -81,7 +82,7 @@ func labelled(t *testing.T, cp *controlplane.ControlPlane, admin client.Client) 
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)
 		g.Expect(err).ToNot(HaveOccurred())
 		for _, resource := range list.APIResources {
-			if !contains(resource.Verbs, "list") {
+			if !slices.Contains(resource.Verbs, "list") {
 				continue
 			}
 			objects := &metav1.PartialObjectMetadataList{}
@@ -105,13 +106,4 @@ func outside(found map[string]string, namespace string) []string {
 		}
 	}
 	return left
-}
-
-func contains(verbs []string, verb string) bool {
-	for _, v := range verbs {
-		if v == verb {
-			return true
-		}
-	}
-	return false
 }
