@@ -30,6 +30,12 @@ const (
 	// NotBeforeAnnotation on a Machine or a Node is when the next remediation may begin at the earliest (RFC3339).
 	NotBeforeAnnotation = Prefix + "not-before"
 
+	// TriedAnnotation on a Machine or a Node is the escalation step that was given up last, as its order and its template. It goes when a new attempt begins.
+	TriedAnnotation = Prefix + "tried"
+
+	// ReplacingAnnotation on a check names the Machines that were handed to their owner and are not replaced yet, as maxInFlight has to count them.
+	ReplacingAnnotation = Prefix + "replacing"
+
 	// StormSinceAnnotation on a check is when the limit was exceeded (RFC3339). It goes when the storm is over.
 	StormSinceAnnotation = Prefix + "storm-since"
 

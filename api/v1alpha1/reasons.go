@@ -49,6 +49,10 @@ const (
 	HeldClusterUnreachable HoldReason = "ClusterUnreachable"
 	// HeldClusterNotFound is a Cluster that does not exist.
 	HeldClusterNotFound HoldReason = "ClusterNotFound"
+	// HeldClusterDeleting is a Cluster that is being taken down, and its Machines with it.
+	HeldClusterDeleting HoldReason = "ClusterDeleting"
+	// HeldCheckDeleting is a check that is about to go.
+	HeldCheckDeleting HoldReason = "CheckDeleting"
 	// HeldCoveredByOther is a target that another check takes care of.
 	HeldCoveredByOther HoldReason = "CoveredByOther"
 	// HeldExcluded is a Node with the label that excludes it from remediation.

@@ -80,3 +80,8 @@ func (c *Counts) add(kind Kind) {
 		c.Unhealthy++
 	}
 }
+
+// NeedsNode says whether only the cluster of the Node can confirm a finding. Without it, a finding about the Machine still counts.
+func (f *Finding) NeedsNode() bool {
+	return f.Rule == NodeDeleted || f.Rule == NodeStartupTimeout || f.Rule == UnhealthyNode
+}

@@ -1,0 +1,103 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// candidate is an unhealthy target for which something new would be started.
+type candidate struct {
+	index int
+	step  Step
+	// stepless: the check names no step that it could take.
+	stepless bool
+	// underWay: a step has been tried already. manual: a person asked for it. since is when the trouble began.
+	underWay, manual bool
+	since            time.Time
+}
+
+func (p *pass) candidateOf(i int) candidate {
+	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
+	c := candidate{index: i, underWay: t.Ledger.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
+	step, found := nextStep(p.policy.Steps, t.Ledger.Tried)
+	if !found && c.underWay && !p.s.Check.Frozen {
+		// The steps that were to come are not named any more: with what was tried the attempt is over.
+		d.Ledger = exhausted(t.Ledger.Failures+1, p.policy, p.now)
+		step, found = nextStep(p.policy.Steps, StepID{})
+	}
+	c.step, c.stepless = step, !found
+	if t.Request == nil {
+		d.Step = step.ID
+	}
+	return c
+}
+
+// start lets the candidates past the guards, in the order in which they get free places: what is under way, what a person asked for, what has
+// been unhealthy for longest, and then by name.
+func (p *pass) start(guards []guard) {
+	slices.SortStableFunc(p.candidates, func(a, b candidate) int {
+		return cmp.Or(
+			first(a.underWay, b.underWay),
+			first(a.manual, b.manual),
+			a.since.Compare(b.since),
+			cmp.Compare(p.s.Targets[a.index].Name, p.s.Targets[b.index].Name),
+		)
+	})
+	for i := range p.candidates {
+		c := &p.candidates[i]
+		d := &p.plan.Decisions[c.index]
+		if p.askGuards(guards, c, d); d.Hold.Reason == "" {
+			p.begin(c, d)
+		}
+	}
+}
+
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// begin starts the step of a candidate that every guard has let pass.
+func (p *pass) begin(c *candidate, d *Decision) {
+	t := &p.s.Targets[c.index]
+	d.InFlight, d.Budgeted = true, !c.step.Owner || !t.ControlPlane
+	if d.Budgeted {
+		p.plan.Counts.InFlight++
+	}
+	if t.ControlPlane {
+		p.busy = t.Name
+	}
+	if c.step.Owner {
+		d.Action = GiveMark
+		if d.Budgeted && p.plan.Limited {
+			p.remember(t)
+		}
+		return
+	}
+	d.Action, d.Attempt = MakeRequest, d.Ledger.Failures+1
+	if t.Lease.Used {
+		d.LeaseUntil = p.now.Add(p.leaseTime(c.step.ID))
+	}
+}
+
+// remember adds a Machine that is handed to its owner to those to be replaced.
+func (p *pass) remember(t *Target) {
+	for i := range p.plan.Replacing {
+		if p.plan.Replacing[i].Target == t.Name {
+			return
+		}
+	}
+	p.plan.Replacing = append(p.plan.Replacing, Replacement{Target: t.Name, Owner: t.Owner})
+}

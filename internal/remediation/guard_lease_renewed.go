@@ -1,0 +1,42 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// LeaseRenewed means: its Node is said to be unknown, and its kubelet has renewed its Lease since. It is held for one further timeout at most.
+const LeaseRenewed Reason = "LeaseRenewed"
+
+// Both times are by the clock of the Node's cluster. No Lease is no objection.
+func lookLeaseRenewed(_ *Planned, d *Decision, _ *health.Verdict, look *Look, now time.Time) (held bool, until time.Time, seen Seen) {
+	if !d.starts() || look.LeaseRenewed.IsZero() {
+		return false, time.Time{}, Seen{}
+	}
+	for i := range look.Verdict.Findings {
+		f := &look.Verdict.Findings[i]
+		if !f.Met {
+			continue
+		}
+		// Any other cause stands by itself, whatever the Lease says.
+		if f.Rule != health.UnhealthyNode || f.Condition != string(corev1.NodeReady) || f.Status != string(corev1.ConditionUnknown) || !look.LeaseRenewed.After(f.Since) {
+			return false, time.Time{}, Seen{}
+		}
+		until = latest(until, f.Due.Add(f.Lasting))
+	}
+	return now.Before(until), until, Seen{Since: look.LeaseRenewed}
+}
+
+// latest is the later of two times.
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

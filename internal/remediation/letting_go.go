@@ -1,0 +1,90 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import "github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+
+// unwanted says why whatever this check has at a target has to go.
+func (p *pass) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
+	switch {
+	case p.s.Check.Deleting:
+		return CheckDeleting, true
+	case p.policy.Observe:
+		return Observing, true
+	case p.s.Check.Cluster == ClusterIsMissing:
+		return ClusterNotFound, true
+	case t.CoveredBy != "":
+		return CoveredByOther, true
+	case v.Kind == health.Skipped:
+		return NotLookedAfter, true
+	}
+	return "", false
+}
+
+// letGo removes what this check has at a target: first the request, then the marks.
+func (p *pass) letGo(t *Target, why Reason, d *Decision) {
+	switch {
+	case t.Request != nil && t.Request.DeletingSince.IsZero():
+		d.Action, d.Why = Withdraw, why
+	case t.Request != nil:
+		d.Action = Wait
+	case t.Mark.Ours:
+		d.Action, d.Why, d.KeepHealth = Unmark, why, t.CoveredBy != ""
+	}
+	// Whoever takes care of it now goes on from what we remember; otherwise nobody needs it any more.
+	if t.CoveredBy == "" {
+		d.Ledger = Ledger{}
+	}
+}
+
+// lookAtStrays decides what becomes of what is left at targets that the check does not look after any more.
+func (p *pass) lookAtStrays() []Decision {
+	if len(p.s.Strays) == 0 {
+		return nil
+	}
+	decisions := make([]Decision, len(p.s.Strays))
+	for i := range p.s.Strays {
+		stray, d := &p.s.Strays[i], &decisions[i]
+		if stray.Request != nil {
+			d.Step, d.Attempt, d.HealthySince, d.InFlight = stray.Request.Step, stray.Request.Attempt, stray.Request.HealthySince, true
+		}
+		if !p.s.Check.Frozen && !stray.Frozen {
+			p.clear(stray, d)
+		}
+	}
+	return decisions
+}
+
+func (p *pass) clear(stray *Stray, d *Decision) {
+	r := stray.Request
+	why := NotLookedAfter
+	if stray.Gone {
+		why = NodeVanished
+	}
+	switch {
+	case r == nil && stray.Marked:
+		d.Action, d.Why, d.KeepHealth = Unmark, why, stray.CoveredBy != ""
+	case r == nil:
+	case stray.Gone && p.awaitsNodeDeletion(r, d):
+		d.Action = Wait
+	// Without the word to stop, some remediators keep their finalizer for ever once the Node is gone.
+	case r.DeletingSince.IsZero() || stray.Gone && !r.TimedOut && !r.Succeeded:
+		d.Action, d.Why = Withdraw, why
+	default:
+		d.Action = Wait
+	}
+}
+
+// awaitsNodeDeletion says whether the Node is gone because the remediator deletes it, and has not finished.
+func (p *pass) awaitsNodeDeletion(r *Request, d *Decision) bool {
+	step, found := named(p.policy.Steps, r.Step)
+	if !found || !r.NodeDeletionExpected || r.Succeeded || r.Failed || r.TimedOut || !r.DeletingSince.IsZero() || p.s.Check.Deleting || p.policy.Observe {
+		return false
+	}
+	if step.Timeout > 0 {
+		d.Until = r.Started.Add(step.Timeout)
+		return p.now.Before(d.Until)
+	}
+	return true
+}

@@ -1,0 +1,61 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import "time"
+
+// OwnerTime is how long an owner may keep a mark without doing anything until somebody is told.
+const OwnerTime = 30 * time.Minute
+
+// lookAtMark decides what becomes of the mark of an unhealthy target that was handed to its owner.
+func (p *pass) lookAtMark(t *Target, d *Decision) {
+	late := t.Mark.Since.Add(OwnerTime)
+	switch why, back := p.takesBack(t); {
+	// The guards tell about an owner that refuses, and about a deletion that nobody does for us.
+	case t.Mark.Refused:
+	case back:
+		d.Action, d.Why = TakeBack, why
+	case !t.DeletingSince.IsZero():
+		p.awaitDeletion(t, d)
+	case !p.now.Before(late):
+		d.Hold = Hold{Reason: OwnerNotActing, Seen: Seen{Who: t.Owner, Since: t.Mark.Since}}
+		if t.Mark.OwnerReason != "" {
+			d.Hold.Seen.Who = t.Owner + ": " + t.Mark.OwnerReason
+		}
+	default:
+		d.Action, d.Until = Wait, late
+	}
+}
+
+// takesBack says whether a mark is taken back: only our own, and only as long as the owner has not said anything. A closed gate leaves it.
+func (p *pass) takesBack(t *Target) (Reason, bool) {
+	if !t.Mark.Ours || !t.Mark.Waiting {
+		return "", false
+	}
+	step, found := nextStep(p.policy.Steps, t.Ledger.Tried)
+	switch {
+	case len(p.s.Check.PauseRequests) > 0:
+		return PauseRequested, true
+	case p.plan.Storm.active():
+		return InStorm, true
+	case t.Owner == "":
+		return NoRemediatingOwner, true
+	case !found || !step.Owner:
+		return StepChanged, true
+	}
+	return "", false
+}
+
+// awaitDeletion waits for a Machine that its owner is replacing.
+func (p *pass) awaitDeletion(t *Target, d *Decision) {
+	stuck := t.DeletingSince.Add(LeavingTime)
+	if !p.now.Before(stuck) {
+		d.Hold = Hold{Reason: StuckDeleting, Seen: Seen{Since: t.DeletingSince}}
+		return
+	}
+	d.Action, d.Until = Wait, stuck
+}
+
+// OwnerNotActing means: its owner was asked to remediate it, and has not done anything for long.
+const OwnerNotActing Reason = "OwnerNotActing"

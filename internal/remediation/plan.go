@@ -1,0 +1,146 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// Plan says what is to be done about every target, as of now. The verdicts of the assessment are those of the situation's targets, in the
+// same order. It changes nothing of what it is given.
+//
+// First what is there already is looked at: requests and marks are waited for, given up or taken back. What is left of the unhealthy targets
+// are candidates for something new. They are put in order, and each has to get past every guard.
+func Plan(s *Situation, a *health.Assessment, policy *Policy, now time.Time) Planned {
+	return planWith(guards[:], s, a, policy, now)
+}
+
+// pass is one planning.
+type pass struct {
+	s      *Situation
+	a      *health.Assessment
+	policy *Policy
+	now    time.Time
+	plan   Planned
+	// candidates are the targets for which something new would be started.
+	candidates []candidate
+	// busy is a Node of the control plane that is being remediated.
+	busy string
+}
+
+func planWith(guards []guard, s *Situation, a *health.Assessment, policy *Policy, now time.Time) Planned {
+	p := &pass{s: s, a: a, policy: policy, now: now}
+	p.plan.Decisions = make([]Decision, len(s.Targets))
+	p.plan.Gate, p.plan.Counts.Healthy = gateFor(s, a, policy)
+	p.plan.Storm = s.Check.Storm.next(p.plan.Gate, policy, &s.Check, now)
+	p.plan.Slots, p.plan.Limited = Slots(policy.MaxInFlight, a.Counts.Expected)
+	for i := range s.Targets {
+		p.lookAt(i)
+	}
+	p.countInFlight()
+	p.start(guards)
+	p.plan.Strays = p.lookAtStrays()
+	p.sumUp()
+	return p.plan
+}
+
+// lookAt decides about what is there already, and makes a candidate of an unhealthy target that has nothing.
+func (p *pass) lookAt(i int) {
+	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
+	d.Ledger = t.Ledger
+	if t.Request != nil {
+		d.HealthySince, d.Step, d.Attempt = t.Request.HealthySince, t.Request.Step, t.Request.Attempt
+	}
+	if t.Lease.Ours {
+		d.LeaseUntil = t.Lease.Until
+	}
+	d.InFlight, d.Budgeted = inFlight(t, v)
+	if d.InFlight && t.ControlPlane {
+		p.busy = t.Name
+	}
+	if p.s.Check.Frozen || v.Reason == health.Paused {
+		p.wantUnlessDone(i)
+		return
+	}
+	d.Ledger = believable(t.Ledger, p.policy, p.now)
+	switch why, unwanted := p.unwanted(t, v); {
+	case unwanted:
+		p.letGo(t, why, d)
+	case t.Request != nil:
+		p.lookAtRequest(t, v, d)
+	case v.Kind == health.Healthy:
+		// A target that is well has nothing to be remembered.
+		d.Ledger = Ledger{}
+	case t.Mark.Given && v.Kind == health.Unhealthy:
+		p.lookAtMark(t, d)
+	}
+	if t.Request == nil {
+		d.LeaseUntil = time.Time{}
+	}
+	p.wantUnlessDone(i)
+}
+
+// wantUnlessDone makes a candidate of an unhealthy target about which nothing has been decided.
+func (p *pass) wantUnlessDone(i int) {
+	d := &p.plan.Decisions[i]
+	if p.a.Verdicts[i].Kind == health.Unhealthy && d.Action == None && d.Hold.Reason == "" {
+		p.candidates = append(p.candidates, p.candidateOf(i))
+	}
+}
+
+// sumUp counts what was decided, and finds the next time at which to look again.
+func (p *pass) sumUp() {
+	plan := &p.plan
+	slices.SortFunc(plan.Replacing, func(a, b Replacement) int { return cmp.Compare(a.Target, b.Target) })
+	plan.WakeUp = p.later(p.a.WakeUp)
+	for i := range plan.Decisions {
+		d := &plan.Decisions[i]
+		if d.Hold.Reason != "" {
+			d.Until = earliest(d.Until, d.Hold.Until)
+			if p.a.Verdicts[i].Kind == health.Unhealthy {
+				plan.Counts.Held++
+			}
+		}
+		if d.InFlight {
+			plan.Counts.Remediating++
+		}
+		plan.WakeUp = earliest(plan.WakeUp, p.later(d.Until))
+		plan.Finalizer = plan.Finalizer || leavesSomething(&p.s.Targets[i], d)
+	}
+	for i := range plan.Strays {
+		plan.WakeUp = earliest(plan.WakeUp, p.later(plan.Strays[i].Until))
+		plan.Finalizer = true
+	}
+	plan.WakeUp = earliest(plan.WakeUp, p.later(plan.Storm.ends(p.policy)))
+	for _, replacement := range plan.Replacing {
+		if !replacement.GoneSince.IsZero() {
+			plan.WakeUp = earliest(plan.WakeUp, p.later(replacement.GoneSince.Add(p.policy.ReplacementTimeout)))
+		}
+	}
+}
+
+// later is a time that is ahead, or none.
+func (p *pass) later(t time.Time) time.Time {
+	if t.After(p.now) {
+		return t
+	}
+	return time.Time{}
+}
+
+// earliest is the earlier of two times, of which either may be none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
+		return b
+	}
+	return a
+}
+
+// leavesSomething says whether there is, or will be, something to clean up at this target when the check goes.
+func leavesSomething(t *Target, d *Decision) bool {
+	return t.Request != nil || t.Mark.Ours || t.Lease.Ours || d.Action == MakeRequest || d.Action == GiveMark
+}

@@ -1,0 +1,101 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// lookAtRequest decides what becomes of the request that there is for a target.
+func (p *pass) lookAtRequest(t *Target, v *health.Verdict, d *Decision) {
+	r := t.Request
+	switch {
+	case !r.DeletingSince.IsZero():
+		p.awaitRelease(r, v, d)
+	case v.Kind == health.Healthy:
+		p.awaitRecovery(t, d)
+	default:
+		p.awaitRemediator(t, v, d)
+	}
+	if d.Action == Wait {
+		p.renewLease(t, d)
+	}
+}
+
+// awaitRemediator waits for a remediator to finish, as long as its step may take.
+func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
+	r := t.Request
+	if v.Kind == health.Unhealthy || v.Kind == health.Suspect {
+		// It has been healthy in between, perhaps. The next recovery counts anew.
+		d.HealthySince = time.Time{}
+	}
+	step, found := named(p.policy.Steps, r.Step)
+	ends := r.Started.Add(step.Timeout)
+	switch {
+	case !found:
+		d.Action, d.Why = Withdraw, StepChanged
+	case r.Failed:
+		d.Action, d.Why = GiveUp, StepFailed
+	case step.Timeout > 0 && !p.now.Before(ends):
+		d.Action, d.Why = GiveUp, StepTimedOut
+	// Told to stop already: somebody was interrupted half-way.
+	case r.TimedOut:
+		d.Action, d.Why = GiveUp, StepTimedOut
+	default:
+		d.Action = Wait
+		if step.Timeout > 0 {
+			d.Until = ends
+		}
+	}
+	if d.Action == GiveUp {
+		d.Ledger = afterGivingUp(d.Ledger, r, p.policy, p.now)
+	}
+}
+
+// ReleaseTime is how long the request of the step before may take to go until somebody is told.
+const ReleaseTime = 5 * time.Minute
+
+// awaitRelease waits for a request to be gone. We never remove the finalizer of somebody else.
+func (p *pass) awaitRelease(r *Request, v *health.Verdict, d *Decision) {
+	late := r.DeletingSince.Add(ReleaseTime)
+	if v.Kind == health.Unhealthy && !p.now.Before(late) {
+		d.Hold = Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: r.DeletingSince}}
+		return
+	}
+	d.Action, d.Until = Wait, late
+}
+
+// PreviousStepNotReleased means: the request of the step before is still there, as a finalizer keeps it.
+const PreviousStepNotReleased Reason = "PreviousStepNotReleased"
+
+// DefaultStepTime is how long a step without a timeout is expected to take, where somebody else has to be told. LeaseMargin is added to it.
+const (
+	DefaultStepTime = 10 * time.Minute
+	LeaseMargin     = time.Minute
+)
+
+// leaseTime is how long a Lease is taken for.
+func (p *pass) leaseTime(id StepID) time.Duration {
+	if step, found := named(p.policy.Steps, id); found && step.Timeout > 0 {
+		return step.Timeout + LeaseMargin
+	}
+	return DefaultStepTime + LeaseMargin
+}
+
+// renewLease keeps our Lease of the Node from running out. It is renewed at half of its time, so that an unchanged world is left alone meanwhile.
+// A Lease that somebody else has taken is theirs: the remediator is at work already, and goes on.
+func (p *pass) renewLease(t *Target, d *Decision) {
+	if !t.Lease.Used || !t.Lease.Ours {
+		return
+	}
+	lasting := p.leaseTime(t.Request.Step)
+	due := t.Lease.Until.Add(-lasting / 2)
+	if !p.now.Before(due) {
+		d.LeaseUntil = p.now.Add(lasting)
+		due = d.LeaseUntil.Add(-lasting / 2)
+	}
+	d.Until = earliest(d.Until, due)
+}
