@@ -1,0 +1,340 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+func copied(d *drawn) drawn {
+	c := *d
+	c.assessment.Verdicts = slices.Clone(d.assessment.Verdicts)
+	c.policy.Steps = slices.Clone(d.policy.Steps)
+	c.situation.Targets, c.situation.Strays = slices.Clone(d.situation.Targets), slices.Clone(d.situation.Strays)
+	for i := range c.situation.Targets {
+		if r := c.situation.Targets[i].Request; r != nil {
+			request := *r
+			c.situation.Targets[i].Request = &request
+		}
+	}
+	for i := range c.situation.Strays {
+		if r := c.situation.Strays[i].Request; r != nil {
+			request := *r
+			c.situation.Strays[i].Request = &request
+		}
+	}
+	c.situation.Replacing, c.situation.Owners = slices.Clone(d.situation.Replacing), slices.Clone(d.situation.Owners)
+	return c
+}
+
+func TestTheSameFactsGiveTheSamePlanAndStayAsTheyAre(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		before := copied(&d)
+		first, second := d.plan(), d.plan()
+		if !reflect.DeepEqual(first, second) {
+			t.Fatalf("%+v, and then %+v", first, second)
+		}
+		if !reflect.DeepEqual(d, before) {
+			t.Fatalf("the facts have changed: %+v, before %+v", d, before)
+		}
+	})
+}
+
+func TestTheOrderOfTargetsPlaysNoRole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		// Several Machines of one control plane that are in flight already are all in the way; which one is named depends on their order.
+		for i := range d.situation.Targets {
+			d.situation.Targets[i].ControlPlane = d.situation.Targets[i].ControlPlane && i == 0
+		}
+		turned := copied(&d)
+		slices.Reverse(turned.situation.Targets)
+		slices.Reverse(turned.assessment.Verdicts)
+		slices.Reverse(turned.policy.Steps)
+		slices.Reverse(turned.situation.Replacing)
+		straight, got := d.plan(), turned.plan()
+		slices.Reverse(got.Decisions)
+		if !reflect.DeepEqual(straight, got) {
+			t.Fatalf("%+v turned round is %+v", straight, got)
+		}
+	})
+}
+
+// No silence: an unhealthy target has an action or a hold, and never both; what holds has a reason.
+func TestEveryUnhealthyTargetHasOneActionOrOneHold(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		held := 0
+		for i, got := range d.plan().Decisions {
+			if (got.Action != None) && got.Hold.Reason != "" {
+				t.Fatalf("both: %+v", got)
+			}
+			if d.assessment.Verdicts[i].Kind != health.Unhealthy {
+				continue
+			}
+			if got.Action == None && got.Hold.Reason == "" {
+				t.Fatalf("nothing is said about %+v", d.situation.Targets[i])
+			}
+			if got.Hold.Reason != "" {
+				held++
+			}
+		}
+		if plan := d.plan(); plan.Counts.Held != held {
+			t.Fatalf("%d are held, and %d are counted", held, plan.Counts.Held)
+		}
+	})
+}
+
+// Only the unhealthy are acted on; what is unreadable, suspect or skipped never is.
+func TestOnlyTheUnhealthyAreRemediated(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		for i, got := range d.plan().Decisions {
+			if got.starts() && d.assessment.Verdicts[i].Kind != health.Unhealthy {
+				t.Fatalf("%+v is remediated: %+v", d.assessment.Verdicts[i], got)
+			}
+		}
+	})
+}
+
+// Budget: what is started and what is in flight together are never more than may be, except for what was in flight before.
+func TestTheBudgetIsKept(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		plan := d.plan()
+		started := 0
+		for i, got := range plan.Decisions {
+			if got.starts() && got.Budgeted {
+				started++
+			}
+			if got.Action == GiveMark && d.situation.Targets[i].ControlPlane && got.Budgeted {
+				t.Fatalf("the mark of a Machine of the control plane takes up a place: %+v", got)
+			}
+		}
+		if plan.Limited && started > 0 && plan.Counts.InFlight > plan.Slots {
+			t.Fatalf("%d are started, and then %d of %d are in flight", started, plan.Counts.InFlight, plan.Slots)
+		}
+		if plan.Gate.Limit.Left(plan.Gate.Sick) < 0 || plan.Counts.InFlight < 0 || plan.Counts.Healthy < 0 {
+			t.Fatalf("less than nothing: %+v", plan)
+		}
+		if started > 0 && !plan.Gate.Open {
+			t.Fatalf("%d are started behind a closed gate", started)
+		}
+	})
+}
+
+// Guards subtract: without any one of them, at least as many candidates get past the others.
+func TestGuardsOnlySubtract(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		// Where places are few, one that a guard lets go takes the place of another.
+		d.policy.MaxInFlight = nil
+		for i := range d.situation.Targets {
+			d.situation.Targets[i].ControlPlane = d.situation.Targets[i].ControlPlane && i == 0
+		}
+		with := d.plan()
+		left := rapid.IntRange(0, len(guards)-1).Draw(t, "left out")
+		fewer := slices.Delete(slices.Clone(guards[:]), left, left+1)
+		without := planWith(fewer, &d.situation, &d.assessment, &d.policy, noon)
+		for i := range with.Decisions {
+			if with.Decisions[i].starts() && !without.Decisions[i].starts() {
+				t.Fatalf("%s adds %+v", guards[left].reason, with.Decisions[i])
+			}
+		}
+	})
+}
+
+func TestFrozenMeansThatNothingIsWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		d.situation.Check.Frozen = true
+		plan := d.plan()
+		for i := range plan.Decisions {
+			if writes := plan.Decisions[i].Writes(&d.situation.Targets[i]); len(writes) > 0 {
+				t.Fatalf("frozen, and yet %v: %+v", writes, plan.Decisions[i])
+			}
+		}
+		for i := range plan.Strays {
+			if writes := plan.Strays[i].StrayWrites(&d.situation.Strays[i]); len(writes) > 0 {
+				t.Fatalf("frozen, and yet %v: %+v", writes, plan.Strays[i])
+			}
+		}
+		if writes := plan.CheckWrites(&d.situation, rapid.Bool().Draw(t, "finalizer")); len(writes) > 0 {
+			t.Fatalf("frozen, and yet %v", writes)
+		}
+	})
+}
+
+func TestAPausedTargetIsLeftAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		for i := range d.assessment.Verdicts {
+			d.assessment.Verdicts[i] = health.Verdict{Kind: health.Skipped, Reason: health.Paused}
+		}
+		plan := d.plan()
+		for i := range plan.Decisions {
+			if writes := plan.Decisions[i].Writes(&d.situation.Targets[i]); len(writes) > 0 {
+				t.Fatalf("paused, and yet %v: %+v", writes, plan.Decisions[i])
+			}
+		}
+	})
+}
+
+// What holds up new starts lets what is in flight go on to its end.
+func TestWhatIsHeldUpLetsTheRestGoOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		d.situation.Check = Check{}
+		d.policy.StormCooldown = 0
+		for i := range d.situation.Targets {
+			d.situation.Targets[i].Mark = Mark{}
+		}
+		free := d.plan()
+		held := copied(&d)
+		if rapid.Bool().Draw(t, "unreachable") {
+			held.situation.Check.Unreachable = true
+		} else {
+			held.situation.Check.PauseRequests = []string{"an upgrade"}
+		}
+		got := held.plan()
+		for i := range free.Decisions {
+			a, b := &free.Decisions[i], &got.Decisions[i]
+			if d.situation.Targets[i].Request != nil && (a.Action != b.Action || a.Why != b.Why || a.Hold.Reason != b.Hold.Reason) {
+				t.Fatalf("held up, %+v becomes %+v", a, b)
+			}
+		}
+	})
+}
+
+// Who observes, or is about to go, only ever takes away.
+func TestWhoObservesOrGoesOnlyTakesAway(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		d.situation.Check.Deleting = rapid.Bool().Draw(t, "goes")
+		d.policy.Observe = !d.situation.Check.Deleting
+		plan := d.plan()
+		for _, got := range append(plan.Decisions, plan.Strays...) {
+			if got.starts() || got.Action == GiveUp {
+				t.Fatalf("%+v", got)
+			}
+		}
+	})
+}
+
+// The next look is ahead, and nothing new begins before it if the world stays as it is.
+func TestNothingBeginsBetweenWakeUps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		first := d.plan()
+		if first.WakeUp.IsZero() {
+			first.WakeUp = noon.Add(24 * time.Hour)
+		}
+		if !first.WakeUp.After(noon) {
+			t.Fatalf("wake up at %v, which is not ahead", first.WakeUp)
+		}
+		just := first.WakeUp.Add(-time.Nanosecond)
+		second := Plan(&d.situation, &d.assessment, &d.policy, just)
+		for i := range first.Decisions {
+			a, b := &first.Decisions[i], &second.Decisions[i]
+			if a.Action != b.Action || a.Why != b.Why || a.Hold.Reason != b.Hold.Reason {
+				t.Fatalf("at noon %+v, and a moment before the next look %+v", a, b)
+			}
+		}
+	})
+}
+
+// Control plane: at most one Node of it is asked for, and only if the others keep the quorum, or its own member is lost already.
+func TestTheControlPlaneIsSpared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		asked := 0
+		for i, got := range d.plan().Decisions {
+			target := &d.situation.Targets[i]
+			if got.Action != MakeRequest || !target.ControlPlane {
+				continue
+			}
+			asked++
+			etcd := &d.situation.ControlPlane.Etcd
+			healthy, lost := 0, false
+			for _, m := range etcd.Members {
+				if m.Node != target.Node && m.Healthy {
+					healthy++
+				}
+				lost = lost || m.Node == target.Node && m.Unhealthy
+			}
+			if etcd.State == EtcdUnreadable || etcd.State == EtcdStacked && !lost && 2*healthy <= len(etcd.Members) {
+				t.Fatalf("%s is remediated with etcd %+v", target.Name, etcd)
+			}
+		}
+		if asked > 1 {
+			t.Fatalf("%d Nodes of one control plane at once", asked)
+		}
+	})
+}
+
+// Twin: a Machine and a bare Node with the same verdict and the same budget input get the same plan.
+func TestBothKindsAreTreatedAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		d.policy.Counting = CountNotHealthy
+		for i := range d.assessment.Verdicts {
+			if k := d.assessment.Verdicts[i].Kind; k == health.Suspect || k == health.Undetermined {
+				d.assessment.Verdicts[i] = health.Verdict{Kind: health.Healthy}
+			}
+		}
+		d.assessment = assessed(d.assessment.Verdicts)
+		machines := d.plan()
+		d.policy.Counting = CountUnhealthy
+		if nodes := d.plan(); !reflect.DeepEqual(machines, nodes) {
+			t.Fatalf("Machines %+v, Nodes %+v", machines, nodes)
+		}
+	})
+}
+
+// What is withdrawn, given up or taken back is ours.
+func TestOnlyOursIsTakenAway(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		for i, got := range d.plan().Decisions {
+			target := &d.situation.Targets[i]
+			if (got.Action == Withdraw || got.Action == GiveUp) && target.Request == nil {
+				t.Fatalf("there is nothing to take away: %+v", got)
+			}
+			if (got.Action == TakeBack || got.Action == Unmark) && !target.Mark.Ours {
+				t.Fatalf("somebody else's mark is taken back: %+v", got)
+			}
+			if got.Action == TakeBack && !target.Mark.Waiting {
+				t.Fatalf("a mark that its owner acts on is taken back: %+v", got)
+			}
+		}
+	})
+}
+
+func FuzzPlan(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
+		d := draw(t)
+		d.policy.StormCooldown, d.policy.HealthyDelay = time.Duration(rapid.Int64().Draw(t, "cooldown")), time.Duration(rapid.Int64().Draw(t, "delay"))
+		d.policy.Backoff = Backoff{time.Duration(rapid.Int64().Draw(t, "initial")), time.Duration(rapid.Int64().Draw(t, "limit"))}
+		for i := range d.policy.Steps {
+			d.policy.Steps[i].Timeout = time.Duration(rapid.Int64().Draw(t, "timeout"))
+			d.policy.Steps[i].Owner = rapid.Bool().Draw(t, "owner anywhere")
+		}
+		now := time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "now"), 0)
+		plan := Plan(&d.situation, &d.assessment, &d.policy, now)
+		if plan.Gate.Limit.Left(plan.Gate.Sick) < 0 || plan.Counts.InFlight < 0 || len(plan.Decisions) != len(d.situation.Targets) {
+			t.Fatalf("%+v", plan)
+		}
+		for i := range plan.Decisions {
+			_ = plan.Decisions[i].Writes(&d.situation.Targets[i])
+		}
+	}))
+}

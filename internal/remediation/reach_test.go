@@ -1,0 +1,128 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// Reach: every guard has held a drawn case, every action was taken for each of its causes, or the properties prove little.
+func TestEveryGuardAndActionIsReached(t *testing.T) {
+	reached := map[string]int{}
+	// Many rounds, so that what is drawn seldom is not a matter of luck.
+	for range 30 {
+		visit(t, reached)
+	}
+	wanted := []string{"hold ", "hold " + string(PreviousStepNotReleased), "hold " + string(OwnerNotActing), "hold " + string(RecoveryNotConfirmed)}
+	for _, g := range guards {
+		wanted = append(wanted, "hold "+string(g.reason))
+	}
+	for action, whys := range map[Action][]Reason{
+		None: {""}, Wait: {""}, MakeRequest: {""}, GiveMark: {""},
+		GiveUp:   {StepFailed, StepTimedOut},
+		Withdraw: {Recovered, StepChanged, CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotLookedAfter},
+		TakeBack: {PauseRequested, InStorm, NoRemediatingOwner, StepChanged},
+		Unmark:   {CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotLookedAfter},
+	} {
+		for _, why := range whys {
+			wanted = append(wanted, fmt.Sprintf("action %d %s", action, why))
+		}
+	}
+	for _, why := range []Reason{NotLookedAfter, NodeVanished} {
+		wanted = append(wanted, fmt.Sprintf("stray %d %s", Withdraw, why), fmt.Sprintf("stray %d %s", Unmark, why))
+	}
+	for _, name := range wanted {
+		if reached[name] == 0 {
+			t.Errorf("no drawn case reaches %q", name)
+		}
+	}
+	t.Logf("reached: %v", reached)
+}
+
+func visit(t *testing.T, reached map[string]int) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawUpTo(t, 40)
+		plan := d.plan()
+		for _, got := range plan.Decisions {
+			reached["hold "+string(got.Hold.Reason)]++
+			reached[fmt.Sprintf("action %d %s", got.Action, got.Why)]++
+		}
+		for _, got := range plan.Strays {
+			reached[fmt.Sprintf("stray %d %s", got.Action, got.Why)]++
+		}
+	})
+}
+
+func healthyFleet(n int) (Situation, health.Snapshot, Policy, health.Policy) {
+	at := noon.Add(-time.Hour)
+	limit, slots := intstr.FromString("40%"), intstr.FromString("10%")
+	policy := Policy{
+		Limits: Limits{MaxUnhealthy: &limit}, MaxInFlight: &slots, Backoff: Backoff{Initial: time.Minute, Limit: 10 * time.Minute},
+		Steps: []Step{{ID: StepID{Order: 1, Template: "A/a"}, Timeout: time.Minute}, {ID: StepID{Order: 2}, Owner: true}}, StormCooldown: time.Minute,
+	}
+	up := health.Milestone{Reached: true, Since: at}
+	snapshot := health.Snapshot{Cluster: health.ClusterFacts{ControlPlaneInitialized: up, InfrastructureReady: up}, Targets: make([]health.Target, n)}
+	situation := Situation{Targets: make([]Target, n)}
+	for i := range n {
+		name := fmt.Sprintf("machine-%05d", i)
+		snapshot.Targets[i] = health.Target{
+			Name:    name,
+			Machine: &health.MachineFacts{CreatedAt: at, InfrastructureReady: up, Conditions: machineConditions},
+			Node:    health.NodeFacts{State: health.Present, Name: name, CreatedAt: at, Conditions: nodeConditions},
+		}
+		situation.Targets[i] = Target{Name: name, Node: name, Owner: "MachineSet/a", Mark: Mark{Ours: true}}
+	}
+	checks := health.Policy{
+		NodeConditions:     []health.ConditionCheck{{Type: "Ready", Status: "Unknown", Lasting: 5 * time.Minute}, {Type: "Ready", Status: "False", Lasting: 5 * time.Minute}},
+		NodeStartupTimeout: 10 * time.Minute,
+	}
+	return situation, snapshot, policy, checks
+}
+
+func benchmarkDecisions(b *testing.B, n int) {
+	situation, snapshot, policy, checks := healthyFleet(n)
+	b.ReportAllocs()
+	for b.Loop() {
+		a := health.Evaluate(&snapshot, &checks, noon)
+		if plan := Plan(&situation, &a, &policy, noon); plan.Counts.Healthy != n {
+			b.Fatal(plan.Counts)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/target")
+}
+
+func BenchmarkEvaluateAndPlan100(b *testing.B)   { benchmarkDecisions(b, 100) }
+func BenchmarkEvaluateAndPlan1000(b *testing.B)  { benchmarkDecisions(b, 1000) }
+func BenchmarkEvaluateAndPlan10000(b *testing.B) { benchmarkDecisions(b, 10000) }
+
+// However many targets are healthy, the number of allocations is the same.
+func TestAHealthyTargetAllocatesNothing(t *testing.T) {
+	allocations := func(n int) float64 {
+		situation, snapshot, policy, checks := healthyFleet(n)
+		return testing.AllocsPerRun(10, func() {
+			a := health.Evaluate(&snapshot, &checks, noon)
+			_ = Plan(&situation, &a, &policy, noon)
+		})
+	}
+	if few, many := allocations(10), allocations(5000); many > few {
+		t.Errorf("%v allocations for 10 healthy targets, %v for 5000", few, many)
+	}
+}
+
+var (
+	machineConditions = []metav1.Condition{{Type: "InfrastructureReady", Status: "True"}, {Type: "NodeReady", Status: "True"}}
+	nodeConditions    = []corev1.NodeCondition{
+		{Type: "MemoryPressure", Status: "False"}, {Type: "DiskPressure", Status: "False"}, {Type: "PIDPressure", Status: "False"},
+		{Type: "NetworkUnavailable", Status: "False"}, {Type: "Ready", Status: "True"},
+	}
+)
