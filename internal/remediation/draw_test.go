@@ -74,7 +74,7 @@ func drawStepID(t *rapid.T, order int32) StepID {
 	return StepID{Order: order, Template: some(t, "template", "A/a", "B/b")}
 }
 
-func drawVerdict(t *rapid.T, p *Policy) health.Verdict {
+func drawVerdict(t *rapid.T) health.Verdict {
 	kind := some(t, "kind", health.Unhealthy, health.Unhealthy, health.Unhealthy, health.Healthy, health.Suspect, health.Undetermined, health.Skipped)
 	v := health.Verdict{Kind: kind}
 	switch kind {
@@ -178,6 +178,9 @@ func drawControlPlane(t *rapid.T, n int) ControlPlane {
 		m.Unhealthy = !m.Healthy && rapid.Bool().Draw(t, "member unhealthy")
 		c.Etcd.Members = append(c.Etcd.Members, m)
 	}
+	if len(c.Etcd.Members) == 1 {
+		c.Etcd.Members[0].Node = "n02"
+	}
 	return c
 }
 
@@ -198,9 +201,9 @@ func drawUpTo(t *rapid.T, most int) drawn {
 	if d.situation.ControlPlane = drawControlPlane(t, n); !calm {
 		d.situation.Check = drawCheck(t)
 	}
-	var verdicts []health.Verdict
+	verdicts := make([]health.Verdict, 0, n)
 	for i := range n {
-		verdicts = append(verdicts, drawVerdict(t, &d.policy))
+		verdicts = append(verdicts, drawVerdict(t))
 		d.situation.Targets = append(d.situation.Targets, drawTarget(t, &d.policy, i))
 		if last := &d.situation.Targets[i]; calm && i > 1 {
 			last.Request, last.Mark.Given, last.DeletingSince = nil, last.Mark.Refused, time.Time{}

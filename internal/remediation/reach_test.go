@@ -122,7 +122,10 @@ func TestAHealthyTargetAllocatesNothing(t *testing.T) {
 var (
 	machineConditions = []metav1.Condition{{Type: "InfrastructureReady", Status: "True"}, {Type: "NodeReady", Status: "True"}}
 	nodeConditions    = []corev1.NodeCondition{
-		{Type: "MemoryPressure", Status: "False"}, {Type: "DiskPressure", Status: "False"}, {Type: "PIDPressure", Status: "False"},
-		{Type: "NetworkUnavailable", Status: "False"}, {Type: "Ready", Status: "True"},
+		{Type: "MemoryPressure", Status: "False"},
+		{Type: "DiskPressure", Status: "False"},
+		{Type: "PIDPressure", Status: "False"},
+		{Type: "NetworkUnavailable", Status: "False"},
+		{Type: "Ready", Status: "True"},
 	}
 )
