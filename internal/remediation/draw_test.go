@@ -205,6 +205,9 @@ func drawUpTo(t *rapid.T, most int) drawn {
 	for i := range n {
 		verdicts = append(verdicts, drawVerdict(t))
 		d.situation.Targets = append(d.situation.Targets, drawTarget(t, &d.policy, i))
+		if single := len(d.situation.ControlPlane.Etcd.Members) == 1; single {
+			d.situation.Targets[i].ControlPlane = i == 2
+		}
 		if last := &d.situation.Targets[i]; calm && i > 1 {
 			last.Request, last.Mark.Given, last.DeletingSince = nil, last.Mark.Refused, time.Time{}
 		}
