@@ -29,7 +29,7 @@ type difference struct {
 var differences = []*difference{
 	{
 		heading: "A Machine that has given up is unhealthy",
-		applies: func(_ *facts, m *machine) bool { return m.failureReason != "" },
+		applies: func(_ *facts, m *machine) bool { return m.failure() != "" },
 		undo:    func(t *health.Target, _ time.Time) { t.Machine.Failure = "" },
 		expects: machineFailed,
 	},
@@ -69,7 +69,7 @@ var differences = []*difference{
 
 // What the in-tree reconciler has against it stays, after the failure; but it may have been silent as well, or content.
 func machineFailed(_ *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
-	if ours.succeeded != "False" || ours.reason != string(health.MachineFailed) || v.Findings[0].Cause != m.failureReason {
+	if ours.succeeded != "False" || ours.reason != string(health.MachineFailed) || v.Findings[0].Cause != m.failure() {
 		return false
 	}
 	return theirs.succeeded != "False" || slices.Equal(ours.causes[1:], theirs.causes)

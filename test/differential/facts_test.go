@@ -4,6 +4,7 @@
 package differential_test
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -38,11 +39,12 @@ type condition struct {
 }
 
 type machine struct {
-	name, providerID, failureReason string
-	createdAt                       time.Time
-	deleting, controlPlane          bool
-	paused, skip, remediate         bool
-	conditions                      []condition
+	name, providerID              string
+	failureReason, failureMessage string
+	createdAt                     time.Time
+	deleting, controlPlane        bool
+	paused, skip, remediate       bool
+	conditions                    []condition
 	// hasNodeRef without a node is a Node that is gone.
 	hasNodeRef bool
 	node       *node
@@ -143,6 +145,9 @@ func drawPolicy(t *rapid.T) policy {
 	return p
 }
 
+// failure is what the Machine gave up for.
+func (m *machine) failure() string { return cmp.Or(m.failureReason, m.failureMessage) }
+
 func (f *facts) drawMachine(t *rapid.T, name string) machine {
 	m := machine{
 		name: name, providerID: rapid.SampledFrom(providerIDs).Draw(t, "provider ID"), createdAt: f.drawTime(t, "created"),
@@ -150,8 +155,12 @@ func (f *facts) drawMachine(t *rapid.T, name string) machine {
 		paused: rarely(t, "paused"), skip: rarely(t, "skip"), remediate: rarely(t, "remediate"),
 		conditions: f.drawConditions(t, machineTypes),
 	}
+	// Either of the two, or both, say that it has given up.
 	if rarely(t, "failed") {
 		m.failureReason = "CreateError"
+	}
+	if rarely(t, "failed with a message") {
+		m.failureMessage = "the image does not exist"
 	}
 	// One in four has no Node yet; of the others, one in four has lost it.
 	if m.hasNodeRef = rapid.IntRange(0, 3).Draw(t, "node reference") != 1; !m.hasNodeRef {

@@ -218,9 +218,15 @@ func (m *machine) object(now time.Time) *clusterv1.Machine {
 	if m.hasNodeRef {
 		o.Status.NodeRef.Name = m.nodeName()
 	}
-	if m.failureReason != "" {
-		failure := deprecatederrors.MachineStatusError(m.failureReason)
-		o.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureReason: &failure}} //nolint:staticcheck // because failureReason is what we still judge by.
+	if m.failure() != "" {
+		deprecated := &clusterv1.MachineV1Beta1DeprecatedStatus{}
+		if m.failureReason != "" {
+			deprecated.FailureReason = new(deprecatederrors.MachineStatusError(m.failureReason)) //nolint:staticcheck // as above.
+		}
+		if m.failureMessage != "" {
+			deprecated.FailureMessage = &m.failureMessage //nolint:staticcheck // as above.
+		}
+		o.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: deprecated} //nolint:staticcheck // as above.
 	}
 	return o
 }

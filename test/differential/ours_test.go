@@ -91,7 +91,7 @@ func (f *facts) target(m *machine) health.Target {
 		Name:   m.name,
 		Wishes: health.Wishes{Paused: m.paused, SkipRemediation: m.skip, Remediate: m.remediate},
 		Machine: &health.MachineFacts{
-			CreatedAt: m.createdAt, Deleting: m.deleting, ControlPlane: m.controlPlane, ProviderID: m.providerID, Failure: m.failureReason, NodeGoneSince: m.goneSince,
+			CreatedAt: m.createdAt, Deleting: m.deleting, ControlPlane: m.controlPlane, ProviderID: m.providerID, Failure: m.failure(), NodeGoneSince: m.goneSince,
 		},
 		Node: f.node(m),
 	}
