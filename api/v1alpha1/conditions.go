@@ -35,7 +35,9 @@ const (
 const (
 	// RemediationAllowedReason: the limit is kept, and nobody said stop.
 	RemediationAllowedReason = "RemediationAllowed"
-	// TooManyUnhealthyReason: more targets are sick than the limit allows, or their number is not within the range.
+	// TooFewUnhealthyReason: fewer targets are sick than the range asks for.
+	TooFewUnhealthyReason = "TooFewUnhealthy"
+	// TooManyUnhealthyReason: more targets are sick than the limit allows.
 	TooManyUnhealthyReason = "TooManyUnhealthy"
 	// LimitIsZeroReason: the limit rounds down to no target at all, so that nothing will ever be remediated.
 	LimitIsZeroReason = "LimitIsZero"
@@ -55,6 +57,10 @@ const (
 	ContestedReason = "Contested"
 	// ClusterNotFoundReason: the Cluster that the check names does not exist. Also a reason of ClusterReachable.
 	ClusterNotFoundReason = "ClusterNotFound"
+	// ClusterDeletingReason: the Cluster is being taken down, and its Machines with it.
+	ClusterDeletingReason = "ClusterDeleting"
+	// CheckDeletingReason: the check is about to go, and cleans up before.
+	CheckDeletingReason = "CheckDeleting"
 )
 
 // NotPausedReason is the reason of Paused when neither the check nor its Cluster is paused.

@@ -41,7 +41,9 @@ const (
 	HeldObserving HoldReason = "Observing"
 	// HeldPauseRequested is a check whose pauseRequests say stop.
 	HeldPauseRequested HoldReason = "PauseRequested"
-	// HeldTooManyUnhealthy is a closed gate: more targets are sick than the limit allows, or their number is not within the range.
+	// HeldTooFewUnhealthy is a closed gate: fewer targets are sick than the range asks for.
+	HeldTooFewUnhealthy HoldReason = "TooFewUnhealthy"
+	// HeldTooManyUnhealthy is a closed gate: more targets are sick than the limit allows.
 	HeldTooManyUnhealthy HoldReason = "TooManyUnhealthy"
 	// HeldStorm is a cool-down after too many targets were sick.
 	HeldStorm HoldReason = "Storm"

@@ -23,9 +23,7 @@ func judge(t *Target, c *ClusterFacts, p *Policy, now time.Time) Verdict {
 		verdict, answer := gates[i].asks(t, c, now)
 		switch answer {
 		case closed:
-			if verdict.Kind != Healthy {
-				verdict.Reason = gates[i].reason
-			}
+			verdict.Reason = gates[i].reason
 			return verdict
 		case through:
 			return sumUp(t, findings(t, c, p, now))
@@ -71,6 +69,10 @@ func verdictOf(all []Finding, kind Kind, met bool) (Verdict, bool) {
 	found := false
 	for i := range all {
 		f := &all[i]
+		if !f.Met {
+			// What is only about to become a cause changes the verdict as well, even where there is one already.
+			v.Until = earliest(v.Until, f.Due)
+		}
 		if f.Met != met {
 			continue
 		}
@@ -79,9 +81,6 @@ func verdictOf(all []Finding, kind Kind, met bool) (Verdict, bool) {
 		}
 		found = true
 		v.Since = earliest(v.Since, f.Since)
-		if !met {
-			v.Until = earliest(v.Until, f.Due)
-		}
 	}
 	if !found {
 		return Verdict{}, false

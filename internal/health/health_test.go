@@ -112,7 +112,7 @@ func TestVerdicts(t *testing.T) {
 		},
 		{
 			why: "no Machine is blamed for the cluster's infrastructure: with a Node it is healthy", target: machine(nodeIs("Ready", "False", time.Hour)),
-			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Healthy,
+			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Healthy, reason: InfrastructureNotReady,
 		},
 		{
 			why: "and without one nothing is said", target: machine(state(NotJoined), created(time.Hour)),
@@ -136,7 +136,7 @@ func TestVerdicts(t *testing.T) {
 		{why: "a condition of the Machine counts as those of the Node do", target: machine(infrastructureNotReadyFor(time.Hour)), kind: Unhealthy, reason: UnhealthyMachine, since: ago(time.Hour)},
 		{why: "also where the Node cannot be read", target: machine(infrastructureNotReadyFor(time.Hour), state(Unreadable)), kind: Unhealthy, reason: UnhealthyMachine, since: ago(time.Hour)},
 		{why: "and is suspect before", target: machine(infrastructureNotReadyFor(50*time.Minute), state(Unreadable)), kind: Suspect, reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-10 * time.Minute)},
-		{why: "what is met outweighs what is only due, and the first rule gives the reason", target: machine(infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour)), kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour)},
+		{why: "what is met outweighs what is only due, and the first rule gives the reason", target: machine(infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour)), kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour), until: ago(-59 * time.Minute)},
 		{why: "with two causes the trouble began with the older one", target: machine(infrastructureNotReadyFor(time.Hour), nodeIs("Ready", "False", 3*time.Hour)), kind: Unhealthy, reason: UnhealthyMachine, since: ago(3 * time.Hour)},
 		{why: "of two things that are due, the earlier decides when", target: machine(infrastructureNotReadyFor(50*time.Minute), nodeIs("Ready", "False", time.Minute)), kind: Suspect, reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-4 * time.Minute)},
 

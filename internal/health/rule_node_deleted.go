@@ -17,5 +17,10 @@ func ruleNodeDeleted(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now t
 	if t.Machine != nil && !t.Machine.NodeGoneSince.IsZero() && t.Machine.NodeGoneSince.Before(now) {
 		since = t.Machine.NodeGoneSince
 	}
-	return append(all, deadline(Finding{Rule: NodeDeleted}, since, p.NodeGoneTimeout, now))
+	f := Finding{Rule: NodeDeleted}
+	if t.Node.State == Present {
+		// There is one of that name, and it is another server.
+		f.Cause = t.Node.ProviderID
+	}
+	return append(all, deadline(f, since, p.NodeGoneTimeout, now))
 }

@@ -27,14 +27,19 @@ type Reason string
 // Verdict is what was found out about one target, and why.
 type Verdict struct {
 	Kind Kind
-	// Reason is the first cause; empty if Healthy.
+	// Reason is the first cause; empty if it is healthy, unless a gate has called it so unseen.
 	Reason Reason
 	// Since is when the trouble began: the earliest of all causes of this kind. Zero where nobody knows.
 	Since time.Time
-	// Until is when the verdict changes by itself; zero if it does not.
+	// Until is when the verdict changes by itself, be it that another cause is added to it; zero if it does not.
 	Until time.Time
 	// Findings are what every rule had to say, in the order of the rules; those that are met come first.
 	Findings []Finding
+}
+
+// Recovered says whether a target is known to be well, and not only called healthy because others are to blame.
+func (v *Verdict) Recovered() bool {
+	return v.Kind == Healthy && v.Reason == ""
 }
 
 // Finding is what a rule has to say about a target.

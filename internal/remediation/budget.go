@@ -25,11 +25,11 @@ type candidate struct {
 func (p *pass) candidateOf(i int) candidate {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
 	c := candidate{index: i, underWay: t.Ledger.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
-	step, found := nextStep(p.policy.Steps, t.Ledger.Tried)
+	step, found := NextStep(p.policy.Steps, t.Ledger.Tried)
 	if !found && c.underWay && !p.s.Check.Frozen {
 		// The steps that were to come are not named any more: with what was tried the attempt is over.
 		d.Ledger = exhausted(t.Ledger.Failures+1, p.policy, p.now)
-		step, found = nextStep(p.policy.Steps, StepID{})
+		step, found = NextStep(p.policy.Steps, StepID{})
 	}
 	c.step, c.stepless = step, !found
 	if t.Request == nil {
@@ -54,6 +54,8 @@ func (p *pass) start(guards []guard) {
 		d := &p.plan.Decisions[c.index]
 		if p.askGuards(guards, c, d); d.Hold.Reason == "" {
 			p.begin(c, d)
+		} else if d.Hold.Reason == Observing {
+			p.wouldBegin(c, *d)
 		}
 	}
 }
@@ -74,14 +76,14 @@ func (p *pass) begin(c *candidate, d *Decision) {
 	t := &p.s.Targets[c.index]
 	d.InFlight, d.Budgeted = true, !c.step.Owner || !t.ControlPlane
 	if d.Budgeted {
-		p.plan.Counts.InFlight++
+		p.takePlace(t.Name)
 	}
 	if t.ControlPlane {
-		p.busy = t.Name
+		p.nowBusy(t.Name)
 	}
 	if c.step.Owner {
-		d.Action = GiveMark
-		if d.Budgeted && p.plan.Limited {
+		d.Action, d.Author = GiveMark, true
+		if d.Budgeted && p.remembers() {
 			p.remember(t)
 		}
 		return
@@ -89,6 +91,13 @@ func (p *pass) begin(c *candidate, d *Decision) {
 	d.Action, d.Attempt = MakeRequest, d.Ledger.Failures+1
 	if t.Lease.Used {
 		d.LeaseUntil = p.now.Add(p.leaseTime(c.step.ID))
+	}
+}
+
+// wouldBegin does as if the step of a candidate that is only observed began: others would have to wait for it.
+func (p *pass) wouldBegin(c *candidate, d Decision) {
+	if p.begin(c, &d); d.Budgeted {
+		p.would++
 	}
 }
 

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -15,16 +16,19 @@ type Look struct {
 	Failed bool
 	// Frozen: the check, its Cluster or the target is paused now.
 	Frozen bool
-	// Barred: the check or its Cluster is going, or the check was changed.
-	Barred bool
+	// Changed: the check is not the one that was planned for, by its spec, its deletion or its storm; or its Cluster is about to go and was not.
+	Changed bool
 	// Verdict is what follows from the facts as they are now.
 	Verdict health.Verdict
 	// Deleting: the deletion of the target was asked for. Requested: there is a request of this check for it.
 	Deleting, Requested bool
 	Ledger              Ledger
-	// Others is how many other targets take up a place now; ControlPlaneBusy: one of them, or anybody's, is another Node of the control plane.
-	Others           int
-	ControlPlaneBusy bool
+	// CoveredBy is the other check that has something for it now.
+	CoveredBy string
+	// Others is how many other targets take up a place now.
+	Others int
+	// ControlPlane is as it is now; of those that are busy, also the ones of this check. It is read for Nodes of the control plane only.
+	ControlPlane ControlPlane
 	// LeaseRenewed is when the kubelet renewed the Lease of its Node last, by the clock of the Node's cluster; zero if there is none.
 	LeaseRenewed time.Time
 }
@@ -32,50 +36,105 @@ type Look struct {
 // lookGuard is a guard that is asked once more about an action, with what was read just before.
 type lookGuard struct {
 	reason Reason
-	asks   func(plan *Planned, d *Decision, v *health.Verdict, look *Look, now time.Time) (held bool, until time.Time, seen Seen)
+	about  scope
+	asks   func(l *lastLook) (held bool, until time.Time, seen Seen)
+}
+
+// lastLook is one decision that is looked at once more: what was planned for a target, on which verdict, and what was read since.
+type lastLook struct {
+	plan *Planned
+	t    *Target
+	d    *Decision
+	v    *health.Verdict
+	look *Look
+	now  time.Time
 }
 
 // lookGuards are asked in this order. A freeze stops everything; the others stop what would be started.
 var lookGuards = [...]lookGuard{
-	{Paused, lookPaused},
-	{NotConfirmed, lookNotConfirmed},
-	{LeaseRenewed, lookLeaseRenewed},
+	{Paused, anything, lookPaused},
+	{NotConfirmed, anything, lookNotConfirmed},
+	{ControlPlaneBusy, requests, lookControlPlane(guardControlPlaneBusy)},
+	{QuorumUnknown, requests, lookControlPlane(guardQuorumUnknown)},
+	{SingleControlPlane, requests, lookControlPlane(guardSingleControlPlane)},
+	{QuorumAtRisk, requests, lookControlPlane(guardQuorumAtRisk)},
+	{LeaseRenewed, anything, lookLeaseRenewed},
 }
 
-// Confirm is a decision after a last look at the facts: what they do not bear out any more becomes a hold. v is the verdict that it rests on.
-func Confirm(plan *Planned, d *Decision, v *health.Verdict, look *Look, now time.Time) Decision {
-	confirmed := *d
-	if d.Action == None || d.Action == Wait {
-		return confirmed
+// lookControlPlane asks a guard of the control plane once more: with its members as they are now.
+func lookControlPlane(asks func(p *pass, t *Target, c *candidate) (bool, time.Time, Seen)) func(l *lastLook) (bool, time.Time, Seen) {
+	return func(l *lastLook) (held bool, until time.Time, seen Seen) {
+		return asks(&pass{s: &Situation{ControlPlane: l.look.ControlPlane}, now: l.now}, l.t, nil)
 	}
-	confirmed.Asked = append([]Answer(nil), d.Asked...)
+}
+
+// Confirm is a decision about a target after a last look at the facts: what they do not bear out any more becomes a hold. v is the verdict
+// that the decision rests on. It is asked whenever a decision leads to any write.
+func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Look, now time.Time) Decision {
+	last := &lastLook{plan: plan, t: t, d: d, v: v, look: look, now: now}
+	if d.Action == None || d.Action == Wait {
+		// Nothing is done, only noted down.
+		if look.Frozen {
+			return d.unnoted(t)
+		}
+		return *d
+	}
+	asked := slices.Clone(d.Asked)
 	for i := range lookGuards {
-		held, until, seen := lookGuards[i].asks(plan, d, v, look, now)
-		confirmed.Asked = append(confirmed.Asked, Answer{Guard: lookGuards[i].reason, Held: held, Until: until, Seen: seen})
+		if lookGuards[i].about == requests && d.Action != MakeRequest {
+			continue
+		}
+		held, until, seen := lookGuards[i].asks(last)
+		asked = append(asked, Answer{Guard: lookGuards[i].reason, Held: held, Again: true, Until: until, Seen: seen})
 		if held {
-			return confirmed.held(Hold{Reason: lookGuards[i].reason, Until: until, Seen: seen}, look)
+			h := d.held(t, Hold{Reason: lookGuards[i].reason, Until: until, Seen: seen})
+			h.Asked = asked
+			// What holds it is one thing, and its health another: that is still told, and signed.
+			if h.Unconfirmed = !last.bornOut(); !h.Unconfirmed && !look.Frozen {
+				h.Author = h.Author || d.Author
+			}
+			return h
 		}
 	}
+	confirmed := *d
+	confirmed.Asked = asked
 	return confirmed
 }
 
-// Refused is a decision whose request the API server refused to create. Seen is why, in its own words.
-func Refused(d *Decision, message string, look *Look) Decision {
-	return d.held(Hold{Reason: RequestFailed, Seen: Seen{Who: message}}, look)
+// bornOut says whether what was read just before the act is what the verdict rests on.
+func (l *lastLook) bornOut() bool {
+	now := &l.look.Verdict
+	return !l.look.Failed && now.Kind == l.v.Kind && now.Reason == l.v.Reason && now.Since.Equal(l.v.Since)
+}
+
+// Refused is a decision whose request the API server refused to create. The message is why, in its own words.
+func Refused(d *Decision, t *Target, message string) Decision {
+	return d.held(t, Hold{Reason: RequestFailed, Seen: Seen{Who: message}})
 }
 
 // RequestFailed means: the API server refused to create its request.
 const RequestFailed Reason = "RequestFailed"
 
-// held turns a decision into a hold. What was to be started is not in flight.
-func (d *Decision) held(hold Hold, look *Look) Decision {
-	h := *d
+// held turns a decision into a hold. Nothing is written for it, and what was to be started is not in flight.
+func (d *Decision) held(t *Target, hold Hold) Decision {
+	h := d.unnoted(t)
 	if d.starts() {
-		h.InFlight, h.Budgeted, h.Attempt = look.Requested, look.Requested, 0
-		h.LeaseUntil = time.Time{}
+		h.InFlight, h.Budgeted, h.Attempt = false, false, 0
 	}
 	h.Action, h.Why, h.Hold, h.Until = None, "", hold, hold.Until
-	h.Ledger, h.KeepHealth = look.Ledger, false
+	return h
+}
+
+// unnoted is a decision that changes nothing of what is remembered.
+func (d *Decision) unnoted(t *Target) Decision {
+	h := *d
+	h.Ledger, h.Author, h.HealthySince, h.LeaseUntil = t.Ledger, t.Mark.Ours, time.Time{}, time.Time{}
+	if t.Request != nil {
+		h.HealthySince = t.Request.HealthySince
+	}
+	if t.Lease.Ours {
+		h.LeaseUntil = t.Lease.Until
+	}
 	return h
 }
 

@@ -64,8 +64,12 @@ type Decision struct {
 	Ledger       Ledger
 	HealthySince time.Time
 	LeaseUntil   time.Time
-	// KeepHealth: when marks are cleared, the one about health stays, as another check speaks of it now.
-	KeepHealth bool
+	// RenewAt is when the Lease has to be renewed, if it is held then.
+	RenewAt time.Time
+	// Unconfirmed: a last look did not bear out the verdict. Nothing is said of the target's health then.
+	Unconfirmed bool
+	// Author: this check shall stand on the target as the author of its marks.
+	Author bool
 	// Asked is what each guard saw, in their order, up to the one that held.
 	Asked []Answer
 }
@@ -82,6 +86,8 @@ type Hold struct {
 type Answer struct {
 	Guard Reason
 	Held  bool
+	// Again: it was asked in the last look, about what had been read anew.
+	Again bool
 	Until time.Time
 	Seen  Seen
 }

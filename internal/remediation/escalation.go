@@ -5,9 +5,9 @@ package remediation
 
 import "time"
 
-// nextStep is the step that follows what has been tried in this attempt: the lowest that is higher, or one in the same place with
+// NextStep is the step that follows what has been tried in this attempt: the lowest that is higher, or one in the same place with
 // another template, as that one has not been tried. False if there is none; Tried then was the last, and a new attempt begins with the first.
-func nextStep(steps []Step, tried StepID) (Step, bool) {
+func NextStep(steps []Step, tried StepID) (Step, bool) {
 	var next Step
 	found := false
 	for _, step := range steps {
@@ -30,7 +30,7 @@ func afterGivingUp(ledger Ledger, request *Request, p *Policy, now time.Time) Le
 	if ledger.Failures >= request.Attempt || ledger.Tried == request.Step {
 		return ledger
 	}
-	if _, more := nextStep(p.Steps, request.Step); more {
+	if _, more := NextStep(p.Steps, request.Step); more {
 		ledger.Tried = request.Step
 		return ledger
 	}

@@ -15,8 +15,9 @@ import (
 const LeaseRenewed Reason = "LeaseRenewed"
 
 // Both times are by the clock of the Node's cluster. No Lease is no objection.
-func lookLeaseRenewed(_ *Planned, d *Decision, _ *health.Verdict, look *Look, now time.Time) (held bool, until time.Time, seen Seen) {
-	if !d.starts() || look.LeaseRenewed.IsZero() {
+func lookLeaseRenewed(l *lastLook) (held bool, until time.Time, seen Seen) {
+	look := l.look
+	if !l.d.starts() || look.LeaseRenewed.IsZero() {
 		return false, time.Time{}, Seen{}
 	}
 	for i := range look.Verdict.Findings {
@@ -30,7 +31,7 @@ func lookLeaseRenewed(_ *Planned, d *Decision, _ *health.Verdict, look *Look, no
 		}
 		until = latest(until, f.Due.Add(f.Lasting))
 	}
-	return now.Before(until), until, Seen{Since: look.LeaseRenewed}
+	return l.now.Before(until), until, Seen{Since: look.LeaseRenewed}
 }
 
 // latest is the later of two times.

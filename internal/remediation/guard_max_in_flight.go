@@ -13,5 +13,5 @@ func guardMaxInFlight(p *pass, t *Target, c *candidate) (held bool, until time.T
 	if !p.plan.Limited || c.step.Owner && t.ControlPlane {
 		return false, time.Time{}, Seen{}
 	}
-	return p.plan.Counts.InFlight >= p.plan.Slots, time.Time{}, Seen{Have: p.plan.Counts.InFlight, Most: p.plan.Slots}
+	return p.plan.Counts.InFlight >= p.plan.Slots, time.Time{}, Seen{Who: p.holder, Have: p.plan.Counts.InFlight, Most: p.plan.Slots}
 }

@@ -28,7 +28,6 @@ var guards = [...]guard{
 	// Nothing at all, or nothing here.
 	{Paused, anything, guardPaused},
 	{CheckDeleting, anything, guardCheckDeleting},
-	{Observing, anything, guardObserving},
 	{ClusterNotFound, anything, guardClusterNotFound},
 	{ClusterDeleting, anything, guardClusterDeleting},
 	{CoveredByOther, anything, guardCoveredByOther},
@@ -42,6 +41,7 @@ var guards = [...]guard{
 	{PauseRequested, anything, guardPauseRequested},
 	{ClusterUnreachable, anything, guardClusterUnreachable},
 	{TooManyUnhealthy, anything, guardTooManyUnhealthy},
+	{TooFewUnhealthy, anything, guardTooFewUnhealthy},
 	{InStorm, anything, guardInStorm},
 	// Nothing new for now, for this one.
 	{EscalationExhausted, anything, guardEscalationExhausted},
@@ -56,6 +56,8 @@ var guards = [...]guard{
 	{QuorumAtRisk, requests, guardQuorumAtRisk},
 	// Its turn.
 	{MaxInFlight, anything, guardMaxInFlight},
+	// Who only observes has seen by now what it would do.
+	{Observing, anything, guardObserving},
 }
 
 // askGuards asks one guard after the other about a candidate, until one holds it.

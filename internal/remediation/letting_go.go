@@ -30,8 +30,9 @@ func (p *pass) letGo(t *Target, why Reason, d *Decision) {
 	case t.Request != nil:
 		d.Action = Wait
 	case t.Mark.Ours:
-		d.Action, d.Why, d.KeepHealth = Unmark, why, t.CoveredBy != ""
+		d.Action, d.Why = Unmark, why
 	}
+	d.Author = t.Mark.Ours && d.Action != Unmark
 	// Whoever takes care of it now goes on from what we remember; otherwise nobody needs it any more.
 	if t.CoveredBy == "" {
 		d.Ledger = Ledger{}
@@ -49,7 +50,11 @@ func (p *pass) lookAtStrays() []Decision {
 		if stray.Request != nil {
 			d.Step, d.Attempt, d.HealthySince, d.InFlight = stray.Request.Step, stray.Request.Attempt, stray.Request.HealthySince, true
 		}
-		if !p.s.Check.Frozen && !stray.Frozen {
+		frozen := p.s.Check.Frozen || stray.Frozen
+		if stray.Lease.Ours && (frozen || stray.Request != nil) {
+			d.LeaseUntil = stray.Lease.Until
+		}
+		if !frozen {
 			p.clear(stray, d)
 		}
 	}
@@ -64,7 +69,7 @@ func (p *pass) clear(stray *Stray, d *Decision) {
 	}
 	switch {
 	case r == nil && stray.Marked:
-		d.Action, d.Why, d.KeepHealth = Unmark, why, stray.CoveredBy != ""
+		d.Action, d.Why = Unmark, why
 	case r == nil:
 	case stray.Gone && p.awaitsNodeDeletion(r, d):
 		d.Action = Wait

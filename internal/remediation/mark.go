@@ -3,7 +3,11 @@
 
 package remediation
 
-import "time"
+import (
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
 
 // OwnerTime is how long an owner may keep a mark without doing anything until somebody is told.
 const OwnerTime = 30 * time.Minute
@@ -33,7 +37,7 @@ func (p *pass) takesBack(t *Target) (Reason, bool) {
 	if !t.Mark.Ours || !t.Mark.Waiting {
 		return "", false
 	}
-	step, found := nextStep(p.policy.Steps, t.Ledger.Tried)
+	step, found := NextStep(p.policy.Steps, t.Ledger.Tried)
 	switch {
 	case len(p.s.Check.PauseRequests) > 0:
 		return PauseRequested, true
@@ -45,6 +49,11 @@ func (p *pass) takesBack(t *Target) (Reason, bool) {
 		return StepChanged, true
 	}
 	return "", false
+}
+
+// signs says whether this check is, or will be, the author of a target's marks. It signs before it marks, and as long as there is a mark of its own.
+func (p *pass) signs(t *Target, v *health.Verdict) bool {
+	return p.policy.TellsHealth && v.Kind == health.Unhealthy || t.Mark.Ours && (t.Mark.Unhealthy || t.Mark.Given)
 }
 
 // awaitDeletion waits for a Machine that its owner is replacing.

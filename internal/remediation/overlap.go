@@ -12,7 +12,8 @@ type Claim struct {
 	Namespace, Name string
 	// Holds: it has a live request, mark or Lease for the target.
 	Holds bool
-	// Observes: it only looks on. A check that is paused or held up claims all the same: pausing one check must not hand its targets to another.
+	// Observes: it only looks on. It takes care of nothing but what it has not withdrawn yet. A check that is paused or held up claims all
+	// the same: pausing one check must not hand its targets to another.
 	Observes bool
 }
 
@@ -34,7 +35,7 @@ func Carer(claims []Claim) (Claim, bool) {
 	var carer Claim
 	found := false
 	for _, claim := range claims {
-		if !claim.Observes && (!found || claim.before(carer)) {
+		if (claim.Holds || !claim.Observes) && (!found || claim.before(carer)) {
 			carer, found = claim, true
 		}
 	}

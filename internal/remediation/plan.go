@@ -29,8 +29,10 @@ type pass struct {
 	plan   Planned
 	// candidates are the targets for which something new would be started.
 	candidates []candidate
-	// busy is a Node of the control plane that is being remediated.
-	busy string
+	// busy is a Node of the control plane that is being remediated. holder is a target that takes up a place.
+	busy, holder string
+	// would is how many places an observing check would have taken.
+	would int
 }
 
 func planWith(guards []guard, s *Situation, a *health.Assessment, policy *Policy, now time.Time) Planned {
@@ -52,7 +54,7 @@ func planWith(guards []guard, s *Situation, a *health.Assessment, policy *Policy
 // lookAt decides about what is there already, and makes a candidate of an unhealthy target that has nothing.
 func (p *pass) lookAt(i int) {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
-	d.Ledger = t.Ledger
+	d.Ledger, d.Author = t.Ledger, t.Mark.Ours
 	if t.Request != nil {
 		d.HealthySince, d.Step, d.Attempt = t.Request.HealthySince, t.Request.Step, t.Request.Attempt
 	}
@@ -61,28 +63,47 @@ func (p *pass) lookAt(i int) {
 	}
 	d.InFlight, d.Budgeted = inFlight(t, v)
 	if d.InFlight && t.ControlPlane {
-		p.busy = t.Name
+		p.nowBusy(t.Name)
 	}
 	if p.s.Check.Frozen || v.Reason == health.Paused {
 		p.wantUnlessDone(i)
 		return
 	}
 	d.Ledger = believable(t.Ledger, p.policy, p.now)
+	d.Author = p.signs(t, v)
 	switch why, unwanted := p.unwanted(t, v); {
 	case unwanted:
 		p.letGo(t, why, d)
 	case t.Request != nil:
 		p.lookAtRequest(t, v, d)
-	case v.Kind == health.Healthy:
+	case v.Recovered():
 		// A target that is well has nothing to be remembered.
 		d.Ledger = Ledger{}
 	case t.Mark.Given && v.Kind == health.Unhealthy:
 		p.lookAtMark(t, d)
+	case d.InFlight:
+		// Nothing that can be said of it now takes it out of its owner's hands.
+		d.Action = Wait
 	}
 	if t.Request == nil {
 		d.LeaseUntil = time.Time{}
 	}
 	p.wantUnlessDone(i)
+}
+
+// takePlace notes that a target takes up one of the places that maxInFlight gives. Of several it is always the same one that is named.
+func (p *pass) takePlace(name string) {
+	p.plan.Counts.InFlight++
+	if p.holder == "" || name < p.holder {
+		p.holder = name
+	}
+}
+
+// nowBusy notes that a Node of the control plane is being remediated. Of several it is always the same one that is named.
+func (p *pass) nowBusy(name string) {
+	if p.busy == "" || name < p.busy {
+		p.busy = name
+	}
 }
 
 // wantUnlessDone makes a candidate of an unhealthy target about which nothing has been decided.
@@ -96,12 +117,13 @@ func (p *pass) wantUnlessDone(i int) {
 // sumUp counts what was decided, and finds the next time at which to look again.
 func (p *pass) sumUp() {
 	plan := &p.plan
+	plan.Counts.InFlight -= p.would
 	slices.SortFunc(plan.Replacing, func(a, b Replacement) int { return cmp.Compare(a.Target, b.Target) })
 	plan.WakeUp = p.later(p.a.WakeUp)
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
+		d.Until = p.later(earliest(d.Until, d.Hold.Until))
 		if d.Hold.Reason != "" {
-			d.Until = earliest(d.Until, d.Hold.Until)
 			if p.a.Verdicts[i].Kind == health.Unhealthy {
 				plan.Counts.Held++
 			}
@@ -109,11 +131,12 @@ func (p *pass) sumUp() {
 		if d.InFlight {
 			plan.Counts.Remediating++
 		}
-		plan.WakeUp = earliest(plan.WakeUp, p.later(d.Until))
+		plan.WakeUp = earliest(plan.WakeUp, earliest(d.Until, p.later(d.RenewAt)))
 		plan.Finalizer = plan.Finalizer || leavesSomething(&p.s.Targets[i], d)
 	}
 	for i := range plan.Strays {
-		plan.WakeUp = earliest(plan.WakeUp, p.later(plan.Strays[i].Until))
+		plan.Strays[i].Until = p.later(plan.Strays[i].Until)
+		plan.WakeUp = earliest(plan.WakeUp, plan.Strays[i].Until)
 		plan.Finalizer = true
 	}
 	plan.WakeUp = earliest(plan.WakeUp, p.later(plan.Storm.ends(p.policy)))
@@ -142,5 +165,5 @@ func earliest(a, b time.Time) time.Time {
 
 // leavesSomething says whether there is, or will be, something to clean up at this target when the check goes.
 func leavesSomething(t *Target, d *Decision) bool {
-	return t.Request != nil || t.Mark.Ours || t.Lease.Ours || d.Action == MakeRequest || d.Action == GiveMark
+	return t.Request != nil || t.Mark.Ours || t.Lease.Ours || d.Author || t.CoveredBy == "" && d.Ledger != (Ledger{}) || d.Action == MakeRequest
 }

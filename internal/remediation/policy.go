@@ -20,6 +20,8 @@ type Policy struct {
 	HealthyDelay  time.Duration
 	// RecoveryConfirmed: a remediation is over only when a person says so.
 	RecoveryConfirmed bool
+	// TellsHealth: it is written on the target when that is not healthy, as Machines and their owners know it.
+	TellsHealth bool
 	// Observe: nothing is done.
 	Observe bool
 	// Steps are tried one after the other, the lowest order first.

@@ -15,12 +15,12 @@ func (p *pass) lookAtRequest(t *Target, v *health.Verdict, d *Decision) {
 	switch {
 	case !r.DeletingSince.IsZero():
 		p.awaitRelease(r, v, d)
-	case v.Kind == health.Healthy:
+	case v.Recovered():
 		p.awaitRecovery(t, d)
 	default:
 		p.awaitRemediator(t, v, d)
 	}
-	if d.Action == Wait {
+	if d.Action == Wait || d.Hold.Reason != "" {
 		p.renewLease(t, d)
 	}
 }
@@ -33,7 +33,8 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 		d.HealthySince = time.Time{}
 	}
 	step, found := named(p.policy.Steps, r.Step)
-	ends := r.Started.Add(step.Timeout)
+	// The time during which nobody was allowed to look does not count.
+	ends := latest(r.Started, p.s.Check.ThawedAt).Add(step.Timeout)
 	switch {
 	case !found:
 		d.Action, d.Why = Withdraw, StepChanged
@@ -97,5 +98,5 @@ func (p *pass) renewLease(t *Target, d *Decision) {
 		d.LeaseUntil = p.now.Add(lasting)
 		due = d.LeaseUntil.Add(-lasting / 2)
 	}
-	d.Until = earliest(d.Until, due)
+	d.RenewAt = due
 }

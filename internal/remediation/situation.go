@@ -24,6 +24,8 @@ type Situation struct {
 type Check struct {
 	// Frozen: the check or its Cluster is paused. Nothing is written at all.
 	Frozen bool
+	// ThawedAt is when the last pause of the check or its Cluster was over; zero if there was none.
+	ThawedAt time.Time
 	// Deleting: the check is about to go, and cleans up before.
 	Deleting bool
 	Cluster  ClusterState
@@ -86,7 +88,9 @@ type Departure struct {
 type Mark struct {
 	// Given: the owner has been asked, and has not finished.
 	Given bool
-	// Ours: this check is the author of the Machine's marks.
+	// Unhealthy: they say that the Machine is not healthy.
+	Unhealthy bool
+	// Ours: this check is the author of these marks.
 	Ours bool
 	// Waiting: the owner has not said anything yet.
 	Waiting bool
@@ -142,10 +146,9 @@ type Stray struct {
 	// Gone: the Node that the request is for does not exist any more.
 	Gone    bool
 	Request *Request
-	// Marked: this check is the author of the Machine's marks. CoveredBy is as with targets.
-	Marked    bool
-	CoveredBy string
-	LeaseOurs bool
+	// Marked: this check is the author of the Machine's marks.
+	Marked bool
+	Lease  Lease
 }
 
 // ControlPlane is what is known of the control plane that Nodes of it must not be taken away from carelessly.

@@ -12,7 +12,7 @@ func (s Storm) next(gate Gate, p *Policy, check *Check, now time.Time) Storm {
 	switch {
 	case check.Frozen:
 		return s
-	case p.StormCooldown <= 0:
+	case p.StormCooldown <= 0 || p.Observe:
 		return Storm{}
 	// Nobody knows how many are sick in a cluster that cannot be read: no storm begins by that, and none ends.
 	case check.Unreachable || check.FirstLook:

@@ -16,10 +16,10 @@ const (
 	NoteRecovery
 	// HoldLease takes or renews our Lease of the Node.
 	HoldLease
-	// CreateRequest makes the request of the step.
-	CreateRequest
 	// SetAuthor names this check as the author of the Machine's marks.
 	SetAuthor
+	// CreateRequest makes the request of the step.
+	CreateRequest
 	// SetMark asks the owner to remediate.
 	SetMark
 	// TellToStop puts the word to stop on the request.
@@ -30,6 +30,8 @@ const (
 	RemoveMark
 	// ClearMarks clears what is said about health and remediation, as far as it is ours, and then the author.
 	ClearMarks
+	// DropAuthor takes that name away again, once there are no marks left.
+	DropAuthor
 	// ReleaseLease gives our Lease of the Node back.
 	ReleaseLease
 )
@@ -46,7 +48,13 @@ func (d *Decision) Writes(t *Target) []Write {
 	if d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.Ours {
 		writes = append(writes, HoldLease)
 	}
-	writes = d.act(writes, t.Request, t.Mark.Ours)
+	if d.Author && !t.Mark.Ours {
+		writes = append(writes, SetAuthor)
+	}
+	writes = d.act(writes, t.Request)
+	if !d.Author && t.Mark.Ours && d.Action != Unmark {
+		writes = append(writes, DropAuthor)
+	}
 	if d.LeaseUntil.IsZero() && t.Lease.Ours {
 		writes = append(writes, ReleaseLease)
 	}
@@ -55,18 +63,19 @@ func (d *Decision) Writes(t *Target) []Write {
 
 // StrayWrites are the same for a stray.
 func (d *Decision) StrayWrites(s *Stray) []Write {
-	return d.act(nil, s.Request, true)
+	writes := d.act(nil, s.Request)
+	if d.LeaseUntil.IsZero() && s.Lease.Ours {
+		writes = append(writes, ReleaseLease)
+	}
+	return writes
 }
 
 // act is what an action itself writes.
-func (d *Decision) act(writes []Write, r *Request, ours bool) []Write {
+func (d *Decision) act(writes []Write, r *Request) []Write {
 	switch d.Action {
 	case MakeRequest:
 		writes = append(writes, CreateRequest)
 	case GiveMark:
-		if !ours {
-			writes = append(writes, SetAuthor)
-		}
 		writes = append(writes, SetMark)
 	case GiveUp, Withdraw:
 		if d.Why != Recovered && !r.TimedOut && !r.Succeeded {

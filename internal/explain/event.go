@@ -1,0 +1,70 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Event is what happened to a target.
+type Event struct {
+	// Type is Normal or Warning.
+	Type, Reason, Message string
+}
+
+// Events are what happened between two traces of the same target, in the order in which people tell it. Nothing is told twice: a state that
+// lasts is no event. Without a trace from before, as after a restart, only acts are told.
+func Events(before, after *Trace) []Event {
+	var all []Event
+	tell := func(kind, reason, message string) {
+		all = append(all, Event{Type: kind, Reason: reason, Message: cutBytes(foreign(after.Target)+": "+message, MaxNote)})
+	}
+	if before != nil && before.Verdict.Kind != after.Verdict.Kind {
+		switch {
+		case after.Verdict.Kind == kindUnhealthy:
+			tell(corev1.EventTypeWarning, after.Verdict.Reason, after.Verdict.Message)
+		case after.Verdict.Kind == kindHealthy && (before.Verdict.Kind == kindUnhealthy || before.Decision.InFlight):
+			tell(corev1.EventTypeNormal, BecameHealthy, "It is healthy again")
+		}
+	}
+	d := &after.Decision
+	if kind, reason := act(d); reason != "" && (before == nil || !before.Decision.sameAct(d)) {
+		tell(kind, reason, d.Message)
+	}
+	if before != nil && d.HoldReason != "" && before.Decision.HoldReason != d.HoldReason && after.holds() {
+		tell(alarm(d.HoldReason), string(d.HoldReason), d.Message)
+	}
+	return all
+}
+
+// holds says whether the hold is one of its own, and not what an act leaves behind.
+func (t *Trace) holds() bool { return t.Decision.Why == "" }
+
+// act is how an act is told; empty if there is none.
+func act(d *DecisionPart) (kind, reason string) {
+	switch d.Action {
+	case actionWords[remediation.MakeRequest], actionWords[remediation.GiveMark]:
+		return corev1.EventTypeNormal, RemediationStarted
+	case actionWords[remediation.GiveUp]:
+		return corev1.EventTypeWarning, d.Why
+	case actionWords[remediation.Withdraw], actionWords[remediation.TakeBack], actionWords[remediation.Unmark]:
+		return corev1.EventTypeNormal, d.Why
+	}
+	return "", ""
+}
+
+func (d *DecisionPart) sameAct(other *DecisionPart) bool {
+	same := d.Step == other.Step || d.Step != nil && other.Step != nil && *d.Step == *other.Step
+	return same && d.Action == other.Action && d.Why == other.Why && d.Template == other.Template && d.Attempt == other.Attempt
+}
+
+// alarm is the type of the event for a hold: a warning where somebody has to do something.
+func alarm[T ~string](hold T) string {
+	if word := wordOfHold(remediation.Reason(hold), Hold); word != nil && word.alarming {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
+}

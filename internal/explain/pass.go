@@ -1,0 +1,85 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Pass is everything that was found and decided in one pass over a check. All slices of targets are in the same order.
+type Pass struct {
+	// Check names it, as kind and namespace/name.
+	Check      string
+	Snapshot   *health.Snapshot
+	Assessment *health.Assessment
+	Situation  *remediation.Situation
+	Policy     *remediation.Policy
+	Planned    *remediation.Planned
+	Around     Surroundings
+}
+
+// Surroundings are what conditions tell about and no plan rests on.
+type Surroundings struct {
+	// ClusterPaused and CheckPaused say what it is that is paused.
+	ClusterPaused, CheckPaused bool
+	Handover                   Handover
+	// KubeconfigRefused is what is wrong with the kubeconfig; empty if it is not refused.
+	KubeconfigRefused string
+	Templates         []TemplateTrouble
+}
+
+// Handover is how far Cluster API's own controller leaves a check to us.
+type Handover uint8
+
+const (
+	// HandoverDone is a check that is ours, or was handed to us.
+	HandoverDone Handover = iota
+	// HandoverAwaited is one for which that has not been confirmed yet.
+	HandoverAwaited
+	// HandoverContested is one that somebody keeps taking back.
+	HandoverContested
+)
+
+// TemplateTrouble is a template from which no request can be made.
+type TemplateTrouble struct {
+	// Reason is one of the condition TemplatesResolved.
+	Reason string
+	// Template is its kind and name.
+	Template string
+	// Detail is what exactly is wrong, as far as there is more to tell than the reason does.
+	Detail string
+	// ClusterRole is the one to apply, if a right is missing.
+	ClusterRole string
+}
+
+// Facts are those of one target.
+func (p *Pass) Facts(i int) Facts {
+	target, state := &p.Snapshot.Targets[i], &p.Situation.Targets[i]
+	f := Facts{
+		Check: p.Check, Name: target.Name, Node: target.Node.Name, Verdict: &p.Assessment.Verdicts[i], Decision: &p.Planned.Decisions[i],
+		Cluster: &p.Snapshot.Cluster, Target: state, Policy: p.Policy,
+	}
+	if f.Node == "" {
+		f.Node = state.Node
+	}
+	return f
+}
+
+// Trace is that of one target.
+func (p *Pass) Trace(i int) Trace {
+	f := p.Facts(i)
+	return NewTrace(&f)
+}
+
+// Stray is the trace of something that is left at a target which the check does not look after any more.
+func (p *Pass) Stray(i int) Trace {
+	return NewTrace(&Facts{Check: p.Check, Name: p.Situation.Strays[i].Name, Decision: &p.Planned.Strays[i], Policy: p.Policy})
+}
+
+// Notable says whether there is anything to tell about a target: it is not simply well. It allocates nothing.
+func (p *Pass) Notable(i int) bool {
+	d := &p.Planned.Decisions[i]
+	return !p.Assessment.Verdicts[i].Recovered() || d.InFlight || d.Action != remediation.None || d.Hold.Reason != ""
+}

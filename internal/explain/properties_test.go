@@ -1,0 +1,383 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// output is everything that is ever printed of a pass.
+type output struct {
+	Status   remedyv1.CheckStatus
+	Traces   []Trace
+	Texts    []string
+	Strays   []Trace
+	Machines []MachineConditions
+	Events   [][]Event
+}
+
+func printed(p *Pass) output {
+	out := output{Status: Status(p, nil)}
+	for i := range p.Snapshot.Targets {
+		f := p.Facts(i)
+		trace := p.Trace(i)
+		out.Traces = append(out.Traces, trace)
+		out.Texts = append(out.Texts, trace.String())
+		out.Machines = append(out.Machines, ForMachine(&f, &p.Situation.Check))
+		out.Events = append(out.Events, Events(&Trace{}, &trace))
+	}
+	for i := range p.Situation.Strays {
+		out.Strays = append(out.Strays, p.Stray(i))
+	}
+	return out
+}
+
+// messages are all messages of a pass.
+func (o *output) messages() []string {
+	var all []string
+	add := func(message string) { all = append(all, message) }
+	for i := range o.Status.Conditions {
+		add(o.Status.Conditions[i].Message)
+	}
+	for i := range o.Status.UnhealthyTargets {
+		add(o.Status.UnhealthyTargets[i].Message)
+	}
+	for _, traces := range [][]Trace{o.Traces, o.Strays} {
+		for i := range traces {
+			add(traces[i].Verdict.Message)
+			add(traces[i].Decision.Message)
+			for _, lines := range [][]Line{traces[i].Gates, traces[i].Rules, traces[i].Guards, traces[i].LastLooks} {
+				for _, line := range lines {
+					add(line.Says)
+				}
+			}
+		}
+	}
+	for _, events := range o.Events {
+		for _, event := range events {
+			add(event.Message)
+		}
+	}
+	return all
+}
+
+var (
+	relative = regexp.MustCompile(`(?i)\b(ago|just now|since [0-9]+[hms]|for [0-9]+ (second|minute|hour)s?)\b`)
+	reasoned = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+)
+
+func TestMessagesAreBoundedParagraphs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		out := printed(drawPass(t))
+		for _, message := range out.messages() {
+			switch {
+			case !utf8.ValidString(message), utf8.RuneCountInString(message) > MaxMessage:
+				t.Fatalf("%d runes: %q", utf8.RuneCountInString(message), message)
+			case strings.ContainsAny(message, "\n\r\t\x00\x1b\u202e"), strings.TrimSpace(message) != message:
+				t.Fatalf("not one paragraph: %q", message)
+			case relative.MatchString(message):
+				t.Fatalf("a relative time: %q", message)
+			}
+		}
+		for _, events := range out.Events {
+			for _, event := range events {
+				if len(event.Message) > MaxNote || !reasoned.MatchString(event.Reason) || event.Type != "Normal" && event.Type != "Warning" {
+					t.Fatalf("no event that the API server takes: %+v", event)
+				}
+			}
+		}
+		for _, machine := range out.Machines {
+			if c := machine.HealthCheckSucceeded; c != nil {
+				lines := strings.Split(c.Message, "\n")
+				if utf8.RuneCountInString(c.Message) > MaxMessage || slices.ContainsFunc(lines[1:], func(s string) bool { return !strings.HasPrefix(s, "  * ") }) {
+					t.Fatalf("not a list of causes: %q", c.Message)
+				}
+			}
+		}
+	})
+}
+
+// As long as no deadline is crossed, not a byte changes: whoever compares what is there with what shall be finds nothing to write.
+func TestTimeAloneChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPass(t)
+		before := printed(p)
+		later := time.Duration(rapid.Int64Range(1, int64(10*time.Minute)).Draw(t, "later"))
+		for _, due := range deadlines(p) {
+			later = min(later, due.Sub(noon)-1)
+		}
+		p.decide(noon.Add(later))
+		if after := printed(p); !reflect.DeepEqual(before, after) {
+			t.Fatalf("%v later:\n%s", later, difference(before, after))
+		}
+	})
+}
+
+// deadlines are all times ahead at which something may change. A target that is unhealthy already has causes that are only due: those wake nobody up.
+func deadlines(p *Pass) []time.Time {
+	var all []time.Time
+	if !p.Planned.WakeUp.IsZero() {
+		all = append(all, p.Planned.WakeUp)
+	}
+	for i := range p.Assessment.Verdicts {
+		for _, f := range p.Assessment.Verdicts[i].Findings {
+			if !f.Met {
+				all = append(all, f.Due)
+			}
+		}
+	}
+	return all
+}
+
+// difference is the first line in which two outputs differ.
+func difference(a, b output) string {
+	left, right := lines(a), lines(b)
+	for i := range min(len(left), len(right)) {
+		if left[i] != right[i] {
+			return fmt.Sprintf("%s\n%s\nis not\n%s", strings.Join(left[max(0, i-8):i], "\n"), left[i], right[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, and then %d", len(left), len(right))
+}
+
+func lines(o output) []string {
+	said, err := json.MarshalIndent(o, "", " ")
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return strings.Split(string(said), "\n")
+}
+
+func TestTheOrderOfTargetsPlaysNoRole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPass(t)
+		if busy(p) > 1 {
+			t.Skip("of several Nodes of a control plane that are in flight, the plan names the last one it comes across")
+		}
+		before := printed(p)
+		order := rapid.Permutation(indices(len(p.Snapshot.Targets))).Draw(t, "order")
+		targets, states := slices.Clone(p.Snapshot.Targets), slices.Clone(p.Situation.Targets)
+		for to, from := range order {
+			p.Snapshot.Targets[to], p.Situation.Targets[to] = targets[from], states[from]
+		}
+		slices.Reverse(p.Around.Templates)
+		slices.Reverse(p.Situation.Check.PauseRequests)
+		p.decide(noon)
+		after := printed(p)
+		if !reflect.DeepEqual(before.Status, after.Status) {
+			t.Fatal(difference(before, after))
+		}
+		for to, from := range order {
+			if !reflect.DeepEqual(before.Traces[from], after.Traces[to]) {
+				t.Fatalf("%s\n%s", before.Texts[from], after.Texts[to])
+			}
+		}
+	})
+}
+
+// busy is how many Nodes of the control plane are in flight already.
+func busy(p *Pass) int {
+	n := 0
+	for i := range p.Situation.Targets {
+		if t := &p.Situation.Targets[i]; t.ControlPlane && (t.Request != nil || t.Mark.Given) {
+			n++
+		}
+	}
+	return n
+}
+
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+func TestATraceAgreesWithVerdictAndDecision(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPass(t)
+		for i := range p.Snapshot.Targets {
+			if err := agrees(p, i); err != nil {
+				trace := p.Trace(i)
+				t.Fatalf("%v:\n%s\n%+v", err, trace.String(), p.Planned.Decisions[i])
+			}
+		}
+	})
+}
+
+func agrees(p *Pass, i int) error {
+	v, d, trace := &p.Assessment.Verdicts[i], &p.Planned.Decisions[i], p.Trace(i)
+	if err := rulesAgree(v, &trace); err != nil {
+		return err
+	}
+	held := with(trace.Guards, Held)
+	fromGuard := len(d.Asked) > 0 && d.Hold.Reason != ""
+	asked := len(trace.Guards) - len(with(trace.Guards, NotAsked)) - len(with(trace.Guards, OfNoConcern))
+	switch {
+	case fromGuard != (len(held) == 1) || len(held) > 1:
+		return fmt.Errorf("%d guards held it", len(held))
+	case fromGuard && held[0].Name != string(d.Hold.Reason):
+		return fmt.Errorf("held by %s", held[0].Name)
+	case asked != len(d.Asked):
+		return fmt.Errorf("%d guards asked, not %d", asked, len(d.Asked))
+	case string(trace.Decision.HoldReason) != string(d.Hold.Reason) && d.Hold.Reason != "":
+		return fmt.Errorf("the hold is %s", trace.Decision.HoldReason)
+	case d.InFlight != (trace.State == Remediating):
+		return fmt.Errorf("in flight %v, and the state is %s", d.InFlight, trace.State)
+	case v.Kind == health.Unhealthy && trace.Decision.Outcome == "":
+		return fmt.Errorf("an unhealthy target without an outcome")
+	case trace.Decision.Outcome == remedyv1.Held && trace.Decision.HoldReason == "":
+		return fmt.Errorf("held for no reason")
+	case !p.Notable(i) && (trace.Decision.Message != "" || trace.Verdict.Message != ""):
+		return fmt.Errorf("not worth telling: %q, %q", trace.Verdict.Message, trace.Decision.Message)
+	}
+	return nil
+}
+
+func rulesAgree(v *health.Verdict, trace *Trace) error {
+	closed, open := with(trace.Gates, Closed), 0
+	for i := range v.Findings {
+		if v.Findings[i].Met {
+			open++
+		}
+	}
+	judged := v.Kind == health.Unhealthy || v.Kind == health.Suspect
+	switch {
+	case len(with(trace.Rules, Met)) != open || len(with(trace.Rules, Due)) != len(v.Findings)-open:
+		return fmt.Errorf("the rules found something else")
+	case judged && len(closed) > 0, len(closed) > 1:
+		return fmt.Errorf("%d gates closed before a verdict", len(closed))
+	case len(closed) == 1 && v.Kind != health.Healthy && closed[0].Name != string(v.Reason):
+		return fmt.Errorf("closed by %s", closed[0].Name)
+	case len(closed) == 1 && len(with(trace.Rules, NotAsked)) != len(trace.Rules):
+		return fmt.Errorf("rules were asked behind a closed gate")
+	}
+	return nil
+}
+
+func with(lines []Line, answer Answer) []Line {
+	var found []Line
+	for _, line := range lines {
+		if line.Answer == answer {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// What we say of gates is worked out from the verdict: here it is compared with the facts themselves.
+func TestAHealthyTargetBehindAClosedGateSaysSo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPass(t)
+		for i := range p.Snapshot.Targets {
+			if p.Assessment.Verdicts[i].Kind != health.Healthy {
+				continue
+			}
+			trace := p.Trace(i)
+			if closed := len(with(trace.Gates, Closed)) == 1; closed == p.Snapshot.Cluster.InfrastructureReady.Reached {
+				t.Fatalf("infrastructure ready %v:\n%s", p.Snapshot.Cluster.InfrastructureReady.Reached, trace.String())
+			}
+		}
+	})
+}
+
+// The API server would refuse the status otherwise.
+func TestStatusFitsTheAPI(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPass(t)
+		status := Status(p, func(target string) *remedyv1.RequestReference { return &remedyv1.RequestReference{Name: target} })
+		for _, c := range status.Conditions {
+			if !reasoned.MatchString(c.Reason) || c.Status == "" || !slices.Contains(worded(Condition), c.Reason) {
+				t.Fatalf("%+v", c)
+			}
+		}
+		for _, target := range status.UnhealthyTargets {
+			if !reasoned.MatchString(string(target.Reason)) || target.Decision == "" || len(target.HoldReason) > 64 ||
+				target.HoldReason != "" && !slices.Contains(worded(Guard, Hold, LastLook), string(target.HoldReason)) {
+				t.Fatalf("%+v", target)
+			}
+		}
+		if status.Limit.Source == "" || len(status.Limit.Source) > 64 || status.Limit.MaxUnhealthy < 0 || *status.RemediationsAllowed < 0 {
+			t.Fatalf("%+v", status.Limit)
+		}
+		c := status.Conditions[1]
+		stopped := p.Situation.Check.Frozen || p.Policy.Observe || !p.Planned.Gate.Open || !p.Planned.Storm.Since.IsZero() || len(p.Situation.Check.PauseRequests) > 0
+		if c.Type != remedyv1.RemediationAllowedCondition || stopped && c.Status == metav1.ConditionTrue {
+			t.Fatalf("nothing new is started, and %+v", c)
+		}
+		if !strings.Contains(c.Message, source(&p.Planned.Gate.Limit)) {
+			t.Fatalf("no limit in %q", c.Message)
+		}
+	})
+}
+
+func TestATraceOutlivesJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, trace := range printed(drawPass(t)).Traces {
+			first, err := json.Marshal(&trace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var read Trace
+			if err := json.Unmarshal(first, &read); err != nil {
+				t.Fatal(err)
+			}
+			if second, err := json.Marshal(&read); err != nil || string(first) != string(second) || read.Key() != trace.Key() || read.String() != trace.String() {
+				t.Fatalf("%s\n%s", first, second)
+			}
+		}
+	})
+}
+
+// Nothing is told twice: as long as the trace is the same, nothing happens.
+func TestAnUnchangedTraceIsNoEvent(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, trace := range printed(drawPass(t)).Traces {
+			if told := Events(&trace, &trace); len(told) > 0 {
+				t.Fatalf("%+v", told)
+			}
+		}
+	})
+}
+
+// A last look holds with exactly one of its lines, and leaves those of the plan as they were.
+func TestALastLookAddsLinesAndChangesNone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawPass(t)
+		for i := range p.Planned.Decisions {
+			d, before := &p.Planned.Decisions[i], p.Trace(i)
+			look := &remediation.Look{
+				Failed: rapid.Bool().Draw(t, "failed"), Frozen: rapid.Bool().Draw(t, "frozen"), Verdict: p.Assessment.Verdicts[i],
+				Ledger: p.Situation.Targets[i].Ledger, Requested: rapid.Bool().Draw(t, "requested"), LeaseRenewed: noon,
+			}
+			*d = remediation.Confirm(p.Planned, &p.Situation.Targets[i], d, &p.Assessment.Verdicts[i], look, noon)
+			after := p.Trace(i)
+			looked := len(d.Asked) > 0 && len(after.LastLooks) > 0
+			if held := with(after.LastLooks, Held); looked && (d.Hold.Reason != "") != (len(held) == 1) || len(held) > 1 {
+				t.Fatalf("%d last looks held it:\n%s", len(held), after.String())
+			}
+			// Whether it was the plan or the look that found the pause cannot be told here.
+			unclear := len(d.Asked) == 1 && p.Assessment.Verdicts[i].Kind == health.Unhealthy
+			if !unclear && !reflect.DeepEqual(before.Guards, after.Guards) {
+				t.Fatalf("the guards of the plan have changed:\n%s\n%s", before.String(), after.String())
+			}
+		}
+	})
+}

@@ -1,0 +1,228 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// seenAgain is a last look that bears out everything about a scene.
+func (x *scene) seenAgain() *Look {
+	return &Look{Verdict: x.verdicts[0], Ledger: x.situation.Targets[0].Ledger, ControlPlane: x.situation.ControlPlane}
+}
+
+func notConfirmed(why string) Hold { return Hold{Reason: NotConfirmed, Seen: Seen{Who: why}} }
+
+// renewed is a Lease of the Node that its kubelet has renewed since.
+func renewed(at time.Time) func(*Look) { return func(l *Look) { l.LeaseRenewed = at } }
+
+func finding(change func(*health.Finding)) option {
+	return func(x *scene) { change(&x.verdicts[0].Findings[0]) }
+}
+
+type lookRow struct {
+	why     string
+	options []option
+	look    func(*Look)
+	hold    Hold
+}
+
+func busy(names ...string) func(*Look) { return func(l *Look) { l.ControlPlane.Busy = names } }
+
+var looks = []lookRow{
+	{why: "what is borne out is done", look: func(*Look) {}},
+	{why: "also for an owner", options: []option{byOwner}, look: func(*Look) {}},
+	{why: "a pause stops it", look: func(l *Look) { l.Frozen = true }, hold: Hold{Reason: Paused}},
+	{why: "a pause stops whatever would clean up", options: []option{is(well), requested()}, look: func(l *Look) { l.Frozen = true }, hold: Hold{Reason: Paused}},
+	{why: "a pause is told first", look: func(l *Look) { l.Frozen, l.Failed = true, true }, hold: Hold{Reason: Paused}},
+	{why: "what could not be read does not count", look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
+	{why: "nor for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
+	{why: "nor for what would clean up", options: []option{goes, marked()}, look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
+	{why: "another check than the one that was planned for", look: func(l *Look) { l.Changed = true }, hold: notConfirmed("the check or its Cluster has changed")},
+	{why: "also for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Changed = true }, hold: notConfirmed("the check or its Cluster has changed")},
+	{why: "who is healthy again is not given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = well }, hold: notConfirmed("it is healthy again")},
+	{why: "who is not healthy any more keeps its request", options: []option{is(well), requested()}, look: func(l *Look) { l.Verdict = suspect }, hold: notConfirmed("it is not healthy any more")},
+	{why: "unless it goes for another cause", options: []option{is(well), goes, requested()}, look: func(l *Look) { l.Verdict = suspect }},
+	{why: "nor one that is only called healthy, as others are to blame", options: []option{is(well), requested()}, look: func(l *Look) { l.Verdict = calledWell }, hold: notConfirmed("it is not healthy any more")},
+	{why: "who is only called healthy is given up all the same", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = calledWell }},
+	{why: "who is unhealthy in another way is still given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = wished }},
+	{why: "who is healthy again is not remediated", look: func(l *Look) { l.Verdict.Kind = health.Healthy }, hold: notConfirmed("its health has changed")},
+	{why: "nor who is only suspect", options: []option{byOwner}, look: func(l *Look) { l.Verdict.Kind = health.Suspect }, hold: notConfirmed("its health has changed")},
+	{why: "nor who is unhealthy for another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted }, hold: notConfirmed("its health has changed")},
+	{why: "nor who was healthy in between", look: func(l *Look) { l.Verdict.Since = ago(6*time.Minute - moment) }, hold: notConfirmed("its health has changed")},
+	{why: "the same moment is the same", look: func(l *Look) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
+	{why: "who is on its way out", look: func(l *Look) { l.Deleting = true }, hold: notConfirmed("its deletion was asked for")},
+	{why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Deleting = true }, hold: notConfirmed("its deletion was asked for")},
+	{why: "a request that no cache has seen", look: func(l *Look) { l.Requested = true }, hold: notConfirmed("there is a request already")},
+	{why: "attempts that no cache has seen: a failure", look: func(l *Look) { l.Ledger.Failures = 1 }, hold: notConfirmed("its attempts have changed")},
+	{why: "a wait", look: func(l *Look) { l.Ledger.NotBefore = noon }, hold: notConfirmed("its attempts have changed")},
+	{why: "a step", look: func(l *Look) { l.Ledger.Tried = stepA }, hold: notConfirmed("its attempts have changed")},
+	{why: "another check has something for it now", look: func(l *Look) { l.CoveredBy = "MachineHealthCheck/other" }, hold: notConfirmed("MachineHealthCheck/other takes care of it")},
+	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *Look) { l.Others = 1 }},
+	{why: "places that others have taken since", options: []option{slots(2)}, look: func(l *Look) { l.Others = 2 }, hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "all places are taken", Have: 2, Most: 2}}},
+	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *Look) { l.Others = 9 }},
+	{why: "where there are as many as targets nobody does", look: func(l *Look) { l.Others = 9 }},
+	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *Look) { l.Others = 9; l.Requested, l.Deleting = true, true; l.CoveredBy = "o" }},
+
+	{why: "the control plane, as it is now: nobody else is being remediated", options: []option{ofControlPlane}, look: busy("n1", "m1")},
+	{why: "somebody else is", options: []option{ofControlPlane}, look: busy("n2"), hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}}},
+	{why: "its owner serialises by itself", options: []option{ofControlPlane, byOwner}, look: busy("n2")},
+	{why: "a worker is no part of it", look: busy("n2")},
+	{why: "its members cannot be found out any more", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = Etcd{} }, hold: Hold{Reason: QuorumUnknown}},
+	{why: "it is the only one left", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = members(1) }, hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}}},
+	{why: "one of the others has become sick", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = members(3, "n2") }, hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}}},
+	{why: "who ends something takes nothing away", options: []option{ofControlPlane, requested(failed)}, look: func(l *Look) { l.ControlPlane = ControlPlane{} }},
+	{why: "what is busy is told before what is at risk", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} }, hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}}},
+	{why: "health is told before all of that", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane, l.Deleting = ControlPlane{}, true }, hold: notConfirmed("its deletion was asked for")},
+	{why: "and that before a Lease", options: []option{ofControlPlane, is(sickFor(6 * time.Minute))}, look: func(l *Look) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Hold{Reason: QuorumUnknown}},
+}
+
+// Its Ready condition has been Unknown for longer than 5m; a Lease that was renewed since gives it 5m more.
+var leasesRenewed = []lookRow{
+	{why: "no Lease is no objection", look: renewed(time.Time{})},
+	{why: "nor is one that was renewed before that", look: renewed(ago(7 * time.Minute))},
+	{why: "or at the same time", look: renewed(ago(6 * time.Minute))},
+	{why: "a moment later, it lives: for one further timeout at most", look: renewed(ago(6*time.Minute - moment)), hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: ago(6*time.Minute - moment)}}},
+	{why: "nor is its owner asked", options: []option{byOwner}, look: renewed(noon), hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}}},
+	{why: "almost that long", options: []option{is(sickFor(10*time.Minute - moment))}, look: renewed(noon), hold: Hold{Reason: LeaseRenewed, Until: ago(-moment), Seen: Seen{Since: noon}}},
+	{why: "to the moment", options: []option{is(sickFor(10 * time.Minute))}, look: renewed(noon)},
+	{why: "what ends something does not mind", options: []option{requested(failed)}, look: renewed(noon)},
+	{why: "a Node that says of itself that it is not ready is not contradicted", options: []option{finding(func(f *health.Finding) { f.Status = string(corev1.ConditionFalse) })}, look: renewed(noon)},
+	{why: "nor one with another trouble", options: []option{finding(func(f *health.Finding) { f.Condition = "DiskPressure" })}, look: renewed(noon)},
+	{why: "nor a Machine", options: []option{finding(func(f *health.Finding) { f.Rule = health.UnhealthyMachine })}, look: renewed(noon)},
+	{
+		why: "any other cause stands by itself", look: renewed(noon),
+		options: []option{func(x *scene) {
+			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine, Met: true})
+		}},
+	},
+	{
+		why: "but not one that has not lasted long enough", look: renewed(noon),
+		options: []option{func(x *scene) {
+			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine})
+		}},
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+	},
+	{
+		why: "of two timeouts the longer counts", look: renewed(noon),
+		options: []option{func(x *scene) {
+			longer := x.verdicts[0].Findings[0]
+			longer.Due, longer.Lasting = longer.Since.Add(time.Minute), time.Hour
+			x.verdicts[0].Findings = append([]health.Finding{longer}, x.verdicts[0].Findings...)
+		}},
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-55 * time.Minute), Seen: Seen{Since: noon}},
+	},
+}
+
+func TestALastLook(t *testing.T) {
+	for _, test := range append(append([]lookRow{}, looks...), leasesRenewed...) {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			x := usual(append([]option{is(sickFor(6 * time.Minute))}, test.options...)...)
+			plan := x.plan()
+			d := plan.Decisions[0]
+			look := x.seenAgain()
+			test.look(look)
+			got := Confirm(&plan, &x.situation.Targets[0], &d, &x.verdicts[0], look, noon)
+			g.Expect(got.Hold).To(Equal(test.hold))
+			if test.hold.Reason == "" {
+				again := 3
+				if d.Action == MakeRequest {
+					again = 7
+				}
+				g.Expect(got.Asked).To(HaveLen(len(d.Asked) + again))
+				got.Asked = d.Asked
+				g.Expect(got).To(Equal(d))
+				return
+			}
+			g.Expect([]any{got.Action, got.Why, got.Until}).To(Equal([]any{None, Reason(""), test.hold.Until}))
+			writes := slices.DeleteFunc(got.Writes(&x.situation.Targets[0]), func(w Write) bool { return w == SetAuthor })
+			g.Expect(writes).To(BeEmpty(), "what is held is not written")
+			last := got.Asked[len(got.Asked)-1]
+			g.Expect(last).To(Equal(Answer{Guard: test.hold.Reason, Held: true, Again: true, Until: test.hold.Until, Seen: test.hold.Seen}))
+			g.Expect(got.Asked[:len(d.Asked)]).To(Equal(append([]Answer{}, d.Asked...)))
+		})
+	}
+}
+
+// What is held at last was never started, and changes nothing of what is remembered.
+func TestWhatIsHeldAtLast(t *testing.T) {
+	g := NewWithT(t)
+	x := usual(lease(Lease{Used: true}), func(x *scene) { x.policy.TellsHealth = true }, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, NotBefore: noon} }))
+	t1 := &x.situation.Targets[0]
+	plan := x.plan()
+	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{HoldLease, SetAuthor, CreateRequest}))
+	refused := Refused(&plan.Decisions[0], t1, "no agent of that name")
+	asked := plan.Decisions[0].Asked
+	g.Expect(refused).To(Equal(Decision{
+		Hold: Hold{Reason: RequestFailed, Seen: Seen{Who: "no agent of that name"}}, Step: stepA, Ledger: Ledger{Failures: 1, NotBefore: noon}, Asked: asked,
+	}))
+	g.Expect(refused.Writes(t1)).To(BeEmpty())
+
+	x = usual(requested(failed, healthySince(ago(time.Minute))), ours(ago(-time.Minute)), target(func(t *Target) { t.Mark.Ours = true }))
+	t1 = &x.situation.Targets[0]
+	plan = x.plan()
+	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{NoteLedger, NoteRecovery, TellToStop, DeleteRequest, DropAuthor}))
+	held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &Look{Frozen: true, Verdict: x.verdicts[0]}, noon)
+	held.Asked = nil
+	g.Expect(held).To(Equal(underWay(Decision{Hold: Hold{Reason: Paused}, HealthySince: ago(time.Minute), LeaseUntil: ago(-time.Minute), Author: true})), "it is in flight as before")
+	g.Expect(held.Writes(t1)).To(BeEmpty())
+}
+
+// What holds a target is one thing, and its health another: what is borne out is told all the same.
+func TestWhatIsToldOfWhatIsHeld(t *testing.T) {
+	tests := []struct {
+		why    string
+		look   func(*Look)
+		signed bool
+		told   bool
+	}{
+		{why: "what is borne out is told, and signed before", look: func(l *Look) { l.Deleting = true }, signed: true, told: true},
+		{why: "what could not be read is not", look: func(l *Look) { l.Failed = true }},
+		{why: "nor is another health", look: func(l *Look) { l.Verdict.Kind = health.Suspect }},
+		{why: "nor another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted }},
+		{why: "nor another time", look: func(l *Look) { l.Verdict.Since = noon }},
+		{why: "a pause signs nothing", look: func(l *Look) { l.Frozen = true }, told: true},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			x := usual(byOwner)
+			plan := x.plan()
+			look := x.seenAgain()
+			test.look(look)
+			got := Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
+			g.Expect(got.Hold.Reason).ToNot(BeEmpty())
+			g.Expect([]bool{got.Author, !got.Unconfirmed}).To(Equal([]bool{test.signed, test.told}))
+		})
+	}
+}
+
+// What only waits has nothing to confirm. But it notes things down, and a pause stops that, too.
+func TestWhatOnlyNotes(t *testing.T) {
+	for _, options := range [][]option{{requested(healthySince(noon)), ours(ago(-time.Minute))}, {is(well), remembers(1, noon)}} {
+		g := NewWithT(t)
+		x := usual(options...)
+		t1 := &x.situation.Targets[0]
+		plan := x.plan()
+		d := plan.Decisions[0]
+		g.Expect(d.Writes(t1)).ToNot(BeEmpty())
+		g.Expect(Confirm(&plan, t1, &d, &x.verdicts[0], &Look{Failed: true}, noon)).To(Equal(d))
+		frozen := Confirm(&plan, t1, &d, &x.verdicts[0], &Look{Frozen: true}, noon)
+		g.Expect(frozen.Writes(t1)).To(BeEmpty())
+		g.Expect([]any{frozen.Action, frozen.Until, frozen.InFlight}).To(Equal([]any{d.Action, d.Until, d.InFlight}))
+	}
+}
+
+func TestTheLastLooks(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(LastLooks()).To(Equal([]Reason{Paused, NotConfirmed, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
+}

@@ -1,0 +1,113 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestTheNextStep(t *testing.T) {
+	a, b, o := Step{ID: stepA, Timeout: time.Minute}, Step{ID: stepB}, Step{ID: stepO, Owner: true}
+	other := Step{ID: StepID{1, "C/c"}}
+	tests := []struct {
+		why   string
+		steps []Step
+		tried StepID
+		next  Step
+		none  bool
+	}{
+		{why: "the lowest order first", steps: []Step{a, b, o}, next: a},
+		{why: "however they are listed", steps: []Step{o, b, a}, next: a},
+		{why: "then the next one", steps: []Step{o, b, a}, tried: stepA, next: b},
+		{why: "then the owner, as the last resort", steps: []Step{a, o, b}, tried: stepB, next: o},
+		{why: "then nothing", steps: []Step{a, b, o}, tried: stepO, none: true},
+		{why: "a single step has no next one", steps: []Step{a}, tried: stepA, none: true},
+		{why: "a step that is not named any more still has its place", steps: []Step{a, o}, tried: stepB, next: o},
+		{why: "another template in the same place has not been tried", steps: []Step{other, b}, tried: stepA, next: other},
+		{why: "but one in a lower place is not gone back to", steps: []Step{other}, tried: stepB, none: true},
+		{why: "no steps", none: true},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			next, found := NextStep(test.steps, test.tried)
+			g.Expect(found).To(Equal(!test.none))
+			g.Expect(next).To(Equal(test.next))
+		})
+	}
+}
+
+func TestWhatIsRememberedOfAFailure(t *testing.T) {
+	p := usual(twoSteps).policy
+	tests := []struct {
+		why     string
+		before  Ledger
+		request Request
+		after   Ledger
+	}{
+		{why: "a step that has a next one", request: Request{Step: stepA, Attempt: 1}, after: Ledger{Tried: stepA}},
+		{why: "in a later attempt, too", before: Ledger{Failures: 1, NotBefore: ago(time.Hour)}, request: Request{Step: stepA, Attempt: 2}, after: Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA}},
+		{why: "the last one: the attempt has failed, and nothing of it is tried any more", before: Ledger{Tried: stepA}, request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}},
+		{why: "the second time the wait doubles", before: Ledger{Failures: 1, Tried: stepA}, request: Request{Step: stepB, Attempt: 2}, after: Ledger{Failures: 2, NotBefore: ago(-2 * time.Minute)}},
+		{why: "until it is as long as it may be", before: Ledger{Failures: 9, Tried: stepA}, request: Request{Step: stepB, Attempt: 10}, after: Ledger{Failures: 10, NotBefore: ago(-10 * time.Minute)}},
+		{why: "a memory that was lost is made good by the request", request: Request{Step: stepB, Attempt: 3}, after: Ledger{Failures: 3, NotBefore: ago(-4 * time.Minute)}},
+		{why: "interrupted between the note and the deletion: the step is noted once", before: Ledger{Tried: stepA}, request: Request{Step: stepA, Attempt: 1}, after: Ledger{Tried: stepA}},
+		{why: "and so is the attempt, with its wait", before: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}, request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}},
+		{why: "a request from before plays no role any more", before: Ledger{Failures: 3, NotBefore: ago(-time.Second)}, request: Request{Step: stepA, Attempt: 2}, after: Ledger{Failures: 3, NotBefore: ago(-time.Second)}},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			after := afterGivingUp(test.before, &test.request, &p, noon)
+			g.Expect(after).To(Equal(test.after))
+			g.Expect(afterGivingUp(after, &test.request, &p, ago(-time.Second))).To(Equal(after), "whoever is stopped half-way comes to the same")
+		})
+	}
+}
+
+func TestAWaitThatNobodyWouldHaveNotedIsNotBelieved(t *testing.T) {
+	g := NewWithT(t)
+	p := usual().policy
+	longest := Ledger{Failures: 2, NotBefore: ago(-10 * time.Minute), Tried: stepA}
+	g.Expect(believable(longest, &p, noon)).To(Equal(longest), "as long as the limit is believable")
+	longer := longest
+	longer.NotBefore = ago(-10*time.Minute - moment)
+	g.Expect(believable(longer, &p, noon)).To(Equal(longest), "a moment longer is not")
+	g.Expect(believable(Ledger{}, &p, noon)).To(BeZero())
+}
+
+// The memory of a target decides what is started, and when.
+func TestWhatIsStartedFromMemory(t *testing.T) {
+	makes := func(id StepID, attempt int, l Ledger) Decision {
+		return underWay(Decision{Action: MakeRequest, Step: id, Attempt: attempt, Ledger: l})
+	}
+	tried := func(l Ledger) option { return target(func(t *Target) { t.Ledger = l }) }
+	decide(t, []row{
+		{why: "without one, the first step of the first attempt", want: makes(stepA, 1, Ledger{})},
+		{why: "the step after the one that was tried", options: []option{tried(Ledger{Tried: stepA})}, want: makes(stepB, 1, Ledger{Tried: stepA})},
+		{why: "after a failure the first step again, as the next attempt", options: []option{remembers(2, noon)}, want: makes(stepA, 3, Ledger{Failures: 2, NotBefore: noon})},
+		{
+			why: "not before its time", options: []option{remembers(2, ago(-moment))},
+			want: Decision{Step: stepA, Until: ago(-moment), Ledger: Ledger{Failures: 2, NotBefore: ago(-moment)}, Hold: Hold{Reason: EscalationExhausted, Until: ago(-moment), Seen: Seen{Have: 2}}},
+		},
+		{
+			why: "a wait from a clock that was ahead is cut to the longest", options: []option{remembers(2, ago(-1000*time.Hour))},
+			want: Decision{
+				Step: stepA, Until: ago(-10 * time.Minute), Ledger: Ledger{Failures: 2, NotBefore: ago(-10 * time.Minute)},
+				Hold: Hold{Reason: EscalationExhausted, Until: ago(-10 * time.Minute), Seen: Seen{Have: 2}},
+			},
+		},
+		{
+			why: "where the steps that were to come are gone the attempt is over, and has failed", options: []option{tried(Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})},
+			want: Decision{
+				Step: stepA, Until: ago(-2 * time.Minute), Ledger: Ledger{Failures: 2, NotBefore: ago(-2 * time.Minute)},
+				Hold: Hold{Reason: EscalationExhausted, Until: ago(-2 * time.Minute), Seen: Seen{Have: 2}},
+			},
+		},
+		{why: "no step at all", options: []option{steps()}, want: Decision{Hold: Hold{Reason: TemplateNotResolved}}},
+	}, twoSteps)
+}

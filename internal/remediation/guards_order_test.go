@@ -1,0 +1,159 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// obstacle is one thing that holds a target, for the steps that it has a say in.
+type obstacle struct {
+	reason          Reason
+	request, byMark bool
+	option          option
+}
+
+// in says whether it has a say in a step by the owner, or in one by a remediator.
+func (o *obstacle) in(byOwner bool) bool {
+	if byOwner {
+		return o.byMark
+	}
+	return o.request
+}
+
+// The order in which obstacles are told. It is written down once more here, as it is what people see.
+var obstacles = []obstacle{
+	{Paused, true, true, check(func(c *Check) { c.Frozen = true })},
+	{CheckDeleting, true, true, check(func(c *Check) { c.Deleting = true })},
+	{ClusterNotFound, true, true, check(func(c *Check) { c.Cluster = ClusterIsMissing })},
+	{ClusterDeleting, true, true, check(func(c *Check) { c.Cluster = ClusterIsDeleting })},
+	{CoveredByOther, true, true, coveredBy("MachineHealthCheck/other")},
+	{StuckDeleting, true, true, deletingFor(time.Hour)},
+	{Leaving, true, true, deletingFor(time.Minute)},
+	{Excluded, true, true, target(func(t *Target) { t.Excluded = true })},
+	{NoRemediatingOwner, false, true, target(func(t *Target) { t.Owner = "" })},
+	{OwnerRefuses, false, true, marked(func(m *Mark) { m.Refused, m.Waiting, m.Ours = true, false, false })},
+	{PauseRequested, true, true, check(func(c *Check) { c.PauseRequests = []string{"an upgrade"} })},
+	{ClusterUnreachable, true, true, unreachable},
+	{TooManyUnhealthy, true, true, limited(0)},
+	{TooFewUnhealthy, true, true, policy(func(p *Policy) { p.Limits.Range = &Range{5, 9} })},
+	{InStorm, true, true, func(x *scene) { cooldown(x); stormy(time.Minute)(x) }},
+	{EscalationExhausted, true, true, func(x *scene) {
+		x.policy.Steps = append(x.policy.Steps, Step{ID: StepID{Order: 10, Template: "Z/z"}})
+		remembers(1, ago(-time.Minute))(x)
+	}},
+	{InBackoff, true, true, remembers(1, ago(-time.Minute))},
+	{TemplateNotResolved, true, false, policy(func(p *Policy) { p.Steps[0].Unresolved = true })},
+	{NameTaken, true, false, target(func(t *Target) { t.NameTaken = "for another target" })},
+	{LeaseTaken, true, false, lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-time.Minute)})},
+	{ControlPlaneBusy, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; busyWith("n9")(x) }},
+	{QuorumUnknown, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(Etcd{})(x) }},
+	{SingleControlPlane, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(members(1))(x) }},
+	{QuorumAtRisk, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(members(3, "n2"))(x) }},
+	{MaxInFlight, true, true, func(x *scene) { slots(1)(x); inFlightToo(false)(x) }},
+	{Observing, true, true, policy(func(p *Policy) { p.Observe = true })},
+}
+
+// external is a control plane whose quorum is nobody's concern, so that its guards speak only where a row wants them to.
+func external(x *scene) { etcd(Etcd{State: EtcdExternal})(x) }
+
+// exclusive are obstacles that cannot stand side by side: a Cluster is in one state, and a check that lets go has no wait ahead, and no storm.
+var exclusive = map[[2]Reason]bool{
+	{ClusterNotFound, ClusterDeleting}: true, {StuckDeleting, Leaving}: true, {TooManyUnhealthy, TooFewUnhealthy}: true,
+	{CheckDeleting, EscalationExhausted}: true, {EscalationExhausted, Observing}: true, {ClusterNotFound, EscalationExhausted}: true,
+	{CheckDeleting, InBackoff}: true, {InBackoff, Observing}: true, {ClusterNotFound, InBackoff}: true, {InStorm, Observing}: true,
+	{QuorumUnknown, SingleControlPlane}: true, {QuorumUnknown, QuorumAtRisk}: true, {SingleControlPlane, QuorumAtRisk}: true,
+}
+
+func TestTheOrderOfTheGuards(t *testing.T) {
+	g := NewWithT(t)
+	wanted := make([]Reason, 0, len(obstacles))
+	for _, each := range obstacles {
+		wanted = append(wanted, each.reason)
+	}
+	g.Expect(Guards()).To(Equal(wanted))
+}
+
+// Each obstacle holds the steps it has a say in, and no others.
+func TestEachGuardHoldsWhatItHasASayIn(t *testing.T) {
+	for _, step := range []bool{false, true} {
+		for _, each := range obstacles {
+			t.Run(fmt.Sprintf("%s, by its owner: %t", each.reason, step), func(t *testing.T) {
+				g := NewWithT(t)
+				base, started, held := []option{external}, MakeRequest, each.request
+				if step {
+					base, started, held = append(base, byOwner), GiveMark, each.byMark
+				}
+				got := usual(append(base, each.option)...).plan().Decisions[0]
+				if !held {
+					g.Expect(got.Action).To(Equal(started))
+					g.Expect(got.Hold).To(BeZero())
+					return
+				}
+				g.Expect(got.Action).To(Equal(None))
+				g.Expect(got.Hold.Reason).To(Equal(each.reason))
+				last := got.Asked[len(got.Asked)-1]
+				g.Expect(got.Hold).To(Equal(Hold{Reason: last.Guard, Until: last.Until, Seen: last.Seen}))
+				g.Expect(last.Held).To(BeTrue())
+			})
+		}
+	}
+}
+
+// Of two obstacles the first in the order is told, whichever comes first in time.
+func TestTheFirstGuardThatHoldsIsTold(t *testing.T) {
+	for i, one := range obstacles {
+		for _, other := range obstacles[i+1:] {
+			for _, step := range []bool{false, true} {
+				if exclusive[[2]Reason{one.reason, other.reason}] || !one.in(step) || !other.in(step) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s before %s, by its owner: %t", one.reason, other.reason, step), func(t *testing.T) {
+					g := NewWithT(t)
+					base := []option{external}
+					if step {
+						base = append(base, byOwner)
+					}
+					x := usual(append(base, one.option, other.option)...)
+					// Both hold, or there would be nothing to see.
+					for _, each := range []obstacle{one, other} {
+						alone := x.alone(each.reason)
+						g.Expect(alone).To(HaveLen(1))
+						g.Expect(alone[0].Held).To(BeTrue(), "%s", each.reason)
+					}
+					g.Expect(x.plan().Decisions[0].Hold.Reason).To(Equal(one.reason))
+				})
+			}
+		}
+	}
+}
+
+// What was asked can be told afterwards: each guard that has a say in the step, in their order, up to the one that holds.
+func TestWhatTheGuardsWereAskedIsKept(t *testing.T) {
+	g := NewWithT(t)
+	started := usual(byOwner).plan().Decisions[0]
+	asked := make([]Reason, 0, len(started.Asked))
+	for _, each := range started.Asked {
+		g.Expect(each.Held).To(BeFalse())
+		g.Expect(each.Until).To(BeZero(), "who lets it pass names no time")
+		asked = append(asked, each.Guard)
+	}
+	g.Expect(asked).To(Equal([]Reason{
+		Paused, CheckDeleting, ClusterNotFound, ClusterDeleting, CoveredByOther, StuckDeleting, Leaving, Excluded,
+		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClusterUnreachable, TooManyUnhealthy, TooFewUnhealthy, InStorm, EscalationExhausted, InBackoff, MaxInFlight, Observing,
+	}))
+	held := usual(remembers(1, noon), target(func(t *Target) { t.Excluded = true })).plan().Decisions[0]
+	g.Expect(held.Asked).To(HaveLen(8))
+	g.Expect(held.Asked[7]).To(Equal(Answer{Guard: Excluded, Held: true}))
+	waited := usual(remembers(1, ago(time.Minute))).plan().Decisions[0]
+	g.Expect(waited.Asked).To(ContainElement(Answer{Guard: InBackoff, Seen: Seen{Have: 1}}), "a time that is over is not told")
+	g.Expect(usual(is(well)).plan().Decisions[0].Asked).To(BeEmpty(), "who is well need not ask")
+	g.Expect(usual(is(health.Verdict{})).plan().Decisions[0].Asked).To(BeEmpty())
+}

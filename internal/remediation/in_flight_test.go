@@ -1,0 +1,146 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+func TestWhatIsInFlight(t *testing.T) {
+	given := Mark{Given: true}
+	tests := []struct {
+		why                string
+		target             Target
+		verdict            health.Verdict
+		inFlight, budgeted bool
+	}{
+		{why: "nothing has been done about it", verdict: sickFor(time.Hour)},
+		{why: "with a request it is, until that is gone", target: Target{Request: &Request{}}, verdict: well, inFlight: true, budgeted: true},
+		{why: "also of the control plane", target: Target{ControlPlane: true, Request: &Request{}}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
+		{why: "with a mark it is, whoever gave it", target: Target{Mark: given}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
+		{why: "until it is healthy again", target: Target{Mark: given}, verdict: well},
+		{why: "and not only called so", target: Target{Mark: given}, verdict: calledWell, inFlight: true, budgeted: true},
+		{why: "a suspect is not healthy", target: Target{Mark: given}, verdict: suspect, inFlight: true, budgeted: true},
+		{why: "what is being deleted for it is not, either", target: Target{Mark: given}, verdict: health.Verdict{Reason: health.Deleting}, inFlight: true, budgeted: true},
+		{why: "an owner that cannot frees the place", target: Target{Mark: Mark{Given: true, Refused: true}}, verdict: sickFor(time.Hour)},
+		{why: "the marks of a control plane take up no place", target: Target{ControlPlane: true, Mark: given}, verdict: sickFor(time.Hour), inFlight: true},
+		{why: "what another check has at a target that it takes care of is counted there", target: Target{CoveredBy: "MachineHealthCheck/other", Mark: given}, verdict: sickFor(time.Hour)},
+		{why: "but a request of our own is ours", target: Target{CoveredBy: "MachineHealthCheck/other", Request: &Request{}}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
+		{why: "a mark that was never given is none", target: Target{Mark: Mark{Ours: true, Waiting: true}}, verdict: sickFor(time.Hour)},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			got, budgeted := inFlight(&test.target, &test.verdict)
+			g.Expect([]bool{got, budgeted}).To(Equal([]bool{test.inFlight, test.budgeted}))
+		})
+	}
+}
+
+func replacing(all ...Replacement) option {
+	return func(x *scene) { x.situation.Replacing = all }
+}
+
+func owners(all ...Owner) option { return func(x *scene) { x.situation.Owners = all } }
+
+// What was handed to its owner takes up its place until it is replaced.
+func TestWhatIsBeingReplaced(t *testing.T) {
+	gone, noticed := Replacement{Target: "gone", Owner: owner}, Replacement{Target: "gone", Owner: owner, GoneSince: ago(time.Minute)}
+	lacking := owners(Owner{Name: "MachineSet/b", Desired: 5, WithNode: 5}, Owner{Name: owner, Desired: 3, WithNode: 2})
+	since := func(d time.Duration) Replacement { return Replacement{Target: "gone", Owner: owner, GoneSince: ago(d)} }
+	tests := []struct {
+		why       string
+		options   []option
+		inFlight  int
+		replacing []Replacement
+		wakeUp    time.Time
+	}{
+		{why: "a Machine that its owner is to replace is remembered before it is asked", options: []option{byOwner, marked()}, inFlight: 1, replacing: []Replacement{{Target: "m1", Owner: owner}}, wakeUp: ago(-29 * time.Minute)},
+		{why: "its being gone is noted", options: []option{is(well), replacing(gone), lacking}, inFlight: 1, replacing: []Replacement{since(0)}, wakeUp: ago(-10 * time.Minute)},
+		{why: "once", options: []option{is(well), replacing(noticed), lacking}, inFlight: 1, replacing: []Replacement{noticed}, wakeUp: ago(-9 * time.Minute)},
+		{why: "a note from a clock that was ahead counts from now", options: []option{is(well), replacing(since(-time.Hour)), lacking}, inFlight: 1, replacing: []Replacement{since(0)}, wakeUp: ago(-10 * time.Minute)},
+		{why: "it is over when the owner has as many with a Node as it wants", options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 3})}},
+		{why: "or more", options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 4})}},
+		{why: "or when it is gone itself", options: []option{is(well), replacing(noticed), owners(Owner{Name: "MachineSet/b", Desired: 3})}},
+		{why: "or when it has had the time", options: []option{is(well), replacing(since(10*time.Minute - moment)), lacking}, inFlight: 1, replacing: []Replacement{since(10*time.Minute - moment)}, wakeUp: ago(-moment)},
+		{why: "to the moment", options: []option{is(well), replacing(since(10 * time.Minute)), lacking}},
+		{why: "a Machine of that name that is there is not gone", options: []option{is(well), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking}},
+		{
+			why: "and is remembered once", options: []option{byOwner, marked(), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking},
+			inFlight: 1, replacing: []Replacement{{Target: "m1", Owner: owner}}, wakeUp: ago(-29 * time.Minute),
+		},
+		{
+			why: "an owner may go on with one that is healthy again: it is remembered, and takes up no place", options: []option{byOwner, is(well), marked()},
+			replacing: []Replacement{{Target: "m1", Owner: owner}},
+		},
+		{why: "or change its mind", options: []option{byOwner, marked(refused)}, replacing: []Replacement{{Target: "m1", Owner: owner}}},
+		{why: "but not for another check", options: []option{byOwner, marked(byOther), coveredBy("MachineHealthCheck/other")}},
+		{why: "nor before it has been asked", options: []option{byOwner, is(suspect), target(func(t *Target) { t.Mark.Ours = true })}, wakeUp: ago(-4 * time.Minute)},
+		{why: "what has a request is not handed to its owner", options: []option{requested()}, inFlight: 1, wakeUp: ago(-9 * time.Minute)},
+		{why: "nor are those of a control plane counted", options: []option{byOwner, ofControlPlane, marked()}, wakeUp: ago(-29 * time.Minute)},
+		{
+			why: "all of them in the order of their names", options: []option{is(well), replacing(Replacement{Target: "z", Owner: owner, GoneSince: ago(time.Minute)}, noticed), lacking},
+			inFlight: 2, replacing: []Replacement{noticed, {Target: "z", Owner: owner, GoneSince: ago(time.Minute)}}, wakeUp: ago(-9 * time.Minute),
+		},
+		{why: "a stray whose request is still there takes up a place, too", options: []option{is(well), stray(Stray{Name: "s", Request: lost()}), stray(Stray{Name: "t", Marked: true})}, inFlight: 1},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			plan := usual(append([]option{slots(5)}, test.options...)...).plan()
+			g.Expect(plan.Counts.InFlight).To(Equal(test.inFlight))
+			g.Expect(plan.Replacing).To(Equal(test.replacing))
+			g.Expect(plan.WakeUp).To(Equal(test.wakeUp))
+		})
+	}
+}
+
+// Without a limit nothing needs to be remembered; a frozen check remembers what it did.
+func TestWhatIsRememberedOfReplacements(t *testing.T) {
+	g := NewWithT(t)
+	before := []Replacement{{Target: "gone", Owner: owner}}
+	g.Expect(usual(byOwner, marked(), replacing(before...)).plan().Replacing).To(BeEmpty())
+	g.Expect(usual(byOwner, slots(1), observes, replacing(before...)).plan().Replacing).To(BeEmpty(), "who only observes does not count, either")
+	frozen := usual(byOwner, marked(), slots(1), replacing(before...), check(func(c *Check) { c.Frozen = true })).plan()
+	g.Expect(frozen.Replacing).To(Equal(before))
+	g.Expect(frozen.Counts.InFlight).To(Equal(1))
+}
+
+// named gives the first target another name.
+func called(name string) option { return target(func(t *Target) { t.Name = name }) }
+
+// One place is free, and two want it: who gets it?
+func TestWhoComesFirst(t *testing.T) {
+	tests := []struct {
+		why   string
+		one   []option
+		other Target
+		sick  health.Verdict
+	}{
+		{why: "what is under way before what a person asked for", one: []option{is(sickFor(time.Minute)), called("z"), target(func(t *Target) { t.Ledger.Tried = stepA })}, other: Target{Name: "a"}, sick: wished},
+		{why: "what a person asked for before the longest unhealthy", one: []option{is(wished), func(x *scene) { x.verdicts[0].Since = noon }, called("z")}, other: Target{Name: "a"}, sick: sickFor(time.Hour)},
+		{why: "the longest unhealthy before the first by name", one: []option{is(sickFor(time.Hour + moment)), called("z")}, other: Target{Name: "a"}, sick: sickFor(time.Hour)},
+		{why: "then the first by name", one: []option{is(sickFor(time.Hour)), called("a")}, other: Target{Name: "z"}, sick: sickFor(time.Hour)},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			x := usual(append([]option{twoSteps, slots(1)}, test.one...)...)
+			also(test.other, test.sick)(x)
+			plan := x.plan()
+			g.Expect([]Action{plan.Decisions[0].Action, plan.Decisions[1].Action}).To(Equal([]Action{MakeRequest, None}))
+			g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: MaxInFlight, Seen: Seen{Who: x.situation.Targets[0].Name, Have: 1, Most: 1}}))
+			// It is not the order in which they are listed.
+			x.situation.Targets[0], x.situation.Targets[1] = x.situation.Targets[1], x.situation.Targets[0]
+			x.verdicts[0], x.verdicts[1] = x.verdicts[1], x.verdicts[0]
+			plan = x.plan()
+			g.Expect([]Action{plan.Decisions[0].Action, plan.Decisions[1].Action}).To(Equal([]Action{None, MakeRequest}))
+		})
+	}
+}

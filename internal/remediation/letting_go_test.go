@@ -1,0 +1,221 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+func goes(x *scene)     { x.situation.Check.Deleting = true }
+func observes(x *scene) { x.policy.Observe = true }
+func clusterIs(s ClusterState) option {
+	return check(func(c *Check) { c.Cluster = s })
+}
+
+// everything is what a check can have at a target.
+func everything(x *scene) {
+	requested()(x)
+	marked()(x)
+	remembers(2, ago(-time.Minute))(x)
+}
+
+var lettingGo = []row{
+	{why: "a check that goes takes its requests with it", options: []option{goes, everything}, want: underWay(Decision{Action: Withdraw, Why: CheckDeleting})},
+	{why: "so does one that only observes from now on", options: []option{observes, everything}, want: underWay(Decision{Action: Withdraw, Why: Observing})},
+	{why: "and one whose Cluster does not exist", options: []option{clusterIs(ClusterIsMissing), everything}, want: underWay(Decision{Action: Withdraw, Why: ClusterNotFound})},
+	{why: "but not one whose Cluster is still there", options: []option{clusterIs(ClusterIsDeleting), requested()}, want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)})},
+	{
+		why: "what another check takes care of now keeps its memory", options: []option{coveredBy("MachineHealthCheck/other"), everything},
+		want: underWay(Decision{Action: Withdraw, Why: CoveredByOther, Ledger: Ledger{Failures: 2, NotBefore: ago(-time.Minute)}}),
+	},
+	{why: "what people want to be left alone is", options: []option{is(leftAlone), everything}, want: underWay(Decision{Action: Withdraw, Why: NotLookedAfter})},
+	{why: "a check that goes is told first", options: []option{goes, observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()}, want: underWay(Decision{Action: Withdraw, Why: CheckDeleting})},
+	{why: "then one that observes", options: []option{observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()}, want: underWay(Decision{Action: Withdraw, Why: Observing})},
+	{why: "then the Cluster", options: []option{clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()}, want: underWay(Decision{Action: Withdraw, Why: ClusterNotFound})},
+	{why: "then the other check", options: []option{coveredBy("o"), is(leftAlone), requested()}, want: underWay(Decision{Action: Withdraw, Why: CoveredByOther})},
+	{why: "a request that is going is waited for, and the marks with it", options: []option{goes, everything, requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait})},
+	{
+		why: "health does not matter", options: []option{goes, is(well), requested(healthySince(ago(time.Minute)))},
+		want: underWay(Decision{Action: Withdraw, Why: CheckDeleting, HealthySince: ago(time.Minute)}),
+	},
+	{why: "then the marks go", options: []option{goes, marked()}, want: Decision{Action: Unmark, Why: CheckDeleting, InFlight: true, Budgeted: true}},
+	{why: "also those that the owner has answered, as far as they are ours", options: []option{observes, marked(refused)}, want: Decision{Action: Unmark, Why: Observing}},
+	{
+		why: "also of who is well: what we said about its health is ours, too", options: []option{is(well), goes, target(func(t *Target) { t.Mark.Ours = true })},
+		want: Decision{Action: Unmark, Why: CheckDeleting},
+	},
+	{
+		why: "what another check covers is cleared of ours", options: []option{coveredBy("MachineHealthCheck/other"), is(well), target(func(t *Target) { t.Mark.Ours = true })},
+		want: Decision{Action: Unmark, Why: CoveredByOther},
+	},
+	{
+		why: "somebody else's marks stay", options: []option{goes, marked(byOther)},
+		want: Decision{Hold: Hold{Reason: CheckDeleting}, Step: stepA, InFlight: true, Budgeted: true},
+	},
+	{why: "what has nothing needs nothing, and is forgotten", options: []option{is(leftAlone), remembers(2, ago(-time.Minute))}, want: Decision{}},
+	{
+		why: "unless another check needs the memory", options: []option{is(well), coveredBy("MachineHealthCheck/other"), remembers(2, ago(-time.Minute))},
+		want: Decision{Ledger: Ledger{Failures: 2, NotBefore: ago(-time.Minute)}},
+	},
+}
+
+func TestWhatIsLetGo(t *testing.T) { decide(t, lettingGo) }
+
+// A move is under way: whatever there is, and whatever would have to go, stays as it is.
+var frozenRows = []row{
+	{
+		why: "a paused check", options: []option{check(func(c *Check) { c.Frozen = true }), requested(failed), marked(), ours(ago(time.Hour)), remembers(1, ago(-time.Minute))},
+		want: underWay(Decision{Hold: Hold{Reason: Paused}, LeaseUntil: ago(time.Hour), Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
+	},
+	{
+		why: "also one that is about to go", options: []option{check(func(c *Check) { c.Frozen, c.Deleting = true, true }), requested(started(time.Hour))},
+		want: underWay(Decision{Hold: Hold{Reason: Paused}}),
+	},
+	{
+		why: "and a paused target, of a check that goes", options: []option{is(paused), goes, requested(healthySince(ago(time.Hour))), marked(), ours(ago(time.Hour)), remembers(1, ago(-24*time.Hour))},
+		want: underWay(Decision{HealthySince: ago(time.Hour), LeaseUntil: ago(time.Hour), Ledger: Ledger{Failures: 1, NotBefore: ago(-24 * time.Hour)}}),
+	},
+	{
+		why: "what has come to its end is not ended, either", options: []option{check(func(c *Check) { c.Frozen = true }), target(func(t *Target) { t.Ledger.Tried = stepB })},
+		want: Decision{Hold: Hold{Reason: Paused}, Ledger: Ledger{Tried: stepB}},
+	},
+}
+
+func TestWhatIsFrozenStays(t *testing.T) { decide(t, frozenRows) }
+
+// strayRow is a stray, and what is decided about it.
+type strayRow struct {
+	why     string
+	stray   Stray
+	options []option
+	want    Decision
+	writes  []Write
+}
+
+// inTheWay completes what is decided about a stray with a request.
+func inTheWay(d Decision) Decision {
+	d.Step, d.Attempt, d.InFlight = stepA, 1, true
+	return d
+}
+
+func expected(r *Request) { r.NodeDeletionExpected = true }
+
+var strays = []strayRow{
+	{
+		why: "a request for what is not selected any more", stray: Stray{Request: lost()},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{why: "is deleted once", stray: Stray{Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
+	{
+		why: "a request for a Node that does not exist any more is told to stop first, or its remediator may keep it for ever", stray: Stray{Gone: true, Request: lost()},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{
+		why: "also if it is being deleted already", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute))},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop},
+	},
+	{why: "once", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
+	{why: "and never after a success", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)}, want: inTheWay(Decision{Action: Wait})},
+	{why: "which only has to be deleted", stray: Stray{Gone: true, Request: lost(succeeded)}, want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest}},
+	{
+		why: "a remediator that deletes the Node on its way is waited for", stray: Stray{Gone: true, Request: lost(expected)},
+		want: inTheWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+	},
+	{why: "as long as its step may take", stray: Stray{Gone: true, Request: lost(expected, started(10*time.Minute-moment))}, want: inTheWay(Decision{Action: Wait, Until: ago(-moment)})},
+	{
+		why: "to the moment", stray: Stray{Gone: true, Request: lost(expected, started(10*time.Minute))},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{why: "or as it likes", stray: Stray{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)}, want: inTheWay(Decision{Action: Wait})},
+	{
+		why: "until it has succeeded", stray: Stray{Gone: true, Request: lost(expected, succeeded)},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
+	},
+	{
+		why: "or failed", stray: Stray{Gone: true, Request: lost(expected, failed)},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{
+		why: "or was told to stop", stray: Stray{Gone: true, Request: lost(expected, toldToStop)},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
+	},
+	{
+		why: "or is being deleted", stray: Stray{Gone: true, Request: lost(expected, beingDeleted(time.Minute))},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop},
+	},
+	{
+		why: "a check that goes does not wait for it", stray: Stray{Gone: true, Request: lost(expected)}, options: []option{goes},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{
+		why: "nor does one that observes", stray: Stray{Gone: true, Request: lost(expected)}, options: []option{observes},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{
+		why: "nor one that does not name the step any more", stray: Stray{Gone: true, Request: lost(expected)}, options: []option{byOwner},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{
+		why: "a Node that is still there is not waited to go", stray: Stray{Request: lost(expected)},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{why: "marks on what is not selected any more", stray: Stray{Marked: true}, want: Decision{Action: Unmark, Why: NotLookedAfter}, writes: []Write{ClearMarks}},
+	{why: "or whose Node is gone", stray: Stray{Marked: true, Gone: true}, want: Decision{Action: Unmark, Why: NodeVanished}, writes: []Write{ClearMarks}},
+	{
+		why: "the request goes first, and the marks when it is gone", stray: Stray{Marked: true, Request: lost()},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{why: "a paused stray is left as it is", stray: Stray{Frozen: true, Gone: true, Marked: true, Request: lost()}, want: inTheWay(Decision{})},
+	{why: "and all of them if the check is paused", stray: Stray{Gone: true, Marked: true, Request: lost()}, options: []option{check(func(c *Check) { c.Frozen = true })}, want: inTheWay(Decision{})},
+	{
+		why: "the Lease is kept as long as the request is there", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
+		want: inTheWay(Decision{Action: Wait, LeaseUntil: ago(-time.Minute)}),
+	},
+	{
+		why: "also while that is withdrawn", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}, Request: lost()},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter, LeaseUntil: ago(-time.Minute)}), writes: []Write{TellToStop, DeleteRequest},
+	},
+	{why: "then it is given back", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
+	{why: "after the marks are cleared", stray: Stray{Marked: true, Lease: Lease{Ours: true, Until: noon}}, want: Decision{Action: Unmark, Why: NotLookedAfter}, writes: []Write{ClearMarks, ReleaseLease}},
+	{why: "somebody else's is not", stray: Stray{Lease: Lease{Until: ago(-time.Minute)}}},
+	{
+		why: "nor is any while it is paused", stray: Stray{Frozen: true, Lease: Lease{Ours: true, Until: ago(-time.Minute)}},
+		want: Decision{LeaseUntil: ago(-time.Minute)},
+	},
+	{
+		why: "or while the check is", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}}, options: []option{check(func(c *Check) { c.Frozen = true })},
+		want: Decision{LeaseUntil: ago(-time.Minute)},
+	},
+	{
+		why: "what was noted about its health stays", stray: Stray{Request: lost(healthySince(ago(time.Minute)))},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter, HealthySince: ago(time.Minute)}), writes: []Write{TellToStop, DeleteRequest},
+	},
+}
+
+func TestWhatBecomesOfStrays(t *testing.T) {
+	for _, test := range strays {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			plan := usual(append(test.options, stray(test.stray))...).plan()
+			g.Expect(plan.Strays).To(Equal([]Decision{test.want}))
+			g.Expect(plan.Strays[0].StrayWrites(&test.stray)).To(Equal(test.writes))
+		})
+	}
+	NewWithT(t).Expect(usual().plan().Strays).To(BeNil())
+}
+
+// The order of causes is that of the verdict gates: what people asked for is no matter of health.
+func TestOnlyASkippedTargetIsNotLookedAfter(t *testing.T) {
+	for kind, unwanted := range map[health.Kind]bool{
+		health.Healthy: false, health.Suspect: false, health.Unhealthy: false, health.Undetermined: false, health.Skipped: true,
+	} {
+		got := usual(is(health.Verdict{Kind: kind}), requested()).plan().Decisions[0]
+		NewWithT(t).Expect(got.Why == NotLookedAfter).To(Equal(unwanted), "%d", kind)
+	}
+}

@@ -1,0 +1,50 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestWhoTakesCare(t *testing.T) {
+	machines := Claim{Rank: MachineHealthCheck, Namespace: "b", Name: "b"}
+	nodes := Claim{Rank: NodeHealthCheck, Name: "a"}
+	foreign := Claim{Rank: ForeignMachineHealthCheck, Namespace: "z", Name: "z"}
+	holding := func(c Claim) Claim { c.Holds = true; return c }
+	observing := func(c Claim) Claim { c.Observes = true; return c }
+	tests := []struct {
+		why    string
+		claims []Claim
+		carer  Claim
+		nobody bool
+	}{
+		{why: "nobody claims it", nobody: true},
+		{why: "one does", claims: []Claim{nodes}, carer: nodes},
+		{why: "a MachineHealthCheck comes before a NodeHealthCheck", claims: []Claim{nodes, machines}, carer: machines},
+		{why: "one that was not handed to us comes before ours: we never fight it", claims: []Claim{nodes, machines, foreign}, carer: foreign},
+		{why: "whoever holds something keeps it until that is gone", claims: []Claim{foreign, machines, holding(nodes)}, carer: holding(nodes)},
+		{why: "of two that do, it is as without", claims: []Claim{holding(nodes), holding(machines)}, carer: holding(machines)},
+		{why: "then it goes by namespace", claims: []Claim{machines, {Rank: MachineHealthCheck, Namespace: "a", Name: "z"}}, carer: Claim{Rank: MachineHealthCheck, Namespace: "a", Name: "z"}},
+		{why: "then by name", claims: []Claim{machines, {Rank: MachineHealthCheck, Namespace: "b", Name: "a"}}, carer: Claim{Rank: MachineHealthCheck, Namespace: "b", Name: "a"}},
+		{why: "a check that observes never takes care", claims: []Claim{observing(machines)}, nobody: true},
+		{why: "and leaves it to others", claims: []Claim{observing(machines), nodes}, carer: nodes},
+		{why: "once it has withdrawn what it had", claims: []Claim{holding(observing(machines)), nodes}, carer: holding(observing(machines))},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			for range test.claims {
+				carer, found := Carer(test.claims)
+				g.Expect(found).To(Equal(!test.nobody))
+				g.Expect(carer).To(Equal(test.carer))
+				// Whoever asks first plays no role.
+				test.claims = append(test.claims[1:], test.claims[0])
+			}
+			_, found := Carer(test.claims)
+			g.Expect(found).To(Equal(!test.nobody))
+		})
+	}
+}

@@ -1,0 +1,232 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+func TestWhatIsStarted(t *testing.T) {
+	makes := underWay(Decision{Action: MakeRequest})
+	withLease := func(d time.Duration) Decision { m := makes; m.LeaseUntil = noon.Add(d); return m }
+	decide(t, []row{
+		{why: "a remediator is asked for help", want: makes},
+		{why: "after the Lease of the Node was taken, for as long as the step may take and a minute", options: []option{lease(Lease{Used: true})}, want: withLease(11 * time.Minute)},
+		{why: "a longer step has a longer Lease", options: []option{lease(Lease{Used: true}), timeout(time.Hour)}, want: withLease(61 * time.Minute)},
+		{why: "a step without a timeout is taken for ten minutes", options: []option{lease(Lease{Used: true}), timeout(0)}, want: withLease(11 * time.Minute)},
+		{why: "a worker is handed to its owner, and takes up a place", options: []option{byOwner}, want: Decision{Action: GiveMark, Step: stepO, InFlight: true, Budgeted: true}},
+		{why: "a Machine of the control plane takes up none", options: []option{byOwner, ofControlPlane}, want: Decision{Action: GiveMark, Step: stepO, InFlight: true}},
+		{why: "a request for one does", options: []option{ofControlPlane}, want: makes},
+		{why: "no Lease is taken for an owner", options: []option{byOwner, lease(Lease{Used: true})}, want: Decision{Action: GiveMark, Step: stepO, InFlight: true, Budgeted: true}},
+		{why: "a suspect has time", options: []option{is(suspect)}, want: Decision{Until: time.Time{}}},
+		{why: "what cannot be read is left alone", options: []option{is(unreadable)}, want: Decision{}},
+		{why: "and so is what people want to be left alone", options: []option{is(leftAlone)}, want: Decision{}},
+	})
+}
+
+// actions are those of a plan, one after the other.
+func actions(plan *Planned) []Action {
+	all := make([]Action, 0, len(plan.Decisions))
+	for i := range plan.Decisions {
+		all = append(all, plan.Decisions[i].Action)
+	}
+	return all
+}
+
+func TestPlacesAreGivenAwayOnce(t *testing.T) {
+	g := NewWithT(t)
+	three := func(x *scene) {
+		also(Target{Name: "m2", Node: "n2", Owner: owner}, sickFor(time.Hour))(x)
+		also(Target{Name: "m3", Node: "n3", Owner: owner}, sickFor(time.Hour))(x)
+	}
+	plan := usual(three, slots(2)).plan()
+	g.Expect(actions(&plan)).To(Equal([]Action{MakeRequest, MakeRequest, None}))
+	g.Expect(plan.Counts).To(Equal(Counts{Remediating: 2, InFlight: 2, Held: 1}))
+	g.Expect([]any{plan.Slots, plan.Limited}).To(Equal([]any{2, true}))
+	g.Expect(plan.Replacing).To(BeNil(), "a request is seen by itself")
+
+	plan = usual(three, slots(2), byOwner).plan()
+	g.Expect(actions(&plan)).To(Equal([]Action{GiveMark, GiveMark, None}))
+	g.Expect(plan.Replacing).To(Equal([]Replacement{{Target: "m1", Owner: owner}, {Target: "m2", Owner: owner}}))
+
+	plan = usual(three, byOwner).plan()
+	g.Expect(actions(&plan)).To(Equal([]Action{GiveMark, GiveMark, GiveMark}))
+	g.Expect([]any{plan.Slots, plan.Limited}).To(Equal([]any{0, false}))
+	g.Expect(plan.Replacing).To(BeNil(), "without a limit nobody counts")
+
+	plan = usual(three, func(x *scene) { x.policy.MaxInFlight = percent("34%") }, is(leftAlone)).plan()
+	g.Expect([]any{plan.Slots, plan.Limited}).To(Equal([]any{1, true}), "of those that are expected: 34% of 2")
+}
+
+// What holds a place already lets it be known before anything new is started.
+func TestTheControlPlaneGoesOneByOne(t *testing.T) {
+	g := NewWithT(t)
+	ofThree := func(x *scene) {
+		ofControlPlane(x)
+		external(x)
+		also(Target{Name: "m2", Node: "n2", Owner: owner, ControlPlane: true}, sickFor(time.Hour))(x)
+		also(Target{Name: "m3", Node: "n3", Owner: owner, ControlPlane: true}, sickFor(time.Hour))(x)
+	}
+	plan := usual(ofThree).plan()
+	g.Expect(actions(&plan)).To(Equal([]Action{MakeRequest, None, None}))
+	g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
+	g.Expect(plan.Decisions[2].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
+
+	plan = usual(ofThree, byOwner, slots(1)).plan()
+	g.Expect(actions(&plan)).To(Equal([]Action{GiveMark, GiveMark, GiveMark}), "KubeadmControlPlane has to see them all, and serialises by itself")
+	g.Expect(plan.Replacing).To(BeNil())
+	g.Expect(plan.Counts.InFlight).To(BeZero())
+
+	last := steps(Step{ID: stepA}, Step{ID: stepO, Owner: true})
+	plan = usual(ofThree, last, target(func(t *Target) { t.Ledger.Tried = stepA })).plan()
+	g.Expect(actions(&plan)).To(Equal([]Action{GiveMark, None, None}), "one that is handed to its owner is in flight as any other")
+	g.Expect(plan.Decisions[1].Hold.Seen.Who).To(Equal("m1"))
+}
+
+// Who only observes sees what it would do: it would begin with one, and the others would have to wait for that.
+func TestWhatAnObserverSees(t *testing.T) {
+	for _, test := range []struct {
+		why     string
+		options []option
+		held    []Reason
+	}{
+		{why: "two want one place", options: []option{slots(1)}, held: []Reason{Observing, MaxInFlight}},
+		{why: "two want two", options: []option{slots(2)}, held: []Reason{Observing, Observing}},
+		{why: "one after the other, of a control plane", options: []option{ofControlPlane, external, func(x *scene) { x.situation.Targets[1].ControlPlane = true }}, held: []Reason{Observing, ControlPlaneBusy}},
+		{why: "their owner is asked for all of them", options: []option{byOwner, slots(1), ofControlPlane, func(x *scene) { x.situation.Targets[1].ControlPlane = true }}, held: []Reason{Observing, Observing}},
+		{why: "a place that is taken", options: []option{slots(1), requested(beingDeleted(time.Minute))}, held: []Reason{"", MaxInFlight}},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			plan := usual(append([]option{observes, also(Target{Name: "m2", Node: "n2", Owner: owner}, sickFor(time.Hour))}, test.options...)...).plan()
+			g.Expect([]Reason{plan.Decisions[0].Hold.Reason, plan.Decisions[1].Hold.Reason}).To(Equal(test.held))
+			inFlight := 0
+			for _, d := range plan.Decisions {
+				g.Expect(d.starts()).To(BeFalse())
+				if d.InFlight {
+					inFlight++
+				}
+			}
+			g.Expect(plan.Counts.InFlight).To(Equal(inFlight), "it has begun with none")
+			g.Expect(plan.Replacing).To(BeNil())
+		})
+	}
+}
+
+func TestWhenToLookAgain(t *testing.T) {
+	tests := []struct {
+		why     string
+		options []option
+		wakeUp  time.Time
+	}{
+		{why: "nothing changes by itself", options: []option{is(well)}},
+		{why: "a verdict does", options: []option{is(suspect)}, wakeUp: ago(-4 * time.Minute)},
+		{why: "also where everything is held", options: []option{limited(0), also(Target{Name: "m2"}, suspect)}, wakeUp: ago(-4 * time.Minute)},
+		{why: "a step's time", options: []option{requested()}, wakeUp: ago(-9 * time.Minute)},
+		{why: "a hold's time", options: []option{leaving(ago(time.Minute))}, wakeUp: ago(-29 * time.Minute)},
+		{why: "the earliest of all", options: []option{requested(), also(Target{Name: "m2"}, suspect), also(Target{Name: "m3", Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}, sickFor(time.Hour))}, wakeUp: ago(-time.Minute)},
+		{why: "what is over is no reason, nor is what is now", options: []option{is(well), requested(beingDeleted(5 * time.Minute))}},
+		{why: "a Lease that is to be renewed", options: []option{requested(), ours(ago(-6 * time.Minute))}, wakeUp: ago(-30 * time.Second)},
+		{why: "the end of a storm", options: []option{is(well), cooldown, stormy(time.Minute)}, wakeUp: ago(-4 * time.Minute)},
+		{why: "the end of a stray's step", options: []option{is(well), stray(Stray{Gone: true, Request: lost(expected)})}, wakeUp: ago(-9 * time.Minute)},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			NewWithT(t).Expect(usual(test.options...).plan().WakeUp).To(Equal(test.wakeUp))
+		})
+	}
+}
+
+func TestTheEarlierTime(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(earliest(noon, ago(moment))).To(Equal(ago(moment)))
+	g.Expect(earliest(ago(moment), noon)).To(Equal(ago(moment)))
+	g.Expect(earliest(time.Time{}, noon)).To(Equal(noon), "none is no time")
+	g.Expect(earliest(noon, time.Time{})).To(Equal(noon))
+	g.Expect(latest(noon, ago(moment))).To(Equal(noon))
+	g.Expect(latest(ago(moment), noon)).To(Equal(noon))
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(usual(is(well)).plan().Counts).To(Equal(Counts{Healthy: 1}))
+	g.Expect(usual(is(well), recoveryConfirmed, requested()).plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}), "only what is unhealthy is held")
+	g.Expect(usual(is(suspect)).plan().Counts).To(BeZero())
+	g.Expect(usual().plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}))
+	g.Expect(usual(pauseRequested).plan().Counts).To(Equal(Counts{Held: 1}))
+	g.Expect(usual(is(leftAlone), requested()).plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}))
+}
+
+// A finalizer keeps the check as long as there is anything to clean up.
+func TestWhatNeedsAFinalizer(t *testing.T) {
+	tests := []struct {
+		why     string
+		options []option
+		want    bool
+	}{
+		{why: "who has nothing needs none", options: []option{is(well)}},
+		{why: "nor does who holds everything", options: []option{pauseRequested}},
+		{why: "a request that will be made", want: true},
+		{why: "a request that is there", options: []option{is(well), requested()}, want: true},
+		{why: "a mark that will be given", options: []option{byOwner}, want: true},
+		{why: "a mark of its own", options: []option{is(well), target(func(t *Target) { t.Mark.Ours = true })}, want: true},
+		{why: "a mark of another", options: []option{byOwner, is(suspect), marked(byOther)}},
+		{why: "a Lease of its own", options: []option{is(well), ours(noon)}, want: true},
+		{why: "a Lease of another", options: []option{is(well), lease(Lease{Used: true, Holder: "node-maintenance"})}},
+		{why: "what it says about health, even if nothing can be done", options: []option{byOwner, noOwner}, want: true},
+		{why: "what is remembered of a target", options: []option{pauseRequested, remembers(1, noon)}, want: true},
+		{why: "who is well has nothing to be remembered", options: []option{is(well), remembers(1, noon)}},
+		{why: "who is only called so has", options: []option{is(calledWell), remembers(1, noon)}, want: true},
+		{why: "what is remembered for another check is its own", options: []option{is(well), coveredBy("MachineHealthCheck/other"), remembers(1, noon)}},
+		{why: "a stray", options: []option{is(well), stray(Stray{Marked: true})}, want: true},
+		{why: "one target is enough", options: []option{is(well), requested(), also(Target{Name: "m2"}, well)}, want: true},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			NewWithT(t).Expect(usual(test.options...).plan().Finalizer).To(Equal(test.want))
+		})
+	}
+}
+
+// Whoever marks a Machine signs before, and as long as there is a mark of its own.
+func TestWhoSigns(t *testing.T) {
+	tells := policy(func(p *Policy) { p.TellsHealth = true })
+	mark := func(m Mark) option { return target(func(t *Target) { t.Mark = m }) }
+	tests := []struct {
+		why     string
+		options []option
+		want    bool
+	}{
+		{why: "who tells the health of the unhealthy signs", options: []option{tells}, want: true},
+		{why: "also if they are held", options: []option{tells, limited(0)}, want: true},
+		{why: "of the others there is nothing to tell yet", options: []option{tells, is(suspect)}},
+		{why: "who does not tell signs nothing"},
+		{why: "who has told keeps the name there as long as that stands", options: []option{tells, is(suspect), mark(Mark{Ours: true, Unhealthy: true})}, want: true},
+		{why: "who has asked the owner, too", options: []option{tells, is(well), mark(Mark{Ours: true, Given: true})}, want: true},
+		{why: "when there is nothing left the name goes", options: []option{tells, is(well), mark(Mark{Ours: true})}},
+		{why: "what another has told is not signed by us", options: []option{tells, is(well), mark(Mark{Unhealthy: true, Given: true})}},
+		{why: "who lets go signs nothing new", options: []option{tells, observes}},
+		{why: "and keeps the name until its request is gone", options: []option{tells, observes, requested(), mark(Mark{Ours: true, Unhealthy: true})}, want: true},
+		{why: "and while that is going", options: []option{tells, observes, requested(beingDeleted(time.Minute)), mark(Mark{Ours: true, Unhealthy: true})}, want: true},
+		{why: "then the name goes with the marks", options: []option{tells, observes, mark(Mark{Ours: true, Unhealthy: true})}},
+		{why: "who is frozen leaves it as it is", options: []option{tells, is(well), check(func(c *Check) { c.Frozen = true }), mark(Mark{Ours: true})}, want: true},
+		{why: "and signs nothing", options: []option{tells, check(func(c *Check) { c.Frozen = true })}},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			NewWithT(t).Expect(usual(test.options...).plan().Decisions[0].Author).To(Equal(test.want))
+		})
+	}
+}
+
+func TestAPlanForNothing(t *testing.T) {
+	g := NewWithT(t)
+	got := Plan(&Situation{}, &health.Assessment{}, &Policy{}, noon)
+	g.Expect(got).To(Equal(Planned{Decisions: []Decision{}, Gate: Gate{Limit: Limit{Field: "maxUnhealthy", Value: "0"}, Open: true}}))
+}

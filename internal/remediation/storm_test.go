@@ -1,0 +1,83 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+func TestAStorm(t *testing.T) {
+	five := Policy{StormCooldown: 5 * time.Minute}
+	kept, broken := Gate{Limit: Limit{Most: 2}, Sick: 2, Open: true}, Gate{Limit: Limit{Most: 2}, Sick: 3}
+	since := ago(time.Hour)
+	tests := []struct {
+		why    string
+		before Storm
+		gate   Gate
+		policy Policy
+		check  Check
+		want   Storm
+	}{
+		{why: "a limit that is kept is no storm", gate: kept, policy: five},
+		{why: "one more and it begins", gate: broken, policy: five, want: Storm{Since: noon}},
+		{why: "without a cool-down there are no storms", gate: broken},
+		{why: "and one that was noted down is over", before: Storm{Since: since}, gate: broken},
+		{why: "a negative one is none", before: Storm{Since: since}, gate: broken, policy: Policy{StormCooldown: -moment}},
+		{why: "who only observes notes no storm down", before: Storm{Since: since}, gate: broken, policy: Policy{StormCooldown: time.Minute, Observe: true}},
+		{why: "it began when it began", before: Storm{Since: since}, gate: broken, policy: five, want: Storm{Since: since}},
+		{why: "unless a clock was ahead", before: Storm{Since: ago(-time.Hour)}, gate: broken, policy: five, want: Storm{Since: noon}},
+		{why: "when the limit is kept again it cools down", before: Storm{Since: since}, gate: kept, policy: five, want: Storm{Since: since, CooldownSince: noon}},
+		{
+			why: "for as long as it takes", before: Storm{Since: since, CooldownSince: ago(5*time.Minute - moment)}, gate: kept, policy: five,
+			want: Storm{Since: since, CooldownSince: ago(5*time.Minute - moment)},
+		},
+		{why: "to the moment", before: Storm{Since: since, CooldownSince: ago(5 * time.Minute)}, gate: kept, policy: five},
+		{why: "a cool-down from a clock that was ahead begins now", before: Storm{Since: since, CooldownSince: ago(-time.Hour)}, gate: kept, policy: five, want: Storm{Since: since, CooldownSince: noon}},
+		{why: "a relapse begins the cool-down anew", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: broken, policy: five, want: Storm{Since: since}},
+		{
+			why: "nobody knows how many are sick in a cluster that cannot be read: none ends", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
+			check: Check{Unreachable: true}, want: Storm{Since: since},
+		},
+		{why: "and none begins", gate: broken, policy: five, check: Check{Unreachable: true}},
+		{
+			why: "nor just after a reconnect", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
+			check: Check{FirstLook: true}, want: Storm{Since: since},
+		},
+		{why: "where all are undetermined", gate: broken, policy: five, check: Check{FirstLook: true}},
+		{why: "a frozen check notes nothing down: no beginning", gate: broken, policy: five, check: Check{Frozen: true}},
+		{
+			why: "and no end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
+			check: Check{Frozen: true}, want: Storm{Since: since, CooldownSince: ago(time.Hour)},
+		},
+		{why: "too few sick targets for a range are no storm", gate: Gate{Limit: Limit{Least: 3, Most: 5}, Sick: 2}, policy: five},
+		{why: "fewer targets than must be healthy are one", gate: Gate{Limit: Limit{Most: -1}}, policy: five, want: Storm{Since: noon}},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			got := test.before.next(test.gate, &test.policy, &test.check, noon)
+			g.Expect(got).To(Equal(test.want))
+			g.Expect(got.active()).To(Equal(!test.want.Since.IsZero()))
+		})
+	}
+}
+
+func TestWhenAStormEnds(t *testing.T) {
+	g := NewWithT(t)
+	p := Policy{StormCooldown: 5 * time.Minute}
+	g.Expect(Storm{Since: ago(time.Hour)}.ends(&p)).To(BeZero(), "as long as too many are sick nobody knows")
+	g.Expect(Storm{Since: ago(time.Hour), CooldownSince: ago(time.Minute)}.ends(&p)).To(Equal(ago(-4 * time.Minute)))
+}
+
+// A storm is looked after on every pass, also when nobody is sick any more.
+func TestAStormEndsWithoutASickTarget(t *testing.T) {
+	g := NewWithT(t)
+	plan := usual(cooldown, stormy(4*time.Minute), is(well)).plan()
+	g.Expect(plan.Storm).To(Equal(Storm{Since: ago(time.Hour), CooldownSince: ago(4 * time.Minute)}))
+	g.Expect(plan.WakeUp).To(Equal(ago(-time.Minute)))
+	g.Expect(usual(cooldown, stormy(5*time.Minute), is(well)).plan().Storm).To(BeZero())
+}

@@ -1,0 +1,231 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Connection is what is known of the workload cluster's API server.
+type Connection struct {
+	Up             bool
+	FirstLookUntil time.Time
+	// Breaking: it was lost in the midst of a look, after the Nodes had been read.
+	Breaking bool
+}
+
+// selects says whether a check looks after a Machine, or a Node.
+func (c *Check) selects(controlPlane bool) bool { return !controlPlane || !c.WorkersOnly }
+
+// Facts are what a check is told by one view.
+func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot, remediation.Situation) {
+	snapshot := health.Snapshot{Cluster: health.ClusterFacts{
+		ControlPlaneInitialized: health.Milestone{Reached: !s.NoControlPlane, Since: s.ControlPlaneSince},
+		InfrastructureReady:     health.Milestone{Reached: !s.NoInfrastructure, Since: s.InfrastructureSince}, FirstLookUntil: conn.FirstLookUntil,
+	}}
+	situation := remediation.Situation{
+		Check: remediation.Check{
+			Frozen: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), FirstLook: now.Before(conn.FirstLookUntil),
+			Storm: c.Storm, PauseRequests: c.PauseRequests, ThawedAt: c.ThawedAt,
+		},
+		Replacing: c.Replacing, ControlPlane: controlPlane(s, c.Name, "", conn),
+	}
+	switch {
+	case s.Missing:
+		situation.Check.Cluster = remediation.ClusterIsMissing
+	case s.Deleting:
+		situation.Check.Cluster = remediation.ClusterIsDeleting
+	}
+	if c.ForNodes {
+		nodeTargets(s, c, conn, now, &snapshot, &situation)
+	} else {
+		machineTargets(s, c, conn, now, &snapshot, &situation)
+		situation.Owners = []remediation.Owner{{Name: "MachineSet/ms", Desired: s.Workers, WithNode: withNode(s)}}
+	}
+	situation.Strays = strays(s, c)
+	return snapshot, situation
+}
+
+func withNode(s *State) int {
+	n := 0
+	for _, m := range s.Machines {
+		if s.Nodes[m.Node] != nil && !m.ControlPlane && !m.Orphan && m.DeletingSince.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *health.Snapshot, situation *remediation.Situation) {
+	for _, name := range sorted(s.Machines) {
+		m := s.Machines[name]
+		if !c.selects(m.ControlPlane) {
+			continue
+		}
+		snapshot.Targets = append(snapshot.Targets, health.Target{
+			Name: name, Node: nodeFacts(s, m.Node, conn),
+			Machine: &health.MachineFacts{
+				CreatedAt: m.Created, Deleting: !m.DeletingSince.IsZero(), ControlPlane: m.ControlPlane, ProviderID: m.ProviderID,
+				InfrastructureReady: health.Milestone{Reached: true, Since: m.Created}, Failure: m.Failure, NodeGoneSince: m.NodeGoneSince,
+				Conditions: append([]metav1.Condition{{Type: "InfrastructureReady", Status: metav1.ConditionTrue}}, m.Conditions...),
+			},
+			Wishes: health.Wishes{Paused: m.Paused, SkipRemediation: m.Skip, Remediate: m.Remediate},
+		})
+		t := remediation.Target{
+			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, Ledger: m.Ledger, Owner: "MachineSet/ms",
+			CoveredBy: coveredBy(s, c, m, s.Nodes[m.Node], now), Request: requestFor(s, c, m.UID), NameTaken: nameTaken(s, c, m.Name, m.UID, m.Ledger),
+			Mark: remediation.Mark{
+				Given: m.Owner != "", Unhealthy: m.Sick, Ours: m.Author == c.Name, Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
+				OwnerReason: m.Owner, Since: m.MarkedSince,
+			},
+		}
+		if m.ControlPlane {
+			t.Owner = "KubeadmControlPlane/kcp"
+		}
+		if m.Orphan {
+			t.Owner = ""
+		}
+		if n := s.Nodes[m.Node]; n != nil && conn.Up {
+			t.Excluded, t.Confirmed, t.Leaving = n.Excluded, n.Confirmed, n.Leaving
+		}
+		situation.Targets = append(situation.Targets, t)
+	}
+}
+
+func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *health.Snapshot, situation *remediation.Situation) {
+	for _, name := range sorted(s.Nodes) {
+		n := s.Nodes[name]
+		if !c.selects(n.ControlPlane) {
+			continue
+		}
+		m := s.machineOf(name)
+		snapshot.Targets = append(snapshot.Targets, health.Target{Name: name, Node: nodeFacts(s, name, conn)})
+		t := remediation.Target{
+			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Leaving: n.Leaving, Ledger: n.Ledger,
+			CoveredBy: coveredBy(s, c, m, n, now), Request: requestFor(s, c, n.UID), NameTaken: nameTaken(s, c, name, n.UID, n.Ledger),
+			Lease: remediation.Lease{Used: true, Holder: n.Holder, Ours: n.Holder == c.Name, Until: n.HeldUntil},
+		}
+		if m != nil {
+			t.DeletingSince = m.DeletingSince
+		}
+		situation.Targets = append(situation.Targets, t)
+	}
+}
+
+func nodeFacts(s *State, name string, conn Connection) health.NodeFacts {
+	n := s.Nodes[name]
+	switch {
+	// Before there is a control plane, nothing needs to be read to know that no Node has joined.
+	case s.NoControlPlane && name == "":
+		return health.NodeFacts{State: health.NotJoined}
+	case !conn.Up:
+		return health.NodeFacts{Name: name}
+	case name == "":
+		return health.NodeFacts{State: health.NotJoined}
+	case n == nil:
+		return health.NodeFacts{State: health.Gone, Name: name}
+	}
+	return health.NodeFacts{
+		State: health.Present, Name: name, CreatedAt: n.Created, ProviderID: n.ProviderID,
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionStatus(n.Ready), LastTransitionTime: metav1.NewTime(n.Since)}},
+	}
+}
+
+// requestFor is a check's request for one target, bound by its UID.
+func requestFor(s *State, c *Check, uid int) *remediation.Request {
+	for _, key := range sorted(s.Requests) {
+		if r := s.Requests[key]; r.Check == c.Name && r.TargetUID == uid {
+			request := r.Request
+			return &request
+		}
+	}
+	return nil
+}
+
+func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.Ledger) string {
+	step, found := remediation.NextStep(c.Policy.Steps, ledger.Tried)
+	if !found {
+		step, _ = remediation.NextStep(c.Policy.Steps, remediation.StepID{})
+	}
+	if r := s.Requests[step.ID.Template+"/"+name]; r != nil && (r.Check != c.Name || r.TargetUID != uid) {
+		return step.ID.Template + "/" + name
+	}
+	return ""
+}
+
+// coveredBy is the other check that takes care of a Machine and its Node, if there is one.
+func coveredBy(s *State, c *Check, m *Machine, n *Node, now time.Time) string {
+	var claims []remediation.Claim
+	for _, name := range sorted(s.Checks) {
+		other := s.Checks[name]
+		claim := remediation.Claim{Rank: remediation.MachineHealthCheck, Name: name, Observes: other.Policy.Observe}
+		uid := 0
+		switch {
+		case other.ForNodes && n != nil && other.selects(n.ControlPlane):
+			claim.Rank, uid = remediation.NodeHealthCheck, n.UID
+			claim.Holds = n.Holder == name && now.Before(n.HeldUntil)
+		case !other.ForNodes && m != nil && other.selects(m.ControlPlane):
+			uid = m.UID
+			claim.Holds = m.Author == name && m.Owner != "" && m.Sick
+		default:
+			continue
+		}
+		claim.Holds = claim.Holds || requestFor(s, other, uid) != nil
+		if claim.Holds || !other.Deleting {
+			claims = append(claims, claim)
+		}
+	}
+	carer, found := remediation.Carer(claims)
+	if !found || carer.Name == c.Name {
+		return ""
+	}
+	return carer.Name
+}
+
+// controlPlane is the control plane as a check sees it: what others than it, or than one of its targets, are busy with.
+func controlPlane(s *State, check, except string, conn Connection) remediation.ControlPlane {
+	var c remediation.ControlPlane
+	for _, key := range sorted(s.Requests) {
+		r := s.Requests[key]
+		if r.Check == check && (except == "" || except == r.Target) {
+			continue
+		}
+		for _, name := range sorted(s.Machines) {
+			m := s.Machines[name]
+			n := s.Nodes[m.Node]
+			if m.ControlPlane && (m.UID == r.TargetUID || n != nil && n.UID == r.TargetUID) {
+				c.Busy = append(c.Busy, name)
+			}
+		}
+	}
+	for _, name := range sorted(s.Machines) {
+		if m := s.Machines[name]; m.ControlPlane && m.Sick && m.Owner != "" && m.Owner != Refused && (m.Author != check || except != "" && except != name) {
+			c.Busy = append(c.Busy, name)
+		}
+	}
+	// A Machine and its Node are one and the same.
+	for i, name := range c.Busy {
+		if m := s.Machines[name]; except != "" && m.Node == except {
+			c.Busy[i] = except
+		}
+	}
+	slices.Sort(c.Busy)
+	if !conn.Up {
+		return c
+	}
+	c.Etcd.State = remediation.EtcdStacked
+	for _, name := range sorted(s.Machines) {
+		if n := s.Nodes[s.Machines[name].Node]; s.Machines[name].ControlPlane && n != nil {
+			c.Etcd.Members = append(c.Etcd.Members, remediation.Member{Node: n.Name, Healthy: n.Ready == "True", Unhealthy: n.Ready == "False"})
+		}
+	}
+	return c
+}

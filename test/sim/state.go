@@ -1,0 +1,126 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package sim is a small world in memory: a management cluster as its API server knows it and as a lagging cache shows it, a workload
+// cluster that can be cut off, Nodes that go dark, remediators, owners, users, a clock. The real functions of the core decide in it.
+//
+// It is for tests of decisions. What an API server does by itself is proved on a real one.
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// State is all objects, as one view shows them.
+type State struct {
+	Paused, Deleting, Missing bool
+	Machines                  map[string]*Machine
+	Nodes                     map[string]*Node
+	Requests                  map[string]*Request
+	Checks                    map[string]*Check
+	// Workers is how many Machines the MachineSet wants.
+	Workers int
+	// NoControlPlane and NoInfrastructure: the Cluster has none yet, or it is in trouble. The others are since when it has.
+	NoControlPlane, NoInfrastructure       bool
+	ControlPlaneSince, InfrastructureSince time.Time
+}
+
+// Machine is a Machine with what is written on it.
+type Machine struct {
+	Name, Node, ProviderID     string
+	UID, Version               int
+	ControlPlane, Orphan       bool
+	Created, DeletingSince     time.Time
+	Failure                    string
+	Conditions                 []metav1.Condition
+	Paused, Skip, Remediate    bool
+	Ledger                     remediation.Ledger
+	NodeGoneSince, MarkedSince time.Time
+	// Author is the check that wrote the marks. Sick and Well are the two sides of HealthCheckSucceeded; Owner is the reason of OwnerRemediated.
+	Author     string
+	Sick, Well bool
+	// Counted: it was handed to its owner by a check with a limit for that, which has not been edited since.
+	Counted bool
+	Owner   string
+}
+
+// What an owner says about a Machine that it was asked to remediate.
+const (
+	Waiting  = "WaitingForRemediation"
+	Deferred = "RemediationDeferred"
+	Deleting = "MachineDeleting"
+	Refused  = "CannotBeRemediated"
+)
+
+// Node is a Node of the workload cluster, with the Lease by which those who work on it take turns.
+type Node struct {
+	Name, Ready, ProviderID string
+	UID, Version            int
+	Created, Since, Renewed time.Time
+	ControlPlane            bool
+	Excluded, Confirmed     bool
+	Leaving                 remediation.Departure
+	Ledger                  remediation.Ledger
+	Holder                  string
+	HeldUntil               time.Time
+}
+
+// Request is a remediation request.
+type Request struct {
+	Kind, Name, Check, Target string
+	TargetUID                 int
+	remediation.Request
+	// Stuck: its remediator never lets go.
+	Stuck bool
+}
+
+// Check is a check of either kind, with what it is told and what it carries.
+type Check struct {
+	Name                string
+	ForNodes            bool
+	WorkersOnly         bool
+	Version, Generation int
+	Deleting, Paused    bool
+	Finalizer           bool
+	Health              health.Policy
+	Policy              remediation.Policy
+	PauseRequests       []string
+	Storm               remediation.Storm
+	ThawedAt            time.Time
+	Replacing           []remediation.Replacement
+}
+
+func copied[T any](m map[string]*T) map[string]*T {
+	c := make(map[string]*T, len(m))
+	for name, object := range m {
+		o := *object
+		c[name] = &o
+	}
+	return c
+}
+
+// Copy shares nothing that is ever changed.
+func (s *State) Copy() *State {
+	c := *s
+	c.Machines, c.Nodes, c.Requests, c.Checks = copied(s.Machines), copied(s.Nodes), copied(s.Requests), copied(s.Checks)
+	return &c
+}
+
+func sorted[T any](m map[string]*T) []string { return slices.Sorted(maps.Keys(m)) }
+
+// machineOf is the Machine of a Node.
+func (s *State) machineOf(node string) *Machine {
+	for _, name := range sorted(s.Machines) {
+		if s.Machines[name].Node == node {
+			return s.Machines[name]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// strays are what is left of a check at targets that are gone, or that it does not look after any more.
+func strays(s *State, c *Check) []remediation.Stray {
+	var all []remediation.Stray
+	for _, key := range sorted(s.Requests) {
+		r := s.Requests[key]
+		if selected, gone := s.target(c, r.TargetUID); r.Check == c.Name && !selected {
+			request := r.Request
+			all = append(all, remediation.Stray{Name: r.Target, Gone: gone, Request: &request})
+		}
+	}
+	for _, name := range sorted(s.Machines) {
+		if m := s.Machines[name]; m.Author == c.Name && !c.selects(m.ControlPlane) {
+			stray := at(&all, name)
+			stray.Marked, stray.Frozen = true, m.Paused
+		}
+	}
+	for _, name := range sorted(s.Nodes) {
+		if n := s.Nodes[name]; n.Holder == c.Name && !c.selects(n.ControlPlane) {
+			at(&all, name).Lease = remediation.Lease{Used: true, Holder: c.Name, Ours: true, Until: n.HeldUntil}
+		}
+	}
+	return all
+}
+
+// at is the stray of that name, which is added if there is none.
+func at(all *[]remediation.Stray, name string) *remediation.Stray {
+	i := slices.IndexFunc(*all, func(s remediation.Stray) bool { return s.Name == name })
+	if i < 0 {
+		i = len(*all)
+		*all = append(*all, remediation.Stray{Name: name})
+	}
+	return &(*all)[i]
+}
+
+// target says whether a check looks after what has that UID, and whether that is gone.
+func (s *State) target(c *Check, uid int) (selected, gone bool) {
+	for _, m := range s.Machines {
+		if m.UID == uid {
+			return c.selects(m.ControlPlane) && !c.ForNodes, false
+		}
+	}
+	for _, n := range s.Nodes {
+		if n.UID == uid {
+			return c.selects(n.ControlPlane) && c.ForNodes, false
+		}
+	}
+	return false, true
+}

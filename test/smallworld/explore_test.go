@@ -1,0 +1,225 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package smallworld_test visits every state of a small world, and holds each against the invariants.
+package smallworld_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+var settings = []setting{
+	{name: "one at a time", slots: 1},
+	{name: "one at a time, at most two sick, with storms", slots: 1, limit: 2, storms: true},
+	{name: "two at a time", slots: 2},
+	{name: "as many as there are, at most one sick", limit: 1},
+	{name: "a control plane", controlPlane: true},
+}
+
+// orders are the names that the three Nodes can have: who comes first must not matter.
+var orders = [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
+
+// sorted is the same state with its Nodes in one certain order, so that it is visited once and not six times.
+func (s small) sorted() small {
+	slices.SortFunc(s.nodes[:], func(a, b node) int { return int(a.bits()) - int(b.bits()) })
+	return s
+}
+
+func (n *node) bits() uint16 {
+	var bits uint16
+	for _, set := range []bool{
+		n.bad, n.overdue, n.request, n.second, n.late, n.told, n.deleting, n.failed, n.succeeded, n.noted, n.waits, n.tried,
+	} {
+		if bits <<= 1; set {
+			bits |= 1
+		}
+	}
+	return bits
+}
+
+// explorer visits every state that can be reached from a world in which everybody is well.
+type explorer struct {
+	t        *testing.T
+	setting  *setting
+	places   map[small]int32
+	states   []small
+	before   [][]int32 // from which states a state can be reached
+	premises map[string]int
+}
+
+func TestEveryStateOfTheSmallWorldIsSafe(t *testing.T) {
+	premises := map[string]int{}
+	for i := range settings {
+		t.Run(settings[i].name, func(t *testing.T) {
+			e := &explorer{t: t, setting: &settings[i], places: map[small]int32{}, premises: premises}
+			e.visit(small{}, -1)
+			for at := 0; at < len(e.states); at++ { //nolint:intrange // the list grows meanwhile
+				e.expand(int32(at))
+			}
+			e.everybodyCanRecover()
+			t.Logf("%d states", len(e.states))
+		})
+	}
+	for _, name := range []string{
+		"I1 only the sick", "I2 the budget", "I2 the limit", "I3 one request for each", "I4 not while paused", "I4 not in a storm", "I5 the control plane",
+		"I6 nobody is forgotten", "I6 everybody can recover", "I7 nothing is written twice", "I8 a crash changes nothing", "I9 not before its time", "a storm is noticed", "told to stop first",
+	} {
+		t.Logf("%9d times: %s", premises[name], name)
+		if premises[name] == 0 {
+			t.Errorf("%s never had anything to say", name)
+		}
+	}
+}
+
+// visit notes down that a state can be reached from another.
+func (e *explorer) visit(s small, from int32) {
+	s = s.sorted()
+	place, known := e.places[s]
+	if !known {
+		place = int32(len(e.states))
+		e.places[s] = place
+		e.states, e.before = append(e.states, s), append(e.before, nil)
+	}
+	if from >= 0 && from != place {
+		e.before[place] = append(e.before[place], from)
+	}
+}
+
+func (e *explorer) must(holds bool, invariant string, s *small, detail any) {
+	if e.premises[invariant]++; !holds {
+		e.t.Fatalf("%s does not hold in %+v: %+v", invariant, *s, detail)
+	}
+}
+
+// expand visits everything that can follow a state: whatever happens, and a reconcile that is stopped after any of its writes.
+func (e *explorer) expand(at int32) {
+	s := e.states[at]
+	for _, after := range s.happenings() {
+		e.visit(after, at)
+	}
+	for _, order := range orders {
+		plan, steps := s.reconcile(e.setting, order)
+		e.audit(&s, order, &plan, steps)
+		for _, step := range steps {
+			e.visit(step.after, at)
+		}
+	}
+	e.settles(&s)
+}
+
+// audit holds what a reconcile does against the invariants.
+func (e *explorer) audit(s *small, order [3]int, plan *remediation.Planned, steps []step) {
+	if s.paused {
+		e.must(len(steps) == 0, "I4 not while paused", s, steps)
+	}
+	for place, i := range order {
+		d := &plan.Decisions[place]
+		if s.nodes[i].bad && s.nodes[i].overdue {
+			e.must((d.Action != remediation.None) != (d.Hold.Reason != ""), "I6 nobody is forgotten", s, d)
+		}
+	}
+	now := *s
+	for _, step := range steps {
+		if step.create >= 0 {
+			e.auditCreate(&now, step)
+		}
+		if step.node >= 0 && step.write == remediation.DeleteRequest {
+			n := &now.nodes[step.node]
+			e.must(n.told || n.succeeded || !n.bad, "told to stop first", s, step)
+		}
+		now = step.after
+	}
+}
+
+// sick is how many Nodes count towards the limit.
+func (s *small) sick() int {
+	sick := 0
+	for i := range s.nodes {
+		if s.nodes[i].bad && s.nodes[i].overdue || s.nodes[i].request {
+			sick++
+		}
+	}
+	return sick
+}
+
+func (e *explorer) auditCreate(s *small, step step) {
+	n := &s.nodes[step.create]
+	requests, sick, healthy := 0, s.sick(), 0
+	for i := range s.nodes {
+		other := &step.after.nodes[i]
+		if other.request {
+			requests++
+		}
+		if i != step.create && !other.bad {
+			healthy++
+		}
+	}
+	e.must(n.bad && n.overdue, "I1 only the sick", s, step)
+	if e.setting.slots > 0 {
+		e.must(requests <= e.setting.slots, "I2 the budget", s, step)
+	}
+	if e.setting.limit > 0 {
+		// What this very pass has created before was sick already.
+		e.must(sick <= e.setting.limit, "I2 the limit", s, step)
+	}
+	e.must(!n.request, "I3 one request for each", s, step)
+	e.must(s.storm == 0, "I4 not in a storm", s, step)
+	if e.setting.controlPlane {
+		e.must(requests == 1 && healthy == 2, "I5 the control plane", s, step)
+	}
+	e.must(!n.waits, "I9 not before its time", s, step)
+}
+
+// settles: if nothing happens, a few reconciles and nothing more is written; and where the first of them is stopped half-way, the others end
+// where it would have ended itself.
+func (e *explorer) settles(s *small) {
+	end := e.settled(s)
+	if e.setting.storms && !s.paused && s.sick() > e.setting.limit {
+		e.must(end.storm == 1, "a storm is noticed", s, end)
+	}
+	_, steps := s.reconcile(e.setting, orders[0])
+	for _, step := range steps {
+		after := step.after
+		e.must(e.settled(&after) == end, "I8 a crash changes nothing", s, step)
+	}
+}
+
+func (e *explorer) settled(s *small) small {
+	now := *s
+	for range 8 {
+		_, steps := now.reconcile(e.setting, orders[0])
+		if len(steps) == 0 {
+			e.premises["I7 nothing is written twice"]++
+			return now
+		}
+		now = steps[len(steps)-1].after
+	}
+	e.t.Fatalf("I7: %+v never comes to rest", *s)
+	return now
+}
+
+// everybodyCanRecover: from every state there is a way to one in which everybody is well and nothing is left over.
+func (e *explorer) everybodyCanRecover() {
+	can := make([]bool, len(e.states))
+	var todo []int32
+	for i := range e.states {
+		if e.states[i] == (small{}) {
+			can[i], todo = true, append(todo, int32(i))
+		}
+	}
+	for len(todo) > 0 {
+		last := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, from := range e.before[last] {
+			if !can[from] {
+				can[from], todo = true, append(todo, from)
+			}
+		}
+	}
+	for i := range e.states {
+		e.must(can[i], "I6 everybody can recover", &e.states[i], "there is no way out")
+	}
+}

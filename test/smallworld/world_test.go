@@ -1,0 +1,255 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package smallworld_test
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
+
+// The small world: three Nodes, and everything that can happen to them, in whatever order. There is no absolute time in its states, only
+// whether something has lasted long enough, so that they are finite and all of them can be visited.
+
+// node is one Node with its request and what is remembered of it.
+type node struct {
+	// bad, and overdue: for so long that it is unhealthy.
+	bad, overdue bool
+	request      bool
+	second       bool // the request is that of the second step
+	late         bool // the step has taken too long
+	told         bool // its remediator has been told to stop
+	deleting     bool
+	failed       bool
+	succeeded    bool
+	noted        bool // the ledger knows already that this attempt has failed
+	waits        bool // the next attempt has to wait
+	tried        bool // the first step was given up in this attempt
+}
+
+// small is a state of the small world.
+type small struct {
+	nodes  [3]node
+	paused bool
+	// storm: 0 is none, 1 is one, 2 is one that has begun to cool down, 3 has done so for long enough.
+	storm uint8
+}
+
+// setting is what does not change while the world is explored.
+type setting struct {
+	name         string
+	slots, limit int
+	storms       bool
+	controlPlane bool
+}
+
+const tick = time.Minute
+
+func (c *setting) policy() remediation.Policy {
+	p := remediation.Policy{
+		Limits: remediation.Limits{Default: intstr.FromString("100%")}, Counting: remediation.CountUnhealthy, Backoff: remediation.Backoff{Initial: tick, Limit: tick},
+		Steps: []remediation.Step{{ID: remediation.StepID{Order: 1, Template: "A"}, Timeout: tick}, {ID: remediation.StepID{Order: 2, Template: "B"}, Timeout: tick}},
+	}
+	if c.slots > 0 {
+		slots := intstr.FromInt32(int32(c.slots))
+		p.MaxInFlight = &slots
+	}
+	if c.limit > 0 {
+		limit := intstr.FromInt32(int32(c.limit))
+		p.Limits.MaxUnhealthy = &limit
+	}
+	if c.storms {
+		p.StormCooldown = tick
+	}
+	return p
+}
+
+// since is a time that lies back long enough, or does not.
+func since(longEnough bool) time.Time {
+	if longEnough {
+		return noon.Add(-tick)
+	}
+	return noon
+}
+
+// facts are what the core is told about a state, with the Nodes named in the given order.
+func (s *small) facts(c *setting, order [3]int) (remediation.Situation, health.Assessment) {
+	var situation remediation.Situation
+	situation.Check.Frozen = s.paused
+	if s.storm > 0 {
+		situation.Check.Storm.Since = noon.Add(-tick)
+	}
+	if s.storm >= 2 {
+		situation.Check.Storm.CooldownSince = since(s.storm == 3)
+	}
+	situation.ControlPlane.Etcd.State = remediation.EtcdStacked
+	verdicts := make([]health.Verdict, 0, len(order))
+	for place, i := range order {
+		n := &s.nodes[i]
+		target := n.target(fmt.Sprintf("n%d", place))
+		target.ControlPlane = c.controlPlane
+		situation.Targets = append(situation.Targets, target)
+		situation.ControlPlane.Etcd.Members = append(situation.ControlPlane.Etcd.Members, remediation.Member{Node: target.Node, Healthy: !n.bad})
+		verdicts = append(verdicts, n.verdict())
+	}
+	return situation, assessed(verdicts)
+}
+
+func (n *node) target(name string) remediation.Target {
+	t := remediation.Target{Name: name, Node: name}
+	if n.noted {
+		t.Ledger.Failures = 1
+	}
+	if n.waits {
+		t.Ledger.Failures, t.Ledger.NotBefore = 1, noon.Add(tick)
+	}
+	if n.tried {
+		t.Ledger.Tried = remediation.StepID{Order: 1, Template: "A"}
+	}
+	if !n.request {
+		return t
+	}
+	t.Request = &remediation.Request{Step: remediation.StepID{Order: 1, Template: "A"}, Attempt: 1, Started: since(n.late), TimedOut: n.told, Failed: n.failed, Succeeded: n.succeeded}
+	if n.second {
+		t.Request.Step = remediation.StepID{Order: 2, Template: "B"}
+	}
+	if n.deleting {
+		t.Request.DeletingSince = noon
+	}
+	return t
+}
+
+func (n *node) verdict() health.Verdict {
+	switch {
+	case !n.bad:
+		return health.Verdict{Kind: health.Healthy}
+	case !n.overdue:
+		return health.Verdict{Kind: health.Suspect, Reason: health.UnhealthyNode, Since: noon, Until: noon.Add(tick)}
+	default:
+		f := health.Finding{Rule: health.UnhealthyNode, Met: true, Since: since(true), Due: noon, Lasting: tick, Condition: "Ready", Status: "False"}
+		return health.Verdict{Kind: health.Unhealthy, Reason: health.UnhealthyNode, Since: f.Since, Findings: []health.Finding{f}}
+	}
+}
+
+// step is one write of a reconcile, and what it makes of the state.
+type step struct {
+	create int // the Node that a request is created for, or -1
+	node   int
+	write  remediation.Write
+	after  small
+}
+
+// reconcile is what the controller writes in a state, one write after the other.
+func (s *small) reconcile(c *setting, order [3]int) (remediation.Planned, []step) {
+	situation, a := s.facts(c, order)
+	policy := c.policy()
+	plan := remediation.Plan(&situation, &a, &policy, noon)
+	var steps []step
+	now := *s
+	for _, write := range plan.CheckWrites(&situation, plan.Finalizer) {
+		if write == remediation.NoteStorm {
+			now.storm = 0
+			if !plan.Storm.Since.IsZero() {
+				now.storm = 1
+			}
+			if !plan.Storm.CooldownSince.IsZero() {
+				now.storm = 2
+			}
+			steps = append(steps, step{create: -1, node: -1, after: now})
+		}
+	}
+	for place, i := range order {
+		d := &plan.Decisions[place]
+		for _, write := range d.Writes(&situation.Targets[place]) {
+			now.nodes[i].write(write, d)
+			create := -1
+			if write == remediation.CreateRequest {
+				create = i
+			}
+			steps = append(steps, step{create: create, node: i, write: write, after: now})
+		}
+	}
+	return plan, steps
+}
+
+func (n *node) write(write remediation.Write, d *remediation.Decision) {
+	switch write { //nolint:exhaustive // the small world has no marks and no Leases
+	case remediation.NoteLedger:
+		n.waits = d.Ledger.NotBefore.After(noon)
+		n.noted = d.Ledger.Failures > 0 && n.request
+		n.tried = d.Ledger.Tried != remediation.StepID{}
+	case remediation.CreateRequest:
+		*n = node{bad: n.bad, overdue: n.overdue, tried: n.tried, request: true, second: d.Step.Order == 2}
+	case remediation.TellToStop:
+		n.told = true
+	case remediation.DeleteRequest:
+		n.deleting = true
+	default:
+		panic(fmt.Sprintf("the small world knows nothing of write %d", write))
+	}
+}
+
+// happenings are what the world can do by itself in a state.
+func (s *small) happenings() []small {
+	var next []small
+	add := func(change func(*small)) {
+		after := *s
+		if change(&after); after != *s {
+			next = append(next, after)
+		}
+	}
+	// Time passes.
+	add(func(s *small) {
+		for i := range s.nodes {
+			n := &s.nodes[i]
+			n.overdue, n.late, n.waits = n.bad, n.request, false
+		}
+		if s.storm == 2 {
+			s.storm = 3
+		}
+	})
+	add(func(s *small) { s.paused = !s.paused })
+	for i := range s.nodes {
+		add(func(s *small) { s.nodes[i].bad = true })
+		add(func(s *small) { s.nodes[i].bad, s.nodes[i].overdue = false, false })
+		if n := s.nodes[i]; n.request {
+			if n.deleting {
+				add(func(s *small) { s.nodes[i].gone() })
+			}
+			if !n.told && !n.succeeded {
+				add(func(s *small) { s.nodes[i].failed = true })
+			}
+			if !n.told && !n.failed {
+				add(func(s *small) { s.nodes[i].succeeded, s.nodes[i].bad, s.nodes[i].overdue = true, false, false })
+			}
+		}
+	}
+	return next
+}
+
+// gone is a Node whose request is gone.
+func (n *node) gone() {
+	*n = node{bad: n.bad, overdue: n.overdue, waits: n.waits, tried: n.tried}
+}
+
+func assessed(verdicts []health.Verdict) health.Assessment {
+	a := health.Assessment{Verdicts: verdicts, Counts: health.Counts{Expected: len(verdicts)}}
+	for i := range verdicts {
+		switch verdicts[i].Kind { //nolint:exhaustive // there are only these three here
+		case health.Healthy:
+			a.Counts.Healthy++
+		case health.Unhealthy:
+			a.Counts.Unhealthy++
+		default:
+			a.Counts.Suspect++
+		}
+	}
+	return a
+}

@@ -1,0 +1,247 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stories_test
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/sim"
+)
+
+// seen is one pass of a check, with the check as it was then, and the world before.
+type seen struct {
+	check  *sim.Check
+	before *sim.State
+	pass   sim.Pass
+}
+
+// heard is what is said of a target: its verdict, and what is done about it.
+type heard struct {
+	verdict, decision string
+}
+
+// wellAndNothingToDo is what nobody wants to read.
+var wellAndNothingToDo = heard{"Healthy", "None"}
+
+// explained is a pass as its words are made from it.
+func (s *seen) explained() explain.Pass {
+	p := explain.Pass{
+		Check: kind(s.check) + " " + s.check.Name, Snapshot: &s.pass.Snapshot, Assessment: &s.pass.Assessment, Situation: &s.pass.Situation,
+		Policy: &s.check.Policy, Planned: &s.pass.Plan,
+	}
+	p.Around.CheckPaused, p.Around.ClusterPaused = s.check.Paused, s.pass.Situation.Check.Frozen && !s.check.Paused
+	for _, step := range s.check.Policy.Steps {
+		if step.Unresolved {
+			p.Around.Templates = append(p.Around.Templates, explain.TemplateTrouble{Reason: remedyv1.TemplateNotFoundReason, Template: step.ID.Template})
+		}
+	}
+	return p
+}
+
+func kind(c *sim.Check) string {
+	if c.ForNodes {
+		return "NodeHealthCheck"
+	}
+	return "MachineHealthCheck"
+}
+
+// traces are those of all targets, and after them those of all strays.
+func (s *seen) traces() []explain.Trace {
+	p := s.explained()
+	all := make([]explain.Trace, 0, len(s.pass.Plan.Decisions)+len(s.pass.Plan.Strays))
+	for i := range s.pass.Plan.Decisions {
+		all = append(all, p.Trace(i))
+	}
+	for i := range s.pass.Plan.Strays {
+		all = append(all, p.Stray(i))
+	}
+	return all
+}
+
+// hear is what there is to say of every target.
+func (d *driver) hear(s *seen) map[string]heard {
+	all := map[string]heard{}
+	for _, trace := range s.traces() {
+		all[trace.Target] = heard{verdictOf(&trace), decisionOf(&trace)}
+	}
+	return all
+}
+
+func verdictOf(trace *explain.Trace) string {
+	v := &trace.Verdict
+	words := []string{v.Kind}
+	message := v.Message
+	if gate := closedGate(trace); v.Reason == "" && gate != nil {
+		words, message = append(words, gate.Name), gate.Says
+	}
+	return phrase(append(words, v.Reason), v.Until, message)
+}
+
+func closedGate(trace *explain.Trace) *explain.Line {
+	for i := range trace.Gates {
+		if trace.Gates[i].Answer == explain.Closed {
+			return &trace.Gates[i]
+		}
+	}
+	return nil
+}
+
+func decisionOf(trace *explain.Trace) string {
+	d := &trace.Decision
+	if d.Action == none && d.HoldReason != "" {
+		return phrase([]string{string(remedyv1.Held), string(d.HoldReason)}, d.Until, strings.TrimPrefix(d.Message, "Held: "))
+	}
+	return phrase([]string{d.Action, d.Why}, d.Until, d.Message)
+}
+
+// none is the word for no action.
+const none = "None"
+
+// phrase is "Kind, Reason, until 12:05:00: what there is to say".
+func phrase(words []string, until *metav1.Time, message string) string {
+	var said []string
+	for _, word := range words {
+		if word != "" {
+			said = append(said, word)
+		}
+	}
+	if until != nil {
+		said = append(said, "until "+until.Format(time.TimeOnly))
+	}
+	if message != "" {
+		message = ": " + message
+	}
+	return strings.Join(said, ", ") + message
+}
+
+// tellPass tells what is new in a pass: first of the targets, then of the check.
+func (d *driver) tellPass(name string, s *seen) {
+	if d.told[name] == nil {
+		d.told[name], d.stated[name] = map[string]heard{}, map[string]string{}
+	}
+	last, now := d.told[name], d.hear(s)
+	if writes := checkWrites(s.pass.CheckWrote); len(writes) > 0 {
+		d.tell("Check", "%swrites %s", d.prefix(name), strings.Join(writes, ", "))
+		d.reach("write", writes...)
+	}
+	for _, trace := range s.traces() {
+		was, known := last[trace.Target]
+		if !known {
+			was = wellAndNothingToDo
+		}
+		is := now[trace.Target]
+		if was.verdict != is.verdict {
+			d.tell("Check", "%s%s is %s", d.prefix(name), trace.Target, is.verdict)
+			d.reachVerdict(&trace)
+			d.keep(name, &trace, trace.Verdict.Reason)
+		}
+		writes := append(targetWrites(s.pass.Wrote[trace.Target]), d.health(s, trace.Target)...)
+		if was.decision == is.decision && len(writes) == 0 {
+			continue
+		}
+		does := is.decision
+		if len(writes) > 0 {
+			does += "; writes " + strings.Join(writes, ", ")
+		}
+		d.tell("Check", "%s%s: %s", d.prefix(name), trace.Target, does)
+		d.reachDecision(&trace)
+		d.reach("write", writes...)
+		d.keep(name, &trace, trace.Decision.Action, trace.Decision.Why, string(trace.Decision.HoldReason))
+	}
+	d.told[name] = now
+	d.tellConditions(name, s)
+}
+
+// keep keeps the trace of what was told of a target.
+func (d *driver) keep(check string, trace *explain.Trace, words ...string) {
+	for _, word := range words {
+		d.traces[check+"/"+trace.Target+" "+word] = trace.String()
+	}
+}
+
+// prefix names the check, where there are several.
+func (d *driver) prefix(name string) string {
+	if len(d.told) > 1 || len(d.w.API.Checks) > 1 {
+		return name + ": "
+	}
+	return ""
+}
+
+// tellConditions tells which conditions of the check are others than before. The summary only repeats most of them.
+func (d *driver) tellConditions(name string, s *seen) {
+	p := s.explained()
+	for _, c := range explain.Conditions(&p) {
+		is := c.Type + "=" + string(c.Status) + ", " + c.Reason
+		was, known := d.stated[name][c.Type]
+		good := (c.Status == metav1.ConditionTrue) != (c.Type == remedyv1.PausedCondition)
+		if was == is || c.Reason == remedyv1.NotReadyReason {
+			continue
+		}
+		d.stated[name][c.Type] = is
+		if !known && good {
+			continue
+		}
+		if c.Message != "" {
+			is += ": " + c.Message
+		}
+		d.tell("Check", "%s%s", d.prefix(name), is)
+	}
+}
+
+// health is what the Machine says about its health after a pass, where that is news.
+func (d *driver) health(s *seen, target string) []string {
+	before, now := s.before.Machines[target], d.w.API.Machines[target]
+	if before == nil || now == nil || s.check.ForNodes {
+		return nil
+	}
+	var writes []string
+	switch {
+	case now.Sick && !before.Sick:
+		writes = append(writes, "HealthCheckSucceeded=False")
+	case now.Well && before.Sick:
+		writes = append(writes, "HealthCheckSucceeded=True")
+	}
+	switch {
+	case now.NodeGoneSince.Equal(before.NodeGoneSince):
+	case now.NodeGoneSince.IsZero():
+		writes = append(writes, "no NodeGoneSince")
+	default:
+		writes = append(writes, "NodeGoneSince="+now.NodeGoneSince.Format(time.TimeOnly))
+	}
+	return writes
+}
+
+// The writes, by their names.
+var (
+	writeWords = []string{
+		remediation.NoteLedger: "NoteLedger", remediation.NoteRecovery: "NoteRecovery", remediation.HoldLease: "HoldLease", remediation.SetAuthor: "SetAuthor",
+		remediation.CreateRequest: "CreateRequest", remediation.SetMark: "SetMark", remediation.TellToStop: "TellToStop", remediation.DeleteRequest: "DeleteRequest",
+		remediation.RemoveMark: "RemoveMark", remediation.ClearMarks: "ClearMarks", remediation.DropAuthor: "DropAuthor", remediation.ReleaseLease: "ReleaseLease",
+	}
+	checkWriteWords = []string{
+		remediation.AddFinalizer: "AddFinalizer", remediation.NoteStorm: "NoteStorm", remediation.NoteReplacing: "NoteReplacing", remediation.RemoveFinalizer: "RemoveFinalizer",
+	}
+)
+
+func targetWrites(all []remediation.Write) []string {
+	words := make([]string, 0, len(all))
+	for _, write := range all {
+		words = append(words, writeWords[write])
+	}
+	return words
+}
+
+func checkWrites(all []remediation.CheckWrite) []string {
+	words := make([]string, 0, len(all))
+	for _, write := range all {
+		words = append(words, checkWriteWords[write])
+	}
+	return words
+}
