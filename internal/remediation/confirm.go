@@ -85,6 +85,9 @@ func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Loo
 			continue
 		}
 		held, until, seen := lookGuards[i].asks(last)
+		if !held {
+			until = time.Time{}
+		}
 		asked = append(asked, Answer{Guard: lookGuards[i].reason, Held: held, Again: true, Until: until, Seen: seen})
 		if held {
 			h := d.held(t, Hold{Reason: lookGuards[i].reason, Until: until, Seen: seen})

@@ -121,7 +121,7 @@ type Planned struct {
 
 // Counts say how many targets are in which state.
 type Counts struct {
-	// Healthy targets have no request left. Remediating are under remediation, Held are unhealthy and not.
+	// Healthy targets have no request left. Remediating are under remediation and nothing holds them, Held are unhealthy and held.
 	Healthy, Remediating, Held int
 	// InFlight is what maxInFlight counts.
 	InFlight int

@@ -29,6 +29,7 @@ func TestTheNextStep(t *testing.T) {
 		{why: "a step that is not named any more still has its place", steps: []Step{a, o}, tried: stepB, next: o},
 		{why: "another template in the same place has not been tried", steps: []Step{other, b}, tried: stepA, next: other},
 		{why: "but one in a lower place is not gone back to", steps: []Step{other}, tried: stepB, none: true},
+		{why: "an only step needs no number", steps: []Step{{Owner: true}}, next: Step{Owner: true}},
 		{why: "no steps", none: true},
 	}
 	for _, test := range tests {
@@ -57,6 +58,7 @@ func TestWhatIsRememberedOfAFailure(t *testing.T) {
 		{why: "a memory that was lost is made good by the request", request: Request{Step: stepB, Attempt: 3}, after: Ledger{Failures: 3, NotBefore: ago(-4 * time.Minute)}},
 		{why: "interrupted between the note and the deletion: the step is noted once", before: Ledger{Tried: stepA}, request: Request{Step: stepA, Attempt: 1}, after: Ledger{Tried: stepA}},
 		{why: "and so is the attempt, with its wait", before: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}, request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}},
+		{why: "also where the steps that were to come are gone meanwhile", before: Ledger{Tried: stepB}, request: Request{Step: stepB, Attempt: 1}, after: Ledger{Tried: stepB}},
 		{why: "a request from before plays no role any more", before: Ledger{Failures: 3, NotBefore: ago(-time.Second)}, request: Request{Step: stepA, Attempt: 2}, after: Ledger{Failures: 3, NotBefore: ago(-time.Second)}},
 	}
 	for _, test := range tests {

@@ -27,7 +27,7 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		return true, time.Time{}, Seen{Who: "its health has changed"}
 	case look.Deleting:
 		return true, time.Time{}, Seen{Who: "its deletion was asked for"}
-	case look.Requested && d.Action == MakeRequest:
+	case look.Requested:
 		return true, time.Time{}, Seen{Who: "there is a request already"}
 	case !look.Ledger.same(&l.t.Ledger):
 		return true, time.Time{}, Seen{Who: "its attempts have changed"}

@@ -44,8 +44,8 @@ var guards = [...]guard{
 	{TooFewUnhealthy, anything, guardTooFewUnhealthy},
 	{InStorm, anything, guardInStorm},
 	// Nothing new for now, for this one.
-	{EscalationExhausted, anything, guardEscalationExhausted},
-	{InBackoff, anything, guardInBackoff},
+	{EscalationExhausted, requests, guardEscalationExhausted},
+	{InBackoff, requests, guardInBackoff},
 	{TemplateNotResolved, requests, guardTemplateNotResolved},
 	{NameTaken, requests, guardNameTaken},
 	{LeaseTaken, requests, guardLeaseTaken},

@@ -229,7 +229,7 @@ var places = []answer{
 	{why: "a place is free, to the last one", guard: MaxInFlight, options: []option{slots(2), inFlightToo(false)}, seen: Seen{Who: "m2", Have: 1, Most: 2}},
 	{why: "all places are taken", guard: MaxInFlight, options: []option{slots(1), inFlightToo(false)}, held: true, seen: Seen{Who: "m2", Have: 1, Most: 1}},
 	{
-		why: "of several that have one it is always the same one that is told", guard: MaxInFlight, options: []option{slots(1), inFlightToo(false), inFlightToo(false), func(x *scene) { x.situation.Targets[1].Name = "m3" }},
+		why: "of several that have one it is always the same one that is told", guard: MaxInFlight, options: []option{slots(1), inFlightToo(false), inFlightToo(false), func(x *scene) { x.situation.Targets[2].Name = "m3" }},
 		held: true, seen: Seen{Who: "m2", Have: 2, Most: 1},
 	},
 	{why: "a worker's owner needs a place, too", guard: MaxInFlight, options: []option{slots(1), byOwner, inFlightToo(false)}, held: true, seen: Seen{Who: "m2", Have: 1, Most: 1}},

@@ -45,11 +45,11 @@ var obstacles = []obstacle{
 	{TooManyUnhealthy, true, true, limited(0)},
 	{TooFewUnhealthy, true, true, policy(func(p *Policy) { p.Limits.Range = &Range{5, 9} })},
 	{InStorm, true, true, func(x *scene) { cooldown(x); stormy(time.Minute)(x) }},
-	{EscalationExhausted, true, true, func(x *scene) {
+	{EscalationExhausted, true, false, func(x *scene) {
 		x.policy.Steps = append(x.policy.Steps, Step{ID: StepID{Order: 10, Template: "Z/z"}})
 		remembers(1, ago(-time.Minute))(x)
 	}},
-	{InBackoff, true, true, remembers(1, ago(-time.Minute))},
+	{InBackoff, true, false, remembers(1, ago(-time.Minute))},
 	{TemplateNotResolved, true, false, policy(func(p *Policy) { p.Steps[0].Unresolved = true })},
 	{NameTaken, true, false, target(func(t *Target) { t.NameTaken = "for another target" })},
 	{LeaseTaken, true, false, lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-time.Minute)})},
@@ -147,7 +147,7 @@ func TestWhatTheGuardsWereAskedIsKept(t *testing.T) {
 	}
 	g.Expect(asked).To(Equal([]Reason{
 		Paused, CheckDeleting, ClusterNotFound, ClusterDeleting, CoveredByOther, StuckDeleting, Leaving, Excluded,
-		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClusterUnreachable, TooManyUnhealthy, TooFewUnhealthy, InStorm, EscalationExhausted, InBackoff, MaxInFlight, Observing,
+		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClusterUnreachable, TooManyUnhealthy, TooFewUnhealthy, InStorm, MaxInFlight, Observing,
 	}))
 	held := usual(remembers(1, noon), target(func(t *Target) { t.Excluded = true })).plan().Decisions[0]
 	g.Expect(held.Asked).To(HaveLen(8))

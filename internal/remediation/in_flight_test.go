@@ -105,8 +105,9 @@ func TestWhatIsBeingReplaced(t *testing.T) {
 func TestWhatIsRememberedOfReplacements(t *testing.T) {
 	g := NewWithT(t)
 	before := []Replacement{{Target: "gone", Owner: owner}}
-	g.Expect(usual(byOwner, marked(), replacing(before...)).plan().Replacing).To(BeEmpty())
-	g.Expect(usual(byOwner, slots(1), observes, replacing(before...)).plan().Replacing).To(BeEmpty(), "who only observes does not count, either")
+	lacking := owners(Owner{Name: owner, Desired: 3, WithNode: 2})
+	g.Expect(usual(byOwner, marked(), replacing(before...), lacking).plan().Replacing).To(BeEmpty())
+	g.Expect(usual(byOwner, slots(1), observes, replacing(before...), lacking).plan().Replacing).To(BeEmpty(), "who only observes does not count, either")
 	frozen := usual(byOwner, marked(), slots(1), replacing(before...), check(func(c *Check) { c.Frozen = true })).plan()
 	g.Expect(frozen.Replacing).To(Equal(before))
 	g.Expect(frozen.Counts.InFlight).To(Equal(1))

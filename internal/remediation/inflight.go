@@ -40,10 +40,13 @@ func (p *pass) countInFlight() {
 	for i := range p.s.Strays {
 		if p.s.Strays[i].Request != nil {
 			p.takePlace(p.s.Strays[i].Name)
+			if p.s.Strays[i].ControlPlane {
+				p.nowBusy(p.s.Strays[i].Name)
+			}
 		}
 	}
 	if p.s.Check.Frozen {
-		p.plan.Replacing = p.s.Replacing
+		p.plan.Replacing = slices.Clone(p.s.Replacing)
 		return
 	}
 	if !p.remembers() || len(p.s.Replacing) == 0 {
@@ -55,6 +58,11 @@ func (p *pass) countInFlight() {
 	}
 	for i := range p.s.Targets {
 		delete(gone, p.s.Targets[i].Name)
+	}
+	for i := range p.s.Strays {
+		if p.s.Strays[i].Request != nil {
+			delete(gone, p.s.Strays[i].Name)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(gone)) {
 		if replacement := gone[name]; p.replaces(&replacement) {

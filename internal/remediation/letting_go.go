@@ -84,11 +84,12 @@ func (p *pass) clear(stray *Stray, d *Decision) {
 // awaitsNodeDeletion says whether the Node is gone because the remediator deletes it, and has not finished.
 func (p *pass) awaitsNodeDeletion(r *Request, d *Decision) bool {
 	step, found := named(p.policy.Steps, r.Step)
-	if !found || !r.NodeDeletionExpected || r.Succeeded || r.Failed || r.TimedOut || !r.DeletingSince.IsZero() || p.s.Check.Deleting || p.policy.Observe {
+	if !found || !r.NodeDeletionExpected || r.Succeeded || r.Failed || r.TimedOut || !r.DeletingSince.IsZero() ||
+		p.s.Check.Deleting || p.policy.Observe || p.s.Check.Cluster == ClusterIsMissing {
 		return false
 	}
 	if step.Timeout > 0 {
-		d.Until = r.Started.Add(step.Timeout)
+		d.Until = p.ends(r, &step)
 		return p.now.Before(d.Until)
 	}
 	return true

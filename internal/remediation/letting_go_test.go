@@ -74,6 +74,10 @@ var frozenRows = []row{
 		want: underWay(Decision{Hold: Hold{Reason: Paused}, LeaseUntil: ago(time.Hour), Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
+		why: "also what is not the first step", options: []option{twoSteps, check(func(c *Check) { c.Frozen = true }), requested(ofStep(stepB))},
+		want: underWay(Decision{Hold: Hold{Reason: Paused}, Step: stepB}),
+	},
+	{
 		why: "also one that is about to go", options: []option{check(func(c *Check) { c.Frozen, c.Deleting = true, true }), requested(started(time.Hour))},
 		want: underWay(Decision{Hold: Hold{Reason: Paused}}),
 	},
@@ -184,6 +188,7 @@ var strays = []strayRow{
 	{why: "then it is given back", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
 	{why: "after the marks are cleared", stray: Stray{Marked: true, Lease: Lease{Ours: true, Until: noon}}, want: Decision{Action: Unmark, Why: NotLookedAfter}, writes: []Write{ClearMarks, ReleaseLease}},
 	{why: "somebody else's is not", stray: Stray{Lease: Lease{Until: ago(-time.Minute)}}},
+	{why: "nor is it kept", stray: Stray{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
 	{
 		why: "nor is any while it is paused", stray: Stray{Frozen: true, Lease: Lease{Ours: true, Until: ago(-time.Minute)}},
 		want: Decision{LeaseUntil: ago(-time.Minute)},

@@ -32,6 +32,23 @@ func (p *pass) lookAtMark(t *Target, d *Decision) {
 	}
 }
 
+// ownerStep is the step that a mark belongs to, if it is that step's turn.
+func (p *pass) ownerStep(t *Target) StepID {
+	if step, found := NextStep(p.policy.Steps, t.Ledger.Tried); found && step.Owner {
+		return step.ID
+	}
+	return StepID{}
+}
+
+// keepMark decides what becomes of the mark of a target that is not known to be unhealthy just now, nor to be well: what can be said of it
+// does not take it out of its owner's hands.
+func (p *pass) keepMark(t *Target, d *Decision) {
+	d.Action = Wait
+	if why, back := p.takesBack(t); back {
+		d.Action, d.Why = TakeBack, why
+	}
+}
+
 // takesBack says whether a mark is taken back: only our own, and only as long as the owner has not said anything. A closed gate leaves it.
 func (p *pass) takesBack(t *Target) (Reason, bool) {
 	if !t.Mark.Ours || !t.Mark.Waiting {

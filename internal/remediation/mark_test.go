@@ -19,15 +19,15 @@ func inStorm(x *scene)        { cooldown(x); stormy(time.Minute)(x) }
 func noOwner(x *scene)        { x.situation.Targets[0].Owner = "" }
 
 var marksGiven = []row{
-	{why: "an owner has half an hour", options: []option{marked()}, want: Decision{Action: Wait, Until: ago(-29 * time.Minute), InFlight: true, Budgeted: true}},
-	{why: "almost all of it", options: []option{marked(markedFor(30*time.Minute - moment))}, want: Decision{Action: Wait, Until: ago(-moment), InFlight: true, Budgeted: true}},
+	{why: "an owner has half an hour", options: []option{marked()}, want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true}},
+	{why: "almost all of it", options: []option{marked(markedFor(30*time.Minute - moment))}, want: Decision{Action: Wait, Until: ago(-moment), Step: stepO, InFlight: true, Budgeted: true}},
 	{
 		why: "to the moment: then somebody is told, and it stays under way", options: []option{marked(markedFor(30 * time.Minute))},
-		want: Decision{Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner, Since: ago(30 * time.Minute)}}, InFlight: true, Budgeted: true},
+		want: Decision{Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner, Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "with what the owner says", options: []option{marked(markedFor(time.Hour), answered)},
-		want: Decision{Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner + ": RemediationDeferred", Since: ago(time.Hour)}}, InFlight: true, Budgeted: true},
+		want: Decision{Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner + ": RemediationDeferred", Since: ago(time.Hour)}}, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a refusal is held, and takes up no place", options: []option{marked(refused)},
@@ -39,44 +39,44 @@ var marksGiven = []row{
 	},
 	{
 		why: "what the owner is replacing has its time", options: []option{marked(answered, markedFor(time.Hour)), deletingFor(30*time.Minute - moment)},
-		want: Decision{Action: Wait, Until: ago(-moment), InFlight: true, Budgeted: true},
+		want: Decision{Action: Wait, Until: ago(-moment), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "to the moment: then its deletion hangs", options: []option{marked(answered), deletingFor(30 * time.Minute)},
-		want: Decision{Hold: Hold{Reason: StuckDeleting, Seen: Seen{Since: ago(30 * time.Minute)}}, InFlight: true, Budgeted: true},
+		want: Decision{Hold: Hold{Reason: StuckDeleting, Seen: Seen{Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "the marks of a control plane take up no place", options: []option{ofControlPlane, marked()},
-		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), InFlight: true},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true},
 	},
 
 	{
 		why: "who asks for a pause gets back what the owner has not answered", options: []option{pauseRequested, marked()},
-		want: Decision{Action: TakeBack, Why: PauseRequested, InFlight: true, Budgeted: true},
+		want: Decision{Action: TakeBack, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "but nothing that it has begun with", options: []option{pauseRequested, inStorm, noOwner, marked(answered)},
-		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), InFlight: true, Budgeted: true},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "and nothing that another has asked for", options: []option{pauseRequested, inStorm, noOwner, marked(byOther)},
-		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), InFlight: true, Budgeted: true},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a storm takes back, too", options: []option{inStorm, marked()},
-		want: Decision{Action: TakeBack, Why: InStorm, InFlight: true, Budgeted: true},
+		want: Decision{Action: TakeBack, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a closed gate leaves the marks that were given", options: []option{limited(0), marked()},
-		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), InFlight: true, Budgeted: true},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "so does a cluster that cannot be read", options: []option{unreachable, marked()},
-		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), InFlight: true, Budgeted: true},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a mark for an owner that is not there any more", options: []option{noOwner, marked()},
-		want: Decision{Action: TakeBack, Why: NoRemediatingOwner, InFlight: true, Budgeted: true},
+		want: Decision{Action: TakeBack, Why: NoRemediatingOwner, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a mark of a check that has a template now", options: []option{twoSteps, marked()},
@@ -90,7 +90,7 @@ var marksGiven = []row{
 		why: "the owner as the last resort is in its place", options: []option{
 			steps(Step{ID: stepA}, Step{ID: stepO, Owner: true}), marked(), target(func(t *Target) { t.Ledger.Tried = stepA }),
 		},
-		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), InFlight: true, Budgeted: true, Ledger: Ledger{Tried: stepA}},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true, Ledger: Ledger{Tried: stepA}},
 	},
 	{
 		why: "but not before its turn", options: []option{steps(Step{ID: stepA}, Step{ID: stepO, Owner: true}), marked()},
@@ -98,11 +98,11 @@ var marksGiven = []row{
 	},
 	{
 		why: "a pause is told before a storm", options: []option{pauseRequested, inStorm, noOwner, marked()},
-		want: Decision{Action: TakeBack, Why: PauseRequested, InFlight: true, Budgeted: true},
+		want: Decision{Action: TakeBack, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a storm before an owner that is not there", options: []option{inStorm, noOwner, marked()},
-		want: Decision{Action: TakeBack, Why: InStorm, InFlight: true, Budgeted: true},
+		want: Decision{Action: TakeBack, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "and that before a change of the check", options: []option{noOwner, twoSteps, marked()},
@@ -112,9 +112,17 @@ var marksGiven = []row{
 		why: "a request comes first: at most one thing is done about a target", options: []option{steps(Step{ID: stepA}), requested(), marked(), pauseRequested},
 		want: underWay(Decision{Action: Wait}),
 	},
-	{why: "nothing that can be said of it now takes it out of its owner's hands", options: []option{is(suspect), marked()}, want: Decision{Action: Wait, InFlight: true, Budgeted: true}},
-	{why: "nor that nothing can be said", options: []option{is(unreadable), marked()}, want: Decision{Action: Wait, InFlight: true, Budgeted: true}},
-	{why: "nor that it is only called healthy", options: []option{is(calledWell), marked()}, want: Decision{Action: Wait, InFlight: true, Budgeted: true}},
+	{
+		why: "a pause takes it back from a suspect, too", options: []option{pauseRequested, is(suspect), marked()},
+		want: Decision{Action: TakeBack, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
+	},
+	{
+		why: "and a storm from one of which nothing can be said", options: []option{inStorm, is(unreadable), marked()},
+		want: Decision{Action: TakeBack, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
+	},
+	{why: "nothing that can be said of it now takes it out of its owner's hands", options: []option{is(suspect), marked()}, want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true}},
+	{why: "nor that nothing can be said", options: []option{is(unreadable), marked()}, want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true}},
+	{why: "nor that it is only called healthy", options: []option{is(calledWell), marked()}, want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true}},
 	{why: "who is well again is not under way", options: []option{is(well), marked(), remembers(1, ago(-time.Minute))}, want: Decision{}},
 }
 

@@ -69,7 +69,9 @@ func (p *pass) lookAt(i int) {
 		p.wantUnlessDone(i)
 		return
 	}
-	d.Ledger = believable(t.Ledger, p.policy, p.now)
+	if t.CoveredBy == "" {
+		d.Ledger = believable(t.Ledger, p.policy, p.now)
+	}
 	d.Author = p.signs(t, v)
 	switch why, unwanted := p.unwanted(t, v); {
 	case unwanted:
@@ -80,10 +82,11 @@ func (p *pass) lookAt(i int) {
 		// A target that is well has nothing to be remembered.
 		d.Ledger = Ledger{}
 	case t.Mark.Given && v.Kind == health.Unhealthy:
+		d.Step = p.ownerStep(t)
 		p.lookAtMark(t, d)
 	case d.InFlight:
-		// Nothing that can be said of it now takes it out of its owner's hands.
-		d.Action = Wait
+		d.Step = p.ownerStep(t)
+		p.keepMark(t, d)
 	}
 	if t.Request == nil {
 		d.LeaseUntil = time.Time{}
@@ -128,7 +131,7 @@ func (p *pass) sumUp() {
 				plan.Counts.Held++
 			}
 		}
-		if d.InFlight {
+		if d.InFlight && (d.Hold.Reason == "" || p.a.Verdicts[i].Kind != health.Unhealthy) {
 			plan.Counts.Remediating++
 		}
 		plan.WakeUp = earliest(plan.WakeUp, earliest(d.Until, p.later(d.RenewAt)))

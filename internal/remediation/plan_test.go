@@ -159,6 +159,7 @@ func TestWhatIsCounted(t *testing.T) {
 	g.Expect(usual(is(well), recoveryConfirmed, requested()).plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}), "only what is unhealthy is held")
 	g.Expect(usual(is(suspect)).plan().Counts).To(BeZero())
 	g.Expect(usual().plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}))
+	g.Expect(usual(byOwner, ofControlPlane).plan().Counts).To(Equal(Counts{Remediating: 1}))
 	g.Expect(usual(pauseRequested).plan().Counts).To(Equal(Counts{Held: 1}))
 	g.Expect(usual(is(leftAlone), requested()).plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}))
 }
@@ -205,6 +206,7 @@ func TestWhoSigns(t *testing.T) {
 	}{
 		{why: "who tells the health of the unhealthy signs", options: []option{tells}, want: true},
 		{why: "also if they are held", options: []option{tells, limited(0)}, want: true},
+		{why: "who asks the owner signs, whatever else it tells", options: []option{steps(Step{ID: stepO, Owner: true})}, want: true},
 		{why: "of the others there is nothing to tell yet", options: []option{tells, is(suspect)}},
 		{why: "who does not tell signs nothing"},
 		{why: "who has told keeps the name there as long as that stands", options: []option{tells, is(suspect), mark(Mark{Ours: true, Unhealthy: true})}, want: true},

@@ -33,8 +33,7 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 		d.HealthySince = time.Time{}
 	}
 	step, found := named(p.policy.Steps, r.Step)
-	// The time during which nobody was allowed to look does not count.
-	ends := latest(r.Started, p.s.Check.ThawedAt).Add(step.Timeout)
+	ends := p.ends(r, &step)
 	switch {
 	case !found:
 		d.Action, d.Why = Withdraw, StepChanged
@@ -54,6 +53,15 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 	if d.Action == GiveUp {
 		d.Ledger = afterGivingUp(d.Ledger, r, p.policy, p.now)
 	}
+}
+
+// ends is when a step has taken too long. The time during which nobody was allowed to do anything does not count.
+func (p *pass) ends(r *Request, step *Step) time.Time {
+	// A thaw that is still to come is one by a clock that was ahead.
+	if thawed := p.s.Check.ThawedAt; !thawed.After(p.now) {
+		return latest(r.Started, thawed).Add(step.Timeout)
+	}
+	return r.Started.Add(step.Timeout)
 }
 
 // ReleaseTime is how long the request of the step before may take to go until somebody is told.

@@ -55,6 +55,7 @@ var remediators = []row{
 		why: "a pause that was over before it began plays no role", options: []option{requested(), check(func(c *Check) { c.ThawedAt = ago(time.Hour) })},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
+	{why: "also if it was begun by a clock that was ahead", options: []option{timeout(0), requested(started(-time.Hour))}, want: underWay(Decision{Action: Wait})},
 	{
 		why: "an explicit failure is not waited for", options: []option{requested(failed)},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
@@ -147,6 +148,10 @@ var releases = []row{
 	{
 		why: "to the moment: then somebody is told", options: []option{requested(beingDeleted(5 * time.Minute))},
 		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(5 * time.Minute)}}, Until: time.Time{}}),
+	},
+	{
+		why: "and nothing else is", options: []option{requested(beingDeleted(time.Hour)), target(func(t *Target) { t.Excluded = true })},
+		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(time.Hour)}}}),
 	},
 	{why: "of a target that is well nobody needs to be", options: []option{is(well), requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait})},
 	{why: "nor of a suspect", options: []option{is(suspect), requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait})},

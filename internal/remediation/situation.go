@@ -140,7 +140,8 @@ type Lease struct {
 
 // Stray is what is left of this check at a target that it does not look after any more: the target is gone, or is not selected.
 type Stray struct {
-	Name string
+	Name         string
+	ControlPlane bool
 	// Frozen: the target is paused.
 	Frozen bool
 	// Gone: the Node that the request is for does not exist any more.

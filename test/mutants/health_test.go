@@ -59,7 +59,6 @@ var health = []mutant{
 	h("snapshot.go", "t.Machine.ProviderID != \"\" && t.Node.ProviderID != \"\"", "true", verdicts),
 	h("verdict.go", "if kind != Skipped {", "if true {", "TestCountsAddUp"),
 	h("evaluate.go", "\t\ta.WakeUp = earliest(a.WakeUp, verdict.Until)\n", "", verdicts),
-	h("evaluate.go", "if verdict.Kind != Healthy {", "if true {", verdicts),
 	h("evaluate.go", "case t.Machine != nil && t.Machine.Deleting:", "case false:", verdicts),
 	h("evaluate.go", "case t.nodeState() == Present:", "case t.nodeState() == Present || t.nodeState() == Unreadable:", "TestUnreadableIsNeverDeadNorWell"),
 	h("evaluate.go", "if f.Met != met {", "if f.Met == met {", verdicts),

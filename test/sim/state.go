@@ -77,8 +77,8 @@ type Request struct {
 	Kind, Name, Check, Target string
 	TargetUID                 int
 	remediation.Request
-	// Stuck: its remediator never lets go.
-	Stuck bool
+	// Stuck: its remediator never lets go. ControlPlane: a label says that its Node belongs to the control plane.
+	Stuck, ControlPlane bool
 }
 
 // Check is a check of either kind, with what it is told and what it carries.

@@ -16,7 +16,7 @@ func strays(s *State, c *Check) []remediation.Stray {
 		r := s.Requests[key]
 		if selected, gone := s.target(c, r.TargetUID); r.Check == c.Name && !selected {
 			request := r.Request
-			all = append(all, remediation.Stray{Name: r.Target, Gone: gone, Request: &request})
+			all = append(all, remediation.Stray{Name: r.Target, Gone: gone, Request: &request, ControlPlane: r.ControlPlane})
 		}
 	}
 	for _, name := range sorted(s.Machines) {

@@ -128,7 +128,8 @@ func (w *World) createRequest(c *Check, t *remediation.Target, d *remediation.De
 	}
 	w.API.Requests[key] = &Request{
 		Kind: d.Step.Template, Name: t.Name, Check: c.Name, Target: t.Name, TargetUID: w.uidOf(w.API, c, t.Name), Stuck: w.draw.IntN(12) == 0,
-		Request: remediation.Request{Step: d.Step, Attempt: d.Attempt, Started: w.Now},
+		ControlPlane: t.ControlPlane,
+		Request:      remediation.Request{Step: d.Step, Attempt: d.Attempt, Started: w.Now},
 	}
 	w.auditStart(c, t.Name, d)
 	return nil

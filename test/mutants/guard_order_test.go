@@ -1,0 +1,88 @@
+//go:build proof
+
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants_test
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	sayIn  = "TestEachGuardHoldsWhatItHasASayIn"
+	before = "TestTheFirstGuardThatHoldsIsTold"
+)
+
+// The table of guards, as it stands there.
+const guardTable = `	{Paused, anything, guardPaused},
+	{CheckDeleting, anything, guardCheckDeleting},
+	{ClusterNotFound, anything, guardClusterNotFound},
+	{ClusterDeleting, anything, guardClusterDeleting},
+	{CoveredByOther, anything, guardCoveredByOther},
+	// What the target and its owner say.
+	{StuckDeleting, anything, guardStuckDeleting},
+	{Leaving, anything, guardLeaving},
+	{Excluded, anything, guardExcluded},
+	{NoRemediatingOwner, marks, guardNoRemediatingOwner},
+	{OwnerRefuses, marks, guardOwnerRefuses},
+	// Nothing new for now, for anybody.
+	{PauseRequested, anything, guardPauseRequested},
+	{ClusterUnreachable, anything, guardClusterUnreachable},
+	{TooManyUnhealthy, anything, guardTooManyUnhealthy},
+	{TooFewUnhealthy, anything, guardTooFewUnhealthy},
+	{InStorm, anything, guardInStorm},
+	// Nothing new for now, for this one.
+	{EscalationExhausted, anything, guardEscalationExhausted},
+	{InBackoff, anything, guardInBackoff},
+	{TemplateNotResolved, requests, guardTemplateNotResolved},
+	{NameTaken, requests, guardNameTaken},
+	{LeaseTaken, requests, guardLeaseTaken},
+	// The control plane.
+	{ControlPlaneBusy, requests, guardControlPlaneBusy},
+	{QuorumUnknown, requests, guardQuorumUnknown},
+	{SingleControlPlane, requests, guardSingleControlPlane},
+	{QuorumAtRisk, requests, guardQuorumAtRisk},
+	// Its turn.
+	{MaxInFlight, anything, guardMaxInFlight},
+	// Who only observes has seen by now what it would do.
+	{Observing, anything, guardObserving},
+`
+
+// guardMutants are the table without each of its rows, and with each row in the place of the next one.
+func guardMutants() []mutant {
+	lines := strings.SplitAfter(strings.TrimSuffix(guardTable, "\n"), "\n")
+	lines[len(lines)-1] += "\n"
+	var all []mutant
+	last := -1
+	for i, line := range lines {
+		if strings.HasPrefix(line, "\t//") {
+			continue
+		}
+		all = append(all, r("guards.go", line, "", sayIn))
+		if last >= 0 && !neverBoth(lines[last], line) {
+			between := strings.Join(lines[last+1:i], "")
+			all = append(all, r("guards.go", lines[last]+between+line, line+between+lines[last], orderTest(lines[last])))
+		}
+		last = i
+	}
+	return all
+}
+
+// neverBoth says of two neighbours that there is never more than one of them that holds, so that their order plays no role.
+func neverBoth(one, other string) bool {
+	return slices.ContainsFunc([][2]string{{"{ClusterNotFound,", "{ClusterDeleting,"}, {"{TooManyUnhealthy,", "{TooFewUnhealthy,"}, {"{QuorumUnknown,", "{SingleControlPlane,"}}, func(pair [2]string) bool {
+		return strings.Contains(one, pair[0]) && strings.Contains(other, pair[1])
+	})
+}
+
+// orderTest is the test that sees a row in the place of the next one. Some rows are special cases of the next one.
+func orderTest(row string) string {
+	for _, special := range []string{"{StuckDeleting,", "{EscalationExhausted,", "{SingleControlPlane,"} {
+		if strings.Contains(row, special) {
+			return sayIn
+		}
+	}
+	return before
+}
