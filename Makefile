@@ -17,7 +17,7 @@ VERSION ?=
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.released=$(VERSION))
 
 # Tests whose dependencies the product must not have are modules of their own.
-TEST_MODULES := test/packaging test/differential
+TEST_MODULES := test/packaging test/differential test/world
 
 # What 'make generate' runs.
 GENERATORS := bin/controller-gen bin/crd-ref-docs
@@ -35,7 +35,7 @@ demo: controlplane bin/manager ## Shows the product at work on a real control pl
 ##@ Check
 
 .PHONY: test
-test: controlplane ## Proves the product: unit tests, properties, the real API server. 1 / 15 min
+test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 2 / 15 min
 	go test ./...
 	cd test/packaging && go test ./...
 
@@ -46,15 +46,17 @@ check: lint vet drift tidy ## Lint, vet, generated files, go.mod, the house rule
 # How long the simulated histories are, all together.
 SIM_STEPS ?= 3000000
 .PHONY: proof
-proof: controlplane compiler ## The long arguments: the race detector, ten thousand draws, mutants, the comparison with Cluster API. 5 / 12 min. Needs a C compiler.
+proof: controlplane compiler ## The long arguments: the race detector, ten thousand draws, millions of simulated steps, mutants, the comparison with Cluster API. 12 / 18 min. Needs a C compiler.
 	CGO_ENABLED=1 RAPID_CHECKS=10000 go test -race -count=1 $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$)
 	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 30m ./test/sim
 	go test -tags=$(TAGS),proof -count=1 ./test/mutants
 	cd test/differential && RAPID_CHECKS=1000 go test -count=1 ./...
 
 .PHONY: e2e
-e2e: ## The real Cluster API. Nothing yet: there is no reconciler that it could prove. 0 min
-	@echo "make e2e: nothing to run yet"
+e2e: controlplane-all clusterapi bin/manager ## The real Cluster API: a management cluster, workload clusters, faults; how fast the in-tree controller is. 9 / 25 min
+	rm -rf out/e2e && mkdir -p out/e2e
+	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -count=1 -timeout 40m -v -artifacts -outputdir="$(CURDIR)/out/e2e" .
+	@find out/e2e -name figures.json -exec cat {} +
 
 SOAK ?= 120
 .PHONY: soak
@@ -127,6 +129,13 @@ image: bin/ko ## Builds and pushes the image without Docker; needs VERSION and t
 .PHONY: build
 build: bin/manager ## Builds bin/manager. VERSION=v0.1.0 makes it a release. 1 / 3 min
 
+##@ Look around
+
+WORLD ?=
+.PHONY: world
+world: controlplane-all clusterapi bin/manager ## Keeps a management cluster with Cluster API and a workload cluster up until Ctrl-C. WORLD="-workers=5 -class". 1 / 17 min
+	@cd test/world && go build -o "$(CURDIR)/bin/world" ./cmd/world && exec "$(CURDIR)/bin/world" -manager "$(CURDIR)/bin/manager" $(WORLD)
+
 ##@ Parts
 
 .PHONY: controlplane
@@ -136,6 +145,10 @@ controlplane: ## etcd, kube-apiserver and kubectl, cached outside of the checkou
 .PHONY: controlplane-all
 controlplane-all: ## The same and kube-controller-manager. 0 / 9 min
 	@go run ./test/controlplane/cmd/provide -all >/dev/null
+
+.PHONY: clusterapi
+clusterapi: ## Cluster API's managers, cached outside of the checkout. 0 / 6 min
+	@go run ./test/controlplane/cmd/provide -cluster-api >/dev/null
 
 .PHONY: deps-debian
 deps-debian: ## What some targets need of Debian's packages (as root). 1 min

@@ -237,3 +237,36 @@ func TestCountsAddUp(t *testing.T) {
 	g.Expect(got.WakeUp).To(Equal(ago(-4 * time.Minute)))
 	g.Expect(Evaluate(&Snapshot{}, &Policy{}, noon)).To(Equal(Assessment{Verdicts: []Verdict{}}))
 }
+
+// Cluster API says so of every Machine of a cluster that is cut off, and no Node has to be sick for it.
+func TestTheConnectionIsNotTheNode(t *testing.T) {
+	g := NewWithT(t)
+	says := func(kind, status, reason string, node NodeState) Verdict {
+		target := machine(state(node), with(func(t *Target) {
+			t.Machine.Conditions = []metav1.Condition{{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, LastTransitionTime: metav1.NewTime(ago(time.Hour))}}
+		}))
+		p := Policy{MachineConditions: []ConditionCheck{{kind, status, 5 * time.Minute}}}
+		return Evaluate(&Snapshot{Cluster: up(), Targets: []Target{target}}, &p, noon).Verdicts[0]
+	}
+	for _, kind := range []string{"NodeReady", "NodeHealthy"} {
+		for _, reason := range []string{"ConnectionDown", "InspectionFailed", "InternalError"} {
+			g.Expect(says(kind, "Unknown", reason, Present).Kind).To(Equal(Healthy), "%s, %s", kind, reason)
+			g.Expect(says(kind, "Unknown", reason, Unreadable).Kind).To(Equal(Undetermined))
+		}
+		g.Expect(says(kind, "Unknown", "NodeConditionUnknown", Unreadable).Kind).To(Equal(Undetermined), "it is as old as the last look")
+		v := says(kind, "Unknown", "NodeConditionUnknown", Present)
+		g.Expect(v.Kind).To(Equal(Unhealthy))
+		g.Expect(v.Findings[0].NeedsNode()).To(BeTrue())
+		g.Expect(says(kind, "False", "InternalError", Present).Kind).To(Equal(Unhealthy), "that is something that was seen")
+	}
+	v := says("InfrastructureReady", "False", "InternalError", Unreadable)
+	g.Expect(v.Kind).To(Equal(Unhealthy), "what is said of the Machine itself counts")
+	g.Expect(v.Findings[0].NeedsNode()).To(BeFalse())
+}
+
+func TestOnlyWhoWasSeenToBeWellHasRecovered(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect((&Verdict{Kind: Healthy}).Recovered()).To(BeTrue())
+	g.Expect((&Verdict{Kind: Healthy, Reason: InfrastructureNotReady}).Recovered()).To(BeFalse())
+	g.Expect((&Verdict{Kind: Suspect}).Recovered()).To(BeFalse())
+}

@@ -88,5 +88,5 @@ func (c *Counts) add(kind Kind) {
 
 // NeedsNode says whether only the cluster of the Node can confirm a finding. Without it, a finding about the Machine still counts.
 func (f *Finding) NeedsNode() bool {
-	return f.Rule == NodeDeleted || f.Rule == NodeStartupTimeout || f.Rule == UnhealthyNode
+	return f.Rule == NodeDeleted || f.Rule == NodeStartupTimeout || f.Rule == UnhealthyNode || f.Rule == UnhealthyMachine && aboutNode(f.Condition)
 }

@@ -26,7 +26,7 @@ func (p *pass) candidateOf(i int) candidate {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
 	c := candidate{index: i, underWay: t.Ledger.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
 	step, found := NextStep(p.policy.Steps, t.Ledger.Tried)
-	if !found && c.underWay && !p.s.Check.Frozen {
+	if _, unwanted := p.unwanted(t, v); !found && c.underWay && !unwanted && !p.s.Check.Frozen {
 		// The steps that were to come are not named any more: with what was tried the attempt is over.
 		d.Ledger = exhausted(t.Ledger.Failures+1, p.policy, p.now)
 		step, found = NextStep(p.policy.Steps, StepID{})
@@ -52,6 +52,10 @@ func (p *pass) start(guards []guard) {
 	for i := range p.candidates {
 		c := &p.candidates[i]
 		d := &p.plan.Decisions[c.index]
+		// What was held back at the last look leaves its place to others.
+		if d.Hold = p.s.Targets[c.index].HeldBack; d.Hold.Reason != "" {
+			continue
+		}
 		if p.askGuards(guards, c, d); d.Hold.Reason == "" {
 			p.begin(c, d)
 		} else if d.Hold.Reason == Observing {

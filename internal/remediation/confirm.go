@@ -110,6 +110,30 @@ func (l *lastLook) bornOut() bool {
 	return !l.look.Failed && now.Kind == l.v.Kind && now.Reason == l.v.Reason && now.Since.Equal(l.v.Since)
 }
 
+// Again plans once more when decisions to start something were held at a last look or refused: their places are free for others. The plan is
+// amended by what is new, of which it returns the targets. What was done already stays; the situation remembers who was held back.
+func Again(plan *Planned, s *Situation, a *health.Assessment, policy *Policy, now time.Time) []int {
+	held := false
+	for i := range plan.Decisions {
+		hold := &plan.Decisions[i].Hold
+		if asked := plan.Decisions[i].Asked; len(asked) > 0 && hold.Reason != "" && (asked[len(asked)-1].Again || hold.Reason == RequestFailed) && s.Targets[i].HeldBack.Reason == "" {
+			s.Targets[i].HeldBack, held = *hold, true
+		}
+	}
+	if !held {
+		return nil
+	}
+	var news []int
+	next := Plan(s, a, policy, now)
+	for i := range next.Decisions {
+		if next.Decisions[i].starts() && plan.Decisions[i].Hold.Reason != "" {
+			plan.Decisions[i] = next.Decisions[i]
+			news = append(news, i)
+		}
+	}
+	return news
+}
+
 // Refused is a decision whose request the API server refused to create. The message is why, in its own words.
 func Refused(d *Decision, t *Target, message string) Decision {
 	return d.held(t, Hold{Reason: RequestFailed, Seen: Seen{Who: message}})
@@ -131,6 +155,7 @@ func (d *Decision) held(t *Target, hold Hold) Decision {
 // unnoted is a decision that changes nothing of what is remembered.
 func (d *Decision) unnoted(t *Target) Decision {
 	h := *d
+	h.DropConfirmation = false
 	h.Ledger, h.Author, h.HealthySince, h.LeaseUntil = t.Ledger, t.Mark.Ours, time.Time{}, time.Time{}
 	if t.Request != nil {
 		h.HealthySince = t.Request.HealthySince

@@ -66,6 +66,8 @@ type Decision struct {
 	LeaseUntil   time.Time
 	// RenewAt is when the Lease has to be renewed, if it is held then.
 	RenewAt time.Time
+	// DropConfirmation: what a person has confirmed is used up, and shall not count for the next time.
+	DropConfirmation bool
 	// Unconfirmed: a last look did not bear out the verdict. Nothing is said of the target's health then.
 	Unconfirmed bool
 	// Author: this check shall stand on the target as the author of its marks.
@@ -115,6 +117,10 @@ type Planned struct {
 	// Slots is how many targets may be in flight, if that is Limited.
 	Slots   int
 	Limited bool
+
+	// rest is when anything but a decision changes by itself. elsewhere is what is in flight beside the targets.
+	rest      time.Time
+	elsewhere int
 	// WakeUp is the earliest time at which anything changes by itself; zero if nothing does.
 	WakeUp time.Time
 }

@@ -27,7 +27,7 @@ func exhausted(attempt int, p *Policy, now time.Time) Ledger {
 // afterGivingUp is what is remembered once a request's step is given up. It has been noted before if we were stopped between that note and
 // the deletion of the request: then it stays, so that one failure never counts twice.
 func afterGivingUp(ledger Ledger, request *Request, p *Policy, now time.Time) Ledger {
-	if ledger.Failures >= request.Attempt || ledger.Tried == request.Step {
+	if givenUp(&ledger, request) {
 		return ledger
 	}
 	if _, more := NextStep(p.Steps, request.Step); more {
@@ -35,6 +35,11 @@ func afterGivingUp(ledger Ledger, request *Request, p *Policy, now time.Time) Le
 		return ledger
 	}
 	return exhausted(request.Attempt, p, now)
+}
+
+// givenUp says whether the ledger knows already that a request's step was given up.
+func givenUp(ledger *Ledger, request *Request) bool {
+	return ledger.Failures >= request.Attempt || ledger.Tried == request.Step
 }
 
 // believable is a ledger without a wait that we would never have noted: one from a clock that was ahead, or from a time of a higher limit.

@@ -10,5 +10,8 @@ const QuorumUnknown Reason = "QuorumUnknown"
 
 func guardQuorumUnknown(p *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
 	// Just after a lost connection what its members say is as old as the loss.
-	return t.ControlPlane && (p.s.ControlPlane.Etcd.State == EtcdUnreadable || p.s.Check.FirstLook), time.Time{}, Seen{}
+	if t.ControlPlane && p.s.Check.FirstLook {
+		return true, p.s.Check.FirstLookUntil, Seen{}
+	}
+	return t.ControlPlane && p.s.ControlPlane.Etcd.State == EtcdUnreadable, time.Time{}, Seen{}
 }

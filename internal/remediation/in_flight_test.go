@@ -67,7 +67,7 @@ func TestWhatIsBeingReplaced(t *testing.T) {
 		{why: "a note from a clock that was ahead counts from now", options: []option{is(well), replacing(since(-time.Hour)), lacking}, inFlight: 1, replacing: []Replacement{since(0)}, wakeUp: ago(-10 * time.Minute)},
 		{why: "it is over when the owner has as many with a Node as it wants", options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 3})}},
 		{why: "or more", options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 4})}},
-		{why: "or when it is gone itself", options: []option{is(well), replacing(noticed), owners(Owner{Name: "MachineSet/b", Desired: 3})}},
+		{why: "of an owner that could not be read nobody says that it is done", options: []option{is(well), replacing(noticed), owners(Owner{Name: "MachineSet/b", Desired: 3})}, inFlight: 1, replacing: []Replacement{noticed}, wakeUp: ago(-9 * time.Minute)},
 		{why: "or when it has had the time", options: []option{is(well), replacing(since(10*time.Minute - moment)), lacking}, inFlight: 1, replacing: []Replacement{since(10*time.Minute - moment)}, wakeUp: ago(-moment)},
 		{why: "to the moment", options: []option{is(well), replacing(since(10 * time.Minute)), lacking}},
 		{why: "a Machine of that name that is there is not gone", options: []option{is(well), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking}},

@@ -88,5 +88,6 @@ func (p *pass) replaces(r *Replacement) bool {
 			return p.s.Owners[i].WithNode < p.s.Owners[i].Desired
 		}
 	}
-	return false
+	// An owner of which nothing is known may still be at it.
+	return true
 }

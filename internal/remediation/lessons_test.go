@@ -24,6 +24,9 @@ func TestTheLedgerOfACoveredTargetIsNotOurs(t *testing.T) {
 	x := usual(coveredBy("MachineHealthCheck/other"), remembers(1, noon.Add(time.Hour)))
 	d := x.plan().Decisions[0]
 	NewWithT(t).Expect(d.Writes(&x.situation.Targets[0])).To(BeEmpty(), "two checks with different limits would correct each other for ever")
+	x = usual(coveredBy("MachineHealthCheck/other"), target(func(t *Target) { t.Ledger.Tried = StepID{Order: 7, Template: "Z/z"} }))
+	d = x.plan().Decisions[0]
+	NewWithT(t).Expect(d.Writes(&x.situation.Targets[0])).To(BeEmpty(), "its steps are those of the other check")
 }
 
 func TestWhoWasPausedIsGivenTheTimeThatIsLeft(t *testing.T) {
@@ -75,4 +78,51 @@ func TestTheSameOneOfSeveralIsNamed(t *testing.T) {
 		}
 		g.Expect(x.plan().Decisions[0].Hold.Seen.Who).To(Equal("cp-2"))
 	}
+}
+
+func TestAConfirmationIsUsedUp(t *testing.T) {
+	g := NewWithT(t)
+	drops := func(options ...option) bool {
+		return usual(append(options, confirmed)...).plan().Decisions[0].DropConfirmation
+	}
+	g.Expect(drops(is(well))).To(BeTrue(), "or the next failure would be over without anybody having looked")
+	g.Expect(drops()).To(BeTrue(), "also before the next request is made")
+	g.Expect(drops(is(well), requested())).To(BeFalse(), "it is for this request")
+	g.Expect(drops(is(well), coveredBy("MachineHealthCheck/other"))).To(BeFalse(), "it is for another check")
+	g.Expect(drops(is(well), observes)).To(BeFalse())
+	x := usual(is(well), confirmed)
+	d := x.plan().Decisions[0]
+	g.Expect(d.Writes(&x.situation.Targets[0])).To(Equal([]Write{DropConfirmation}))
+}
+
+func TestWhatCouldNotBeReadIsReadAgain(t *testing.T) {
+	g := NewWithT(t)
+	for _, look := range []*Look{{Failed: true}, nil} {
+		x := usual()
+		plan := x.plan()
+		if look == nil {
+			plan.Decisions[0] = Refused(&plan.Decisions[0], &x.situation.Targets[0], "denied")
+		} else {
+			plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
+		}
+		a := assessed(x.verdicts)
+		plan.Conclude(&a, noon)
+		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)), "nothing tells us when it can be read")
+		g.Expect(plan.Counts).To(Equal(Counts{Held: 1}))
+	}
+}
+
+func TestWhoIsHeldBackLeavesItsPlaceToOthers(t *testing.T) {
+	g := NewWithT(t)
+	x := usual(slots(1), also(Target{Name: "m2", Owner: owner}, sickFor(6*time.Minute)))
+	a := assessed(x.verdicts)
+	plan := x.plan()
+	g.Expect(plan.Decisions[0].Action).To(Equal(MakeRequest))
+	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(MaxInFlight))
+	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "nobody was held back")
+	plan.Decisions[0] = Refused(&plan.Decisions[0], &x.situation.Targets[0], "denied")
+	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
+	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(RequestFailed))
+	g.Expect(plan.Decisions[1].Action).To(Equal(MakeRequest))
+	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "once is enough")
 }

@@ -90,6 +90,9 @@ func Slots(maxInFlight *intstr.IntOrString, n int) (int, bool) {
 	if maxInFlight == nil {
 		return 0, false
 	}
+	if _, _, ok := split(*maxInFlight); !ok {
+		return 1, true
+	}
 	return max(1, roundedUp(*maxInFlight, n)), true
 }
 

@@ -73,7 +73,9 @@ func (p *pass) lookAt(i int) {
 		d.Ledger = believable(t.Ledger, p.policy, p.now)
 	}
 	d.Author = p.signs(t, v)
-	switch why, unwanted := p.unwanted(t, v); {
+	why, unwanted := p.unwanted(t, v)
+	d.DropConfirmation = t.Confirmed && t.Request == nil && !unwanted
+	switch {
 	case unwanted:
 		p.letGo(t, why, d)
 	case t.Request != nil:
@@ -117,37 +119,69 @@ func (p *pass) wantUnlessDone(i int) {
 	}
 }
 
-// sumUp counts what was decided, and finds the next time at which to look again.
+// sumUp completes the plan: what the check shall carry, what is counted, and when to look again.
 func (p *pass) sumUp() {
 	plan := &p.plan
-	plan.Counts.InFlight -= p.would
 	slices.SortFunc(plan.Replacing, func(a, b Replacement) int { return cmp.Compare(a.Target, b.Target) })
-	plan.WakeUp = p.later(p.a.WakeUp)
+	plan.Counts.InFlight -= p.would
+	rest := p.later(plan.Storm.ends(p.policy))
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
 		d.Until = p.later(earliest(d.Until, d.Hold.Until))
-		if d.Hold.Reason != "" {
-			if p.a.Verdicts[i].Kind == health.Unhealthy {
-				plan.Counts.Held++
-			}
-		}
-		if d.InFlight && (d.Hold.Reason == "" || p.a.Verdicts[i].Kind != health.Unhealthy) {
-			plan.Counts.Remediating++
-		}
-		plan.WakeUp = earliest(plan.WakeUp, earliest(d.Until, p.later(d.RenewAt)))
+		rest = earliest(rest, p.later(d.RenewAt))
 		plan.Finalizer = plan.Finalizer || leavesSomething(&p.s.Targets[i], d)
 	}
 	for i := range plan.Strays {
 		plan.Strays[i].Until = p.later(plan.Strays[i].Until)
-		plan.WakeUp = earliest(plan.WakeUp, plan.Strays[i].Until)
+		rest = earliest(rest, plan.Strays[i].Until)
 		plan.Finalizer = true
 	}
-	plan.WakeUp = earliest(plan.WakeUp, p.later(plan.Storm.ends(p.policy)))
 	for _, replacement := range plan.Replacing {
 		if !replacement.GoneSince.IsZero() {
-			plan.WakeUp = earliest(plan.WakeUp, p.later(replacement.GoneSince.Add(p.policy.ReplacementTimeout)))
+			rest = earliest(rest, p.later(replacement.GoneSince.Add(p.policy.ReplacementTimeout)))
 		}
 	}
+	plan.rest = rest
+	plan.elsewhere = plan.Counts.InFlight - budgeted(plan.Decisions)
+	plan.Conclude(p.a, p.now)
+}
+
+// RetryTime is when something is looked at again that could not be read, or was refused, just now. Nothing tells us when that is over.
+const RetryTime = 15 * time.Second
+
+// Conclude counts what was decided, and finds the next time at which to look again. It is called once more when decisions were confirmed, or not.
+func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
+	plan.Counts.Held, plan.Counts.Remediating, plan.Counts.InFlight = 0, 0, plan.elsewhere+budgeted(plan.Decisions)
+	plan.WakeUp = plan.rest
+	if a.WakeUp.After(now) {
+		plan.WakeUp = earliest(plan.WakeUp, a.WakeUp)
+	}
+	for i := range plan.Decisions {
+		d := &plan.Decisions[i]
+		unhealthy := a.Verdicts[i].Kind == health.Unhealthy
+		switch {
+		case d.Hold.Reason != "" && unhealthy:
+			plan.Counts.Held++
+		case d.InFlight:
+			plan.Counts.Remediating++
+		}
+		if d.Until.After(now) {
+			plan.WakeUp = earliest(plan.WakeUp, d.Until)
+		}
+		if d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed {
+			plan.WakeUp = earliest(plan.WakeUp, now.Add(RetryTime))
+		}
+	}
+}
+
+func budgeted(decisions []Decision) int {
+	n := 0
+	for i := range decisions {
+		if decisions[i].Budgeted {
+			n++
+		}
+	}
+	return n
 }
 
 // later is a time that is ahead, or none.

@@ -37,12 +37,17 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 	switch {
 	case !found:
 		d.Action, d.Why = Withdraw, StepChanged
+	// It has recovered, as far as anybody knew, or it may be about to: nothing is given up on a doubt.
+	case v.Kind == health.Suspect, !d.HealthySince.IsZero():
+		d.Action = Wait
+	// Told to stop already: we were interrupted half-way, in giving it up or in withdrawing it. Only the ledger knows which.
+	case r.TimedOut && givenUp(&d.Ledger, r):
+		d.Action, d.Why = GiveUp, StepTimedOut
+	case r.TimedOut:
+		d.Action, d.Why = Withdraw, NotLookedAfter
 	case r.Failed:
 		d.Action, d.Why = GiveUp, StepFailed
 	case step.Timeout > 0 && !p.now.Before(ends):
-		d.Action, d.Why = GiveUp, StepTimedOut
-	// Told to stop already: somebody was interrupted half-way.
-	case r.TimedOut:
 		d.Action, d.Why = GiveUp, StepTimedOut
 	default:
 		d.Action = Wait

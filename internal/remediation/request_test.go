@@ -61,15 +61,19 @@ var remediators = []row{
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
-		why: "it is told as a failure even if the time is over, too", options: []option{requested(failed, toldToStop, started(time.Hour))},
+		why: "it is told as a failure even if the time is over, too", options: []option{requested(failed, started(time.Hour))},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
-		why: "who told it to stop and was interrupted goes on", options: []option{requested(toldToStop)},
+		why: "who noted a failure, told it to stop and was interrupted goes on", options: []option{requested(toldToStop), target(func(t *Target) { t.Ledger.Tried = stepA })},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
-		why: "also where the step has no timeout", options: []option{timeout(0), requested(toldToStop)},
+		why: "who told it to stop without noting a failure was withdrawing it: no step follows from that", options: []option{requested(toldToStop, failed, started(time.Hour))},
+		want: underWay(Decision{Action: Withdraw, Why: NotLookedAfter}),
+	},
+	{
+		why: "also where the step has no timeout", options: []option{timeout(0), requested(toldToStop), target(func(t *Target) { t.Ledger.Tried = stepA })},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
 	},
 	{why: "a success is waited for until the target is healthy", options: []option{requested(succeeded)}, want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)})},
@@ -114,12 +118,12 @@ var remediators = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "a suspect is not well, either", options: []option{is(suspect), requested(healthySince(ago(time.Minute)))},
-		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+		why: "a suspect is not well, either", options: []option{is(suspect), requested(healthySince(ago(time.Minute)), started(time.Hour))},
+		want: underWay(Decision{Action: Wait}),
 	},
 	{
-		why: "of what cannot be read nobody says that it has relapsed", options: []option{is(unreadable), requested(healthySince(ago(time.Minute)))},
-		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), HealthySince: ago(time.Minute)}),
+		why: "of what cannot be read nobody says that it has relapsed", options: []option{is(unreadable), requested(healthySince(ago(time.Minute)), started(time.Hour))},
+		want: underWay(Decision{Action: Wait, HealthySince: ago(time.Minute)}),
 	},
 	{
 		why: "and its time goes on", options: []option{unreachable, is(unreadable), requested(started(10 * time.Minute))},
@@ -197,7 +201,7 @@ var recoveries = []row{
 	{why: "and for nothing else", options: []option{recoveryConfirmed, confirmed, requested()}, want: underWay(Decision{Action: Withdraw, Why: Recovered})},
 	{
 		why: "who is only called healthy, as others are to blame, keeps its request", options: []option{is(calledWell), confirmed, requested(healthySince(ago(time.Minute)))},
-		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), HealthySince: ago(time.Minute)}),
+		want: underWay(Decision{Action: Wait, HealthySince: ago(time.Minute)}),
 	},
 	{why: "a confirmation of who is not well means nothing", options: []option{is(sickFor(time.Hour)), confirmed, requested()}, want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)})},
 	{why: "a failure does not matter any more", options: []option{requested(failed, started(time.Hour))}, want: underWay(Decision{Action: Withdraw, Why: Recovered})},

@@ -31,9 +31,10 @@ type Check struct {
 	Cluster  ClusterState
 	// Unreachable: there is a control plane, and it cannot be read.
 	Unreachable bool
-	// FirstLook: the connection has just come back.
-	FirstLook bool
-	Storm     Storm
+	// FirstLook: the connection has just come back. FirstLookUntil is how long that lasts.
+	FirstLook      bool
+	FirstLookUntil time.Time
+	Storm          Storm
 	// PauseRequests are the reasons that people gave for starting nothing new.
 	PauseRequests []string
 }
@@ -72,6 +73,8 @@ type Target struct {
 	NameTaken string
 	Ledger    Ledger
 	Lease     Lease
+	// HeldBack is why it was held at the last look just now, or why its request was refused; none if it was not. Others may take its place.
+	HeldBack Hold
 	// Confirmed: a person has confirmed that it is healthy.
 	Confirmed bool
 }

@@ -32,6 +32,8 @@ const (
 	ClearMarks
 	// DropAuthor takes that name away again, once there are no marks left.
 	DropAuthor
+	// DropConfirmation takes a person's confirmation off the Node.
+	DropConfirmation
 	// ReleaseLease gives our Lease of the Node back.
 	ReleaseLease
 )
@@ -54,6 +56,9 @@ func (d *Decision) Writes(t *Target) []Write {
 	writes = d.act(writes, t.Request)
 	if !d.Author && t.Mark.Ours && d.Action != Unmark {
 		writes = append(writes, DropAuthor)
+	}
+	if d.DropConfirmation {
+		writes = append(writes, DropConfirmation)
 	}
 	if d.LeaseUntil.IsZero() && t.Lease.Ours {
 		writes = append(writes, ReleaseLease)

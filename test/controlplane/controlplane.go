@@ -35,10 +35,14 @@ type ControlPlane struct {
 
 	// AuditLog is a file with a line of JSON for every write, and who made it.
 	AuditLog string
+	// Certificates is the folder with the API server's own keys, for the components that share them.
+	Certificates string
 
-	plane *envtest.ControlPlane
-	ports []*Port
-	leash *leash.Leash
+	plane   *envtest.ControlPlane
+	ports   []*Port
+	leash   *leash.Leash
+	flags   []flag
+	revived map[string]*revived
 }
 
 // User is somebody who talks to the API server: a person, or the ServiceAccount of a program.
@@ -74,12 +78,15 @@ func init() {
 }
 
 // Start runs a control plane until Stop.
-func Start(ctx context.Context) (*ControlPlane, error) {
+func Start(ctx context.Context, options ...Option) (*ControlPlane, error) {
 	paths, err := assets.Find(ctx, assets.Basic()...)
 	if err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{Kubectl: paths[assets.Kubectl]}
+	c := &ControlPlane{Kubectl: paths[assets.Kubectl], revived: map[string]*revived{}}
+	for _, option := range options {
+		option(c)
+	}
 	if err := c.start(paths); err != nil {
 		c.Stop()
 		return nil, err
@@ -115,6 +122,7 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 			return errors.Wrap(err, "failed to make a folder for the control plane")
 		}
 	}
+	c.Certificates = certificates
 	policy := filepath.Join(c.leash.Dir, "audit-policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return errors.Wrap(err, "failed to write the audit policy")
@@ -136,6 +144,9 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 		Append("enable-admission-plugins", "OwnerReferencesPermissionEnforcement").
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", c.AuditLog)
+	for _, flag := range c.flags {
+		server.Configure().Set(flag.name, flag.values...)
+	}
 
 	c.plane = &envtest.ControlPlane{Etcd: etcd, APIServer: server, KubectlPath: c.Kubectl}
 	if err := c.plane.Start(); err != nil {
@@ -148,6 +159,7 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 
 // Stop ends the processes and removes what they wrote.
 func (c *ControlPlane) Stop() {
+	c.endRevived()
 	if c.plane != nil && c.plane.Stop() == nil {
 		c.leash.Ended("etcd")
 		c.leash.Ended("kube-apiserver")

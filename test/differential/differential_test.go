@@ -172,12 +172,13 @@ func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
 	hourAgo := now.Add(-time.Hour)
 	f := &facts{now: now, controlPlane: condition{"ControlPlaneInitialized", "True", "Because", hourAgo}, infrastructure: condition{"InfrastructureReady", "True", "Because", hourAgo}}
-	f.policy.machineChecks = []check{{"NodeHealthy", "False", time.Minute}}
+	f.policy.machineChecks = []check{{"InfrastructureReady", "False", time.Minute}, {"NodeReady", "Unknown", time.Minute}}
 	f.machines = []machine{
 		{name: "asked-for", createdAt: hourAgo, remediate: true},
-		{name: "bad-condition", createdAt: hourAgo, hasNodeRef: true, conditions: []condition{{"NodeHealthy", "False", "Because", hourAgo}}},
+		{name: "bad-condition", createdAt: hourAgo, hasNodeRef: true, conditions: []condition{{"InfrastructureReady", "False", "Because", hourAgo}}},
 		{name: "not-joined", createdAt: hourAgo},
-		{name: "maybe-well", createdAt: hourAgo, hasNodeRef: true},
+		// What Cluster API says of every Machine of such a cluster is about the connection.
+		{name: "maybe-well", createdAt: hourAgo, hasNodeRef: true, conditions: []condition{{"NodeReady", "Unknown", "ConnectionDown", hourAgo}}},
 	}
 	objects := append(make([]client.Object, 0, 2+len(f.machines)), f.cluster(), f.healthCheck())
 	snapshot := f.snapshot()

@@ -72,15 +72,14 @@ func (w *World) Reconcile(check string) (pass Pass, err error) {
 		}
 		pass.CheckWrote = append(pass.CheckWrote, write)
 	}
-	var failed error
-	for i := range pass.Plan.Decisions {
-		if err := w.act(c, &pass, i); err != nil {
-			failed = err
-		}
-		if errors.Is(failed, errCrashed) {
-			return pass, failed
-		}
+	failed := w.actAll(c, &pass, func(int) bool { return true })
+	for again := true; again && failed == nil; {
+		again, failed = w.actAgain(c, &pass)
 	}
+	if errors.Is(failed, errCrashed) {
+		return pass, failed
+	}
+	pass.Plan.Conclude(&pass.Assessment, w.Now)
 	for i := range pass.Plan.Strays {
 		if err := w.clear(c, &pass, i); err != nil {
 			return pass, err
@@ -96,6 +95,30 @@ func (w *World) Reconcile(check string) (pass Pass, err error) {
 		pass.CheckWrote = append(pass.CheckWrote, write)
 	}
 	return pass, failed
+}
+
+func (w *World) actAll(c *Check, pass *Pass, which func(i int) bool) (failed error) {
+	for i := range pass.Plan.Decisions {
+		if !which(i) {
+			continue
+		}
+		if err := w.act(c, pass, i); err != nil {
+			failed = err
+		}
+		if errors.Is(failed, errCrashed) {
+			return failed
+		}
+	}
+	return failed
+}
+
+// actAgain gives the places of those that were held at the last look to others.
+func (w *World) actAgain(c *Check, pass *Pass) (bool, error) {
+	news := remediation.Again(&pass.Plan, &pass.Situation, &pass.Assessment, &c.Policy, w.Now)
+	if len(news) == 0 {
+		return false, nil
+	}
+	return true, w.actAll(c, pass, func(i int) bool { return slices.Contains(news, i) })
 }
 
 // act looks once more, and writes what a decision needs.

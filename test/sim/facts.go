@@ -33,7 +33,7 @@ func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot,
 	}}
 	situation := remediation.Situation{
 		Check: remediation.Check{
-			Frozen: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), FirstLook: now.Before(conn.FirstLookUntil),
+			Frozen: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), FirstLook: now.Before(conn.FirstLookUntil), FirstLookUntil: conn.FirstLookUntil,
 			Storm: c.Storm, PauseRequests: c.PauseRequests, ThawedAt: c.ThawedAt,
 		},
 		Replacing: c.Replacing, ControlPlane: controlPlane(s, c.Name, "", conn),

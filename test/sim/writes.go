@@ -85,7 +85,7 @@ func (w *World) writeCheck(seen *Check, write remediation.CheckWrite, plan *reme
 // writeTarget does one write for a target.
 func (w *World) writeTarget(c *Check, t *remediation.Target, d *remediation.Decision, write remediation.Write, facts *health.Target) error {
 	switch write {
-	case remediation.NoteLedger, remediation.HoldLease, remediation.ReleaseLease:
+	case remediation.NoteLedger, remediation.HoldLease, remediation.DropConfirmation, remediation.ReleaseLease:
 		return w.write(fmt.Sprintf("%s: %s write %d %+v", c.Name, t.Name, write, d.Ledger), func() error { return w.noteOnTarget(c, t, d, write) })
 	case remediation.CreateRequest:
 		return w.write(fmt.Sprintf("%s: request %v for %s, attempt %d", c.Name, d.Step, t.Name, d.Attempt), func() error { return w.createRequest(c, t, d) })
@@ -98,6 +98,13 @@ func (w *World) writeTarget(c *Check, t *remediation.Target, d *remediation.Deci
 }
 
 func (w *World) noteOnTarget(c *Check, t *remediation.Target, d *remediation.Decision, write remediation.Write) error {
+	if write == remediation.DropConfirmation {
+		n, err := w.node(w.Cache.Nodes[t.Node])
+		if err == nil {
+			n.Confirmed = false
+		}
+		return err
+	}
 	if !c.ForNodes {
 		m, err := w.machine(w.Cache.Machines[t.Name])
 		if err == nil && write == remediation.NoteLedger {

@@ -223,7 +223,8 @@ var (
 	writeWords = []string{
 		remediation.NoteLedger: "NoteLedger", remediation.NoteRecovery: "NoteRecovery", remediation.HoldLease: "HoldLease", remediation.SetAuthor: "SetAuthor",
 		remediation.CreateRequest: "CreateRequest", remediation.SetMark: "SetMark", remediation.TellToStop: "TellToStop", remediation.DeleteRequest: "DeleteRequest",
-		remediation.RemoveMark: "RemoveMark", remediation.ClearMarks: "ClearMarks", remediation.DropAuthor: "DropAuthor", remediation.ReleaseLease: "ReleaseLease",
+		remediation.RemoveMark: "RemoveMark", remediation.ClearMarks: "ClearMarks", remediation.DropAuthor: "DropAuthor", remediation.DropConfirmation: "DropConfirmation",
+		remediation.ReleaseLease: "ReleaseLease",
 	}
 	checkWriteWords = []string{
 		remediation.AddFinalizer: "AddFinalizer", remediation.NoteStorm: "NoteStorm", remediation.NoteReplacing: "NoteReplacing", remediation.RemoveFinalizer: "RemoveFinalizer",

@@ -52,19 +52,27 @@ type Paths map[Binary]string
 
 // versionArgs makes a binary print its version.
 func (b Binary) versionArgs() []string {
-	if b == Kubectl {
+	switch {
+	case b == Kubectl:
 		return []string{"version", "--client"}
+	case b.isClusterAPI():
+		return []string{"--kubeconfig=/none/of/it"}
+	default:
+		return []string{"--version"}
 	}
-	return []string{"--version"}
 }
 
 // fits reports whether what a binary prints of its version is one that the tests are meant for:
 // the same minor version, as patch releases behave alike.
 func (b Binary) fits(printed string) bool {
-	if b == Etcd {
+	switch {
+	case b == Etcd:
 		return strings.Contains(printed, "etcd Version: "+minor(EtcdVersion)+".")
+	case b.isClusterAPI():
+		return fitsClusterAPI(printed)
+	default:
+		return strings.Contains(printed, " v"+minor(KubernetesVersion)+".")
 	}
-	return strings.Contains(printed, " v"+minor(KubernetesVersion)+".")
 }
 
 // minor turns 1.36.3 into 1.36.

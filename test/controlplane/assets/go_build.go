@@ -29,11 +29,13 @@ func buildAll(ctx context.Context, wanted []Binary, dir string, progress io.Writ
 	if err != nil {
 		return err
 	}
+	// A folder: go names the programs itself.
+	output := dir + string(filepath.Separator)
 	var kubernetes []string
 	for _, binary := range wanted {
 		if binary == Etcd {
 			from := filepath.Join(root, "test", "controlplane", "build", "etcd")
-			if err := build(ctx, from, dir, []string{"."}, "", progress); err != nil {
+			if err := build(ctx, job{what: "etcd", from: from, output: output, packages: []string{"."}}, progress); err != nil {
 				return err
 			}
 			continue
@@ -43,25 +45,40 @@ func buildAll(ctx context.Context, wanted []Binary, dir string, progress io.Writ
 	if len(kubernetes) == 0 {
 		return nil
 	}
-	from := filepath.Join(root, "test", "controlplane", "build", "kubernetes")
-	return build(ctx, from, dir, kubernetes, kubernetesVersionFlags(), progress)
+	return build(ctx, job{
+		what:     "kubernetes",
+		from:     filepath.Join(root, "test", "controlplane", "build", "kubernetes"),
+		output:   output,
+		packages: kubernetes,
+		ldflags:  versionFlags("k8s.io/component-base/version", KubernetesVersion),
+	}, progress)
 }
 
-// kubernetesVersionFlags gives the binaries their version; otherwise they say v0.0.0 and clients mistrust them.
-func kubernetesVersionFlags() string {
-	parts := strings.Split(KubernetesVersion, ".")
-	const variable = " -X k8s.io/component-base/version."
-	return variable + "gitVersion=v" + KubernetesVersion + variable + "gitMajor=" + parts[0] + variable + "gitMinor=" + parts[1]
+// versionFlags gives the binaries their version; otherwise they say v0.0.0 and clients mistrust them.
+func versionFlags(pkg, version string) string {
+	parts := strings.Split(version, ".")
+	variable := " -X " + pkg + "."
+	return variable + "gitVersion=v" + version + variable + "gitMajor=" + parts[0] + variable + "gitMinor=" + parts[1]
 }
 
-func build(ctx context.Context, from, to string, packages []string, ldflags string, progress io.Writer) error {
-	total, err := countDependencies(ctx, from, packages, progress)
+// job is one call of the compiler.
+type job struct {
+	// what the progress calls it, and the folder of the module that pins it.
+	what, from string
+	// output is a file, or a folder if it ends like one.
+	output        string
+	packages      []string
+	tags, ldflags string
+}
+
+func build(ctx context.Context, j job, progress io.Writer) error {
+	total, err := countDependencies(ctx, j, progress)
 	if err != nil {
 		return err
 	}
-	args := append([]string{"build", "-v", "-trimpath", "-ldflags", "-s -w" + ldflags, "-o", to + string(filepath.Separator)}, packages...)
+	args := append([]string{"build", "-v", "-trimpath", "-tags=" + j.tags, "-ldflags", "-s -w" + j.ldflags, "-o", j.output}, j.packages...)
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = from
+	cmd.Dir = j.from
 	cmd.Env = buildEnv()
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -70,18 +87,18 @@ func build(ctx context.Context, from, to string, packages []string, ldflags stri
 	if err := cmd.Start(); err != nil {
 		return errors.Wrap(err, "go does not start")
 	}
-	complaints := follow(stderr, progress, filepath.Base(from), total)
+	complaints := follow(stderr, progress, j.what, total)
 	return errors.Wrap(cmd.Wait(), "go build failed: "+complaints)
 }
 
 // countDependencies downloads the modules and tells how many packages there are to compile at the most.
-func countDependencies(ctx context.Context, from string, packages []string, progress io.Writer) (int, error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps"}, packages...)...)
-	cmd.Dir = from
+func countDependencies(ctx context.Context, j job, progress io.Writer) (int, error) {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-tags=" + j.tags}, j.packages...)...)
+	cmd.Dir = j.from
 	cmd.Env = buildEnv()
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_, _ = fmt.Fprintf(progress, "control plane: downloading the modules of %s\n", filepath.Base(from))
+	_, _ = fmt.Fprintf(progress, "control plane: downloading the modules of %s\n", j.what)
 	if err := cmd.Run(); err != nil {
 		return 0, errors.Wrap(err, "the modules cannot be downloaded: "+lastLines(stderr.String()))
 	}
@@ -132,7 +149,13 @@ func moduleRoot(ctx context.Context) (string, error) {
 
 // ModuleDir is where the files of a module are that the module of the current folder requires.
 func ModuleDir(ctx context.Context, module string) (string, error) {
+	return moduleDirFrom(ctx, "", module)
+}
+
+// moduleDirFrom asks the module of another folder.
+func moduleDirFrom(ctx context.Context, from, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module)
+	cmd.Dir = from
 	cmd.Env = buildEnv()
 	out, err := cmd.Output()
 	dir := strings.TrimSpace(string(out))

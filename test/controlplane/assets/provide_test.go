@@ -273,9 +273,24 @@ func TestTheVersionsAreThoseOfTheBuildModules(t *testing.T) {
 	for dir, pin := range map[string]string{
 		"kubernetes": "k8s.io/kubernetes v" + KubernetesVersion,
 		"etcd":       "go.etcd.io/etcd/server/v3 v" + EtcdVersion,
+		"clusterapi": "sigs.k8s.io/cluster-api/test v" + ClusterAPITestVersion,
 	} {
 		content, err := os.ReadFile(filepath.Join("..", "build", dir, "go.mod"))
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(string(content)).To(ContainSubstring(pin))
 	}
+}
+
+func TestAManagerOfClusterAPIIsAskedWithoutACluster(t *testing.T) {
+	g := NewWithT(t)
+	cache := Cache{Dir: filepath.Join(t.TempDir(), "cache")}
+	manager := filepath.Join(cache.Dir, "made")
+	write(t, manager, "#!/bin/sh\necho 'FLAG: --v=2'\necho 'Version: v"+ClusterAPIVersion+" (git commit: )'\nexit 1\n")
+	g.Expect(cache.Put(t.Context(), CoreManager, manager, "test")).To(Succeed())
+	receipt, err := os.ReadFile(cache.receiptPath(CoreManager))
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(string(receipt)).To(ContainSubstring(`"version": "Version: v` + ClusterAPIVersion))
+
+	write(t, manager, "#!/bin/sh\necho 'Version: v1.0.0'\nexit 1\n")
+	g.Expect(cache.Put(t.Context(), CoreManager, manager, "test")).To(MatchError(ContainSubstring("is not the version wanted")))
 }

@@ -17,21 +17,25 @@ import (
 
 func main() {
 	all := flag.Bool("all", false, "kube-controller-manager, too")
+	clusterAPI := flag.Bool("cluster-api", false, "Cluster API's managers, instead")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *all); err != nil {
+	if err := run(ctx, *all, *clusterAPI); err != nil {
 		fmt.Fprintf(os.Stderr, "control plane: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, all bool) error {
-	wanted := assets.Basic()
+func run(ctx context.Context, all, clusterAPI bool) error {
+	wanted, newProvider := assets.Basic(), assets.NewProvider
 	if all {
 		wanted = assets.All()
 	}
-	provider, err := assets.NewProvider(os.Stderr)
+	if clusterAPI {
+		wanted, newProvider = assets.ClusterAPI(), assets.NewClusterAPIProvider
+	}
+	provider, err := newProvider(os.Stderr)
 	if err != nil {
 		return err
 	}

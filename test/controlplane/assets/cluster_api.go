@@ -1,0 +1,123 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package assets
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
+)
+
+// The versions of Cluster API, pinned by test/controlplane/build/clusterapi; a test holds the two together.
+// Its test module, which has the in-memory infrastructure, has releases of its own.
+const (
+	ClusterAPIVersion     = "1.14.2"
+	ClusterAPITestVersion = "1.14.0"
+)
+
+// The managers of Cluster API.
+const (
+	CoreManager           Binary = "core-manager"
+	BootstrapManager      Binary = "kubeadm-bootstrap-manager"
+	ControlPlaneManager   Binary = "kubeadm-control-plane-manager"
+	InfrastructureManager Binary = "docker-infrastructure-manager"
+)
+
+// clusterAPIPackages says where upstream has the main packages. Two of them have the same last word, so that each is built by itself.
+var clusterAPIPackages = map[Binary]string{
+	CoreManager:           "sigs.k8s.io/cluster-api/core",
+	BootstrapManager:      "sigs.k8s.io/cluster-api/bootstrap/kubeadm",
+	ControlPlaneManager:   "sigs.k8s.io/cluster-api/controlplane/kubeadm",
+	InfrastructureManager: "sigs.k8s.io/cluster-api/test/infrastructure/docker",
+}
+
+// ClusterAPI is every manager of Cluster API that the tests run.
+func ClusterAPI() []Binary {
+	return []Binary{CoreManager, BootstrapManager, ControlPlaneManager, InfrastructureManager}
+}
+
+// NewClusterAPIProvider returns the provider of Cluster API's managers. They are always built: upstream publishes images only.
+func NewClusterAPIProvider(progress io.Writer) (*Provider, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return nil, errors.Wrap(err, "no folder for caches: set HOME or XDG_CACHE_HOME")
+	}
+	versions := "cluster-api-" + ClusterAPIVersion + "_test-" + ClusterAPITestVersion
+	return &Provider{
+		Cache:    Cache{Dir: filepath.Join(base, "cluster-api-provider-remedy", "clusterapi", versions, runtime.GOOS+"-"+runtime.GOARCH)},
+		Sources:  []Source{{Name: "source (about five minutes on two cores the first time)", Make: buildClusterAPI}},
+		Progress: progress,
+	}, nil
+}
+
+// FindClusterAPI returns where Cluster API's managers are. Like Find, it never builds.
+func FindClusterAPI(ctx context.Context) (Paths, error) {
+	p, err := NewClusterAPIProvider(io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	paths, missing := p.find(ctx, ClusterAPI())
+	if len(missing) > 0 {
+		return nil, errors.Errorf("no %s of Cluster API %s here: run 'make clusterapi' once (minutes the first time, nothing after that)",
+			names(missing), ClusterAPIVersion)
+	}
+	return paths, nil
+}
+
+// ClusterAPIModules returns where the files of Cluster API's modules are, of exactly the versions that the managers are built from:
+// they have the manifests that belong to the managers.
+func ClusterAPIModules(ctx context.Context) (main, test string, err error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	from := clusterAPIBuild(root)
+	if main, err = moduleDirFrom(ctx, from, "sigs.k8s.io/cluster-api"); err != nil {
+		return "", "", err
+	}
+	test, err = moduleDirFrom(ctx, from, "sigs.k8s.io/cluster-api/test")
+	return main, test, err
+}
+
+func clusterAPIBuild(root string) string {
+	return filepath.Join(root, "test", "controlplane", "build", "clusterapi")
+}
+
+func buildClusterAPI(ctx context.Context, wanted []Binary, dir string, progress io.Writer) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	for _, binary := range wanted {
+		err := build(ctx, job{
+			what:     string(binary),
+			from:     clusterAPIBuild(root),
+			output:   filepath.Join(dir, string(binary)),
+			packages: []string{clusterAPIPackages[binary]},
+			// Upstream builds its images with this tag.
+			tags:    "fieldsv1string",
+			ldflags: versionFlags("sigs.k8s.io/cluster-api/version", ClusterAPIVersion),
+		}, progress)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isClusterAPI: these say their version when they start, and nothing makes them stop after that except that they find no cluster.
+func (b Binary) isClusterAPI() bool {
+	return slices.Contains(ClusterAPI(), b)
+}
+
+// fitsClusterAPI: unlike Kubernetes, the manifests come from the very same release.
+func fitsClusterAPI(printed string) bool {
+	return strings.Contains(printed, "Version: v"+ClusterAPIVersion)
+}

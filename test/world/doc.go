@@ -1,0 +1,22 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package world runs the real Cluster API as a test bench: a real etcd, kube-apiserver and kube-controller-manager, the managers of Cluster
+// API's core, kubeadm bootstrap, kubeadm control plane and in-memory infrastructure as real processes, and our own manager beside them.
+// What clusterctl installs is what runs: command lines, ServiceAccounts, roles and namespaces are read from the Deployments in the API server;
+// only addresses, certificate folders and concurrency are changed, and nothing pulls an image or needs Docker.
+//
+// # Isolation
+//
+// The in-memory infrastructure listens on :19000 and from :20000 up, on all interfaces, and cannot be told otherwise: there can be one in a
+// network namespace. So the whole test program runs itself again in a namespace of its own (Main does it for tests, Isolate for other
+// programs), before it starts anything. The API server, the managers, the clients of the test and the kubectl that it calls all inherit it,
+// nothing can reach the network, and any number of such programs can run at once. Root gets a network namespace, anybody else a user
+// namespace with a network namespace in it. Where the kernel allows neither, the program goes on where it is, and Start says
+// so if somebody else's world holds the ports: then one world at a time fits on the machine.
+// One program has one in-memory infrastructure at a time; a second management cluster in it starts with Options.WithoutInfrastructure.
+//
+// # Nothing is left behind
+//
+// Every process is on a leash (test/leash): it and the folder of the world go when the program goes, also by Ctrl-C or SIGKILL.
+package world

@@ -1,0 +1,72 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
+)
+
+// Fault is how a write fails.
+type Fault string
+
+// The ways to fail.
+const (
+	// Refuse: the write does not happen, and the manager is told so (500).
+	Refuse Fault = "Refuse"
+	// LoseAnswer: the write happens, and the manager never learns it: the connection breaks.
+	LoseAnswer Fault = "LoseAnswer"
+	// CrashBefore: the manager is killed just before the write would have happened.
+	CrashBefore Fault = "CrashBefore"
+	// CrashAfter: the manager is killed just after the write has happened.
+	CrashAfter Fault = "CrashAfter"
+)
+
+// Write is a request of our manager that changes something.
+type Write struct {
+	Verb, Path string
+}
+
+// Matter reports whether a write is about what the product does. Leases of the election and events come when they come.
+func (w Write) Matter() bool {
+	return !strings.Contains(w.Path, "/leases") && !strings.Contains(w.Path, "/events")
+}
+
+type fault struct {
+	mode     Fault
+	left     int
+	counts   func(Write) bool
+	happened chan Write
+}
+
+// FailAtWrite lets the n-th write of our manager from now fail, once. It counts those writes that the function says, or with none those that matter.
+// The channel gets the write when it has happened. With a crash, Restart starts the manager again.
+func (w *World) FailAtWrite(n int, mode Fault, counts func(Write) bool) (<-chan Write, error) {
+	if w.tap == nil {
+		return nil, errors.New("our manager does not run in this world")
+	}
+	if n < 1 || !slices.Contains([]Fault{Refuse, LoseAnswer, CrashBefore, CrashAfter}, mode) {
+		return nil, errors.Errorf("no write number %d can fail by %q", n, mode)
+	}
+	if counts == nil {
+		counts = Write.Matter
+	}
+	f := &fault{mode: mode, left: n, counts: counts, happened: make(chan Write, 1)}
+	w.tap.lock.Lock()
+	defer w.tap.lock.Unlock()
+	w.tap.faults = append(w.tap.faults, f)
+	return f.happened, nil
+}
+
+// Writes are all the writes that our manager has asked for, also those that failed.
+func (w *World) Writes() []Write {
+	if w.tap == nil {
+		return nil
+	}
+	w.tap.lock.Lock()
+	defer w.tap.lock.Unlock()
+	return slices.Clone(w.tap.writes)
+}

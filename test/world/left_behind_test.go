@@ -1,0 +1,126 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world_test
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
+)
+
+const asPassenger = "WORLD_TEST_PASSENGER"
+
+// It is another program's main function, in a way: a world that stays up until its program goes.
+func TestPassenger(t *testing.T) {
+	if os.Getenv(asPassenger) == "" {
+		t.Skip("only for the test below")
+	}
+	g := NewWithT(t)
+	w, err := world.Start(t.Context(), world.Options{WithoutRemedy: true})
+	g.Expect(err).ToNot(HaveOccurred())
+	_, err = os.Stdout.WriteString("up: " + w.Dir + " " + filepath.Dir(w.Plane.Certificates) + "\n")
+	g.Expect(err).ToNot(HaveOccurred())
+	select {}
+}
+
+func TestTwoWorldsLiveAtOnceAndLeaveNothingBehindHoweverTheyGo(t *testing.T) {
+	g := NewWithT(t)
+	if os.Getenv("REMEDY_WORLD_ISOLATION") != "namespace" {
+		t.Skip("there is no network namespace here: one world at a time")
+	}
+	interrupted, killed := passenger(t), passenger(t)
+	folders := [][]string{arrived(t, interrupted), arrived(t, killed)}
+	for _, of := range folders {
+		for _, folder := range of {
+			g.Expect(folder).To(BeADirectory())
+			g.Expect(processesOf(folder)).ToNot(BeEmpty())
+		}
+	}
+	// Ctrl-C, and a kill that nobody can react to; each hits the outer program only.
+	g.Expect(interrupted.cmd.Process.Signal(syscall.SIGINT)).To(Succeed())
+	g.Expect(killed.cmd.Process.Kill()).To(Succeed())
+	for _, of := range folders {
+		for _, folder := range of {
+			g.Eventually(func() []string { return processesOf(folder) }, time.Minute).Should(BeEmpty())
+			g.Eventually(func() error { _, err := os.Stat(folder); return err }, time.Minute).Should(MatchError(os.ErrNotExist))
+		}
+	}
+}
+
+func TestWithoutANamespaceTheSecondProgramIsToldThatOneWorldFits(t *testing.T) {
+	g := NewWithT(t)
+	theWorld(t)
+	program, err := os.Executable()
+	g.Expect(err).ToNot(HaveOccurred())
+	// It stays in our namespace, as all programs do where the kernel allows no other.
+	other := exec.Command(program, "-test.run=^TestPassenger$")
+	other.Env = append(os.Environ(), "REMEDY_WORLD_ISOLATION=none", asPassenger+"=1")
+	out, err := other.CombinedOutput()
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(string(out)).To(ContainSubstring("one world at a time fits on this machine"))
+}
+
+type passengerProcess struct {
+	cmd *exec.Cmd
+	out *bufio.Scanner
+}
+
+func passenger(t *testing.T) passengerProcess {
+	t.Helper()
+	g := NewWithT(t)
+	program, err := os.Executable()
+	g.Expect(err).ToNot(HaveOccurred())
+	cmd := exec.Command(program, "-test.run=^TestPassenger$", "-test.v")
+	// It finds a namespace of its own by itself.
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "REMEDY_WORLD_ISOLATION=") {
+			cmd.Env = append(cmd.Env, pair)
+		}
+	}
+	cmd.Env = append(cmd.Env, asPassenger+"=1")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(cmd.Start()).To(Succeed())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return passengerProcess{cmd: cmd, out: bufio.NewScanner(out)}
+}
+
+// arrived waits until the world is up, and returns its folders.
+func arrived(t *testing.T, p passengerProcess) []string {
+	t.Helper()
+	for p.out.Scan() {
+		if _, folders, is := strings.Cut(p.out.Text(), "up: "); is {
+			return strings.Fields(folders)
+		}
+	}
+	t.Fatal("the other program ended before its world was up")
+	return nil
+}
+
+// processesOf are the command lines that mention a folder. The watcher that cleans up is one, for a moment.
+func processesOf(folder string) []string {
+	var found []string
+	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range lines {
+		content, _ := os.ReadFile(file)
+		if line := string(bytes.ReplaceAll(content, []byte{0}, []byte{' '})); strings.Contains(line, folder) {
+			found = append(found, line)
+		}
+	}
+	return found
+}

@@ -1,0 +1,88 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world_test
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
+)
+
+// Most tests look at one world: each has clusters of its own in it.
+var shared struct {
+	once  sync.Once
+	world *world.World
+	err   error
+}
+
+func TestMain(m *testing.M) {
+	world.Main(m, func() {
+		if shared.world != nil {
+			shared.world.Stop()
+		}
+	})
+}
+
+func theWorld(t *testing.T) *world.World {
+	t.Helper()
+	shared.once.Do(func() {
+		shared.world, shared.err = world.Start(context.Background(), world.Options{Progress: os.Stderr, Logs: os.Getenv("WORLD_LOGS")})
+	})
+	NewWithT(t).Expect(shared.err).ToNot(HaveOccurred())
+	return shared.world
+}
+
+// aCluster makes one that goes with the world.
+func aCluster(t *testing.T, shape world.Shape) *world.Cluster {
+	t.Helper()
+	g := NewWithT(t)
+	c, err := theWorld(t).Cluster(t.Context(), shape)
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(c.Ready(t.Context())).To(Succeed())
+	return c
+}
+
+// workerOf is one of a cluster's workers, and the name of its Node.
+func workerOf(t *testing.T, c *world.Cluster) (machine clusterv1.Machine, node string) {
+	t.Helper()
+	g := NewWithT(t)
+	machines, err := c.PoolMachines(t.Context(), world.WorkersPool)
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(machines).ToNot(BeEmpty())
+	g.Expect(machines[0].Status.NodeRef.Name).ToNot(BeEmpty())
+	return machines[0], machines[0].Status.NodeRef.Name
+}
+
+// machineCondition reads a condition of a Machine, for Eventually.
+func machineCondition(ctx context.Context, w *world.World, machine clusterv1.Machine, kind string) func() metav1.Condition {
+	return func() metav1.Condition {
+		got := &clusterv1.Machine{}
+		if err := w.Client.Get(ctx, client.ObjectKeyFromObject(&machine), got); err != nil {
+			return metav1.Condition{Message: err.Error()}
+		}
+		if c := meta.FindStatusCondition(got.Status.Conditions, kind); c != nil {
+			return *c
+		}
+		return metav1.Condition{Message: "there is none"}
+	}
+}
+
+func nodeReady(node *corev1.Node) corev1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c
+		}
+	}
+	return corev1.NodeCondition{}
+}

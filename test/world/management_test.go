@@ -1,0 +1,199 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
+)
+
+func TestTheInventoryIsWhatClusterctlWrites(t *testing.T) {
+	g := NewWithT(t)
+	w := theWorld(t)
+	providers := &unstructured.UnstructuredList{}
+	providers.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("ProviderList"))
+	g.Expect(w.Client.List(t.Context(), providers)).To(Succeed())
+	names := make([]string, 0, len(providers.Items))
+	for _, p := range providers.Items {
+		names = append(names, p.GetNamespace()+"/"+p.GetName())
+	}
+	g.Expect(names).To(ConsistOf("capi-system/cluster-api", "capi-kubeadm-bootstrap-system/bootstrap-kubeadm",
+		"capi-kubeadm-control-plane-system/control-plane-kubeadm", "capd-system/infrastructure-docker", "remedy-system/infrastructure-remedy"))
+}
+
+// Addresses and folders are the only things of our Deployment that a process on this machine cannot have.
+func TestOurManagerRunsWithExactlyTheFlagsOfItsDeployment(t *testing.T) {
+	g := NewWithT(t)
+	w := theWorld(t)
+	d := &appsv1.Deployment{}
+	g.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: "remedy-system", Name: "remedy-controller-manager"}, d)).To(Succeed())
+	says := d.Spec.Template.Spec.Containers[0].Args
+	g.Expect(says).To(ContainElement("--mode=Enforce"), "or clusterctl has not filled in its variables")
+	runs := w.Process(world.Remedy).Args
+	g.Expect(without(runs, "--diagnostics-address", "--health-addr", "--kubeconfig")).To(Equal(without(says, "--diagnostics-address")))
+	g.Expect(w.Process(world.Remedy).Env).To(ConsistOf("POD_NAMESPACE=remedy-system"))
+}
+
+func without(args []string, names ...string) []string {
+	var kept []string
+	for _, arg := range args {
+		if name, _, _ := strings.Cut(arg, "="); !contains(names, name) {
+			kept = append(kept, arg)
+		}
+	}
+	return kept
+}
+
+func contains(list []string, word string) bool {
+	for _, w := range list {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEveryManagerIsItsServiceAccountAndNobodyElse(t *testing.T) {
+	g := NewWithT(t)
+	w := theWorld(t)
+	// Election, CRD migration, events: each of them has written something by now.
+	users := func() map[string]bool { return writers(w.Plane.AuditLog) }
+	g.Eventually(users, time.Minute).Should(And(
+		HaveKey("system:serviceaccount:capi-system:capi-manager"),
+		HaveKey("system:serviceaccount:capd-system:capd-manager"),
+		HaveKey("system:serviceaccount:remedy-system:remedy-manager"),
+	))
+	for user := range users() {
+		g.Expect(user).To(Or(HavePrefix("system:serviceaccount:"), Equal("admin"), HavePrefix("system:apiserver"), Equal("default")), "somebody writes who is no ServiceAccount")
+	}
+}
+
+// writers are the users who have written something, by the audit log.
+func writers(log string) map[string]bool {
+	found := map[string]bool{}
+	content, _ := os.ReadFile(log)
+	for line := range bytes.Lines(content) {
+		var event struct {
+			User struct {
+				Username string `json:"username"`
+			} `json:"user"`
+		}
+		if json.Unmarshal(line, &event) == nil {
+			found[event.User.Username] = true
+		}
+	}
+	return found
+}
+
+func TestNothingReachesTheNetwork(t *testing.T) {
+	g := NewWithT(t)
+	if os.Getenv("REMEDY_WORLD_ISOLATION") != "namespace" {
+		t.Skip("there is no network namespace here")
+	}
+	interfaces, err := net.Interfaces()
+	g.Expect(err).ToNot(HaveOccurred())
+	var up []string
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp != 0 {
+			up = append(up, i.Name)
+		}
+	}
+	g.Expect(up).To(ConsistOf("lo"))
+}
+
+func TestASecondWorldOfOneProgramNeedsNoInfrastructureOfItsOwn(t *testing.T) {
+	g := NewWithT(t)
+	theWorld(t)
+	_, err := world.Start(t.Context(), world.Options{})
+	g.Expect(err).To(MatchError(ContainSubstring("WithoutInfrastructure")))
+	second, err := world.Start(t.Context(), world.Options{WithoutInfrastructure: true, WithoutRemedy: true})
+	g.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(second.Stop)
+	g.Expect(second.Process(world.Core).Ready(t.Context())).To(Succeed())
+	g.Expect(second.Process(world.Remedy)).To(BeNil())
+	g.Expect(second.Restart(t.Context(), world.Infrastructure)).To(MatchError(ContainSubstring("there can be one in a network namespace")))
+	g.Expect(second.Admin.Host).ToNot(Equal(theWorld(t).Admin.Host))
+}
+
+func TestAnyProcessCanBeKilledAndComesBack(t *testing.T) {
+	w := theWorld(t)
+	for _, name := range []string{world.Core, world.Bootstrap, world.ControlPlane, world.Infrastructure, world.Remedy, world.ControllerManager, world.APIServer, world.Etcd} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			g.Expect(w.Kill(name)).To(Succeed())
+			if name == world.APIServer || name == world.Etcd {
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				g.Expect(w.Client.Create(ctx, &corev1.Namespace{ObjectMeta: named("while-it-is-away")})).ToNot(Succeed())
+			} else {
+				g.Expect(w.Process(name).Running()).To(BeFalse())
+			}
+			g.Expect(w.Restart(t.Context(), name)).To(Succeed())
+			g.Expect(w.Client.List(t.Context(), &corev1.NamespaceList{})).To(Succeed())
+		})
+	}
+	t.Run("and all of them are ready in the end", func(t *testing.T) {
+		g := NewWithT(t)
+		for _, name := range []string{world.Core, world.Bootstrap, world.ControlPlane, world.Infrastructure, world.Remedy, world.ControllerManager} {
+			// A manager that lost its API server for too long ends itself, as in a cluster; there the kubelet starts it again, here we do.
+			if !w.Process(name).Running() {
+				g.Expect(w.Restart(t.Context(), name)).To(Succeed())
+			}
+			g.Expect(w.Process(name).Ready(t.Context())).To(Succeed())
+		}
+	})
+}
+
+func TestAProcessCanBeFrozen(t *testing.T) {
+	g := NewWithT(t)
+	p := theWorld(t).Process(world.Bootstrap)
+	g.Expect(p.Freeze()).To(Succeed())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	g.Expect(p.Ready(ctx)).To(MatchError(ContainSubstring("is not ready")))
+	g.Expect(p.Thaw()).To(Succeed())
+	g.Expect(p.Ready(t.Context())).To(Succeed())
+}
+
+func TestAWriteOfOurManagerCanFail(t *testing.T) {
+	w := theWorld(t)
+	// What it writes on its own, until it has something to do: the Lease of its election.
+	leases := func(write world.Write) bool { return strings.Contains(write.Path, "/leases") }
+	for mode, lives := range map[world.Fault]types.GomegaMatcher{
+		world.Refuse: BeTrue(), world.LoseAnswer: BeTrue(), world.CrashBefore: BeFalse(), world.CrashAfter: BeFalse(),
+	} {
+		t.Run(string(mode), func(t *testing.T) {
+			g := NewWithT(t)
+			before := len(w.Writes())
+			happened, err := w.FailAtWrite(2, mode, leases)
+			g.Expect(err).ToNot(HaveOccurred())
+			var write world.Write
+			g.Eventually(happened, time.Minute).Should(Receive(&write))
+			g.Expect(write.Path).To(ContainSubstring("/namespaces/remedy-system/leases"))
+			g.Expect(len(w.Writes()) - before).To(BeNumerically(">=", 2))
+			g.Expect(w.Process(world.Remedy).Running()).To(lives)
+			if !w.Process(world.Remedy).Running() {
+				g.Expect(w.Restart(t.Context(), world.Remedy)).To(Succeed())
+			}
+			g.Expect(w.Process(world.Remedy).Ready(t.Context())).To(Succeed())
+		})
+	}
+}

@@ -1,0 +1,45 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"io"
+	"maps"
+)
+
+// Options say what a world consists of. The zero value is everything, with upstream's defaults.
+type Options struct {
+	// Variables are what a user would set in clusterctl.yaml, for example EXP_RECONCILER_RATE_LIMITING or REMEDY_MODE.
+	Variables map[string]string
+	// Flags are added to the command line of a process, by its name; they win over the same flag of its Deployment.
+	Flags map[string][]string
+	// WithoutInfrastructure leaves the in-memory infrastructure's process stopped, as there can be one in a network namespace:
+	// for a second management cluster. Start it later with Restart.
+	WithoutInfrastructure bool
+	// WithoutRemedy leaves our provider out, as if nobody had installed it.
+	WithoutRemedy bool
+	// Manager is the path of our manager. Empty: what REMEDY_WORLD_MANAGER says; without that, it is built.
+	Manager string
+	// Logs is a folder for the logs of the processes. Empty: they go with the world.
+	Logs string
+	// Progress says what is being done. Nil: silent.
+	Progress io.Writer
+}
+
+// RateLimiting is the variable of upstream's rate limiter: on by default, it lets each reconciler look at an object once per 15 seconds.
+const RateLimiting = "EXP_RECONCILER_RATE_LIMITING"
+
+// variables are what is set when the caller does not say otherwise.
+func (o Options) variables() map[string]string {
+	set := map[string]string{
+		"CLUSTER_TOPOLOGY": "true",
+		"EXP_MACHINE_POOL": "true",
+		// Metrics can be read without a token: the reader is the test.
+		"CAPI_INSECURE_DIAGNOSTICS": "true",
+		// Nobody listens there, and a Docker that happens to be on the machine is left alone.
+		"CAPD_DOCKER_HOST": "tcp://127.0.0.1:1",
+	}
+	maps.Copy(set, o.Variables)
+	return set
+}

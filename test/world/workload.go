@@ -1,0 +1,121 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"text/template"
+
+	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
+)
+
+// Workload is a workload cluster whose API server is a real one: with Leases, server-side apply, subresources, RBAC and any definition that
+// a test installs. Its Cluster and Machines are real, too, and Cluster API connects to it as to any other; machines and Nodes are played
+// here, for every Machine that somebody makes.
+type Workload struct {
+	Cluster
+
+	// Plane is the workload cluster's etcd and API server. Its processes can crash, freeze and come back.
+	Plane *controlplane.ControlPlane
+}
+
+// Workload makes a workload cluster with an API server of its own, and does not wait for its Machines: see Ready.
+// ClusterClass and Startup mean nothing here.
+func (w *World) Workload(ctx context.Context, shape Shape) (*Workload, error) {
+	shape, err := shape.complete()
+	if err != nil {
+		return nil, err
+	}
+	plane, err := controlplane.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := &Workload{Cluster: Cluster{Shape: shape, world: w}, Plane: plane}
+	l.connect, l.real = l.Client, true
+	w.workloads = append(w.workloads, l)
+	if err := w.Plane.InstallCRDs(w.put("puppets.yaml")); err != nil {
+		return nil, err
+	}
+	objects, err := l.objects()
+	if err != nil {
+		return nil, err
+	}
+	if err := w.namespace(ctx, shape.Namespace); err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		if err := w.Client.Create(ctx, object); err != nil {
+			return nil, errors.Wrapf(err, "failed to make %s %s", object.GetKind(), object.GetName())
+		}
+	}
+	w.background.Go(func() { l.pullStrings(w.life) })
+	return l, nil
+}
+
+// put writes a manifest into the folder of the world and returns its path.
+func (w *World) put(name string) string {
+	content, err := files.ReadFile("manifests/" + name)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(w.Dir, name), content, 0o600)
+	}
+	if err != nil {
+		// Whoever looks for it will say that it is not there.
+		w.say("%s: %v", name, err)
+	}
+	return filepath.Join(w.Dir, name)
+}
+
+func (l *Workload) objects() ([]*unstructured.Unstructured, error) {
+	kubeconfig := filepath.Join(l.world.Dir, l.Namespace+"-"+l.Name+".kubeconfig")
+	if err := l.Plane.WriteKubeconfig(admin, kubeconfig); err != nil {
+		return nil, err
+	}
+	content, err := os.ReadFile(kubeconfig)
+	if err != nil {
+		return nil, errors.WithStack(err)
+	}
+	address, err := url.Parse(l.Plane.Admin.Host)
+	if err != nil {
+		return nil, errors.WithStack(err)
+	}
+	names := make([]string, 0, l.ControlPlanes)
+	for i := range l.ControlPlanes {
+		names = append(names, fmt.Sprintf("%s-%d", l.Name, i))
+	}
+	text, err := template.ParseFS(files, "manifests/workload.yaml")
+	if err != nil {
+		return nil, errors.WithStack(err)
+	}
+	var filled bytes.Buffer
+	err = text.Execute(&filled, struct {
+		Shape
+		Port, Kubeconfig  string
+		ControlPlaneNames []string
+	}{l.Shape, address.Port(), base64.StdEncoding.EncodeToString(content), names})
+	if err != nil {
+		return nil, errors.WithStack(err)
+	}
+	return manifests.Parse(filled.Bytes())
+}
+
+// Config goes straight to the API server.
+func (l *Workload) Config(context.Context) (*rest.Config, error) { return l.Plane.Admin, nil }
+
+// Client goes past the link.
+func (l *Workload) Client(context.Context) (client.Client, error) {
+	made, err := client.New(l.Plane.Admin, client.Options{Scheme: l.world.Client.Scheme()})
+	return made, errors.Wrapf(err, "failed to make a client of %s", l.Name)
+}
