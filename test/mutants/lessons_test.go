@@ -19,7 +19,7 @@ var lessons = []mutant{
 	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && t.Request == nil", "TestAConfirmationIsUsedUp"),
 	r("plan.go", "d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed", "false", "TestWhatCouldNotBeReadIsReadAgain"),
 	r("letting_go.go", " || p.s.Check.Cluster == ClusterIsMissing {", " {", "TestACheckWithoutAClusterWaitsForNoNodeToGo"),
-	r("budget.go", "!found && c.underWay && !unwanted", "!found && c.underWay", "TestTheLedgerOfACoveredTargetIsNotOurs"),
+	r("budget.go", "!found && c.underWay && !unwanted", "!found && c.underWay && (unwanted || !unwanted)", "TestTheLedgerOfACoveredTargetIsNotOurs"),
 	r("budget.go", "d.Hold = p.s.Targets[c.index].HeldBack; d.Hold.Reason != \"\"", "false", "TestWhoIsHeldBackLeavesItsPlaceToOthers"),
 	r("mark.go", "d.Action, d.Why = TakeBack, why\n\t}\n}", "_ = why\n\t}\n}", "TestWhatBecomesOfAMark"),
 	h("rule_unhealthy_machine.go", " || hearsay(condition, t.nodeState())", "", "TestTheConnectionIsNotTheNode"),

@@ -241,7 +241,7 @@ var summedUp = []mutant{
 	r("plan.go", "if a.WakeUp.After(now) {", "if false {", again),
 	r("plan.go", "p.later(earliest(d.Until, d.Hold.Until))", "p.later(d.Until)", again),
 	r("plan.go", "p.later(earliest(d.Until, d.Hold.Until))", "earliest(d.Until, d.Hold.Until)", "TestWhatIsGoingIsWaitedFor"),
-	r("plan.go", "d.Hold.Reason != \"\" && unhealthy", "d.Hold.Reason != \"\"", counts),
+	r("plan.go", "d.Hold.Reason != \"\" && unhealthy", "d.Hold.Reason != \"\" && (unhealthy || true)", counts),
 	r("plan.go", "case d.InFlight:\n\t\t\tplan.Counts", "case d.Budgeted:\n\t\t\tplan.Counts", counts),
 	r("plan.go", "earliest(plan.WakeUp, d.Until)", "plan.WakeUp", again),
 	r("plan.go", "earliest(rest, p.later(d.RenewAt))", "rest", again),
