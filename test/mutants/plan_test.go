@@ -251,7 +251,7 @@ var summedUp = []mutant{
 	r("plan.go", "p.later(plan.Strays[i].Until)", "plan.Strays[i].Until", strays),
 	r("plan.go", "p.later(plan.Storm.ends(p.policy))", "time.Time{}", again),
 	r("plan.go", "if !replacement.GoneSince.IsZero() {", "if false {", replaced),
-	r("plan.go", "if t.After(p.now) {", "if true {", again),
+	r("plan.go", "if t.After(p.now) {", "if true {", "TestWhatIsGoingIsWaitedFor"),
 	r("plan.go", "!b.IsZero() && b.Before(a)", "b.Before(a)", "TestTheEarlierTime"),
 	r("plan.go", "t.Request != nil || t.Mark", "t.Mark", finalizers),
 	r("plan.go", " || t.Mark.Ours || ", " || ", finalizers),
