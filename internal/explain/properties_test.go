@@ -167,9 +167,6 @@ func lines(o output) []string {
 func TestTheOrderOfTargetsPlaysNoRole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
-		if busy(p) > 1 {
-			t.Skip("of several Nodes of a control plane that are in flight, the plan names the last one it comes across")
-		}
 		before := printed(p)
 		order := rapid.Permutation(indices(len(p.Snapshot.Targets))).Draw(t, "order")
 		targets, states := slices.Clone(p.Snapshot.Targets), slices.Clone(p.Situation.Targets)
@@ -189,17 +186,6 @@ func TestTheOrderOfTargetsPlaysNoRole(t *testing.T) {
 			}
 		}
 	})
-}
-
-// busy is how many Nodes of the control plane are in flight already.
-func busy(p *Pass) int {
-	n := 0
-	for i := range p.Situation.Targets {
-		if t := &p.Situation.Targets[i]; t.ControlPlane && (t.Request != nil || t.Mark.Given) {
-			n++
-		}
-	}
-	return n
 }
 
 func indices(n int) []int {

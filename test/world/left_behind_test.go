@@ -6,6 +6,7 @@ package world_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,16 +22,18 @@ import (
 
 const asPassenger = "WORLD_TEST_PASSENGER"
 
-// It is another program's main function, in a way: a world that stays up until its program goes.
-func TestPassenger(t *testing.T) {
-	if os.Getenv(asPassenger) == "" {
-		t.Skip("only for the test below")
+// ride is another program's main function: a world that stays up until its program goes.
+func ride() error {
+	if err := world.Isolate(); err != nil {
+		return err
 	}
-	g := NewWithT(t)
-	w, err := world.Start(t.Context(), world.Options{WithoutRemedy: true})
-	g.Expect(err).ToNot(HaveOccurred())
-	_, err = os.Stdout.WriteString("up: " + w.Dir + " " + filepath.Dir(w.Plane.Certificates) + "\n")
-	g.Expect(err).ToNot(HaveOccurred())
+	w, err := world.Start(context.Background(), world.Options{WithoutRemedy: true})
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stdout.WriteString("up: " + w.Dir + " " + filepath.Dir(w.Plane.Certificates) + "\n"); err != nil {
+		return err
+	}
 	select {}
 }
 
@@ -64,7 +67,7 @@ func TestWithoutANamespaceTheSecondProgramIsToldThatOneWorldFits(t *testing.T) {
 	program, err := os.Executable()
 	g.Expect(err).ToNot(HaveOccurred())
 	// It stays in our namespace, as all programs do where the kernel allows no other.
-	other := exec.Command(program, "-test.run=^TestPassenger$")
+	other := exec.Command(program)
 	other.Env = append(os.Environ(), "REMEDY_WORLD_ISOLATION=none", asPassenger+"=1")
 	out, err := other.CombinedOutput()
 	g.Expect(err).To(HaveOccurred())
@@ -81,7 +84,7 @@ func passenger(t *testing.T) passengerProcess {
 	g := NewWithT(t)
 	program, err := os.Executable()
 	g.Expect(err).ToNot(HaveOccurred())
-	cmd := exec.Command(program, "-test.run=^TestPassenger$", "-test.v")
+	cmd := exec.Command(program)
 	// It finds a namespace of its own by itself.
 	for _, pair := range os.Environ() {
 		if !strings.HasPrefix(pair, "REMEDY_WORLD_ISOLATION=") {

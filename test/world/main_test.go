@@ -5,6 +5,7 @@ package world_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -27,6 +28,10 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asPassenger) != "" {
+		fmt.Fprintln(os.Stderr, ride())
+		os.Exit(1)
+	}
 	world.Main(m, func() {
 		if shared.world != nil {
 			shared.world.Stop()
