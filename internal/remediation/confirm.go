@@ -131,6 +131,8 @@ func Again(plan *Planned, s *Situation, a *health.Assessment, policy *Policy, no
 			news = append(news, i)
 		}
 	}
+	// What is handed to an owner has to be remembered before, now as then.
+	plan.Replacing = next.Replacing
 	return news
 }
 

@@ -126,3 +126,14 @@ func TestWhoIsHeldBackLeavesItsPlaceToOthers(t *testing.T) {
 	g.Expect(plan.Decisions[1].Action).To(Equal(MakeRequest))
 	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "once is enough")
 }
+
+func TestWhoTakesAFreePlaceIsRememberedToo(t *testing.T) {
+	g := NewWithT(t)
+	x := usual(byOwner, slots(1), also(Target{Name: "m2", Owner: owner}, sickFor(6*time.Minute)))
+	a := assessed(x.verdicts)
+	plan := x.plan()
+	g.Expect(plan.Replacing).To(Equal([]Replacement{{Target: "m1", Owner: owner}}))
+	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &Look{Failed: true}, noon)
+	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
+	g.Expect(plan.Replacing).To(Equal([]Replacement{{Target: "m2", Owner: owner}}))
+}

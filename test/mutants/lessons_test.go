@@ -21,6 +21,7 @@ var lessons = []mutant{
 	r("letting_go.go", " || p.s.Check.Cluster == ClusterIsMissing {", " {", "TestACheckWithoutAClusterWaitsForNoNodeToGo"),
 	r("budget.go", "!found && c.underWay && !unwanted", "!found && c.underWay && (unwanted || !unwanted)", "TestTheLedgerOfACoveredTargetIsNotOurs"),
 	r("budget.go", "d.Hold = p.s.Targets[c.index].HeldBack; d.Hold.Reason != \"\"", "false", "TestWhoIsHeldBackLeavesItsPlaceToOthers"),
+	r("confirm.go", "plan.Replacing = next.Replacing", "", "TestWhoTakesAFreePlaceIsRememberedToo"),
 	r("mark.go", "d.Action, d.Why = TakeBack, why\n\t}\n}", "_ = why\n\t}\n}", "TestWhatBecomesOfAMark"),
 	h("rule_unhealthy_machine.go", " || hearsay(condition, t.nodeState())", "", "TestTheConnectionIsNotTheNode"),
 	h("rule_unhealthy_machine.go", "return condition.Status == metav1.ConditionUnknown", "return false", "TestTheConnectionIsNotTheNode"),

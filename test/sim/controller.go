@@ -114,9 +114,15 @@ func (w *World) actAll(c *Check, pass *Pass, which func(i int) bool) (failed err
 
 // actAgain gives the places of those that were held at the last look to others.
 func (w *World) actAgain(c *Check, pass *Pass) (bool, error) {
+	remembered := pass.Plan.Replacing
 	news := remediation.Again(&pass.Plan, &pass.Situation, &pass.Assessment, &c.Policy, w.Now)
 	if len(news) == 0 {
 		return false, nil
+	}
+	if !slices.Equal(remembered, pass.Plan.Replacing) {
+		if err := w.writeCheck(c, remediation.NoteReplacing, &pass.Plan); err != nil {
+			return false, err
+		}
 	}
 	return true, w.actAll(c, pass, func(i int) bool { return slices.Contains(news, i) })
 }
