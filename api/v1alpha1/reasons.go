@@ -87,6 +87,8 @@ const (
 	HeldTemplateNotResolved HoldReason = "TemplateNotResolved"
 	// HeldRequestFailed is a request that the API server refused to create.
 	HeldRequestFailed HoldReason = "RequestFailed"
+	// HeldAnnotationNotRemoved is a target that was remediated as a person asked for, by an annotation that is still there.
+	HeldAnnotationNotRemoved HoldReason = "AnnotationNotRemoved"
 	// HeldNameTaken is a request of the same name that belongs to somebody else.
 	HeldNameTaken HoldReason = "NameTaken"
 	// HeldPreviousStepNotReleased is the request of the step before, which its remediator does not let go.

@@ -60,6 +60,7 @@ func readyCondition(p *Pass, others []metav1.Condition) metav1.Condition {
 		reason, prefix string
 	}{
 		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "Every step has been tried, and these are still not healthy: "},
+		{remediation.InBackoff, remedyv1.EscalationExhaustedReason, "The remediation of these has failed, and is tried again after a wait: "},
 		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "The owners of these were asked to remediate them, and have not acted: "},
 	} {
 		if held := heldBy(p, trouble.hold); len(held) > 0 {

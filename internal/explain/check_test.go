@@ -156,6 +156,8 @@ func TestTheAdviceMendsTheLimit(t *testing.T) {
 }
 
 func TestTheOtherConditions(t *testing.T) {
+	// A Machine that has failed is no mere wish.
+	failed := func(p *Pass) { p.Snapshot.Targets[0].Machine.Failure = "CreateError" }
 	stop := func(change func(*remediation.Check)) func(*Pass) { return func(p *Pass) { change(&p.Situation.Check) } }
 	template := func(troubles ...TemplateTrouble) func(*Pass) {
 		return func(p *Pass) {
@@ -205,7 +207,13 @@ func TestTheOtherConditions(t *testing.T) {
 				p.Policy.Steps = append(p.Policy.Steps, remediation.Step{ID: remediation.StepID{Order: 1, Template: "BarTemplate/a"}})
 				p.Policy.Backoff.Limit = time.Hour
 				p.Situation.Targets[0].Ledger = remediation.Ledger{Failures: 1, NotBefore: noon.Add(time.Minute)}
-			}), "Ready", "False", "EscalationExhausted", "Every step has been tried, and these are still not healthy: m-004",
+			}, failed), "Ready", "False", "EscalationExhausted", "Every step has been tried, and these are still not healthy: m-004",
+		},
+		{
+			fleet(4, 1, template(), func(p *Pass) {
+				p.Policy.Backoff.Limit = time.Hour
+				p.Situation.Targets[0].Ledger = remediation.Ledger{Failures: 1, NotBefore: noon.Add(time.Minute)}
+			}, failed), "Ready", "False", "EscalationExhausted", "The remediation of these has failed, and is tried again after a wait: m-004",
 		},
 		{
 			fleet(4, 1, func(p *Pass) {

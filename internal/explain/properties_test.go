@@ -351,7 +351,10 @@ func TestALastLookAddsLinesAndChangesNone(t *testing.T) {
 			d, before := &p.Planned.Decisions[i], p.Trace(i)
 			look := &remediation.Look{
 				Failed: rapid.Bool().Draw(t, "failed"), Frozen: rapid.Bool().Draw(t, "frozen"), Verdict: p.Assessment.Verdicts[i],
-				Ledger: p.Situation.Targets[i].Ledger, Requested: rapid.Bool().Draw(t, "requested"), LeaseRenewed: noon,
+				Target: p.Situation.Targets[i], LeaseRenewed: noon,
+			}
+			if rapid.Bool().Draw(t, "requested") {
+				look.Target.Request = &remediation.Request{}
 			}
 			*d = remediation.Confirm(p.Planned, &p.Situation.Targets[i], d, &p.Assessment.Verdicts[i], look, noon)
 			after := p.Trace(i)

@@ -116,6 +116,8 @@ func TestWhatIsSaidOfAHold(t *testing.T) {
 		{reason: remediation.TooManyUnhealthy, seen: seen{Who: "minHealthy=3", Have: 2, Most: -1}, says: "2 targets count as sick, and minHealthy=3 wants more healthy ones than there are targets"},
 		{reason: remediation.InStorm, seen: seen{Since: hour}, says: "Too many targets have been sick at once since 2026-03-14T11:00:00Z, and the limit is not kept yet"},
 		{reason: remediation.InStorm, seen: seen{Since: hour}, until: noon, says: "Too many targets have been sick at once since 2026-03-14T11:00:00Z; the limit is kept again, and the cool-down ends at 2026-03-14T12:00:00Z"},
+		{reason: remediation.AnnotationNotRemoved, says: "It was remediated as the annotation cluster.x-k8s.io/remediate-machine asks; remove the annotation"},
+		{reason: remediation.AnnotationNotRemoved, seen: seen{Have: 2}, says: "What the annotation cluster.x-k8s.io/remediate-machine asks for has failed 2 times; remove the annotation"},
 		{reason: remediation.EscalationExhausted, seen: seen{Have: 1}, until: noon, says: "Every step has been tried, and that has failed once; they begin anew at 2026-03-14T12:00:00Z"},
 		{reason: remediation.InBackoff, seen: seen{Have: 2}, until: noon, says: "Its remediation has failed 2 times; the next one may begin at 2026-03-14T12:00:00Z"},
 		{reason: remediation.TemplateNotResolved, says: "The check names no step that it could take"},

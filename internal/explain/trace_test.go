@@ -74,6 +74,7 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     TooManyUnhealthy            passed         2 targets count as sick, and maxUnhealthy=40% allows 4 at the most
     TooFewUnhealthy             passed
     Storm                       passed
+    AnnotationNotRemoved        passed
     EscalationExhausted         passed
     Backoff                     passed
     TemplateNotResolved         of no concern
@@ -172,7 +173,7 @@ func TestALastLookIsToldApart(t *testing.T) {
 	}}
 	trace := NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(answers(trace.Guards)).To(HavePrefix("Paused passed, CheckDeleting passed, ClusterNotFound of no concern"))
-	g.Expect(answers(trace.LastLooks)).To(HavePrefix("Paused passed, NotConfirmed held, ControlPlaneBusy not asked"))
+	g.Expect(answers(trace.LastLooks)).To(HavePrefix("Paused passed, NotConfirmed held, Leaving not asked"))
 	// What ends something has no guards before it.
 	d.Asked = d.Asked[2:]
 	trace = NewTrace(&Facts{Name: "m", Decision: d})

@@ -115,6 +115,11 @@ var guardsOfTheMoment = [...]holdWord{
 		"`stormCooldownDuration` of the check, and since when the limit has been kept again.",
 		"Nothing: it ends by itself when the limit has been kept for that long.",
 	}, true, storm, nil},
+	{remediation.AnnotationNotRemoved, meaning{
+		"A person asked for a remediation, it was done, and the annotation that asks for it is still there.",
+		"The annotation `cluster.x-k8s.io/remediate-machine`, where it is the only cause, and what has become of its request. Asked only about steps that need a request.",
+		"Remove the annotation. Put it there again if it is to be remediated once more.",
+	}, false, notRemoved, nil},
 	{remediation.EscalationExhausted, meaning{
 		"Every step has been tried, and the target is still not healthy. They begin anew after a wait.",
 		"What is remembered of its attempts, with more than one step.",
@@ -204,4 +209,12 @@ func times(n int) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
+}
+
+func notRemoved(s *saw) string {
+	said := "It was remediated as the annotation cluster.x-k8s.io/remediate-machine asks"
+	if s.Seen.Have > 0 {
+		said = "What the annotation cluster.x-k8s.io/remediate-machine asks for has failed " + times(s.Seen.Have)
+	}
+	return said + "; remove the annotation"
 }

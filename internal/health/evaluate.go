@@ -10,6 +10,9 @@ func Evaluate(snapshot *Snapshot, policy *Policy, now time.Time) Assessment {
 	a := Assessment{Verdicts: make([]Verdict, len(snapshot.Targets))}
 	for i := range snapshot.Targets {
 		verdict := judge(&snapshot.Targets[i], &snapshot.Cluster, policy, now)
+		if t := &snapshot.Targets[i]; t.Machine != nil {
+			verdict.NodeGoneSince = t.goneSince(now)
+		}
 		a.Verdicts[i] = verdict
 		a.Counts.add(verdict.Kind)
 		a.WakeUp = earliest(a.WakeUp, verdict.Until)

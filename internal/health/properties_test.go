@@ -263,3 +263,26 @@ func TestAHealthyTargetAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for 1000 healthy targets; the list of verdicts is one", got)
 	}
 }
+
+// What is remembered of a Node that is gone stays until the Node is back, whatever can be read meanwhile.
+func TestAGoneNodeIsRememberedUntilItIsBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, p := drawSnapshot(t), drawPolicy(t)
+		for i, v := range Evaluate(&s, &p, noon).Verdicts {
+			target := &s.Targets[i]
+			want := time.Time{}
+			if target.Machine != nil {
+				want = target.Machine.NodeGoneSince
+			}
+			switch state := target.nodeState(); {
+			case state == Present:
+				want = time.Time{}
+			case state == Gone && target.Machine != nil && (want.IsZero() || want.After(noon)):
+				want = noon
+			}
+			if !v.NodeGoneSince.Equal(want) {
+				t.Fatalf("target %d in state %d remembers %s instead of %s", i, target.nodeState(), v.NodeGoneSince, want)
+			}
+		}
+	})
+}

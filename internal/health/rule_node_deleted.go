@@ -12,15 +12,30 @@ func ruleNodeDeleted(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now t
 	if t.nodeState() != Gone {
 		return all
 	}
-	// Seen for the first time: it is gone since now, as far as anybody knows. So it is if the note is from a clock that was ahead.
-	since := now
-	if t.Machine != nil && !t.Machine.NodeGoneSince.IsZero() && t.Machine.NodeGoneSince.Before(now) {
-		since = t.Machine.NodeGoneSince
-	}
 	f := Finding{Rule: NodeDeleted}
 	if t.Node.State == Present {
 		// There is one of that name, and it is another server.
 		f.Cause = t.Node.ProviderID
 	}
-	return append(all, deadline(f, since, p.NodeGoneTimeout, now))
+	return append(all, deadline(f, t.goneSince(now), p.NodeGoneTimeout, now))
+}
+
+// goneSince is since when the Machine's Node is gone. What was noted down stays until the Node is seen again: that it cannot be read does not
+// bring it back.
+func (t *Target) goneSince(now time.Time) time.Time {
+	var noted time.Time
+	if t.Machine != nil {
+		noted = t.Machine.NodeGoneSince
+	}
+	switch t.nodeState() {
+	case Present:
+		return time.Time{}
+	case Gone:
+		// Seen for the first time: it is gone since now, as far as anybody knows. So it is if the note is from a clock that was ahead.
+		if noted.IsZero() || noted.After(now) {
+			return now
+		}
+	case Unreadable, NotJoined:
+	}
+	return noted
 }

@@ -33,6 +33,8 @@ type Verdict struct {
 	Since time.Time
 	// Until is when the verdict changes by itself, be it that another cause is added to it; zero if it does not.
 	Until time.Time
+	// NodeGoneSince is what shall be remembered of the disappearance of a Machine's Node; zero for nothing.
+	NodeGoneSince time.Time
 	// Findings are what every rule had to say, in the order of the rules; those that are met come first.
 	Findings []Finding
 }

@@ -45,6 +45,8 @@ func (p *pass) start(guards []guard) {
 		return cmp.Or(
 			first(a.underWay, b.underWay),
 			first(a.manual, b.manual),
+			// Of whom nobody knows since when, it cannot be said that it was the longest.
+			first(!a.since.IsZero(), !b.since.IsZero()),
 			a.since.Compare(b.since),
 			cmp.Compare(p.s.Targets[a.index].Name, p.s.Targets[b.index].Name),
 		)
@@ -95,6 +97,9 @@ func (p *pass) begin(c *candidate, d *Decision) {
 	d.Action, d.Attempt = MakeRequest, d.Ledger.Failures+1
 	if t.Lease.Used {
 		d.LeaseUntil = p.now.Add(p.leaseTime(c.step.ID))
+	}
+	if t.ControlPlane && p.s.ControlPlane.Turn.Used {
+		d.TurnUntil = p.now.Add(p.leaseTime(c.step.ID))
 	}
 }
 

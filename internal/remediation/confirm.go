@@ -20,11 +20,8 @@ type Look struct {
 	Changed bool
 	// Verdict is what follows from the facts as they are now.
 	Verdict health.Verdict
-	// Deleting: the deletion of the target was asked for. Requested: there is a request of this check for it.
-	Deleting, Requested bool
-	Ledger              Ledger
-	// CoveredBy is the other check that has something for it now.
-	CoveredBy string
+	// Target is as it is now.
+	Target Target
 	// Others is how many other targets take up a place now.
 	Others int
 	// ControlPlane is as it is now; of those that are busy, also the ones of this check. It is read for Nodes of the control plane only.
@@ -54,11 +51,23 @@ type lastLook struct {
 var lookGuards = [...]lookGuard{
 	{Paused, anything, lookPaused},
 	{NotConfirmed, anything, lookNotConfirmed},
+	{Leaving, requests, lookTarget(guardLeaving)},
+	{Excluded, starts, lookTarget(guardExcluded)},
+	{OwnerRefuses, marks, lookTarget(guardOwnerRefuses)},
+	{NameTaken, requests, lookTarget(guardNameTaken)},
+	{LeaseTaken, requests, lookTarget(guardLeaseTaken)},
 	{ControlPlaneBusy, requests, lookControlPlane(guardControlPlaneBusy)},
 	{QuorumUnknown, requests, lookControlPlane(guardQuorumUnknown)},
 	{SingleControlPlane, requests, lookControlPlane(guardSingleControlPlane)},
 	{QuorumAtRisk, requests, lookControlPlane(guardQuorumAtRisk)},
 	{LeaseRenewed, anything, lookLeaseRenewed},
+}
+
+// lookTarget asks a guard of the target once more: with the target as it is now.
+func lookTarget(asks func(p *pass, t *Target, c *candidate) (bool, time.Time, Seen)) func(l *lastLook) (bool, time.Time, Seen) {
+	return func(l *lastLook) (held bool, until time.Time, seen Seen) {
+		return asks(&pass{now: l.now}, &l.look.Target, &candidate{step: Step{Owner: l.d.Action == GiveMark}})
+	}
 }
 
 // lookControlPlane asks a guard of the control plane once more: with its members as they are now.
@@ -81,7 +90,7 @@ func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Loo
 	}
 	asked := slices.Clone(d.Asked)
 	for i := range lookGuards {
-		if lookGuards[i].about == requests && d.Action != MakeRequest {
+		if !lookGuards[i].about.includes(d.Action) {
 			continue
 		}
 		held, until, seen := lookGuards[i].asks(last)
@@ -148,7 +157,7 @@ const RequestFailed Reason = "RequestFailed"
 func (d *Decision) held(t *Target, hold Hold) Decision {
 	h := d.unnoted(t)
 	if d.starts() {
-		h.InFlight, h.Budgeted, h.Attempt = false, false, 0
+		h.InFlight, h.Budgeted, h.Attempt, h.TurnUntil = false, false, 0, time.Time{}
 	}
 	h.Action, h.Why, h.Hold, h.Until = None, "", hold, hold.Until
 	return h
@@ -158,7 +167,7 @@ func (d *Decision) held(t *Target, hold Hold) Decision {
 func (d *Decision) unnoted(t *Target) Decision {
 	h := *d
 	h.DropConfirmation = false
-	h.Ledger, h.Author, h.HealthySince, h.LeaseUntil = t.Ledger, t.Mark.Ours, time.Time{}, time.Time{}
+	h.Ledger, h.Author, h.NodeGoneSince, h.HealthySince, h.LeaseUntil = t.Ledger, t.Mark.Ours, t.NodeGoneSince, time.Time{}, time.Time{}
 	if t.Request != nil {
 		h.HealthySince = t.Request.HealthySince
 	}

@@ -16,7 +16,7 @@ import (
 
 // seenAgain is a last look that bears out everything about a scene.
 func (x *scene) seenAgain() *Look {
-	return &Look{Verdict: x.verdicts[0], Ledger: x.situation.Targets[0].Ledger, ControlPlane: x.situation.ControlPlane}
+	return &Look{Verdict: x.verdicts[0], Target: x.situation.Targets[0], ControlPlane: x.situation.ControlPlane}
 }
 
 func notConfirmed(why string) Hold { return Hold{Reason: NotConfirmed, Seen: Seen{Who: why}} }
@@ -26,6 +26,17 @@ func renewed(at time.Time) func(*Look) { return func(l *Look) { l.LeaseRenewed =
 
 func finding(change func(*health.Finding)) option {
 	return func(x *scene) { change(&x.verdicts[0].Findings[0]) }
+}
+
+func leaves(l *Look) { l.Target.Leaving = Departure{Sign: "a taint"} }
+
+// takes is somebody else's Lease of the Node, and turnOf one of the control plane.
+func takes(until time.Time) func(*Look) {
+	return func(l *Look) { l.Target.Lease = Lease{Used: true, Holder: "other", Until: until} }
+}
+
+func turnOf(holder string, until time.Time) func(*Look) {
+	return func(l *Look) { l.ControlPlane.Turn = Lease{Used: true, Holder: holder, Until: until} }
 }
 
 type lookRow struct {
@@ -59,21 +70,36 @@ var looks = []lookRow{
 	{why: "nor who is unhealthy for another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted }, hold: notConfirmed("its health has changed")},
 	{why: "nor who was healthy in between", look: func(l *Look) { l.Verdict.Since = ago(6*time.Minute - moment) }, hold: notConfirmed("its health has changed")},
 	{why: "the same moment is the same", look: func(l *Look) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
-	{why: "who is on its way out", look: func(l *Look) { l.Deleting = true }, hold: notConfirmed("its deletion was asked for")},
-	{why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Deleting = true }, hold: notConfirmed("its deletion was asked for")},
-	{why: "a request that no cache has seen", look: func(l *Look) { l.Requested = true }, hold: notConfirmed("there is a request already")},
-	{why: "attempts that no cache has seen: a failure", look: func(l *Look) { l.Ledger.Failures = 1 }, hold: notConfirmed("its attempts have changed")},
-	{why: "a wait", look: func(l *Look) { l.Ledger.NotBefore = noon }, hold: notConfirmed("its attempts have changed")},
-	{why: "a step", look: func(l *Look) { l.Ledger.Tried = stepA }, hold: notConfirmed("its attempts have changed")},
-	{why: "another check has something for it now", look: func(l *Look) { l.CoveredBy = "MachineHealthCheck/other" }, hold: notConfirmed("MachineHealthCheck/other takes care of it")},
+	{why: "who is on its way out", look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("its deletion was asked for")},
+	{why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("its deletion was asked for")},
+	{why: "a request that no cache has seen", look: func(l *Look) { l.Target.Request = &Request{} }, hold: notConfirmed("there is a request already")},
+	{why: "attempts that no cache has seen: a failure", look: func(l *Look) { l.Target.Ledger.Failures = 1 }, hold: notConfirmed("its attempts have changed")},
+	{why: "a wait", look: func(l *Look) { l.Target.Ledger.NotBefore = noon }, hold: notConfirmed("its attempts have changed")},
+	{why: "a step", look: func(l *Look) { l.Target.Ledger.Tried = stepA }, hold: notConfirmed("its attempts have changed")},
+	{why: "another check has something for it now", look: func(l *Look) { l.Target.CoveredBy = "MachineHealthCheck/other" }, hold: notConfirmed("MachineHealthCheck/other takes care of it")},
+	{why: "something announces that it goes", look: leaves, hold: Hold{Reason: Leaving, Seen: Seen{Who: "a taint"}}},
+	{why: "its owner knows more about that", options: []option{byOwner}, look: leaves},
+	{why: "a label keeps it from being remediated now", look: func(l *Look) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
+	{why: "also by its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
+	{why: "what ends something does not mind a label", options: []option{requested(failed)}, look: func(l *Look) { l.Target.Excluded = true }},
+	{why: "its owner refuses by now", options: []option{byOwner}, look: func(l *Look) { l.Target.Mark.Refused = true }, hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}}},
+	{why: "a remediator is not asked about its owner", look: func(l *Look) { l.Target.Mark.Refused = true }},
+	{why: "something else bears the name of its request by now", look: func(l *Look) { l.Target.NameTaken = "other" }, hold: Hold{Reason: NameTaken, Seen: Seen{Who: "other"}}},
+	{why: "somebody else is working on its Node by now", look: takes(noon.Add(moment)), hold: Hold{Reason: LeaseTaken, Until: noon.Add(moment), Seen: Seen{Who: "other"}}},
+	{why: "and has finished", look: takes(noon)},
 	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *Look) { l.Others = 1 }},
 	{why: "places that others have taken since", options: []option{slots(2)}, look: func(l *Look) { l.Others = 2 }, hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "all places are taken", Have: 2, Most: 2}}},
 	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *Look) { l.Others = 9 }},
 	{why: "where there are as many as targets nobody does", look: func(l *Look) { l.Others = 9 }},
-	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *Look) { l.Others = 9; l.Requested, l.Deleting = true, true; l.CoveredBy = "o" }},
+	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *Look) {
+		l.Others = 9
+		l.Target = Target{Request: &Request{}, DeletingSince: noon, CoveredBy: "o"}
+	}},
 
 	{why: "the control plane, as it is now: nobody else is being remediated", options: []option{ofControlPlane}, look: busy("n1", "m1")},
 	{why: "somebody else is", options: []option{ofControlPlane}, look: busy("n2"), hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}}},
+	{why: "another check has its turn", options: []option{ofControlPlane}, look: turnOf("other", noon.Add(moment)), hold: Hold{Reason: ControlPlaneBusy, Until: noon.Add(moment), Seen: Seen{Who: "other"}}},
+	{why: "and has let it run out", options: []option{ofControlPlane}, look: turnOf("other", noon)},
 	{why: "its owner serialises by itself", options: []option{ofControlPlane, byOwner}, look: busy("n2")},
 	{why: "a worker is no part of it", look: busy("n2")},
 	{why: "its members cannot be found out any more", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = Etcd{} }, hold: Hold{Reason: QuorumUnknown}},
@@ -81,7 +107,7 @@ var looks = []lookRow{
 	{why: "one of the others has become sick", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = members(3, "n2") }, hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}}},
 	{why: "who ends something takes nothing away", options: []option{ofControlPlane, requested(failed)}, look: func(l *Look) { l.ControlPlane = ControlPlane{} }},
 	{why: "what is busy is told before what is at risk", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} }, hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}}},
-	{why: "health is told before all of that", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane, l.Deleting = ControlPlane{}, true }, hold: notConfirmed("its deletion was asked for")},
+	{why: "health is told before all of that", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon }, hold: notConfirmed("its deletion was asked for")},
 	{why: "and that before a Lease", options: []option{ofControlPlane, is(sickFor(6 * time.Minute))}, look: func(l *Look) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Hold{Reason: QuorumUnknown}},
 }
 
@@ -135,8 +161,11 @@ func TestALastLook(t *testing.T) {
 			g.Expect(got.Hold).To(Equal(test.hold))
 			if test.hold.Reason == "" {
 				again := 3
-				if d.Action == MakeRequest {
-					again = 7
+				switch d.Action { //nolint:exhaustive // the others start nothing
+				case MakeRequest:
+					again = 11
+				case GiveMark:
+					again = 5
 				}
 				g.Expect(got.Asked).To(HaveLen(len(d.Asked) + again))
 				got.Asked = d.Asked
@@ -185,7 +214,7 @@ func TestWhatIsToldOfWhatIsHeld(t *testing.T) {
 		signed bool
 		told   bool
 	}{
-		{why: "what is borne out is told, and signed before", look: func(l *Look) { l.Deleting = true }, signed: true, told: true},
+		{why: "what is borne out is told, and signed before", look: func(l *Look) { l.Target.DeletingSince = noon }, signed: true, told: true},
 		{why: "what could not be read is not", look: func(l *Look) { l.Failed = true }},
 		{why: "nor is another health", look: func(l *Look) { l.Verdict.Kind = health.Suspect }},
 		{why: "nor another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted }},
@@ -224,5 +253,5 @@ func TestWhatOnlyNotes(t *testing.T) {
 
 func TestTheLastLooks(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(LastLooks()).To(Equal([]Reason{Paused, NotConfirmed, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
+	g.Expect(LastLooks()).To(Equal([]Reason{Paused, NotConfirmed, Leaving, Excluded, OwnerRefuses, NameTaken, LeaseTaken, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
 }

@@ -61,9 +61,12 @@ type Decision struct {
 	// Attempt is the number of the attempt that a request belongs to.
 	Attempt int
 	// Ledger and HealthySince are what shall be remembered; LeaseUntil is how long the Lease shall be held, zero for not at all.
-	Ledger       Ledger
-	HealthySince time.Time
-	LeaseUntil   time.Time
+	Ledger        Ledger
+	NodeGoneSince time.Time
+	HealthySince  time.Time
+	LeaseUntil    time.Time
+	// TurnUntil is how long its turn at the control plane shall be taken; zero if it needs none.
+	TurnUntil time.Time
 	// RenewAt is when the Lease has to be renewed, if it is held then.
 	RenewAt time.Time
 	// DropConfirmation: what a person has confirmed is used up, and shall not count for the next time.
@@ -118,7 +121,10 @@ type Planned struct {
 	Slots   int
 	Limited bool
 
-	// rest is when anything but a decision changes by itself. elsewhere is what is in flight beside the targets.
+	// ReleaseTurn: this check has its turn at the control plane, and needs it no more.
+	ReleaseTurn bool
+	// turn: this check has it. rest is when anything but a decision changes by itself. elsewhere is what is in flight beside the targets.
+	turn      bool
 	rest      time.Time
 	elsewhere int
 	// WakeUp is the earliest time at which anything changes by itself; zero if nothing does.

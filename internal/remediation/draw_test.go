@@ -97,6 +97,9 @@ func drawVerdict(t *rapid.T) health.Verdict {
 		}
 	case health.Healthy:
 	}
+	if v.Reason == health.NodeDeleted {
+		v.NodeGoneSince = v.Since
+	}
 	return v
 }
 
@@ -130,6 +133,10 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 	if rarely(t, "covered") {
 		target.CoveredBy = "MachineHealthCheck/other"
 	}
+	if rarely(t, "node gone") {
+		target.NodeGoneSince = drawTime(t, "node gone since")
+	}
+	target.ThawedAt = maybeTime(t, "thawed")
 	if rarely(t, "leaving") {
 		target.Leaving = Departure{Sign: "taint", Since: maybeTime(t, "leaving since")}
 	}
@@ -152,7 +159,11 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 
 func drawStray(t *rapid.T, p *Policy, i int) Stray {
 	s := Stray{Name: fmt.Sprintf("gone%02d", i), Frozen: rarely(t, "frozen"), Gone: rapid.Bool().Draw(t, "gone"), Request: drawRequest(t, p)}
+	if rarely(t, "noted") {
+		s.Ledger.Failures = 1
+	}
 	s.Marked = s.Request == nil || rapid.Bool().Draw(t, "marked")
+	s.ControlPlane = rapid.Bool().Draw(t, "stray of the control plane")
 	return s
 }
 
@@ -172,6 +183,10 @@ func drawControlPlane(t *rapid.T, n int) ControlPlane {
 	c := ControlPlane{Etcd: Etcd{State: some(t, "etcd", EtcdStacked, EtcdStacked, EtcdStacked, EtcdExternal, EtcdUnreadable)}}
 	if rarely(t, "busy") {
 		c.Busy = []string{fmt.Sprintf("n%02d", rapid.IntRange(0, n+1).Draw(t, "busy node"))}
+	}
+	if c.Turn.Used = rapid.Bool().Draw(t, "turns"); c.Turn.Used && rapid.IntRange(0, 3).Draw(t, "turn") == 2 {
+		c.Turn.Until, c.Turn.Ours = drawTime(t, "turn until"), rapid.Bool().Draw(t, "our turn")
+		c.Turn.Holder = "somebody"
 	}
 	for range rapid.IntRange(1, 5).Draw(t, "members") {
 		m := Member{Node: fmt.Sprintf("n%02d", rapid.IntRange(0, min(n, 4)).Draw(t, "member")), Healthy: rapid.IntRange(0, 3).Draw(t, "member healthy") != 2}

@@ -20,5 +20,7 @@ func guardControlPlaneBusy(p *pass, t *Target, _ *candidate) (held bool, until t
 			return true, time.Time{}, Seen{Who: name}
 		}
 	}
-	return false, time.Time{}, Seen{}
+	// Another check is about to begin. If it never does, its turn runs out.
+	turn := p.s.ControlPlane.Turn
+	return turn.Holder != "" && !turn.Ours && p.now.Before(turn.Until), turn.Until, Seen{Who: turn.Holder}
 }

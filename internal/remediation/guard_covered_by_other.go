@@ -9,5 +9,5 @@ import "time"
 const CoveredByOther Reason = "CoveredByOther"
 
 func guardCoveredByOther(_ *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return t.CoveredBy != "", time.Time{}, Seen{Who: t.CoveredBy}
+	return t.CoveredBy != "", t.CoveredUntil, Seen{Who: t.CoveredBy}
 }

@@ -25,14 +25,14 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		return false, time.Time{}, Seen{}
 	case !l.bornOut():
 		return true, time.Time{}, Seen{Who: "its health has changed"}
-	case look.Deleting:
+	case !look.Target.DeletingSince.IsZero():
 		return true, time.Time{}, Seen{Who: "its deletion was asked for"}
-	case look.Requested:
+	case look.Target.Request != nil:
 		return true, time.Time{}, Seen{Who: "there is a request already"}
-	case !look.Ledger.same(&l.t.Ledger):
+	case !look.Target.Ledger.same(&l.t.Ledger):
 		return true, time.Time{}, Seen{Who: "its attempts have changed"}
-	case look.CoveredBy != "":
-		return true, time.Time{}, Seen{Who: look.CoveredBy + " takes care of it"}
+	case look.Target.CoveredBy != "":
+		return true, time.Time{}, Seen{Who: look.Target.CoveredBy + " takes care of it"}
 	case d.Budgeted && l.plan.Limited && look.Others >= l.plan.Slots:
 		return true, time.Time{}, Seen{Who: "all places are taken", Have: look.Others, Most: l.plan.Slots}
 	}

@@ -21,7 +21,22 @@ const (
 	requests
 	// marks are the steps that hand a Machine to its owner.
 	marks
+	// starts are both.
+	starts
 )
+
+func (s scope) includes(a Action) bool {
+	switch s {
+	case requests:
+		return a == MakeRequest
+	case marks:
+		return a == GiveMark
+	case starts:
+		return a == MakeRequest || a == GiveMark
+	case anything:
+	}
+	return true
+}
 
 // guards are asked in this order, and the first that holds gives the reason. They only ever subtract.
 var guards = [...]guard{
@@ -44,6 +59,7 @@ var guards = [...]guard{
 	{TooFewUnhealthy, anything, guardTooFewUnhealthy},
 	{InStorm, anything, guardInStorm},
 	// Nothing new for now, for this one.
+	{AnnotationNotRemoved, requests, guardAnnotationNotRemoved},
 	{EscalationExhausted, requests, guardEscalationExhausted},
 	{InBackoff, requests, guardInBackoff},
 	{TemplateNotResolved, requests, guardTemplateNotResolved},

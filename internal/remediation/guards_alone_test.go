@@ -154,6 +154,12 @@ var oneTarget = []answer{
 	{why: "nobody can", guard: NoRemediatingOwner, options: []option{byOwner, target(func(t *Target) { t.Owner = "" })}, held: true},
 	{why: "its owner has not refused", guard: OwnerRefuses, options: []option{byOwner}, seen: Seen{Who: owner}},
 	{why: "CannotBeRemediated", guard: OwnerRefuses, options: []option{byOwner, marked(func(m *Mark) { m.Refused, m.Waiting = true, false })}, held: true, seen: Seen{Who: owner}},
+	{why: "a wish is granted", guard: AnnotationNotRemoved, options: []option{is(wished)}},
+	{why: "once: if that has failed, nobody wishes it again", guard: AnnotationNotRemoved, options: []option{is(wished), remembers(1, time.Time{})}, held: true, seen: Seen{Have: 1}},
+	{why: "all steps are part of one attempt", guard: AnnotationNotRemoved, options: []option{is(wished), twoSteps, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })}, seen: Seen{Have: 1}},
+	{why: "who is sick besides is tried again", guard: AnnotationNotRemoved, options: []option{remembers(1, time.Time{}), is(wished), alsoSick}, seen: Seen{Have: 1}},
+	{why: "and who is only about to be is not", guard: AnnotationNotRemoved, options: []option{remembers(1, time.Time{}), is(wished), soonSick}, held: true, seen: Seen{Have: 1}},
+	{why: "without a wish nothing is done twice because of one", guard: AnnotationNotRemoved, options: []option{remembers(1, time.Time{})}, seen: Seen{Have: 1}},
 	{why: "a step out of several has no wait to begin with", guard: EscalationExhausted, options: []option{twoSteps}},
 	{why: "after all of them have failed there is one", guard: EscalationExhausted, options: []option{twoSteps, remembers(3, ago(-moment))}, held: true, until: ago(-moment), seen: Seen{Have: 3}},
 	{why: "to the moment", guard: EscalationExhausted, options: []option{twoSteps, remembers(3, noon)}, seen: Seen{Have: 3}},
@@ -178,6 +184,10 @@ func coveredBy(name string) option { return target(func(t *Target) { t.CoveredBy
 func lease(l Lease) option         { return target(func(t *Target) { t.Lease = l }) }
 
 var controlPlane = []answer{
+	{why: "another check has its turn at the control plane", guard: ControlPlaneBusy, options: []option{ofControlPlane, turn(Lease{Used: true, Holder: "other", Until: ago(-moment)})}, held: true, until: ago(-moment), seen: Seen{Who: "other"}},
+	{why: "until that runs out", guard: ControlPlaneBusy, options: []option{ofControlPlane, turn(Lease{Used: true, Holder: "other", Until: noon})}, seen: Seen{Who: "other"}},
+	{why: "it is its own turn", guard: ControlPlaneBusy, options: []option{ofControlPlane, turn(Lease{Used: true, Holder: "this", Ours: true, Until: ago(-moment)})}, seen: Seen{Who: "this"}},
+	{why: "a worker needs no turn", guard: ControlPlaneBusy, options: []option{turn(Lease{Used: true, Holder: "other", Until: ago(-moment)})}},
 	{why: "nobody else of the control plane is in the way", guard: ControlPlaneBusy, options: []option{ofControlPlane}},
 	{why: "a worker is no part of it", guard: ControlPlaneBusy, options: []option{busyWith("n2"), inFlightToo(true)}},
 	{why: "another check is busy with one of its Nodes", guard: ControlPlaneBusy, options: []option{ofControlPlane, busyWith("n2")}, held: true, seen: Seen{Who: "n2"}},

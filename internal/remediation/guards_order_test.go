@@ -45,6 +45,7 @@ var obstacles = []obstacle{
 	{TooManyUnhealthy, true, true, limited(0)},
 	{TooFewUnhealthy, true, true, policy(func(p *Policy) { p.Limits.Range = &Range{5, 9} })},
 	{InStorm, true, true, func(x *scene) { cooldown(x); stormy(time.Minute)(x) }},
+	{AnnotationNotRemoved, true, false, func(x *scene) { is(wished)(x); remembers(1, ago(-time.Minute))(x) }},
 	{EscalationExhausted, true, false, func(x *scene) {
 		x.policy.Steps = append(x.policy.Steps, Step{ID: StepID{Order: 10, Template: "Z/z"}})
 		remembers(1, ago(-time.Minute))(x)
@@ -69,7 +70,10 @@ var exclusive = map[[2]Reason]bool{
 	{ClusterNotFound, ClusterDeleting}: true, {StuckDeleting, Leaving}: true, {TooManyUnhealthy, TooFewUnhealthy}: true,
 	{CheckDeleting, EscalationExhausted}: true, {EscalationExhausted, Observing}: true, {ClusterNotFound, EscalationExhausted}: true,
 	{CheckDeleting, InBackoff}: true, {InBackoff, Observing}: true, {ClusterNotFound, InBackoff}: true, {InStorm, Observing}: true,
-	{QuorumUnknown, SingleControlPlane}: true, {QuorumUnknown, QuorumAtRisk}: true, {SingleControlPlane, QuorumAtRisk}: true,
+	{CheckDeleting, AnnotationNotRemoved}: true, {AnnotationNotRemoved, Observing}: true, {ClusterNotFound, AnnotationNotRemoved}: true,
+	// A wish needs no Node to confirm it.
+	{ClusterUnreachable, AnnotationNotRemoved}: true,
+	{QuorumUnknown, SingleControlPlane}:        true, {QuorumUnknown, QuorumAtRisk}: true, {SingleControlPlane, QuorumAtRisk}: true,
 }
 
 func TestTheOrderOfTheGuards(t *testing.T) {

@@ -64,7 +64,7 @@ func TestAStrayOfTheControlPlaneKeepsItBusy(t *testing.T) {
 func TestNobodyIsGivenToItsOwnerWhileARemediatorIsAtWork(t *testing.T) {
 	x := usual(byOwner)
 	plan := x.plan()
-	look := &Look{Verdict: x.verdicts[0], Requested: true}
+	look := &Look{Verdict: x.verdicts[0], Target: Target{Request: &Request{}}}
 	got := Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
 	NewWithT(t).Expect(got.Hold.Reason).To(Equal(NotConfirmed))
 }

@@ -3,7 +3,11 @@
 
 package remediation
 
-import "github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+import (
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
 
 // unwanted says why whatever this check has at a target has to go.
 func (p *pass) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
@@ -32,10 +36,13 @@ func (p *pass) letGo(t *Target, why Reason, d *Decision) {
 	case t.Mark.Ours:
 		d.Action, d.Why = Unmark, why
 	}
+	if t.Request != nil {
+		p.renewLease(t.Lease, d)
+	}
 	d.Author = t.Mark.Ours && d.Action != Unmark
 	// Whoever takes care of it now goes on from what we remember; otherwise nobody needs it any more.
 	if t.CoveredBy == "" {
-		d.Ledger = Ledger{}
+		d.Ledger, d.NodeGoneSince = Ledger{}, time.Time{}
 	}
 }
 
@@ -54,8 +61,16 @@ func (p *pass) lookAtStrays() []Decision {
 		if stray.Lease.Ours && (frozen || stray.Request != nil) {
 			d.LeaseUntil = stray.Lease.Until
 		}
-		if !frozen {
-			p.clear(stray, d)
+		if p.plan.turn && stray.ControlPlane && stray.Request != nil {
+			d.TurnUntil = p.s.ControlPlane.Turn.Until
+		}
+		if frozen {
+			d.Ledger, d.NodeGoneSince = stray.Ledger, stray.NodeGoneSince
+			continue
+		}
+		p.clear(stray, d)
+		if stray.Request != nil {
+			p.renewLease(stray.Lease, d)
 		}
 	}
 	return decisions

@@ -3,7 +3,10 @@
 
 package remediation
 
-import "cmp"
+import (
+	"cmp"
+	"time"
+)
 
 // Claim is a check that would take care of a target.
 type Claim struct {
@@ -15,6 +18,8 @@ type Claim struct {
 	// Observes: it only looks on. It takes care of nothing but what it has not withdrawn yet. A check that is paused or held up claims all
 	// the same: pausing one check must not hand its targets to another.
 	Observes bool
+	// Until is when it lets go by itself, as where it has nothing but a Lease; zero if it does not.
+	Until time.Time
 }
 
 // Rank is which kind of check comes first.

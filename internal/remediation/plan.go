@@ -38,6 +38,7 @@ type pass struct {
 func planWith(guards []guard, s *Situation, a *health.Assessment, policy *Policy, now time.Time) Planned {
 	p := &pass{s: s, a: a, policy: policy, now: now}
 	p.plan.Decisions = make([]Decision, len(s.Targets))
+	p.plan.turn = s.ControlPlane.Turn.Ours && s.ControlPlane.Turn.Used
 	p.plan.Gate, p.plan.Counts.Healthy = gateFor(s, a, policy)
 	p.plan.Storm = s.Check.Storm.next(p.plan.Gate, policy, &s.Check, now)
 	p.plan.Slots, p.plan.Limited = Slots(policy.MaxInFlight, a.Counts.Expected)
@@ -54,7 +55,7 @@ func planWith(guards []guard, s *Situation, a *health.Assessment, policy *Policy
 // lookAt decides about what is there already, and makes a candidate of an unhealthy target that has nothing.
 func (p *pass) lookAt(i int) {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
-	d.Ledger, d.Author = t.Ledger, t.Mark.Ours
+	d.Ledger, d.Author, d.NodeGoneSince = t.Ledger, t.Mark.Ours, t.NodeGoneSince
 	if t.Request != nil {
 		d.HealthySince, d.Step, d.Attempt = t.Request.HealthySince, t.Request.Step, t.Request.Attempt
 	}
@@ -65,12 +66,15 @@ func (p *pass) lookAt(i int) {
 	if d.InFlight && t.ControlPlane {
 		p.nowBusy(t.Name)
 	}
+	if t.ControlPlane && t.Request != nil && p.plan.turn {
+		d.TurnUntil = p.s.ControlPlane.Turn.Until
+	}
 	if p.s.Check.Frozen || v.Reason == health.Paused {
 		p.wantUnlessDone(i)
 		return
 	}
 	if t.CoveredBy == "" {
-		d.Ledger = believable(t.Ledger, p.policy, p.now)
+		d.Ledger, d.NodeGoneSince = believable(t.Ledger, p.policy, p.now), v.NodeGoneSince
 	}
 	d.Author = p.signs(t, v)
 	why, unwanted := p.unwanted(t, v)
@@ -133,7 +137,7 @@ func (p *pass) sumUp() {
 	}
 	for i := range plan.Strays {
 		plan.Strays[i].Until = p.later(plan.Strays[i].Until)
-		rest = earliest(rest, plan.Strays[i].Until)
+		rest = earliest(earliest(rest, plan.Strays[i].Until), p.later(plan.Strays[i].RenewAt))
 		plan.Finalizer = true
 	}
 	for _, replacement := range plan.Replacing {
@@ -152,7 +156,7 @@ const RetryTime = 15 * time.Second
 // Conclude counts what was decided, and finds the next time at which to look again. It is called once more when decisions were confirmed, or not.
 func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 	plan.Counts.Held, plan.Counts.Remediating, plan.Counts.InFlight = 0, 0, plan.elsewhere+budgeted(plan.Decisions)
-	plan.WakeUp = plan.rest
+	plan.WakeUp, plan.ReleaseTurn = plan.rest, plan.turn
 	if a.WakeUp.After(now) {
 		plan.WakeUp = earliest(plan.WakeUp, a.WakeUp)
 	}
@@ -165,12 +169,16 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 		case d.InFlight:
 			plan.Counts.Remediating++
 		}
+		plan.ReleaseTurn = plan.ReleaseTurn && d.TurnUntil.IsZero()
 		if d.Until.After(now) {
 			plan.WakeUp = earliest(plan.WakeUp, d.Until)
 		}
 		if d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed {
 			plan.WakeUp = earliest(plan.WakeUp, now.Add(RetryTime))
 		}
+	}
+	for i := range plan.Strays {
+		plan.ReleaseTurn = plan.ReleaseTurn && plan.Strays[i].TurnUntil.IsZero()
 	}
 }
 
@@ -202,5 +210,6 @@ func earliest(a, b time.Time) time.Time {
 
 // leavesSomething says whether there is, or will be, something to clean up at this target when the check goes.
 func leavesSomething(t *Target, d *Decision) bool {
-	return t.Request != nil || t.Mark.Ours || t.Lease.Ours || d.Author || t.CoveredBy == "" && d.Ledger != (Ledger{}) || d.Action == MakeRequest
+	return t.Request != nil || t.Mark.Ours || t.Lease.Ours || d.Author || d.Action == MakeRequest ||
+		t.CoveredBy == "" && (d.Ledger != (Ledger{}) || !d.NodeGoneSince.IsZero())
 }

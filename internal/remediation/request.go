@@ -20,8 +20,9 @@ func (p *pass) lookAtRequest(t *Target, v *health.Verdict, d *Decision) {
 	default:
 		p.awaitRemediator(t, v, d)
 	}
-	if d.Action == Wait || d.Hold.Reason != "" {
-		p.renewLease(t, d)
+	// Who is done with its work does not keep others from theirs.
+	if d.Action == Wait || d.Hold.Reason != "" && d.Hold.Reason != AnnotationNotRemoved {
+		p.renewLease(t.Lease, d)
 	}
 }
 
@@ -33,8 +34,10 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 		d.HealthySince = time.Time{}
 	}
 	step, found := named(p.policy.Steps, r.Step)
-	ends := p.ends(r, &step)
+	ends := p.ends(r, &step, t.ThawedAt)
 	switch {
+	case r.Succeeded && onlyAskedFor(v):
+		d.Hold = Hold{Reason: AnnotationNotRemoved, Seen: Seen{Who: r.Step.Template}}
 	case !found:
 		d.Action, d.Why = Withdraw, StepChanged
 	// It has recovered, as far as anybody knew, or it may be about to: nothing is given up on a doubt.
@@ -61,12 +64,15 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 }
 
 // ends is when a step has taken too long. The time during which nobody was allowed to do anything does not count.
-func (p *pass) ends(r *Request, step *Step) time.Time {
-	// A thaw that is still to come is one by a clock that was ahead.
-	if thawed := p.s.Check.ThawedAt; !thawed.After(p.now) {
-		return latest(r.Started, thawed).Add(step.Timeout)
+func (p *pass) ends(r *Request, step *Step, thaws ...time.Time) time.Time {
+	began := r.Started
+	for _, thawed := range append(thaws, p.s.Check.ThawedAt) {
+		// A thaw that is still to come is one by a clock that was ahead.
+		if !thawed.After(p.now) {
+			began = latest(began, thawed)
+		}
 	}
-	return r.Started.Add(step.Timeout)
+	return began.Add(step.Timeout)
 }
 
 // ReleaseTime is how long the request of the step before may take to go until somebody is told.
@@ -101,12 +107,12 @@ func (p *pass) leaseTime(id StepID) time.Duration {
 
 // renewLease keeps our Lease of the Node from running out. It is renewed at half of its time, so that an unchanged world is left alone meanwhile.
 // A Lease that somebody else has taken is theirs: the remediator is at work already, and goes on.
-func (p *pass) renewLease(t *Target, d *Decision) {
-	if !t.Lease.Used || !t.Lease.Ours {
+func (p *pass) renewLease(lease Lease, d *Decision) {
+	if !lease.Used || !lease.Ours {
 		return
 	}
-	lasting := p.leaseTime(t.Request.Step)
-	due := t.Lease.Until.Add(-lasting / 2)
+	lasting := p.leaseTime(d.Step)
+	due := lease.Until.Add(-lasting / 2)
 	if !p.now.Before(due) {
 		d.LeaseUntil = p.now.Add(lasting)
 		due = d.LeaseUntil.Add(-lasting / 2)

@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -75,6 +76,18 @@ func policy(change func(*Policy)) option { return func(x *scene) { change(&x.pol
 func is(v health.Verdict) option         { return func(x *scene) { x.verdicts[0] = v } }
 func etcd(e Etcd) option                 { return func(x *scene) { x.situation.ControlPlane.Etcd = e } }
 func steps(all ...Step) option           { return func(x *scene) { x.policy.Steps = all } }
+
+// turn is a Lease of the control plane.
+func turn(l Lease) option { return func(x *scene) { x.situation.ControlPlane.Turn = l } }
+
+// alsoSick adds another cause to the first target, and soonSick one that is only about to be.
+func alsoSick(x *scene) {
+	x.verdicts[0].Findings = append(slices.Clone(x.verdicts[0].Findings), readyUnknownFor(time.Hour))
+}
+
+func soonSick(x *scene) {
+	x.verdicts[0].Findings = append(slices.Clone(x.verdicts[0].Findings), readyUnknownFor(time.Minute))
+}
 
 // also adds a target.
 func also(t Target, v health.Verdict) option {

@@ -59,6 +59,8 @@ type Target struct {
 	Node string
 	// CoveredBy names the other check that takes care of it; empty if this one does.
 	CoveredBy string
+	// CoveredUntil is when that ends by itself; zero if it does not.
+	CoveredUntil time.Time
 	// Excluded: a label on the Node keeps it from being remediated.
 	Excluded bool
 	// DeletingSince is when the deletion of the Machine or Node was asked for.
@@ -72,7 +74,11 @@ type Target struct {
 	// NameTaken names what bears the name that the request would have, and is none of ours for this target.
 	NameTaken string
 	Ledger    Ledger
-	Lease     Lease
+	// NodeGoneSince is what is noted down on the Machine of its Node's disappearance; zero if nothing is.
+	NodeGoneSince time.Time
+	// ThawedAt is when the last pause of the target itself was over; zero if none is known of.
+	ThawedAt time.Time
+	Lease    Lease
 	// HeldBack is why it was held at the last look just now, or why its request was refused; none if it was not. Others may take its place.
 	HeldBack Hold
 	// Confirmed: a person has confirmed that it is healthy.
@@ -152,7 +158,10 @@ type Stray struct {
 	Request *Request
 	// Marked: this check is the author of the Machine's marks.
 	Marked bool
-	Lease  Lease
+	// Ledger and NodeGoneSince are what is noted down there; nothing if another check takes care of it, which goes on from there.
+	Ledger        Ledger
+	NodeGoneSince time.Time
+	Lease         Lease
 }
 
 // ControlPlane is what is known of the control plane that Nodes of it must not be taken away from carelessly.
@@ -160,6 +169,8 @@ type ControlPlane struct {
 	// Busy are names of its Nodes, or of their Machines, that are being remediated by any other check.
 	Busy []string
 	Etcd Etcd
+	// Turn is the Lease by which checks take turns at the control plane: what they see of each other could be as old as their looks.
+	Turn Lease
 }
 
 // Etcd is where the control plane keeps its state.

@@ -12,10 +12,14 @@ type Write uint8
 const (
 	// NoteLedger: attempts, not-before and the step that was tried, on the target.
 	NoteLedger Write = iota
+	// NoteNodeGone: since when the Node is gone, or that it is back, on the Machine.
+	NoteNodeGone
 	// NoteRecovery: healthy-since, or its absence, on the request.
 	NoteRecovery
 	// HoldLease takes or renews our Lease of the Node.
 	HoldLease
+	// TakeTurn takes the turn at the control plane, by the Lease that was seen in the last look.
+	TakeTurn
 	// SetAuthor names this check as the author of the Machine's marks.
 	SetAuthor
 	// CreateRequest makes the request of the step.
@@ -44,11 +48,17 @@ func (d *Decision) Writes(t *Target) []Write {
 	if !d.Ledger.same(&t.Ledger) {
 		writes = append(writes, NoteLedger)
 	}
+	if !d.NodeGoneSince.Equal(t.NodeGoneSince) {
+		writes = append(writes, NoteNodeGone)
+	}
 	if t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince) {
 		writes = append(writes, NoteRecovery)
 	}
 	if d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.Ours {
 		writes = append(writes, HoldLease)
+	}
+	if d.Action == MakeRequest && !d.TurnUntil.IsZero() {
+		writes = append(writes, TakeTurn)
 	}
 	if d.Author && !t.Mark.Ours {
 		writes = append(writes, SetAuthor)
@@ -68,7 +78,17 @@ func (d *Decision) Writes(t *Target) []Write {
 
 // StrayWrites are the same for a stray.
 func (d *Decision) StrayWrites(s *Stray) []Write {
-	writes := d.act(nil, s.Request)
+	var writes []Write
+	if !d.Ledger.same(&s.Ledger) {
+		writes = append(writes, NoteLedger)
+	}
+	if !d.NodeGoneSince.Equal(s.NodeGoneSince) {
+		writes = append(writes, NoteNodeGone)
+	}
+	if d.LeaseUntil.After(s.Lease.Until) {
+		writes = append(writes, HoldLease)
+	}
+	writes = d.act(writes, s.Request)
 	if d.LeaseUntil.IsZero() && s.Lease.Ours {
 		writes = append(writes, ReleaseLease)
 	}
@@ -105,7 +125,7 @@ func (l *Ledger) same(other *Ledger) bool {
 // CheckWrite is one write to the check itself. The set is closed.
 type CheckWrite uint8
 
-// The writes to the check. All but the last come before anything is written for a target.
+// The writes to the check. All but the last two come before anything is written for a target.
 const (
 	// AddFinalizer keeps the check until it has cleaned up.
 	AddFinalizer CheckWrite = iota
@@ -113,6 +133,8 @@ const (
 	NoteStorm
 	// NoteReplacing remembers which Machines were handed to their owner.
 	NoteReplacing
+	// ReleaseTurn gives the turn at the control plane to others.
+	ReleaseTurn
 	// RemoveFinalizer lets the check go.
 	RemoveFinalizer
 )
@@ -132,6 +154,9 @@ func (plan *Planned) CheckWrites(s *Situation, finalizer bool) []CheckWrite {
 	}
 	if !slices.EqualFunc(plan.Replacing, s.Replacing, Replacement.same) {
 		writes = append(writes, NoteReplacing)
+	}
+	if plan.ReleaseTurn {
+		writes = append(writes, ReleaseTurn)
 	}
 	if !plan.Finalizer && finalizer {
 		writes = append(writes, RemoveFinalizer)

@@ -27,7 +27,7 @@ type mutant struct {
 
 const root = "../.."
 
-var all = slices.Concat(health, lessons, remediation, guardMutants(), guards, lookedAt, summedUp, writtenDown)
+var all = slices.Concat(health, lessons, turnsAndNotes, remediation, guardMutants(), guards, lookedAt, summedUp, writtenDown)
 
 func TestNoMutantSurvives(t *testing.T) {
 	module, err := filepath.Abs(root)

@@ -6,7 +6,6 @@ package sim
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pkg/errors"
 
@@ -53,18 +52,13 @@ func (w *World) Reconcile(check string) (pass Pass, err error) {
 	pass.Snapshot, pass.Situation = Facts(view, c, w.Conn, w.Now)
 	pass.Assessment = health.Evaluate(&pass.Snapshot, &c.Health, w.Now)
 	pass.Plan = remediation.Plan(&pass.Situation, &pass.Assessment, &c.Policy, w.Now)
-	var last []remediation.CheckWrite
 	// Freeze is read live before every act, also on the check itself.
 	live := w.API.Checks[check]
 	if w.frozen = live == nil || live.Paused || w.API.Paused; w.frozen {
 		pass.Plan.Finalizer = c.Finalizer
 	}
 	for _, write := range pass.Plan.CheckWrites(&pass.Situation, c.Finalizer) {
-		if w.frozen {
-			continue
-		}
-		if write == remediation.RemoveFinalizer {
-			last = append(last, write)
+		if w.frozen || write >= remediation.ReleaseTurn {
 			continue
 		}
 		if err := w.writeCheck(c, write, &pass.Plan); err != nil {
@@ -88,7 +82,10 @@ func (w *World) Reconcile(check string) (pass Pass, err error) {
 	if err := w.report(c, &pass); err != nil {
 		return pass, err
 	}
-	for _, write := range last {
+	for _, write := range pass.Plan.CheckWrites(&pass.Situation, c.Finalizer) {
+		if w.frozen || write < remediation.ReleaseTurn {
+			continue
+		}
 		if err := w.writeCheck(c, write, &pass.Plan); err != nil {
 			return pass, err
 		}
@@ -152,6 +149,7 @@ func (w *World) act(c *Check, pass *Pass, i int) error {
 
 // look reads again, past the cache, what a decision rests on.
 func (w *World) look(c *Check, pass *Pass, i int) remediation.Look {
+	w.turnSeen = w.API.Turn.Version
 	live, name := w.API, pass.Situation.Targets[i].Name
 	now := live.Checks[c.Name]
 	if now == nil {
@@ -170,7 +168,7 @@ func (w *World) look(c *Check, pass *Pass, i int) remediation.Look {
 		Frozen: situation.Check.Frozen || w.frozen, Verdict: health.Evaluate(&one, &now.Health, w.Now).Verdicts[0],
 		Changed: now.Generation != c.Generation || now.Deleting != c.Deleting ||
 			!now.Storm.Since.Equal(pass.Plan.Storm.Since) || situation.Check.Cluster != pass.Situation.Check.Cluster,
-		Deleting: !t.DeletingSince.IsZero(), Requested: t.Request != nil, Ledger: t.Ledger, CoveredBy: t.CoveredBy,
+		Target:       *t,
 		ControlPlane: controlPlane(live, c.Name, name, conn),
 	}
 	look.Frozen = look.Frozen || snapshot.Targets[at].Wishes.Paused
@@ -232,7 +230,7 @@ func (w *World) clear(c *Check, pass *Pass, i int) error {
 	return nil
 }
 
-// report tells about health, truthfully and at once, and notes down since when a Node is gone.
+// report tells about health, truthfully and at once.
 func (w *World) report(c *Check, pass *Pass) error {
 	if c.ForNodes || pass.Situation.Check.Frozen || c.Deleting || c.Policy.Observe {
 		return nil
@@ -242,7 +240,7 @@ func (w *World) report(c *Check, pass *Pass) error {
 		if m == nil || v.Kind == health.Skipped || pass.Situation.Targets[i].CoveredBy != "" || pass.Plan.Decisions[i].Unconfirmed {
 			continue
 		}
-		sick, well, gone := m.Sick, m.Well, time.Time{}
+		sick, well := m.Sick, m.Well
 		if live := w.API.Machines[m.Name]; v.Kind == health.Unhealthy && (live == nil || live.Author != c.Name) {
 			continue
 		}
@@ -253,21 +251,13 @@ func (w *World) report(c *Check, pass *Pass) error {
 			sick, well = false, true
 		case health.Undetermined, health.Suspect, health.Skipped:
 		}
-		for _, f := range v.Findings {
-			if f.Rule == health.NodeDeleted {
-				gone = f.Since
-			}
-		}
-		if pass.Snapshot.Targets[i].Node.State == health.Unreadable {
-			gone = m.NodeGoneSince
-		}
-		if sick == m.Sick && well == m.Well && gone.Equal(m.NodeGoneSince) {
+		if sick == m.Sick && well == m.Well {
 			continue
 		}
 		err := w.write(fmt.Sprintf("%s: health of %s is sick=%v well=%v", c.Name, m.Name, sick, well), func() error {
 			live, err := w.machine(m)
 			if err == nil {
-				live.Sick, live.Well, live.NodeGoneSince = sick, well, gone
+				live.Sick, live.Well = sick, well
 			}
 			return err
 		})

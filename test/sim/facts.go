@@ -80,7 +80,7 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 			Wishes: health.Wishes{Paused: m.Paused, SkipRemediation: m.Skip, Remediate: m.Remediate},
 		})
 		t := remediation.Target{
-			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, Ledger: m.Ledger, Owner: "MachineSet/ms",
+			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, Ledger: m.Ledger, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
 			CoveredBy: coveredBy(s, c, m, s.Nodes[m.Node], now), Request: requestFor(s, c, m.UID), NameTaken: nameTaken(s, c, m.Name, m.UID, m.Ledger),
 			Mark: remediation.Mark{
 				Given: m.Owner != "", Unhealthy: m.Sick, Ours: m.Author == c.Name, Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
@@ -222,6 +222,7 @@ func controlPlane(s *State, check, except string, conn Connection) remediation.C
 		return c
 	}
 	c.Etcd.State = remediation.EtcdStacked
+	c.Turn = remediation.Lease{Used: true, Holder: s.Turn.Holder, Ours: s.Turn.Holder == check, Until: s.Turn.Until}
 	for _, name := range sorted(s.Machines) {
 		if n := s.Nodes[s.Machines[name].Node]; s.Machines[name].ControlPlane && n != nil {
 			c.Etcd.Members = append(c.Etcd.Members, remediation.Member{Node: n.Name, Healthy: n.Ready == "True", Unhealthy: n.Ready == "False"})

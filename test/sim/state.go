@@ -28,8 +28,17 @@ type State struct {
 	// Workers is how many Machines the MachineSet wants.
 	Workers int
 	// NoControlPlane and NoInfrastructure: the Cluster has none yet, or it is in trouble. The others are since when it has.
-	NoControlPlane, NoInfrastructure       bool
+	NoControlPlane, NoInfrastructure bool
+	// Turn is the Lease by which checks take turns at the control plane.
+	Turn                                   Turn
 	ControlPlaneSince, InfrastructureSince time.Time
+}
+
+// Turn is a Lease, as it stands in the workload cluster. It is there if somebody holds it.
+type Turn struct {
+	Holder  string
+	Until   time.Time
+	Version int
 }
 
 // Machine is a Machine with what is written on it.

@@ -24,10 +24,18 @@ func strays(s *State, c *Check) []remediation.Stray {
 			stray := at(&all, name)
 			stray.Marked, stray.Frozen = true, m.Paused
 		}
+		// What nobody looks after any more is cleaned up by whoever sees it.
+		if m := s.Machines[name]; !c.ForNodes && !c.selects(m.ControlPlane) && !s.coveredAtAll(m, s.Nodes[m.Node]) && (m.Ledger != (remediation.Ledger{}) || !m.NodeGoneSince.IsZero()) {
+			stray := at(&all, name)
+			stray.Ledger, stray.NodeGoneSince, stray.Frozen = m.Ledger, m.NodeGoneSince, m.Paused
+		}
 	}
 	for _, name := range sorted(s.Nodes) {
 		if n := s.Nodes[name]; n.Holder == c.Name && !c.selects(n.ControlPlane) {
 			at(&all, name).Lease = remediation.Lease{Used: true, Holder: c.Name, Ours: true, Until: n.HeldUntil}
+		}
+		if n := s.Nodes[name]; c.ForNodes && !c.selects(n.ControlPlane) && !s.coveredAtAll(s.machineOf(name), n) && n.Ledger != (remediation.Ledger{}) {
+			at(&all, name).Ledger = n.Ledger
 		}
 	}
 	return all
@@ -56,4 +64,14 @@ func (s *State) target(c *Check, uid int) (selected, gone bool) {
 		}
 	}
 	return false, true
+}
+
+// coveredAtAll says whether any check looks after a Machine or its Node.
+func (s *State) coveredAtAll(m *Machine, n *Node) bool {
+	for _, c := range s.Checks {
+		if !c.ForNodes && m != nil && c.selects(m.ControlPlane) || c.ForNodes && n != nil && c.selects(n.ControlPlane) {
+			return true
+		}
+	}
+	return false
 }

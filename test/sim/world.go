@@ -38,7 +38,9 @@ type World struct {
 	landed  int
 	written map[string]int
 	// frozen: what comes before every act was not written, as a pause was seen: nothing follows in this pass.
-	frozen    bool
+	frozen bool
+	// turnSeen is the version of the turn at the control plane that the last look has seen.
+	turnSeen  int
 	crashIn   int
 	crashLate bool
 	calm      bool

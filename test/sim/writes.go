@@ -72,6 +72,10 @@ func (w *World) writeCheck(seen *Check, write remediation.CheckWrite, plan *reme
 			live.Storm = plan.Storm
 		case remediation.NoteReplacing:
 			live.Replacing = plan.Replacing
+		case remediation.ReleaseTurn:
+			if w.Reachable && w.API.Turn.Holder == seen.Name {
+				w.API.Turn = Turn{Version: w.API.Turn.Version + 1}
+			}
 		case remediation.RemoveFinalizer:
 			live.Finalizer = false
 			if live.Deleting {
@@ -85,7 +89,9 @@ func (w *World) writeCheck(seen *Check, write remediation.CheckWrite, plan *reme
 // writeTarget does one write for a target.
 func (w *World) writeTarget(c *Check, t *remediation.Target, d *remediation.Decision, write remediation.Write, facts *health.Target) error {
 	switch write {
-	case remediation.NoteLedger, remediation.HoldLease, remediation.DropConfirmation, remediation.ReleaseLease:
+	case remediation.TakeTurn:
+		return w.write(c.Name+": takes its turn for "+t.Name, func() error { return w.takeTurn(c, d) })
+	case remediation.NoteLedger, remediation.NoteNodeGone, remediation.HoldLease, remediation.DropConfirmation, remediation.ReleaseLease:
 		return w.write(fmt.Sprintf("%s: %s write %d %+v", c.Name, t.Name, write, d.Ledger), func() error { return w.noteOnTarget(c, t, d, write) })
 	case remediation.CreateRequest:
 		return w.write(fmt.Sprintf("%s: request %v for %s, attempt %d", c.Name, d.Step, t.Name, d.Attempt), func() error { return w.createRequest(c, t, d) })
@@ -107,10 +113,17 @@ func (w *World) noteOnTarget(c *Check, t *remediation.Target, d *remediation.Dec
 	}
 	if !c.ForNodes {
 		m, err := w.machine(w.Cache.Machines[t.Name])
-		if err == nil && write == remediation.NoteLedger {
-			m.Ledger = d.Ledger
+		if err != nil {
+			return err
 		}
-		return err
+		switch write { //nolint:exhaustive // the others are written elsewhere
+		case remediation.NoteLedger:
+			m.Ledger = d.Ledger
+		case remediation.NoteNodeGone:
+			m.NodeGoneSince = d.NodeGoneSince
+		default:
+		}
+		return nil
 	}
 	n, err := w.node(w.Cache.Nodes[t.Name])
 	if err != nil {
@@ -124,6 +137,16 @@ func (w *World) noteOnTarget(c *Check, t *remediation.Target, d *remediation.Dec
 	default:
 		n.Holder = ""
 	}
+	return nil
+}
+
+// takeTurn takes the turn at the control plane as it was seen in the last look, or not at all.
+func (w *World) takeTurn(c *Check, d *remediation.Decision) error {
+	live := &w.API.Turn
+	if !w.Reachable || live.Version != w.turnSeen {
+		return errConflict
+	}
+	*live = Turn{Holder: c.Name, Until: d.TurnUntil, Version: live.Version + 1}
 	return nil
 }
 
@@ -176,8 +199,8 @@ func (w *World) writeMark(c *Check, t *remediation.Target, d *remediation.Decisi
 func (w *World) writeStray(c *Check, stray *remediation.Stray, d *remediation.Decision, write remediation.Write) error {
 	t := &remediation.Target{Name: stray.Name}
 	switch write { //nolint:exhaustive // the others are about requests
-	case remediation.ReleaseLease:
-		return w.write(c.Name+": releases "+stray.Name, func() error { return w.noteOnTarget(c, t, d, write) })
+	case remediation.ReleaseLease, remediation.NoteLedger, remediation.NoteNodeGone, remediation.HoldLease:
+		return w.write(fmt.Sprintf("%s: %s stray write %d", c.Name, stray.Name, write), func() error { return w.noteOnTarget(c, t, d, write) })
 	case remediation.ClearMarks:
 		return w.write(c.Name+": clears "+stray.Name, func() error { return w.writeMark(c, t, d, write) })
 	default:

@@ -3,6 +3,8 @@
 
 package stories_test
 
+import "time"
+
 var aboutLooking = []story{
 	{
 		name: "last-look", title: "A last look finds that the Node is back", trace: "workers/w-1 NotConfirmed",
@@ -13,6 +15,27 @@ var aboutLooking = []story{
 			at("12:05:59", unseen(areBack("w-1"))),
 			at("12:06:00"),
 			at("12:07:00"),
+		},
+	},
+	{
+		name: "last-looks-at-targets", title: "Last looks find what no cache has shown yet: signs, labels, names and Leases", trace: "nodes/node-w-2 Excluded",
+		steps: []step{
+			workers("w-1", "w-2", "w-3", "w-4"),
+			at("12:00:00", nodeCheck(template("RebootTemplate/soft"), maxUnhealthy("100%"))),
+			at("12:01:00", goDark("w-1", "w-2", "w-3", "w-4")),
+			at("12:05:59", unseen(leaves("w-1", "the taint ToBeDeletedByClusterAutoscaler"), excludes("w-2", true),
+				somebodyElses("RebootTemplate/soft", "node-w-3"), holdsLease("w-4", "node-maintenance", 2*time.Minute))),
+			at("12:10:00"),
+		},
+	},
+	{
+		name: "last-look-at-the-owner", title: "An owner has refused, and no cache has shown it yet",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:00:00", machineCheck("workers")),
+			at("12:01:00", goDark("w-1")),
+			at("12:05:59", unseen(ownerSays("w-1", "CannotBeRemediated"))),
+			at("12:10:00"),
 		},
 	},
 	{

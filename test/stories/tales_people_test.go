@@ -18,6 +18,22 @@ var aboutPeople = []story{
 		},
 	},
 	{
+		name: "a-wish-is-granted-once", title: "A person wants a Machine to be remediated, and forgets the annotation", trace: "workers/w-1 AnnotationNotRemoved",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:00:00", machineCheck("workers", template("RebootTemplate/soft"))),
+			at("12:01:00", annotates("w-1", "remediate-machine", true)),
+			at("12:03:00", succeeds("w-1")),
+			// Nothing is done a second time.
+			at("12:40:00", annotates("w-1", "remediate-machine", false)),
+			// And another wish that fails is not tried again for ever.
+			at("12:41:00", annotates("w-2", "remediate-machine", true)),
+			at("12:42:00", gaveUp("w-2")),
+			at("12:50:00", annotates("w-2", "remediate-machine", false)),
+			at("12:51:00"),
+		},
+	},
+	{
 		name: "freeze", title: "A Cluster is paused in the midst of a remediation",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),

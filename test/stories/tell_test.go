@@ -224,10 +224,10 @@ var (
 		remediation.NoteLedger: "NoteLedger", remediation.NoteRecovery: "NoteRecovery", remediation.HoldLease: "HoldLease", remediation.SetAuthor: "SetAuthor",
 		remediation.CreateRequest: "CreateRequest", remediation.SetMark: "SetMark", remediation.TellToStop: "TellToStop", remediation.DeleteRequest: "DeleteRequest",
 		remediation.RemoveMark: "RemoveMark", remediation.ClearMarks: "ClearMarks", remediation.DropAuthor: "DropAuthor", remediation.DropConfirmation: "DropConfirmation",
-		remediation.ReleaseLease: "ReleaseLease",
+		remediation.ReleaseLease: "ReleaseLease", remediation.NoteNodeGone: "NoteNodeGone", remediation.TakeTurn: "TakeTurn",
 	}
 	checkWriteWords = []string{
-		remediation.AddFinalizer: "AddFinalizer", remediation.NoteStorm: "NoteStorm", remediation.NoteReplacing: "NoteReplacing", remediation.RemoveFinalizer: "RemoveFinalizer",
+		remediation.AddFinalizer: "AddFinalizer", remediation.NoteStorm: "NoteStorm", remediation.NoteReplacing: "NoteReplacing", remediation.ReleaseTurn: "ReleaseTurn", remediation.RemoveFinalizer: "RemoveFinalizer",
 	}
 )
 

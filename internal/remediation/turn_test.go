@@ -1,0 +1,182 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+var (
+	nobodysTurn = Lease{Used: true}
+	ourTurn     = Lease{Used: true, Ours: true, Holder: "this", Until: ago(-time.Minute)}
+)
+
+// A turn is taken before the request is made, kept while it is there, and given back when the last of the control plane is gone.
+func TestTurnsAtTheControlPlane(t *testing.T) {
+	ofCP := lost()
+	tests := []struct {
+		why      string
+		options  []option
+		writes   []Write
+		released bool
+	}{
+		{why: "it is taken before the request is made", options: []option{ofControlPlane, turn(nobodysTurn)}, writes: []Write{TakeTurn, CreateRequest}},
+		{why: "after that at the Node", options: []option{ofControlPlane, turn(nobodysTurn), lease(Lease{Used: true})}, writes: []Write{HoldLease, TakeTurn, CreateRequest}},
+		{why: "anew if we were stopped after having taken it", options: []option{ofControlPlane, turn(ourTurn)}, writes: []Write{TakeTurn, CreateRequest}},
+		{why: "not for a worker", options: []option{turn(nobodysTurn)}, writes: []Write{CreateRequest}},
+		{why: "nor where nobody takes turns", options: []option{ofControlPlane}, writes: []Write{CreateRequest}},
+		{why: "nor by owners, who serialise by themselves", options: []option{ofControlPlane, byOwner, turn(nobodysTurn)}, writes: []Write{SetAuthor, SetMark}},
+		{why: "it is kept while the request is there", options: []option{ofControlPlane, turn(ourTurn), requested()}},
+		{why: "also at a target that is paused", options: []option{ofControlPlane, turn(ourTurn), requested(), is(paused)}},
+		{why: "also while it is being withdrawn", options: []option{ofControlPlane, turn(ourTurn), requested(), is(well)}, writes: []Write{DeleteRequest}},
+		{why: "also for one that the check does not look after any more", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Request: ofCP})}},
+		{why: "a worker's request does not need it", options: []option{requested(), turn(ourTurn)}, released: true},
+		{why: "nor does a stray one", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "m2", Request: ofCP})}, released: true},
+		{why: "nor a stray mark", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Marked: true})}, released: true},
+		{why: "it is given back when there is nothing left", options: []option{ofControlPlane, is(well), turn(ourTurn)}, released: true},
+		{why: "also by an observer", options: []option{ofControlPlane, turn(ourTurn), policy(func(p *Policy) { p.Observe = true })}, released: true},
+		{why: "somebody else's is left alone", options: []option{ofControlPlane, is(well), turn(Lease{Used: true, Holder: "other", Until: noon})}},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			x := usual(test.options...)
+			plan := x.plan()
+			g.Expect(plan.Decisions[0].Writes(&x.situation.Targets[0])).To(Equal(test.writes))
+			writes := plan.CheckWrites(&x.situation, true)
+			g.Expect(slices.Contains(writes, ReleaseTurn)).To(Equal(test.released))
+		})
+	}
+}
+
+// Whoever is held at the last look has no turn, and gives back one that was left from before.
+func TestWhoIsHeldAtLastHasNoTurn(t *testing.T) {
+	g := NewWithT(t)
+	x := usual(ofControlPlane, turn(ourTurn))
+	plan := x.plan()
+	g.Expect(plan.ReleaseTurn).To(BeFalse())
+	g.Expect(plan.Decisions[0].TurnUntil).To(Equal(ago(-11*time.Minute)), "its timeout and a margin")
+	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &Look{Failed: true}, noon)
+	a := assessed(x.verdicts)
+	plan.Conclude(&a, noon)
+	g.Expect(plan.ReleaseTurn).To(BeTrue())
+	g.Expect(plan.CheckWrites(&x.situation, true)).To(Equal([]CheckWrite{ReleaseTurn}))
+	well := usual(ofControlPlane, is(well), turn(ourTurn))
+	cleaned := well.plan()
+	g.Expect(cleaned.CheckWrites(&well.situation, true)).To(Equal([]CheckWrite{ReleaseTurn, RemoveFinalizer}), "the turn goes before the finalizer")
+	x.situation.Check.Frozen = true
+	g.Expect(plan.CheckWrites(&x.situation, true)).To(BeEmpty(), "a paused check gives nothing back")
+}
+
+// What is known of a Node that is gone stands on the Machine, as nothing else tells since when.
+func TestWhatIsKnownOfANodeThatIsGone(t *testing.T) {
+	gone := sickFor(time.Hour)
+	gone.NodeGoneSince = ago(time.Minute)
+	noted := target(func(t *Target) { t.NodeGoneSince = ago(time.Minute) })
+	tests := []struct {
+		why       string
+		options   []option
+		want      []Write
+		finalizer bool
+	}{
+		{why: "it is noted", options: []option{is(gone), byOwner}, want: []Write{NoteNodeGone, SetAuthor, SetMark}, finalizer: true},
+		{why: "once", options: []option{is(gone), noted, requested()}, finalizer: true},
+		{why: "it goes when the Node is back", options: []option{is(well), noted}, want: []Write{NoteNodeGone}},
+		{why: "a pause leaves it", options: []option{is(paused), noted}, finalizer: true},
+		{why: "who observes notes nothing", options: []option{is(gone), policy(func(p *Policy) { p.Observe = true })}},
+		{why: "and takes away what was noted before", options: []option{is(gone), noted, policy(func(p *Policy) { p.Observe = true })}, want: []Write{NoteNodeGone}},
+		{why: "a check that goes takes it away", options: []option{is(gone), noted, goes}, want: []Write{NoteNodeGone}},
+		{why: "another check that takes care of it needs it", options: []option{is(gone), noted, coveredBy("other")}},
+		{why: "who is not taken care of leaves it to the other", options: []option{is(gone), coveredBy("other")}},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			x := usual(test.options...)
+			plan := x.plan()
+			g.Expect(plan.Decisions[0].Writes(&x.situation.Targets[0])).To(Equal(test.want))
+			g.Expect(plan.Finalizer).To(Equal(test.finalizer))
+		})
+	}
+}
+
+// What is left in notes at a Machine that nobody looks after any more is taken away, too.
+func TestNotesOfStrays(t *testing.T) {
+	g := NewWithT(t)
+	left := Stray{Name: "m2", Ledger: Ledger{Failures: 1}, NodeGoneSince: noon}
+	x := usual(stray(left))
+	plan := x.plan()
+	g.Expect(plan.Strays[0].StrayWrites(&left)).To(Equal([]Write{NoteLedger, NoteNodeGone}))
+	g.Expect(plan.Finalizer).To(BeTrue())
+	left.Frozen = true
+	x = usual(stray(left))
+	plan = x.plan()
+	g.Expect(plan.Strays[0].StrayWrites(&left)).To(BeEmpty(), "a pause leaves them")
+}
+
+// A remediator that is told to stop takes its time, and nobody else may begin meanwhile.
+func TestALeaseIsRenewedUntilTheRequestIsGone(t *testing.T) {
+	g := NewWithT(t)
+	old := Lease{Used: true, Ours: true, Holder: "this", Until: ago(-time.Minute)}
+	for _, options := range [][]option{{goes, requested(), lease(old)}, {goes, requested(beingDeleted(time.Minute)), lease(old)}} {
+		x := usual(options...)
+		plan := x.plan()
+		g.Expect(plan.Decisions[0].LeaseUntil).To(Equal(ago(-11 * time.Minute)))
+		g.Expect(plan.Decisions[0].RenewAt).To(Equal(ago(-5*time.Minute - 30*time.Second)))
+	}
+	left := Stray{Name: "m2", Request: lost(), Lease: old}
+	x := usual(is(well), stray(left))
+	plan := x.plan()
+	g.Expect(plan.Strays[0].LeaseUntil).To(Equal(ago(-11 * time.Minute)))
+	g.Expect(plan.Strays[0].StrayWrites(&left)).To(Equal([]Write{HoldLease, TellToStop, DeleteRequest}))
+	g.Expect(plan.WakeUp).To(Equal(ago(-5*time.Minute - 30*time.Second)))
+}
+
+// What a person asked for is done once, and its request stays as the proof until the wish is withdrawn.
+func TestAWishIsGrantedOnce(t *testing.T) {
+	g := NewWithT(t)
+	done := func(options ...option) Decision {
+		d := usual(append([]option{is(wished), requested(succeeded, func(r *Request) { r.Started = ago(time.Hour) })}, options...)...).plan().Decisions[0]
+		return Decision{Action: d.Action, Why: d.Why, Hold: d.Hold}
+	}
+	held := Decision{Hold: Hold{Reason: AnnotationNotRemoved, Seen: Seen{Who: stepA.Template}}}
+	g.Expect(done()).To(Equal(held), "however long ago that was")
+	g.Expect(done(twoSteps)).To(Equal(held), "no further step is needed")
+	g.Expect(done(steps(Step{ID: stepB}))).To(Equal(held), "nor another one")
+	unfinished := usual(is(wished), requested()).plan().Decisions[0]
+	g.Expect(unfinished.Action).To(Equal(Wait), "it has to be done first")
+	g.Expect(done(alsoSick)).To(Equal(Decision{Action: GiveUp, Why: StepTimedOut}), "who is sick besides was not helped")
+	d := usual(is(wished), requested(succeeded), ours(ago(-time.Minute))).plan().Decisions[0]
+	g.Expect(d.LeaseUntil).To(Equal(ago(-time.Minute)), "and nobody is kept from the Node by that")
+}
+
+// A pause of the target gives a step its time back, as one of the check does.
+func TestAPauseOfTheTargetGivesTimeBack(t *testing.T) {
+	g := NewWithT(t)
+	old := requested(func(r *Request) { r.Started = ago(time.Hour) })
+	g.Expect(usual(old).plan().Decisions[0].Action).To(Equal(GiveUp))
+	thawed := func(at time.Time) option { return target(func(t *Target) { t.ThawedAt = at }) }
+	g.Expect(usual(old, thawed(ago(time.Minute))).plan().Decisions[0].Until).To(Equal(ago(-9 * time.Minute)))
+	g.Expect(usual(old, thawed(ago(-moment))).plan().Decisions[0].Action).To(Equal(GiveUp), "one that is still to come is by a clock that was ahead")
+	both := []option{old, thawed(ago(2 * time.Minute)), check(func(c *Check) { c.ThawedAt = ago(time.Minute) })}
+	g.Expect(usual(both...).plan().Decisions[0].Until).To(Equal(ago(-9*time.Minute)), "the later of both")
+}
+
+// Of whom nobody knows since when it is sick, it is not said that it was the longest.
+func TestTheUnknownComesLast(t *testing.T) {
+	unknown := sickFor(time.Hour)
+	unknown.Since = time.Time{}
+	x := usual(is(unknown), also(Target{Name: "m2", Owner: owner}, sickFor(time.Minute)), slots(1))
+	NewWithT(t).Expect(x.plan().Decisions[1].Action).To(Equal(MakeRequest))
+}
+
+// Who holds a target by nothing but a Lease lets go of it when that runs out.
+func TestAnotherCheckLetsGoByItself(t *testing.T) {
+	x := usual(coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
+	NewWithT(t).Expect(x.plan().WakeUp).To(Equal(ago(-time.Minute)))
+}

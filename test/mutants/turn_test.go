@@ -1,0 +1,77 @@
+//go:build proof
+
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants_test
+
+const (
+	atTurn = "TestTurnsAtTheControlPlane"
+	goneBy = "TestWhatIsKnownOfANodeThatIsGone"
+	wish   = "TestAWishIsGrantedOnce"
+	lasts  = "TestALeaseIsRenewedUntilTheRequestIsGone"
+	notes  = "TestNotesOfStrays"
+)
+
+// Turns at the control plane, wishes, and notes on targets.
+var turnsAndNotes = []mutant{
+	r("plan.go", "s.ControlPlane.Turn.Ours && s.ControlPlane.Turn.Used", "s.ControlPlane.Turn.Used", atTurn),
+	r("plan.go", "t.ControlPlane && t.Request != nil && p.plan.turn", "t.ControlPlane && false", atTurn),
+	r("plan.go", "t.ControlPlane && t.Request != nil && p.plan.turn", "t.Request != nil && p.plan.turn", atTurn),
+	r("plan.go", "plan.ReleaseTurn = plan.ReleaseTurn && d.TurnUntil.IsZero()", "", atTurn),
+	r("plan.go", "plan.ReleaseTurn = plan.ReleaseTurn && plan.Strays[i].TurnUntil.IsZero()", "", atTurn),
+	r("plan.go", "plan.rest, plan.turn\n", "plan.rest, false\n", atTurn),
+	r("letting_go.go", "p.plan.turn && stray.ControlPlane && stray.Request != nil", "p.plan.turn && stray.Request != nil", atTurn),
+	r("letting_go.go", "p.plan.turn && stray.ControlPlane && stray.Request != nil", "p.plan.turn && stray.ControlPlane", atTurn),
+	r("budget.go", "t.ControlPlane && p.s.ControlPlane.Turn.Used", "p.s.ControlPlane.Turn.Used", atTurn),
+	r("budget.go", "t.ControlPlane && p.s.ControlPlane.Turn.Used", "t.ControlPlane", atTurn),
+	r("writes.go", "d.Action == MakeRequest && !d.TurnUntil.IsZero()", "!d.TurnUntil.IsZero()", atTurn),
+	r("writes.go", "d.Action == MakeRequest && !d.TurnUntil.IsZero()", "false", atTurn),
+	r("confirm.go", "h.Attempt, h.TurnUntil = false, false, 0, time.Time{}", "h.Attempt = false, false, 0", "TestWhoIsHeldAtLastHasNoTurn"),
+	r("guard_control_plane_busy.go", "turn.Holder != \"\" && !turn.Ours && p.now.Before(turn.Until)", "false", alone),
+	r("guard_control_plane_busy.go", "!turn.Ours && p.now", "p.now", alone),
+	r("guard_control_plane_busy.go", " && p.now.Before(turn.Until)", "", alone),
+	r("guard_control_plane_busy.go", "p.now.Before(turn.Until)", "!p.now.After(turn.Until)", alone),
+
+	r("plan.go", "d.Ledger, d.NodeGoneSince = believable(t.Ledger, p.policy, p.now), v.NodeGoneSince", "d.Ledger = believable(t.Ledger, p.policy, p.now)", goneBy),
+	r("plan.go", " || !d.NodeGoneSince.IsZero())", ")", goneBy),
+	r("letting_go.go", "d.Ledger, d.NodeGoneSince = Ledger{}, time.Time{}\n\t}", "d.Ledger = Ledger{}\n\t}", goneBy),
+	r("writes.go", "!d.NodeGoneSince.Equal(t.NodeGoneSince)", "false", goneBy),
+	h("rule_node_deleted.go", "noted.IsZero() || noted.After(now)", "noted.IsZero()", "TestAGoneNodeIsRememberedUntilItIsBack"),
+	h("rule_node_deleted.go", "case Present:\n\t\treturn time.Time{}\n", "", "TestAGoneNodeIsRememberedUntilItIsBack"),
+	h("evaluate.go", "t.Machine != nil {\n\t\t\tverdict", "true {\n\t\t\tverdict", "TestAGoneNodeIsRememberedUntilItIsBack"),
+
+	r("letting_go.go", "d.Ledger, d.NodeGoneSince = stray.Ledger, stray.NodeGoneSince", "", notes),
+	r("writes.go", "!d.Ledger.same(&s.Ledger)", "false", notes),
+	r("writes.go", "!d.NodeGoneSince.Equal(s.NodeGoneSince)", "false", notes),
+	r("letting_go.go", "if t.Request != nil {\n\t\tp.renewLease(t.Lease, d)\n\t}", "", lasts),
+	r("letting_go.go", "if stray.Request != nil {\n\t\t\tp.renewLease(stray.Lease, d)\n\t\t}", "", lasts),
+	r("writes.go", "d.LeaseUntil.After(s.Lease.Until)", "false", lasts),
+	r("plan.go", "p.later(plan.Strays[i].RenewAt)", "time.Time{}", lasts),
+
+	r("request.go", "r.Succeeded && onlyAskedFor(v)", "onlyAskedFor(v)", "TestAWishIsGrantedOnce"),
+	r("request.go", "r.Succeeded && onlyAskedFor(v)", "r.Succeeded", wish),
+	r("request.go", " && d.Hold.Reason != AnnotationNotRemoved", "", wish),
+	r("guard_annotation_not_removed.go", " && failures > 0", "", alone),
+	r("guard_annotation_not_removed.go", " && !c.underWay", "", alone),
+	r("guard_annotation_not_removed.go", "onlyAskedFor(&p.a.Verdicts[c.index])", "true", alone),
+	r("guard_annotation_not_removed.go", "v.Findings[i].Met && ", "", alone),
+	r("guard_annotation_not_removed.go", "v.Findings[i].Rule != health.HasRemediateAnnotation", "false", alone),
+
+	r("request.go", "p.ends(r, &step, t.ThawedAt)", "p.ends(r, &step)", "TestAPauseOfTheTargetGivesTimeBack"),
+	r("request.go", "append(thaws, p.s.Check.ThawedAt)", "thaws", "TestAPauseOfTheTargetGivesTimeBack"),
+	r("budget.go", "first(!a.since.IsZero(), !b.since.IsZero()),", "", "TestTheUnknownComesLast"),
+	r("guard_covered_by_other.go", "t.CoveredUntil", "time.Time{}", "TestAnotherCheckLetsGoByItself"),
+
+	r("confirm.go", "\t{Leaving, requests, lookTarget(guardLeaving)},\n", "", looks),
+	r("confirm.go", "\t{Excluded, starts, lookTarget(guardExcluded)},\n", "", looks),
+	r("confirm.go", "{Excluded, starts, ", "{Excluded, anything, ", looks),
+	r("confirm.go", "{Excluded, starts, ", "{Excluded, requests, ", looks),
+	r("confirm.go", "{Leaving, requests, ", "{Leaving, starts, ", looks),
+	r("confirm.go", "\t{OwnerRefuses, marks, lookTarget(guardOwnerRefuses)},\n", "", looks),
+	r("confirm.go", "{OwnerRefuses, marks, ", "{OwnerRefuses, starts, ", looks),
+	r("confirm.go", "\t{NameTaken, requests, lookTarget(guardNameTaken)},\n", "", looks),
+	r("confirm.go", "\t{LeaseTaken, requests, lookTarget(guardLeaseTaken)},\n", "", looks),
+	r("confirm.go", "&pass{now: l.now}, &l.look.Target", "&pass{now: l.now}, l.t", looks),
+	r("confirm.go", "asks(&pass{now: l.now}, ", "asks(&pass{}, ", looks),
+}
