@@ -34,6 +34,7 @@ const guardTable = `	{Paused, anything, guardPaused},
 	{TooFewUnhealthy, anything, guardTooFewUnhealthy},
 	{InStorm, anything, guardInStorm},
 	// Nothing new for now, for this one.
+	{AnnotationNotRemoved, requests, guardAnnotationNotRemoved},
 	{EscalationExhausted, requests, guardEscalationExhausted},
 	{InBackoff, requests, guardInBackoff},
 	{TemplateNotResolved, requests, guardTemplateNotResolved},

@@ -13,7 +13,7 @@ var lessons = []mutant{
 	r("inflight.go", "slices.Clone(p.s.Replacing)", "p.s.Replacing", "TestAPlanLeavesWhatItIsGivenAsItIs"),
 	r("inflight.go", "if p.s.Strays[i].ControlPlane {", "if false {", "TestAStrayOfTheControlPlaneKeepsItBusy"),
 	r("inflight.go", "delete(gone, p.s.Strays[i].Name)", "_ = gone", "TestAStrayTakesUpOnePlace"),
-	r("plan.go", "if t.CoveredBy == \"\" {\n\t\td.Ledger = believable", "if true {\n\t\td.Ledger = believable", "TestTheLedgerOfACoveredTargetIsNotOurs"),
+	r("plan.go", "if t.CoveredBy == \"\" {\n\t\td.Ledger, d.NodeGoneSince = believable", "if true {\n\t\td.Ledger, d.NodeGoneSince = believable", "TestTheLedgerOfACoveredTargetIsNotOurs"),
 	r("plan.go", "p.busy == \"\" || name < p.busy", "true", "TestTheSameOneOfSeveralIsNamed"),
 	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && !unwanted", "TestAConfirmationIsUsedUp"),
 	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && t.Request == nil", "TestAConfirmationIsUsedUp"),

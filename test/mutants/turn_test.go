@@ -19,7 +19,7 @@ var turnsAndNotes = []mutant{
 	r("plan.go", "t.ControlPlane && t.Request != nil && p.plan.turn", "t.ControlPlane && false", atTurn),
 	r("plan.go", "t.ControlPlane && t.Request != nil && p.plan.turn", "t.Request != nil && p.plan.turn", atTurn),
 	r("plan.go", "plan.ReleaseTurn = plan.ReleaseTurn && d.TurnUntil.IsZero()", "", atTurn),
-	r("plan.go", "plan.ReleaseTurn = plan.ReleaseTurn && plan.Strays[i].TurnUntil.IsZero()", "", atTurn),
+	r("plan.go", "plan.ReleaseTurn = plan.ReleaseTurn && plan.Strays[i].TurnUntil.IsZero()", "_ = i", atTurn),
 	r("plan.go", "plan.rest, plan.turn\n", "plan.rest, false\n", atTurn),
 	r("letting_go.go", "p.plan.turn && stray.ControlPlane && stray.Request != nil", "p.plan.turn && stray.Request != nil", atTurn),
 	r("letting_go.go", "p.plan.turn && stray.ControlPlane && stray.Request != nil", "p.plan.turn && stray.ControlPlane", atTurn),
@@ -35,7 +35,7 @@ var turnsAndNotes = []mutant{
 
 	r("plan.go", "d.Ledger, d.NodeGoneSince = believable(t.Ledger, p.policy, p.now), v.NodeGoneSince", "d.Ledger = believable(t.Ledger, p.policy, p.now)", goneBy),
 	r("plan.go", " || !d.NodeGoneSince.IsZero())", ")", goneBy),
-	r("letting_go.go", "d.Ledger, d.NodeGoneSince = Ledger{}, time.Time{}\n\t}", "d.Ledger = Ledger{}\n\t}", goneBy),
+	r("letting_go.go", "d.Ledger, d.NodeGoneSince = Ledger{}, time.Time{}\n\t}", "d.Ledger = Ledger{}\n\t\t_ = time.Time{}\n\t}", goneBy),
 	r("writes.go", "!d.NodeGoneSince.Equal(t.NodeGoneSince)", "false", goneBy),
 	h("rule_node_deleted.go", "noted.IsZero() || noted.After(now)", "noted.IsZero()", "TestAGoneNodeIsRememberedUntilItIsBack"),
 	h("rule_node_deleted.go", "case Present:\n\t\treturn time.Time{}\n", "", "TestAGoneNodeIsRememberedUntilItIsBack"),
@@ -74,4 +74,7 @@ var turnsAndNotes = []mutant{
 	r("confirm.go", "\t{LeaseTaken, requests, lookTarget(guardLeaseTaken)},\n", "", looks),
 	r("confirm.go", "&pass{now: l.now}, &l.look.Target", "&pass{now: l.now}, l.t", looks),
 	r("confirm.go", "asks(&pass{now: l.now}, ", "asks(&pass{}, ", looks),
+	r("guards.go", "\t\treturn a == MakeRequest\n", "\t\treturn true\n", looks),
+	r("guards.go", "return a == GiveMark\n", "return true\n", looks),
+	r("guards.go", "a == MakeRequest || a == GiveMark", "a == MakeRequest", looks),
 }

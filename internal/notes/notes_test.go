@@ -1,0 +1,105 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package notes
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
+
+func drawTime(t *rapid.T, name string) time.Time {
+	if rapid.Bool().Draw(t, "no "+name) {
+		return time.Time{}
+	}
+	return noon.Add(time.Duration(rapid.Int64Range(-1e9, 1e9).Draw(t, name)) * Precision)
+}
+
+// What was noted down is read again as it was, and nothing else on the object is touched.
+func TestWhatIsNotedCanBeRead(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ledger := remediation.Ledger{Failures: rapid.IntRange(0, 1e6).Draw(t, "failures"), NotBefore: drawTime(t, "not before")}
+		if rapid.Bool().Draw(t, "tried") {
+			ledger.Tried = remediation.StepID{Order: rapid.Int32Range(0, 1000).Draw(t, "order"), Template: rapid.StringMatching(`[A-Z][a-z]{0,9}Template/[a-z0-9.-]{1,9}`).Draw(t, "template")}
+		}
+		gone, storm := drawTime(t, "gone"), remediation.Storm{Since: drawTime(t, "storm")}
+		if !storm.Since.IsZero() {
+			storm.CooldownSince = drawTime(t, "cool-down")
+		}
+		var replacing []remediation.Replacement
+		for i := range rapid.IntRange(0, 4).Draw(t, "machines") {
+			replacing = append(replacing, remediation.Replacement{Target: fmt.Sprintf("m-%d", i), Owner: "MachineSet/a.b-c", GoneSince: drawTime(t, "gone since")})
+		}
+		annotations := map[string]string{"team": "a"}
+		for _, n := range []Notes{OfLedger(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing), OfAuthor("MachineHealthCheck/a")} {
+			annotations, _ = n.On(annotations)
+			if again, changed := n.On(annotations); changed {
+				t.Fatalf("noting the same once more changes %v", again)
+			}
+		}
+		g := NewWithT(t)
+		g.Expect(Ledger(annotations)).To(Equal(ledger))
+		g.Expect(NodeGoneSince(annotations)).To(Equal(gone))
+		g.Expect(Storm(annotations)).To(Equal(storm))
+		g.Expect(Replacing(annotations)).To(Equal(replacing))
+		g.Expect(Author(annotations)).To(Equal("MachineHealthCheck/a"))
+		for _, n := range []Notes{OfLedger(&remediation.Ledger{}), OfNodeGoneSince(time.Time{}), OfStorm(remediation.Storm{}), OfReplacing(nil), OfAuthor("")} {
+			annotations, _ = n.On(annotations)
+		}
+		g.Expect(annotations).To(Equal(map[string]string{"team": "a"}), "nothing is left")
+	})
+}
+
+// The form is an interface: what an earlier version has noted down must be read by a later one.
+func TestTheFormOfNotes(t *testing.T) {
+	g := NewWithT(t)
+	ledger := remediation.Ledger{Failures: 2, NotBefore: noon.Add(1500 * time.Millisecond), Tried: remediation.StepID{Order: 1, Template: "RebootTemplate/soft"}}
+	g.Expect(OfLedger(&ledger)).To(Equal(Notes{
+		remedyv1.AttemptsAnnotation: "2", remedyv1.NotBeforeAnnotation: "2026-03-14T12:00:01.5Z", remedyv1.TriedAnnotation: "1 RebootTemplate/soft",
+	}))
+	g.Expect(OfReplacing([]remediation.Replacement{{Target: "m-1", Owner: "MachineSet/a", GoneSince: noon}, {Target: "m-2", Owner: "MachineSet/a"}})).To(Equal(Notes{
+		remedyv1.ReplacingAnnotation: "m-1 MachineSet/a 2026-03-14T12:00:00Z,m-2 MachineSet/a",
+	}))
+}
+
+// What people or other programs have written there is no reason to stop, nor to believe it.
+func TestWhatCannotBeReadCountsAsNotWritten(t *testing.T) {
+	g := NewWithT(t)
+	broken := map[string]string{
+		remedyv1.AttemptsAnnotation: "-1", remedyv1.NotBeforeAnnotation: "tomorrow", remedyv1.TriedAnnotation: "first",
+		remedyv1.NodeGoneSinceAnnotation: "12:00", remedyv1.CooldownSinceAnnotation: "2026-03-14T12:00:00Z", remedyv1.ReplacingAnnotation: "m-1,,m-2 a b c d, x",
+	}
+	g.Expect(Ledger(broken)).To(BeZero())
+	g.Expect(NodeGoneSince(broken)).To(BeZero())
+	g.Expect(Storm(broken)).To(BeZero(), "a cool-down without a storm is none")
+	g.Expect(Replacing(broken)).To(BeEmpty())
+}
+
+func FuzzNotes(f *testing.F) {
+	f.Add("1", "2026-03-14T12:00:00Z", "1 RebootTemplate/soft", "m-1 MachineSet/a 2026-03-14T12:00:00Z,m-2 MachineSet/a")
+	f.Fuzz(func(t *testing.T, attempts, when, tried, replacing string) {
+		annotations := map[string]string{
+			remedyv1.AttemptsAnnotation: attempts, remedyv1.NotBeforeAnnotation: when, remedyv1.TriedAnnotation: tried, remedyv1.ReplacingAnnotation: replacing,
+		}
+		l, all := Ledger(annotations), Replacing(annotations)
+		if l.Failures < 0 {
+			t.Fatal("a negative number of failures")
+		}
+		// What was read can be noted down, and is the same then.
+		if again := Ledger(OfLedger(&l)); again != l {
+			t.Fatalf("%+v becomes %+v", l, again)
+		}
+		if again := Replacing(OfReplacing(all)); fmt.Sprint(again) != fmt.Sprint(all) {
+			t.Fatalf("%v becomes %v", all, again)
+		}
+	})
+}
