@@ -108,6 +108,7 @@ generate: $(GENERATORS) ## Makes all generated files anew. 1 / 2 min
 	bin/controller-gen rbac:roleName=remedy-system-manager,fileName=role.yaml,headerFile=hack/boilerplate.yaml.txt paths=. paths=./internal/... paths=./controllers/... output:rbac:dir=config/rbac
 	bin/crd-ref-docs --source-path=api/v1alpha1 --config=hack/crd-ref-docs.yaml --renderer=markdown --templates-dir=hack/crd-ref-docs --output-path=docs/api.md >/dev/null
 	go test ./internal/explain -run TestDocs -update
+	go test ./internal/metrics -run TestDocs -update
 
 .PHONY: format
 format: bin/golangci-lint ## Formats all Go files. 0 / 3 min

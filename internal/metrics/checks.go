@@ -1,0 +1,190 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// checks are the metrics of checks. Series are made from what is known of each check when somebody asks, so that none can be left over from an
+// earlier pass, and nobody ever sees half of a pass.
+type checks struct {
+	descs   map[*family]*prometheus.Desc
+	reasons map[string]bool
+
+	lock  sync.Mutex
+	known map[Check]*record
+}
+
+// record is what is known of one check.
+type record struct {
+	// seen is the last observation; nil before the first one. It is never changed, only replaced.
+	seen   *Observation
+	counts map[count]float64
+}
+
+type count struct {
+	strategy Strategy
+	outcome  Outcome
+}
+
+// checkFamilies are those that belong to checks.
+func checkFamilies() []*family {
+	return slices.DeleteFunc(families(), func(f *family) bool { return f.lasts })
+}
+
+func newChecks() *checks {
+	c := &checks{descs: map[*family]*prometheus.Desc{}, reasons: reasons(), known: map[Check]*record{}}
+	for _, f := range checkFamilies() {
+		c.descs[f] = f.desc()
+	}
+	return c
+}
+
+func (c *checks) observe(check Check, o *Observation) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.of(check).seen = o
+}
+
+func (c *checks) count(check Check, strategy Strategy, outcome Outcome) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.of(check).counts[count{oneOf(strategy, Strategies()), oneOf(outcome, Outcomes())}]++
+}
+
+func (c *checks) forget(check Check) {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	delete(c.known, bounded(check))
+}
+
+// bounded makes all kinds that there are not the same one.
+func bounded(check Check) Check {
+	check.Kind = oneOf(check.Kind, Kinds())
+	return check
+}
+
+// of finds the record of a check, or begins one. The lock is held.
+func (c *checks) of(check Check) *record {
+	check = bounded(check)
+	known := c.known[check]
+	if known == nil {
+		known = &record{counts: map[count]float64{}}
+		c.known[check] = known
+	}
+	return known
+}
+
+// Describe implements prometheus.Collector.
+func (c *checks) Describe(into chan<- *prometheus.Desc) {
+	for _, f := range checkFamilies() {
+		into <- c.descs[f]
+	}
+}
+
+// Collect implements prometheus.Collector. Nobody who reconciles waits for whoever reads.
+func (c *checks) Collect(into chan<- prometheus.Metric) {
+	for _, s := range c.series() {
+		into <- s
+	}
+}
+
+func (c *checks) series() []prometheus.Metric {
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	made := &series{checks: c}
+	for check, known := range c.known {
+		made.check = check
+		made.seen(known.seen)
+		made.counted(known)
+	}
+	return made.all
+}
+
+// series collects those of one check after the other.
+type series struct {
+	*checks
+	check Check
+	all   []prometheus.Metric
+}
+
+func (s *series) add(f *family, value float64, more ...string) {
+	kind := prometheus.GaugeValue
+	if f.kind == counter {
+		kind = prometheus.CounterValue
+	}
+	labels := append([]string{string(s.check.Kind), s.check.Namespace, s.check.Name}, more...)
+	s.all = append(s.all, prometheus.MustNewConstMetric(s.descs[f], kind, value, labels...))
+}
+
+// seen are the gauges.
+func (s *series) seen(o *Observation) {
+	if o == nil {
+		return
+	}
+	for _, state := range states() {
+		s.add(&targets, float64(o.States[state]), string(state))
+	}
+	strange := 0
+	for reason, n := range o.Blocked {
+		switch {
+		case n == 0:
+		case s.reasons[reason]:
+			s.add(&blockedTargets, float64(n), reason)
+		default:
+			strange += n
+		}
+	}
+	if strange > 0 {
+		s.add(&blockedTargets, float64(strange), other)
+	}
+	if o.Gate != nil {
+		s.add(&sickTargets, float64(o.Gate.Sick))
+		// Fewer targets than must be healthy are no different from a limit of none.
+		s.add(&sickTargetsLimit, float64(max(0, o.Gate.Limit)))
+		s.add(&stormActive, number(o.Gate.Storm))
+	}
+	s.conditions(o.Conditions)
+}
+
+func (s *series) conditions(all []metav1.Condition) {
+	allowed := false
+	for _, name := range conditions() {
+		i := slices.IndexFunc(all, func(c metav1.Condition) bool { return c.Type == name })
+		if i < 0 {
+			continue
+		}
+		value := all[i].Status == metav1.ConditionTrue
+		s.add(&checkCondition, number(value), name)
+		allowed = allowed || value && name == remedyv1.RemediationAllowedCondition
+	}
+	s.add(&remediationAllowed, number(allowed))
+}
+
+// counted are the counters: those that have counted something, and those that may.
+func (s *series) counted(known *record) {
+	for _, strategy := range append(Strategies(), other) {
+		may := known.seen != nil && slices.Contains(known.seen.Strategies, strategy)
+		for _, outcome := range append(Outcomes(), other) {
+			n, counted := known.counts[count{strategy, outcome}]
+			if counted || may && outcome != other {
+				s.add(&remediations, n, string(strategy), string(outcome))
+			}
+		}
+	}
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

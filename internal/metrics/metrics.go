@@ -1,0 +1,112 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"time"
+
+	"github.com/pkg/errors"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Metrics are counted in one place for the whole process. All methods may be called at the same time; those about one check are called by
+// whoever reconciles it, one after the other, and nothing is told of a check after Forget unless it has come back.
+type Metrics struct {
+	checks            *checks
+	evaluations       *prometheus.CounterVec
+	heartbeatsIgnored prometheus.Counter
+	confirmAborts     *prometheus.CounterVec
+	decisionLatency   *prometheus.HistogramVec
+	unhealthyDuration *prometheus.HistogramVec
+	lastLooks         map[remediation.Reason]bool
+}
+
+// nativeReset is how long a native histogram grows at the least before it may begin anew because it has too many buckets.
+const nativeReset = time.Hour
+
+// Decisions take milliseconds; what takes longer than a second is what an alert is about.
+var latencyBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+
+// A target is unhealthy for minutes if it is replaced, and for days if nobody can help it.
+var durationBuckets = []float64{30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 21600, 86400}
+
+// New makes the metrics and registers them, as a rule with the registry of controller-runtime.
+func New(registerer prometheus.Registerer) (*Metrics, error) {
+	m := &Metrics{
+		checks:            newChecks(),
+		evaluations:       prometheus.NewCounterVec(evaluations.counterOptions(), evaluations.labels),
+		heartbeatsIgnored: prometheus.NewCounter(heartbeatsIgnored.counterOptions()),
+		confirmAborts:     prometheus.NewCounterVec(confirmAborts.counterOptions(), confirmAborts.labels),
+		decisionLatency:   prometheus.NewHistogramVec(decisionLatency.histogramOptions(latencyBuckets), decisionLatency.labels),
+		unhealthyDuration: prometheus.NewHistogramVec(unhealthyDuration.histogramOptions(durationBuckets), unhealthyDuration.labels),
+		lastLooks:         map[remediation.Reason]bool{},
+	}
+	// What can be counted begins at 0: from nothing to 1 is no increase for Prometheus.
+	for _, trigger := range Triggers() {
+		m.evaluations.WithLabelValues(string(trigger))
+	}
+	for _, reason := range remediation.LastLooks() {
+		m.lastLooks[reason] = true
+		m.confirmAborts.WithLabelValues(string(reason))
+	}
+	for _, collector := range []prometheus.Collector{
+		m.checks, m.evaluations, m.heartbeatsIgnored, m.confirmAborts, m.decisionLatency, m.unhealthyDuration,
+	} {
+		if err := registerer.Register(collector); err != nil {
+			return nil, errors.Wrap(err, "failed to register metrics")
+		}
+	}
+	return m, nil
+}
+
+// Observe says what a pass over a check has found. It takes the place of everything observed of this check before; what was counted stays.
+func (m *Metrics) Observe(check Check, o *Observation) { m.checks.observe(check, o.clone()) }
+
+// Started counts a remediation that has begun.
+func (m *Metrics) Started(check Check, strategy Strategy) { m.checks.count(check, strategy, Started) }
+
+// Ended counts a remediation that has ended.
+func (m *Metrics) Ended(check Check, strategy Strategy, outcome Outcome) {
+	m.checks.count(check, strategy, outcome)
+}
+
+// Forget removes every series of a check.
+func (m *Metrics) Forget(check Check) { m.checks.forget(check) }
+
+// Evaluated counts a pass over a check. late is how much time has passed since it was due, or since its cause was seen, whichever came last.
+func (m *Metrics) Evaluated(kind Kind, trigger Trigger, late time.Duration) {
+	trigger = oneOf(trigger, Triggers())
+	m.evaluations.WithLabelValues(string(trigger)).Inc()
+	m.decisionLatency.WithLabelValues(string(oneOf(kind, Kinds())), string(trigger)).Observe(seconds(late))
+}
+
+// HealthyAgain tells for how long a target was unhealthy.
+func (m *Metrics) HealthyAgain(kind Kind, unhealthy time.Duration) {
+	m.unhealthyDuration.WithLabelValues(string(oneOf(kind, Kinds()))).Observe(seconds(unhealthy))
+}
+
+// HeartbeatIgnored counts an update of a Node that no check has to look at.
+func (m *Metrics) HeartbeatIgnored() { m.heartbeatsIgnored.Inc() }
+
+// ConfirmAborted counts an act that a last look has stopped.
+func (m *Metrics) ConfirmAborted(reason remediation.Reason) {
+	if !m.lastLooks[reason] {
+		reason = other
+	}
+	m.confirmAborts.WithLabelValues(string(reason)).Inc()
+}
+
+// seconds is never negative: a clock that was set back is no time gained.
+func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }
+
+func oneOf[T ~string](value T, all []T) T {
+	for _, one := range all {
+		if value == one {
+			return value
+		}
+	}
+	return other
+}

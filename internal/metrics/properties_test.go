@@ -1,0 +1,146 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+)
+
+// held are the reasons that can be drawn, and one that there is not.
+func held() []string { return append(slices.Sorted(maps.Keys(reasons())), "made up", "made up too") }
+
+func drawObservation(t *rapid.T) *Observation {
+	o := &Observation{
+		States:     rapid.MapOf(rapid.SampledFrom(explain.States()), rapid.IntRange(0, 1000)).Draw(t, "states"),
+		Blocked:    rapid.MapOf(rapid.SampledFrom(held()), rapid.IntRange(0, 1000)).Draw(t, "blocked"),
+		Strategies: rapid.SliceOfDistinct(rapid.SampledFrom(append(Strategies(), "prayer")), rapid.ID).Draw(t, "strategies"),
+	}
+	if rapid.Bool().Draw(t, "counted") {
+		o.Gate = &Gate{Sick: rapid.IntRange(0, 1000).Draw(t, "sick"), Limit: rapid.IntRange(-5, 1000).Draw(t, "limit"), Storm: rapid.Bool().Draw(t, "storm")}
+	}
+	for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(append(conditions(), "Other")), rapid.ID).Draw(t, "conditions") {
+		status := rapid.SampledFrom([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}).Draw(t, "status")
+		o.Conditions = append(o.Conditions, is(name, status))
+	}
+	return o
+}
+
+func drawCheck(t *rapid.T) Check {
+	return Check{
+		Kind:      rapid.SampledFrom(append(Kinds(), "Foo", "Bar")).Draw(t, "kind"),
+		Namespace: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "namespace"), Name: rapid.SampledFrom([]string{"x", "y"}).Draw(t, "name"),
+	}
+}
+
+// life is what has happened to a check since it came.
+type life struct {
+	last *Observation
+	done []count
+}
+
+// TestOnlyTheLastPassIsSeen: whatever has come and gone, the metrics are those of a process that has seen each check that is there once, as it
+// is now, and what was done since it came.
+func TestOnlyTheLastPassIsSeen(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m, registry := newMetrics(t)
+		lives := map[Check]*life{}
+		of := func(check Check) *life {
+			check = bounded(check)
+			if lives[check] == nil {
+				lives[check] = &life{}
+			}
+			return lives[check]
+		}
+		for range rapid.IntRange(0, 40).Draw(rt, "steps") {
+			check := drawCheck(rt)
+			switch rapid.IntRange(0, 3).Draw(rt, "step") {
+			case 0:
+				m.Forget(check)
+				delete(lives, bounded(check))
+			case 1:
+				strategy := rapid.SampledFrom(append(Strategies(), "prayer")).Draw(rt, "strategy")
+				outcome := rapid.SampledFrom(append(Outcomes(), "miracle")).Draw(rt, "outcome")
+				of(check).done = append(of(check).done, count{strategy, outcome})
+				if outcome == Started {
+					m.Started(check, strategy)
+				} else {
+					m.Ended(check, strategy, outcome)
+				}
+			default:
+				o := drawObservation(rt)
+				m.Observe(check, o)
+				of(check).last = o
+			}
+		}
+		fresh, other := newMetrics(t)
+		for check, l := range lives {
+			for _, c := range l.done {
+				fresh.Ended(check, c.strategy, c.outcome)
+			}
+			if l.last != nil {
+				fresh.Observe(check, l.last)
+			}
+		}
+		if got, want := exposition(t, registry), exposition(t, other); got != want {
+			rt.Fatalf("left over from earlier passes:\n%s\ninstead of\n%s", got, want)
+		}
+	})
+}
+
+// TestThereAreOnlySoManySeries: with everything wrong that can be, a check has this many, and the rest does not depend on checks.
+func TestThereAreOnlySoManySeries(t *testing.T) {
+	g := NewWithT(t)
+	all := &Observation{Gate: &Gate{}, Strategies: Strategies(), Blocked: map[string]int{}}
+	for _, reason := range held() {
+		all.Blocked[reason] = 1
+	}
+	for _, name := range conditions() {
+		all.Conditions = append(all.Conditions, is(name, metav1.ConditionTrue))
+	}
+	series := func(checks int) int {
+		m, registry := newMetrics(t)
+		for i := range checks {
+			check := Check{MachineHealthCheck, "somewhere", fmt.Sprintf("check-%d", i)}
+			m.Observe(check, all)
+			for _, strategy := range append(Strategies(), "prayer", "hope") {
+				for _, outcome := range append(Outcomes(), "miracle", "wonder") {
+					m.Ended(check, strategy, outcome)
+				}
+			}
+		}
+		for i := range 1000 {
+			strange := fmt.Sprint(i)
+			m.Evaluated(Kind(strange), Trigger(strange), 0)
+			m.HealthyAgain(Kind(strange), 0)
+			m.ConfirmAborted("made up")
+		}
+		n := 0
+		for _, f := range gather(t, registry) {
+			n += len(f.GetMetric())
+		}
+		return n
+	}
+	// states, conditions, four numbers; reasons and outcomes with one place each for what there is not.
+	most := len(explain.States()) + len(conditions()) + 4 + len(reasons()) + 1 + (len(Strategies())+1)*(len(Outcomes())+1)
+	g.Expect(series(10) - series(0)).To(Equal(10 * most))
+	g.Expect(series(0)).To(BeNumerically("<", 30), "the rest is the same for any number of checks")
+}
+
+func TestHealthyTargetsCostNothing(t *testing.T) {
+	g := NewWithT(t)
+	cost := func(n int) float64 {
+		pass := passOver(n)
+		return testing.AllocsPerRun(10, func() { _ = ObservationOf(pass, nil) })
+	}
+	g.Expect(cost(1000)).To(Equal(cost(10)))
+}

@@ -1,0 +1,160 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/pkg/errors"
+	"k8s.io/client-go/rest"
+)
+
+// Process is one life of a program that talks to API servers: from its start to its crash, or to the end of the test. A restart is a new one.
+type Process struct {
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	ignored []func(Write) bool
+	watches *Watches
+
+	lock    sync.Mutex
+	crashed bool
+	writes  []Write
+	counted []int
+	planned map[int]*plannedFault
+	trouble Trouble
+	asked   map[string]uint64
+}
+
+// plannedFault is the one of a given write.
+type plannedFault struct {
+	fault Fault
+	met   chan Write
+}
+
+// Option changes what a process is like.
+type Option func(*Process)
+
+// Ignoring leaves writes out that come when they come. Without it, events are.
+func Ignoring(these ...func(Write) bool) Option {
+	return func(p *Process) { p.ignored = these }
+}
+
+// Start begins the life of a process.
+func Start(ctx context.Context, options ...Option) *Process {
+	p := &Process{ignored: []func(Write) bool{Events}, watches: newWatches(), planned: map[int]*plannedFault{}, asked: map[string]uint64{}}
+	p.ctx, p.cancel = context.WithCancelCause(ctx)
+	for _, option := range options {
+		option(p)
+	}
+	context.AfterFunc(p.ctx, p.watches.end)
+	return p
+}
+
+// Context ends when the process crashes. Everything that the process does should end by it.
+func (p *Process) Context() context.Context { return p.ctx }
+
+// Config is how this process reaches an API server.
+func (p *Process) Config(config *rest.Config) *rest.Config { return p.ConfigOf("", config) }
+
+// ConfigOf is how this process reaches one more API server. Its writes say the name of the cluster.
+func (p *Process) ConfigOf(cluster string, config *rest.Config) *rest.Config {
+	own := rest.CopyConfig(config)
+	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return p.Wrap(cluster, next) })
+	return own
+}
+
+// Wrap is the same for whoever has no config.
+func (p *Process) Wrap(cluster string, next http.RoundTripper) http.RoundTripper {
+	return &transport{process: p, cluster: cluster, next: next}
+}
+
+// Watches are those that this process has.
+func (p *Process) Watches() *Watches { return p.watches }
+
+// Crash ends the process at once: whatever it asks for fails, answers that are under way are lost, and its context ends.
+func (p *Process) Crash() {
+	p.lock.Lock()
+	p.crashed = true
+	p.lock.Unlock()
+	p.cancel(ErrCrashed)
+	p.watches.end()
+}
+
+// Crashed says whether it has.
+func (p *Process) Crashed() bool {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.crashed
+}
+
+// FailWrite lets the n-th write meet a fault; the first one of its life is number 1. Only those count that are not ignored. The channel gets
+// the write when it has met it, with what became of it.
+func (p *Process) FailWrite(n int, fault Fault) (<-chan Write, error) {
+	if n < 1 || !slices.Contains([]Fault{Refuse, LoseRequest, LoseAnswer, CrashBefore, CrashAfter}, fault) {
+		return nil, errors.Errorf("no write number %d can fail by %q", n, fault)
+	}
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if n <= len(p.counted) {
+		return nil, errors.Errorf("write number %d was made already", n)
+	}
+	f := &plannedFault{fault: fault, met: make(chan Write, 1)}
+	p.planned[n] = f
+	return f.met, nil
+}
+
+// Writes are those that count, in the order in which they were asked for.
+func (p *Process) Writes() []Write {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	counted := make([]Write, len(p.counted))
+	for i, at := range p.counted {
+		counted[i] = p.writes[at]
+	}
+	return counted
+}
+
+// AllWrites are those that are ignored, too.
+func (p *Process) AllWrites() []Write {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return slices.Clone(p.writes)
+}
+
+// note puts a write down, and finds the fault that it meets. From a crash on there are no others.
+func (p *Process) note(w Write) (int, *plannedFault, error) {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if p.crashed {
+		return 0, nil, ErrCrashed
+	}
+	p.writes = append(p.writes, w)
+	at := len(p.writes) - 1
+	if slices.ContainsFunc(p.ignored, func(ignored func(Write) bool) bool { return ignored(w) }) {
+		return at, nil, nil
+	}
+	p.counted = append(p.counted, at)
+	met := p.planned[len(p.counted)]
+	if met != nil {
+		p.writes[at].Fault = met.fault
+		p.crashed = met.fault == CrashBefore || met.fault == CrashAfter
+	}
+	return at, met, nil
+}
+
+// became notes what came of a write, and returns it.
+func (p *Process) became(at int, fault Fault, response *http.Response) Write {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	if fault != "" {
+		p.writes[at].Fault = fault
+	}
+	if response != nil {
+		p.writes[at].Code = response.StatusCode
+	}
+	return p.writes[at]
+}

@@ -1,0 +1,143 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/pkg/errors"
+)
+
+// Mode is what it is like now.
+func (p *Proxy) Mode() Mode {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.mode
+}
+
+// Set changes what it is like. The speed of Slow is the last one that was given.
+func (p *Proxy) Set(mode Mode) error {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	switch mode {
+	case RefuseConnections:
+		p.refuse()
+	case HalfOpen:
+		for l := range p.open {
+			l.dead = true
+		}
+	case Pass, BlackHole, Slow:
+	default:
+		return errors.Errorf("a proxy cannot be %q", mode)
+	}
+	p.change(mode)
+	if mode != RefuseConnections && p.listener == nil {
+		return p.listen()
+	}
+	return nil
+}
+
+// Slow makes it slow.
+func (p *Proxy) Slow(speed Speed) error {
+	p.lock.Lock()
+	p.speed = speed
+	p.lock.Unlock()
+	return p.Set(Slow)
+}
+
+// change wakes everybody who waits for it. The lock is held.
+func (p *Proxy) change(mode Mode) {
+	p.mode = mode
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// refuse stops listening, and breaks what there is. The lock is held.
+func (p *Proxy) refuse() {
+	if p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+	}
+	for l := range p.open {
+		l.broken = true
+		l.close()
+	}
+}
+
+// listen begins to accept connections. The lock is held.
+func (p *Proxy) listen() error {
+	listener, err := net.Listen("tcp", p.port.Address()) //nolint:noctx // it does not wait.
+	if err != nil {
+		return errors.Wrap(err, "a proxy cannot listen")
+	}
+	p.listener = listener
+	p.work.Go(func() { p.accept(listener) })
+	return nil
+}
+
+func (p *Proxy) accept(listener net.Listener) {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		l := &link{proxy: p, here: connection, gone: make(chan struct{})}
+		p.lock.Lock()
+		if p.listener != listener {
+			p.lock.Unlock()
+			reset(connection)
+			continue
+		}
+		p.counts.Accepted++
+		l.dead = p.mode == HalfOpen
+		p.open[l] = true
+		p.work.Add(1)
+		p.lock.Unlock()
+		go func() {
+			defer p.work.Done()
+			l.serve()
+		}()
+	}
+}
+
+// reset breaks a connection so that the other end is told.
+func reset(connection net.Conn) {
+	if tcp, is := connection.(*net.TCPConn); is {
+		_ = tcp.SetLinger(0)
+	}
+	_ = connection.Close()
+}
+
+func httpProxy(at *url.URL) func(*http.Request) (*url.URL, error) { return http.ProxyURL(at) }
+
+// Flapping is a way that becomes worse and better again, by a seed. The test says when.
+type Flapping struct {
+	proxy *Proxy
+	modes []Mode
+	dice  *rand.Rand
+}
+
+// Flap changes between these modes; with none, between working and every way to be broken.
+func (p *Proxy) Flap(seed uint64, modes ...Mode) (*Flapping, error) {
+	if len(modes) == 0 {
+		modes = []Mode{Pass, RefuseConnections, BlackHole, HalfOpen}
+	}
+	if len(slices.Compact(slices.Sorted(slices.Values(modes)))) < 2 {
+		return nil, errors.Errorf("a proxy cannot flap between %v only", modes)
+	}
+	return &Flapping{proxy: p, modes: modes, dice: rand.New(rand.NewPCG(seed, 0))}, nil //nolint:gosec // it has to be the same every time.
+}
+
+// Next changes to another mode than the one before.
+func (f *Flapping) Next() (Mode, error) {
+	for before := f.proxy.Mode(); ; {
+		if next := f.modes[f.dice.IntN(len(f.modes))]; next != before {
+			return next, f.proxy.Set(next)
+		}
+	}
+}

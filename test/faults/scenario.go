@@ -1,0 +1,219 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pkg/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Scenario is a story in which a controller has a part. It is told over and over, on a stage of its own each time, and has to end the same.
+type Scenario[Stage any] struct {
+	// Begin sets the stage: what is there before the controller starts, as a rule in a new namespace.
+	Begin func(ctx context.Context) (Stage, error)
+	// Run starts the controller as this process, and returns when it has nothing left to do; or with an error, when the process has crashed. It
+	// is called once more with a new process then. Its context ends when the process crashes.
+	Run func(ctx context.Context, process *Process, stage Stage) error
+	// State is what the story has led to: every object that matters. It may be as the API server gives it.
+	State func(ctx context.Context, stage Stage) ([]client.Object, error)
+	// Names are strings that differ from one stage to the next, such as its namespace. They become <1>, <2> and so on.
+	Names func(stage Stage) []string
+	// Check is what must be true at the end of each run, beside the state; nil if nothing. The writes are those of all processes of the run.
+	Check func(ctx context.Context, stage Stage, writes []Write) error
+	// End takes the stage down; nil if there is nothing to take down.
+	End func(ctx context.Context, stage Stage)
+
+	// Options are those of every process. Ignoring says which writes are no chapters of the story.
+	Options []Option
+	// Faults are those that each write meets; CrashBefore and CrashAfter if empty. After the others the same process has to go on.
+	Faults []Fault
+	// MayWriteAgain: a controller that starts when everything is done may write. Otherwise that is a failure, as it would be seen forever.
+	MayWriteAgain bool
+}
+
+// Report says what came of a scenario.
+type Report struct {
+	// Writes are those of the run without a fault. State is how it ended.
+	Writes []Write
+	State  string
+	// Runs is how often the story was told.
+	Runs     int
+	Failures []Failure
+}
+
+// Failure is a run that did not end as it should.
+type Failure struct {
+	// N is the write that met the fault; 0 for the run without one. Write is that write.
+	N     int
+	Write Write
+	Fault Fault
+	// Writes are those of the run, of all its processes.
+	Writes []Write
+	Err    error
+}
+
+// String tells everything that is needed to understand it.
+func (f Failure) String() string {
+	var b strings.Builder
+	if f.N == 0 {
+		b.WriteString("without a fault")
+	} else {
+		fmt.Fprintf(&b, "write %d (%s) met %s", f.N, f.Write.What(), f.Fault)
+	}
+	fmt.Fprintf(&b, ": %v\nwrites of this run:\n", f.Err)
+	for i, w := range f.Writes {
+		fmt.Fprintf(&b, "%4d %s\n", i+1, w)
+	}
+	return b.String()
+}
+
+// EachWrite tells the story without a fault, and then once for each write in it and each kind of fault. It fails the test for every run that does
+// not end in the same state.
+func EachWrite[Stage any](t testing.TB, scenario Scenario[Stage]) *Report {
+	t.Helper()
+	report := Try(t.Context(), scenario)
+	for _, failure := range report.Failures {
+		t.Errorf("%s", failure)
+	}
+	t.Logf("%d writes, %d runs", len(report.Writes), report.Runs)
+	return report
+}
+
+// Try is EachWrite for whoever wants to look at the failures.
+func Try[Stage any](ctx context.Context, scenario Scenario[Stage]) *Report {
+	report := &Report{}
+	clean := scenario.tell(ctx, 0, "")
+	report.Runs++
+	if clean.err != nil {
+		report.Failures = append(report.Failures, Failure{Writes: clean.writes, Err: clean.err})
+		return report
+	}
+	report.Writes, report.State = clean.writes[:clean.before], clean.state
+	if len(report.Writes) == 0 {
+		report.Failures = append(report.Failures, Failure{Err: errors.New("nothing was written: there is nothing that could go wrong")})
+		return report
+	}
+	faults := scenario.Faults
+	if len(faults) == 0 {
+		faults = []Fault{CrashBefore, CrashAfter}
+	}
+	for n := 1; n <= len(report.Writes); n++ {
+		for _, fault := range faults {
+			report.Runs++
+			run := scenario.tell(ctx, n, fault)
+			if run.err == nil && run.state != clean.state {
+				run.err = errors.Errorf("it ends in another state:\n%s", difference(clean.state, run.state))
+			}
+			if run.err != nil {
+				report.Failures = append(report.Failures, Failure{n, report.Writes[n-1], fault, run.writes, run.err})
+			}
+		}
+	}
+	return report
+}
+
+// run is one telling of the story.
+type run struct {
+	// before is how many of the writes were made before the last process, which has nothing to do.
+	before int
+	writes []Write
+	state  string
+	err    error
+}
+
+// tell tells the story. Write n of its first process meets the fault, if there is one.
+func (s *Scenario[Stage]) tell(ctx context.Context, n int, fault Fault) (r run) {
+	stage, err := s.Begin(ctx)
+	if err != nil {
+		r.err = errors.Wrap(err, "failed to set the stage")
+		return r
+	}
+	if s.End != nil {
+		defer s.End(ctx, stage)
+	}
+	if r.err = s.live(ctx, stage, n, fault, &r); r.err != nil {
+		return r
+	}
+	r.before = len(r.writes)
+	if r.state, r.err = s.look(ctx, stage); r.err != nil {
+		return r
+	}
+	if s.Check != nil {
+		if err := s.Check(ctx, stage, r.writes); err != nil {
+			r.err = errors.Wrap(err, "the check at the end")
+			return r
+		}
+	}
+	r.err = s.rest(ctx, stage, &r)
+	return r
+}
+
+// live runs the controller, and a second time if it crashes.
+func (s *Scenario[Stage]) live(ctx context.Context, stage Stage, n int, fault Fault, r *run) error {
+	first := Start(ctx, s.Options...)
+	defer first.Crash()
+	var met <-chan Write
+	if n > 0 {
+		var err error
+		if met, err = first.FailWrite(n, fault); err != nil {
+			return err
+		}
+	}
+	err := s.Run(first.Context(), first, stage)
+	r.writes = append(r.writes, first.Writes()...)
+	crashed := first.Crashed()
+	switch {
+	case err != nil && !crashed:
+		return errors.Wrap(err, "the controller fails")
+	case n > 0 && len(met) == 0:
+		return errors.Errorf("the controller was done after %d writes, and never made write %d", len(r.writes), n)
+	}
+	if n > 0 && fault.lands() && (<-met).Code == 0 {
+		return errors.Errorf("write %d should have landed, and could not be sent: is the API server there?", n)
+	}
+	if !crashed {
+		return nil
+	}
+	second := Start(ctx, s.Options...)
+	defer second.Crash()
+	err = s.Run(second.Context(), second, stage)
+	r.writes = append(r.writes, second.Writes()...)
+	return errors.Wrap(err, "the controller fails after its restart")
+}
+
+// rest starts the controller once more, when everything is done.
+func (s *Scenario[Stage]) rest(ctx context.Context, stage Stage, r *run) error {
+	if s.MayWriteAgain {
+		return nil
+	}
+	last := Start(ctx, s.Options...)
+	defer last.Crash()
+	err := s.Run(last.Context(), last, stage)
+	again := last.Writes()
+	r.writes = append(r.writes, again...)
+	switch {
+	case err != nil:
+		return errors.Wrap(err, "the controller fails when everything is done")
+	case len(again) > 0:
+		return errors.Errorf("the controller writes when everything is done: %s", again[0])
+	}
+	return nil
+}
+
+func (s *Scenario[Stage]) look(ctx context.Context, stage Stage) (string, error) {
+	objects, err := s.State(ctx, stage)
+	if err != nil {
+		return "", errors.Wrap(err, "failed to look at the state")
+	}
+	var names []string
+	if s.Names != nil {
+		names = s.Names(stage)
+	}
+	return Normalise(objects, names...)
+}

@@ -1,0 +1,194 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package faults_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+)
+
+// informed is a process with a real cache of the ConfigMaps of one namespace, one of which is there.
+type informed struct {
+	*faults.Process
+	cache  cache.Cache
+	object *corev1.ConfigMap
+	// lists counts how often everything was listed, in either way.
+	lists atomic.Int32
+	// untyped: it is read as JSON; otherwise as protobuf.
+	untyped bool
+}
+
+func newInformed(t *testing.T, untyped bool) *informed {
+	t.Helper()
+	g := NewWithT(t)
+	i := &informed{Process: faults.Start(t.Context()), object: configMap(namespaceFor(t), "a"), untyped: untyped}
+	g.Expect(admin.Create(t.Context(), i.object)).To(Succeed())
+	config := rest.CopyConfig(cp.Admin)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			query := r.URL.Query()
+			if r.Method == http.MethodGet && (!query.Has("watch") || query.Get("sendInitialEvents") == "true") {
+				i.lists.Add(1)
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	var err error
+	i.cache, err = cache.New(i.Config(config), cache.Options{DefaultNamespaces: map[string]cache.Config{i.object.Namespace: {}}})
+	g.Expect(err).ToNot(HaveOccurred())
+	stopped := make(chan error, 1)
+	go func() { stopped <- i.cache.Start(i.Context()) }()
+	t.Cleanup(func() {
+		i.Crash()
+		NewWithT(t).Expect(<-stopped).To(Succeed())
+	})
+	_, err = i.cache.GetInformer(t.Context(), i.empty())
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(i.cache.WaitForCacheSync(t.Context())).To(BeTrue())
+	g.Expect(i.cached(t)).To(Equal("a"))
+	return i
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (i *informed) empty() client.Object {
+	if !i.untyped {
+		return &corev1.ConfigMap{}
+	}
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	return u
+}
+
+// cached is what the cache says.
+func (i *informed) cached(t *testing.T) string {
+	t.Helper()
+	return i.read(t, i.cache)
+}
+
+func (i *informed) read(t *testing.T, from client.Reader) string {
+	t.Helper()
+	object := i.empty()
+	NewWithT(t).Expect(from.Get(t.Context(), client.ObjectKeyFromObject(i.object), object)).To(Succeed())
+	if u, is := object.(*unstructured.Unstructured); is {
+		says, _, err := unstructured.NestedString(u.Object, "data", "says")
+		NewWithT(t).Expect(err).ToNot(HaveOccurred())
+		return says
+	}
+	return object.(*corev1.ConfigMap).Data["says"]
+}
+
+func (i *informed) change(t *testing.T, says string) {
+	t.Helper()
+	i.object.Data["says"] = says
+	NewWithT(t).Expect(admin.Update(t.Context(), i.object)).To(Succeed())
+}
+
+// eachEncoding runs a test with events in protobuf and in JSON.
+func eachEncoding(t *testing.T, test func(t *testing.T, i *informed)) {
+	t.Helper()
+	t.Run("protobuf", func(t *testing.T) { test(t, newInformed(t, false)) })
+	t.Run("JSON", func(t *testing.T) { test(t, newInformed(t, true)) })
+}
+
+func TestAWatchThatIsHeldLeavesTheCacheStale(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, i *informed) {
+		g := NewWithT(t)
+		i.Watches().Hold("configmaps")
+		i.change(t, "b")
+		i.change(t, "c")
+		g.Eventually(func() int { return i.Watches().HeldBack("configmaps") }).Should(Equal(2))
+		g.Expect(i.cached(t)).To(Equal("a"))
+		g.Expect(i.read(t, clientOf(t, i.Config(cp.Admin)))).To(Equal("c"), "only the cache is stale")
+
+		i.Watches().Release("configmaps")
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
+		g.Expect(i.Watches().HeldBack()).To(BeZero())
+		i.change(t, "d")
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal("d"))
+	})
+}
+
+func TestOnlyWhatIsNamedIsHeld(t *testing.T) {
+	g := NewWithT(t)
+	i := newInformed(t, false)
+	i.Watches().Hold("secrets")
+	i.change(t, "b")
+	g.Eventually(func() string { return i.cached(t) }).Should(Equal("b"))
+	i.Watches().Hold()
+	i.change(t, "c")
+	g.Eventually(func() int { return i.Watches().HeldBack() }).Should(Equal(1))
+	g.Expect(i.Watches().HeldBack("secrets")).To(BeZero())
+	i.Watches().Release()
+	g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
+}
+
+func TestAWatchLagsBehind(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, i *informed) {
+		g := NewWithT(t)
+		i.Watches().Lag(2, "configmaps")
+		for _, says := range []string{"b", "c", "d", "e"} {
+			i.change(t, says)
+		}
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
+		g.Eventually(func() int { return i.Watches().HeldBack("configmaps") }).Should(Equal(2))
+		i.change(t, "f")
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal("d"))
+		i.Watches().Release()
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal("f"))
+	})
+}
+
+func TestAWatchThatIsCutGoesOn(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, i *informed) {
+		g := NewWithT(t)
+		i.Watches().Hold()
+		i.change(t, "b")
+		g.Eventually(func() int { return i.Watches().HeldBack() }).Should(Equal(1))
+		g.Expect(i.Watches().Cut("secrets")).To(BeZero())
+		g.Expect(i.Watches().Cut()).To(Equal(1))
+		g.Expect(i.Watches().HeldBack()).To(BeZero(), "what was held back is lost")
+		i.Watches().Release()
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal("b"))
+		g.Eventually(func() int { return i.Watches().Open("configmaps") }).Should(Equal(1))
+	})
+}
+
+func TestAWatchThatExpiresIsListedAgain(t *testing.T) {
+	eachEncoding(t, func(t *testing.T, i *informed) {
+		g := NewWithT(t)
+		// With something seen, the cache would go on from there if it were only cut.
+		i.change(t, "b")
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal("b"))
+		before := i.lists.Load()
+		i.Watches().Hold()
+		i.change(t, "c")
+		g.Eventually(func() int { return i.Watches().HeldBack() }).Should(Equal(1))
+		g.Expect(i.Watches().Expire("configmaps")).To(Equal(1))
+		i.Watches().Release()
+		g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
+		g.Expect(i.lists.Load()).To(BeNumerically(">", before))
+	})
+}
+
+func TestACrashEndsTheWatches(t *testing.T) {
+	g := NewWithT(t)
+	i := newInformed(t, false)
+	g.Expect(i.Watches().Open()).To(Equal(1))
+	i.Watches().Hold()
+	i.Crash()
+	g.Eventually(func() int { return i.Watches().Open() }).Should(BeZero())
+}
