@@ -19,6 +19,9 @@ LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.released=$(VERSIO
 # Tests whose dependencies the product must not have are modules of their own.
 TEST_MODULES := test/packaging test/differential test/world
 
+# Behind 'go build -v': how far a cold build is. Where everything is cached it says nothing; what is no package's name is a complaint, and passes.
+PROGRESS := 2>&1 | awk '/^[A-Za-z0-9._\/~-]+$$/ {if (++n % 100 == 0) {print n " packages compiled"; fflush()} next} {print; fflush()}'
+
 # What 'make generate' runs.
 GENERATORS := bin/controller-gen bin/crd-ref-docs
 
@@ -53,8 +56,9 @@ proof: controlplane compiler ## The long arguments: the race detector, ten thous
 	cd test/differential && RAPID_CHECKS=1000 go test -count=1 ./...
 
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager ## The real Cluster API: a management cluster, workload clusters, faults; how fast the in-tree controller is. 9 / 25 min
+e2e: controlplane-all clusterapi bin/manager ## The real Cluster API: a management cluster, workload clusters, faults; how fast the in-tree controller is. 10 / 27 min
 	rm -rf out/e2e && mkdir -p out/e2e
+	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -count=1 -timeout 40m -v -artifacts -outputdir="$(CURDIR)/out/e2e" .
 	@find out/e2e -name figures.json -exec cat {} +
 
@@ -115,7 +119,7 @@ format: bin/golangci-lint ## Formats all Go files. 0 / 3 min
 	bin/golangci-lint fmt ./...
 
 bin/manager: FORCE
-	@go build -ldflags "$(LDFLAGS)" -o $@ .
+	@go build -v -ldflags "$(LDFLAGS)" -o $@ . $(PROGRESS)
 
 .PHONY: release
 release: controlplane ## Writes out/: what clusterctl and kubectl apply need. VERSION=v0.1.0 puts the version in. 0 / 9 min
@@ -135,7 +139,8 @@ build: bin/manager ## Builds bin/manager. VERSION=v0.1.0 makes it a release. 1 /
 WORLD ?=
 .PHONY: world
 world: controlplane-all clusterapi bin/manager ## Keeps a management cluster with Cluster API and a workload cluster up until Ctrl-C. WORLD="-workers=5 -class". 1 / 17 min
-	@cd test/world && go build -o "$(CURDIR)/bin/world" ./cmd/world && exec "$(CURDIR)/bin/world" -manager "$(CURDIR)/bin/manager" $(WORLD)
+	@cd test/world && go build -v -o "$(CURDIR)/bin/world" ./cmd/world $(PROGRESS)
+	@cd test/world && exec "$(CURDIR)/bin/world" -manager "$(CURDIR)/bin/manager" $(WORLD)
 
 ##@ Parts
 

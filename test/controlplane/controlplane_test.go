@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -52,6 +54,39 @@ func TestPortsAreTakenOnce(t *testing.T) {
 		g.Expect(seen).ToNot(HaveKey(port.Number))
 		seen[port.Number] = true
 	}
+}
+
+func TestAPortBelongsToOneAndLeavesNothingBehind(t *testing.T) {
+	g := NewWithT(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	var lock sync.Mutex
+	taken := map[int]bool{}
+	var many sync.WaitGroup
+	for range 8 {
+		many.Go(func() {
+			for range 200 {
+				port, err := controlplane.TakePort()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				lock.Lock()
+				if taken[port.Number] {
+					t.Errorf("port %d has two owners", port.Number)
+				}
+				taken[port.Number] = true
+				lock.Unlock()
+				runtime.Gosched()
+				lock.Lock()
+				delete(taken, port.Number)
+				lock.Unlock()
+				port.Release()
+				port.Release()
+			}
+		})
+	}
+	many.Wait()
+	g.Expect(filepath.Glob(filepath.Join(os.TempDir(), "remedy-ports-*"))).To(BeEmpty())
 }
 
 func TestClusterAPIsDefinitionsAreFound(t *testing.T) {

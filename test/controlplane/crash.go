@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,8 +17,6 @@ import (
 
 	"github.com/pkg/errors"
 	"k8s.io/client-go/discovery"
-
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
 )
 
 // The processes that can crash.
@@ -55,7 +54,8 @@ func (c *ControlPlane) Crash(name string) error {
 	if before != nil && before.cmd != nil {
 		<-before.exited
 	}
-	for deadline := time.Now().Add(startLimit); leash.Alive(pid); time.Sleep(10 * time.Millisecond) {
+	// Gone is what has been collected, by whoever started it: until then a thread that waits for the disk can hold the port.
+	for deadline := time.Now().Add(startLimit); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return errors.Errorf("%s was killed and is still there", name)
 		}
@@ -83,15 +83,44 @@ func (c *ControlPlane) revive(name string) error {
 	if name == EtcdProcess {
 		path = c.plane.Etcd.Path
 	}
-	r.cmd, r.exited = exec.Command(path, r.args...), make(chan struct{}) //nolint:noctx // it ends with the control plane.
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := r.cmd.Start(); err != nil {
+	log, err := os.OpenFile(c.revivedLog(name), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return errors.Wrapf(err, "no log for %s", name)
+	}
+	// The process has its own handle.
+	defer func() { _ = log.Close() }()
+	cmd, exited := exec.Command(path, r.args...), make(chan struct{}) //nolint:noctx // it ends with the control plane.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
 		return errors.Wrapf(err, "%s does not start again", name)
 	}
+	r.cmd, r.exited = cmd, exited
 	go func() {
-		_ = r.cmd.Wait()
-		close(r.exited)
+		_ = cmd.Wait()
+		close(exited)
 	}()
+	return nil
+}
+
+func (c *ControlPlane) revivedLog(name string) string {
+	return filepath.Join(c.leash.Dir, name+"-revived.log")
+}
+
+// ended says that a revived process is gone again, and what it said last.
+func (c *ControlPlane) ended() error {
+	for name, r := range c.revived {
+		if r.cmd == nil {
+			continue
+		}
+		select {
+		case <-r.exited:
+			said, _ := os.ReadFile(c.revivedLog(name))
+			lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+			return errors.Errorf("%s has ended again (%s); its last words:\n%s", name, r.cmd.ProcessState, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+		default:
+		}
+	}
 	return nil
 }
 
@@ -107,6 +136,9 @@ func (c *ControlPlane) WaitReady(ctx context.Context) error {
 		err := api.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 		if err == nil {
 			return nil
+		}
+		if ended := c.ended(); ended != nil {
+			return ended
 		}
 		select {
 		case <-ctx.Done():

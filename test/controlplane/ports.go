@@ -31,9 +31,6 @@ type Port struct {
 // TakePort finds a port that nobody listens on, and reserves it among all the processes of these tests.
 func TakePort() (*Port, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("remedy-ports-%d", os.Getuid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, errors.Wrap(err, "failed to make the folder of port locks")
-	}
 	for range 200 {
 		port, err := tryPort(dir, firstPort+rand.IntN(lastPort-firstPort+1)) //nolint:gosec // no secret depends on it.
 		if err != nil {
@@ -48,7 +45,13 @@ func TakePort() (*Port, error) {
 
 // tryPort returns nil if the port is taken.
 func tryPort(dir string, number int) (*Port, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, errors.Wrap(err, "failed to make the folder of port locks")
+	}
 	lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(number)), os.O_CREATE|os.O_RDWR, 0o600)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil //nolint:nilnil // whoever had the last port has just removed the folder: it is made again.
+	}
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to open a port lock")
 	}
@@ -59,11 +62,31 @@ func tryPort(dir string, number int) (*Port, error) {
 		}
 		return nil, errors.Wrapf(err, "the file system of %s cannot lock files: set TMPDIR to a folder on another one", dir)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(number)) //nolint:noctx // it does not wait.
-	if err != nil {
+	port := &Port{Number: number, lock: lock}
+	if !port.holds() {
 		return nil, lock.Close()
 	}
-	return &Port{Number: number, lock: lock}, listener.Close()
+	if !port.free() {
+		port.Release()
+		return nil, nil //nolint:nilnil // somebody listens there, which is no error.
+	}
+	return port, nil
+}
+
+// free reports whether nobody listens there.
+func (p *Port) free() bool {
+	listener, err := net.Listen("tcp", p.Address()) //nolint:noctx // it does not wait.
+	return err == nil && listener.Close() == nil
+}
+
+// holds reports whether the locked file is the one that others find: whoever had the port before may have removed it in between.
+func (p *Port) holds() bool {
+	locked, err := p.lock.Stat()
+	if err != nil {
+		return false
+	}
+	found, err := os.Stat(p.lock.Name())
+	return err == nil && os.SameFile(locked, found)
 }
 
 // String is the number, as addresses want it.
@@ -76,7 +99,12 @@ func (p *Port) Address() string {
 	return "127.0.0.1:" + p.String()
 }
 
-// Release lets others take the port.
+// Release lets others take the port, and leaves no file behind, nor the folder if it was the last one. It can be called more than once.
 func (p *Port) Release() {
+	// Only while it is locked: afterwards it could be somebody else's.
+	if p.holds() {
+		_ = os.Remove(p.lock.Name())
+		_ = os.Remove(filepath.Dir(p.lock.Name()))
+	}
 	_ = p.lock.Close()
 }

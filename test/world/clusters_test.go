@@ -54,6 +54,7 @@ func TestNodesDoWhatTheTestSays(t *testing.T) {
 		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition), time.Minute).
 			Should(HaveField("Status", metav1.ConditionTrue))
 	})
+	t.Run("some things it does not have", func(t *testing.T) { inMemoryIsTooThin(t, c, node) })
 	t.Run("a deleted Node stays away, and its Machine can be replaced", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(c.DeleteNode(t.Context(), node)).To(Succeed())

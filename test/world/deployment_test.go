@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
 func TestAFlagThatIsGivenWinsOverTheSameOneOfTheDeployment(t *testing.T) {
@@ -42,4 +44,34 @@ func TestEveryManifestOfAShapeIsAnObject(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestAServiceBecomesTheAddressOfAProcess(t *testing.T) {
+	g := NewWithT(t)
+	text := `spec:
+  conversion:
+    webhook:
+      clientConfig:
+        service:
+          name: capi-webhook-service
+          namespace: capi-system
+          path: /convert
+      conversionReviewVersions: [v1]
+---
+kind: Service
+spec:
+  ports: [{port: 443}]
+`
+	g.Expect(string(leadWebhooks([]byte(text), &controlplane.Port{Number: 12345}, []byte("who")))).To(Equal(`spec:
+  conversion:
+    webhook:
+      clientConfig:
+        caBundle: d2hv
+        url: https://127.0.0.1:12345/convert
+      conversionReviewVersions: [v1]
+---
+kind: Service
+spec:
+  ports: [{port: 443}]
+`))
 }

@@ -12,11 +12,25 @@
 // network namespace. So the whole test program runs itself again in a namespace of its own (Main does it for tests, Isolate for other
 // programs), before it starts anything. The API server, the managers, the clients of the test and the kubectl that it calls all inherit it,
 // nothing can reach the network, and any number of such programs can run at once. Root gets a network namespace, anybody else a user
-// namespace with a network namespace in it. Where the kernel allows neither, the program goes on where it is, and Start says
-// so if somebody else's world holds the ports: then one world at a time fits on the machine.
+// namespace with a network namespace in it. Where the kernel allows neither, the program says so and goes on where it is, and Start says
+// so if somebody else's world holds the ports: then one world at a time fits on the machine. Everybody keeps to loopback also there, but for
+// the ports whose address upstream does not let one choose: the in-memory infrastructure's, and the webhooks of Cluster API's managers.
 // One program has one in-memory infrastructure at a time; a second management cluster in it starts with Options.WithoutInfrastructure.
 //
 // # Nothing is left behind
 //
 // Every process is on a leash (test/leash): it and the folder of the world go when the program goes, also by Ctrl-C or SIGKILL.
+//
+// # What is thin
+//
+// The in-memory API servers have no Leases, no server-side apply and no status subresource of Nodes, and lose what was in them when their
+// process restarts or moves (MoveTo). World.Workload makes a workload cluster with a real API server instead: its machines are puppets, and so
+// is the remediator that can live in it (InstallRemediations). No garbage collection and no node controller run there, nor do nodes heartbeat
+// by themselves (HeartbeatAll): the test does what it needs.
+//
+// # Where to begin
+//
+// Start, then World.Cluster or World.Workload. What can go wrong: Cluster.SetNodeCondition, DeleteNode, Link (cut, silent, slow), StopAPIServer,
+// World.Kill and Restart, Process.Freeze, FailAtWrite and FailAtWriteOf. MoveTo moves clusters to another management cluster. World.Nodes are
+// Nodes of the management cluster itself.
 package world

@@ -5,7 +5,6 @@ package world
 
 import (
 	"net"
-	"os"
 	"sync"
 
 	"github.com/pkg/errors"
@@ -26,9 +25,9 @@ func holdInfrastructure() (release func(), err error) {
 	listener, err := net.Listen("tcp", ":19000") //nolint:noctx,gosec // it does not wait, and is closed at once.
 	if err != nil {
 		infrastructureHeld.Unlock()
-		if os.Getenv(isolation) != isolated {
-			return nil, errors.Errorf("another world, or another program, listens on :19000 (%v): without a network namespace of its own, "+
-				"one world at a time fits on this machine; call world.Main in TestMain, or world.Isolate, where the kernel allows it", err)
+		if is, why := Isolated(); !is {
+			return nil, errors.Errorf("another world, or another program, listens on :19000 (%v): without a network namespace of its own (%s), "+
+				"one world at a time fits on this machine; call world.Main in TestMain, or world.Isolate, where the kernel allows it", err, why)
 		}
 		return nil, errors.Wrap(err, "the port of the in-memory infrastructure is taken")
 	}

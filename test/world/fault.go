@@ -25,9 +25,9 @@ const (
 	CrashAfter Fault = "CrashAfter"
 )
 
-// Write is a request of our manager that changes something.
+// Write is a request of a manager that changes something. Subresources are part of the path; the body is what was sent, mostly JSON.
 type Write struct {
-	Verb, Path string
+	Verb, Path, Body string
 }
 
 // Matter reports whether a write is about what the product does. Leases of the election and events come when they come.
@@ -45,8 +45,14 @@ type fault struct {
 // FailAtWrite lets the n-th write of our manager from now fail, once. It counts those writes that the function says, or with none those that matter.
 // The channel gets the write when it has happened. With a crash, Restart starts the manager again.
 func (w *World) FailAtWrite(n int, mode Fault, counts func(Write) bool) (<-chan Write, error) {
-	if w.tap == nil {
-		return nil, errors.New("our manager does not run in this world")
+	return w.FailAtWriteOf(Remedy, n, mode, counts)
+}
+
+// FailAtWriteOf is FailAtWrite for any manager that is tapped.
+func (w *World) FailAtWriteOf(process string, n int, mode Fault, counts func(Write) bool) (<-chan Write, error) {
+	t := w.taps[process]
+	if t == nil {
+		return nil, errors.Errorf("nobody listens to what %s writes in this world: name it in Options.Tapped (ours is tapped wherever it runs)", process)
 	}
 	if n < 1 || !slices.Contains([]Fault{Refuse, LoseAnswer, CrashBefore, CrashAfter}, mode) {
 		return nil, errors.Errorf("no write number %d can fail by %q", n, mode)
@@ -55,18 +61,22 @@ func (w *World) FailAtWrite(n int, mode Fault, counts func(Write) bool) (<-chan 
 		counts = Write.Matter
 	}
 	f := &fault{mode: mode, left: n, counts: counts, happened: make(chan Write, 1)}
-	w.tap.lock.Lock()
-	defer w.tap.lock.Unlock()
-	w.tap.faults = append(w.tap.faults, f)
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	t.faults = append(t.faults, f)
 	return f.happened, nil
 }
 
 // Writes are all the writes that our manager has asked for, also those that failed.
-func (w *World) Writes() []Write {
-	if w.tap == nil {
+func (w *World) Writes() []Write { return w.WritesOf(Remedy) }
+
+// WritesOf are all the writes that a tapped manager has asked for, also those that failed.
+func (w *World) WritesOf(process string) []Write {
+	t := w.taps[process]
+	if t == nil {
 		return nil
 	}
-	w.tap.lock.Lock()
-	defer w.tap.lock.Unlock()
-	return slices.Clone(w.tap.writes)
+	t.lock.Lock()
+	defer t.lock.Unlock()
+	return slices.Clone(t.writes)
 }

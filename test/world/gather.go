@@ -31,33 +31,49 @@ var admin = controlplane.User{Name: "admin", Groups: []string{"system:masters"}}
 // builtManager is the environment variable with the path of our manager: to link it takes seconds of a start.
 const builtManager = "REMEDY_WORLD_MANAGER"
 
-// gather gets ready what does not depend on each other: the control plane, the files of the providers, and our manager, whose path it returns.
-func (w *World) gather(ctx context.Context) (string, error) {
+// programs are the managers: Cluster API's, and ours.
+type programs struct {
+	upstream assets.Paths
+	remedy   string
+}
+
+// gather gets ready what does not depend on each other: the control plane, the files of the providers, and the managers.
+func (w *World) gather(ctx context.Context) (programs, error) {
+	found := programs{remedy: cmp.Or(w.options.Manager, os.Getenv(builtManager))}
 	paths, err := assets.Find(ctx, assets.All()...)
 	if err != nil {
-		return "", err
+		return found, err
 	}
 	w.repository = repository{
 		dir: filepath.Join(w.Dir, "repository"), kubectl: paths[assets.Kubectl],
-		providers: w.options.installed(), variables: w.options.variables(),
+		providers: w.options.installed(), variables: w.options.variables(), authority: w.certificate.PEM, webhooks: w.webhookPorts,
+	}
+	for _, p := range upstream {
+		if w.webhookPorts[p.process], err = w.takePort(); err != nil {
+			return found, err
+		}
 	}
 	w.say("starting etcd and kube-apiserver; making the components of %d providers", len(w.repository.providers))
-	manager := cmp.Or(w.options.Manager, os.Getenv(builtManager))
 	work, ctx := errgroup.WithContext(ctx)
 	work.Go(func() error {
 		// The processes of the control plane do not end with this context.
 		return w.startPlane(context.WithoutCancel(ctx), paths)
 	})
 	work.Go(func() error { return w.repository.write(ctx) })
-	if manager == "" && !w.options.WithoutRemedy {
+	work.Go(func() error {
+		var err error
+		found.upstream, err = assets.FindClusterAPI(ctx)
+		return err
+	})
+	if found.remedy == "" && !w.options.WithoutRemedy {
 		work.Go(func() error {
 			var err error
-			manager, err = instance.Build(ctx, w.Dir)
+			found.remedy, err = instance.Build(ctx, w.Dir)
 			return err
 		})
 	}
 	err = work.Wait()
-	return manager, err
+	return found, err
 }
 
 // startPlane starts the management cluster, and the few controllers that Cluster API's own ones rely on.
@@ -77,7 +93,7 @@ func (w *World) startPlane(ctx context.Context, paths assets.Paths) error {
 	if w.Client, err = client.NewWithWatch(w.Admin, client.Options{Scheme: scheme}); err != nil {
 		return errors.Wrap(err, "failed to make a client")
 	}
-	if err := w.startControllers(ctx, paths[assets.KubeControllerManager]); err != nil {
+	if err := w.startControllers(paths[assets.KubeControllerManager]); err != nil {
 		return err
 	}
 	// clusterctl would install them itself, and look again once a second whether they work. Now is time that nobody waits for.
@@ -99,7 +115,7 @@ func newScheme() (*runtime.Scheme, error) {
 
 // startControllers starts kube-controller-manager with an explicit list: garbage collection, namespaces and aggregated roles are needed,
 // while Deployments must stay what they are: nobody here runs pods.
-func (w *World) startControllers(ctx context.Context, path string) error {
+func (w *World) startControllers(path string) error {
 	port, err := w.takePort()
 	if err != nil {
 		return err
@@ -123,8 +139,6 @@ func (w *World) startControllers(ctx context.Context, path string) error {
 		"--use-service-account-credentials=false", "--authentication-skip-lookup=true", "--leader-elect=false",
 	}, w.options.Flags[ControllerManager])
 	w.processes[ControllerManager] = p
-	if err := p.Start(); err != nil {
-		return err
-	}
-	return p.Ready(ctx)
+	// It is waited for with the managers: clusterctl does not need it.
+	return p.Start()
 }

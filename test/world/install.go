@@ -6,6 +6,7 @@ package world
 import (
 	"context"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/pkg/errors"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -14,6 +15,8 @@ import (
 
 // install is 'clusterctl init', with its library: the inventory, the namespaces, the roles and the definitions are what a user would have.
 func (w *World) install(ctx context.Context) error {
+	// Three megabytes of YAML become very many small objects, which all stay until the end: to look for garbage in between only takes time.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	configuration, err := w.repository.configuration(ctx, filepath.Join(w.Dir, "clusterctl.yaml"))
 	if err != nil {
 		return err

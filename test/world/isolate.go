@@ -4,6 +4,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolation is the environment variable by which the program knows that it is the inner one.
-const isolation = "REMEDY_WORLD_ISOLATION"
+// isolation is the environment variable by which the program knows that it is the inner one, refusal the one with the reason why there is none.
+const (
+	isolation = "REMEDY_WORLD_ISOLATION"
+	refusal   = "REMEDY_WORLD_REFUSAL"
+)
 
 // What isolation says.
 const (
@@ -55,7 +59,21 @@ func Isolate() error {
 		}
 	}
 	fmt.Fprintf(os.Stderr, "world: no network namespace of its own (%v): one world at a time fits on this machine\n", refused)
+	if err := os.Setenv(refusal, refused.Error()); err != nil {
+		return errors.Wrap(err, "failed to note why there is no isolation")
+	}
 	return errors.Wrap(os.Setenv(isolation, exposed), "failed to note that there is no isolation")
+}
+
+// Isolated reports whether this program has a network namespace of its own, and if it does not, why.
+func Isolated() (is bool, why string) {
+	switch os.Getenv(isolation) {
+	case isolated:
+		return true, ""
+	case "":
+		return false, "nobody has called world.Main or world.Isolate"
+	}
+	return false, cmp.Or(os.Getenv(refusal), isolation+" says so")
 }
 
 // namespaces are the ways to get a network namespace: as root, and as anybody.

@@ -13,7 +13,7 @@ import (
 // it goes into the world's network namespace first.
 func (w *World) Kubectl(kubeconfig string) string {
 	words := []string{w.Plane.Kubectl, "--kubeconfig", kubeconfig}
-	if os.Getenv(isolation) == isolated {
+	if is, _ := Isolated(); is {
 		enter := []string{"nsenter", fmt.Sprintf("--target=%d", os.Getpid()), "--net"}
 		if os.Getuid() != 0 {
 			enter = append(enter, "--user", "--preserve-credentials")

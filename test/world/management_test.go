@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -15,12 +14,15 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
+	"github.com/pkg/errors"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
@@ -103,20 +105,61 @@ func writers(log string) map[string]bool {
 	return found
 }
 
-func TestNothingReachesTheNetwork(t *testing.T) {
+func TestEveryWebhookLeadsToAProcessOnLoopback(t *testing.T) {
 	g := NewWithT(t)
-	if os.Getenv("REMEDY_WORLD_ISOLATION") != "namespace" {
-		t.Skip("there is no network namespace here")
+	w := theWorld(t)
+	asked := 0
+	expect := func(name string, service bool, url *string) {
+		g.Expect(service).To(BeFalse(), "%s asks a service, and there are no pods behind it", name)
+		g.Expect(url).To(HaveValue(HavePrefix("https://127.0.0.1:")), name)
+		asked++
 	}
-	interfaces, err := net.Interfaces()
-	g.Expect(err).ToNot(HaveOccurred())
-	var up []string
-	for _, i := range interfaces {
-		if i.Flags&net.FlagUp != 0 {
-			up = append(up, i.Name)
+	validating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
+	g.Expect(w.Client.List(t.Context(), validating)).To(Succeed())
+	for _, c := range validating.Items {
+		for _, hook := range c.Webhooks {
+			expect(hook.Name, hook.ClientConfig.Service != nil, hook.ClientConfig.URL)
 		}
 	}
-	g.Expect(up).To(ConsistOf("lo"))
+	mutating := &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	g.Expect(w.Client.List(t.Context(), mutating)).To(Succeed())
+	for _, c := range mutating.Items {
+		for _, hook := range c.Webhooks {
+			expect(hook.Name, hook.ClientConfig.Service != nil, hook.ClientConfig.URL)
+		}
+	}
+	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
+	g.Expect(w.Client.List(t.Context(), definitions)).To(Succeed())
+	for _, d := range definitions.Items {
+		if d.Spec.Conversion != nil && d.Spec.Conversion.Webhook != nil {
+			expect(d.Name, d.Spec.Conversion.Webhook.ClientConfig.Service != nil, d.Spec.Conversion.Webhook.ClientConfig.URL)
+		}
+	}
+	g.Expect(asked).To(BeNumerically(">", 50), "or this test looks at nothing")
+
+	// One of each provider answers, in an older version than the stored one.
+	for kind, version := range map[string]string{"ClusterClass": "cluster", "KubeadmConfigTemplate": "bootstrap.cluster", "DevClusterTemplate": "infrastructure.cluster"} {
+		old := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{}}}}}
+		old.SetAPIVersion(version + ".x-k8s.io/v1beta1")
+		old.SetKind(kind)
+		old.SetNamespace("default")
+		old.SetName("older")
+		err := w.Client.Create(t.Context(), old, client.DryRunAll)
+		g.Expect(err == nil || apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+	}
+}
+
+func TestTheManagementClusterCanHaveNodesOfItsOwn(t *testing.T) {
+	g := NewWithT(t)
+	nodes := theWorld(t).Nodes()
+	g.Expect(nodes.Join(t.Context(), &corev1.Node{ObjectMeta: named("bare")})).To(Succeed())
+	g.Expect(nodes.SetNodeCondition(t.Context(), "bare", corev1.NodeReady, corev1.ConditionUnknown, "NodeStatusUnknown")).To(Succeed())
+	node, err := nodes.Node(t.Context(), "bare")
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(nodeReady(node).Status).To(Equal(corev1.ConditionUnknown))
+	g.Expect(nodes.DeleteNode(t.Context(), "bare")).To(Succeed())
+	_, err = nodes.Node(t.Context(), "bare")
+	g.Expect(apierrors.IsNotFound(errors.Cause(err))).To(BeTrue())
 }
 
 func TestASecondWorldOfOneProgramNeedsNoInfrastructureOfItsOwn(t *testing.T) {

@@ -6,46 +6,48 @@ package world
 import (
 	"context"
 	"path/filepath"
-	"time"
+	"slices"
 
 	"github.com/pkg/errors"
 	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 )
 
-// startManagers runs Cluster API's managers with what their Deployments say, and sends the API server to their webhooks.
-func (w *World) startManagers(ctx context.Context, paths assets.Paths) error {
+// startManagers runs Cluster API's managers and ours with what their Deployments say, and waits until all of them are ready.
+func (w *World) startManagers(ctx context.Context, managers programs) error {
 	var started []*Process
 	for _, p := range upstream {
-		process, err := w.upstreamProcess(ctx, p, paths[p.binary])
+		process, err := w.upstreamProcess(ctx, p, managers.upstream[p.binary])
 		if err != nil {
 			return err
 		}
 		if p.process == Infrastructure && w.options.WithoutInfrastructure {
 			continue
 		}
-		if err := process.Start(); err != nil {
+		started = append(started, process)
+	}
+	if !w.options.WithoutRemedy {
+		process, err := w.remedyProcess(ctx, managers.remedy)
+		if err != nil {
 			return err
 		}
 		started = append(started, process)
+	}
+	for _, process := range started {
+		if err := process.Start(); err != nil {
+			return err
+		}
 	}
 	ready, readyContext := errgroup.WithContext(ctx)
 	for _, process := range started {
 		ready.Go(func() error { return process.Ready(readyContext) })
 	}
+	ready.Go(func() error { return w.processes[ControllerManager].Ready(readyContext) })
 	if err := ready.Wait(); err != nil {
-		return err
-	}
-	if err := w.redirectWebhooks(ctx); err != nil {
 		return err
 	}
 	return w.waitForWebhooks(ctx)
@@ -62,22 +64,17 @@ func (w *World) upstreamProcess(ctx context.Context, p provider, path string) (*
 		return nil, err
 	}
 	w.processes[p.process] = process
-	kubeconfig := filepath.Join(w.Dir, p.process+".kubeconfig")
-	if err := w.Plane.WriteKubeconfig(accountOf(deployment), kubeconfig); err != nil {
-		return nil, err
-	}
-	webhooks, err := w.takePort()
+	kubeconfig, err := w.kubeconfigOf(process, accountOf(deployment), slices.Contains(w.options.Tapped, p.process))
 	if err != nil {
 		return nil, err
 	}
-	w.webhookPorts[p.process] = webhooks
 	addresses, err := w.addresses(process, "--diagnostics-address", "--health-addr")
 	if err != nil {
 		return nil, err
 	}
 	flags := append(addresses,
 		"--kubeconfig="+kubeconfig,
-		"--webhook-port="+webhooks.String(), "--webhook-cert-dir="+w.certificate.Dir,
+		"--webhook-port="+w.webhookPorts[p.process].String(), "--webhook-cert-dir="+w.certificate.Dir,
 		// Outside of a pod it does not know in which namespace to elect.
 		"--leader-elect=false",
 	)
@@ -107,69 +104,51 @@ func accountOf(d *appsv1.Deployment) controlplane.User {
 	return controlplane.ServiceAccount(d.Namespace, d.Spec.Template.Spec.ServiceAccountName)
 }
 
-// waitForWebhooks waits until the API server has heard of the redirection: it asks for a Cluster that is not kept.
-func (w *World) waitForWebhooks(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	for {
-		cluster := &clusterv1.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "is-anybody-there"},
-			Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}},
-		}
-		err := w.Client.Create(ctx, cluster, client.DryRunAll)
-		// A refusal is an answer, too.
-		if err == nil || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Wrap(err, "the webhooks of Cluster API do not answer")
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// startRemedy runs our manager with exactly what its Deployment says; only addresses differ. Its requests go through the tap.
-func (w *World) startRemedy(ctx context.Context, path string) error {
+// remedyProcess is our manager with exactly what its Deployment says; only addresses differ. Its requests go through a tap.
+func (w *World) remedyProcess(ctx context.Context, path string) (*Process, error) {
 	deployment, container, err := w.podOf(ctx, remedy)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if path, err = filepath.Abs(path); err != nil {
-		return errors.WithStack(err)
+		return nil, errors.WithStack(err)
 	}
 	process, err := newProcess(w.leash, w.Logs, Remedy, path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w.processes[Remedy] = process
-	account, err := w.Plane.Config(accountOf(deployment))
+	kubeconfig, err := w.kubeconfigOf(process, accountOf(deployment), true)
 	if err != nil {
-		return err
-	}
-	port, err := w.takePort()
-	if err != nil {
-		return err
-	}
-	if w.tap, err = newTap(account, port.Address(), w.certificate, process); err != nil {
-		return err
-	}
-	kubeconfig := filepath.Join(w.Dir, Remedy+".kubeconfig")
-	if err := writeKubeconfig(kubeconfig, "https://"+port.Address(), w.certificate.PEM); err != nil {
-		return err
+		return nil, err
 	}
 	addresses, err := w.addresses(process, "--diagnostics-address", "--health-addr")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	process.Args = override(override(container.Args, append(addresses, "--kubeconfig="+kubeconfig)), w.options.Flags[Remedy])
-	if process.Env, err = environment(deployment, container, nil); err != nil {
-		return err
+	process.Env, err = environment(deployment, container, nil)
+	return process, err
+}
+
+// kubeconfigOf writes the kubeconfig of a manager: it is its ServiceAccount for the API server, by itself or by its tap.
+func (w *World) kubeconfigOf(process *Process, account controlplane.User, tapped bool) (string, error) {
+	kubeconfig := filepath.Join(w.Dir, process.Name+".kubeconfig")
+	if !tapped {
+		return kubeconfig, w.Plane.WriteKubeconfig(account, kubeconfig)
 	}
-	if err := process.Start(); err != nil {
-		return err
+	config, err := w.Plane.Config(account)
+	if err != nil {
+		return "", err
 	}
-	return process.Ready(ctx)
+	port, err := w.takePort()
+	if err != nil {
+		return "", err
+	}
+	if w.taps[process.Name], err = newTap(config, port.Address(), w.certificate, process); err != nil {
+		return "", err
+	}
+	return kubeconfig, writeKubeconfig(kubeconfig, "https://"+port.Address(), w.certificate.PEM)
 }
 
 // writeKubeconfig writes a kubeconfig without a user: whoever answers there knows who asks.

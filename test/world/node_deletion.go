@@ -8,24 +8,29 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+var devMachine = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Kind: "DevMachine"}
+
+// nodeDeleted is the value of the pause of a DevMachine whose Node has been deleted here.
+const nodeDeleted = "node-deleted"
+
 // DeleteNode deletes a Node for good. The in-memory infrastructure would make it again at the next occasion, so that its DevMachine is
 // paused until somebody deletes the Machine.
 func (c *Cluster) DeleteNode(ctx context.Context, name string) error {
 	// The DevMachine has the name of its Node.
-	if err := c.pauseDevMachine(ctx, name, true); err != nil {
+	if err := c.world.pauseDevMachine(ctx, c.Namespace, name, true); err != nil {
 		return err
 	}
 	err := eventually(ctx, "DevMachine "+name+" does not pause", func() error {
-		machine, err := c.devMachine(ctx, name)
+		machine, err := c.world.devMachine(ctx, c.Namespace, name)
 		if err != nil {
 			return err
 		}
@@ -40,25 +45,21 @@ func (c *Cluster) DeleteNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	workload, err := c.Client(ctx)
-	if err != nil {
+	if err := c.Nodes.DeleteNode(ctx, name); err != nil {
 		return err
 	}
-	if err := workload.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-		return errors.Wrapf(err, "failed to delete Node %s", name)
-	}
-	c.world.background.Go(func() { c.resumeWhenDeleted(c.world.life, name) })
+	c.world.background.Go(func() { c.world.resumeWhenDeleted(c.world.life, c.Namespace, name) })
 	return nil
 }
 
 // resumeWhenDeleted lets a paused DevMachine go when its Machine does: paused, it would keep its finalizer for ever.
-func (c *Cluster) resumeWhenDeleted(ctx context.Context, name string) {
+func (w *World) resumeWhenDeleted(ctx context.Context, namespace, name string) {
 	for {
-		machine, err := c.devMachine(ctx, name)
+		machine, err := w.devMachine(ctx, namespace, name)
 		if apierrors.IsNotFound(errors.Cause(err)) {
 			return
 		}
-		if err == nil && machine.GetDeletionTimestamp() != nil && c.pauseDevMachine(ctx, name, false) == nil {
+		if err == nil && machine.GetDeletionTimestamp() != nil && w.pauseDevMachine(ctx, namespace, name, false) == nil {
 			return
 		}
 		select {
@@ -69,24 +70,23 @@ func (c *Cluster) resumeWhenDeleted(ctx context.Context, name string) {
 	}
 }
 
-func (c *Cluster) devMachine(ctx context.Context, name string) (*unstructured.Unstructured, error) {
-	machine := newDevMachine(c.Namespace, name)
-	return machine, errors.Wrapf(c.world.Client.Get(ctx, client.ObjectKeyFromObject(machine), machine), "no DevMachine for Node %s", name)
+func (w *World) devMachine(ctx context.Context, namespace, name string) (*unstructured.Unstructured, error) {
+	machine := newDevMachine(namespace, name)
+	return machine, errors.Wrapf(w.Client.Get(ctx, client.ObjectKeyFromObject(machine), machine), "no DevMachine for Node %s", name)
 }
 
-func (c *Cluster) pauseDevMachine(ctx context.Context, name string, paused bool) error {
+func (w *World) pauseDevMachine(ctx context.Context, namespace, name string, paused bool) error {
 	value := "null"
 	if paused {
-		value = `""`
+		value = `"` + nodeDeleted + `"`
 	}
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":`+value+`}}}`))
-	return errors.Wrapf(c.world.Client.Patch(ctx, newDevMachine(c.Namespace, name), patch), "failed to pause or resume DevMachine %s", name)
+	return errors.Wrapf(w.Client.Patch(ctx, newDevMachine(namespace, name), patch), "failed to pause or resume DevMachine %s", name)
 }
 
 func newDevMachine(namespace, name string) *unstructured.Unstructured {
 	machine := &unstructured.Unstructured{}
-	machine.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1beta2")
-	machine.SetKind("DevMachine")
+	machine.SetGroupVersionKind(devMachine)
 	machine.SetNamespace(namespace)
 	machine.SetName(name)
 	return machine

@@ -24,6 +24,44 @@ type Nodes struct {
 	real bool
 }
 
+// Nodes are those of the management cluster itself: bare ones, for which there are no Machines. There are none until they Join.
+func (w *World) Nodes() *Nodes {
+	return &Nodes{connect: func(context.Context) (client.Client, error) { return w.Client, nil }, real: true}
+}
+
+// Join is what a kubelet does at first: a Node that is Ready and has no pressure, and its Lease. It can be called again. Only a real API server
+// takes Nodes from others; in memory they come with their Machines.
+func (n *Nodes) Join(ctx context.Context, node *corev1.Node) error {
+	if !n.real {
+		return errors.New("in memory, Nodes come with their Machines: see World.Workload")
+	}
+	c, err := n.connect(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.IgnoreAlreadyExists(c.Create(ctx, node)); err != nil {
+		return errors.Wrapf(err, "failed to make Node %s", node.Name)
+	}
+	if err := n.SetNodeCondition(ctx, node.Name, corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"); err != nil {
+		return err
+	}
+	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		if err := n.SetNodeCondition(ctx, node.Name, pressure, corev1.ConditionFalse, "KubeletHasEnough"); err != nil {
+			return err
+		}
+	}
+	return n.RenewLease(ctx, node.Name)
+}
+
+// DeleteNode deletes a Node. Nobody makes it again.
+func (n *Nodes) DeleteNode(ctx context.Context, name string) error {
+	c, err := n.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Wrapf(c.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}), "failed to delete Node %s", name)
+}
+
 // Node reads a Node.
 func (n *Nodes) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	c, err := n.connect(ctx)
@@ -69,13 +107,26 @@ func (n *Nodes) Heartbeat(ctx context.Context, name string) error {
 
 // HeartbeatAll lets every kubelet that lives, which is one whose Node is not Unknown, beat until the context ends.
 func (n *Nodes) HeartbeatAll(ctx context.Context, every time.Duration) error {
+	c, err := n.connect(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// One connection for all beats.
+	kubelets := &Nodes{connect: func(context.Context) (client.Client, error) { return c, nil }, real: n.real}
+	// Cancelled with the given one, but without its deadline: a client refuses a request that would come too late before it is too late.
+	beating, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		names, err := n.living(ctx)
+		names, err := kubelets.living(beating)
 		for _, name := range names {
 			// It may have been deleted by now.
-			if beat := n.Heartbeat(ctx, name); err == nil && !apierrors.IsNotFound(errors.Cause(beat)) {
+			if beat := kubelets.Heartbeat(beating, name); err == nil && !apierrors.IsNotFound(errors.Cause(beat)) {
 				err = beat
 			}
 		}

@@ -6,6 +6,9 @@ package world
 import (
 	"io"
 	"maps"
+	"slices"
+
+	"github.com/pkg/errors"
 )
 
 // Options say what a world consists of. The zero value is everything, with upstream's defaults.
@@ -17,6 +20,9 @@ type Options struct {
 	// WithoutInfrastructure leaves the in-memory infrastructure's process stopped, as there can be one in a network namespace:
 	// for a second management cluster. Start it later with Restart.
 	WithoutInfrastructure bool
+	// Tapped are Cluster API's managers whose writes can be counted and fail as well as ours (FailAtWriteOf, WritesOf): their requests
+	// go through a tap, which costs them some time.
+	Tapped []string
 	// WithoutRemedy leaves our provider out, as if nobody had installed it.
 	WithoutRemedy bool
 	// Manager is the path of our manager. Empty: what REMEDY_WORLD_MANAGER says; without that, it is built.
@@ -25,6 +31,16 @@ type Options struct {
 	Logs string
 	// Progress says what is being done. Nil: silent.
 	Progress io.Writer
+}
+
+// check refuses what could not be meant.
+func (o Options) check() error {
+	for _, name := range o.Tapped {
+		if !slices.ContainsFunc(upstream, func(p provider) bool { return p.process == name }) {
+			return errors.Errorf("Options.Tapped: there is no manager %q of Cluster API; ours is always tapped", name)
+		}
+	}
+	return nil
 }
 
 // RateLimiting is the variable of upstream's rate limiter: on by default, it lets each reconciler look at an object once per 15 seconds.

@@ -9,14 +9,21 @@ import (
 
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pullStrings gives every new PuppetMachine a machine and a Node, until the context ends.
+var (
+	puppetCluster      = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PuppetCluster"}
+	puppetMachine      = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PuppetMachine"}
+	puppetControlPlane = schema.GroupVersionKind{Group: "controlplane.cluster.x-k8s.io", Version: "v1", Kind: "PuppetControlPlane"}
+)
+
+// pullStrings says that the cluster and its control plane are there, and gives every new PuppetMachine a machine and a Node, until the context
+// ends. Like a provider's controllers it says so again when the status has been lost, as in a move.
 func (l *Workload) pullStrings(ctx context.Context) {
 	for ctx.Err() == nil {
 		// An API server that is away, or was changed at the same moment, is tried again.
@@ -29,53 +36,68 @@ func (l *Workload) pullStrings(ctx context.Context) {
 }
 
 func (l *Workload) pullOnce(ctx context.Context) error {
+	if err := l.report(ctx, puppetCluster, map[string]any{"initialization": map[string]any{"provisioned": true}}); err != nil {
+		return err
+	}
+	// It has no Machines of its own: those of the manifest stand alone.
+	initialized := map[string]any{"initialization": map[string]any{"controlPlaneInitialized": true}, "externalManagedControlPlane": true}
+	if err := l.report(ctx, puppetControlPlane, initialized); err != nil {
+		return err
+	}
 	list := &unstructured.UnstructuredList{}
-	list.SetAPIVersion("infrastructure.cluster.x-k8s.io/v1")
-	list.SetKind("PuppetMachineList")
+	list.SetGroupVersionKind(puppetMachine)
 	labels := client.MatchingLabels{clusterv1.ClusterNameLabel: l.Name}
 	if err := l.world.Client.List(ctx, list, client.InNamespace(l.Namespace), labels); err != nil {
 		return errors.WithStack(err)
 	}
 	for i := range list.Items {
 		machine := &list.Items[i]
-		id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID")
-		if id != "" || machine.GetDeletionTimestamp() != nil {
+		if machine.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if err := l.boot(ctx, machine); err != nil {
+		// A machine that has booted does not boot again: its Node is what it is, or is gone.
+		if id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID"); id == "" {
+			if err := l.boot(ctx, machine); err != nil {
+				return err
+			}
+		}
+		if err := l.say(ctx, machine, map[string]any{"initialization": map[string]any{"provisioned": true}}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// boot makes the Node of a machine, and then says that the machine is there.
-func (l *Workload) boot(ctx context.Context, machine *unstructured.Unstructured) error {
-	id := "puppet://" + machine.GetName()
-	workload, err := l.Client(ctx)
-	if err != nil {
-		return err
-	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine.GetName()}, Spec: corev1.NodeSpec{ProviderID: id}}
-	if err := workload.Create(ctx, node); err != nil && !apierrors.IsAlreadyExists(err) {
+// report writes the status of what has the name of the cluster, if it has none.
+func (l *Workload) report(ctx context.Context, kind schema.GroupVersionKind, status map[string]any) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	if err := l.world.Client.Get(ctx, l.Key(), object); err != nil {
 		return errors.WithStack(err)
 	}
-	if err := l.SetNodeCondition(ctx, node.Name, corev1.NodeReady, corev1.ConditionTrue, "KubeletReady"); err != nil {
-		return err
+	return l.say(ctx, object, status)
+}
+
+func (l *Workload) say(ctx context.Context, object *unstructured.Unstructured, status map[string]any) error {
+	if _, said, _ := unstructured.NestedMap(object.Object, "status", "initialization"); said {
+		return nil
 	}
-	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
-		if err := l.SetNodeCondition(ctx, node.Name, pressure, corev1.ConditionFalse, "KubeletHasEnough"); err != nil {
-			return err
-		}
+	before := client.MergeFrom(object.DeepCopy())
+	if err := unstructured.SetNestedMap(object.Object, status, "status"); err != nil {
+		return errors.WithStack(err)
 	}
-	if err := l.RenewLease(ctx, node.Name); err != nil {
+	return errors.WithStack(l.world.Client.Status().Patch(ctx, object, before))
+}
+
+// boot makes the Node of a machine, and then notes which machine it is.
+func (l *Workload) boot(ctx context.Context, machine *unstructured.Unstructured) error {
+	id := "puppet://" + machine.GetName()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine.GetName()}, Spec: corev1.NodeSpec{ProviderID: id}}
+	if err := l.Join(ctx, node); err != nil {
 		return err
 	}
 	before := client.MergeFrom(machine.DeepCopy())
 	if err := unstructured.SetNestedField(machine.Object, id, "spec", "providerID"); err != nil {
-		return errors.WithStack(err)
-	}
-	if err := unstructured.SetNestedField(machine.Object, true, "status", "initialization", "provisioned"); err != nil {
 		return errors.WithStack(err)
 	}
 	return errors.WithStack(l.world.Client.Patch(ctx, machine, before))
@@ -83,9 +105,5 @@ func (l *Workload) boot(ctx context.Context, machine *unstructured.Unstructured)
 
 // DeleteNode deletes a Node. Nobody makes it again.
 func (l *Workload) DeleteNode(ctx context.Context, name string) error {
-	workload, err := l.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Wrapf(workload.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}), "failed to delete Node %s", name)
+	return l.Nodes.DeleteNode(ctx, name)
 }

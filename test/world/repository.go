@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/config"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 )
 
@@ -32,6 +33,9 @@ type repository struct {
 	kubectl   string
 	providers []provider
 	variables map[string]string
+	// By process: where its webhooks are called, and with authority by whom.
+	webhooks  map[string]*controlplane.Port
+	authority []byte
 }
 
 // write makes the files of every provider, as a release would have them.
@@ -64,7 +68,7 @@ func (r *repository) write(ctx context.Context) error {
 			if err := r.put(p.label, p.version, "metadata.yaml", metadata); err != nil {
 				return err
 			}
-			return r.put(p.label, p.version, p.file, components)
+			return r.put(p.label, p.version, p.file, leadWebhooks(components, r.webhooks[p.process], r.authority))
 		})
 	}
 	return made.Wait()

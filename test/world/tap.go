@@ -4,6 +4,7 @@
 package world
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
 	"log"
@@ -19,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// tap stands between our manager and the API server. It is the manager's ServiceAccount for the API server, counts what is written,
+// tap stands between a manager and the API server. It is the manager's ServiceAccount for the API server, counts what is written,
 // and can fail at a given write.
 type tap struct {
 	server *http.Server
@@ -39,7 +40,7 @@ func newTap(account *rest.Config, address string, own *certificate, manager *Pro
 	}
 	transport, err := rest.TransportFor(account)
 	if err != nil {
-		return nil, errors.Wrap(err, "no way to the API server for our manager")
+		return nil, errors.Wrap(err, "no way to the API server for a manager")
 	}
 	t := &tap{manager: manager}
 	t.proxy = &httputil.ReverseProxy{
@@ -53,7 +54,7 @@ func newTap(account *rest.Config, address string, own *certificate, manager *Pro
 	if err != nil {
 		return nil, errors.Wrap(err, "the tap cannot listen")
 	}
-	t.server = &http.Server{ //nolint:gosec // its only client is our manager.
+	t.server = &http.Server{ //nolint:gosec // its only client is the manager.
 		Handler:   t,
 		TLSConfig: &tls.Config{Certificates: []tls.Certificate{own.Pair}, MinVersion: tls.VersionTLS12},
 		ErrorLog:  log.New(io.Discard, "", 0),
@@ -66,7 +67,11 @@ func (t *tap) close() { _ = t.server.Close() }
 
 // ServeHTTP passes on what is no write; what is one is counted, and may meet its fault.
 func (t *tap) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
-	write, is := asWrite(request)
+	write, is, err := asWrite(request)
+	if err != nil {
+		// Whoever asked has hung up.
+		panic(http.ErrAbortHandler)
+	}
 	if !is {
 		t.proxy.ServeHTTP(answer, request)
 		return
@@ -109,14 +114,16 @@ func (t *tap) count(write Write) *fault {
 }
 
 // asWrite tells writes from reads, and from questions that are asked by POST.
-func asWrite(r *http.Request) (Write, bool) {
+func asWrite(r *http.Request) (Write, bool, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
-		return Write{}, false
+		return Write{}, false, nil
 	}
 	for _, asking := range []string{"/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/"} {
 		if strings.HasPrefix(r.URL.Path, asking) {
-			return Write{}, false
+			return Write{}, false, nil
 		}
 	}
-	return Write{Verb: r.Method, Path: r.URL.Path}, true
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return Write{Verb: r.Method, Path: r.URL.Path, Body: string(body)}, true, errors.WithStack(err)
 }

@@ -5,76 +5,108 @@ package world
 
 import (
 	"context"
+	"encoding/base64"
+	"regexp"
+	"strings"
+	"time"
 
 	"github.com/pkg/errors"
-	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-// redirectWebhooks makes the API server call the managers where they are: there are no pods behind the services.
-func (w *World) redirectWebhooks(ctx context.Context) error {
-	work, ctx := errgroup.WithContext(ctx)
-	work.SetLimit(8)
+// service is how a provider's file says where its webhooks are, for admission and for conversion.
+var service = regexp.MustCompile(`(?m)^( +)service:\n +name: \S+\n +namespace: \S+\n +path: (\S+)\n`)
+
+// leadWebhooks makes the API server call a manager where it is: there are no pods behind the services. It is done in the file that clusterctl
+// installs, as to change thirty definitions afterwards takes the API server seconds.
+func leadWebhooks(components []byte, to *controlplane.Port, authority []byte) []byte {
+	return service.ReplaceAll(components, []byte("${1}caBundle: "+base64.StdEncoding.EncodeToString(authority)+"\n${1}url: https://"+to.Address()+"${2}\n"))
+}
+
+// leadAdmission sends the API server's questions about admission, as far as they go to one address, to another. The definitions stay as they
+// are: nothing is converted as long as everybody speaks the version that is stored.
+func (w *World) leadAdmission(ctx context.Context, from, to *controlplane.Port, authority []byte) error {
+	lead := func(c *admissionregistrationv1.WebhookClientConfig) {
+		if c.URL == nil {
+			return
+		}
+		if path, ours := strings.CutPrefix(*c.URL, "https://"+from.Address()); ours {
+			url := "https://" + to.Address() + path
+			*c = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: authority}
+		}
+	}
 	validating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}
 	mutating := &admissionregistrationv1.MutatingWebhookConfigurationList{}
-	definitions := &apiextensionsv1.CustomResourceDefinitionList{}
-	for _, list := range []client.ObjectList{validating, mutating, definitions} {
+	for _, list := range []client.ObjectList{validating, mutating} {
 		if err := w.Client.List(ctx, list); err != nil {
 			return errors.Wrap(err, "failed to look for webhooks")
 		}
 	}
-	for _, c := range validating.Items {
+	for i := range validating.Items {
+		c := &validating.Items[i]
 		before := client.MergeFrom(c.DeepCopy())
-		for i := range c.Webhooks {
-			w.redirectAdmission(&c.Webhooks[i].ClientConfig)
+		for j := range c.Webhooks {
+			lead(&c.Webhooks[j].ClientConfig)
 		}
-		work.Go(func() error { return errors.Wrapf(w.Client.Patch(ctx, &c, before), "failed to redirect %s", c.Name) })
+		if err := w.Client.Patch(ctx, c, before); err != nil {
+			return errors.Wrapf(err, "failed to redirect %s", c.Name)
+		}
 	}
-	for _, c := range mutating.Items {
+	for i := range mutating.Items {
+		c := &mutating.Items[i]
 		before := client.MergeFrom(c.DeepCopy())
-		for i := range c.Webhooks {
-			w.redirectAdmission(&c.Webhooks[i].ClientConfig)
+		for j := range c.Webhooks {
+			lead(&c.Webhooks[j].ClientConfig)
 		}
-		work.Go(func() error { return errors.Wrapf(w.Client.Patch(ctx, &c, before), "failed to redirect %s", c.Name) })
-	}
-	for _, d := range definitions.Items {
-		if d.Spec.Conversion == nil || d.Spec.Conversion.Webhook == nil || d.Spec.Conversion.Webhook.ClientConfig == nil {
-			continue
-		}
-		before := client.MergeFrom(d.DeepCopy())
-		w.redirectConversion(d.Spec.Conversion.Webhook.ClientConfig)
-		work.Go(func() error { return errors.Wrapf(w.Client.Patch(ctx, &d, before), "failed to redirect %s", d.Name) })
-	}
-	return work.Wait()
-}
-
-func (w *World) redirectAdmission(c *admissionregistrationv1.WebhookClientConfig) {
-	if c.Service == nil {
-		return
-	}
-	if url, ours := w.webhookURL(c.Service.Namespace, c.Service.Path); ours {
-		*c = admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: w.certificate.PEM}
-	}
-}
-
-func (w *World) redirectConversion(c *apiextensionsv1.WebhookClientConfig) {
-	if c.Service == nil {
-		return
-	}
-	if url, ours := w.webhookURL(c.Service.Namespace, c.Service.Path); ours {
-		*c = apiextensionsv1.WebhookClientConfig{URL: &url, CABundle: w.certificate.PEM}
-	}
-}
-
-// webhookURL is where the manager of this namespace serves its webhooks.
-func (w *World) webhookURL(namespace string, path *string) (string, bool) {
-	for process, in := range w.namespaces {
-		if port := w.webhookPorts[process]; in == namespace && port != nil {
-			return "https://" + port.Address() + ptr.Deref(path, ""), true
+		if err := w.Client.Patch(ctx, c, before); err != nil {
+			return errors.Wrapf(err, "failed to redirect %s", c.Name)
 		}
 	}
-	return "", false
+	return nil
+}
+
+// waitForWebhooks waits until the API server reaches the webhooks of Cluster API's core.
+func (w *World) waitForWebhooks(ctx context.Context) error {
+	return w.waitForAdmission(ctx, &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "is-anybody-there"},
+		Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}},
+	})
+}
+
+// waitForDevMachines waits until the API server reaches the webhooks of the in-memory infrastructure.
+func (w *World) waitForDevMachines(ctx context.Context) error {
+	machine := newDevMachine(metav1.NamespaceDefault, "is-anybody-there")
+	if err := unstructured.SetNestedMap(machine.Object, map[string]any{"inMemory": map[string]any{}}, "spec", "backend"); err != nil {
+		return errors.WithStack(err)
+	}
+	return w.waitForAdmission(ctx, machine)
+}
+
+// waitForAdmission asks for something that is not kept.
+func (w *World) waitForAdmission(ctx context.Context, asked client.Object) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		copied, is := asked.DeepCopyObject().(client.Object)
+		if !is {
+			return errors.Errorf("%T is no object", asked)
+		}
+		err := w.Client.Create(ctx, copied, client.DryRunAll)
+		// A refusal is an answer, too.
+		if err == nil || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Wrapf(err, "the webhooks for %T do not answer", asked)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }

@@ -30,6 +30,9 @@ type Workload struct {
 
 	// Plane is the workload cluster's etcd and API server. Its processes can crash, freeze and come back.
 	Plane *controlplane.ControlPlane
+
+	// rest ends the play.
+	rest context.CancelFunc
 }
 
 // Workload makes a workload cluster with an API server of its own, and does not wait for its Machines: see Ready.
@@ -43,10 +46,9 @@ func (w *World) Workload(ctx context.Context, shape Shape) (*Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Workload{Cluster: Cluster{Shape: shape, world: w}, Plane: plane}
-	l.connect, l.real = l.Client, true
-	w.workloads = append(w.workloads, l)
-	if err := w.Plane.InstallCRDs(w.put("puppets.yaml")); err != nil {
+	l := newWorkload(w, shape, plane)
+	w.keep(l)
+	if err := w.installPuppets(); err != nil {
 		return nil, err
 	}
 	objects, err := l.objects()
@@ -61,8 +63,47 @@ func (w *World) Workload(ctx context.Context, shape Shape) (*Workload, error) {
 			return nil, errors.Wrapf(err, "failed to make %s %s", object.GetKind(), object.GetName())
 		}
 	}
-	w.background.Go(func() { l.pullStrings(w.life) })
+	l.play()
 	return l, nil
+}
+
+func newWorkload(w *World, shape Shape, plane *controlplane.ControlPlane) *Workload {
+	l := &Workload{Cluster: Cluster{Shape: shape, world: w}, Plane: plane}
+	l.connect, l.real = l.Client, true
+	return l
+}
+
+// play moves the puppets until rest is called, or the world ends.
+func (l *Workload) play() {
+	var life context.Context
+	life, l.rest = context.WithCancel(l.world.life)
+	l.world.background.Go(func() { l.pullStrings(life) })
+}
+
+// installPuppets can be called again.
+func (w *World) installPuppets() error { return w.Plane.InstallCRDs(w.put("puppets.yaml")) }
+
+// keep notes that the processes of a workload cluster go with this world.
+func (w *World) keep(l *Workload) {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	w.workloads = append(w.workloads, l)
+}
+
+// release hands out the workload clusters of a namespace: they do not go with this world any more.
+func (w *World) release(namespace string) []*Workload {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	var released, kept []*Workload
+	for _, l := range w.workloads {
+		if l.Namespace == namespace {
+			released = append(released, l)
+		} else {
+			kept = append(kept, l)
+		}
+	}
+	w.workloads = kept
+	return released
 }
 
 // put writes a manifest into the folder of the world and returns its path.

@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
 )
 
@@ -46,10 +45,10 @@ type World struct {
 	repository  repository
 	certificate *certificate
 	processes   map[string]*Process
-	tap         *tap
+	taps        map[string]*tap
 	links       *links
 
-	// By process: the namespace of its provider, and the port of its webhooks.
+	// By process: the namespace of its provider, and the port that its webhooks are called at.
 	namespaces   map[string]string
 	webhookPorts map[string]*controlplane.Port
 
@@ -59,7 +58,10 @@ type World struct {
 	life       context.Context //nolint:containedctx // it is the life of the world.
 	end        context.CancelFunc
 	stopOnce   sync.Once
-	workloads  []*Workload
+
+	// lock guards what is below.
+	lock      sync.Mutex
+	workloads []*Workload
 }
 
 // Start makes a world. It takes seconds; the programs must have been built (make controlplane-all clusterapi).
@@ -68,6 +70,7 @@ func Start(ctx context.Context, options Options) (*World, error) {
 		options:      options,
 		began:        time.Now(),
 		processes:    map[string]*Process{},
+		taps:         map[string]*tap{},
 		namespaces:   map[string]string{},
 		webhookPorts: map[string]*controlplane.Port{},
 		holding:      func() {},
@@ -84,10 +87,10 @@ func Start(ctx context.Context, options Options) (*World, error) {
 }
 
 func (w *World) start(ctx context.Context) error {
-	managers, err := assets.FindClusterAPI(ctx)
-	if err != nil {
+	if err := w.options.check(); err != nil {
 		return err
 	}
+	var err error
 	if !w.options.WithoutInfrastructure {
 		if w.holding, err = once(holdInfrastructure()); err != nil {
 			return err
@@ -96,7 +99,7 @@ func (w *World) start(ctx context.Context) error {
 	if err := w.prepare(); err != nil {
 		return err
 	}
-	manager, err := w.gather(ctx)
+	programs, err := w.gather(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,13 +108,8 @@ func (w *World) start(ctx context.Context) error {
 		return err
 	}
 	w.say("starting the managers")
-	if err := w.startManagers(ctx, managers); err != nil {
+	if err := w.startManagers(ctx, programs); err != nil {
 		return err
-	}
-	if !w.options.WithoutRemedy {
-		if err := w.startRemedy(ctx, manager); err != nil {
-			return err
-		}
 	}
 	w.links = newLinks(w.Client)
 	w.background.Go(func() { w.links.follow(w.life) })
@@ -240,8 +238,8 @@ func (w *World) Stop() {
 				_ = p.Kill()
 			}
 		}
-		if w.tap != nil {
-			w.tap.close()
+		for _, t := range w.taps {
+			t.close()
 		}
 		for _, workload := range w.workloads {
 			workload.Plane.Stop()

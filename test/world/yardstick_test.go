@@ -38,10 +38,8 @@ const yardstickTimeout = 5 * time.Second
 // limiter, which is its default, and without. These are the figures that ours are compared with. It asserts that it happens, and no times:
 // they are logged, and written to figures.json (go test -artifacts keeps it).
 func TestHowFastTheInTreeControllerIs(t *testing.T) {
-	if shared.world != nil {
-		// Two cores are few: nothing else runs while it is measured.
-		shared.world.Stop()
-	}
+	// Two cores are few: nothing else runs while it is measured.
+	aside()
 	var measured []figures
 	for _, limited := range []bool{true, false} {
 		t.Run(fmt.Sprintf("rate limiting %v", limited), func(t *testing.T) {

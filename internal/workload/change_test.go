@@ -1,0 +1,323 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+)
+
+var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+
+// readFields are all fields of a Node that a rule can see; a change of anything else wakes nobody. The list is written down here once more on
+// purpose: who adds to one has to add to the other.
+var readFields = []string{
+	"metadata.uid",
+	"metadata.deletionTimestamp",
+	"metadata.labels[*]",
+	"metadata.annotations[read]",
+	"spec.providerID",
+	"spec.taints[read].key",
+	"spec.taints[read].value",
+	"spec.taints[read].effect",
+	"spec.taints[read].timeAdded",
+	"status.conditions[*].type",
+	"status.conditions[*].status",
+	"status.conditions[*].reason",
+	"status.conditions[*].lastTransitionTime",
+}
+
+// keptFields are those that Strip leaves beside them.
+var keptFields = []string{"kind", "apiVersion", "metadata.name", "metadata.resourceVersion", "metadata.creationTimestamp"}
+
+// leaf is one field of a Node that has everything a Node can have.
+type leaf struct {
+	path string
+	// change gives it another value.
+	change func()
+}
+
+// leaves are all fields below a value, each of which is filled with something.
+func leaves(v reflect.Value, path string) []leaf {
+	switch at := v.Addr().Interface().(type) {
+	case *metav1.Time:
+		at.Time = noon
+		return []leaf{{path, func() { at.Time = noon.Add(time.Hour) }}}
+	case *metav1.FieldsV1:
+		_ = at.UnmarshalJSON([]byte(`{"a":{}}`))
+		return []leaf{{path, func() { _ = at.UnmarshalJSON([]byte(`{"b":{}}`)) }}}
+	case *resource.Quantity:
+		*at = resource.MustParse("1")
+		return []leaf{{path, func() { *at = resource.MustParse("2") }}}
+	}
+	var all []leaf
+	switch v.Kind() { //nolint:exhaustive // what a Node does not have needs no case; the default tells when it has.
+	case reflect.Struct:
+		for i := range v.NumField() {
+			all = append(all, leaves(v.Field(i), below(path, v.Type().Field(i)))...)
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		all = leaves(v.Elem(), path)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i, entry := range entries(path) {
+			all = append(all, leaves(v.Index(i), path+entry)...)
+		}
+	case reflect.Map:
+		all = leavesOfMap(v, path)
+	case reflect.String:
+		v.SetString(valueAt(path))
+		all = []leaf{{path, func() { v.SetString(v.String() + "-other") }}}
+	case reflect.Bool:
+		all = []leaf{{path, func() { v.SetBool(true) }}}
+	case reflect.Int32, reflect.Int64:
+		all = []leaf{{path, func() { v.SetInt(1) }}}
+	case reflect.Uint8:
+		all = []leaf{{path, func() { v.SetUint(1) }}}
+	default:
+		panic(fmt.Sprintf("a Node has a %s at %s: say how to change it", v.Kind(), path))
+	}
+	return all
+}
+
+func leavesOfMap(v reflect.Value, path string) []leaf {
+	v.Set(reflect.MakeMap(v.Type()))
+	var all []leaf
+	for _, entry := range entries(path) {
+		key := reflect.ValueOf(keyOf(path, entry)).Convert(v.Type().Key())
+		value := reflect.New(v.Type().Elem()).Elem()
+		inside := leaves(value, path+entry)
+		v.SetMapIndex(key, value)
+		for _, l := range inside {
+			all = append(all, leaf{l.path, func() {
+				l.change()
+				v.SetMapIndex(key, value)
+			}})
+		}
+	}
+	return all
+}
+
+// below is the path of a field, by its name in JSON.
+func below(path string, field reflect.StructField) string {
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	return strings.TrimPrefix(strings.TrimSuffix(path+"."+name, "."), ".")
+}
+
+// entries are those that a list or a map is filled with. Of annotations and taints there is one that is read and one that is not.
+func entries(path string) []string {
+	if path == "metadata.annotations" || path == "spec.taints" {
+		return []string{"[read]", "[unread]"}
+	}
+	return []string{"[*]", "[*]"}
+}
+
+func keyOf(path, entry string) string {
+	if path == "metadata.annotations" && entry == "[read]" {
+		return "remediation.medik8s.io/manually-confirmed-healthy"
+	}
+	return "example.com/key"
+}
+
+func valueAt(path string) string {
+	if path == "spec.taints[read].key" {
+		return departureTaints[0]
+	}
+	return "value of " + path
+}
+
+// fullNode has everything that a Node can have.
+func fullNode() (*corev1.Node, []leaf) {
+	node := &corev1.Node{}
+	return node, leaves(reflect.ValueOf(node).Elem(), "")
+}
+
+// TestOnlyWhatIsReadOfANodeWakesAnybody changes every field that a Node has, one by one.
+func TestOnlyWhatIsReadOfANodeWakesAnybody(t *testing.T) {
+	g := NewWithT(t)
+	before, all := fullNode()
+	seen := make([]string, 0, len(all))
+	for i := range all {
+		after, same := fullNode()
+		after.ResourceVersion = "another"
+		same[i].change()
+		read := slices.Contains(readFields, all[i].path)
+		g.Expect(changed(before, after)).To(Equal(read), "as it is: %s", all[i].path)
+		g.Expect(changed(after, before)).To(Equal(read), "as it is, backwards: %s", all[i].path)
+		g.Expect(changed(Strip(before), Strip(after))).To(Equal(read), "stripped: %s", all[i].path)
+		seen = append(seen, all[i].path)
+	}
+	g.Expect(seen).To(ContainElements(readFields), "the list has nothing that a Node does not have")
+	g.Expect(len(seen)).To(BeNumerically(">", 100))
+}
+
+// TestStripLeavesWhatIsReadAndNothingElse changes every field that a Node has, one by one.
+func TestStripLeavesWhatIsReadAndNothingElse(t *testing.T) {
+	g := NewWithT(t)
+	before, all := fullNode()
+	kept := append(slices.Clone(keptFields), readFields...)
+	for i := range all {
+		after, same := fullNode()
+		same[i].change()
+		g.Expect(reflect.DeepEqual(Strip(before), Strip(after))).To(Equal(!slices.Contains(kept, all[i].path)), all[i].path)
+	}
+	g.Expect(Strip(Strip(before))).To(Equal(Strip(before)), "a transform may see what it has transformed")
+}
+
+func TestStripDoesNotTouchItsNode(t *testing.T) {
+	node, _ := fullNode()
+	_ = Strip(node)
+	untouched, _ := fullNode()
+	NewWithT(t).Expect(node).To(Equal(untouched))
+}
+
+func TestOnlyNodesAreStripped(t *testing.T) {
+	g := NewWithT(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": "b"}}}
+	g.Expect(stripObject(pod)).To(BeIdenticalTo(any(pod)))
+	node, _ := fullNode()
+	g.Expect(StrippedNodes().Transform(node)).To(Equal(any(Strip(node))))
+}
+
+func TestWhatChangesANode(t *testing.T) {
+	base := func() *corev1.Node {
+		return &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", Labels: map[string]string{"pool": "a"}},
+			Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}},
+		}
+	}
+	tests := []struct {
+		why    string
+		change func(n *corev1.Node)
+		wakes  bool
+	}{
+		{"a heartbeat", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon.Add(time.Minute)) }, false},
+		{"a heartbeat that says something else", func(n *corev1.Node) { n.Status.Conditions[0].Message = "kubelet is posting ready status" }, false},
+		{"an image that was pulled", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{Names: []string{"busybox"}}} }, false},
+		{"a volume that was attached", func(n *corev1.Node) { n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: "a"}} }, false},
+		{"a cordon", func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
+		{"an annotation of a network plugin", func(n *corev1.Node) { n.Annotations = map[string]string{"projectcalico.org/IPv4Address": "10.0.0.1"} }, false},
+		{"an annotation without a domain", func(n *corev1.Node) { n.Annotations = map[string]string{"cluster.x-k8s.io": "a"} }, false},
+		{"an annotation of somebody who is called alike", func(n *corev1.Node) { n.Annotations = map[string]string{"mycluster.x-k8s.io/a": "b"} }, false},
+		{"the taint of a Node that is not ready", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady}} }, false},
+		{"the same time in another place", func(n *corev1.Node) {
+			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.In(time.FixedZone("there", 3600)))
+		}, false},
+
+		{"a condition with another status", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, true},
+		{"a condition that went and came back", func(n *corev1.Node) {
+			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(time.Second))
+		}, true},
+		{"a condition that is new", func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "KernelDeadlock"})
+		}, true},
+		{"a condition that went", func(n *corev1.Node) { n.Status.Conditions = nil }, true},
+		{"a label that selectors see", func(n *corev1.Node) { n.Labels["pool"] = "b" }, true},
+		{"a label less", func(n *corev1.Node) { n.Labels = nil }, true},
+		{"an annotation of ours", func(n *corev1.Node) { n.Annotations = map[string]string{"remedy.cluster.x-k8s.io/not-before": "x"} }, true},
+		{"an annotation of Cluster API", func(n *corev1.Node) { n.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, true},
+		{"a taint that says it is leaving", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted"}} }, true},
+		{"a provider ID", func(n *corev1.Node) { n.Spec.ProviderID = "a://b" }, true},
+		{"its deletion", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: noon} }, true},
+		{"another Node of that name", func(n *corev1.Node) { n.UID = "2" }, true},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			after := base()
+			test.change(after)
+			g.Expect(changed(base(), after)).To(Equal(test.wakes))
+			g.Expect(changed(Strip(base()), Strip(after))).To(Equal(test.wakes))
+		})
+	}
+	t.Run("a resync has nothing new", func(t *testing.T) {
+		node := base()
+		NewWithT(t).Expect(changed(node, node)).To(BeFalse())
+	})
+}
+
+// TestAnyMixtureOfChangesIsSeen draws which fields change, and sees that it matters exactly if one of them is read.
+func TestAnyMixtureOfChangesIsSeen(t *testing.T) {
+	before, all := fullNode()
+	rapid.Check(t, func(t *rapid.T) {
+		after, same := fullNode()
+		after.ResourceVersion = "another"
+		read := false
+		for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(all)-1), 1, 8, rapid.ID).Draw(t, "fields") {
+			same[i].change()
+			read = read || slices.Contains(readFields, all[i].path)
+		}
+		if changed(before, after) != read || changed(Strip(before), Strip(after)) != read {
+			t.Fatalf("changed: %v, read: %v", changed(before, after), read)
+		}
+	})
+}
+
+func TestHeartbeatsCostNothing(t *testing.T) {
+	before, after := heartbeat()
+	NewWithT(t).Expect(testing.AllocsPerRun(100, func() { changed(before, after) })).To(BeZero())
+}
+
+// heartbeat is a Node before and after one.
+func heartbeat() (before, after *corev1.Node) {
+	build := func(version string, at time.Time) *corev1.Node {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: version, Labels: map[string]string{}, Annotations: map[string]string{}}}
+		for i := range 20 {
+			node.Labels[fmt.Sprintf("example.com/%d", i)] = "value"
+			node.Annotations[fmt.Sprintf("example.com/%d", i)] = "value"
+		}
+		for _, kind := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady} {
+			node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
+				Type: kind, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon), LastHeartbeatTime: metav1.NewTime(at),
+			})
+		}
+		return node
+	}
+	return build("1", noon), build("2", noon.Add(time.Minute))
+}
+
+func TestSignsOfDepartureAndRole(t *testing.T) {
+	g := NewWithT(t)
+	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeUnreachable}}}}
+	g.Expect(DepartureTaint(node)).To(BeNil())
+	g.Expect(OfControlPlane(node)).To(BeFalse())
+	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "1773489600"})
+	g.Expect(DepartureTaint(node).Value).To(Equal("1773489600"))
+	for _, label := range []string{ControlPlaneLabel, LegacyControlPlaneLabel} {
+		node.Labels = map[string]string{label: ""}
+		g.Expect(OfControlPlane(node)).To(BeTrue(), label)
+	}
+}
+
+func BenchmarkHeartbeat(b *testing.B) {
+	before, after := heartbeat()
+	b.ReportAllocs()
+	for b.Loop() {
+		if changed(before, after) {
+			b.Fatal("a heartbeat is no change")
+		}
+	}
+}
+
+func BenchmarkHeartbeatStripped(b *testing.B) {
+	before, after := heartbeat()
+	before, after = Strip(before), Strip(after)
+	b.ReportAllocs()
+	for b.Loop() {
+		if changed(before, after) {
+			b.Fatal("a heartbeat is no change")
+		}
+	}
+}

@@ -1,0 +1,153 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/pkg/errors"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Options are how workload clusters are connected.
+type Options struct {
+	// UserAgent is who we say we are. It is required.
+	UserAgent string
+	// Concurrency is how many clusters are connected or probed at once; a hundred if it is zero. One that hangs takes up one of them.
+	Concurrency int
+	// QPS and Burst are how many questions one workload cluster is asked.
+	QPS   float32
+	Burst int
+	// WatchFilter is the value of Cluster API's watch-filter label that a Cluster must have; empty if any will do.
+	WatchFilter string
+	// SyncPeriod is how often caches of workload clusters are gone through again; that of controller-runtime if it is zero.
+	SyncPeriod time.Duration
+	// OnStandby: clusters are connected already while another instance leads.
+	OnStandby bool
+	// Secrets reads the Secrets with kubeconfigs. Where it is nil they are read past the cache, which needs no other right than to get them.
+	Secrets client.Reader
+}
+
+// defaultConcurrency is that of Cluster API.
+const defaultConcurrency = 100
+
+// probeSilence is how long no probe succeeds until Cluster API's cache says so: longer than it waits between two of them.
+const probeSilence = 11 * time.Second
+
+// Connect connects the clusters of Cluster API from now on. It is called once, when Cluster API is there.
+func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Options) error {
+	cache, err := clustercache.SetupWithManager(ctx, mgr, c.cacheOptions(mgr, &options), controller.Options{
+		MaxConcurrentReconciles: cmp.Or(options.Concurrency, defaultConcurrency), NeedLeaderElection: ptr.To(!options.OnStandby),
+	})
+	if err != nil {
+		return errors.Wrap(err, "failed to set up the connections to workload clusters")
+	}
+	if err := c.followDeletions(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
+	news := cache.GetClusterSource("workload", func(_ context.Context, object client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
+	}, clustercache.WatchForProbeFailure(probeSilence))
+	c.mu.Lock()
+	c.remote = cache
+	c.mu.Unlock()
+	return errors.Wrap(mgr.Add(&follow{clusters: c, news: news}), "failed to add what follows the connections")
+}
+
+// cacheOptions are what Cluster API's cache is told.
+func (c *Clusters) cacheOptions(mgr manager.Manager, options *Options) clustercache.Options {
+	secrets := options.Secrets
+	if secrets == nil {
+		secrets = mgr.GetAPIReader()
+	}
+	told := clustercache.Options{
+		SecretClient:     &screenedSecrets{Reader: secrets, screened: c.screened},
+		WatchFilterValue: options.WatchFilter,
+		Cache: clustercache.CacheOptions{
+			DefaultTransform: ctrlcache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
+		},
+		Client: clustercache.ClientOptions{
+			UserAgent: options.UserAgent, QPS: options.QPS, Burst: options.Burst,
+			// Nothing but Nodes is ever cached of a workload cluster, and its cached client is not given out. Should it be one day:
+			Cache: clustercache.ClientCacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}, &coordinationv1.Lease{}}},
+		},
+	}
+	if options.SyncPeriod > 0 {
+		told.Cache.SyncPeriod = &options.SyncPeriod
+	}
+	return told
+}
+
+// screened notes why a kubeconfig is not used.
+func (c *Clusters) screened(key client.ObjectKey, refused *ReadError) {
+	r := c.recordOf(key)
+	r.mu.Lock()
+	r.refused = refused
+	r.mu.Unlock()
+	if refused != nil {
+		c.audience.tellConnection(key)
+	}
+}
+
+// followDeletions sees to it that clusters are forgotten whose Cluster is gone: Cluster API's cache does not tell.
+func (c *Clusters) followDeletions(ctx context.Context, cache ctrlcache.Cache) error {
+	informer, err := cache.GetInformer(ctx, &clusterv1.Cluster{}, ctrlcache.BlockUntilSynced(false))
+	if err != nil {
+		return errors.Wrap(err, "failed to watch Clusters")
+	}
+	note := func(object any, orphaned bool) {
+		if key, err := toolscache.DeletionHandlingObjectToName(object); err == nil {
+			c.orphan(client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, orphaned)
+		}
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { note(object, false) },
+		DeleteFunc: func(object any) { note(object, true) },
+	})
+	return errors.Wrap(err, "failed to watch Clusters")
+}
+
+// follow listens to Cluster API's cache, which stands still when nobody does. That is why it is followed on standby, too, and why the
+// controllers do not listen to it themselves: one that has not been started would stop it for all.
+type follow struct {
+	clusters *Clusters
+	news     source.Source
+}
+
+// NeedLeaderElection is false: an instance on standby has to know who was down, too.
+func (f *follow) NeedLeaderElection() bool { return false }
+
+// Start listens until the context ends.
+func (f *follow) Start(ctx context.Context) error {
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer context.AfterFunc(ctx, queue.ShutDown)()
+	if err := f.news.Start(ctx, queue); err != nil {
+		return errors.Wrap(err, "failed to follow the connections to workload clusters")
+	}
+	for {
+		request, shutDown := queue.Get()
+		if shutDown {
+			return nil
+		}
+		f.clusters.look(ctx, request.NamespacedName, f.clusters.recordOf(request.NamespacedName))
+		f.clusters.audience.tellConnection(request.NamespacedName)
+		queue.Forget(request)
+		queue.Done(request)
+	}
+}

@@ -1,0 +1,359 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+func TestNoFirstLookAfterAStart(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", ""))
+	seen := b.connection(t)
+	g.Expect(seen).To(Equal(Connection{Up: true, LastSeen: noon}))
+	g.Expect(seen.FirstLookUntil()).To(BeZero())
+	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+}
+
+func TestACacheThatHasNotConnectedYetHasLostNothing(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.wire.set(func(w *wire) {
+		w.connected, w.probes.LastProbeTime, w.probes.LastProbeSuccessTime = false, time.Time{}, time.Time{}
+	})
+	seen := b.connection(t)
+	g.Expect(seen.Up).To(BeFalse())
+	g.Expect(ObstacleOf(seen.Err)).To(Equal(NotConnected))
+	b.wire.connect(noon.Add(time.Minute))
+	g.Expect(b.connection(t).FirstLookUntil()).To(BeZero())
+}
+
+func TestWhoWasSeenDownHasAFirstLook(t *testing.T) {
+	tests := []struct {
+		why  string
+		down func(b *bench)
+		err  Obstacle
+	}{
+		{"the connection was cut", func(b *bench) { b.wire.disconnect() }, NotConnected},
+		{"two probes in a row failed", func(b *bench) { b.wire.fails(2) }, NotAnswering},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			b := newBench(t, node("a", ""))
+			b.connection(t)
+			test.down(b)
+			b.clock.Step(time.Minute)
+			seen := b.connection(t)
+			g.Expect(seen.Up).To(BeFalse())
+			g.Expect(ObstacleOf(seen.Err)).To(Equal(test.err))
+			g.Expect(seen.LastSeen).To(Equal(noon))
+			for _, r := range append(b.read(t, Target{Name: "a"}), b.look(t, Target{Name: "a"})...) {
+				g.Expect(r.State).To(Equal(health.Unreadable), "what the cache holds is old")
+				g.Expect(ObstacleOf(r.Err)).To(Equal(test.err))
+			}
+			_, err := b.At(prod).Nodes(t.Context())
+			g.Expect(ObstacleOf(err)).To(Equal(test.err))
+			_, err = b.At(prod).Client(t.Context())
+			g.Expect(ObstacleOf(err)).To(Equal(test.err))
+			gets, lists := b.api.asked()
+			g.Expect(gets+lists).To(BeZero(), "nobody waits for who is down")
+
+			b.clock.Step(time.Minute)
+			back := noon.Add(2 * time.Minute)
+			b.wire.connect(back)
+			seen = b.connection(t)
+			g.Expect(seen).To(Equal(Connection{Up: true, LastSeen: back, BackSince: back}))
+			g.Expect(seen.FirstLookUntil()).To(Equal(back.Add(50 * time.Second)))
+			g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+			b.clock.Step(time.Hour)
+			g.Expect(b.connection(t).BackSince).To(Equal(back), "that stays")
+			g.Expect(b.timesTold()).To(Equal(3), "up, down, and up")
+		})
+	}
+}
+
+func TestOneProbeThatFailsIsBadLuck(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", ""))
+	b.connection(t)
+	b.wire.fails(1)
+	g.Expect(b.connection(t).Up).To(BeTrue())
+	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+	b.wire.fails(0)
+	g.Expect(b.connection(t).FirstLookUntil()).To(BeZero())
+}
+
+func TestAnOutageThatBeganBeforeWeDidIsOneIfThereIsAControlPlane(t *testing.T) {
+	for _, initialized := range []bool{true, false} {
+		g := NewWithT(t)
+		b := newBench(t)
+		b.management.initialized = initialized
+		b.wire.disconnect()
+		g.Expect(b.connection(t).Up).To(BeFalse())
+		b.wire.connect(noon)
+		g.Expect(b.connection(t).FirstLookUntil().IsZero()).To(Equal(!initialized))
+	}
+	t.Run("where that cannot be found out it is one", func(t *testing.T) {
+		g := NewWithT(t)
+		b := newBench(t)
+		b.management.failure = errors.New("cannot tell")
+		b.wire.disconnect()
+		b.connection(t)
+		b.wire.connect(noon)
+		g.Expect(b.connection(t).FirstLookUntil()).ToNot(BeZero())
+	})
+	t.Run("a Cluster that is gone has none", func(t *testing.T) {
+		g := NewWithT(t)
+		b := newBench(t)
+		b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
+		b.wire.disconnect()
+		b.connection(t)
+		b.wire.connect(noon)
+		g.Expect(b.connection(t).FirstLookUntil()).To(BeZero())
+	})
+}
+
+func TestAProbeThatSucceedsAgainWakesWhoCouldNotRead(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.connection(t)
+	b.wire.fails(2)
+	b.connection(t)
+	told := b.timesTold()
+	b.lookAfter(t.Context())
+	g.Expect(b.timesTold()).To(Equal(told))
+	b.wire.connect(b.clock.Now())
+	b.lookAfter(t.Context())
+	g.Expect(b.timesTold()).To(Equal(told + 1))
+	g.Expect(b.connection(t).BackSince).To(Equal(noon))
+	b.lookAfter(t.Context())
+	g.Expect(b.timesTold()).To(Equal(told + 1))
+}
+
+func TestAProbeThatFailsAgainIsNoticedWithoutAnyone(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.connection(t)
+	b.wire.fails(1)
+	b.connection(t)
+	told := b.timesTold()
+	b.wire.fails(2)
+	b.lookAfter(t.Context())
+	g.Expect(b.timesTold()).To(Equal(told + 1))
+}
+
+func TestWhoCouldNotAskIsWokenAndEverMoreSeldom(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.api.failure = apierrors.NewInternalError(errors.New("etcd"))
+	b.read(t, Target{Name: "a"})
+	told := b.timesTold()
+	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
+		b.clock.Step(wait - time.Second)
+		b.lookAfter(t.Context())
+		g.Expect(b.timesTold()).To(Equal(told))
+		b.clock.Step(time.Second)
+		b.lookAfter(t.Context())
+		told++
+		g.Expect(b.timesTold()).To(Equal(told), "after %s", wait)
+		b.read(t, Target{Name: "a"})
+	}
+	b.api.set(func(a *apiServer) { a.failure = nil })
+	b.clock.Step(2 * time.Minute)
+	b.lookAfter(t.Context())
+	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Gone))
+	b.clock.Step(time.Hour)
+	told = b.timesTold()
+	b.lookAfter(t.Context())
+	g.Expect(b.timesTold()).To(Equal(told), "it could be read")
+	b.api.set(func(a *apiServer) { a.failure = apierrors.NewInternalError(errors.New("etcd")) })
+	b.read(t, Target{Name: "a"})
+	b.clock.Step(firstRetry)
+	b.lookAfter(t.Context())
+	g.Expect(b.timesTold()).To(Equal(told+1), "it begins anew")
+}
+
+func TestNodesThatHaveNotArrivedAreUnreadable(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", ""))
+	b.wire.set(func(w *wire) { w.read = false })
+	g.Expect(ObstacleOf(b.read(t, Target{Name: "a"})[0].Err)).To(Equal(NotReadYet))
+	_, err := b.At(prod).Nodes(t.Context())
+	g.Expect(ObstacleOf(err)).To(Equal(NotReadYet))
+	b.recordOf(prod).present().complete()
+	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+}
+
+func TestAWatchThatFailsIsNoAnswer(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", ""))
+	b.wire.set(func(w *wire) { w.refuse = errors.New("no such kind") })
+	r := b.read(t, Target{Name: "a"})[0]
+	g.Expect(r.State).To(Equal(health.Unreadable))
+	g.Expect(ObstacleOf(r.Err)).To(Equal(Failing))
+}
+
+func TestANewConnectionHasANewRoster(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", ""))
+	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+	first := b.recordOf(prod).present()
+	b.wire.disconnect()
+	b.connection(t)
+	g.Expect(b.recordOf(prod).present()).To(BeNil())
+	g.Expect(first.over).To(BeClosed())
+	b.wire.connect(noon)
+	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+	second := b.recordOf(prod).present()
+	g.Expect(second).ToNot(BeIdenticalTo(first))
+	g.Expect(second.over).ToNot(BeClosed())
+	t.Run("also if nobody saw that the old one was over", func(t *testing.T) {
+		b.wire.set(func(w *wire) { w.watched = map[string]bool{} })
+		b.read(t, Target{Name: "a"})
+		g.Expect(b.recordOf(prod).present()).ToNot(BeIdenticalTo(second))
+		g.Expect(second.over).To(BeClosed())
+	})
+}
+
+// TestARosterThatCameMeanwhileStays is about somebody who sees that there is no connection, and acts on it when there is one again.
+func TestARosterThatCameMeanwhileStays(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", ""))
+	b.read(t, Target{Name: "a"})
+	b.wire.disconnect()
+	next := newRoster()
+	next.complete()
+	b.wire.meanwhile = func() { b.recordOf(prod).replaceRoster(next) }
+	b.connection(t)
+	g.Expect(b.recordOf(prod).present()).To(BeIdenticalTo(next))
+	g.Expect(next.over).ToNot(BeClosed())
+}
+
+func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", ""))
+	b.read(t, Target{Name: "a"})
+	roster := b.recordOf(prod).present()
+	b.orphan(prod, true)
+	b.lookAfter(t.Context())
+	g.Expect(b.records).To(HaveKey(prod), "the connection is still there")
+	b.wire.disconnect()
+	b.lookAfter(t.Context())
+	g.Expect(b.records).To(BeEmpty())
+	g.Expect(roster.over).To(BeClosed())
+	t.Run("what was forgotten does not keep the next from being filled", func(t *testing.T) {
+		b.wire.connect(noon)
+		b.wire.set(func(w *wire) { w.watched["remedy-nodes-1"] = true })
+		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+	})
+	t.Run("another one of that name at once may keep the connection", func(t *testing.T) {
+		b.wire.connect(noon)
+		b.read(t, Target{Name: "a"})
+		b.orphan(prod, true)
+		b.orphan(prod, false)
+		b.lookAfter(t.Context())
+		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+		b.wire.disconnect()
+		b.lookAfter(t.Context())
+		g.Expect(b.records).To(HaveKey(prod))
+	})
+}
+
+func TestAClusterThatNeverWasIsNotRemembered(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.wire.set(func(w *wire) { w.connected = false })
+	b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
+	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Unreadable))
+	b.lookAfter(t.Context())
+	g.Expect(b.records).To(BeEmpty())
+	b.management.failure = nil
+	b.connection(t)
+	b.lookAfter(t.Context())
+	g.Expect(b.records).To(HaveKey(prod), "it is there, and not connected yet")
+}
+
+func TestWithoutClusterAPIOnlyHomeIsThere(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.remote = nowhere{}
+	g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(NotConnected))
+	g.Expect(ObstacleOf(b.read(t, Target{Name: "a"})[0].Err)).To(Equal(NotConnected))
+	g.Expect(nowhere{}.Watch(t.Context(), prod, nil)).ToNot(Succeed())
+	local := &home{api: b.api, now: b.clock.Now}
+	b.home = local
+	g.Expect(b.At(Home).Connection(t.Context())).To(Equal(Connection{Up: true, LastSeen: noon}))
+	g.Expect(b.At(Home).Live().Look(t.Context(), Question{Initialized: true, Targets: []Target{{Name: "a"}}})[0].State).To(Equal(health.Gone))
+}
+
+func TestWhoListensIsToldUntilItStops(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	ctx, cancel := context.WithCancel(t.Context())
+	request := func(cluster client.ObjectKey, name string) reconcile.Request {
+		return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: cluster.Name, Name: name}}
+	}
+	g.Expect(b.NodeSource(func(_ context.Context, c NodeChange) []reconcile.Request {
+		return []reconcile.Request{request(c.Cluster, c.Name)}
+	}).Start(ctx, queue)).To(Succeed())
+	g.Expect(b.ConnectionSource(func(ctx context.Context, key client.ObjectKey) []reconcile.Request {
+		b.At(key).Connection(ctx) // who is told may ask.
+		return []reconcile.Request{request(key, "")}
+	}).Start(ctx, queue)).To(Succeed())
+	b.tellAbout(prod)(nil, node("a", ""))
+	b.tellAbout(client.ObjectKey{Name: "other"})(node("a", ""), nil)
+	b.connection(t)
+	g.Expect(queue.Len()).To(Equal(3))
+	cancel()
+	g.Eventually(b.audience.all).Should(HaveLen(1))
+	b.tellAbout(prod)(nil, node("b", ""))
+	g.Expect(queue.Len()).To(Equal(3))
+}
+
+func TestClustersFollowUntilTheEnd(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.connection(t)
+	b.wire.fails(2)
+	b.connection(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- b.Start(ctx) }()
+	g.Eventually(b.clock.HasWaiters).Should(BeTrue())
+	told := b.timesTold()
+	b.wire.connect(noon)
+	b.clock.Step(tick)
+	g.Eventually(b.timesTold).Should(Equal(told + 1))
+	cancel()
+	g.Expect(<-done).To(Succeed())
+	g.Expect(b.stopped).To(BeClosed())
+	g.Expect(b.NeedLeaderElection()).To(BeFalse())
+	g.Expect((&follow{}).NeedLeaderElection()).To(BeFalse())
+}
+
+func TestAWatchIsKnownByItsRecord(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	w := &nodeWatch{record: b.recordOf(prod)}
+	g.Expect(w.Name()).To(Equal((&nodeWatch{record: b.recordOf(prod)}).Name()))
+	g.Expect(w.Name()).ToNot(Equal((&nodeWatch{record: b.recordOf(Home)}).Name()))
+	g.Expect(w.Object()).To(Equal(&corev1.Node{ObjectMeta: metav1.ObjectMeta{}}))
+}

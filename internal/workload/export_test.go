@@ -1,0 +1,30 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// RetryConnectionsAfter makes Cluster API's cache try again earlier than after half a minute.
+func (c *Clusters) RetryConnectionsAfter(interval time.Duration) {
+	c.remote.(interface{ SetConnectionCreationRetryInterval(time.Duration) }).SetConnectionCreationRetryInterval(interval)
+}
+
+// CloseConnections ends what Cluster API's cache leaves to the end of the process.
+func (c *Clusters) CloseConnections() {
+	c.remote.(interface{ Shutdown() }).Shutdown()
+}
+
+// SetAnswerTime is how long one answer may take.
+func (c *Clusters) SetAnswerTime(limit time.Duration) { c.answerTime = limit }
+
+// Remembers says whether anything is remembered of the cluster.
+func (c *Clusters) Remembers(key client.ObjectKey) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.records[key] != nil
+}

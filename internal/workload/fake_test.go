@@ -1,0 +1,264 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+var prod = client.ObjectKey{Namespace: "team-a", Name: "prod"}
+
+// apiServer is what a workload cluster would answer. The embedded client is nil: nothing else may be asked.
+type apiServer struct {
+	client.Client
+	mu sync.Mutex
+	// nodes are those that it has; failure is what it says instead.
+	nodes   map[string]*corev1.Node
+	failure error
+	// hangs: it never answers, and knows no context.
+	hangs       chan struct{}
+	gets, lists int
+	atOnce, max int
+}
+
+func (a *apiServer) begin(gets, lists int) (hangs chan struct{}, failure error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gets, a.lists = a.gets+gets, a.lists+lists
+	a.atOnce++
+	a.max = max(a.max, a.atOnce)
+	return a.hangs, a.failure
+}
+
+func (a *apiServer) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.atOnce--
+}
+
+func (a *apiServer) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	hangs, failure := a.begin(1, 0)
+	defer a.end()
+	if hangs != nil {
+		<-hangs
+	}
+	if failure != nil {
+		return failure
+	}
+	node, is := object.(*corev1.Node)
+	if !is {
+		return errors.Errorf("a %T was asked for", object)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.nodes[key.Name] == nil {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "nodes"}, key.Name)
+	}
+	a.nodes[key.Name].DeepCopyInto(node)
+	return nil
+}
+
+func (a *apiServer) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	hangs, failure := a.begin(0, 1)
+	defer a.end()
+	if hangs != nil {
+		<-hangs
+	}
+	if failure != nil {
+		return failure
+	}
+	nodes, is := list.(*corev1.NodeList)
+	if !is {
+		return errors.Errorf("a %T was asked for", list)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	nodes.ResourceVersion = "1"
+	for _, node := range a.nodes {
+		nodes.Items = append(nodes.Items, *node.DeepCopy())
+	}
+	return nil
+}
+
+func (a *apiServer) asked() (gets, lists int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.gets, a.lists
+}
+
+func (a *apiServer) set(change func(a *apiServer)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(a)
+}
+
+// wire is what Cluster API's cache would say about the connections.
+type wire struct {
+	mu        sync.Mutex
+	connected bool
+	probes    clustercache.HealthCheckingState
+	api       client.Client
+	refuse    error
+	// meanwhile is what happens when it is asked.
+	meanwhile func()
+	// rosters are filled with these Nodes, and complete if read is set.
+	nodes   []*corev1.Node
+	read    bool
+	watched map[string]bool
+}
+
+func (w *wire) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.meanwhile != nil {
+		w.meanwhile()
+	}
+	if !w.connected {
+		return nil, errors.Wrap(clustercache.ErrClusterNotConnected, "error getting uncached client")
+	}
+	return w.api, nil
+}
+
+func (w *wire) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.probes
+}
+
+func (w *wire) Watch(_ context.Context, _ client.ObjectKey, watcher clustercache.Watcher) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.connected {
+		return clustercache.ErrClusterNotConnected
+	}
+	if w.refuse != nil || w.watched[watcher.Name()] {
+		return w.refuse
+	}
+	w.watched[watcher.Name()] = true
+	next := newRoster()
+	for _, node := range w.nodes {
+		next.put(node)
+	}
+	if w.read {
+		next.complete()
+	}
+	watcher.(*nodeWatch).record.replaceRoster(next)
+	return nil
+}
+
+func (w *wire) set(change func(w *wire)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(w)
+}
+
+// disconnect ends the connection, as Cluster API's cache does after five probes in a row that failed.
+func (w *wire) disconnect() {
+	w.set(func(w *wire) {
+		w.connected, w.watched, w.probes.ConsecutiveFailures = false, map[string]bool{}, 5
+	})
+}
+
+func (w *wire) connect(at time.Time) {
+	w.set(func(w *wire) {
+		w.connected, w.probes = true, clustercache.HealthCheckingState{LastProbeTime: at, LastProbeSuccessTime: at}
+	})
+}
+
+func (w *wire) fails(times int) {
+	w.set(func(w *wire) { w.probes.ConsecutiveFailures = times })
+}
+
+// management is the management cluster: all that is asked of it is whether a Cluster has a control plane.
+type management struct {
+	client.Reader
+	initialized bool
+	failure     error
+}
+
+func (m *management) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	object.(*clusterv1.Cluster).Status.Initialization.ControlPlaneInitialized = ptr.To(m.initialized)
+	return m.failure
+}
+
+// bench is a cluster whose time only moves when a test says so.
+type bench struct {
+	*Clusters
+	clock      *clocktesting.FakeClock
+	wire       *wire
+	api        *apiServer
+	management *management
+
+	mu   sync.Mutex
+	told []client.ObjectKey
+}
+
+// newBench has a cluster with these Nodes, connected and read.
+func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
+	t.Helper()
+	b := &bench{clock: clocktesting.NewFakeClock(noon), management: &management{initialized: true}, api: &apiServer{nodes: map[string]*corev1.Node{}}}
+	for _, node := range nodes {
+		b.api.nodes[node.Name] = node
+	}
+	b.wire = &wire{api: b.api, nodes: nodes, read: true, watched: map[string]bool{}}
+	b.wire.connect(noon)
+	b.Clusters = newClusters(b.clock, &wire{}, b.management)
+	b.remote = b.wire
+	b.answerTime = time.Minute
+	b.audience.join(t.Context(), listener{connection: func(key client.ObjectKey) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.told = append(b.told, key)
+	}})
+	return b
+}
+
+func (b *bench) timesTold() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.told)
+}
+
+func (b *bench) connection(t *testing.T) Connection {
+	t.Helper()
+	return b.At(prod).Connection(t.Context())
+}
+
+func (b *bench) read(t *testing.T, targets ...Target) []Reading {
+	t.Helper()
+	return b.At(prod).Read(t.Context(), Question{Initialized: true, Targets: targets})
+}
+
+func (b *bench) look(t *testing.T, targets ...Target) []Reading {
+	t.Helper()
+	return b.At(prod).Live().Look(t.Context(), Question{Initialized: true, Targets: targets})
+}
+
+func node(name, providerID string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", ResourceVersion: "1"}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+}
+
+// manyNodes are as many Nodes, called node-0 and so on.
+func manyNodes(count int) []*corev1.Node {
+	nodes := make([]*corev1.Node, 0, count)
+	for i := range count {
+		nodes = append(nodes, node(fmt.Sprintf("node-%d", i), fmt.Sprintf("id://%d", i)))
+	}
+	return nodes
+}

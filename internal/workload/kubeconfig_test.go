@@ -1,0 +1,158 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// goodKubeconfig is one that may be used.
+func goodKubeconfig() *clientcmdapi.Config {
+	return &clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{canary: {Server: "https://127.0.0.1:1", CertificateAuthorityData: []byte(canary)}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{canary: {Token: canary}},
+		Contexts:       map[string]*clientcmdapi.Context{canary: {Cluster: canary, AuthInfo: canary}},
+		CurrentContext: canary,
+	}
+}
+
+var kubeconfigs = []struct {
+	why     string
+	change  func(c *clientcmdapi.Config)
+	content []byte
+	says    string
+}{
+	{why: "a good one", change: func(*clientcmdapi.Config) {}},
+	{why: "one with a proxy", change: func(c *clientcmdapi.Config) { c.Clusters[canary].ProxyURL = "http://127.0.0.1:2" }},
+	{why: "one with a client certificate", change: func(c *clientcmdapi.Config) {
+		c.AuthInfos[canary] = &clientcmdapi.AuthInfo{ClientCertificateData: []byte(canary), ClientKeyData: []byte(canary)}
+	}},
+	{why: "a program", change: func(c *clientcmdapi.Config) {
+		c.AuthInfos[canary].Exec = &clientcmdapi.ExecConfig{Command: canary, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: "Never"}
+	}, says: "exec (a program; use a token"},
+	{why: "a plugin", change: func(c *clientcmdapi.Config) {
+		c.AuthInfos[canary].AuthProvider = &clientcmdapi.AuthProviderConfig{Name: canary}
+	}, says: "auth-provider (a plugin; use a token"},
+	{why: "a token in a file", change: func(c *clientcmdapi.Config) { c.AuthInfos[canary].TokenFile = "/" + canary }, says: "tokenFile (a file; use token)"},
+	{why: "a certificate in a file", change: func(c *clientcmdapi.Config) { c.AuthInfos[canary].ClientCertificate = "/" + canary }, says: "client-certificate (a file; use client-certificate-data)"},
+	{why: "a key in a file", change: func(c *clientcmdapi.Config) { c.AuthInfos[canary].ClientKey = "/" + canary }, says: "client-key (a file; use client-key-data)"},
+	{why: "a certificate authority in a file", change: func(c *clientcmdapi.Config) { c.Clusters[canary].CertificateAuthority = "/" + canary }, says: "certificate-authority (a file; use certificate-authority-data)"},
+	{why: "a program that nobody uses", change: func(c *clientcmdapi.Config) {
+		c.AuthInfos["other"] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{Command: canary}}
+	}, says: "exec (a program"},
+	{why: "two of them, one twice", change: func(c *clientcmdapi.Config) {
+		c.AuthInfos[canary].TokenFile = "/" + canary
+		c.AuthInfos["other"] = &clientcmdapi.AuthInfo{ClientKey: canary, TokenFile: canary}
+	}, says: "its kubeconfig has client-key (a file; use client-key-data), tokenFile (a file; use token)"},
+	{why: "no context", change: func(c *clientcmdapi.Config) { c.CurrentContext = "another" }, says: "see that the current context exists"},
+	{why: "no server", change: func(c *clientcmdapi.Config) { c.Clusters[canary].Server = "" }, says: "names a cluster with a server"},
+	{why: "nothing", content: []byte{}, says: `nothing under the key "value"`},
+	{why: "no kubeconfig", content: []byte("apiVersion: v1\nkind: Config\nusers: " + canary), says: "is no kubeconfig"},
+	{why: "no YAML", content: []byte("{" + canary), says: "is no kubeconfig"},
+}
+
+// secrets is where Secrets are read.
+type secrets struct {
+	client.Reader
+	content []byte
+	failure error
+}
+
+func (s *secrets) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if secret, is := object.(*corev1.Secret); is && s.failure == nil {
+		secret.Data = map[string][]byte{"value": s.content}
+	}
+	return s.failure
+}
+
+func TestKubeconfigsThatStartProgramsOrReadFilesAreRefused(t *testing.T) {
+	for _, test := range kubeconfigs {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			content := test.content
+			if test.change != nil {
+				config := goodKubeconfig()
+				test.change(config)
+				var err error
+				content, err = clientcmd.Write(*config)
+				g.Expect(err).ToNot(HaveOccurred())
+			}
+			b := newBench(t)
+			b.wire.disconnect()
+			reader := &screenedSecrets{Reader: &secrets{content: content}, screened: b.screened}
+			secret := &corev1.Secret{}
+			err := reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, secret)
+			if test.says == "" {
+				g.Expect(err).ToNot(HaveOccurred())
+				g.Expect(secret.Data["value"]).To(Equal(content))
+				g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(NotConnected))
+				return
+			}
+			g.Expect(ObstacleOf(err)).To(Equal(KubeconfigRefused))
+			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
+			g.Expect(err).To(MatchError(HavePrefix("the Secret team-a/prod-kubeconfig, which should hold the kubeconfig of the cluster, is not used")))
+			g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
+			g.Expect(secret.Data).To(BeEmpty(), "it is not even handed on")
+			g.Expect(b.connection(t).Err).To(Equal(err))
+			g.Expect(b.timesTold()).To(BeNumerically(">", 0))
+		})
+	}
+}
+
+func TestASecretThatCannotBeReadSaysWhy(t *testing.T) {
+	resource := schema.GroupResource{Resource: "secrets"}
+	tests := []struct {
+		err  error
+		says string
+	}{
+		{apierrors.NewNotFound(resource, "prod-kubeconfig"), "does not exist"},
+		{apierrors.NewForbidden(resource, "prod-kubeconfig", errors.New(canary)), "give its ServiceAccount the right to get Secrets"},
+		{errors.New(canary), "cannot be read at the moment"},
+	}
+	for _, test := range tests {
+		g := NewWithT(t)
+		b := newBench(t)
+		b.wire.disconnect()
+		reader := &screenedSecrets{Reader: &secrets{failure: test.err}, screened: b.screened}
+		err := reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, &corev1.Secret{})
+		g.Expect(err).To(MatchError(ContainSubstring(test.says)))
+		g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
+		g.Expect(b.connection(t).Err).To(Equal(err))
+	}
+}
+
+func TestAMendedKubeconfigIsNotHeldAgainstTheCluster(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.wire.disconnect()
+	source := &secrets{}
+	reader := &screenedSecrets{Reader: source, screened: b.screened}
+	key := client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}
+	g.Expect(reader.Get(t.Context(), key, &corev1.Secret{})).ToNot(Succeed())
+	g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(KubeconfigRefused))
+	content, err := clientcmd.Write(*goodKubeconfig())
+	g.Expect(err).ToNot(HaveOccurred())
+	source.content = content
+	g.Expect(reader.Get(t.Context(), key, &corev1.Secret{})).To(Succeed())
+	g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(NotConnected))
+}
+
+func TestOtherObjectsAreNotScreened(t *testing.T) {
+	g := NewWithT(t)
+	reader := &screenedSecrets{Reader: &secrets{content: []byte("no kubeconfig")}, screened: func(client.ObjectKey, *ReadError) { panic("not its business") }}
+	for _, name := range []string{"prod-ca", "kubeconfig"} {
+		g.Expect(reader.Get(t.Context(), client.ObjectKey{Name: name}, &corev1.Secret{})).To(Succeed())
+	}
+	g.Expect(reader.Get(t.Context(), client.ObjectKey{Name: "prod-kubeconfig"}, &corev1.ConfigMap{})).To(Succeed())
+}

@@ -1,0 +1,312 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// TestWhatIsSaidOfANode is the table of the four answers, for a pass and for a look past the cache.
+func TestWhatIsSaidOfANode(t *testing.T) {
+	tests := []struct {
+		why    string
+		cached []*corev1.Node
+		// server is what the API server has; nil if it is as in the cache.
+		server        []*corev1.Node
+		target        Target
+		uninitialized bool
+
+		state    health.NodeState
+		obstacle Obstacle
+		stranger bool
+		// asked is how often the API server was asked in a pass.
+		asked int
+		// lookSays is what a look says instead, where a pass believes the cache.
+		lookSays *health.NodeState
+	}{
+		{why: "it is there", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"}, state: health.Present},
+		{why: "its Machine has no provider ID", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", ""}, state: health.Present},
+		{why: "it has no provider ID itself", cached: []*corev1.Node{node("a", "")}, target: Target{"a", "id://a"}, state: health.Present},
+		{
+			why: "the cache does not have it yet", server: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"},
+			state: health.Present, asked: 1,
+		},
+		{why: "nobody has it", target: Target{"a", "id://a"}, state: health.Gone, asked: 1},
+		{why: "nobody has it, and its Machine has no provider ID", target: Target{"a", ""}, state: health.Gone, asked: 1},
+		{
+			why: "the cache still has it", cached: []*corev1.Node{node("a", "")}, server: []*corev1.Node{}, target: Target{"a", ""},
+			state: health.Present, lookSays: said(health.Gone),
+		},
+		{
+			why: "another server has its name", cached: []*corev1.Node{node("a", "id://b")}, target: Target{"a", "id://a"},
+			state: health.Present, stranger: true, asked: 1,
+		},
+		{
+			why: "another server had its name, as far as the cache goes", cached: []*corev1.Node{node("a", "id://b")},
+			server: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"}, state: health.Present, asked: 1,
+		},
+		{
+			why: "another server had its name, and nobody has it now", cached: []*corev1.Node{node("a", "id://b")}, server: []*corev1.Node{},
+			target: Target{"a", "id://a"}, state: health.Gone, asked: 1,
+		},
+		{why: "it has not joined", cached: []*corev1.Node{node("b", "id://b")}, target: Target{"", "id://a"}, state: health.NotJoined, asked: 1},
+		{why: "its Machine has nothing yet", cached: []*corev1.Node{node("b", "")}, target: Target{}, state: health.NotJoined, asked: 1},
+		{
+			why: "it has joined, and its Machine does not say so", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"", "id://a"},
+			state: health.Unreadable, obstacle: NotNamed,
+		},
+		{
+			why: "it has just joined", server: []*corev1.Node{node("a", "id://a")}, target: Target{"", "id://a"},
+			state: health.Unreadable, obstacle: NotNamed, asked: 1,
+		},
+		{why: "there is no control plane to ask", target: Target{"", "id://a"}, uninitialized: true, state: health.NotJoined},
+		{
+			why: "there is no control plane, and there was a Node", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"},
+			uninitialized: true, state: health.Unreadable, obstacle: NotInitialized,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			b := newBench(t, test.cached...)
+			if test.server != nil {
+				b.api.nodes = map[string]*corev1.Node{}
+				for _, n := range test.server {
+					b.api.nodes[n.Name] = n
+				}
+			}
+			q := Question{Initialized: !test.uninitialized, Targets: []Target{test.target}}
+			says := func(r Reading, state health.NodeState) {
+				g.Expect(r.State).To(Equal(state))
+				g.Expect(ObstacleOf(r.Err)).To(Equal(test.obstacle))
+				g.Expect(r.Node != nil).To(Equal(state == health.Present))
+				g.Expect(r.Stranger).To(Equal(test.stranger))
+			}
+			r := b.At(prod).Read(t.Context(), q)[0]
+			says(r, test.state)
+			gets, lists := b.api.asked()
+			g.Expect(gets + lists).To(Equal(test.asked))
+			g.Expect(r.Live).To(Equal(test.asked > 0 && r.Err == nil))
+			look := test.state
+			if test.lookSays != nil {
+				look = *test.lookSays
+			}
+			says(b.At(prod).Live().Look(t.Context(), q)[0], look)
+		})
+	}
+}
+
+func said(state health.NodeState) *health.NodeState { return &state }
+
+func TestRulesSeeAStrangerAsGone(t *testing.T) {
+	g := NewWithT(t)
+	stranger := node("a", "id://b")
+	stranger.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	b := newBench(t, stranger)
+	target := Target{"a", "id://a"}
+	facts := b.read(t, target)[0].Facts(&target)
+	g.Expect(facts).To(Equal(health.NodeFacts{
+		State: health.Present, Name: "a", ProviderID: "id://b", CreatedAt: stranger.CreationTimestamp.Time, Conditions: stranger.Status.Conditions,
+	}))
+	snapshot := &health.Snapshot{
+		Cluster: health.ClusterFacts{ControlPlaneInitialized: health.Milestone{Reached: true}, InfrastructureReady: health.Milestone{Reached: true}},
+		Targets: []health.Target{{Name: "m", Machine: &health.MachineFacts{ProviderID: "id://a"}, Node: facts}},
+	}
+	verdict := health.Evaluate(snapshot, &health.Policy{}, noon).Verdicts[0]
+	g.Expect(verdict.Kind).To(Equal(health.Unhealthy))
+	g.Expect(verdict.Reason).To(Equal(health.NodeDeleted))
+}
+
+func TestNothingButTheNameIsSaidOfANodeThatWasNotRead(t *testing.T) {
+	target := Target{Name: "a"}
+	r := Reading{}
+	NewWithT(t).Expect(r.Facts(&target)).To(Equal(health.NodeFacts{State: health.Unreadable, Name: "a"}))
+}
+
+func TestAFewAreAskedForOneByOneAndManyAtOnce(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	targets := make([]Target, 100)
+	for i := range targets {
+		targets[i] = Target{Name: fmt.Sprintf("node-%d", i)}
+	}
+	for _, r := range b.read(t, targets...) {
+		g.Expect(r.State).To(Equal(health.Gone))
+	}
+	gets, lists := b.api.asked()
+	g.Expect([]int{gets, lists}).To(Equal([]int{0, 1}))
+	for _, r := range b.read(t, targets[:fewGets]...) {
+		g.Expect(r.State).To(Equal(health.Gone))
+	}
+	gets, lists = b.api.asked()
+	g.Expect([]int{gets, lists}).To(Equal([]int{fewGets, 1}))
+	g.Expect(b.api.max).To(BeNumerically("<=", questionsAtOnce))
+}
+
+func TestWhoHasNotJoinedIsNotAskedForInEveryPass(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	target := Target{ProviderID: "id://a"}
+	for range 5 {
+		g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined))
+	}
+	_, lists := b.api.asked()
+	g.Expect(lists).To(Equal(1))
+	b.clock.Step(listAge)
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined))
+	_, lists = b.api.asked()
+	g.Expect(lists).To(Equal(2))
+	b.look(t, target)
+	b.look(t, target)
+	_, lists = b.api.asked()
+	g.Expect(lists).To(Equal(4), "a look never goes by what was said before")
+}
+
+func TestAnOldListNeverTellsThatANodeIsThereOrGone(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	joined, named := Target{ProviderID: "id://a"}, Target{Name: "a", ProviderID: "id://a"}
+	b.api.nodes["a"] = node("a", "id://a")
+	for range 3 {
+		g.Expect(ObstacleOf(b.read(t, joined)[0].Err)).To(Equal(NotNamed))
+	}
+	b.api.set(func(a *apiServer) { delete(a.nodes, "a") })
+	g.Expect(b.read(t, joined)[0].State).To(Equal(health.NotJoined))
+	g.Expect(b.read(t, named)[0].State).To(Equal(health.Gone))
+	b.api.set(func(a *apiServer) { a.nodes["a"] = node("a", "id://a") })
+	g.Expect(b.read(t, named)[0].State).To(Equal(health.Present))
+}
+
+func TestNothingThatWasListedBeforeCountsAfterAFailure(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	target := Target{ProviderID: "id://a"}
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined))
+	b.api.set(func(a *apiServer) { a.failure = apierrors.NewInternalError(errors.New("etcd")) })
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined), "nobody knows yet")
+	b.look(t, Target{Name: "a"})
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Unreadable))
+}
+
+func TestAMixedQuestionIsAnsweredInItsOrder(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, manyNodes(3)...)
+	b.api.nodes["late"] = node("late", "id://late")
+	readings := b.read(t, Target{"node-1", "id://1"}, Target{"gone", ""}, Target{"", "id://x"}, Target{"", "id://0"}, Target{"late", "id://late"}, Target{"node-2", "id://other"})
+	states := make([]health.NodeState, 0, len(readings))
+	for _, r := range readings {
+		states = append(states, r.State)
+	}
+	g.Expect(states).To(Equal([]health.NodeState{health.Present, health.Gone, health.NotJoined, health.Unreadable, health.Present, health.Present}))
+	g.Expect(b.read(t)).To(BeEmpty())
+	g.Expect(b.look(t)).To(BeEmpty())
+}
+
+func TestWhatHangsIsWaitedForOnceAndNotForLong(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.answerTime = 50 * time.Millisecond
+	hangs := make(chan struct{})
+	b.api.set(func(a *apiServer) { a.hangs = hangs })
+	for range 3 {
+		for _, r := range b.look(t, Target{Name: "a"}, Target{Name: "b"}, Target{Name: "c"}) {
+			g.Expect(r.State).To(Equal(health.Unreadable))
+			g.Expect(ObstacleOf(r.Err)).To(Equal(NotAnswering))
+		}
+	}
+	gets, _ := b.api.asked()
+	g.Expect(gets).To(BeNumerically("<=", 3), "after the first that hung, the others were not even asked for")
+
+	close(hangs)
+	b.api.set(func(a *apiServer) { a.hangs = nil })
+	b.clock.Step(restTime)
+	g.Eventually(func() health.NodeState { return b.look(t, Target{Name: "a"})[0].State }).Should(Equal(health.Gone))
+}
+
+func TestWhatHangsFillsNoMoreThanItsSlots(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.answerTime = 20 * time.Millisecond
+	hangs := make(chan struct{})
+	defer close(hangs)
+	b.api.set(func(a *apiServer) { a.hangs = hangs })
+	for range 10 {
+		b.look(t, Target{Name: "a"}, Target{Name: "b"}, Target{Name: "c"})
+		b.clock.Step(restTime)
+	}
+	b.api.mu.Lock()
+	defer b.api.mu.Unlock()
+	g.Expect(b.api.max).To(BeNumerically("<=", questionsAtOnce))
+}
+
+func TestWhoStopsWaitingLearnsNothing(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	hangs := make(chan struct{})
+	defer close(hangs)
+	b.api.set(func(a *apiServer) { a.hangs = hangs })
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan []Reading)
+	go func() {
+		answers <- b.At(prod).Live().Look(ctx, Question{Initialized: true, Targets: []Target{{Name: "a"}}})
+	}()
+	g.Eventually(func() int { gets, _ := b.api.asked(); return gets }).Should(Equal(1))
+	cancel()
+	r := (<-answers)[0]
+	g.Expect(r.State).To(Equal(health.Unreadable))
+	g.Expect(ObstacleOf(r.Err)).To(Equal(Stopped))
+	g.Expect(b.recordOf(prod).live.due(noon.Add(time.Hour))).To(BeFalse(), "that says nothing about the cluster")
+}
+
+func TestCachedNodesAreNotCopied(t *testing.T) {
+	g := NewWithT(t)
+	nodes := manyNodes(1000)
+	b := newBench(t, nodes...)
+	targets := make([]Target, len(nodes))
+	for i := range nodes {
+		targets[i] = Target{Name: nodes[i].Name, ProviderID: nodes[i].Spec.ProviderID}
+	}
+	for i, r := range b.read(t, targets...) {
+		g.Expect(r.Node).To(BeIdenticalTo(nodes[i]))
+	}
+	few, many := targets[:10], targets
+	cluster := b.At(prod)
+	allocs := func(targets []Target) float64 {
+		return testing.AllocsPerRun(20, func() { cluster.Read(t.Context(), Question{Initialized: true, Targets: targets}) })
+	}
+	g.Expect(allocs(many)).To(Equal(allocs(few)), "a hundred times the Nodes, and no allocation more")
+	all, err := cluster.Nodes(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(all).To(HaveLen(1000))
+	g.Expect(all[2]).To(BeIdenticalTo(nodes[10]), "they come by their names")
+}
+
+func BenchmarkReadThousandCachedNodes(b *testing.B) {
+	nodes := manyNodes(1000)
+	w := &wire{nodes: nodes, read: true, watched: map[string]bool{}}
+	w.connect(noon)
+	clusters := newClusters(nil, &wire{}, &management{})
+	clusters.remote = w
+	targets := make([]Target, len(nodes))
+	for i := range nodes {
+		targets[i] = Target{Name: nodes[i].Name, ProviderID: nodes[i].Spec.ProviderID}
+	}
+	cluster := clusters.At(prod)
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := cluster.Read(b.Context(), Question{Initialized: true, Targets: targets}); r[999].State != health.Present {
+			b.Fatal(r[999])
+		}
+	}
+}

@@ -1,0 +1,297 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+)
+
+// patience is generous, as these machines are shared: a slow answer is no failure.
+const patience = 3 * time.Minute
+
+// The first API server is that of the management cluster and of a workload cluster, too; the second is that of another workload cluster.
+var first, second *controlplane.ControlPlane
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	flag.Parse()
+	// Most of them wait most of the time.
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	started := []**controlplane.ControlPlane{&first, &second}
+	failures := make([]error, len(started))
+	var all sync.WaitGroup
+	for i := range started {
+		all.Go(func() { *started[i], failures[i] = controlplane.Start(context.Background()) })
+	}
+	all.Wait()
+	for i := range started {
+		if failures[i] == nil {
+			defer (*started[i]).Stop()
+		}
+	}
+	crds, err := controlplane.ClusterAPICRDs(context.Background())
+	for _, failure := range append(failures, err) {
+		if failure != nil {
+			fmt.Fprintln(os.Stderr, failure)
+			return 1
+		}
+	}
+	if err := first.InstallCRDs(filepath.Join(crds, "cluster.x-k8s.io_clusters.yaml")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	NewWithT(t).Expect(clientgoscheme.AddToScheme(scheme)).To(Succeed())
+	NewWithT(t).Expect(clusterv1.AddToScheme(scheme)).To(Succeed())
+	return scheme
+}
+
+func clientOf(t *testing.T, cp *controlplane.ControlPlane) client.Client {
+	t.Helper()
+	c, err := client.New(cp.Admin, client.Options{Scheme: newScheme(t)})
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	return c
+}
+
+// stage is a manager with its clusters, and what its controllers would be woken for.
+type stage struct {
+	*workload.Clusters
+	t          *testing.T
+	management client.Client
+	namespace  string
+	// stop ends the manager and waits until it has ended.
+	stop func()
+
+	mu          sync.Mutex
+	changes     []workload.NodeChange
+	connections []client.ObjectKey
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	g := NewWithT(t)
+	s := &stage{t: t, management: clientOf(t, first)}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
+	g.Expect(s.management.Create(t.Context(), namespace)).To(Succeed())
+	s.namespace = namespace.Name
+
+	mgr, err := ctrl.NewManager(rest.CopyConfig(first.Admin), ctrl.Options{
+		Scheme:     newScheme(t),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Logger:     logr.Discard(),
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Cache: ctrlcache.Options{
+			DefaultNamespaces: nil,
+			ByObject: map[client.Object]ctrlcache.ByObject{
+				&corev1.Node{}:       workload.StrippedNodes(),
+				&clusterv1.Cluster{}: {Namespaces: map[string]ctrlcache.Config{s.namespace: {}}},
+			},
+		},
+	})
+	g.Expect(err).ToNot(HaveOccurred())
+	s.Clusters, err = workload.New(mgr, clock.RealClock{})
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(s.Connect(t.Context(), mgr, workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true})).To(Succeed())
+	s.RetryConnectionsAfter(time.Second)
+	s.SetAnswerTime(2 * time.Second)
+	s.listen()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	s.stop = sync.OnceFunc(func() {
+		cancel()
+		g.Expect(<-ended).To(Succeed())
+		s.CloseConnections()
+	})
+	t.Cleanup(s.stop)
+	return s
+}
+
+// listen notes what a controller would be woken for.
+func (s *stage) listen() {
+	s.t.Helper()
+	g := NewWithT(s.t)
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	s.t.Cleanup(queue.ShutDown)
+	g.Expect(s.NodeSource(func(_ context.Context, change workload.NodeChange) []reconcile.Request {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.changes = append(s.changes, change)
+		return nil
+	}).Start(s.t.Context(), queue)).To(Succeed())
+	g.Expect(s.ConnectionSource(func(_ context.Context, key client.ObjectKey) []reconcile.Request {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.connections = append(s.connections, key)
+		return nil
+	}).Start(s.t.Context(), queue)).To(Succeed())
+}
+
+// woken are the changes of a cluster's Nodes whose name is this.
+func (s *stage) woken(key client.ObjectKey, name string) []workload.NodeChange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []workload.NodeChange
+	for _, change := range s.changes {
+		if change.Cluster == key && change.Name == name {
+			found = append(found, change)
+		}
+	}
+	return found
+}
+
+func (s *stage) toldOf(key client.ObjectKey) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := 0
+	for _, told := range s.connections {
+		if told == key {
+			count++
+		}
+	}
+	return count
+}
+
+// cluster makes a Cluster whose API server is at the end of the road.
+func (s *stage) cluster(name string, cp *controlplane.ControlPlane, way *road) client.ObjectKey {
+	s.t.Helper()
+	return s.clusterWith(name, kubeconfigOf(s.t, cp.Admin, way))
+}
+
+func (s *stage) clusterWith(name string, kubeconfig *clientcmdapi.Config) client.ObjectKey {
+	s.t.Helper()
+	key := client.ObjectKey{Namespace: s.namespace, Name: name}
+	s.putKubeconfig(key, kubeconfig)
+	NewWithT(s.t).Expect(s.create(key)).To(Succeed())
+	return key
+}
+
+func (s *stage) create(key client.ObjectKey) error {
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: key.Name}
+	if err := s.management.Create(s.t.Context(), cluster); err != nil {
+		return errors.WithStack(err)
+	}
+	before := cluster.DeepCopy()
+	cluster.Status.Initialization = clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: ptr.To(true), ControlPlaneInitialized: ptr.To(true)}
+	return errors.WithStack(s.management.Status().Patch(s.t.Context(), cluster, client.MergeFrom(before)))
+}
+
+func (s *stage) putKubeconfig(key client.ObjectKey, kubeconfig *clientcmdapi.Config) {
+	s.t.Helper()
+	g := NewWithT(s.t)
+	content, err := clientcmd.Write(*kubeconfig)
+	g.Expect(err).ToNot(HaveOccurred())
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name + "-kubeconfig"}, Data: map[string][]byte{"value": content}}
+	if err := s.management.Create(s.t.Context(), secret); err != nil {
+		g.Expect(s.management.Update(s.t.Context(), secret)).To(Succeed())
+	}
+}
+
+// kubeconfigOf is how one reaches an API server as this user by this road.
+func kubeconfigOf(t *testing.T, user *rest.Config, way *road) *clientcmdapi.Config {
+	t.Helper()
+	g := NewWithT(t)
+	server := user.Host
+	if way != nil {
+		server = "https://" + way.at
+	}
+	tls := user.TLSClientConfig
+	g.Expect(tls.CAData).ToNot(BeEmpty())
+	return &clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server, CertificateAuthorityData: tls.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	}
+}
+
+// addressOf is where an API server listens.
+func addressOf(t *testing.T, cp *controlplane.ControlPlane) string {
+	t.Helper()
+	at, err := url.Parse(cp.Admin.Host)
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	if at.Host == "" {
+		return cp.Admin.Host
+	}
+	return at.Host
+}
+
+// up waits until the Nodes of a cluster can be read.
+func (s *stage) up(key client.ObjectKey) {
+	s.t.Helper()
+	NewWithT(s.t).Eventually(func() error {
+		_, err := s.At(key).Nodes(s.t.Context())
+		return err
+	}, patience, 20*time.Millisecond).Should(Succeed())
+}
+
+func (s *stage) read(key client.ObjectKey, targets ...workload.Target) []workload.Reading {
+	return s.At(key).Read(s.t.Context(), workload.Question{Initialized: true, Targets: targets})
+}
+
+func (s *stage) look(key client.ObjectKey, targets ...workload.Target) []workload.Reading {
+	return s.At(key).Live().Look(s.t.Context(), workload.Question{Initialized: true, Targets: targets})
+}
+
+// addNode adds a Node until the end of the test.
+func addNode(t *testing.T, cp *controlplane.ControlPlane, name, providerID string) *corev1.Node {
+	t.Helper()
+	c := clientOf(t, cp)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	NewWithT(t).Expect(c.Create(t.Context(), node)).To(Succeed())
+	t.Cleanup(func() { _ = client.IgnoreNotFound(c.Delete(context.Background(), node)) })
+	before := node.DeepCopy()
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
+		LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
+	}}
+	NewWithT(t).Expect(c.Status().Patch(t.Context(), node, client.MergeFrom(before))).To(Succeed())
+	return node
+}
