@@ -30,11 +30,18 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/probes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/version"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // minimumKubernetes is the oldest management cluster that checks our objects on admission (ValidatingAdmissionPolicy).
@@ -188,7 +195,7 @@ func restConfig(s *settings.Settings) (*rest.Config, error) {
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, remedyv1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, errors.Wrap(err, "failed to register the API types")
 		}
@@ -198,11 +205,15 @@ func newScheme() (*runtime.Scheme, error) {
 
 // addRunnables adds what runs on every instance, leading or not: the lookout for Cluster API, and the probes.
 func addRunnables(mgr manager.Manager, s *settings.Settings, api clusterapi.Discoverer) error {
+	all, err := newShared(mgr)
+	if err != nil {
+		return err
+	}
 	lookout := &clusterapi.Lookout{
 		API:      api,
 		Clock:    clock.RealClock{},
 		Log:      mgr.GetLogger().WithName("clusterapi"),
-		Appeared: func(context.Context) error { return nil },
+		Appeared: func(ctx context.Context) error { return addMachineSide(ctx, mgr, s, all) },
 	}
 	if err := mgr.Add(lookout); err != nil {
 		return errors.Wrap(err, "failed to add the lookout for Cluster API")
@@ -224,6 +235,50 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, api clusterapi.Disc
 	server := &manager.Server{Name: "probes", Server: probes.Server(s.HealthAddress, probes.Handler(live, ready))}
 	return errors.Wrap(mgr.Add(server), "failed to add the probes")
 }
+
+// shared is what every controller uses.
+type shared struct {
+	clusters *workload.Clusters
+	metrics  *metrics.Metrics
+}
+
+func newShared(mgr manager.Manager) (*shared, error) {
+	clusters, err := workload.New(mgr, clock.RealClock{})
+	if err != nil {
+		return nil, errors.Wrap(err, "failed to prepare the reading of Nodes")
+	}
+	counted, err := metrics.New(ctrlmetrics.Registry)
+	if err != nil {
+		return nil, errors.Wrap(err, "failed to register the metrics")
+	}
+	return &shared{clusters: clusters, metrics: counted}, nil
+}
+
+// addMachineSide starts what needs Cluster API, on a manager that runs already.
+func addMachineSide(ctx context.Context, mgr manager.Manager, s *settings.Settings, all *shared) error {
+	err := all.clusters.Connect(ctx, mgr, workload.Options{
+		UserAgent: mgr.GetConfig().UserAgent, Concurrency: clusterConcurrency, WatchFilter: s.WatchFilter, SyncPeriod: s.SyncPeriod,
+		OnStandby: s.Gates.Enabled(features.WarmStandby),
+	})
+	if err != nil {
+		return errors.Wrap(err, "failed to prepare the connections to workload clusters")
+	}
+	asked, err := requests.New(ctx, requests.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: s.WatchNamespace,
+	})
+	if err != nil {
+		return errors.Wrap(err, "failed to prepare the remediation requests")
+	}
+	reconciler := &machinehealthcheck.Reconciler{
+		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: all.clusters, Requests: asked,
+		Events: mgr.GetEventRecorder("remedy"), Metrics: all.metrics, Clock: clock.RealClock{},
+		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter,
+	}
+	return reconciler.SetupWithManager(ctx, mgr)
+}
+
+// clusterConcurrency is how many workload clusters are connected to at the same time, as with Cluster API.
+const clusterConcurrency = 100
 
 // leaseHolder asks who leads. The answer does not come from a cache, so that a missing right shows.
 func leaseHolder(reader client.Reader, namespace string) func(ctx context.Context) (string, error) {

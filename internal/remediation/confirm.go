@@ -82,8 +82,8 @@ func lookControlPlane(asks func(p *pass, t *Target, c *candidate) (bool, time.Ti
 func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Look, now time.Time) Decision {
 	last := &lastLook{plan: plan, t: t, d: d, v: v, look: look, now: now}
 	if d.Action == None || d.Action == Wait {
-		// Nothing is done, only noted down.
-		if look.Frozen {
+		// Nothing is done, only noted down. Of what could not be read nobody knows whether it is paused.
+		if look.Frozen || look.Failed {
 			return d.unnoted(t)
 		}
 		return *d
@@ -104,6 +104,10 @@ func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Loo
 			// What holds it is one thing, and its health another: that is still told, and signed.
 			if h.Unconfirmed = !last.bornOut(); !h.Unconfirmed && !look.Frozen {
 				h.Author = h.Author || d.Author
+			}
+			// Without a request there is nothing that others have to be kept from.
+			if t.Request == nil && !look.Frozen && !look.Failed {
+				h.LeaseUntil = time.Time{}
 			}
 			return h
 		}

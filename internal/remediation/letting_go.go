@@ -40,11 +40,17 @@ func (p *pass) letGo(t *Target, why Reason, d *Decision) {
 		p.renewLease(t.Lease, d)
 	}
 	d.Author = t.Mark.Ours && d.Action != Unmark
+	if t.CoveredBy != "" {
+		d.Until = t.CoveredUntil
+	}
 	// Whoever takes care of it now goes on from what we remember; otherwise nobody needs it any more.
-	if t.CoveredBy == "" {
+	if t.ledgerIsOurs() {
 		d.Ledger, d.NodeGoneSince = Ledger{}, time.Time{}
 	}
 }
+
+// ledgerIsOurs says whether what is remembered on a target is nobody else's to go on from.
+func (t *Target) ledgerIsOurs() bool { return t.CoveredBy == "" || t.CoveredElsewhere }
 
 // lookAtStrays decides what becomes of what is left at targets that the check does not look after any more.
 func (p *pass) lookAtStrays() []Decision {

@@ -129,6 +129,10 @@ func (p *pass) sumUp() {
 	slices.SortFunc(plan.Replacing, func(a, b Replacement) int { return cmp.Compare(a.Target, b.Target) })
 	plan.Counts.InFlight -= p.would
 	rest := p.later(plan.Storm.ends(p.policy))
+	if plan.Storm.active() {
+		// Until then it cannot be said whether it begins to be over.
+		rest = earliest(rest, p.later(p.s.Check.FirstLookUntil))
+	}
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
 		d.Until = p.later(earliest(d.Until, d.Hold.Until))
@@ -211,5 +215,5 @@ func earliest(a, b time.Time) time.Time {
 // leavesSomething says whether there is, or will be, something to clean up at this target when the check goes.
 func leavesSomething(t *Target, d *Decision) bool {
 	return t.Request != nil || t.Mark.Ours || t.Lease.Ours || d.Author || d.Action == MakeRequest ||
-		t.CoveredBy == "" && (d.Ledger != (Ledger{}) || !d.NodeGoneSince.IsZero())
+		t.ledgerIsOurs() && (d.Ledger != (Ledger{}) || !d.NodeGoneSince.IsZero())
 }

@@ -61,6 +61,8 @@ type Target struct {
 	CoveredBy string
 	// CoveredUntil is when that ends by itself; zero if it does not.
 	CoveredUntil time.Time
+	// CoveredElsewhere: that check looks after another object, the Node instead of the Machine or the other way round, and goes on from nothing that stands here.
+	CoveredElsewhere bool
 	// Excluded: a label on the Node keeps it from being remediated.
 	Excluded bool
 	// DeletingSince is when the deletion of the Machine or Node was asked for.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
 var (
@@ -111,7 +113,7 @@ func TestNotesOfStrays(t *testing.T) {
 	left := Stray{Name: "m2", Ledger: Ledger{Failures: 1}, NodeGoneSince: noon}
 	x := usual(stray(left))
 	plan := x.plan()
-	g.Expect(plan.Strays[0].StrayWrites(&left)).To(Equal([]Write{NoteLedger, NoteNodeGone}))
+	g.Expect(plan.Strays[0].StrayWrites(&left)).To(Equal([]Write{NoteNodeGone, NoteLedger}))
 	g.Expect(plan.Finalizer).To(BeTrue())
 	left.Frozen = true
 	x = usual(stray(left))
@@ -133,7 +135,7 @@ func TestALeaseIsRenewedUntilTheRequestIsGone(t *testing.T) {
 	x := usual(is(well), stray(left))
 	plan := x.plan()
 	g.Expect(plan.Strays[0].LeaseUntil).To(Equal(ago(-11 * time.Minute)))
-	g.Expect(plan.Strays[0].StrayWrites(&left)).To(Equal([]Write{HoldLease, TellToStop, DeleteRequest}))
+	g.Expect(plan.Strays[0].StrayWrites(&left)).To(Equal([]Write{TellToStop, DeleteRequest, HoldLease}))
 	g.Expect(plan.WakeUp).To(Equal(ago(-5*time.Minute - 30*time.Second)))
 }
 
@@ -175,8 +177,70 @@ func TestTheUnknownComesLast(t *testing.T) {
 	NewWithT(t).Expect(x.plan().Decisions[1].Action).To(Equal(MakeRequest))
 }
 
-// Who holds a target by nothing but a Lease lets go of it when that runs out.
+// Who holds a target by nothing but a Lease lets go of it when that runs out, whether the target is sick or not.
 func TestAnotherCheckLetsGoByItself(t *testing.T) {
-	x := usual(coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
-	NewWithT(t).Expect(x.plan().WakeUp).To(Equal(ago(-time.Minute)))
+	for _, verdict := range []health.Verdict{sickFor(time.Hour), well, unreadable} {
+		x := usual(is(verdict), coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
+		NewWithT(t).Expect(x.plan().WakeUp).To(Equal(ago(-time.Minute)))
+	}
+}
+
+// A Node that cannot be written to is no reason to let a remediator go on: what is only wiped or renewed comes last.
+func TestWhatIsOnlyWipedComesLast(t *testing.T) {
+	g := NewWithT(t)
+	known := target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })
+	writes := func(options ...option) []Write {
+		x := usual(append([]option{requested(), known}, options...)...)
+		return x.plan().Decisions[0].Writes(&x.situation.Targets[0])
+	}
+	g.Expect(writes(goes)).To(Equal([]Write{TellToStop, DeleteRequest, NoteLedger}))
+	g.Expect(writes(goes, ours(ago(-time.Minute)))).To(Equal([]Write{TellToStop, DeleteRequest, NoteLedger, HoldLease}))
+	g.Expect(writes(is(well))).To(Equal([]Write{DeleteRequest, NoteLedger}))
+	g.Expect(writes(requested(failed), target(func(t *Target) { t.Ledger = Ledger{} }))).To(Equal([]Write{NoteLedger, TellToStop, DeleteRequest}), "but a failure is remembered before")
+}
+
+// A check of the other kind goes on from what stands on the other object: what stands here is nobody's.
+func TestNotesAreWipedWhereTheOtherCheckLooksElsewhere(t *testing.T) {
+	g := NewWithT(t)
+	for _, elsewhere := range []bool{false, true} {
+		x := usual(coveredBy("other"), target(func(t *Target) {
+			t.Ledger, t.NodeGoneSince, t.CoveredElsewhere = Ledger{Failures: 1}, noon, elsewhere
+		}))
+		plan := x.plan()
+		g.Expect(plan.Decisions[0].Ledger == Ledger{}).To(Equal(elsewhere))
+		g.Expect(plan.Decisions[0].NodeGoneSince.IsZero()).To(Equal(elsewhere))
+	}
+}
+
+// A storm neither begins nor ends during a first look. When that is over, it can begin to end.
+func TestAStormWaitsForTheFirstLook(t *testing.T) {
+	g := NewWithT(t)
+	looking := check(func(c *Check) { c.FirstLook, c.FirstLookUntil = true, ago(-time.Minute) })
+	x := usual(is(leftAlone), cooldown, stormy(time.Minute), looking)
+	g.Expect(x.plan().WakeUp).To(Equal(ago(-time.Minute)))
+	x = usual(is(leftAlone), looking)
+	g.Expect(x.plan().WakeUp).To(BeZero(), "without one nothing waits for it")
+}
+
+// Between two steps nobody has to be kept from the Node.
+func TestWhoIsHeldBetweenStepsGivesItsLeaseBack(t *testing.T) {
+	g := NewWithT(t)
+	for _, test := range []struct {
+		look Look
+		want []Write
+	}{{Look{Verdict: well}, []Write{ReleaseLease}}, {Look{Frozen: true}, nil}, {Look{Failed: true}, nil}} {
+		x := usual(ours(ago(-time.Minute)))
+		t1, plan := &x.situation.Targets[0], x.plan()
+		held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &test.look, noon)
+		g.Expect(held.Writes(t1)).To(Equal(test.want))
+	}
+}
+
+// The members are those of the first source that knows any. A control plane of which nobody knows any keeps its state elsewhere.
+func TestWhoKnowsTheMembers(t *testing.T) {
+	g := NewWithT(t)
+	byMachines, byNodes := members(3, "n2").Members, members(1).Members
+	g.Expect(EtcdOf(byMachines, nil, byNodes)).To(Equal(Etcd{State: EtcdStacked, Members: byMachines}))
+	g.Expect(EtcdOf(nil, nil, byNodes)).To(Equal(Etcd{State: EtcdStacked, Members: byNodes}))
+	g.Expect(EtcdOf(nil, nil)).To(Equal(Etcd{State: EtcdExternal}))
 }

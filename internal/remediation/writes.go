@@ -8,7 +8,7 @@ import "slices"
 // Write is one write to one object. The set is closed.
 type Write uint8
 
-// The writes, in the order in which a decision needs them. Whoever is stopped between two of them finds what was not done yet in the next plan.
+// The writes. Whoever is stopped between two of them finds what was not done yet in the next plan.
 const (
 	// NoteLedger: attempts, not-before and the step that was tried, on the target.
 	NoteLedger Write = iota
@@ -45,54 +45,39 @@ const (
 // Writes are what has to be written for a decision about a target, in this order, each only when the one before has succeeded.
 func (d *Decision) Writes(t *Target) []Write {
 	var writes []Write
-	if !d.Ledger.same(&t.Ledger) {
-		writes = append(writes, NoteLedger)
-	}
-	if !d.NodeGoneSince.Equal(t.NodeGoneSince) {
-		writes = append(writes, NoteNodeGone)
-	}
-	if t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince) {
-		writes = append(writes, NoteRecovery)
-	}
-	if d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.Ours {
-		writes = append(writes, HoldLease)
-	}
-	if d.Action == MakeRequest && !d.TurnUntil.IsZero() {
-		writes = append(writes, TakeTurn)
-	}
-	if d.Author && !t.Mark.Ours {
-		writes = append(writes, SetAuthor)
-	}
+	// What a start or a failure rests on is remembered before. What is only wiped or renewed waits: a Node that cannot be written to is no
+	// reason to let a remediator go on.
+	first, noted := d.starts() || d.Action == GiveUp, !d.Ledger.same(&t.Ledger)
+	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.Ours
+	writes = appendIf(writes, first && noted, NoteLedger)
+	writes = appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), NoteNodeGone)
+	writes = appendIf(writes, t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince), NoteRecovery)
+	writes = appendIf(writes, first && holds, HoldLease)
+	writes = appendIf(writes, d.Action == MakeRequest && !d.TurnUntil.IsZero(), TakeTurn)
+	writes = appendIf(writes, d.Author && !t.Mark.Ours, SetAuthor)
 	writes = d.act(writes, t.Request)
-	if !d.Author && t.Mark.Ours && d.Action != Unmark {
-		writes = append(writes, DropAuthor)
-	}
-	if d.DropConfirmation {
-		writes = append(writes, DropConfirmation)
-	}
-	if d.LeaseUntil.IsZero() && t.Lease.Ours {
-		writes = append(writes, ReleaseLease)
+	writes = appendIf(writes, !d.Author && t.Mark.Ours && d.Action != Unmark, DropAuthor)
+	writes = appendIf(writes, !first && noted, NoteLedger)
+	writes = appendIf(writes, d.DropConfirmation, DropConfirmation)
+	writes = appendIf(writes, !first && holds, HoldLease)
+	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.Ours, ReleaseLease)
+}
+
+// appendIf adds a write if it is needed.
+func appendIf(writes []Write, needed bool, write Write) []Write {
+	if needed {
+		return append(writes, write)
 	}
 	return writes
 }
 
 // StrayWrites are the same for a stray.
 func (d *Decision) StrayWrites(s *Stray) []Write {
-	var writes []Write
-	if !d.Ledger.same(&s.Ledger) {
-		writes = append(writes, NoteLedger)
-	}
-	if !d.NodeGoneSince.Equal(s.NodeGoneSince) {
-		writes = append(writes, NoteNodeGone)
-	}
-	if d.LeaseUntil.After(s.Lease.Until) {
-		writes = append(writes, HoldLease)
-	}
-	writes = d.act(writes, s.Request)
-	if d.LeaseUntil.IsZero() && s.Lease.Ours {
-		writes = append(writes, ReleaseLease)
-	}
-	return writes
+	writes := d.act(nil, s.Request)
+	writes = appendIf(writes, !d.NodeGoneSince.Equal(s.NodeGoneSince), NoteNodeGone)
+	writes = appendIf(writes, !d.Ledger.same(&s.Ledger), NoteLedger)
+	writes = appendIf(writes, d.LeaseUntil.After(s.Lease.Until), HoldLease)
+	return appendIf(writes, d.LeaseUntil.IsZero() && s.Lease.Ours, ReleaseLease)
 }
 
 // act is what an action itself writes.

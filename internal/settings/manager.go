@@ -7,15 +7,18 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // LeaseName is the Lease that the instances of one namespace compete for.
@@ -31,6 +34,7 @@ func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) 
 	cacheOptions := cache.Options{
 		SyncPeriod:       &s.SyncPeriod,
 		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: workload.StrippedNodes()},
 	}
 	if s.WatchNamespace != "" {
 		cacheOptions.DefaultNamespaces = map[string]cache.Config{s.WatchNamespace: {}}

@@ -120,6 +120,7 @@ const tick = time.Second
 // Start looks after the clusters that could not be read, until the context ends.
 func (c *Clusters) Start(ctx context.Context) error {
 	defer close(c.stopped)
+	defer c.closeConnections()
 	ticker := c.clock.NewTicker(tick)
 	defer ticker.Stop()
 	for {
@@ -129,6 +130,16 @@ func (c *Clusters) Start(ctx context.Context) error {
 		case <-ticker.C():
 			c.lookAfter(ctx)
 		}
+	}
+}
+
+// closeConnections ends what Cluster API's cache would leave to the end of the process: whoever starts another manager in this one is not kept waiting.
+func (c *Clusters) closeConnections() {
+	c.mu.RLock()
+	remote := c.remote
+	c.mu.RUnlock()
+	if closes, can := remote.(interface{ Shutdown() }); can {
+		closes.Shutdown()
 	}
 }
 

@@ -14,11 +14,6 @@ func (c *Clusters) RetryConnectionsAfter(interval time.Duration) {
 	c.remote.(interface{ SetConnectionCreationRetryInterval(time.Duration) }).SetConnectionCreationRetryInterval(interval)
 }
 
-// CloseConnections ends what Cluster API's cache leaves to the end of the process.
-func (c *Clusters) CloseConnections() {
-	c.remote.(interface{ Shutdown() }).Shutdown()
-}
-
 // SetAnswerTime is how long one answer may take.
 func (c *Clusters) SetAnswerTime(limit time.Duration) { c.answerTime = limit }
 

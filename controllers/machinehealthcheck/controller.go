@@ -1,0 +1,125 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+
+	"github.com/go-logr/logr"
+	"github.com/pkg/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// Reconciler looks after MachineHealthChecks. All fields but the last are set by whoever makes it.
+type Reconciler struct {
+	// Cache is read in every pass, Live past it just before an act, and Client writes.
+	Cache  client.Reader
+	Live   client.Reader
+	Client client.Client
+	// Clusters are the workload clusters.
+	Clusters *workload.Clusters
+	// Requests are remediation requests in this cluster.
+	Requests *requests.Requests
+	Events   events.EventRecorder
+	Metrics  *metrics.Metrics
+	Clock    clock.PassiveClock
+	// Observe is the manager's ceiling over every check.
+	Observe bool
+	// WatchFilter selects the checks to act for.
+	WatchFilter string
+
+	memory report.Memory
+	thaws  thaws
+}
+
+// What it does in the cluster that it runs in. Machines get annotations of our own and conditions, and are never deleted. Checks are not, either:
+// but some API servers let nobody set an owner who could not delete the object.
+//
+// +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=machinehealthchecks/status,verbs=patch
+// +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=nodehealthchecks,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinehealthchecks,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets,verbs=get
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get
+
+// SetupWithManager starts the controller with the manager, or at once if that is running.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
+	if err := index(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
+	w := &watches{cache: mgr.GetCache()}
+	err := ctrl.NewControllerManagedBy(mgr).Named("machinehealthcheck").
+		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(toAct(r.WatchFilter), meansSomething)).
+		Watches(&remedyv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(meansSomething)).
+		Watches(&clusterv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(meansSomething)).
+		Watches(&remedyv1.NodeHealthCheck{}, w.nodeChecks(), builder.WithPredicates(meansSomething)).
+		Watches(&clusterv1.Cluster{}, w.ofCluster(), builder.WithPredicates(clusterMeansSomething)).
+		Watches(&clusterv1.Machine{}, w.ofMachine(), builder.WithPredicates(machineMeansSomething)).
+		WatchesRawSource(r.Clusters.NodeSource(w.ofNode)).
+		WatchesRawSource(r.Clusters.ConnectionSource(w.ofConnection)).
+		WatchesRawSource(r.Requests.Source(kind)).
+		WithLogConstructor(logConstructor(mgr.GetLogger())).
+		Complete(r)
+	return errors.Wrap(err, "failed to set up the controller of MachineHealthChecks")
+}
+
+// logConstructor leaves out what every line would repeat.
+func logConstructor(log logr.Logger) func(*ctrl.Request) logr.Logger {
+	log = log.WithName("machinehealthcheck")
+	return func(request *ctrl.Request) logr.Logger {
+		if request == nil {
+			return log
+		}
+		return log.WithValues("MachineHealthCheck", request.String())
+	}
+}
+
+// Indices by which Machines and checks are found.
+const (
+	byCluster = "remedy.cluster"
+	byNode    = "remedy.node"
+)
+
+func index(ctx context.Context, c cache.Cache) error {
+	for _, i := range []struct {
+		object client.Object
+		field  string
+		value  func(client.Object) []string
+	}{
+		{&clusterv1.Machine{}, byCluster, func(o client.Object) []string { return []string{o.(*clusterv1.Machine).Spec.ClusterName} }},
+		{&clusterv1.Machine{}, byNode, func(o client.Object) []string { return nodeKeys(o.(*clusterv1.Machine)) }},
+		{&remedyv1.MachineHealthCheck{}, byCluster, func(o client.Object) []string { return []string{o.(*remedyv1.MachineHealthCheck).Spec.ClusterName} }},
+		{&clusterv1.MachineHealthCheck{}, byCluster, func(o client.Object) []string { return []string{o.(*clusterv1.MachineHealthCheck).Spec.ClusterName} }},
+	} {
+		if err := c.IndexField(ctx, i.object, i.field, i.value); err != nil {
+			return errors.Wrapf(err, "failed to index %T by %s", i.object, i.field)
+		}
+	}
+	return nil
+}
+
+// nodeKeys is the Node of a Machine. The same name means another Node in another Cluster.
+func nodeKeys(m *clusterv1.Machine) []string {
+	if m.Status.NodeRef.Name == "" {
+		return nil
+	}
+	return []string{nodeKey(m.Spec.ClusterName, m.Status.NodeRef.Name)}
+}
+
+func nodeKey(cluster, node string) string { return cluster + "/" + node }

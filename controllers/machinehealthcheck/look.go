@@ -1,0 +1,151 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// fewMachines is up to how many Machines are read one by one; more are read in one list.
+const fewMachines = 5
+
+// Look reads again, past the caches, what the decisions about some Machines rest on. What cannot be read fails the looks that need it.
+func (v *visit) Look(ctx context.Context, targets []int) []remediation.Look {
+	looks := make([]remediation.Look, len(targets))
+	fresh, err := v.readAgain(ctx, targets)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(4).Info("A last look failed", "reason", err.Error())
+		for i := range looks {
+			looks[i].Failed = true
+		}
+		return looks
+	}
+	facts := fresh.facts(v.now)
+	assessment := health.Evaluate(&facts.Snapshot, &facts.Health, v.now)
+	inFlight := othersInFlight(fresh, facts, &assessment, v.now)
+	control := v.controlPlaneAgain(ctx, fresh, targets)
+	for i, target := range targets {
+		looks[i] = v.lookAt(ctx, target, fresh, facts, &assessment)
+		looks[i].ControlPlane = control.without(fresh.machines[target].Name)
+		looks[i].Others = inFlight.without(target)
+	}
+	return looks
+}
+
+// lookAt is the look at one Machine.
+func (v *visit) lookAt(ctx context.Context, target int, fresh *seen, facts *checkup.Facts, assessment *health.Assessment) remediation.Look {
+	m := fresh.machines[target]
+	if slices.Contains(fresh.lost, target) {
+		return remediation.Look{Failed: true}
+	}
+	look := remediation.Look{
+		Frozen:  fresh.frozen() || pausedTarget(m),
+		Changed: v.changed(fresh),
+		Verdict: assessment.Verdicts[target],
+		Target:  facts.Situation.Targets[target],
+	}
+	if reportsUnknown(&look.Verdict) {
+		renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, m.Status.NodeRef.Name)
+		look.LeaseRenewed, look.Failed = renewed, err != nil
+	}
+	return look
+}
+
+// changed says whether the check is not the one that was planned for, or its Cluster has begun to go.
+func (v *visit) changed(fresh *seen) bool {
+	// The finalizer is what makes the check wait until everything is cleaned up: nothing is begun without it.
+	return changed(v.seen.check, fresh.check) || finalized(v.check) != finalized(fresh.check) || notes.Storm(fresh.check.Annotations) != notes.Storm(v.check.Annotations) ||
+		fresh.checkFacts(v.now).Cluster != v.seen.checkFacts(v.now).Cluster
+}
+
+// reportsUnknown says whether a verdict rests on a Node that has fallen silent, as far as its cluster knows.
+func reportsUnknown(verdict *health.Verdict) bool {
+	return slices.ContainsFunc(verdict.Findings, func(f health.Finding) bool {
+		return f.Met && f.Rule == health.UnhealthyNode && f.Condition == string(corev1.NodeReady) && f.Status == string(corev1.ConditionUnknown)
+	})
+}
+
+// readAgain sees the check, its Cluster and some of its Machines past the caches. The others stay as they were seen.
+func (v *visit) readAgain(ctx context.Context, targets []int) (*seen, error) {
+	fresh := *v.seen
+	fresh.check = &remedyv1.MachineHealthCheck{}
+	if err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.check), fresh.check); err != nil {
+		return nil, errors.Wrap(err, "failed to read the check again")
+	}
+	var err error
+	if fresh.cluster, err = v.r.liveCluster(ctx, fresh.check); err != nil {
+		return nil, err
+	}
+	if err := v.readMachinesAgain(ctx, &fresh, targets); err != nil {
+		return nil, err
+	}
+	if err := v.readRequestsAgain(ctx, &fresh, targets); err != nil {
+		return nil, err
+	}
+	v.readNodesAgain(ctx, &fresh, targets)
+	return &fresh, nil
+}
+
+// readMachinesAgain reads those Machines; all of them where places are limited, as what others have begun counts.
+func (v *visit) readMachinesAgain(ctx context.Context, fresh *seen, targets []int) error {
+	fresh.machines = slices.Clone(v.seen.machines)
+	if len(targets) <= fewMachines && fresh.check.Spec.MaxInFlight == nil {
+		for _, i := range targets {
+			m := &clusterv1.Machine{}
+			err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.machines[i]), m)
+			if err != nil && !apierrors.IsNotFound(err) {
+				return errors.Wrap(err, "failed to read a Machine again")
+			}
+			if err == nil && m.UID == v.seen.machines[i].UID {
+				fresh.machines[i] = m
+			} else {
+				fresh.lost = append(fresh.lost, i)
+			}
+		}
+		return nil
+	}
+	all := &seen{check: fresh.check}
+	if err := all.readMachines(ctx, v.r.Live, client.MatchingLabels{clusterv1.ClusterNameLabel: fresh.check.Spec.ClusterName}); err != nil {
+		return err
+	}
+	found := make(map[types.UID]*clusterv1.Machine, len(all.machines))
+	for _, m := range all.machines {
+		found[m.UID] = m
+	}
+	for i, m := range v.seen.machines {
+		if now := found[m.UID]; now != nil {
+			fresh.machines[i] = now
+		} else {
+			fresh.lost = append(fresh.lost, i)
+		}
+	}
+	return nil
+}
+
+// readNodesAgain asks the workload cluster itself about the Nodes of those Machines.
+func (v *visit) readNodesAgain(ctx context.Context, fresh *seen, targets []int) {
+	machines := make([]*clusterv1.Machine, 0, len(targets))
+	for _, i := range targets {
+		machines = append(machines, fresh.machines[i])
+	}
+	fresh.readings = slices.Clone(v.seen.readings)
+	for n, reading := range v.cluster().Live().Look(ctx, fresh.question(machines)) {
+		fresh.readings[targets[n]] = reading
+	}
+}

@@ -1,0 +1,88 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"cmp"
+	"time"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+)
+
+// healthPolicy is what makes a Machine unhealthy.
+func healthPolicy(spec *remedyv1.MachineHealthCheckSpec) health.Policy {
+	policy := health.Policy{
+		NodeStartupTimeout: duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout),
+		NodeGoneTimeout:    duration(spec.NodeGoneTimeout, 0),
+	}
+	for _, c := range spec.UnhealthyConditions {
+		policy.NodeConditions = append(policy.NodeConditions, health.ConditionCheck{Type: string(c.Type), Status: string(c.Status), Lasting: c.Timeout.Duration.Duration})
+	}
+	for _, c := range spec.UnhealthyMachineConditions {
+		policy.MachineConditions = append(policy.MachineConditions, health.ConditionCheck{Type: string(c.Type), Status: string(c.Status), Lasting: c.Timeout.Duration.Duration})
+	}
+	return policy
+}
+
+// remediationPolicy is what may be done about it. Whatever the manager's mode, a check may ask for less.
+func remediationPolicy(check *remedyv1.MachineHealthCheck, naming requests.Naming, observe bool) remediation.Policy {
+	spec := &check.Spec
+	policy := remediation.Policy{
+		Limits:            limits(&spec.Limits),
+		Counting:          remediation.CountNotHealthy,
+		MaxInFlight:       spec.MaxInFlight,
+		StormCooldown:     duration(spec.StormCooldownDuration, 0),
+		HealthyDelay:      duration(spec.HealthyDelay, 0),
+		RecoveryConfirmed: spec.Recovery == remedyv1.ConfirmedRecovery,
+		TellsHealth:       true,
+		Observe:           observe || spec.Mode == remedyv1.ObserveMode,
+		Steps:             steps(check, naming),
+		Backoff: remediation.Backoff{
+			Initial: duration(spec.Backoff.Initial, remedyv1.DefaultBackoffInitial), Limit: duration(spec.Backoff.Limit, remedyv1.DefaultBackoffLimit),
+		},
+		// An owner has as long as a Node has to join.
+		ReplacementTimeout: cmp.Or(duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout), remedyv1.DefaultNodeStartupTimeout),
+	}
+	return policy
+}
+
+func limits(l *remedyv1.Limits) remediation.Limits {
+	all := remediation.Limits{MaxUnhealthy: l.MaxUnhealthy, MinHealthy: l.MinHealthy, Default: remedyv1.DefaultMaxUnhealthyMachines()}
+	// Admission has let nothing else through.
+	if r, err := remediation.ParseRange(l.UnhealthyRange); err == nil {
+		all.Range = &r
+	}
+	return all
+}
+
+// steps are those of the check: one template, several, or the owner.
+func steps(check *remedyv1.MachineHealthCheck, naming requests.Naming) []remediation.Step {
+	spec := &check.Spec
+	switch {
+	case spec.RemediationTemplate != nil:
+		return []remediation.Step{{ID: naming.StepID(0, reference(check, spec.RemediationTemplate))}}
+	case len(spec.EscalatingRemediations) == 0:
+		return []remediation.Step{{Owner: true}}
+	}
+	all := make([]remediation.Step, 0, len(spec.EscalatingRemediations))
+	for i := range spec.EscalatingRemediations {
+		each := &spec.EscalatingRemediations[i]
+		step := remediation.Step{ID: remediation.StepID{Order: each.Order}, Owner: each.Owner != nil, Timeout: duration(each.Timeout, 0)}
+		if each.RemediationTemplate != nil {
+			step.ID = naming.StepID(each.Order, reference(check, each.RemediationTemplate))
+		}
+		all = append(all, step)
+	}
+	return all
+}
+
+func duration(d *remedyv1.Duration, absent time.Duration) time.Duration {
+	if d == nil {
+		return absent
+	}
+	return d.Duration.Duration
+}

@@ -1,0 +1,104 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"time"
+
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+)
+
+// conflictTime is when to look again after somebody else was faster: what they wrote is on its way to us.
+const conflictTime = time.Second
+
+// Reconcile does one pass over a check.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	now := r.Clock.Now().Truncate(notes.Precision)
+	check := &remedyv1.MachineHealthCheck{}
+	err := r.Cache.Get(ctx, request.NamespacedName, check)
+	if apierrors.IsNotFound(err) {
+		r.forget(request)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, errors.Wrap(err, "failed to read the check")
+	}
+	if r.WatchFilter != "" && check.Labels[clusterv1.WatchLabel] != r.WatchFilter {
+		return ctrl.Result{}, nil
+	}
+	v := &visit{r: r, now: now, check: check, machines: map[string]*clusterv1.Machine{}, made: map[string]*remedyv1.RequestReference{}}
+	if v.seen, err = v.read(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	// That it could not be adopted is no reason not to look after anything.
+	unadopted := v.adopt(ctx)
+	v.facts = v.seen.facts(now)
+	wakeUp, err := checkup.Run(ctx, v.facts, v, now)
+	v.seen.askAgain(wakeUp)
+	return r.result(v.seen.again, utilerrors.NewAggregate([]error{unadopted, err}))
+}
+
+// result is when to look again. That somebody else was faster is no failure.
+func (r *Reconciler) result(wakeUp time.Time, err error) (ctrl.Result, error) {
+	if err != nil && onlyConflicts(err) {
+		return ctrl.Result{RequeueAfter: conflictTime}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if wakeUp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	// A result of zero would mean never, and what is due already has no time to lose.
+	return ctrl.Result{RequeueAfter: max(wakeUp.Sub(r.Clock.Now()), notes.Precision)}, nil
+}
+
+func onlyConflicts(err error) bool {
+	var list utilerrors.Aggregate
+	if !errors.As(err, &list) {
+		return apierrors.IsConflict(err)
+	}
+	for _, each := range utilerrors.Flatten(list).Errors() {
+		if !apierrors.IsConflict(each) {
+			return false
+		}
+	}
+	return true
+}
+
+// forget drops everything that is kept of a check that is gone.
+func (r *Reconciler) forget(request ctrl.Request) {
+	r.memory.Forget(title(request.NamespacedName))
+	r.thaws.forget(request.NamespacedName)
+	check := &remedyv1.MachineHealthCheck{}
+	check.Namespace, check.Name = request.Namespace, request.Name
+	r.Requests.Forget(identity(check))
+	r.Metrics.Forget(metrics.Check{Kind: metrics.MachineHealthCheck, Namespace: request.Namespace, Name: request.Name})
+}
+
+// title is how people know a check.
+func title(key client.ObjectKey) string { return kind + " " + key.Namespace + "/" + key.Name }
+
+// adopt makes the Cluster an owner of its check, so that clusterctl moves both, and both go together.
+func (v *visit) adopt(ctx context.Context) error {
+	s := v.seen
+	if s.cluster == nil || s.frozen() || !s.check.DeletionTimestamp.IsZero() || owned(s.check, s.cluster) {
+		return nil
+	}
+	if frozen, err := v.Frozen(ctx); err != nil || frozen {
+		return err
+	}
+	return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) { own(check, s.cluster) })
+}

@@ -1,0 +1,145 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+
+	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
+)
+
+// Report tells on every Machine how it is, on the check what was found, and everybody else what is new: in that order.
+func (v *visit) Report(ctx context.Context, pass *explain.Pass, _ *checkup.Done) error {
+	if pass.Situation.Check.Frozen {
+		return v.tellPaused(ctx, pass)
+	}
+	var failed []error
+	for i := range pass.Planned.Decisions {
+		facts := pass.Facts(i)
+		if err := v.tellHealth(ctx, i, &facts, &pass.Situation.Check); err != nil {
+			failed = append(failed, errors.Wrap(err, facts.Name))
+		}
+	}
+	news, ended := v.r.memory.Learn(pass, v.now)
+	recent := make([]remedyv1.RecentRemediation, 0, len(ended))
+	for i := range ended {
+		recent = append(recent, ended[i].RecentRemediation)
+	}
+	if err := v.tellStatus(ctx, v.status(pass, recent)); err != nil {
+		failed = append(failed, err)
+	}
+	v.tellNews(ctx, pass, news)
+	v.count(pass, ended)
+	return utilerrors.NewAggregate(failed)
+}
+
+// tellHealth sets conditions on a Machine, if it does not have them yet.
+func (v *visit) tellHealth(ctx context.Context, i int, facts *explain.Facts, check *remediation.Check) error {
+	wanted := explain.ForMachine(facts, check)
+	m := v.latest(v.seen.machines[i])
+	if report.MachineSays(m, &wanted) {
+		return nil
+	}
+	return client.IgnoreNotFound(v.patchStatus(ctx, m, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) }))
+}
+
+// tellMachine asks the owner of a Machine to remediate it, and says why.
+func (v *visit) tellMachine(ctx context.Context, target int, d *remediation.Decision) error {
+	facts := v.facts
+	wanted := explain.ForMachine(&explain.Facts{
+		Name: v.seen.machines[target].Name, Node: v.seen.machines[target].Status.NodeRef.Name,
+		Verdict: v.verdict(target), Decision: d, Target: &facts.Situation.Targets[target], Policy: &facts.Policy,
+	}, &facts.Situation.Check)
+	return v.patchStatus(ctx, v.seen.machines[target], func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) })
+}
+
+// status is what a check reports of a pass.
+func (v *visit) status(pass *explain.Pass, ended []remedyv1.RecentRemediation) remedyv1.MachineHealthCheckStatus {
+	before := &v.check.Status
+	counted := explain.Status(pass, v.request)
+	counts := &pass.Assessment.Counts
+	status := remedyv1.MachineHealthCheckStatus{
+		CheckStatus:      report.Status(&before.CheckStatus, &counted, ended, v.check.Generation, v.now),
+		ExpectedMachines: number(counts.Expected),
+		CurrentHealthy:   number(pass.Planned.Counts.Healthy),
+	}
+	for i := range pass.Snapshot.Targets {
+		if len(status.Targets) == maxTargets {
+			break
+		}
+		if pass.Assessment.Verdicts[i].Kind != health.Skipped {
+			status.Targets = append(status.Targets, pass.Snapshot.Targets[i].Name)
+		}
+	}
+	return status
+}
+
+// maxTargets is how many names status lists.
+const maxTargets = 1000
+
+func number(n int) *int32 {
+	bounded := int32(min(n, 1<<30)) //nolint:gosec // it is bounded
+	return &bounded
+}
+
+// request names the request of a Machine; nil if there is none.
+func (v *visit) request(target string) *remedyv1.RequestReference {
+	for _, m := range v.seen.machines {
+		if m.Name != target {
+			continue
+		}
+		if found := v.seen.requestFor(m); found != nil {
+			apiVersion, kind := found.Kind.ToAPIVersionAndKind()
+			return &remedyv1.RequestReference{APIVersion: apiVersion, Kind: kind, Namespace: found.Namespace, Name: found.Name}
+		}
+		return v.made[m.Name]
+	}
+	return nil
+}
+
+// tellStatus writes the status of a check, if anything in it has changed.
+func (v *visit) tellStatus(ctx context.Context, status remedyv1.MachineHealthCheckStatus) error {
+	if equality.Semantic.DeepEqual(v.check.Status, status) {
+		return nil
+	}
+	after := v.check.DeepCopy()
+	after.Status = status
+	err := v.r.Client.Status().Patch(ctx, after, client.MergeFrom(v.check))
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		v.check = after
+	}
+	return errors.Wrap(err, "failed to write the status of the check")
+}
+
+// tellPaused writes nothing but that the check is paused.
+func (v *visit) tellPaused(ctx context.Context, pass *explain.Pass) error {
+	paused := meta.FindStatusCondition(explain.Conditions(pass), remedyv1.PausedCondition)
+	after := v.check.DeepCopy()
+	told := report.Conditions(after.Status.Conditions, []metav1.Condition{*paused}, v.check.Generation, v.now)
+	meta.SetStatusCondition(&after.Status.Conditions, told[0])
+	return v.tellStatus(ctx, after.Status)
+}
+
+// verdict is what was found out about a Machine in this pass.
+func (v *visit) verdict(target int) *health.Verdict {
+	one := health.Snapshot{Cluster: v.facts.Snapshot.Cluster, Targets: v.facts.Snapshot.Targets[target : target+1]}
+	return &health.Evaluate(&one, &v.facts.Health, v.now).Verdicts[0]
+}

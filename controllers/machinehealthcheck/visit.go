@@ -1,0 +1,155 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pkg/errors"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// visit is one pass over one check: what was seen, and what was written since.
+type visit struct {
+	r    *Reconciler
+	seen *seen
+	now  time.Time
+	// check and machines are as they are after our own writes, so that the next write is about what it has to be about.
+	check    *remedyv1.MachineHealthCheck
+	machines map[string]*clusterv1.Machine
+	// turn is the Lease of the control plane as the last look has seen it; nil if there was none.
+	turn *coordinationv1.Lease
+	// facts are what the pass rests on, and made the requests that it has made, by the names of their targets.
+	facts *checkup.Facts
+	made  map[string]*remedyv1.RequestReference
+}
+
+// Frozen reads past the cache whether the check or its Cluster is paused, or is not the one that was planned for any more.
+func (v *visit) Frozen(ctx context.Context) (bool, error) {
+	check := &remedyv1.MachineHealthCheck{}
+	err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.check), check)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, errors.Wrap(err, "failed to read the check again")
+	}
+	cluster, err := v.r.liveCluster(ctx, check)
+	if err != nil {
+		return false, err
+	}
+	now := seen{check: check, cluster: cluster}
+	return now.frozen() || changed(v.seen.check, check), nil
+}
+
+// changed says whether a check is another one than it was, in what a plan rests on.
+func changed(before, now *remedyv1.MachineHealthCheck) bool {
+	return before.UID != now.UID || before.Generation != now.Generation || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero()
+}
+
+// liveCluster is nil if there is no such Cluster.
+func (r *Reconciler) liveCluster(ctx context.Context, check *remedyv1.MachineHealthCheck) (*clusterv1.Cluster, error) {
+	cluster := &clusterv1.Cluster{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}, cluster)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return cluster, errors.Wrap(err, "failed to read the Cluster again")
+}
+
+// cluster is where the Nodes are.
+func (v *visit) cluster() workload.Cluster {
+	return v.r.Clusters.At(client.ObjectKey{Namespace: v.seen.check.Namespace, Name: v.seen.check.Spec.ClusterName})
+}
+
+// ControlPlane is what is known of the control plane of the Cluster. What cannot be read keeps everybody from touching it.
+func (v *visit) ControlPlane(ctx context.Context) remediation.ControlPlane {
+	c := remediation.ControlPlane{Busy: v.seen.busyElsewhere()}
+	if !v.seen.initialized() {
+		return c
+	}
+	live := v.cluster().Live()
+	lease, err := live.Lease(ctx, turnKey)
+	if err != nil {
+		return c
+	}
+	v.turn = lease
+	c.Turn = turnOf(lease, identity(v.seen.check).String())
+	members := v.seen.etcdMembers()
+	if len(members) > 0 {
+		c.Etcd = remediation.EtcdOf(members)
+		return c
+	}
+	inside, err := live.ControlPlane(ctx)
+	if err != nil {
+		return c
+	}
+	c.Etcd = remediation.EtcdOf(membersByPods(inside.Etcd), membersByNodes(inside))
+	return c
+}
+
+// etcdMembers are the members as the owner of the control plane knows them; none if it says nothing about them.
+func (s *seen) etcdMembers() []remediation.Member {
+	var members []remediation.Member
+	known := false
+	for _, machines := range [][]*clusterv1.Machine{s.machines, s.unselected} {
+		for _, m := range machines {
+			if !isControlPlane(m) {
+				continue
+			}
+			member := remediation.Member{Node: m.Status.NodeRef.Name}
+			if c := conditions.Get(m, etcdMemberHealthy); c != nil {
+				known = true
+				member.Healthy, member.Unhealthy = c.Status == metav1.ConditionTrue, c.Status == metav1.ConditionFalse
+			}
+			members = append(members, member)
+		}
+	}
+	if !known {
+		return nil
+	}
+	return members
+}
+
+// etcdMemberHealthy is a condition that owners of control planes set on their Machines.
+const etcdMemberHealthy = "EtcdMemberHealthy"
+
+func membersByPods(pods []workload.EtcdPod) []remediation.Member {
+	members := make([]remediation.Member, 0, len(pods))
+	for _, pod := range pods {
+		members = append(members, remediation.Member{Node: pod.Node, Healthy: pod.Ready})
+	}
+	return members
+}
+
+func membersByNodes(c workload.ControlPlane) []remediation.Member {
+	members := make([]remediation.Member, 0, len(c.Nodes))
+	for _, node := range c.Nodes {
+		members = append(members, remediation.Member{Node: node.Name, Healthy: isReady(node)})
+	}
+	return members
+}
+
+// pausedTarget says whether a Machine is paused itself.
+func pausedTarget(m *clusterv1.Machine) bool { return annotations.HasPaused(m) }
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,121 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package checkup
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pkg/errors"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// act does what was planned for the targets. Whoever is held at the last look, or refused, leaves its place to others.
+func (p *pass) act(ctx context.Context) {
+	targets := make([]int, 0, len(p.plan.Decisions))
+	for i := range p.plan.Decisions {
+		targets = append(targets, i)
+	}
+	for len(targets) > 0 {
+		p.confirmAndWrite(ctx, targets)
+		remembered := p.plan.Replacing
+		targets = remediation.Again(&p.plan, &p.facts.Situation, &p.assessment, &p.facts.Policy, p.now)
+		if len(targets) == 0 || slices.Equal(remembered, p.plan.Replacing) {
+			continue
+		}
+		if p.failed(p.c.WriteCheck(ctx, &p.plan, remediation.NoteReplacing)) {
+			p.confirm(targets, &remediation.Look{Failed: true})
+			return
+		}
+	}
+}
+
+// hold makes holds of all decisions that could not be prepared, as one obstacle is in the way of all.
+func (p *pass) hold(obstacle *remediation.Look) {
+	for i := range p.plan.Decisions {
+		if len(p.plan.Decisions[i].Writes(&p.facts.Situation.Targets[i])) > 0 {
+			p.confirm([]int{i}, obstacle)
+		}
+	}
+}
+
+func (p *pass) confirm(targets []int, look *remediation.Look) {
+	for _, i := range targets {
+		p.plan.Decisions[i] = remediation.Confirm(&p.plan, &p.facts.Situation.Targets[i], &p.plan.Decisions[i], &p.assessment.Verdicts[i], look, p.now)
+	}
+}
+
+// confirmAndWrite looks once more at the targets for which something is to be written, all at a time, and does it one after the other.
+func (p *pass) confirmAndWrite(ctx context.Context, targets []int) {
+	var writing []int
+	for _, i := range targets {
+		if len(p.plan.Decisions[i].Writes(&p.facts.Situation.Targets[i])) > 0 {
+			writing = append(writing, i)
+		}
+	}
+	if len(writing) == 0 {
+		return
+	}
+	looks := p.c.Look(ctx, writing)
+	started := 0
+	for n, i := range writing {
+		look := &looks[n]
+		// What was started after the look is in flight as well.
+		look.Others += started
+		p.confirm([]int{i}, look)
+		d := &p.plan.Decisions[i]
+		if d.Budgeted && (d.Action == remediation.MakeRequest || d.Action == remediation.GiveMark) {
+			started++
+		}
+		p.writeTarget(ctx, i)
+	}
+}
+
+// writeTarget does the writes for one target, in their order. After one has failed the rest waits for another pass.
+func (p *pass) writeTarget(ctx context.Context, i int) {
+	t, d := &p.facts.Situation.Targets[i], &p.plan.Decisions[i]
+	for _, write := range d.Writes(t) {
+		err := p.c.WriteTarget(ctx, i, d, write)
+		var refusal *RefusedError
+		if errors.As(err, &refusal) {
+			*d = remediation.Refused(d, t, refusal.Message)
+			return
+		}
+		if err != nil {
+			p.failed(errors.Wrap(err, t.Name))
+			if write <= remediation.CreateRequest || write == remediation.SetMark {
+				// Nothing was started, as far as anybody knows. What has landed all the same is seen in the next pass.
+				p.confirm([]int{i}, &remediation.Look{Failed: true})
+			}
+			return
+		}
+		p.done.Targets[i] = append(p.done.Targets[i], write)
+	}
+}
+
+// clear takes away what is left at targets that the check does not look after any more.
+func (p *pass) clear(ctx context.Context) {
+	looked := false
+	for i := range p.plan.Strays {
+		stray, d := &p.facts.Situation.Strays[i], &p.plan.Strays[i]
+		writes := d.StrayWrites(stray)
+		if len(writes) == 0 {
+			continue
+		}
+		if !looked {
+			if frozen, err := p.c.Frozen(ctx); p.failed(err) || frozen {
+				return
+			}
+			looked = true
+		}
+		for _, write := range writes {
+			if err := p.c.WriteStray(ctx, i, d, write); err != nil {
+				p.failed(errors.Wrap(err, stray.Name))
+				break
+			}
+			p.done.Strays[i] = append(p.done.Strays[i], write)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package checkup
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Facts are what was read of a check and its targets, from caches, at one moment.
+type Facts struct {
+	// Check names it, as kind and namespace/name.
+	Check string
+	// Finalizer: it is on the check.
+	Finalizer bool
+	Snapshot  health.Snapshot
+	Situation remediation.Situation
+	Health    health.Policy
+	Policy    remediation.Policy
+	Around    explain.Surroundings
+}
+
+// Case is one check with its targets, as a controller reads it and writes to it.
+type Case interface {
+	// ControlPlane reads that of the cluster of the Nodes. It is asked for only if something depends on it.
+	ControlPlane(ctx context.Context) remediation.ControlPlane
+	// Frozen reads past all caches whether anything is paused, or whether the check has changed since: then nothing may be written to it.
+	Frozen(ctx context.Context) (bool, error)
+	// Look reads again, past all caches, what the decisions about some targets rest on, in their order.
+	Look(ctx context.Context, targets []int) []remediation.Look
+	// WriteCheck, WriteTarget and WriteStray are one write each.
+	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
+	WriteTarget(ctx context.Context, target int, d *remediation.Decision, write remediation.Write) error
+	WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error
+	// Report tells what was found and done.
+	Report(ctx context.Context, pass *explain.Pass, done *Done) error
+}
+
+// Done is what was done in a pass.
+type Done struct {
+	// Targets and Strays are the writes that have landed, in the order of the targets and strays.
+	Targets, Strays [][]remediation.Write
+}
+
+// RefusedError is an error of the API server that refuses a request for what it says, and not because something is wrong just now.
+type RefusedError struct {
+	Message string
+	Cause   error
+}
+
+func (r *RefusedError) Error() string { return r.Message }
+
+// Unwrap is the error itself.
+func (r *RefusedError) Unwrap() error { return r.Cause }
+
+// Run does one pass: it judges, plans, looks once more, acts, and reports. It returns when to look again, zero if nothing changes by itself.
+//
+// What fails for one target stops neither the others nor the report. But what has to be remembered before anything is done, such as a
+// finalizer, comes first: if that fails, nothing is done.
+func Run(ctx context.Context, facts *Facts, c Case, now time.Time) (time.Time, error) {
+	p := &pass{facts: facts, c: c, now: now}
+	p.assessment = health.Evaluate(&facts.Snapshot, &facts.Health, now)
+	if p.needsControlPlane() {
+		facts.Situation.ControlPlane = c.ControlPlane(ctx)
+	}
+	p.plan = remediation.Plan(&facts.Situation, &p.assessment, &facts.Policy, now)
+	p.done = Done{Targets: make([][]remediation.Write, len(p.plan.Decisions)), Strays: make([][]remediation.Write, len(p.plan.Strays))}
+	switch obstacle := p.remember(ctx); {
+	case obstacle == nil:
+		p.act(ctx)
+		p.clear(ctx)
+	case slices.ContainsFunc(p.errs, apierrors.IsConflict):
+		// What was read is out of date, and so is everything that could be told of it. What is new is on its way.
+		return time.Time{}, utilerrors.NewAggregate(p.errs)
+	default:
+		p.hold(obstacle)
+	}
+	p.plan.Conclude(&p.assessment, now)
+	report := &explain.Pass{
+		Check: facts.Check, Snapshot: &facts.Snapshot, Assessment: &p.assessment, Situation: &facts.Situation,
+		Policy: &facts.Policy, Planned: &p.plan, Around: facts.Around,
+	}
+	p.failed(c.Report(ctx, report, &p.done))
+	p.release(ctx)
+	return p.plan.WakeUp, utilerrors.NewAggregate(p.errs)
+}
+
+// pass is one run.
+type pass struct {
+	facts      *Facts
+	c          Case
+	now        time.Time
+	assessment health.Assessment
+	plan       remediation.Planned
+	done       Done
+	errs       []error
+}
+
+func (p *pass) failed(err error) bool {
+	if err == nil {
+		return false
+	}
+	p.errs = append(p.errs, err)
+	return true
+}
+
+// needsControlPlane says whether anything depends on the control plane: one of its Nodes may be remediated by a request; or there is, or was,
+// such a request, so that our turn has to be given back.
+func (p *pass) needsControlPlane() bool {
+	s, asks := &p.facts.Situation, false
+	for i := range p.facts.Policy.Steps {
+		asks = asks || !p.facts.Policy.Steps[i].Owner
+	}
+	if s.Check.Frozen {
+		return false
+	}
+	for i := range s.Targets {
+		if t := &s.Targets[i]; t.ControlPlane && (p.facts.Finalizer || t.Request != nil || asks && p.assessment.Verdicts[i].Kind == health.Unhealthy) {
+			return true
+		}
+	}
+	for i := range s.Strays {
+		if s.Strays[i].ControlPlane {
+			return true
+		}
+	}
+	return false
+}
+
+// remember writes to the check what has to stand there before anything is done. It returns what is in the way of doing anything, or nil.
+func (p *pass) remember(ctx context.Context) *remediation.Look {
+	writes := p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer)
+	if len(writes) == 0 {
+		return nil
+	}
+	frozen, err := p.c.Frozen(ctx)
+	if p.failed(err) || frozen {
+		return &remediation.Look{Frozen: frozen, Failed: !frozen}
+	}
+	for _, write := range writes {
+		if write < remediation.ReleaseTurn && p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
+			return &remediation.Look{Failed: true}
+		}
+	}
+	return nil
+}
+
+// release takes off the check what it does not need any more, if everything before has succeeded.
+func (p *pass) release(ctx context.Context) {
+	if len(p.errs) > 0 {
+		return
+	}
+	frozen, looked := false, false
+	for _, write := range p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer) {
+		if write < remediation.ReleaseTurn {
+			continue
+		}
+		if !looked {
+			var err error
+			if frozen, err = p.c.Frozen(ctx); p.failed(err) {
+				return
+			}
+			looked = true
+		}
+		if frozen || p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
+			return
+		}
+	}
+}

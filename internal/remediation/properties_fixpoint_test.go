@@ -1,0 +1,258 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+)
+
+// landed are the facts once everything that a plan writes has been written: what every write does, in one place.
+func (d *drawn) landed(plan *Planned, finalizer bool) (drawn, bool) {
+	after := copied(d)
+	s := &after.situation
+	for _, write := range plan.CheckWrites(&d.situation, finalizer) {
+		switch write {
+		case AddFinalizer, RemoveFinalizer:
+			finalizer = write == AddFinalizer
+		case NoteStorm:
+			s.Check.Storm = plan.Storm
+		case NoteReplacing:
+			s.Replacing = slices.Clone(plan.Replacing)
+		case ReleaseTurn:
+			s.ControlPlane.Turn = Lease{Used: true}
+		}
+	}
+	for i := range plan.Decisions {
+		decision := &plan.Decisions[i]
+		for _, write := range decision.Writes(&d.situation.Targets[i]) {
+			s.Targets[i].land(write, decision)
+			if write == TakeTurn {
+				s.ControlPlane.Turn = Lease{Used: true, Holder: "us", Ours: true, Until: decision.TurnUntil}
+			}
+		}
+	}
+	for i := range plan.Strays {
+		decision, stray := &plan.Strays[i], &s.Strays[i]
+		as := Target{Request: stray.Request, Lease: stray.Lease, Ledger: stray.Ledger, NodeGoneSince: stray.NodeGoneSince, Mark: Mark{Ours: stray.Marked}}
+		for _, write := range decision.StrayWrites(&d.situation.Strays[i]) {
+			as.land(write, decision)
+		}
+		stray.Request, stray.Lease, stray.Ledger, stray.NodeGoneSince, stray.Marked = as.Request, as.Lease, as.Ledger, as.NodeGoneSince, as.Mark.Ours
+	}
+	return after, finalizer
+}
+
+// land is what a write makes of a target.
+func (t *Target) land(write Write, d *Decision) {
+	switch write {
+	case NoteLedger:
+		t.Ledger = d.Ledger
+	case NoteNodeGone:
+		t.NodeGoneSince = d.NodeGoneSince
+	case NoteRecovery:
+		t.Request.HealthySince = d.HealthySince
+	case HoldLease:
+		t.Lease = Lease{Used: t.Lease.Used, Holder: "us", Ours: true, Until: d.LeaseUntil}
+	case SetAuthor:
+		// Whoever signs says right after it that the target is not healthy.
+		t.Mark.Ours, t.Mark.Unhealthy = true, true
+	case CreateRequest:
+		t.Request = &Request{Step: d.Step, Attempt: d.Attempt, Started: noon}
+	case SetMark:
+		if !t.Mark.Given {
+			t.Mark.Given, t.Mark.Waiting, t.Mark.Unhealthy, t.Mark.Since = true, true, true, noon
+		}
+	case TellToStop:
+		t.Request.TimedOut = true
+	case DeleteRequest:
+		t.Request.DeletingSince = noon
+	case RemoveMark:
+		t.Mark.Given, t.Mark.Waiting = false, false
+	case ClearMarks:
+		t.Mark = Mark{}
+	case DropAuthor:
+		t.Mark.Ours = false
+	case DropConfirmation:
+		t.Confirmed = false
+	case ReleaseLease:
+		t.Lease = Lease{Used: t.Lease.Used}
+	case TakeTurn:
+	}
+}
+
+// writesOf is everything that a plan writes, in words.
+func (d *drawn) writesOf(plan *Planned, finalizer bool) []any {
+	var all []any
+	for _, write := range plan.CheckWrites(&d.situation, finalizer) {
+		all = append(all, write)
+	}
+	for i := range plan.Decisions {
+		for _, write := range plan.Decisions[i].Writes(&d.situation.Targets[i]) {
+			all = append(all, write)
+		}
+	}
+	for i := range plan.Strays {
+		for _, write := range plan.Strays[i].StrayWrites(&d.situation.Strays[i]) {
+			all = append(all, write)
+		}
+	}
+	return all
+}
+
+// Fixpoint: once everything is written, the same moment brings nothing new. Only a mark that was taken back leaves room for the step that comes
+// instead of it, and what is done then is the last of it.
+func TestAPlanThatIsCarriedOutLeavesNothingToDo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		plan := d.plan()
+		after, finalizer := d.landed(&plan, rapid.Bool().Draw(t, "finalizer"))
+		second := after.plan()
+		room, ends := false, false
+		for i := range second.Decisions {
+			ends = ends || plan.Decisions[i].Action == GiveUp || plan.Decisions[i].Action == Withdraw
+			room = room || plan.Decisions[i].Action == TakeBack || plan.Decisions[i].Action == Unmark
+		}
+		for i := range second.Decisions {
+			if second.Decisions[i].starts() && !room {
+				t.Fatalf("%+v of %+v, and then %+v of %+v", plan.Decisions[i], d.situation.Targets[i], second.Decisions[i], after.situation.Targets[i])
+			}
+		}
+		// A Lease is not renewed in the moment in which a request is ended, but while it is waited for; and a finalizer goes when nothing is left.
+		writes := slices.DeleteFunc(after.writesOf(&second, finalizer), func(write any) bool {
+			return ends && write == HoldLease || plan.Finalizer && write == RemoveFinalizer
+		})
+		if len(writes) > 0 && !room {
+			t.Fatalf("everything is written, and then %v: %+v, and then %+v", writes, plan, second)
+		}
+		for range 3 {
+			second = after.plan()
+			after, finalizer = after.landed(&second, finalizer)
+		}
+		second = after.plan()
+		if writes := after.writesOf(&second, finalizer); len(writes) > 0 {
+			t.Fatalf("it never comes to rest: %v: %+v", writes, second)
+		}
+	})
+}
+
+// renamed are the same facts with other names in the same order.
+func (d *drawn) renamed() drawn {
+	other := copied(d)
+	s := &other.situation
+	for i := range s.Targets {
+		s.Targets[i].Name, s.Targets[i].Node = "x"+s.Targets[i].Name, "y"+s.Targets[i].Node
+	}
+	for i := range s.Strays {
+		s.Strays[i].Name = "x" + s.Strays[i].Name
+	}
+	for i := range s.Replacing {
+		s.Replacing[i].Target = "x" + s.Replacing[i].Target
+	}
+	s.ControlPlane.Busy, s.ControlPlane.Etcd.Members = slices.Clone(s.ControlPlane.Busy), slices.Clone(s.ControlPlane.Etcd.Members)
+	for i, name := range s.ControlPlane.Busy {
+		s.ControlPlane.Busy[i] = "y" + name
+	}
+	for i := range s.ControlPlane.Etcd.Members {
+		s.ControlPlane.Etcd.Members[i].Node = "y" + s.ControlPlane.Etcd.Members[i].Node
+	}
+	return other
+}
+
+// plain is a decision without the names in it.
+func plain(d *Decision) Decision {
+	p := *d
+	p.Hold.Seen.Who, p.Asked = "", slices.Clone(d.Asked)
+	for i := range p.Asked {
+		p.Asked[i].Seen.Who = ""
+	}
+	return p
+}
+
+// Twin: a name says nothing. A Machine and a bare Node with the same facts and the same places to be had get the same plan.
+func TestANameSaysNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		twin := d.renamed()
+		one, other := d.plan(), twin.plan()
+		for i := range one.Decisions {
+			if a, b := plain(&one.Decisions[i]), plain(&other.Decisions[i]); !reflect.DeepEqual(a, b) {
+				t.Fatalf("%s gets %+v, and %s %+v", d.situation.Targets[i].Name, a, twin.situation.Targets[i].Name, b)
+			}
+		}
+		if one.WakeUp != other.WakeUp || one.Counts != other.Counts || one.Gate != other.Gate || one.Storm != other.Storm || one.Finalizer != other.Finalizer || one.ReleaseTurn != other.ReleaseTurn {
+			t.Fatalf("%+v, and with other names %+v", one, other)
+		}
+	})
+}
+
+// Twin: of two targets with the same facts none is preferred, where there are places for both.
+func TestTwinsAreTreatedAlike(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		if len(d.situation.Targets) == 0 {
+			return
+		}
+		d.policy.MaxInFlight, d.policy.Limits = nil, Limits{Default: intstr.FromString("100%")}
+		i := rapid.IntRange(0, len(d.situation.Targets)-1).Draw(t, "twin")
+		// Of a control plane it is one at a time.
+		d.situation.Targets[i].ControlPlane = false
+		twin := d.situation.Targets[i]
+		twin.Name, twin.Node = "twin", "node of the twin"
+		if twin.Request != nil {
+			request := *twin.Request
+			twin.Request = &request
+		}
+		d.situation.Targets = append(d.situation.Targets, twin)
+		d.assessment = assessed(append(slices.Clone(d.assessment.Verdicts), d.assessment.Verdicts[i]))
+		plan := d.plan()
+		a, b := plain(&plan.Decisions[i]), plain(&plan.Decisions[len(plan.Decisions)-1])
+		// How many are in flight has changed between the two.
+		a.Asked, b.Asked = nil, nil
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("%+v, and its twin %+v", a, b)
+		}
+	})
+}
+
+// Who observes, or is about to go, writes nothing but what takes away. Until a request is gone, its Lease is held.
+func TestWhoObservesOrGoesOnlyWritesWhatTakesAway(t *testing.T) {
+	takes := []Write{TellToStop, DeleteRequest, RemoveMark, ClearMarks, DropAuthor, DropConfirmation, ReleaseLease}
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		d.situation.Check.Deleting = rapid.Bool().Draw(t, "goes")
+		d.policy.Observe = !d.situation.Check.Deleting
+		plan := d.plan()
+		check := func(decision *Decision, write Write, requested bool) {
+			switch {
+			case slices.Contains(takes, write):
+			case write == NoteLedger && decision.Ledger == Ledger{}, write == NoteNodeGone && decision.NodeGoneSince.IsZero():
+			case write == HoldLease && requested:
+			default:
+				t.Fatalf("write %d of %+v", write, decision)
+			}
+		}
+		for i := range plan.Decisions {
+			for _, write := range plan.Decisions[i].Writes(&d.situation.Targets[i]) {
+				check(&plan.Decisions[i], write, d.situation.Targets[i].Request != nil)
+			}
+		}
+		for i := range plan.Strays {
+			for _, write := range plan.Strays[i].StrayWrites(&d.situation.Strays[i]) {
+				check(&plan.Strays[i], write, d.situation.Strays[i].Request != nil)
+			}
+		}
+		for _, write := range plan.CheckWrites(&d.situation, rapid.Bool().Draw(t, "finalizer")) {
+			// What is left over has to be cleaned up before the check goes, so that it may still need its finalizer; and what is noted on a check
+			// that goes is gone with it.
+			if d.policy.Observe && (write == NoteReplacing && len(plan.Replacing) > 0 || write == NoteStorm && plan.Storm.active()) {
+				t.Fatalf("check write %d: %+v", write, plan)
+			}
+		}
+	})
+}

@@ -1,0 +1,188 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Memory is what this process has told about each check: events and log lines are about what has changed since. It is empty after a start,
+// and nothing but news depends on it.
+type Memory struct {
+	mu     sync.Mutex
+	checks map[string]*told
+}
+
+// told is what was told last about one check.
+type told struct {
+	// traces are those of targets about which there is anything to tell, and remediations those under way.
+	traces       map[string]explain.Trace
+	remediations map[string]underWay
+}
+
+// underWay is a remediation that has not ended, as far as was seen.
+type underWay struct {
+	started time.Time
+	step    *int32
+	byOwner bool
+	// outcome is how it is about to end; empty if nobody knows.
+	outcome remedyv1.RemediationOutcome
+}
+
+// News is what is new about one target.
+type News struct {
+	Target string
+	// Gone: there is no such target any more.
+	Gone   bool
+	Trace  explain.Trace
+	Events []explain.Event
+}
+
+// Ending is a remediation that has ended.
+type Ending struct {
+	remedyv1.RecentRemediation
+	ByOwner bool
+}
+
+// Learn compares a pass with what was told before. News are in the order of the targets.
+func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []Ending) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, known := m.checks[pass.Check]
+	if !known {
+		before = &told{}
+	}
+	after := &told{traces: map[string]explain.Trace{}, remediations: map[string]underWay{}}
+	for i := range pass.Planned.Decisions {
+		name := pass.Snapshot.Targets[i].Name
+		after.follow(pass, i, before.remediations[name], now)
+		earlier, toldBefore := before.traces[name]
+		worth := worthTelling(&pass.Assessment.Verdicts[i], &pass.Planned.Decisions[i])
+		if !worth && !toldBefore {
+			continue
+		}
+		trace := pass.Trace(i)
+		if worth {
+			after.traces[name] = trace
+		}
+		if toldBefore && earlier.Key() == trace.Key() {
+			continue
+		}
+		since := &earlier
+		if !toldBefore {
+			since = unremarkable(known)
+		}
+		news = append(news, News{Target: name, Trace: trace, Events: explain.Events(since, &trace)})
+	}
+	ended = before.ended(pass, after, now)
+	if m.checks == nil {
+		m.checks = map[string]*told{}
+	}
+	m.checks[pass.Check] = after
+	return news, ended
+}
+
+// Forget drops what is known of a check that is gone.
+func (m *Memory) Forget(check string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.checks, check)
+}
+
+// worthTelling leaves out what is well and left alone, which are nearly all targets, nearly always.
+func worthTelling(v *health.Verdict, d *remediation.Decision) bool {
+	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || d.Action != remediation.None || d.Hold.Reason != "" || d.InFlight
+}
+
+// unremarkable is what a target was about which there was nothing to tell. Before the first pass nobody knows what it was.
+func unremarkable(known bool) *explain.Trace {
+	if !known {
+		return nil
+	}
+	return &explain.Trace{Verdict: explain.VerdictPart{Kind: "Healthy"}}
+}
+
+// follow notes that a remediation is under way, since when, and how it is about to end.
+func (t *told) follow(pass *explain.Pass, i int, before underWay, now time.Time) {
+	d, target := &pass.Planned.Decisions[i], &pass.Situation.Targets[i]
+	if !d.InFlight {
+		return
+	}
+	u := before
+	switch {
+	case target.Request != nil:
+		u.started, u.byOwner = target.Request.Started, false
+	case target.Mark.Given:
+		u.started, u.byOwner = target.Mark.Since, true
+	case before.started.IsZero():
+		u.started, u.byOwner = now, d.Action == remediation.GiveMark
+	}
+	if u.step == nil && len(pass.Policy.Steps) > 1 {
+		u.step = &d.Step.Order
+	}
+	if outcome := outcomeOf(d); outcome != "" {
+		u.outcome = outcome
+	}
+	t.remediations[pass.Snapshot.Targets[i].Name] = u
+}
+
+// outcomeOf is how a remediation ends by what was decided now; empty if it goes on.
+func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
+	switch {
+	case d.Action == remediation.GiveUp && d.Why == remediation.StepFailed:
+		return remedyv1.FailedOutcome
+	case d.Action == remediation.GiveUp:
+		return remedyv1.TimedOutOutcome
+	case d.Action == remediation.Withdraw && d.Why == remediation.Recovered:
+		return remedyv1.RecoveredOutcome
+	case d.Action == remediation.Withdraw, d.Action == remediation.TakeBack, d.Action == remediation.Unmark:
+		return remedyv1.WithdrawnOutcome
+	}
+	return ""
+}
+
+// ended are the remediations that are not under way any more, by name.
+func (t *told) ended(pass *explain.Pass, after *told, now time.Time) []Ending {
+	var all []Ending
+	for _, name := range slices.Sorted(maps.Keys(t.remediations)) {
+		if _, goesOn := after.remediations[name]; goesOn {
+			continue
+		}
+		u := t.remediations[name]
+		if u.outcome == "" {
+			u.outcome = howItEnded(pass, name)
+		}
+		all = append(all, Ending{ByOwner: u.byOwner, RecentRemediation: remedyv1.RecentRemediation{
+			Target: name, Step: u.step, Outcome: u.outcome,
+			Started: metav1.NewTime(u.started.UTC().Truncate(time.Second)), Ended: metav1.NewTime(now.UTC().Truncate(time.Second)),
+		}})
+	}
+	return all
+}
+
+// howItEnded tells from what is there now: a target that is gone was replaced, one that is well has recovered.
+func howItEnded(pass *explain.Pass, name string) remedyv1.RemediationOutcome {
+	for i := range pass.Snapshot.Targets {
+		switch {
+		case pass.Snapshot.Targets[i].Name != name:
+		case pass.Assessment.Verdicts[i].Recovered():
+			return remedyv1.RecoveredOutcome
+		case pass.Situation.Targets[i].Mark.Refused:
+			return remedyv1.FailedOutcome
+		default:
+			return remedyv1.WithdrawnOutcome
+		}
+	}
+	return remedyv1.ReplacedOutcome
+}

@@ -1,0 +1,177 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+var (
+	metal3Template = Reference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3RemediationTemplate", Namespace: "default", Name: "m3"}
+	farTemplate    = Reference{APIVersion: "fence-agents-remediation.medik8s.io/v1alpha1", Kind: "FenceAgentsRemediationTemplate", Namespace: "far", Name: "ipmi"}
+	machineCheck   = Check{Kind: "MachineHealthCheck", Namespace: "default", Name: "workers"}
+	nodeCheck      = Check{Kind: "NodeHealthCheck", Name: "nodes"}
+	noon           = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+)
+
+// templateFor is a template that says this.
+func templateFor(t testing.TB, r Reference, spec string) *unstructured.Unstructured {
+	t.Helper()
+	template := &unstructured.Unstructured{Object: map[string]any{}}
+	NewWithT(t).Expect(json.Unmarshal([]byte(spec), &template.Object)).To(Succeed())
+	template.SetGroupVersionKind(r.TemplateKind())
+	template.SetNamespace(r.Namespace)
+	template.SetName(r.Name)
+	return template
+}
+
+func TestARequestIsWhatItsTemplateSaysAndNamesItsTarget(t *testing.T) {
+	g := NewWithT(t)
+	template := templateFor(t, metal3Template, `{"spec":{"template":{
+		"apiVersion":"v1","kind":"Secret",
+		"metadata":{"name":"other","namespace":"kube-system","uid":"u","resourceVersion":"7","finalizers":["f"],"generateName":"x-",
+			"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}],"deletionTimestamp":"2026-01-01T00:00:00Z",
+			"labels":{"kept":"yes","remediation.medik8s.io/isControlPlaneNode":""},
+			"annotations":{"kept":"yes","remediation.medik8s.io/nhc-timed-out":"x","remedy.cluster.x-k8s.io/healthy-since":"2026-01-01T00:00:00Z"}},
+		"spec":{"strategy":{"type":"Reboot"}},"status":{"phase":"Failed"}}}}`)
+	before := template.DeepCopy()
+	request, err := Build(template, &Draft{
+		Check: machineCheck, Target: OfMachine(Object{"m1", "machine-uid"}, Object{"n1", "node-uid"}), Template: metal3Template,
+		Order: 2, Attempt: 3, Started: noon.Add(1500 * time.Microsecond), ControlPlane: true, Cluster: client.ObjectKey{Namespace: "default", Name: "prod"},
+	})
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(request.Object).To(Equal(map[string]any{
+		"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta1", "kind": "Metal3Remediation",
+		"metadata": map[string]any{
+			"namespace": "default", "name": "m1",
+			"labels": map[string]any{"kept": "yes", "remediation.medik8s.io/isControlPlaneNode": "", "cluster.x-k8s.io/cluster-name": "prod"},
+			"annotations": map[string]any{
+				"kept":                              "yes",
+				"cluster.x-k8s.io/cloned-from-name": "m3", "cluster.x-k8s.io/cloned-from-groupkind": "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io",
+				"remediation.medik8s.io/node-name": "n1", "remediation.medik8s.io/template-name": "m3",
+				"remedy.cluster.x-k8s.io/check": "MachineHealthCheck/default/workers", "remedy.cluster.x-k8s.io/step": "2",
+				"remedy.cluster.x-k8s.io/attempt": "3", "remedy.cluster.x-k8s.io/started": "2026-01-02T12:00:00.001Z",
+				"remedy.cluster.x-k8s.io/node-uid": "node-uid",
+			},
+			"ownerReferences": []any{map[string]any{"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "name": "m1", "uid": "machine-uid"}},
+		},
+		"spec": map[string]any{"strategy": map[string]any{"type": "Reboot"}},
+	}))
+	g.Expect(template).To(Equal(before))
+	request.Object["spec"].(map[string]any)["strategy"].(map[string]any)["type"] = "changed"
+	g.Expect(template).To(Equal(before), "they share nothing")
+}
+
+func TestOwnersAreThoseThatARemediatorExpects(t *testing.T) {
+	node, machine := Object{"n1", "node-uid"}, Object{"m1", "machine-uid"}
+	prod := client.ObjectKey{Namespace: "team", Name: "prod"}
+	tests := []struct {
+		name   string
+		draft  Draft
+		owners []string
+		labels []string
+	}{
+		{"a Machine", Draft{Target: OfMachine(machine, node), Template: metal3Template, Cluster: prod}, []string{"Machine"}, []string{"cluster.x-k8s.io/cluster-name"}},
+		{"a Node of another cluster", Draft{Target: OfNode(node, machine), Template: farTemplate, Cluster: prod}, []string{"NodeHealthCheck"}, []string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"}},
+		{"a Node, for a kind that needs a Machine", Draft{Target: OfNode(node, machine), Template: metal3Template, Cluster: prod}, []string{"NodeHealthCheck", "Machine"}, []string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"}},
+		{"a Node without a Machine, for such a kind", Draft{Target: OfNode(node, Object{}), Template: metal3Template, Cluster: prod}, []string{"NodeHealthCheck"}, []string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"}},
+		{"a Node at home", Draft{Target: OfNode(node, machine), Template: farTemplate, Place: AtHome}, []string{"NodeHealthCheck", "Node"}, nil},
+		{"a Node at home, of a cluster that manages itself", Draft{Target: OfNode(node, machine), Template: metal3Template, Place: AtHome}, []string{"NodeHealthCheck", "Node", "Machine"}, nil},
+		{"beside a Node", Draft{Target: OfNode(node, machine), Template: metal3Template, Place: InWorkload, Cluster: prod}, []string{"Node"}, []string{"cluster.x-k8s.io/cluster-name", "remedy.cluster.x-k8s.io/check"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewWithT(t)
+			tt.draft.Check, tt.draft.CheckUID = nodeCheck, "check-uid"
+			request, err := Build(templateFor(t, tt.draft.Template, `{"spec":{"template":{}}}`), &tt.draft)
+			g.Expect(err).ToNot(HaveOccurred())
+			kinds, uids := []string{}, map[string]types.UID{"Machine": "machine-uid", "Node": "node-uid", "NodeHealthCheck": "check-uid"}
+			for _, owner := range request.GetOwnerReferences() {
+				kinds = append(kinds, owner.Kind)
+				g.Expect(owner.UID).To(Equal(uids[owner.Kind]))
+				g.Expect(owner.Controller).To(BeNil())
+				g.Expect(owner.BlockOwnerDeletion).To(BeNil(), "that would need the right to change finalizers of the owner")
+			}
+			g.Expect(kinds).To(Equal(tt.owners))
+			labels := []string{}
+			for key := range request.GetLabels() {
+				labels = append(labels, key)
+			}
+			g.Expect(labels).To(ConsistOf(tt.labels))
+			found := Read(request)
+			g.Expect(found.For(tt.draft.Target)).To(BeTrue())
+			g.Expect(found.For(OfNode(Object{"n1", "another"}, machine))).To(BeFalse())
+			g.Expect(found.For(OfMachine(Object{"m1", "another"}, node))).To(BeFalse())
+		})
+	}
+}
+
+func TestATemplateWithoutATemplateInItIsRefused(t *testing.T) {
+	for says, problem := range map[string]string{
+		`{}`: "no spec.template", `{"spec":"no"}`: "no spec.template", `{"spec":{}}`: "no spec.template", `{"spec":{"template":[]}}`: "no spec.template",
+		`{"spec":{"template":{"spec":"no"}}}`: "spec.template.spec is no object", `{"spec":{"template":{"metadata":{"labels":{"a":1}}}}}`: "labels holds something else",
+		`{"spec":{"template":{"metadata":{"annotations":{"a":[]}}}}}`: "annotations holds something else",
+	} {
+		_, err := Build(templateFor(t, metal3Template, says), &Draft{Template: metal3Template})
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(problem)), says)
+	}
+}
+
+func TestTemplatesAreCalledByKindAndNameAndByMoreWhereTwoAreTheSame(t *testing.T) {
+	g := NewWithT(t)
+	a := Reference{"a.io/v1", "FooTemplate", "one", "x"}
+	group, namespace, version := a, a, a
+	group.APIVersion, namespace.Namespace, version.APIVersion = "b.io/v1", "two", "a.io/v2"
+	g.Expect(NewNaming(a).Text(a)).To(Equal("FooTemplate/x"))
+	g.Expect(NewNaming(a, version).Text(a)).To(Equal("FooTemplate/x"))
+	g.Expect(a.Same(version)).To(BeTrue(), "it is the same template")
+	g.Expect(NewNaming(a, group).Text(a)).To(Equal("FooTemplate.a.io/x"))
+	g.Expect(NewNaming(a, namespace).Text(a)).To(Equal("FooTemplate/one/x"))
+	g.Expect(NewNaming(a, namespace, group).Text(group)).To(Equal("FooTemplate.b.io/two/x"[:len("FooTemplate.b.io/")] + "one/x"))
+	g.Expect(NewNaming(group).Text(a)).To(Equal("FooTemplate.a.io/x"), "also if the check does not name it any more")
+	g.Expect(NewNaming(a).StepID(3, a)).To(Equal(remediation.StepID{Order: 3, Template: "FooTemplate/x"}))
+}
+
+func TestPluralsAreReadAsAdmissionReadsThem(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(Plural("", "Metal3Remediation")).To(Equal("metal3remediations"))
+	g.Expect(Plural("FooProxy=fooproxies, Gas=gases ", "Gas")).To(Equal("gases"))
+	g.Expect(Plural("Gas=gases,Gas=others", "Gas")).To(Equal("gases"))
+	g.Expect(Plural("Gas=GASES,Gas=-,Gas", "Gas")).To(Equal("gass"))
+	g.Expect(PluralsOf(map[string]string{remedyv1.RequestPluralsAnnotation: "Gas=gases"})).To(Equal("Gas=gases"))
+}
+
+func TestWhatClusterAPIsControllerMadeIsRecognised(t *testing.T) {
+	g := NewWithT(t)
+	machine := Object{"m1", "machine-uid"}
+	made := &unstructured.Unstructured{Object: map[string]any{}}
+	made.SetGroupVersionKind(metal3Template.RequestKind())
+	made.SetNamespace("default")
+	made.SetName("m1")
+	made.SetAnnotations(map[string]string{"cluster.x-k8s.io/cloned-from-name": "m3", "cluster.x-k8s.io/cloned-from-groupkind": "Metal3RemediationTemplate.infrastructure.cluster.x-k8s.io"})
+	made.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "cluster.x-k8s.io/v1beta2", Kind: "Machine", Name: "m1", UID: "machine-uid"}})
+	g.Expect(Read(made).Adoptable(machine, metal3Template)).To(BeTrue())
+	g.Expect(Read(made).Adoptable(Object{"m1", "another"}, metal3Template)).To(BeFalse())
+	other := metal3Template
+	other.Name = "m4"
+	g.Expect(Read(made).Adoptable(machine, other)).To(BeFalse())
+	g.Expect(Read(made).Adoptable(machine, farTemplate)).To(BeFalse())
+	ours := made.DeepCopy()
+	ours.SetAnnotations(map[string]string{"cluster.x-k8s.io/cloned-from-name": "m3", remedyv1.CheckAnnotation: "broken"})
+	g.Expect(Read(ours).Adoptable(machine, metal3Template)).To(BeFalse(), "something of ours is on it")
+	owned := made.DeepCopy()
+	owned.SetOwnerReferences(append(owned.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}))
+	g.Expect(Read(owned).Adoptable(machine, metal3Template)).To(BeFalse(), "somebody else has a part in it")
+}

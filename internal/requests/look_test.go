@@ -1,0 +1,237 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func namesOf(all []*Found) []string {
+	names := make([]string, 0, len(all))
+	for _, f := range all {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+func TestRequestsOfSeveralChecksAreKeptApart(t *testing.T) {
+	s := settled(t)
+	checks := []Check{s.check("a"), s.check("b"), {Kind: nodeCheck.Kind, Name: "a"}}
+	kind := s.reference().RequestKind()
+	for i, c := range checks {
+		s.usable(c, s.reference())
+		for _, machine := range []string{"y", "x"} {
+			name := string(rune('0'+i)) + machine
+			s.create(c, Object{name, types.UID("uid-" + name)})
+		}
+	}
+	stranger := s.kind.NewRequest(s.namespace, "stranger")
+	s.Expect(admin.Create(t.Context(), stranger)).To(Succeed())
+	for i, c := range checks {
+		found, err := s.requests.Of(t.Context(), c, kind)
+		s.Expect(err).ToNot(HaveOccurred())
+		prefix := string(rune('0' + i))
+		s.Expect(namesOf(found)).To(Equal([]string{prefix + "x", prefix + "y"}))
+	}
+	found, err := s.requests.Of(t.Context(), s.check("c"), kind)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(found).To(BeEmpty())
+	s.Eventually(func() string {
+		f, known := s.requests.Named(kind, client.ObjectKeyFromObject(stranger))
+		s.Expect(known).To(BeTrue())
+		if f == nil {
+			return ""
+		}
+		return f.String()
+	}).Should(Equal("Reboot " + s.namespace + "/stranger"))
+	_, known := s.requests.Named(s.reference().TemplateKind(), client.ObjectKeyFromObject(stranger))
+	s.Expect(known).To(BeFalse())
+	about := s.requests.About(OfMachine(Object{"1x", "uid-1x"}, Object{}))
+	s.Expect(namesOf(about)).To(Equal([]string{"1x"}))
+	s.Expect(s.requests.About(OfMachine(Object{"1x", ""}, Object{}))).To(BeEmpty())
+	s.Expect(about[0].String()).To(Equal("Reboot " + s.namespace + "/1x of MachineHealthCheck " + s.namespace + "/b"))
+}
+
+func TestTheRightCheckIsWokenAndOnlyForWhatIsRead(t *testing.T) {
+	s := settled(t)
+	for _, name := range []string{"a", "b"} {
+		s.usable(s.check(name), s.reference())
+	}
+	elsewhere := Check{Kind: machineCheck.Kind, Namespace: "elsewhere", Name: "far-off"}
+	_, err := s.requests.Of(t.Context(), elsewhere, s.reference().RequestKind())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.wakes()
+	request := s.create(s.check("a"), Object{"m1", "uid-1"})
+	// The tail is the last thing that the watch brings: what comes before it has arrived when it has.
+	tail := 0
+	arrived := func() []string {
+		tail++
+		marker := s.kind.NewRequest("default", s.namespace+strings.Repeat("x", tail))
+		marker.SetAnnotations(map[string]string{"remedy.cluster.x-k8s.io/check": machineCheck.Kind + "/x/tail"})
+		s.Expect(admin.Create(t.Context(), marker)).To(Succeed())
+		var woken []string
+		s.Eventually(func() []string {
+			woken = append(woken, s.wakes()...)
+			return woken
+		}).Should(ContainElement("tail"))
+		rest := []string{}
+		for _, name := range woken {
+			if name != "tail" {
+				rest = append(rest, name)
+			}
+		}
+		return rest
+	}
+	s.Expect(arrived()).To(ConsistOf(BeElementOf("a", "b"), BeElementOf("a", "b")), "a request that comes may be in the way of others, but not in another namespace")
+
+	there := s.there("m1")
+	there.SetLabels(map[string]string{"some": "label"})
+	s.Expect(unstructured.SetNestedField(there.Object, "fast", "spec", "speed")).To(Succeed())
+	s.Expect(admin.Update(t.Context(), there)).To(Succeed())
+	s.Expect(unstructured.SetNestedField(there.Object, int64(7), "status", "retries")).To(Succeed())
+	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
+	s.Expect(arrived()).To(BeEmpty(), "nobody reads that")
+
+	s.Expect(unstructured.SetNestedSlice(there.Object, []any{map[string]any{"type": "Succeeded", "status": "True"}}, "status", "conditions")).To(Succeed())
+	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
+	s.Expect(arrived()).To(Equal([]string{"a"}))
+	s.Eventually(func() bool { return s.mine()[0].Request(Naming{}).Succeeded }).Should(BeTrue())
+
+	s.Expect(s.requests.Delete(t.Context(), request)).To(Succeed())
+	s.Expect(arrived()).To(ConsistOf("a", "b"), "a name is free again")
+}
+
+// mine are the requests of the check a, when they are known.
+func (s *scene) mine() []*Found {
+	s.t.Helper()
+	found, err := s.requests.Of(s.t.Context(), s.check("a"), s.reference().RequestKind())
+	s.Expect(err).ToNot(HaveOccurred())
+	return found
+}
+
+func TestAnUnchangedWorldIsNotAskedAboutAgain(t *testing.T) {
+	s := settledAlone(t)
+	c, soft := s.check("a"), s.reference()
+	s.create(c, Object{"m1", "uid-1"})
+	s.traffic.since()
+	for range 100 {
+		one := s.requests.Resolve(t.Context(), c, "", soft)
+		s.Expect(one[0].Usable()).To(BeTrue())
+		s.Expect(s.mine()).To(HaveLen(1))
+		s.requests.About(OfMachine(Object{"m1", "uid-1"}, Object{}))
+		s.requests.Named(soft.RequestKind(), client.ObjectKey{Namespace: s.namespace, Name: "m1"})
+	}
+	s.Expect(s.traffic.since()).To(BeEmpty())
+	s.Expect(testing.AllocsPerRun(100, func() {
+		_, _ = s.requests.Of(context.Background(), c, s.kind.GroupVersionKind)
+	})).To(BeNumerically("<=", 4), "a slice of what is found, and no copy of it")
+}
+
+func TestWhatIsKeptOfARequestIsSmall(t *testing.T) {
+	g := NewWithT(t)
+	const many = 100
+	kept := newShelf(Read, func(_, _ *Found) {}, func() {})
+	heap := func() uint64 {
+		runtime.GC()
+		var stats runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	before := heap()
+	for i := range many {
+		request := &unstructured.Unstructured{}
+		content := fmt.Sprintf(`{"apiVersion":"a.io/v1","kind":"Reboot","metadata":{"name":"m%d","uid":"u%d","managedFields":[{"manager":"%s"}],
+			"annotations":{"remedy.cluster.x-k8s.io/check":"MachineHealthCheck/a/b","other":"%[3]s"}},"spec":{"script":"%[3]s"},"status":{"log":"%[3]s"}}`,
+			i, i, strings.Repeat("x", 100_000))
+		g.Expect(request.UnmarshalJSON([]byte(content))).To(Succeed())
+		g.Expect(kept.Add(request)).To(Succeed())
+	}
+	after := heap()
+	g.Expect(kept.under(Check{"MachineHealthCheck", "a", "b"}, nil)).To(HaveLen(many))
+	g.Expect(after).To(BeNumerically("<", before+many*10_000), "four hundred kilobytes each are not kept")
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	s := settledAlone(t)
+	before := runtime.NumGoroutine()
+	s.requests.Forget(s.check("a"))
+	s.requests.running.Wait()
+	s.Expect(s.requests.kinds).To(BeEmpty())
+	s.Eventually(runtime.NumGoroutine).Should(BeNumerically("<", before))
+	for range 20 {
+		s.usable(s.check("a"), s.reference())
+		s.requests.Forget(s.check("a"))
+		s.requests.running.Wait()
+	}
+	s.Eventually(runtime.NumGoroutine).Should(BeNumerically("<", before))
+	s.usable(s.check("a"), s.reference())
+	s.stop()
+	s.Eventually(runtime.NumGoroutine).Should(BeNumerically("<", before))
+	_, err := s.requests.Of(t.Context(), s.check("b"), s.reference().RequestKind())
+	s.Expect(err).ToNot(HaveOccurred(), "what was read is still known")
+}
+
+func TestAKindIsFollowedAsLongAsThereAreRequestsOfIt(t *testing.T) {
+	s := settled(t)
+	c := s.check("a")
+	request := s.create(c, Object{"m1", "uid-1"})
+	// The check names another template now, and asks for nothing of the old kind.
+	s.requests.Resolve(t.Context(), c, "")
+	found, err := s.requests.Of(t.Context(), c)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(namesOf(found)).To(Equal([]string{"m1"}))
+	s.Expect(s.requests.kinds).To(HaveLen(1), "the templates are of no use any more")
+	s.Expect(s.requests.Delete(t.Context(), request)).To(Succeed())
+	s.Eventually(func() []*Found {
+		found, err := s.requests.Of(t.Context(), c)
+		s.Expect(err).ToNot(HaveOccurred())
+		return found
+	}).Should(BeEmpty())
+}
+
+func TestWhereNothingIsFollowedEverythingIsReadWhenItIsAskedFor(t *testing.T) {
+	s := newScene(t, "Reboot")
+	s.install(s.kind.CRDs()...)
+	prod := client.ObjectKey{Namespace: "team", Name: "prod"}
+	plain, err := New(t.Context(), Options{Client: admin, Clock: s.clock, Cluster: prod})
+	s.Expect(err).ToNot(HaveOccurred())
+	soft := s.reference()
+	one := plain.Resolve(t.Context(), nodeCheck, "", soft)[0]
+	s.Expect(one.Trouble.Reason).To(Equal("TemplateNotFound"))
+	s.template()
+	one = plain.Resolve(t.Context(), nodeCheck, "", soft)[0]
+	s.Expect(one.Usable()).To(BeTrue())
+	d := &Draft{Check: nodeCheck, Target: OfNode(Object{"n1", "uid-1"}, Object{}), Template: soft, Order: 1, Attempt: 1, Started: noon, Place: InWorkload, Cluster: prod}
+	made, created, err := plain.Create(t.Context(), d)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(created).To(BeTrue())
+	found, err := plain.Of(t.Context(), nodeCheck, soft.RequestKind())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(found).To(HaveLen(1))
+	s.Expect(found[0].UID).To(Equal(made.UID))
+	found, err = plain.Of(t.Context(), Check{Kind: nodeCheck.Kind, Name: "another"}, soft.RequestKind())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(found).To(BeEmpty())
+	missing := soft
+	missing.Kind = "NothingTemplate"
+	_, err = plain.Of(t.Context(), nodeCheck, soft.RequestKind(), missing.RequestKind())
+	s.Expect(err).To(MatchError(ContainSubstring("it is not served")))
+	s.Expect(plain.Resolve(t.Context(), nodeCheck, "", missing)[0].Trouble.Reason).To(Equal("KindNotServed"))
+	s.Expect(plain.TellToStop(t.Context(), made, noon)).To(Succeed())
+	s.Expect(plain.Delete(t.Context(), made)).To(Succeed())
+	live, err := plain.Live(t.Context(), soft.RequestKind(), made.Key())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(live).To(BeNil())
+	_, err = plain.Kinds(t.Context())
+	s.Expect(err).To(HaveOccurred())
+}

@@ -1,0 +1,88 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"regexp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Reference names a template.
+type Reference struct {
+	APIVersion, Kind, Namespace, Name string
+}
+
+// TemplateKind is the kind of the template.
+func (r Reference) TemplateKind() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+}
+
+// RequestKind is the kind of the requests that are made from it.
+func (r Reference) RequestKind() schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(r.APIVersion, strings.TrimSuffix(r.Kind, clusterv1.TemplateSuffix))
+}
+
+// Same says whether both name the same template. The version is only how it is looked at.
+func (r Reference) Same(other Reference) bool {
+	return r.Kind == other.Kind && r.Name == other.Name && r.Namespace == other.Namespace && r.TemplateKind().Group == other.TemplateKind().Group
+}
+
+// Naming knows how the templates of one check are called in sentences and in steps: by kind and name, and by more where two would be called the
+// same. It is made from all templates that the check names, and the same one is used for its steps and for the requests that it has.
+type Naming struct {
+	references []Reference
+}
+
+// NewNaming is the naming of a check with these templates.
+func NewNaming(references ...Reference) Naming { return Naming{references: references} }
+
+// Text is what a template is called, such as Metal3RemediationTemplate/m3.
+func (n Naming) Text(r Reference) string {
+	kind, name := r.Kind, r.Name
+	var otherGroup, otherNamespace bool
+	for _, other := range n.references {
+		if other.Kind == r.Kind && other.Name == r.Name {
+			otherGroup = otherGroup || other.TemplateKind().Group != r.TemplateKind().Group
+			otherNamespace = otherNamespace || other.Namespace != r.Namespace
+		}
+	}
+	if otherGroup {
+		kind += "." + r.TemplateKind().Group
+	}
+	if otherNamespace {
+		name = r.Namespace + "/" + name
+	}
+	return kind + "/" + name
+}
+
+// StepID identifies the step of this order that makes requests from this template.
+func (n Naming) StepID(order int32, r Reference) remediation.StepID {
+	return remediation.StepID{Order: order, Template: n.Text(r)}
+}
+
+// pluralEntry is one entry of the annotation that names plurals. The admission policy reads it in the same way.
+var pluralEntry = regexp.MustCompile("^[A-Z][A-Za-z0-9]*=[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+
+// Plural is the plural of a request kind for which the right to create requests was checked when the check was written: the one that the
+// annotation names, or else the kind with an s.
+func Plural(annotation, kind string) string {
+	for entry := range strings.SplitSeq(annotation, ",") {
+		entry = strings.TrimSpace(entry)
+		if named, plural, _ := strings.Cut(entry, "="); named == kind && pluralEntry.MatchString(entry) {
+			return plural
+		}
+	}
+	return strings.ToLower(kind) + "s"
+}
+
+// PluralsOf is the value of the annotation of a check.
+func PluralsOf(annotations map[string]string) string {
+	return annotations[remedyv1.RequestPluralsAnnotation]
+}

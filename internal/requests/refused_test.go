@@ -1,0 +1,75 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// refuseLists answers as an API server does that has something against a list, whatever it has said of the rights.
+func refuseLists(plural string, refuses *atomic.Bool) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if request.Method != http.MethodGet || !strings.HasSuffix(request.URL.Path, "/"+plural) || !refuses.Load() {
+				return next.RoundTrip(request)
+			}
+			const answer = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
+			return &http.Response{
+				StatusCode: http.StatusForbidden, Status: "403 Forbidden", Header: http.Header{"Content-Type": {"application/json"}},
+				Body: io.NopCloser(strings.NewReader(answer)), Request: request,
+			}, nil
+		})
+	}
+}
+
+func TestAListThatIsRefusedAgainstAllRightsIsTriedAgainWhenItIsDue(t *testing.T) {
+	s := newScene(t, "Reboot")
+	s.install(s.kind.CRDs()...)
+	s.grant(s.kind.Rules()...)
+	s.template()
+	var refuses atomic.Bool
+	refuses.Store(true)
+	s.stop()
+	config := s.config()
+	config.Wrap(refuseLists("reboots", &refuses))
+	s.begin(t.Context(), config)
+	c, soft := s.check("a"), s.reference()
+	s.trouble(c, soft, remedyv1.ForbiddenReason, "Reboot: the API server does not let the manager list and watch it")
+	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+	s.Expect(err).To(HaveOccurred())
+	refuses.Store(false)
+	s.usable(c, soft)
+}
+
+// A right that is taken away leaves requests behind that we made: they are not forgotten, and nothing is begun in their stead.
+func TestRequestsAreNotForgottenWithTheRightToSeeThem(t *testing.T) {
+	s := settled(t)
+	c, kind := s.check("a"), s.reference().RequestKind()
+	s.create(c, Object{"m1", "uid-1"})
+	s.grant(s.kind.Rules()[1])
+	k := s.requests.kind(use{kind, false})
+	// The API server ends a watch for all sorts of reasons, and then it asks for rights.
+	s.requests.lose(t.Context(), k, k.facts, apierrors.NewForbidden(k.facts.resource.GroupResource(), "", nil))
+	found, err := s.requests.Of(t.Context(), c)
+	s.Expect(namesOf(found)).To(Equal([]string{"m1"}))
+	var unknown *NotKnownError
+	s.Expect(errors.As(err, &unknown)).To(BeTrue(), "also for a kind that the check does not name any more")
+	s.Expect(unknown.Trouble).To(HaveKey(kind))
+	s.grant(s.kind.Rules()...)
+	s.Eventually(func() error {
+		s.clock.Step(missingFor)
+		_, err := s.requests.Of(t.Context(), c)
+		return err
+	}).Should(Succeed())
+}

@@ -1,0 +1,232 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// Everything that can be missing is missing at first, and comes while the manager runs.
+func TestEveryTroubleIsToldAndHealsWithoutARestart(t *testing.T) {
+	s := newScene(t, "Reboot")
+	c, soft, group := s.check("a"), s.reference(), s.kind.Group
+	resource := func(plural string) string { return plural + "." + group }
+
+	first := s.requests.Resolve(t.Context(), c, "", soft)[0]
+	s.Expect(first.Usable()).To(BeFalse())
+	s.Expect(first.Trouble.Reason).To(Equal(remedyv1.KindNotServedReason))
+	s.Expect(first.Again).To(Equal(noon.Add(missingFor)))
+	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+	s.Expect(err).To(MatchError(ContainSubstring("is not served")))
+	s.trouble(c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+group+"/v1: install the remediator, or correct the reference")
+	s.install(s.kind.TemplateCRD())
+	s.trouble(c, soft, remedyv1.KindNotServedReason, "Reboot is not served in "+group+"/v1: install the remediator, or correct the reference")
+	s.install(s.kind.RequestCRD())
+
+	forbidden := s.trouble(c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch "+resource("reboottemplates")+" in any namespace")
+	s.Expect(forbidden.Trouble.ClusterRole).To(Equal("remedy-reboottemplates"))
+	s.Expect(forbidden.Again).ToNot(BeZero())
+	_, err = s.requests.Of(t.Context(), c, soft.RequestKind())
+	s.Expect(err).To(MatchError(ContainSubstring("must be allowed to list, watch " + resource("reboots") + " in any namespace: apply a ClusterRole that allows it, such as remedy-reboots, with the label " + remedyv1.AggregateToManagerLabel + "=true")))
+	rules := s.kind.Rules()
+	s.grant(rules[1])
+	s.trouble(c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch, create, patch, delete "+resource("reboots")+" in any namespace")
+	few := *rules[0].DeepCopy()
+	few.Verbs = []string{"get", "list", "watch", "create"}
+	s.grant(rules[1], few)
+	forbidden = s.trouble(c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to patch, delete "+resource("reboots")+" in namespace "+s.namespace)
+	s.Expect(forbidden.Trouble.ClusterRole).To(Equal("remedy-reboots"))
+
+	s.traffic.since()
+	s.grant(rules...)
+	s.trouble(c, soft, remedyv1.TemplateNotFoundReason, "there is none in namespace "+s.namespace+": create it, or correct the reference")
+	s.wakes()
+	bad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	bad.SetGroupVersionKind(s.kind.Template())
+	bad.SetNamespace(s.namespace)
+	bad.SetName("soft")
+	s.Expect(admin.Create(t.Context(), bad)).To(Succeed())
+	s.Eventually(s.wakes).Should(ContainElement("a"), "a template is news")
+	s.trouble(c, soft, remedyv1.TemplateInvalidReason, "it has no spec.template")
+	s.Expect(unstructured.SetNestedMap(bad.Object, map[string]any{}, "spec", "template", "spec")).To(Succeed())
+	s.Expect(admin.Update(t.Context(), bad)).To(Succeed())
+	s.Eventually(s.wakes).Should(ContainElement("a"))
+	s.usable(c, soft)
+	s.Expect(admin.Delete(t.Context(), bad)).To(Succeed())
+	s.Eventually(s.wakes).Should(ContainElement("a"))
+	s.Expect(s.resolved(c, "", soft).Trouble.Reason).To(Equal(remedyv1.TemplateNotFoundReason))
+}
+
+func TestWhatIsForbiddenOrNotServedIsNotFollowed(t *testing.T) {
+	s := newScene(t, "Reboot")
+	c, soft := s.check("a"), s.reference()
+	s.trouble(c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference")
+	s.install(s.kind.CRDs()...)
+	s.trouble(c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch reboottemplates."+s.kind.Group+" in any namespace")
+	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+	s.Expect(err).To(HaveOccurred())
+	s.Expect(s.traffic.lists("reboots")).To(BeZero())
+	s.requests.running.Wait()
+}
+
+func TestTheDeniedAnswerIsAskedAgainWhenItIsDueAndNotBefore(t *testing.T) {
+	s := newScene(t, "Reboot")
+	c, soft := s.check("a"), s.reference()
+	ask := func() int {
+		s.traffic.since()
+		s.requests.Resolve(t.Context(), c, "", soft)
+		_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+		s.Expect(err).To(HaveOccurred())
+		// What a client asks for itself when it is used first does not count.
+		return len(slices.DeleteFunc(s.traffic.since(), func(asked string) bool {
+			return asked == "GET /api" || asked == "GET /apis" || asked == "GET /apis/authorization.k8s.io/v1"
+		}))
+	}
+	s.Expect(ask()).To(Equal(2), "whether either kind is served")
+	s.clock.Step(missingFor - 1)
+	s.Expect(ask()).To(BeZero())
+	s.clock.Step(1)
+	s.Expect(ask()).To(Equal(2))
+	s.install(s.kind.CRDs()...)
+	s.clock.Step(missingFor)
+	// Once each: get, list, watch of templates everywhere and get in the namespace; list and watch of requests.
+	s.Expect(ask()).To(Equal(2 + 4 + 2))
+	s.Expect(ask()).To(BeZero())
+	s.clock.Step(missingFor)
+	s.Expect(ask()).To(Equal(4 + 2))
+}
+
+func TestKindsThatDoNotDo(t *testing.T) {
+	t.Run("a request that is not namespaced", func(t *testing.T) {
+		s := newScene(t, "Reboot")
+		s.kind.Cluster = true
+		s.install(s.kind.CRDs()...)
+		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "Reboot is not namespaced")
+	})
+	t.Run("a template that is not namespaced", func(t *testing.T) {
+		s := newScene(t, "Reboot")
+		s.kind.TemplateCluster = true
+		s.install(s.kind.CRDs()...)
+		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "RebootTemplate is not namespaced")
+	})
+	t.Run("a plural that nobody can guess", func(t *testing.T) {
+		s := newScene(t, "Gas")
+		s.kind.Plural = "gases"
+		s.install(s.kind.CRDs()...)
+		s.grant(s.kind.Rules()...)
+		s.template()
+		s.trouble(s.check("a"), s.reference(), remedyv1.WrongPluralReason,
+			"the plural of Gas is gases and not gass: put Gas=gases into the annotation remedy.cluster.x-k8s.io/request-plurals of the check")
+		s.Eventually(func() bool {
+			s.clock.Step(missingFor)
+			one := s.requests.Resolve(t.Context(), s.check("a"), "Gas=gases", s.reference())[0]
+			return one.Usable()
+		}).Should(BeTrue())
+		// Whoever is allowed to create something else than what is created has not been checked.
+		one := s.resolved(s.check("a"), "Gas=others", s.reference())
+		s.Expect(one.Trouble.Reason).To(Equal(remedyv1.WrongPluralReason))
+	})
+}
+
+func TestRightsInOneNamespaceAreEnoughToWrite(t *testing.T) {
+	s := newScene(t, "Reboot")
+	s.install(s.kind.CRDs()...)
+	rules := s.kind.Rules()
+	rules[0].Verbs = []string{"list", "watch"}
+	s.grant(rules...)
+	writes := s.kind.Rules()[:1]
+	named := metav1.ObjectMeta{Namespace: s.namespace, Name: "writes"}
+	s.Expect(admin.Create(t.Context(), &rbacv1.Role{ObjectMeta: named, Rules: writes})).To(Succeed())
+	s.Expect(admin.Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: named, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "writes"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: s.user.Name}},
+	})).To(Succeed())
+	s.template()
+	s.usable(s.check("a"), s.reference())
+	s.create(s.check("a"), Object{"m1", "uid-1"})
+}
+
+func TestAKindThatIsRemovedIsMissedAndFoundAgain(t *testing.T) {
+	s := settled(t)
+	c, soft := s.check("a"), s.reference()
+	s.create(c, Object{"m1", "uid-1"})
+	s.wakes()
+	s.uninstall(s.kind.CRDs()...)
+	s.Eventually(func() []string {
+		s.clock.Step(longestPause)
+		return s.wakes()
+	}).Should(ContainElement("a"))
+	s.trouble(c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference")
+	s.Eventually(func() error {
+		_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+		return err
+	}).Should(MatchError(ContainSubstring("is not served")))
+	s.requests.running.Wait()
+	s.traffic.since()
+	s.requests.Resolve(t.Context(), c, "", soft)
+	s.Expect(s.traffic.lists("reboots")).To(BeZero(), "nobody lists what is not there")
+
+	s.install(s.kind.CRDs()...)
+	s.template()
+	s.usable(c, soft)
+	found, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(found).To(BeEmpty())
+	made := s.create(c, Object{"m1", "uid-1"})
+	s.Expect(s.there("m1").GetUID()).To(Equal(made.UID))
+}
+
+func TestARightThatIsTakenAwayIsMissedAndFoundAgain(t *testing.T) {
+	s := settled(t)
+	c, soft := s.check("a"), s.reference()
+	rules := s.kind.Rules()
+	rules[0].Verbs = slices.DeleteFunc(rules[0].Verbs, func(verb string) bool { return verb == "create" })
+	s.grant(rules...)
+	// The answer from before is believed until the API server says otherwise.
+	s.Eventually(func() error {
+		_, _, err := s.requests.Create(t.Context(), s.draft(c, Object{"m" + s.clock.Now().Format("150405"), "uid-1"}))
+		s.clock.Step(missingFor)
+		return err
+	}).Should(MatchError(ContainSubstring("if it is a right that is missing, apply a ClusterRole that allows it, such as remedy-reboots, with the label remedy.cluster.x-k8s.io/aggregate-to-manager=true")))
+	s.Expect(s.resolved(c, "", soft).Trouble.Reason).To(Equal(remedyv1.ForbiddenReason))
+	s.grant(s.kind.Rules()...)
+	s.usable(c, soft)
+}
+
+func TestTemplatesThatAreCalledTheSameAreToldApart(t *testing.T) {
+	s := settled(t)
+	other := s.reference()
+	other.Namespace = "elsewhere"
+	all := s.requests.Resolve(t.Context(), s.check("a"), "", s.reference(), other)
+	s.Expect(all[0].Usable()).To(BeTrue())
+	s.Expect(all[1].Trouble.Template).To(Equal("RebootTemplate/elsewhere/soft"))
+}
+
+func TestAManagerOfOneNamespaceLooksAtNoOther(t *testing.T) {
+	s := settled(t)
+	config := s.config()
+	c, err := client.New(config, client.Options{})
+	s.Expect(err).ToNot(HaveOccurred())
+	one, err := New(t.Context(), Options{Client: c, Config: config, Clock: s.clock, Namespace: "elsewhere"})
+	s.Expect(err).ToNot(HaveOccurred())
+	got := one.Resolve(t.Context(), s.check("a"), "", s.reference())[0]
+	s.Expect(got.Trouble.Detail).To(Equal("this manager looks after namespace elsewhere only"))
+}
+
+func TestKindsOfWhichThereMayBeRequestsAreFound(t *testing.T) {
+	s := settled(t)
+	kinds, err := s.requests.Kinds(t.Context())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(kinds).To(Equal([]schema.GroupVersionKind{s.kind.GroupVersionKind}), "those of others are not ours to list")
+}

@@ -1,0 +1,261 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+)
+
+func TestARequestIsCreatedOnceAndSeenAtOnce(t *testing.T) {
+	s := settled(t)
+	c, machine := s.check("a"), Object{"m1", "uid-1"}
+	made := s.create(c, machine)
+	s.Expect(s.mine()).To(HaveLen(1), "nobody has to wait for the watch")
+	s.Expect(s.there("m1").Object).To(HaveKeyWithValue("spec", HaveKeyWithValue("strategy", "reboot")))
+	again, created, err := s.requests.Create(t.Context(), s.draft(c, machine))
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(created).To(BeFalse())
+	s.Expect(again.UID).To(Equal(made.UID))
+}
+
+func TestANameThatIsTakenIsWaitedFor(t *testing.T) {
+	s := settled(t)
+	a, machine := s.check("a"), Object{"m1", "uid-1"}
+	taken := func(d *Draft, by string) {
+		t.Helper()
+		before := s.there("m1")
+		_, created, err := s.requests.Create(t.Context(), d)
+		var taken *NameTakenError
+		s.Expect(errors.As(err, &taken)).To(BeTrue(), "%v", err)
+		s.Expect(created).To(BeFalse())
+		s.Expect(taken.By.String()).To(Equal(by))
+		s.Expect(s.there("m1")).To(Equal(before), "it is left alone")
+	}
+	stranger := s.kind.NewRequest(s.namespace, "m1")
+	stranger.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "somebody", UID: "somebody"}})
+	s.Expect(admin.Create(t.Context(), stranger)).To(Succeed())
+	taken(s.draft(a, machine), "Reboot "+s.namespace+"/m1 of ConfigMap/somebody")
+	s.wakes()
+	s.Expect(admin.Delete(t.Context(), stranger)).To(Succeed())
+	s.Eventually(s.wakes).Should(ContainElement("a"), "now it is free")
+
+	made := s.create(a, machine)
+	ours := "Reboot " + s.namespace + "/m1 of MachineHealthCheck " + s.namespace + "/a"
+	taken(s.draft(s.check("b"), machine), ours)
+	taken(s.draft(a, Object{"m1", "another"}), ours)
+	step, attempt := s.draft(a, machine), s.draft(a, machine)
+	step.Order, attempt.Attempt = 2, 2
+	taken(step, ours)
+	taken(attempt, ours)
+	s.hold("m1")
+	s.Expect(s.requests.Delete(t.Context(), made)).To(Succeed())
+	taken(s.draft(a, machine), ours)
+}
+
+// hold puts a finalizer of somebody else on a request.
+func (s *scene) hold(name string) {
+	s.t.Helper()
+	there := s.there(name)
+	there.SetFinalizers([]string{"example.io/held"})
+	s.Expect(admin.Update(s.t.Context(), there)).To(Succeed())
+}
+
+func TestAForeignFinalizerStaysAndTheWordToStopArrivesAllTheSame(t *testing.T) {
+	s := settled(t)
+	made := s.create(s.check("a"), Object{"m1", "uid-1"})
+	s.hold("m1")
+	s.Expect(s.requests.Delete(t.Context(), made)).To(Succeed())
+	s.Expect(s.requests.Delete(t.Context(), made)).To(Succeed())
+	s.Eventually(func() bool { return s.mine()[0].Deleting() }).Should(BeTrue())
+	// What was seen before is old by now.
+	s.Expect(s.requests.TellToStop(t.Context(), made, noon.Add(time.Minute))).To(Succeed())
+	s.Expect(s.requests.TellToStop(t.Context(), made, noon.Add(time.Hour))).To(Succeed())
+	there := s.there("m1")
+	s.Expect(there.GetFinalizers()).To(Equal([]string{"example.io/held"}))
+	s.Expect(there.GetAnnotations()).To(HaveKeyWithValue(remedyv1.TimedOutAnnotation, "2026-01-02T12:01:00Z"), "once is enough")
+}
+
+func TestWhoHasSucceededIsNotToldToStop(t *testing.T) {
+	s := settled(t)
+	made := s.create(s.check("a"), Object{"m1", "uid-1"})
+	there := s.there("m1")
+	s.Expect(unstructured.SetNestedSlice(there.Object, []any{map[string]any{"type": "Succeeded", "status": "True"}}, "status", "conditions")).To(Succeed())
+	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
+	// It had not, when it was seen.
+	s.Expect(s.requests.TellToStop(t.Context(), made, noon)).To(Succeed())
+	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
+}
+
+func TestARecoveryIsNotedAndTakenBack(t *testing.T) {
+	s := settled(t)
+	made := s.create(s.check("a"), Object{"m1", "uid-1"})
+	since := func() time.Time { return Read(s.there("m1")).Request(Naming{}).HealthySince }
+	when := noon.Add(1234567 * time.Microsecond)
+	s.Expect(s.requests.NoteRecovery(t.Context(), made, time.Time{})).To(Succeed())
+	s.Expect(s.there("m1").GetResourceVersion()).To(Equal(made.ResourceVersion), "there is nothing to take back")
+	s.Expect(s.requests.NoteRecovery(t.Context(), made, when)).To(Succeed())
+	s.Expect(since()).To(Equal(when.Truncate(time.Millisecond)))
+	version := s.there("m1").GetResourceVersion()
+	s.Expect(s.requests.NoteRecovery(t.Context(), Read(s.there("m1")), when)).To(Succeed())
+	s.Expect(s.there("m1").GetResourceVersion()).To(Equal(version))
+	s.Expect(s.requests.NoteRecovery(t.Context(), Read(s.there("m1")), time.Time{})).To(Succeed())
+	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.HealthySinceAnnotation))
+}
+
+func TestNoWriteHitsWhatCameLaterUnderTheSameName(t *testing.T) {
+	s := settled(t)
+	old := s.create(s.check("a"), Object{"m1", "uid-1"})
+	s.Expect(admin.Delete(t.Context(), s.there("m1"))).To(Succeed())
+	var replaced *ReplacedError
+	s.Expect(errors.As(s.requests.TellToStop(t.Context(), old, noon), &replaced)).To(BeTrue())
+	s.Expect(s.requests.Delete(t.Context(), old)).To(Succeed(), "it is gone")
+
+	other := s.kind.NewRequest(s.namespace, "m1")
+	s.Expect(admin.Create(t.Context(), other)).To(Succeed())
+	before := s.there("m1")
+	// Also with the version of the other one: then only the UID tells them apart.
+	disguised := *old
+	disguised.ResourceVersion = other.GetResourceVersion()
+	for _, seen := range []*Found{old, &disguised} {
+		s.Expect(errors.As(s.requests.TellToStop(t.Context(), seen, noon), &replaced)).To(BeTrue())
+		s.Expect(errors.As(s.requests.NoteRecovery(t.Context(), seen, noon), &replaced)).To(BeTrue())
+		s.Expect(s.requests.Delete(t.Context(), seen)).To(Succeed())
+	}
+	s.Expect(s.there("m1")).To(Equal(before))
+}
+
+func TestWhatAdmissionRefusesIsRecognised(t *testing.T) {
+	s := newScene(t, "Reboot")
+	crds := s.kind.CRDs()
+	crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = apiextensionsv1.JSONSchemaProps{
+		Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"strategy": {Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"fence"`)}}}},
+	}
+	s.install(crds...)
+	s.grant(s.kind.Rules()...)
+	s.template()
+	s.usable(s.check("a"), s.reference())
+	_, created, err := s.requests.Create(t.Context(), s.draft(s.check("a"), Object{"m1", "uid-1"}))
+	s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
+	s.Expect(created).To(BeFalse())
+	s.Expect(err).To(MatchError(And(ContainSubstring("failed to create Reboot "+s.namespace+"/m1"), ContainSubstring("spec.strategy"))))
+	s.grant(s.kind.Rules()[1])
+	s.Eventually(func() bool {
+		_, _, err := s.requests.Create(t.Context(), s.draft(s.check("a"), Object{"m1", "uid-1"}))
+		return apierrors.IsForbidden(err)
+	}).Should(BeTrue())
+}
+
+func TestATemplateThatHasGoneMakesNoRequest(t *testing.T) {
+	s := settled(t)
+	var problem *TemplateError
+	d := s.draft(s.check("a"), Object{"m1", "uid-1"})
+	d.Template.Name = "gone"
+	_, _, err := s.requests.Create(t.Context(), d)
+	s.Expect(errors.As(err, &problem)).To(BeTrue())
+	s.Expect(err).To(MatchError("no request can be made from RebootTemplate " + s.namespace + "/gone: it does not exist"))
+	bad := s.kind.NewTemplate(s.namespace, "bad", nil)
+	bad.Object["spec"] = map[string]any{}
+	s.Expect(admin.Create(t.Context(), bad)).To(Succeed())
+	d.Template.Name = "bad"
+	_, _, err = s.requests.Create(t.Context(), d)
+	s.Expect(errors.As(err, &problem)).To(BeTrue())
+	d.Template.Kind = "NothingTemplate"
+	_, _, err = s.requests.Create(t.Context(), d)
+	s.Expect(errors.As(err, &problem)).To(BeTrue())
+}
+
+func TestAnAnswerThatIsLostMakesNoSecondRequest(t *testing.T) {
+	s := settled(t)
+	process := faults.Start(t.Context())
+	s.stop()
+	s.begin(process.Context(), process.Config(s.quietConfig()))
+	s.usable(s.check("a"), s.reference())
+	_, err := process.FailWrite(1, faults.LoseAnswer)
+	s.Expect(err).ToNot(HaveOccurred())
+	d := s.draft(s.check("a"), Object{"m1", "uid-1"})
+	_, _, err = s.requests.Create(t.Context(), d)
+	s.Expect(err).To(HaveOccurred())
+	there := s.there("m1")
+	s.Expect(there).ToNot(BeNil())
+	found, created, err := s.requests.Create(t.Context(), d)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(created).To(BeFalse())
+	s.Expect(found.UID).To(Equal(there.GetUID()))
+}
+
+// A life of a request, with a crash before and after every write of it.
+func TestNoCrashBetweenTwoWritesLeavesAnythingBehind(t *testing.T) {
+	s := newScene(t, "Reboot")
+	s.install(s.kind.CRDs()...)
+	s.grant(s.kind.Rules()...)
+	s.template()
+	s.usable(s.check("a"), s.reference())
+	s.stop()
+	run := 0
+	faults.EachWrite(t, faults.Scenario[string]{
+		Begin: func(context.Context) (string, error) {
+			run++
+			return "target-" + string(rune('a'+run)), nil
+		},
+		Run: func(ctx context.Context, process *faults.Process, machine string) error {
+			return s.live(ctx, process, machine)
+		},
+		State: func(_ context.Context, machine string) ([]client.Object, error) {
+			if there := s.there(machine); there != nil {
+				return []client.Object{there}, nil
+			}
+			return nil, nil
+		},
+		Names:         func(machine string) []string { return []string{machine} },
+		MayWriteAgain: true,
+	})
+}
+
+// live creates a request for each of two steps, the second when the first was told to stop and is gone.
+func (s *scene) live(ctx context.Context, process *faults.Process, machine string) error {
+	c, err := client.New(process.Config(s.quietConfig()), client.Options{})
+	if err != nil {
+		return err
+	}
+	r, err := New(ctx, Options{Client: c, Clock: s.clock})
+	if err != nil {
+		return err
+	}
+	first, second := s.draft(s.check("a"), Object{machine, "uid-1"}), s.draft(s.check("a"), Object{machine, "uid-1"})
+	second.Order = 2
+	there, err := r.Live(ctx, s.kind.GroupVersionKind, client.ObjectKey{Namespace: s.namespace, Name: machine})
+	if err != nil {
+		return err
+	}
+	if there == nil {
+		if there, _, err = r.Create(ctx, first); err != nil {
+			return err
+		}
+	}
+	if there.Order == 1 {
+		if err := r.TellToStop(ctx, there, noon); err != nil {
+			return err
+		}
+		if err := r.Delete(ctx, there); err != nil {
+			return err
+		}
+		if there, _, err = r.Create(ctx, second); err != nil {
+			return err
+		}
+	}
+	return r.NoteRecovery(ctx, there, noon.Add(time.Hour))
+}
