@@ -82,8 +82,8 @@ func lookControlPlane(asks func(p *pass, t *Target, c *candidate) (bool, time.Ti
 func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Look, now time.Time) Decision {
 	last := &lastLook{plan: plan, t: t, d: d, v: v, look: look, now: now}
 	if d.Action == None || d.Action == Wait {
-		// Nothing is done, only noted down. Of what could not be read nobody knows whether it is paused.
-		if look.Frozen || look.Failed {
+		// Nothing is done, only noted down. Of what could not be read nobody knows whether it is paused, and another check is for another pass.
+		if look.Frozen || look.Failed || look.Changed {
 			return d.unnoted(t)
 		}
 		return *d
@@ -139,9 +139,15 @@ func Again(plan *Planned, s *Situation, a *health.Assessment, policy *Policy, no
 	var news []int
 	next := Plan(s, a, policy, now)
 	for i := range next.Decisions {
-		if next.Decisions[i].starts() && plan.Decisions[i].Hold.Reason != "" {
-			plan.Decisions[i] = next.Decisions[i]
+		d := &plan.Decisions[i]
+		switch {
+		case d.Hold.Reason == "" || s.Targets[i].HeldBack.Reason != "":
+		case next.Decisions[i].starts():
+			*d = next.Decisions[i]
 			news = append(news, i)
+		case next.Decisions[i].Hold.Reason != "":
+			// What has kept it may not be there any more, and it is something else by now.
+			d.Hold, d.Until, d.Asked = next.Decisions[i].Hold, next.Decisions[i].Until, next.Decisions[i].Asked
 		}
 	}
 	// What is handed to an owner has to be remembered before, now as then.

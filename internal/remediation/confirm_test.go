@@ -246,7 +246,7 @@ func TestWhatOnlyNotes(t *testing.T) {
 		g.Expect(d.Writes(t1)).ToNot(BeEmpty())
 		g.Expect(Confirm(&plan, t1, &d, &x.verdicts[0], &Look{}, noon)).To(Equal(d))
 		// Of what could not be read nobody knows whether it is paused, or still there.
-		for _, look := range []*Look{{Frozen: true}, {Failed: true}} {
+		for _, look := range []*Look{{Frozen: true}, {Failed: true}, {Changed: true}} {
 			held := Confirm(&plan, t1, &d, &x.verdicts[0], look, noon)
 			g.Expect(held.Writes(t1)).To(BeEmpty())
 			g.Expect([]any{held.Action, held.Until, held.InFlight}).To(Equal([]any{d.Action, d.Until, d.InFlight}))

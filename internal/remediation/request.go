@@ -80,6 +80,10 @@ const ReleaseTime = 5 * time.Minute
 
 // awaitRelease waits for a request to be gone. We never remove the finalizer of somebody else.
 func (p *pass) awaitRelease(r *Request, v *health.Verdict, d *Decision) {
+	if v.Recovered() {
+		// Whoever was stopped after the deletion makes up for it: who is well has nothing to be remembered.
+		d.Ledger = Ledger{}
+	}
 	late := r.DeletingSince.Add(ReleaseTime)
 	if v.Kind == health.Unhealthy && !p.now.Before(late) {
 		d.Hold = Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: r.DeletingSince}}

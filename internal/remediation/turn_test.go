@@ -244,3 +244,26 @@ func TestWhoKnowsTheMembers(t *testing.T) {
 	g.Expect(EtcdOf(nil, nil, byNodes)).To(Equal(Etcd{State: EtcdStacked, Members: byNodes}))
 	g.Expect(EtcdOf(nil, nil)).To(Equal(Etcd{State: EtcdExternal}))
 }
+
+// Whoever is stopped between the deletion of a request and the wipe of what is remembered makes up for it, whatever happens meanwhile.
+func TestAWipeIsMadeUpFor(t *testing.T) {
+	g := NewWithT(t)
+	x := usual(is(well), requested(beingDeleted(time.Minute)), target(func(t *Target) { t.Ledger = Ledger{Failures: 2} }))
+	g.Expect(x.plan().Decisions[0].Ledger).To(BeZero())
+	is(sickFor(time.Hour))(x)
+	g.Expect(x.plan().Decisions[0].Ledger).To(Equal(Ledger{Failures: 2}), "who is not well is remembered")
+}
+
+// Who waited for another one that was held at the last look says what it waits for now.
+func TestWhoStillWaitsSaysWhatFor(t *testing.T) {
+	g := NewWithT(t)
+	x := usual(ofControlPlane, also(Target{Name: "m2", Node: "n2", ControlPlane: true, Owner: owner}, sickFor(time.Hour)))
+	a, plan := assessed(x.verdicts), x.plan()
+	g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
+	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &Look{Failed: true}, noon)
+	x.situation.Targets[1].Leaving = Departure{Sign: "a taint", Since: noon}
+	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty())
+	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(NotConfirmed))
+	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(Leaving))
+	g.Expect(plan.Decisions[1].Until).To(Equal(noon.Add(LeavingTime)))
+}

@@ -332,7 +332,7 @@ var writtenDown = []mutant{
 	r("confirm.go", "now.Since.Equal(l.v.Since)", "now.Since == l.v.Since", looks),
 	r("confirm.go", "if d.Action == None || d.Action == Wait {", "if d.Action == None {", "TestWhatOnlyNotes"),
 	r("confirm.go", "if d.Action == None || d.Action == Wait {", "if d.Action == Wait {", "TestWhatOnlyNotes"),
-	r("confirm.go", "if look.Frozen || look.Failed {", "if false {", "TestWhatOnlyNotes"),
+	r("confirm.go", "if look.Frozen || look.Failed || look.Changed {", "if false {", "TestWhatOnlyNotes"),
 	r("confirm.go", "asked := slices.Clone(d.Asked)", "asked := slices.Clone(d.Asked[:0])", looks),
 	r("confirm.go", "h := d.unnoted(t)", "h := *d", heldAtLast),
 	r("confirm.go", "\tif d.starts() {\n\t\th", "\tif false {\n\t\th", heldAtLast),
