@@ -251,13 +251,14 @@ func newShared(mgr manager.Manager) (*shared, error) {
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to register the metrics")
 	}
+	clusters.CountIgnored(counted.HeartbeatIgnored)
 	return &shared{clusters: clusters, metrics: counted}, nil
 }
 
 // addMachineSide starts what needs Cluster API, on a manager that runs already.
 func addMachineSide(ctx context.Context, mgr manager.Manager, s *settings.Settings, all *shared) error {
 	err := all.clusters.Connect(ctx, mgr, workload.Options{
-		UserAgent: mgr.GetConfig().UserAgent, Concurrency: clusterConcurrency, WatchFilter: s.WatchFilter, SyncPeriod: s.SyncPeriod,
+		UserAgent: mgr.GetConfig().UserAgent, WatchFilter: s.WatchFilter, SyncPeriod: s.SyncPeriod,
 		OnStandby: s.Gates.Enabled(features.WarmStandby),
 	})
 	if err != nil {
@@ -276,9 +277,6 @@ func addMachineSide(ctx context.Context, mgr manager.Manager, s *settings.Settin
 	}
 	return reconciler.SetupWithManager(ctx, mgr)
 }
-
-// clusterConcurrency is how many workload clusters are connected to at the same time, as with Cluster API.
-const clusterConcurrency = 100
 
 // leaseHolder asks who leads. The answer does not come from a cache, so that a missing right shows.
 func leaseHolder(reader client.Reader, namespace string) func(ctx context.Context) (string, error) {

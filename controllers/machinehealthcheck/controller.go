@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
@@ -44,6 +46,7 @@ type Reconciler struct {
 
 	memory report.Memory
 	thaws  thaws
+	pace   pace
 }
 
 // What it does in the cluster that it runs in. Machines get annotations of our own and conditions, and are never deleted. Checks are not, either:
@@ -63,9 +66,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 	if err := index(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
-	w := &watches{cache: mgr.GetCache()}
+	w := &watches{cache: mgr.GetCache(), told: r.told}
 	err := ctrl.NewControllerManagedBy(mgr).Named("machinehealthcheck").
-		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(toAct(r.WatchFilter), meansSomething)).
+		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(toAct(r.WatchFilter), meansSomething, predicate.NewPredicateFuncs(r.toldOf))).
 		Watches(&remedyv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(meansSomething)).
 		Watches(&clusterv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(meansSomething)).
 		Watches(&remedyv1.NodeHealthCheck{}, w.nodeChecks(), builder.WithPredicates(meansSomething)).
@@ -77,6 +80,14 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 		WithLogConstructor(logConstructor(mgr.GetLogger())).
 		Complete(r)
 	return errors.Wrap(err, "failed to set up the controller of MachineHealthChecks")
+}
+
+// told notes that there is news for a check, and toldOf that it has changed itself.
+func (r *Reconciler) told(check types.NamespacedName) { r.pace.told(check, r.Clock.Now()) }
+
+func (r *Reconciler) toldOf(check client.Object) bool {
+	r.told(client.ObjectKeyFromObject(check))
+	return true
 }
 
 // logConstructor leaves out what every line would repeat.

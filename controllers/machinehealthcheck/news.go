@@ -24,6 +24,9 @@ func (v *visit) tellNews(ctx context.Context, _ *explain.Pass, news []report.New
 	for i := range news {
 		n := &news[i]
 		log.Info("Decided", n.Trace.Fields()...)
+		if n.Recovered {
+			v.r.Metrics.HealthyAgain(metrics.MachineHealthCheck, v.now.Sub(n.SickSince))
+		}
 		if i >= maxEvents {
 			continue
 		}

@@ -9,24 +9,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-func says(kind string) func(*clusterv1.Machine) string {
-	return func(m *clusterv1.Machine) string {
-		c := conditions.Get(m, kind)
-		if c == nil {
-			return ""
-		}
-		return string(c.Status) + " " + c.Reason
-	}
-}
-
 func TestASickMachineIsHandedToItsOwner(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	sick, well := s.machine("m-1"), s.machine("m-2")
 	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
@@ -49,9 +38,8 @@ func TestASickMachineIsHandedToItsOwner(t *testing.T) {
 	// The check goes, and leaves no mark behind.
 	s.ready("m-2", corev1.ConditionFalse, 10*time.Minute)
 	s.Eventually(get(s, well)).Should(WithTransform(says("OwnerRemediated"), Equal("False WaitingForRemediation")))
-	s.Expect(s.admin.Delete(t.Context(), check)).To(Succeed())
+	s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
 	s.Eventually(get(s, well)).Should(WithTransform(says("OwnerRemediated"), BeEmpty()))
 	s.Eventually(get(s, well)).Should(WithTransform(func(m *clusterv1.Machine) map[string]string { return m.Annotations }, Not(HaveKey(remedyv1.MarkedByAnnotation))))
 	s.Expect(says("HealthCheckSucceeded")(well)).To(BeEmpty())
-	_ = metav1.Now()
 }

@@ -38,6 +38,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if r.WatchFilter != "" && check.Labels[clusterv1.WatchLabel] != r.WatchFilter {
 		return ctrl.Result{}, nil
 	}
+	trigger, late := r.pace.looks(request.NamespacedName, now)
+	r.Metrics.Evaluated(metrics.MachineHealthCheck, trigger, late)
 	v := &visit{r: r, now: now, check: check, machines: map[string]*clusterv1.Machine{}, made: map[string]*remedyv1.RequestReference{}}
 	if v.seen, err = v.read(ctx); err != nil {
 		return ctrl.Result{}, err
@@ -47,6 +49,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	v.facts = v.seen.facts(now)
 	wakeUp, err := checkup.Run(ctx, v.facts, v, now)
 	v.seen.askAgain(wakeUp)
+	r.pace.next(request.NamespacedName, v.seen.again)
 	return r.result(v.seen.again, utilerrors.NewAggregate([]error{unadopted, err}))
 }
 
@@ -82,6 +85,7 @@ func onlyConflicts(err error) bool {
 func (r *Reconciler) forget(request ctrl.Request) {
 	r.memory.Forget(title(request.NamespacedName))
 	r.thaws.forget(request.NamespacedName)
+	r.pace.forget(request.NamespacedName)
 	check := &remedyv1.MachineHealthCheck{}
 	check.Namespace, check.Name = request.Namespace, request.Name
 	r.Requests.Forget(identity(check))

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,7 @@ import (
 // watches know which checks a change concerns. They read nothing but caches.
 type watches struct {
 	cache client.Reader
+	told  func(check types.NamespacedName)
 }
 
 // toAct are the checks that this instance acts for.
@@ -152,6 +154,7 @@ func (w *watches) checksOf(ctx context.Context, namespace, cluster string, conce
 	var found []reconcile.Request
 	for i := range checks.Items {
 		if concerned(&checks.Items[i]) {
+			w.told(client.ObjectKeyFromObject(&checks.Items[i]))
 			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&checks.Items[i])})
 		}
 	}

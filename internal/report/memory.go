@@ -43,10 +43,11 @@ type underWay struct {
 // News is what is new about one target.
 type News struct {
 	Target string
-	// Gone: there is no such target any more.
-	Gone   bool
 	Trace  explain.Trace
 	Events []explain.Event
+	// Recovered: it was unhealthy, since SickSince, and is healthy again.
+	Recovered bool
+	SickSince time.Time
 }
 
 // Ending is a remediation that has ended.
@@ -83,7 +84,11 @@ func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []
 		if !toldBefore {
 			since = unremarkable(known)
 		}
-		news = append(news, News{Target: name, Trace: trace, Events: explain.Events(since, &trace)})
+		one := News{Target: name, Trace: trace, Events: explain.Events(since, &trace)}
+		if sick := earlier.Verdict.Since; earlier.Verdict.Kind == unhealthy && sick != nil && pass.Assessment.Verdicts[i].Recovered() {
+			one.Recovered, one.SickSince = true, sick.Time
+		}
+		news = append(news, one)
 	}
 	ended = before.ended(pass, after, now)
 	if m.checks == nil {
@@ -99,6 +104,9 @@ func (m *Memory) Forget(check string) {
 	defer m.mu.Unlock()
 	delete(m.checks, check)
 }
+
+// unhealthy is how a trace calls a target that is.
+const unhealthy = "Unhealthy"
 
 // worthTelling leaves out what is well and left alone, which are nearly all targets, nearly always.
 func worthTelling(v *health.Verdict, d *remediation.Decision) bool {

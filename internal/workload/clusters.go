@@ -24,6 +24,8 @@ type Clusters struct {
 	audience   audience
 	// stopped is closed when the program ends.
 	stopped chan struct{}
+	// ignored counts updates that wake nobody.
+	ignored func()
 
 	mu      sync.RWMutex
 	remote  connector
@@ -46,10 +48,13 @@ func New(mgr manager.Manager, clk clock.WithTicker) (*Clusters, error) {
 
 func newClusters(clk clock.WithTicker, local connector, management client.Reader) *Clusters {
 	return &Clusters{
-		clock: clk, management: management, answerTime: answerTime, home: local, remote: nowhere{},
+		clock: clk, management: management, answerTime: answerTime, home: local, remote: nowhere{}, ignored: func() {},
 		stopped: make(chan struct{}), records: map[client.ObjectKey]*record{},
 	}
 }
+
+// CountIgnored counts updates of Nodes that wake nobody, such as heartbeats. It is called before anything is read.
+func (c *Clusters) CountIgnored(count func()) { c.ignored = count }
 
 // At is the cluster of this Cluster, or Home.
 func (c *Clusters) At(key client.ObjectKey) Cluster {

@@ -114,6 +114,8 @@ func (r *roster) answer(q *Question, readings []Reading) (missed []int, complete
 type follower struct {
 	*roster
 	tell func(before, after *corev1.Node)
+	// ignored counts updates that nobody is told about.
+	ignored func()
 }
 
 // OnAdd notes a Node. The first ones are not told about one by one: that the connection is there is told when all have come.
@@ -152,5 +154,7 @@ func (f follower) OnDelete(object any) {
 func (f follower) told(before, after *corev1.Node) {
 	if before == nil || changed(before, after) {
 		f.tell(before, after)
+	} else {
+		f.ignored()
 	}
 }

@@ -14,7 +14,7 @@ func TestAFollowerTellsWhatChangedAndNothingElse(t *testing.T) {
 	g := NewWithT(t)
 	var told []string
 	r := newRoster()
-	f := follower{roster: r, tell: func(before, after *corev1.Node) {
+	f := follower{roster: r, ignored: func() {}, tell: func(before, after *corev1.Node) {
 		switch {
 		case before == nil:
 			told = append(told, "came "+after.Name)

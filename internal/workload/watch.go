@@ -118,7 +118,7 @@ func (w *nodeWatch) Watch(cache ctrlcache.Cache) error {
 		return errors.Wrap(err, "failed to watch Nodes")
 	}
 	next := newRoster()
-	registration, err := informer.AddEventHandler(follower{roster: next, tell: w.clusters.tellAbout(w.key)})
+	registration, err := informer.AddEventHandler(follower{roster: next, tell: w.clusters.tellAbout(w.key), ignored: w.clusters.ignored})
 	if err != nil {
 		return errors.Wrap(err, "failed to watch Nodes")
 	}

@@ -1,0 +1,221 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+)
+
+// controller is a running one.
+type controller struct {
+	*faults.Process
+	s     *stage
+	cache client.Reader
+	// passes is how many it has begun.
+	passes atomic.Int64
+	stop   func()
+}
+
+// passCounter counts passes: each begins by reading its check.
+type passCounter struct {
+	client.Reader
+	c *controller
+}
+
+func (p passCounter) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	if _, begins := o.(*remedyv1.MachineHealthCheck); begins {
+		p.c.passes.Add(1)
+	}
+	return p.Reader.Get(ctx, key, o, options...)
+}
+
+// start runs the controller as a manager does, with the manager's own rights, until the test ends or it is stopped.
+func (s *stage) start(changes ...func(*machinehealthcheck.Reconciler)) *controller {
+	s.t.Helper()
+	c, err := s.startAs(faults.Start(s.ctx), s.user(), changes...)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.t.Cleanup(c.leave)
+	return c
+}
+
+// user is the manager as the API server knows it.
+func (s *stage) user() *rest.Config {
+	s.t.Helper()
+	user, err := management.Config(controlplane.ServiceAccount(instance.Namespace, instance.ServiceAccount))
+	s.Expect(err).ToNot(HaveOccurred())
+	user.QPS, user.Burst = 1000, 1000
+	return user
+}
+
+// startAs is one life of the controller. It fails if the process has crashed by then.
+func (s *stage) startAs(process *faults.Process, user *rest.Config, changes ...func(*machinehealthcheck.Reconciler)) (*controller, error) {
+	s.t.Helper()
+	c := &controller{Process: process, s: s}
+	ctx, cancel := context.WithCancel(process.Context())
+	mgr, err := s.manager(process.Config(user))
+	if err == nil {
+		err = c.wire(ctx, mgr, changes)
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	c.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; !process.Crashed() {
+			s.Expect(err).ToNot(HaveOccurred())
+		}
+	})
+	return c, nil
+}
+
+func (s *stage) manager(user *rest.Config) (manager.Manager, error) {
+	return ctrl.NewManager(user, ctrl.Options{
+		Scheme: scheme(s.t), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
+		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
+		GracefulShutdownTimeout: ptr.To(time.Minute),
+		Cache: ctrlcache.Options{
+			DefaultTransform:  ctrlcache.TransformStripManagedFields(),
+			ByObject:          map[client.Object]ctrlcache.ByObject{&corev1.Node{}: workload.StrippedNodes()},
+			DefaultNamespaces: map[string]ctrlcache.Config{s.namespace: {}},
+		},
+	})
+}
+
+func (c *controller) wire(ctx context.Context, mgr manager.Manager, changes []func(*machinehealthcheck.Reconciler)) error {
+	s := c.s
+	time := clock.Clock(clock.RealClock{})
+	if s.clock != nil {
+		time = s.clock
+	}
+	clusters, err := workload.New(mgr, clock.RealClock{})
+	if err != nil {
+		return err
+	}
+	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: hour, OnStandby: true}
+	if err := clusters.Connect(ctx, mgr, options); err != nil {
+		return err
+	}
+	asked, err := requests.New(ctx, requests.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: time, Namespace: s.namespace})
+	if err != nil {
+		return err
+	}
+	counted, err := metrics.New(prometheus.NewPedanticRegistry())
+	if err != nil {
+		return err
+	}
+	c.cache = mgr.GetCache()
+	reconciler := &machinehealthcheck.Reconciler{
+		Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
+		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: time,
+	}
+	for _, change := range changes {
+		change(reconciler)
+	}
+	return reconciler.SetupWithManager(ctx, mgr)
+}
+
+const hour = time.Hour
+
+// leave ends a controller when its test is done. It has to have come to rest: whoever writes on and on would do so for ever.
+func (c *controller) leave() {
+	c.s.t.Helper()
+	if !c.s.t.Failed() && !c.Crashed() && c.Context().Err() == nil {
+		c.settle()
+	}
+	c.stop()
+}
+
+var nudges atomic.Int64
+
+// nudgeAnnotation means nothing. It wakes a check up.
+const nudgeAnnotation = "test.invalid/nudge"
+
+func (s *stage) nudge(check *remedyv1.MachineHealthCheck) {
+	s.t.Helper()
+	s.annotate(check.DeepCopy(), nudgeAnnotation, strconv.FormatInt(nudges.Add(1), 10))
+}
+
+// pass lets the controller do one whole pass over each check that there is.
+func (c *controller) pass() {
+	c.s.t.Helper()
+	for _, check := range c.s.checks() {
+		// There is one worker: when the second pass begins, the first is over.
+		for range 2 {
+			before := c.passes.Load()
+			c.s.nudge(&check)
+			c.s.Eventually(func() bool { return c.passes.Load() > before || c.Context().Err() != nil }).Should(BeTrue())
+		}
+	}
+}
+
+// settle waits until the controller has nothing more to do: passes over a world that it sees as it is change nothing.
+func (c *controller) settle() {
+	c.s.t.Helper()
+	c.s.Eventually(func(g Gomega) {
+		g.Expect(c.upToDate()).To(BeTrue())
+		before, versions := len(c.Writes()), c.versions()
+		c.pass()
+		g.Expect(c.Writes()[before:]).To(BeEmpty())
+		g.Expect(c.versions()).To(Equal(versions))
+	}).Should(Succeed(), "it comes to no rest")
+}
+
+// upToDate says whether the caches of the controller have seen all that there is.
+func (c *controller) upToDate() bool {
+	live, cached := &clusterv1.MachineList{}, &clusterv1.MachineList{}
+	in := client.InNamespace(c.s.namespace)
+	if c.s.admin.List(c.s.ctx, live, in) != nil || c.cache.List(c.s.ctx, cached, in) != nil || len(live.Items) != len(cached.Items) {
+		return false
+	}
+	seen := map[string]string{}
+	for i := range cached.Items {
+		seen[cached.Items[i].Name] = cached.Items[i].ResourceVersion
+	}
+	for i := range live.Items {
+		if seen[live.Items[i].Name] != live.Items[i].ResourceVersion {
+			return false
+		}
+	}
+	return true
+}
+
+// versions are those of all Machines.
+func (c *controller) versions() map[string]string {
+	c.s.t.Helper()
+	versions := map[string]string{}
+	for _, m := range c.s.machines() {
+		versions[m.Name] = m.ResourceVersion
+	}
+	return versions
+}

@@ -1,0 +1,124 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/retry"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// management and guest are the two clusters of all tests: the one that checks live in, and the one that plays workload clusters.
+var management, guest *controlplane.ControlPlane
+
+// log is for those who want to see what happens: go test -v.
+var log logr.Logger
+
+// patience is how long a test waits until it gives up. Nothing depends on it but that.
+const patience = 90 * time.Second
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	flag.Parse()
+	log = logr.Discard()
+	if testing.Verbose() {
+		log = funcr.New(func(prefix, args string) { fmt.Println(prefix, args) }, funcr.Options{Verbosity: 4})
+	}
+	ctrl.SetLogger(log)
+	started := []**controlplane.ControlPlane{&management, &guest}
+	failures := make([]error, len(started))
+	var all sync.WaitGroup
+	for i := range started {
+		all.Go(func() { *started[i], failures[i] = controlplane.Start(context.Background()) })
+	}
+	all.Wait()
+	for i := range started {
+		if failures[i] != nil {
+			fmt.Fprintln(os.Stderr, failures[i])
+			return 1
+		}
+		defer (*started[i]).Stop()
+	}
+	if err := prepare(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// prepare installs the kinds of Cluster API, our own, and those of two remediators, and gives the manager its rights.
+func prepare(ctx context.Context) error {
+	crds, err := controlplane.ClusterAPICRDs(ctx)
+	if err != nil {
+		return err
+	}
+	root, err := assets.ModuleDir(ctx, assets.ModulePath)
+	if err != nil {
+		return err
+	}
+	if err := management.InstallCRDs(crds, filepath.Join(root, "config", "crd", "bases")); err != nil {
+		return err
+	}
+	if err := instance.Grant(ctx, management); err != nil {
+		return err
+	}
+	for _, kind := range []remediator.Kind{remediator.Metal3, remediator.FenceAgents} {
+		if err := management.InstallCRDObjects(kind.CRDs()...); err != nil {
+			return err
+		}
+		if err := aggregate(ctx, kind.Rules()...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// aggregate gives the manager the rights of a remediator, as Kubernetes does where a ClusterRole has the label for it.
+func aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
+	admin, err := management.Client()
+	if err != nil {
+		return err
+	}
+	return errors.Wrap(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		role := &rbacv1.ClusterRole{}
+		if err := admin.Get(ctx, client.ObjectKey{Name: "remedy-system-remediators"}, role); err != nil {
+			return err
+		}
+		role.Rules = append(role.Rules, rules...)
+		return admin.Update(ctx, role)
+	}), "failed to aggregate rights")
+}
+
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, remedyv1.AddToScheme} {
+		NewWithT(t).Expect(add(s)).To(Succeed())
+	}
+	return s
+}
