@@ -213,7 +213,7 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, api clusterapi.Disc
 		API:      api,
 		Clock:    clock.RealClock{},
 		Log:      mgr.GetLogger().WithName("clusterapi"),
-		Appeared: func(ctx context.Context) error { return addMachineSide(ctx, mgr, s, all) },
+		Appeared: (&machineSide{shared: all, mgr: mgr, settings: s, api: api}).start,
 	}
 	if err := mgr.Add(lookout); err != nil {
 		return errors.Wrap(err, "failed to add the lookout for Cluster API")
@@ -255,27 +255,50 @@ func newShared(mgr manager.Manager) (*shared, error) {
 	return &shared{clusters: clusters, metrics: counted}, nil
 }
 
-// addMachineSide starts what needs Cluster API, on a manager that runs already.
-func addMachineSide(ctx context.Context, mgr manager.Manager, s *settings.Settings, all *shared) error {
-	err := all.clusters.Connect(ctx, mgr, workload.Options{
-		UserAgent: mgr.GetConfig().UserAgent, WatchFilter: s.WatchFilter, SyncPeriod: s.SyncPeriod,
-		OnStandby: s.Gates.Enabled(features.WarmStandby),
+// machineSide is what needs Cluster API. It is started on a manager that runs already, and tried again if that fails.
+type machineSide struct {
+	*shared
+	mgr       manager.Manager
+	settings  *settings.Settings
+	api       clusterapi.Discoverer
+	connected bool
+	controls  *machinehealthcheck.Reconciler
+}
+
+func (m *machineSide) start(ctx context.Context) error {
+	if err := clusterapi.OwnKinds(m.api); err != nil {
+		return err
+	}
+	if err := m.connect(ctx); err != nil {
+		return err
+	}
+	if m.controls == nil {
+		asked, err := requests.New(ctx, requests.Options{
+			Client: m.mgr.GetClient(), Reader: m.mgr.GetAPIReader(), Config: m.mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: m.settings.WatchNamespace,
+		})
+		if err != nil {
+			return errors.Wrap(err, "failed to prepare the remediation requests")
+		}
+		m.controls = &machinehealthcheck.Reconciler{
+			Cache: m.mgr.GetCache(), Live: m.mgr.GetAPIReader(), Client: m.mgr.GetClient(), Clusters: m.clusters, Requests: asked,
+			Events: m.mgr.GetEventRecorder("remedy"), Metrics: m.metrics, Clock: clock.RealClock{},
+			Observe: m.settings.Mode == settings.Observe, WatchFilter: m.settings.WatchFilter,
+		}
+	}
+	return m.controls.SetupWithManager(ctx, m.mgr)
+}
+
+// connect connects the workload clusters, once.
+func (m *machineSide) connect(ctx context.Context) error {
+	if m.connected {
+		return nil
+	}
+	err := m.clusters.Connect(ctx, m.mgr, workload.Options{
+		UserAgent: m.mgr.GetConfig().UserAgent, WatchFilter: m.settings.WatchFilter, SyncPeriod: m.settings.SyncPeriod,
+		OnStandby: m.settings.Gates.Enabled(features.WarmStandby),
 	})
-	if err != nil {
-		return errors.Wrap(err, "failed to prepare the connections to workload clusters")
-	}
-	asked, err := requests.New(ctx, requests.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: s.WatchNamespace,
-	})
-	if err != nil {
-		return errors.Wrap(err, "failed to prepare the remediation requests")
-	}
-	reconciler := &machinehealthcheck.Reconciler{
-		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: all.clusters, Requests: asked,
-		Events: mgr.GetEventRecorder("remedy"), Metrics: all.metrics, Clock: clock.RealClock{},
-		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter,
-	}
-	return reconciler.SetupWithManager(ctx, mgr)
+	m.connected = err == nil
+	return errors.Wrap(err, "failed to prepare the connections to workload clusters")
 }
 
 // leaseHolder asks who leads. The answer does not come from a cache, so that a missing right shows.

@@ -136,9 +136,16 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 		g.Expect(i.Stop()).To(Equal(0))
 		g.Expect(log.String()).To(ContainSubstring("upgrade its core provider"))
 	})
-	t.Run("with Cluster API", func(t *testing.T) {
+	t.Run("with Cluster API, and without our own kinds", func(t *testing.T) {
 		g := patient(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
+		i, _ := start(t, cp)
+		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: machinehealthchecks and nodehealthchecks of remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
+		g.Expect(i.Stop()).To(Equal(0))
+	})
+	t.Run("with Cluster API", func(t *testing.T) {
+		g := patient(t)
+		g.Expect(cp.InstallCRDs(filepath.Join("config", "crd", "bases"))).To(Succeed())
 		i, log := start(t, cp)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: on"))
 		g.Expect(i.Stop()).To(Equal(0))

@@ -47,6 +47,8 @@ type Reconciler struct {
 	memory report.Memory
 	thaws  thaws
 	pace   pace
+	// indexed is how many indices there are already.
+	indexed int
 }
 
 // What it does in the cluster that it runs in. Machines get annotations of our own and conditions, and are never deleted. Checks are not, either:
@@ -63,7 +65,7 @@ type Reconciler struct {
 
 // SetupWithManager starts the controller with the manager, or at once if that is running.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
-	if err := index(ctx, mgr.GetCache()); err != nil {
+	if err := r.index(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
 	w := &watches{cache: mgr.GetCache(), told: r.told}
@@ -107,8 +109,9 @@ const (
 	byNode    = "remedy.node"
 )
 
-func index(ctx context.Context, c cache.Cache) error {
-	for _, i := range []struct {
+// index is done once, as far as it goes: it can be tried again.
+func (r *Reconciler) index(ctx context.Context, c cache.Cache) error {
+	all := []struct {
 		object client.Object
 		field  string
 		value  func(client.Object) []string
@@ -117,10 +120,12 @@ func index(ctx context.Context, c cache.Cache) error {
 		{&clusterv1.Machine{}, byNode, func(o client.Object) []string { return nodeKeys(o.(*clusterv1.Machine)) }},
 		{&remedyv1.MachineHealthCheck{}, byCluster, func(o client.Object) []string { return []string{o.(*remedyv1.MachineHealthCheck).Spec.ClusterName} }},
 		{&clusterv1.MachineHealthCheck{}, byCluster, func(o client.Object) []string { return []string{o.(*clusterv1.MachineHealthCheck).Spec.ClusterName} }},
-	} {
+	}
+	for _, i := range all[r.indexed:] {
 		if err := c.IndexField(ctx, i.object, i.field, i.value); err != nil {
 			return errors.Wrapf(err, "failed to index %T by %s", i.object, i.field)
 		}
+		r.indexed++
 	}
 	return nil
 }

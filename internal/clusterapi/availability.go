@@ -11,8 +11,11 @@ import (
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
 // needed are the resources of Cluster API that the Machine side reads or writes.
@@ -40,15 +43,38 @@ func Detect(api Discoverer) (Availability, error) {
 	if apierrors.IsNotFound(err) {
 		return withoutNeededVersion(api)
 	}
-	missing := slices.Clone(needed)
-	for _, resource := range list.APIResources {
-		missing = slices.DeleteFunc(missing, func(name string) bool { return name == resource.Name })
-	}
+	missing := lacking(list, needed)
 	if len(missing) > 0 {
 		return Availability{Why: fmt.Sprintf("Cluster API is installed, but does not serve %s in %s; complete the installation of its core provider",
 			strings.Join(missing, ", "), clusterv1.GroupVersion)}, nil
 	}
 	return Availability{Served: true}, nil
+}
+
+// OwnKinds says that the kinds of this project are served, or what is missing. Without them the caches of the Machine side would never fill.
+func OwnKinds(api Discoverer) error {
+	version := remedyv1.GroupVersion.String()
+	list, err := api.ServerResourcesForGroupVersion(version)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return errors.Wrapf(err, "failed to ask for %s", version)
+	}
+	missing := []string{"machinehealthchecks", "nodehealthchecks"}
+	if err == nil {
+		missing = lacking(list, missing)
+	}
+	if len(missing) > 0 {
+		return errors.Errorf("%s of %s are not served: apply the custom resource definitions of this release", strings.Join(missing, " and "), version)
+	}
+	return nil
+}
+
+// lacking are the resources that a version does not have.
+func lacking(list *metav1.APIResourceList, resources []string) []string {
+	missing := slices.Clone(resources)
+	for i := range list.APIResources {
+		missing = slices.DeleteFunc(missing, func(name string) bool { return name == list.APIResources[i].Name })
+	}
+	return missing
 }
 
 // withoutNeededVersion tells a missing Cluster API from an old one.

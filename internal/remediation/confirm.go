@@ -107,7 +107,7 @@ func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Loo
 			}
 			// Without a request there is nothing that others have to be kept from.
 			if t.Request == nil && !look.Frozen && !look.Failed {
-				h.LeaseUntil = time.Time{}
+				h.LeaseUntil, h.DropConfirmation = time.Time{}, d.DropConfirmation
 			}
 			return h
 		}

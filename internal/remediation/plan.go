@@ -129,8 +129,8 @@ func (p *pass) sumUp() {
 	slices.SortFunc(plan.Replacing, func(a, b Replacement) int { return cmp.Compare(a.Target, b.Target) })
 	plan.Counts.InFlight -= p.would
 	rest := p.later(plan.Storm.ends(p.policy))
-	if plan.Storm.active() {
-		// Until then it cannot be said whether it begins to be over.
+	if p.policy.StormCooldown > 0 {
+		// Until then it cannot be said whether a storm begins, or begins to be over.
 		rest = earliest(rest, p.later(p.s.Check.FirstLookUntil))
 	}
 	for i := range plan.Decisions {

@@ -181,7 +181,11 @@ func TestTheUnknownComesLast(t *testing.T) {
 func TestAnotherCheckLetsGoByItself(t *testing.T) {
 	for _, verdict := range []health.Verdict{sickFor(time.Hour), well, unreadable} {
 		x := usual(is(verdict), coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
-		NewWithT(t).Expect(x.plan().WakeUp).To(Equal(ago(-time.Minute)))
+		plan := x.plan()
+		NewWithT(t).Expect(plan.WakeUp).To(Equal(ago(-time.Minute)))
+		if hold := plan.Decisions[0].Hold; hold.Reason != "" {
+			NewWithT(t).Expect(hold.Until).To(Equal(ago(-time.Minute)))
+		}
 	}
 }
 
@@ -218,8 +222,10 @@ func TestAStormWaitsForTheFirstLook(t *testing.T) {
 	looking := check(func(c *Check) { c.FirstLook, c.FirstLookUntil = true, ago(-time.Minute) })
 	x := usual(is(leftAlone), cooldown, stormy(time.Minute), looking)
 	g.Expect(x.plan().WakeUp).To(Equal(ago(-time.Minute)))
+	x = usual(is(leftAlone), cooldown, looking)
+	g.Expect(x.plan().WakeUp).To(Equal(ago(-time.Minute)), "it may begin then, too")
 	x = usual(is(leftAlone), looking)
-	g.Expect(x.plan().WakeUp).To(BeZero(), "without one nothing waits for it")
+	g.Expect(x.plan().WakeUp).To(BeZero(), "without a cool-down there are no storms")
 }
 
 // Between two steps nobody has to be kept from the Node.
@@ -228,8 +234,8 @@ func TestWhoIsHeldBetweenStepsGivesItsLeaseBack(t *testing.T) {
 	for _, test := range []struct {
 		look Look
 		want []Write
-	}{{Look{Verdict: well}, []Write{ReleaseLease}}, {Look{Frozen: true}, nil}, {Look{Failed: true}, nil}} {
-		x := usual(ours(ago(-time.Minute)))
+	}{{Look{Verdict: well}, []Write{DropConfirmation, ReleaseLease}}, {Look{Frozen: true}, nil}, {Look{Failed: true}, nil}} {
+		x := usual(confirmed, ours(ago(-time.Minute)))
 		t1, plan := &x.situation.Targets[0], x.plan()
 		held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &test.look, noon)
 		g.Expect(held.Writes(t1)).To(Equal(test.want))
