@@ -1,0 +1,238 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package checkup
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
+
+// record is a Case that writes down what it is asked for, and fails where it is told to.
+type record struct {
+	facts *Facts
+	calls []string
+	fails map[string]error
+	// looks change what a last look sees of a target; frozen is what is read past the caches.
+	looks  map[int]func(*remediation.Look)
+	frozen bool
+	pass   *explain.Pass
+}
+
+func (r *record) call(format string, args ...any) error {
+	said := fmt.Sprintf(format, args...)
+	r.calls = append(r.calls, said)
+	return r.fails[said]
+}
+
+func (r *record) ControlPlane(context.Context) remediation.ControlPlane {
+	_ = r.call("control plane")
+	return remediation.ControlPlane{}
+}
+
+func (r *record) Frozen(context.Context) (bool, error) { return r.frozen, r.call("frozen?") }
+
+func (r *record) Look(_ context.Context, targets []int) []remediation.Look {
+	_ = r.call("look %v", targets)
+	looks := make([]remediation.Look, len(targets))
+	a := health.Evaluate(&r.facts.Snapshot, &r.facts.Health, noon)
+	for n, i := range targets {
+		looks[n] = remediation.Look{Verdict: a.Verdicts[i], Target: r.facts.Situation.Targets[i]}
+		if change := r.looks[i]; change != nil {
+			change(&looks[n])
+		}
+	}
+	return looks
+}
+
+func (r *record) WriteCheck(_ context.Context, _ *remediation.Planned, write remediation.CheckWrite) error {
+	return r.call("check %d", write)
+}
+
+func (r *record) WriteTarget(_ context.Context, target int, _ *remediation.Decision, write remediation.Write) error {
+	return r.call("target %d: %d", target, write)
+}
+
+func (r *record) WriteStray(_ context.Context, stray int, _ *remediation.Decision, write remediation.Write) error {
+	return r.call("stray %d: %d", stray, write)
+}
+
+func (r *record) Report(_ context.Context, pass *explain.Pass, _ *Done) error {
+	r.pass = pass
+	return r.call("report")
+}
+
+// sick are so many Machines that a remediator is to help.
+func sick(n int) *record {
+	f := &Facts{
+		Check:  "MachineHealthCheck a/b",
+		Policy: remediation.Policy{Limits: remediation.Limits{Default: intstr.FromString("100%")}, Steps: []remediation.Step{{ID: remediation.StepID{Template: "A/a"}}}},
+	}
+	f.Snapshot.Cluster = health.ClusterFacts{ControlPlaneInitialized: health.Milestone{Reached: true}, InfrastructureReady: health.Milestone{Reached: true}}
+	for i := range n {
+		name := fmt.Sprintf("m-%d", i)
+		f.Snapshot.Targets = append(f.Snapshot.Targets, health.Target{Name: name, Machine: &health.MachineFacts{Failure: "CreateError"}})
+		f.Situation.Targets = append(f.Situation.Targets, remediation.Target{Name: name})
+	}
+	return &record{facts: f, fails: map[string]error{}, looks: map[int]func(*remediation.Look){}}
+}
+
+func (r *record) run() (time.Time, error) { return Run(context.Background(), r.facts, r, noon) }
+
+var (
+	finalizer = fmt.Sprintf("check %d", remediation.AddFinalizer)
+	remove    = fmt.Sprintf("check %d", remediation.RemoveFinalizer)
+	conflict  = apierrors.NewConflict(schema.GroupResource{Resource: "checks"}, "b", errors.New("changed"))
+)
+
+func made(target int) string { return fmt.Sprintf("target %d: %d", target, remediation.CreateRequest) }
+
+func TestTheOrderOfAPass(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(2)
+	wakeUp, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(wakeUp).To(BeZero(), "a step without a timeout is waited for")
+	g.Expect(r.calls).To(Equal([]string{"frozen?", finalizer, "look [0 1]", made(0), made(1), "report"}))
+	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(2))
+}
+
+func TestOneBadTargetStopsNoOther(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(2)
+	r.fails[made(0)] = errors.New("the API server is busy")
+	_, err := r.run()
+	g.Expect(err).To(MatchError(ContainSubstring("m-0: the API server is busy")))
+	g.Expect(r.calls).To(ContainElements(made(1), "report"))
+	g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(remediation.NotConfirmed), "nothing was started as far as anybody knows")
+	g.Expect(r.pass.Planned.Decisions[1].Action).To(Equal(remediation.MakeRequest))
+}
+
+func TestWhoIsRefusedLeavesItsPlace(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(2)
+	one := intstr.FromInt32(1)
+	r.facts.Policy.MaxInFlight = &one
+	r.fails[made(0)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
+	wakeUp, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred(), "a refusal is no failure of ours")
+	g.Expect(r.calls).To(Equal([]string{"frozen?", finalizer, "look [0]", made(0), "look [1]", made(1), "report"}))
+	g.Expect(r.pass.Planned.Decisions[0].Hold).To(Equal(remediation.Hold{Reason: remediation.RequestFailed, Seen: remediation.Seen{Who: "denied"}}))
+	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
+}
+
+// Two places, of which somebody else has taken one since: what this pass begins counts, too.
+func TestWhatWasBegunAfterTheLookCounts(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(2)
+	two := intstr.FromInt32(2)
+	r.facts.Policy.MaxInFlight = &two
+	taken := func(l *remediation.Look) { l.Others = 1 }
+	r.looks[0], r.looks[1] = taken, taken
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(ContainElement(made(0)))
+	g.Expect(r.calls).ToNot(ContainElement(made(1)))
+}
+
+func TestWithoutAFinalizerNothingIsDone(t *testing.T) {
+	for _, test := range []struct {
+		why      string
+		change   func(*record)
+		reported bool
+		fails    bool
+	}{
+		{"it could not be written", func(r *record) { r.fails[finalizer] = errors.New("forbidden") }, true, true},
+		{"the check is paused by now", func(r *record) { r.frozen = true }, true, false},
+		{"nobody knows whether it is", func(r *record) { r.fails["frozen?"] = errors.New("no answer") }, true, true},
+		{"what was seen is out of date, and nothing is told of it", func(r *record) { r.fails[finalizer] = errors.Wrap(conflict, "failed") }, false, true},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			r := sick(1)
+			test.change(r)
+			_, err := r.run()
+			g.Expect(err != nil).To(Equal(test.fails))
+			g.Expect(r.calls).ToNot(ContainElement(made(0)))
+			g.Expect(r.pass != nil).To(Equal(test.reported))
+			if r.pass != nil {
+				g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).ToNot(BeEmpty())
+			}
+		})
+	}
+}
+
+// The finalizer goes last, and only if all before has succeeded.
+func TestTheFinalizerGoesLast(t *testing.T) {
+	g := NewWithT(t)
+	clean := func() *record {
+		r := sick(0)
+		r.facts.Finalizer = true
+		return r
+	}
+	r := clean()
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(Equal([]string{"frozen?", "report", "frozen?", remove}))
+	r = clean()
+	r.fails["report"] = errors.New("no answer")
+	_, err = r.run()
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(r.calls).ToNot(ContainElement(remove))
+	r = clean()
+	r.facts.Situation.Strays = []remediation.Stray{{Name: "m", Marked: true}, {Name: "n", Marked: true}}
+	cleared := func(i int) string { return fmt.Sprintf("stray %d: %d", i, remediation.ClearMarks) }
+	r.fails[cleared(0)] = errors.New("no answer")
+	_, err = r.run()
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(r.calls).To(ContainElement(cleared(1)))
+	g.Expect(r.calls).ToNot(ContainElement(remove))
+}
+
+// The control plane is read only if something depends on it.
+func TestWhenTheControlPlaneIsRead(t *testing.T) {
+	for _, test := range []struct {
+		why    string
+		change func(*Facts)
+		read   bool
+	}{
+		{"a sick Machine of it may get a request", func(*Facts) {}, true},
+		{"a worker is no part of it", func(f *Facts) { f.Situation.Targets[0].ControlPlane = false }, false},
+		{"owners take care of it by themselves", func(f *Facts) { f.Policy.Steps = []remediation.Step{{Owner: true}} }, false},
+		{"a healthy one has nothing", func(f *Facts) { f.Snapshot.Targets[0].Machine.Failure = "" }, false},
+		{"but there may be a turn to be given back", func(f *Facts) { f.Snapshot.Targets[0].Machine.Failure = ""; f.Finalizer = true }, true},
+		{"a pause leaves everything", func(f *Facts) { f.Situation.Check.Frozen = true }, false},
+		{"what is left of one counts, too", func(f *Facts) {
+			f.Situation.Targets[0].ControlPlane = false
+			f.Situation.Strays = []remediation.Stray{{Name: "cp", ControlPlane: true, Marked: true}}
+		}, true},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			r := sick(1)
+			r.facts.Situation.Targets[0].ControlPlane = true
+			test.change(r.facts)
+			_, err := r.run()
+			g.Expect(err).ToNot(HaveOccurred())
+			if test.read {
+				g.Expect(r.calls).To(ContainElement("control plane"))
+			} else {
+				g.Expect(r.calls).ToNot(ContainElement("control plane"))
+			}
+		})
+	}
+}
