@@ -44,7 +44,7 @@ func (v *visit) read(ctx context.Context) (*seen, error) {
 	s.thaws = r.thaws.seen(types.NamespacedName{Namespace: check.Namespace, Name: check.Name}, s.machines, v.now)
 	for _, more := range []func(context.Context, *seen) error{v.readRivals, v.readRequests, v.readOwners} {
 		if err := more(ctx, s); err != nil {
-			return nil, err
+			return s, err
 		}
 	}
 	return s, nil
@@ -131,17 +131,26 @@ func (v *visit) readRequests(ctx context.Context, s *seen) error {
 			s.askAgain(v.now.Add(remediation.RetryTime))
 		}
 	}
-	found, err := v.r.Requests.Of(ctx, identity(s.check), kindsOf(s.check)...)
-	var unknown *requests.NotKnownError
-	if err != nil && !errors.As(err, &unknown) {
-		return errors.Wrap(err, "failed to read the requests")
+	if err := v.readOwn(ctx, s, resolved); err != nil {
+		return err
 	}
-	s.requests, s.unknown = found, err != nil
-	if unknown != nil && len(unknown.Trouble) > 0 {
+	if s.unknown {
 		s.askAgain(v.now.Add(remediation.RetryTime))
 	}
 	s.readNames(v.r.Requests)
 	return nil
+}
+
+// nothingThere says whether all that is not known is of kinds that are not served, so that there cannot be any.
+func nothingThere(unknown *requests.NotKnownError, resolved []requests.Resolved) bool {
+	for gvk := range unknown.Trouble {
+		if !slices.ContainsFunc(resolved, func(r requests.Resolved) bool {
+			return r.Reference.RequestKind() == gvk && r.Trouble != nil && r.Trouble.Reason == remedyv1.KindNotServedReason
+		}) {
+			return false
+		}
+	}
+	return len(unknown.Kinds) == 0
 }
 
 // readNames finds out what bears the names of requests that could be made, and which other checks have requests for the same Machines.

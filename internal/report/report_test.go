@@ -1,0 +1,111 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
+
+// shallSay is what a Machine shall say after a decision.
+func shallSay(kind health.Kind, d remediation.Decision) *explain.MachineConditions {
+	v := &health.Verdict{Kind: kind}
+	if kind == health.Unhealthy {
+		v.Reason, v.Findings = health.HasRemediateAnnotation, []health.Finding{{Rule: health.HasRemediateAnnotation, Met: true}}
+	}
+	c := explain.ForMachine(&explain.Facts{Name: "m", Verdict: v, Decision: &d, Target: &remediation.Target{}}, &remediation.Check{})
+	return &c
+}
+
+var (
+	healthy = shallSay(health.Healthy, remediation.Decision{})
+	handed  = shallSay(health.Unhealthy, remediation.Decision{Action: remediation.GiveMark, Author: true})
+	asked   = shallSay(health.Unhealthy, remediation.Decision{Action: remediation.MakeRequest, Author: true})
+)
+
+// both is what a condition says in both generations; the older one has no reason where it is True.
+func both(m *clusterv1.Machine, kind string) []string {
+	var said []string
+	if c := conditions.Get(m, kind); c != nil {
+		said = append(said, string(c.Status)+" "+c.Reason)
+	}
+	if c := deprecated.Get(m, clusterv1.ConditionType(kind)); c != nil {
+		said = append(said, string(c.Status)+" "+c.Reason)
+	}
+	return said
+}
+
+func TestWhatWasToldIsThere(t *testing.T) {
+	g := NewWithT(t)
+	m := &clusterv1.Machine{}
+	for _, c := range []*explain.MachineConditions{healthy, handed, healthy, asked, handed, healthy} {
+		g.Expect(MachineSays(m, c)).To(BeFalse())
+		TellMachine(m, c, noon)
+		g.Expect(MachineSays(m, c)).To(BeTrue(), "it is not written twice")
+	}
+	g.Expect(both(m, explain.HealthCheckSucceeded)).To(Equal([]string{"True HealthCheckSucceeded", "True "}))
+	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False WaitingForRemediation", "False WaitingForRemediation"}), "it is the owner's to take away")
+	g.Expect(both(m, explain.ExternallyRemediated)).To(BeEmpty(), "nobody else would")
+}
+
+func TestWhatAnOwnerSaysStays(t *testing.T) {
+	g := NewWithT(t)
+	m := &clusterv1.Machine{}
+	TellMachine(m, handed, noon)
+	conditions.Set(m, metav1.Condition{Type: explain.OwnerRemediated, Status: metav1.ConditionFalse, Reason: "MachineDeleting", LastTransitionTime: metav1.NewTime(noon)})
+	g.Expect(MachineSays(m, handed)).To(BeTrue())
+	TellMachine(m, handed, noon.Add(time.Hour))
+	g.Expect(conditions.Get(m, explain.OwnerRemediated).Reason).To(Equal("MachineDeleting"))
+	TakeBackMark(m)
+	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False MachineDeleting"}), "what nobody has answered goes, in the generation in which nobody has")
+	ClearMachine(m)
+	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False MachineDeleting"}))
+	g.Expect(both(m, explain.HealthCheckSucceeded)).To(BeEmpty())
+}
+
+// What was True is asked anew: the owner of an earlier time has done its work.
+func TestWhatIsOverIsAskedAnew(t *testing.T) {
+	g := NewWithT(t)
+	m := &clusterv1.Machine{}
+	conditions.Set(m, metav1.Condition{Type: explain.OwnerRemediated, Status: metav1.ConditionTrue, Reason: "Done", LastTransitionTime: metav1.NewTime(noon)})
+	g.Expect(MachineSays(m, handed)).To(BeFalse())
+	TellMachine(m, handed, noon)
+	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False WaitingForRemediation", "False WaitingForRemediation"}))
+}
+
+func TestATimeStaysUntilTheStatusChanges(t *testing.T) {
+	g := NewWithT(t)
+	before := Conditions(nil, []metav1.Condition{{Type: "A", Status: metav1.ConditionTrue, Reason: "X"}, {Type: "B", Status: metav1.ConditionTrue}}, 1, noon)
+	after := Conditions(before, []metav1.Condition{{Type: "A", Status: metav1.ConditionTrue, Reason: "Y"}, {Type: "B", Status: metav1.ConditionFalse}}, 2, noon.Add(time.Hour))
+	g.Expect([]any{after[0].LastTransitionTime.Time, after[0].Reason, after[0].ObservedGeneration}).To(Equal([]any{noon, "Y", int64(2)}))
+	g.Expect(after[1].LastTransitionTime.Time).To(Equal(noon.Add(time.Hour)))
+}
+
+func TestTheLastTenAreKept(t *testing.T) {
+	g := NewWithT(t)
+	named := func(names ...string) []remedyv1.RecentRemediation {
+		all := make([]remedyv1.RecentRemediation, 0, len(names))
+		for _, name := range names {
+			all = append(all, remedyv1.RecentRemediation{Target: name})
+		}
+		return all
+	}
+	g.Expect(recent(nil, nil)).To(BeNil(), "an unchanged world has the same bytes")
+	g.Expect(recent(named("b", "c"), named("a"))).To(Equal(named("c", "b", "a")), "the latest comes first")
+	g.Expect(recent(named("l"), named("k", "j", "i", "h", "g", "f", "e", "d", "c", "b", "a"))).To(Equal(named("l", "k", "j", "i", "h", "g", "f", "e", "d", "c")))
+	g.Expect(recent(named("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"), nil)).To(HaveLen(10))
+}
