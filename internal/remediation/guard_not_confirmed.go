@@ -21,6 +21,8 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		return true, time.Time{}, Seen{Who: "it is healthy again"}
 	case d.Action == Withdraw && d.Why == Recovered && !look.Verdict.Recovered():
 		return true, time.Time{}, Seen{Who: "it is not healthy any more"}
+	case d.Action == Withdraw && d.Why == Recovered && !look.sameRecovery(l.t):
+		return true, time.Time{}, Seen{Who: "it was not healthy all the time"}
 	case !d.starts():
 		return false, time.Time{}, Seen{}
 	case !l.bornOut():
@@ -37,4 +39,10 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		return true, time.Time{}, Seen{Who: "all places are taken", Have: look.Others, Most: l.plan.Slots}
 	}
 	return false, time.Time{}, Seen{}
+}
+
+// sameRecovery says whether the request tells of the recovery that was waited for, and not of a later one.
+func (l *Look) sameRecovery(t *Target) bool {
+	now, before := l.Target.Request, t.Request
+	return now == nil || before == nil || now.HealthySince.Equal(before.HealthySince)
 }

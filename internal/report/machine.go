@@ -88,9 +88,9 @@ func removeWaiting(m *clusterv1.Machine, kind string) {
 	}
 }
 
-// waitsInVain says whether a Machine is said to be healthy, and at the same time to wait for a remediator: nobody would ever change that.
+// waitsInVain says whether a Machine is said to wait for a remediator that nobody has asked, or not any more: nobody would ever change that.
 func waitsInVain(m *clusterv1.Machine, c *explain.MachineConditions) bool {
-	if c.HealthCheckSucceeded == nil || c.HealthCheckSucceeded.Status != metav1.ConditionTrue || c.ExternallyRemediated != nil {
+	if c.HealthCheckSucceeded == nil || c.ExternallyRemediated != nil {
 		return false
 	}
 	present := conditions.Get(m, explain.ExternallyRemediated)

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -56,7 +57,7 @@ func (l *live) Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1
 	return opened(ask(ctx, l.cluster(), func(ctx context.Context, api client.Client) (*coordinationv1.Lease, error) {
 		lease := &coordinationv1.Lease{}
 		err := api.Get(ctx, key, lease)
-		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err != nil && servesNoLeases(api) {
 			return nil, nil //nolint:nilnil // that there is none is an answer.
 		}
 		if err != nil {
@@ -64,6 +65,12 @@ func (l *live) Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1
 		}
 		return lease, nil
 	}))
+}
+
+// servesNoLeases asks what is served at all: an API server without Leases may have any words for that, or call it an error of its own.
+func servesNoLeases(api client.Client) bool {
+	_, err := api.RESTMapper().RESTMapping(schema.GroupKind{Group: coordinationv1.GroupName, Kind: "Lease"})
+	return meta.IsNoMatchError(err)
 }
 
 // ControlPlane is what the cluster itself says about its control plane.

@@ -24,7 +24,7 @@ var simulated = []struct {
 	mutant
 	invariant string
 }{
-	{r("plan.go", "plan.WakeUp, plan.ReleaseTurn = plan.rest, plan.turn\n", "plan.ReleaseTurn = plan.turn\n\tdefer func() { plan.WakeUp = time.Time{} }()\n", inSim), "I6 "},
+	{r("plan.go", "plan.WakeUp, plan.ReleaseTurn = plan.rest, plan.turn\n", "plan.ReleaseTurn = plan.turn\n\tdefer func() { plan.WakeUp = time.Time{} }()\n", inSim), "I[67] "},
 	{r("guard_too_many_unhealthy.go", "return gate.Sick > gate.Limit.Most", "return false", inSim), "the limit"},
 	{r("guard_storm.go", "return storm.active()", "return false", inSim), "I4 not in a storm"},
 	{r("backoff.go", "\twait := b.Initial\n", "\twait := 0 * b.Initial\n", inSim), "I9 the back-off"},
@@ -35,9 +35,10 @@ var simulated = []struct {
 	{r("recovery.go", "case p.now.Before(over):", "case false:", inSim), "I9 the healthy delay"},
 	{r("recovery.go", "case p.policy.RecoveryConfirmed:", "case false:", inSim), "a person has to confirm"},
 	{r("guard_lease_taken.go", "return p.now.Before(t.Lease.Until), t", "return false, t", inSim), "nobody who is worked on by others"},
-	{r("guard_control_plane_busy.go", "return turn.Holder != \"\" && ", "return false && ", inSim), "I5 one at a time"},
+	{r("guard_excluded.go", "return t.Excluded", "return false", inSim), "nobody who is excluded"},
+	{r("guard_not_confirmed.go", "case look.Changed:", "case false:", inSim), ""},
 	{r("plan.go", "t.Lease.Ours || d.Author || ", "t.Lease.Ours || ", inSim), "who leaves something cleans up"},
-	{r("writes.go", "if !d.NodeGoneSince.Equal(t.NodeGoneSince) {", "if false {", inSim), "I6 nobody is forgotten"},
+	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), NoteNodeGone)", "writes", inSim), "I6 nobody is forgotten"},
 }
 
 const inSim = "TestNoHistoryBreaksAnInvariant"

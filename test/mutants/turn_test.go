@@ -99,4 +99,6 @@ var turnsAndNotes = []mutant{
 	r("request.go", "if v.Recovered() {\n\t\t// Whoever", "if true {\n\t\t// Whoever", "TestAWipeIsMadeUpFor"),
 	r("confirm.go", "case next.Decisions[i].Hold.Reason != \"\":", "case false:", "TestWhoStillWaitsSaysWhatFor"),
 	r("confirm.go", "case d.Hold.Reason == \"\" || s.Targets[i].HeldBack.Reason != \"\":", "case d.Hold.Reason == \"\":", "TestWhoStillWaitsSaysWhatFor"),
+	r("guard_not_confirmed.go", "!look.sameRecovery(l.t)", "false", looks),
+	r("guard_not_confirmed.go", "now == nil || before == nil || ", "now != nil && ", looks),
 }

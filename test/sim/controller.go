@@ -16,6 +16,8 @@ import (
 var (
 	errCrashed  = errors.New("the controller has crashed")
 	errConflict = errors.New("the object has been changed by somebody else")
+	// errUnreachable is tried again after a while, the others at once.
+	errUnreachable = errors.New("the workload cluster cannot be reached")
 )
 
 // Pass is one reconcile of a check: what it saw, what it decided, and what became of that.
@@ -38,68 +40,138 @@ func (p *Pass) wrote(target string, write remediation.Write) {
 	p.Wrote[target] = append(p.Wrote[target], write)
 }
 
-// Reconcile does for one check what the shell does: look, decide, act, report.
-func (w *World) Reconcile(check string) (pass Pass, err error) {
-	view := w.Cache
-	c := view.Checks[check]
-	if c == nil {
-		return Pass{}, nil
+// verdict is what was found about a target.
+func (p *Pass) verdict(target string) health.Verdict {
+	for i := range p.Situation.Targets {
+		if p.Situation.Targets[i].Name == target {
+			return p.Assessment.Verdicts[i]
+		}
 	}
-	before := w.landed
-	w.written = map[string]int{}
-	defer func() { pass.Writes, w.written = w.landed-before, nil }()
-	pass = Pass{Check: check}
-	pass.Snapshot, pass.Situation = Facts(view, c, w.Conn, w.Now)
+	return health.Verdict{}
+}
+
+// run is a pass that is under way. Several can be, of different checks or of two leaders: each has its own view, and others act in between.
+type run struct {
+	w     *World
+	name  string
+	check *Check
+	view  *State
+	conn  Connection
+	pass  Pass
+	// old: it is that of a leader who does not know yet that it is none any more.
+	old bool
+	// others lets others act; nil if nobody does.
+	others func()
+	// written is how often this very pass has written to an object.
+	written map[string]int
+	// frozen: the live read just before showed a pause. lookedAt is when that was, in the order of everything that happens.
+	// halted: one of them did, so that something was not written that comes before every act.
+	frozen, halted bool
+	lookedAt       int
+	// turnKnown is the version of the turn at the control plane at the beginning, turnSeen that of the last look, and uidSeen whose look it was.
+	turnKnown, turnSeen, uidSeen int
+	crashIn                      int
+	crashLate                    bool
+	limited                      *limited
+	noted                        bool
+	err                          error
+}
+
+func (w *World) newRun(check string, view *State) *run {
+	return &run{w: w, name: check, view: view, conn: w.Conn, check: view.Checks[check], written: map[string]int{}, crashIn: never, turnKnown: view.Turn.Version}
+}
+
+// Reconcile does for one check what the shell does: look, decide, act, report.
+func (w *World) Reconcile(check string) (Pass, error) {
+	r := w.newRun(check, w.Cache)
+	r.reconcile()
+	return r.pass, r.err
+}
+
+func (r *run) reconcile() {
+	if r.check == nil {
+		return
+	}
+	r.w.busy++
+	r.err = r.lookAndAct()
+	r.w.busy--
+}
+
+func (r *run) lookAndAct() error {
+	w, c, pass := r.w, r.check, &r.pass
+	pass.Check = r.name
+	pass.Snapshot, pass.Situation = Facts(r.view, c, r.conn, w.Now)
 	pass.Assessment = health.Evaluate(&pass.Snapshot, &c.Health, w.Now)
 	pass.Plan = remediation.Plan(&pass.Situation, &pass.Assessment, &c.Policy, w.Now)
-	// Freeze is read live before every act, also on the check itself.
-	live := w.API.Checks[check]
-	if w.frozen = live == nil || live.Paused || w.API.Paused; w.frozen {
-		pass.Plan.Finalizer = c.Finalizer
+	if err := r.writeChecks(func(write remediation.CheckWrite) bool { return write < remediation.ReleaseTurn }); err != nil {
+		return err
 	}
-	for _, write := range pass.Plan.CheckWrites(&pass.Situation, c.Finalizer) {
-		if w.frozen || write >= remediation.ReleaseTurn {
-			continue
-		}
-		if err := w.writeCheck(c, write, &pass.Plan); err != nil {
-			return pass, err
-		}
-		pass.CheckWrote = append(pass.CheckWrote, write)
-	}
-	failed := w.actAll(c, &pass, func(int) bool { return true })
+	w.noteView(r)
+	w.noteHealth(r, false)
+	failed := r.actAll(func(int) bool { return true })
 	for again := true; again && failed == nil; {
-		again, failed = w.actAgain(c, &pass)
+		again, failed = r.actAgain()
 	}
 	if errors.Is(failed, errCrashed) {
-		return pass, failed
+		return failed
 	}
 	pass.Plan.Conclude(&pass.Assessment, w.Now)
 	for i := range pass.Plan.Strays {
-		if err := w.clear(c, &pass, i); err != nil {
-			return pass, err
+		if err := r.clear(i); errors.Is(err, errCrashed) {
+			return err
+		} else if err != nil {
+			failed = err
 		}
 	}
-	if err := w.report(c, &pass); err != nil {
-		return pass, err
+	if err := r.report(); err != nil {
+		return err
 	}
-	for _, write := range pass.Plan.CheckWrites(&pass.Situation, c.Finalizer) {
-		if w.frozen || write < remediation.ReleaseTurn {
-			continue
-		}
-		if err := w.writeCheck(c, write, &pass.Plan); err != nil {
-			return pass, err
-		}
-		pass.CheckWrote = append(pass.CheckWrote, write)
+	// Whoever has failed at something may have left something: its finalizer and its turn stay.
+	if failed != nil {
+		return failed
 	}
-	return pass, failed
+	return r.writeChecks(func(write remediation.CheckWrite) bool { return write >= remediation.ReleaseTurn })
 }
 
-func (w *World) actAll(c *Check, pass *Pass, which func(i int) bool) (failed error) {
-	for i := range pass.Plan.Decisions {
+// writeChecks writes to the check itself. Freeze is read live before every write.
+func (r *run) writeChecks(which func(remediation.CheckWrite) bool) error {
+	for _, write := range r.pass.Plan.CheckWrites(&r.pass.Situation, r.check.Finalizer) {
+		if !which(write) {
+			continue
+		}
+		if r.letOthers(); r.readPause() {
+			// What comes before every act was not written: nothing follows in this pass.
+			r.halted = true
+			continue
+		}
+		if err := r.writeCheck(write); err != nil {
+			return err
+		}
+		r.pass.CheckWrote = append(r.pass.CheckWrote, write)
+	}
+	return nil
+}
+
+// readPause reads live whether the check or its Cluster is paused, or the check is gone.
+func (r *run) readPause() bool {
+	live := r.w.API.Checks[r.name]
+	r.frozen = r.halted || live == nil || live.Paused || r.w.API.Paused
+	r.lookedAt = r.w.moment()
+	return r.frozen
+}
+
+func (r *run) letOthers() {
+	if r.others != nil {
+		r.others()
+	}
+}
+
+func (r *run) actAll(which func(i int) bool) (failed error) {
+	for i := range r.pass.Plan.Decisions {
 		if !which(i) {
 			continue
 		}
-		if err := w.act(c, pass, i); err != nil {
+		if err := r.act(i); err != nil {
 			failed = err
 		}
 		if errors.Is(failed, errCrashed) {
@@ -110,36 +182,46 @@ func (w *World) actAll(c *Check, pass *Pass, which func(i int) bool) (failed err
 }
 
 // actAgain gives the places of those that were held at the last look to others.
-func (w *World) actAgain(c *Check, pass *Pass) (bool, error) {
+func (r *run) actAgain() (bool, error) {
+	pass := &r.pass
 	remembered := pass.Plan.Replacing
-	news := remediation.Again(&pass.Plan, &pass.Situation, &pass.Assessment, &c.Policy, w.Now)
+	news := remediation.Again(&pass.Plan, &pass.Situation, &pass.Assessment, &r.check.Policy, r.w.Now)
 	if len(news) == 0 {
 		return false, nil
 	}
 	if !slices.Equal(remembered, pass.Plan.Replacing) {
-		if err := w.writeCheck(c, remediation.NoteReplacing, &pass.Plan); err != nil {
+		if r.letOthers(); r.readPause() {
+			r.halted = true
+			return false, nil
+		}
+		if err := r.writeCheck(remediation.NoteReplacing); err != nil {
 			return false, err
 		}
 	}
-	return true, w.actAll(c, pass, func(i int) bool { return slices.Contains(news, i) })
+	return true, r.actAll(func(i int) bool { return slices.Contains(news, i) })
 }
 
 // act looks once more, and writes what a decision needs.
-func (w *World) act(c *Check, pass *Pass, i int) error {
+func (r *run) act(i int) error {
+	w, pass := r.w, &r.pass
 	t, d := &pass.Situation.Targets[i], &pass.Plan.Decisions[i]
 	if len(d.Writes(t)) == 0 {
 		return nil
 	}
-	w.meanwhile()
-	look := w.look(c, pass, i)
+	if r.letOthers(); (d.Action == remediation.MakeRequest || d.Action == remediation.GiveMark) && !w.calm && w.rarely(6) {
+		w.surprise(r.name, t.Name)
+	}
+	look := r.look(i)
 	confirmed := remediation.Confirm(&pass.Plan, t, d, &pass.Assessment.Verdicts[i], &look, w.Now)
 	pass.Plan.Decisions[i] = confirmed
+	r.auditAct(t, &confirmed)
 	for _, write := range confirmed.Writes(t) {
 		if write == remediation.CreateRequest && w.Refuses != "" {
 			pass.Plan.Decisions[i] = remediation.Refused(&confirmed, t, w.Refuses)
 			return nil
 		}
-		if err := w.writeTarget(c, t, &confirmed, write, &pass.Snapshot.Targets[i]); err != nil {
+		r.letOthers()
+		if err := r.writeTarget(t, &confirmed, write); err != nil {
 			return err
 		}
 		pass.wrote(t.Name, write)
@@ -147,101 +229,45 @@ func (w *World) act(c *Check, pass *Pass, i int) error {
 	return nil
 }
 
-// look reads again, past the cache, what a decision rests on.
-func (w *World) look(c *Check, pass *Pass, i int) remediation.Look {
-	w.turnSeen = w.API.Turn.Version
-	live, name := w.API, pass.Situation.Targets[i].Name
-	now := live.Checks[c.Name]
-	if now == nil {
-		return remediation.Look{Failed: true}
-	}
-	conn := w.Conn
-	conn.Up = w.Reachable && conn.Up
-	snapshot, situation := Facts(live, now, conn, w.Now)
-	at := slices.IndexFunc(situation.Targets, func(t remediation.Target) bool { return t.Name == name })
-	if at < 0 || w.uidOf(live, c, name) != w.uidOf(w.Cache, c, name) {
-		return remediation.Look{Failed: true}
-	}
-	t := &situation.Targets[at]
-	one := health.Snapshot{Cluster: snapshot.Cluster, Targets: snapshot.Targets[at : at+1]}
-	look := remediation.Look{
-		Frozen: situation.Check.Frozen || w.frozen, Verdict: health.Evaluate(&one, &now.Health, w.Now).Verdicts[0],
-		Changed: now.Generation != c.Generation || now.Deleting != c.Deleting ||
-			!now.Storm.Since.Equal(pass.Plan.Storm.Since) || situation.Check.Cluster != pass.Situation.Check.Cluster,
-		Target:       *t,
-		ControlPlane: controlPlane(live, c.Name, name, conn),
-	}
-	look.Frozen = look.Frozen || snapshot.Targets[at].Wishes.Paused
-	if n := live.Nodes[t.Node]; n != nil && conn.Up {
-		look.LeaseRenewed = n.Renewed
-	}
-	all := health.Evaluate(&snapshot, &now.Health, w.Now)
-	look.Others = remediation.Plan(&remediation.Situation{
-		Check: remediation.Check{Frozen: true}, Targets: slices.Delete(slices.Clone(situation.Targets), at, at+1), Strays: situation.Strays,
-	}, &health.Assessment{Verdicts: slices.Delete(slices.Clone(all.Verdicts), at, at+1)}, &now.Policy, w.Now).Counts.InFlight + replacing(live, now)
-	return look
-}
-
-func replacing(s *State, c *Check) int {
-	n := 0
-	for _, r := range c.Replacing {
-		if s.Machines[r.Target] == nil {
-			n++
-		}
-	}
-	return n
-}
-
-func (w *World) uidOf(s *State, c *Check, name string) int {
-	if c.ForNodes {
-		return s.Nodes[name].uid()
-	}
-	return s.Machines[name].uid()
-}
-
-func (n *Node) uid() int {
-	if n == nil {
-		return 0
-	}
-	return n.UID
-}
-
-func (m *Machine) uid() int {
-	if m == nil {
-		return 0
-	}
-	return m.UID
-}
-
 // clear writes what a stray needs.
-func (w *World) clear(c *Check, pass *Pass, i int) error {
-	stray, d := &pass.Situation.Strays[i], &pass.Plan.Strays[i]
-	w.meanwhile()
-	// Freeze is read live before every act.
-	if now := w.API.Checks[c.Name]; now == nil || w.frozen || now.Paused || w.API.Paused || now.Generation != c.Generation || now.Deleting != c.Deleting {
+func (r *run) clear(i int) error {
+	stray, d := &r.pass.Situation.Strays[i], &r.pass.Plan.Strays[i]
+	writes := d.StrayWrites(stray)
+	if len(writes) == 0 {
 		return nil
 	}
-	for _, write := range d.StrayWrites(stray) {
-		if err := w.writeStray(c, stray, d, write); err != nil {
+	r.letOthers()
+	// Freeze is read live before every act, and so is the check.
+	if now := r.w.API.Checks[r.name]; r.readPause() || now.Generation != r.check.Generation || now.Deleting != r.check.Deleting {
+		return nil
+	}
+	if m := r.w.API.Machines[stray.Name]; m != nil && m.Paused && !r.check.ForNodes {
+		return nil
+	}
+	r.auditStray(stray, d)
+	for _, write := range writes {
+		r.letOthers()
+		if err := r.writeStray(stray, d, write); err != nil {
 			return err
 		}
-		pass.wrote(stray.Name, write)
+		r.pass.wrote(stray.Name, write)
 	}
 	return nil
 }
 
 // report tells about health, truthfully and at once.
-func (w *World) report(c *Check, pass *Pass) error {
-	if c.ForNodes || pass.Situation.Check.Frozen || c.Deleting || c.Policy.Observe {
+func (r *run) report() error {
+	c, w := r.check, r.w
+	if c.ForNodes || r.pass.Situation.Check.Frozen || c.Deleting || c.Policy.Observe {
 		return nil
 	}
-	for i := range pass.Situation.Targets {
-		m, v := w.Cache.Machines[pass.Situation.Targets[i].Name], &pass.Assessment.Verdicts[i]
-		if m == nil || v.Kind == health.Skipped || pass.Situation.Targets[i].CoveredBy != "" || pass.Plan.Decisions[i].Unconfirmed {
+	for i := range r.pass.Situation.Targets {
+		m, v := r.view.Machines[r.pass.Situation.Targets[i].Name], &r.pass.Assessment.Verdicts[i]
+		if m == nil || v.Kind == health.Skipped || r.pass.Situation.Targets[i].CoveredBy != "" || r.pass.Plan.Decisions[i].Unconfirmed {
 			continue
 		}
 		sick, well := m.Sick, m.Well
-		if live := w.API.Machines[m.Name]; v.Kind == health.Unhealthy && (live == nil || live.Author != c.Name) {
+		if live := w.API.Machines[m.Name]; v.Kind == health.Unhealthy && (live == nil || live.Author != r.name) {
 			continue
 		}
 		switch v.Kind {
@@ -254,8 +280,12 @@ func (w *World) report(c *Check, pass *Pass) error {
 		if sick == m.Sick && well == m.Well {
 			continue
 		}
-		err := w.write(fmt.Sprintf("%s: health of %s is sick=%v well=%v", c.Name, m.Name, sick, well), func() error {
-			live, err := w.machine(m)
+		// What is paused meanwhile is not written to.
+		if live := w.API.Machines[m.Name]; r.readPause() || live == nil || live.Paused {
+			continue
+		}
+		err := r.write(fmt.Sprintf("health of %s is sick=%v well=%v", m.Name, sick, well), func() error {
+			live, err := r.machine(m)
 			if err == nil {
 				live.Sick, live.Well = sick, well
 			}

@@ -4,27 +4,31 @@
 package sim
 
 import (
-	"slices"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
 // event lets something happen that no check of ours does.
 func (w *World) event() {
+	w.Steps++
+	w.changed()
+	defer w.observe()
 	switch k := w.draw.IntN(100); {
-	case k < 45:
+	case k < 40:
 		w.nodeEvent()
-	case k < 65:
+	case k < 58:
 		w.remediators()
-	case k < 80:
+	case k < 70:
 		w.owners()
-	case k < 86:
+	case k < 75:
 		w.connection()
-	case k < 98:
+	case k < 98 || !w.rarely(5):
 		w.userEvent()
 	// What is moved is paused before, so that nobody is in the midst of anything.
-	case w.written == nil:
+	case w.busy == 0:
 		w.move()
 	}
 }
@@ -65,12 +69,16 @@ func (w *World) nodeEvent() {
 	case k < 14:
 		w.ready(n, "True")
 	case k < 15:
-		delete(w.API.Nodes, n.Name)
-		w.note(n.Name + " is deleted")
+		if w.rarely(2) {
+			w.comeAndGo(n)
+			return
+		}
+		w.machineSays(m)
 	case k < 17:
 		w.join(m)
 	case k < 18:
 		n.Renewed = w.Now
+		w.note("the kubelet of " + n.Name + " is heard of")
 	case k < 19:
 		n.Version++
 		n.Leaving = remediation.Departure{}
@@ -80,6 +88,46 @@ func (w *World) nodeEvent() {
 	default:
 		m.Version++
 		m.Failure = map[bool]string{true: "CreateError"}[w.rarely(3)]
+	}
+}
+
+// comeAndGo: a Node is deleted, or one that was is there again.
+func (w *World) comeAndGo(n *Node) {
+	for _, name := range sorted(w.API.Machines) {
+		if m := w.API.Machines[name]; m.Node != "" && w.API.Nodes[m.Node] == nil && w.rarely(2) {
+			m.Node = ""
+			w.join(m)
+			if w.log != nil {
+				w.log.back(m.Body)
+			}
+			w.note(m.Node + " is there again")
+			return
+		}
+	}
+	w.deleteNode(n)
+}
+
+func (w *World) deleteNode(n *Node) {
+	delete(w.API.Nodes, n.Name)
+	w.note(n.Name + " is deleted")
+	if m := w.API.machineOf(n.Name); m != nil && w.log != nil && w.log.gone[m.Body].IsZero() {
+		w.log.gone[m.Body] = w.Now
+	}
+}
+
+// machineSays: a condition of a Machine turns bad or good; now and then the infrastructure of the whole cluster is in trouble.
+func (w *World) machineSays(m *Machine) {
+	m.Version++
+	status := metav1.ConditionTrue
+	if w.rarely(2) {
+		status = metav1.ConditionFalse
+	}
+	m.Conditions = []metav1.Condition{{Type: "DiskReady", Status: status, LastTransitionTime: metav1.NewTime(w.Now)}}
+	if trouble := w.rarely(10); trouble != w.API.NoInfrastructure {
+		if w.API.NoInfrastructure = trouble; !trouble {
+			w.API.InfrastructureSince = w.Now
+		}
+		w.note("the infrastructure is in trouble, or is not any more")
 	}
 }
 
@@ -96,6 +144,7 @@ func (w *World) remediators() {
 		}
 		switch k := w.draw.IntN(12); {
 		case r.TimedOut:
+		case r.Check == stranger:
 		case k < 2 && !r.Succeeded:
 			r.Failed = true
 		case k < 4 && !r.Failed:
@@ -105,6 +154,8 @@ func (w *World) remediators() {
 			w.heal(r)
 		case k < 6:
 			r.NodeDeletionExpected = true
+		case k < 8 && r.NodeDeletionExpected:
+			w.deleteNodeOf(r)
 		}
 	}
 }
@@ -115,6 +166,16 @@ func (w *World) letsGo(r *Request) bool {
 		return true
 	}
 	return w.exists(r.TargetUID)
+}
+
+// deleteNodeOf: some remediators delete the Node on their way.
+func (w *World) deleteNodeOf(r *Request) {
+	for _, n := range w.API.Nodes {
+		if n.UID == r.TargetUID {
+			w.deleteNode(n)
+			return
+		}
+	}
 }
 
 func (w *World) exists(uid int) bool {
@@ -158,7 +219,7 @@ func (w *World) owners() {
 				workers++
 			}
 			if m.Owner == Deleting && m.Counted && m.Author != "" {
-				w.replaced = append(w.replaced, replaced{check: m.Author, by: replacement.UID, at: w.Now})
+				w.replaced = append(w.replaced, replaced{check: m.Author, by: replacement.Body, at: w.Now})
 			}
 			continue
 		}
@@ -169,7 +230,7 @@ func (w *World) owners() {
 			continue
 		}
 		m.Version++
-		switch k := w.draw.IntN(10); {
+		switch k := w.draw.IntN(16); {
 		case m.Well && !m.Sick:
 			m.Owner = ""
 		case !m.Sick || !m.DeletingSince.IsZero():
@@ -192,140 +253,13 @@ func (w *World) connection() {
 	if w.rarely(3) {
 		w.Reachable = w.Reachable == w.rarely(3)
 	}
+	// It can be lost in the midst of a look, after the Nodes have been read.
+	w.Conn.Breaking = w.Conn.Up && !w.Reachable && w.rarely(2)
 	if w.Conn.Up == w.Reachable || w.rarely(2) {
 		return
 	}
-	w.Conn.Up = w.Reachable
+	w.Conn.Up, w.Conn.Breaking = w.Reachable, false
 	if w.Conn.Up {
 		w.Conn.FirstLookUntil = w.Now.Add(50 * time.Second)
 	}
-}
-
-func (w *World) userEvent() {
-	n, m := w.anyNode(), w.anyMachine()
-	if n == nil || m == nil {
-		return
-	}
-	names := sorted(w.API.Checks)
-	if len(names) < 3 && w.rarely(8) {
-		w.createCheck([]string{"a", "b", "n"}[w.draw.IntN(3)])
-	}
-	if len(names) > 0 && w.rarely(2) {
-		w.editCheck(w.API.Checks[names[w.draw.IntN(len(names))]])
-		return
-	}
-	m.Version++
-	n.Version++
-	switch w.draw.IntN(10) {
-	case 0:
-		w.PauseCluster(w.rarely(6))
-		w.note("the Cluster is paused: " + map[bool]string{true: "yes", false: "no"}[w.API.Paused])
-	case 1:
-		m.Paused = w.rarely(5)
-	case 2:
-		m.Skip = w.rarely(5)
-	case 3:
-		m.Remediate = w.rarely(2)
-	case 4:
-		n.Excluded = w.rarely(4)
-	case 5:
-		n.Confirmed = w.rarely(2)
-	case 6:
-		if w.rarely(4) && m.DeletingSince.IsZero() {
-			m.DeletingSince = w.Now
-			w.note(m.Name + " is being deleted by a user")
-		}
-	case 7:
-		w.API.Deleting = w.rarely(20)
-	case 8:
-		w.API.Missing = w.rarely(20)
-	default:
-		// Somebody else's request of the very name that ours would have.
-		if key := "a0/" + m.Name; w.API.Requests[key] == nil && w.rarely(4) {
-			w.API.Requests[key] = &Request{Kind: "a0", Name: m.Name, Target: m.Name, Check: "somebody"}
-		}
-	}
-}
-
-func (w *World) createCheck(name string) {
-	if w.API.Checks[name] == nil {
-		c := &Check{Name: name, ForNodes: name == "n"}
-		w.drawSpec(c)
-		// Another check of the same name is another one.
-		c.Version = 1000 * w.uid()
-		w.API.Checks[name] = c
-	}
-}
-
-// PauseCluster pauses the Cluster, or ends that. It is remembered when a pause was over.
-func (w *World) PauseCluster(paused bool) {
-	if w.API.Paused && !paused {
-		for _, c := range w.API.Checks {
-			c.ThawedAt = w.Now
-			c.Version++
-		}
-	}
-	w.API.Paused = paused
-}
-
-// PauseCheck does the same for a check.
-func (w *World) PauseCheck(c *Check, paused bool) {
-	if c.Paused && !paused {
-		c.ThawedAt = w.Now
-	}
-	c.Paused = paused
-}
-
-func (w *World) editCheck(c *Check) {
-	c.Version++
-	switch w.draw.IntN(8) {
-	case 0, 1:
-		w.PauseCheck(c, w.rarely(6))
-	case 2, 3:
-		c.Generation++
-		c.PauseRequests = nil
-		if w.rarely(6) {
-			c.PauseRequests = []string{"an upgrade"}
-		}
-	case 4:
-		c.Deleting = c.Deleting || w.rarely(6)
-		if c.Deleting && !c.Finalizer {
-			delete(w.API.Checks, c.Name)
-		}
-	default:
-		w.drawSpec(c)
-		w.note(c.Name + " is edited")
-		// Without a limit nobody needed to remember.
-		w.replaced = slices.DeleteFunc(w.replaced, func(r replaced) bool { return r.check == c.Name })
-		for _, m := range w.API.Machines {
-			m.Counted = m.Counted && m.Author != c.Name
-		}
-	}
-}
-
-// move takes everything to another management cluster: status is lost, and so are UIDs; specs, annotations and owners are kept.
-func (w *World) move() {
-	before := w.plans()
-	uids := map[int]int{}
-	for _, name := range sorted(w.API.Machines) {
-		m := w.API.Machines[name]
-		uid := w.uid()
-		uids[m.UID] = uid
-		m.UID, m.Sick, m.Well, m.Owner, m.MarkedSince = uid, false, false, "", time.Time{}
-		m.Version++
-	}
-	for _, r := range w.API.Requests {
-		if uid := uids[r.TargetUID]; uid != 0 {
-			r.TargetUID = uid
-		}
-		r.Succeeded, r.Failed, r.NodeDeletionExpected = false, false, false
-	}
-	for _, c := range w.API.Checks {
-		c.Version++
-	}
-	w.synced()
-	w.older = w.Cache
-	w.Conn = Connection{Up: w.Reachable}
-	w.note("everything is moved to another management cluster")
-	w.auditMove(before, w.plans())
 }

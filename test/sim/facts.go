@@ -23,7 +23,12 @@ type Connection struct {
 }
 
 // selects says whether a check looks after a Machine, or a Node.
-func (c *Check) selects(controlPlane bool) bool { return !controlPlane || !c.WorkersOnly }
+func (c *Check) selects(controlPlane bool, name string) bool {
+	if c.Half > 0 && name != "" && int(name[len(name)-1])%2 != c.Half-1 {
+		return false
+	}
+	return !controlPlane || !c.WorkersOnly
+}
 
 // Facts are what a check is told by one view.
 func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot, remediation.Situation) {
@@ -67,7 +72,7 @@ func withNode(s *State) int {
 func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *health.Snapshot, situation *remediation.Situation) {
 	for _, name := range sorted(s.Machines) {
 		m := s.Machines[name]
-		if !c.selects(m.ControlPlane) {
+		if !c.selects(m.ControlPlane, m.Name) {
 			continue
 		}
 		snapshot.Targets = append(snapshot.Targets, health.Target{
@@ -81,12 +86,14 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 		})
 		t := remediation.Target{
 			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, Ledger: m.Ledger, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
-			CoveredBy: coveredBy(s, c, m, s.Nodes[m.Node], now), Request: requestFor(s, c, m.UID), NameTaken: nameTaken(s, c, m.Name, m.UID, m.Ledger),
+			ThawedAt: m.Thawed, Request: requestFor(s, c, m.UID), NameTaken: nameTaken(s, c, m.Name, m.UID, m.Ledger),
 			Mark: remediation.Mark{
 				Given: m.Owner != "", Unhealthy: m.Sick, Ours: m.Author == c.Name, Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
 				OwnerReason: m.Owner, Since: m.MarkedSince,
 			},
 		}
+		t.CoveredBy, t.CoveredUntil = carer(s, c, m, s.Nodes[m.Node], now)
+		t.CoveredElsewhere = t.CoveredBy != "" && s.Checks[t.CoveredBy].ForNodes
 		if m.ControlPlane {
 			t.Owner = "KubeadmControlPlane/kcp"
 		}
@@ -103,16 +110,18 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *health.Snapshot, situation *remediation.Situation) {
 	for _, name := range sorted(s.Nodes) {
 		n := s.Nodes[name]
-		if !c.selects(n.ControlPlane) {
+		if !c.selects(n.ControlPlane, n.Name) {
 			continue
 		}
 		m := s.machineOf(name)
 		snapshot.Targets = append(snapshot.Targets, health.Target{Name: name, Node: nodeFacts(s, name, conn)})
 		t := remediation.Target{
 			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Leaving: n.Leaving, Ledger: n.Ledger,
-			CoveredBy: coveredBy(s, c, m, n, now), Request: requestFor(s, c, n.UID), NameTaken: nameTaken(s, c, name, n.UID, n.Ledger),
+			Request: requestFor(s, c, n.UID), NameTaken: nameTaken(s, c, name, n.UID, n.Ledger),
 			Lease: remediation.Lease{Used: true, Holder: n.Holder, Ours: n.Holder == c.Name, Until: n.HeldUntil},
 		}
+		t.CoveredBy, t.CoveredUntil = carer(s, c, m, n, now)
+		t.CoveredElsewhere = t.CoveredBy != "" && !s.Checks[t.CoveredBy].ForNodes
 		if m != nil {
 			t.DeletingSince = m.DeletingSince
 		}
@@ -141,13 +150,17 @@ func nodeFacts(s *State, name string, conn Connection) health.NodeFacts {
 
 // requestFor is a check's request for one target, bound by its UID.
 func requestFor(s *State, c *Check, uid int) *remediation.Request {
-	for _, key := range sorted(s.Requests) {
-		if r := s.Requests[key]; r.Check == c.Name && r.TargetUID == uid {
-			request := r.Request
-			return &request
+	var first string
+	for key, r := range s.Requests {
+		if r.Check == c.Name && r.TargetUID == uid && (first == "" || key < first) {
+			first = key
 		}
 	}
-	return nil
+	if first == "" {
+		return nil
+	}
+	request := s.Requests[first].Request
+	return &request
 }
 
 func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.Ledger) string {
@@ -163,31 +176,66 @@ func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.Ledg
 
 // coveredBy is the other check that takes care of a Machine and its Node, if there is one.
 func coveredBy(s *State, c *Check, m *Machine, n *Node, now time.Time) string {
+	by, _ := carer(s, c, m, n, now)
+	return by
+}
+
+// carer is the same, and when that ends by itself.
+func carer(s *State, c *Check, m *Machine, n *Node, now time.Time) (string, time.Time) {
 	var claims []remediation.Claim
 	for _, name := range sorted(s.Checks) {
 		other := s.Checks[name]
 		claim := remediation.Claim{Rank: remediation.MachineHealthCheck, Name: name, Observes: other.Policy.Observe}
 		uid := 0
 		switch {
-		case other.ForNodes && n != nil && other.selects(n.ControlPlane):
+		case other.ForNodes && n != nil && other.selects(n.ControlPlane, n.Name):
 			claim.Rank, uid = remediation.NodeHealthCheck, n.UID
 			claim.Holds = n.Holder == name && now.Before(n.HeldUntil)
-		case !other.ForNodes && m != nil && other.selects(m.ControlPlane):
+		case !other.ForNodes && m != nil && other.selects(m.ControlPlane, m.Name):
 			uid = m.UID
 			claim.Holds = m.Author == name && m.Owner != "" && m.Sick
-		default:
-			continue
 		}
-		claim.Holds = claim.Holds || requestFor(s, other, uid) != nil
+		if uid == 0 {
+			// It does not look after this one any more, and may still have something there.
+			if other.ForNodes && n != nil {
+				claim.Rank, uid = remediation.NodeHealthCheck, n.UID
+			} else if !other.ForNodes && m != nil {
+				uid = m.UID
+			}
+			if gone := other.ForNodes && m != nil && s.worksOn(other, m.Node); !gone && (uid == 0 || requestFor(s, other, uid) == nil && (other.ForNodes || m.Author != name || m.Owner == "" || !m.Sick)) {
+				continue
+			} else if gone {
+				claim.Rank, claim.Holds = remediation.NodeHealthCheck, true
+			} else if !other.ForNodes {
+				claim.Holds = m.Author == name && m.Owner != "" && m.Sick
+			}
+		}
+		// A request for an earlier Node of that name is about the same server.
+		if requestFor(s, other, uid) != nil || other.ForNodes && m != nil && s.worksOn(other, m.Node) {
+			claim.Holds = true
+		} else if claim.Rank == remediation.NodeHealthCheck && claim.Holds && n != nil {
+			// It has nothing but a Lease, which runs out.
+			claim.Until = n.HeldUntil
+		}
 		if claim.Holds || !other.Deleting {
 			claims = append(claims, claim)
 		}
 	}
-	carer, found := remediation.Carer(claims)
-	if !found || carer.Name == c.Name {
-		return ""
+	first, found := remediation.Carer(claims)
+	if !found || first.Name == c.Name {
+		return "", time.Time{}
 	}
-	return carer.Name
+	return first.Name, first.Until
+}
+
+// worksOn says whether a check has a request for a Node of that name, which may be gone.
+func (s *State) worksOn(c *Check, node string) bool {
+	for _, r := range s.Requests {
+		if r.Check == c.Name && r.Target == node && node != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // controlPlane is the control plane as a check sees it: what others than it, or than one of its targets, are busy with.
@@ -198,12 +246,16 @@ func controlPlane(s *State, check, except string, conn Connection) remediation.C
 		if r.Check == check && (except == "" || except == r.Target) {
 			continue
 		}
-		for _, name := range sorted(s.Machines) {
-			m := s.Machines[name]
+		found := false
+		for name, m := range s.Machines {
 			n := s.Nodes[m.Node]
 			if m.ControlPlane && (m.UID == r.TargetUID || n != nil && n.UID == r.TargetUID) {
-				c.Busy = append(c.Busy, name)
+				c.Busy, found = append(c.Busy, name), true
 			}
+		}
+		// A Node that is gone is known by the label of its request.
+		if !found && r.ControlPlane {
+			c.Busy = append(c.Busy, r.Target)
 		}
 	}
 	for _, name := range sorted(s.Machines) {
@@ -213,7 +265,7 @@ func controlPlane(s *State, check, except string, conn Connection) remediation.C
 	}
 	// A Machine and its Node are one and the same.
 	for i, name := range c.Busy {
-		if m := s.Machines[name]; except != "" && m.Node == except {
+		if m := s.Machines[name]; except != "" && m != nil && m.Node == except {
 			c.Busy[i] = except
 		}
 	}

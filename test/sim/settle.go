@@ -15,38 +15,38 @@ func (w *World) Settle() bool {
 	w.calm = true
 	w.healEverything()
 	quiet := 0
-	for round := 0; round < 300 && quiet < 3; round++ {
-		w.synced()
-		wrote := w.obey()
-		w.synced()
-		next := time.Time{}
-		for _, name := range sorted(w.API.Checks) {
-			pass := w.reconcileOrRestart(name)
-			wrote = wrote || pass.Writes > 0
-			if wake := pass.Plan.WakeUp; !wake.IsZero() && (next.IsZero() || wake.Before(next)) {
-				next = wake
-			}
+	for range 60 {
+		did := w.obey()
+		if !w.drain() {
+			return false
 		}
-		if wrote {
+		w.auditRest()
+		// Nothing happens before the time at which somebody wants to look again.
+		name, next := w.nextWake()
+		if quiet++; did {
 			quiet = 0
-			w.Now = w.Now.Add(time.Second)
+		}
+		if quiet < 3 && (did || name == "") {
 			continue
 		}
-		if quiet++; next.IsZero() {
-			next = w.Now.Add(24 * time.Hour)
+		if name == "" {
+			w.poll(w.Now.Add(24 * time.Hour))
+			return len(w.Violations) == 0
 		}
-		// Nothing happens before the time at which somebody wants to look again.
-		w.Now = next
+		w.poll(next.Add(-time.Second))
+		w.wakeUp(next)
 		for _, n := range w.API.Nodes {
 			n.Renewed = w.Now
 		}
 	}
-	return quiet == 3
+	w.violated("I7 somebody always wants to look again: %v", w.wakes)
+	return false
 }
 
 func (w *World) healEverything() {
+	w.changed()
 	w.PauseCluster(false)
-	w.API.Deleting, w.API.Missing = false, false
+	w.API.Deleting, w.API.Missing, w.API.NoInfrastructure = false, false, false
 	w.Reachable, w.Conn = true, Connection{Up: true}
 	for _, c := range w.API.Checks {
 		c.Version++
@@ -60,7 +60,9 @@ func (w *World) healEverything() {
 	for _, name := range sorted(w.API.Machines) {
 		m := w.API.Machines[name]
 		m.Version++
-		m.Paused, m.Skip, m.Remediate, m.Failure = false, false, false, ""
+		w.pauseMachine(m, false)
+		w.wish(m, false)
+		m.Skip, m.Failure, m.Conditions = false, "", nil
 		if m.DeletingSince.IsZero() {
 			m.Node = map[bool]string{true: m.Node}[w.API.Nodes[m.Node] != nil]
 			w.join(m)
@@ -69,11 +71,14 @@ func (w *World) healEverything() {
 	for _, n := range w.API.Nodes {
 		n.Version++
 		n.Excluded, n.Confirmed, n.Leaving = false, true, remediation.Departure{}
+		if n.Holder == stranger {
+			n.Holder, n.HeldUntil = "", time.Time{}
+		}
 		w.ready(n, "True")
 	}
 	for key, r := range w.API.Requests {
 		r.Stuck = false
-		if r.Check == "somebody" {
+		if r.Check == stranger {
 			delete(w.API.Requests, key)
 		}
 	}
@@ -96,6 +101,7 @@ func (w *World) obey() bool {
 			delete(w.API.Machines, name)
 			delete(w.API.Nodes, m.Node)
 			w.join(w.addMachine(map[bool]string{true: name}[m.ControlPlane], m.ControlPlane))
+			w.note(name + " is gone")
 		case m.Owner != "" && m.Well:
 			m.Version++
 			m.Owner = ""
@@ -106,6 +112,10 @@ func (w *World) obey() bool {
 			continue
 		}
 		did = true
+	}
+	if did {
+		w.changed()
+		w.observe()
 	}
 	return did
 }
@@ -131,7 +141,8 @@ func (w *World) Leftovers() []string {
 	}
 	for _, name := range sorted(w.API.Checks) {
 		c := w.API.Checks[name]
-		if !c.Storm.Since.IsZero() && !c.Deleting {
+		// Where more must be healthy than there are, a storm never ends.
+		if l := w.count(w.API, w.Conn, c); !c.Storm.Since.IsZero() && !c.Deleting && l.sick <= l.most {
 			left = append(left, "storm of "+name)
 		}
 		if c.Deleting {

@@ -8,7 +8,6 @@
 package sim
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -43,13 +42,17 @@ type Turn struct {
 
 // Machine is a Machine with what is written on it.
 type Machine struct {
-	Name, Node, ProviderID     string
-	UID, Version               int
-	ControlPlane, Orphan       bool
-	Created, DeletingSince     time.Time
-	Failure                    string
-	Conditions                 []metav1.Condition
-	Paused, Skip, Remediate    bool
+	Name, Node, ProviderID  string
+	UID, Version            int
+	ControlPlane, Orphan    bool
+	Created, DeletingSince  time.Time
+	Failure                 string
+	Conditions              []metav1.Condition
+	Paused, Skip, Remediate bool
+	// Body tells Machines apart for ever: a move gives new UIDs, and names come again.
+	Body int
+	// Thawed is when its last pause was over. No object carries that: the controller remembers it, until it is started anew.
+	Thawed                     time.Time
 	Ledger                     remediation.Ledger
 	NodeGoneSince, MarkedSince time.Time
 	// Author is the check that wrote the marks. Sick and Well are the two sides of HealthCheckSucceeded; Owner is the reason of OwnerRemediated.
@@ -88,13 +91,17 @@ type Request struct {
 	remediation.Request
 	// Stuck: its remediator never lets go. ControlPlane: a label says that its Node belongs to the control plane.
 	Stuck, ControlPlane bool
+	// Serial tells requests apart for ever. Looked is when, in the order of everything that happens, its maker had looked for the last time.
+	Serial, Looked int
 }
 
 // Check is a check of either kind, with what it is told and what it carries.
 type Check struct {
-	Name                string
-	ForNodes            bool
-	WorkersOnly         bool
+	Name        string
+	ForNodes    bool
+	WorkersOnly bool
+	// Half: it selects only every other Machine, 1 the even ones and 2 the odd ones, so that two checks can share a control plane.
+	Half                int
 	Version, Generation int
 	Deleting, Paused    bool
 	Finalizer           bool
@@ -122,13 +129,20 @@ func (s *State) Copy() *State {
 	return &c
 }
 
-func sorted[T any](m map[string]*T) []string { return slices.Sorted(maps.Keys(m)) }
+func sorted[T any](m map[string]*T) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
 
 // machineOf is the Machine of a Node.
 func (s *State) machineOf(node string) *Machine {
-	for _, name := range sorted(s.Machines) {
-		if s.Machines[name].Node == node {
-			return s.Machines[name]
+	for _, m := range s.Machines {
+		if m.Node == node {
+			return m
 		}
 	}
 	return nil

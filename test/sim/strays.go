@@ -20,21 +20,21 @@ func strays(s *State, c *Check) []remediation.Stray {
 		}
 	}
 	for _, name := range sorted(s.Machines) {
-		if m := s.Machines[name]; m.Author == c.Name && !c.selects(m.ControlPlane) {
+		if m := s.Machines[name]; m.Author == c.Name && !c.selects(m.ControlPlane, m.Name) {
 			stray := at(&all, name)
 			stray.Marked, stray.Frozen = true, m.Paused
 		}
-		// What nobody looks after any more is cleaned up by whoever sees it.
-		if m := s.Machines[name]; !c.ForNodes && !c.selects(m.ControlPlane) && !s.coveredAtAll(m, s.Nodes[m.Node]) && (m.Ledger != (remediation.Ledger{}) || !m.NodeGoneSince.IsZero()) {
+		// What nobody looks after any more is cleaned up by whoever sees it. A check of the other kind does not go on from it.
+		if m := s.Machines[name]; !c.ForNodes && !c.selects(m.ControlPlane, m.Name) && !s.coveredAtAll(m, nil) && (m.Ledger != (remediation.Ledger{}) || !m.NodeGoneSince.IsZero()) {
 			stray := at(&all, name)
 			stray.Ledger, stray.NodeGoneSince, stray.Frozen = m.Ledger, m.NodeGoneSince, m.Paused
 		}
 	}
 	for _, name := range sorted(s.Nodes) {
-		if n := s.Nodes[name]; n.Holder == c.Name && !c.selects(n.ControlPlane) {
+		if n := s.Nodes[name]; n.Holder == c.Name && !c.selects(n.ControlPlane, n.Name) {
 			at(&all, name).Lease = remediation.Lease{Used: true, Holder: c.Name, Ours: true, Until: n.HeldUntil}
 		}
-		if n := s.Nodes[name]; c.ForNodes && !c.selects(n.ControlPlane) && !s.coveredAtAll(s.machineOf(name), n) && n.Ledger != (remediation.Ledger{}) {
+		if n := s.Nodes[name]; c.ForNodes && !c.selects(n.ControlPlane, n.Name) && !s.coveredAtAll(nil, n) && n.Ledger != (remediation.Ledger{}) {
 			at(&all, name).Ledger = n.Ledger
 		}
 	}
@@ -55,12 +55,12 @@ func at(all *[]remediation.Stray, name string) *remediation.Stray {
 func (s *State) target(c *Check, uid int) (selected, gone bool) {
 	for _, m := range s.Machines {
 		if m.UID == uid {
-			return c.selects(m.ControlPlane) && !c.ForNodes, false
+			return c.selects(m.ControlPlane, m.Name) && !c.ForNodes, false
 		}
 	}
 	for _, n := range s.Nodes {
 		if n.UID == uid {
-			return c.selects(n.ControlPlane) && c.ForNodes, false
+			return c.selects(n.ControlPlane, n.Name) && c.ForNodes, false
 		}
 	}
 	return false, true
@@ -69,7 +69,7 @@ func (s *State) target(c *Check, uid int) (selected, gone bool) {
 // coveredAtAll says whether any check looks after a Machine or its Node.
 func (s *State) coveredAtAll(m *Machine, n *Node) bool {
 	for _, c := range s.Checks {
-		if !c.ForNodes && m != nil && c.selects(m.ControlPlane) || c.ForNodes && n != nil && c.selects(n.ControlPlane) {
+		if !c.ForNodes && m != nil && c.selects(m.ControlPlane, m.Name) || c.ForNodes && n != nil && c.selects(n.ControlPlane, n.Name) {
 			return true
 		}
 	}

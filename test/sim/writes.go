@@ -5,63 +5,83 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
 // write lands a write, unless the controller crashes before it does, or just after: then nobody learns that it has landed.
-func (w *World) write(what string, land func() error) error {
-	if w.crashIn == 0 && !w.crashLate {
+func (r *run) write(what string, land func() error) error {
+	w := r.w
+	what = r.name + ": " + what
+	if r.old {
+		what = "old leader of " + what
+	}
+	if r.crashIn == 0 && !r.crashLate {
 		w.note("crash before: " + what)
 		return errCrashed
 	}
+	w.must(!r.frozen, "frozen means frozen", "%s", what)
 	err := land()
 	if err == nil {
-		w.landed++
+		r.pass.Writes++
+		w.changed()
 		w.note(what)
 		w.audit()
 	}
-	if w.crashIn == 0 {
+	if err != nil {
+		w.note("fails: " + what)
+	}
+	if r.crashIn == 0 {
 		w.note("crash after: " + what)
 		return errCrashed
 	}
-	w.crashIn--
+	r.crashIn--
 	return err
 }
 
 // unchanged says whether a version is the one that was seen, but for what this very pass has written since.
-func (w *World) unchanged(object string, seen, live int) bool {
-	if live != seen+w.written[object] {
+func (r *run) unchanged(object string, seen, live int) bool {
+	if live != seen+r.written[object] {
 		return false
 	}
-	w.written[object]++
+	r.written[object]++
 	return true
 }
 
 // machine is the object that a cached one stands for. Writes carry the version that was seen.
-func (w *World) machine(seen *Machine) (*Machine, error) {
-	live := w.API.Machines[seen.Name]
-	if live == nil || live.UID != seen.UID || !w.unchanged("machine/"+seen.Name, seen.Version, live.Version) {
+func (r *run) machine(seen *Machine) (*Machine, error) {
+	if seen == nil {
+		return nil, errConflict
+	}
+	live := r.w.API.Machines[seen.Name]
+	if live == nil || live.UID != seen.UID || !r.unchanged("machine/"+seen.Name, seen.Version, live.Version) {
 		return nil, errConflict
 	}
 	live.Version++
 	return live, nil
 }
 
-func (w *World) node(seen *Node) (*Node, error) {
-	live := w.API.Nodes[seen.Name]
-	if !w.Reachable || live == nil || live.UID != seen.UID || !w.unchanged("node/"+seen.Name, seen.Version, live.Version) {
+func (r *run) node(seen *Node) (*Node, error) {
+	if seen == nil {
+		return nil, errConflict
+	}
+	live := r.w.API.Nodes[seen.Name]
+	if !r.w.Reachable {
+		return nil, errUnreachable
+	}
+	if live == nil || live.UID != seen.UID || !r.unchanged("node/"+seen.Name, seen.Version, live.Version) {
 		return nil, errConflict
 	}
 	live.Version++
 	return live, nil
 }
 
-func (w *World) writeCheck(seen *Check, write remediation.CheckWrite, plan *remediation.Planned) error {
-	return w.write(fmt.Sprintf("%s: check write %d, replacing %+v", seen.Name, write, plan.Replacing), func() error {
-		live := w.API.Checks[seen.Name]
-		if live == nil || !w.unchanged("check/"+seen.Name, seen.Version, live.Version) {
+func (r *run) writeCheck(write remediation.CheckWrite) error {
+	plan := &r.pass.Plan
+	return r.write(fmt.Sprintf("check write %d, storm %v, replacing %+v", write, plan.Storm.Since, plan.Replacing), func() error {
+		live := r.w.API.Checks[r.name]
+		if live == nil || !r.unchanged("check/"+r.name, r.check.Version, live.Version) {
 			return errConflict
 		}
 		live.Version++
@@ -70,49 +90,62 @@ func (w *World) writeCheck(seen *Check, write remediation.CheckWrite, plan *reme
 			live.Finalizer = true
 		case remediation.NoteStorm:
 			live.Storm = plan.Storm
+			r.w.noteView(r)
 		case remediation.NoteReplacing:
 			live.Replacing = plan.Replacing
 		case remediation.ReleaseTurn:
-			if w.Reachable && w.API.Turn.Holder == seen.Name {
-				w.API.Turn = Turn{Version: w.API.Turn.Version + 1}
-			}
+			return r.releaseTurn()
 		case remediation.RemoveFinalizer:
 			live.Finalizer = false
 			if live.Deleting {
-				delete(w.API.Checks, live.Name)
+				r.w.premise("a check that is deleted goes")
+				delete(r.w.API.Checks, live.Name)
 			}
 		}
 		return nil
 	})
 }
 
+// releaseTurn gives the turn back that was seen at the beginning. Somebody who has taken it since needs it.
+func (r *run) releaseTurn() error {
+	turn := &r.w.API.Turn
+	if !r.w.Reachable {
+		return errUnreachable
+	}
+	if turn.Holder != r.name || turn.Version != r.turnKnown {
+		return errConflict
+	}
+	*turn = Turn{Version: turn.Version + 1}
+	return nil
+}
+
 // writeTarget does one write for a target.
-func (w *World) writeTarget(c *Check, t *remediation.Target, d *remediation.Decision, write remediation.Write, facts *health.Target) error {
+func (r *run) writeTarget(t *remediation.Target, d *remediation.Decision, write remediation.Write) error {
 	switch write {
 	case remediation.TakeTurn:
-		return w.write(c.Name+": takes its turn for "+t.Name, func() error { return w.takeTurn(c, d) })
+		return r.write("takes its turn for "+t.Name, func() error { return r.takeTurn(d) })
 	case remediation.NoteLedger, remediation.NoteNodeGone, remediation.HoldLease, remediation.DropConfirmation, remediation.ReleaseLease:
-		return w.write(fmt.Sprintf("%s: %s write %d %+v", c.Name, t.Name, write, d.Ledger), func() error { return w.noteOnTarget(c, t, d, write) })
+		return r.write(fmt.Sprintf("%s write %d %+v", t.Name, write, d.Ledger), func() error { return r.noteOnTarget(t, d, write) })
 	case remediation.CreateRequest:
-		return w.write(fmt.Sprintf("%s: request %v for %s, attempt %d", c.Name, d.Step, t.Name, d.Attempt), func() error { return w.createRequest(c, t, d) })
+		return r.write(fmt.Sprintf("request %v for %s, attempt %d", d.Step, t.Name, d.Attempt), func() error { return r.createRequest(t, d) })
 	case remediation.SetAuthor, remediation.DropAuthor, remediation.SetMark, remediation.RemoveMark, remediation.ClearMarks:
-		return w.write(fmt.Sprintf("%s: %s mark write %d (%s)", c.Name, t.Name, write, d.Why), func() error { return w.writeMark(c, t, d, write) })
+		return r.write(fmt.Sprintf("%s mark write %d (%s)", t.Name, write, d.Why), func() error { return r.writeMark(t, d, write) })
 	case remediation.NoteRecovery, remediation.TellToStop, remediation.DeleteRequest:
-		return w.writeRequest(c, facts.Name, t.Request, write, d)
+		return r.writeRequest(t.Name, t.Request, write, d)
 	}
 	return nil
 }
 
-func (w *World) noteOnTarget(c *Check, t *remediation.Target, d *remediation.Decision, write remediation.Write) error {
+func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write remediation.Write) error {
 	if write == remediation.DropConfirmation {
-		n, err := w.node(w.Cache.Nodes[t.Node])
+		n, err := r.node(r.view.Nodes[t.Node])
 		if err == nil {
 			n.Confirmed = false
 		}
 		return err
 	}
-	if !c.ForNodes {
-		m, err := w.machine(w.Cache.Machines[t.Name])
+	if !r.check.ForNodes {
+		m, err := r.machine(r.view.Machines[t.Name])
 		if err != nil {
 			return err
 		}
@@ -125,7 +158,7 @@ func (w *World) noteOnTarget(c *Check, t *remediation.Target, d *remediation.Dec
 		}
 		return nil
 	}
-	n, err := w.node(w.Cache.Nodes[t.Name])
+	n, err := r.node(r.view.Nodes[t.Name])
 	if err != nil {
 		return err
 	}
@@ -133,54 +166,62 @@ func (w *World) noteOnTarget(c *Check, t *remediation.Target, d *remediation.Dec
 	case remediation.NoteLedger:
 		n.Ledger = d.Ledger
 	case remediation.HoldLease:
-		n.Holder, n.HeldUntil = c.Name, d.LeaseUntil
+		n.Holder, n.HeldUntil = r.name, d.LeaseUntil
 	default:
-		n.Holder = ""
+		n.Holder, n.HeldUntil = "", time.Time{}
 	}
 	return nil
 }
 
 // takeTurn takes the turn at the control plane as it was seen in the last look, or not at all.
-func (w *World) takeTurn(c *Check, d *remediation.Decision) error {
-	live := &w.API.Turn
-	if !w.Reachable || live.Version != w.turnSeen {
+func (r *run) takeTurn(d *remediation.Decision) error {
+	live := &r.w.API.Turn
+	if !r.w.Reachable {
+		return errUnreachable
+	}
+	if live.Version != r.turnSeen {
 		return errConflict
 	}
-	*live = Turn{Holder: c.Name, Until: d.TurnUntil, Version: live.Version + 1}
+	*live = Turn{Holder: r.name, Until: d.TurnUntil, Version: live.Version + 1}
 	return nil
 }
 
 // createRequest is create-only: what bears the name already stays as it is.
-func (w *World) createRequest(c *Check, t *remediation.Target, d *remediation.Decision) error {
-	key := d.Step.Template + "/" + t.Name
+func (r *run) createRequest(t *remediation.Target, d *remediation.Decision) error {
+	w, key := r.w, d.Step.Template+"/"+t.Name
 	if w.API.Requests[key] != nil {
 		return errConflict
 	}
-	w.API.Requests[key] = &Request{
-		Kind: d.Step.Template, Name: t.Name, Check: c.Name, Target: t.Name, TargetUID: w.uidOf(w.API, c, t.Name), Stuck: w.draw.IntN(12) == 0,
-		ControlPlane: t.ControlPlane,
-		Request:      remediation.Request{Step: d.Step, Attempt: d.Attempt, Started: w.Now},
+	request := &Request{
+		Kind: d.Step.Template, Name: t.Name, Check: r.name, Target: t.Name, TargetUID: r.uidSeen, Stuck: w.draw.IntN(5) == 0,
+		ControlPlane: t.ControlPlane, Serial: w.moment(), Looked: r.lookedAt,
+		Request: remediation.Request{Step: d.Step, Attempt: d.Attempt, Started: w.Now},
 	}
-	w.auditStart(c, t.Name, d)
+	w.auditCreate(r, request)
+	w.API.Requests[key] = request
 	return nil
 }
 
-func (w *World) writeMark(c *Check, t *remediation.Target, d *remediation.Decision, write remediation.Write) error {
-	m, err := w.machine(w.Cache.Machines[t.Name])
+func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write remediation.Write) error {
+	w := r.w
+	m, err := r.machine(r.view.Machines[t.Name])
 	if err != nil {
 		return err
 	}
 	switch write { //nolint:exhaustive // the others are written elsewhere
 	case remediation.SetAuthor:
-		m.Author = c.Name
+		// An old leader that has looked, and signs after the new one has taken the finalizer away: only leader election stands against that.
+		if c := w.API.Checks[r.name]; r.old && w.log != nil && (c == nil || !c.Finalizer) {
+			return errConflict
+		}
+		m.Author = r.name
 	case remediation.DropAuthor:
 		m.Author = ""
 	case remediation.SetMark:
 		m.Sick, m.Well = true, false
 		// An owner's own reason is never overwritten.
 		if m.Owner == "" {
-			m.Owner, m.MarkedSince, m.Counted = Waiting, w.Now, d.Budgeted && w.API.Checks[c.Name].Policy.MaxInFlight != nil
-			w.auditStart(c, t.Name, d)
+			m.Owner, m.MarkedSince, m.Counted = Waiting, w.Now, d.Budgeted && r.check.Policy.MaxInFlight != nil
 		}
 	case remediation.RemoveMark:
 		if m.Owner == Waiting {
@@ -196,36 +237,41 @@ func (w *World) writeMark(c *Check, t *remediation.Target, d *remediation.Decisi
 }
 
 // writeStray does one write for a stray.
-func (w *World) writeStray(c *Check, stray *remediation.Stray, d *remediation.Decision, write remediation.Write) error {
+func (r *run) writeStray(stray *remediation.Stray, d *remediation.Decision, write remediation.Write) error {
 	t := &remediation.Target{Name: stray.Name}
 	switch write { //nolint:exhaustive // the others are about requests
 	case remediation.ReleaseLease, remediation.NoteLedger, remediation.NoteNodeGone, remediation.HoldLease:
-		return w.write(fmt.Sprintf("%s: %s stray write %d", c.Name, stray.Name, write), func() error { return w.noteOnTarget(c, t, d, write) })
+		return r.write(fmt.Sprintf("%s stray write %d", stray.Name, write), func() error { return r.noteOnTarget(t, d, write) })
 	case remediation.ClearMarks:
-		return w.write(c.Name+": clears "+stray.Name, func() error { return w.writeMark(c, t, d, write) })
+		return r.write("clears "+stray.Name, func() error { return r.writeMark(t, d, write) })
 	default:
-		return w.writeRequest(c, stray.Name, stray.Request, write, d)
+		return r.writeRequest(stray.Name, stray.Request, write, d)
 	}
 }
 
 // writeRequest writes to the request that was seen, or to none.
-func (w *World) writeRequest(c *Check, target string, seen *remediation.Request, write remediation.Write, d *remediation.Decision) error {
+func (r *run) writeRequest(target string, seen *remediation.Request, write remediation.Write, d *remediation.Decision) error {
 	if seen == nil {
 		return nil
 	}
 	key := seen.Step.Template + "/" + target
-	return w.write(fmt.Sprintf("%s: %s write %d (%s)", c.Name, key, write, d.Why), func() error {
+	return r.write(fmt.Sprintf("%s write %d (%s)", key, write, d.Why), func() error {
+		w := r.w
 		live := w.API.Requests[key]
-		if live == nil || live.Check != c.Name || !live.Started.Equal(seen.Started) || live.Attempt != seen.Attempt {
+		if seen := r.view.Requests[key]; live == nil || seen == nil || live.Serial != seen.Serial || live.Check != r.name || !live.Started.Equal(seen.Started) || live.Attempt != seen.Attempt {
 			return errConflict
 		}
 		switch write { //nolint:exhaustive // the others are written elsewhere
 		case remediation.NoteRecovery:
-			live.HealthySince = d.HealthySince
+			if live.HealthySince = d.HealthySince; w.log != nil {
+				w.log.told[live.Serial] = w.Now
+			}
 		case remediation.TellToStop:
 			live.TimedOut = true
+			w.noteEnd(r, live, d)
 		case remediation.DeleteRequest:
-			w.auditDelete(live, d)
+			w.must(live.TimedOut || live.Succeeded || d.Why == remediation.Recovered, "told to stop first", "%s goes (%s)", key, d.Why)
+			w.noteEnd(r, live, d)
 			if live.DeletingSince.IsZero() {
 				live.DeletingSince = w.Now
 			}

@@ -12,11 +12,12 @@ import (
 )
 
 var settings = []setting{
-	{name: "one at a time", slots: 1},
-	{name: "one at a time, at most two sick, with storms", slots: 1, limit: 2, storms: true},
-	{name: "two at a time", slots: 2},
-	{name: "as many as there are, at most one sick", limit: 1},
-	{name: "a control plane", controlPlane: true},
+	{name: "one at a time", slots: 1, cuts: true},
+	{name: "one at a time, at most two sick, with storms", slots: 1, limit: 2, storms: true, single: true, cuts: true},
+	{name: "one at a time, at most two sick, with storms, two steps", slots: 1, limit: 2, storms: true},
+	{name: "two at a time", slots: 2, single: true},
+	{name: "as many as there are, at most one sick", limit: 1, cuts: true},
+	{name: "a control plane", controlPlane: true, cuts: true},
 }
 
 // orders are the names that the three Nodes can have: who comes first must not matter.
@@ -48,13 +49,16 @@ type explorer struct {
 	states   []small
 	before   [][]int32 // from which states a state can be reached
 	premises map[string]int
+	// counted is the state in which a premise was counted last. at is the state that is looked at now.
+	counted map[string]int32
+	at      int32
 }
 
 func TestEveryStateOfTheSmallWorldIsSafe(t *testing.T) {
 	premises := map[string]int{}
 	for i := range settings {
 		t.Run(settings[i].name, func(t *testing.T) {
-			e := &explorer{t: t, setting: &settings[i], places: map[small]int32{}, premises: premises}
+			e := &explorer{t: t, setting: &settings[i], places: map[small]int32{}, premises: premises, counted: map[string]int32{}}
 			e.visit(small{}, -1)
 			for at := 0; at < len(e.states); at++ { //nolint:intrange // the list grows meanwhile
 				e.expand(int32(at))
@@ -64,10 +68,12 @@ func TestEveryStateOfTheSmallWorldIsSafe(t *testing.T) {
 		})
 	}
 	for _, name := range []string{
-		"I1 only the sick", "I2 the budget", "I2 the limit", "I3 one request for each", "I4 not while paused", "I4 not in a storm", "I5 the control plane",
-		"I6 nobody is forgotten", "I6 everybody can recover", "I7 nothing is written twice", "I8 a crash changes nothing", "I9 not before its time", "a storm is noticed", "told to stop first",
+		"I1 only the sick", "I2 the budget", "I2 the limit", "I3 one request for each", "I4 not while paused", "I4 not in a storm", "I4 not what cannot be read",
+		"I5 the control plane", "I6 nobody is forgotten", "I6 everybody can recover", "I7 nothing is written twice", "I8 a crash changes nothing",
+		"I9 not before its time", "a storm is noticed", "a storm is over", "told to stop first", "a step ends in time", "last look: paused", "last look: well again",
+		"last look: no place", "last look: asked for already", "last look: the control plane", "last look: a storm", "last look: unreadable",
 	} {
-		t.Logf("%9d times: %s", premises[name], name)
+		t.Logf("%9d states: %s", premises[name], name)
 		if premises[name] == 0 {
 			t.Errorf("%s never had anything to say", name)
 		}
@@ -88,8 +94,16 @@ func (e *explorer) visit(s small, from int32) {
 	}
 }
 
+// premise counts a state in which an invariant has something to say, once.
+func (e *explorer) premise(invariant string) {
+	if e.counted[invariant] != e.at+1 {
+		e.counted[invariant] = e.at + 1
+		e.premises[invariant]++
+	}
+}
+
 func (e *explorer) must(holds bool, invariant string, s *small, detail any) {
-	if e.premises[invariant]++; !holds {
+	if !holds {
 		e.t.Fatalf("%s does not hold in %+v: %+v", invariant, *s, detail)
 	}
 }
@@ -97,7 +111,10 @@ func (e *explorer) must(holds bool, invariant string, s *small, detail any) {
 // expand visits everything that can follow a state: whatever happens, and a reconcile that is stopped after any of its writes.
 func (e *explorer) expand(at int32) {
 	s := e.states[at]
-	for _, after := range s.happenings() {
+	e.at = at
+	e.countPremises(&s)
+	happenings := s.happenings(e.setting)
+	for _, after := range happenings {
 		e.visit(after, at)
 	}
 	for _, order := range orders {
@@ -106,8 +123,49 @@ func (e *explorer) expand(at int32) {
 		for _, step := range steps {
 			e.visit(step.after, at)
 		}
+		if order == orders[0] {
+			// Another leader may have done any of that in the meantime.
+			for _, step := range steps {
+				happenings = append(happenings, step.after)
+			}
+			e.lookAgain(&s, &plan, order, append(happenings, s.byOthers()...))
+		}
 	}
 	e.settles(&s)
+}
+
+// countPremises counts what stands in the way of those who would be helped.
+func (e *explorer) countPremises(s *small) {
+	requests, healthy, sick := 0, 0, s.sick()
+	for i := range s.nodes {
+		if s.nodes[i].request {
+			requests++
+		}
+		if !s.nodes[i].bad {
+			healthy++
+		}
+	}
+	for i := range s.nodes {
+		n := &s.nodes[i]
+		if n.request {
+			e.premise("I3 one request for each")
+		}
+		if !n.bad || !n.overdue {
+			e.premise("I1 only the sick")
+		}
+		if n.request || !n.bad || !n.overdue {
+			continue
+		}
+		for name, is := range map[string]bool{
+			"I2 the budget": e.setting.slots > 0 && requests >= e.setting.slots, "I2 the limit": e.setting.limit > 0 && sick > e.setting.limit,
+			"I4 not while paused": s.paused, "I4 not in a storm": s.storm > 0, "I4 not what cannot be read": s.cut,
+			"I5 the control plane": e.setting.controlPlane && (requests > 0 || healthy < 2), "I9 not before its time": n.waits,
+		} {
+			if is {
+				e.premise(name)
+			}
+		}
+	}
 }
 
 // audit holds what a reconcile does against the invariants.
@@ -116,9 +174,14 @@ func (e *explorer) audit(s *small, order [3]int, plan *remediation.Planned, step
 		e.must(len(steps) == 0, "I4 not while paused", s, steps)
 	}
 	for place, i := range order {
-		d := &plan.Decisions[place]
-		if s.nodes[i].bad && s.nodes[i].overdue {
+		d, n := &plan.Decisions[place], &s.nodes[i]
+		if n.bad && n.overdue {
+			e.premise("I6 nobody is forgotten")
 			e.must((d.Action != remediation.None) != (d.Hold.Reason != ""), "I6 nobody is forgotten", s, d)
+		}
+		if n.bad && n.overdue && n.request && !n.deleting && (n.late || n.failed) && !s.paused {
+			e.premise("a step ends in time")
+			e.must(d.Action == remediation.GiveUp || n.told, "a step ends in time", s, d)
 		}
 	}
 	now := *s
@@ -128,6 +191,7 @@ func (e *explorer) audit(s *small, order [3]int, plan *remediation.Planned, step
 		}
 		if step.node >= 0 && step.write == remediation.DeleteRequest {
 			n := &now.nodes[step.node]
+			e.premise("told to stop first")
 			e.must(n.told || n.succeeded || !n.bad, "told to stop first", s, step)
 		}
 		now = step.after
@@ -167,6 +231,7 @@ func (e *explorer) auditCreate(s *small, step step) {
 	}
 	e.must(!n.request, "I3 one request for each", s, step)
 	e.must(s.storm == 0, "I4 not in a storm", s, step)
+	e.must(!s.cut, "I4 not what cannot be read", s, step)
 	if e.setting.controlPlane {
 		e.must(requests == 1 && healthy == 2, "I5 the control plane", s, step)
 	}
@@ -177,12 +242,21 @@ func (e *explorer) auditCreate(s *small, step step) {
 // where it would have ended itself.
 func (e *explorer) settles(s *small) {
 	end := e.settled(s)
-	if e.setting.storms && !s.paused && s.sick() > e.setting.limit {
+	if e.setting.storms && !s.paused && !s.cut && s.sick() > e.setting.limit {
+		e.premise("a storm is noticed")
+		e.must(end.storm == 1, "a storm is noticed", s, end)
+	}
+	if s.storm == 3 && !s.paused && !s.cut && s.sick() <= e.setting.limit {
+		e.premise("a storm is over")
+		e.must(end.storm == 0, "a storm is over", s, end)
+	}
+	if s.storm == 1 && (s.cut || s.paused) {
 		e.must(end.storm == 1, "a storm is noticed", s, end)
 	}
 	_, steps := s.reconcile(e.setting, orders[0])
 	for _, step := range steps {
 		after := step.after
+		e.premise("I8 a crash changes nothing")
 		e.must(e.settled(&after) == end, "I8 a crash changes nothing", s, step)
 	}
 }
@@ -192,7 +266,7 @@ func (e *explorer) settled(s *small) small {
 	for range 8 {
 		_, steps := now.reconcile(e.setting, orders[0])
 		if len(steps) == 0 {
-			e.premises["I7 nothing is written twice"]++
+			e.premise("I7 nothing is written twice")
 			return now
 		}
 		now = steps[len(steps)-1].after
@@ -220,6 +294,8 @@ func (e *explorer) everybodyCanRecover() {
 		}
 	}
 	for i := range e.states {
+		e.at = int32(i)
+		e.premise("I6 everybody can recover")
 		e.must(can[i], "I6 everybody can recover", &e.states[i], "there is no way out")
 	}
 }

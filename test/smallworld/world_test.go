@@ -38,6 +38,8 @@ type node struct {
 type small struct {
 	nodes  [3]node
 	paused bool
+	// cut: the cluster cannot be read.
+	cut bool
 	// storm: 0 is none, 1 is one, 2 is one that has begun to cool down, 3 has done so for long enough.
 	storm uint8
 }
@@ -48,6 +50,8 @@ type setting struct {
 	slots, limit int
 	storms       bool
 	controlPlane bool
+	// single: there is only one step. cuts: the cluster can be cut off.
+	single, cuts bool
 }
 
 const tick = time.Minute
@@ -56,6 +60,9 @@ func (c *setting) policy() remediation.Policy {
 	p := remediation.Policy{
 		Limits: remediation.Limits{Default: intstr.FromString("100%")}, Counting: remediation.CountUnhealthy, Backoff: remediation.Backoff{Initial: tick, Limit: tick},
 		Steps: []remediation.Step{{ID: remediation.StepID{Order: 1, Template: "A"}, Timeout: tick}, {ID: remediation.StepID{Order: 2, Template: "B"}, Timeout: tick}},
+	}
+	if c.single {
+		p.Steps = p.Steps[:1]
 	}
 	if c.slots > 0 {
 		slots := intstr.FromInt32(int32(c.slots))
@@ -82,14 +89,16 @@ func since(longEnough bool) time.Time {
 // facts are what the core is told about a state, with the Nodes named in the given order.
 func (s *small) facts(c *setting, order [3]int) (remediation.Situation, health.Assessment) {
 	var situation remediation.Situation
-	situation.Check.Frozen = s.paused
+	situation.Check.Frozen, situation.Check.Unreachable = s.paused, s.cut
 	if s.storm > 0 {
 		situation.Check.Storm.Since = noon.Add(-tick)
 	}
 	if s.storm >= 2 {
 		situation.Check.Storm.CooldownSince = since(s.storm == 3)
 	}
-	situation.ControlPlane.Etcd.State = remediation.EtcdStacked
+	if !s.cut {
+		situation.ControlPlane.Etcd.State = remediation.EtcdStacked
+	}
 	verdicts := make([]health.Verdict, 0, len(order))
 	for place, i := range order {
 		n := &s.nodes[i]
@@ -197,7 +206,7 @@ func (n *node) write(write remediation.Write, d *remediation.Decision) {
 }
 
 // happenings are what the world can do by itself in a state.
-func (s *small) happenings() []small {
+func (s *small) happenings(c *setting) []small {
 	var next []small
 	add := func(change func(*small)) {
 		after := *s
@@ -216,6 +225,9 @@ func (s *small) happenings() []small {
 		}
 	})
 	add(func(s *small) { s.paused = !s.paused })
+	if c.cuts {
+		add(func(s *small) { s.cut = !s.cut })
+	}
 	for i := range s.nodes {
 		add(func(s *small) { s.nodes[i].bad = true })
 		add(func(s *small) { s.nodes[i].bad, s.nodes[i].overdue = false, false })

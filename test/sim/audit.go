@@ -1,0 +1,222 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// auditAct holds a decision that is about to be carried out against the truth, as it was in the last look. What happens between that look and
+// the write nobody can know; what must not happen all the same is found when the write lands.
+func (r *run) auditAct(t *remediation.Target, d *remediation.Decision) {
+	w := r.w
+	c := w.API.Checks[r.name]
+	if c == nil || len(d.Writes(t)) == 0 {
+		return
+	}
+	if d.Action == remediation.MakeRequest || d.Action == remediation.GiveMark && !t.Mark.Given {
+		w.auditStart(r, c, t, d)
+	}
+	if w.log == nil {
+		return
+	}
+	if t.Ledger != (remediation.Ledger{}) && d.Ledger == (remediation.Ledger{}) {
+		w.must(w.forgets(r.view, r.check, t.Name, r.conn), "nothing is forgotten too early", "%s forgets what it has tried with %s", r.name, t.Name)
+		w.log.of(r.name, r.view.body(r.check, t.Name)).forget()
+	}
+	if d.Action != remediation.GiveUp && d.Ledger.Failures > t.Ledger.Failures {
+		// What was to come after a step is not named, by this check.
+		w.log.vague[r.view.body(r.check, t.Name)] = true
+	}
+	switch d.Action { //nolint:exhaustive // the others end nothing
+	case remediation.MakeRequest:
+		w.noteMade(r.name, r.view.body(r.check, t.Name))
+	case remediation.GiveUp:
+		r.auditGivingUp(t, d)
+	case remediation.Withdraw:
+		r.auditWithdrawal(t, d)
+	case remediation.TakeBack:
+		w.must(w.takesBack(r.check, t.Name, r.view), "no mark is taken back without need", "%s takes back that of %s (%s)", r.name, t.Name, d.Why)
+	case remediation.Unmark:
+		w.must(r.skips(t) || w.lets(r.view, r.check, t.Name), "no mark is cleared without need", "%s clears those of %s (%s)", r.name, t.Name, d.Why)
+	}
+}
+
+// auditStart holds every start against all reasons not to.
+func (w *World) auditStart(r *run, c *Check, t *remediation.Target, d *remediation.Decision) {
+	x := w.start(r, c, t.Name, d.Step, w.live())
+	if x.request = d.Action == remediation.MakeRequest; x.request && len(x.tries.steps) > 0 {
+		w.premise("I8 no step twice in an attempt")
+	}
+	w.must(x.judged.health == ill, "I1 only the sick", "%s acts on %s", c.Name, t.Name)
+	for i := range blockers {
+		b := &blockers[i]
+		if (x.request && b.requests || !x.request && b.marks) && b.blocks(x) {
+			w.must(false, b.invariant, "%s acts on %s with %v", c.Name, t.Name, d.Step)
+		}
+	}
+}
+
+// countPremises counts the reasons that there are not to start anything, where somebody would.
+func (w *World) countPremises(r *run) {
+	c := w.API.Checks[r.name]
+	if c == nil || r.check == nil {
+		return
+	}
+	for i := range r.pass.Situation.Targets {
+		t, d := &r.pass.Situation.Targets[i], &r.pass.Plan.Decisions[i]
+		m, n := w.API.pair(c, t.Name)
+		if m == nil && n == nil || t.Request != nil || t.Mark.Given && !t.Mark.Refused {
+			continue
+		}
+		switch w.judge(w.API, w.Conn, c, m, n).health { //nolint:exhaustive // of the others nothing is expected
+		case soon, unknown:
+			w.premise("I1 only the sick")
+			continue
+		case ill:
+		default:
+			continue
+		}
+		x := w.start(r, c, t.Name, d.Step, w.Conn)
+		for i := range blockers {
+			b := &blockers[i]
+			if (x.request && b.requests || !x.request && b.marks) && b.blocks(x) {
+				w.premise(b.invariant)
+			}
+		}
+	}
+}
+
+// skips: a person wants it to be left alone, for good.
+func (r *run) skips(t *remediation.Target) bool {
+	m := r.view.Machines[t.Name]
+	return !r.check.ForNodes && m != nil && m.Skip && !m.Paused
+}
+
+// stepOf is a step that a check names, and that asks a remediator.
+func (c *Check) stepOf(id remediation.StepID) (remediation.Step, bool) {
+	for _, step := range c.Policy.Steps {
+		if step.ID == id && !step.Owner {
+			return step, true
+		}
+	}
+	return remediation.Step{}, false
+}
+
+// overdue says whether a step has taken too long by then. A pause gives it its time back.
+func overdue(c *Check, request *remediation.Request, thawed, now time.Time) bool {
+	step, found := c.stepOf(request.Step)
+	began := request.Started
+	for _, t := range []time.Time{c.ThawedAt, thawed} {
+		if t.After(began) {
+			began = t
+		}
+	}
+	return found && step.Timeout > 0 && !now.Before(began.Add(step.Timeout))
+}
+
+// auditGivingUp: a step is given up when it has failed or taken too long, and neither before nor when all is well.
+func (r *run) auditGivingUp(t *remediation.Target, d *remediation.Decision) {
+	w := r.w
+	live := w.API.Requests[t.Request.Step.Template+"/"+t.Name]
+	if live == nil {
+		return
+	}
+	w.noteGivingUp(live)
+	x := w.start(r, r.check, t.Name, t.Request.Step, w.live())
+	w.must(x.judged.health != well, "nobody who is well is given up", "%s gives up %s (%s)", r.name, t.Name, d.Why)
+	if t.Request.TimedOut {
+		return
+	}
+	late := overdue(r.check, t.Request, t.ThawedAt, w.Now)
+	w.must(t.Request.Failed || late, "I9 no step is given up before its time", "%s gives up %s (%s)", r.name, t.Name, d.Why)
+	m, n := r.view.pair(r.check, t.Name)
+	w.must(!t.Request.Succeeded || !w.judge(r.view, r.conn, r.check, m, n).asked, "a wish is granted once", "%s gives up %s (%s)", r.name, t.Name, d.Why)
+}
+
+// auditWithdrawal: a request goes when its target is well for long enough, and a person says so where that is asked for, or when nobody wants it any more.
+func (r *run) auditWithdrawal(t *remediation.Target, d *remediation.Decision) {
+	w := r.w
+	live := w.API.Requests[t.Request.Step.Template+"/"+t.Name]
+	if live == nil {
+		return
+	}
+	_, named := r.check.stepOf(t.Request.Step)
+	if d.Why != remediation.Recovered {
+		w.must(t.Request.TimedOut || !named || r.skips(t) || w.lets(r.view, r.check, t.Name), "no request goes without need", "%s withdraws that of %s (%s)", r.name, t.Name, d.Why)
+		return
+	}
+	x := w.start(r, r.check, t.Name, t.Request.Step, w.live())
+	w.must(x.judged.health == well, "only the well have recovered", "%s withdraws that of %s", r.name, t.Name)
+	if t.Confirmed {
+		w.premise("a confirmation counts at once")
+		return
+	}
+	w.must(!r.check.Policy.RecoveryConfirmed, "a person has to confirm", "%s withdraws the request of %s", r.name, t.Name)
+	if delay := r.check.Policy.HealthyDelay; delay > 0 {
+		since := w.log.recovered[live.Serial]
+		w.must(!since.IsZero() && !w.Now.Before(since.Add(delay)), "I9 the healthy delay", "%s withdraws the request of %s, which is well since %v", r.name, t.Name, since)
+	}
+}
+
+// noteHealth writes down what a pass sees of the targets of its requests: at its beginning who is well, at its end who is not any more.
+func (w *World) noteHealth(r *run, end bool) {
+	if w.log == nil || r.view.Paused || r.check.Paused || end && (r.old || r.err != nil) {
+		return
+	}
+	for i := range r.pass.Situation.Targets {
+		t := &r.pass.Situation.Targets[i]
+		if t.Request == nil {
+			continue
+		}
+		live := w.API.Requests[t.Request.Step.Template+"/"+t.Name]
+		if live == nil || live.Check != r.name {
+			continue
+		}
+		m, n := r.view.pair(r.check, t.Name)
+		switch w.judge(r.view, r.conn, r.check, m, n).health { //nolint:exhaustive // who is neither has not changed
+		case well:
+			if !end && w.log.recovered[live.Serial].IsZero() {
+				w.log.recovered[live.Serial] = w.Now
+			}
+		case ill, soon:
+			// A relapse that could not be noted, as of a target that is paused just then, is as good as unseen.
+			if end && (live.HealthySince.IsZero() || slices.Contains(r.pass.Wrote[t.Name], remediation.NoteRecovery)) {
+				delete(w.log.recovered, live.Serial)
+			}
+		}
+	}
+}
+
+// takesBack says whether there is a reason to take back a mark that still waits.
+func (w *World) takesBack(c *Check, target string, s *State) bool {
+	m := s.Machines[target]
+	if len(c.PauseRequests) > 0 || w.stormy(c.Name) || m == nil || m.Orphan {
+		return true
+	}
+	// It is not the turn of its owner: some step that comes before was not tried, or there is no such step.
+	next, found := remediation.Step{}, false
+	for _, step := range c.Policy.Steps {
+		untried := m.Ledger.Tried == remediation.StepID{} || after(step.ID, m.Ledger.Tried)
+		if untried && (!found || step.ID.Order < next.ID.Order) {
+			next, found = step, true
+		}
+	}
+	return !found || !next.Owner
+}
+
+// auditStray: what is left of a check goes, unless its remediator deletes the Node and has not finished.
+func (r *run) auditStray(stray *remediation.Stray, d *remediation.Decision) {
+	w, request := r.w, stray.Request
+	if w.log == nil || request == nil || d.Action != remediation.Withdraw || !stray.Gone || !request.NodeDeletionExpected {
+		return
+	}
+	over := request.Succeeded || request.Failed || request.TimedOut || !request.DeletingSince.IsZero()
+	_, named := r.check.stepOf(request.Step)
+	must := r.check.Deleting || r.check.Policy.Observe || r.view.Missing || !named
+	w.must(over || must || overdue(r.check, request, time.Time{}, w.Now), "who deletes the Node may finish", "%s withdraws that of %s", r.name, stray.Name)
+}
