@@ -131,13 +131,6 @@ func (x *resting) well() {
 	}
 }
 
-// lookedAgain says whether somebody was held at the last look.
-func (p *Pass) lookedAgain() bool {
-	return slices.ContainsFunc(p.Plan.Decisions, func(d remediation.Decision) bool {
-		return d.Hold.Reason != "" && len(d.Asked) > 0 && d.Asked[len(d.Asked)-1].Again
-	})
-}
-
 // isTrue says whether a reason that a check gives is the truth.
 func (x *resting) isTrue(reason remediation.Reason) bool {
 	w := x.w
