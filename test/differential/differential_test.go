@@ -14,6 +14,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
 	"pgregory.net/rapid"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
@@ -46,9 +47,14 @@ func TestWeJudgeAsClusterAPIDoesButForTheDifferencesWeMean(t *testing.T) {
 	})
 	t.Logf("%d Machines, of which %d are judged otherwise; in-tree outcomes: %v; ours where nothing is said: %v; differences: %v", s.machines, s.differ, s.outcomes, s.silent, s.differences)
 	// The drawing proves little if it does not reach everything.
+	headings := make([]string, 0, 1+len(differences))
+	headings = append(headings, nodesSpeakFirst)
 	for _, d := range differences {
-		if s.differences[d.heading] == 0 {
-			t.Errorf("no drawn Machine shows the difference %q", d.heading)
+		headings = append(headings, d.heading)
+	}
+	for _, heading := range headings {
+		if s.differences[heading] == 0 {
+			t.Errorf("no drawn Machine shows the difference %q", heading)
 		}
 	}
 	for _, o := range []string{
@@ -117,6 +123,8 @@ func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status cl
 	}
 	expectCounts(t, plain.Counts, status, healthyByUs-healthyByThem)
 
+	s.reconnected(t, f, theirs)
+
 	// With the differences undone: the same in every respect.
 	same := health.Evaluate(without(snapshot, differences, longAgo), p, now)
 	expectCounts(t, same.Counts, status, 0)
@@ -141,6 +149,30 @@ func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status cl
 				t.Fatalf("%s: in-tree %+v, ours %+v: not what %q means\n%+v\n%+v", m.name, their, our, d.heading, f, m)
 			}
 			s.differences[d.heading]++
+		}
+	}
+}
+
+// The differences that are not about the facts, but about when they are looked at.
+const (
+	cutOff            = "A cluster that cannot be reached is judged as far as possible"
+	nodesSpeakFirst   = "After a lost connection Nodes speak first"
+	inclusiveDeadline = "Deadlines are inclusive"
+)
+
+// reconnected: the in-tree reconciler judges as soon as there is a connection, whatever was before. We judge only what needs no Node.
+func (s *seen) reconnected(t *rapid.T, f *facts, theirs map[string]outcome) {
+	snapshot := f.snapshot()
+	snapshot.Cluster.FirstLookUntil = f.now.Add(50 * time.Second)
+	verdicts := health.Evaluate(snapshot, f.healthPolicy(), f.now).Verdicts
+	for i := range f.machines {
+		m := &f.machines[i]
+		speaks := m.paused || m.skip || m.remediate || m.failure() != ""
+		if waits := verdicts[i].Reason == health.FirstLook; waits == speaks {
+			t.Fatalf("%s: just after a lost connection ours is %+v\n%+v", m.name, verdicts[i], m)
+		}
+		if !speaks && theirs[m.name].succeeded != "" {
+			s.differences[nodesSpeakFirst]++
 		}
 	}
 }
@@ -203,13 +235,57 @@ func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
 	g.Expect(ours).To(Equal([]health.Reason{health.HasRemediateAnnotation, health.UnhealthyMachine, health.NodeUnreadable, health.NodeUnreadable}))
 }
 
-// No run can hit a deadline to the moment, nor a connection that has just come back: they are explained with the others all the same.
+// The same with whatever can be drawn: the in-tree reconciler says nothing, and we hold nothing against a Machine that only its Node could tell.
+func TestWithoutAConnectionOnlyTheNodeIsInDoubt(t *testing.T) {
+	told := map[health.Reason]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		f := drawFacts(t, time.Now())
+		if !f.controlPlaneInitialized() {
+			return
+		}
+		objects, snapshot := []client.Object{f.cluster(), f.healthCheck()}, f.snapshot()
+		for i := range f.machines {
+			objects = append(objects, f.machines[i].object(f.now))
+			snapshot.Targets[i].Node = health.NodeFacts{State: health.Unreadable}
+		}
+		world := newInTreeOf(objects, clustercache.NewFakeEmptyClusterCache())
+		if err := world.reconcile(context.Background()); !errors.Is(err, clustercache.ErrClusterNotConnected) {
+			t.Fatalf("in-tree: %v", err)
+		}
+		outcomes, err := world.outcomes(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range health.Evaluate(snapshot, f.healthPolicy(), f.now).Verdicts {
+			m := &f.machines[i]
+			if !outcomes[m.name].equal(outcome{}) {
+				t.Fatalf("%s: in-tree %+v", m.name, outcomes[m.name])
+			}
+			for n := range v.Findings {
+				if v.Findings[n].Met && v.Findings[n].NeedsNode() {
+					t.Fatalf("%s: %+v is held against it, and nobody can see its Node", m.name, v.Findings[n])
+				}
+			}
+			if v.Recovered() {
+				t.Fatalf("%s is called well, and nobody can see its Node", m.name)
+			}
+			told[v.Reason]++
+		}
+	})
+	for _, reason := range []health.Reason{health.HasRemediateAnnotation, health.MachineFailed, health.UnhealthyMachine, health.NodeUnreadable} {
+		if told[reason] == 0 {
+			t.Errorf("of no drawn Machine we say %q without a connection", reason)
+		}
+	}
+}
+
+// No run can hit a deadline to the moment, as the in-tree reconciler looks at a clock of its own: that is explained with the others all the same.
 func TestEveryDifferenceIsExplained(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(differencesFile)
 	g.Expect(err).ToNot(HaveOccurred())
 	lines := strings.Split(string(content), "\n")
-	for _, heading := range []string{"A cluster that cannot be reached is judged as far as possible", "After a lost connection Nodes speak first", "Deadlines are inclusive"} {
+	for _, heading := range []string{cutOff, nodesSpeakFirst, inclusiveDeadline} {
 		g.Expect(lines).To(ContainElement("## "+heading), differencesFile)
 	}
 	for _, d := range differences {

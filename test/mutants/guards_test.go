@@ -82,7 +82,7 @@ var guards = []mutant{
 	r("guard_not_confirmed.go", "case look.Failed:", "case false:", looks),
 	r("guard_not_confirmed.go", "case look.Changed:", "case false:", looks),
 	r("guard_not_confirmed.go", "case d.Action == GiveUp && look.Verdict.Recovered():", "case false:", looks),
-	r("guard_not_confirmed.go", "d.Why == Recovered && ", "", looks),
+	r("guard_not_confirmed.go", "d.Why == Recovered && !look.Verdict", "!look.Verdict", looks),
 	r("guard_not_confirmed.go", "case !d.starts():", "case false:", looks),
 	r("guard_not_confirmed.go", "!look.Verdict.Recovered()", "look.Verdict.Kind != 2", looks),
 	r("guard_not_confirmed.go", "case !l.bornOut():", "case false:", looks),
