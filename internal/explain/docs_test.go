@@ -60,12 +60,16 @@ func tellers(t *testing.T) []teller {
 	return all
 }
 
-// examples are links to the first stories that have this reason in them.
-func examples(stories []teller, reason string) string {
-	word := regexp.MustCompile(`\b` + regexp.QuoteMeta(reason) + `\b`)
+// examples are links to the first stories that have this reason in them; of one that ends something, those where it does.
+func examples(stories []teller, word *Word) string {
+	says := `\b` + regexp.QuoteMeta(word.Reason) + `\b`
+	if word.Kind == Ending {
+		says = `: (GiveUp|Withdraw|TakeBack|Unmark), ` + regexp.QuoteMeta(word.Reason) + `:`
+	}
+	tells := regexp.MustCompile(says)
 	var links []string
 	for _, story := range stories {
-		if len(links) < 3 && word.MatchString(story.text) {
+		if len(links) < 3 && tells.MatchString(story.text) {
 			links = append(links, fmt.Sprintf("[%s](../test/stories/testdata/%s)", strings.TrimSuffix(story.file, ".golden.txt"), story.file))
 		}
 	}
@@ -84,14 +88,16 @@ back a remediation. ` + "`status.unhealthyTargets`" + ` of a check, its events a
 var parts = []struct {
 	title, intro string
 	kind         Kind
+	// before tells reasons apart that are in several chapters.
+	before string
 }{
-	{"Gates", "The first that does not let a target pass decides. A gate either keeps a target from being judged, or lets it past all other gates.", Gate},
-	{"Rules", "All rules speak, so that people see every cause. The first that is met gives the target its reason. One whose time is not over yet makes it a suspect.", Rule},
-	{"When nothing can be said", "A target that passed all gates, and about which no rule says anything, is healthy if its Node was read. Otherwise it is undetermined, and never acted on.", Unknown},
-	{"Guards", "Before anything new is started for an unhealthy target, every guard is asked. The first that holds it gives the reason, and none can start anything.", Guard},
-	{"The last look", "Just before an act, what it rests on is read again, past all caches.", LastLook},
-	{"Other holds", "These are about what is under way already, or could not be started.", Hold},
-	{"Why something ends", "A request or a mark goes for one of these reasons.", Ending},
+	{"Gates", "The first that does not let a target pass decides. A gate either keeps a target from being judged, or lets it past all other gates.", Gate, ""},
+	{"Rules", "All rules speak, so that people see every cause. The first that is met gives the target its reason. One whose time is not over yet makes it a suspect.", Rule, ""},
+	{"When nothing can be said", "A target that passed all gates, and about which no rule says anything, is healthy if its Node was read. Otherwise it is undetermined, and never acted on.", Unknown, ""},
+	{"Guards", "Before anything new is started for an unhealthy target, every guard is asked. The first that holds it gives the reason, and none can start anything.", Guard, ""},
+	{"The last look", "Just before an act, what it rests on is read again, past all caches.", LastLook, "At last: "},
+	{"Other holds", "These are about what is under way already, or could not be started.", Hold, ""},
+	{"Why something ends", "A request or a mark goes for one of these reasons.", Ending, "Ended: "},
 }
 
 func rulesPage(stories []teller) string {
@@ -103,8 +109,8 @@ func rulesPage(stories []teller) string {
 			if word.Kind != part.kind {
 				continue
 			}
-			fmt.Fprintf(&b, "\n### %s\n\n%s\n\n- Looks at: %s\n- What to do: %s\n", word.Reason, word.Means, word.LooksAt, word.Remedy)
-			if links := examples(stories, word.Reason); links != "" && word.Kind != Ending {
+			fmt.Fprintf(&b, "\n### %s%s\n\n%s\n\n- Looks at: %s\n- What to do: %s\n", part.before, word.Reason, word.Means, word.LooksAt, word.Remedy)
+			if links := examples(stories, &word); links != "" {
 				fmt.Fprintf(&b, "- Example: %s\n", links)
 			}
 		}
@@ -170,8 +176,8 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 func TestAStoryIsAnExampleOfTheReasonsInIt(t *testing.T) {
 	g := NewWithT(t)
 	stories := []teller{{"a.golden.txt", "[Check] held: Storm"}, {"b.golden.txt", "Stormy"}, {"c.golden.txt", "Storm, Storm"}}
-	g.Expect(examples(stories, "Storm")).To(Equal("[a](../test/stories/testdata/a.golden.txt), [c](../test/stories/testdata/c.golden.txt)"))
-	g.Expect(examples(nil, "Storm")).To(BeEmpty())
+	g.Expect(examples(stories, &Word{Reason: "Storm", Kind: Guard})).To(Equal("[a](../test/stories/testdata/a.golden.txt), [c](../test/stories/testdata/c.golden.txt)"))
+	g.Expect(examples(nil, &Word{Reason: "Storm", Kind: Guard})).To(BeEmpty())
 	g.Expect(rulesPage(stories)).To(ContainSubstring("- Example: [a]"))
 	g.Expect(rulesPage(nil)).ToNot(ContainSubstring("Example"))
 }
