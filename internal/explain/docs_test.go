@@ -190,10 +190,14 @@ func TestThePagesAreWellFormed(t *testing.T) {
 			g.Expect(strings.Count(line, " | ")).To(Equal(3), line)
 		}
 	}
+	before := map[Kind]string{}
+	for _, part := range parts {
+		before[part.kind] = part.before
+	}
 	for _, word := range Vocabulary() {
 		g.Expect(reasonsPage()).To(ContainSubstring("| `" + word.Reason + "` | "))
 		if word.Kind != Condition && word.Kind != Happening {
-			g.Expect(rulesPage(nil)).To(ContainSubstring("\n### " + word.Reason + "\n"))
+			g.Expect(rulesPage(nil)).To(ContainSubstring("\n### " + before[word.Kind] + word.Reason + "\n"))
 		}
 	}
 }
