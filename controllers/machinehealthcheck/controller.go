@@ -46,6 +46,8 @@ type Reconciler struct {
 
 	memory report.Memory
 	thaws  thaws
+	kinds  kinds
+	waits  waits
 	pace   pace
 	// indexed is how many indices there are already.
 	indexed int

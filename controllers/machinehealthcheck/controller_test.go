@@ -5,7 +5,8 @@ package machinehealthcheck_test
 
 import (
 	"context"
-	"strconv"
+	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -39,9 +42,13 @@ type controller struct {
 	*faults.Process
 	s     *stage
 	cache client.Reader
-	// passes is how many it has begun.
-	passes atomic.Int64
+	// passes is how many it has begun, by check.
+	passes sync.Map
 	stop   func()
+	// gatherer has the metrics, which tell of which checks anything is known.
+	gatherer prometheus.Gatherer
+	// restless: each pass tries something again that is refused.
+	restless bool
 }
 
 // passCounter counts passes: each begins by reading its check.
@@ -52,15 +59,15 @@ type passCounter struct {
 
 func (p passCounter) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if _, begins := o.(*remedyv1.MachineHealthCheck); begins {
-		p.c.passes.Add(1)
+		p.c.passesOf(key.Name).Add(1)
 	}
 	return p.Reader.Get(ctx, key, o, options...)
 }
 
 // start runs the controller as a manager does, with the manager's own rights, until the test ends or it is stopped.
-func (s *stage) start(changes ...func(*machinehealthcheck.Reconciler)) *controller {
+func (s *stage) start() *controller {
 	s.t.Helper()
-	c, err := s.startAs(faults.Start(s.ctx), s.user(), changes...)
+	c, err := s.startAs(faults.Start(s.ctx), s.user())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.t.Cleanup(c.leave)
 	return c
@@ -76,13 +83,13 @@ func (s *stage) user() *rest.Config {
 }
 
 // startAs is one life of the controller. It fails if the process has crashed by then.
-func (s *stage) startAs(process *faults.Process, user *rest.Config, changes ...func(*machinehealthcheck.Reconciler)) (*controller, error) {
+func (s *stage) startAs(process *faults.Process, user *rest.Config) (*controller, error) {
 	s.t.Helper()
 	c := &controller{Process: process, s: s}
 	ctx, cancel := context.WithCancel(process.Context())
 	mgr, err := s.manager(process.Config(user))
 	if err == nil {
-		err = c.wire(ctx, mgr, changes)
+		err = c.wire(ctx, mgr)
 	}
 	if err != nil {
 		cancel()
@@ -92,8 +99,10 @@ func (s *stage) startAs(process *faults.Process, user *rest.Config, changes ...f
 	go func() { ended <- mgr.Start(ctx) }()
 	c.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; !process.Crashed() {
-			s.Expect(err).ToNot(HaveOccurred())
+		// Who hangs is seen in what everybody is at.
+		if err := <-ended; err != nil && !process.Crashed() {
+			all := make([]byte, 1<<22)
+			s.t.Errorf("it does not end: %v\n%s", err, all[:runtime.Stack(all, true)])
 		}
 	})
 	return c, nil
@@ -112,45 +121,42 @@ func (s *stage) manager(user *rest.Config) (manager.Manager, error) {
 	})
 }
 
-func (c *controller) wire(ctx context.Context, mgr manager.Manager, changes []func(*machinehealthcheck.Reconciler)) error {
+func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 	s := c.s
-	time := clock.Clock(clock.RealClock{})
+	now := clock.Clock(clock.RealClock{})
 	if s.clock != nil {
-		time = s.clock
+		now = s.clock
 	}
 	clusters, err := workload.New(mgr, clock.RealClock{})
 	if err != nil {
 		return err
 	}
-	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: hour, OnStandby: true}
+	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true}
 	if err := clusters.Connect(ctx, mgr, options); err != nil {
 		return err
 	}
-	asked, err := requests.New(ctx, requests.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: time, Namespace: s.namespace})
+	asked, err := requests.New(ctx, requests.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: now, Namespace: s.namespace})
 	if err != nil {
 		return err
 	}
-	counted, err := metrics.New(prometheus.NewPedanticRegistry())
+	registry := prometheus.NewPedanticRegistry()
+	c.gatherer = registry
+	counted, err := metrics.New(registry)
 	if err != nil {
 		return err
 	}
 	c.cache = mgr.GetCache()
 	reconciler := &machinehealthcheck.Reconciler{
 		Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
-		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: time,
-	}
-	for _, change := range changes {
-		change(reconciler)
+		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now,
 	}
 	return reconciler.SetupWithManager(ctx, mgr)
 }
 
-const hour = time.Hour
-
 // leave ends a controller when its test is done. It has to have come to rest: whoever writes on and on would do so for ever.
 func (c *controller) leave() {
 	c.s.t.Helper()
-	if !c.s.t.Failed() && !c.Crashed() && c.Context().Err() == nil {
+	if !c.restless && !c.s.t.Failed() && !c.Crashed() && c.Context().Err() == nil {
 		c.settle()
 	}
 	c.stop()
@@ -161,21 +167,43 @@ var nudges atomic.Int64
 // nudgeAnnotation means nothing. It wakes a check up.
 const nudgeAnnotation = "test.invalid/nudge"
 
-func (s *stage) nudge(check *remedyv1.MachineHealthCheck) {
+func (c *controller) passesOf(check string) *atomic.Int64 {
+	n, _ := c.passes.LoadOrStore(check, &atomic.Int64{})
+	return n.(*atomic.Int64)
+}
+
+// nudge wakes all checks of the Cluster up, and changes none of them.
+func (s *stage) nudge() {
 	s.t.Helper()
-	s.annotate(check.DeepCopy(), nudgeAnnotation, strconv.FormatInt(nudges.Add(1), 10))
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, nudgeAnnotation, nudges.Add(1)))
+	err := s.admin.Patch(s.ctx, s.cluster.DeepCopy(), patch)
+	if apierrors.IsNotFound(err) {
+		for _, check := range s.checks() {
+			s.Expect(client.IgnoreNotFound(s.admin.Patch(s.ctx, &check, patch))).To(Succeed())
+		}
+		return
+	}
+	s.Expect(err).ToNot(HaveOccurred())
 }
 
 // pass lets the controller do one whole pass over each check that there is.
 func (c *controller) pass() {
 	c.s.t.Helper()
-	for _, check := range c.s.checks() {
-		// There is one worker: when the second pass begins, the first is over.
-		for range 2 {
-			before := c.passes.Load()
-			c.s.nudge(&check)
-			c.s.Eventually(func() bool { return c.passes.Load() > before || c.Context().Err() != nil }).Should(BeTrue())
+	// There is one worker: when the second passes begin, the first are over.
+	for range 2 {
+		before := map[string]int64{}
+		for _, check := range c.s.checks() {
+			before[check.Name] = c.passesOf(check.Name).Load()
 		}
+		c.s.nudge()
+		c.s.Eventually(func() bool {
+			for name, n := range before {
+				if c.passesOf(name).Load() == n {
+					return c.Context().Err() != nil
+				}
+			}
+			return true
+		}).Should(BeTrue())
 	}
 }
 
@@ -191,8 +219,29 @@ func (c *controller) settle() {
 	}).Should(Succeed(), "it comes to no rest")
 }
 
-// upToDate says whether the caches of the controller have seen all that there is.
+// judged says whether this process has judged a check. It waits until everything is read for the first time.
+func (c *controller) judged(check string) bool {
+	families, err := c.gatherer.Gather()
+	c.s.Expect(err).ToNot(HaveOccurred())
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "name" && label.GetValue() == check {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// upToDate says whether the controller has judged every check, and its caches have seen all that there is.
 func (c *controller) upToDate() bool {
+	for _, check := range c.s.checks() {
+		if paused := tells(remedyv1.PausedCondition)(&check) == "True Paused"; !paused && !c.judged(check.Name) {
+			return false
+		}
+	}
 	live, cached := &clusterv1.MachineList{}, &clusterv1.MachineList{}
 	in := client.InNamespace(c.s.namespace)
 	if c.s.admin.List(c.s.ctx, live, in) != nil || c.cache.List(c.s.ctx, cached, in) != nil || len(live.Items) != len(cached.Items) {

@@ -39,15 +39,19 @@ var management, guest *controlplane.ControlPlane
 var log logr.Logger
 
 // patience is how long a test waits until it gives up. Nothing depends on it but that.
-const patience = 90 * time.Second
+const patience = 30 * time.Second
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	flag.Parse()
+	// Tests wait for API servers more than for processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	log = logr.Discard()
 	if testing.Verbose() {
-		log = funcr.New(func(prefix, args string) { fmt.Println(prefix, args) }, funcr.Options{Verbosity: 4})
+		log = funcr.New(func(prefix, args string) { _, _ = fmt.Fprintln(os.Stdout, prefix, args) }, funcr.Options{Verbosity: 4})
 	}
 	ctrl.SetLogger(log)
 	started := []**controlplane.ControlPlane{&management, &guest}

@@ -147,3 +147,21 @@ func (s *stage) keepMachine(m *clusterv1.Machine, finalizers ...string) {
 	s.t.Helper()
 	s.change(m, func() { m.Finalizers = finalizers })
 }
+
+// machineSet makes the owner of Machines.
+func (s *stage) machineSet(name string, replicas int32) *clusterv1.MachineSet {
+	s.t.Helper()
+	set := &clusterv1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	set.Spec.ClusterName, set.Spec.Replicas = "prod", &replicas
+	set.Spec.Selector.MatchLabels = map[string]string{"pool": "workers"}
+	set.Spec.Template.Labels = map[string]string{"pool": "workers"}
+	set.Spec.Template.Spec.ClusterName = "prod"
+	set.Spec.Template.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
+	set.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyMachineTemplate", Name: name}
+	s.create(set)
+	return set
+}
+
+func keyOf(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: name}
+}

@@ -41,11 +41,19 @@ func (v *visit) read(ctx context.Context) (*seen, error) {
 	cluster := r.Clusters.At(client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName})
 	s.connection = cluster.Connection(ctx)
 	s.readings = cluster.Read(ctx, s.question(s.machines))
+	s.pending = s.connecting()
 	s.thaws = r.thaws.seen(types.NamespacedName{Namespace: check.Namespace, Name: check.Name}, s.machines, v.now)
 	for _, more := range []func(context.Context, *seen) error{v.readRivals, v.readRequests, v.readOwners} {
 		if err := more(ctx, s); err != nil {
-			return s, err
+			return nil, err
 		}
+	}
+	name := client.ObjectKeyFromObject(check)
+	if !s.pending {
+		r.waits.over(name)
+	} else if until := r.waits.until(name, v.now); !until.IsZero() {
+		s.again = until
+		return s, errNotReadYet
 	}
 	return s, nil
 }
@@ -139,18 +147,6 @@ func (v *visit) readRequests(ctx context.Context, s *seen) error {
 	}
 	s.readNames(v.r.Requests)
 	return nil
-}
-
-// nothingThere says whether all that is not known is of kinds that are not served, so that there cannot be any.
-func nothingThere(unknown *requests.NotKnownError, resolved []requests.Resolved) bool {
-	for gvk := range unknown.Trouble {
-		if !slices.ContainsFunc(resolved, func(r requests.Resolved) bool {
-			return r.Reference.RequestKind() == gvk && r.Trouble != nil && r.Trouble.Reason == remedyv1.KindNotServedReason
-		}) {
-			return false
-		}
-	}
-	return len(unknown.Kinds) == 0
 }
 
 // readNames finds out what bears the names of requests that could be made, and which other checks have requests for the same Machines.

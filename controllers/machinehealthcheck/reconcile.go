@@ -41,7 +41,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	trigger, late := r.pace.looks(request.NamespacedName, now)
 	r.Metrics.Evaluated(metrics.MachineHealthCheck, trigger, late)
 	v := &visit{r: r, now: now, check: check, machines: map[string]*clusterv1.Machine{}, made: map[string]*remedyv1.RequestReference{}}
-	if v.seen, err = v.read(ctx); err != nil {
+	v.seen, err = v.read(ctx)
+	if errors.Is(err, errNotReadYet) {
+		return r.result(v.seen.again, nil)
+	}
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	// That it could not be adopted is no reason not to look after anything.
@@ -85,6 +89,7 @@ func onlyConflicts(err error) bool {
 func (r *Reconciler) forget(request ctrl.Request) {
 	r.memory.Forget(title(request.NamespacedName))
 	r.thaws.forget(request.NamespacedName)
+	r.waits.over(request.NamespacedName)
 	r.pace.forget(request.NamespacedName)
 	check := &remedyv1.MachineHealthCheck{}
 	check.Namespace, check.Name = request.Namespace, request.Name

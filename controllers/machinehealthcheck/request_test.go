@@ -41,7 +41,7 @@ func by(template *remedyv1.MachineTemplateReference) func(*remedyv1.MachineHealt
 func steps(templates ...*remedyv1.MachineTemplateReference) func(*remedyv1.MachineHealthCheckSpec) {
 	return func(spec *remedyv1.MachineHealthCheckSpec) {
 		for i, template := range templates {
-			step := remedyv1.MachineEscalationStep{Order: int32(i + 1), RemediationTemplate: template} //nolint:gosec // there are few
+			step := remedyv1.MachineEscalationStep{Order: int32(i + 1), RemediationTemplate: template}
 			if template == nil {
 				step.Owner = &remedyv1.OwnerRemediation{}
 			} else {

@@ -60,8 +60,8 @@ func TestARequestIsWithdrawn(t *testing.T) {
 				return
 			}
 			s.Eventually(get(s, sick)).Should(WithTransform(says("HealthCheckSucceeded"), BeEmpty()))
-			s.Eventually(get(s, sick)).Should(WithTransform(annotations, BeEmpty()))
-			s.Eventually(func() []remedyv1.MachineHealthCheck { return s.checks() }).Should(HaveEach(HaveField("Finalizers", BeEmpty())))
+			s.Eventually(get(s, sick)).Should(WithTransform(annotations, Not(HaveKey(HavePrefix(remedyv1.Prefix)))))
+			s.Eventually(func() []remedyv1.MachineHealthCheck { return s.checks() }).Should(Or(BeEmpty(), HaveEach(HaveField("Finalizers", BeEmpty()))))
 		})
 	}
 }
@@ -128,7 +128,7 @@ func TestWhatAPersonAsksForIsDoneOnce(t *testing.T) {
 	request := s.requested(remediator.FenceAgents, "m-1")
 	s.acts(remediator.FenceAgents, remediator.Succeeds)
 	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held AnnotationNotRemoved")))
-	s.wait(check, time.Hour)
+	s.wait(time.Hour)
 	c.settle()
 	s.Expect(s.request(remediator.FenceAgents, "m-1")().GetUID()).To(Equal(request.GetUID()), "it was done, and is not done again")
 

@@ -38,8 +38,10 @@ type seen struct {
 	requests []*requests.Found
 	// naming is how its templates are called in steps.
 	naming requests.Naming
-	// unknown are kinds whose requests cannot be listed at present.
-	unknown bool
+	// unknown: requests of a kind that the check names cannot be listed at present. unread: there may be some all the same.
+	unknown, unread bool
+	// pending: something is being read for the first time.
+	pending bool
 	// taken are names of requests that somebody else's object bears, by the name of the target.
 	taken map[string]string
 	// rivals are the other checks of the Cluster.

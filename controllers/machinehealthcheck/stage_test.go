@@ -20,7 +20,6 @@ import (
 
 	testingclock "k8s.io/utils/clock/testing"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
@@ -75,7 +74,7 @@ func withProxy(s *stage) {
 }
 
 // makeCluster makes a Cluster whose control plane and infrastructure have been there for long.
-func (s *stage) makeCluster(name string) *clusterv1.Cluster {
+func (s *stage) makeCluster(name string) {
 	s.t.Helper()
 	config := guest.Admin
 	if s.proxy != nil {
@@ -98,7 +97,6 @@ func (s *stage) makeCluster(name string) *clusterv1.Cluster {
 	if name == "prod" {
 		s.cluster = cluster
 	}
-	return cluster
 }
 
 func (s *stage) kubeconfig(to *rest.Config) []byte {
@@ -153,11 +151,11 @@ func (s *stage) annotate(o client.Object, key, value string) {
 	})
 }
 
-// wait lets time pass, and wakes the check up.
-func (s *stage) wait(check *remedyv1.MachineHealthCheck, d time.Duration) {
+// wait lets time pass, and wakes the checks up.
+func (s *stage) wait(d time.Duration) {
 	s.t.Helper()
 	s.clock.Step(d)
-	s.nudge(check)
+	s.nudge()
 }
 
 // get reads an object again.

@@ -94,7 +94,7 @@ func (s *stage) inspectTargets(status *remedyv1.MachineHealthCheckStatus, words 
 	for i := range status.UnhealthyTargets {
 		t := &status.UnhealthyTargets[i]
 		s.Expect(known(string(t.Reason))).To(BeTrue(), "reason %s of %s", t.Reason, t.Name)
-		s.Expect(t.HoldReason != "").To(Equal(t.Decision == remedyv1.Held), "%s: %s %s", t.Name, t.Decision, t.HoldReason)
+		s.Expect(t.HoldReason != "").To(Equal(t.Decision == remedyv1.Held || t.HoldReason == "Observing"), "%s: %s %s", t.Name, t.Decision, t.HoldReason)
 		s.Expect(t.HoldReason == "" || known(string(t.HoldReason))).To(BeTrue(), "hold %s of %s", t.HoldReason, t.Name)
 		s.inspectText(t.Message)
 	}

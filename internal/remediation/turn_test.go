@@ -270,6 +270,7 @@ func TestWhoStillWaitsSaysWhatFor(t *testing.T) {
 	x.situation.Targets[1].Leaving = Departure{Sign: "a taint", Since: noon}
 	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty())
 	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(NotConfirmed))
+	g.Expect(plan.Decisions[0].Asked).ToNot(BeEmpty(), "and what the last look saw is not forgotten")
 	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(Leaving))
 	g.Expect(plan.Decisions[1].Until).To(Equal(noon.Add(LeavingTime)))
 }

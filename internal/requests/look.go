@@ -49,6 +49,9 @@ func (r *Requests) Of(ctx context.Context, c Check, kinds ...schema.GroupVersion
 	return found, nil
 }
 
+// NotServed is the trouble with a kind that is not installed, so that there cannot be any requests of it.
+const NotServed = "it is not served"
+
 // begin begins to follow a kind, or says why not.
 func (r *Requests) begin(ctx context.Context, k *kind) string {
 	known, err := r.facts(ctx, k)
@@ -56,7 +59,7 @@ func (r *Requests) begin(ctx context.Context, k *kind) string {
 	case err != nil:
 		return err.Error()
 	case !known.served:
-		return "it is not served"
+		return NotServed
 	}
 	missing, _, err := r.rights.lacking(ctx, known.resource.GroupResource(), r.namespace, "list", "watch")
 	switch {
@@ -146,7 +149,7 @@ func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVers
 		err := r.reader.List(ctx, list, client.InNamespace(r.namespace), client.MatchingLabels{remedyv1.CheckLabel: c.Label(r.cluster)})
 		switch {
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-			unknown.Trouble[gvk] = "it is not served"
+			unknown.Trouble[gvk] = NotServed
 		case err != nil:
 			unknown.Trouble[gvk] = err.Error()
 		}

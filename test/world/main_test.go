@@ -5,6 +5,7 @@ package world_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -32,7 +33,17 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, ride())
 		os.Exit(1)
 	}
+	// They wait for others nearly all the time: by their number of processors, two would at a time. Who says otherwise is not overruled.
+	if flag.Parse(); !parallelIsSet() {
+		_ = flag.Set("test.parallel", "12")
+	}
 	world.Main(m, aside)
+}
+
+func parallelIsSet() bool {
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	return set
 }
 
 // aside ends the world that most tests look at. The next one who wants it gets a new one.

@@ -1,0 +1,133 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// story is a stage on which one thing happens after the other, each when the controller has nothing left to do about the one before.
+type story struct {
+	*stage
+	chapters []func()
+	at       int
+}
+
+// play goes on with the story where an earlier process has stopped.
+func (s *story) play(ctx context.Context, p *faults.Process) error {
+	c, err := s.startAs(p, s.user())
+	if err != nil {
+		return err
+	}
+	defer c.stop()
+	for {
+		if err := c.quiet(ctx); err != nil {
+			return err
+		}
+		if s.at == len(s.chapters) {
+			return nil
+		}
+		s.chapters[s.at]()
+		s.at++
+	}
+}
+
+// quiet waits until nothing is written any more, or the process has crashed.
+func (c *controller) quiet(ctx context.Context) error {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		before, fresh := len(c.Writes()), c.upToDate()
+		c.pass()
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if fresh && len(c.Writes()) == before && c.upToDate() {
+			return nil
+		}
+	}
+	return errors.New("it comes to no rest")
+}
+
+// eachWrite tells a story with a crash before and after every single write.
+func eachWrite(t *testing.T, begin func(s *story)) {
+	t.Helper()
+	faults.EachWrite(t, faults.Scenario[*story]{
+		Begin: func(context.Context) (*story, error) {
+			s := &story{stage: newStage(t, withClock)}
+			begin(s)
+			return s, nil
+		},
+		Run: func(ctx context.Context, p *faults.Process, s *story) error { return s.play(ctx, p) },
+		State: func(_ context.Context, s *story) ([]client.Object, error) {
+			var all []client.Object
+			for _, check := range s.checks() {
+				delete(check.Annotations, nudgeAnnotation)
+				// What has ended is told by who has seen it, and forgotten when that one dies.
+				check.Status.RecentRemediations = nil
+				all = append(all, &check)
+			}
+			for _, m := range s.machines() {
+				all = append(all, &m)
+			}
+			for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
+				for _, request := range s.requests(kind) {
+					all = append(all, &request)
+				}
+			}
+			return all, nil
+		},
+		Names: func(s *story) []string { return []string{s.namespace} },
+		Check: func(_ context.Context, _ *story, writes []faults.Write) error {
+			made := map[string]int{}
+			for _, w := range writes {
+				if w.Verb == "create" && w.Landed() {
+					if made[w.Resource+" "+w.Name]++; made[w.Resource+" "+w.Name] > 1 {
+						return errors.Errorf("there was a second %s %s", w.Resource, w.Name)
+					}
+				}
+			}
+			return nil
+		},
+	})
+}
+
+func TestAMarkSurvivesACrashAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	eachWrite(t, func(s *story) {
+		s.sick("m-1")
+		s.machine("m-2")
+		s.check("workers", atOnce(1))
+	})
+}
+
+func TestAnEscalationSurvivesACrashAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	eachWrite(t, func(s *story) {
+		s.sick("m-1")
+		s.check("workers", steps(s.template(remediator.FenceAgents, "soft"), s.template(remediator.Metal3, "hard"), nil))
+		s.chapters = []func(){
+			func() { s.wait(10 * time.Minute) },
+			func() { s.ready("m-1", corev1.ConditionTrue, 0) },
+		}
+	})
+}
+
+func TestTheEndOfACheckSurvivesACrashAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	eachWrite(t, func(s *story) {
+		s.sick("m-1")
+		s.sick("m-2")
+		check := s.check("workers", by(s.template(remediator.Metal3, "soft")), atOnce(1))
+		s.chapters = []func(){func() { s.Expect(client.IgnoreNotFound(s.admin.Delete(s.ctx, check))).To(Succeed()) }}
+	})
+}

@@ -1,0 +1,68 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestAMachineCannotBeDeletedWithTheseRights(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	m := s.machine("m-1")
+	manager, err := client.New(s.user(), client.Options{Scheme: scheme(t)})
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(apierrors.IsForbidden(manager.Delete(s.ctx, m.DeepCopy()))).To(BeTrue())
+	s.Expect(apierrors.IsForbidden(manager.Delete(s.ctx, s.cluster.DeepCopy()))).To(BeTrue())
+	s.Expect(apierrors.IsForbidden(manager.Update(s.ctx, m.DeepCopy()))).To(BeTrue())
+}
+
+// TestNobodyAddsARightUnseen compares the rights of the manager, one per line, with those that were agreed on.
+func TestNobodyAddsARightUnseen(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	root, err := assets.ModuleDir(t.Context(), assets.ModulePath)
+	g.Expect(err).ToNot(HaveOccurred())
+	objects, err := manifests.Read(filepath.Join(root, "config", "rbac", "role.yaml"))
+	g.Expect(err).ToNot(HaveOccurred())
+	var lines []string
+	for _, object := range objects {
+		role := &rbacv1.ClusterRole{}
+		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role)).To(Succeed())
+		for _, rule := range role.Rules {
+			g.Expect(rule.NonResourceURLs).To(BeEmpty())
+			for _, group := range rule.APIGroups {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						lines = append(lines, strings.Join(append([]string{object.GetKind(), verb, resource, group}, rule.ResourceNames...), " "))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(lines)
+	got, golden := strings.Join(lines, "\n")+"\n", filepath.Join("testdata", "rights.golden.txt")
+	if *update {
+		g.Expect(os.WriteFile(golden, []byte(got), 0o600)).To(Succeed())
+	}
+	want, err := os.ReadFile(golden)
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(got).To(Equal(string(want)), "is it really needed? Then: go test ./controllers/machinehealthcheck -run %s -update", t.Name())
+}

@@ -1,0 +1,134 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// message is what a condition of a check says to people.
+func message(kind string) func(*remedyv1.MachineHealthCheck) string {
+	return func(check *remedyv1.MachineHealthCheck) string {
+		for _, c := range check.Status.Conditions {
+			if c.Type == kind {
+				return c.Message
+			}
+		}
+		return ""
+	}
+}
+
+func TestATemplateThatComesLaterIsUsed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	sick := s.machine("m-1")
+	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.check("workers", by(reference(remediator.Metal3, "soft")))
+	s.start()
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("False TemplateNotFound")))
+	s.Expect(message(remedyv1.TemplatesResolvedCondition)(check)).To(And(ContainSubstring("Metal3RemediationTemplate/soft"), ContainSubstring("create it")))
+	s.Expect(holds("m-1")(check)).To(Equal("Held TemplateNotResolved"))
+	// The Machine says that it is not healthy, whatever becomes of the template; and nobody waits for a remediator.
+	s.Eventually(get(s, sick)).Should(WithTransform(says("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
+	s.Expect(says("ExternallyRemediated")(sick)).To(BeEmpty())
+	s.template(remediator.Metal3, "soft")
+	s.requested(remediator.Metal3, "m-1")
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+}
+
+func TestATemplateThatIsWrongIsToldAndCanBeMended(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.machine("m-1")
+	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	template := remediator.Metal3.NewTemplate(s.namespace, "soft", nil)
+	right := template.Object["spec"]
+	template.Object["spec"] = map[string]any{}
+	s.create(template)
+	check := s.check("workers", by(reference(remediator.Metal3, "soft")))
+	s.start()
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("False TemplateInvalid")))
+	s.Expect(message(remedyv1.TemplatesResolvedCondition)(check)).To(ContainSubstring("spec.template"))
+	s.change(template, func() { template.Object["spec"] = right })
+	s.requested(remediator.Metal3, "m-1")
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+
+	// It goes while its request is under way: that goes on, and nothing new is started.
+	s.Expect(s.admin.Delete(s.ctx, template)).To(Succeed())
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("False TemplateNotFound")))
+	s.Expect(s.request(remediator.Metal3, "m-1")().GetDeletionTimestamp()).To(BeNil())
+}
+
+func TestARequestIsMadeFromTheTemplateAsItIsNow(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.machine("m-1")
+	template := remediator.Metal3.NewTemplate(s.namespace, "soft", map[string]any{"strategy": "old"})
+	s.create(template)
+	check := s.check("workers", by(reference(remediator.Metal3, "soft")))
+	s.start()
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+	s.change(template, func() {
+		s.Expect(unstructured.SetNestedField(template.Object, "new", "spec", "template", "spec", "strategy")).To(Succeed())
+	})
+	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.Expect(s.requested(remediator.Metal3, "m-1").Object["spec"]).To(Equal(map[string]any{"strategy": "new"}))
+}
+
+func TestAKindAndTheRightsToItMayComeLater(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, withClock)
+	kind := remediator.NewKind("late.example.com", "v1", "LateRemediation")
+	s.machine("m-1")
+	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.check("workers", by(reference(kind, "soft")))
+	s.start()
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("False KindNotServed")))
+	s.Expect(message(remedyv1.TemplatesResolvedCondition)(check)).To(ContainSubstring("install the remediator"))
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held TemplateNotResolved")))
+
+	s.Expect(management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
+	s.template(kind, "soft")
+	s.Eventually(func() string {
+		s.wait(16 * time.Second)
+		return tells(remedyv1.TemplatesResolvedCondition)(get(s, check)())
+	}).Should(Equal("False Forbidden"))
+	s.Expect(message(remedyv1.TemplatesResolvedCondition)(check)).To(And(
+		ContainSubstring("ClusterRole"), ContainSubstring("lateremediation"), ContainSubstring(remedyv1.AggregateToManagerLabel+"=true")))
+	s.Expect(s.requests(kind)).To(BeEmpty())
+
+	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	s.Eventually(func() bool {
+		s.wait(16 * time.Second)
+		return s.request(kind, "m-1")() != nil
+	}).Should(BeTrue())
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+}
+
+func TestARefusedRequestIsToldInTheWordsOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	kind := remediator.NewKind("strict.example.com", "v1", "StrictRemediation")
+	crds := kind.CRDs()
+	spec := crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.Required = []string{"address"}
+	crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	s.Expect(management.InstallCRDObjects(crds...)).To(Succeed())
+	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	s.machine("m-1")
+	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.check("workers", by(s.template(kind, "soft")))
+	s.start().restless = true
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held RequestFailed")))
+	s.Expect(strings.Contains(check.Status.UnhealthyTargets[0].Message, "address")).To(BeTrue(), check.Status.UnhealthyTargets[0].Message)
+}

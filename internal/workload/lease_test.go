@@ -1,0 +1,57 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// serving is an API server of which is known what it serves.
+type serving struct {
+	*apiServer
+	mapper meta.RESTMapper
+}
+
+func (s *serving) RESTMapper() meta.RESTMapper { return s.mapper }
+
+// An API server that is too small to have Leases calls it what it likes. One that has them and fails to read one has failed.
+func TestWhereThereAreNoLeasesNobodyHasRenewedOne(t *testing.T) {
+	for why, failure := range map[string]error{
+		"there is no such Lease":       apierrors.NewNotFound(coordinationv1.Resource("leases"), "a"),
+		"an error of the server's own": apierrors.NewInternalError(errors.New("no APIResourceList defined")),
+		"an error that is no status":   errors.New("no APIResourceList defined"),
+		"the version is not served":    &meta.NoKindMatchError{GroupKind: coordinationv1.SchemeGroupVersion.WithKind("Lease").GroupKind()},
+	} {
+		for _, has := range []bool{false, true} {
+			t.Run(why, func(t *testing.T) {
+				g := NewWithT(t)
+				b := newBench(t)
+				mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{coordinationv1.SchemeGroupVersion})
+				if has {
+					mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+				}
+				b.api.set(func(a *apiServer) { a.failure = failure })
+				b.wire.set(func(w *wire) { w.api = &serving{b.api, mapper} })
+				renewed, err := b.At(prod).Live().HeartbeatRenewed(t.Context(), "a")
+				g.Expect(renewed).To(Equal(time.Time{}))
+				if has && !apierrors.IsNotFound(failure) && !meta.IsNoMatchError(failure) {
+					g.Expect(err).To(HaveOccurred())
+				} else {
+					g.Expect(err).ToNot(HaveOccurred())
+				}
+			})
+		}
+	}
+}
+
+var _ client.Client = &serving{}

@@ -1,0 +1,114 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
+)
+
+// controlPlanePool stands for the Machines that belong to no pool.
+const controlPlanePool = ""
+
+func ofControlPlane(s *remedyv1.MachineHealthCheckSpec) {
+	s.Selector = remedyv1.Selector{MatchLabels: map[string]remedyv1.LabelValue{clusterv1.MachineControlPlaneLabel: ""}}
+}
+
+func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
+	t.Parallel()
+	keepsItsMemory(t)
+	c := tended(t, world.Shape{Namespace: "councils", Name: "council", ControlPlanes: 3})
+	check := aCheck(t, c, "council", ofControlPlane)
+	looksAfter(t, check, 3)
+	t.Run("one of three is replaced", func(t *testing.T) {
+		g := NewWithT(t)
+		machines, seen := poolOf(t, c, controlPlanePool), follow(t, c, controlPlanePool)
+		falls(t, c, machines[0])
+		isWhole(t, c, controlPlanePool, 3, machines[0])
+		isClean(t, check, 3)
+		g.Expect(seen.marked(t)).To(Equal([]string{machines[0].Name}))
+		g.Expect(outcomes(now(t, check))).To(ContainElement(machines[0].Name + " Replaced"))
+	})
+	t.Run("of two, both are marked, and one waits for the other", func(t *testing.T) {
+		g := NewWithT(t)
+		machines, seen := poolOf(t, c, controlPlanePool), follow(t, c, controlPlanePool)
+		falls(t, c, machines[0], machines[1])
+		isWhole(t, c, controlPlanePool, 3, machines[0], machines[1])
+		isClean(t, check, 3)
+		g.Expect(seen.marked(t)).To(ConsistOf(machines[0].Name, machines[1].Name))
+		together := false
+		for _, state := range seen.all(t) {
+			g.Expect(inFlight(state, 3)).To(BeNumerically("<=", 2))
+			going, both := 0, 0
+			for _, m := range state {
+				if !m.DeletionTimestamp.IsZero() {
+					going++
+				}
+				if isMarked(m) {
+					both++
+				}
+			}
+			together = together || both == 2
+			g.Expect(going).To(BeNumerically("<=", 1), "the owner takes one at a time")
+		}
+		g.Expect(together).To(BeTrue(), "the owner has to see them all")
+	})
+}
+
+// The only Machine of a control plane: its owner refuses, says so, and stays with it, whatever we do.
+func TestTheRefusalOfAnOwnerIsShownAndStays(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	c, _ := ward(t, controlPlanePool)
+	check := aCheck(t, c, "refused", ofControlPlane)
+	looksAfter(t, check, 1)
+	only, seen := poolOf(t, c, controlPlanePool)[0], follow(t, c, controlPlanePool)
+	falls(t, c, only)
+	shown := func() string {
+		for _, target := range now(t, check).Status.UnhealthyTargets {
+			return string(target.Decision) + " " + string(target.HoldReason)
+		}
+		return "none"
+	}
+	refused := func() string {
+		return machineCondition(t.Context(), theWorld(t), only, clusterv1.MachineOwnerRemediatedCondition)().Reason
+	}
+	g.Eventually(shown, soon).Should(Equal("Held " + string(remedyv1.HeldOwnerRefuses)))
+	g.Expect(refused()).To(Equal(clusterv1.MachineSetMachineCannotBeRemediatedReason))
+	g.Expect(counts(now(t, check))).To(Equal("1 expected, 0 healthy, 1 unhealthy, 0 suspect, 0 undetermined, 0 remediating, 1 held"))
+
+	// Each of these makes us look again.
+	for i := range 3 {
+		changed := now(t, check)
+		before := client.MergeFrom(changed.DeepCopy())
+		changed.Spec.NodeStartupTimeout = lasting(time.Duration(11+i) * time.Minute)
+		g.Expect(theWorld(t).Client.Patch(t.Context(), changed, before)).To(Succeed())
+		g.Eventually(func() bool { got := now(t, check); return got.Status.ObservedGeneration == got.Generation }, soon).Should(BeTrue())
+		g.Expect(shown()).To(Equal("Held " + string(remedyv1.HeldOwnerRefuses)))
+		g.Expect(refused()).To(Equal(clusterv1.MachineSetMachineCannotBeRemediatedReason))
+	}
+	turns(t, c, only, corev1.ConditionTrue)
+	isClean(t, check, 1)
+	g.Eventually(refused, soon).Should(BeEmpty())
+	var said []string
+	for _, state := range seen.all(t) {
+		m := state[only.Name]
+		g.Expect(m).ToNot(BeNil(), "it is never deleted")
+		if reason := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition); len(said) == 0 || said[len(said)-1] != reason {
+			said = append(said, reason)
+		}
+	}
+	g.Expect(said).To(Equal([]string{
+		"", clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, clusterv1.MachineSetMachineCannotBeRemediatedReason, "",
+	}), "the owner takes it back when all is well, and nobody does before")
+}

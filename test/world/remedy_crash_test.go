@@ -1,0 +1,62 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
+)
+
+// Wherever our manager is killed while it hands a Machine to its owner: that is replaced, once, and nothing else is.
+func TestWhoIsKilledInTheMiddleOfAHandoverGoesOnWhereItWas(t *testing.T) {
+	// Taken before anybody runs in parallel, so that it comes first.
+	memory.Lock()
+	t.Cleanup(memory.Unlock)
+	t.Parallel()
+	g := NewWithT(t)
+	w := theWorld(t)
+	c, pool := ward(t, "crash")
+	check := aCheck(t, c, pool, nil)
+	looksAfter(t, check, 3)
+	machines, seen := poolOf(t, c, pool), follow(t, c, pool)
+
+	for i, step := range []struct {
+		name  string
+		mode  world.Fault
+		write func(path, body string) bool
+	}{
+		{"after it has signed", world.CrashAfter, func(_, body string) bool { return strings.Contains(body, remedyv1.MarkedByAnnotation) }},
+		{"before it marks", world.CrashBefore, marks},
+		{"after it has marked", world.CrashAfter, marks},
+	} {
+		sick := machines[i]
+		own := func(write world.Write) bool {
+			return write.Verb == http.MethodPatch && strings.Contains(write.Path, "/machines/"+sick.Name) && step.write(write.Path, write.Body)
+		}
+		happened, err := w.FailAtWrite(1, step.mode, own)
+		g.Expect(err).ToNot(HaveOccurred())
+		falls(t, c, sick)
+		g.Eventually(happened, soon).Should(Receive(), step.name)
+		g.Expect(w.Process(world.Remedy).Running()).To(BeFalse())
+		g.Expect(w.Restart(t.Context(), world.Remedy)).To(Succeed())
+	}
+	isWhole(t, c, pool, 3, machines...)
+	isClean(t, check, 3)
+	g.Expect(seen.marked(t)).To(ConsistOf(machines[0].Name, machines[1].Name, machines[2].Name), "and nobody who has replaced one")
+	for _, m := range poolOf(t, c, pool) {
+		g.Expect(m.Annotations).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
+	}
+}
+
+// marks: it is the write by which an owner is asked.
+func marks(path, body string) bool {
+	return strings.HasSuffix(path, "/status") && strings.Contains(body, clusterv1.MachineOwnerRemediatedWaitingForRemediationReason)
+}

@@ -1,0 +1,178 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
+)
+
+// Where the in-tree controller does something else, it looks after a pool of its own, as ours does, in the same cluster.
+
+// inTree makes a check for the in-tree controller. It goes with the test.
+func inTree(t *testing.T, c *world.Cluster, pool string, change func(*clusterv1.MachineHealthCheckSpec)) *clusterv1.MachineHealthCheck {
+	t.Helper()
+	w, check := theWorld(t), inTreeCheck(c)
+	check.Name = pool
+	check.Spec.Selector.MatchLabels[world.PoolLabel] = pool
+	if change != nil {
+		change(&check.Spec)
+	}
+	NewWithT(t).Expect(w.Client.Create(t.Context(), check)).To(Succeed())
+	t.Cleanup(func() { expectToGo(t, w, check) })
+	return check
+}
+
+// tells is what a Machine says about its health, or about its remediation.
+func tells(t *testing.T, machine clusterv1.Machine, kind string) func() string {
+	t.Helper()
+	read := machineCondition(t.Context(), theWorld(t), machine, kind)
+	return func() string {
+		c := read()
+		return string(c.Status) + " " + c.Reason
+	}
+}
+
+// nothing is what a Machine says that was never told anything.
+const nothing = " "
+
+func TestACheckOfAClusterThatDoesNotExistSaysSo(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := theWorld(t)
+	nowhere := &world.Cluster{Shape: world.Shape{Namespace: metav1.NamespaceDefault, Name: "nowhere"}}
+	theirs, ours := inTree(t, nowhere, "lost-in-tree", nil), aCheck(t, nowhere, "lost", nil)
+	g.Eventually(says(t, ours, remedyv1.ClusterReachableCondition), soon).Should(Equal("False " + remedyv1.ClusterNotFoundReason))
+	g.Expect(says(t, ours, remedyv1.ReadyCondition)()).To(HavePrefix("False"))
+	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
+	g.Expect(theirs.Status.Conditions).To(BeEmpty(), "the in-tree controller says so in its log only")
+}
+
+func TestMarksGoWithTheirCheckAndOwnersDoNotActOnThemAnyMore(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := theWorld(t)
+	c, pool := ward(t, "marked")
+	theirPool := "marked-in-tree"
+	theirs, ours := inTree(t, c, theirPool, nil), aCheck(t, c, pool, nil)
+	looksAfter(t, ours, 1)
+	machine, theirMachine := poolOf(t, c, pool)[0], poolOf(t, c, theirPool)[0]
+	// Owners that are paused do nothing about a mark for now.
+	pauseSets(t, c, true, pool, theirPool)
+	falls(t, c, machine, theirMachine)
+	marked := "False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason
+	g.Eventually(tells(t, machine, clusterv1.MachineOwnerRemediatedCondition), soon).Should(Equal(marked))
+	g.Eventually(tells(t, theirMachine, clusterv1.MachineOwnerRemediatedCondition), soon).Should(Equal(marked))
+	g.Expect(now(t, ours).Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer), "it cannot go without cleaning up")
+
+	expectToGo(t, w, ours)
+	expectToGo(t, w, theirs)
+	g.Expect(tells(t, machine, clusterv1.MachineOwnerRemediatedCondition)()).To(Equal(nothing))
+	g.Expect(tells(t, machine, clusterv1.MachineHealthCheckSucceededCondition)()).To(Equal(nothing))
+	got := &clusterv1.Machine{}
+	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(&machine), got)).To(Succeed())
+	g.Expect(deprecated.Has(got, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)).To(BeFalse())
+	g.Expect(deprecated.Has(got, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeFalse())
+	g.Expect(got.Annotations).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
+	g.Expect(tells(t, theirMachine, clusterv1.MachineOwnerRemediatedCondition)()).To(Equal(marked), "the in-tree controller leaves its marks")
+
+	turns(t, c, machine, corev1.ConditionTrue)
+	turns(t, c, theirMachine, corev1.ConditionTrue)
+	pauseSets(t, c, false, pool, theirPool)
+	isWhole(t, c, theirPool, 1, theirMachine)
+	g.Expect(poolOf(t, c, pool)[0].UID).To(Equal(machine.UID), "while a healthy Machine of theirs was replaced for a check that is gone, ours stays")
+}
+
+// pauseSets pauses the MachineSets of pools, or lets them go on.
+func pauseSets(t *testing.T, c *world.Cluster, paused bool, pools ...string) {
+	t.Helper()
+	g := NewWithT(t)
+	w := theWorld(t)
+	for _, pool := range pools {
+		sets := &clusterv1.MachineSetList{}
+		g.Expect(w.Client.List(t.Context(), sets, client.InNamespace(c.Namespace), client.MatchingLabels{world.PoolLabel: pool})).To(Succeed())
+		g.Expect(sets.Items).To(HaveLen(1))
+		set := &sets.Items[0]
+		before := client.MergeFrom(set.DeepCopy())
+		if paused {
+			set.Annotations[clusterv1.PausedAnnotation] = ""
+		} else {
+			delete(set.Annotations, clusterv1.PausedAnnotation)
+		}
+		g.Expect(w.Client.Patch(t.Context(), set, before)).To(Succeed())
+		g.Eventually(func() bool {
+			g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(set), set)).To(Succeed())
+			return conditions.IsTrue(set, clusterv1.PausedCondition)
+		}, soon).Should(Equal(paused))
+	}
+}
+
+// With a template, too, every Machine says how it is, also while there is no template; and when there is one again, everything goes on.
+func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := theWorld(t)
+	c, pool := ward(t, "asked")
+	theirPool := "asked-in-tree"
+	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
+	template := newTemplate(c)
+	g.Expect(w.Client.Create(t.Context(), template)).To(Succeed())
+	ref := remedyv1.MachineTemplateReference{}
+	ref.APIVersion, ref.Kind, ref.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
+	ours := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) { s.RemediationTemplate = &ref })
+	theirs := inTree(t, c, theirPool, func(s *clusterv1.MachineHealthCheckSpec) {
+		s.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
+	})
+	theirHealthy := func() *int32 {
+		g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
+		return theirs.Status.CurrentHealthy
+	}
+	machines, theirMachines := poolOf(t, c, pool), poolOf(t, c, theirPool)
+	health, theirHealth := tells(t, machines[0], clusterv1.MachineHealthCheckSucceededCondition), tells(t, theirMachines[0], clusterv1.MachineHealthCheckSucceededCondition)
+	looksAfter(t, ours, 1)
+	g.Eventually(theirHealthy, soon).Should(HaveValue(BeEquivalentTo(1)))
+	g.Eventually(health, soon).Should(Equal("True " + clusterv1.MachineHealthCheckSucceededReason))
+	g.Expect(theirHealth()).To(Equal(nothing), "the in-tree controller does not say that a Machine is healthy where a remediator works")
+
+	g.Expect(w.Client.Delete(t.Context(), template)).To(Succeed())
+	g.Eventually(says(t, ours, remedyv1.TemplatesResolvedCondition), soon).Should(Equal("False " + remedyv1.TemplateNotFoundReason))
+	falls(t, c, machines[0], theirMachines[0])
+	g.Eventually(health, soon).Should(Equal("False " + clusterv1.MachineHealthCheckUnhealthyNodeReason))
+	g.Eventually(func() bool {
+		theirHealthy()
+		return deprecated.IsFalse(theirs, clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition)
+	}, soon).Should(BeTrue())
+	g.Expect(theirHealth()).To(Equal(nothing), "nor that it is not, where there is no template")
+	g.Expect(now(t, ours).Status.UnhealthyTargets).To(ConsistOf(And(HaveField("Name", machines[0].Name), HaveField("HoldReason", remedyv1.HeldTemplateNotResolved))))
+
+	g.Expect(w.Client.Create(t.Context(), newTemplate(c))).To(Succeed())
+	request := world.NewRemediation(world.Remediation, c.Namespace, machines[0].Name)
+	g.Eventually(func() error { return w.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request) }, soon).Should(Succeed(), "it is made without a restart")
+	g.Expect(request.GetOwnerReferences()).To(ConsistOf(HaveField("UID", machines[0].UID)))
+	g.Eventually(tells(t, machines[0], clusterv1.MachineExternallyRemediatedCondition), soon).Should(HavePrefix("False WaitingForRemediation"))
+	turns(t, c, machines[0], corev1.ConditionTrue)
+	turns(t, c, theirMachines[0], corev1.ConditionTrue)
+	isClean(t, ours, 1)
+	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)).To(MatchError(ContainSubstring("not found")))
+	g.Expect(health()).To(HavePrefix("True"))
+	g.Expect(tells(t, machines[0], clusterv1.MachineExternallyRemediatedCondition)()).To(Equal(nothing))
+	g.Expect(poolOf(t, c, pool)).To(ConsistOf(HaveField("UID", machines[0].UID)), "nobody was replaced")
+}
+
+func newTemplate(c *world.Cluster) *unstructured.Unstructured {
+	template := world.NewRemediation(world.RemediationTemplate, c.Namespace, "puppet")
+	template.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{"strategy": "reboot"}}}
+	return template
+}

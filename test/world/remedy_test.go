@@ -1,0 +1,264 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
+)
+
+// Our manager as a release would install it, on Machines of the real Cluster API. Each test has a pool of its own, most of them in one cluster.
+
+// soon is how long anything that should happen may take. These machines are shared.
+const soon = 4 * time.Minute
+
+// memory is held by those who count on what our manager remembers, and by the one who kills it.
+var memory sync.RWMutex
+
+func keepsItsMemory(t *testing.T) {
+	t.Helper()
+	memory.RLock()
+	t.Cleanup(memory.RUnlock)
+}
+
+// hospital is the cluster with a pool for each test.
+var hospital = struct {
+	lock sync.Mutex
+	of   *world.World
+	made *world.Cluster
+}{}
+
+// ward is a pool of the hospital.
+func ward(t *testing.T, pool string) (*world.Cluster, string) {
+	t.Helper()
+	g := NewWithT(t)
+	w := theWorld(t)
+	hospital.lock.Lock()
+	defer hospital.lock.Unlock()
+	if hospital.of != w {
+		c, err := w.Cluster(t.Context(), world.Shape{Namespace: "health", Name: "hospital", Pools: []world.Pool{
+			{Name: "replaced", Replicas: 2},
+			{Name: "queue", Replicas: 3},
+			{Name: "paced", Replicas: 3},
+			{Name: "gone", Replicas: 1},
+			{Name: "crash", Replicas: 3},
+			{Name: "shown", Replicas: 1},
+			{Name: "marked", Replicas: 1},
+			{Name: "marked-in-tree", Replicas: 1},
+			{Name: "asked", Replicas: 1},
+			{Name: "asked-in-tree", Replicas: 1},
+		}})
+		g.Expect(err).ToNot(HaveOccurred())
+		tend(t, c)
+		// Later some Machine is always sick.
+		g.Expect(c.Ready(t.Context())).To(Succeed())
+		hospital.of, hospital.made = w, c
+	}
+	tend(t, hospital.made)
+	return hospital.made, pool
+}
+
+// tend replaces, until the test ends, Machines whose machine was never made: without its rate limiter, Cluster API's MachineSet controller takes
+// what it has just made for an orphan when one of its caches is slower than another, deletes it, and leaves the Machine as it is.
+func tend(t *testing.T, c *world.Cluster) {
+	t.Helper()
+	w, ctx := theWorld(t), t.Context()
+	go func() {
+		for ctx.Err() == nil {
+			machines, _ := c.Machines(ctx)
+			for i := range machines {
+				m := &machines[i]
+				made := conditions.GetReason(m, clusterv1.MachineInfrastructureReadyCondition) != clusterv1.MachineInfrastructureDoesNotExistReason
+				if !made && m.DeletionTimestamp.IsZero() && time.Since(m.CreationTimestamp.Time) > 15*time.Second {
+					_ = w.Client.Delete(ctx, m)
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(3 * time.Second):
+			}
+		}
+	}()
+}
+
+// tended makes a cluster for one test.
+func tended(t *testing.T, shape world.Shape) *world.Cluster {
+	t.Helper()
+	g := NewWithT(t)
+	c, err := theWorld(t).Cluster(t.Context(), shape)
+	g.Expect(err).ToNot(HaveOccurred())
+	tend(t, c)
+	g.Expect(c.Ready(t.Context())).To(Succeed())
+	return c
+}
+
+// inPool selects the Machines of a pool.
+func inPool(pool string) remedyv1.Selector {
+	return remedyv1.Selector{MatchLabels: map[string]remedyv1.LabelValue{world.PoolLabel: remedyv1.LabelValue(pool)}}
+}
+
+func lasting(d time.Duration) *remedyv1.Duration {
+	return &remedyv1.Duration{Duration: metav1.Duration{Duration: d}}
+}
+
+// aCheck makes a check of a pool: a Node that has been Unknown for five seconds is too much. It goes with the test.
+func aCheck(t *testing.T, c *world.Cluster, name string, change func(*remedyv1.MachineHealthCheckSpec)) *remedyv1.MachineHealthCheck {
+	t.Helper()
+	check := &remedyv1.MachineHealthCheck{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name},
+		Spec: remedyv1.MachineHealthCheckSpec{
+			ClusterName:         c.Name,
+			Selector:            inPool(name),
+			UnhealthyConditions: []remedyv1.UnhealthyNodeCondition{{Type: "Ready", Status: "Unknown", Timeout: *lasting(yardstickTimeout)}},
+		},
+	}
+	if change != nil {
+		change(&check.Spec)
+	}
+	w := theWorld(t)
+	NewWithT(t).Expect(w.Client.Create(t.Context(), check)).To(Succeed())
+	t.Cleanup(func() { expectToGo(t, w, check) })
+	return check
+}
+
+// expectToGo deletes a check and waits until it is gone: whatever it had to clean up.
+func expectToGo(t *testing.T, w *world.World, check client.Object) {
+	t.Helper()
+	g := NewWithT(t)
+	ctx := context.Background()
+	g.Expect(client.IgnoreNotFound(w.Client.Delete(ctx, check))).To(Succeed())
+	g.Eventually(func() error { return w.Client.Get(ctx, client.ObjectKeyFromObject(check), check) }, soon).Should(MatchError(ContainSubstring("not found")))
+}
+
+// now reads a check.
+func now(t *testing.T, check *remedyv1.MachineHealthCheck) *remedyv1.MachineHealthCheck {
+	t.Helper()
+	got := &remedyv1.MachineHealthCheck{}
+	NewWithT(t).Expect(theWorld(t).Client.Get(t.Context(), client.ObjectKeyFromObject(check), got)).To(Succeed())
+	return got
+}
+
+// says is a condition of a check, for Eventually.
+func says(t *testing.T, check *remedyv1.MachineHealthCheck, kind string) func() string {
+	t.Helper()
+	return func() string { return word(now(t, check), kind) }
+}
+
+func word(check *remedyv1.MachineHealthCheck, kind string) string {
+	if c := meta.FindStatusCondition(check.Status.Conditions, kind); c != nil {
+		return string(c.Status) + " " + c.Reason
+	}
+	return "none"
+}
+
+// counts is the sum of a check: how many it looks after, and how many of them are what.
+func counts(check *remedyv1.MachineHealthCheck) string {
+	s := &check.Status
+	show := func(n *int32) string {
+		if n == nil {
+			return "?"
+		}
+		return fmt.Sprint(*n)
+	}
+	return fmt.Sprintf("%s expected, %s healthy, %s unhealthy, %s suspect, %s undetermined, %s remediating, %s held", show(s.ExpectedMachines), show(s.CurrentHealthy),
+		show(s.Unhealthy), show(s.Suspect), show(s.Undetermined), show(s.Remediating), show(s.Held))
+}
+
+// isClean waits until a check has nothing to do, and nothing left of what it has done.
+func isClean(t *testing.T, check *remedyv1.MachineHealthCheck, targets int) {
+	t.Helper()
+	g := NewWithT(t)
+	clean := fmt.Sprintf("%[1]d expected, %[1]d healthy, 0 unhealthy, 0 suspect, 0 undetermined, 0 remediating, 0 held", targets)
+	g.Eventually(func() string { return counts(now(t, check)) }, soon).Should(Equal(clean))
+	g.Eventually(func() []string { return now(t, check).Finalizers }, soon).Should(BeEmpty(), "there is nothing to clean up any more")
+	g.Eventually(func() map[string]string { return now(t, check).Annotations }, soon).Should(BeEmpty(), "there is nothing to remember any more")
+	got := now(t, check)
+	g.Expect(got.Status.ObservedGeneration).To(Equal(got.Generation))
+	g.Expect(got.Status.UnhealthyTargets).To(BeEmpty())
+	g.Expect(word(got, remedyv1.ReadyCondition)).To(Equal("True Ready"))
+	g.Expect(word(got, remedyv1.RemediationAllowedCondition)).To(Equal("True RemediationAllowed"))
+	g.Expect(word(got, remedyv1.PausedCondition)).To(Equal("False NotPaused"))
+	g.Expect(word(got, remedyv1.ClusterReachableCondition)).To(Equal("True ClusterReachable"))
+	g.Expect(word(got, remedyv1.SelectorsDisjointCondition)).To(Equal("True SelectorsDisjoint"))
+}
+
+// looksAfter waits until a check has seen its Machines, and that they are well.
+func looksAfter(t *testing.T, check *remedyv1.MachineHealthCheck, targets int) {
+	t.Helper()
+	NewWithT(t).Eventually(func() string { return counts(now(t, check)) }, soon).
+		Should(HavePrefix(fmt.Sprintf("%[1]d expected, %[1]d healthy,", targets)))
+}
+
+// outcomes are how remediations of a check ended: target and outcome.
+func outcomes(check *remedyv1.MachineHealthCheck) []string {
+	all := make([]string, 0, len(check.Status.RecentRemediations))
+	for i := range check.Status.RecentRemediations {
+		r := &check.Status.RecentRemediations[i]
+		all = append(all, r.Target+" "+string(r.Outcome))
+	}
+	return all
+}
+
+// falls lets the Nodes of Machines fall silent.
+func falls(t *testing.T, c *world.Cluster, machines ...clusterv1.Machine) {
+	t.Helper()
+	for i := range machines {
+		turns(t, c, machines[i], corev1.ConditionUnknown)
+	}
+}
+
+func turns(t *testing.T, c *world.Cluster, machine clusterv1.Machine, status corev1.ConditionStatus) {
+	t.Helper()
+	NewWithT(t).Expect(c.SetNodeCondition(t.Context(), machine.Status.NodeRef.Name, corev1.NodeReady, status, "Test")).To(Succeed())
+}
+
+// poolOf are the Machines of a pool; each has a Node.
+func poolOf(t *testing.T, c *world.Cluster, pool string) []clusterv1.Machine {
+	t.Helper()
+	g := NewWithT(t)
+	machines, err := c.PoolMachines(t.Context(), pool)
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(machines).ToNot(BeEmpty())
+	for i := range machines {
+		g.Expect(machines[i].Status.NodeRef.Name).ToNot(BeEmpty())
+	}
+	return machines
+}
+
+// isWhole waits until a pool has as many Machines with a Node as it should, and none that is about to go; the given ones are not among them.
+func isWhole(t *testing.T, c *world.Cluster, pool string, replicas int, without ...clusterv1.Machine) {
+	t.Helper()
+	NewWithT(t).Eventually(func() string {
+		machines, err := c.PoolMachines(t.Context(), pool)
+		if err != nil {
+			return err.Error()
+		}
+		with := 0
+		for i := range machines {
+			if machines[i].Status.NodeRef.Name != "" && machines[i].DeletionTimestamp.IsZero() {
+				with++
+			}
+			for j := range without {
+				if machines[i].UID == without[j].UID {
+					return machines[i].Name + " is still there"
+				}
+			}
+		}
+		return fmt.Sprintf("%d Machines, %d with a Node", len(machines), with)
+	}, soon).Should(Equal(fmt.Sprintf("%d Machines, %d with a Node", replicas, replicas)))
+}
