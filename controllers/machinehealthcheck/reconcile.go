@@ -75,15 +75,18 @@ func (r *Reconciler) result(wakeUp time.Time, err error) (ctrl.Result, error) {
 func onlyConflicts(err error) bool {
 	var list utilerrors.Aggregate
 	if !errors.As(err, &list) {
-		return apierrors.IsConflict(err)
+		return outdated(err)
 	}
 	for _, each := range utilerrors.Flatten(list).Errors() {
-		if !apierrors.IsConflict(each) {
+		if !outdated(each) {
 			return false
 		}
 	}
 	return true
 }
+
+// outdated says whether an error only means that the cache is behind.
+func outdated(err error) bool { return apierrors.IsConflict(err) || errors.Is(err, errGone) }
 
 // forget drops everything that is kept of a check that is gone.
 func (r *Reconciler) forget(request ctrl.Request) {

@@ -55,7 +55,11 @@ func (v *visit) tellHealth(ctx context.Context, i int, facts *explain.Facts, che
 	if report.MachineSays(m, &wanted) {
 		return nil
 	}
-	return client.IgnoreNotFound(v.patchStatus(ctx, m, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) }))
+	err := v.patchStatus(ctx, m, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) })
+	if errors.Is(err, errGone) {
+		return nil
+	}
+	return err
 }
 
 // tellMachine asks the owner of a Machine to remediate it, and says why.

@@ -142,7 +142,13 @@ func (v *visit) latest(m *clusterv1.Machine) *clusterv1.Machine {
 	return m
 }
 
+// errGone is what a write to a Machine returns that went between the look and the write. The news of that are on their way.
+var errGone = errors.New("the Machine is gone")
+
 func (v *visit) patched(after *clusterv1.Machine, err error) error {
+	if apierrors.IsNotFound(err) {
+		return errGone
+	}
 	if err == nil {
 		v.machines[after.Name] = after
 	}

@@ -125,6 +125,10 @@ func unremarkable(known bool) *explain.Trace {
 func (t *told) follow(pass *explain.Pass, i int, before underWay, now time.Time) {
 	d, target := &pass.Planned.Decisions[i], &pass.Situation.Targets[i]
 	if !d.InFlight {
+		// A look that failed, or a cache that has not seen our own write yet, ends nothing.
+		if d.Hold.Reason == remediation.NotConfirmed && !before.started.IsZero() {
+			t.remediations[pass.Snapshot.Targets[i].Name] = before
+		}
 		return
 	}
 	u := before

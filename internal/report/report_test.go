@@ -109,3 +109,27 @@ func TestTheLastTenAreKept(t *testing.T) {
 	g.Expect(recent(named("l"), named("k", "j", "i", "h", "g", "f", "e", "d", "c", "b", "a"))).To(Equal(named("l", "k", "j", "i", "h", "g", "f", "e", "d", "c")))
 	g.Expect(recent(named("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"), nil)).To(HaveLen(10))
 }
+
+// A look that failed, or a cache that has not seen our own write yet, ends no remediation: it is told once, when it is over.
+func TestARemediationEndsOnce(t *testing.T) {
+	g := NewWithT(t)
+	memory := &Memory{}
+	learn := func(verdict health.Verdict, target remediation.Target, d remediation.Decision) []Ending {
+		target.Name = "m"
+		_, ended := memory.Learn(&explain.Pass{
+			Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}}, Assessment: &health.Assessment{Verdicts: []health.Verdict{verdict}},
+			Situation: &remediation.Situation{Targets: []remediation.Target{target}}, Policy: &remediation.Policy{},
+			Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
+		}, noon)
+		return ended
+	}
+	sick := health.Verdict{Kind: health.Unhealthy, Reason: health.NodeDeleted}
+	given := remediation.Target{Mark: remediation.Mark{Given: true, Since: noon.Add(-time.Minute)}}
+	g.Expect(learn(sick, remediation.Target{}, remediation.Decision{Action: remediation.GiveMark, InFlight: true})).To(BeEmpty())
+	g.Expect(learn(sick, remediation.Target{}, remediation.Decision{Hold: remediation.Hold{Reason: remediation.NotConfirmed}})).To(BeEmpty())
+	g.Expect(learn(sick, given, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())
+	ended := learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})
+	g.Expect(ended).To(HaveLen(1))
+	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].Started.Time}).To(Equal([]any{remedyv1.RecoveredOutcome, true, noon.Add(-time.Minute)}))
+	g.Expect(learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})).To(BeEmpty())
+}
