@@ -42,6 +42,8 @@ type controller struct {
 	*faults.Process
 	s     *stage
 	cache client.Reader
+	// clusters are what it knows of workload clusters.
+	clusters *workload.Clusters
 	// passes is how many it has begun, by check.
 	passes sync.Map
 	stop   func()
@@ -104,6 +106,7 @@ func (s *stage) startAs(process *faults.Process, user *rest.Config) (*controller
 			all := make([]byte, 1<<22)
 			s.t.Errorf("it does not end: %v\n%s", err, all[:runtime.Stack(all, true)])
 		}
+		c.clusters.CloseConnections()
 	})
 	return c, nil
 }
@@ -145,7 +148,7 @@ func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	c.cache = mgr.GetCache()
+	c.cache, c.clusters = mgr.GetCache(), clusters
 	reconciler := &machinehealthcheck.Reconciler{
 		Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now,
@@ -237,6 +240,10 @@ func (c *controller) judged(check string) bool {
 
 // upToDate says whether the controller has judged every check, and its caches have seen all that there is.
 func (c *controller) upToDate() bool {
+	// A cache of clusters that is ended while it connects hangs.
+	if c.s.proxy == nil && !c.clusters.At(keyOf(c.s.namespace, "prod")).Connection(c.s.ctx).Up {
+		return false
+	}
 	for _, check := range c.s.checks() {
 		if paused := tells(remedyv1.PausedCondition)(&check) == "True Paused"; !paused && !c.judged(check.Name) {
 			return false

@@ -10,7 +10,9 @@ import (
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -22,6 +24,31 @@ type kinds struct {
 	// all are those that an earlier process may have made requests of, once they were found out.
 	all   []schema.GroupVersionKind
 	known bool
+	// ours are checks whose finalizer this process has put there: whatever they have requests of is known here.
+	ours map[types.NamespacedName]bool
+}
+
+// begins notes that this process has put the finalizer on a check.
+func (k *kinds) begins(check types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ours == nil {
+		k.ours = map[types.NamespacedName]bool{}
+	}
+	k.ours[check] = true
+}
+
+// inherits says whether a check had something to clean up before this process began.
+func (k *kinds) inherits(check types.NamespacedName) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.ours[check]
+}
+
+func (k *kinds) forget(check types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.ours, check)
 }
 
 // inherited are all kinds that an earlier process may have made requests of. What a check names now need not be what it named then.
@@ -43,7 +70,7 @@ func (k *kinds) inherited(ctx context.Context, from *requests.Requests) ([]schem
 func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolved) error {
 	named := kindsOf(s.check)
 	all := named
-	if finalized(s.check) {
+	if finalized(s.check) && v.r.kinds.inherits(client.ObjectKeyFromObject(s.check)) {
 		inherited, err := v.r.kinds.inherited(ctx, v.r.Requests)
 		if err != nil {
 			// Somebody else's API may be out of order for long. That is no reason to look after nothing; but nothing is taken for cleaned up.

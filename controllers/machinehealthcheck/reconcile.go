@@ -93,6 +93,7 @@ func (r *Reconciler) forget(request ctrl.Request) {
 	r.memory.Forget(title(request.NamespacedName))
 	r.thaws.forget(request.NamespacedName)
 	r.waits.over(request.NamespacedName)
+	r.kinds.forget(request.NamespacedName)
 	r.pace.forget(request.NamespacedName)
 	check := &remedyv1.MachineHealthCheck{}
 	check.Namespace, check.Name = request.Namespace, request.Name

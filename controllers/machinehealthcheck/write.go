@@ -25,9 +25,13 @@ import (
 func (v *visit) WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error {
 	switch write {
 	case remediation.AddFinalizer:
-		return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) {
+		err := v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) {
 			controllerutil.AddFinalizer(check, remedyv1.CleanupFinalizer)
 		})
+		if err == nil {
+			v.r.kinds.begins(client.ObjectKeyFromObject(v.check))
+		}
+		return err
 	case remediation.NoteStorm:
 		return v.noteOnCheck(ctx, notes.OfStorm(plan.Storm))
 	case remediation.NoteReplacing:

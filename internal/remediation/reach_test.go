@@ -20,7 +20,7 @@ import (
 func TestEveryGuardAndActionIsReached(t *testing.T) {
 	reached := map[string]int{}
 	// Many rounds, so that what is drawn seldom is not a matter of luck.
-	for range 30 {
+	for range 60 {
 		visit(t, reached)
 	}
 	wanted := []string{"hold ", "hold " + string(PreviousStepNotReleased), "hold " + string(OwnerNotActing), "hold " + string(RecoveryNotConfirmed)}

@@ -125,7 +125,6 @@ const tick = time.Second
 // Start looks after the clusters that could not be read, until the context ends.
 func (c *Clusters) Start(ctx context.Context) error {
 	defer close(c.stopped)
-	defer c.closeConnections()
 	ticker := c.clock.NewTicker(tick)
 	defer ticker.Stop()
 	for {
@@ -138,8 +137,9 @@ func (c *Clusters) Start(ctx context.Context) error {
 	}
 }
 
-// closeConnections ends what Cluster API's cache would leave to the end of the process: whoever starts another manager in this one is not kept waiting.
-func (c *Clusters) closeConnections() {
+// CloseConnections ends what Cluster API's cache leaves to the end of the process, for whoever starts another manager in this one. It is called when
+// the manager has ended, and not before: a connection that is being made meanwhile would keep that from ending.
+func (c *Clusters) CloseConnections() {
 	c.mu.RLock()
 	remote := c.remote
 	c.mu.RUnlock()

@@ -147,6 +147,7 @@ func newStage(t *testing.T) *stage {
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		g.Expect(<-ended).To(Succeed())
+		s.CloseConnections()
 	})
 	t.Cleanup(s.stop)
 	return s
