@@ -50,7 +50,7 @@ check: lint vet drift tidy ## Lint, vet, generated files, go.mod, the house rule
 SIM_STEPS ?= 3000000
 .PHONY: proof
 proof: controlplane compiler ## The long arguments: the race detector, ten thousand draws, millions of simulated steps, mutants, the comparison with Cluster API. 12 / 18 min. Needs a C compiler.
-	CGO_ENABLED=1 RAPID_CHECKS=10000 go test -race -count=1 $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$)
+	CGO_ENABLED=1 RAPID_CHECKS=10000 go test -race -count=1 -timeout 30m $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$)
 	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 30m ./test/sim
 	go test -tags=$(TAGS),proof -count=1 ./test/mutants
 	cd test/differential && RAPID_CHECKS=1000 go test -count=1 ./...
@@ -69,6 +69,7 @@ soak: controlplane compiler ## Looks for flaky tests and rare draws for hours, b
 	while [ $$(date +%s) -lt $$end ]; do \
 	  round=$$((round + 1)); echo "round $$round"; \
 	  CGO_ENABLED=1 RAPID_CHECKS=100000 go test -race -count=1 -shuffle=on $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$) || exit 1; \
+	  go test -tags=$(TAGS),soak -count=1 -timeout 30m -run Survives ./controllers/... || exit 1; \
 	  SIM_SEED=$$((round * 1000000 + 7919)) SIM_STEPS=20000000 go test -count=1 -timeout 60m ./test/sim || exit 1; \
 	done
 

@@ -24,8 +24,8 @@ type Clusters struct {
 	audience   audience
 	// stopped is closed when the program ends.
 	stopped chan struct{}
-	// ignored counts updates that wake nobody.
-	ignored func()
+	// ignored counts updates that wake nobody. stopListening ends what takes the news from Cluster API's cache.
+	ignored, stopListening func()
 
 	mu      sync.RWMutex
 	remote  connector
@@ -48,7 +48,7 @@ func New(mgr manager.Manager, clk clock.WithTicker) (*Clusters, error) {
 
 func newClusters(clk clock.WithTicker, local connector, management client.Reader) *Clusters {
 	return &Clusters{
-		clock: clk, management: management, answerTime: answerTime, home: local, remote: nowhere{}, ignored: func() {},
+		clock: clk, management: management, answerTime: answerTime, home: local, remote: nowhere{}, ignored: func() {}, stopListening: func() {},
 		stopped: make(chan struct{}), records: map[client.ObjectKey]*record{},
 	}
 }
@@ -141,8 +141,9 @@ func (c *Clusters) Start(ctx context.Context) error {
 // the manager has ended, and not before: a connection that is being made meanwhile would keep that from ending.
 func (c *Clusters) CloseConnections() {
 	c.mu.RLock()
-	remote := c.remote
+	remote, stop := c.remote, c.stopListening
 	c.mu.RUnlock()
+	stop()
 	if closes, can := remote.(interface{ Shutdown() }); can {
 		closes.Shutdown()
 	}

@@ -133,11 +133,17 @@ type follow struct {
 // NeedLeaderElection is false: an instance on standby has to know who was down, too.
 func (f *follow) NeedLeaderElection() bool { return false }
 
-// Start listens until the context ends.
+// Start listens until the context ends. What Cluster API's cache has to say after that is still taken from it: it ends later than we do, and would
+// wait for a listener until the manager gives up waiting for it.
 func (f *follow) Start(ctx context.Context) error {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer context.AfterFunc(ctx, queue.ShutDown)()
-	if err := f.news.Start(ctx, queue); err != nil {
+	listening, stop := context.WithCancel(context.WithoutCancel(ctx))
+	f.clusters.mu.Lock()
+	f.clusters.stopListening = stop
+	f.clusters.mu.Unlock()
+	if err := f.news.Start(listening, queue); err != nil {
+		stop()
 		return errors.Wrap(err, "failed to follow the connections to workload clusters")
 	}
 	for {
