@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -43,6 +44,8 @@ type ControlPlane struct {
 	leash   *leash.Leash
 	flags   []flag
 	revived map[string]*revived
+	// users keeps those who add a user apart: each is signed with the next number.
+	users sync.Mutex
 }
 
 // User is somebody who talks to the API server: a person, or the ServiceAccount of a program.
@@ -188,6 +191,8 @@ func (c *ControlPlane) signal(s syscall.Signal) error {
 
 // Config returns how this user reaches the API server. Users may do nothing until a role is bound to them.
 func (c *ControlPlane) Config(user User) (*rest.Config, error) {
+	c.users.Lock()
+	defer c.users.Unlock()
 	added, err := c.plane.AddUser(envtest.User(user), &rest.Config{QPS: 1000, Burst: 2000})
 	if err != nil {
 		return nil, errors.Wrapf(err, "failed to add the user %s", user.Name)
@@ -197,6 +202,8 @@ func (c *ControlPlane) Config(user User) (*rest.Config, error) {
 
 // WriteKubeconfig writes a kubeconfig for the user, for processes.
 func (c *ControlPlane) WriteKubeconfig(user User, path string) error {
+	c.users.Lock()
+	defer c.users.Unlock()
 	added, err := c.plane.AddUser(envtest.User(user), &rest.Config{})
 	if err != nil {
 		return errors.Wrapf(err, "failed to add the user %s", user.Name)
