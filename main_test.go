@@ -297,6 +297,8 @@ func TestAHungAPIServerDoesNotHoldUpTheManager(t *testing.T) {
 	g.Expect(cp.Freeze()).To(Succeed())
 	t.Cleanup(func() { g.Expect(cp.Thaw()).To(Succeed()) })
 	late, lateLog := start(t, cp)
+	// Before it has taken over its signals, they end a process as they end any other.
+	g.Eventually(lateLog.String).Should(ContainSubstring("Starting manager"))
 	g.Expect(i.Stop()).To(Equal(0), log.String())
 	g.Expect(late.Stop()).To(Equal(0), "also one that has not come so far as to serve probes: %s", lateLog.String())
 }

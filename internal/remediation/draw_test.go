@@ -170,6 +170,7 @@ func drawStray(t *rapid.T, p *Policy, i int) Stray {
 func drawCheck(t *rapid.T) Check {
 	c := Check{Frozen: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"), FirstLook: rarely(t, "first look")}
 	c.Cluster = some(t, "cluster", ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterIsDeleting, ClusterIsMissing)
+	c.ThawedAt = maybeTime(t, "check thawed")
 	if rarely(t, "pause requests") {
 		c.PauseRequests = []string{"an upgrade", "a holiday"}
 	}

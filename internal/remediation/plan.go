@@ -133,10 +133,13 @@ func (p *pass) sumUp() {
 		// Until then it cannot be said whether a storm begins, or begins to be over.
 		rest = earliest(rest, p.later(p.s.Check.FirstLookUntil))
 	}
+	// The end of a pause that was noted by a clock that was ahead gives time back from then on.
+	rest = earliest(rest, p.later(p.s.Check.ThawedAt))
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
 		d.Until = p.later(earliest(d.Until, d.Hold.Until))
 		rest = earliest(rest, p.later(d.RenewAt))
+		rest = earliest(rest, p.later(p.s.Targets[i].ThawedAt))
 		plan.Finalizer = plan.Finalizer || leavesSomething(&p.s.Targets[i], d)
 	}
 	for i := range plan.Strays {

@@ -169,6 +169,18 @@ func TestAPauseOfTheTargetGivesTimeBack(t *testing.T) {
 	g.Expect(usual(both...).plan().Decisions[0].Until).To(Equal(ago(-9*time.Minute)), "the later of both")
 }
 
+// What a clock that was ahead has noted changes the plan when its time comes, so that somebody has to look then.
+func TestAThawThatIsStillToComeIsLookedAtWhenItComes(t *testing.T) {
+	soon := ago(-moment)
+	for _, ahead := range []option{
+		target(func(t *Target) { t.ThawedAt = soon }),
+		check(func(c *Check) { c.ThawedAt = soon }),
+	} {
+		x := usual(requested(func(r *Request) { r.Started = ago(time.Hour) }), ahead)
+		NewWithT(t).Expect(x.plan().WakeUp).To(Equal(soon))
+	}
+}
+
 // Of whom nobody knows since when it is sick, it is not said that it was the longest.
 func TestTheUnknownComesLast(t *testing.T) {
 	unknown := sickFor(time.Hour)

@@ -238,6 +238,8 @@ var summedUp = []mutant{
 	r("plan.go", " && d.Hold.Reason == \"\"", "", "TestWhatIsGoingIsWaitedFor"),
 	r("plan.go", "p.a.Verdicts[i].Kind == health.Unhealthy && d.Action", "d.Action", started),
 	r("plan.go", "cmp.Compare(a.Target, b.Target)", "cmp.Compare(b.Target, a.Target)", replaced),
+	r("plan.go", "p.later(p.s.Check.ThawedAt)", "p.later(time.Time{})", "TestAThawThatIsStillToComeIsLookedAtWhenItComes"),
+	r("plan.go", "p.later(p.s.Targets[i].ThawedAt)", "p.later(time.Time{})", "TestAThawThatIsStillToComeIsLookedAtWhenItComes"),
 	r("plan.go", "if a.WakeUp.After(now) {", "if false {", again),
 	r("plan.go", "p.later(earliest(d.Until, d.Hold.Until))", "p.later(d.Until)", again),
 	r("plan.go", "p.later(earliest(d.Until, d.Hold.Until))", "earliest(d.Until, d.Hold.Until)", "TestWhatIsGoingIsWaitedFor"),
