@@ -44,11 +44,12 @@ type Reconciler struct {
 	// WatchFilter selects the checks to act for.
 	WatchFilter string
 
-	memory report.Memory
-	thaws  thaws
-	kinds  kinds
-	waits  waits
-	pace   pace
+	memory   report.Memory
+	thaws    thaws
+	refusals refusals
+	kinds    kinds
+	waits    waits
+	pace     pace
 	// indexed is how many indices there are already.
 	indexed int
 }

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
@@ -75,25 +77,37 @@ func TestErrorsOfTheAPIServerDelayAndNothingElse(t *testing.T) {
 	createdOnce(s, c)
 }
 
-// TestAStaleCacheStartsNothing: the Machine was exempted, and the controller has not heard of it; the live look has.
+// TestAStaleCacheStartsNothing: something about the Machine has changed, and the controller has not heard of it; the live look has.
 func TestAStaleCacheStartsNothing(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	m := s.machine("m-1")
-	s.check("workers", by(s.template(remediator.Metal3, "soft")))
-	c := s.start()
-	s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineHealthCheckSucceededCondition), Equal(isWell)))
-	c.settle()
-	c.Watches().Hold("machines.cluster.x-k8s.io")
-	s.annotate(m, clusterv1.MachineSkipRemediationAnnotation, "yes")
-	s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
-	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	c.pass()
-	c.pass()
-	s.Expect(s.requests(remediator.Metal3)).To(BeEmpty())
-	c.Watches().Release()
-	c.settle()
-	s.Expect(s.requests(remediator.Metal3)).To(BeEmpty())
+	for change, do := range map[string]func(*stage, *clusterv1.Machine){
+		"it was exempted": func(s *stage, m *clusterv1.Machine) {
+			s.annotate(m, clusterv1.MachineSkipRemediationAnnotation, "yes")
+		},
+		"the check does not select it any more": func(s *stage, m *clusterv1.Machine) {
+			s.change(m, func() { m.Labels["pool"] = "another" })
+		},
+	} {
+		t.Run(change, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			m := s.sick("m-1")
+			check := s.check("workers", by(s.template(remediator.Metal3, "soft")), func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"not yet"} })
+			c := s.start()
+			// It is signed already, so that no write to the Machine comes before the request.
+			s.Eventually(func() string { return notes.Author(get(s, m)().Annotations) }).Should(Equal("MachineHealthCheck/workers"))
+			c.settle()
+			c.Watches().Hold("machines.cluster.x-k8s.io")
+			do(s, m)
+			s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
+			s.change(check, func() { check.Spec.PauseRequests = nil })
+			s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held NotConfirmed")))
+			s.Expect(s.requests(remediator.Metal3)).To(BeEmpty())
+			c.Watches().Release()
+			c.settle()
+			s.Expect(s.requests(remediator.Metal3)).To(BeEmpty())
+		})
+	}
 }
 
 func TestWatchesThatAreCutOrExpireLoseNothing(t *testing.T) {

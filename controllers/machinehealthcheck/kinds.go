@@ -85,7 +85,7 @@ func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolv
 	if err != nil && !errors.As(err, &unknown) {
 		return errors.Wrap(err, "failed to read the requests")
 	}
-	s.requests = found
+	s.owned(found)
 	if unknown == nil {
 		unknown = &requests.NotKnownError{}
 	}

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -55,7 +56,7 @@ func (v *visit) lookAt(ctx context.Context, target int, fresh *seen, facts *chec
 		return remediation.Look{Failed: true}
 	}
 	look := remediation.Look{
-		Frozen:  fresh.frozen() || pausedTarget(m),
+		Frozen:  fresh.frozen() || annotations.HasPaused(m),
 		Changed: v.changed(fresh),
 		Verdict: assessment.Verdicts[target],
 		Target:  facts.Situation.Targets[target],
@@ -112,7 +113,7 @@ func (v *visit) readMachinesAgain(ctx context.Context, fresh *seen, targets []in
 			if err != nil && !apierrors.IsNotFound(err) {
 				return errors.Wrap(err, "failed to read a Machine again")
 			}
-			if err == nil && m.UID == v.seen.machines[i].UID {
+			if err == nil && m.UID == v.seen.machines[i].UID && m.Spec.ClusterName == fresh.check.Spec.ClusterName && selects(fresh.check, m.Labels) {
 				fresh.machines[i] = m
 			} else {
 				fresh.lost = append(fresh.lost, i)

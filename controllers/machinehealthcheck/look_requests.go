@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
@@ -28,27 +29,26 @@ func (v *visit) readRequestsAgain(ctx context.Context, fresh *seen, targets []in
 		return nil
 	}
 	everything := len(targets) > fewMachines || fresh.check.Spec.MaxInFlight != nil ||
-		slices.ContainsFunc(targets, func(i int) bool { return isControlPlane(v.seen.machines[i]) })
+		slices.ContainsFunc(targets, func(i int) bool { return util.IsControlPlaneMachine(v.seen.machines[i]) })
 	live, err := v.liveRequests(ctx, kinds, targets, everything)
 	if err != nil {
 		return err
 	}
-	fresh.requests, fresh.taken = nil, map[string]string{}
+	var own []*requests.Found
 	for _, r := range live {
 		if r.Of(identity(fresh.check)) {
-			fresh.requests = append(fresh.requests, r)
+			own = append(own, r)
 		}
 	}
 	for _, r := range v.seen.requests {
-		known := slices.ContainsFunc(fresh.requests, func(f *requests.Found) bool { return f.UID == r.UID })
+		known := slices.ContainsFunc(own, func(f *requests.Found) bool { return f.UID == r.UID })
 		looked := slices.Contains(kinds, r.Kind) && (everything || slices.ContainsFunc(targets, func(i int) bool { return v.seen.machines[i].Name == r.Name }))
 		if !known && !looked {
-			fresh.requests = append(fresh.requests, r)
+			own = append(own, r)
 		}
 	}
-	for _, i := range targets {
-		fresh.takeNames(i, live)
-	}
+	fresh.owned(own)
+	fresh.takeNames(targets, live)
 	return nil
 }
 
@@ -81,12 +81,20 @@ func (v *visit) liveRequests(ctx context.Context, kinds []schema.GroupVersionKin
 	return live, nil
 }
 
-// takeNames notes what bears the name of a request that a Machine could get next, and is none of ours for it.
-func (s *seen) takeNames(i int, live []*requests.Found) {
-	m := s.machines[i]
+// takeNames notes what bears the name of a request that one of the Machines could get next, and is none of ours for it.
+func (s *seen) takeNames(targets []int, live []*requests.Found) {
+	s.taken = map[string]string{}
+	next := s.nextKinds()
+	byName := make(map[string][]*requests.Found, len(live))
 	for _, r := range live {
-		if r.Name == m.Name && !s.owns(r, m) && r.Kind == s.nextKind(m) {
-			s.taken[m.Name] = r.String()
+		byName[r.Name] = append(byName[r.Name], r)
+	}
+	for _, i := range targets {
+		m := s.machines[i]
+		for _, r := range byName[m.Name] {
+			if r.Kind == next(m) && !s.owns(r, m) {
+				s.taken[m.Name] = r.String()
+			}
 		}
 	}
 }
@@ -98,14 +106,21 @@ type inFlightNow struct {
 }
 
 func (n inFlightNow) without(target int) int {
+	if n.targets == nil {
+		return 0
+	}
 	if n.targets[target].Budgeted {
 		return n.all - 1
 	}
 	return n.all
 }
 
-// othersInFlight counts what takes up places by what was read again: requests, marks, and Machines that are gone and not replaced yet.
+// othersInFlight counts what takes up places by what was read again: requests, marks, and Machines that are gone and not replaced yet. Where
+// places are not limited, nobody asks.
 func othersInFlight(fresh *seen, facts *checkup.Facts, assessment *health.Assessment, now time.Time) inFlightNow {
+	if facts.Policy.MaxInFlight == nil {
+		return inFlightNow{}
+	}
 	frozen := facts.Situation
 	frozen.Check = remediation.Check{Frozen: true}
 	plan := remediation.Plan(&frozen, assessment, &facts.Policy, now)
@@ -132,7 +147,7 @@ func (c controlPlaneNow) without(machine string) remediation.ControlPlane {
 
 // controlPlaneAgain reads the control plane again, if one of its Machines is among the targets.
 func (v *visit) controlPlaneAgain(ctx context.Context, fresh *seen, targets []int) controlPlaneNow {
-	if !slices.ContainsFunc(targets, func(i int) bool { return isControlPlane(v.seen.machines[i]) }) {
+	if !slices.ContainsFunc(targets, func(i int) bool { return util.IsControlPlaneMachine(v.seen.machines[i]) }) {
 		return controlPlaneNow{}
 	}
 	again := *v
@@ -140,7 +155,7 @@ func (v *visit) controlPlaneAgain(ctx context.Context, fresh *seen, targets []in
 	control := again.ControlPlane(ctx)
 	v.turn = again.turn
 	for _, m := range fresh.machines {
-		if isControlPlane(m) && fresh.requestFor(m) != nil {
+		if util.IsControlPlaneMachine(m) && fresh.requestFor(m) != nil {
 			control.Busy = append(control.Busy, m.Name)
 		}
 	}

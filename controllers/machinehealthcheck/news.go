@@ -6,7 +6,6 @@ package machinehealthcheck
 import (
 	"context"
 
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -19,7 +18,7 @@ import (
 const maxEvents = 50
 
 // tellNews logs a line for each decision that has changed, and tells events: on the check, and on the Machine that they are about.
-func (v *visit) tellNews(ctx context.Context, _ *explain.Pass, news []report.News) {
+func (v *visit) tellNews(ctx context.Context, news []report.News) {
 	log := ctrl.LoggerFrom(ctx)
 	for i := range news {
 		n := &news[i]
@@ -30,27 +29,16 @@ func (v *visit) tellNews(ctx context.Context, _ *explain.Pass, news []report.New
 		if i >= maxEvents {
 			continue
 		}
-		m := v.machine(n.Target)
+		m := v.seen.machines[n.Target]
 		for _, e := range n.Events {
 			v.r.Events.Eventf(v.check, m, e.Type, e.Reason, action, "%s", e.Message)
-			if m != nil {
-				v.r.Events.Eventf(m, v.check, e.Type, e.Reason, action, "%s", e.Message)
-			}
+			v.r.Events.Eventf(m, v.check, e.Type, e.Reason, action, "%s", e.Message)
 		}
 	}
 }
 
 // action is what all events are about.
 const action = "Remediate"
-
-func (v *visit) machine(name string) *clusterv1.Machine {
-	for _, m := range v.seen.machines {
-		if m.Name == name {
-			return m
-		}
-	}
-	return nil
-}
 
 // count keeps the metrics of the check.
 func (v *visit) count(pass *explain.Pass, ended []report.Ending) {

@@ -153,10 +153,10 @@ func (v *visit) readRequests(ctx context.Context, s *seen) error {
 func (s *seen) readNames(all *requests.Requests) {
 	s.taken, s.elsewhere = map[string]string{}, map[types.UID][]requests.Check{}
 	mine := identity(s.check)
-	asks := len(references(s.check)) > 0
+	asks, next := len(references(s.check)) > 0, s.nextKinds()
 	for _, m := range s.machines {
 		if asks && s.requestFor(m) == nil {
-			if found, known := all.Named(s.nextKind(m), client.ObjectKeyFromObject(m)); known && found != nil && !s.owns(found, m) {
+			if found, known := all.Named(next(m), client.ObjectKeyFromObject(m)); known && found != nil && !s.owns(found, m) {
 				s.taken[m.Name] = found.String()
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -34,8 +33,9 @@ type seen struct {
 	// machines are those that the check selects, by name, and readings their Nodes, in the same order. unselected are others of the Cluster.
 	machines, unselected []*clusterv1.Machine
 	readings             []workload.Reading
-	// requests are those of this check.
-	requests []*requests.Found
+	// requests are those of this check, and byMachine the first of each Machine.
+	requests  []*requests.Found
+	byMachine map[types.UID]*requests.Found
 	// naming is how its templates are called in steps.
 	naming requests.Naming
 	// unknown: requests of a kind that the check names cannot be listed at present. unread: there may be some all the same.
@@ -97,15 +97,20 @@ func (s *seen) owns(r *requests.Found, m *clusterv1.Machine) bool {
 	return r.Of(identity(s.check)) && r.For(asTarget(m))
 }
 
-// requestFor is the request of this check for a Machine; nil if there is none.
-func (s *seen) requestFor(m *clusterv1.Machine) *requests.Found {
-	for _, r := range s.requests {
-		if r.For(asTarget(m)) {
-			return r
+// owned notes which requests this check has.
+func (s *seen) owned(all []*requests.Found) {
+	s.requests, s.byMachine = all, make(map[types.UID]*requests.Found, len(all))
+	for _, r := range all {
+		for _, machine := range r.Machines {
+			if s.byMachine[machine] == nil {
+				s.byMachine[machine] = r
+			}
 		}
 	}
-	return nil
 }
+
+// requestFor is the request of this check for a Machine; nil if there is none.
+func (s *seen) requestFor(m *clusterv1.Machine) *requests.Found { return s.byMachine[m.UID] }
 
 // author is the check as it stands on Machines it has marked, which are in its namespace: kind/name.
 func author(check *remedyv1.MachineHealthCheck) string { return kind + "/" + check.Name }
@@ -139,10 +144,22 @@ func (s *seen) template(step remediation.StepID) (requests.Reference, bool) {
 	return requests.Reference{}, false
 }
 
-// nextKind is the kind of the request that a Machine would get next; empty if it would get none.
-func (s *seen) nextKind(m *clusterv1.Machine) schema.GroupVersionKind {
-	all := steps(s.check, s.naming)
-	tried := notes.Ledger(m.Annotations).Tried
+// nextKinds tells the kind of the request that a Machine would get next; empty if it would get none. There are few answers for many Machines.
+func (s *seen) nextKinds() func(m *clusterv1.Machine) schema.GroupVersionKind {
+	all, known := steps(s.check, s.naming), map[remediation.StepID]schema.GroupVersionKind{}
+	return func(m *clusterv1.Machine) schema.GroupVersionKind {
+		tried := notes.Ledger(m.Annotations).Tried
+		next, found := known[tried]
+		if !found {
+			next = s.kindAfter(all, tried)
+			known[tried] = next
+		}
+		return next
+	}
+}
+
+// kindAfter is the kind of the request of the step that follows what has been tried.
+func (s *seen) kindAfter(all []remediation.Step, tried remediation.StepID) schema.GroupVersionKind {
 	step, found := remediation.NextStep(all, tried)
 	if !found {
 		step, _ = remediation.NextStep(all, remediation.StepID{})
@@ -153,8 +170,6 @@ func (s *seen) nextKind(m *clusterv1.Machine) schema.GroupVersionKind {
 	}
 	return template.RequestKind()
 }
-
-func isControlPlane(m *clusterv1.Machine) bool { return util.IsControlPlaneMachine(m) }
 
 func named(name string) func(*clusterv1.Machine) bool {
 	return func(m *clusterv1.Machine) bool { return m.Name == name }

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
@@ -24,7 +23,7 @@ import (
 )
 
 // Report tells on every Machine how it is, on the check what was found, and everybody else what is new: in that order.
-func (v *visit) Report(ctx context.Context, pass *explain.Pass, _ *checkup.Done) error {
+func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 	if pass.Situation.Check.Frozen {
 		return v.tellPaused(ctx, pass)
 	}
@@ -43,7 +42,7 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass, _ *checkup.Done)
 	if err := v.tellStatus(ctx, v.status(pass, recent)); err != nil {
 		failed = append(failed, err)
 	}
-	v.tellNews(ctx, pass, news)
+	v.tellNews(ctx, news)
 	v.count(pass, ended)
 	return utilerrors.NewAggregate(failed)
 }
@@ -79,8 +78,8 @@ func (v *visit) status(pass *explain.Pass, ended []remedyv1.RecentRemediation) r
 	counts := &pass.Assessment.Counts
 	status := remedyv1.MachineHealthCheckStatus{
 		CheckStatus:      report.Status(&before.CheckStatus, &counted, ended, v.check.Generation, v.now),
-		ExpectedMachines: number(counts.Expected),
-		CurrentHealthy:   number(pass.Planned.Counts.Healthy),
+		ExpectedMachines: explain.Number(counts.Expected),
+		CurrentHealthy:   explain.Number(pass.Planned.Counts.Healthy),
 	}
 	for i := range pass.Snapshot.Targets {
 		if len(status.Targets) == maxTargets {
@@ -96,24 +95,13 @@ func (v *visit) status(pass *explain.Pass, ended []remedyv1.RecentRemediation) r
 // maxTargets is how many names status lists.
 const maxTargets = 1000
 
-func number(n int) *int32 {
-	bounded := int32(min(n, 1<<30)) //nolint:gosec // it is bounded
-	return &bounded
-}
-
 // request names the request of a Machine; nil if there is none.
-func (v *visit) request(target string) *remedyv1.RequestReference {
-	for _, m := range v.seen.machines {
-		if m.Name != target {
-			continue
-		}
-		if found := v.seen.requestFor(m); found != nil {
-			apiVersion, kind := found.Kind.ToAPIVersionAndKind()
-			return &remedyv1.RequestReference{APIVersion: apiVersion, Kind: kind, Namespace: found.Namespace, Name: found.Name}
-		}
-		return v.made[m.Name]
+func (v *visit) request(target int) *remedyv1.RequestReference {
+	m := v.seen.machines[target]
+	if found := v.seen.requestFor(m); found != nil {
+		return found.Ref()
 	}
-	return nil
+	return v.made[m.Name]
 }
 
 // tellStatus writes the status of a check, if anything in it has changed.

@@ -117,7 +117,7 @@ func TestAKindAndTheRightsToItMayComeLater(t *testing.T) {
 
 func TestARefusedRequestIsToldInTheWordsOfTheAPIServer(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := newStage(t, withClock)
 	kind := remediator.NewKind("strict.example.com", "v1", "StrictRemediation")
 	crds := kind.CRDs()
 	spec := crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
@@ -128,7 +128,24 @@ func TestARefusedRequestIsToldInTheWordsOfTheAPIServer(t *testing.T) {
 	s.machine("m-1")
 	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.check("workers", by(s.template(kind, "soft")))
-	s.start().restless = true
+	c := s.start()
+	c.restless = true
+	tried := func() int {
+		n := 0
+		for _, w := range c.Writes() {
+			if w.Verb == "create" && strings.HasPrefix(w.Resource, "strictremediation") {
+				n++
+			}
+		}
+		return n
+	}
 	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held RequestFailed")))
 	s.Expect(strings.Contains(check.Status.UnhealthyTargets[0].Message, "address")).To(BeTrue(), check.Status.UnhealthyTargets[0].Message)
+	c.pass()
+	c.pass()
+	s.Expect(tried()).To(Equal(1), "whatever wakes us, it is not tried again at once")
+	s.Eventually(func() int {
+		s.wait(16 * time.Second)
+		return tried()
+	}).Should(BeNumerically(">=", 2), "but after a while")
 }

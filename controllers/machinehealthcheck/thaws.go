@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 )
 
 // thaws remembers when the pauses of Machines were over. Nothing else tells that: an annotation that is gone leaves no time behind. It is lost
@@ -31,7 +32,7 @@ func (t *thaws) seen(check types.NamespacedName, machines []*clusterv1.Machine, 
 	var known map[types.UID]thaw
 	var over map[types.UID]time.Time
 	for _, m := range machines {
-		was, paused := before[m.UID], pausedTarget(m)
+		was, paused := before[m.UID], annotations.HasPaused(m)
 		if !paused && !was.paused && was.at.IsZero() {
 			continue
 		}

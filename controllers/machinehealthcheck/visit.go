@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,7 +109,7 @@ func (s *seen) etcdMembers() []remediation.Member {
 	known := false
 	for _, machines := range [][]*clusterv1.Machine{s.machines, s.unselected} {
 		for _, m := range machines {
-			if !isControlPlane(m) {
+			if !util.IsControlPlaneMachine(m) {
 				continue
 			}
 			member := remediation.Member{Node: m.Status.NodeRef.Name}
@@ -144,9 +144,6 @@ func membersByNodes(c workload.ControlPlane) []remediation.Member {
 	}
 	return members
 }
-
-// pausedTarget says whether a Machine is paused itself.
-func pausedTarget(m *clusterv1.Machine) bool { return annotations.HasPaused(m) }
 
 func isReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {

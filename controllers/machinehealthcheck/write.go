@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -165,16 +166,21 @@ func (v *visit) createRequest(ctx context.Context, m *clusterv1.Machine, d *reme
 	if !found {
 		return errors.Errorf("the check names no template %s", d.Step.Template)
 	}
+	request := refused{m.UID, d.Step, v.seen.check.UID, v.seen.check.Generation}
+	if known := v.r.refusals.of(request, v.now); known != nil {
+		return known
+	}
 	made, _, err := v.r.Requests.Create(ctx, &requests.Draft{
 		Check: identity(v.seen.check), Target: asTarget(m), Template: template, Order: d.Step.Order, Attempt: d.Attempt, Started: v.now,
-		ControlPlane: isControlPlane(m), Cluster: client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName},
+		ControlPlane: util.IsControlPlaneMachine(m), Cluster: client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName},
 	})
 	if err != nil && refuses(err) {
-		return &checkup.RefusedError{Message: err.Error(), Cause: err}
+		refusal := &checkup.RefusedError{Message: err.Error(), Cause: err}
+		v.r.refusals.note(request, refusal, v.now)
+		return refusal
 	}
 	if err == nil {
-		apiVersion, kind := made.Kind.ToAPIVersionAndKind()
-		v.made[m.Name] = &remedyv1.RequestReference{APIVersion: apiVersion, Kind: kind, Namespace: made.Namespace, Name: made.Name}
+		v.made[m.Name] = made.Ref()
 	}
 	return err
 }

@@ -91,7 +91,6 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 			}
 			return
 		}
-		p.done.Targets[i] = append(p.done.Targets[i], write)
 	}
 }
 
@@ -115,7 +114,6 @@ func (p *pass) clear(ctx context.Context) {
 				p.failed(errors.Wrap(err, stray.Name))
 				break
 			}
-			p.done.Strays[i] = append(p.done.Strays[i], write)
 		}
 	}
 }

@@ -42,13 +42,7 @@ type Case interface {
 	WriteTarget(ctx context.Context, target int, d *remediation.Decision, write remediation.Write) error
 	WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error
 	// Report tells what was found and done.
-	Report(ctx context.Context, pass *explain.Pass, done *Done) error
-}
-
-// Done is what was done in a pass.
-type Done struct {
-	// Targets and Strays are the writes that have landed, in the order of the targets and strays.
-	Targets, Strays [][]remediation.Write
+	Report(ctx context.Context, pass *explain.Pass) error
 }
 
 // RefusedError is an error of the API server that refuses a request for what it says, and not because something is wrong just now.
@@ -73,7 +67,6 @@ func Run(ctx context.Context, facts *Facts, c Case, now time.Time) (time.Time, e
 		facts.Situation.ControlPlane = c.ControlPlane(ctx)
 	}
 	p.plan = remediation.Plan(&facts.Situation, &p.assessment, &facts.Policy, now)
-	p.done = Done{Targets: make([][]remediation.Write, len(p.plan.Decisions)), Strays: make([][]remediation.Write, len(p.plan.Strays))}
 	switch obstacle := p.remember(ctx); {
 	case obstacle == nil:
 		p.act(ctx)
@@ -89,7 +82,7 @@ func Run(ctx context.Context, facts *Facts, c Case, now time.Time) (time.Time, e
 		Check: facts.Check, Snapshot: &facts.Snapshot, Assessment: &p.assessment, Situation: &facts.Situation,
 		Policy: &facts.Policy, Planned: &p.plan, Around: facts.Around,
 	}
-	p.failed(c.Report(ctx, report, &p.done))
+	p.failed(c.Report(ctx, report))
 	p.release(ctx)
 	return p.plan.WakeUp, utilerrors.NewAggregate(p.errs)
 }
@@ -101,7 +94,6 @@ type pass struct {
 	now        time.Time
 	assessment health.Assessment
 	plan       remediation.Planned
-	done       Done
 	errs       []error
 }
 

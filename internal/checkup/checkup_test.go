@@ -71,7 +71,7 @@ func (r *record) WriteStray(_ context.Context, stray int, _ *remediation.Decisio
 	return r.call("stray %d: %d", stray, write)
 }
 
-func (r *record) Report(_ context.Context, pass *explain.Pass, _ *Done) error {
+func (r *record) Report(_ context.Context, pass *explain.Pass) error {
 	r.pass = pass
 	return r.call("report")
 }

@@ -247,7 +247,7 @@ func TestStatusListsTheFirstHundred(t *testing.T) {
 	g.Expect([]int32{*status.Unhealthy, *status.Suspect, *status.Undetermined, *status.Remediating, *status.Held, *status.RemediationsAllowed}).To(Equal([]int32{130, 0, 0, 7, 123, 20}))
 	g.Expect(*status.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "maxUnhealthy=100%", MaxUnhealthy: 150}))
 	ranged := Status(fleet(4, 1, func(p *Pass) { p.Policy.Limits.Range = &remediation.Range{Least: 1, Most: 2} }), nil)
-	g.Expect(*ranged.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "unhealthyRange=[1-2]", MinUnhealthy: number(1), MaxUnhealthy: 2}))
+	g.Expect(*ranged.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "unhealthyRange=[1-2]", MinUnhealthy: Number(1), MaxUnhealthy: 2}))
 }
 
 func TestWhatStatusSaysOfATarget(t *testing.T) {
@@ -261,8 +261,9 @@ func TestWhatStatusSaysOfATarget(t *testing.T) {
 		p.Snapshot.Targets[3].Node.State = health.Gone
 		p.Snapshot.Targets[3].Machine.NodeGoneSince = ago(time.Second)
 	})
-	request := remedyv1.RequestReference{APIVersion: "v1", Kind: "Foo", Namespace: "default", Name: "m"}
-	status := Status(p, func(string) *remedyv1.RequestReference { return &request })
+	status := Status(p, func(target int) *remedyv1.RequestReference {
+		return &remedyv1.RequestReference{APIVersion: "v1", Kind: "Foo", Namespace: "default", Name: p.Snapshot.Targets[target].Name}
+	})
 	said := make([]string, 0, len(status.UnhealthyTargets))
 	for _, target := range status.UnhealthyTargets {
 		step, until := "-", "-"
@@ -271,6 +272,9 @@ func TestWhatStatusSaysOfATarget(t *testing.T) {
 		}
 		if target.Until != nil {
 			until = at(target.Until.Time)
+		}
+		if target.Request != nil {
+			g.Expect(target.Request.Name).To(Equal(target.Name), "its own")
 		}
 		said = append(said, strings.Join([]string{target.Name, target.Node, string(target.Reason), string(target.Decision), string(target.HoldReason), until, step, fmt.Sprint(target.Request != nil), target.Message}, " | "))
 	}

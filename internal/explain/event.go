@@ -24,9 +24,9 @@ func Events(before, after *Trace) []Event {
 	}
 	if before != nil && before.Verdict.Kind != after.Verdict.Kind {
 		switch {
-		case after.Verdict.Kind == kindUnhealthy:
+		case after.Verdict.Kind == KindUnhealthy:
 			tell(corev1.EventTypeWarning, after.Verdict.Reason, after.Verdict.Message)
-		case after.Verdict.Kind == kindHealthy && (before.Verdict.Kind == kindUnhealthy || before.Decision.InFlight):
+		case after.Verdict.Kind == KindHealthy && (before.Verdict.Kind == KindUnhealthy || before.Decision.InFlight):
 			tell(corev1.EventTypeNormal, BecameHealthy, "It is healthy again")
 		}
 	}

@@ -288,7 +288,9 @@ func TestAHealthyTargetBehindAClosedGateSaysSo(t *testing.T) {
 func TestStatusFitsTheAPI(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
-		status := Status(p, func(target string) *remedyv1.RequestReference { return &remedyv1.RequestReference{Name: target} })
+		status := Status(p, func(target int) *remedyv1.RequestReference {
+			return &remedyv1.RequestReference{Name: p.Snapshot.Targets[target].Name}
+		})
 		for _, c := range status.Conditions {
 			if !reasoned.MatchString(c.Reason) || c.Status == "" || !slices.Contains(worded(Condition), c.Reason) {
 				t.Fatalf("%+v", c)

@@ -18,28 +18,28 @@ const MaxTargets = 100
 
 // Status is what a check reports of a pass, without what only its reconciler knows: the generation, and remediations that have ended.
 // Conditions have no times yet. request names the request of a target, or is nil where there is none.
-func Status(p *Pass, request func(target string) *remedyv1.RequestReference) remedyv1.CheckStatus {
+func Status(p *Pass, request func(target int) *remedyv1.RequestReference) remedyv1.CheckStatus {
 	counts, planned := &p.Assessment.Counts, p.Planned
 	targets, total := unhealthyTargets(p, request)
 	return remedyv1.CheckStatus{
 		Conditions:            Conditions(p),
-		Unhealthy:             number(counts.Unhealthy),
-		Suspect:               number(counts.Suspect),
-		Undetermined:          number(counts.Undetermined),
-		Remediating:           number(planned.Counts.Remediating),
-		Held:                  number(planned.Counts.Held),
-		RemediationsAllowed:   number(planned.Gate.Limit.Left(planned.Gate.Sick)),
+		Unhealthy:             Number(counts.Unhealthy),
+		Suspect:               Number(counts.Suspect),
+		Undetermined:          Number(counts.Undetermined),
+		Remediating:           Number(planned.Counts.Remediating),
+		Held:                  Number(planned.Counts.Held),
+		RemediationsAllowed:   Number(planned.Gate.Limit.Left(planned.Gate.Sick)),
 		Limit:                 limit(&planned.Gate.Limit),
 		UnhealthyTargets:      targets,
-		UnhealthyTargetsTotal: number(total),
+		UnhealthyTargetsTotal: Number(total),
 	}
 }
 
 // limit is the effective one. That no target may be sick, and that more must be healthy than there are, come to the same.
 func limit(l *remediation.Limit) *remedyv1.EffectiveLimit {
-	effective := &remedyv1.EffectiveLimit{Source: cut(source(l), 64), MaxUnhealthy: *number(l.Most)}
+	effective := &remedyv1.EffectiveLimit{Source: cut(source(l), 64), MaxUnhealthy: *Number(l.Most)}
 	if l.Least > 0 {
-		effective.MinUnhealthy = number(l.Least)
+		effective.MinUnhealthy = Number(l.Least)
 	}
 	return effective
 }
@@ -47,7 +47,7 @@ func limit(l *remediation.Limit) *remedyv1.EffectiveLimit {
 func source(l *remediation.Limit) string { return l.Field + "=" + foreign(l.Value) }
 
 // unhealthyTargets are the first by name, and how many there are altogether.
-func unhealthyTargets(p *Pass, request func(target string) *remedyv1.RequestReference) ([]remedyv1.UnhealthyTarget, int) {
+func unhealthyTargets(p *Pass, request func(target int) *remedyv1.RequestReference) ([]remedyv1.UnhealthyTarget, int) {
 	var chosen []int
 	for i := range p.Planned.Decisions {
 		if listable(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i]) {
@@ -61,7 +61,7 @@ func unhealthyTargets(p *Pass, request func(target string) *remedyv1.RequestRefe
 		trace := p.Trace(i)
 		target := trace.UnhealthyTarget()
 		if request != nil && p.Planned.Decisions[i].InFlight {
-			target.Request = request(target.Name)
+			target.Request = request(i)
 		}
 		targets = append(targets, target)
 	}
@@ -97,8 +97,8 @@ func (t *Trace) UnhealthyTarget() remedyv1.UnhealthyTarget {
 	return target
 }
 
-// number is a count as the API has it.
-func number(n int) *int32 {
+// Number is a count as the API has it.
+func Number(n int) *int32 {
 	bounded := int32(max(0, min(n, math.MaxInt32)))
 	return &bounded
 }

@@ -174,12 +174,13 @@ var actionWords = map[remediation.Action]string{
 	remediation.Unmark:      "Unmark",
 }
 
-// The kinds of verdicts, as people read them.
+// KindHealthy and KindUnhealthy are kinds of verdicts as people read them; the others are only compared here.
 const (
+	KindHealthy   = "Healthy"
+	KindUnhealthy = "Unhealthy"
+
 	kindSkipped      = "Skipped"
-	kindHealthy      = "Healthy"
 	kindSuspect      = "Suspect"
-	kindUnhealthy    = "Unhealthy"
 	kindUndetermined = "Undetermined"
 )
 
@@ -188,11 +189,11 @@ func kindOf(v *health.Verdict) string {
 	case health.Skipped:
 		return kindSkipped
 	case health.Healthy:
-		return kindHealthy
+		return KindHealthy
 	case health.Suspect:
 		return kindSuspect
 	case health.Unhealthy:
-		return kindUnhealthy
+		return KindUnhealthy
 	case health.Undetermined:
 	}
 	return kindUndetermined

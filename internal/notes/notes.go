@@ -26,7 +26,7 @@ const Precision = time.Millisecond
 
 // Ledger is what is remembered about a target's remediations.
 func Ledger(annotations map[string]string) remediation.Ledger {
-	l := remediation.Ledger{NotBefore: moment(annotations[remedyv1.NotBeforeAnnotation])}
+	l := remediation.Ledger{NotBefore: Time(annotations[remedyv1.NotBeforeAnnotation])}
 	if n, err := strconv.Atoi(annotations[remedyv1.AttemptsAnnotation]); err == nil && n > 0 {
 		l.Failures = n
 	}
@@ -39,7 +39,7 @@ func Ledger(annotations map[string]string) remediation.Ledger {
 
 // OfLedger are the annotations of a ledger.
 func OfLedger(l *remediation.Ledger) Notes {
-	n := Notes{remedyv1.AttemptsAnnotation: "", remedyv1.NotBeforeAnnotation: text(l.NotBefore), remedyv1.TriedAnnotation: ""}
+	n := Notes{remedyv1.AttemptsAnnotation: "", remedyv1.NotBeforeAnnotation: Text(l.NotBefore), remedyv1.TriedAnnotation: ""}
 	if l.Failures > 0 {
 		n[remedyv1.AttemptsAnnotation] = strconv.Itoa(l.Failures)
 	}
@@ -51,12 +51,12 @@ func OfLedger(l *remediation.Ledger) Notes {
 
 // NodeGoneSince is since when the Node of a Machine is gone; zero if nobody has noted that.
 func NodeGoneSince(annotations map[string]string) time.Time {
-	return moment(annotations[remedyv1.NodeGoneSinceAnnotation])
+	return Time(annotations[remedyv1.NodeGoneSinceAnnotation])
 }
 
 // OfNodeGoneSince is the annotation of that.
 func OfNodeGoneSince(since time.Time) Notes {
-	return Notes{remedyv1.NodeGoneSinceAnnotation: text(since)}
+	return Notes{remedyv1.NodeGoneSinceAnnotation: Text(since)}
 }
 
 // Author names the check that marked a Machine, as kind/name; empty if none did.
@@ -69,7 +69,7 @@ func OfAuthor(check string) Notes { return Notes{remedyv1.MarkedByAnnotation: ch
 
 // Storm is the storm that a check remembers.
 func Storm(annotations map[string]string) remediation.Storm {
-	s := remediation.Storm{Since: moment(annotations[remedyv1.StormSinceAnnotation]), CooldownSince: moment(annotations[remedyv1.CooldownSinceAnnotation])}
+	s := remediation.Storm{Since: Time(annotations[remedyv1.StormSinceAnnotation]), CooldownSince: Time(annotations[remedyv1.CooldownSinceAnnotation])}
 	if s.Since.IsZero() {
 		return remediation.Storm{}
 	}
@@ -78,7 +78,7 @@ func Storm(annotations map[string]string) remediation.Storm {
 
 // OfStorm are the annotations of a storm.
 func OfStorm(s remediation.Storm) Notes {
-	return Notes{remedyv1.StormSinceAnnotation: text(s.Since), remedyv1.CooldownSinceAnnotation: text(s.CooldownSince)}
+	return Notes{remedyv1.StormSinceAnnotation: Text(s.Since), remedyv1.CooldownSinceAnnotation: Text(s.CooldownSince)}
 }
 
 // Replacing are the Machines that were handed to their owner and are not replaced yet, by name.
@@ -91,7 +91,7 @@ func Replacing(annotations map[string]string) []remediation.Replacement {
 		}
 		r := remediation.Replacement{Target: words[0], Owner: words[1]}
 		if len(words) == 3 {
-			r.GoneSince = moment(words[2])
+			r.GoneSince = Time(words[2])
 		}
 		all = append(all, r)
 	}
@@ -105,7 +105,7 @@ func OfReplacing(all []remediation.Replacement) Notes {
 	for i := range all {
 		entry := all[i].Target + " " + all[i].Owner
 		if !all[i].GoneSince.IsZero() {
-			entry += " " + text(all[i].GoneSince)
+			entry += " " + Text(all[i].GoneSince)
 		}
 		entries = append(entries, entry)
 	}
@@ -133,15 +133,16 @@ func (n Notes) On(annotations map[string]string) (map[string]string, bool) {
 	return noted, changed
 }
 
-func text(t time.Time) string {
+// Text is a time as it is noted down; empty if it is none.
+func Text(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Truncate(Precision).Format(time.RFC3339Nano)
 }
 
-// moment is a time as it was noted down; zero if it is none.
-func moment(text string) time.Time {
+// Time is a time as it was noted down; zero if it is none.
+func Time(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return time.Time{}

@@ -42,7 +42,8 @@ type underWay struct {
 
 // News is what is new about one target.
 type News struct {
-	Target string
+	// Target is its place among the targets.
+	Target int
 	Trace  explain.Trace
 	Events []explain.Event
 	// Recovered: it was unhealthy, since SickSince, and is healthy again.
@@ -84,8 +85,8 @@ func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []
 		if !toldBefore {
 			since = unremarkable(known)
 		}
-		one := News{Target: name, Trace: trace, Events: explain.Events(since, &trace)}
-		if sick := earlier.Verdict.Since; earlier.Verdict.Kind == unhealthy && sick != nil && pass.Assessment.Verdicts[i].Recovered() {
+		one := News{Target: i, Trace: trace, Events: explain.Events(since, &trace)}
+		if sick := earlier.Verdict.Since; earlier.Verdict.Kind == explain.KindUnhealthy && sick != nil && pass.Assessment.Verdicts[i].Recovered() {
 			one.Recovered, one.SickSince = true, sick.Time
 		}
 		news = append(news, one)
@@ -105,9 +106,6 @@ func (m *Memory) Forget(check string) {
 	delete(m.checks, check)
 }
 
-// unhealthy is how a trace calls a target that is.
-const unhealthy = "Unhealthy"
-
 // worthTelling leaves out what is well and left alone, which are nearly all targets, nearly always.
 func worthTelling(v *health.Verdict, d *remediation.Decision) bool {
 	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || d.Action != remediation.None || d.Hold.Reason != "" || d.InFlight
@@ -118,7 +116,7 @@ func unremarkable(known bool) *explain.Trace {
 	if !known {
 		return nil
 	}
-	return &explain.Trace{Verdict: explain.VerdictPart{Kind: "Healthy"}}
+	return &explain.Trace{Verdict: explain.VerdictPart{Kind: explain.KindHealthy}}
 }
 
 // follow notes that a remediation is under way, since when, and how it is about to end.

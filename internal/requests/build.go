@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 )
 
 // Object names an object, and this one rather than any other that bore the name.
@@ -182,7 +183,7 @@ func (d *Draft) annotations() map[string]string {
 		remedyv1.CheckAnnotation:                        d.Check.String(),
 		remedyv1.StepAnnotation:                         strconv.Itoa(int(d.Order)),
 		remedyv1.AttemptAnnotation:                      strconv.Itoa(d.Attempt),
-		remedyv1.StartedAnnotation:                      text(d.Started),
+		remedyv1.StartedAnnotation:                      notes.Text(d.Started),
 	}
 	if d.Target.Node.Name != "" {
 		annotations[remedyv1.NodeNameAnnotation] = d.Target.Node.Name
@@ -212,20 +213,4 @@ func owners(d *Draft) []metav1.OwnerReference {
 		all = append(all, machine)
 	}
 	return all
-}
-
-// precision is how exactly times are written down.
-const precision = time.Millisecond
-
-func text(t time.Time) string {
-	return t.UTC().Truncate(precision).Format(time.RFC3339Nano)
-}
-
-// moment is a time as it was written down; zero if it is none.
-func moment(text string) time.Time {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(precision)
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -61,7 +62,7 @@ func Read(request *unstructured.Unstructured) *Found {
 		Order: noOrder, attempt: 1,
 		Node:      Object{Name: annotations[remedyv1.NodeNameAnnotation], UID: types.UID(annotations[remedyv1.NodeUIDAnnotation])},
 		Cluster:   request.GetLabels()[clusterv1.ClusterNameLabel],
-		recovered: moment(annotations[remedyv1.HealthySinceAnnotation]),
+		recovered: notes.Time(annotations[remedyv1.HealthySinceAnnotation]),
 		said:      heard(request),
 	}
 	f.Check, _ = ParseCheck(annotations[remedyv1.CheckAnnotation])
@@ -71,7 +72,7 @@ func Read(request *unstructured.Unstructured) *Found {
 	if attempt, err := strconv.Atoi(annotations[remedyv1.AttemptAnnotation]); err == nil && attempt > 0 {
 		f.attempt = attempt
 	}
-	if f.started = moment(annotations[remedyv1.StartedAnnotation]); f.started.IsZero() {
+	if f.started = notes.Time(annotations[remedyv1.StartedAnnotation]); f.started.IsZero() {
 		f.started = request.GetCreationTimestamp().UTC()
 	}
 	if deleting := request.GetDeletionTimestamp(); deleting != nil {
@@ -107,6 +108,12 @@ func (f *Found) readOwners(request *unstructured.Unstructured) {
 			f.Machines = append(f.Machines, owner.UID)
 		}
 	}
+}
+
+// Ref names it as status does.
+func (f *Found) Ref() *remedyv1.RequestReference {
+	apiVersion, kind := f.Kind.ToAPIVersionAndKind()
+	return &remedyv1.RequestReference{APIVersion: apiVersion, Kind: kind, Namespace: f.Namespace, Name: f.Name}
 }
 
 // Key is its namespace and name.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 )
 
 // Create makes a request from its template as that is now. It never changes one that is there: if that is the one that was to be made, as the
@@ -89,12 +90,12 @@ func (r *Requests) TellToStop(ctx context.Context, f *Found, now time.Time) erro
 func (r *Requests) NoteRecovery(ctx context.Context, f *Found, since time.Time) error {
 	return r.annotate(ctx, f, func(seen *Found) (string, any) {
 		switch {
-		case seen.recovered.Equal(since.Truncate(precision)) && !since.IsZero(), seen.recovered.IsZero() && since.IsZero() && !seen.noted:
+		case seen.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(), seen.recovered.IsZero() && since.IsZero() && !seen.noted:
 			return "", nil
 		case since.IsZero():
 			return remedyv1.HealthySinceAnnotation, nil
 		}
-		return remedyv1.HealthySinceAnnotation, text(since)
+		return remedyv1.HealthySinceAnnotation, notes.Text(since)
 	})
 }
 
