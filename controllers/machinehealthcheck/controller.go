@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -50,6 +51,8 @@ type Reconciler struct {
 	kinds    kinds
 	waits    waits
 	pace     pace
+	// failures knows how often in a row a check could not be looked after as it should have been.
+	failures workqueue.TypedRateLimiter[ctrl.Request]
 	// indexed is how many indices there are already.
 	indexed int
 }
@@ -71,6 +74,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 	if err := r.index(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
+	r.failures = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 	w := &watches{cache: mgr.GetCache(), told: r.told}
 	err := ctrl.NewControllerManagedBy(mgr).Named("machinehealthcheck").
 		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(toAct(r.WatchFilter), meansSomething, predicate.NewPredicateFuncs(r.toldOf))).

@@ -12,22 +12,31 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// fewMachines is up to how many Machines are read one by one; more are read in one list.
-const fewMachines = 5
+// How many Machines are looked at once: few, as whatever is found out about the last of them is older by all acts on the others before. They are
+// read one by one; more at a time where all Machines have to be read for a look.
+const (
+	fewMachines  = 5
+	moreMachines = 25
+)
 
-// Look reads again, past the caches, what the decisions about some Machines rest on. What cannot be read fails the looks that need it.
+// Look reads again, past the caches, what the decisions about the first of some Machines rest on. What cannot be read fails the looks that need it.
 func (v *visit) Look(ctx context.Context, targets []int) []remediation.Look {
+	few := fewMachines
+	if v.looksAtAll(targets) {
+		few = moreMachines
+	}
+	targets = targets[:min(len(targets), few)]
 	looks := make([]remediation.Look, len(targets))
 	fresh, err := v.readAgain(ctx, targets)
 	if err != nil {
@@ -37,31 +46,36 @@ func (v *visit) Look(ctx context.Context, targets []int) []remediation.Look {
 		}
 		return looks
 	}
-	facts := fresh.facts(v.now)
+	facts := fresh.only(targets).facts(v.now)
 	assessment := health.Evaluate(&facts.Snapshot, &facts.Health, v.now)
-	inFlight := othersInFlight(fresh, facts, &assessment, v.now)
+	inFlight := othersInFlight(fresh, v.now)
 	control := v.controlPlaneAgain(ctx, fresh, targets)
 	for i, target := range targets {
-		looks[i] = v.lookAt(ctx, target, fresh, facts, &assessment)
+		looks[i] = v.lookAt(ctx, fresh, target, &assessment.Verdicts[i], &facts.Situation.Targets[i])
 		looks[i].ControlPlane = control.without(fresh.machines[target].Name)
 		looks[i].Others = inFlight.without(target)
 	}
 	return looks
 }
 
-// lookAt is the look at one Machine.
-func (v *visit) lookAt(ctx context.Context, target int, fresh *seen, facts *checkup.Facts, assessment *health.Assessment) remediation.Look {
-	m := fresh.machines[target]
-	if slices.Contains(fresh.lost, target) {
+// only is what was seen of some Machines.
+func (s *seen) only(targets []int) *seen {
+	few := *s
+	few.machines, few.readings, few.unselected, few.requests = nil, nil, nil, nil
+	for _, i := range targets {
+		few.machines, few.readings = append(few.machines, s.machines[i]), append(few.readings, s.readings[i])
+	}
+	return &few
+}
+
+// lookAt is the look at one Machine: what follows for it from what was read again.
+func (v *visit) lookAt(ctx context.Context, fresh *seen, i int, verdict *health.Verdict, target *remediation.Target) remediation.Look {
+	m := fresh.machines[i]
+	if slices.Contains(fresh.lost, i) {
 		return remediation.Look{Failed: true}
 	}
-	look := remediation.Look{
-		Frozen:  fresh.frozen() || annotations.HasPaused(m),
-		Changed: v.changed(fresh),
-		Verdict: assessment.Verdicts[target],
-		Target:  facts.Situation.Targets[target],
-	}
-	if reportsUnknown(&look.Verdict) {
+	look := remediation.Look{Frozen: fresh.frozen() || annotations.HasPaused(m), Changed: v.changed(fresh), Verdict: *verdict, Target: *target}
+	if reportsUnknown(verdict) {
 		renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, m.Status.NodeRef.Name)
 		look.LeaseRenewed, look.Failed = renewed, err != nil
 	}
@@ -103,10 +117,17 @@ func (v *visit) readAgain(ctx context.Context, targets []int) (*seen, error) {
 	return &fresh, nil
 }
 
-// readMachinesAgain reads those Machines; all of them where places are limited, as what others have begun counts.
+// looksAtAll says whether a look at these Machines has to see all: where places are limited, what others have begun counts, and of a control
+// plane, all its members.
+func (v *visit) looksAtAll(targets []int) bool {
+	return v.seen.check.Spec.MaxInFlight != nil ||
+		slices.ContainsFunc(targets, func(i int) bool { return util.IsControlPlaneMachine(v.seen.machines[i]) })
+}
+
+// readMachinesAgain reads those Machines, or all.
 func (v *visit) readMachinesAgain(ctx context.Context, fresh *seen, targets []int) error {
 	fresh.machines = slices.Clone(v.seen.machines)
-	if len(targets) <= fewMachines && fresh.check.Spec.MaxInFlight == nil {
+	if !v.looksAtAll(targets) {
 		for _, i := range targets {
 			m := &clusterv1.Machine{}
 			err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.machines[i]), m)
@@ -125,9 +146,16 @@ func (v *visit) readMachinesAgain(ctx context.Context, fresh *seen, targets []in
 	if err := all.readMachines(ctx, v.r.Live, client.MatchingLabels{clusterv1.ClusterNameLabel: fresh.check.Spec.ClusterName}); err != nil {
 		return err
 	}
-	found := make(map[types.UID]*clusterv1.Machine, len(all.machines))
+	fresh.unselected = all.unselected
+	found, known := make(map[types.UID]*clusterv1.Machine, len(all.machines)), make(map[types.UID]bool, len(v.seen.machines))
+	for _, m := range v.seen.machines {
+		known[m.UID] = true
+	}
 	for _, m := range all.machines {
-		found[m.UID] = m
+		// One that is new is for another pass, but it is there: as a member of a control plane, for instance.
+		if found[m.UID] = m; !known[m.UID] {
+			fresh.unselected = append(fresh.unselected, m)
+		}
 	}
 	for i, m := range v.seen.machines {
 		if now := found[m.UID]; now != nil {

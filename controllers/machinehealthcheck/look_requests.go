@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -28,8 +27,7 @@ func (v *visit) readRequestsAgain(ctx context.Context, fresh *seen, targets []in
 	if len(kinds) == 0 {
 		return nil
 	}
-	everything := len(targets) > fewMachines || fresh.check.Spec.MaxInFlight != nil ||
-		slices.ContainsFunc(targets, func(i int) bool { return util.IsControlPlaneMachine(v.seen.machines[i]) })
+	everything := v.looksAtAll(targets)
 	live, err := v.liveRequests(ctx, kinds, targets, everything)
 	if err != nil {
 		return err
@@ -117,13 +115,15 @@ func (n inFlightNow) without(target int) int {
 
 // othersInFlight counts what takes up places by what was read again: requests, marks, and Machines that are gone and not replaced yet. Where
 // places are not limited, nobody asks.
-func othersInFlight(fresh *seen, facts *checkup.Facts, assessment *health.Assessment, now time.Time) inFlightNow {
-	if facts.Policy.MaxInFlight == nil {
+func othersInFlight(fresh *seen, now time.Time) inFlightNow {
+	if fresh.check.Spec.MaxInFlight == nil {
 		return inFlightNow{}
 	}
+	facts := fresh.facts(now)
+	assessment := health.Evaluate(&facts.Snapshot, &facts.Health, now)
 	frozen := facts.Situation
 	frozen.Check = remediation.Check{Frozen: true}
-	plan := remediation.Plan(&frozen, assessment, &facts.Policy, now)
+	plan := remediation.Plan(&frozen, &assessment, &facts.Policy, now)
 	n := inFlightNow{all: plan.Counts.InFlight, targets: plan.Decisions}
 	for _, gone := range facts.Situation.Replacing {
 		if !slices.ContainsFunc(fresh.machines, named(gone.Target)) {

@@ -43,10 +43,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	v := &visit{r: r, now: now, check: check, machines: map[string]*clusterv1.Machine{}, made: map[string]*remedyv1.RequestReference{}}
 	v.seen, err = v.read(ctx)
 	if errors.Is(err, errNotReadYet) {
-		return r.result(v.seen.again, nil)
+		return r.result(ctx, request, v.seen.again, nil)
 	}
 	if err != nil {
-		return ctrl.Result{}, err
+		return r.result(ctx, request, time.Time{}, err)
 	}
 	// That it could not be adopted is no reason not to look after anything.
 	unadopted := v.adopt(ctx)
@@ -54,23 +54,39 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	wakeUp, err := checkup.Run(ctx, v.facts, v, now)
 	v.seen.askAgain(wakeUp)
 	r.pace.next(request.NamespacedName, v.seen.again)
-	return r.result(v.seen.again, utilerrors.NewAggregate([]error{unadopted, err}))
+	return r.result(ctx, request, v.seen.again, utilerrors.NewAggregate([]error{unadopted, err}))
 }
 
-// result is when to look again. That somebody else was faster is no failure.
-func (r *Reconciler) result(wakeUp time.Time, err error) (ctrl.Result, error) {
-	if err != nil && onlyConflicts(err) {
-		return ctrl.Result{RequeueAfter: conflictTime}, nil
+// result is when to look again. What has failed is tried again after a while that grows; it makes nobody else wait for longer than it would have,
+// so that it is never the queue that decides when. That somebody else was faster is no failure.
+func (r *Reconciler) result(ctx context.Context, request ctrl.Request, wakeUp time.Time, err error) (ctrl.Result, error) {
+	retry := time.Duration(0)
+	switch {
+	case err == nil:
+		r.failures.Forget(request)
+	case onlyConflicts(err):
+		retry = conflictTime
+	default:
+		retry = r.failures.When(request)
+		ctrl.LoggerFrom(ctx).Error(err, "A part of a pass has failed, and is tried again", "after", retry.String())
+		r.Metrics.Failed(metrics.MachineHealthCheck)
 	}
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	if wakeUp.IsZero() {
-		return ctrl.Result{}, nil
+	after := wakeUp.Sub(r.Clock.Now())
+	switch {
+	case wakeUp.IsZero():
+		return ctrl.Result{RequeueAfter: retry}, nil
+	case retry > 0 && retry < after:
+		return ctrl.Result{RequeueAfter: retry}, nil
 	}
 	// A result of zero would mean never, and what is due already has no time to lose.
-	return ctrl.Result{RequeueAfter: max(wakeUp.Sub(r.Clock.Now()), notes.Precision)}, nil
+	return ctrl.Result{RequeueAfter: max(after, notes.Precision)}, nil
 }
+
+// firstRetry and lastRetry are after what time something that has failed is tried again, first and at most.
+const (
+	firstRetry = 250 * time.Millisecond
+	lastRetry  = time.Minute
+)
 
 func onlyConflicts(err error) bool {
 	var list utilerrors.Aggregate
@@ -95,6 +111,7 @@ func (r *Reconciler) forget(request ctrl.Request) {
 	r.waits.over(request.NamespacedName)
 	r.kinds.forget(request.NamespacedName)
 	r.pace.forget(request.NamespacedName)
+	r.failures.Forget(request)
 	check := &remedyv1.MachineHealthCheck{}
 	check.Namespace, check.Name = request.Namespace, request.Name
 	r.Requests.Forget(identity(check))
@@ -110,7 +127,7 @@ func (v *visit) adopt(ctx context.Context) error {
 	if s.cluster == nil || s.frozen() || !s.check.DeletionTimestamp.IsZero() || owned(s.check, s.cluster) {
 		return nil
 	}
-	if frozen, err := v.Frozen(ctx); err != nil || frozen {
+	if obstacle, err := v.Obstacle(ctx); err != nil || obstacle != nil {
 		return err
 	}
 	return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) { own(check, s.cluster) })

@@ -39,22 +39,28 @@ type visit struct {
 	made  map[string]*remedyv1.RequestReference
 }
 
-// Frozen reads past the cache whether the check or its Cluster is paused, or is not the one that was planned for any more.
-func (v *visit) Frozen(ctx context.Context) (bool, error) {
+// Obstacle reads past the cache whether the check or its Cluster is paused, or is not the one that was planned for any more.
+func (v *visit) Obstacle(ctx context.Context) (*remediation.Look, error) {
 	check := &remedyv1.MachineHealthCheck{}
 	err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.check), check)
 	if apierrors.IsNotFound(err) {
-		return true, nil
+		return &remediation.Look{Changed: true}, nil
 	}
 	if err != nil {
-		return false, errors.Wrap(err, "failed to read the check again")
+		return nil, errors.Wrap(err, "failed to read the check again")
 	}
 	cluster, err := v.r.liveCluster(ctx, check)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	now := seen{check: check, cluster: cluster}
-	return now.frozen() || changed(v.seen.check, check), nil
+	switch {
+	case now.frozen():
+		return &remediation.Look{Frozen: true}, nil
+	case changed(v.seen.check, check):
+		return &remediation.Look{Changed: true}, nil
+	}
+	return nil, nil
 }
 
 // changed says whether a check is another one than it was, in what a plan rests on.

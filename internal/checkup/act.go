@@ -47,7 +47,8 @@ func (p *pass) confirm(targets []int, look *remediation.Look) {
 	}
 }
 
-// confirmAndWrite looks once more at the targets for which something is to be written, all at a time, and does it one after the other.
+// confirmAndWrite looks once more at the targets for which something is to be written, at as many at a time as can be seen at once, and does it
+// one after the other.
 func (p *pass) confirmAndWrite(ctx context.Context, targets []int) {
 	var writing []int
 	for _, i := range targets {
@@ -55,13 +56,31 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) {
 			writing = append(writing, i)
 		}
 	}
-	if len(writing) == 0 {
-		return
+	for len(writing) > 0 {
+		looks := p.c.Look(ctx, writing)
+		done, obstacle := p.writeLooked(ctx, writing, looks)
+		writing = writing[done:]
+		if obstacle != nil {
+			p.confirm(writing, obstacle)
+			return
+		}
 	}
-	looks := p.c.Look(ctx, writing)
+}
+
+// writeLooked does what the looks bear out, and says for how many targets, and what keeps us from going on; nil if nothing does.
+func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediation.Look) (done int, obstacle *remediation.Look) {
+	if len(looks) == 0 {
+		return 0, &remediation.Look{Failed: true}
+	}
 	started := 0
-	for n, i := range writing {
-		look := &looks[n]
+	for n := range looks {
+		// The first act follows its look at once. Before any other, somebody may have said stop.
+		if n > 0 {
+			if obstacle = p.obstacle(ctx); obstacle != nil {
+				return n, obstacle
+			}
+		}
+		look, i := &looks[n], writing[n]
 		// What was started after the look is in flight as well.
 		look.Others += started
 		p.confirm([]int{i}, look)
@@ -71,6 +90,16 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) {
 		}
 		p.writeTarget(ctx, i)
 	}
+	return len(looks), nil
+}
+
+// obstacle is what keeps us from writing anything now; nil if nothing does.
+func (p *pass) obstacle(ctx context.Context) *remediation.Look {
+	obstacle, err := p.c.Obstacle(ctx)
+	if p.failed(err) {
+		return &remediation.Look{Failed: true}
+	}
+	return obstacle
 }
 
 // writeTarget does the writes for one target, in their order. After one has failed the rest waits for another pass.
@@ -96,18 +125,14 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 
 // clear takes away what is left at targets that the check does not look after any more.
 func (p *pass) clear(ctx context.Context) {
-	looked := false
 	for i := range p.plan.Strays {
 		stray, d := &p.facts.Situation.Strays[i], &p.plan.Strays[i]
 		writes := d.StrayWrites(stray)
 		if len(writes) == 0 {
 			continue
 		}
-		if !looked {
-			if frozen, err := p.c.Frozen(ctx); p.failed(err) || frozen {
-				return
-			}
-			looked = true
+		if p.obstacle(ctx) != nil {
+			return
 		}
 		for _, write := range writes {
 			if err := p.c.WriteStray(ctx, i, d, write); err != nil {

@@ -33,9 +33,11 @@ type Facts struct {
 type Case interface {
 	// ControlPlane reads that of the cluster of the Nodes. It is asked for only if something depends on it.
 	ControlPlane(ctx context.Context) remediation.ControlPlane
-	// Frozen reads past all caches whether anything is paused, or whether the check has changed since: then nothing may be written to it.
-	Frozen(ctx context.Context) (bool, error)
-	// Look reads again, past all caches, what the decisions about some targets rest on, in their order.
+	// Obstacle reads past all caches whether anything is in the way of every write: a pause, or that the check is not the one that was planned
+	// for any more. Nil if nothing is.
+	Obstacle(ctx context.Context) (*remediation.Look, error)
+	// Look reads again, past all caches, what the decisions about the first of some targets rest on, in their order: about one at least, and no
+	// more than can be acted upon before that is out of date.
 	Look(ctx context.Context, targets []int) []remediation.Look
 	// WriteCheck, WriteTarget and WriteStray are one write each.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
@@ -134,9 +136,8 @@ func (p *pass) remember(ctx context.Context) *remediation.Look {
 	if len(writes) == 0 {
 		return nil
 	}
-	frozen, err := p.c.Frozen(ctx)
-	if p.failed(err) || frozen {
-		return &remediation.Look{Frozen: frozen, Failed: !frozen}
+	if obstacle := p.obstacle(ctx); obstacle != nil {
+		return obstacle
 	}
 	for _, write := range writes {
 		if write < remediation.ReleaseTurn && p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
@@ -151,19 +152,16 @@ func (p *pass) release(ctx context.Context) {
 	if len(p.errs) > 0 {
 		return
 	}
-	frozen, looked := false, false
+	looked := false
 	for _, write := range p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer) {
 		if write < remediation.ReleaseTurn {
 			continue
 		}
-		if !looked {
-			var err error
-			if frozen, err = p.c.Frozen(ctx); p.failed(err) {
-				return
-			}
-			looked = true
+		if !looked && p.obstacle(ctx) != nil {
+			return
 		}
-		if frozen || p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
+		looked = true
+		if p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
 			return
 		}
 	}

@@ -27,15 +27,21 @@ type record struct {
 	facts *Facts
 	calls []string
 	fails map[string]error
-	// looks change what a last look sees of a target; frozen is what is read past the caches.
-	looks  map[int]func(*remediation.Look)
-	frozen bool
-	pass   *explain.Pass
+	// looks change what a last look sees of a target, few is how many of them are seen at once, obstacle is what is in the way, and then what
+	// happens with a call.
+	looks    map[int]func(*remediation.Look)
+	few      int
+	obstacle *remediation.Look
+	then     map[string]func()
+	pass     *explain.Pass
 }
 
 func (r *record) call(format string, args ...any) error {
 	said := fmt.Sprintf(format, args...)
 	r.calls = append(r.calls, said)
+	if happens := r.then[said]; happens != nil {
+		happens()
+	}
 	return r.fails[said]
 }
 
@@ -44,9 +50,15 @@ func (r *record) ControlPlane(context.Context) remediation.ControlPlane {
 	return remediation.ControlPlane{}
 }
 
-func (r *record) Frozen(context.Context) (bool, error) { return r.frozen, r.call("frozen?") }
+func (r *record) Obstacle(context.Context) (*remediation.Look, error) {
+	if err := r.call("obstacle?"); err != nil {
+		return nil, err
+	}
+	return r.obstacle, nil
+}
 
 func (r *record) Look(_ context.Context, targets []int) []remediation.Look {
+	targets = targets[:min(len(targets), r.few)]
 	_ = r.call("look %v", targets)
 	looks := make([]remediation.Look, len(targets))
 	a := health.Evaluate(&r.facts.Snapshot, &r.facts.Health, noon)
@@ -88,7 +100,7 @@ func sick(n int) *record {
 		f.Snapshot.Targets = append(f.Snapshot.Targets, health.Target{Name: name, Machine: &health.MachineFacts{Failure: "CreateError"}})
 		f.Situation.Targets = append(f.Situation.Targets, remediation.Target{Name: name})
 	}
-	return &record{facts: f, fails: map[string]error{}, looks: map[int]func(*remediation.Look){}}
+	return &record{facts: f, fails: map[string]error{}, looks: map[int]func(*remediation.Look){}, few: 5}
 }
 
 func (r *record) run() (time.Time, error) { return Run(context.Background(), r.facts, r, noon) }
@@ -107,7 +119,7 @@ func TestTheOrderOfAPass(t *testing.T) {
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(wakeUp).To(BeZero(), "a step without a timeout is waited for")
-	g.Expect(r.calls).To(Equal([]string{"frozen?", finalizer, "look [0 1]", made(0), made(1), "report"}))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", made(0), "obstacle?", made(1), "report"}))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(2))
 }
 
@@ -130,9 +142,38 @@ func TestWhoIsRefusedLeavesItsPlace(t *testing.T) {
 	r.fails[made(0)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred(), "a refusal is no failure of ours")
-	g.Expect(r.calls).To(Equal([]string{"frozen?", finalizer, "look [0]", made(0), "look [1]", made(1), "report"}))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0]", made(0), "look [1]", made(1), "report"}))
 	g.Expect(r.pass.Planned.Decisions[0].Hold).To(Equal(remediation.Hold{Reason: remediation.RequestFailed, Seen: remediation.Seen{Who: "denied"}}))
 	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
+}
+
+// What is begun rests on a look that is not old: one serves for as many as can be seen at once, and between them somebody may say stop.
+func TestALookServesFewActs(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(3)
+	r.few = 2
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", made(0), "obstacle?", made(1), "look [2]", made(2), "report"}))
+}
+
+func TestWhoSaysStopIsHeardBeforeTheNextAct(t *testing.T) {
+	for reason, obstacle := range map[remediation.Reason]*remediation.Look{
+		remediation.Paused: {Frozen: true},
+		// An edit is no pause.
+		remediation.NotConfirmed: {Changed: true},
+	} {
+		g := NewWithT(t)
+		r := sick(3)
+		r.then = map[string]func(){made(0): func() { r.obstacle = obstacle }}
+		_, err := r.run()
+		g.Expect(err).ToNot(HaveOccurred())
+		g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1 2]", made(0), "obstacle?", "report"}))
+		g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.MakeRequest))
+		for _, d := range r.pass.Planned.Decisions[1:] {
+			g.Expect(d.Hold.Reason).To(Equal(reason))
+		}
+	}
 }
 
 // Two places, of which somebody else has taken one since: what this pass begins counts, too.
@@ -157,8 +198,8 @@ func TestWithoutAFinalizerNothingIsDone(t *testing.T) {
 		fails    bool
 	}{
 		{"it could not be written", func(r *record) { r.fails[finalizer] = errors.New("forbidden") }, true, true},
-		{"the check is paused by now", func(r *record) { r.frozen = true }, true, false},
-		{"nobody knows whether it is", func(r *record) { r.fails["frozen?"] = errors.New("no answer") }, true, true},
+		{"the check is paused by now", func(r *record) { r.obstacle = &remediation.Look{Frozen: true} }, true, false},
+		{"nobody knows whether it is", func(r *record) { r.fails["obstacle?"] = errors.New("no answer") }, true, true},
 		{"what was seen is out of date, and nothing is told of it", func(r *record) { r.fails[finalizer] = errors.Wrap(conflict, "failed") }, false, true},
 	} {
 		t.Run(test.why, func(t *testing.T) {
@@ -187,7 +228,7 @@ func TestTheFinalizerGoesLast(t *testing.T) {
 	r := clean()
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(Equal([]string{"frozen?", "report", "frozen?", remove}))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", "report", "obstacle?", remove}))
 	r = clean()
 	r.fails["report"] = errors.New("no answer")
 	_, err = r.run()

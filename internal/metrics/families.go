@@ -64,6 +64,11 @@ var (
 	evaluations = family{
 		name: "remedy_evaluations_total", kind: counter, labels: []string{"trigger"}, help: "Passes over checks, by what caused them.", lasts: true,
 	}
+	failures = family{
+		name: "remedy_failed_evaluations_total", kind: counter, labels: []string{"kind"}, lasts: true,
+		help: "Passes over checks in which something could not be read or written.",
+		more: "Everything else in such a pass was done, and what has failed is tried again, ever more seldom. The log says what it was.",
+	}
 	heartbeatsIgnored = family{
 		name: "remedy_heartbeats_ignored_total", kind: counter, help: "Updates of Nodes that no check has to look at.", lasts: true,
 		more: "It should grow with the number of Nodes while `remedy_evaluations_total` does not.",
@@ -86,7 +91,7 @@ var (
 func families() []*family {
 	return []*family{
 		&targets, &blockedTargets, &remediationAllowed, &sickTargets, &sickTargetsLimit, &stormActive, &checkCondition, &remediations,
-		&evaluations, &heartbeatsIgnored, &confirmAborts, &decisionLatency, &unhealthyDuration,
+		&evaluations, &failures, &heartbeatsIgnored, &confirmAborts, &decisionLatency, &unhealthyDuration,
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 type Metrics struct {
 	checks            *checks
 	evaluations       *prometheus.CounterVec
+	failures          *prometheus.CounterVec
 	heartbeatsIgnored prometheus.Counter
 	confirmAborts     *prometheus.CounterVec
 	decisionLatency   *prometheus.HistogramVec
@@ -38,6 +39,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		checks:            newChecks(),
 		evaluations:       prometheus.NewCounterVec(evaluations.counterOptions(), evaluations.labels),
+		failures:          prometheus.NewCounterVec(failures.counterOptions(), failures.labels),
 		heartbeatsIgnored: prometheus.NewCounter(heartbeatsIgnored.counterOptions()),
 		confirmAborts:     prometheus.NewCounterVec(confirmAborts.counterOptions(), confirmAborts.labels),
 		decisionLatency:   prometheus.NewHistogramVec(decisionLatency.histogramOptions(latencyBuckets), decisionLatency.labels),
@@ -48,12 +50,15 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	for _, trigger := range Triggers() {
 		m.evaluations.WithLabelValues(string(trigger))
 	}
+	for _, kind := range Kinds() {
+		m.failures.WithLabelValues(string(kind))
+	}
 	for _, reason := range remediation.LastLooks() {
 		m.lastLooks[reason] = true
 		m.confirmAborts.WithLabelValues(string(reason))
 	}
 	for _, collector := range []prometheus.Collector{
-		m.checks, m.evaluations, m.heartbeatsIgnored, m.confirmAborts, m.decisionLatency, m.unhealthyDuration,
+		m.checks, m.evaluations, m.failures, m.heartbeatsIgnored, m.confirmAborts, m.decisionLatency, m.unhealthyDuration,
 	} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, errors.Wrap(err, "failed to register metrics")
@@ -82,6 +87,9 @@ func (m *Metrics) Evaluated(kind Kind, trigger Trigger, late time.Duration) {
 	m.evaluations.WithLabelValues(string(trigger)).Inc()
 	m.decisionLatency.WithLabelValues(string(oneOf(kind, Kinds())), string(trigger)).Observe(seconds(late))
 }
+
+// Failed counts a pass in which something could not be read or written.
+func (m *Metrics) Failed(kind Kind) { m.failures.WithLabelValues(string(oneOf(kind, Kinds()))).Inc() }
 
 // HealthyAgain tells for how long a target was unhealthy.
 func (m *Metrics) HealthyAgain(kind Kind, unhealthy time.Duration) {
