@@ -175,11 +175,19 @@ func TestEveryUnhealthyMachineIsHandledInOnePass(t *testing.T) {
 	c := s.start()
 	s.Eventually(func() int { return len(s.requests(remediator.Metal3)) }).Should(Equal(7))
 	c.settle()
-	creates := 0
+	// A pass ends with the status of the check.
+	creates, passes, making := 0, 0, false
 	for _, w := range c.Writes() {
-		if w.Verb == "create" && w.Resource == remediator.Metal3.Plural {
+		switch {
+		case w.Verb == "create" && w.Resource == remediator.Metal3.Plural:
 			creates++
+			if !making {
+				passes, making = passes+1, true
+			}
+		case w.Resource == "machinehealthchecks" && w.Subresource == "status":
+			making = false
 		}
 	}
 	s.Expect(creates).To(Equal(7))
+	s.Expect(passes).To(Equal(1))
 }
