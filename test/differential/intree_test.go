@@ -16,14 +16,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	deprecatederrors "sigs.k8s.io/cluster-api/api/deprecated/errors" //nolint:staticcheck // because failureReason has its type from there as long as it exists.
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/core/reconcilers/machinehealthcheck"
+	"sigs.k8s.io/cluster-api/util/index"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
 const (
@@ -43,7 +47,7 @@ var (
 
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, clientgoscheme.AddToScheme, remedyv1.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err)
 		}
@@ -72,7 +76,12 @@ func newInTree(f *facts) *inTree {
 
 func newInTreeOf(objects []client.Object, cache clustercache.ClusterCache) *inTree {
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&clusterv1.MachineHealthCheck{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).Build()
+		WithStatusSubresource(&clusterv1.MachineHealthCheck{}, &clusterv1.Machine{}, &clusterv1.Cluster{}).
+		WithIndex(&clusterv1.Machine{}, index.MachineNodeNameField, index.MachineByNodeName).Build()
+	return newInTreeWith(c, cache)
+}
+
+func newInTreeWith(c client.Client, cache clustercache.ClusterCache) *inTree {
 	r := &machinehealthcheck.Reconciler{Client: c, ClusterCache: cache}
 	// SetupWithManager would set them, and needs a manager.
 	setUnexported(r, "recorder", record.EventRecorder(&record.FakeRecorder{}))

@@ -1,0 +1,154 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// life is one of our controller, until the test ends or it is stopped. It looks when it has a reason to, as nobody tells it.
+type life struct {
+	*faults.Process
+	stop func()
+}
+
+func (a *arena) start(user *rest.Config, now clock.Clock) *life {
+	a.t.Helper()
+	process := faults.Start(a.ctx)
+	ctx, cancel := context.WithCancel(process.Context())
+	mgr, err := ctrl.NewManager(process.Config(user), ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
+		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
+		GracefulShutdownTimeout: ptr.To(time.Minute),
+		Cache: ctrlcache.Options{
+			DefaultTransform:  ctrlcache.TransformStripManagedFields(),
+			ByObject:          map[client.Object]ctrlcache.ByObject{&corev1.Node{}: workload.StrippedNodes()},
+			DefaultNamespaces: map[string]ctrlcache.Config{a.namespace: {}},
+		},
+	})
+	a.Expect(err).ToNot(HaveOccurred())
+	clusters := a.wire(ctx, mgr, now)
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	l := &life{process, sync.OnceFunc(func() {
+		cancel()
+		a.Expect(<-ended).To(Succeed())
+		clusters.CloseConnections()
+	})}
+	a.t.Cleanup(l.stop)
+	return l
+}
+
+func (a *arena) wire(ctx context.Context, mgr manager.Manager, now clock.Clock) *workload.Clusters {
+	a.t.Helper()
+	clusters, err := workload.New(mgr, clock.RealClock{})
+	a.Expect(err).ToNot(HaveOccurred())
+	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true}
+	a.Expect(clusters.Connect(ctx, mgr, options)).To(Succeed())
+	asked, err := requests.New(ctx, requests.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: now, Namespace: a.namespace})
+	a.Expect(err).ToNot(HaveOccurred())
+	counted, err := metrics.New(prometheus.NewPedanticRegistry())
+	a.Expect(err).ToNot(HaveOccurred())
+	reconciler := &machinehealthcheck.Reconciler{
+		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
+		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now,
+	}
+	a.Expect(reconciler.SetupWithManager(ctx, mgr)).To(Succeed())
+	return clusters
+}
+
+// goes starts it as somebody who may do everything, with the real clock.
+func (a *arena) goes() *life {
+	a.t.Helper()
+	user := rest.CopyConfig(server.Admin)
+	user.QPS, user.Burst = 1000, 1000
+	return a.start(user, clock.RealClock{})
+}
+
+// ours makes a check that asks for the same as theirs does.
+func (a *arena) ours(name string, changes ...func(*remedyv1.MachineHealthCheckSpec)) *remedyv1.MachineHealthCheck {
+	a.t.Helper()
+	c := &remedyv1.MachineHealthCheck{ObjectMeta: a.meta(name)}
+	c.Spec.ClusterName = clusterName
+	c.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{poolLabel: "a"}
+	c.Spec.UnhealthyConditions = []remedyv1.UnhealthyNodeCondition{{Type: "Ready", Status: "Unknown", Timeout: lasting(5 * time.Minute)}}
+	for _, change := range changes {
+		change(&c.Spec)
+	}
+	a.create(c)
+	return c
+}
+
+func lasting(d time.Duration) remedyv1.Duration {
+	return remedyv1.Duration{Duration: metav1.Duration{Duration: d}}
+}
+
+// byOurTemplate lets a check remediate by the template.
+func byOurTemplate(spec *remedyv1.MachineHealthCheckSpec) {
+	kind := remediator.Metal3
+	spec.RemediationTemplate = &remedyv1.MachineTemplateReference{TemplateKind: remedyv1.TemplateKind{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Template().Kind, Name: templateName,
+	}}
+}
+
+// status reads what one of our checks reports.
+func (a *arena) status(c *remedyv1.MachineHealthCheck) func() remedyv1.MachineHealthCheckStatus {
+	return func() remedyv1.MachineHealthCheckStatus {
+		a.t.Helper()
+		a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
+		return c.Status
+	}
+}
+
+// tells is what a condition of one of our checks says; empty if it is not there.
+func (a *arena) tells(c *remedyv1.MachineHealthCheck, kind string) func() string {
+	read := a.status(c)
+	return func() string {
+		a.t.Helper()
+		if said := meta.FindStatusCondition(read().Conditions, kind); said != nil {
+			return string(said.Status) + " " + said.Reason
+		}
+		return ""
+	}
+}
+
+// holds is what one of our checks does about a Machine, or why it does nothing.
+func (a *arena) holds(c *remedyv1.MachineHealthCheck, machine string) func() string {
+	read := a.status(c)
+	return func() string {
+		a.t.Helper()
+		for _, t := range read().UnhealthyTargets {
+			if t.Name == machine {
+				return string(t.Decision) + " " + string(t.HoldReason)
+			}
+		}
+		return ""
+	}
+}

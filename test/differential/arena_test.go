@@ -1,0 +1,209 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// What a reconciler does, and not only what it says, is compared on a real API server: the same story is told in two namespaces, one of which the
+// in-tree reconciler looks after, and ours the other.
+
+var server struct {
+	once sync.Once
+	*controlplane.ControlPlane
+	err error
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if server.ControlPlane != nil {
+		server.Stop()
+	}
+	os.Exit(code)
+}
+
+// startServer runs an API server with Cluster API's kinds, ours, and those of a remediator. It starts with the first test that needs it.
+func startServer() {
+	ctx := context.Background()
+	if server.ControlPlane, server.err = controlplane.Start(ctx); server.err != nil {
+		return
+	}
+	var crds, root string
+	if crds, server.err = controlplane.ClusterAPICRDs(ctx); server.err != nil {
+		return
+	}
+	if root, server.err = assets.ModuleDir(ctx, assets.ModulePath); server.err != nil {
+		return
+	}
+	if server.err = server.InstallCRDs(crds, filepath.Join(root, "config", "crd", "bases")); server.err != nil {
+		return
+	}
+	server.err = server.InstallCRDObjects(remediator.Metal3.CRDs()...)
+}
+
+// arena is a namespace with a Cluster. The API server plays its workload cluster as well.
+type arena struct {
+	t *testing.T
+	*WithT
+	ctx       context.Context
+	api       client.Client
+	namespace string
+	cluster   *clusterv1.Cluster
+}
+
+// newArenas are one for the in-tree reconciler and one for ours.
+func newArenas(t *testing.T) (theirs, ours *arena) {
+	t.Helper()
+	return newArena(t), newArena(t)
+}
+
+func newArena(t *testing.T) *arena {
+	t.Helper()
+	a := &arena{t: t, WithT: NewWithT(t), ctx: context.WithoutCancel(t.Context())}
+	server.once.Do(startServer)
+	a.Expect(server.err).ToNot(HaveOccurred())
+	a.SetDefaultEventuallyTimeout(time.Minute)
+	a.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	var err error
+	a.api, err = client.New(server.Admin, client.Options{Scheme: scheme})
+	a.Expect(err).ToNot(HaveOccurred())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
+	a.create(namespace)
+	a.namespace = namespace.Name
+	a.create(&corev1.Secret{ObjectMeta: a.meta(clusterName + "-kubeconfig"), Data: map[string][]byte{"value": a.kubeconfig()}})
+	a.cluster = &clusterv1.Cluster{ObjectMeta: a.meta(clusterName)}
+	a.cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: clusterName}
+	a.create(a.cluster)
+	long := metav1.NewTime(time.Now().Add(-time.Hour))
+	a.changeStatus(a.cluster, func() {
+		a.cluster.Status.Initialization = clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: ptr.To(true), ControlPlaneInitialized: ptr.To(true)}
+		a.cluster.Status.Conditions = []metav1.Condition{
+			{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized", LastTransitionTime: long},
+			{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: long},
+		}
+	})
+	return a
+}
+
+func (a *arena) kubeconfig() []byte {
+	a.t.Helper()
+	tls := server.Admin.TLSClientConfig
+	content, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server.Admin.Host, CertificateAuthorityData: tls.CAData, TLSServerName: tls.ServerName}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	})
+	a.Expect(err).ToNot(HaveOccurred())
+	return content
+}
+
+func (a *arena) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: a.namespace, Name: name}
+}
+
+func (a *arena) create(o client.Object) {
+	a.t.Helper()
+	a.Expect(a.api.Create(a.ctx, o)).To(Succeed())
+}
+
+func (a *arena) changeStatus(o client.Object, change func()) {
+	a.t.Helper()
+	a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+	before := o.DeepCopyObject().(client.Object)
+	change()
+	a.Expect(a.api.Status().Patch(a.ctx, o, client.MergeFrom(before))).To(Succeed())
+}
+
+// nodeless makes a Machine that does not name a Node.
+func (a *arena) nodeless(name string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
+	a.t.Helper()
+	m := &clusterv1.Machine{ObjectMeta: a.meta(name)}
+	m.Labels = map[string]string{clusterv1.ClusterNameLabel: clusterName, poolLabel: "a"}
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "workers", UID: "1", Controller: ptr.To(true)}}
+	m.Spec.ClusterName, m.Spec.ProviderID = clusterName, "test:///"+a.namespace+"/"+name
+	m.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyMachine", Name: name}
+	for _, change := range changes {
+		change(m)
+	}
+	a.create(m)
+	return m
+}
+
+// machine makes a Machine with a Node that is ready.
+func (a *arena) machine(name string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
+	a.t.Helper()
+	m := a.nodeless(name, changes...)
+	a.changeStatus(m, func() { m.Status.NodeRef.Name = a.node(m) })
+	a.join(m)
+	a.turn(m, corev1.ConditionTrue, time.Hour)
+	return m
+}
+
+// node is the name of a Machine's Node: all workload clusters are the same.
+func (a *arena) node(m *clusterv1.Machine) string { return a.namespace + "-" + m.Name }
+
+// join makes the Node of a Machine.
+func (a *arena) join(m *clusterv1.Machine) {
+	a.t.Helper()
+	a.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node(m)}, Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID}})
+}
+
+// turn sets whether the Node of a Machine is ready, for so long already.
+func (a *arena) turn(m *clusterv1.Machine, status corev1.ConditionStatus, lasting time.Duration) {
+	a.t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node(m)}}
+	a.changeStatus(node, func() {
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(time.Now().Add(-lasting))}}
+	})
+}
+
+// falls lets the Node of a Machine have been silent for long.
+func (a *arena) falls(m *clusterv1.Machine) {
+	a.t.Helper()
+	a.turn(m, corev1.ConditionUnknown, 10*time.Minute)
+}
+
+// says is what a condition of a Machine says now; empty if it is not there.
+func (a *arena) says(m *clusterv1.Machine, kind string) func() string {
+	return func() string {
+		a.t.Helper()
+		a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(m), m)).To(Succeed())
+		if c := conditions.Get(m, kind); c != nil {
+			return string(c.Status) + " " + c.Reason
+		}
+		return ""
+	}
+}
+
+// health is what a Machine says about its health.
+func (a *arena) health(m *clusterv1.Machine) func() string {
+	return a.says(m, clusterv1.MachineHealthCheckSucceededCondition)
+}
+
+const (
+	isWell = "True " + clusterv1.MachineHealthCheckSucceededReason
+	isSick = "False " + clusterv1.MachineHealthCheckUnhealthyNodeReason
+)

@@ -1,0 +1,81 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// TestAMachineThatHasGivenUpIsUnhealthyAtOnce: its provider says so in fields that the in-tree reconciler does not read any more.
+func TestAMachineThatHasGivenUpIsUnhealthyAtOnce(t *testing.T) {
+	t.Parallel()
+	theirs, ours := newArenas(t)
+	machines := map[*arena]*clusterv1.Machine{}
+	for _, a := range []*arena{theirs, ours} {
+		m := a.machine("m-1")
+		a.changeStatus(m, func() {
+			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{ //nolint:staticcheck // providers still set it.
+				FailureMessage: ptr.To("the server is on fire"), //nolint:staticcheck // as above.
+			}}
+		})
+		machines[a] = m
+	}
+	theirs.theirs("workers").looks()
+	theirs.Expect(theirs.health(machines[theirs])()).To(Equal(isWell))
+
+	ours.ours("workers")
+	ours.goes()
+	ours.Eventually(ours.health(machines[ours])).Should(Equal("False " + string(health.MachineFailed)))
+}
+
+// TestANodeWithAnotherProviderIDIsNotTheMachinesNode: a new server has come up under the name of an old one, which nobody will hear of again.
+func TestANodeWithAnotherProviderIDIsNotTheMachinesNode(t *testing.T) {
+	t.Parallel()
+	theirs, ours := newArenas(t)
+	machines := map[*arena]*clusterv1.Machine{}
+	for _, a := range []*arena{theirs, ours} {
+		m := a.machine("m-1")
+		a.Expect(a.api.Delete(a.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node(m)}})).To(Succeed())
+		another := m.DeepCopy()
+		another.Spec.ProviderID = "test:///another"
+		a.join(another)
+		a.turn(m, corev1.ConditionTrue, 0)
+		machines[a] = m
+	}
+	theirs.theirs("workers").looks()
+	theirs.Expect(theirs.health(machines[theirs])()).To(Equal(isWell))
+
+	ours.ours("workers")
+	ours.goes()
+	ours.Eventually(ours.health(machines[ours])).Should(Equal("False " + clusterv1.MachineHealthCheckNodeDeletedReason))
+}
+
+// TestAMachineWithoutAnOwnerThatReplacesItIsHeld: the in-tree reconciler marks it for an owner that it does not have, and that mark stays for ever.
+func TestAMachineWithoutAnOwnerThatReplacesItIsHeld(t *testing.T) {
+	t.Parallel()
+	theirs, ours := newArenas(t)
+	machines := map[*arena]*clusterv1.Machine{}
+	for _, a := range []*arena{theirs, ours} {
+		machines[a] = a.machine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
+		a.falls(machines[a])
+	}
+	theirs.theirs("workers").looks()
+	theirs.Expect(theirs.says(machines[theirs], clusterv1.MachineOwnerRemediatedCondition)()).
+		To(Equal("False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason))
+
+	workers := ours.ours("workers")
+	ours.goes()
+	ours.Eventually(ours.health(machines[ours])).Should(Equal(isSick))
+	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Held " + string(remedyv1.HeldNoRemediatingOwner)))
+	ours.Expect(ours.says(machines[ours], clusterv1.MachineOwnerRemediatedCondition)()).To(BeEmpty())
+}
