@@ -35,7 +35,7 @@ type Limits struct {
 // Pace says how fast remediation goes, when it waits, and who said stop.
 type Pace struct {
 	// maxInFlight is how many targets may be under remediation at the same time: a number such as 1, or a percentage of all targets such as 10%, rounded up.
-	// Where it is not given there is no such limit.
+	// Where it is not given there is no such limit; where it is given, it is never more than 400.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 1 && self <= 1000000) : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 1, or a percentage from 1% to 100%; to stop remediation, use pauseRequests or mode: Observe"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`

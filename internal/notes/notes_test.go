@@ -5,6 +5,7 @@ package notes
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +104,14 @@ func FuzzNotes(f *testing.F) {
 			t.Fatalf("%v becomes %v", all, again)
 		}
 	})
+}
+
+// The API server takes annotations of 256 KiB altogether.
+func TestAsManyAsThereCanBeAtOnceAreRemembered(t *testing.T) {
+	longest := strings.Repeat("m", 253)
+	all := make([]remediation.Replacement, remediation.MostAtOnce)
+	for i := range all {
+		all[i] = remediation.Replacement{Target: longest, Owner: "MachineSet/" + longest, GoneSince: time.Date(2026, time.March, 14, 12, 0, 0, 123e6, time.UTC)}
+	}
+	NewWithT(t).Expect(len(OfReplacing(all)[remedyv1.ReplacingAnnotation])).To(BeNumerically("<", 220*1024))
 }

@@ -85,7 +85,8 @@ func (l Limit) Left(sick int) int {
 }
 
 // Slots is how many targets may be under remediation at the same time, of n: a percentage is rounded up, and never to nothing, as a check
-// that may do nothing is what mode: Observe is for. 10% of 25 is ceil(2.5) = 3; 10% of 3 is ceil(0.3) = 1. False means: as many as there are.
+// that may do nothing is what mode: Observe is for. 10% of 25 is ceil(2.5) = 3; 10% of 3 is ceil(0.3) = 1. Nor is it ever more than MostAtOnce.
+// False means: as many as there are.
 func Slots(maxInFlight *intstr.IntOrString, n int) (int, bool) {
 	if maxInFlight == nil {
 		return 0, false
@@ -93,8 +94,12 @@ func Slots(maxInFlight *intstr.IntOrString, n int) (int, bool) {
 	if _, _, ok := split(*maxInFlight); !ok {
 		return 1, true
 	}
-	return max(1, roundedUp(*maxInFlight, n)), true
+	return min(max(1, roundedUp(*maxInFlight, n)), MostAtOnce), true
 }
+
+// MostAtOnce is how many places there are at the most where places are limited. Who is in one has to be remembered on the check, whose annotations
+// have room for so many, however long their names are.
+const MostAtOnce = 400
 
 // roundedDown is a number, or floor(p*n/100). What is neither counts as 0, the careful end for a limit; admission refuses it.
 func roundedDown(value intstr.IntOrString, n int) int {

@@ -24,6 +24,7 @@ var remediation = []mutant{
 	r("limits.go", "number * n / 100", "(number*n + 99) / 100", "TestPercentagesAreThoseOfKubernetes"),
 	r("limits.go", "(number*n + 99) / 100", "number * n / 100", "TestPercentagesAreThoseOfKubernetes"),
 	r("limits.go", "\tcase !ok:\n\t\treturn n\n", "\tcase !ok:\n\t\treturn 0\n", limit),
+	r("limits.go", "min(max(1, roundedUp(*maxInFlight, n)), MostAtOnce)", "max(1, roundedUp(*maxInFlight, n))", "TestSlots"),
 	r("limits.go", "parsed > 100", "parsed > 1000", limit),
 	r("limits.go", "value.IntValue() >= 0", "true", limit),
 	r("quorum.go", "n/2+1", "n/2", "TestQuorum"),
