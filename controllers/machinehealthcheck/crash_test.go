@@ -1,5 +1,3 @@
-//go:build soak
-
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -7,8 +5,6 @@ package machinehealthcheck_test
 
 import (
 	"context"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,10 +48,11 @@ func statusOfCheck(w faults.Write) bool {
 	return w.Resource == "machinehealthchecks" && w.Subresource == "status"
 }
 
-// eachWrite tells a story with a crash before and after every single write.
-func eachWrite(t *testing.T, begin func(s *story)) {
+// eachWrite tells a story once for every single write in it and each of these faults; with none, with a crash before and after it.
+func eachWrite(t *testing.T, begin func(s *story), these ...faults.Fault) {
 	t.Helper()
-	report := faults.Try(t.Context(), faults.Scenario[*story]{
+	faults.EachWrite(t, faults.Scenario[*story]{
+		Faults: these,
 		Begin: func(context.Context) (*story, error) {
 			s := &story{stage: newStage(t, withClock)}
 			begin(s)
@@ -93,20 +90,7 @@ func eachWrite(t *testing.T, begin func(s *story)) {
 			}
 			return nil
 		},
-	}) // A write that came too late is made again: where that has happened, there is one more than in other runs.
-	spare := 0
-	for _, w := range report.Writes {
-		if w.Code == http.StatusConflict {
-			spare++
-		}
-	}
-	for _, failure := range report.Failures {
-		if failure.N > len(report.Writes)-spare && strings.Contains(failure.Err.Error(), "never made write") {
-			continue
-		}
-		t.Errorf("%s", failure)
-	}
-	t.Logf("%d writes, %d runs", len(report.Writes), report.Runs)
+	})
 }
 
 func TestAMarkSurvivesACrashAtAnyWrite(t *testing.T) {

@@ -24,15 +24,17 @@ type Process struct {
 	crashed bool
 	writes  []Write
 	counted []int
-	planned map[int]*plannedFault
+	planned []*plannedFault
 	trouble Trouble
 	asked   map[string]uint64
 }
 
-// plannedFault is the one of a given write.
+// plannedFault is the one of a given write: of the last of so many that are still to come and fit.
 type plannedFault struct {
-	fault Fault
-	met   chan Write
+	fault   Fault
+	met     chan Write
+	fits    func(Write) bool
+	pending int
 }
 
 // Option changes what a process is like.
@@ -45,7 +47,7 @@ func Ignoring(these ...func(Write) bool) Option {
 
 // Start begins the life of a process.
 func Start(ctx context.Context, options ...Option) *Process {
-	p := &Process{ignored: []func(Write) bool{Events}, watches: newWatches(), planned: map[int]*plannedFault{}, asked: map[string]uint64{}}
+	p := &Process{ignored: []func(Write) bool{Events}, watches: newWatches(), asked: map[string]uint64{}}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	for _, option := range options {
 		option(p)
@@ -94,7 +96,7 @@ func (p *Process) Crashed() bool {
 // FailWrite lets the n-th write meet a fault; the first one of its life is number 1. Only those count that are not ignored. The channel gets
 // the write when it has met it, with what became of it.
 func (p *Process) FailWrite(n int, fault Fault) (<-chan Write, error) {
-	if n < 1 || !slices.Contains([]Fault{Refuse, LoseRequest, LoseAnswer, CrashBefore, CrashAfter}, fault) {
+	if n < 1 || !slices.Contains(plannable, fault) {
 		return nil, errors.Errorf("no write number %d can fail by %q", n, fault)
 	}
 	p.lock.Lock()
@@ -102,10 +104,28 @@ func (p *Process) FailWrite(n int, fault Fault) (<-chan Write, error) {
 	if n <= len(p.counted) {
 		return nil, errors.Errorf("write number %d was made already", n)
 	}
-	f := &plannedFault{fault: fault, met: make(chan Write, 1)}
-	p.planned[n] = f
-	return f.met, nil
+	return p.plan(n-len(p.counted), fault, func(Write) bool { return true }), nil
 }
+
+// FailWriteOf lets the n-th write meet a fault of those that fit and are made from now on. It does not matter how many others there are.
+func (p *Process) FailWriteOf(fits func(Write) bool, n int, fault Fault) (<-chan Write, error) {
+	if n < 1 || !slices.Contains(plannable, fault) {
+		return nil, errors.Errorf("no write number %d can fail by %q", n, fault)
+	}
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.plan(n, fault, fits), nil
+}
+
+// plan is called with the lock held.
+func (p *Process) plan(pending int, fault Fault, fits func(Write) bool) <-chan Write {
+	f := &plannedFault{fault: fault, met: make(chan Write, 1), fits: fits, pending: pending}
+	p.planned = append(p.planned, f)
+	return f.met
+}
+
+// plannable are the faults of a given write.
+var plannable = []Fault{Refuse, LoseRequest, LoseAnswer, CrashBefore, CrashAfter}
 
 // Writes are those that count, in the order in which they were asked for.
 func (p *Process) Writes() []Write {
@@ -138,12 +158,26 @@ func (p *Process) note(w Write) (int, *plannedFault, error) {
 		return at, nil, nil
 	}
 	p.counted = append(p.counted, at)
-	met := p.planned[len(p.counted)]
+	met := p.meets(w)
 	if met != nil {
 		p.writes[at].Fault = met.fault
 		p.crashed = met.fault == CrashBefore || met.fault == CrashAfter
 	}
 	return at, met, nil
+}
+
+// meets finds the fault of a write. Every plan counts it; where it is the last one of two, the first counts. The lock is held.
+func (p *Process) meets(w Write) *plannedFault {
+	var met *plannedFault
+	for _, f := range p.planned {
+		if !f.fits(w) {
+			continue
+		}
+		if f.pending--; f.pending == 0 && met == nil {
+			met = f
+		}
+	}
+	return met
 }
 
 // became notes what came of a write, and returns it.
