@@ -14,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -114,7 +113,7 @@ func (s *stage) startAs(process *faults.Process, user *rest.Config) (*controller
 func (s *stage) manager(user *rest.Config) (manager.Manager, error) {
 	return ctrl.NewManager(user, ctrl.Options{
 		Scheme: scheme(s.t), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: log,
-		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller:              config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: max(s.workers, 1)},
 		GracefulShutdownTimeout: ptr.To(time.Minute),
 		Cache: ctrlcache.Options{
 			DefaultTransform:  ctrlcache.TransformStripManagedFields(),
@@ -175,24 +174,29 @@ func (c *controller) passesOf(check string) *atomic.Int64 {
 	return n.(*atomic.Int64)
 }
 
-// nudge wakes all checks of the Cluster up, and changes none of them.
+// nudge wakes all checks up, and changes none of them but those whose Cluster is gone.
 func (s *stage) nudge() {
 	s.t.Helper()
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, nudgeAnnotation, nudges.Add(1)))
-	err := s.admin.Patch(s.ctx, s.cluster.DeepCopy(), patch)
-	if apierrors.IsNotFound(err) {
-		for _, check := range s.checks() {
+	clusters := &clusterv1.ClusterList{}
+	s.Expect(s.admin.List(s.ctx, clusters, client.InNamespace(s.namespace))).To(Succeed())
+	woken := map[string]bool{}
+	for i := range clusters.Items {
+		err := s.admin.Patch(s.ctx, &clusters.Items[i], patch)
+		s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		woken[clusters.Items[i].Name] = err == nil
+	}
+	for _, check := range s.checks() {
+		if !woken[check.Spec.ClusterName] {
 			s.Expect(client.IgnoreNotFound(s.admin.Patch(s.ctx, &check, patch))).To(Succeed())
 		}
-		return
 	}
-	s.Expect(err).ToNot(HaveOccurred())
 }
 
 // pass lets the controller do one whole pass over each check that there is.
 func (c *controller) pass() {
 	c.s.t.Helper()
-	// There is one worker: when the second passes begin, the first are over.
+	// A check is looked at by one worker at a time: when the second passes begin, the first are over.
 	for range 2 {
 		before := map[string]int64{}
 		for _, check := range c.s.checks() {

@@ -37,6 +37,8 @@ type stage struct {
 	clock *testingclock.FakeClock
 	// proxy is the way to the workload cluster, if it is not the direct one.
 	proxy *faults.Proxy
+	// workers is how many checks it works on at the same time; one if it is zero.
+	workers int
 }
 
 // newStage is where a test plays. What the controllers leave behind is inspected at the end.
@@ -64,11 +66,17 @@ func newStage(t *testing.T, changes ...func(*stage)) *stage {
 // withClock lets a test say how late it is.
 func withClock(s *stage) { s.clock = testingclock.NewFakeClock(time.Now()) }
 
+// withWorkers lets the controller look at several checks at the same time, as a manager does.
+func withWorkers(s *stage) { s.workers = 10 }
+
 // withProxy lets a test cut the workload cluster off.
-func withProxy(s *stage) {
+func withProxy(s *stage) { s.throughProxy() }
+
+// throughProxy leads to the workload cluster through a proxy.
+func (s *stage) throughProxy(options ...faults.ProxyOption) {
 	s.t.Helper()
 	var err error
-	s.proxy, err = faults.ProxyFor(guest.Admin)
+	s.proxy, err = faults.ProxyFor(guest.Admin, options...)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.t.Cleanup(s.proxy.Close)
 }
@@ -82,6 +90,12 @@ func (s *stage) makeCluster(name string) {
 		config, err = s.proxy.Config(guest.Admin)
 		s.Expect(err).ToNot(HaveOccurred())
 	}
+	s.makeClusterAt(name, config)
+}
+
+// makeClusterAt makes one that is reached in a way of its own.
+func (s *stage) makeClusterAt(name string, config *rest.Config) {
+	s.t.Helper()
 	s.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig"}, Data: map[string][]byte{"value": s.kubeconfig(config)}})
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: name}
