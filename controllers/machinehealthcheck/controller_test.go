@@ -205,13 +205,21 @@ func (c *controller) pass() {
 		c.s.nudge()
 		c.s.Eventually(func() bool {
 			for name, n := range before {
-				if c.passesOf(name).Load() == n {
+				if c.passesOf(name).Load() == n && c.s.exists(name) {
 					return c.Context().Err() != nil
 				}
 			}
 			return true
 		}).Should(BeTrue())
 	}
+}
+
+// exists says whether a check is still there: one that has gone since is not looked at any more.
+func (s *stage) exists(check string) bool {
+	s.t.Helper()
+	err := s.admin.Get(s.ctx, keyOf(s.namespace, check), &remedyv1.MachineHealthCheck{})
+	s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	return err == nil
 }
 
 // settle waits until the controller has nothing more to do: passes over a world that it sees as it is change nothing.
