@@ -78,9 +78,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 	w := &watches{cache: mgr.GetCache(), told: r.told}
 	err := ctrl.NewControllerManagedBy(mgr).Named("machinehealthcheck").
 		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(toAct(r.WatchFilter), meansSomething, predicate.NewPredicateFuncs(r.toldOf))).
-		Watches(&remedyv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(meansSomething)).
-		Watches(&clusterv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(meansSomething)).
-		Watches(&remedyv1.NodeHealthCheck{}, w.nodeChecks(), builder.WithPredicates(meansSomething)).
+		Watches(&remedyv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(rivalMeansSomething)).
+		Watches(&clusterv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(rivalMeansSomething)).
+		Watches(&remedyv1.NodeHealthCheck{}, w.nodeChecks(), builder.WithPredicates(rivalMeansSomething)).
 		Watches(&clusterv1.Cluster{}, w.ofCluster(), builder.WithPredicates(clusterMeansSomething)).
 		Watches(&clusterv1.Machine{}, w.ofMachine(), builder.WithPredicates(machineMeansSomething)).
 		WatchesRawSource(r.Clusters.NodeSource(w.ofNode)).

@@ -41,6 +41,12 @@ func toAct(filter string) predicate.Predicate {
 // meansSomething leaves out changes of status: those of a check are our own.
 var meansSomething = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return metadataChanged(e) }}
 
+// rivalMeansSomething leaves out what no other check reads: what a check notes on itself is its own affair. All checks of a Cluster would look
+// whenever one of them begins anything.
+var rivalMeansSomething = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp())
+}}
+
 func metadataChanged(e event.UpdateEvent) bool {
 	a, b := e.ObjectOld, e.ObjectNew
 	return a.GetGeneration() != b.GetGeneration() || !maps.Equal(a.GetLabels(), b.GetLabels()) || !maps.Equal(a.GetAnnotations(), b.GetAnnotations()) ||
