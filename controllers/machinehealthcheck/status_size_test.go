@@ -1,0 +1,77 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// mostOfAStatus is how many bytes a status can have: two thirds of what etcd takes in one write.
+const mostOfAStatus = 1 << 20
+
+// TestTheLongestStatusThereCanBeIsBoundedAndWritable: ten thousand Machines with names as long as they can be, all of them sick in every way that is
+// looked for, and all of them telling of it as much as they like, in characters that take six bytes each in JSON.
+func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const machines, kinds = 10_000, 10
+	check := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: strings.Repeat("c", 253)}}
+	check.Spec.ClusterName = "prod"
+	check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "nobody"}
+	check.Spec.MaxInFlight = ptr.To(intstr.FromString("100%"))
+	node := &corev1.Node{}
+	for i := range kinds {
+		kind := fmt.Sprintf("Trouble%d", i)
+		check.Spec.UnhealthyConditions = append(check.Spec.UnhealthyConditions, remedyv1.UnhealthyNodeCondition{
+			Type: remedyv1.NodeConditionType(kind), Status: "True", Timeout: lasting(time.Second),
+		})
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
+			Type: corev1.NodeConditionType(kind), Status: "True", Reason: strings.Repeat("<", 5000), Message: strings.Repeat("<", 5000),
+		})
+	}
+	s.create(check)
+	all, nodes := make([]*clusterv1.Machine, machines), make([]workload.Reading, machines)
+	for i := range all {
+		name := fmt.Sprintf("%0253d", i)
+		all[i] = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+			Namespace: s.namespace, Name: name,
+			OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: strings.Repeat("o", 253), Controller: ptr.To(true)}},
+		}}
+		all[i].Status.NodeRef.Name = name
+		nodes[i] = workload.Reading{State: health.Present, Node: node}
+	}
+	s.Expect(s.admin.Get(s.ctx, keyOf(s.namespace, "prod"), s.cluster)).To(Succeed())
+	status := machinehealthcheck.StatusOf(check, s.cluster, all, nodes, time.Now())
+
+	// What is cut off is counted.
+	s.Expect(status.ExpectedMachines).To(HaveValue(BeEquivalentTo(machines)))
+	s.Expect(status.CurrentHealthy).To(HaveValue(BeEquivalentTo(0)))
+	s.Expect(status.Unhealthy).To(HaveValue(BeEquivalentTo(machines)))
+	s.Expect(status.UnhealthyTargetsTotal).To(HaveValue(BeEquivalentTo(machines)))
+	s.Expect(status.UnhealthyTargets).To(HaveLen(100))
+	s.Expect(status.Targets).To(HaveLen(1000))
+	s.Expect(status.RecentRemediations).To(HaveLen(10))
+	content, err := json.Marshal(status)
+	s.Expect(err).ToNot(HaveOccurred())
+	t.Logf("%d bytes; the longest message has %d", len(content), len(status.UnhealthyTargets[0].Message))
+	s.Expect(len(content)).To(BeNumerically("<", mostOfAStatus))
+	s.changeStatus(check, func() { check.Status = status })
+	s.Expect(get(s, check)().Status.UnhealthyTargets).To(HaveLen(100))
+}
