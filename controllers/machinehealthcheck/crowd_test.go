@@ -93,7 +93,8 @@ func eachOf(from, to int, do func(i int) error) error {
 	return nil
 }
 
-func (c *crowd) make(i int) error {
+// machine is one that nobody has made yet.
+func (c *crowd) machine(i int) *clusterv1.Machine {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: c.s.namespace, Name: c.name(i), Labels: map[string]string{clusterv1.ClusterNameLabel: c.cluster(i), "pool": c.pool(i)},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: c.pool(i), UID: "1", Controller: ptr.To(true)}},
@@ -101,6 +102,11 @@ func (c *crowd) make(i int) error {
 	m.Spec.ClusterName, m.Spec.ProviderID = c.cluster(i), c.id(i)
 	m.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
 	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyMachine", Name: m.Name}
+	return m
+}
+
+func (c *crowd) make(i int) error {
+	m := c.machine(i)
 	if err := c.admin.Create(c.s.ctx, m); err != nil {
 		return err
 	}
@@ -108,21 +114,35 @@ func (c *crowd) make(i int) error {
 	if err := c.admin.Status().Update(c.s.ctx, m); err != nil {
 		return err
 	}
-	status := c.ready(i)
-	if status == "" {
+	return c.register(i)
+}
+
+// register makes the Node of a Machine. A kubelet registers its Node with its status at once, too.
+func (c *crowd) register(i int) error {
+	status, since := c.ready(i), time.Hour
+	switch status {
+	case "":
 		return nil
-	}
-	since := time.Hour
-	if status != corev1.ConditionTrue {
+	case corev1.ConditionTrue:
+	case corev1.ConditionFalse, corev1.ConditionUnknown:
 		since = 10 * time.Minute
 	}
-	// A kubelet registers its Node with its status at once, too.
 	return c.kubelet.Create(c.s.ctx, &corev1.Node{
-		ObjectMeta: c.registered(i), Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID},
+		ObjectMeta: c.registered(i), Spec: corev1.NodeSpec{ProviderID: c.id(i)},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{
 			Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(time.Now().Add(-since)), LastHeartbeatTime: metav1.Now(),
 		}}},
 	})
+}
+
+// fallIll lets a Node have been out of order for ten minutes.
+func (c *crowd) fallIll(i int) error {
+	node := &corev1.Node{ObjectMeta: c.registered(i)}
+	if err := c.kubelet.Get(c.s.ctx, client.ObjectKeyFromObject(node), node); err != nil {
+		return err
+	}
+	node.Status.Conditions[0].Status, node.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(time.Now().Add(-10*time.Minute))
+	return c.kubelet.Status().Update(c.s.ctx, node)
 }
 
 // ofPool lets a check select the Machines of a pool.

@@ -118,7 +118,7 @@ func aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
 	}), "failed to aggregate rights")
 }
 
-func scheme(t *testing.T) *runtime.Scheme {
+func scheme(t testing.TB) *runtime.Scheme {
 	t.Helper()
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, remedyv1.AddToScheme} {

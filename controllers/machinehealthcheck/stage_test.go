@@ -25,7 +25,7 @@ import (
 
 // stage is a namespace with a Cluster, and a workload cluster behind it.
 type stage struct {
-	t *testing.T
+	t testing.TB
 	*WithT
 	// ctx lasts longer than the test itself: what is cleaned up is looked at, too.
 	ctx context.Context
@@ -42,7 +42,7 @@ type stage struct {
 }
 
 // newStage is where a test plays. What the controllers leave behind is inspected at the end.
-func newStage(t *testing.T, changes ...func(*stage)) *stage {
+func newStage(t testing.TB, changes ...func(*stage)) *stage {
 	t.Helper()
 	s := &stage{t: t, WithT: NewWithT(t), ctx: context.WithoutCancel(t.Context())}
 	s.SetDefaultEventuallyTimeout(patience)
