@@ -37,8 +37,9 @@ func (s *seen) facts(now time.Time) *checkup.Facts {
 	f.Situation.Replacing = notes.Replacing(s.check.Annotations)
 	f.Snapshot.Targets = make([]health.Target, len(s.machines))
 	f.Situation.Targets = make([]remediation.Target, len(s.machines))
+	machines := make([]health.MachineFacts, len(s.machines))
 	for i := range s.machines {
-		f.Snapshot.Targets[i] = s.healthTarget(i)
+		f.Snapshot.Targets[i] = s.healthTarget(i, &machines[i])
 		f.Situation.Targets[i] = s.target(i)
 	}
 	f.Situation.Strays = s.strays()

@@ -26,22 +26,23 @@ func question(m *clusterv1.Machine) workload.Target {
 	return workload.Target{Name: m.Status.NodeRef.Name, ProviderID: m.Spec.ProviderID}
 }
 
-// healthTarget is what a verdict on a Machine rests on.
-func (s *seen) healthTarget(i int) health.Target {
+// healthTarget is what a verdict on a Machine rests on. Its facts are put where there is a place for them.
+func (s *seen) healthTarget(i int, facts *health.MachineFacts) health.Target {
 	m, asked := s.machines[i], question(s.machines[i])
+	*facts = health.MachineFacts{
+		CreatedAt:           m.CreationTimestamp.Time,
+		Deleting:            !m.DeletionTimestamp.IsZero(),
+		ControlPlane:        util.IsControlPlaneMachine(m),
+		InfrastructureReady: milestone(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
+		ProviderID:          m.Spec.ProviderID,
+		Failure:             failure(m),
+		NodeGoneSince:       notes.NodeGoneSince(m.Annotations),
+		Conditions:          m.Status.Conditions,
+	}
 	return health.Target{
-		Name: m.Name,
-		Node: s.readings[i].Facts(&asked),
-		Machine: &health.MachineFacts{
-			CreatedAt:           m.CreationTimestamp.Time,
-			Deleting:            !m.DeletionTimestamp.IsZero(),
-			ControlPlane:        util.IsControlPlaneMachine(m),
-			InfrastructureReady: milestone(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
-			ProviderID:          m.Spec.ProviderID,
-			Failure:             failure(m),
-			NodeGoneSince:       notes.NodeGoneSince(m.Annotations),
-			Conditions:          m.Status.Conditions,
-		},
+		Name:    m.Name,
+		Node:    s.readings[i].Facts(&asked),
+		Machine: facts,
 		Wishes: health.Wishes{
 			Paused:          annotations.HasPaused(m),
 			SkipRemediation: annotations.HasSkipRemediation(m),

@@ -57,6 +57,12 @@ func (c *MachineCondition) Writes(present metav1.ConditionStatus) bool {
 	return !c.Yields || present == "" || present == metav1.ConditionTrue
 }
 
+// well is what nearly all Machines say, nearly always. All of them share it, and nobody may change it.
+var well = &MachineCondition{
+	Condition:  metav1.Condition{Type: HealthCheckSucceeded, Status: metav1.ConditionTrue, Reason: HealthCheckSucceeded},
+	Deprecated: &DeprecatedCondition{Type: HealthCheckSucceeded, Status: corev1.ConditionTrue},
+}
+
 // ForMachine are the conditions that a Machine shall have after a decision. A suspect keeps what it says, as with Cluster API.
 func ForMachine(f *Facts, check *remediation.Check) MachineConditions {
 	var c MachineConditions
@@ -65,10 +71,7 @@ func ForMachine(f *Facts, check *remediation.Check) MachineConditions {
 	}
 	switch f.Verdict.Kind {
 	case health.Healthy:
-		c.HealthCheckSucceeded = &MachineCondition{
-			Condition:  metav1.Condition{Type: HealthCheckSucceeded, Status: metav1.ConditionTrue, Reason: HealthCheckSucceeded},
-			Deprecated: &DeprecatedCondition{Type: HealthCheckSucceeded, Status: corev1.ConditionTrue},
-		}
+		c.HealthCheckSucceeded = well
 	case health.Unhealthy:
 		// Who marks, signs before.
 		if f.Decision.Author {

@@ -27,12 +27,15 @@ const Precision = time.Millisecond
 // Ledger is what is remembered about a target's remediations.
 func Ledger(annotations map[string]string) remediation.Ledger {
 	l := remediation.Ledger{NotBefore: Time(annotations[remedyv1.NotBeforeAnnotation])}
-	if n, err := strconv.Atoi(annotations[remedyv1.AttemptsAnnotation]); err == nil && n > 0 {
-		l.Failures = n
+	if attempts := annotations[remedyv1.AttemptsAnnotation]; attempts != "" {
+		if n, err := strconv.Atoi(attempts); err == nil && n > 0 {
+			l.Failures = n
+		}
 	}
-	order, template, found := strings.Cut(annotations[remedyv1.TriedAnnotation], " ")
-	if n, err := strconv.ParseInt(order, 10, 32); err == nil && found {
-		l.Tried = remediation.StepID{Order: int32(n), Template: template}
+	if order, template, found := strings.Cut(annotations[remedyv1.TriedAnnotation], " "); found {
+		if n, err := strconv.ParseInt(order, 10, 32); err == nil {
+			l.Tried = remediation.StepID{Order: int32(n), Template: template}
+		}
 	}
 	return l
 }
@@ -143,6 +146,10 @@ func Text(t time.Time) string {
 
 // Time is a time as it was noted down; zero if it is none.
 func Time(text string) time.Time {
+	// There is none nearly always, and to find out why that is no time costs more than all the rest of a healthy target.
+	if text == "" {
+		return time.Time{}
+	}
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		return time.Time{}

@@ -36,11 +36,11 @@ func saysDeprecated(m *clusterv1.Machine, wanted *explain.MachineCondition) bool
 	if wanted.Deprecated == nil {
 		return true
 	}
-	present := deprecated.Get(m, clusterv1.ConditionType(wanted.Deprecated.Type))
+	told, present := wanted.Deprecated, older(m, wanted.Deprecated.Type)
 	if present == nil || !wanted.Writes(metav1.ConditionStatus(present.Status)) {
 		return present != nil
 	}
-	return deprecated.HasSameState(present, ofOlderGeneration(wanted.Deprecated, time.Time{}))
+	return present.Status == told.Status && string(present.Severity) == told.Severity && present.Reason == told.Reason && present.Message == told.Message
 }
 
 // TellMachine sets conditions on a Machine, in both generations. What an owner or a remediator has to say stays as it is.
@@ -103,11 +103,8 @@ func listed(c *explain.MachineConditions) [3]*explain.MachineCondition {
 
 // ofOlderGeneration is a condition of the older generation. Its time counts only if its status is new.
 func ofOlderGeneration(c *explain.DeprecatedCondition, now time.Time) *clusterv1.Condition {
-	older := &clusterv1.Condition{
+	return &clusterv1.Condition{
 		Type: clusterv1.ConditionType(c.Type), Status: c.Status, Severity: clusterv1.ConditionSeverity(c.Severity), Reason: c.Reason, Message: c.Message,
+		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}
-	if !now.IsZero() {
-		older.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
-	}
-	return older
 }
