@@ -56,7 +56,8 @@ proof: controlplane compiler ## The long arguments: the race detector, ten thous
 	cd test/differential && RAPID_CHECKS=1000 go test -count=1 ./...
 
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager ## The real Cluster API: a management cluster, workload clusters, faults; how fast the in-tree controller is. 10 / 27 min
+e2e: controlplane-all clusterapi bin/manager ## The real Cluster API: a management cluster, workload clusters, faults; how fast the in-tree controller is; ten thousand Machines under one check. 14 / 31 min
+	go test -tags=$(TAGS),crowd -count=1 -timeout 30m -run TenThousand ./controllers/machinehealthcheck
 	rm -rf out/e2e && mkdir -p out/e2e
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -count=1 -timeout 40m -v -artifacts -outputdir="$(CURDIR)/out/e2e" .
