@@ -93,7 +93,7 @@ func TestTwoHundredChecksInOneNamespaceKeepOutOfEachOthersWay(t *testing.T) {
 		}
 		return corev1.ConditionTrue
 	}
-	people.come(0, checks*each)
+	people.come(checks * each)
 	for i := range checks {
 		s.check(pool(i), ofPool(pool(i)))
 	}

@@ -36,7 +36,7 @@ func TestTenThousandMachinesUnderOneCheck(t *testing.T) {
 		return corev1.ConditionTrue
 	}
 	begun := time.Now()
-	people.come(0, all)
+	people.come(all)
 	made := time.Now()
 	check := s.check("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
 		spec.MaxUnhealthy, spec.MaxInFlight = ptr.To(intstr.FromString("2%")), ptr.To(intstr.FromInt32(places))
@@ -57,7 +57,7 @@ func TestTenThousandMachinesUnderOneCheck(t *testing.T) {
 	s.Expect(countOf(s.told(clusterv1.MachineHealthCheckSucceededCondition), isWell)).To(Equal(all - silent - gone))
 
 	// More are sick than may be: nobody else is touched, and everybody is told.
-	s.Expect(eachOf(0, more, func(i int) error { return people.fallIll(i*100 + 2) })).To(Succeed())
+	s.Expect(eachOf(more, func(i int) error { return people.fallIll(i*100 + 2) })).To(Succeed())
 	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(all-silent-gone-more)))
 	c.calm()
 	s.counts(get(s, check)(), all, silent+gone+more, places)

@@ -65,21 +65,21 @@ func (s *stage) inAHurry(cp *controlplane.ControlPlane) client.Client {
 	return c
 }
 
-// come makes the Machines from one number up to another.
-func (c *crowd) come(from, to int) {
+// come makes so many Machines.
+func (c *crowd) come(all int) {
 	c.s.t.Helper()
-	c.s.Expect(eachOf(from, to, c.make)).To(BeNil())
+	c.s.Expect(eachOf(all, c.make)).To(Succeed())
 }
 
-// eachOf does something for every number, several at a time, and returns the first thing that goes wrong.
-func eachOf(from, to int, do func(i int) error) error {
+// eachOf does something for every number below this, several at a time, and returns the first thing that goes wrong.
+func eachOf(numbers int, do func(i int) error) error {
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
-	next.Store(int64(from) - 1)
+	next.Store(-1)
 	var all sync.WaitGroup
 	for range helpers {
 		all.Go(func() {
-			for i := int(next.Add(1)); i < to && failed.Load() == nil; i = int(next.Add(1)) {
+			for i := int(next.Add(1)); i < numbers && failed.Load() == nil; i = int(next.Add(1)) {
 				if err := do(i); err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}

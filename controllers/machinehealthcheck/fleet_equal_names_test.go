@@ -40,8 +40,8 @@ func TestEqualNodeNamesInThreeHundredClustersAreNeverMixedUp(t *testing.T) {
 		}
 		return corev1.ConditionTrue
 	}
-	s.Expect(eachOf(0, clusters, func(i int) error { return f.makeCluster(cluster(i)) })).To(Succeed())
-	people.come(0, clusters)
+	s.Expect(eachOf(clusters, func(i int) error { return f.makeCluster(cluster(i)) })).To(Succeed())
+	people.come(clusters)
 	for i := range clusters {
 		s.check(cluster(i), ofPool(cluster(i)), func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = cluster(i) })
 	}

@@ -104,7 +104,7 @@ func (s *stage) machineOf(cluster string) {
 	people.node = func(int) string { return s.node("m-1") }
 	people.id = func(int) string { return "test:///" + s.namespace + "/m-1" }
 	people.ready = func(int) corev1.ConditionStatus { return "" }
-	people.come(0, 1)
+	people.come(1)
 }
 
 // steady is a number when it does not change any more.
