@@ -75,6 +75,7 @@ func (s *stage) members(n int) []*clusterv1.Machine {
 // fails lets the Node of a Machine be silent for ten minutes.
 func (s *stage) fails(name string) { s.ready(name, corev1.ConditionUnknown, 10*time.Minute) }
 
+// ofPool lets a check select the Machines of a pool.
 func ofPool(pool string) func(*remedyv1.MachineHealthCheckSpec) {
 	return func(spec *remedyv1.MachineHealthCheckSpec) {
 		spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": remedyv1.LabelValue(pool)}

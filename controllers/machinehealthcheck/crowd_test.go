@@ -18,7 +18,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
@@ -143,13 +142,6 @@ func (c *crowd) fallIll(i int) error {
 	}
 	node.Status.Conditions[0].Status, node.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(time.Now().Add(-10*time.Minute))
 	return c.kubelet.Status().Update(c.s.ctx, node)
-}
-
-// ofPool lets a check select the Machines of a pool.
-func ofPool(pool string) func(*remedyv1.MachineHealthCheckSpec) {
-	return func(spec *remedyv1.MachineHealthCheckSpec) {
-		spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": remedyv1.LabelValue(pool)}
-	}
 }
 
 // told is what a condition says, by Machine.
