@@ -113,8 +113,16 @@ func TestSlots(t *testing.T) {
 		value    *intstr.IntOrString
 		n, slots int
 	}{
-		{number(1), 100, 1}, {number(7), 3, 7}, {percent("10%"), 25, 3}, {percent("10%"), 3, 1}, {percent("10%"), 0, 1}, {percent("100%"), 4, 4}, {percent("1%"), 101, 2},
-		{percent("10%"), 10000, MostAtOnce}, {number(MostAtOnce), 10000, MostAtOnce}, {number(MostAtOnce + 1), 10000, MostAtOnce},
+		{number(1), 100, 1},
+		{number(7), 3, 7},
+		{percent("10%"), 25, 3},
+		{percent("10%"), 3, 1},
+		{percent("10%"), 0, 1},
+		{percent("100%"), 4, 4},
+		{percent("1%"), 101, 2},
+		{percent("10%"), 10000, MostAtOnce},
+		{number(MostAtOnce), 10000, MostAtOnce},
+		{number(MostAtOnce + 1), 10000, MostAtOnce},
 	} {
 		slots, limited := Slots(test.value, test.n)
 		g.Expect(limited).To(BeTrue())
