@@ -22,7 +22,6 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -293,23 +292,4 @@ func TestAControlPlaneIsNotPutAtRisk(t *testing.T) {
 			s.Eventually(s.turn).Should(BeEmpty())
 		})
 	}
-}
-
-func TestTheTurnAtAControlPlaneSurvivesACrashAtAnyWrite(t *testing.T) {
-	t.Parallel()
-	alone(t)
-	eachWrite(t, func(s *story) {
-		s.members(3)
-		s.fails("cp-1")
-		s.check("control", ofPool("control"), by(s.template(remediator.Metal3, "soft")))
-		s.chapters = []func(){
-			func() {
-				s.Expect(s.turn()).To(Equal("MachineHealthCheck/" + s.namespace + "/control"))
-				s.acts(remediator.Metal3, remediator.Succeeds)
-				s.ready("cp-1", corev1.ConditionTrue, 0)
-			},
-			func() { s.acts(remediator.Metal3, remediator.Succeeds) },
-			func() { s.Expect(s.turn()).To(BeEmpty()) },
-		}
-	}, faults.CrashBefore, faults.CrashAfter)
 }

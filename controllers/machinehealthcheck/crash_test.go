@@ -1,3 +1,5 @@
+//go:build long
+
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -13,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
@@ -122,4 +125,48 @@ func TestTheEndOfACheckSurvivesACrashAtAnyWrite(t *testing.T) {
 		check := s.check("workers", by(s.template(remediator.Metal3, "soft")), atOnce(1))
 		s.chapters = []func(){func() { s.Expect(client.IgnoreNotFound(s.admin.Delete(s.ctx, check))).To(Succeed()) }}
 	})
+}
+
+// TestAWithdrawalSurvivesAFailureOfAnyWrite: a check lets its Machine go, and each write of that fails once, or lands and nobody hears of it.
+func TestAWithdrawalSurvivesAFailureOfAnyWrite(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(s *stage, check *remedyv1.MachineHealthCheck){
+		"the check is deleted": func(s *stage, check *remedyv1.MachineHealthCheck) {
+			s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
+		},
+		"it observes":    (*stage).observes,
+		"others are its": (*stage).looksAfterOthers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachWrite(t, func(s *story) {
+				s.sick("m-1")
+				s.sick("m-2")
+				check := s.check("workers", by(s.template(remediator.FenceAgents, "soft")), atOnce(1))
+				s.untilQuiet()
+				s.acts(remediator.FenceAgents, remediator.Hangs)
+				change(s.stage, check)
+				s.chapters = []func(){func() { s.acts(remediator.FenceAgents, remediator.Hangs) }}
+			}, faults.Refuse, faults.LoseAnswer)
+		})
+	}
+}
+
+func TestTheTurnAtAControlPlaneSurvivesACrashAtAnyWrite(t *testing.T) {
+	t.Parallel()
+	alone(t)
+	eachWrite(t, func(s *story) {
+		s.members(3)
+		s.fails("cp-1")
+		s.check("control", ofPool("control"), by(s.template(remediator.Metal3, "soft")))
+		s.chapters = []func(){
+			func() {
+				s.Expect(s.turn()).To(Equal("MachineHealthCheck/" + s.namespace + "/control"))
+				s.acts(remediator.Metal3, remediator.Succeeds)
+				s.ready("cp-1", corev1.ConditionTrue, 0)
+			},
+			func() { s.acts(remediator.Metal3, remediator.Succeeds) },
+			func() { s.Expect(s.turn()).To(BeEmpty()) },
+		}
+	}, faults.CrashBefore, faults.CrashAfter)
 }

@@ -1,3 +1,5 @@
+//go:build long
+
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -80,7 +82,6 @@ func (s *stage) startAndCount() (*controller, *asked) {
 
 // TestTwoHundredChecksInOneNamespaceKeepOutOfEachOthersWay: all are about the same Cluster, so that each is another one's neighbour.
 func TestTwoHundredChecksInOneNamespaceKeepOutOfEachOthersWay(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	s.SetDefaultEventuallyTimeout(3 * time.Minute)
 	const checks, each = 200, 3

@@ -1,4 +1,4 @@
-//go:build crowd
+//go:build long
 
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0

@@ -279,31 +279,6 @@ func (s *stage) looksAfterOthers(check *remedyv1.MachineHealthCheck) {
 	s.change(check, func() { check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "others"} })
 }
 
-// TestAWithdrawalSurvivesAFailureOfAnyWrite: a check lets its Machine go, and each write of that fails once, or lands and nobody hears of it.
-func TestAWithdrawalSurvivesAFailureOfAnyWrite(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(s *stage, check *remedyv1.MachineHealthCheck){
-		"the check is deleted": func(s *stage, check *remedyv1.MachineHealthCheck) {
-			s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
-		},
-		"it observes":    (*stage).observes,
-		"others are its": (*stage).looksAfterOthers,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			eachWrite(t, func(s *story) {
-				s.sick("m-1")
-				s.sick("m-2")
-				check := s.check("workers", by(s.template(remediator.FenceAgents, "soft")), atOnce(1))
-				s.untilQuiet()
-				s.acts(remediator.FenceAgents, remediator.Hangs)
-				change(s.stage, check)
-				s.chapters = []func(){func() { s.acts(remediator.FenceAgents, remediator.Hangs) }}
-			}, faults.Refuse, faults.LoseAnswer)
-		})
-	}
-}
-
 // untilQuiet is what has happened before the story begins.
 func (s *stage) untilQuiet() {
 	s.t.Helper()

@@ -1,3 +1,5 @@
+//go:build long
+
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
@@ -19,7 +21,6 @@ import (
 
 // TestEqualNodeNamesInThreeHundredClustersAreNeverMixedUp: every cluster has a Node of the same name, and one Machine, one check and one answer for it.
 func TestEqualNodeNamesInThreeHundredClustersAreNeverMixedUp(t *testing.T) {
-	t.Parallel()
 	s := newStage(t)
 	s.SetDefaultEventuallyTimeout(3 * time.Minute)
 	const clusters = 300

@@ -1,3 +1,5 @@
+//go:build long
+
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
