@@ -80,6 +80,7 @@ func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolv
 		}
 		all = slices.Concat(named, inherited)
 	}
+	s.kinds = all
 	found, err := v.r.Requests.Of(ctx, identity(s.check), all...)
 	var unknown *requests.NotKnownError
 	if err != nil && !errors.As(err, &unknown) {

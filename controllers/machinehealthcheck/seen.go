@@ -36,6 +36,8 @@ type seen struct {
 	// requests are those of this check, and byMachine the first of each Machine.
 	requests  []*requests.Found
 	byMachine map[types.UID]*requests.Found
+	// kinds are those of which it may have requests.
+	kinds []schema.GroupVersionKind
 	// naming is how its templates are called in steps.
 	naming requests.Naming
 	// unknown: requests of a kind that the check names cannot be listed at present. unread: there may be some all the same.

@@ -40,13 +40,7 @@ func (v *visit) WriteCheck(ctx context.Context, plan *remediation.Planned, write
 	case remediation.ReleaseTurn:
 		return v.releaseTurn(ctx)
 	case remediation.RemoveFinalizer:
-		if v.seen.unread {
-			// There may be requests that cannot be seen, and somebody has to clean them up.
-			return nil
-		}
-		return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) {
-			controllerutil.RemoveFinalizer(check, remedyv1.CleanupFinalizer)
-		})
+		return v.release(ctx)
 	}
 	return errors.Errorf("no such write to a check: %d", write)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -137,6 +138,33 @@ func (r *Requests) Live(ctx context.Context, kind schema.GroupVersionKind, key c
 		return nil, r.failed(err, "read", kind, key)
 	}
 	return Read(request), nil
+}
+
+// LiveOf are the requests of these kinds that were made for a check, read past every cache. Kinds have to be followed here.
+func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Found, error) {
+	if !r.follows() {
+		return nil, errors.New("kinds are not followed here")
+	}
+	var all []*Found
+	for _, gvk := range kinds {
+		known, err := r.discover(ctx, gvk)
+		if err != nil {
+			return nil, errors.Wrapf(err, "failed to find out whether %s is served", gvk)
+		}
+		if !known.served {
+			continue
+		}
+		list, err := r.dynamic.Resource(known.resource).Namespace(cmp.Or(c.Namespace, r.namespace)).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, errors.Wrapf(err, "failed to list %s", known.resource)
+		}
+		for i := range list.Items {
+			if f := Read(&list.Items[i]); f.Of(c) {
+				all = append(all, f)
+			}
+		}
+	}
+	return sorted(all), nil
 }
 
 // listOf reads the requests of a check now, by their label.

@@ -235,3 +235,24 @@ func TestWhereNothingIsFollowedEverythingIsReadWhenItIsAskedFor(t *testing.T) {
 	_, err = plain.Kinds(t.Context())
 	s.Expect(err).To(HaveOccurred())
 }
+
+func TestRequestsOfACheckAreReadPastEveryCache(t *testing.T) {
+	s := settled(t)
+	s.create(s.check("a"), Object{"m1", "uid-1"})
+	s.create(s.check("b"), Object{"m2", "uid-2"})
+	// Another process knows nothing of them.
+	s.begin(t.Context(), s.config())
+	gone := s.kind.GroupVersion().WithKind("Gone")
+	found, err := s.requests.LiveOf(t.Context(), s.check("a"), gone, s.reference().RequestKind())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(namesOf(found)).To(Equal([]string{"m1"}))
+	s.grant()
+	s.Eventually(func() error {
+		_, err := s.requests.LiveOf(t.Context(), s.check("a"), s.reference().RequestKind())
+		return err
+	}).Should(MatchError(ContainSubstring("forbidden")), "what cannot be read is not taken for nothing")
+	plain, err := New(t.Context(), Options{Client: admin, Clock: s.clock})
+	s.Expect(err).ToNot(HaveOccurred())
+	_, err = plain.LiveOf(t.Context(), s.check("a"), gone)
+	s.Expect(err).To(HaveOccurred())
+}

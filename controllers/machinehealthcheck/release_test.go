@@ -1,0 +1,48 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// TestACheckIsKeptUntilItsLastMarkIsTakenBack deletes a check whose cache has not brought the mark yet that was given just before. An owner would
+// delete the Machine long after.
+func TestACheckIsKeptUntilItsLastMarkIsTakenBack(t *testing.T) {
+	t.Parallel()
+	for name, alsoGone := range map[string]bool{"beside its Cluster": false, "when the Cluster is gone": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			m := s.machine("m-1")
+			check := s.check("workers")
+			c := s.start()
+			c.restless = alsoGone
+			s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineHealthCheckSucceededCondition), Equal(isWell)))
+			c.settle()
+			c.Watches().Hold("machines.cluster.x-k8s.io")
+			s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
+			s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)))
+			if alsoGone {
+				s.Expect(s.admin.Delete(s.ctx, s.cluster)).To(Succeed())
+			}
+			s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
+			before := c.passesOf("workers").Load()
+			s.Eventually(func() bool { return c.passesOf("workers").Load() > before+2 || len(s.checks()) == 0 }).Should(BeTrue())
+			s.Expect(s.checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there is something to clean up")
+			c.Watches().Release()
+			s.Eventually(s.checks).Should(BeEmpty())
+			s.Expect(says(clusterv1.MachineOwnerRemediatedCondition)(get(s, m)())).To(BeEmpty())
+			s.Expect(says(clusterv1.MachineHealthCheckSucceededCondition)(m)).To(BeEmpty())
+			s.Expect(annotations(m)).ToNot(HaveKey(HavePrefix(remedyv1.Prefix)))
+		})
+	}
+}
