@@ -90,7 +90,7 @@ func (s *seen) takeNames(targets []int, live []*requests.Found) {
 	for _, i := range targets {
 		m := s.machines[i]
 		for _, r := range byName[m.Name] {
-			if r.Kind == next(m) && !s.owns(r, m) {
+			if r.Kind.GroupKind() == next(m).GroupKind() && !s.owns(r, m) {
 				s.taken[m.Name] = r.String()
 			}
 		}

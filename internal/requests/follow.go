@@ -26,7 +26,8 @@ const (
 func (r *Requests) follow(k *kind, known facts) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.cancel != nil || r.clock.Now().Before(k.refusedUntil) || r.ctx.Err() != nil {
+	refused := r.clock.Now().Before(k.refusedUntil) && (k.refused != "" || known.resource == k.lost)
+	if k.cancel != nil || refused || r.ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
@@ -52,7 +53,7 @@ func (r *Requests) follow(k *kind, known facts) {
 		},
 	}
 	expected := &unstructured.Unstructured{}
-	expected.SetGroupVersionKind(k.GroupVersionKind)
+	expected.SetGroupVersionKind(known.resource.GroupVersion().WithKind(k.Kind))
 	reflector := toolscache.NewReflectorWithOptions(toolscache.ToListWatcherWithWatchListSemantics(lists, r.dynamic), expected, store,
 		toolscache.ReflectorOptions{Name: "remediation requests", TypeDescription: k.String()})
 	r.running.Go(func() {
@@ -88,7 +89,7 @@ func (r *Requests) keepFollowing(ctx context.Context, reflector *toolscache.Refl
 }
 
 // lose notes that a kind cannot be followed any more, and tells those who have asked about it. What was known of a kind that is served no more is
-// gone with it. Where it is the right that is missing, there still are requests.
+// gone with it, unless it is found in another version. Where it is the right that is missing, there still are requests.
 func (r *Requests) lose(ctx context.Context, k *kind, known facts, err error) {
 	r.rights.drop(known.resource.GroupResource())
 	k.mu.Lock()
@@ -102,7 +103,7 @@ func (r *Requests) lose(ctx context.Context, k *kind, known facts, err error) {
 	k.refusedUntil = r.clock.Now().Add(missingFor)
 	switch {
 	case !apierrors.IsForbidden(err):
-		k.refused, k.facts = "", facts{until: k.refusedUntil}
+		k.refused, k.facts, k.lost = "", facts{}, known.resource
 		k.requests, k.templates = nil, nil
 	default:
 		k.refused = "the API server does not let the manager list and watch it"

@@ -35,6 +35,8 @@ type kind struct {
 	// refused is why the API server would not let us follow the kind. It is not tried again until then.
 	refused      string
 	refusedUntil time.Time
+	// lost is what the kind was followed as until the API server did not know it any more. It may still say that it does, until then.
+	lost schema.GroupVersionResource
 	// Of these there is one, while the kind is followed or what was read of it may still be there.
 	requests  *shelf[*Found]
 	templates *shelf[*foundTemplate]
@@ -44,7 +46,10 @@ type kind struct {
 // facts are what the API server says of a kind.
 type facts struct {
 	served, namespaced bool
-	resource           schema.GroupVersionResource
+	// otherVersion: it is not served in the version that is named, and resource is of one in which it is. Remediators give up old versions while
+	// there are requests of them, which are the same objects in the new one.
+	otherVersion bool
+	resource     schema.GroupVersionResource
 	// until is when to ask again; zero if nobody has asked yet.
 	until time.Time
 }
@@ -66,17 +71,20 @@ func (r *Requests) facts(ctx context.Context, k *kind) (facts, error) {
 	k.asking.Lock()
 	defer k.asking.Unlock()
 	k.mu.Lock()
-	known := k.facts
+	known, lost := k.facts, k.lost
+	if !r.clock.Now().Before(k.refusedUntil) {
+		lost = schema.GroupVersionResource{}
+	}
 	k.mu.Unlock()
-	if !known.until.IsZero() && (known.served && r.follows() || r.clock.Now().Before(known.until)) {
+	if !known.until.IsZero() && (known.served && !known.otherVersion && r.follows() || r.clock.Now().Before(known.until)) {
 		return known, nil
 	}
-	found, err := r.discover(ctx, k.GroupVersionKind)
+	found, err := r.discover(ctx, k.use, lost)
 	if err != nil {
 		return facts{}, errors.Wrapf(err, "failed to find out whether %s is served", k.GroupVersionKind)
 	}
 	found.until = r.clock.Now().Add(missingFor)
-	if found.served {
+	if found.served && !found.otherVersion {
 		found.until = r.clock.Now().Add(grantedFor)
 	}
 	k.mu.Lock()
@@ -85,7 +93,9 @@ func (r *Requests) facts(ctx context.Context, k *kind) (facts, error) {
 	return found, nil
 }
 
-func (r *Requests) discover(ctx context.Context, gvk schema.GroupVersionKind) (facts, error) {
+// discover asks the API server for a kind, and for one of requests in all versions. What is lost it knows by name only.
+func (r *Requests) discover(ctx context.Context, u use, lost schema.GroupVersionResource) (facts, error) {
+	gvk := u.GroupVersionKind
 	if !r.follows() {
 		mapping, err := r.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 		if meta.IsNoMatchError(err) {
@@ -96,10 +106,35 @@ func (r *Requests) discover(ctx context.Context, gvk schema.GroupVersionKind) (f
 		}
 		return facts{served: true, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace, resource: mapping.Resource}, nil
 	}
-	// Past every cache: a kind that was removed is still in there.
+	found, err := r.servedAs(ctx, gvk)
+	if err != nil || found.served && found.resource != lost {
+		return found, err
+	}
+	if u.template {
+		return facts{}, nil
+	}
+	group := &metav1.APIGroup{}
+	if err := r.discovery.Get().AbsPath("/apis", gvk.Group).Do(ctx).Into(group); err != nil {
+		return facts{}, errors.WithStack(ignoreNotFound(err))
+	}
+	for _, version := range group.Versions {
+		if version.Version == gvk.Version {
+			continue
+		}
+		found, err := r.servedAs(ctx, gvk.GroupKind().WithVersion(version.Version))
+		if err != nil || found.served && found.resource != lost {
+			found.otherVersion = true
+			return found, err
+		}
+	}
+	return facts{}, nil
+}
+
+// servedAs asks for a kind in this very version, past every cache: a kind that was removed is still in there.
+func (r *Requests) servedAs(ctx context.Context, gvk schema.GroupVersionKind) (facts, error) {
 	list := &metav1.APIResourceList{}
 	err := r.discovery.Get().AbsPath("/apis", gvk.Group, gvk.Version).Do(ctx).Into(list)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if ignoreNotFound(err) != nil {
 		return facts{}, errors.WithStack(err)
 	}
 	for i := range list.APIResources {
@@ -109,6 +144,13 @@ func (r *Requests) discover(ctx context.Context, gvk schema.GroupVersionKind) (f
 		}
 	}
 	return facts{}, nil
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // refusal is why the kind cannot be followed for now, and until when.

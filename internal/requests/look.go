@@ -20,7 +20,7 @@ import (
 )
 
 // Of are all requests that were made for a check, by name: those of these kinds, and of others that are known. They are shared and must not be
-// changed. An error is a *NotKnownError where there may be more of these kinds than are known; what is known comes with it.
+// changed. A kind that is not served in the version that is named is looked at in another one, in which its requests are then changed, too. An error is a *NotKnownError where there may be more of these kinds than are known; what is known comes with it.
 //
 // It never waits for a kind to be read.
 func (r *Requests) Of(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Found, error) {
@@ -50,7 +50,7 @@ func (r *Requests) Of(ctx context.Context, c Check, kinds ...schema.GroupVersion
 	return found, nil
 }
 
-// NotServed is the trouble with a kind that is not installed, so that there cannot be any requests of it.
+// NotServed is the trouble with a kind that is not installed in any version, so that there cannot be any requests of it.
 const NotServed = "it is not served"
 
 // begin begins to follow a kind, or says why not.
@@ -147,7 +147,7 @@ func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVer
 	}
 	var all []*Found
 	for _, gvk := range kinds {
-		known, err := r.discover(ctx, gvk)
+		known, err := r.discover(ctx, use{gvk, false}, schema.GroupVersionResource{})
 		if err != nil {
 			return nil, errors.Wrapf(err, "failed to find out whether %s is served", gvk)
 		}

@@ -104,7 +104,7 @@ func (r *Requests) resolveKinds(ctx context.Context, one *Resolved, template, re
 		case err != nil:
 			one.Err = err
 			return templates, requests, false
-		case !known.served:
+		case !known.served, known.otherVersion:
 			one.trouble(remedyv1.KindNotServedReason, known.until, "%s is not served in %s: install the remediator, or correct the reference", k.Kind, k.GroupVersion())
 			return templates, requests, false
 		case !known.namespaced:

@@ -93,11 +93,11 @@ func TestTheDeniedAnswerIsAskedAgainWhenItIsDueAndNotBefore(t *testing.T) {
 			return asked == "GET /api" || asked == "GET /apis" || asked == "GET /apis/authorization.k8s.io/v1"
 		}))
 	}
-	s.Expect(ask()).To(Equal(2), "whether either kind is served")
+	s.Expect(ask()).To(Equal(3), "whether either kind is served, and requests in another version")
 	s.clock.Step(missingFor - 1)
 	s.Expect(ask()).To(BeZero())
 	s.clock.Step(1)
-	s.Expect(ask()).To(Equal(2))
+	s.Expect(ask()).To(Equal(3))
 	s.install(s.kind.CRDs()...)
 	s.clock.Step(missingFor)
 	// Once each: get, list, watch of templates everywhere and get in the namespace; list and watch of requests.

@@ -1,0 +1,94 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// versions are the definitions of a kind that is stored and served in the last of these versions, and known in all.
+func versions(kind remediator.Kind, names ...string) []*apiextensionsv1.CustomResourceDefinition {
+	crds := kind.CRDs()
+	for _, crd := range crds {
+		first := crd.Spec.Versions[0]
+		crd.Spec.Versions = nil
+		for i, name := range names {
+			version := *first.DeepCopy()
+			version.Name, version.Served, version.Storage = name, i == len(names)-1, i == len(names)-1
+			crd.Spec.Versions = append(crd.Spec.Versions, version)
+		}
+	}
+	return crds
+}
+
+// redefine gives definitions that are there these versions.
+func (s *scene) redefine(crds ...*apiextensionsv1.CustomResourceDefinition) {
+	s.t.Helper()
+	for _, crd := range crds {
+		s.Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			live := &apiextensionsv1.CustomResourceDefinition{}
+			if err := admin.Get(s.t.Context(), client.ObjectKeyFromObject(crd), live); err != nil {
+				return err
+			}
+			live.Spec.Versions = crd.Spec.Versions
+			return admin.Update(s.t.Context(), live)
+		})).To(Succeed())
+	}
+}
+
+// TestRequestsAreFollowedInTheVersionThatIsServed: a remediator gives up an old version while there are requests, which were made in it.
+func TestRequestsAreFollowedInTheVersionThatIsServed(t *testing.T) {
+	s := settled(t)
+	c, kind := s.check("a"), s.reference().RequestKind()
+	s.create(c, Object{"m1", "uid-1"})
+	s.redefine(versions(s.kind, "v1", "v2")...)
+	var found []*Found
+	s.Eventually(func(g Gomega) {
+		var err error
+		found, err = s.requests.Of(t.Context(), c, kind)
+		if err == nil {
+			g.Expect(namesOf(found)).To(Equal([]string{"m1"}), "what is not known is not taken for nothing")
+			g.Expect(found[0].Kind.Version).To(Equal("v2"))
+		}
+		g.Expect(err).ToNot(HaveOccurred())
+	}).Should(Succeed())
+	named, known := s.requests.Named(kind, found[0].Key())
+	s.Expect(known).To(BeTrue())
+	s.Expect(named).To(Equal(found[0]))
+	live, err := s.requests.LiveOf(t.Context(), c, kind)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(live).To(ConsistOf(HaveField("UID", found[0].UID)))
+	s.Expect(found[0].Template.Same(s.reference())).To(BeTrue())
+	s.trouble(c, s.reference(), remedyv1.KindNotServedReason, "RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference")
+
+	s.kind = remediator.NewKind(s.kind.Group, "v2", "Reboot")
+	s.Expect(s.requests.TellToStop(t.Context(), found[0], noon)).To(Succeed())
+	s.Expect(s.there("m1").GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+	s.Expect(s.requests.Delete(t.Context(), found[0])).To(Succeed())
+	s.Expect(s.there("m1")).To(BeNil())
+	s.Eventually(func() ([]*Found, error) { return s.requests.Of(t.Context(), c, kind) }).Should(BeEmpty())
+
+	// Only where no version is left there cannot be any.
+	s.uninstall(s.kind.CRDs()...)
+	s.Eventually(func() string {
+		s.clock.Step(missingFor)
+		_, err := s.requests.Of(t.Context(), c, kind)
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}).Should(ContainSubstring(NotServed))
+	live, err = s.requests.LiveOf(t.Context(), c, kind)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(live).To(BeEmpty())
+}
