@@ -6,9 +6,11 @@ package machinehealthcheck
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/pkg/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -19,8 +21,14 @@ import (
 // release lets the check go when nothing of it is left anywhere. Who keeps it has to be sure of that: a mark that nobody takes back lets the owner
 // of a Machine delete it, long after the check has gone. So this is looked for past the caches, which may not have seen our own last writes yet.
 func (v *visit) release(ctx context.Context) error {
-	if v.seen.unread {
-		// There may be requests that cannot be seen, and somebody has to clean them up.
+	// In the same order each time: what is no news is not told.
+	why := strings.Join(slices.Sorted(slices.Values(v.seen.unread)), "; ")
+	news := v.r.kinds.staying(client.ObjectKeyFromObject(v.check), why)
+	if why != "" {
+		// There may be requests that cannot be seen, and somebody has to clean them up. People wonder about a check that does not go.
+		if news {
+			ctrl.LoggerFrom(ctx).Info("The check keeps its finalizer: there may be requests of it that cannot be seen", "reason", why)
+		}
 		return nil
 	}
 	left, err := v.leavesBehind(ctx)

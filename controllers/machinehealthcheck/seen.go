@@ -40,8 +40,9 @@ type seen struct {
 	kinds []schema.GroupVersionKind
 	// naming is how its templates are called in steps.
 	naming requests.Naming
-	// unknown: requests of a kind that the check names cannot be listed at present. unread: there may be some all the same.
-	unknown, unread bool
+	// unknown: requests of a kind that the check names cannot be listed at present. unread is why there may be some that were not seen.
+	unknown bool
+	unread  []string
 	// pending: something is being read for the first time.
 	pending bool
 	// taken are names of requests that somebody else's object bears, by the name of the target.

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
 // use is a kind, and what it is to us. A kind can be both.
@@ -191,29 +190,4 @@ func (k *kind) stop() {
 		k.cancel()
 	}
 	k.cancel, k.requests, k.templates = nil, nil, nil
-}
-
-// served are all resources in their preferred versions. What the API server does not know for now, as another one that it asks is down, is missing.
-func (r *Requests) served(ctx context.Context) ([]*metav1.APIResourceList, error) {
-	groups := &metav1.APIGroupList{}
-	if err := r.discovery.Get().AbsPath("/apis").Do(ctx).Into(groups); err != nil {
-		return nil, errors.Wrap(err, "failed to find out which kinds are served")
-	}
-	var all []*metav1.APIResourceList
-	for i := range groups.Groups {
-		list := &metav1.APIResourceList{}
-		version := groups.Groups[i].PreferredVersion.GroupVersion
-		err := r.discovery.Get().AbsPath("/apis", version).Do(ctx).Into(list)
-		switch {
-		case err == nil:
-			all = append(all, list)
-		case !apierrors.IsNotFound(err) && !apierrors.IsServiceUnavailable(err):
-			return nil, errors.Wrapf(err, "failed to find out which kinds are served in %s", version)
-		}
-	}
-	return all, nil
-}
-
-func hasTemplate(list *metav1.APIResourceList, kind string) bool {
-	return slices.ContainsFunc(list.APIResources, func(other metav1.APIResource) bool { return other.Kind == kind+clusterv1.TemplateSuffix })
 }

@@ -192,33 +192,3 @@ func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVers
 	}
 	return sorted(all), nil
 }
-
-// Kinds are all kinds of which we may have made requests: served beside a kind of templates, and we may list and delete them. A check that was
-// changed while we did not run may have requests of a kind that it does not name any more. This asks the API server a lot: once after a start.
-func (r *Requests) Kinds(ctx context.Context) ([]schema.GroupVersionKind, error) {
-	if !r.follows() {
-		return nil, errors.New("kinds are not followed here")
-	}
-	lists, err := r.served(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var all []schema.GroupVersionKind
-	for _, list := range lists {
-		for i := range list.APIResources {
-			resource := &list.APIResources[i]
-			group, err := schema.ParseGroupVersion(list.GroupVersion)
-			if err != nil || !resource.Namespaced || !hasTemplate(list, resource.Kind) {
-				continue
-			}
-			missing, _, err := r.rights.lacking(ctx, schema.GroupResource{Group: group.Group, Resource: resource.Name}, r.namespace, "list", "watch", "delete")
-			if err != nil {
-				return nil, err
-			}
-			if len(missing) == 0 {
-				all = append(all, group.WithKind(resource.Kind))
-			}
-		}
-	}
-	return all, nil
-}
