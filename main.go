@@ -294,7 +294,7 @@ func (m *machineSide) connect(ctx context.Context) error {
 		return nil
 	}
 	err := m.clusters.Connect(ctx, m.mgr, workload.Options{
-		UserAgent: m.mgr.GetConfig().UserAgent, WatchFilter: m.settings.WatchFilter, SyncPeriod: m.settings.SyncPeriod,
+		UserAgent: m.mgr.GetConfig().UserAgent, SyncPeriod: m.settings.SyncPeriod,
 		OnStandby: m.settings.Gates.Enabled(features.WarmStandby),
 	})
 	m.connected = err == nil

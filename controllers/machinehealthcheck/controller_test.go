@@ -150,7 +150,7 @@ func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 	c.cache, c.clusters = mgr.GetCache(), clusters
 	reconciler := &machinehealthcheck.Reconciler{
 		Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
-		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now,
+		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.filter,
 	}
 	return reconciler.SetupWithManager(ctx, mgr)
 }

@@ -39,6 +39,8 @@ type stage struct {
 	proxy *faults.Proxy
 	// workers is how many checks it works on at the same time; one if it is zero.
 	workers int
+	// filter is the watch filter of the controllers; empty if they look after every check.
+	filter string
 }
 
 // newStage is where a test plays. What the controllers leave behind is inspected at the end.

@@ -33,8 +33,6 @@ type Options struct {
 	// QPS and Burst are how many questions one workload cluster is asked.
 	QPS   float32
 	Burst int
-	// WatchFilter is the value of Cluster API's watch-filter label that a Cluster must have; empty if any will do.
-	WatchFilter string
 	// SyncPeriod is how often caches of workload clusters are gone through again; that of controller-runtime if it is zero.
 	SyncPeriod time.Duration
 	// OnStandby: clusters are connected already while another instance leads.
@@ -69,15 +67,15 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 	return errors.Wrap(mgr.Add(&follow{clusters: c, news: news}), "failed to add what follows the connections")
 }
 
-// cacheOptions are what Cluster API's cache is told.
+// cacheOptions are what Cluster API's cache is told. A watch filter is not among them: ours selects checks, whatever their Cluster is labelled, and
+// a Cluster that is not connected would leave its checks waiting for ever.
 func (c *Clusters) cacheOptions(mgr manager.Manager, options *Options) clustercache.Options {
 	secrets := options.Secrets
 	if secrets == nil {
 		secrets = mgr.GetAPIReader()
 	}
 	told := clustercache.Options{
-		SecretClient:     &screenedSecrets{Reader: secrets, screened: c.screened},
-		WatchFilterValue: options.WatchFilter,
+		SecretClient: &screenedSecrets{Reader: secrets, screened: c.screened},
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: ctrlcache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
