@@ -76,7 +76,14 @@ func (c *cluster) cached(ctx context.Context) (*roster, *ReadError) {
 	if connection := c.Connection(ctx); !connection.Up {
 		return nil, readError(connection.Err)
 	}
-	return c.clusters.rosterOf(ctx, c.key, c.record)
+	r, err := c.clusters.rosterOf(ctx, c.key, c.record)
+	if err != nil {
+		return nil, err
+	}
+	if doubt := r.trust.doubted(); doubt != nil {
+		return nil, doubt
+	}
+	return r, nil
 }
 
 // Nodes are all Nodes of the cache.

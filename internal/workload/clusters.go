@@ -127,12 +127,27 @@ func (c *Clusters) Start(ctx context.Context) error {
 	defer close(c.stopped)
 	ticker := c.clock.NewTicker(tick)
 	defer ticker.Stop()
+	var examinations sync.WaitGroup
+	defer examinations.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
 			c.lookAfter(ctx)
+			c.examine(ctx, &examinations)
+		}
+	}
+}
+
+// examine sees whether what has been read of clusters can still be believed. Nobody waits for one that hangs.
+func (c *Clusters) examine(ctx context.Context, examinations *sync.WaitGroup) {
+	now := c.clock.Now()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for key, r := range c.records {
+		if roster, due := r.toExamine(now); due {
+			examinations.Go(func() { (&cluster{clusters: c, key: key, record: r}).examine(ctx, roster) })
 		}
 	}
 }

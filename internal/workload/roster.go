@@ -21,6 +21,9 @@ type roster struct {
 	byName       map[string]*corev1.Node
 	byProviderID map[string]string
 	read         bool
+	trust        trust
+	// version is how far the watch is that fills it; nil if that is not known.
+	version func() string
 
 	// over is closed when the connection is.
 	over chan struct{}
@@ -29,6 +32,14 @@ type roster struct {
 
 func newRoster() *roster {
 	return &roster{byName: map[string]*corev1.Node{}, byProviderID: map[string]string{}, over: make(chan struct{})}
+}
+
+// stands is how far the watch is that fills it.
+func (r *roster) stands() string {
+	if r.version == nil {
+		return ""
+	}
+	return r.version()
 }
 
 func (r *roster) end() { r.once.Do(func() { close(r.over) }) }

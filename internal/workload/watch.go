@@ -118,6 +118,9 @@ func (w *nodeWatch) Watch(cache ctrlcache.Cache) error {
 		return errors.Wrap(err, "failed to watch Nodes")
 	}
 	next := newRoster()
+	if watched, tells := informer.(interface{ LastSyncResourceVersion() string }); tells {
+		next.version = watched.LastSyncResourceVersion
+	}
 	registration, err := informer.AddEventHandler(follower{roster: next, tell: w.clusters.tellAbout(w.key), ignored: w.clusters.ignored})
 	if err != nil {
 		return errors.Wrap(err, "failed to watch Nodes")

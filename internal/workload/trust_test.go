@@ -1,0 +1,84 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// examineAll examines whatever is due after so long.
+func (b *bench) examineAll(t *testing.T, after time.Duration) {
+	t.Helper()
+	b.clock.Step(after)
+	var all sync.WaitGroup
+	b.examine(t.Context(), &all)
+	all.Wait()
+}
+
+func TestARosterIsNotBelievedWhenItsWatchWouldBeRefused(t *testing.T) {
+	g := NewWithT(t)
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+	b, target := newBench(t, node("a", "id://a")), Target{"a", "id://a"}
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
+	stands := "7"
+	b.recordOf(prod).present().version = func() string { return stands }
+	b.examineAll(t, time.Second)
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
+
+	b.api.set(func(a *apiServer) { a.failure = forbidden })
+	b.examineAll(t, examineTime)
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present), "one may be bad luck")
+	told := b.timesTold()
+	b.examineAll(t, doubtTime)
+	g.Expect(b.timesTold()).To(Equal(told + 1))
+	reading := b.read(t, target)[0]
+	g.Expect(reading.State).To(Equal(health.Unreadable))
+	g.Expect(ObstacleOf(reading.Err)).To(Equal(Forbidden))
+	_, err := b.At(prod).Nodes(t.Context())
+	g.Expect(ObstacleOf(err)).To(Equal(Forbidden))
+	b.examineAll(t, doubtTime)
+	g.Expect(b.timesTold()).To(Equal(told+1), "that it is still so is no news")
+
+	b.api.set(func(a *apiServer) { a.failure = nil })
+	b.examineAll(t, doubtTime)
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Unreadable), "the watch has not begun anew yet")
+	stands = "8"
+	b.examineAll(t, doubtTime)
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
+	g.Expect(b.timesTold()).To(Equal(told + 2))
+}
+
+func TestAnExaminationThatFailsOnceIsForgotten(t *testing.T) {
+	g := NewWithT(t)
+	b, target := newBench(t, node("a", "id://a")), Target{"a", "id://a"}
+	for range 3 {
+		b.read(t, target)
+		b.api.set(func(a *apiServer) { a.failure = apierrors.NewTooManyRequests("", 1) })
+		b.examineAll(t, examineTime)
+		b.api.set(func(a *apiServer) { a.failure = nil })
+		b.examineAll(t, doubtTime)
+	}
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
+}
+
+func TestWhoIsNotConnectedIsNotExamined(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", "id://a"))
+	b.read(t, Target{"a", "id://a"})
+	b.wire.disconnect()
+	b.connection(t)
+	b.examineAll(t, examineTime)
+	_, lists := b.api.asked()
+	g.Expect(lists).To(BeZero())
+	b.wire.connect(b.clock.Now())
+	g.Expect(b.read(t, Target{"a", "id://a"})[0].State).To(Equal(health.Present))
+}
