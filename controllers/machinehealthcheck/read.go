@@ -90,11 +90,22 @@ func (s *seen) readMachines(ctx context.Context, reader client.Reader, options .
 
 // question asks for the Nodes of Machines.
 func (s *seen) question(machines []*clusterv1.Machine) workload.Question {
-	q := workload.Question{Initialized: s.initialized(), Targets: make([]workload.Target, len(machines))}
+	q := workload.Question{Initialized: s.initialized(), Targets: make([]workload.Target, len(machines)), Known: s.known}
 	for i, m := range machines {
 		q.Targets[i] = question(m)
 	}
 	return q
+}
+
+// known goes through the Nodes of all Machines of the Cluster.
+func (s *seen) known(yield func(workload.Target) bool) {
+	for _, machines := range [][]*clusterv1.Machine{s.machines, s.unselected} {
+		for _, m := range machines {
+			if !yield(question(m)) {
+				return
+			}
+		}
+	}
 }
 
 // readRivals finds the other checks of the Cluster.

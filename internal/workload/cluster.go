@@ -113,6 +113,8 @@ func (c *cluster) Read(ctx context.Context, q Question) []Reading {
 	if len(missed) > 0 {
 		c.verify(ctx, &q, readings, missed)
 	}
+	r.saw(&q, readings)
+	c.challenge(ctx, &q, readings, r)
 	return readings
 }
 

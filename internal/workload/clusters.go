@@ -94,6 +94,10 @@ func (c *Clusters) orphan(key client.ObjectKey, orphaned bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.orphaned = orphaned
+	if orphaned {
+		// The next Cluster of that name has another control plane.
+		r.id = ""
+	}
 }
 
 // forget drops what is remembered of an orphan without a connection, and says whether it did.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -55,6 +56,8 @@ type record struct {
 	// refused is why its kubeconfig is not used; nil if it is.
 	refused *ReadError
 	roster  *roster
+	// id is the identity of the right cluster; empty if it is not known.
+	id types.UID
 	// orphaned: its Cluster is gone, or was never there. It is forgotten when there is no connection.
 	orphaned bool
 	live     liveState

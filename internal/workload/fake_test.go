@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -31,6 +32,9 @@ type apiServer struct {
 	// nodes are those that it has; failure is what it says instead.
 	nodes   map[string]*corev1.Node
 	failure error
+	// id is the UID of its namespace kube-system; secret is what it says instead.
+	id     types.UID
+	secret error
 	// hangs: it never answers, and knows no context.
 	hangs       chan struct{}
 	gets, lists int
@@ -60,6 +64,12 @@ func (a *apiServer) Get(_ context.Context, key client.ObjectKey, object client.O
 	}
 	if failure != nil {
 		return failure
+	}
+	if namespace, is := object.(*corev1.Namespace); is && key.Name == metav1.NamespaceSystem {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		namespace.UID = a.id
+		return a.secret
 	}
 	node, is := object.(*corev1.Node)
 	if !is {

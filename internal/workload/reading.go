@@ -4,6 +4,8 @@
 package workload
 
 import (
+	"iter"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -14,6 +16,9 @@ type Question struct {
 	// Initialized: the cluster has a control plane. Without one nothing is read, and nothing that was there is gone.
 	Initialized bool
 	Targets     []Target
+	// Known are Nodes that Machines of the same Cluster refer to, whether they are targets or not. None of them is read: that one of them is there
+	// shows that it is the right cluster. Nil if there are none.
+	Known iter.Seq[Target]
 }
 
 // Target is what is known of a Node before it is read.

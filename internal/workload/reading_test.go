@@ -6,6 +6,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -136,17 +137,18 @@ func TestNothingButTheNameIsSaidOfANodeThatWasNotRead(t *testing.T) {
 
 func TestAFewAreAskedForOneByOneAndManyAtOnce(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := newBench(t, node("there", ""))
+	known := slices.Values([]Target{{Name: "there"}})
 	targets := make([]Target, 100)
 	for i := range targets {
 		targets[i] = Target{Name: fmt.Sprintf("node-%d", i)}
 	}
-	for _, r := range b.read(t, targets...) {
+	for _, r := range b.At(prod).Read(t.Context(), Question{Initialized: true, Targets: targets, Known: known}) {
 		g.Expect(r.State).To(Equal(health.Gone))
 	}
 	gets, lists := b.api.asked()
 	g.Expect([]int{gets, lists}).To(Equal([]int{0, 1}))
-	for _, r := range b.read(t, targets[:fewGets]...) {
+	for _, r := range b.At(prod).Read(t.Context(), Question{Initialized: true, Targets: targets[:fewGets], Known: known}) {
 		g.Expect(r.State).To(Equal(health.Gone))
 	}
 	gets, lists = b.api.asked()
