@@ -105,11 +105,34 @@ func (s *seen) initialized() bool {
 }
 
 func (s *seen) surroundings() explain.Surroundings {
-	around := explain.Surroundings{ClusterPaused: s.clusterPaused(), CheckPaused: annotations.HasPaused(s.check), Templates: s.templates}
+	around := explain.Surroundings{ClusterPaused: s.clusterPaused(), CheckPaused: annotations.HasPaused(s.check), Templates: s.templates, Reading: s.reading()}
 	if workload.ObstacleOf(s.connection.Err) == workload.KubeconfigRefused {
 		around.KubeconfigRefused = s.connection.Err.Error()
 	}
 	return around
+}
+
+// reading is how the Nodes could be read. What is about a single Machine, or only takes its time, is none of it.
+func (s *seen) reading() explain.Reading {
+	r := explain.Reading{}
+	if s.connection.Err != nil {
+		r.Unconnected = s.connection.Err.Error()
+	}
+	for i := range s.readings {
+		obstacle := workload.ObstacleOf(s.readings[i].Err)
+		if obstacle == workload.NotNamed || obstacle == workload.NotInitialized {
+			continue
+		}
+		r.Nodes++
+		if obstacle == "" {
+			continue
+		}
+		if r.Unread++; r.Unread == 1 {
+			r.Why = s.readings[i].Err.Error()
+		}
+		r.NoKnownNode = r.NoKnownNode || obstacle == workload.NoKnownNode
+	}
+	return r
 }
 
 // markUnresolved marks the steps of which no request can be made: its template is not usable, or it is not known which requests there are.

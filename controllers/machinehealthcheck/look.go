@@ -4,6 +4,7 @@
 package machinehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -42,7 +43,7 @@ func (v *visit) Look(ctx context.Context, targets []int) []remediation.Look {
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(4).Info("A last look failed", "reason", err.Error())
 		for i := range looks {
-			looks[i].Failed = true
+			looks[i].Failed, looks[i].Cause = true, cause(err)
 		}
 		return looks
 	}
@@ -74,10 +75,12 @@ func (v *visit) lookAt(ctx context.Context, fresh *seen, i int, verdict *health.
 	if slices.Contains(fresh.lost, i) {
 		return remediation.Look{Failed: true}
 	}
-	look := remediation.Look{Frozen: fresh.frozen() || annotations.HasPaused(m), Changed: v.changed(fresh), Verdict: *verdict, Target: *target}
+	look := remediation.Look{
+		Frozen: fresh.frozen() || annotations.HasPaused(m), Changed: v.changed(fresh), Verdict: *verdict, Target: *target, Cause: cause(fresh.readings[i].Err),
+	}
 	if reportsUnknown(verdict) {
 		renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, m.Status.NodeRef.Name)
-		look.LeaseRenewed, look.Failed = renewed, err != nil
+		look.LeaseRenewed, look.Failed, look.Cause = renewed, err != nil, cmp.Or(look.Cause, cause(err))
 	}
 	return look
 }

@@ -151,10 +151,33 @@ func reachableCondition(p *Pass) metav1.Condition {
 	case !cluster.ControlPlaneInitialized.Reached:
 		return say(metav1.ConditionFalse, remedyv1.ControlPlaneNotInitializedReason, "The control plane of the cluster is not initialized")
 	case p.Situation.Check.Unreachable:
-		return say(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason, "The cluster cannot be read")
+		return say(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason, withCause("The cluster cannot be read", p.Around.Reading.Unconnected))
 	case p.Situation.Check.FirstLook:
 		return say(metav1.ConditionUnknown, remedyv1.ReconnectingReason, notJudged(&health.Verdict{Reason: health.FirstLook, Until: cluster.FirstLookUntil}))
 	default:
-		return say(metav1.ConditionTrue, remedyv1.ClusterReachableReason, "")
+		status, reason, message := p.Around.Reading.said()
+		return say(status, reason, message)
 	}
+}
+
+// said is what becomes of it where the cluster answers.
+func (r *Reading) said() (status metav1.ConditionStatus, reason, message string) {
+	switch {
+	case r.NoKnownNode:
+		return metav1.ConditionFalse, remedyv1.NoKnownNodeReason, capital(or(r.Why, "none of the Nodes that Machines refer to is there"))
+	case r.Unread == 0:
+		return metav1.ConditionTrue, remedyv1.ClusterReachableReason, ""
+	case r.Unread == r.Nodes:
+		return metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("No Node can be read", r.Why)
+	default:
+		return metav1.ConditionTrue, remedyv1.ClusterReachableReason, withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Unread, r.Nodes), r.Why)
+	}
+}
+
+// withCause adds why something is so, as far as that is known.
+func withCause(said, why string) string {
+	if why = foreign(why); why != "" {
+		said += ": " + why
+	}
+	return said
 }

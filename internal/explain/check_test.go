@@ -179,6 +179,18 @@ func TestTheOtherConditions(t *testing.T) {
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Unreachable = true })), "ClusterReachable", "False", "ClusterUnreachable", "The cluster cannot be read"},
 		{fleet(4, 1, func(p *Pass) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ClusterReachable", "False", "ControlPlaneNotInitialized", "The control plane of the cluster is not initialized"},
 		{fleet(4, 1, func(p *Pass) { p.Around.KubeconfigRefused = "exec" }), "ClusterReachable", "False", "KubeconfigRefused", "The kubeconfig is refused: exec"},
+		{fleet(4, 1, func(p *Pass) {
+			p.Situation.Check.Unreachable, p.Around.Reading.Unconnected = true, "there is no connection"
+		}), "ClusterReachable", "False", "ClusterUnreachable", "The cluster cannot be read: there is no connection"},
+		{fleet(4, 1, func(p *Pass) {
+			p.Around.Reading = Reading{Nodes: 4, Unread: 4, Why: "none of them is there", NoKnownNode: true}
+		}), "ClusterReachable", "False", "NoKnownNode", "None of them is there"},
+		{fleet(4, 1, func(p *Pass) {
+			p.Around.Reading = Reading{Nodes: 4, Unread: 4, Why: "we may not"}
+		}), "ClusterReachable", "False", "NodesUnreadable", "No Node can be read: we may not"},
+		{fleet(4, 1, func(p *Pass) {
+			p.Around.Reading = Reading{Nodes: 4, Unread: 1, Why: "we may not"}
+		}), "ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: we may not"},
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.FirstLook = true }), func(p *Pass) { p.Snapshot.Cluster.FirstLookUntil = noon.Add(time.Minute) }), "ClusterReachable", "Unknown", "Reconnecting",
 			"The connection to the cluster has just come back, and its Nodes speak first until 2026-03-14T12:01:00Z",

@@ -225,6 +225,14 @@ func drawSurroundings(t *rapid.T) Surroundings {
 	if rarely(t, "kubeconfig") {
 		s.KubeconfigRefused = drawWords(t, "refused")
 	}
+	if rarely(t, "unread") {
+		s.Reading.Nodes = rapid.IntRange(1, 4).Draw(t, "nodes")
+		s.Reading.Unread, s.Reading.Why = rapid.IntRange(1, s.Reading.Nodes).Draw(t, "unread nodes"), drawWords(t, "why")
+		s.Reading.NoKnownNode = rarely(t, "no known node")
+	}
+	if rarely(t, "unconnected") {
+		s.Reading.Unconnected = drawWords(t, "unconnected because")
+	}
 	for range max(0, rapid.IntRange(-6, 12).Draw(t, "troubles")) {
 		s.Templates = append(s.Templates, TemplateTrouble{Reason: some(t, "trouble", "Forbidden", "TemplateNotFound"), Template: drawWords(t, "template"), Detail: drawWords(t, "detail"), ClusterRole: drawWords(t, "role")})
 	}

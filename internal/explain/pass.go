@@ -27,7 +27,19 @@ type Surroundings struct {
 	Handover                   Handover
 	// KubeconfigRefused is what is wrong with the kubeconfig; empty if it is not refused.
 	KubeconfigRefused string
+	Reading           Reading
 	Templates         []TemplateTrouble
+}
+
+// Reading is how the Nodes could be read.
+type Reading struct {
+	// Unconnected is why there is no connection to their cluster; empty if there is one.
+	Unconnected string
+	// Nodes is how many were asked for, Unread how many of them could not be read, and Why the first of them could not.
+	Nodes, Unread int
+	Why           string
+	// NoKnownNode: none of those is there that Machines refer to.
+	NoKnownNode bool
 }
 
 // Handover is how far Cluster API's own controller leaves a check to us.

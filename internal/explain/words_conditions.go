@@ -81,6 +81,14 @@ var conditionWords = [...]conditionWord{
 	{remedyv1.KubeconfigRefusedReason, onlyReachable, meaning{
 		means: "The kubeconfig would run a program or read files, which is not allowed.", remedy: "Give the Cluster a kubeconfig with embedded certificates or a token.",
 	}},
+	{remedyv1.NoKnownNodeReason, onlyReachable, meaning{
+		means: "None of the Nodes that Machines refer to is there, so that the kubeconfig may lead to another cluster, or to an empty one. Nobody takes them for deleted.",
+		remedy: "See that the kubeconfig leads to the cluster of these Machines. If it does, and their Nodes are really gone, delete the Machines, " +
+			"or annotate them with `cluster.x-k8s.io/remediate-machine`.",
+	}},
+	{remedyv1.NodesUnreadableReason, onlyReachable, meaning{
+		means: "The API server answers, and no Node can be read.", remedy: "The message says why: as a rule the user of the kubeconfig lacks a right.",
+	}},
 
 	{remedyv1.TemplatesResolvedReason, onlyTemplates, meaning{means: "Requests can be made from every template.", remedy: "Nothing."}},
 	{remedyv1.NoTemplatesReason, onlyTemplates, meaning{means: "The check names no template; owners remediate.", remedy: "Nothing."}},

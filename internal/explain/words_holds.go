@@ -92,7 +92,7 @@ var lastLooks = [...]holdWord{
 	{remediation.NotConfirmed, meaning{
 		"A last look, past all caches, did not show what the decision rests on.",
 		"Exactly the facts that the decision rests on, read again.",
-		"Nothing: the facts are looked at anew. If it stays, something cannot be read: see the log.",
+		"Nothing: the facts are looked at anew. If it stays, something cannot be read: the message says why, and how to mend it.",
 	}, false, notConfirmed, nil},
 	{remediation.LeaseRenewed, meaning{
 		"Its Node is said to be unknown, and its kubelet has renewed its Lease since. It is held for one further timeout at most.",

@@ -14,6 +14,8 @@ import (
 type Look struct {
 	// Failed: something could not be read.
 	Failed bool
+	// Cause is why something could not be read, the Node among it; empty if that is not known. It is fit to be shown.
+	Cause string
 	// Frozen: the check, its Cluster or the target is paused now.
 	Frozen bool
 	// Changed: the check is not the one that was planned for, by its spec, its deletion or its storm; or its Cluster is about to go and was not.

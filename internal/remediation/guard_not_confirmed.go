@@ -14,7 +14,7 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 	d, look := l.d, l.look
 	switch {
 	case look.Failed:
-		return true, time.Time{}, Seen{Who: "the facts could not be read again"}
+		return true, time.Time{}, Seen{Who: look.because("the facts could not be read again")}
 	case look.Changed:
 		return true, time.Time{}, Seen{Who: "the check or its Cluster has changed"}
 	case d.Action == GiveUp && look.Verdict.Recovered():
@@ -25,6 +25,8 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		return true, time.Time{}, Seen{Who: "it was not healthy all the time"}
 	case !d.starts():
 		return false, time.Time{}, Seen{}
+	case !l.bornOut() && look.Cause != "":
+		return true, time.Time{}, Seen{Who: look.because("its Node could not be read again")}
 	case !l.bornOut():
 		return true, time.Time{}, Seen{Who: "its health has changed"}
 	case !look.Target.DeletingSince.IsZero():
@@ -39,6 +41,14 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		return true, time.Time{}, Seen{Who: "all places are taken", Have: look.Others, Most: l.plan.Slots}
 	}
 	return false, time.Time{}, Seen{}
+}
+
+// because says why something could not be read, as far as that is known.
+func (l *Look) because(said string) string {
+	if l.Cause != "" {
+		said += ": " + l.Cause
+	}
+	return said
 }
 
 // sameRecovery says whether the request tells of the recovery that was waited for, and not of a later one.
