@@ -85,6 +85,8 @@ var guards = []mutant{
 	r("guard_not_confirmed.go", "d.Why == Recovered && !look.Verdict", "!look.Verdict", looks),
 	r("guard_not_confirmed.go", "case !d.starts():", "case false:", looks),
 	r("guard_not_confirmed.go", "!look.Verdict.Recovered()", "look.Verdict.Kind != 2", looks),
+	r("guard_not_confirmed.go", "case !l.bornOut() && look.Cause != \"\":", "case false:", looks),
+	r("guard_not_confirmed.go", "if l.Cause != \"\" {", "if false {", looks),
 	r("guard_not_confirmed.go", "case !l.bornOut():", "case false:", looks),
 	r("guard_not_confirmed.go", "case !look.Target.DeletingSince.IsZero():", "case false:", looks),
 	r("guard_not_confirmed.go", "case look.Target.Request != nil:", "case false:", looks),
