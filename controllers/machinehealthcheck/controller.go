@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
@@ -53,6 +52,7 @@ type Reconciler struct {
 	pace     pace
 	// failures knows how often in a row a check could not be looked after as it should have been.
 	failures workqueue.TypedRateLimiter[ctrl.Request]
+	written  written
 	// indexed is how many indices there are already.
 	indexed int
 }
@@ -77,7 +77,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 	r.failures = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 	w := &watches{cache: mgr.GetCache(), told: r.told}
 	err := ctrl.NewControllerManagedBy(mgr).Named("machinehealthcheck").
-		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(toAct(r.WatchFilter), meansSomething, predicate.NewPredicateFuncs(r.toldOf))).
+		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(r.ofItself())).
 		Watches(&remedyv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(rivalMeansSomething)).
 		Watches(&clusterv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(rivalMeansSomething)).
 		Watches(&remedyv1.NodeHealthCheck{}, w.nodeChecks(), builder.WithPredicates(rivalMeansSomething)).
@@ -91,13 +91,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 	return errors.Wrap(err, "failed to set up the controller of MachineHealthChecks")
 }
 
-// told notes that there is news for a check, and toldOf that it has changed itself.
+// told notes that there is news for a check.
 func (r *Reconciler) told(check types.NamespacedName) { r.pace.told(check, r.Clock.Now()) }
-
-func (r *Reconciler) toldOf(check client.Object) bool {
-	r.told(client.ObjectKeyFromObject(check))
-	return true
-}
 
 // logConstructor leaves out what every line would repeat.
 func logConstructor(log logr.Logger) func(*ctrl.Request) logr.Logger {

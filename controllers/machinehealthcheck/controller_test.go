@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -116,6 +117,7 @@ func (s *stage) manager(user *rest.Config) (manager.Manager, error) {
 		Controller:              config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: max(s.workers, 1)},
 		GracefulShutdownTimeout: ptr.To(time.Minute),
 		Cache: ctrlcache.Options{
+			SyncPeriod:        s.sync,
 			DefaultTransform:  ctrlcache.TransformStripManagedFields(),
 			ByObject:          map[client.Object]ctrlcache.ByObject{&corev1.Node{}: workload.StrippedNodes()},
 			DefaultNamespaces: map[string]ctrlcache.Config{s.namespace: {}},
@@ -133,7 +135,7 @@ func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true}
+	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true, WatchFilter: s.filter}
 	if err := clusters.Connect(ctx, mgr, options); err != nil {
 		return err
 	}
@@ -150,7 +152,7 @@ func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 	c.cache, c.clusters = mgr.GetCache(), clusters
 	reconciler := &machinehealthcheck.Reconciler{
 		Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
-		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.filter,
+		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.filter, Observe: s.observe,
 	}
 	return reconciler.SetupWithManager(ctx, mgr)
 }
@@ -232,6 +234,29 @@ func (c *controller) settle() {
 		g.Expect(c.Writes()[before:]).To(BeEmpty())
 		g.Expect(c.versions()).To(Equal(versions))
 	}).Should(Succeed(), "it comes to no rest")
+}
+
+// series are the values of a metric that have all these among their labels.
+func (c *controller) series(name string, labels ...string) []float64 {
+	c.s.t.Helper()
+	families, err := c.gatherer.Gather()
+	c.s.Expect(err).ToNot(HaveOccurred())
+	var found []float64
+	for _, family := range families {
+		if family.GetName() != name {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			var has []string
+			for _, label := range metric.GetLabel() {
+				has = append(has, label.GetValue())
+			}
+			if !slices.ContainsFunc(labels, func(label string) bool { return !slices.Contains(has, label) }) {
+				found = append(found, metric.GetGauge().GetValue()+metric.GetCounter().GetValue())
+			}
+		}
+	}
+	return found
 }
 
 // judged says whether this process has judged a check. It waits until everything is read for the first time.

@@ -21,6 +21,8 @@ type pace struct {
 // reasonToLook is when the next look is due by itself, and when the first news since the last one came; zero for neither.
 type reasonToLook struct {
 	due, news time.Time
+	// changed: the check itself has changed since.
+	changed bool
 }
 
 // told notes that there is news for a check.
@@ -30,6 +32,12 @@ func (p *pace) told(check types.NamespacedName, now time.Time) {
 			r.news = now
 		}
 	})
+}
+
+// changed notes that a check itself has changed.
+func (p *pace) changed(check types.NamespacedName, now time.Time) {
+	p.told(check, now)
+	p.change(check, func(r *reasonToLook) { r.changed = true })
 }
 
 // next notes when a check is looked at again if nothing happens before.
@@ -43,6 +51,8 @@ func (p *pace) looks(check types.NamespacedName, now time.Time) (trigger metrics
 		switch due := !r.due.IsZero() && !now.Before(r.due); {
 		case due && (r.news.IsZero() || r.due.Before(r.news)):
 			trigger, late = metrics.ByTimer, now.Sub(r.due)
+		case r.changed:
+			trigger, late = metrics.BySpec, now.Sub(r.news)
 		case !r.news.IsZero():
 			trigger, late = metrics.ByEvent, now.Sub(r.news)
 		default:

@@ -34,6 +34,9 @@ func TestWhatHasLedToALook(t *testing.T) {
 	p.next(check, noon.Add(time.Minute))
 	p.told(check, noon.Add(2*time.Minute))
 	g.Expect(look(3*time.Minute)).To(Equal([]any{metrics.ByTimer, 2 * time.Minute}), "what was due first")
+	p.told(check, noon)
+	p.changed(check, noon.Add(time.Second))
+	g.Expect(look(2*time.Second)).To(Equal([]any{metrics.BySpec, 2 * time.Second}), "the check itself has changed, too")
 	p.forget(check)
 	g.Expect(p.checks).To(BeEmpty())
 }

@@ -26,14 +26,13 @@ const conflictTime = time.Second
 // Reconcile does one pass over a check.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	now := r.Clock.Now().Truncate(notes.Precision)
-	check := &remedyv1.MachineHealthCheck{}
-	err := r.Cache.Get(ctx, request.NamespacedName, check)
+	check, err := r.check(ctx, request.NamespacedName)
 	if apierrors.IsNotFound(err) {
 		r.forget(request)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
-		return ctrl.Result{}, errors.Wrap(err, "failed to read the check")
+		return ctrl.Result{}, err
 	}
 	if r.WatchFilter != "" && check.Labels[clusterv1.WatchLabel] != r.WatchFilter {
 		return ctrl.Result{}, nil
@@ -112,6 +111,7 @@ func (r *Reconciler) forget(request ctrl.Request) {
 	r.kinds.forget(request.NamespacedName)
 	r.pace.forget(request.NamespacedName)
 	r.failures.Forget(request)
+	r.written.forget(request.NamespacedName)
 	check := &remedyv1.MachineHealthCheck{}
 	check.Namespace, check.Name = request.Namespace, request.Name
 	r.Requests.Forget(identity(check))

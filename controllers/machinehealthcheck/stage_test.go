@@ -39,8 +39,11 @@ type stage struct {
 	proxy *faults.Proxy
 	// workers is how many checks it works on at the same time; one if it is zero.
 	workers int
-	// filter is the watch filter of the controllers; empty if they look after every check.
-	filter string
+	// sync is how often the controllers look at everything again, if it is not the usual time. filter selects the checks that they act for, if it
+	// is not all, and observe is their ceiling.
+	sync    *time.Duration
+	filter  string
+	observe bool
 }
 
 // newStage is where a test plays. What the controllers leave behind is inspected at the end.

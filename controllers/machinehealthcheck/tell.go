@@ -7,13 +7,10 @@ import (
 	"context"
 
 	"github.com/pkg/errors"
-	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -102,23 +99,6 @@ func (v *visit) request(target int) *remedyv1.RequestReference {
 		return found.Ref()
 	}
 	return v.made[m.Name]
-}
-
-// tellStatus writes the status of a check, if anything in it has changed.
-func (v *visit) tellStatus(ctx context.Context, status remedyv1.MachineHealthCheckStatus) error {
-	if equality.Semantic.DeepEqual(v.check.Status, status) {
-		return nil
-	}
-	after := v.check.DeepCopy()
-	after.Status = status
-	err := v.r.Client.Status().Patch(ctx, after, client.MergeFrom(v.check))
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err == nil {
-		v.check = after
-	}
-	return errors.Wrap(err, "failed to write the status of the check")
 }
 
 // tellPaused writes nothing but that the check is paused.

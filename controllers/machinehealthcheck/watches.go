@@ -33,9 +33,30 @@ type watches struct {
 	told  func(check types.NamespacedName)
 }
 
-// toAct are the checks that this instance acts for.
-func toAct(filter string) predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(o client.Object) bool { return filter == "" || o.GetLabels()[clusterv1.WatchLabel] == filter })
+// actsFor says whether a check is one that this instance acts for.
+func (r *Reconciler) actsFor(check client.Object) bool {
+	return r.WatchFilter == "" || check.GetLabels()[clusterv1.WatchLabel] == r.WatchFilter
+}
+
+// ofItself: what happens to a check that this instance acts for, or has acted for. Once in a while each of them is looked at without any news.
+func (r *Reconciler) ofItself() predicate.Predicate {
+	changed := func(check client.Object) bool {
+		r.pace.changed(client.ObjectKeyFromObject(check), r.Clock.Now())
+		return true
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return r.actsFor(e.Object) && (e.IsInInitialList || changed(e.Object)) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			switch {
+			case !r.actsFor(e.ObjectNew) && !r.actsFor(e.ObjectOld):
+				return false
+			case e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion():
+				return true
+			}
+			return metadataChanged(e) && changed(e.ObjectNew)
+		},
+		DeleteFunc: func(e event.DeleteEvent) bool { return r.actsFor(e.Object) && changed(e.Object) },
+	}
 }
 
 // meansSomething leaves out changes of status: those of a check are our own.

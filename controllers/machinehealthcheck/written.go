@@ -1,0 +1,118 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"sync"
+
+	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// written remembers the status that this process has written last to each check. The cache may be behind that, and who compares with what is in
+// the cache would then take an untrue status for a true one. Nobody would look again, as a change of status wakes nobody.
+type written struct {
+	mu     sync.Mutex
+	checks map[types.NamespacedName]lastWrite
+}
+
+type lastWrite struct {
+	uid types.UID
+	// version is that of the check after the write; empty if nobody knows whether the write has happened.
+	version string
+	status  remedyv1.MachineHealthCheckStatus
+}
+
+// done notes how the API server has answered a write.
+func (w *written) done(after *remedyv1.MachineHealthCheck) {
+	w.note(after, lastWrite{after.UID, after.ResourceVersion, *after.Status.DeepCopy()})
+}
+
+// doubtful notes a write that has failed: it may have happened all the same.
+func (w *written) doubtful(check *remedyv1.MachineHealthCheck) {
+	w.note(check, lastWrite{uid: check.UID})
+}
+
+func (w *written) note(check *remedyv1.MachineHealthCheck, last lastWrite) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.checks == nil {
+		w.checks = map[types.NamespacedName]lastWrite{}
+	}
+	w.checks[client.ObjectKeyFromObject(check)] = last
+}
+
+// on puts the status that was written last on a check as the cache has it, if the cache is behind. False means that nobody knows what it is.
+func (w *written) on(check *remedyv1.MachineHealthCheck) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := client.ObjectKeyFromObject(check)
+	last, found := w.checks[name]
+	switch {
+	case !found:
+		return true
+	case last.uid != check.UID:
+		delete(w.checks, name)
+		return true
+	case last.version == "":
+		return false
+	}
+	if order, err := resourceversion.CompareResourceVersion(check.ResourceVersion, last.version); err == nil && order < 0 {
+		last.status.DeepCopyInto(&check.Status)
+		return true
+	}
+	delete(w.checks, name)
+	return true
+}
+
+func (w *written) forget(check types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.checks, check)
+}
+
+// check is a check as the cache has it, with the status that we have written last.
+func (r *Reconciler) check(ctx context.Context, name types.NamespacedName) (*remedyv1.MachineHealthCheck, error) {
+	check := &remedyv1.MachineHealthCheck{}
+	if err := r.Cache.Get(ctx, name, check); err != nil {
+		return nil, errors.Wrap(err, "failed to read the check")
+	}
+	if r.written.on(check) {
+		return check, nil
+	}
+	live := &remedyv1.MachineHealthCheck{}
+	if err := r.Live.Get(ctx, name, live); err != nil {
+		return nil, errors.Wrap(err, "failed to read the check again")
+	}
+	r.written.done(live)
+	r.written.on(check)
+	return check, nil
+}
+
+// tellStatus writes the status of a check, if anything in it has changed.
+func (v *visit) tellStatus(ctx context.Context, status remedyv1.MachineHealthCheckStatus) error {
+	if equality.Semantic.DeepEqual(v.check.Status, status) {
+		return nil
+	}
+	after := v.check.DeepCopy()
+	after.Status = status
+	err := v.r.Client.Status().Patch(ctx, after, client.MergeFrom(v.check))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		v.r.written.doubtful(v.check)
+		return errors.Wrap(err, "failed to write the status of the check")
+	}
+	v.r.written.done(after)
+	v.check = after
+	return nil
+}
