@@ -32,12 +32,10 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 		}
 	}
 	news, ended := v.r.memory.Learn(pass, v.now)
-	recent := make([]remedyv1.RecentRemediation, 0, len(ended))
-	for i := range ended {
-		recent = append(recent, ended[i].RecentRemediation)
-	}
-	if err := v.tellStatus(ctx, v.status(pass, recent)); err != nil {
+	if err := v.tellStatus(ctx, v.status(pass, v.r.memory.Unwritten(pass.Check))); err != nil {
 		failed = append(failed, err)
+	} else {
+		v.r.memory.Written(pass.Check)
 	}
 	v.tellNews(ctx, news)
 	v.count(pass, ended)

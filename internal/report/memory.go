@@ -18,7 +18,7 @@ import (
 )
 
 // Memory is what this process has told about each check: events and log lines are about what has changed since. It is empty after a start,
-// and nothing but news depends on it.
+// and nothing but news and what has ended depends on it.
 type Memory struct {
 	mu     sync.Mutex
 	checks map[string]*told
@@ -29,6 +29,8 @@ type told struct {
 	// traces are those of targets about which there is anything to tell, and remediations those under way.
 	traces       map[string]explain.Trace
 	remediations map[string]underWay
+	// unwritten are those that have ended, and nobody knows that they stand in the status of the check.
+	unwritten []remedyv1.RecentRemediation
 }
 
 // underWay is a remediation that has not ended, as far as was seen.
@@ -57,7 +59,7 @@ type Ending struct {
 	ByOwner bool
 }
 
-// Learn compares a pass with what was told before. News are in the order of the targets.
+// Learn compares a pass with what was told before. News are in the order of the targets. Both are told once, whatever becomes of the pass.
 func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []Ending) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,11 +94,35 @@ func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []
 		news = append(news, one)
 	}
 	ended = before.ended(pass, after, now)
+	after.unwritten = before.unwritten
+	for i := range ended {
+		after.unwritten = append(after.unwritten, ended[i].RecentRemediation)
+	}
+	after.unwritten = after.unwritten[max(0, len(after.unwritten)-maxRecent):]
 	if m.checks == nil {
 		m.checks = map[string]*told{}
 	}
 	m.checks[pass.Check] = after
 	return news, ended
+}
+
+// Unwritten are the remediations that have ended and still have to be written down, the latest last.
+func (m *Memory) Unwritten(check string) []remedyv1.RecentRemediation {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.checks[check]; known != nil {
+		return slices.Clone(known.unwritten)
+	}
+	return nil
+}
+
+// Written notes that they stand in the status of the check.
+func (m *Memory) Written(check string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if known := m.checks[check]; known != nil {
+		known.unwritten = nil
+	}
 }
 
 // Forget drops what is known of a check that is gone.

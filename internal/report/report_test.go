@@ -107,6 +107,7 @@ func TestTheLastTenAreKept(t *testing.T) {
 	g.Expect(recent(nil, nil)).To(BeNil(), "an unchanged world has the same bytes")
 	g.Expect(recent(named("b", "c"), named("a"))).To(Equal(named("c", "b", "a")), "the latest comes first")
 	g.Expect(recent(named("l"), named("k", "j", "i", "h", "g", "f", "e", "d", "c", "b", "a"))).To(Equal(named("l", "k", "j", "i", "h", "g", "f", "e", "d", "c")))
+	g.Expect(recent(named("c", "a"), named("b", "a"))).To(Equal(named("c", "b", "a")), "what is there already is not written twice")
 	g.Expect(recent(named("a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k"), nil)).To(HaveLen(10))
 }
 
@@ -132,4 +133,9 @@ func TestARemediationEndsOnce(t *testing.T) {
 	g.Expect(ended).To(HaveLen(1))
 	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].Started.Time}).To(Equal([]any{remedyv1.RecoveredOutcome, true, noon.Add(-time.Minute)}))
 	g.Expect(learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})).To(BeEmpty())
+	for range 2 {
+		g.Expect(memory.Unwritten("c")).To(Equal([]remedyv1.RecentRemediation{ended[0].RecentRemediation}), "it is kept until it is written down")
+	}
+	memory.Written("c")
+	g.Expect(memory.Unwritten("c")).To(BeEmpty())
 }

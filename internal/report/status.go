@@ -4,8 +4,10 @@
 package report
 
 import (
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,11 +41,13 @@ func Conditions(before, now []metav1.Condition, generation int64, at time.Time) 
 	return all
 }
 
-// recent are the last remediations that have ended, the latest first.
+// recent are the last remediations that have ended, the latest first. A write that seemed to fail may have brought some there already.
 func recent(ended, before []remedyv1.RecentRemediation) []remedyv1.RecentRemediation {
 	all := make([]remedyv1.RecentRemediation, 0, maxRecent)
 	for i := len(ended) - 1; i >= 0 && len(all) < maxRecent; i-- {
-		all = append(all, ended[i])
+		if !slices.ContainsFunc(before, func(there remedyv1.RecentRemediation) bool { return equality.Semantic.DeepEqual(there, ended[i]) }) {
+			all = append(all, ended[i])
+		}
 	}
 	all = append(all, before[:min(len(before), maxRecent-len(all))]...)
 	if len(all) == 0 {
