@@ -8,7 +8,6 @@ import (
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -99,13 +98,15 @@ func (v *visit) request(target int) *remedyv1.RequestReference {
 	return v.made[m.Name]
 }
 
-// tellPaused writes nothing but that the check is paused.
+// tellPaused writes nothing but that the check is paused, and what follows for whoever looks at its conditions. All numbers stay as they were.
 func (v *visit) tellPaused(ctx context.Context, pass *explain.Pass) error {
-	paused := meta.FindStatusCondition(explain.Conditions(pass), remedyv1.PausedCondition)
 	after := v.check.DeepCopy()
-	told := report.Conditions(after.Status.Conditions, []metav1.Condition{*paused}, v.check.Generation, v.now)
-	meta.SetStatusCondition(&after.Status.Conditions, told[0])
-	return v.tellStatus(ctx, after.Status)
+	for _, told := range report.Conditions(after.Status.Conditions, explain.WhilePaused(pass), v.check.Generation, v.now) {
+		meta.SetStatusCondition(&after.Status.Conditions, told)
+	}
+	err := v.tellStatus(ctx, after.Status)
+	v.count(pass, nil)
+	return err
 }
 
 // verdict is what was found out about a Machine in this pass.

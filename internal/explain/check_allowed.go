@@ -22,8 +22,10 @@ func allowedCondition(p *Pass) metav1.Condition {
 		return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue, remedyv1.RemediationAllowedReason,
 			sentences("Remediation is allowed", numbers(p)))
 	}
-	return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason, sentences("Remediation is not allowed: "+said, numbers(p), mend(p, reason)))
+	return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason, sentences(notAllowed(said), numbers(p), mend(p, reason)))
 }
+
+func notAllowed(why string) string { return "Remediation is not allowed: " + why }
 
 // stopped is what stops something new; empty if nothing does.
 func stopped(p *Pass) (reason, said string) {

@@ -27,6 +27,14 @@ func Conditions(p *Pass) []metav1.Condition {
 	return all
 }
 
+// WhilePaused are those of a check that is paused. They rest on the pause only: whatever else happens meanwhile is not told.
+func WhilePaused(p *Pass) []metav1.Condition {
+	allowed := condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, remedyv1.PausedReason, notAllowed(paused(p)))
+	all := []metav1.Condition{{}, allowed, pausedCondition(p)}
+	all[0] = readyCondition(p, all[1:])
+	return all
+}
+
 // pausedCondition says whether nothing at all is done, and which pause it is.
 func pausedCondition(p *Pass) metav1.Condition {
 	if p.Situation.Check.Frozen {

@@ -249,6 +249,19 @@ func TestTheOtherConditions(t *testing.T) {
 	}
 }
 
+// What is told of a check that is paused does not change with its targets.
+func TestWhatIsToldDuringAPause(t *testing.T) {
+	g := NewWithT(t)
+	paused := func(p *Pass) { p.Situation.Check.Frozen, p.Around.CheckPaused = true, true }
+	told := WhilePaused(fleet(4, 1, paused))
+	g.Expect(told).To(Equal([]metav1.Condition{
+		{Type: "Ready", Status: metav1.ConditionFalse, Reason: "NotReady", Message: "RemediationAllowed is False (Paused), Paused is True (Paused)"},
+		{Type: "RemediationAllowed", Status: metav1.ConditionFalse, Reason: "Paused", Message: "Remediation is not allowed: the check has the annotation cluster.x-k8s.io/paused"},
+		{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused", Message: "The check has the annotation cluster.x-k8s.io/paused"},
+	}))
+	g.Expect(WhilePaused(fleet(7, 5, paused, func(p *Pass) { p.Situation.Check.Unreachable = true }))).To(Equal(told))
+}
+
 func TestStatusListsTheFirstHundred(t *testing.T) {
 	g := NewWithT(t)
 	status := Status(fleet(150, 130, func(p *Pass) { p.Policy.MaxInFlight = whole(7) }), nil)
