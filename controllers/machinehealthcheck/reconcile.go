@@ -34,7 +34,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if r.WatchFilter != "" && check.Labels[clusterv1.WatchLabel] != r.WatchFilter {
+	if !r.actsFor(check) {
+		// It may have been ours until now.
+		r.forget(request)
 		return ctrl.Result{}, nil
 	}
 	trigger, late := r.pace.looks(request.NamespacedName, now)
@@ -103,7 +105,7 @@ func onlyConflicts(err error) bool {
 // outdated says whether an error only means that the cache is behind.
 func outdated(err error) bool { return apierrors.IsConflict(err) || errors.Is(err, errGone) }
 
-// forget drops everything that is kept of a check that is gone.
+// forget drops everything that is kept of a check that is gone, or is not ours any more.
 func (r *Reconciler) forget(request ctrl.Request) {
 	r.memory.Forget(title(request.NamespacedName))
 	r.thaws.forget(request.NamespacedName)
