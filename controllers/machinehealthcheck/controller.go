@@ -46,6 +46,7 @@ type Reconciler struct {
 
 	memory   report.Memory
 	thaws    thaws
+	absences absences
 	refusals refusals
 	kinds    kinds
 	waits    waits

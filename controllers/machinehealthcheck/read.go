@@ -42,7 +42,8 @@ func (v *visit) read(ctx context.Context) (*seen, error) {
 	s.connection = cluster.Connection(ctx)
 	s.readings = cluster.Read(ctx, s.question(s.machines))
 	s.pending = s.connecting()
-	s.thaws = r.thaws.seen(types.NamespacedName{Namespace: check.Namespace, Name: check.Name}, s.machines, v.now)
+	s.thaws = r.thaws.seen(client.ObjectKeyFromObject(check), s.machines, v.now)
+	s.absences = r.absences.of(client.ObjectKeyFromObject(check))
 	for _, more := range []func(context.Context, *seen) error{v.readRivals, v.readRequests, v.readOwners} {
 		if err := more(ctx, s); err != nil {
 			return nil, err

@@ -109,6 +109,7 @@ func outdated(err error) bool { return apierrors.IsConflict(err) || errors.Is(er
 func (r *Reconciler) forget(request ctrl.Request) {
 	r.memory.Forget(title(request.NamespacedName))
 	r.thaws.forget(request.NamespacedName)
+	r.absences.forget(request.NamespacedName)
 	r.waits.over(request.NamespacedName)
 	r.kinds.forget(request.NamespacedName)
 	r.pace.forget(request.NamespacedName)

@@ -63,6 +63,8 @@ type seen struct {
 	left []leftover
 	// thaws are when the pauses of targets were over, as far as this process has seen it.
 	thaws map[types.UID]time.Time
+	// absences are since when the Nodes of targets are gone, as far as this process has seen it. What stands on a Machine comes first.
+	absences map[types.UID]time.Time
 }
 
 // identity is how a check stands on the requests that it makes.

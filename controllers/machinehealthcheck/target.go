@@ -4,6 +4,7 @@
 package machinehealthcheck
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -36,7 +37,7 @@ func (s *seen) healthTarget(i int, facts *health.MachineFacts) health.Target {
 		InfrastructureReady: milestone(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
 		ProviderID:          m.Spec.ProviderID,
 		Failure:             failure(m),
-		NodeGoneSince:       notes.NodeGoneSince(m.Annotations),
+		NodeGoneSince:       cmp.Or(notes.NodeGoneSince(m.Annotations), s.absences[m.UID]),
 		Conditions:          m.Status.Conditions,
 	}
 	return health.Target{

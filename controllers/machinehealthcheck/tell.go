@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -23,6 +24,7 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 	if pass.Situation.Check.Frozen {
 		return v.tellPaused(ctx, pass)
 	}
+	v.r.absences.found(client.ObjectKeyFromObject(v.check), v.seen.machines, pass.Assessment.Verdicts)
 	var failed []error
 	for i := range pass.Planned.Decisions {
 		facts := pass.Facts(i)
