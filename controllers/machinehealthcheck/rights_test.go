@@ -14,6 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,12 +42,22 @@ func TestNobodyAddsARightUnseen(t *testing.T) {
 	g := NewWithT(t)
 	root, err := assets.ModuleDir(t.Context(), assets.ModulePath)
 	g.Expect(err).ToNot(HaveOccurred())
-	objects, err := manifests.Read(filepath.Join(root, "config", "rbac", "role.yaml"))
-	g.Expect(err).ToNot(HaveOccurred())
+	var objects []*unstructured.Unstructured
+	for _, file := range []string{"role.yaml", "aggregated_role.yaml"} {
+		read, err := manifests.Read(filepath.Join(root, "config", "rbac", file))
+		g.Expect(err).ToNot(HaveOccurred())
+		objects = append(objects, read...)
+	}
 	var lines []string
 	for _, object := range objects {
 		role := &rbacv1.ClusterRole{}
 		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role)).To(Succeed())
+		// What others grant is added by these labels.
+		if role.AggregationRule != nil {
+			for _, selector := range role.AggregationRule.ClusterRoleSelectors {
+				lines = append(lines, object.GetKind()+" of all with "+metav1.FormatLabelSelector(&selector))
+			}
+		}
 		for _, rule := range role.Rules {
 			g.Expect(rule.NonResourceURLs).To(BeEmpty())
 			for _, group := range rule.APIGroups {

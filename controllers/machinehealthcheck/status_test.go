@@ -90,6 +90,8 @@ func (s *stage) inspectTargets(status *remedyv1.MachineHealthCheckStatus, words 
 		return slices.ContainsFunc(words, func(w explain.Word) bool { return w.Reason == reason })
 	}
 	s.Expect(len(status.UnhealthyTargets)).To(BeNumerically("<=", 100))
+	s.Expect(len(status.RecentRemediations)).To(BeNumerically("<=", 10))
+	s.Expect(len(status.Targets)).To(BeNumerically("<=", 1000))
 	s.Expect(slices.IsSortedFunc(status.UnhealthyTargets, func(a, b remedyv1.UnhealthyTarget) int { return strings.Compare(a.Name, b.Name) })).To(BeTrue())
 	for i := range status.UnhealthyTargets {
 		t := &status.UnhealthyTargets[i]
