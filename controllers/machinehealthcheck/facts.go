@@ -105,7 +105,10 @@ func (s *seen) initialized() bool {
 }
 
 func (s *seen) surroundings() explain.Surroundings {
-	around := explain.Surroundings{ClusterPaused: s.clusterPaused(), CheckPaused: annotations.HasPaused(s.check), Templates: s.templates, Reading: s.reading()}
+	around := explain.Surroundings{
+		Cluster: s.check.Namespace + "/" + s.check.Spec.ClusterName, ClusterPaused: s.clusterPaused(), CheckPaused: annotations.HasPaused(s.check),
+		Templates: s.templates, Reading: s.reading(),
+	}
 	if workload.ObstacleOf(s.connection.Err) == workload.KubeconfigRefused {
 		around.KubeconfigRefused = s.connection.Err.Error()
 	}

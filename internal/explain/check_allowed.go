@@ -20,7 +20,7 @@ func allowedCondition(p *Pass) metav1.Condition {
 	reason, said := stopped(p)
 	if reason == "" {
 		return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue, remedyv1.RemediationAllowedReason,
-			sentences("Remediation is allowed", numbers(p)))
+			sentences("Remediation is allowed", numbers(p), mend(p, "")))
 	}
 	return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason, sentences(notAllowed(said), numbers(p), mend(p, reason)))
 }
@@ -42,7 +42,7 @@ func stopped(p *Pass) (reason, said string) {
 	case p.Policy.Observe:
 		return remedyv1.ObservingReason, "the check, or the manager, only observes"
 	case check.Cluster == remediation.ClusterIsMissing:
-		return remedyv1.ClusterNotFoundReason, "the Cluster does not exist"
+		return remedyv1.ClusterNotFoundReason, missing(p)
 	case check.Cluster == remediation.ClusterIsDeleting:
 		return remedyv1.ClusterDeletingReason, "the Cluster is being deleted"
 	case len(check.PauseRequests) > 0:
@@ -101,9 +101,17 @@ func areOrIs(n int) string {
 	return "are"
 }
 
-// mend says how a limit of nothing becomes one of at least one target, for as many targets as there are.
+// mend says what somebody may have overlooked: a selector that selects nothing, a Cluster that does not exist, or a limit of nothing. The limit
+// becomes one of at least one target, for as many targets as there are.
 func mend(p *Pass, reason string) string {
-	if reason != remedyv1.LimitIsZeroReason {
+	switch {
+	case reason == remedyv1.ClusterNotFoundReason:
+		return "Create the Cluster; or delete this check, and make one that names another Cluster, as that cannot be changed"
+	case len(p.Snapshot.Targets) == 0 && strings.HasPrefix(p.Check, "NodeHealthCheck "):
+		return "The check selects no Node: compare its selector with the labels of the Nodes"
+	case len(p.Snapshot.Targets) == 0:
+		return "The check selects no Machine of the Cluster: compare its selector with the labels of the Machines"
+	case reason != remedyv1.LimitIsZeroReason:
 		return ""
 	}
 	n := p.Assessment.Counts.Expected
@@ -115,6 +123,13 @@ func mend(p *Pass, reason string) string {
 	default:
 		return fmt.Sprintf("Set maxUnhealthy to at least 1, or to at least %d%%; to change nothing on purpose, set mode: Observe", (100+n-1)/n)
 	}
+}
+
+func missing(p *Pass) string {
+	if p.Around.Cluster == "" {
+		return "the Cluster does not exist"
+	}
+	return "the Cluster " + foreign(p.Around.Cluster) + " does not exist"
 }
 
 func paused(p *Pass) string {

@@ -105,8 +105,11 @@ func selectorsCondition(p *Pass) metav1.Condition {
 		covered := carers[carer]
 		said = append(said, fmt.Sprintf("%s takes care of %s: %s", carer, counted(len(covered), "target", "targets"), names(covered, maxForeign)))
 	}
-	return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.SelectorsOverlapReason, listed(said, "; ", MaxMessage))
+	return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.SelectorsOverlapReason, listed(said, "; ", MaxMessage-len(disjoin))+disjoin)
 }
+
+// disjoin says how each target comes into the care of one check.
+const disjoin = ". Change the selectors, so that no two of them select the same targets, or delete the checks that are one too many"
 
 // templatesCondition says whether requests can be made from every template that the check names, and what is in the way.
 func templatesCondition(p *Pass) metav1.Condition {

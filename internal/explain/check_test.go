@@ -49,6 +49,7 @@ func TestWhetherRemediationIsAllowed(t *testing.T) {
 	stop := func(change func(*remediation.Check)) func(*Pass) { return func(p *Pass) { change(&p.Situation.Check) } }
 	ten := limits(remediation.Limits{MaxUnhealthy: percent("40%")})
 	const numbers = ". 1 of 4 targets is not known to be healthy, and maxUnhealthy=100%, the default, allows 4 at the most"
+	const another = ". Create the Cluster; or delete this check, and make one that names another Cluster, as that cannot be changed"
 	tests := []struct {
 		pass   *Pass
 		reason string
@@ -56,7 +57,10 @@ func TestWhetherRemediationIsAllowed(t *testing.T) {
 	}{
 		{fleet(25, 10, ten), "RemediationAllowed", "Remediation is allowed. 10 of 25 targets are not known to be healthy, and maxUnhealthy=40% allows 10 at the most"},
 		{fleet(25, 11, ten), "TooManyUnhealthy", "Remediation is not allowed: too many targets are sick. 11 of 25 targets are not known to be healthy, and maxUnhealthy=40% allows 10 at the most"},
-		{fleet(0, 0), "RemediationAllowed", "Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100%, the default, allows 0 at the most"},
+		{fleet(0, 0), "RemediationAllowed", "Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100%, the default, allows 0 at the most. " +
+			"The check selects no Machine of the Cluster: compare its selector with the labels of the Machines"},
+		{fleet(0, 0, func(p *Pass) { p.Check = "NodeHealthCheck workers" }), "RemediationAllowed", "Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100%, the default, allows 0 at the most. " +
+			"The check selects no Node: compare its selector with the labels of the Nodes"},
 		{
 			fleet(10, 1, limits(remediation.Limits{Range: &remediation.Range{Least: 3, Most: 5}})), "TooFewUnhealthy",
 			"Remediation is not allowed: fewer targets are sick than the range asks for. 1 of 10 targets is not known to be healthy, and unhealthyRange=[3-5] allows from 3 to 5",
@@ -97,7 +101,8 @@ func TestWhetherRemediationIsAllowed(t *testing.T) {
 		{fleet(4, 1, func(p *Pass) { p.Around.Handover = HandoverAwaited }), "WaitingForHandover", "Remediation is not allowed: Cluster API's own controller has not confirmed yet that it leaves this check to us" + numbers},
 		{fleet(4, 1, func(p *Pass) { p.Around.Handover = HandoverContested }), "Contested", "Remediation is not allowed: somebody keeps taking away the pause by which Cluster API's own controller leaves this check to us" + numbers},
 		{fleet(4, 1, func(p *Pass) { p.Policy.Observe = true }), "Observing", "Remediation is not allowed: the check, or the manager, only observes" + numbers},
-		{fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterNotFound", "Remediation is not allowed: the Cluster does not exist" + numbers},
+		{fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterNotFound", "Remediation is not allowed: the Cluster does not exist" + numbers + another},
+		{fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing }), func(p *Pass) { p.Around.Cluster = "team/prod" }), "ClusterNotFound", "Remediation is not allowed: the Cluster team/prod does not exist" + numbers + another},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsDeleting })), "ClusterDeleting", "Remediation is not allowed: the Cluster is being deleted" + numbers},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.PauseRequests = []string{"b", "a\nb"} })), "PauseRequested", `Remediation is not allowed: somebody asked to start nothing new, for "a b", "b"` + numbers},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Unreachable = true })), "ClusterUnreachable", "Remediation is not allowed: the cluster cannot be read, and only what needs no Node is remediated" + numbers},
@@ -205,7 +210,8 @@ func TestTheOtherConditions(t *testing.T) {
 		{fleet(4, 1), "SelectorsDisjoint", "True", "SelectorsDisjoint", ""},
 		{
 			fleet(4, 1, covered), "SelectorsDisjoint", "False", "SelectorsOverlap",
-			"MachineHealthCheck default/a takes care of 1 target: m-003; MachineHealthCheck default/b takes care of 2 targets: m-002, m-004",
+			"MachineHealthCheck default/a takes care of 1 target: m-003; MachineHealthCheck default/b takes care of 2 targets: m-002, m-004. " +
+				"Change the selectors, so that no two of them select the same targets, or delete the checks that are one too many",
 		},
 		{fleet(4, 1), "Ready", "True", "Ready", ""},
 		{fleet(4, 1, func(p *Pass) { p.Policy.Observe = true }), "Ready", "True", "Ready", ""},

@@ -22,6 +22,8 @@ type Pass struct {
 
 // Surroundings are what conditions tell about and no plan rests on.
 type Surroundings struct {
+	// Cluster is the namespace and the name of the Cluster of the targets; empty if they have none.
+	Cluster string
 	// ClusterPaused and CheckPaused say what it is that is paused.
 	ClusterPaused, CheckPaused bool
 	Handover                   Handover
