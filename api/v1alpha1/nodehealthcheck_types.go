@@ -68,6 +68,8 @@ const (
 )
 
 // LastingNodeCondition is a status of a condition of the Node that means trouble when it lasts.
+//
+// +kubebuilder:validation:XValidation:rule="!(self.type == 'Ready' && self.status == 'True')",message="a Node that is Ready is well, and with this every one of them would be remediated: name the status False or Unknown"
 type LastingNodeCondition struct {
 	// type is the type of the Node's condition, such as Ready.
 	// +required

@@ -35,6 +35,7 @@ const (
 	notALabelKey      = "must be the key of a label"
 	notALabelValue    = "must be the value of a label"
 	wrongOperands     = "the operators In and NotIn need values; Exists and DoesNotExist must have none"
+	wellNode          = "a Node that is Ready is well, and with this every one of them would be remediated: name the status False or Unknown"
 	sameCondition     = "a condition is listed twice with the same status: keep one of them"
 	sameOrder         = "two steps have the same order: give each an order of its own"
 	tooShortAStep     = "must be at least 1m: a remediator needs time to act"
@@ -107,10 +108,12 @@ var sharedRows = []row{
 	{reason: "a status that YAML reads as a boolean", patch: "{spec: {unhealthyConditions: [{type: Ready, status: False, TIME: 1m}]}}", at: "spec.unhealthyConditions[].status", says: "must be of type string"},
 	{reason: "a status that does not exist", patch: "{spec: {unhealthyConditions: [{type: Ready, status: NotReady, TIME: 1m}]}}", at: "spec.unhealthyConditions[].status", says: "Unsupported value"},
 	{reason: "a condition of a vendor", patch: "{spec: {unhealthyConditions: [{type: example.com/GPUFault, status: 'True', TIME: 1m}]}}"},
-	{reason: "a condition type with a space", patch: "{spec: {unhealthyConditions: [{type: Not Ready, status: 'True', TIME: 1m}]}}", at: "spec.unhealthyConditions[].type", says: notAConditionType},
-	{reason: "a condition at once", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: 0s}]}}"},
-	{reason: "a condition after no time", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: never}]}}", at: "spec.unhealthyConditions[].TIME", says: notADuration},
-	{reason: "a condition twice", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: 1m}, {type: Ready, status: 'True', TIME: 2m}]}}", at: "spec.unhealthyConditions", says: sameCondition},
+	{reason: "a condition type with a space", patch: "{spec: {unhealthyConditions: [{type: Not Ready, status: 'False', TIME: 1m}]}}", at: "spec.unhealthyConditions[].type", says: notAConditionType},
+	{reason: "a condition at once", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'False', TIME: 0s}]}}"},
+	{reason: "a Node that is well", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: 1m}]}}", at: "spec.unhealthyConditions[]", says: wellNode},
+	{reason: "what is trouble when it is True", patch: "{spec: {unhealthyConditions: [{type: DiskPressure, status: 'True', TIME: 1m}]}}"},
+	{reason: "a condition after no time", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'False', TIME: never}]}}", at: "spec.unhealthyConditions[].TIME", says: notADuration},
+	{reason: "a condition twice", patch: "{spec: {unhealthyConditions: [{type: Ready, status: Unknown, TIME: 1m}, {type: Ready, status: Unknown, TIME: 2m}]}}", at: "spec.unhealthyConditions", says: sameCondition},
 
 	{reason: "two steps", patch: "{spec: {remediationTemplate: null, escalatingRemediations: [{order: 1, " + aStep + "}, {order: 2, " + aStep + "}]}}"},
 	{reason: "two steps of one order", patch: "{spec: {remediationTemplate: null, escalatingRemediations: [{order: 1, " + aStep + "}, {order: 1, " + aStep + "}]}}", at: steps, says: sameOrder},
