@@ -135,7 +135,7 @@ func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true, WatchFilter: s.filter}
+	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true}
 	if err := clusters.Connect(ctx, mgr, options); err != nil {
 		return err
 	}

@@ -59,9 +59,6 @@ func (r *Reconciler) ofItself() predicate.Predicate {
 	}
 }
 
-// meansSomething leaves out changes of status: those of a check are our own.
-var meansSomething = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return metadataChanged(e) }}
-
 // rivalMeansSomething leaves out what no other check reads: what a check notes on itself is its own affair. All checks of a Cluster would look
 // whenever one of them begins anything.
 var rivalMeansSomething = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {

@@ -12,6 +12,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
+// unwritten is what is in the way when something could not be written that has to stand before anything else.
+var unwritten = remediation.Look{Failed: true, Unwritten: true}
+
 // act does what was planned for the targets. Whoever is held at the last look, or refused, leaves its place to others.
 func (p *pass) act(ctx context.Context) {
 	targets := make([]int, 0, len(p.plan.Decisions))
@@ -26,7 +29,7 @@ func (p *pass) act(ctx context.Context) {
 			continue
 		}
 		if p.failed(p.c.WriteCheck(ctx, &p.plan, remediation.NoteReplacing)) {
-			p.confirm(targets, &remediation.Look{Failed: true})
+			p.confirm(targets, &unwritten)
 			return
 		}
 	}
@@ -116,7 +119,7 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 			p.failed(errors.Wrap(err, t.Name))
 			if write <= remediation.CreateRequest || write == remediation.SetMark {
 				// Nothing was started, as far as anybody knows. What has landed all the same is seen in the next pass.
-				p.confirm([]int{i}, &remediation.Look{Failed: true})
+				p.confirm([]int{i}, &unwritten)
 			}
 			return
 		}

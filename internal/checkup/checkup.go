@@ -141,7 +141,7 @@ func (p *pass) remember(ctx context.Context) *remediation.Look {
 	}
 	for _, write := range writes {
 		if write < remediation.ReleaseTurn && p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
-			return &remediation.Look{Failed: true}
+			return &unwritten
 		}
 	}
 	return nil

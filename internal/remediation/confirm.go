@@ -12,8 +12,8 @@ import (
 
 // Look is what was read again, uncached, just before an act: exactly what the act rests on.
 type Look struct {
-	// Failed: something could not be read.
-	Failed bool
+	// Failed: something could not be read, or, where it is Unwritten, not be written that has to stand first.
+	Failed, Unwritten bool
 	// Cause is why something could not be read, the Node among it; empty if that is not known. It is fit to be shown.
 	Cause string
 	// Frozen: the check, its Cluster or the target is paused now.

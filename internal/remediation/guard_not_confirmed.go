@@ -13,6 +13,8 @@ const NotConfirmed Reason = "NotConfirmed"
 func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 	d, look := l.d, l.look
 	switch {
+	case look.Unwritten:
+		return true, time.Time{}, Seen{Who: "what has to be written first could not be written, and the log says why"}
 	case look.Failed:
 		return true, time.Time{}, Seen{Who: look.because("the facts could not be read again")}
 	case look.Changed:

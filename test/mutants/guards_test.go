@@ -80,6 +80,7 @@ var guards = []mutant{
 
 	r("look_paused.go", "l.look.Frozen", "false", looks),
 	r("guard_not_confirmed.go", "case look.Failed:", "case false:", looks),
+	r("guard_not_confirmed.go", "case look.Unwritten:", "case false:", looks),
 	r("guard_not_confirmed.go", "case look.Changed:", "case false:", looks),
 	r("guard_not_confirmed.go", "case d.Action == GiveUp && look.Verdict.Recovered():", "case false:", looks),
 	r("guard_not_confirmed.go", "d.Why == Recovered && !look.Verdict", "!look.Verdict", looks),
