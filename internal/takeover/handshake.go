@@ -1,0 +1,71 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package takeover
+
+import "time"
+
+// Decide says what to do next with a check of Cluster API. id names a take-over that may begin now.
+func Decide(f *Facts, id string, now time.Time) Decision {
+	d := Decision{Memory: f.Memory}
+	switch {
+	// Whoever is about to go only ever takes away what is its own. That harms nobody, and without it the check would never go.
+	case f.Deleting && f.Cleanup && f.Pause != ForeignPause:
+		d.Move, d.State = Act, Ours
+	case f.Exclusive && f.Wanted:
+		d.exclusive(f)
+	case !f.Wanted:
+		d.notWanted(f)
+	case f.Pause == ForeignPause:
+		d.State = Paused
+	case f.Pause == OurPause && f.SaysPaused:
+		d.Move, d.State = Act, Ours
+	case f.Pause == OurPause:
+		d.Move, d.State = Await, Waiting
+	default:
+		d.unpaused(f, id, now)
+	}
+	return d
+}
+
+// exclusive is where nobody is left to shake hands with. A pause of ours from a time when there was somebody is in the way of everybody.
+func (d *Decision) exclusive(f *Facts) {
+	d.Move, d.State = Act, Ours
+	if f.Pause == OurPause {
+		d.Move = Unpause
+	}
+}
+
+// notWanted is a check that we have no business with, or no longer.
+func (d *Decision) notWanted(f *Facts) {
+	ours := f.Pause == OurPause || f.Cleanup || f.Traces || !f.Memory.Empty()
+	switch {
+	case !ours:
+	// A pause is a pause for us, too. What is left is taken away when it is over.
+	case f.ClusterPaused || f.Pause == ForeignPause:
+		d.State = Paused
+	default:
+		d.Move, d.Memory = Release, Memory{}
+	}
+}
+
+// unpaused is a check that we want, and that nobody has paused.
+func (d *Decision) unpaused(f *Facts, id string, now time.Time) {
+	contested := f.Memory.contestedUntil(now)
+	switch {
+	case f.Deleting:
+	case f.Memory.ID != "":
+		d.Move, d.State, d.Memory = NoteLoss, Waiting, f.Memory.lost(now)
+		if until := d.Memory.contestedUntil(now); !until.IsZero() {
+			d.State, d.Until = Contested, until
+		}
+	case !contested.IsZero():
+		d.State, d.Until = Contested, contested
+	case f.ClusterPaused:
+		d.State = Paused
+	case f.SaysUnpaused:
+		d.Move, d.State, d.Memory = Take, Waiting, Memory{ID: id, Losses: f.Memory.Losses}
+	default:
+		d.Move, d.State = Await, Waiting
+	}
+}
