@@ -83,7 +83,11 @@ func (s *stage) escalates() {
 func (s *stage) ends(check *remedyv1.MachineHealthCheck) {
 	s.t.Helper()
 	s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
-	s.until(func() bool { return len(s.checks()) == 0 })
+	s.until(func() bool {
+		// What could not be asked is asked again after a while.
+		s.clock.Step(time.Minute)
+		return len(s.checks()) == 0
+	})
 	for _, m := range s.machines() {
 		s.Expect(annotations(&m)).To(BeEmpty(), "nothing of ours is left behind")
 	}

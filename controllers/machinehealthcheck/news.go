@@ -6,6 +6,7 @@ package machinehealthcheck
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -34,6 +35,14 @@ func (v *visit) tellNews(ctx context.Context, news []report.News) {
 			v.r.Events.Eventf(v.check, m, e.Type, e.Reason, action, "%s", e.Message)
 			v.r.Events.Eventf(m, v.check, e.Type, e.Reason, action, "%s", e.Message)
 		}
+	}
+}
+
+// tellConditions tells what has changed for the check as a whole, when that stands in its status.
+func (v *visit) tellConditions(ctx context.Context, before, after []metav1.Condition) {
+	for _, e := range explain.ConditionEvents(before, after) {
+		ctrl.LoggerFrom(ctx).Info("A condition has changed", "type", e.Type, "reason", e.Reason, "message", e.Message)
+		v.r.Events.Eventf(v.check, nil, e.Type, e.Reason, action, "%s", e.Message)
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
@@ -21,7 +23,20 @@ func TestAMissingClusterIsTold(t *testing.T) {
 	s.start()
 	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("False ClusterNotFound")))
 	s.Expect(tells(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False ClusterNotFound"))
+	events := func() []string {
+		all := &corev1.EventList{}
+		s.Expect(s.admin.List(s.ctx, all, client.InNamespace(s.namespace))).To(Succeed())
+		var told []string
+		for i := range all.Items {
+			if e := &all.Items[i]; e.InvolvedObject.Kind == "MachineHealthCheck" {
+				told = append(told, e.Type+" "+e.Reason)
+			}
+		}
+		return told
+	}
+	s.Eventually(events).Should(ContainElement("Warning ClusterNotFound"))
 	s.makeCluster("later")
+	s.Eventually(events).Should(ContainElement("Normal ClusterReachable"))
 	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
 }
 

@@ -113,6 +113,7 @@ func (v *visit) tellStatus(ctx context.Context, status remedyv1.MachineHealthChe
 		return errors.Wrap(err, "failed to write the status of the check")
 	}
 	v.r.written.done(after)
+	v.tellConditions(ctx, v.check.Status.Conditions, after.Status.Conditions)
 	v.check = after
 	return nil
 }

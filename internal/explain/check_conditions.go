@@ -48,11 +48,7 @@ func readyCondition(p *Pass, others []metav1.Condition) metav1.Condition {
 	status, said := metav1.ConditionUnknown, []string(nil)
 	for i := range others {
 		other := &others[i]
-		good := metav1.ConditionTrue
-		if other.Type == remedyv1.PausedCondition {
-			good = metav1.ConditionFalse
-		}
-		if other.Status == good || other.Reason == remedyv1.ObservingReason || other.Reason == remedyv1.TooFewUnhealthyReason {
+		if untroubled(other) {
 			continue
 		}
 		if other.Status != metav1.ConditionUnknown {

@@ -5,7 +5,10 @@ package explain
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -38,6 +41,39 @@ func Events(before, after *Trace) []Event {
 		tell(alarm(d.HoldReason), string(d.HoldReason), d.Message)
 	}
 	return all
+}
+
+// ConditionEvents are what happened to a check: conditions whose status has changed. The summary is left out, as it has nothing of its own to say,
+// and of a check that is new only what is in its way is told.
+func ConditionEvents(before, after []metav1.Condition) []Event {
+	var all []Event
+	for i := range after {
+		c := &after[i]
+		was := meta.FindStatusCondition(before, c.Type)
+		// That something is paused is told once, by its own condition.
+		if c.Type == remedyv1.ReadyCondition || c.Type == remedyv1.RemediationAllowedCondition && c.Reason == remedyv1.PausedReason || was != nil && was.Status == c.Status || was == nil && untroubled(c) {
+			continue
+		}
+		kind := corev1.EventTypeWarning
+		if untroubled(c) || c.Status == metav1.ConditionUnknown || c.Type == remedyv1.PausedCondition {
+			kind = corev1.EventTypeNormal
+		}
+		said := c.Type + " is " + string(c.Status)
+		if c.Message != "" {
+			said += ": " + c.Message
+		}
+		all = append(all, Event{Type: kind, Reason: c.Reason, Message: cutBytes(said, MaxNote)})
+	}
+	return all
+}
+
+// untroubled says whether a condition is as it should be, or as it was asked to be.
+func untroubled(c *metav1.Condition) bool {
+	good := metav1.ConditionTrue
+	if c.Type == remedyv1.PausedCondition {
+		good = metav1.ConditionFalse
+	}
+	return c.Status == good || c.Reason == remedyv1.ObservingReason || c.Reason == remedyv1.TooFewUnhealthyReason
 }
 
 // holds says whether the hold is one of its own, and not what an act leaves behind.
