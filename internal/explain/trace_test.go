@@ -276,21 +276,22 @@ func TestWhatHappensToACheckIsTold(t *testing.T) {
 	observes, again := c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, "Observing"), c(remedyv1.ClusterReachableCondition, metav1.ConditionUnknown, "Reconnecting")
 	ready := c(remedyv1.ReadyCondition, metav1.ConditionFalse, "NotReady")
 	tell := func(before, after []metav1.Condition) []string {
-		var told []string
-		for _, e := range ConditionEvents(before, after) {
-			told = append(told, e.Type+" "+e.Reason+" "+e.Message)
+		events := ConditionEvents(before, after)
+		told := make([]string, 0, len(events))
+		for _, e := range events {
+			told = append(told, e.Type+" "+e.Reason+", "+e.Message)
 		}
 		return told
 	}
 	all := func(conditions ...metav1.Condition) []metav1.Condition { return conditions }
 	g.Expect(tell(nil, all(allowed, free))).To(BeEmpty(), "a new check with nothing in its way")
-	g.Expect(tell(nil, all(closed, ready))).To(Equal([]string{"Warning TooManyUnhealthy RemediationAllowed is False: why"}), "and one with something, told once")
+	g.Expect(tell(nil, all(closed, ready))).To(Equal([]string{"Warning TooManyUnhealthy, RemediationAllowed is False: why"}), "and one with something, told once")
 	g.Expect(tell(all(closed), all(closed))).To(BeEmpty(), "a state that lasts is no event")
-	g.Expect(tell(all(closed), all(allowed))).To(Equal([]string{"Normal RemediationAllowed RemediationAllowed is True: why"}))
-	g.Expect(tell(all(free), all(paused))).To(Equal([]string{"Normal Paused Paused is True: why"}))
+	g.Expect(tell(all(closed), all(allowed))).To(Equal([]string{"Normal RemediationAllowed, RemediationAllowed is True: why"}))
+	g.Expect(tell(all(free), all(paused))).To(Equal([]string{"Normal Paused, Paused is True: why"}))
 	g.Expect(tell(all(allowed), all(c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, "Paused")))).To(BeEmpty(), "its own condition says so")
-	g.Expect(tell(all(paused), all(free))).To(Equal([]string{"Normal NotPaused Paused is False: why"}))
+	g.Expect(tell(all(paused), all(free))).To(Equal([]string{"Normal NotPaused, Paused is False: why"}))
 	g.Expect(tell(nil, all(observes))).To(BeEmpty(), "it was asked to")
-	g.Expect(tell(all(allowed), all(observes))).To(Equal([]string{"Normal Observing RemediationAllowed is False: why"}))
-	g.Expect(tell(nil, all(again))).To(Equal([]string{"Normal Reconnecting ClusterReachable is Unknown: why"}))
+	g.Expect(tell(all(allowed), all(observes))).To(Equal([]string{"Normal Observing, RemediationAllowed is False: why"}))
+	g.Expect(tell(nil, all(again))).To(Equal([]string{"Normal Reconnecting, ClusterReachable is Unknown: why"}))
 }
