@@ -159,7 +159,7 @@ func TestTwoChecksTakeTurnsAtAControlPlane(t *testing.T) {
 			}
 			s.fails("cp-1")
 			s.fails("cp-2")
-			s.Eventually(func() int { return len(s.requests(remediator.Metal3)) }).Should(Equal(1))
+			s.Eventually(func() int { return len(s.requests(remediator.Metal3)) }).Should(Equal(1), s.seen)
 			c.pass()
 			c.pass()
 			first := s.requests(remediator.Metal3)[0].GetName()
