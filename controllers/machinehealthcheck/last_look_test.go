@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,18 +103,18 @@ func TestWhoSaysStopIsHeardBeforeTheNextMachine(t *testing.T) {
 				} else {
 					check = s.check("workers")
 				}
-				began := 0
+				var began atomic.Int64
 				count := func(r *http.Request, body string) bool {
 					if begun(r, body) {
-						began++
+						began.Add(1)
 						return true
 					}
 					return false
 				}
 				c := s.startInterrupted(count, func() { do(s, check) })
-				s.Eventually(func() int { return began }).Should(BeNumerically(">", 0))
+				s.Eventually(began.Load).Should(BeNumerically(">", 0))
 				c.settle()
-				s.Expect(began).To(Equal(1))
+				s.Expect(began.Load()).To(BeEquivalentTo(1))
 			})
 		}
 	}
@@ -126,6 +127,7 @@ func byTemplate(s *stage) func(*remedyv1.MachineHealthCheckSpec) {
 // A member of etcd has been lost, and the controller has not heard of it yet.
 func TestAQuorumIsTheOneOfNow(t *testing.T) {
 	t.Parallel()
+	alone(t)
 	s := newStage(t)
 	etcd := func(name string, status metav1.ConditionStatus) {
 		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
