@@ -329,5 +329,6 @@ func TestATargetThatIsWellCostsNothing(t *testing.T) {
 		}
 	})).To(BeZero())
 	few, many := testing.AllocsPerRun(100, func() { _ = Status(p, nil) }), fleet(5000, 0)
-	g.Expect(testing.AllocsPerRun(100, func() { _ = Status(many, nil) })).To(Equal(few))
+	// With the race detector a pool forgets now and then what it was given.
+	g.Expect(testing.AllocsPerRun(100, func() { _ = Status(many, nil) })).To(BeNumerically("~", few, 5))
 }
