@@ -38,7 +38,7 @@ demo: controlplane bin/manager ## Shows the product at work on a real control pl
 ##@ Check
 
 .PHONY: test
-test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 2 / 15 min
+test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 5 / 18 min
 	go test ./...
 	cd test/packaging && go test ./...
 
@@ -49,7 +49,7 @@ check: lint vet drift tidy ## Lint, vet, generated files, go.mod, the house rule
 # How long the simulated histories are, all together.
 SIM_STEPS ?= 3000000
 .PHONY: proof
-proof: controlplane compiler ## The long arguments: the race detector, ten thousand draws, a crash at every write, ten thousand Machines, millions of simulated steps, mutants, the comparison with Cluster API. 12 / 18 min. Needs a C compiler.
+proof: controlplane compiler ## The long arguments: the race detector, ten thousand draws, a crash at every write, ten thousand Machines, millions of simulated steps, mutants, the comparison with Cluster API. 30 / 36 min. Needs a C compiler.
 	CGO_ENABLED=1 RAPID_CHECKS=10000 go test -race -count=1 -timeout 30m $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$)
 	go test -tags=$(TAGS),long -count=1 -timeout 40m ./controllers/...
 	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 30m ./test/sim
@@ -57,7 +57,7 @@ proof: controlplane compiler ## The long arguments: the race detector, ten thous
 	cd test/differential && RAPID_CHECKS=1000 go test -count=1 ./...
 
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager ## The real Cluster API: a management cluster, workload clusters, faults; how fast the in-tree controller is. 14 / 27 min
+e2e: controlplane-all clusterapi bin/manager ## The real Cluster API: a management cluster, workload clusters, faults; how fast the in-tree controller is. 15 / 28 min
 	rm -rf out/e2e && mkdir -p out/e2e
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -count=1 -timeout 40m -v -artifacts -outputdir="$(CURDIR)/out/e2e" .
