@@ -32,7 +32,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
-		return ctrl.Result{}, err
+		return r.result(ctx, request, time.Time{}, err)
 	}
 	if !r.actsFor(check) {
 		// It may have been ours until now.
