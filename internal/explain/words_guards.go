@@ -146,7 +146,7 @@ var guardsOfTheMoment = [...]holdWord{
 	}, func(s *saw) string { return "The template is " + or(s.Seen.Who, "known") }},
 	{remediation.NameTaken, meaning{
 		"Something else bears the name that its request would have.",
-		"The request of that name, and whom it belongs to. Asked only about steps that need a request.",
+		"The request of that name, and whom it belongs to; for a Node also what the check itself has left to do on an earlier Node of that name. Asked only about steps that need a request.",
 		"Nothing if it goes by itself. Otherwise find out who made it, and delete it.",
 	}, true, func(s *saw) string { return or(s.Seen.Who, "Something else") + " bears the name of its request" }, nil},
 	{remediation.LeaseTaken, meaning{

@@ -73,7 +73,8 @@ type Target struct {
 	Mark  Mark
 	// Request is the request of this check for this target, if there is one.
 	Request *Request
-	// NameTaken names what bears the name that the request would have, and is none of ours for this target.
+	// NameTaken names what bears the name that the request would have, and is none of ours for this target. For a Node it is also a request of
+	// this very check for an earlier Node of that name, of whatever kind: whoever works on that one works on the same server.
 	NameTaken string
 	Ledger    Ledger
 	// NodeGoneSince is what is noted down on the Machine of its Node's disappearance; zero if nothing is.

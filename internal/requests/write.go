@@ -77,7 +77,7 @@ func (f *Found) is(d *Draft) bool {
 
 // TellToStop tells the remediator to stop, also where the deletion was asked for already. One that has succeeded is not told.
 func (r *Requests) TellToStop(ctx context.Context, f *Found, now time.Time) error {
-	return r.annotate(ctx, f, func(seen *Found) (string, any) {
+	return r.annotate(ctx, f, often, func(seen *Found) (string, any) {
 		if seen.timedOut || seen.said.succeeded {
 			return "", nil
 		}
@@ -86,9 +86,10 @@ func (r *Requests) TellToStop(ctx context.Context, f *Found, now time.Time) erro
 	})
 }
 
-// NoteRecovery notes since when the target has been healthy again; zero takes that away.
+// NoteRecovery notes since when the target has been healthy again; zero takes that away. It is noted on what was seen, or not at all: somebody may
+// have noted a relapse meanwhile.
 func (r *Requests) NoteRecovery(ctx context.Context, f *Found, since time.Time) error {
-	return r.annotate(ctx, f, func(seen *Found) (string, any) {
+	return r.annotate(ctx, f, 1, func(seen *Found) (string, any) {
 		switch {
 		case seen.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(), seen.recovered.IsZero() && since.IsZero() && !seen.noted:
 			return "", nil
@@ -99,11 +100,12 @@ func (r *Requests) NoteRecovery(ctx context.Context, f *Found, since time.Time) 
 	})
 }
 
-// tries is how often a write is tried when others write at the same time.
-const tries = 5
+// often is how many times a write that is right whatever others have written is tried when they write at the same time.
+const often = 5
 
 // annotate sets or removes what change says of the request as it is: of this one, and of none that bears its name by now. An empty key is nothing.
-func (r *Requests) annotate(ctx context.Context, f *Found, change func(*Found) (key string, value any)) error {
+// It is tried so many times, each time on the request as it is by then.
+func (r *Requests) annotate(ctx context.Context, f *Found, tries int, change func(*Found) (key string, value any)) error {
 	seen := f
 	var err error
 	for range tries {

@@ -116,6 +116,16 @@ func TestARecoveryIsNotedAndTakenBack(t *testing.T) {
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.HealthySinceAnnotation))
 }
 
+// Who has seen the request before a relapse was noted on it must not write down that its target was healthy all the time.
+func TestARecoveryIsNotNotedOverWhatWasNotSeen(t *testing.T) {
+	s := settled(t)
+	made := s.create(s.check("a"), Object{"m1", "uid-1"})
+	s.Expect(s.requests.NoteRecovery(t.Context(), made, noon)).To(Succeed())
+	s.Expect(s.requests.NoteRecovery(t.Context(), Read(s.there("m1")), time.Time{})).To(Succeed())
+	s.Expect(s.requests.NoteRecovery(t.Context(), made, noon)).To(MatchError(apierrors.IsConflict, "a conflict"))
+	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.HealthySinceAnnotation))
+}
+
 func TestNoWriteHitsWhatCameLaterUnderTheSameName(t *testing.T) {
 	s := settled(t)
 	old := s.create(s.check("a"), Object{"m1", "uid-1"})

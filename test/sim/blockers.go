@@ -104,6 +104,11 @@ var blockers = []blocker{
 		return !slices.ContainsFunc(x.c.Policy.Steps, func(s remediation.Step) bool { return s.ID == x.step && !s.Unresolved })
 	}},
 	{"the name is free", is(remediation.NameTaken), true, false, func(x *start) bool {
+		for _, r := range x.w.API.Requests {
+			if x.c.ForNodes && r.Check == x.c.Name && r.Target == x.target && r.TargetUID != x.n.uid() {
+				return true
+			}
+		}
 		r := x.w.API.Requests[x.step.Template+"/"+x.target]
 		return r != nil && (r.Check != x.c.Name || r.TargetUID != x.w.API.uidOf(x.c, x.target))
 	}},

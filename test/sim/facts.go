@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -117,7 +118,7 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 		snapshot.Targets = append(snapshot.Targets, health.Target{Name: name, Node: nodeFacts(s, name, conn)})
 		t := remediation.Target{
 			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Leaving: n.Leaving, Ledger: n.Ledger,
-			Request: requestFor(s, c, n.UID), NameTaken: nameTaken(s, c, name, n.UID, n.Ledger),
+			Request: requestFor(s, c, n.UID), NameTaken: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.Ledger)),
 			Lease: remediation.Lease{Used: true, Holder: n.Holder, Ours: n.Holder == c.Name, Until: n.HeldUntil},
 		}
 		t.CoveredBy, t.CoveredUntil = carer(s, c, m, n, now)
@@ -170,6 +171,16 @@ func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.Ledg
 	}
 	if r := s.Requests[step.ID.Template+"/"+name]; r != nil && (r.Check != c.Name || r.TargetUID != uid) {
 		return step.ID.Template + "/" + name
+	}
+	return ""
+}
+
+// predecessor is a request of a check for an earlier Node of that name: whoever works on that one works on the same server.
+func predecessor(s *State, c *Check, n *Node) string {
+	for _, key := range sorted(s.Requests) {
+		if r := s.Requests[key]; r.Check == c.Name && r.Target == n.Name && r.TargetUID != n.UID {
+			return key
+		}
 	}
 	return ""
 }

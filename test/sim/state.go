@@ -91,6 +91,8 @@ type Request struct {
 	remediation.Request
 	// Stuck: its remediator never lets go. ControlPlane: a label says that its Node belongs to the control plane.
 	Stuck, ControlPlane bool
+	// Version is how often a controller has written to it.
+	Version int
 	// Serial tells requests apart for ever. Looked is when, in the order of everything that happens, its maker had looked for the last time.
 	Serial, Looked int
 }

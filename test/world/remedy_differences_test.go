@@ -155,7 +155,8 @@ func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testin
 		return deprecated.IsFalse(theirs, clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition)
 	}, soon).Should(BeTrue())
 	g.Expect(theirHealth()).To(Equal(nothing), "nor that it is not, where there is no template")
-	g.Expect(now(t, ours).Status.UnhealthyTargets).To(ConsistOf(And(HaveField("Name", machines[0].Name), HaveField("HoldReason", remedyv1.HeldTemplateNotResolved))))
+	g.Eventually(func() []remedyv1.UnhealthyTarget { return now(t, ours).Status.UnhealthyTargets }, soon).
+		Should(ConsistOf(And(HaveField("Name", machines[0].Name), HaveField("HoldReason", remedyv1.HeldTemplateNotResolved))))
 
 	g.Expect(w.Client.Create(t.Context(), newTemplate(c))).To(Succeed())
 	request := world.NewRemediation(world.Remediation, c.Namespace, machines[0].Name)
