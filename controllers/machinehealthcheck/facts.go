@@ -87,7 +87,9 @@ func (s *seen) checkFacts(now time.Time) remediation.Check {
 		c.Cluster = remediation.ClusterIsDeleting
 	}
 	// As long as there is no control plane, nothing could be read, and nothing has to be.
-	c.Unreachable = s.initialized() && !s.connection.Up
+	// Where no Node at all can be read it is the same as without a connection: nobody is sick, as far as anybody knows.
+	nodes := s.reading()
+	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.Nodes > 0 && nodes.Unread == nodes.Nodes)
 	return c
 }
 

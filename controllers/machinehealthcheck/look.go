@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
@@ -31,22 +32,21 @@ const (
 	moreMachines = 25
 )
 
-// Look reads again, past the caches, what the decisions about the first of some Machines rest on. What cannot be read fails the looks that need it.
-func (v *visit) Look(ctx context.Context, targets []int) []remediation.Look {
+// Look reads again, past the caches, what the decisions about the first of some Machines rest on. What cannot be read of a Node
+// fails the looks that need it.
+func (v *visit) Look(ctx context.Context, targets []int) ([]remediation.Look, error) {
 	few := fewMachines
 	if v.looksAtAll(targets) {
 		few = moreMachines
 	}
 	targets = targets[:min(len(targets), few)]
-	looks := make([]remediation.Look, len(targets))
+	v.looked = v.r.Clock.Now()
 	fresh, err := v.readAgain(ctx, targets)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(4).Info("A last look failed", "reason", err.Error())
-		for i := range looks {
-			looks[i].Failed, looks[i].Cause = true, cause(err)
-		}
-		return looks
+		return nil, errors.New(cause(err))
 	}
+	looks := make([]remediation.Look, len(targets))
 	facts := fresh.only(targets).facts(v.now)
 	assessment := health.Evaluate(&facts.Snapshot, &facts.Health, v.now)
 	inFlight := othersInFlight(fresh, v.now)
@@ -56,8 +56,14 @@ func (v *visit) Look(ctx context.Context, targets []int) []remediation.Look {
 		looks[i].ControlPlane = control.without(fresh.machines[target].Name)
 		looks[i].Others = inFlight.without(target)
 	}
-	return looks
+	return looks, nil
 }
+
+// freshTime is how long a look is fit to be acted upon. The API server, or whoever has a word in what it admits, may be slow.
+const freshTime = 3 * time.Second
+
+// Fresh says whether the last look still is.
+func (v *visit) Fresh() bool { return v.r.Clock.Now().Sub(v.looked) < freshTime }
 
 // only is what was seen of some Machines.
 func (s *seen) only(targets []int) *seen {
@@ -80,7 +86,7 @@ func (v *visit) lookAt(ctx context.Context, fresh *seen, i int, verdict *health.
 	}
 	if reportsUnknown(verdict) {
 		renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, m.Status.NodeRef.Name)
-		look.LeaseRenewed, look.Failed, look.Cause = renewed, err != nil, cmp.Or(look.Cause, cause(err))
+		look.LeaseRenewed, look.LeaseUnread, look.Cause = renewed, err != nil, cmp.Or(look.Cause, cause(err))
 	}
 	return look
 }

@@ -32,7 +32,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
-		return r.result(ctx, request, time.Time{}, err)
+		return r.result(ctx, request, now, time.Time{}, err)
 	}
 	if !r.actsFor(check) {
 		// It may have been ours until now.
@@ -44,10 +44,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	v := &visit{r: r, now: now, check: check, machines: map[string]*clusterv1.Machine{}, made: map[string]*remedyv1.RequestReference{}}
 	v.seen, err = v.read(ctx)
 	if errors.Is(err, errNotReadYet) {
-		return r.result(ctx, request, v.seen.again, nil)
+		return r.result(ctx, request, now, v.seen.again, nil)
 	}
 	if err != nil {
-		return r.result(ctx, request, time.Time{}, err)
+		return r.result(ctx, request, now, time.Time{}, err)
 	}
 	// That it could not be adopted is no reason not to look after anything.
 	unadopted := v.adopt(ctx)
@@ -55,12 +55,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	wakeUp, err := checkup.Run(ctx, v.facts, v, now)
 	v.seen.askAgain(wakeUp)
 	r.pace.next(request.NamespacedName, v.seen.again)
-	return r.result(ctx, request, v.seen.again, utilerrors.NewAggregate([]error{unadopted, err}))
+	return r.result(ctx, request, now, v.seen.again, utilerrors.NewAggregate([]error{unadopted, err}))
 }
 
 // result is when to look again. What has failed is tried again after a while that grows; it makes nobody else wait for longer than it would have,
 // so that it is never the queue that decides when. That somebody else was faster is no failure.
-func (r *Reconciler) result(ctx context.Context, request ctrl.Request, wakeUp time.Time, err error) (ctrl.Result, error) {
+func (r *Reconciler) result(ctx context.Context, request ctrl.Request, started, wakeUp time.Time, err error) (ctrl.Result, error) {
 	retry := time.Duration(0)
 	switch {
 	case err == nil:
@@ -72,15 +72,17 @@ func (r *Reconciler) result(ctx context.Context, request ctrl.Request, wakeUp ti
 		ctrl.LoggerFrom(ctx).Error(err, "A part of a pass has failed, and is tried again", "after", retry.String())
 		r.Metrics.Failed(metrics.MachineHealthCheck)
 	}
-	after := wakeUp.Sub(r.Clock.Now())
+	ended := r.Clock.Now()
+	after := wakeUp.Sub(ended)
 	switch {
 	case wakeUp.IsZero():
 		return ctrl.Result{RequeueAfter: retry}, nil
 	case retry > 0 && retry < after:
 		return ctrl.Result{RequeueAfter: retry}, nil
 	}
-	// A result of zero would mean never, and what is due already has no time to lose.
-	return ctrl.Result{RequeueAfter: max(after, notes.Precision)}, nil
+	// A result of zero would mean never. What is due already has little time to lose; but a pass that has taken long, with a time to look again that
+	// is over by now, would follow on itself for ever.
+	return ctrl.Result{RequeueAfter: max(after, min(ended.Sub(started), conflictTime), notes.Precision)}, nil
 }
 
 // firstRetry and lastRetry are after what time something that has failed is tried again, first and at most.

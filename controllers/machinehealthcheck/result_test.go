@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 )
 
 // What has failed is tried again ever more seldom, and whoever has a deadline before that is looked at in time.
@@ -26,14 +27,17 @@ func TestWhatHasFailedMakesNobodyElseLate(t *testing.T) {
 	counted, err := metrics.New(prometheus.NewPedanticRegistry())
 	g.Expect(err).ToNot(HaveOccurred())
 	r := &Reconciler{Clock: testingclock.NewFakePassiveClock(now), Metrics: counted, failures: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)}
-	request, refused := ctrl.Request{}, errors.New("refused")
+	request, refused, started := ctrl.Request{}, errors.New("refused"), now
 	after := func(wakeUp time.Time, err error) time.Duration {
-		result, err := r.result(t.Context(), request, wakeUp, err)
+		result, err := r.result(t.Context(), request, started, wakeUp, err)
 		g.Expect(err).ToNot(HaveOccurred(), "or the queue would decide when")
 		return result.RequeueAfter
 	}
 	g.Expect(after(time.Time{}, nil)).To(BeZero(), "somebody wakes us")
-	g.Expect(after(now, nil)).To(BeNumerically(">", 0), "what is due is not never")
+	g.Expect(after(now, nil)).To(Equal(notes.Precision), "what is due is not never")
+	started = now.Add(-time.Minute)
+	g.Expect(after(now, nil)).To(Equal(conflictTime), "whoever takes long gives others a chance")
+	started = now
 	g.Expect(after(time.Time{}, refused)).To(Equal(firstRetry))
 	g.Expect(after(time.Time{}, refused)).To(Equal(2 * firstRetry))
 	for range 20 {

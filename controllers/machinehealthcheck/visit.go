@@ -20,6 +20,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
@@ -29,6 +30,8 @@ type visit struct {
 	r    *Reconciler
 	seen *seen
 	now  time.Time
+	// looked is when the last look began.
+	looked time.Time
 	// check and machines are as they are after our own writes, so that the next write is about what it has to be about.
 	check    *remedyv1.MachineHealthCheck
 	machines map[string]*clusterv1.Machine
@@ -57,11 +60,14 @@ func (v *visit) Obstacle(ctx context.Context) (*remediation.Look, error) {
 	switch {
 	case now.frozen():
 		return &remediation.Look{Frozen: true}, nil
-	case changed(v.seen.check, check):
+	case changed(v.seen.check, check), !v.r.actsFor(check):
 		return &remediation.Look{Changed: true}, nil
 	}
 	return nil, nil
 }
+
+// clock is the time now. A pass over many Machines takes long, and what is begun at its end is not as old as its facts.
+func (v *visit) clock() time.Time { return v.r.Clock.Now().Truncate(notes.Precision) }
 
 // changed says whether a check is another one than it was, in what a plan rests on.
 func changed(before, now *remedyv1.MachineHealthCheck) bool {

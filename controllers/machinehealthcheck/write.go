@@ -161,16 +161,16 @@ func (v *visit) createRequest(ctx context.Context, m *clusterv1.Machine, d *reme
 		return errors.Errorf("the check names no template %s", d.Step.Template)
 	}
 	request := refused{m.UID, d.Step, v.seen.check.UID, v.seen.check.Generation}
-	if known := v.r.refusals.of(request, v.now); known != nil {
+	if known := v.r.refusals.of(request, v.clock()); known != nil {
 		return known
 	}
 	made, _, err := v.r.Requests.Create(ctx, &requests.Draft{
-		Check: identity(v.seen.check), Target: asTarget(m), Template: template, Order: d.Step.Order, Attempt: d.Attempt, Started: v.now,
+		Check: identity(v.seen.check), Target: asTarget(m), Template: template, Order: d.Step.Order, Attempt: d.Attempt, Started: v.clock(),
 		ControlPlane: util.IsControlPlaneMachine(m), Cluster: client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName},
 	})
 	if err != nil && refuses(err) {
 		refusal := &checkup.RefusedError{Message: err.Error(), Cause: err}
-		v.r.refusals.note(request, refusal, v.now)
+		v.r.refusals.note(request, refusal, v.clock())
 		return refusal
 	}
 	if err == nil {

@@ -15,13 +15,23 @@ import (
 // unwritten is what is in the way when something could not be written that has to stand before anything else.
 var unwritten = remediation.Look{Failed: true, Unwritten: true}
 
+// rounds is how often in a pass others may take the places of those who were held or refused: each time everything is read again.
+const rounds = 10
+
+// tooMany is what is in the way of those who come after that.
+var tooMany = remediation.Look{Failed: true, Cause: "too many others were held or refused just now"}
+
 // act does what was planned for the targets. Whoever is held at the last look, or refused, leaves its place to others.
 func (p *pass) act(ctx context.Context) {
 	targets := make([]int, 0, len(p.plan.Decisions))
 	for i := range p.plan.Decisions {
 		targets = append(targets, i)
 	}
-	for len(targets) > 0 {
+	for round := 0; len(targets) > 0; round++ {
+		if round == rounds {
+			p.confirm(targets, &tooMany)
+			return
+		}
 		p.confirmAndWrite(ctx, targets)
 		remembered := p.plan.Replacing
 		targets = remediation.Again(&p.plan, &p.facts.Situation, &p.assessment, &p.facts.Policy, p.now)
@@ -60,7 +70,12 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) {
 		}
 	}
 	for len(writing) > 0 {
-		looks := p.c.Look(ctx, writing)
+		looks, err := p.c.Look(ctx, writing)
+		if err != nil {
+			// Whoever comes later would see no more.
+			p.confirm(writing, &remediation.Look{Failed: true, Cause: err.Error()})
+			return
+		}
 		done, obstacle := p.writeLooked(ctx, writing, looks)
 		writing = writing[done:]
 		if obstacle != nil {
@@ -72,13 +87,13 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) {
 
 // writeLooked does what the looks bear out, and says for how many targets, and what keeps us from going on; nil if nothing does.
 func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediation.Look) (done int, obstacle *remediation.Look) {
-	if len(looks) == 0 {
-		return 0, &remediation.Look{Failed: true}
-	}
 	started := 0
 	for n := range looks {
-		// The first act follows its look at once. Before any other, somebody may have said stop.
+		// The first act follows its look at once. Before any other, time has passed, and somebody may have said stop.
 		if n > 0 {
+			if !p.c.Fresh() {
+				return n, nil
+			}
 			if obstacle = p.obstacle(ctx); obstacle != nil {
 				return n, obstacle
 			}

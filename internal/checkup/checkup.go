@@ -37,8 +37,11 @@ type Case interface {
 	// for any more. Nil if nothing is.
 	Obstacle(ctx context.Context) (*remediation.Look, error)
 	// Look reads again, past all caches, what the decisions about the first of some targets rest on, in their order: about one at least, and no
-	// more than can be acted upon before that is out of date.
-	Look(ctx context.Context, targets []int) []remediation.Look
+	// more than can be acted upon before that is out of date. What cannot be read of one of them fails its look; an error says that nothing can be
+	// read, and is why.
+	Look(ctx context.Context, targets []int) ([]remediation.Look, error)
+	// Fresh says whether what was seen in the last look is still fit to be acted upon.
+	Fresh() bool
 	// WriteCheck, WriteTarget and WriteStray are one write each.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, d *remediation.Decision, write remediation.Write) error

@@ -6,6 +6,7 @@ package checkup
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,7 @@ type record struct {
 	// happens with a call.
 	looks    map[int]func(*remediation.Look)
 	few      int
+	slow     bool
 	obstacle *remediation.Look
 	then     map[string]func()
 	pass     *explain.Pass
@@ -57,9 +59,11 @@ func (r *record) Obstacle(context.Context) (*remediation.Look, error) {
 	return r.obstacle, nil
 }
 
-func (r *record) Look(_ context.Context, targets []int) []remediation.Look {
+func (r *record) Look(_ context.Context, targets []int) ([]remediation.Look, error) {
 	targets = targets[:min(len(targets), r.few)]
-	_ = r.call("look %v", targets)
+	if err := r.call("look %v", targets); err != nil {
+		return nil, err
+	}
 	looks := make([]remediation.Look, len(targets))
 	a := health.Evaluate(&r.facts.Snapshot, &r.facts.Health, noon)
 	for n, i := range targets {
@@ -68,8 +72,10 @@ func (r *record) Look(_ context.Context, targets []int) []remediation.Look {
 			change(&looks[n])
 		}
 	}
-	return looks
+	return looks, nil
 }
+
+func (r *record) Fresh() bool { return !r.slow }
 
 func (r *record) WriteCheck(_ context.Context, _ *remediation.Planned, write remediation.CheckWrite) error {
 	return r.call("check %d", write)
@@ -155,6 +161,49 @@ func TestALookServesFewActs(t *testing.T) {
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", made(0), "obstacle?", made(1), "look [2]", made(2), "report"}))
+}
+
+func TestALookThatIsOldServesNobody(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(2)
+	r.slow = true
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", made(0), "look [1]", made(1), "report"}))
+}
+
+func TestWhereNothingCanBeReadNobodyElseIsLookedAt(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(4)
+	r.few = 2
+	r.fails["look [0 1]"] = errors.New("no answer")
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", "report"}))
+	for _, d := range r.pass.Planned.Decisions {
+		g.Expect(d.Hold.Seen.Who).To(Equal("the facts could not be read again: no answer"))
+	}
+}
+
+// One place, and everybody is refused: each leaves it to the next, but not without end.
+func TestAPassComesToAnEnd(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(50)
+	one := intstr.FromInt32(1)
+	r.facts.Policy.MaxInFlight = &one
+	for i := range 50 {
+		r.fails[made(i)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
+	}
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	looked := 0
+	for _, call := range r.calls {
+		if strings.HasPrefix(call, "look") {
+			looked++
+		}
+	}
+	g.Expect(looked).To(Equal(rounds))
+	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
 }
 
 func TestWhoSaysStopIsHeardBeforeTheNextAct(t *testing.T) {

@@ -117,5 +117,8 @@ func (p *pass) remember(t *Target) {
 			return
 		}
 	}
-	p.plan.Replacing = append(p.plan.Replacing, Replacement{Target: t.Name, Owner: t.Owner})
+	// There may be more marks than places, from a time without a limit. The annotation has room for so many, and all others hold no place later.
+	if len(p.plan.Replacing) < MostAtOnce {
+		p.plan.Replacing = append(p.plan.Replacing, Replacement{Target: t.Name, Owner: t.Owner})
+	}
 }

@@ -16,6 +16,8 @@ type Look struct {
 	Failed, Unwritten bool
 	// Cause is why something could not be read, the Node among it; empty if that is not known. It is fit to be shown.
 	Cause string
+	// LeaseUnread: it is not known whether the kubelet has renewed its Lease. That matters for what is begun only.
+	LeaseUnread bool
 	// Frozen: the check, its Cluster or the target is paused now.
 	Frozen bool
 	// Changed: the check is not the one that was planned for, by its spec, its deletion or its storm; or its Cluster is about to go and was not.

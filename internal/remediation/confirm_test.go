@@ -58,6 +58,7 @@ var looks = []lookRow{
 	{why: "nor for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
 	{why: "nor for what would clean up", options: []option{goes, marked()}, look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
 	{why: "facts that cannot be read again", look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
+	{why: "a Lease of the kubelet that cannot be read", look: func(l *Look) { l.LeaseUnread, l.Cause = true, "we may not" }, hold: notConfirmed("the Lease of its kubelet could not be read: we may not")},
 	{why: "what could not be written", look: func(l *Look) { l.Failed, l.Unwritten = true, true }, hold: notConfirmed("what has to be written first could not be written, and the log says why")},
 	{why: "and why they cannot", look: func(l *Look) { l.Failed, l.Cause = true, "we may not" }, hold: notConfirmed("the facts could not be read again: we may not")},
 	{why: "a Node that cannot be read again", look: func(l *Look) { l.Verdict.Kind, l.Cause = health.Undetermined, "we may not" }, hold: notConfirmed("its Node could not be read again: we may not")},

@@ -37,10 +37,17 @@ func (r *Requests) Kinds(ctx context.Context) ([]schema.GroupVersionKind, error)
 		if !ours[group.Name] && !ours["*"] {
 			continue
 		}
-		kinds, err := r.kindsIn(ctx, group.PreferredVersion.GroupVersion)
-		all = append(all, kinds...)
-		if err != nil {
-			failed = append(failed, err)
+		// A kind need not be served in the version that is preferred of its group.
+		for _, version := range group.Versions {
+			kinds, err := r.kindsIn(ctx, version.GroupVersion)
+			for _, gvk := range kinds {
+				if !slices.ContainsFunc(all, func(known schema.GroupVersionKind) bool { return known.GroupKind() == gvk.GroupKind() }) {
+					all = append(all, gvk)
+				}
+			}
+			if err != nil {
+				failed = append(failed, err)
+			}
 		}
 	}
 	return all, utilerrors.NewAggregate(failed)

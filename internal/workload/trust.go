@@ -76,10 +76,8 @@ func (t *trust) judge(failure *ReadError, stands string, now time.Time) (turned 
 			t.doubt = nil
 		}
 	} else if t.failures++; t.failures >= refusalsUntilDoubt {
-		if t.doubt == nil {
-			t.stood = stands
-		}
-		t.doubt = failure
+		// How far it is by now: it may have gone on for a while before it was refused as well.
+		t.doubt, t.stood = failure, stands
 	}
 	if failure != nil || t.doubt != nil {
 		t.next = now.Add(doubtTime)
