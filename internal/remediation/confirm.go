@@ -58,6 +58,7 @@ var lookGuards = [...]lookGuard{
 	{Leaving, requests, lookTarget(guardLeaving)},
 	{Excluded, starts, lookTarget(guardExcluded)},
 	{OwnerRefuses, marks, lookTarget(guardOwnerRefuses)},
+	{AnnotationNotRemoved, requests, lookAnnotationNotRemoved},
 	{NameTaken, requests, lookTarget(guardNameTaken)},
 	{LeaseTaken, requests, lookTarget(guardLeaseTaken)},
 	{ControlPlaneBusy, requests, lookControlPlane(guardControlPlaneBusy)},

@@ -28,6 +28,9 @@ func finding(change func(*health.Finding)) option {
 	return func(x *scene) { change(&x.verdicts[0].Findings[0]) }
 }
 
+// onlyWished: what else was wrong is over.
+func onlyWished(l *Look) { l.Verdict = wished }
+
 func leaves(l *Look) { l.Target.Leaving = Departure{Sign: "a taint"} }
 
 // takes is somebody else's Lease of the Node, and turnOf one of the control plane.
@@ -91,6 +94,10 @@ var looks = []lookRow{
 	{why: "what ends something does not mind a label", options: []option{requested(failed)}, look: func(l *Look) { l.Target.Excluded = true }},
 	{why: "its owner refuses by now", options: []option{byOwner}, look: func(l *Look) { l.Target.Mark.Refused = true }, hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}}},
 	{why: "a remediator is not asked about its owner", look: func(l *Look) { l.Target.Mark.Refused = true }},
+	{why: "who is sick besides is tried again, whatever was wished", options: []option{is(wished), remembers(1, time.Time{}), alsoSick}, look: func(*Look) {}},
+	{why: "a wish that was granted is all that is left", options: []option{is(wished), remembers(1, time.Time{}), alsoSick}, look: onlyWished, hold: Hold{Reason: AnnotationNotRemoved, Seen: Seen{Have: 1}}},
+	{why: "and all that there was, but it was not granted yet", options: []option{is(wished), alsoSick}, look: onlyWished},
+	{why: "or is being granted", options: []option{is(wished), alsoSick, twoSteps, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })}, look: onlyWished},
 	{why: "something else bears the name of its request by now", look: func(l *Look) { l.Target.NameTaken = "other" }, hold: Hold{Reason: NameTaken, Seen: Seen{Who: "other"}}},
 	{why: "somebody else is working on its Node by now", look: takes(noon.Add(moment)), hold: Hold{Reason: LeaseTaken, Until: noon.Add(moment), Seen: Seen{Who: "other"}}},
 	{why: "and has finished", look: takes(noon)},
@@ -170,7 +177,7 @@ func TestALastLook(t *testing.T) {
 				again := 3
 				switch d.Action { //nolint:exhaustive // the others start nothing
 				case MakeRequest:
-					again = 11
+					again = 12
 				case GiveMark:
 					again = 5
 				}
@@ -263,5 +270,5 @@ func TestWhatOnlyNotes(t *testing.T) {
 
 func TestTheLastLooks(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(LastLooks()).To(Equal([]Reason{Paused, NotConfirmed, Leaving, Excluded, OwnerRefuses, NameTaken, LeaseTaken, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
+	g.Expect(LastLooks()).To(Equal([]Reason{Paused, NotConfirmed, Leaving, Excluded, OwnerRefuses, AnnotationNotRemoved, NameTaken, LeaseTaken, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
 }

@@ -18,6 +18,12 @@ func guardAnnotationNotRemoved(p *pass, _ *Target, c *candidate) (held bool, unt
 	return onlyAskedFor(&p.a.Verdicts[c.index]) && !c.underWay && failures > 0, time.Time{}, Seen{Have: failures}
 }
 
+// Whatever else was wrong with it may be over at the last look.
+func lookAnnotationNotRemoved(l *lastLook) (held bool, until time.Time, seen Seen) {
+	failures, underWay := l.d.Ledger.Failures, l.t.Ledger.Tried != StepID{}
+	return onlyAskedFor(&l.look.Verdict) && !underWay && failures > 0, time.Time{}, Seen{Have: failures}
+}
+
 // onlyAskedFor says whether nothing is wrong with a target but that a person wants it to be remediated.
 func onlyAskedFor(v *health.Verdict) bool {
 	for i := range v.Findings {

@@ -187,6 +187,10 @@ func hasNoOwner(name string) step {
 func machineFails(name, reason string) step {
 	return func(d *driver) {
 		d.machine(name).Failure = reason
+		if reason == "" {
+			d.tell("Owner", "%s has no failureReason any more", name)
+			return
+		}
 		d.tell("Owner", "%s has failureReason %s", name, reason)
 	}
 }

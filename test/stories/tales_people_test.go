@@ -31,6 +31,12 @@ var aboutPeople = []story{
 			at("12:42:00", gaveUp("w-2")),
 			at("12:50:00", annotates("w-2", "remediate-machine", false)),
 			at("12:51:00"),
+			// Nor where something else was wrong besides, and is not any more at the last look.
+			at("12:52:00", annotates("w-3", "remediate-machine", true)),
+			at("12:53:00", gaveUp("w-3"), machineFails("w-3", "CreateError")),
+			at("12:53:59", unseen(machineFails("w-3", ""))),
+			at("13:00:00", annotates("w-3", "remediate-machine", false)),
+			at("13:01:00"),
 		},
 	},
 	{
