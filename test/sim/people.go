@@ -216,7 +216,7 @@ func (w *World) editCheck(c *Check) {
 	case 4:
 		c.Deleting = c.Deleting || w.rarely(4)
 		if c.Deleting && !c.Finalizer {
-			delete(w.API.Checks, c.Name)
+			w.removeCheck(c)
 		}
 	case 5:
 		c.Generation++
@@ -240,6 +240,12 @@ func (w *World) editCheck(c *Check) {
 		maps.DeleteFunc(w.log.seenGone, func(key trying, _ time.Time) bool { return key.check == c.Name })
 	}
 	w.note(c.Name + " is edited")
+}
+
+// removeCheck: whoever bears its name later is another one, and knows nothing of whom it has had replaced.
+func (w *World) removeCheck(c *Check) {
+	delete(w.API.Checks, c.Name)
+	w.forgetPlaces(c)
 }
 
 // forgetPlaces: without a limit nobody needed to remember.

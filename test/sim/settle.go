@@ -54,7 +54,7 @@ func (w *World) healEverything() {
 		w.PauseCheck(c, false)
 		c.PauseRequests, c.Policy.Observe = nil, false
 		if c.Deleting && !c.Finalizer {
-			delete(w.API.Checks, c.Name)
+			w.removeCheck(c)
 		}
 	}
 	for _, name := range sorted(w.API.Machines) {

@@ -103,7 +103,7 @@ func (r *run) writeCheck(write remediation.CheckWrite) error {
 			live.Finalizer = false
 			if live.Deleting {
 				r.w.premise("a check that is deleted goes")
-				delete(r.w.API.Checks, live.Name)
+				r.w.removeCheck(live)
 			}
 		}
 		return nil
