@@ -110,14 +110,16 @@ func (p *pass) leaseTime(id StepID) time.Duration {
 }
 
 // renewLease keeps our Lease of the Node from running out. It is renewed at half of its time, so that an unchanged world is left alone meanwhile.
-// A Lease that somebody else has taken is theirs: the remediator is at work already, and goes on.
+// A Lease that somebody else has taken is theirs: the remediator is at work already, and goes on. One that nobody has is taken once more: it was
+// lost, or given back by somebody who did not know what has begun since.
 func (p *pass) renewLease(lease Lease, d *Decision) {
-	if !lease.Used || !lease.Ours {
+	lost := lease.Holder == ""
+	if !lease.Used || !lease.Ours && !lost {
 		return
 	}
 	lasting := p.leaseTime(d.Step)
 	due := lease.Until.Add(-lasting / 2)
-	if !p.now.Before(due) {
+	if lost || !p.now.Before(due) {
 		d.LeaseUntil = p.now.Add(lasting)
 		due = d.LeaseUntil.Add(-lasting / 2)
 	}

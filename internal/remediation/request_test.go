@@ -252,6 +252,18 @@ var leases = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
+		why: "a Lease that nobody has is taken once more", options: []option{requested(), lease(Lease{Used: true})},
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute)}),
+	},
+	{
+		why: "also one with a time that has no meaning", options: []option{requested(), lease(Lease{Used: true, Until: ago(-time.Hour)})},
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute)}),
+	},
+	{
+		why: "but not by who does not take part", options: []option{requested(), lease(Lease{})},
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+	},
+	{
 		why: "who does not take part any more renews nothing", options: []option{requested(), lease(Lease{Ours: true, Until: ago(-time.Minute)})},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), LeaseUntil: ago(-time.Minute)}),
 	},
