@@ -4,7 +4,11 @@
 package machinehealthcheck_test
 
 import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -43,4 +47,43 @@ func TestACheckGoesToAnotherInstance(t *testing.T) {
 	s.Expect(c.Writes()[writes:]).To(BeEmpty())
 	label("a")
 	s.Eventually(known).Should(BeTrue())
+}
+
+// TestACheckThatGoesToAnotherInstanceIsLeftAloneAtOnce: many Machines are sick, and it is handed over when the first has been seen to.
+func TestACheckThatGoesToAnotherInstanceIsLeftAloneAtOnce(t *testing.T) {
+	t.Parallel()
+	for by, begun := range map[string]func(*http.Request, string) bool{"by requests": requestMade, "by owners": ownerAsked} {
+		for speed, takes := range map[string]time.Duration{"at once": 0, "by a slow API server": time.Minute} {
+			t.Run(by+", "+speed, func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t, withClock, func(s *stage) { s.filter = "ours" })
+				for n := range 8 {
+					s.sick(fmt.Sprintf("m-%d", n))
+				}
+				check := s.check("workers")
+				s.change(check, func() {
+					check.Labels = map[string]string{clusterv1.WatchLabel: s.filter}
+					if by == "by requests" {
+						byTemplate(s)(&check.Spec)
+					}
+				})
+				var c *controller
+				var before atomic.Int64
+				c = s.startInterrupted(begun, func() {
+					s.change(check, func() { check.Labels[clusterv1.WatchLabel] = "other" })
+					s.clock.Step(takes)
+					before.Store(int64(len(c.Writes())))
+				})
+				c.restless = true
+				s.Eventually(before.Load).Should(BeNumerically(">", 0))
+				s.Eventually(func() bool { return c.judged("workers") }).Should(BeFalse())
+				c.pass()
+				for _, w := range c.Writes()[before.Load():] {
+					s.Expect(w.Resource).To(Equal("events"), w.What())
+				}
+				s.change(check, func() { check.Labels[clusterv1.WatchLabel] = s.filter })
+				s.Eventually(get(s, check)).Should(HaveField("Status.ObservedGeneration", Equal(check.Generation)), "it is ours again")
+			})
+		}
+	}
 }

@@ -46,6 +46,9 @@ func (v *visit) Look(ctx context.Context, targets []int) ([]remediation.Look, er
 		ctrl.LoggerFrom(ctx).V(4).Info("A last look failed", "reason", err.Error())
 		return nil, errors.New(cause(err))
 	}
+	if v.sawLive(fresh); !v.r.actsFor(fresh.check) {
+		return nil, errors.New("another instance looks after the check by now")
+	}
 	looks := make([]remediation.Look, len(targets))
 	facts := fresh.only(targets).facts(v.now)
 	assessment := health.Evaluate(&facts.Snapshot, &facts.Health, v.now)
@@ -81,8 +84,9 @@ func (v *visit) lookAt(ctx context.Context, fresh *seen, i int, verdict *health.
 	if slices.Contains(fresh.lost, i) {
 		return remediation.Look{Failed: true}
 	}
+	v.pausedNow[m.Name] = annotations.HasPaused(m)
 	look := remediation.Look{
-		Frozen: fresh.frozen() || annotations.HasPaused(m), Changed: v.changed(fresh), Verdict: *verdict, Target: *target, Cause: cause(fresh.readings[i].Err),
+		Frozen: fresh.frozen() || v.pausedNow[m.Name], Changed: v.changed(fresh), Verdict: *verdict, Target: *target, Cause: cause(fresh.readings[i].Err),
 	}
 	if reportsUnknown(verdict) {
 		renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, m.Status.NodeRef.Name)

@@ -10,7 +10,6 @@ import (
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,7 +40,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	trigger, late := r.pace.looks(request.NamespacedName, now)
 	r.Metrics.Evaluated(metrics.MachineHealthCheck, trigger, late)
-	v := &visit{r: r, now: now, check: check, machines: map[string]*clusterv1.Machine{}, made: map[string]*remedyv1.RequestReference{}}
+	v := newVisit(r, check, now)
 	v.seen, err = v.read(ctx)
 	if errors.Is(err, errNotReadYet) {
 		return r.result(ctx, request, now, v.seen.again, nil)
@@ -105,7 +104,9 @@ func onlyConflicts(err error) bool {
 }
 
 // outdated says whether an error only means that the cache is behind.
-func outdated(err error) bool { return apierrors.IsConflict(err) || errors.Is(err, errGone) }
+func outdated(err error) bool {
+	return apierrors.IsConflict(err) || errors.Is(err, errGone) || errors.Is(err, errNoStray)
+}
 
 // forget drops everything that is kept of a check that is gone, or is not ours any more.
 func (r *Reconciler) forget(request ctrl.Request) {

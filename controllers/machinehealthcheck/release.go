@@ -37,7 +37,7 @@ func (v *visit) release(ctx context.Context) error {
 	}
 	if left {
 		// It is on its way to us.
-		v.seen.askAgain(v.now.Add(conflictTime))
+		v.seen.askAgain(v.clock().Add(conflictTime))
 		return nil
 	}
 	return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) {

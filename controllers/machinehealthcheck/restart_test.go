@@ -5,9 +5,13 @@ package machinehealthcheck_test
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -56,4 +60,39 @@ func TestWhatHappenedWhileNobodyLookedIsSeenAtTheStart(t *testing.T) {
 			s.Eventually(s.checks).Should(Or(BeEmpty(), ConsistOf(HaveField("Finalizers", BeEmpty()))))
 		})
 	}
+}
+
+// TestWhatCannotBeReadAtTheStartIsNoStorm: nobody is known to be healthy then, and that is not because anybody is sick.
+func TestWhatCannotBeReadAtTheStartIsNoStorm(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.SetDefaultEventuallyTimeout(outagePatience)
+	role := s.allow(nodeRights, leaseRights)
+	s.machine("m-1")
+	s.machine("m-2")
+	asked := s.machine("m-3")
+	check := s.check("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+		cooldown := lasting(time.Hour)
+		spec.MaxUnhealthy, spec.StormCooldownDuration = ptr.To(intstr.FromInt32(1)), &cooldown
+	})
+	c := s.start()
+	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(3)))
+	c.settle()
+	c.Crash()
+	c.stop()
+	s.reallow(role, &corev1.Node{}, leaseRights)
+	c = s.start()
+	c.restless = true
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("False NodesUnreadable")))
+	s.Expect(message(remedyv1.ClusterReachableCondition)(check)).To(ContainSubstring("No Node can be read: the Nodes of the cluster have not arrived yet"))
+	s.Expect(tells(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False ClusterUnreachable"))
+	c.pass()
+	s.Expect(get(s, check)().Annotations).ToNot(HaveKey(remedyv1.StormSinceAnnotation))
+
+	// When everybody is read, everything is as it was.
+	s.reallow(role, nil, nodeRights, leaseRights)
+	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(3)))
+	s.Expect(tells(remedyv1.RemediationAllowedCondition)(check)).To(Equal("True RemediationAllowed"))
+	s.annotate(asked, clusterv1.RemediateMachineAnnotation, "yes")
+	s.Eventually(get(s, asked)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)))
 }

@@ -4,12 +4,16 @@
 package machinehealthcheck
 
 import (
+	"context"
 	"slices"
 
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
@@ -47,6 +51,38 @@ func (s *seen) strays() []remediation.Stray {
 	}
 	return strays
 }
+
+// stillStray reads past the caches whether what is left is still to go: not while its Machine is paused, nor when the check looks after it again.
+// News of either are on their way to us, and the error says no more than that.
+func (v *visit) stillStray(ctx context.Context, left *leftover) error {
+	key := client.ObjectKey{Namespace: v.seen.check.Namespace}
+	if left.machine != nil {
+		key.Name = left.machine.Name
+	} else {
+		key.Name = left.request.Name
+	}
+	m := &clusterv1.Machine{}
+	err := v.r.Live.Get(ctx, key, m)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return errors.Wrap(err, "failed to read the Machine again")
+	case !left.about(m):
+		return nil
+	case annotations.HasPaused(m), m.Spec.ClusterName == v.seen.check.Spec.ClusterName && selects(v.seen.check, m.Labels):
+		return errNoStray
+	}
+	return nil
+}
+
+// about says whether it is left of this Machine, and of none that bears its name by now.
+func (l *leftover) about(m *clusterv1.Machine) bool {
+	return l.machine != nil && l.machine.UID == m.UID || l.request != nil && slices.Contains(l.request.Machines, m.UID)
+}
+
+// errNoStray is what a write returns for what is to stay where it is for now.
+var errNoStray = errors.New("the Machine is paused, or the check looks after it again")
 
 // strayRequests are the requests of this check for other Machines than those it selects.
 func (s *seen) strayRequests() []*requests.Found {

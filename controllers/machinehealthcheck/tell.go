@@ -24,6 +24,9 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 	if pass.Situation.Check.Frozen {
 		return v.tellPaused(ctx, pass)
 	}
+	if v.silent {
+		return v.tellOthers(ctx, pass)
+	}
 	v.r.absences.found(client.ObjectKeyFromObject(v.check), v.seen.machines, pass.Assessment.Verdicts)
 	var failed []error
 	for i := range pass.Planned.Decisions {
@@ -43,11 +46,20 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 	return utilerrors.NewAggregate(failed)
 }
 
+// tellOthers tells what was done before somebody said stop, and writes to nothing: what is in the way will stand on the check when our caches show it.
+func (v *visit) tellOthers(ctx context.Context, pass *explain.Pass) error {
+	v.seen.askAgain(v.clock().Add(conflictTime))
+	news, ended := v.r.memory.Learn(pass, v.now)
+	v.tellNews(ctx, news)
+	v.count(pass, ended)
+	return nil
+}
+
 // tellHealth sets conditions on a Machine, if it does not have them yet.
 func (v *visit) tellHealth(ctx context.Context, i int, facts *explain.Facts, check *remediation.Check) error {
 	wanted := explain.ForMachine(facts, check)
 	m := v.latest(v.seen.machines[i])
-	if report.MachineSays(m, &wanted) {
+	if v.pausedNow[m.Name] || report.MachineSays(m, &wanted) {
 		return nil
 	}
 	err := v.patchStatus(ctx, m, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) })

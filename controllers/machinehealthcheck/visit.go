@@ -37,9 +37,19 @@ type visit struct {
 	machines map[string]*clusterv1.Machine
 	// turn is the Lease of the control plane as the last look has seen it; nil if there was none.
 	turn *coordinationv1.Lease
+	// silent: the check or its Cluster was paused at a look past the caches, or the check is somebody else's by now. pausedNow are Machines that were.
+	silent    bool
+	pausedNow map[string]bool
 	// facts are what the pass rests on, and made the requests that it has made, by the names of their targets.
 	facts *checkup.Facts
 	made  map[string]*remedyv1.RequestReference
+}
+
+func newVisit(r *Reconciler, check *remedyv1.MachineHealthCheck, now time.Time) *visit {
+	return &visit{
+		r: r, now: now, check: check,
+		machines: map[string]*clusterv1.Machine{}, pausedNow: map[string]bool{}, made: map[string]*remedyv1.RequestReference{},
+	}
 }
 
 // Obstacle reads past the cache whether the check or its Cluster is paused, or is not the one that was planned for any more.
@@ -57,6 +67,7 @@ func (v *visit) Obstacle(ctx context.Context) (*remediation.Look, error) {
 		return nil, err
 	}
 	now := seen{check: check, cluster: cluster}
+	v.sawLive(&now)
 	switch {
 	case now.frozen():
 		return &remediation.Look{Frozen: true}, nil
@@ -65,6 +76,9 @@ func (v *visit) Obstacle(ctx context.Context) (*remediation.Look, error) {
 	}
 	return nil, nil
 }
+
+// sawLive notes that nothing may be told any more on objects, as was just seen. The caches may not show it before this pass is over.
+func (v *visit) sawLive(now *seen) { v.silent = v.silent || now.frozen() || !v.r.actsFor(now.check) }
 
 // clock is the time now. A pass over many Machines takes long, and what is begun at its end is not as old as its facts.
 func (v *visit) clock() time.Time { return v.r.Clock.Now().Truncate(notes.Precision) }

@@ -80,6 +80,9 @@ func (v *visit) WriteTarget(ctx context.Context, target int, d *remediation.Deci
 // WriteStray is one write for a Machine that the check does not look after any more, or for what it has left of one that is gone.
 func (v *visit) WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error {
 	left := &v.seen.left[stray]
+	if err := v.stillStray(ctx, left); err != nil {
+		return err
+	}
 	return v.write(ctx, left.machine, left.request, d, write)
 }
 

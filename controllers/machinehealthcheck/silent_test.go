@@ -1,0 +1,55 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// TestNothingIsToldOnMachinesAfterAPauseWasSeen: the caches do not show the pause for as long as the test lasts; what is read past them just before
+// an act does. The first Machine has been seen to by then.
+func TestNothingIsToldOnMachinesAfterAPauseWasSeen(t *testing.T) {
+	t.Parallel()
+	for what, stop := range map[string]func(s *stage, check *remedyv1.MachineHealthCheck){
+		"the Cluster is paused": func(s *stage, _ *remedyv1.MachineHealthCheck) {
+			s.change(s.cluster, func() { s.cluster.Spec.Paused = ptr.To(true) })
+		},
+		"the check is paused": func(s *stage, check *remedyv1.MachineHealthCheck) {
+			s.annotate(check, clusterv1.PausedAnnotation, "yes")
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			for _, name := range []string{"m-1", "m-2", "m-3"} {
+				s.sick(name)
+			}
+			check := s.check("workers")
+			var c *controller
+			var before atomic.Int64
+			c = s.startInterrupted(ownerAsked, func() {
+				c.Watches().Hold("clusters.cluster.x-k8s.io", "machinehealthchecks.remedy.cluster.x-k8s.io")
+				stop(s, check)
+				before.Store(int64(len(c.Writes())))
+			})
+			c.restless = true
+			s.Eventually(before.Load).Should(BeNumerically(">", 0))
+			passes := c.passesOf("workers")
+			n := passes.Load()
+			s.Eventually(passes.Load).Should(BeNumerically(">", n+1), "it looks again, as it has seen something that its caches have not")
+			for _, w := range c.Writes()[before.Load():] {
+				s.Expect(w.Resource).To(Equal("events"), w.What())
+			}
+			c.Watches().Release()
+			s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.PausedCondition), Equal("True Paused")))
+		})
+	}
+}
