@@ -154,6 +154,6 @@ func TestAHoldSaysWhatCouldNotBeReadAgain(t *testing.T) {
 		}
 		return ""
 	}
-	s.Eventually(get(s, check)).Should(WithTransform(said, ContainSubstring("the facts could not be read again: the user of the cluster's kubeconfig may not read that")))
+	s.Eventually(get(s, check)).Should(WithTransform(said, ContainSubstring("the Lease of its kubelet could not be read: the user of the cluster's kubeconfig may not read that")))
 	s.Expect(said(check)).To(ContainSubstring("Leases"))
 }

@@ -117,8 +117,30 @@ func (p *pass) remember(t *Target) {
 			return
 		}
 	}
-	// There may be more marks than places, from a time without a limit. The annotation has room for so many, and all others hold no place later.
-	if len(p.plan.Replacing) < MostAtOnce {
-		p.plan.Replacing = append(p.plan.Replacing, Replacement{Target: t.Name, Owner: t.Owner})
+	p.plan.Replacing = append(p.plan.Replacing, Replacement{Target: t.Name, Owner: t.Owner})
+}
+
+// fewEnough leaves out what the annotation has no room for: there may be more marks than places, from a time without a limit. Machines that are gone
+// are known from nowhere else, and come first; then those that take up a place, as they may go next. As long as there is a free place, there is room
+// for all of these: whoever begins now is always remembered.
+func (p *pass) fewEnough() {
+	if len(p.plan.Replacing) <= MostAtOnce || p.s.Check.Frozen {
+		return
 	}
+	places := make(map[string]bool, len(p.s.Targets))
+	for i := range p.s.Targets {
+		places[p.s.Targets[i].Name] = p.plan.Decisions[i].Budgeted
+	}
+	rank := func(r Replacement) int {
+		switch budgeted, there := places[r.Target]; {
+		case !there:
+			return 0
+		case budgeted:
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortFunc(p.plan.Replacing, func(a, b Replacement) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Target, b.Target)) })
+	p.plan.Replacing = p.plan.Replacing[:MostAtOnce]
 }

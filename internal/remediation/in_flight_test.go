@@ -4,6 +4,8 @@
 package remediation
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,6 +113,36 @@ func TestWhatIsRememberedOfReplacements(t *testing.T) {
 	frozen := usual(byOwner, marked(), slots(1), replacing(before...), check(func(c *Check) { c.Frozen = true })).plan()
 	g.Expect(frozen.Replacing).To(Equal(before))
 	g.Expect(frozen.Counts.InFlight).To(Equal(1))
+}
+
+// TestMoreAreNeverRememberedThanThereIsRoomFor: marks are from a time without a limit. Whoever is gone, and whoever takes up a place, is remembered.
+func TestMoreAreNeverRememberedThanThereIsRoomFor(t *testing.T) {
+	g := NewWithT(t)
+	names := func(plan *Planned) []string {
+		g.Expect(plan.Replacing).To(HaveLen(MostAtOnce))
+		all := make([]string, 0, len(plan.Replacing))
+		for _, r := range plan.Replacing {
+			all = append(all, r.Target)
+		}
+		g.Expect(slices.IsSorted(all)).To(BeTrue())
+		return all
+	}
+	crowd := func(n int, v health.Verdict) option {
+		return func(x *scene) {
+			for i := range n {
+				also(Target{Name: fmt.Sprintf("a-%04d", i), Owner: owner, Mark: Mark{Given: true, Ours: true, Since: ago(time.Minute)}}, v)(x)
+			}
+		}
+	}
+	gone, lacking := replacing(Replacement{Target: "z-gone", Owner: owner, GoneSince: ago(time.Minute)}), owners(Owner{Name: owner, Desired: 1000, WithNode: 2})
+
+	free := usual(byOwner, called("m-new"), slots(MostAtOnce), gone, lacking, crowd(2*MostAtOnce, well)).plan()
+	g.Expect(free.Decisions[0].Action).To(Equal(GiveMark), "there is a place: those that are well take up none")
+	g.Expect(names(&free)).To(ContainElements("m-new", "z-gone"))
+
+	full := usual(byOwner, called("m-new"), slots(MostAtOnce), gone, lacking, crowd(MostAtOnce, sickFor(time.Hour))).plan()
+	g.Expect(full.Decisions[0].Hold.Reason).To(Equal(MaxInFlight))
+	g.Expect(names(&full)).To(ContainElement("z-gone"))
 }
 
 // named gives the first target another name.

@@ -126,6 +126,7 @@ func (p *pass) wantUnlessDone(i int) {
 // sumUp completes the plan: what the check shall carry, what is counted, and when to look again.
 func (p *pass) sumUp() {
 	plan := &p.plan
+	p.fewEnough()
 	slices.SortFunc(plan.Replacing, func(a, b Replacement) int { return cmp.Compare(a.Target, b.Target) })
 	plan.Counts.InFlight -= p.would
 	rest := p.later(plan.Storm.ends(p.policy))
