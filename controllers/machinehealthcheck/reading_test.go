@@ -83,6 +83,23 @@ func TestAKubeconfigOfAnotherClusterCondemnsNobody(t *testing.T) {
 	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
 }
 
+// TestACorrectedKubeconfigHealsWithoutARestart puts the swapped Secret right, with no more rights than a manager has. Nobody asks for anything else.
+func TestACorrectedKubeconfigHealsWithoutARestart(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.SetDefaultEventuallyTimeout(outagePatience)
+	s.machine("m-1")
+	s.machine("m-2")
+	s.leadTo(management.Admin)
+	check := s.check("workers")
+	c := s.start()
+	c.restless = true
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("False NoKnownNode")))
+	s.leadTo(guest.Admin)
+	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
+	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(2)))
+}
+
 // TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused takes the right to list Nodes away, and then the watch that was begun with it.
 func TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused(t *testing.T) {
 	t.Parallel()

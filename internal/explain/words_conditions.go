@@ -83,7 +83,7 @@ var conditionWords = [...]conditionWord{
 	}},
 	{remedyv1.NoKnownNodeReason, onlyReachable, meaning{
 		means: "None of the Nodes that Machines refer to is there, so that the kubeconfig may lead to another cluster, or to an empty one. Nobody takes them for deleted.",
-		remedy: "See that the kubeconfig leads to the cluster of these Machines, and restart the manager if you had to change it: a connection that works is kept. If it does, and their Nodes are really gone, delete the Machines, " +
+		remedy: "See that the kubeconfig leads to the cluster of these Machines; one that is changed is followed within some minutes. If it does, and their Nodes are really gone, delete the Machines, " +
 			"or annotate them with `cluster.x-k8s.io/remediate-machine`.",
 	}},
 	{remedyv1.NodesUnreadableReason, onlyReachable, meaning{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,8 +28,10 @@ type Clusters struct {
 	// ignored counts updates that wake nobody. stopListening ends what takes the news from Cluster API's cache.
 	ignored, stopListening func()
 
-	mu      sync.RWMutex
-	remote  connector
+	mu     sync.RWMutex
+	remote connector
+	// secrets is where Secrets with kubeconfigs are read.
+	secrets client.Reader
 	records map[client.ObjectKey]*record
 	// made is how many records there have been.
 	made int
@@ -87,17 +90,27 @@ func (c *Clusters) recordOf(key client.ObjectKey) *record {
 	return r
 }
 
-// orphan notes whether the Cluster is gone. What is remembered of it goes when the connection does: if there is another Cluster of that name at
-// once, Cluster API's cache may keep the connection, and with it what it watches for us.
-func (c *Clusters) orphan(key client.ObjectKey, orphaned bool) {
+// exists notes that there is a Cluster, and which one of its name. Another one than before has another control plane: nothing is believed that is read
+// over the connection to that of the earlier one, which Cluster API's cache may have kept.
+func (c *Clusters) exists(key client.ObjectKey, uid types.UID) {
 	r := c.recordOf(key)
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.orphaned = orphaned
-	if orphaned {
-		// The next Cluster of that name has another control plane.
+	another := r.cluster != "" && r.cluster != uid
+	r.cluster, r.orphaned = uid, false
+	if another {
 		r.id = ""
 	}
+	r.mu.Unlock()
+	if another {
+		r.wantRenewal()
+	}
+}
+
+// orphan notes that the Cluster is gone. What is remembered of it goes when the connection does.
+func (r *record) orphan() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.orphaned = true
 }
 
 // forget drops what is remembered of an orphan without a connection, and says whether it did.
@@ -144,7 +157,8 @@ func (c *Clusters) Start(ctx context.Context) error {
 	}
 }
 
-// examine sees whether what has been read of clusters can still be believed. Nobody waits for one that hangs.
+// examine sees whether what has been read of clusters can still be believed, and whether a connection is still the right one. Nobody waits for one that
+// hangs.
 func (c *Clusters) examine(ctx context.Context, examinations *sync.WaitGroup) {
 	now := c.clock.Now()
 	c.mu.RLock()
@@ -152,6 +166,9 @@ func (c *Clusters) examine(ctx context.Context, examinations *sync.WaitGroup) {
 	for key, r := range c.records {
 		if roster, due := r.toExamine(now); due {
 			examinations.Go(func() { (&cluster{clusters: c, key: key, record: r}).examine(ctx, roster) })
+		}
+		if r.live.toCompare() {
+			examinations.Go(func() { c.compare(ctx, key, r) })
 		}
 	}
 }
@@ -200,7 +217,7 @@ func (c *Clusters) lookAfter(ctx context.Context) {
 
 func (r *record) isTroubled(now time.Time) bool {
 	r.mu.Lock()
-	troubled := r.wavering || r.down || r.orphaned
+	troubled := r.wavering || r.down || r.orphaned || r.renewal != notNeeded
 	r.mu.Unlock()
 	return troubled || r.live.due(now)
 }

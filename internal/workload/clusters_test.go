@@ -65,7 +65,7 @@ func TestNodesAreReadThroughARealConnection(t *testing.T) {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	g.Expect(s.management.Delete(t.Context(), cluster)).To(Succeed())
 	g.Eventually(func() health.NodeState { return s.read(key, targets[0])[0].State }, patience).Should(Equal(health.Unreadable), "without a Cluster there is no connection")
-	g.Eventually(func() bool { return s.Remembers(key) }, patience).Should(BeFalse())
+	g.Eventually(s.Remembered, patience).Should(BeEmpty())
 }
 
 func TestTheRestOfALiveLook(t *testing.T) {
@@ -262,6 +262,22 @@ func TestAKubeconfigThatStartsAProgramIsRefusedUntilItIsMended(t *testing.T) {
 	g.Expect(s.At(key).Connection(t.Context()).Err).ToNot(HaveOccurred())
 }
 
+// TestACorrectedKubeconfigIsFollowed has a kubeconfig that leads to another cluster, which answers as well as any.
+func TestACorrectedKubeconfigIsFollowed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	s := newStage(t)
+	addNode(t, second, "elsewhere-a", "id://elsewhere-a")
+	addNode(t, second, "elsewhere-b", "id://elsewhere-b")
+	targets := []workload.Target{{Name: "elsewhere-a", ProviderID: "id://elsewhere-a"}, {Name: "elsewhere-b", ProviderID: "id://elsewhere-b"}}
+	key := s.cluster("prod", first, nil)
+	s.up(key)
+	g.Eventually(func() workload.Obstacle { return workload.ObstacleOf(s.read(key, targets...)[0].Err) }, patience).Should(Equal(workload.NoKnownNode))
+	s.putKubeconfig(key, kubeconfigOf(t, second.Admin, nil))
+	g.Eventually(func() []workload.Reading { return s.read(key, targets...) }, patience).Should(HaveEach(HaveField("State", health.Present)))
+	g.Expect(s.look(key, targets...)).To(HaveEach(HaveField("State", health.Present)))
+}
+
 func TestWithoutTheRightToReadNothingIsSaid(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -316,11 +332,7 @@ func TestNothingIsLeftOfAConnectionThatIsOver(t *testing.T) {
 	}
 	g.Eventually(runtime.NumGoroutine, patience, 100*time.Millisecond).Should(BeNumerically("<", before+batch), "goroutines, after two hundred connections")
 	g.Eventually(way.count, patience, 100*time.Millisecond).Should(BeNumerically("<=", roads+2), "connections, after two hundred of them")
-	for number := range batches {
-		g.Eventually(func() bool {
-			return s.Remembers(client.ObjectKey{Namespace: s.namespace, Name: fmt.Sprintf("leak-%d-0", number)})
-		}, patience).Should(BeFalse())
-	}
+	g.Eventually(s.Remembered, patience).Should(BeEmpty(), "what is noted of clusters")
 }
 
 // grantRoot lets everybody see that the API server is up, and nothing else.

@@ -49,33 +49,34 @@ const probeSilence = 11 * time.Second
 
 // Connect connects the clusters of Cluster API from now on. It is called once, when Cluster API is there.
 func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Options) error {
-	cache, err := clustercache.SetupWithManager(ctx, mgr, c.cacheOptions(mgr, &options), controller.Options{
+	secrets := options.Secrets
+	if secrets == nil {
+		secrets = mgr.GetAPIReader()
+	}
+	cache, err := clustercache.SetupWithManager(ctx, mgr, c.cacheOptions(secrets, &options), controller.Options{
 		MaxConcurrentReconciles: cmp.Or(options.Concurrency, defaultConcurrency), NeedLeaderElection: ptr.To(!options.OnStandby),
 	})
 	if err != nil {
 		return errors.Wrap(err, "failed to set up the connections to workload clusters")
 	}
-	if err := c.followDeletions(ctx, mgr.GetCache()); err != nil {
+	if err := c.followClusters(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
 	news := cache.GetClusterSource("workload", func(_ context.Context, object client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
 	}, clustercache.WatchForProbeFailure(probeSilence))
 	c.mu.Lock()
-	c.remote = cache
+	c.remote, c.secrets = cache, secrets
 	c.mu.Unlock()
 	return errors.Wrap(mgr.Add(&follow{clusters: c, news: news}), "failed to add what follows the connections")
 }
 
 // cacheOptions are what Cluster API's cache is told. A watch filter is not among them: ours selects checks, whatever their Cluster is labelled, and
 // a Cluster that is not connected would leave its checks waiting for ever.
-func (c *Clusters) cacheOptions(mgr manager.Manager, options *Options) clustercache.Options {
-	secrets := options.Secrets
-	if secrets == nil {
-		secrets = mgr.GetAPIReader()
-	}
+func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) clustercache.Options {
 	told := clustercache.Options{
-		SecretClient: &screenedSecrets{Reader: secrets, screened: c.screened},
+		SecretClient:  &screenedSecrets{Reader: secrets, screened: c.screened},
+		ClusterFilter: c.keeps,
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: ctrlcache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
@@ -92,9 +93,10 @@ func (c *Clusters) cacheOptions(mgr manager.Manager, options *Options) clusterca
 	return told
 }
 
-// screened notes why a kubeconfig is not used.
-func (c *Clusters) screened(key client.ObjectKey, refused *ReadError) {
+// screened notes which kubeconfig a connection is made with, or why it is not used.
+func (c *Clusters) screened(key client.ObjectKey, kubeconfig []byte, refused *ReadError) {
 	r := c.recordOf(key)
+	r.madeWith(kubeconfig)
 	r.mu.Lock()
 	r.refused = refused
 	r.mu.Unlock()
@@ -103,20 +105,26 @@ func (c *Clusters) screened(key client.ObjectKey, refused *ReadError) {
 	}
 }
 
-// followDeletions sees to it that clusters are forgotten whose Cluster is gone: Cluster API's cache does not tell.
-func (c *Clusters) followDeletions(ctx context.Context, cache ctrlcache.Cache) error {
+// followClusters sees to it that clusters are forgotten whose Cluster is gone, or another one of that name: Cluster API's cache does not tell.
+func (c *Clusters) followClusters(ctx context.Context, cache ctrlcache.Cache) error {
 	informer, err := cache.GetInformer(ctx, &clusterv1.Cluster{}, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
 		return errors.Wrap(err, "failed to watch Clusters")
 	}
-	note := func(object any, orphaned bool) {
-		if key, err := toolscache.DeletionHandlingObjectToName(object); err == nil {
-			c.orphan(client.ObjectKey{Namespace: key.Namespace, Name: key.Name}, orphaned)
+	there := func(object any) {
+		if cluster, is := object.(*clusterv1.Cluster); is {
+			c.exists(client.ObjectKeyFromObject(cluster), cluster.UID)
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { note(object, false) },
-		DeleteFunc: func(object any) { note(object, true) },
+		AddFunc: there,
+		// A watch that was interrupted does not tell that one was deleted when there is another one of its name.
+		UpdateFunc: func(_, object any) { there(object) },
+		DeleteFunc: func(object any) {
+			if key, err := toolscache.DeletionHandlingObjectToName(object); err == nil {
+				c.recordOf(client.ObjectKey{Namespace: key.Namespace, Name: key.Name}).orphan()
+			}
+		},
 	})
 	return errors.Wrap(err, "failed to watch Clusters")
 }

@@ -58,6 +58,11 @@ type record struct {
 	roster  *roster
 	// id is the identity of the right cluster; empty if it is not known.
 	id types.UID
+	// cluster is the UID of its Cluster; empty if it is not known.
+	cluster types.UID
+	// kubeconfig is what the connection was made with.
+	kubeconfig fingerprint
+	renewal    renewal
 	// orphaned: its Cluster is gone, or was never there. It is forgotten when there is no connection.
 	orphaned bool
 	live     liveState
@@ -68,7 +73,7 @@ func (c *Clusters) look(ctx context.Context, key client.ObjectKey, r *record) (t
 	connector, before := c.connectorOf(key), r.present()
 	probes := connector.GetHealthCheckingState(ctx, key)
 	_, err := connector.GetUncachedClient(ctx, key)
-	up := err == nil && probes.ConsecutiveFailures < failuresUntilDown
+	up := err == nil && probes.ConsecutiveFailures < failuresUntilDown && !r.isOutdated()
 	var unseen, orphaned bool
 	if err != nil && !r.wasUp() {
 		// A control plane that is not there yet has not gone down. One that is there, and cannot be reached since we were started, has.
@@ -107,6 +112,13 @@ func (r *record) present() *roster {
 	return r.roster
 }
 
+// isOutdated says whether the connection is not the right one any more.
+func (r *record) isOutdated() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.renewal != notNeeded
+}
+
 func (r *record) wasUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +130,7 @@ func (r *record) obstacle(up bool, err error) error {
 	switch {
 	case up:
 		return nil
-	case err == nil:
+	case err == nil && r.renewal == notNeeded:
 		return errNotAnswering
 	case r.refused != nil:
 		return r.refused

@@ -189,6 +189,24 @@ func TestWhoCouldNotAskIsWokenAndEverMoreSeldom(t *testing.T) {
 	g.Expect(b.timesTold()).To(Equal(told+1), "it begins anew")
 }
 
+// TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom, although the API server of that answers whatever it is asked.
+func TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("x", "id://x"))
+	targets := []Target{{"a", "id://a"}, {"b", "id://b"}}
+	g.Expect(ObstacleOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
+	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
+		told := b.timesTold()
+		b.clock.Step(wait - time.Second)
+		b.lookAfter(t.Context())
+		g.Expect(b.timesTold()).To(Equal(told), "before %s", wait)
+		b.clock.Step(time.Second)
+		b.lookAfter(t.Context())
+		g.Expect(b.timesTold()).To(Equal(told+1), "after %s", wait)
+		g.Expect(ObstacleOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
+	}
+}
+
 func TestNodesThatHaveNotArrivedAreUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
@@ -243,50 +261,6 @@ func TestARosterThatCameMeanwhileStays(t *testing.T) {
 	b.connection(t)
 	g.Expect(b.recordOf(prod).present()).To(BeIdenticalTo(next))
 	g.Expect(next.over).ToNot(BeClosed())
-}
-
-func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
-	g := NewWithT(t)
-	b := newBench(t, node("a", ""))
-	b.read(t, Target{Name: "a"})
-	roster := b.recordOf(prod).present()
-	b.orphan(prod, true)
-	b.lookAfter(t.Context())
-	g.Expect(b.records).To(HaveKey(prod), "the connection is still there")
-	b.wire.disconnect()
-	b.lookAfter(t.Context())
-	g.Expect(b.records).To(BeEmpty())
-	g.Expect(roster.over).To(BeClosed())
-	t.Run("what was forgotten does not keep the next from being filled", func(t *testing.T) {
-		b.wire.connect(noon)
-		b.wire.set(func(w *wire) { w.watched["remedy-nodes-1"] = true })
-		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
-	})
-	t.Run("another one of that name at once may keep the connection", func(t *testing.T) {
-		b.wire.connect(noon)
-		b.read(t, Target{Name: "a"})
-		b.orphan(prod, true)
-		b.orphan(prod, false)
-		b.lookAfter(t.Context())
-		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
-		b.wire.disconnect()
-		b.lookAfter(t.Context())
-		g.Expect(b.records).To(HaveKey(prod))
-	})
-}
-
-func TestAClusterThatNeverWasIsNotRemembered(t *testing.T) {
-	g := NewWithT(t)
-	b := newBench(t)
-	b.wire.set(func(w *wire) { w.connected = false })
-	b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
-	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Unreadable))
-	b.lookAfter(t.Context())
-	g.Expect(b.records).To(BeEmpty())
-	b.management.failure = nil
-	b.connection(t)
-	b.lookAfter(t.Context())
-	g.Expect(b.records).To(HaveKey(prod), "it is there, and not connected yet")
 }
 
 func TestWithoutClusterAPIOnlyHomeIsThere(t *testing.T) {

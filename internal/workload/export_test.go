@@ -4,6 +4,8 @@
 package workload
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,9 +19,9 @@ func (c *Clusters) RetryConnectionsAfter(interval time.Duration) {
 // SetAnswerTime is how long one answer may take.
 func (c *Clusters) SetAnswerTime(limit time.Duration) { c.answerTime = limit }
 
-// Remembers says whether anything is remembered of the cluster.
-func (c *Clusters) Remembers(key client.ObjectKey) bool {
+// Remembered are the clusters of which anything is remembered.
+func (c *Clusters) Remembered() []client.ObjectKey {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.records[key] != nil
+	return slices.Collect(maps.Keys(c.records))
 }

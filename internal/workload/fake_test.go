@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 var prod = client.ObjectKey{Namespace: "team-a", Name: "prod"}
@@ -131,6 +133,27 @@ type wire struct {
 	nodes   []*corev1.Node
 	read    bool
 	watched map[string]bool
+	// keeps is the filter of Clusters, and connects what happens when it makes a connection; drops is how many were dropped.
+	keeps    func(*clusterv1.Cluster) bool
+	connects func()
+	drops    int
+}
+
+// Reconcile looks after a Cluster, as Cluster API's cache does: it drops its connection if the filter says so, else it makes one if there is none.
+func (w *wire) Reconcile(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if !w.keeps(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}) {
+		w.set(func(w *wire) {
+			w.connected, w.watched, w.probes, w.drops = false, map[string]bool{}, clustercache.HealthCheckingState{}, w.drops+1
+		})
+		return reconcile.Result{}, nil
+	}
+	w.set(func(w *wire) {
+		if !w.connected {
+			w.connects()
+			w.connected, w.probes = true, clustercache.HealthCheckingState{LastProbeTime: noon, LastProbeSuccessTime: noon}
+		}
+	})
+	return reconcile.Result{RequeueAfter: time.Second}, nil
 }
 
 func (w *wire) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
@@ -230,6 +253,7 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	b.wire.connect(noon)
 	b.Clusters = newClusters(b.clock, &wire{}, b.management)
 	b.remote = b.wire
+	b.wire.keeps, b.wire.connects = b.keeps, func() {}
 	b.answerTime = time.Minute
 	b.audience.join(t.Context(), listener{connection: func(key client.ObjectKey) {
 		b.mu.Lock()
@@ -237,6 +261,13 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 		b.told = append(b.told, key)
 	}})
 	return b
+}
+
+// lookedAfter has Cluster API's cache look after the Cluster once.
+func (b *bench) lookedAfter(t *testing.T) {
+	t.Helper()
+	_, err := b.wire.Reconcile(t.Context(), reconcile.Request{NamespacedName: prod})
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
 }
 
 func (b *bench) timesTold() int {
@@ -271,4 +302,11 @@ func manyNodes(count int) []*corev1.Node {
 		nodes = append(nodes, node(fmt.Sprintf("node-%d", i), fmt.Sprintf("id://%d", i)))
 	}
 	return nodes
+}
+
+// absent is a wire that does not find the Cluster when it is to look after it.
+type absent struct{ *wire }
+
+func (*absent) Reconcile(context.Context, reconcile.Request) (reconcile.Result, error) {
+	return reconcile.Result{}, nil
 }

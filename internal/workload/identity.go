@@ -23,7 +23,7 @@ import (
 //   - one whose namespace kube-system is the one that was there when such a Node was seen last, since this program was started; or
 //   - where no such Node has been seen since then: if no more than one is referred to. Of a cluster with a single Node nothing else can be told.
 //
-// What heals it is such a Node: it joins, or a new connection leads where it is. One that works is not given up because the kubeconfig has changed.
+// What heals it is such a Node: it joins, or a new connection leads where it is, which is made when the kubeconfig has been mended (renew.go).
 // What this cannot see: another cluster that has a Node of the same name, where either side has no provider ID; a backup of the right cluster, as some
 // of its Nodes are there; and an empty one with a single Machine, when this program has not seen the right one before.
 

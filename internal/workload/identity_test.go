@@ -125,11 +125,13 @@ func TestAClusterIsRecognizedWhenItsNodesAreGone(t *testing.T) {
 func TestTheNextClusterOfANameIsNoOtherCluster(t *testing.T) {
 	g := NewWithT(t)
 	b, only := newBench(t), Target{"a", "id://a"}
+	b.exists(prod, "earlier")
 	b.moves("right", node("a", "id://a"))
 	b.everybody(t, nil, only)
 	b.examineAll(t, time.Second)
+	b.recordOf(prod).orphan()
+	b.exists(prod, "later")
 	b.moves("next")
-	b.orphan(prod, true)
-	b.orphan(prod, false)
+	b.lookedAfter(t)
 	g.Expect(b.read(t, only)[0].State).To(Equal(health.Gone))
 }

@@ -33,9 +33,11 @@ type liveState struct {
 	slots chan struct{}
 	// restUntil is until when it is not asked, as it did not answer in time.
 	restUntil time.Time
-	// wait is how long it took until the last retry, and retryAt when the next is due; zero if none is.
-	wait    time.Duration
-	retryAt time.Time
+	// wait is how long it took until the last retry, which was at retriedAt, and retryAt when the next is due; zero if none is.
+	wait               time.Duration
+	retriedAt, retryAt time.Time
+	// misled: what failed last may be due to the kubeconfig; compare: that is to be found out.
+	misled, compare bool
 	// listed is the last list since anything failed, and listedAt when it was asked for.
 	listed   *listing
 	listedAt time.Time
@@ -82,7 +84,7 @@ func (c *cluster) noted(ctx context.Context, err *ReadError) *ReadError {
 	if ctx.Err() != nil {
 		return errStopped
 	}
-	c.record.live.failed(c.clusters.clock.Now(), err.Obstacle == NotAnswering)
+	c.record.live.failed(c.clusters.clock.Now(), err.Obstacle)
 	return err
 }
 
@@ -109,19 +111,24 @@ func (l *liveState) enter(ctx context.Context, now time.Time) (release func(), e
 func (l *liveState) answered() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.wait, l.restUntil = 0, time.Time{}
+	l.restUntil = time.Time{}
 }
 
 // failed lets the cluster rest, and makes sure that those who could not read are woken some time. What was listed before does not count any more.
-func (l *liveState) failed(now time.Time, hung bool) {
+// The time until then grows with each retry that something fails after, whatever was answered meanwhile: one question may well fail each time that
+// others succeed.
+func (l *liveState) failed(now time.Time, obstacle Obstacle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.listed = nil
-	if hung && !now.Before(l.restUntil) {
+	l.listed, l.misled = nil, misleading(obstacle)
+	if obstacle == NotAnswering && !now.Before(l.restUntil) {
 		l.restUntil = now.Add(restTime)
 	}
 	if !l.retryAt.IsZero() {
 		return
+	}
+	if now.After(l.retriedAt.Add(lastRetry)) {
+		l.wait = 0
 	}
 	l.wait = min(max(2*l.wait, firstRetry), lastRetry)
 	l.retryAt = now.Add(l.wait)
@@ -134,8 +141,17 @@ func (l *liveState) retry(now time.Time) bool {
 	if l.retryAt.IsZero() || now.Before(l.retryAt) {
 		return false
 	}
-	l.retryAt = time.Time{}
+	l.retriedAt, l.retryAt, l.compare = now, time.Time{}, l.misled
 	return true
+}
+
+// toCompare says whether it is to be found out now if the kubeconfig has changed, which is then done.
+func (l *liveState) toCompare() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	due := l.compare
+	l.compare = false
+	return due
 }
 
 // recent is the last list, if it is young enough.

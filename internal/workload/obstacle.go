@@ -58,7 +58,7 @@ var sentences = map[Obstacle]string{
 	NotReadYet:     "the Nodes of the cluster have not arrived yet; if that lasts, see that the user of its kubeconfig may list and watch Nodes",
 	NotInitialized: "the control plane of the cluster is not initialized, so its Nodes cannot be read",
 	NotNamed:       "a Node with the Machine's provider ID has joined, and the Machine does not name it yet; if that lasts, see the log of Cluster API's Machine controller",
-	NoKnownNode:    "none of the Nodes that Machines refer to is there: this may be another cluster; see that the kubeconfig in its Secret leads to the right one, and restart this program if you had to change it",
+	NoKnownNode:    "none of the Nodes that Machines refer to is there: this may be another cluster; see that the kubeconfig in its Secret leads to the right one",
 	NotAnswering:   "the API server of the cluster does not answer in time; see that it is up and that the way to it is open",
 	Unreachable:    "the API server of the cluster is not reached; see that it is up and that the way to it is open",
 	Untrusted:      "who answers for the cluster has a certificate that the kubeconfig does not vouch for; renew the kubeconfig in its Secret",

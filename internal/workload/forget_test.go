@@ -1,0 +1,58 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t, node("a", ""))
+	b.read(t, Target{Name: "a"})
+	roster := b.recordOf(prod).present()
+	b.recordOf(prod).orphan()
+	b.lookAfter(t.Context())
+	g.Expect(b.records).To(HaveKey(prod), "the connection is still there")
+	b.wire.disconnect()
+	b.lookAfter(t.Context())
+	g.Expect(b.records).To(BeEmpty())
+	g.Expect(roster.over).To(BeClosed())
+	t.Run("what was forgotten does not keep the next from being filled", func(t *testing.T) {
+		b.wire.connect(noon)
+		b.wire.set(func(w *wire) { w.watched["remedy-nodes-1"] = true })
+		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+	})
+	t.Run("another one of that name at once is not", func(t *testing.T) {
+		b.wire.connect(noon)
+		b.read(t, Target{Name: "a"})
+		b.recordOf(prod).orphan()
+		b.exists(prod, "uid")
+		b.lookAfter(t.Context())
+		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
+		b.wire.disconnect()
+		b.lookAfter(t.Context())
+		g.Expect(b.records).To(HaveKey(prod))
+	})
+}
+
+func TestAClusterThatNeverWasIsNotRemembered(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.wire.set(func(w *wire) { w.connected = false })
+	b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
+	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Unreadable))
+	b.lookAfter(t.Context())
+	g.Expect(b.records).To(BeEmpty())
+	b.management.failure = nil
+	b.connection(t)
+	b.lookAfter(t.Context())
+	g.Expect(b.records).To(HaveKey(prod), "it is there, and not connected yet")
+}
