@@ -199,12 +199,18 @@ func (c *Clusters) lookAfter(ctx context.Context) {
 	now := c.clock.Now()
 	c.mu.RLock()
 	for key, r := range c.records {
-		if r.isTroubled(now) {
+		if r.isTroubled(now) || key != Home && !r.hasCluster() {
 			all = append(all, troubled{key, r})
 		}
 	}
 	c.mu.RUnlock()
 	for _, t := range all {
+		if t.key != Home && !t.record.hasCluster() {
+			// Whoever was about to connect it, or asks about it, may have noted something when its Cluster was gone.
+			if exists, _ := c.known(ctx, c.connectorOf(t.key), t.key); !exists {
+				t.record.orphan()
+			}
+		}
 		if c.forget(ctx, t.key, t.record) {
 			continue
 		}
@@ -213,6 +219,13 @@ func (c *Clusters) lookAfter(ctx context.Context) {
 			c.audience.tellConnection(t.key)
 		}
 	}
+}
+
+// hasCluster says whether it is known which Cluster it is of. That is noted when a Cluster comes.
+func (r *record) hasCluster() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cluster != ""
 }
 
 func (r *record) isTroubled(now time.Time) bool {

@@ -144,8 +144,11 @@ func (c *Clusters) known(ctx context.Context, by connector, key client.ObjectKey
 	if by == (nowhere{}) {
 		return false, false
 	}
+	inTime, cancel := context.WithTimeout(ctx, c.answerTime)
+	defer cancel()
 	cluster := &clusterv1.Cluster{}
-	if err := c.management.Get(ctx, key, cluster); err != nil {
+	// It is asked of a cache, which waits until it is filled: everybody else's cluster would wait with it.
+	if err := c.management.Get(inTime, key, cluster); err != nil {
 		cannotTell := client.IgnoreNotFound(err) != nil
 		return cannotTell, cannotTell
 	}

@@ -263,6 +263,18 @@ func TestARosterThatCameMeanwhileStays(t *testing.T) {
 	g.Expect(next.over).ToNot(BeClosed())
 }
 
+// TestAManagementClusterThatHangsIsNotWaitedFor: it is asked whether there is a control plane, in the place of all clusters.
+func TestAManagementClusterThatHangsIsNotWaitedFor(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.answerTime = 20 * time.Millisecond
+	b.management.hangs = true
+	b.wire.disconnect()
+	g.Expect(b.connection(t).Up).To(BeFalse())
+	b.wire.connect(noon)
+	g.Expect(b.connection(t).FirstLookUntil()).ToNot(BeZero(), "where that cannot be found out it was an outage")
+}
+
 func TestWithoutClusterAPIOnlyHomeIsThere(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)

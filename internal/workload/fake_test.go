@@ -223,9 +223,14 @@ type management struct {
 	client.Reader
 	initialized bool
 	failure     error
+	hangs       bool
 }
 
-func (m *management) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+func (m *management) Get(ctx context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if m.hangs {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	object.(*clusterv1.Cluster).Status.Initialization.ControlPlaneInitialized = ptr.To(m.initialized)
 	return m.failure
 }

@@ -56,3 +56,21 @@ func TestAClusterThatNeverWasIsNotRemembered(t *testing.T) {
 	b.lookAfter(t.Context())
 	g.Expect(b.records).To(HaveKey(prod), "it is there, and not connected yet")
 }
+
+// TestWhatIsNotedOfAClusterThatIsGoneIsForgotten is about what comes late: a kubeconfig that took long to read, a connection that was being made.
+func TestWhatIsNotedOfAClusterThatIsGoneIsForgotten(t *testing.T) {
+	for _, connected := range []bool{false, true} {
+		g := NewWithT(t)
+		b := newBench(t)
+		b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
+		b.wire.set(func(w *wire) { w.connected = connected })
+		b.screened(prod, nil, nil)
+		if connected {
+			g.Expect(b.connection(t).Up).To(BeTrue())
+			b.lookAfter(t.Context())
+			b.wire.disconnect()
+		}
+		b.lookAfter(t.Context())
+		g.Expect(b.Remembered()).To(BeEmpty())
+	}
+}
