@@ -81,7 +81,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(r.ofItself())).
 		Watches(&remedyv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(rivalMeansSomething)).
 		Watches(&clusterv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(rivalMeansSomething)).
-		Watches(&remedyv1.NodeHealthCheck{}, w.nodeChecks(), builder.WithPredicates(rivalMeansSomething)).
+		Watches(&remedyv1.NodeHealthCheck{}, w.nodeChecks(), builder.WithPredicates(nodeCheckMeansSomething)).
 		Watches(&clusterv1.Cluster{}, w.ofCluster(), builder.WithPredicates(clusterMeansSomething)).
 		Watches(&clusterv1.Machine{}, w.ofMachine(), builder.WithPredicates(machineMeansSomething)).
 		WatchesRawSource(r.Clusters.NodeSource(w.ofNode)).

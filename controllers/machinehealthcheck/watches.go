@@ -65,6 +65,12 @@ var rivalMeansSomething = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) 
 	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp())
 }}
 
+// nodeCheckMeansSomething: of a check of Nodes, its status alone tells which of them it is at, and so what it keeps from others.
+var nodeCheckMeansSomething = predicate.Or[client.Object](rivalMeansSomething, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*remedyv1.NodeHealthCheck), e.ObjectNew.(*remedyv1.NodeHealthCheck)
+	return !maps.EqualFunc(before.Status.InFlightRemediations, after.Status.InFlightRemediations, func(_, _ metav1.Time) bool { return true })
+}})
+
 func metadataChanged(e event.UpdateEvent) bool {
 	a, b := e.ObjectOld, e.ObjectNew
 	return a.GetGeneration() != b.GetGeneration() || !maps.Equal(a.GetLabels(), b.GetLabels()) || !maps.Equal(a.GetAnnotations(), b.GetAnnotations()) ||
