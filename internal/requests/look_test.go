@@ -70,8 +70,6 @@ func TestTheRightCheckIsWokenAndOnlyForWhatIsRead(t *testing.T) {
 	elsewhere := Check{Kind: machineCheck.Kind, Namespace: "elsewhere", Name: "far-off"}
 	_, err := s.requests.Of(t.Context(), elsewhere, s.reference().RequestKind())
 	s.Expect(err).ToNot(HaveOccurred())
-	s.wakes()
-	request := s.create(s.check("a"), Object{"m1", "uid-1"})
 	// The tail is the last thing that the watch brings: what comes before it has arrived when it has.
 	tail := 0
 	arrived := func() []string {
@@ -92,6 +90,9 @@ func TestTheRightCheckIsWokenAndOnlyForWhatIsRead(t *testing.T) {
 		}
 		return rest
 	}
+	// By then it is told, too, that everything was read for the first time.
+	arrived()
+	request := s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.Expect(arrived()).To(ConsistOf(BeElementOf("a", "b"), BeElementOf("a", "b")), "a request that comes may be in the way of others, but not in another namespace")
 
 	there := s.there("m1")
@@ -119,10 +120,26 @@ func (s *scene) mine() []*Found {
 	return found
 }
 
+// watches waits until what is new of requests and templates arrives by itself: who has read them all only begins to watch them then.
+func (s *scene) watches() {
+	s.t.Helper()
+	key := client.ObjectKey{Namespace: s.namespace, Name: "news"}
+	news := s.reference()
+	news.Name = key.Name
+	s.Expect(admin.Create(s.t.Context(), s.kind.NewRequest(key.Namespace, key.Name))).To(Succeed())
+	s.Expect(admin.Create(s.t.Context(), s.kind.NewTemplate(key.Namespace, key.Name, map[string]any{}))).To(Succeed())
+	s.Eventually(func(g Gomega) {
+		request, _ := s.requests.Named(news.RequestKind(), key)
+		g.Expect(request).ToNot(BeNil())
+		g.Expect(s.requests.Resolve(s.t.Context(), s.check("a"), "", s.reference(), news)[1].Usable()).To(BeTrue())
+	}).Should(Succeed())
+}
+
 func TestAnUnchangedWorldIsNotAskedAboutAgain(t *testing.T) {
 	s := settledAlone(t)
 	c, soft := s.check("a"), s.reference()
 	s.create(c, Object{"m1", "uid-1"})
+	s.watches()
 	s.traffic.since()
 	for range 100 {
 		one := s.requests.Resolve(t.Context(), c, "", soft)
