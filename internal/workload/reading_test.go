@@ -232,8 +232,10 @@ func TestWhatHangsIsWaitedForOnceAndNotForLong(t *testing.T) {
 
 	close(hangs)
 	b.api.set(func(a *apiServer) { a.hangs = nil })
-	b.clock.Step(restTime)
-	g.Eventually(func() health.NodeState { return b.look(t, Target{Name: "a"})[0].State }).Should(Equal(health.Gone))
+	g.Eventually(func() health.NodeState {
+		b.clock.Step(restTime)
+		return b.look(t, Target{Name: "a"})[0].State
+	}).Should(Equal(health.Gone))
 }
 
 func TestWhatHangsFillsNoMoreThanItsSlots(t *testing.T) {

@@ -52,6 +52,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	flag.Parse()
+	SetDefaultEventuallyTimeout(patience)
 	// Most of them wait most of the time.
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -112,7 +113,14 @@ type stage struct {
 	connections []client.ObjectKey
 }
 
+// newStage is one where whoever is there answers, if late.
 func newStage(t *testing.T) *stage {
+	t.Helper()
+	return newStageThatWaits(t, patience)
+}
+
+// newStageThatWaits waits so long for one answer.
+func newStageThatWaits(t *testing.T, answerTime time.Duration) *stage {
 	t.Helper()
 	g := NewWithT(t)
 	s := &stage{t: t, management: clientOf(t, first)}
@@ -138,7 +146,7 @@ func newStage(t *testing.T) *stage {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(s.Connect(t.Context(), mgr, workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true})).To(Succeed())
 	s.RetryConnectionsAfter(time.Second)
-	s.SetAnswerTime(2 * time.Second)
+	s.SetAnswerTime(answerTime)
 	s.listen()
 
 	ctx, cancel := context.WithCancel(context.Background())
