@@ -29,6 +29,8 @@ const (
 	EscalationExhaustedReason = "EscalationExhausted"
 	// OwnerNotActingReason: an owner has been asked to remediate a Machine, and has not for long.
 	OwnerNotActingReason = "OwnerNotActing"
+	// CleaningUpReason: the check is being deleted, and stays until nothing of it is left anywhere.
+	CleaningUpReason = "CleaningUp"
 )
 
 // Reasons of RemediationAllowed.

@@ -114,6 +114,9 @@ func (s *seen) surroundings() explain.Surroundings {
 	if workload.ObstacleOf(s.connection.Err) == workload.KubeconfigRefused {
 		around.KubeconfigRefused = s.connection.Err.Error()
 	}
+	if finalized(s.check) {
+		around.Unseen = s.unseen()
+	}
 	return around
 }
 

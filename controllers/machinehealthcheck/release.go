@@ -21,8 +21,7 @@ import (
 // release lets the check go when nothing of it is left anywhere. Who keeps it has to be sure of that: a mark that nobody takes back lets the owner
 // of a Machine delete it, long after the check has gone. So this is looked for past the caches, which may not have seen our own last writes yet.
 func (v *visit) release(ctx context.Context) error {
-	// In the same order each time: what is no news is not told.
-	why := strings.Join(slices.Sorted(slices.Values(v.seen.unread)), "; ")
+	why := v.seen.unseen()
 	news := v.r.kinds.staying(client.ObjectKeyFromObject(v.check), why)
 	if why != "" {
 		// There may be requests that cannot be seen, and somebody has to clean them up. People wonder about a check that does not go.
@@ -44,6 +43,9 @@ func (v *visit) release(ctx context.Context) error {
 		controllerutil.RemoveFinalizer(check, remedyv1.CleanupFinalizer)
 	})
 }
+
+// unseen is why there may be requests that were not seen; empty if there are none. It has the same order each time: what is no news is not told.
+func (s *seen) unseen() string { return strings.Join(slices.Sorted(slices.Values(s.unread)), "; ") }
 
 // leavesBehind says whether a Machine is signed by the check, or there is a request of it. Both are beside the check: it does not matter whether the
 // Cluster is still there, or can be reached.

@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
 // TestACheckIsKeptUntilItsLastMarkIsTakenBack deletes a check whose cache has not brought the mark yet that was given just before. An owner would
@@ -45,4 +46,23 @@ func TestACheckIsKeptUntilItsLastMarkIsTakenBack(t *testing.T) {
 			s.Expect(annotations(m)).ToNot(HaveKey(HavePrefix(remedyv1.Prefix)))
 		})
 	}
+}
+
+// TestACheckThatDoesNotGoTellsWhy has a remediator that does not let go of its request.
+func TestACheckThatDoesNotGoTellsWhy(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.sick("m-1")
+	s.machine("m-2")
+	check := s.check("workers", byTemplate(s))
+	c := s.start()
+	request := s.requested(remediator.Metal3, "m-1")
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
+	s.keep(request, "example.com/keeper")
+	s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
+	s.Eventually(get(s, check)).Should(WithTransform(message(remedyv1.ReadyCondition), ContainSubstring("There are requests for m-1 (its deletion was asked for at 2")))
+	s.Expect(tells(remedyv1.ReadyCondition)(check)).To(Equal("False CleaningUp"))
+	c.settle()
+	s.keep(request)
+	s.Eventually(s.checks).Should(BeEmpty())
 }

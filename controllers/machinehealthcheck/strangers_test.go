@@ -87,6 +87,8 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 			return c.passesOf("workers").Load()
 		}).Should(BeNumerically(">", before+3))
 		s.Expect(s.checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there may be something to clean up")
+		s.Expect(tells(remedyv1.ReadyCondition)(&s.checks()[0])).To(Equal("False CleaningUp"))
+		s.Expect(message(remedyv1.ReadyCondition)(&s.checks()[0])).To(And(ContainSubstring("There may be requests that cannot be seen"), ContainSubstring(remedyv1.CleanupFinalizer)))
 		asked := api.asked.Load()
 		s.Expect(asked).To(BeNumerically("<=", 1), "it is not asked in every pass")
 		api.broken.Store(false)

@@ -45,6 +45,9 @@ func pausedCondition(p *Pass) metav1.Condition {
 
 // readyCondition sums up the others. A check that was told to observe, or to act only on many, does its work.
 func readyCondition(p *Pass, others []metav1.Condition) metav1.Condition {
+	if left := leftBehind(p); left != "" {
+		return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.CleaningUpReason, left)
+	}
 	status, said := metav1.ConditionUnknown, []string(nil)
 	for i := range others {
 		other := &others[i]

@@ -43,19 +43,19 @@ func Events(before, after *Trace) []Event {
 	return all
 }
 
-// ConditionEvents are what happened to a check: conditions whose status has changed. The summary is left out, as it has nothing of its own to say,
-// and of a check that is new only what is in its way is told.
+// ConditionEvents are what happened to a check: conditions whose status has changed, or whose reason has become one that a person must know of. The
+// summary is left out, as it has nothing of its own to say, and of a check that is new only what is in its way is told.
 func ConditionEvents(before, after []metav1.Condition) []Event {
 	var all []Event
 	for i := range after {
 		c := &after[i]
 		was := meta.FindStatusCondition(before, c.Type)
 		// That something is paused is told once, by its own condition.
-		if c.Type == remedyv1.ReadyCondition || c.Type == remedyv1.RemediationAllowedCondition && c.Reason == remedyv1.PausedReason || was != nil && was.Status == c.Status || was == nil && untroubled(c) {
+		if c.Type == remedyv1.ReadyCondition || c.Type == remedyv1.RemediationAllowedCondition && c.Reason == remedyv1.PausedReason || !newlySaid(was, c) {
 			continue
 		}
 		kind := corev1.EventTypeWarning
-		if untroubled(c) || c.Status == metav1.ConditionUnknown || c.Type == remedyv1.PausedCondition {
+		if ordinary(c) {
 			kind = corev1.EventTypeNormal
 		}
 		said := c.Type + " is " + string(c.Status)
@@ -65,6 +65,27 @@ func ConditionEvents(before, after []metav1.Condition) []Event {
 		all = append(all, Event{Type: kind, Reason: c.Reason, Message: cutBytes(said, MaxNote)})
 	}
 	return all
+}
+
+// newlySaid says whether a condition says something that it did not say before. was is nil where there was none.
+func newlySaid(was, c *metav1.Condition) bool {
+	switch {
+	case was == nil:
+		return !untroubled(c)
+	case was.Status != c.Status:
+		return true
+	}
+	return was.Reason != c.Reason && !ordinary(c)
+}
+
+// ordinary says whether a condition is nobody's trouble: it is as it should be, somebody asked for it, or it is a time of life that comes and goes.
+func ordinary(c *metav1.Condition) bool {
+	switch c.Reason {
+	case remedyv1.CheckDeletingReason, remedyv1.ClusterDeletingReason, remedyv1.ControlPlaneNotInitializedReason, remedyv1.PauseRequestedReason,
+		remedyv1.StormReason, remedyv1.WaitingForHandoverReason:
+		return true
+	}
+	return untroubled(c) || c.Status == metav1.ConditionUnknown || c.Type == remedyv1.PausedCondition
 }
 
 // untroubled says whether a condition is as it should be, or as it was asked to be.

@@ -30,7 +30,9 @@ type Surroundings struct {
 	// KubeconfigRefused is what is wrong with the kubeconfig; empty if it is not refused.
 	KubeconfigRefused string
 	Reading           Reading
-	Templates         []TemplateTrouble
+	// Unseen is why a check that has something to clean up may have requests that were not seen; empty if it has none.
+	Unseen    string
+	Templates []TemplateTrouble
 }
 
 // Reading is how the Nodes could be read.

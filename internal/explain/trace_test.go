@@ -293,5 +293,37 @@ func TestWhatHappensToACheckIsTold(t *testing.T) {
 	g.Expect(tell(all(paused), all(free))).To(Equal([]string{"Normal NotPaused, Paused is False: why"}))
 	g.Expect(tell(nil, all(observes))).To(BeEmpty(), "it was asked to")
 	g.Expect(tell(all(allowed), all(observes))).To(Equal([]string{"Normal Observing, RemediationAllowed is False: why"}))
+	held := func(reason string) []metav1.Condition {
+		return all(c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason))
+	}
+	for _, row := range []struct {
+		why           string
+		before, after []metav1.Condition
+		tells         string
+	}{
+		{"an end of a pause that finds trouble", held("Paused"), held("TooManyUnhealthy"), "Warning TooManyUnhealthy"},
+		{"one trouble after another", held("ClusterUnreachable"), held("TooManyUnhealthy"), "Warning TooManyUnhealthy"},
+		{"somebody takes the check back", held("WaitingForHandover"), held("Contested"), "Warning Contested"},
+		{"a storm that abates is no news", held("TooManyUnhealthy"), held("Storm"), ""},
+		{"and one that comes back is", held("Storm"), held("TooManyUnhealthy"), "Warning TooManyUnhealthy"},
+		{"a pause is told by itself", held("TooManyUnhealthy"), held("Paused"), ""},
+		{"a check may be deleted", all(allowed), held("CheckDeleting"), "Normal CheckDeleting"},
+		{"whatever was in its way", held("TooManyUnhealthy"), held("CheckDeleting"), ""},
+		{"and so may a Cluster", all(allowed), held("ClusterDeleting"), "Normal ClusterDeleting"},
+		{"somebody asked for it", all(allowed), held("PauseRequested"), "Normal PauseRequested"},
+		{"that there is no such Cluster is a fault", all(allowed), held("ClusterNotFound"), "Warning ClusterNotFound"},
+		{"every cluster begins without a control plane", nil, all(c(remedyv1.ClusterReachableCondition, metav1.ConditionFalse, "ControlPlaneNotInitialized")), "Normal ControlPlaneNotInitialized"},
+		{
+			"it is reached, and cannot be read", all(c(remedyv1.ClusterReachableCondition, metav1.ConditionFalse, "ClusterUnreachable")),
+			all(c(remedyv1.ClusterReachableCondition, metav1.ConditionFalse, "NodesUnreadable")), "Warning NodesUnreadable",
+		},
+		{
+			"good for another reason", all(c(remedyv1.TemplatesResolvedCondition, metav1.ConditionTrue, "NoTemplates")),
+			all(c(remedyv1.TemplatesResolvedCondition, metav1.ConditionTrue, "TemplatesResolved")), "",
+		},
+	} {
+		g.Expect(strings.Join(tell(row.before, row.after), "; ")).To(HavePrefix(row.tells), row.why)
+		g.Expect(tell(row.before, row.after)).To(HaveLen(len(strings.Fields(row.tells))/2), row.why)
+	}
 	g.Expect(tell(nil, all(again))).To(Equal([]string{"Normal Reconnecting, ClusterReachable is Unknown: why"}))
 }

@@ -26,6 +26,10 @@ var conditionWords = [...]conditionWord{
 	{remedyv1.OwnerNotActingReason, onlyReady, meaning{
 		means: "An owner has been asked to remediate a Machine, and has not for long.", remedy: "Look at the owners of the Machines that the message names.",
 	}},
+	{remedyv1.CleaningUpReason, onlyReady, meaning{
+		means:  "The check is being deleted, and stays until nothing of it is left anywhere.",
+		remedy: "Nothing for a while. If it lasts, the message says what is left, and what keeps it.",
+	}},
 
 	{remedyv1.RemediationAllowedReason, onlyAllowed, meaning{means: "The limit is kept, and nobody said stop.", remedy: "Nothing."}},
 	{remedyv1.TooManyUnhealthyReason, onlyAllowed, meaning{
