@@ -25,7 +25,11 @@ import (
 //
 // What heals it is such a Node: it joins, or a new connection leads where it is, which is made when the kubeconfig has been mended (renew.go).
 // What this cannot see: another cluster that has a Node of the same name, where either side has no provider ID; a backup of the right cluster, as some
-// of its Nodes are there; and an empty one with a single Machine, when this program has not seen the right one before.
+// of its Nodes are there; and, where a single Node is referred to, any other one, when this program has not seen the right one before.
+//
+// The identity of a cluster is not kept over a restart. Where two Nodes are referred to it is not needed for protection: what it adds there is that Nodes
+// are believed to be missing when all of them are. Only where there has ever been a single one it would protect from another cluster after a restart,
+// and for that every check would have to carry a note that somebody has to correct when a cluster is restored or rebuilt.
 
 // references is how many Nodes Machines refer to.
 func (q *Question) references() int {

@@ -122,6 +122,44 @@ func TestAClusterIsRecognizedWhenItsNodesAreGone(t *testing.T) {
 	}
 }
 
+// TestARestartDoesNotMakeAnotherClusterTheRightOne has the kubeconfig lead to another cluster, with Nodes of its own, when it is not remembered any
+// more which was the right one.
+func TestARestartDoesNotMakeAnotherClusterTheRightOne(t *testing.T) {
+	all := []*corev1.Node{node("a", "id://a"), node("b", "id://b")}
+	targets := []Target{{"a", "id://a"}, {"b", "id://b"}}
+	for _, test := range []struct {
+		why       string
+		machines  int
+		restarted bool
+		state     health.NodeState
+	}{
+		{"two, and no restart", 2, false, health.Unreadable},
+		{"two, and a restart", 2, true, health.Unreadable},
+		{"one, and no restart", 1, false, health.Unreadable},
+		{"one, and a restart: of that cluster nothing can be told", 1, true, health.Gone},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			b, targets := newBench(t), targets[:test.machines]
+			b.moves("right", all[:test.machines]...)
+			b.everybody(t, nil, targets...)
+			b.examineAll(t, time.Second)
+			if test.restarted {
+				b = newBench(t)
+			}
+			b.moves("wrong", node("x", "id://x"), node("y", "id://y"))
+			for _, reading := range b.everybody(t, nil, targets...) {
+				g.Expect(reading.State).To(Equal(test.state))
+			}
+			// When it leads to the right one again, everything is as it was.
+			b.moves("right", all[:test.machines]...)
+			for _, reading := range b.everybody(t, nil, targets...) {
+				g.Expect(reading.State).To(Equal(health.Present))
+			}
+		})
+	}
+}
+
 func TestTheNextClusterOfANameIsNoOtherCluster(t *testing.T) {
 	g := NewWithT(t)
 	b, only := newBench(t), Target{"a", "id://a"}

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +56,46 @@ func TestARosterIsNotBelievedWhenItsWatchWouldBeRefused(t *testing.T) {
 	b.examineAll(t, doubtTime)
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
 	g.Expect(b.timesTold()).To(Equal(told + 2))
+}
+
+// TestAWatchThatLivesOnIsBelievedAgain is about examinations that fail for a reason that says nothing about the watch; and about a watch that
+// has died in silence meanwhile, of which only that it does not go on can be seen.
+func TestAWatchThatLivesOnIsBelievedAgain(t *testing.T) {
+	for _, test := range []struct {
+		why string
+		// during and after are whether the watch goes on while examinations fail, and when they do not any more.
+		during, after bool
+		state         health.NodeState
+	}{
+		{"it goes on all the time", true, true, health.Present},
+		{"it had nothing to tell while examinations failed", false, true, health.Present},
+		{"it died at the end", true, false, health.Unreadable},
+		{"it died before", false, false, health.Unreadable},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			b, target := newBench(t, node("a", "id://a")), Target{"a", "id://a"}
+			b.read(t, target)
+			stands := 1
+			b.recordOf(prod).present().version = func() string { return strconv.Itoa(stands) }
+			pass := func(goesOn bool, after time.Duration) {
+				if goesOn {
+					stands++
+				}
+				b.examineAll(t, after)
+			}
+			b.api.set(func(a *apiServer) { a.failure = apierrors.NewTooManyRequests("", 1) })
+			for range 4 {
+				pass(test.during, examineTime)
+			}
+			g.Expect(ObstacleOf(b.read(t, target)[0].Err)).To(Equal(Busy))
+			b.api.set(func(a *apiServer) { a.failure = nil })
+			for range 100 {
+				pass(test.after, doubtTime)
+			}
+			g.Expect(b.read(t, target)[0].State).To(Equal(test.state))
+		})
+	}
 }
 
 func TestAnExaminationThatFailsOnceIsForgotten(t *testing.T) {
