@@ -28,8 +28,9 @@ type kinds struct {
 	known   bool
 	trouble error
 	again   time.Time
-	// asking is closed when the one who finds them out is done; nil if nobody does.
-	asking chan struct{}
+	// asking is closed when the one who finds them out is done; nil if nobody does. waiting are those who were told of the trouble meanwhile.
+	asking  chan struct{}
+	waiting map[types.NamespacedName]bool
 	// stays is why finalizers of checks stay that have nothing else to wait for.
 	stays map[types.NamespacedName]string
 	// ours are checks whose finalizer this process has put there: whatever they have requests of is known here.
@@ -58,6 +59,7 @@ func (k *kinds) forget(check types.NamespacedName) {
 	defer k.mu.Unlock()
 	delete(k.ours, check)
 	delete(k.stays, check)
+	delete(k.waiting, check)
 }
 
 // staying notes why the finalizer of a check stays; nothing if it does not. It says whether that is news.
@@ -78,16 +80,24 @@ func (k *kinds) staying(check types.NamespacedName, why string) bool {
 const askTime = 10 * time.Second
 
 // inherited are all kinds that an earlier process may have made requests of: what a check names now need not be what it named then. Where there is an
-// error, there may be more, and it is tried again at that time. One asks, and whoever needs to know waits for that; nobody else does.
-func (k *kinds) inherited(ctx context.Context, from *requests.Requests, now clock.PassiveClock) ([]schema.GroupVersionKind, time.Time, error) {
+// error, there may be more; it is tried again at that time, as it is where rights are missing. One asks, and whoever needs to know waits for that the
+// first time; later, they are told what is known, and are woken when there is more.
+func (k *kinds) inherited(ctx context.Context, check types.NamespacedName, from *requests.Requests, now clock.PassiveClock) ([]schema.GroupVersionKind, time.Time, error) {
 	for {
 		k.mu.Lock()
-		if k.known || now.Now().Before(k.again) {
+		asking := k.asking
+		switch later := now.Now().Before(k.again); {
+		case later, k.known && k.again.IsZero():
 			defer k.mu.Unlock()
 			return k.all, k.again, k.trouble
-		}
-		asking := k.asking
-		if asking == nil {
+		case asking != nil && (k.known || k.trouble != nil):
+			defer k.mu.Unlock()
+			if k.waiting == nil {
+				k.waiting = map[types.NamespacedName]bool{}
+			}
+			k.waiting[check] = true
+			return k.all, now.Now().Add(remediation.RetryTime), k.trouble
+		case asking == nil:
 			k.asking = make(chan struct{})
 		}
 		k.mu.Unlock()
@@ -103,28 +113,51 @@ func (k *kinds) inherited(ctx context.Context, from *requests.Requests, now cloc
 	}
 }
 
+// rightsTime is when it is asked again whether rights have come that an earlier process may have had.
+const rightsTime = time.Minute
+
 // find asks the API server, and holds no lock meanwhile. What was found once is not forgotten because an API is out of order.
 func (k *kinds) find(ctx context.Context, from *requests.Requests, now clock.PassiveClock) {
 	ctx, done := context.WithTimeout(ctx, askTime)
 	defer done()
 	var found []schema.GroupVersionKind
+	var lacking time.Time
 	err := errors.New("asking was broken off")
 	defer func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		for _, gvk := range k.all {
-			if err != nil && !slices.Contains(found, gvk) {
-				found = append(found, gvk)
-			}
-		}
-		k.all, k.known, k.trouble, k.again = found, err == nil, errors.Wrap(err, "not all kinds of requests are known"), time.Time{}
-		if !k.known {
-			k.again = now.Now().Add(remediation.RetryTime)
-		}
-		close(k.asking)
-		k.asking = nil
+		from.Wake(k.learn(found, lacking, err, now.Now())...)
 	}()
-	found, err = from.Kinds(ctx)
+	found, lacking, err = from.Kinds(ctx)
+}
+
+// learn notes what was found, and returns who has to be told.
+func (k *kinds) learn(found []schema.GroupVersionKind, lacking time.Time, err error, now time.Time) []requests.Check {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, gvk := range k.all {
+		if err != nil && !slices.ContainsFunc(found, ofGroupKind(gvk)) {
+			found = append(found, gvk)
+		}
+	}
+	k.all, k.known, k.trouble, k.again = found, err == nil, errors.Wrap(err, "not all kinds of requests are known"), time.Time{}
+	switch {
+	case !k.known:
+		k.again = now.Add(remediation.RetryTime)
+	case !lacking.IsZero():
+		k.again = now.Add(rightsTime)
+	}
+	close(k.asking)
+	k.asking = nil
+	waiting := make([]requests.Check, 0, len(k.waiting))
+	for check := range k.waiting {
+		waiting = append(waiting, requests.Check{Kind: kind, Namespace: check.Namespace, Name: check.Name})
+	}
+	clear(k.waiting)
+	return waiting
+}
+
+// ofGroupKind finds a kind in any version.
+func ofGroupKind(gvk schema.GroupVersionKind) func(schema.GroupVersionKind) bool {
+	return func(other schema.GroupVersionKind) bool { return other.GroupKind() == gvk.GroupKind() }
 }
 
 // readOwn finds the requests of this check. As long as a kind is being read, what it has is not known, and is not taken for nothing.
@@ -132,13 +165,19 @@ func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolv
 	named := kindsOf(s.check)
 	all := named
 	if finalized(s.check) && v.r.kinds.inherits(client.ObjectKeyFromObject(s.check)) {
-		inherited, again, err := v.r.kinds.inherited(ctx, v.r.Requests, v.r.Clock)
+		inherited, again, err := v.r.kinds.inherited(ctx, client.ObjectKeyFromObject(s.check), v.r.Requests, v.r.Clock)
 		if err != nil {
 			// A remediator's API may be out of order for long. That is no reason to look after nothing; but nothing is taken for cleaned up.
 			s.unread = append(s.unread, err.Error())
-			s.askAgain(again)
 		}
-		all = slices.Concat(named, inherited)
+		s.askAgain(again)
+		all = slices.Clone(named)
+		for _, gvk := range inherited {
+			// What is named is looked at in the version that is named, and in another one only where that is not served.
+			if !slices.ContainsFunc(all, ofGroupKind(gvk)) {
+				all = append(all, gvk)
+			}
+		}
 	}
 	s.kinds = all
 	found, err := v.r.Requests.Of(ctx, identity(s.check), all...)
@@ -151,9 +190,13 @@ func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolv
 		unknown = &requests.NotKnownError{}
 	}
 	s.pending = s.pending || len(unknown.Kinds) > 0 || slices.ContainsFunc(resolved, beingRead)
+	if len(unknown.Trouble) > 0 {
+		// Also of kinds that it does not name any more.
+		s.askAgain(v.now.Add(remediation.RetryTime))
+	}
 	for _, gvk := range named {
 		why, trouble := unknown.Trouble[gvk]
-		s.unknown = s.unknown || trouble || slices.Contains(unknown.Kinds, gvk)
+		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !v.r.Requests.Known(gvk)
 		// Where a kind is not served, there are none.
 		if trouble && why != requests.NotServed {
 			s.unread = append(s.unread, gvk.GroupKind().String()+": "+why)

@@ -154,9 +154,6 @@ func (v *visit) readRequests(ctx context.Context, s *seen) error {
 	if err := v.readOwn(ctx, s, resolved); err != nil {
 		return err
 	}
-	if s.unknown {
-		s.askAgain(v.now.Add(remediation.RetryTime))
-	}
 	s.readNames(v.r.Requests)
 	return nil
 }

@@ -26,11 +26,14 @@ type use struct {
 type kind struct {
 	use
 
-	// asking is held while somebody finds out about the kind: others wait for the answer.
-	asking sync.Mutex
+	// asking has one place, for whoever finds out about the kind: others wait for the answer.
+	asking chan struct{}
 
 	mu    sync.Mutex
 	facts facts
+	// failure is why nothing could be found out about the kind. It is not tried again until then.
+	failure      error
+	failureUntil time.Time
 	// refused is why the API server would not let us follow the kind. It is not tried again until then.
 	refused      string
 	refusedUntil time.Time
@@ -59,51 +62,85 @@ func (r *Requests) kind(u use) *kind {
 	defer r.mu.Unlock()
 	k := r.kinds[u]
 	if k == nil {
-		k = &kind{use: u}
+		k = &kind{use: u, asking: make(chan struct{}, 1)}
 		r.kinds[u] = k
 	}
 	return k
 }
 
-// facts finds out whether a kind is served. The answer that it is holds until we are told otherwise, where the kind is followed.
+// facts finds out whether a kind is served. The answer that it is holds until we are told otherwise, where the kind is followed. It takes no longer than
+// that takes at most; that nobody answers is believed for a short while, too, so that not everybody has to wait for it.
 func (r *Requests) facts(ctx context.Context, k *kind) (facts, error) {
-	k.asking.Lock()
-	defer k.asking.Unlock()
-	k.mu.Lock()
-	known, lost := k.facts, k.lost
-	if !r.clock.Now().Before(k.refusedUntil) {
-		lost = schema.GroupVersionResource{}
+	if known, found, err := r.recall(k); found {
+		return known, err
 	}
-	k.mu.Unlock()
-	if !known.until.IsZero() && (known.served && !known.otherVersion && r.follows() || r.clock.Now().Before(known.until)) {
-		return known, nil
+	inTime, done := context.WithTimeout(ctx, r.patience)
+	defer done()
+	select {
+	case k.asking <- struct{}{}:
+		defer func() { <-k.asking }()
+	case <-inTime.Done():
+		return facts{}, errors.Wrapf(inTime.Err(), "failed to find out whether %s is served", k.GroupVersionKind)
 	}
-	found, err := r.discover(ctx, k.use, lost)
-	if err != nil {
-		return facts{}, errors.Wrapf(err, "failed to find out whether %s is served", k.GroupVersionKind)
+	if known, found, err := r.recall(k); found {
+		return known, err
 	}
-	found.until = r.clock.Now().Add(missingFor)
-	if found.served && !found.otherVersion {
-		found.until = r.clock.Now().Add(grantedFor)
+	found, err := r.discover(inTime, k.use, k.lostAs(r.clock.Now()))
+	err = errors.Wrapf(err, "failed to find out whether %s is served", k.GroupVersionKind)
+	if err != nil && ctx.Err() != nil {
+		// Whoever has asked has gone. That is no answer.
+		return facts{}, err
 	}
+	if k.learn(&found, err, r.clock.Now()) {
+		r.audience.wake(r.askers(k.use, nil)...)
+	}
+	return found, err
+}
+
+// recall is what was found out about a kind, as long as it is believed.
+func (r *Requests) recall(k *kind) (known facts, found bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.facts = found
-	return found, nil
+	now := r.clock.Now()
+	if k.failure != nil && now.Before(k.failureUntil) {
+		return facts{}, true, k.failure
+	}
+	known = k.facts
+	return known, !known.until.IsZero() && (known.served && !known.otherVersion && r.follows() || now.Before(known.until)), nil
+}
+
+// learn notes what was found out about a kind. It says whether nothing could be found out before: others have been told so.
+func (k *kind) learn(found *facts, err error, now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil {
+		k.failure, k.failureUntil = err, now.Add(failedFor)
+		return false
+	}
+	found.until = now.Add(missingFor)
+	if found.served && !found.otherVersion {
+		found.until = now.Add(grantedFor)
+	}
+	again := k.failure != nil
+	k.facts, k.failure = *found, nil
+	return again
+}
+
+// lostAs is what the kind was followed as until just now.
+func (k *kind) lostAs(now time.Time) schema.GroupVersionResource {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !now.Before(k.refusedUntil) {
+		return schema.GroupVersionResource{}
+	}
+	return k.lost
 }
 
 // discover asks the API server for a kind, and for one of requests in all versions. What is lost it knows by name only.
 func (r *Requests) discover(ctx context.Context, u use, lost schema.GroupVersionResource) (facts, error) {
 	gvk := u.GroupVersionKind
 	if !r.follows() {
-		mapping, err := r.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
-		if meta.IsNoMatchError(err) {
-			return facts{}, nil
-		}
-		if err != nil {
-			return facts{}, errors.WithStack(err)
-		}
-		return facts{served: true, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace, resource: mapping.Resource}, nil
+		return r.mapped(ctx, gvk)
 	}
 	found, err := r.servedAs(ctx, gvk)
 	if err != nil || found.served && found.resource != lost {
@@ -127,6 +164,37 @@ func (r *Requests) discover(ctx context.Context, u use, lost schema.GroupVersion
 		}
 	}
 	return facts{}, nil
+}
+
+// mapped asks the mapper of the client, which cannot be told for how long. So it is not waited for any longer, and nobody else asks it until it answers.
+func (r *Requests) mapped(ctx context.Context, gvk schema.GroupVersionKind) (facts, error) {
+	select {
+	case r.mapping <- struct{}{}:
+	case <-ctx.Done():
+		return facts{}, errors.WithStack(ctx.Err())
+	}
+	type answer struct {
+		mapping *meta.RESTMapping
+		err     error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		mapping, err := r.client.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
+		<-r.mapping
+		answers <- answer{mapping, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return facts{}, errors.WithStack(ctx.Err())
+	case a := <-answers:
+		if meta.IsNoMatchError(a.err) {
+			return facts{}, nil
+		}
+		if a.err != nil {
+			return facts{}, errors.WithStack(a.err)
+		}
+		return facts{served: true, namespaced: a.mapping.Scope.Name() == meta.RESTScopeNameNamespace, resource: a.mapping.Resource}, nil
+	}
 }
 
 // servedAs asks for a kind in this very version, past every cache: a kind that was removed is still in there.

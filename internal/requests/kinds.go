@@ -6,6 +6,7 @@ package requests
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/pkg/errors"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -16,55 +17,48 @@ import (
 )
 
 // Kinds are all kinds of which we may have made requests: served beside a kind of templates, and we may list and delete them. A check that was
-// changed while we did not run may have requests of a kind that it does not name any more. This asks the API server a lot: once after a start.
-// Where there is an error, too, there may be more kinds than these.
-func (r *Requests) Kinds(ctx context.Context) ([]schema.GroupVersionKind, error) {
+// changed while we did not run may have requests of a kind that it does not name any more. This asks the API server a lot: once after a start, and
+// again where it is said when: rights that are missing may come. Where there is an error, too, there may be more kinds than these.
+func (r *Requests) Kinds(ctx context.Context) (all []schema.GroupVersionKind, again time.Time, err error) {
 	if !r.follows() {
-		return nil, errors.New("kinds are not followed here")
+		return nil, time.Time{}, errors.New("kinds are not followed here")
 	}
-	ours, err := r.groupsOfOurs(ctx)
+	ours, complete, err := r.groupsOfOurs(ctx)
 	if err != nil {
-		return nil, err
+		return nil, time.Time{}, err
 	}
 	groups := &metav1.APIGroupList{}
 	if err := r.discovery.Get().AbsPath("/apis").Do(ctx).Into(groups); err != nil {
-		return nil, errors.Wrap(err, "failed to find out which kinds are served")
+		return nil, time.Time{}, errors.Wrap(err, "failed to find out which kinds are served")
 	}
-	var all []schema.GroupVersionKind
 	var failed []error
 	for i := range groups.Groups {
 		group := &groups.Groups[i]
-		if !ours[group.Name] && !ours["*"] {
+		certain := ours[group.Name] || ours["*"]
+		if !certain && complete {
 			continue
 		}
-		// A kind need not be served in the version that is preferred of its group.
-		for _, version := range group.Versions {
-			kinds, err := r.kindsIn(ctx, version.GroupVersion)
-			for _, gvk := range kinds {
-				if !slices.ContainsFunc(all, func(known schema.GroupVersionKind) bool { return known.GroupKind() == gvk.GroupKind() }) {
-					all = append(all, gvk)
-				}
-			}
-			if err != nil {
-				failed = append(failed, err)
-			}
+		kinds, lacking, err := r.kindsIn(ctx, group)
+		all, again = append(all, kinds...), earlier(again, lacking)
+		if err != nil && certain {
+			failed = append(failed, err)
 		}
 	}
-	return all, utilerrors.NewAggregate(failed)
+	return all, again, utilerrors.NewAggregate(failed)
 }
 
 // groupsOfOurs are the groups in which we may delete something; "*" are all. An API that nobody gave us rights to can be out of order for as long
-// as it likes: we have made nothing in it.
-func (r *Requests) groupsOfOurs(ctx context.Context) (map[string]bool, error) {
+// as it likes: we have made nothing in it. Some of those who decide about rights do not list them: then there may be more.
+func (r *Requests) groupsOfOurs(ctx context.Context) (groups map[string]bool, complete bool, err error) {
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: r.namespace}}
 	if r.namespace == "" {
 		// Rights in all namespaces are rights in each.
 		review.Spec.Namespace = metav1.NamespaceDefault
 	}
 	if err := r.client.Create(ctx, review); err != nil {
-		return nil, errors.Wrap(err, "failed to ask for our rights")
+		return nil, false, errors.Wrap(err, "failed to ask for our rights")
 	}
-	groups := map[string]bool{}
+	groups = map[string]bool{}
 	for _, rule := range review.Status.ResourceRules {
 		if !slices.Contains(rule.Verbs, "delete") && !slices.Contains(rule.Verbs, "*") {
 			continue
@@ -73,37 +67,46 @@ func (r *Requests) groupsOfOurs(ctx context.Context) (map[string]bool, error) {
 			groups[group] = true
 		}
 	}
-	return groups, nil
+	return groups, !review.Status.Incomplete, nil
 }
 
-// kindsIn are the kinds of requests in a version of a group.
-func (r *Requests) kindsIn(ctx context.Context, version string) ([]schema.GroupVersionKind, error) {
-	group, err := schema.ParseGroupVersion(version)
-	if err != nil {
-		return nil, errors.WithStack(err)
+// kindsIn are the kinds of requests of a group, each in one version: it need not be the one that is preferred of the group, nor that of its templates.
+// What we lack a right to may be one that we had, so that it is worth asking again.
+func (r *Requests) kindsIn(ctx context.Context, group *metav1.APIGroup) (all []schema.GroupVersionKind, again time.Time, err error) {
+	var failed []error
+	served := make([]metav1.APIResource, 0, len(group.Versions))
+	for _, version := range group.Versions {
+		list := &metav1.APIResourceList{}
+		// A version may have gone since it was named.
+		if err := r.discovery.Get().AbsPath("/apis", version.GroupVersion).Do(ctx).Into(list); ignoreNotFound(err) != nil {
+			failed = append(failed, errors.Wrapf(err, "failed to find out which kinds are served in %s", version.GroupVersion))
+		}
+		for _, resource := range list.APIResources {
+			resource.Group, resource.Version = group.Name, version.Version
+			served = append(served, resource)
+		}
 	}
-	list := &metav1.APIResourceList{}
-	if err := r.discovery.Get().AbsPath("/apis", version).Do(ctx).Into(list); err != nil {
-		// A group may have gone since it was named.
-		return nil, errors.Wrapf(ignoreNotFound(err), "failed to find out which kinds are served in %s", version)
-	}
-	var all []schema.GroupVersionKind
-	for i := range list.APIResources {
-		resource := &list.APIResources[i]
-		if !resource.Namespaced || !hasTemplate(list, resource.Kind) {
+	asked := map[string]bool{}
+	for i := range served {
+		resource := &served[i]
+		// What is below a resource, such as its status, has the same kind.
+		if asked[resource.Kind] || !resource.Namespaced || !slices.Contains(resource.Verbs, "list") || !hasTemplate(served, resource.Kind) {
 			continue
 		}
-		missing, _, err := r.rights.lacking(ctx, schema.GroupResource{Group: group.Group, Resource: resource.Name}, r.namespace, "list", "watch", "delete")
-		if err != nil {
-			return all, err
-		}
-		if len(missing) == 0 {
-			all = append(all, group.WithKind(resource.Kind))
+		asked[resource.Kind] = true
+		missing, at, err := r.rights.lacking(ctx, schema.GroupResource{Group: resource.Group, Resource: resource.Name}, r.namespace, "list", "watch", "delete")
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case len(missing) > 0:
+			again = earlier(again, at)
+		default:
+			all = append(all, schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind})
 		}
 	}
-	return all, nil
+	return all, again, utilerrors.NewAggregate(failed)
 }
 
-func hasTemplate(list *metav1.APIResourceList, kind string) bool {
-	return slices.ContainsFunc(list.APIResources, func(other metav1.APIResource) bool { return other.Kind == kind+clusterv1.TemplateSuffix })
+func hasTemplate(served []metav1.APIResource, kind string) bool {
+	return slices.ContainsFunc(served, func(other metav1.APIResource) bool { return other.Kind == kind+clusterv1.TemplateSuffix })
 }

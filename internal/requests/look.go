@@ -126,6 +126,19 @@ func (r *Requests) Named(kind schema.GroupVersionKind, key client.ObjectKey) (*F
 	return s.get(key)
 }
 
+// Known says whether it was known at one time which requests of a kind there are. Those that were made since are known, too, also if the kind cannot be
+// followed any more: of those that are known, some may have gone.
+func (r *Requests) Known(kind schema.GroupVersionKind) bool {
+	r.mu.Lock()
+	k := r.kinds[use{kind, false}]
+	r.mu.Unlock()
+	if k == nil {
+		return false
+	}
+	s, _ := k.shelves()
+	return s != nil && s.known()
+}
+
 // Live is the request of this kind and name, whosever it is, read past every cache; nil if there is none.
 func (r *Requests) Live(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*Found, error) {
 	request := &unstructured.Unstructured{}

@@ -43,6 +43,10 @@ type Requests struct {
 	namespace string
 	cluster   client.ObjectKey
 
+	// patience is how long the API server may take to say what is served and what is allowed. mapping has one place, for whoever asks the mapper.
+	patience time.Duration
+	mapping  chan struct{}
+
 	rights   rights
 	audience audience
 	running  sync.WaitGroup
@@ -62,7 +66,7 @@ type interest struct {
 func New(ctx context.Context, o Options) (*Requests, error) {
 	r := &Requests{
 		ctx: ctx, client: o.Client, reader: o.Reader, clock: o.Clock, namespace: o.Namespace, cluster: o.Cluster,
-		kinds: map[use]*kind{}, interests: map[Check]*interest{},
+		kinds: map[use]*kind{}, interests: map[Check]*interest{}, patience: patience, mapping: make(chan struct{}, 1),
 	}
 	if r.reader == nil {
 		r.reader = o.Client
@@ -70,7 +74,7 @@ func New(ctx context.Context, o Options) (*Requests, error) {
 	if r.clock == nil {
 		r.clock = clock.RealClock{}
 	}
-	r.rights = rights{client: r.client, clock: r.clock, known: map[right]answer{}}
+	r.rights = rights{client: r.client, clock: r.clock, patience: r.patience, known: map[right]answer{}}
 	if o.Config == nil {
 		return r, nil
 	}
@@ -173,8 +177,12 @@ func (r *Requests) askers(u use, which func(Check, *interest) bool) []Check {
 }
 
 // How long answers are believed. A right that is there can be taken away: then the API server says so when it is needed. A right or a kind that is
-// missing is expected to come.
+// missing is expected to come. That there is no answer is believed for as long as it takes to tell everybody who asks at the same time.
 const (
 	grantedFor = 10 * time.Minute
 	missingFor = 15 * time.Second
+	failedFor  = 5 * time.Second
 )
+
+// patience is how long the API server may take for an answer.
+const patience = 10 * time.Second

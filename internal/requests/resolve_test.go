@@ -231,7 +231,7 @@ func TestAManagerOfOneNamespaceLooksAtNoOther(t *testing.T) {
 
 func TestKindsOfWhichThereMayBeRequestsAreFound(t *testing.T) {
 	s := settled(t)
-	kinds, err := s.requests.Kinds(t.Context())
+	kinds, _, err := s.requests.Kinds(t.Context())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(kinds).To(Equal([]schema.GroupVersionKind{s.kind.GroupVersionKind}), "those of others are not ours to list")
 }
@@ -257,9 +257,14 @@ func TestKindsOfAnAPIThatCannotBeAskedAreMissedOnlyWhereWeHaveRights(t *testing.
 	s.grant(append(s.kind.Rules(), other.Rules()...)...)
 	both := ConsistOf(s.kind.GroupVersionKind, other.GroupVersionKind)
 	broken.Store("apps/v1")
-	s.Eventually(func() ([]schema.GroupVersionKind, error) { return s.requests.Kinds(t.Context()) }).Should(both, "nobody gave us rights to that")
+	s.Eventually(s.kinds).Should(both, "nobody gave us rights to that")
 	broken.Store(other.GroupVersion().String())
-	kinds, err := s.requests.Kinds(t.Context())
+	kinds, _, err := s.requests.Kinds(t.Context())
 	s.Expect(err).To(MatchError(ContainSubstring("failed to find out which kinds are served in " + other.GroupVersion().String())))
 	s.Expect(kinds).To(ConsistOf(s.kind.GroupVersionKind), "what is known comes with it")
+}
+
+func (s *scene) kinds() ([]schema.GroupVersionKind, error) {
+	kinds, _, err := s.requests.Kinds(s.t.Context())
+	return kinds, err
 }

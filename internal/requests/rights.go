@@ -22,8 +22,9 @@ import (
 
 // rights are what we may do, as far as we have asked.
 type rights struct {
-	client client.Client
-	clock  clock.Clock
+	client   client.Client
+	clock    clock.Clock
+	patience time.Duration
 
 	mu    sync.Mutex
 	known map[right]answer
@@ -35,8 +36,10 @@ type right struct {
 	verb, namespace string
 }
 
+// answer is what the API server has said, or why it has said nothing.
 type answer struct {
 	allowed bool
+	err     error
 	until   time.Time
 }
 
@@ -80,24 +83,42 @@ func (a *rights) recall(r right) (answer, bool) {
 
 func (a *rights) ask(ctx context.Context, r right) (answer, error) {
 	if known, found := a.recall(r); found {
-		return known, nil
+		return known, known.err
 	}
+	allowed, err := a.review(ctx, r)
+	if err != nil && ctx.Err() != nil {
+		// Whoever has asked has gone. That is no answer.
+		return answer{}, err
+	}
+	known := answer{allowed: allowed, err: err}
+	switch now := a.clock.Now(); {
+	case err != nil:
+		known.until = now.Add(failedFor)
+	case allowed:
+		known.until = now.Add(grantedFor)
+	default:
+		known.until = now.Add(missingFor)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known[r] = known
+	return known, err
+}
+
+// review asks the API server. Where it could not find out, "no" is not what it says.
+func (a *rights) review(ctx context.Context, r right) (bool, error) {
+	inTime, done := context.WithTimeout(ctx, a.patience)
+	defer done()
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Group: r.resource.Group, Version: "*", Resource: r.resource.Resource, Verb: r.verb, Namespace: r.namespace,
 		},
 	}}
-	if err := a.client.Create(ctx, review); err != nil {
-		return answer{}, errors.Wrapf(err, "failed to ask for the right to %s %s", r.verb, r.resource)
+	err := a.client.Create(inTime, review)
+	if unsure := review.Status.EvaluationError; err == nil && !review.Status.Allowed && unsure != "" {
+		err = errors.New(unsure)
 	}
-	known := answer{allowed: review.Status.Allowed, until: a.clock.Now().Add(missingFor)}
-	if known.allowed {
-		known.until = a.clock.Now().Add(grantedFor)
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.known[r] = known
-	return known, nil
+	return review.Status.Allowed, errors.Wrapf(err, "failed to ask for the right to %s %s", r.verb, r.resource)
 }
 
 // drop forgets what is known about a resource, as the API server has just said otherwise.

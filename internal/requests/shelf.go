@@ -165,6 +165,13 @@ func (s *shelf[T]) ready() bool {
 	return s.synced
 }
 
+// known says whether everything was read once, also if it cannot be followed any more.
+func (s *shelf[T]) known() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.renewed > 0
+}
+
 // await is called before one of ours is made. What it returns is called with what was made, or nil, and puts it on the shelf if it is not there
 // yet and has not gone meanwhile: so that whoever made it sees it at once.
 func (s *shelf[T]) await() func(T) {
@@ -183,7 +190,7 @@ func (s *shelf[T]) await() func(T) {
 func (s *shelf[T]) settle(made T, renewed int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	missing := made != nil && s.synced && s.renewed == renewed && !s.gone[made.id()] && s.byKey[made.Key()] == nil
+	missing := made != nil && s.renewed > 0 && s.renewed == renewed && !s.gone[made.id()] && s.byKey[made.Key()] == nil
 	if missing {
 		s.put(made)
 	}

@@ -28,6 +28,9 @@ func (r *Requests) Source(kind string) source.Source {
 	})
 }
 
+// Wake wakes checks for which there is news that whoever asks on their behalf has found out.
+func (r *Requests) Wake(checks ...Check) { r.audience.wake(checks...) }
+
 // audience are all who want to know.
 type audience struct {
 	mu sync.Mutex

@@ -1,0 +1,214 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package requests
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// through sends what the manager asks through others on its way, from now on.
+func (s *scene) through(other func(next http.RoundTripper) http.RoundTripper) {
+	s.t.Helper()
+	s.stop()
+	config := s.quietConfig()
+	config.Wrap(other)
+	config.Wrap(s.traffic.count)
+	s.begin(s.t.Context(), config)
+}
+
+// silent gives no answer to questions about such paths, while it is told so.
+func silent(path string, is *atomic.Bool) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if is.Load() && strings.HasPrefix(request.URL.Path, path) {
+				<-request.Context().Done()
+				return nil, errors.WithStack(request.Context().Err())
+			}
+			return next.RoundTrip(request)
+		})
+	}
+}
+
+func answered(request *http.Request, code int, body string) *http.Response {
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: request,
+	}
+}
+
+// TestNobodyWaitsForEverToLearnWhetherAKindIsServed: whoever asks is told after a while that there was no answer, and so are all who ask just then. When
+// there is one again, they are woken.
+func TestNobodyWaitsForEverToLearnWhetherAKindIsServed(t *testing.T) {
+	s := newScene(t, "Reboot")
+	s.install(s.kind.CRDs()...)
+	s.grant(s.kind.Rules()...)
+	s.template()
+	var hangs atomic.Bool
+	hangs.Store(true)
+	s.through(silent("/apis/"+s.kind.Group, &hangs))
+	s.requests.patience = 50 * time.Millisecond
+	kind := s.reference().RequestKind()
+	trouble := func(name string) error {
+		_, err := s.requests.Of(t.Context(), s.check(name), kind)
+		return err
+	}
+	s.Expect(trouble("a")).To(MatchError(ContainSubstring("failed to find out whether " + kind.String() + " is served")))
+	s.traffic.since()
+	for _, name := range []string{"b", "c", "a"} {
+		s.Expect(trouble(name)).To(MatchError(ContainSubstring("failed to find out")))
+	}
+	s.Expect(s.traffic.since()).To(BeEmpty(), "it is not asked again and again")
+	s.clock.Step(failedFor)
+	s.Expect(trouble("a")).To(MatchError(ContainSubstring("failed to find out")))
+	s.Expect(s.traffic.since()).ToNot(BeEmpty())
+
+	hangs.Store(false)
+	s.requests.patience = patience
+	s.clock.Step(failedFor)
+	s.wakes()
+	s.usable(s.check("a"), s.reference())
+	var woken []string
+	s.Eventually(func() []string {
+		woken = append(woken, s.wakes()...)
+		return woken
+	}).Should(ContainElements("b", "c"))
+}
+
+// slowMapper never answers until it is let go.
+type slowMapper struct {
+	meta.RESTMapper
+	asked *atomic.Int64
+	let   chan struct{}
+}
+
+func (m slowMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	m.asked.Add(1)
+	<-m.let
+	return m.RESTMapper.RESTMapping(kind, versions...)
+}
+
+// mappedBy is a client with a mapper of its own.
+type mappedBy struct {
+	client.Client
+	mapper meta.RESTMapper
+}
+
+func (m mappedBy) RESTMapper() meta.RESTMapper { return m.mapper }
+
+// TestAMapperThatDoesNotAnswerIsAskedOnce, where nothing is followed.
+func TestAMapperThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+	s := newScene(t, "Reboot")
+	s.install(s.kind.CRDs()...)
+	asked, let := &atomic.Int64{}, make(chan struct{})
+	slow := mappedBy{admin, slowMapper{admin.RESTMapper(), asked, let}}
+	plain, err := New(t.Context(), Options{Client: slow, Reader: admin, Clock: s.clock})
+	s.Expect(err).ToNot(HaveOccurred())
+	plain.patience = 50 * time.Millisecond
+	for range 3 {
+		one := plain.Resolve(t.Context(), nodeCheck, "", s.reference())[0]
+		s.Expect(one.Err).To(MatchError(ContainSubstring("failed to find out")))
+		s.clock.Step(failedFor)
+	}
+	s.Expect(asked.Load()).To(BeEquivalentTo(1))
+	close(let)
+	plain.patience = patience
+	s.Eventually(func() *Resolved {
+		s.clock.Step(failedFor)
+		return &plain.Resolve(t.Context(), nodeCheck, "", s.reference())[0]
+	}).Should(HaveField("Trouble", HaveField("Reason", remedyv1.TemplateNotFoundReason)))
+}
+
+// TestARightThatCouldNotBeFoundOutIsNotMissing: one of those who decide about rights is down. That is no "no".
+func TestARightThatCouldNotBeFoundOutIsNotMissing(t *testing.T) {
+	s := newScene(t, "Reboot")
+	s.install(s.kind.CRDs()...)
+	s.grant(s.kind.Rules()...)
+	s.template()
+	var unsure atomic.Bool
+	unsure.Store(true)
+	const answer = `{"kind":"SelfSubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":false,"evaluationError":"the authorizer is down"}}`
+	s.through(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if unsure.Load() && strings.HasSuffix(request.URL.Path, "/selfsubjectaccessreviews") {
+				return answered(request, http.StatusCreated, answer), nil
+			}
+			return next.RoundTrip(request)
+		})
+	})
+	one := s.requests.Resolve(t.Context(), s.check("a"), "", s.reference())[0]
+	s.Expect(one.Trouble).To(BeNil())
+	s.Expect(one.Err).To(MatchError(ContainSubstring("the authorizer is down")))
+	asked := func() int {
+		return len(slices.DeleteFunc(s.traffic.since(), func(asked string) bool { return !strings.HasSuffix(asked, "/selfsubjectaccessreviews") }))
+	}
+	s.Expect(asked()).To(Equal(1))
+	s.requests.Resolve(t.Context(), s.check("a"), "", s.reference())
+	s.Expect(asked()).To(BeZero(), "it is not asked again at once")
+	unsure.Store(false)
+	s.usable(s.check("a"), s.reference())
+}
+
+// TestAWatchThatIsLostLeavesNoRequestUnseen: lists and watches of the kind fail for a while. What has happened meanwhile is news when that is over, at the
+// latest after the longest pause between two tries.
+func TestAWatchThatIsLostLeavesNoRequestUnseen(t *testing.T) {
+	s := settled(t)
+	var fails atomic.Bool
+	s.through(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(request *http.Request) (*http.Response, error) {
+			if fails.Load() && request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/reboots") {
+				return answered(request, http.StatusInternalServerError, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,"message":"no"}`), nil
+			}
+			return next.RoundTrip(request)
+		})
+	})
+	c := s.check("a")
+	fails.Store(true)
+	_, err := s.requests.Of(t.Context(), c, s.reference().RequestKind())
+	s.Expect(err).To(HaveOccurred(), "it is being read")
+	draft := s.draft(c, Object{"m1", "uid-1"})
+	first, err := Build(s.kind.NewTemplate(s.namespace, "soft", map[string]any{"strategy": "reboot"}), draft)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(admin.Create(t.Context(), first)).To(Succeed())
+	news := func(what func() bool) {
+		t.Helper()
+		fails.Store(false)
+		s.wakes()
+		s.Eventually(func() bool {
+			s.clock.Step(longestPause)
+			return slices.Contains(s.wakes(), "a") && what()
+		}).Should(BeTrue())
+	}
+	found := func() *Found {
+		all, _ := s.requests.Of(t.Context(), c, s.reference().RequestKind())
+		if len(all) == 0 {
+			return nil
+		}
+		return all[0]
+	}
+	news(func() bool { return found() != nil })
+
+	// Its definition goes and comes again, and somebody makes it anew, which is not seen at first.
+	fails.Store(true)
+	s.uninstall(s.kind.CRDs()...)
+	s.install(s.kind.CRDs()...)
+	second := first.DeepCopy()
+	second.SetResourceVersion("")
+	second.SetUID("")
+	s.Eventually(func() error { return admin.Create(t.Context(), second.DeepCopy()) }).Should(Succeed())
+	news(func() bool { f := found(); return f != nil && f.UID != first.GetUID() })
+}
