@@ -24,3 +24,11 @@ func cause(err error) string {
 		return "the management cluster does not answer as it should"
 	}
 }
+
+// causeOfKind is the same for requests of a remediator, to which others give the rights.
+func causeOfKind(err error) string {
+	if apierrors.IsForbidden(err) {
+		return "this program may not read them; give it the rights to what its remediator works on"
+	}
+	return cause(err)
+}

@@ -85,12 +85,18 @@ func (v *visit) lookAt(ctx context.Context, fresh *seen, i int, verdict *health.
 		return remediation.Look{Failed: true}
 	}
 	v.pausedNow[m.Name] = annotations.HasPaused(m)
+	if why, is := fresh.blind[i]; is {
+		return remediation.Look{Failed: true, Frozen: fresh.frozen() || v.pausedNow[m.Name], Cause: why}
+	}
 	look := remediation.Look{
 		Frozen: fresh.frozen() || v.pausedNow[m.Name], Changed: v.changed(fresh), Verdict: *verdict, Target: *target, Cause: cause(fresh.readings[i].Err),
 	}
 	if reportsUnknown(verdict) {
 		renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, m.Status.NodeRef.Name)
 		look.LeaseRenewed, look.LeaseUnread, look.Cause = renewed, err != nil, cmp.Or(look.Cause, cause(err))
+	}
+	if why, is := fresh.unsure[i]; is {
+		look.RequestsUnread, look.Cause = true, why
 	}
 	return look
 }
@@ -123,9 +129,7 @@ func (v *visit) readAgain(ctx context.Context, targets []int) (*seen, error) {
 	if err := v.readMachinesAgain(ctx, &fresh, targets); err != nil {
 		return nil, err
 	}
-	if err := v.readRequestsAgain(ctx, &fresh, targets); err != nil {
-		return nil, err
-	}
+	v.readRequestsAgain(ctx, &fresh, targets)
 	v.readNodesAgain(ctx, &fresh, targets)
 	return &fresh, nil
 }

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -21,18 +21,29 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// readRequestsAgain reads past the caches which requests there are for some Machines; for all, where it counts how many there are altogether.
-func (v *visit) readRequestsAgain(ctx context.Context, fresh *seen, targets []int) error {
+// glance is what could be read past the caches of the requests of one kind.
+type glance struct {
+	found []*requests.Found
+	// all: they are all of the namespace. Otherwise they are those with the names of the Machines in question.
+	all bool
+	// failed is why it is not known whether there is one, by the names of Machines.
+	failed map[string]error
+}
+
+// saw says whether it is known whether there is one of this name.
+func (g *glance) saw(name string, asked bool) bool { return g.all || asked && g.failed[name] == nil }
+
+// readRequestsAgain reads past the caches which requests there are for some Machines; for all, where it counts how many there are altogether. What
+// cannot be read of one kind is no obstacle for whom it does not concern; there, what was seen is all that is known.
+func (v *visit) readRequestsAgain(ctx context.Context, fresh *seen, targets []int) {
 	kinds := kindsOf(fresh.check)
-	if len(kinds) == 0 {
-		return nil
+	glances := make(map[schema.GroupVersionKind]*glance, len(kinds))
+	fresh.blind, fresh.unsure = map[int]string{}, map[int]string{}
+	var live, own []*requests.Found
+	for _, gvk := range kinds {
+		glances[gvk] = v.glance(ctx, gvk, targets, v.looksAtAll(targets))
+		live = append(live, glances[gvk].found...)
 	}
-	everything := v.looksAtAll(targets)
-	live, err := v.liveRequests(ctx, kinds, targets, everything)
-	if err != nil {
-		return err
-	}
-	var own []*requests.Found
 	for _, r := range live {
 		if r.Of(identity(fresh.check)) {
 			own = append(own, r)
@@ -40,43 +51,84 @@ func (v *visit) readRequestsAgain(ctx context.Context, fresh *seen, targets []in
 	}
 	for _, r := range v.seen.requests {
 		known := slices.ContainsFunc(own, func(f *requests.Found) bool { return f.UID == r.UID })
-		looked := slices.Contains(kinds, r.Kind) && (everything || slices.ContainsFunc(targets, func(i int) bool { return v.seen.machines[i].Name == r.Name }))
-		if !known && !looked {
+		asked := slices.ContainsFunc(targets, func(i int) bool { return v.seen.machines[i].Name == r.Name })
+		if g := glances[r.Kind]; !known && (g == nil || !g.saw(r.Name, asked)) {
 			own = append(own, r)
 		}
 	}
 	fresh.owned(own)
 	fresh.takeNames(targets, live)
-	return nil
+	for _, gvk := range kinds {
+		v.missed(fresh, gvk, glances[gvk], targets)
+	}
 }
 
-// liveRequests are those of these kinds that bear the names of some Machines, whosever they are; or all of the namespace.
-func (v *visit) liveRequests(ctx context.Context, kinds []schema.GroupVersionKind, targets []int, everything bool) ([]*requests.Found, error) {
-	var live []*requests.Found
-	for _, gvk := range kinds {
-		if everything {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-			err := v.r.Live.List(ctx, list, client.InNamespace(v.seen.check.Namespace))
-			if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
-				return nil, errors.Wrapf(err, "failed to read all %s again", gvk.Kind)
-			}
-			for i := range list.Items {
-				live = append(live, requests.Read(&list.Items[i]))
-			}
+// missed notes for whom it matters that requests of a kind could not be read. Whoever has one waits. Whoever would get one is not begun with; nor is
+// anybody else, if it was never known which there are. What was known once is: none is made that is not noted, as long as they cannot be read.
+func (v *visit) missed(fresh *seen, gvk schema.GroupVersionKind, g *glance, targets []int) {
+	next := fresh.nextKinds()
+	for _, i := range targets {
+		m := fresh.machines[i]
+		err := g.failed[m.Name]
+		if err == nil {
 			continue
 		}
-		for _, i := range targets {
-			found, err := v.r.Requests.Live(ctx, gvk, client.ObjectKeyFromObject(v.seen.machines[i]))
-			if err != nil {
-				return nil, err
-			}
-			if found != nil {
-				live = append(live, found)
-			}
+		why := gvk.GroupKind().String() + ": " + causeOfKind(err)
+		switch has := fresh.requestFor(m); {
+		case has != nil && has.Kind.GroupKind() == gvk.GroupKind():
+			fresh.blind[i] = why
+		case next(m).GroupKind() == gvk.GroupKind() || !v.r.Requests.Known(gvk):
+			fresh.unsure[i] = why
 		}
 	}
-	return live, nil
+}
+
+// glanceTime is how long it may take to read requests of one kind again. A client waits for as long as it is told by an API server that cannot list
+// them, and everybody else with it.
+const glanceTime = 5 * time.Second
+
+// glance reads the requests of a kind that bear the names of some Machines, whosever they are; or all of the namespace. Where one of them keeps all from
+// being listed, each is asked for, and that is not tried again in this pass.
+func (v *visit) glance(ctx context.Context, gvk schema.GroupVersionKind, targets []int, everything bool) *glance {
+	if everything && !v.unlisted[gvk] {
+		if g := v.glanceAtAll(ctx, gvk); g != nil {
+			return g
+		}
+		v.unlisted[gvk] = true
+	}
+	ctx, done := context.WithTimeout(ctx, glanceTime)
+	defer done()
+	g := &glance{failed: map[string]error{}}
+	for _, i := range targets {
+		name := v.seen.machines[i].Name
+		found, err := v.r.Requests.Live(ctx, gvk, client.ObjectKeyFromObject(v.seen.machines[i]))
+		switch {
+		case err != nil:
+			ctrl.LoggerFrom(ctx).V(4).Info("A request could not be read again", "reason", err.Error())
+			g.failed[name] = err
+		case found != nil:
+			g.found = append(g.found, found)
+		}
+	}
+	return g
+}
+
+// glanceAtAll is nil if they cannot be listed.
+func (v *visit) glanceAtAll(ctx context.Context, gvk schema.GroupVersionKind) *glance {
+	ctx, done := context.WithTimeout(ctx, glanceTime)
+	defer done()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err := v.r.Live.List(ctx, list, client.InNamespace(v.seen.check.Namespace))
+	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		ctrl.LoggerFrom(ctx).V(4).Info("Requests could not be listed again", "kind", gvk.Kind, "reason", err.Error())
+		return nil
+	}
+	g := &glance{all: true}
+	for i := range list.Items {
+		g.found = append(g.found, requests.Read(&list.Items[i]))
+	}
+	return g
 }
 
 // takeNames notes what bears the name of a request that one of the Machines could get next, and is none of ours for it.

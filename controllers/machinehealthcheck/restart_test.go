@@ -96,3 +96,57 @@ func TestWhatCannotBeReadAtTheStartIsNoStorm(t *testing.T) {
 	s.annotate(asked, clusterv1.RemediateMachineAnnotation, "yes")
 	s.Eventually(get(s, asked)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)))
 }
+
+// TestOldRequestsAreFoundInEveryVersion: the check was changed while nobody looked, and its requests were made in a version that their group serves, and does
+// not prefer. The kind that is preferred there is another one.
+func TestOldRequestsAreFoundInEveryVersion(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	kind := s.convertible()
+	s.Expect(management.InstallCRDObjects(remediator.NewKind(kind.Group, "v3", "OtherRemediation").CRDs()...)).To(Succeed())
+	s.sick("m-1")
+	check := s.check("workers", by(s.template(kind, "soft")))
+	c := s.start()
+	s.requested(kind, "m-1")
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
+	c.settle()
+	c.Crash()
+	c.stop()
+	s.change(check, func() { check.Spec.RemediationTemplate = nil })
+	s.changeStatus(check, func() { check.Status.UnhealthyTargets = nil })
+	s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
+	s.start()
+	s.Eventually(s.checks).Should(BeEmpty())
+	s.Expect(s.request(kind, "m-1")()).To(BeNil(), "it is not left behind")
+}
+
+// TestRightsThatComeAfterTheStartAreUsed: the right to a kind that the check does not name any more is missing at the start, and given later.
+func TestRightsThatComeAfterTheStartAreUsed(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, withClock)
+	kind := remediator.NewKind(s.namespace+".example.com", "v1", "SomeRemediation")
+	s.Expect(management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
+	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	s.sick("m-1")
+	check := s.check("workers", by(s.template(kind, "soft")))
+	c := s.start()
+	s.requested(kind, "m-1")
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
+	c.settle()
+	c.Crash()
+	c.stop()
+	s.revoke(kind.Group)
+	s.ready("m-1", corev1.ConditionTrue, 0)
+	s.sick("m-2")
+	other := s.template(remediator.Metal3, "other")
+	s.change(check, func() { check.Spec.RemediationTemplate = other })
+	s.changeStatus(check, func() { check.Status.UnhealthyTargets = nil })
+	s.start()
+	s.requested(remediator.Metal3, "m-2")
+	s.Expect(s.request(kind, "m-1")()).ToNot(BeNil())
+	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	s.Eventually(func() any {
+		s.wait(16 * time.Second)
+		return s.request(kind, "m-1")()
+	}).Should(BeNil())
+}

@@ -40,7 +40,7 @@ type seen struct {
 	kinds []schema.GroupVersionKind
 	// naming is how its templates are called in steps.
 	naming requests.Naming
-	// unknown: requests of a kind that the check names cannot be listed at present. unread is why there may be some that were not seen.
+	// unknown: of a kind that the check names it was never known which requests there are. unread is why there may be some that were not seen.
 	unknown bool
 	unread  []string
 	// pending: something is being read for the first time.
@@ -59,6 +59,8 @@ type seen struct {
 	again time.Time
 	// lost are Machines that were not there any more, or were others, when they were read again.
 	lost []int
+	// blind and unsure are why the own request of a Machine could not be read again, and why it is not known whether it has another one.
+	blind, unsure map[int]string
 	// left is what strays are about, in their order.
 	left []leftover
 	// thaws are when the pauses of targets were over, as far as this process has seen it.

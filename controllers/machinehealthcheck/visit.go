@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -43,12 +44,15 @@ type visit struct {
 	// facts are what the pass rests on, and made the requests that it has made, by the names of their targets.
 	facts *checkup.Facts
 	made  map[string]*remedyv1.RequestReference
+	// unlisted are the kinds of requests that could not be listed in this pass.
+	unlisted map[schema.GroupVersionKind]bool
 }
 
 func newVisit(r *Reconciler, check *remedyv1.MachineHealthCheck, now time.Time) *visit {
 	return &visit{
 		r: r, now: now, check: check,
 		machines: map[string]*clusterv1.Machine{}, pausedNow: map[string]bool{}, made: map[string]*remedyv1.RequestReference{},
+		unlisted: map[schema.GroupVersionKind]bool{},
 	}
 }
 

@@ -18,6 +18,8 @@ type Look struct {
 	Cause string
 	// LeaseUnread: it is not known whether the kubelet has renewed its Lease. That matters for what is begun only.
 	LeaseUnread bool
+	// RequestsUnread: it is not known whether there is a request for it that was not seen. That matters for what is begun only.
+	RequestsUnread bool
 	// Frozen: the check, its Cluster or the target is paused now.
 	Frozen bool
 	// Changed: the check is not the one that was planned for, by its spec, its deletion or its storm; or its Cluster is about to go and was not.

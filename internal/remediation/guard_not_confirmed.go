@@ -27,6 +27,8 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		return true, time.Time{}, Seen{Who: "it was not healthy all the time"}
 	case !d.starts():
 		return false, time.Time{}, Seen{}
+	case look.RequestsUnread:
+		return true, time.Time{}, Seen{Who: look.because("its requests could not be read")}
 	case look.LeaseUnread:
 		return true, time.Time{}, Seen{Who: look.because("the Lease of its kubelet could not be read")}
 	case !l.bornOut() && look.Cause != "":

@@ -79,6 +79,7 @@ var guards = []mutant{
 	r("guard_max_in_flight.go", ">= p.plan.Slots", "> p.plan.Slots", alone),
 
 	r("look_paused.go", "l.look.Frozen", "false", looks),
+	r("guard_not_confirmed.go", "case look.RequestsUnread:", "case false:", looks),
 	r("guard_not_confirmed.go", "case look.Failed:", "case false:", looks),
 	r("guard_not_confirmed.go", "case look.Unwritten:", "case false:", looks),
 	r("guard_not_confirmed.go", "case look.Changed:", "case false:", looks),
