@@ -183,6 +183,38 @@ func TestTwoChecksTakeTurnsAtAControlPlane(t *testing.T) {
 	}
 }
 
+// TestWhoWaitsForItsTurnIsToldWhenItComes: the Lease is in the cluster of the Nodes, where nobody follows it.
+func TestWhoWaitsForItsTurnIsToldWhenItComes(t *testing.T) {
+	t.Parallel()
+	alone(t)
+	s := newStage(t, withClock)
+	s.members(5)
+	template := by(s.template(remediator.Metal3, "soft"))
+	checks := make([]*remedyv1.MachineHealthCheck, 0, 2)
+	for _, n := range []string{"1", "2"} {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "cp-" + n}}
+		s.change(m, func() { m.Labels["pool"] = "pool-" + n })
+		checks = append(checks, s.check("check-"+n, ofPool("pool-"+n), template))
+	}
+	s.start()
+	s.fails("cp-1")
+	s.requested(remediator.Metal3, "cp-1")
+	s.fails("cp-2")
+	s.Eventually(get(s, checks[1])).Should(WithTransform(holds("cp-2"), Equal("Held ControlPlaneBusy")))
+	// Its request goes, and the turn stays with the first check, which may do nothing.
+	s.annotate(checks[0], clusterv1.PausedAnnotation, "yes")
+	s.Eventually(get(s, checks[0])).Should(WithTransform(tells(remedyv1.PausedCondition), Equal("True Paused")))
+	s.ready("cp-1", corev1.ConditionTrue, 0)
+	s.Expect(s.admin.Delete(s.ctx, s.request(remediator.Metal3, "cp-1")())).To(Succeed())
+	s.Eventually(get(s, checks[1])).Should(WithTransform(said("cp-2"), ContainSubstring("check-1")))
+	s.Expect(s.requests(remediator.Metal3)).To(BeEmpty())
+	// It gives it back. Nothing else happens that would wake the other one, and no time passes.
+	s.annotate(checks[0], clusterv1.PausedAnnotation, "")
+	s.requested(remediator.Metal3, "cp-2")
+	s.recovers("cp-2")
+	s.Eventually(s.turn).Should(BeEmpty())
+}
+
 // TestWhoeverHasTheTurnKeepsItUntilItRunsOut: it may be a check of another management cluster, of which nobody hears anything else.
 func TestWhoeverHasTheTurnKeepsItUntilItRunsOut(t *testing.T) {
 	t.Parallel()

@@ -75,7 +75,14 @@ func (v *visit) releaseTurn(ctx context.Context) error {
 		return err
 	}
 	err = api.Delete(ctx, v.turn, client.Preconditions{UID: &v.turn.UID, ResourceVersion: &v.turn.ResourceVersion})
-	return errors.Wrap(client.IgnoreNotFound(err), "failed to give the turn at the control plane to others")
+	if client.IgnoreNotFound(err) != nil {
+		return errors.Wrap(err, "failed to give the turn at the control plane to others")
+	}
+	// They were woken when the request went, and saw that it was still our turn.
+	for i := range v.seen.rivals {
+		v.r.Requests.Wake(v.seen.rivals[i].identity)
+	}
+	return nil
 }
 
 // seconds are whole ones, and never too few.

@@ -112,6 +112,23 @@ func TestWhatCouldNotBeReadIsReadAgain(t *testing.T) {
 	}
 }
 
+// The Lease by which turns are taken, and the members of etcd, are in the cluster of the Nodes. Nobody follows them there.
+func TestWhatNobodyTellsOfIsLookedAtAgain(t *testing.T) {
+	g := NewWithT(t)
+	for _, x := range []*scene{
+		usual(ofControlPlane, turn(Lease{Used: true, Holder: "other", Until: noon.Add(time.Hour)})),
+		usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Etcd = Etcd{} }),
+	} {
+		plan := x.plan()
+		g.Expect(plan.Decisions[0].Hold.Reason).To(BeElementOf(ControlPlaneBusy, QuorumUnknown))
+		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)))
+	}
+	x := usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Busy = []string{"n2"} })
+	plan := x.plan()
+	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(ControlPlaneBusy))
+	g.Expect(plan.WakeUp).To(BeZero(), "a request that goes is news")
+}
+
 func TestWhoIsHeldBackLeavesItsPlaceToOthers(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(slots(1), also(Target{Name: "m2", Owner: owner}, sickFor(6*time.Minute)))

@@ -181,13 +181,19 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 		if d.Until.After(now) {
 			plan.WakeUp = earliest(plan.WakeUp, d.Until)
 		}
-		if d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed {
+		if d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed || d.Hold.unheard() {
 			plan.WakeUp = earliest(plan.WakeUp, now.Add(RetryTime))
 		}
 	}
 	for i := range plan.Strays {
 		plan.ReleaseTurn = plan.ReleaseTurn && plan.Strays[i].TurnUntil.IsZero()
 	}
+}
+
+// unheard says whether it ends in a cluster of which nobody tells us: members that could not be read, and a turn of somebody else, who gives it back
+// long before it runs out.
+func (h *Hold) unheard() bool {
+	return h.Reason == QuorumUnknown || h.Reason == ControlPlaneBusy && !h.Until.IsZero()
 }
 
 func budgeted(decisions []Decision) int {
