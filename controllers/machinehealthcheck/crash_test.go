@@ -46,11 +46,6 @@ func (s *story) play(ctx context.Context, p *faults.Process) error {
 	}
 }
 
-// statusOfCheck is told once or twice, as it happens: two changes may be seen in one pass. Nothing rests on it.
-func statusOfCheck(w faults.Write) bool {
-	return w.Resource == "machinehealthchecks" && w.Subresource == "status"
-}
-
 // eachWrite tells a story once for every single write in it and each of these faults; with none, with a crash before and after it.
 func eachWrite(t *testing.T, begin func(s *story), these ...faults.Fault) {
 	t.Helper()

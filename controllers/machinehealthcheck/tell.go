@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"time"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -28,13 +29,7 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 		return v.tellOthers(ctx, pass)
 	}
 	v.r.absences.found(client.ObjectKeyFromObject(v.check), v.seen.machines, pass.Assessment.Verdicts)
-	var failed []error
-	for i := range pass.Planned.Decisions {
-		facts := pass.Facts(i)
-		if err := v.tellHealth(ctx, i, &facts, &pass.Situation.Check); err != nil {
-			failed = append(failed, errors.Wrap(err, facts.Name))
-		}
-	}
+	failed := v.tellMachines(ctx, pass)
 	news, ended := v.r.memory.Learn(pass, v.now)
 	if err := v.tellStatus(ctx, v.status(pass, v.r.memory.Unwritten(pass.Check))); err != nil {
 		failed = append(failed, err)
@@ -55,18 +50,47 @@ func (v *visit) tellOthers(ctx context.Context, pass *explain.Pass) error {
 	return nil
 }
 
-// tellHealth sets conditions on a Machine, if it does not have them yet.
-func (v *visit) tellHealth(ctx context.Context, i int, facts *explain.Facts, check *remediation.Check) error {
+// tellingTime is how long a pass tells Machines how they are. Thousands that are told for the first time take minutes, and nothing is done meanwhile
+// for one that falls ill: so the others are told in the passes that follow.
+const tellingTime = 500 * time.Millisecond
+
+// tellMachines tells Machines how they are, the sick ones first, until the time is over.
+func (v *visit) tellMachines(ctx context.Context, pass *explain.Pass) (failed []error) {
+	end := v.r.Clock.Now().Add(tellingTime)
+	for _, sick := range []bool{true, false} {
+		for i := range pass.Planned.Decisions {
+			if sick != (pass.Assessment.Verdicts[i].Kind == health.Unhealthy) {
+				continue
+			}
+			facts := pass.Facts(i)
+			tried, err := v.tellHealth(ctx, i, &facts, &pass.Situation.Check)
+			if err != nil {
+				failed = append(failed, errors.Wrap(err, facts.Name))
+			}
+			if !tried || v.r.Clock.Now().Before(end) {
+				continue
+			}
+			if len(failed) == 0 {
+				v.seen.askAgain(v.clock())
+			}
+			return failed
+		}
+	}
+	return failed
+}
+
+// tellHealth sets conditions on a Machine, and says whether it had to try that: it may have them already.
+func (v *visit) tellHealth(ctx context.Context, i int, facts *explain.Facts, check *remediation.Check) (tried bool, err error) {
 	wanted := explain.ForMachine(facts, check)
 	m := v.latest(v.seen.machines[i])
 	if v.pausedNow[m.Name] || report.MachineSays(m, &wanted) {
-		return nil
+		return false, nil
 	}
-	err := v.patchStatus(ctx, m, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) })
+	err = v.patchStatus(ctx, m, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) })
 	if errors.Is(err, errGone) {
-		return nil
+		return true, nil
 	}
-	return err
+	return true, err
 }
 
 // tellMachine asks the owner of a Machine to remediate it, and says why.
