@@ -4,6 +4,7 @@
 package world_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +64,59 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 		}
 		g.Expect(together).To(BeTrue(), "the owner has to see them all")
 	})
+	t.Run("of two beside a third without an API server, none is replaced until one is well", func(t *testing.T) {
+		g := NewWithT(t)
+		machines, seen := poolOf(t, c, controlPlanePool), follow(t, c, controlPlanePool)
+		// In memory, members of etcd do not fail. The owner counts complete control planes by the same rule, and in the same words.
+		apiServer(t, c, machines[2], corev1.ConditionFalse)
+		falls(t, c, machines[0], machines[1])
+		shown := func() []string { return decisions(now(t, check)) }
+		g.Eventually(shown, soon).Should(ConsistOf(HaveSuffix(" Held "+string(remedyv1.HeldOwnerRefuses)), HaveSuffix(" Remediating ")))
+		refused, other := machines[0], machines[1]
+		if slices.Contains(shown(), machines[1].Name+" Held "+string(remedyv1.HeldOwnerRefuses)) {
+			refused, other = other, refused
+		}
+		said := func() string {
+			return machineCondition(t.Context(), theWorld(t), refused, clusterv1.MachineOwnerRemediatedCondition)().Message
+		}
+		g.Expect(said()).To(ContainSubstring("can't remediate this Machine because this could result in"), "it is the owner who refuses, in its own words")
+		g.Expect(counts(now(t, check))).To(Equal("3 expected, 1 healthy, 2 unhealthy, 0 suspect, 0 undetermined, 1 remediating, 1 held"))
+		for _, state := range seen.all(t) {
+			for _, m := range state {
+				g.Expect(m.DeletionTimestamp.IsZero()).To(BeTrue(), "nobody is deleted")
+			}
+		}
+		apiServer(t, c, machines[2], corev1.ConditionTrue)
+		turns(t, c, other, corev1.ConditionTrue)
+		isWhole(t, c, controlPlanePool, 3, refused)
+		isClean(t, check, 3)
+	})
+}
+
+// apiServer lets the API server on a Machine be ready or not, as far as its Pod says.
+func apiServer(t *testing.T, c *world.Cluster, machine clusterv1.Machine, ready corev1.ConditionStatus) {
+	t.Helper()
+	g := NewWithT(t)
+	inside, err := c.Client(t.Context())
+	g.Expect(err).ToNot(HaveOccurred())
+	pod := &corev1.Pod{}
+	g.Expect(inside.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "kube-apiserver-" + machine.Status.NodeRef.Name}, pod)).To(Succeed())
+	before := client.MergeFrom(pod.DeepCopy())
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodReady {
+			pod.Status.Conditions[i].Status = ready
+		}
+	}
+	g.Expect(inside.Patch(t.Context(), pod, before)).To(Succeed())
+}
+
+// decisions are what a check does about whom, by name.
+func decisions(check *remedyv1.MachineHealthCheck) []string {
+	all := make([]string, 0, len(check.Status.UnhealthyTargets))
+	for _, target := range check.Status.UnhealthyTargets {
+		all = append(all, target.Name+" "+string(target.Decision)+" "+string(target.HoldReason))
+	}
+	return all
 }
 
 // The only Machine of a control plane: its owner refuses, says so, and stays with it, whatever we do.
