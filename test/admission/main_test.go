@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -21,6 +22,9 @@ import (
 )
 
 const crdFolder = "../../config/crd/bases"
+
+// patience is how long a test waits for what must come. It is not a measure of how fast it should.
+const patience = 5 * time.Minute
 
 var (
 	cp    *controlplane.ControlPlane

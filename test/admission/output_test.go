@@ -134,7 +134,7 @@ func kubectl(t *testing.T, args ...string) string {
 			return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, complaints.String())
 		}
 		return nil
-	}, time.Minute, time.Second).Should(Succeed())
+	}, patience, time.Second).Should(Succeed())
 	return out.String()
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,13 +83,13 @@ func (b *bench) withoutPolicy(t *testing.T, name string, attempt func() error) {
 	binding.SetKind("ValidatingAdmissionPolicyBinding")
 	g.Expect(b.admin.Get(t.Context(), client.ObjectKey{Name: name}, binding)).To(Succeed())
 	g.Expect(b.admin.Delete(t.Context(), binding)).To(Succeed())
-	g.Eventually(attempt, time.Minute, 50*time.Millisecond).Should(Succeed())
+	g.Eventually(attempt, patience, 50*time.Millisecond).Should(Succeed())
 	binding.SetResourceVersion("")
 	binding.SetUID("")
 	g.Expect(b.admin.Create(t.Context(), binding)).To(Succeed())
 }
 
-// may makes a user who may do exactly this, everywhere.
+// may makes a user who may do exactly this, everywhere, and waits until the API server has heard of it.
 func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (client.Client, *warnings) {
 	t.Helper()
 	g := NewWithT(t)
@@ -99,6 +100,14 @@ func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (clie
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
 	})).To(Succeed())
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: name, ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Namespace: "default", Verb: rules[0].Verbs[0], Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0],
+	}}}
+	g.Eventually(func() (bool, error) {
+		asked := review.DeepCopy()
+		err := b.admin.Create(t.Context(), asked)
+		return asked.Status.Allowed, err
+	}, patience, 50*time.Millisecond).Should(BeTrue())
 	config, err := b.Config(controlplane.User{Name: name})
 	g.Expect(err).ToNot(HaveOccurred())
 	heard := &warnings{}
@@ -114,7 +123,7 @@ func to(verbs, group, resources string) rbacv1.PolicyRule {
 
 // untilPoliciesWork waits for the policies: the API server takes a moment to see new ones. The attempt must be one that they refuse.
 func untilPoliciesWork(g Gomega, attempt func() error, words string) {
-	g.Eventually(attempt, time.Minute, 50*time.Millisecond).Should(MatchError(ContainSubstring(words)))
+	g.Eventually(attempt, patience, 50*time.Millisecond).Should(MatchError(ContainSubstring(words)))
 }
 
 const (
@@ -247,8 +256,8 @@ func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
 	g.Eventually(func() string {
 		g.Expect(ask(editor)).To(Succeed(), "it only warns")
 		return heard.take()
-	}, time.Minute, 50*time.Millisecond).Should(ContainSubstring(mayNotDelete))
-	g.Eventually(func() (string, error) { text, err := os.ReadFile(b.AuditLog); return string(text), err }, time.Minute).
+	}, patience, 50*time.Millisecond).Should(ContainSubstring(mayNotDelete))
+	g.Eventually(func() (string, error) { text, err := os.ReadFile(b.AuditLog); return string(text), err }, patience).
 		Should(And(ContainSubstring("validation.policy.admission.k8s.io/validation_failure"), ContainSubstring("remedy-system-manual-remediation")))
 	g.Expect(ask(owner)).To(Succeed())
 	g.Expect(ownerHeard.take()).To(BeEmpty())
