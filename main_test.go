@@ -190,9 +190,11 @@ func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
 		return *lease.Spec.HolderIdentity
 	}
 
-	first, _ := start(t, cp, "--leader-elect")
+	// The lease lasts for longer than the test waits: nobody loses the lead because the machine is slow, and nobody gets it by that it runs out.
+	elect := []string{"--leader-elect", "--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=50m"}
+	first, _ := start(t, cp, elect...)
 	g.Eventually(readyz(first)).Should(ContainSubstring("this instance leads"))
-	second, log := start(t, cp, "--leader-elect")
+	second, log := start(t, cp, elect...)
 	g.Eventually(readyz(second)).Should(And(ContainSubstring("on standby, "), ContainSubstring(holder()+" leads")))
 
 	g.Expect(first.Stop()).To(Equal(0))
