@@ -48,21 +48,21 @@ func TestNodesDoWhatTheTestSays(t *testing.T) {
 		got, err := c.Node(t.Context(), node)
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(nodeReady(got)).To(And(HaveField("Status", corev1.ConditionUnknown), HaveField("Reason", "NodeStatusUnknown")))
-		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition), time.Minute).
+		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition), soon).
 			Should(HaveField("Status", metav1.ConditionUnknown))
 		g.Expect(c.SetNodeCondition(t.Context(), node, corev1.NodeReady, corev1.ConditionTrue, "KubeletReady")).To(Succeed())
-		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition), time.Minute).
+		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition), soon).
 			Should(HaveField("Status", metav1.ConditionTrue))
 	})
 	t.Run("some things it does not have", func(t *testing.T) { inMemoryIsTooThin(t, c, node) })
 	t.Run("a deleted Node stays away, and its Machine can be replaced", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(c.DeleteNode(t.Context(), node)).To(Succeed())
-		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeHealthyCondition), time.Minute).
+		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeHealthyCondition), soon).
 			Should(HaveField("Reason", clusterv1.MachineNodeDeletedReason))
 		g.Consistently(func() error { _, err := c.Node(t.Context(), node); return err }, 2*time.Second).ShouldNot(Succeed())
 		g.Expect(w.Client.Delete(t.Context(), &machine)).To(Succeed())
-		g.Eventually(func() bool { return isGone(t, c, machine.Name) }, 2*time.Minute).Should(BeTrue())
+		g.Eventually(func() bool { return isGone(t, c, machine.Name) }, soon).Should(BeTrue())
 		g.Expect(c.Ready(t.Context())).To(Succeed())
 	})
 	g.Expect(c.Machines(t.Context())).To(HaveLen(4))
@@ -115,7 +115,7 @@ func TestTheNetworkToAWorkloadClusterCanFail(t *testing.T) {
 		}
 		return "none"
 	}
-	g.Eventually(probe, time.Minute).Should(Equal(metav1.ConditionTrue))
+	g.Eventually(probe, soon).Should(Equal(metav1.ConditionTrue))
 	machine, node := workerOf(t, c)
 	seen := machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition)
 	say := func(status corev1.ConditionStatus) {
@@ -127,19 +127,19 @@ func TestTheNetworkToAWorkloadClusterCanFail(t *testing.T) {
 		say(corev1.ConditionUnknown)
 		g.Consistently(seen, 3*time.Second).Should(HaveField("Status", metav1.ConditionTrue))
 		link.Restore()
-		g.Eventually(seen, 2*time.Minute).Should(HaveField("Status", metav1.ConditionUnknown))
+		g.Eventually(seen, soon).Should(HaveField("Status", metav1.ConditionUnknown))
 	})
 	t.Run("cut: Cluster API says so, and the test still sees the Nodes", func(t *testing.T) {
 		g := NewWithT(t)
 		link.Cut()
 		say(corev1.ConditionTrue)
-		g.Eventually(probe, 4*time.Minute).Should(Equal(metav1.ConditionFalse))
+		g.Eventually(probe, soon).Should(Equal(metav1.ConditionFalse))
 		g.Expect(seen()).To(HaveField("Status", metav1.ConditionUnknown))
 	})
 	t.Run("slow: late, but it comes", func(t *testing.T) {
 		g := NewWithT(t)
 		link.Slow(300 * time.Millisecond)
-		g.Eventually(seen, 4*time.Minute).Should(HaveField("Status", metav1.ConditionTrue))
+		g.Eventually(seen, soon).Should(HaveField("Status", metav1.ConditionTrue))
 		link.Restore()
 	})
 	t.Run("the API server itself", func(t *testing.T) {
@@ -148,6 +148,6 @@ func TestTheNetworkToAWorkloadClusterCanFail(t *testing.T) {
 		_, err := c.Node(t.Context(), node)
 		g.Expect(err).To(HaveOccurred())
 		g.Expect(c.StartAPIServer(t.Context())).To(Succeed())
-		g.Eventually(func() error { _, err := c.Node(t.Context(), node); return err }, time.Minute).Should(Succeed())
+		g.Eventually(func() error { _, err := c.Node(t.Context(), node); return err }, soon).Should(Succeed())
 	})
 }

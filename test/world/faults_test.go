@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -23,10 +22,10 @@ func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
 	w := theWorld(t)
 	c, err := w.Workload(t.Context(), world.Shape{Namespace: "faults", Name: "faulty", Workers: 1})
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, 3*time.Minute).Should(HaveLen(2))
+	g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(2))
 	machine, node := workerOf(t, &c.Cluster)
 	seen := machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition)
-	g.Eventually(seen, time.Minute).Should(HaveField("Status", metav1.ConditionTrue))
+	g.Eventually(seen, soon).Should(HaveField("Status", metav1.ConditionTrue))
 
 	for _, step := range []struct {
 		mode         world.Fault
@@ -51,7 +50,7 @@ func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
 			g.Expect(err).ToNot(HaveOccurred())
 			g.Expect(c.SetNodeCondition(t.Context(), node, corev1.NodeReady, step.says, "Test")).To(Succeed())
 			var write world.Write
-			g.Eventually(happened, 2*time.Minute).Should(Receive(&write))
+			g.Eventually(happened, soon).Should(Receive(&write))
 			g.Expect(tells(write)).To(BeTrue())
 			g.Expect(w.Process(world.Core).Running()).To(Equal(step.lives))
 			switch {
@@ -63,7 +62,7 @@ func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
 			if !step.lives {
 				g.Expect(w.Restart(t.Context(), world.Core)).To(Succeed())
 			}
-			g.Eventually(seen, 2*time.Minute).Should(HaveField("Status", metav1.ConditionStatus(step.says)))
+			g.Eventually(seen, soon).Should(HaveField("Status", metav1.ConditionStatus(step.says)))
 			if !step.lands {
 				g.Expect(countWrites(w, tells)-told).To(BeNumerically(">=", 2), "what did not land is written again")
 			}

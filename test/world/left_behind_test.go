@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 
@@ -58,8 +57,8 @@ func TestTwoWorldsLiveAtOnceAndLeaveNothingBehindHoweverTheyGo(t *testing.T) {
 	g.Expect(killed.cmd.Process.Kill()).To(Succeed())
 	for _, of := range folders {
 		for _, folder := range of {
-			g.Eventually(func() []string { return processesOf(folder) }, time.Minute).Should(BeEmpty())
-			g.Eventually(func() error { _, err := os.Stat(folder); return err }, time.Minute).Should(MatchError(os.ErrNotExist))
+			g.Eventually(func() []string { return processesOf(folder) }, soon).Should(BeEmpty())
+			g.Eventually(func() error { _, err := os.Stat(folder); return err }, soon).Should(MatchError(os.ErrNotExist))
 		}
 	}
 }

@@ -40,6 +40,9 @@ func TestMain(m *testing.M) {
 	world.Main(m, aside)
 }
 
+// aTenaciousLead is one that our manager does not lose, with all that it remembers, whenever these machines are busy for ten seconds.
+var aTenaciousLead = []string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"}
+
 func parallelIsSet() bool {
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
@@ -66,6 +69,7 @@ func theWorld(t *testing.T) *world.World {
 			// Upstream's limiter makes everything wait for up to 15 seconds; the yardstick has it on, too.
 			Variables: map[string]string{world.RateLimiting: "false"},
 			Tapped:    []string{world.Core},
+			Flags:     map[string][]string{world.Remedy: aTenaciousLead},
 			Progress:  os.Stderr, Logs: os.Getenv("WORLD_LOGS"),
 		})
 		NewWithT(t).Expect(err).ToNot(HaveOccurred())
@@ -75,12 +79,15 @@ func theWorld(t *testing.T) *world.World {
 	return shared.world
 }
 
-// aCluster makes one that goes with the world.
+// aCluster makes one that goes with the world, and tends it until it is ready.
 func aCluster(t *testing.T, shape world.Shape) *world.Cluster {
 	t.Helper()
 	g := NewWithT(t)
 	c, err := theWorld(t).Cluster(t.Context(), shape)
 	g.Expect(err).ToNot(HaveOccurred())
+	ctx, ready := context.WithCancel(t.Context())
+	defer ready()
+	tend(ctx, theWorld(t), c)
 	g.Expect(c.Ready(t.Context())).To(Succeed())
 	return c
 }

@@ -40,6 +40,8 @@ type Process struct {
 	lock   sync.Mutex
 	cmd    *exec.Cmd
 	exited chan struct{}
+	// told: it ends because somebody wants it to.
+	told bool
 }
 
 // newProcess puts a program on the leash. It is not started yet.
@@ -73,12 +75,39 @@ func (p *Process) Start() error {
 		return errors.Wrapf(err, "%s does not start", p.Name)
 	}
 	exited := make(chan struct{})
-	p.cmd, p.exited = cmd, exited
+	p.cmd, p.exited, p.told = cmd, exited, false
 	go func() {
 		_ = cmd.Wait()
 		close(exited)
 	}()
 	return nil
+}
+
+// keep starts it again whenever it has ended by itself, as the kubelet does: a manager that cannot renew its lead in time does, and on a machine that
+// is very busy none can. Who was killed or stopped stays so, and who was never started.
+func (p *Process) keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.Exited():
+		}
+		if p.endedByItself() {
+			// If it does not start, it is tried again.
+			_ = p.Start()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (p *Process) endedByItself() bool {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return p.cmd != nil && !p.running() && !p.told
 }
 
 // Ready waits until it answers that it is ready.
@@ -209,5 +238,6 @@ func (p *Process) signal(s syscall.Signal) error {
 	if !p.running() {
 		return errors.Errorf("%s is not running", p.Name)
 	}
+	p.told = p.told || s == syscall.SIGTERM || s == syscall.SIGKILL
 	return errors.Wrapf(p.cmd.Process.Signal(s), "failed to signal %s", p.Name)
 }

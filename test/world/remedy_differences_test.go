@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
@@ -95,6 +96,29 @@ func TestMarksGoWithTheirCheckAndOwnersDoNotActOnThemAnyMore(t *testing.T) {
 	g.Expect(poolOf(t, c, pool)[0].UID).To(Equal(machine.UID), "while a healthy Machine of theirs was replaced for a check that is gone, ours stays")
 }
 
+// owner is one that replaces Machines.
+type owner interface {
+	client.Object
+	conditions.Getter
+}
+
+// pause pauses an owner of Machines, or lets it go on, and waits until it has heard of that.
+func pause(t *testing.T, who owner, paused bool) {
+	t.Helper()
+	g := NewWithT(t)
+	w := theWorld(t)
+	value := "null"
+	if paused {
+		value = `""`
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":`+value+`}}}`))
+	g.Expect(w.Client.Patch(t.Context(), who, patch)).To(Succeed())
+	g.Eventually(func() bool {
+		g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(who), who)).To(Succeed())
+		return conditions.IsTrue(who, clusterv1.PausedCondition)
+	}, soon).Should(Equal(paused))
+}
+
 // pauseSets pauses the MachineSets of pools, or lets them go on.
 func pauseSets(t *testing.T, c *world.Cluster, paused bool, pools ...string) {
 	t.Helper()
@@ -104,18 +128,7 @@ func pauseSets(t *testing.T, c *world.Cluster, paused bool, pools ...string) {
 		sets := &clusterv1.MachineSetList{}
 		g.Expect(w.Client.List(t.Context(), sets, client.InNamespace(c.Namespace), client.MatchingLabels{world.PoolLabel: pool})).To(Succeed())
 		g.Expect(sets.Items).To(HaveLen(1))
-		set := &sets.Items[0]
-		before := client.MergeFrom(set.DeepCopy())
-		if paused {
-			set.Annotations[clusterv1.PausedAnnotation] = ""
-		} else {
-			delete(set.Annotations, clusterv1.PausedAnnotation)
-		}
-		g.Expect(w.Client.Patch(t.Context(), set, before)).To(Succeed())
-		g.Eventually(func() bool {
-			g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(set), set)).To(Succeed())
-			return conditions.IsTrue(set, clusterv1.PausedCondition)
-		}, soon).Should(Equal(paused))
+		pause(t, &sets.Items[0], paused)
 	}
 }
 

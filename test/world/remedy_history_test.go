@@ -21,6 +21,8 @@ import (
 
 // history is every state that the Machines of a pool have been in, in the order in which they were written.
 type history struct {
+	// now reads the Machines as they are.
+	now    func() (*clusterv1.MachineList, error)
 	lock   sync.Mutex
 	states []map[string]*clusterv1.Machine
 	broken string
@@ -35,13 +37,17 @@ func follow(t *testing.T, c *world.Cluster, pool string) *history {
 		labels = client.MatchingLabels{clusterv1.ClusterNameLabel: c.Name, clusterv1.MachineControlPlaneLabel: ""}
 	}
 	in := []client.ListOption{client.InNamespace(c.Namespace), labels}
-	begin := &clusterv1.MachineList{}
-	g.Expect(theWorld(t).Client.List(t.Context(), begin, in...)).To(Succeed())
+	now := func() (*clusterv1.MachineList, error) {
+		list := &clusterv1.MachineList{}
+		return list, theWorld(t).Client.List(t.Context(), list, in...)
+	}
+	begin, err := now()
+	g.Expect(err).ToNot(HaveOccurred())
 	state := map[string]*clusterv1.Machine{}
 	for i := range begin.Items {
 		state[begin.Items[i].Name] = &begin.Items[i]
 	}
-	h := &history{states: []map[string]*clusterv1.Machine{state}}
+	h := &history{now: now, states: []map[string]*clusterv1.Machine{state}}
 	watching, err := theWorld(t).Client.Watch(t.Context(), &clusterv1.MachineList{}, append(in, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: begin.ResourceVersion}})...)
 	g.Expect(err).ToNot(HaveOccurred())
 	done := make(chan struct{})
@@ -75,19 +81,34 @@ func (h *history) learn(event watch.Event) {
 	h.states = append(h.states, state)
 }
 
-// all are the states until now.
+// all are the states until now. A watch tells everything, but not at once: what can be read by now may be on its way still.
 func (h *history) all(t *testing.T) []map[string]*clusterv1.Machine {
 	t.Helper()
+	g := NewWithT(t)
+	g.Eventually(func(g Gomega) {
+		list, err := h.now()
+		g.Expect(err).ToNot(HaveOccurred())
+		are := map[string]string{}
+		for i := range list.Items {
+			are[list.Items[i].Name] = list.Items[i].ResourceVersion
+		}
+		g.Expect(h.last()).To(Equal(are))
+	}, soon).Should(Succeed(), "the watch of Machines has not brought what they are by now")
 	h.lock.Lock()
 	defer h.lock.Unlock()
-	NewWithT(t).Expect(h.broken).To(BeEmpty())
+	g.Expect(h.broken).To(BeEmpty())
 	return slices.Clone(h.states)
 }
 
-// names are those of all Machines that there have been.
-func (h *history) names(t *testing.T) []string {
-	t.Helper()
-	return h.those(t, func(*clusterv1.Machine) bool { return true })
+// last are the Machines that there were last, with their versions.
+func (h *history) last() map[string]string {
+	h.lock.Lock()
+	defer h.lock.Unlock()
+	were := map[string]string{}
+	for name, m := range h.states[len(h.states)-1] {
+		were[name] = m.ResourceVersion
+	}
+	return were
 }
 
 // marked are the names of those that were ever handed to their owner.
@@ -123,4 +144,15 @@ func inFlight(state map[string]*clusterv1.Machine, replicas int) int {
 		}
 	}
 	return max(0, replicas-well)
+}
+
+// going counts those of some Machines that are about to go. Others may, too: one whose machine was never made is replaced, see tend.
+func going(state map[string]*clusterv1.Machine, these []clusterv1.Machine) int {
+	n := 0
+	for i := range these {
+		if m := state[these[i].Name]; m != nil && !m.DeletionTimestamp.IsZero() {
+			n++
+		}
+	}
+	return n
 }

@@ -24,8 +24,8 @@ import (
 
 // Our manager as a release would install it, on Machines of the real Cluster API. Each test has a pool of its own, most of them in one cluster.
 
-// soon is how long anything that should happen may take. These machines are shared.
-const soon = 4 * time.Minute
+// soon is how long anything that should happen may take. These machines are shared, and nothing but a failure takes that long.
+const soon = 10 * time.Minute
 
 // memory is held by those who count on what our manager remembers, and by the one who kills it.
 var memory sync.RWMutex
@@ -64,20 +64,18 @@ func ward(t *testing.T, pool string) (*world.Cluster, string) {
 			{Name: "asked-in-tree", Replicas: 1},
 		}})
 		g.Expect(err).ToNot(HaveOccurred())
-		tend(t, c)
+		tend(t.Context(), w, c)
 		// Later some Machine is always sick.
 		g.Expect(c.Ready(t.Context())).To(Succeed())
 		hospital.of, hospital.made = w, c
 	}
-	tend(t, hospital.made)
+	tend(t.Context(), w, hospital.made)
 	return hospital.made, pool
 }
 
-// tend replaces, until the test ends, Machines whose machine was never made: without its rate limiter, Cluster API's MachineSet controller takes
+// tend replaces, until it is told to stop, Machines whose machine was never made: without its rate limiter, Cluster API's MachineSet controller takes
 // what it has just made for an orphan when one of its caches is slower than another, deletes it, and leaves the Machine as it is.
-func tend(t *testing.T, c *world.Cluster) {
-	t.Helper()
-	w, ctx := theWorld(t), t.Context()
+func tend(ctx context.Context, w *world.World, c *world.Cluster) {
 	go func() {
 		for ctx.Err() == nil {
 			machines, _ := c.Machines(ctx)
@@ -96,14 +94,11 @@ func tend(t *testing.T, c *world.Cluster) {
 	}()
 }
 
-// tended makes a cluster for one test.
+// tended makes a cluster for one test, and tends it until the test ends.
 func tended(t *testing.T, shape world.Shape) *world.Cluster {
 	t.Helper()
-	g := NewWithT(t)
-	c, err := theWorld(t).Cluster(t.Context(), shape)
-	g.Expect(err).ToNot(HaveOccurred())
-	tend(t, c)
-	g.Expect(c.Ready(t.Context())).To(Succeed())
+	c := aCluster(t, shape)
+	tend(t.Context(), theWorld(t), c)
 	return c
 }
 
@@ -179,22 +174,24 @@ func counts(check *remedyv1.MachineHealthCheck) string {
 		show(s.Unhealthy), show(s.Suspect), show(s.Undetermined), show(s.Remediating), show(s.Held))
 }
 
-// isClean waits until a check has nothing to do, and nothing left of what it has done.
+// isClean waits until a check has nothing to do, and nothing left of what it has done. All of that is seen in one look at it: each part for itself
+// may be as it should for a moment, before the check has seen what has happened, or while others are still to come.
 func isClean(t *testing.T, check *remedyv1.MachineHealthCheck, targets int) {
 	t.Helper()
-	g := NewWithT(t)
 	clean := fmt.Sprintf("%[1]d expected, %[1]d healthy, 0 unhealthy, 0 suspect, 0 undetermined, 0 remediating, 0 held", targets)
-	g.Eventually(func() string { return counts(now(t, check)) }, soon).Should(Equal(clean))
-	g.Eventually(func() []string { return now(t, check).Finalizers }, soon).Should(BeEmpty(), "there is nothing to clean up any more")
-	g.Eventually(func() map[string]string { return now(t, check).Annotations }, soon).Should(BeEmpty(), "there is nothing to remember any more")
-	got := now(t, check)
-	g.Expect(got.Status.ObservedGeneration).To(Equal(got.Generation))
-	g.Expect(got.Status.UnhealthyTargets).To(BeEmpty())
-	g.Expect(word(got, remedyv1.ReadyCondition)).To(Equal("True Ready"))
-	g.Expect(word(got, remedyv1.RemediationAllowedCondition)).To(Equal("True RemediationAllowed"))
-	g.Expect(word(got, remedyv1.PausedCondition)).To(Equal("False NotPaused"))
-	g.Expect(word(got, remedyv1.ClusterReachableCondition)).To(Equal("True ClusterReachable"))
-	g.Expect(word(got, remedyv1.SelectorsDisjointCondition)).To(Equal("True SelectorsDisjoint"))
+	NewWithT(t).Eventually(func(g Gomega) {
+		got := now(t, check)
+		g.Expect(counts(got)).To(Equal(clean))
+		g.Expect(got.Finalizers).To(BeEmpty(), "there is nothing to clean up any more")
+		g.Expect(got.Annotations).To(BeEmpty(), "there is nothing to remember any more")
+		g.Expect(got.Status.ObservedGeneration).To(Equal(got.Generation))
+		g.Expect(got.Status.UnhealthyTargets).To(BeEmpty())
+		g.Expect(word(got, remedyv1.ReadyCondition)).To(Equal("True Ready"))
+		g.Expect(word(got, remedyv1.RemediationAllowedCondition)).To(Equal("True RemediationAllowed"))
+		g.Expect(word(got, remedyv1.PausedCondition)).To(Equal("False NotPaused"))
+		g.Expect(word(got, remedyv1.ClusterReachableCondition)).To(Equal("True ClusterReachable"))
+		g.Expect(word(got, remedyv1.SelectorsDisjointCondition)).To(Equal("True SelectorsDisjoint"))
+	}, soon).Should(Succeed())
 }
 
 // looksAfter waits until a check has seen its Machines, and that they are well.

@@ -48,8 +48,8 @@ func stopwatch(t *testing.T, w *world.World, c *world.Cluster) (marked, replacem
 	begin := time.Now()
 	g.Expect(c.SetNodeCondition(t.Context(), node, corev1.NodeReady, corev1.ConditionUnknown, "NodeStatusUnknown")).To(Succeed())
 	said := machineCondition(t.Context(), w, machine, clusterv1.MachineHealthCheckSucceededCondition)
-	g.Eventually(said, 2*time.Minute, 50*time.Millisecond).Should(HaveField("Status", metav1.ConditionFalse))
+	g.Eventually(said, soon, 50*time.Millisecond).Should(HaveField("Status", metav1.ConditionFalse))
 	marked = time.Since(begin).Seconds()
-	g.Eventually(func() bool { return replaced(t, c, known) }, 5*time.Minute, 50*time.Millisecond).Should(BeTrue())
+	g.Eventually(func() bool { return replaced(t, c, known) }, soon, 50*time.Millisecond).Should(BeTrue())
 	return marked, time.Since(begin).Seconds()
 }

@@ -93,7 +93,7 @@ func statusIsASubresource(t *testing.T, c *world.Workload, manager client.Client
 
 	request := world.NewRemediation(world.Remediation, remediators, node)
 	// The API server learns of a new role a moment later.
-	g.Eventually(func() error { return remediator.Get(t.Context(), client.ObjectKeyFromObject(request), request) }).Should(Succeed())
+	g.Eventually(func() error { return remediator.Get(t.Context(), client.ObjectKeyFromObject(request), request) }, soon).Should(Succeed())
 	both := `{"spec":{"strategy":"shoot"},"status":{"conditions":[{"type":"Succeeded","status":"%s"}]}}`
 	succeeded := client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(both, "True")))
 	g.Expect(apierrors.IsForbidden(remediator.Patch(t.Context(), request.DeepCopy(), succeeded))).To(BeTrue())

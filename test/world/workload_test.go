@@ -23,7 +23,7 @@ func TestARealAPIServerPlaysAWorkloadCluster(t *testing.T) {
 	begin := time.Now()
 	c, err := w.Workload(t.Context(), world.Shape{Namespace: "real", Name: "genuine", Workers: 2})
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, 3*time.Minute).Should(HaveLen(3), "Cluster API finds the Nodes of its Machines")
+	g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(3), "Cluster API finds the Nodes of its Machines")
 	t.Logf("a workload cluster of 1 + 2 with a real API server has its Nodes after %s", time.Since(begin).Round(100*time.Millisecond))
 
 	machine, node := workerOf(t, &c.Cluster)
@@ -32,7 +32,7 @@ func TestARealAPIServerPlaysAWorkloadCluster(t *testing.T) {
 	t.Run("conditions are set by the status subresource, and Cluster API sees them", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(c.SetNodeCondition(t.Context(), node, corev1.NodeReady, corev1.ConditionUnknown, "NodeStatusUnknown")).To(Succeed())
-		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition), 2*time.Minute).
+		g.Eventually(machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition), soon).
 			Should(HaveField("Status", metav1.ConditionUnknown))
 	})
 	t.Run("it has Leases", func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestARealAPIServerPlaysAWorkloadCluster(t *testing.T) {
 	t.Run("a Machine that goes is replaced, with a Node", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(w.Client.Delete(t.Context(), &machine)).To(Succeed())
-		g.Eventually(func() bool { return isGone(t, &c.Cluster, machine.Name) }, 2*time.Minute).Should(BeTrue())
-		g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, 2*time.Minute).Should(And(HaveLen(3), Not(ContainElement(node))))
+		g.Eventually(func() bool { return isGone(t, &c.Cluster, machine.Name) }, soon).Should(BeTrue())
+		g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(And(HaveLen(3), Not(ContainElement(node))))
 	})
 	t.Run("it can crash and come back", func(t *testing.T) {
 		g := NewWithT(t)

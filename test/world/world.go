@@ -22,7 +22,7 @@ import (
 )
 
 // patience is how long anything that should happen may take. It is generous, as these machines are shared.
-const patience = 5 * time.Minute
+const patience = 10 * time.Minute
 
 // World is a management cluster with Cluster API in it.
 type World struct {
@@ -113,6 +113,9 @@ func (w *World) start(ctx context.Context) error {
 	}
 	w.links = newLinks(w.Client)
 	w.background.Go(func() { w.links.follow(w.life) })
+	for _, p := range w.processes {
+		w.background.Go(func() { p.keep(w.life) })
+	}
 	w.say("ready")
 	return nil
 }

@@ -78,7 +78,7 @@ func measure(t *testing.T, limited bool) []figures {
 	f.ClusterReady = time.Since(begin).Seconds()
 
 	g.Expect(w.Client.Create(t.Context(), inTreeCheck(c))).To(Succeed())
-	g.Eventually(func() *int32 { return healthy(t, w, c) }, 2*time.Minute).Should(HaveValue(BeEquivalentTo(3)), "the check has looked at them")
+	g.Eventually(func() *int32 { return healthy(t, w, c) }, soon).Should(HaveValue(BeEquivalentTo(3)), "the check has looked at them")
 
 	f.Marked, f.ReplacementReady = stopwatch(t, w, c)
 	return []figures{f, measureOurs(t, w, c, f)}
