@@ -83,7 +83,8 @@ func newArena(t *testing.T) *arena {
 	a := &arena{t: t, WithT: NewWithT(t), ctx: context.WithoutCancel(t.Context())}
 	server.once.Do(startServer)
 	a.Expect(server.err).ToNot(HaveOccurred())
-	a.SetDefaultEventuallyTimeout(time.Minute)
+	// On a machine that is very busy a cluster may not answer twice in a row, and then its Nodes speak first for most of a minute.
+	a.SetDefaultEventuallyTimeout(3 * time.Minute)
 	a.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	var err error
 	a.api, err = client.New(server.Admin, client.Options{Scheme: scheme})
