@@ -49,6 +49,8 @@ type controller struct {
 	stop   func()
 	// gatherer has the metrics, which tell of which checks anything is known.
 	gatherer prometheus.Gatherer
+	// read happens when a check has been read from the cache.
+	read func()
 	// restless: each pass tries something again that is refused.
 	restless bool
 }
@@ -62,6 +64,7 @@ type passCounter struct {
 func (p passCounter) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if _, begins := o.(*remedyv1.MachineHealthCheck); begins {
 		p.c.passesOf(key.Name).Add(1)
+		defer p.c.read()
 	}
 	return p.Reader.Get(ctx, key, o, options...)
 }
@@ -87,7 +90,11 @@ func (s *stage) user() *rest.Config {
 // startAs is one life of the controller. It fails if the process has crashed by then.
 func (s *stage) startAs(process *faults.Process, user *rest.Config) (*controller, error) {
 	s.t.Helper()
-	c := &controller{Process: process, s: s}
+	c := &controller{Process: process, s: s, read: func() {}}
+	if s.firstRead != nil {
+		once := &sync.Once{}
+		c.read = func() { once.Do(func() { s.firstRead(c) }) }
+	}
 	ctx, cancel := context.WithCancel(process.Context())
 	mgr, err := s.manager(process.Config(user))
 	if err == nil {

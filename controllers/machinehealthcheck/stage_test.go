@@ -44,6 +44,8 @@ type stage struct {
 	sync    *time.Duration
 	filter  string
 	observe bool
+	// firstRead happens when a controller has read a check from its cache for the first time.
+	firstRead func(c *controller)
 }
 
 // newStage is where a test plays. What the controllers leave behind is inspected at the end.

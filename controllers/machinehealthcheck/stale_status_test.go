@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -48,4 +49,32 @@ func TestEverythingIsLookedAtAgainOnceInAWhile(t *testing.T) {
 	}
 	before := routine()
 	s.Eventually(routine).Should(BeNumerically(">=", before+2))
+}
+
+// TestANewLeaderKnowsWhatItsPredecessorHasWrittenLast: that has landed when the new one had filled its cache, which does not show it for as long as
+// the test lasts.
+func TestANewLeaderKnowsWhatItsPredecessorHasWrittenLast(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.sick("m-1")
+	s.machine("m-2")
+	check := s.check("workers", byTemplate(s))
+	c := s.start()
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
+	c.settle()
+	c.Crash()
+	c.stop()
+	s.firstRead = func(c *controller) {
+		c.Watches().Hold("machinehealthchecks.remedy.cluster.x-k8s.io")
+		s.changeStatus(check, func() {
+			check.Status.CurrentHealthy = ptr.To[int32](7)
+			check.Status.RecentRemediations = []remedyv1.RecentRemediation{{Target: "m-9", Outcome: remedyv1.ReplacedOutcome, Started: metav1.Now(), Ended: metav1.Now()}}
+		})
+	}
+	c = s.start()
+	s.Eventually(func() bool { return c.judged("workers") }).Should(BeTrue())
+	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(1)), "it is not as its predecessor has told")
+	s.ready("m-1", corev1.ConditionTrue, 0)
+	s.Eventually(get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Recovered", "m-9 Replaced"})))
+	c.Watches().Release()
 }

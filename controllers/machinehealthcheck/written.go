@@ -17,7 +17,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// written remembers the status that this process has written last to each check. The cache may be behind that, and who compares with what is in
+// written remembers the status that this process has seen or written last of each check. The cache may be behind that, and who compares with what is in
 // the cache would then take an untrue status for a true one. Nobody would look again, as a change of status wakes nobody.
 type written struct {
 	mu     sync.Mutex
@@ -28,12 +28,13 @@ type lastWrite struct {
 	uid types.UID
 	// version is that of the check after the write; empty if nobody knows whether the write has happened.
 	version string
-	status  remedyv1.MachineHealthCheckStatus
+	// status is what was written; nil if the cache has it by now.
+	status *remedyv1.MachineHealthCheckStatus
 }
 
 // done notes how the API server has answered a write.
 func (w *written) done(after *remedyv1.MachineHealthCheck) {
-	w.note(after, lastWrite{after.UID, after.ResourceVersion, *after.Status.DeepCopy()})
+	w.note(after, lastWrite{after.UID, after.ResourceVersion, after.Status.DeepCopy()})
 }
 
 // doubtful notes a write that has failed: it may have happened all the same.
@@ -50,26 +51,26 @@ func (w *written) note(check *remedyv1.MachineHealthCheck, last lastWrite) {
 	w.checks[client.ObjectKeyFromObject(check)] = last
 }
 
-// on puts the status that was written last on a check as the cache has it, if the cache is behind. False means that nobody knows what it is.
+// on puts the status that was written last on a check as the cache has it, if the cache is behind. False means that nobody knows what it is: another
+// process may have written it just before this one began, or somebody else has written about a check that the cache does not have yet.
 func (w *written) on(check *remedyv1.MachineHealthCheck) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	name := client.ObjectKeyFromObject(check)
 	last, found := w.checks[name]
 	switch {
-	case !found:
-		return true
-	case last.uid != check.UID:
-		delete(w.checks, name)
-		return true
-	case last.version == "":
+	case !found, last.uid != check.UID, last.version == "", last.status != nil && check.Generation < last.status.ObservedGeneration:
 		return false
 	}
-	if order, err := resourceversion.CompareResourceVersion(check.ResourceVersion, last.version); err == nil && order < 0 {
-		last.status.DeepCopyInto(&check.Status)
+	if order, err := resourceversion.CompareResourceVersion(check.ResourceVersion, last.version); err != nil || order >= 0 {
+		last.status = nil
+		w.checks[name] = last
 		return true
 	}
-	delete(w.checks, name)
+	if last.status == nil {
+		return false
+	}
+	last.status.DeepCopyInto(&check.Status)
 	return true
 }
 
@@ -79,7 +80,7 @@ func (w *written) forget(check types.NamespacedName) {
 	delete(w.checks, check)
 }
 
-// check is a check as the cache has it, with the status that we have written last.
+// check is a check as the cache has it, with the status that we have written last; or as it is, where nobody knows that.
 func (r *Reconciler) check(ctx context.Context, name types.NamespacedName) (*remedyv1.MachineHealthCheck, error) {
 	check := &remedyv1.MachineHealthCheck{}
 	if err := r.Cache.Get(ctx, name, check); err != nil {
@@ -93,8 +94,7 @@ func (r *Reconciler) check(ctx context.Context, name types.NamespacedName) (*rem
 		return nil, errors.Wrap(err, "failed to read the check again")
 	}
 	r.written.done(live)
-	r.written.on(check)
-	return check, nil
+	return live, nil
 }
 
 // tellStatus writes the status of a check, if anything in it has changed.
