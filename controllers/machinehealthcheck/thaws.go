@@ -4,7 +4,6 @@
 package machinehealthcheck
 
 import (
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,12 +11,9 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 )
 
-// thaws remembers when the pauses of Machines were over. Nothing else tells that: an annotation that is gone leaves no time behind. It is lost
-// with the process, and then a step that was under way during a pause has less time left than it could have.
-type thaws struct {
-	mu     sync.Mutex
-	checks map[types.NamespacedName]map[types.UID]thaw
-}
+// thaws remembers when the pauses of Machines were over. Nothing else tells that: an annotation that is gone leaves no time behind. When it is lost
+// a step that was under way during a pause has less time left than it could have.
+type thaws struct{ recall[thaw] }
 
 type thaw struct {
 	paused bool
@@ -26,9 +22,7 @@ type thaw struct {
 
 // seen notes which Machines of a check are paused now, and returns when the pauses of the others were over.
 func (t *thaws) seen(check types.NamespacedName, machines []*clusterv1.Machine, now time.Time) map[types.UID]time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := t.checks[check]
+	before := t.of(check)
 	var known map[types.UID]thaw
 	var over map[types.UID]time.Time
 	for _, m := range machines {
@@ -45,19 +39,6 @@ func (t *thaws) seen(check types.NamespacedName, machines []*clusterv1.Machine, 
 		}
 		known[m.UID], over[m.UID] = was, was.at
 	}
-	if t.checks == nil {
-		t.checks = map[types.NamespacedName]map[types.UID]thaw{}
-	}
-	if known == nil {
-		delete(t.checks, check)
-	} else {
-		t.checks[check] = known
-	}
+	t.keep(check, known)
 	return over
-}
-
-func (t *thaws) forget(check types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.checks, check)
 }
