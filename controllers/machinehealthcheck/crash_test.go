@@ -25,6 +25,7 @@ type story struct {
 	*stage
 	chapters []func()
 	at       int
+	book     *audit
 }
 
 // play goes on with the story where an earlier process has stopped.
@@ -53,6 +54,7 @@ func eachWrite(t *testing.T, begin func(s *story), these ...faults.Fault) {
 		Faults: these,
 		Begin: func(context.Context) (*story, error) {
 			s := &story{stage: newStage(t, withClock)}
+			s.book = s.openBook()
 			begin(s)
 			return s, nil
 		},
@@ -75,9 +77,11 @@ func eachWrite(t *testing.T, begin func(s *story), these ...faults.Fault) {
 			}
 			return all, nil
 		},
+		// The status of a check is told once or twice, as it happens: two changes may be seen in one pass. Nothing rests on it.
 		Options: []faults.Option{faults.Ignoring(faults.Events, faults.Leases, statusOfCheck)},
 		Names:   func(s *story) []string { return []string{s.namespace} },
-		Check: func(_ context.Context, _ *story, writes []faults.Write) error {
+		End:     func(_ context.Context, s *story) { s.book.stop() },
+		Check: func(_ context.Context, s *story, writes []faults.Write) error {
 			made := map[string]int{}
 			for _, w := range writes {
 				if w.Verb == "create" && w.Landed() {
@@ -85,6 +89,9 @@ func eachWrite(t *testing.T, begin func(s *story), these ...faults.Fault) {
 						return errors.Errorf("there was a second %s %s", w.Resource, w.Name)
 					}
 				}
+			}
+			if wrong := s.book.wrong(); wrong != "" {
+				return errors.New(wrong)
 			}
 			return nil
 		},

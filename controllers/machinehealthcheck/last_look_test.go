@@ -60,6 +60,39 @@ func (s *stage) startInterrupted(is func(r *http.Request, body string) bool, the
 	return c
 }
 
+// brake holds the first of some writes back, until it is let go.
+type brake struct {
+	next         http.RoundTripper
+	is           func(r *http.Request, body string) bool
+	once         *sync.Once
+	about, letGo chan struct{}
+}
+
+func (b *brake) RoundTrip(r *http.Request) (*http.Response, error) {
+	if b.is(r, "") {
+		b.once.Do(func() {
+			close(b.about)
+			<-b.letGo
+		})
+	}
+	return b.next.RoundTrip(r)
+}
+
+// startBraked runs the controller, which stops just before the first of some writes: about is closed then, and it goes on when it is told to.
+func (s *stage) startBraked(is func(r *http.Request, body string) bool) (c *controller, about <-chan struct{}, goOn func()) {
+	s.t.Helper()
+	reached, letGo := make(chan struct{}), make(chan struct{})
+	user, once := rest.CopyConfig(s.user()), &sync.Once{}
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &brake{next, is, once, reached, letGo} })
+	c, err := s.startAs(faults.Start(s.ctx), user)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.t.Cleanup(c.leave)
+	goOn = sync.OnceFunc(func() { close(letGo) })
+	// Who is held back could not be ended.
+	s.t.Cleanup(goOn)
+	return c, reached, goOn
+}
+
 func requestMade(r *http.Request, _ string) bool {
 	return r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/metal3remediations")
 }

@@ -53,6 +53,13 @@ func (s *stage) ready(machine string, status corev1.ConditionStatus, lasting tim
 		Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(time.Now().Add(-lasting)), LastHeartbeatTime: metav1.Now(),
 	}}
 	s.Expect(s.kubelet.Status().Patch(s.ctx, node, client.MergeFrom(before))).To(Succeed())
+	s.readiness.Store(machine, status)
+}
+
+// isReady says whether the Node of a Machine is ready now.
+func (s *stage) isReady(machine string) bool {
+	status, found := s.readiness.Load(machine)
+	return found && status == corev1.ConditionTrue
 }
 
 // check makes a check of all workers.

@@ -5,6 +5,7 @@ package machinehealthcheck_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +33,9 @@ type stage struct {
 	// admin may do everything in the management cluster, and kubelet in the workload cluster.
 	admin, kubelet client.Client
 	namespace      string
-	cluster        *clusterv1.Cluster
+	// readiness is the status of Ready that the test has given the Nodes of Machines last.
+	readiness sync.Map
+	cluster   *clusterv1.Cluster
 	// clock is that of the controllers, if it is not the real one.
 	clock *testingclock.FakeClock
 	// proxy is the way to the workload cluster, if it is not the direct one.

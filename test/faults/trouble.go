@@ -14,6 +14,8 @@ import (
 type Trouble struct {
 	// Seed decides which requests it is. The same request meets the same, however many others are made at the same time.
 	Seed uint64
+	// Names are strings that differ from one run to the next, such as a namespace: what bears them meets the same all the same.
+	Names []string
 	// Chance is the share of requests that meet it, from 0 to 1.
 	Chance float64
 	// Kinds are the faults that it can be; all of them if empty.
@@ -54,7 +56,7 @@ func (p *Process) chance(cluster string, r *http.Request, kind requestKind, verb
 	if trouble.Chance <= 0 || kind == aRead && !trouble.Reads || kind == aWatch && !trouble.Watches {
 		return hit{}
 	}
-	key := cluster + " " + r.Method + " " + r.URL.Path
+	key := renamed(cluster+" "+r.Method+" "+r.URL.Path, trouble.Names)
 	p.asked[key]++
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(key))

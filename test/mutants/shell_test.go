@@ -1,0 +1,103 @@
+//go:build proof
+
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// patient are where tests say how long they wait for what should come. What a sabotage keeps from coming is not waited for that long.
+var patient = map[string]string{
+	playground + "/main_test.go":   "const patience = ",
+	playground + "/outage_test.go": "const outagePatience = ",
+}
+
+const playground = "controllers/machinehealthcheck"
+
+// TestTheStoriesOfFaultsSeeWhatIsWrong does each sabotage of the shell in turn, in one program that holds all of them.
+func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
+	g := NewWithT(t)
+	module, err := filepath.Abs(root)
+	g.Expect(err).ToNot(HaveOccurred())
+	s := newSwitches(t, module)
+	for i, m := range shell {
+		s.add(i+1, m.mutant)
+	}
+	for file, begins := range patient {
+		s.put(file, s.replace(s.read(file), begins, strings.Replace(begins, "const", "var", 1)))
+	}
+	s.tellLess()
+	s.put(playground+"/sabotaged_test.go", driver())
+	g.Expect(t.Failed()).To(BeFalse())
+	out := s.run()
+	g.Expect(out).To(ContainSubstring("every sabotage was done"), "%s", out)
+	for i, m := range shell {
+		t.Run(m.test+": "+filepath.Base(m.file)+": "+m.from+" becomes "+m.to, func(t *testing.T) {
+			g := NewWithT(t)
+			_, seen, red := strings.Cut(out, fmt.Sprintf("--- FAIL: TestSabotaged/%d ", i+1))
+			g.Expect(red).To(BeTrue(), "it survives")
+			seen, _, _ = strings.Cut(seen, "\n    --- FAIL: ")
+			t.Log(seen)
+			g.Expect(seen).To(MatchRegexp(m.sees), "it is seen by something else")
+		})
+	}
+}
+
+// tellLess leaves out what a sabotage does not need of a story that is told for each write: the writes before the one that tells, and after it.
+func (s *switches) tellLess() {
+	s.t.Helper()
+	const (
+		file   = "test/faults/scenario.go"
+		each   = "for n, at := range clean.chapters {\n"
+		failed = "report.Failures = append(report.Failures, Failure{n + 1, report.Writes[n], fault, run.writes, run.err})\n"
+	)
+	text := s.replace(s.read(file), each, each+"if int64(n) < switched.After.Load() {\ncontinue\n}\n")
+	s.put(file, importing(s.replace(text, failed, failed+"return report\n")))
+}
+
+// driver runs each of these tests with its sabotage. As they are, they have their own time.
+func driver() string {
+	var text strings.Builder
+	text.WriteString("package machinehealthcheck_test\n\nimport (\n\t\"fmt\"\n\t\"testing\"\n\t\"time\"\n\n\t\"" + moduleName + "/" + switched + "\"\n)\n\n")
+	text.WriteString("func TestSabotaged(t *testing.T) {\n\tpatience, outagePatience = 15*time.Second, 2*time.Minute\n")
+	for i, m := range shell {
+		// A test that plays beside others plays beside nobody here: who begins it waits for it.
+		fmt.Fprintf(&text, "\tswitched.On.Store(%d)\n\tswitched.After.Store(%d)\n\tt.Run(\"%d\", func(t *testing.T) { t.Run(%q, %s) })\n", i+1, m.after, i+1, m.test, m.test)
+	}
+	text.WriteString("\tfmt.Println(\"every sabotage was done\")\n}\n")
+	return text.String()
+}
+
+// run makes the program and runs it.
+func (s *switches) run() string {
+	s.t.Helper()
+	g := NewWithT(s.t)
+	overlay, err := json.Marshal(map[string]any{"Replace": s.overlay()})
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(os.WriteFile(filepath.Join(s.dir, "overlay.json"), overlay, 0o600)).To(Succeed())
+	ctx, cancel := context.WithTimeout(s.t.Context(), 25*time.Minute)
+	defer cancel()
+	binary := filepath.Join(s.dir, "shell.test")
+	build := exec.CommandContext(ctx, "go", "test", "-vet=off", "-tags=fieldsv1string,long", "-c", "-overlay", filepath.Join(s.dir, "overlay.json"), "-o", binary, "./"+playground)
+	build.Dir = s.module
+	out, err := build.CombinedOutput()
+	g.Expect(err).ToNot(HaveOccurred(), "a mutant must compile, or it proves nothing: %s", out)
+	run := exec.CommandContext(ctx, binary, "-test.run", "^TestSabotaged$", "-test.timeout", "25m")
+	run.Dir = filepath.Join(s.module, playground)
+	// It ends with an error, as tests are red.
+	out, _ = run.CombinedOutput()
+	return string(out)
+}

@@ -1,0 +1,138 @@
+//go:build proof
+
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// switches are the sources with both: every function that is sabotaged is there once more for each sabotage, and begins by asking which of them is
+// to be done. So one program holds them all, and one pair of API servers is enough for them.
+type switches struct {
+	t           *testing.T
+	module, dir string
+	// replaced are the files that the compiler reads instead of others.
+	replaced map[string]string
+	changed  map[string][]change
+}
+
+// change is what is put into a file at a place.
+type change struct {
+	at   int
+	text string
+}
+
+// switched is the package that knows which sabotage is on. It exists in the overlay only.
+const switched = "internal/switched"
+
+func newSwitches(t *testing.T, module string) *switches {
+	s := &switches{t: t, module: module, dir: t.TempDir(), replaced: map[string]string{}, changed: map[string][]change{}}
+	s.put(switched+"/switched.go", "package switched\n\nimport \"sync/atomic\"\n\n// On is the sabotage that is done, and After how many writes of its story are sound.\nvar On, After atomic.Int64\n")
+	return s
+}
+
+// put lets the compiler read this text as a file.
+func (s *switches) put(file, text string) {
+	s.t.Helper()
+	place := filepath.Join(s.dir, fmt.Sprintf("%d-%s", len(s.replaced), filepath.Base(file)))
+	NewWithT(s.t).Expect(os.WriteFile(place, []byte(text), 0o600)).To(Succeed())
+	s.replaced[filepath.Join(s.module, file)] = place
+}
+
+func (s *switches) read(file string) string {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.module, file))
+	NewWithT(s.t).Expect(err).ToNot(HaveOccurred())
+	return string(text)
+}
+
+// replace changes a piece of a text for good.
+func (s *switches) replace(text, from, to string) string {
+	s.t.Helper()
+	NewWithT(s.t).Expect(strings.Count(text, from)).To(Equal(1), "the code has changed: %s", from)
+	return strings.Replace(text, from, to, 1)
+}
+
+// add adds a sabotage under a number.
+func (s *switches) add(number int, m mutant) {
+	s.t.Helper()
+	text := s.read(m.file)
+	if n := strings.Count(text, m.from); n != 1 {
+		s.t.Errorf("the code of %s has changed: write this mutant anew, as it is there %d times: %s", m.file, n, m.from)
+		return
+	}
+	files, at := token.NewFileSet(), strings.Index(text, m.from)
+	parsed, err := parser.ParseFile(files, m.file, text, parser.SkipObjectResolution)
+	NewWithT(s.t).Expect(err).ToNot(HaveOccurred())
+	offset := func(p token.Pos) int { return files.Position(p).Offset }
+	for _, decl := range parsed.Decls {
+		f, is := decl.(*ast.FuncDecl)
+		if !is || at < offset(f.Pos()) || at >= offset(f.End()) {
+			continue
+		}
+		body, name := offset(f.Body.Lbrace)+1, fmt.Sprintf("%s%d", f.Name.Name, number)
+		sabotaged := strings.Replace(text[offset(f.Pos()):offset(f.End())], m.from, m.to, 1)
+		sabotaged = strings.Replace(sabotaged, f.Name.Name+"(", name+"(", 1)
+		s.changed[m.file] = append(s.changed[m.file],
+			change{body, fmt.Sprintf("\nif switched.On.Load() == %d {\n%s\n}\n", number, call(f, name))}, change{len(text), "\n" + sabotaged + "\n"})
+		return
+	}
+	s.t.Errorf("%s: no function has this: %s", m.file, m.from)
+}
+
+// call calls a function with the arguments of another one.
+func call(f *ast.FuncDecl, name string) string {
+	var args []string
+	for _, field := range f.Type.Params.List {
+		for _, arg := range field.Names {
+			args = append(args, arg.Name)
+		}
+		if _, more := field.Type.(*ast.Ellipsis); more {
+			args[len(args)-1] += "..."
+		}
+	}
+	called := name + "(" + strings.Join(args, ", ") + ")"
+	if f.Recv != nil {
+		called = f.Recv.List[0].Names[0].Name + "." + called
+	}
+	if f.Type.Results == nil {
+		return called + "\nreturn"
+	}
+	return "return " + called
+}
+
+// overlay is what the compiler is told to read.
+func (s *switches) overlay() map[string]string {
+	s.t.Helper()
+	for file, changes := range s.changed {
+		text := s.read(file)
+		slices.SortStableFunc(changes, func(a, b change) int { return b.at - a.at })
+		for _, c := range changes {
+			text = text[:c.at] + c.text + text[c.at:]
+		}
+		s.put(file, importing(text))
+	}
+	return s.replaced
+}
+
+// importing lets a file import what is on, before all others.
+func importing(text string) string {
+	clause := strings.Index(text, "\npackage ") + 1
+	end := clause + strings.Index(text[clause:], "\n")
+	return text[:end] + "\n\nimport \"" + moduleName + "/" + switched + "\"\n" + text[end:]
+}
+
+const moduleName = "github.com/cluster-api-remedy/cluster-api-provider-remedy"
