@@ -138,7 +138,6 @@ func (s *stage) startInMemory(m *memory) *machinehealthcheck.Reconciler {
 // benchmarkPass measures a pass over so many Machines, first when all are well, and then when one in a hundred is sick and its owner was asked.
 func benchmarkPass(b *testing.B, machines int) {
 	s := newStage(b)
-	s.SetDefaultEventuallyTimeout(5 * time.Minute)
 	people := s.newCrowd()
 	m := &memory{source: fakecache.NewFakeControllerSource()}
 	for i := range machines {

@@ -103,12 +103,18 @@ func (s *stage) recovers(name string) {
 	}).Should(BeNil())
 }
 
-// starts are the writes by which requests were made and deleted, in their order.
+// starts are the writes by which requests were made and deleted, in their order. Who has not heard yet that a deletion was asked for asks for it
+// once more: that counts once.
 func starts(c *controller) []string {
 	var all []string
+	deleted := map[string]bool{}
 	for _, w := range c.Writes() {
-		if w.Resource == remediator.Metal3.Plural && (w.Verb == "create" || w.Verb == "delete") && w.Landed() {
+		if w.Resource != remediator.Metal3.Plural || w.Verb != "create" && w.Verb != "delete" || !w.Landed() {
+			continue
+		}
+		if deletes := w.Verb == "delete"; !deletes || !deleted[w.Name] {
 			all = append(all, w.Verb+" "+w.Name)
+			deleted[w.Name] = deletes
 		}
 	}
 	return all

@@ -83,7 +83,6 @@ func (s *stage) startAndCount() (*controller, *asked) {
 // TestTwoHundredChecksInOneNamespaceKeepOutOfEachOthersWay: all are about the same Cluster, so that each is another one's neighbour.
 func TestTwoHundredChecksInOneNamespaceKeepOutOfEachOthersWay(t *testing.T) {
 	s := newStage(t)
-	s.SetDefaultEventuallyTimeout(3 * time.Minute)
 	const checks, each = 200, 3
 	pool := func(i int) string { return fmt.Sprintf("pool-%03d", i) }
 	people := s.newCrowd()

@@ -22,7 +22,6 @@ import (
 // TestTenThousandMachinesUnderOneCheck takes minutes, as ten thousand real objects do: it is run with a tag of its own.
 func TestTenThousandMachinesUnderOneCheck(t *testing.T) {
 	s := newStage(t)
-	s.SetDefaultEventuallyTimeout(10 * time.Minute)
 	s.SetDefaultEventuallyPollingInterval(time.Second)
 	const all, silent, gone, more, places = 10_000, 100, 50, 60, 10
 	people := s.newCrowd()

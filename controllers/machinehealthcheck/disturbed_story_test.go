@@ -97,7 +97,6 @@ func (s *stage) ends(check *remedyv1.MachineHealthCheck) {
 func (s *stage) escalation() *remedyv1.MachineHealthCheck {
 	s.t.Helper()
 	s.audited()
-	s.SetDefaultEventuallyTimeout(outagePatience)
 	s.machine("m-1")
 	s.machine("m-2")
 	return s.check("workers", steps(s.template(remediator.FenceAgents, "soft"), s.template(remediator.Metal3, "hard"), nil))

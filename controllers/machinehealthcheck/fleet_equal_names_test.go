@@ -22,7 +22,6 @@ import (
 // TestEqualNodeNamesInThreeHundredClustersAreNeverMixedUp: every cluster has a Node of the same name, and one Machine, one check and one answer for it.
 func TestEqualNodeNamesInThreeHundredClustersAreNeverMixedUp(t *testing.T) {
 	s := newStage(t)
-	s.SetDefaultEventuallyTimeout(3 * time.Minute)
 	const clusters = 300
 	f, people := newFleet(s), s.newCrowd()
 	cluster := func(i int) string { return fmt.Sprintf("c-%03d", i) }

@@ -24,13 +24,10 @@ func TestWhatHasEndedIsWrittenDownOnce(t *testing.T) {
 			c := s.start()
 			s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
 			c.settle()
-			// First the Machine is told that it is well.
-			met, err := c.FailWrite(len(c.Writes())+2, fault)
+			met, err := c.FailWriteOf(func(w faults.Write) bool { return w.Resource == "machinehealthchecks" && w.Subresource == "status" }, 1, fault)
 			s.Expect(err).ToNot(HaveOccurred())
 			s.ready("m-1", corev1.ConditionTrue, 0)
-			var failed faults.Write
-			s.Eventually(met).Should(Receive(&failed))
-			s.Expect(failed.Resource + "/" + failed.Subresource).To(Equal("machinehealthchecks/status"))
+			s.Eventually(met).Should(Receive())
 			s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(1)))
 			c.settle()
 			s.Expect(outcomes(get(s, check)())).To(Equal([]string{"m-1 Recovered"}))

@@ -29,7 +29,6 @@ import (
 // those that are there. Whatever one of them left behind would be there two hundred times. It has the process for itself: it is not parallel.
 func TestNothingIsLeftOfTwoHundredConnections(t *testing.T) {
 	s := newStage(t, withProxy)
-	s.SetDefaultEventuallyTimeout(3 * time.Minute)
 	s.machine("m-1")
 	c := s.start()
 	const batch, rounds, cuts = 20, 10, 10

@@ -47,7 +47,6 @@ func TestWhereLeasesCannotBeReadNothingBeginsAndEverythingEnds(t *testing.T) {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
-			s.SetDefaultEventuallyTimeout(outagePatience)
 			role := s.allow(nodeRights, leaseRights)
 			first := s.sick("m-1")
 			check := s.check("workers", func(spec *remedyv1.MachineHealthCheckSpec) {

@@ -17,8 +17,10 @@ import (
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -39,8 +41,8 @@ var management, guest *controlplane.ControlPlane
 var log logr.Logger
 
 // patience is how long a test waits until it gives up. Nothing depends on it but that. On a machine that is very busy a cluster may not answer twice in a
-// row, and then its Nodes speak first for most of a minute.
-const patience = 2 * time.Minute
+// row, and then its Nodes speak first for most of a minute; and a story full of errors takes many passes.
+const patience = 10 * time.Minute
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -103,20 +105,31 @@ func prepare(ctx context.Context) error {
 	return nil
 }
 
-// aggregate gives the manager the rights of a remediator, as Kubernetes does where a ClusterRole has the label for it.
+// aggregate gives the manager the rights of a remediator, as Kubernetes does where a ClusterRole has the label for it. When it returns the API server
+// has heard of that: a manager whose clock stands still asks it once.
 func aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
 	admin, err := management.Client()
 	if err != nil {
 		return err
 	}
-	return errors.Wrap(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		role := &rbacv1.ClusterRole{}
 		if err := admin.Get(ctx, client.ObjectKey{Name: "remedy-system-remediators"}, role); err != nil {
 			return err
 		}
 		role.Rules = append(role.Rules, rules...)
 		return admin.Update(ctx, role)
-	}), "failed to aggregate rights")
+	}); err != nil {
+		return errors.Wrap(err, "failed to aggregate rights")
+	}
+	right := &authorizationv1.ResourceAttributes{Verb: rules[0].Verbs[0], Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0]}
+	return errors.Wrap(wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "system:serviceaccount:" + instance.Namespace + ":" + instance.ServiceAccount, ResourceAttributes: right,
+		}}
+		err := admin.Create(ctx, review)
+		return review.Status.Allowed, err
+	}), "the API server does not hear of rights")
 }
 
 func scheme(t testing.TB) *runtime.Scheme {

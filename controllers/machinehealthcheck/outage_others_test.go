@@ -38,7 +38,6 @@ func newTwoClusters(t *testing.T) *twoClusters {
 	lag := testingclock.NewFakeClock(time.Now())
 	s := &twoClusters{lag: lag}
 	s.stage = newStage(t, withClock, withWorkers, func(s *stage) { s.throughProxy(faults.WithClock(lag)) })
-	s.SetDefaultEventuallyTimeout(outagePatience)
 	s.makeClusterAt("calm", guest.Admin)
 	for _, name := range []string{"m-1", "m-2", "m-3", "m-4"} {
 		s.machine(name)

@@ -15,9 +15,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
-// outagePatience is longer, as an outage has to be noticed by those who ask now and then.
-const outagePatience = 2 * time.Minute
-
 // TestNothingIsRemediatedOnStaleKnowledge cuts a workload cluster off, in each way that a network can, at a moment when its Nodes were about to be
 // unhealthy.
 func TestNothingIsRemediatedOnStaleKnowledge(t *testing.T) {
@@ -26,7 +23,6 @@ func TestNothingIsRemediatedOnStaleKnowledge(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, withProxy, withClock)
-			s.SetDefaultEventuallyTimeout(outagePatience)
 			quiet, asked := s.machine("m-1"), s.machine("m-2")
 			s.ready("m-1", corev1.ConditionUnknown, time.Minute)
 			check := s.check("workers")

@@ -83,7 +83,7 @@ func TestAMachineWhoseNodeNeverJoinsIsRemediated(t *testing.T) {
 	s.create(m)
 	s.start()
 	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Observed ")))
-	s.wait(11 * time.Minute)
+	s.wait(time.Hour)
 	s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineHealthCheckSucceededCondition), Equal("False "+clusterv1.MachineHealthCheckNodeStartupTimeoutReason)))
 	s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)))
 }

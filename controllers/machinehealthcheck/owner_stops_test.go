@@ -113,7 +113,8 @@ func TestAPauseFreezes(t *testing.T) {
 			s.Eventually(func() []float64 { return c.series("remedy_remediation_allowed", "workers") }).Should(Equal([]float64{0}))
 			before := len(c.Writes())
 			s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
-			s.Expect(s.admin.Delete(s.ctx, s.check("other"))).To(Succeed())
+			// It wakes the one that is paused, and has no Machine itself.
+			s.Expect(s.admin.Delete(s.ctx, s.check("other", ofPool("others")))).To(Succeed())
 			c.pass()
 			s.Expect(says(clusterv1.MachineHealthCheckSucceededCondition)(get(s, m)())).To(Equal(isWell))
 			for _, w := range c.Writes()[before:] {

@@ -57,7 +57,6 @@ var nodeRights = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{
 func TestAKubeconfigOfAnotherClusterCondemnsNobody(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.SetDefaultEventuallyTimeout(outagePatience)
 	for i := range 6 {
 		s.machine(fmt.Sprintf("m-%d", i))
 	}
@@ -87,7 +86,6 @@ func TestAKubeconfigOfAnotherClusterCondemnsNobody(t *testing.T) {
 func TestACorrectedKubeconfigHealsWithoutARestart(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.SetDefaultEventuallyTimeout(outagePatience)
 	s.machine("m-1")
 	s.machine("m-2")
 	s.leadTo(management.Admin)
@@ -104,7 +102,6 @@ func TestACorrectedKubeconfigHealsWithoutARestart(t *testing.T) {
 func TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, withProxy)
-	s.SetDefaultEventuallyTimeout(outagePatience)
 	role := s.allow(nodeRights, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get"}})
 	m := s.machine("m-1")
 	check := s.check("workers")
@@ -141,7 +138,6 @@ func TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused(t *testing.T) {
 func TestACheckIsNotReadyWhenNoNodeCanBeRead(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.SetDefaultEventuallyTimeout(outagePatience)
 	s.allow()
 	s.machine("m-1")
 	check := s.check("workers")
@@ -156,7 +152,6 @@ func TestACheckIsNotReadyWhenNoNodeCanBeRead(t *testing.T) {
 func TestAHoldSaysWhatCouldNotBeReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.SetDefaultEventuallyTimeout(outagePatience)
 	s.allow(nodeRights)
 	s.machine("m-1")
 	s.ready("m-1", corev1.ConditionUnknown, time.Hour)

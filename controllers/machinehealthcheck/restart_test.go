@@ -66,7 +66,6 @@ func TestWhatHappenedWhileNobodyLookedIsSeenAtTheStart(t *testing.T) {
 func TestWhatCannotBeReadAtTheStartIsNoStorm(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.SetDefaultEventuallyTimeout(outagePatience)
 	role := s.allow(nodeRights, leaseRights)
 	s.machine("m-1")
 	s.machine("m-2")

@@ -37,7 +37,7 @@ func TestATemplateThatComesLaterIsUsed(t *testing.T) {
 	s.start()
 	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("False TemplateNotFound")))
 	s.Expect(message(remedyv1.TemplatesResolvedCondition)(check)).To(And(ContainSubstring("Metal3RemediationTemplate/soft"), ContainSubstring("create it")))
-	s.Expect(holds("m-1")(check)).To(Equal("Held TemplateNotResolved"))
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held TemplateNotResolved")))
 	// The Machine says that it is not healthy, whatever becomes of the template; and nobody waits for a remediator.
 	s.Eventually(get(s, sick)).Should(WithTransform(says("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
 	s.Expect(says("ExternallyRemediated")(sick)).To(BeEmpty())
