@@ -46,7 +46,7 @@ func run(ctx context.Context, binary string, keep bool) error {
 	}
 
 	say("Starting the manager, as its own ServiceAccount with the rights of config/rbac, in a cluster without Cluster API")
-	if err := show(ctx, binary, cp, "machinehealthcheck: off", false); err != nil {
+	if err := show(ctx, binary, cp, "machinehealthcheck: off", nothingMore); err != nil {
 		return err
 	}
 
@@ -77,7 +77,13 @@ func run(ctx context.Context, binary string, keep bool) error {
 	}
 
 	say("Starting the manager again")
-	if err := show(ctx, binary, cp, "machinehealthcheck: on", keep); err != nil {
+	err = show(ctx, binary, cp, "machinehealthcheck: on", func(manager *instance.Instance) error {
+		if err := shift(ctx, cp, k); err != nil || !keep {
+			return err
+		}
+		return lookAround(ctx, k, manager)
+	})
+	if err != nil {
 		return err
 	}
 	say("Done. Everything that was started has been stopped.")
@@ -96,8 +102,10 @@ func installDefinitions(ctx context.Context, cp *controlplane.ControlPlane, k *k
 	return k.run(ctx, "apply", "-k", "config/policy")
 }
 
-// show runs the manager until its probe says what is expected, and prints the probes.
-func show(ctx context.Context, binary string, cp *controlplane.ControlPlane, expected string, keep bool) error {
+func nothingMore(*instance.Instance) error { return nil }
+
+// show runs the manager until its probe says what is expected, prints the probes, and shows the rest while it runs.
+func show(ctx context.Context, binary string, cp *controlplane.ControlPlane, expected string, rest func(*instance.Instance) error) error {
 	var log bytes.Buffer
 	manager, err := instance.Start(binary, cp, &log, "--leader-elect")
 	if err != nil {
@@ -114,10 +122,9 @@ func show(ctx context.Context, binary string, cp *controlplane.ControlPlane, exp
 		}
 		fmt.Printf("\n  GET %s\n    %s\n", probe.path, strings.ReplaceAll(text, "\n", "\n    "))
 	}
-	if keep {
-		if err := wait(ctx, cp, manager); err != nil {
-			return err
-		}
+	if err := rest(manager); err != nil {
+		manager.Kill()
+		return errors.Wrap(err, log.String())
 	}
 	if code := manager.Stop(); code != 0 {
 		return errors.Errorf("the manager did not stop cleanly: exit code %d\n%s", code, log.String())
@@ -149,13 +156,8 @@ func await(ctx context.Context, manager *instance.Instance, path, expected strin
 	}
 }
 
-// wait lets a person look around.
-func wait(ctx context.Context, cp *controlplane.ControlPlane, manager *instance.Instance) error {
-	k, err := newKubectl(cp)
-	if err != nil {
-		return err
-	}
-	defer k.clean()
+// lookAround lets a person look around.
+func lookAround(ctx context.Context, k *kubectl, manager *instance.Instance) error {
 	fmt.Printf("\n  Look around, then press Ctrl-C:\n    %s --kubeconfig %s get rmhc,rnhc -A\n    curl http://%s/readyz\n", k.path, k.kubeconfig(), manager.Probes)
 	select {
 	case <-ctx.Done():
