@@ -58,6 +58,10 @@ func (v *visit) Look(ctx context.Context, targets []int) ([]remediation.Look, er
 		looks[i] = v.lookAt(ctx, fresh, target, &assessment.Verdicts[i], &facts.Situation.Targets[i])
 		looks[i].ControlPlane = control.without(fresh.machines[target].Name)
 		looks[i].Others = inFlight.without(target)
+		// Reading the Leases of kubelets may take long. What was seen of the others would be out of date.
+		if !v.Fresh() {
+			return looks[:i+1], nil
+		}
 	}
 	return looks, nil
 }
@@ -67,6 +71,12 @@ const freshTime = 3 * time.Second
 
 // Fresh says whether the last look still is.
 func (v *visit) Fresh() bool { return v.r.Clock.Now().Sub(v.looked) < freshTime }
+
+// passTime is how long it may take to find those whose turn it is, where many are held or refused.
+const passTime = 30 * time.Second
+
+// Late says whether that time is over.
+func (v *visit) Late() bool { return v.r.Clock.Now().Sub(v.now) >= passTime }
 
 // only is what was seen of some Machines.
 func (s *seen) only(targets []int) *seen {

@@ -15,24 +15,21 @@ import (
 // unwritten is what is in the way when something could not be written that has to stand before anything else.
 var unwritten = remediation.Look{Failed: true, Unwritten: true}
 
-// rounds is how often in a pass others may take the places of those who were held or refused: each time everything is read again.
-const rounds = 10
-
-// tooMany is what is in the way of those who come after that.
-var tooMany = remediation.Look{Failed: true, Cause: "too many others were held or refused just now"}
-
-// act does what was planned for the targets. Whoever is held at the last look, or refused, leaves its place to others.
+// act does what was planned for the targets. Whoever is held at the last look, or refused, leaves its place to others, each time after everything has
+// been read again: for as long as a pass may take.
 func (p *pass) act(ctx context.Context) {
 	targets := make([]int, 0, len(p.plan.Decisions))
 	for i := range p.plan.Decisions {
 		targets = append(targets, i)
 	}
 	for round := 0; len(targets) > 0; round++ {
-		if round == rounds {
-			p.confirm(targets, &tooMany)
+		if round > 0 && p.c.Late() {
+			p.postpone(targets)
 			return
 		}
-		p.confirmAndWrite(ctx, targets)
+		if !p.confirmAndWrite(ctx, targets) {
+			return
+		}
 		remembered := p.plan.Replacing
 		targets = remediation.Again(&p.plan, &p.facts.Situation, &p.assessment, &p.facts.Policy, p.now)
 		if len(targets) == 0 || slices.Equal(remembered, p.plan.Replacing) {
@@ -42,6 +39,13 @@ func (p *pass) act(ctx context.Context) {
 			p.confirm(targets, &unwritten)
 			return
 		}
+	}
+}
+
+// postpone leaves those whose turn has come to another pass.
+func (p *pass) postpone(targets []int) {
+	for _, i := range targets {
+		p.confirm([]int{i}, &remediation.Look{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
 	}
 }
 
@@ -61,8 +65,8 @@ func (p *pass) confirm(targets []int, look *remediation.Look) {
 }
 
 // confirmAndWrite looks once more at the targets for which something is to be written, at as many at a time as can be seen at once, and does it
-// one after the other.
-func (p *pass) confirmAndWrite(ctx context.Context, targets []int) {
+// one after the other. It says whether anything can be read.
+func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 	var writing []int
 	for _, i := range targets {
 		if len(p.plan.Decisions[i].Writes(&p.facts.Situation.Targets[i])) > 0 {
@@ -74,26 +78,28 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) {
 		if err != nil {
 			// Whoever comes later would see no more.
 			p.confirm(writing, &remediation.Look{Failed: true, Cause: err.Error()})
-			return
+			return false
 		}
 		done, obstacle := p.writeLooked(ctx, writing, looks)
 		writing = writing[done:]
 		if obstacle != nil {
 			p.confirm(writing, obstacle)
-			return
+			return !obstacle.Failed
 		}
 	}
+	return true
 }
 
 // writeLooked does what the looks bear out, and says for how many targets, and what keeps us from going on; nil if nothing does.
 func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediation.Look) (done int, obstacle *remediation.Look) {
 	started := 0
 	for n := range looks {
-		// The first act follows its look at once. Before any other, time has passed, and somebody may have said stop.
-		if n > 0 {
-			if !p.c.Fresh() {
-				return n, nil
-			}
+		// The first act follows its look at once, if that was a quick one. Before any other, time has passed, and somebody may have said stop.
+		fresh := p.c.Fresh()
+		if n > 0 && !fresh {
+			return n, nil
+		}
+		if n > 0 || !fresh {
 			if obstacle = p.obstacle(ctx); obstacle != nil {
 				return n, obstacle
 			}

@@ -42,6 +42,8 @@ type Case interface {
 	Look(ctx context.Context, targets []int) ([]remediation.Look, error)
 	// Fresh says whether what was seen in the last look is still fit to be acted upon.
 	Fresh() bool
+	// Late says whether the pass has taken so long that nothing more should be begun in it: there is another one soon.
+	Late() bool
 	// WriteCheck, WriteTarget and WriteStray are one write each.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, d *remediation.Decision, write remediation.Write) error

@@ -33,6 +33,8 @@ type record struct {
 	looks    map[int]func(*remediation.Look)
 	few      int
 	slow     bool
+	// late is after how many questions the time of the pass is over; never if it is zero.
+	late int
 	obstacle *remediation.Look
 	then     map[string]func()
 	pass     *explain.Pass
@@ -76,6 +78,11 @@ func (r *record) Look(_ context.Context, targets []int) ([]remediation.Look, err
 }
 
 func (r *record) Fresh() bool { return !r.slow }
+
+func (r *record) Late() bool {
+	r.late--
+	return r.late == 0
+}
 
 func (r *record) WriteCheck(_ context.Context, _ *remediation.Planned, write remediation.CheckWrite) error {
 	return r.call("check %d", write)
@@ -169,7 +176,7 @@ func TestALookThatIsOldServesNobody(t *testing.T) {
 	r.slow = true
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", made(0), "look [1]", made(1), "report"}))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", "obstacle?", made(0), "look [1]", "obstacle?", made(1), "report"}), "a look that took long is not trusted with a pause, either")
 }
 
 func TestWhereNothingCanBeReadNobodyElseIsLookedAt(t *testing.T) {
@@ -194,6 +201,7 @@ func TestAPassComesToAnEnd(t *testing.T) {
 	for i := range 50 {
 		r.fails[made(i)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
 	}
+	r.late = 10
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	looked := 0
@@ -202,8 +210,25 @@ func TestAPassComesToAnEnd(t *testing.T) {
 			looked++
 		}
 	}
-	g.Expect(looked).To(Equal(rounds))
+	g.Expect(looked).To(Equal(10))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
+	g.Expect(r.pass.Planned.Decisions).To(ContainElement(And(
+		HaveField("Hold.Reason", remediation.NotConfirmed), HaveField("Hold.Seen.Who", "others came first, and it is looked at again soon"), HaveField("Unconfirmed", false))))
+}
+
+// However many are refused, those who come after them have their turn.
+func TestWhoIsRefusedKeepsNobodyBack(t *testing.T) {
+	g := NewWithT(t)
+	r := sick(50)
+	one := intstr.FromInt32(1)
+	r.facts.Policy.MaxInFlight = &one
+	for i := range 49 {
+		r.fails[made(i)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
+	}
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(ContainElement(made(49)))
+	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(1))
 }
 
 func TestWhoSaysStopIsHeardBeforeTheNextAct(t *testing.T) {

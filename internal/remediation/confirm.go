@@ -14,6 +14,8 @@ import (
 type Look struct {
 	// Failed: something could not be read, or, where it is Unwritten, not be written that has to stand first.
 	Failed, Unwritten bool
+	// Late: the pass has taken so long that nothing more is begun in it.
+	Late bool
 	// Cause is why something could not be read, the Node among it; empty if that is not known. It is fit to be shown.
 	Cause string
 	// LeaseUnread: it is not known whether the kubelet has renewed its Lease. That matters for what is begun only.

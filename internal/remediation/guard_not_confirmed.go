@@ -29,6 +29,8 @@ func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		return false, time.Time{}, Seen{}
 	case look.RequestsUnread:
 		return true, time.Time{}, Seen{Who: look.because("its requests could not be read")}
+	case look.Late:
+		return true, time.Time{}, Seen{Who: "others came first, and it is looked at again soon"}
 	case look.LeaseUnread:
 		return true, time.Time{}, Seen{Who: look.because("the Lease of its kubelet could not be read")}
 	case !l.bornOut() && look.Cause != "":

@@ -72,6 +72,7 @@ var turnsAndNotes = []mutant{
 	r("confirm.go", "{OwnerRefuses, marks, ", "{OwnerRefuses, starts, ", looks),
 	r("confirm.go", "\t{AnnotationNotRemoved, requests, lookAnnotationNotRemoved},\n", "", looks),
 	r("guard_annotation_not_removed.go", "&& !underWay", "", looks),
+	r("guard_not_confirmed.go", "case look.Late:", "case false:", looks),
 	r("guard_annotation_not_removed.go", "&& !underWay && failures > 0", "&& !underWay", looks),
 	r("guard_annotation_not_removed.go", "onlyAskedFor(&l.look.Verdict)", "true", looks),
 	r("confirm.go", "\t{NameTaken, requests, lookTarget(guardNameTaken)},\n", "", looks),
