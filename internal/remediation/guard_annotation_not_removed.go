@@ -20,8 +20,8 @@ func guardAnnotationNotRemoved(p *pass, _ *Target, c *candidate) (held bool, unt
 
 // Whatever else was wrong with it may be over at the last look.
 func lookAnnotationNotRemoved(l *lastLook) (held bool, until time.Time, seen Seen) {
-	failures, underWay := l.d.Ledger.Failures, l.t.Ledger.Tried != StepID{}
-	return onlyAskedFor(&l.look.Verdict) && !underWay && failures > 0, time.Time{}, Seen{Have: failures}
+	failed, underWay := l.d.Ledger.Failures, l.t.Ledger.Tried != StepID{}
+	return onlyAskedFor(&l.look.Verdict) && !underWay && failed > 0, time.Time{}, Seen{Have: failed}
 }
 
 // onlyAskedFor says whether nothing is wrong with a target but that a person wants it to be remediated.

@@ -73,7 +73,7 @@ var turnsAndNotes = []mutant{
 	r("confirm.go", "\t{AnnotationNotRemoved, requests, lookAnnotationNotRemoved},\n", "", looks),
 	r("guard_annotation_not_removed.go", "&& !underWay", "", looks),
 	r("guard_not_confirmed.go", "case look.Late:", "case false:", looks),
-	r("guard_annotation_not_removed.go", "&& !underWay && failures > 0", "&& !underWay", looks),
+	r("guard_annotation_not_removed.go", "&& !underWay && failed > 0", "&& !underWay", looks),
 	r("guard_annotation_not_removed.go", "onlyAskedFor(&l.look.Verdict)", "true", looks),
 	r("confirm.go", "\t{NameTaken, requests, lookTarget(guardNameTaken)},\n", "", looks),
 	r("confirm.go", "\t{LeaseTaken, requests, lookTarget(guardLeaseTaken)},\n", "", looks),
