@@ -27,6 +27,8 @@ type Clusters struct {
 	stopped chan struct{}
 	// ignored counts updates that wake nobody. stopListening ends what takes the news from Cluster API's cache.
 	ignored, stopListening func()
+	// following: there is a handler that follows the Clusters. Nobody but Connect asks.
+	following bool
 
 	mu     sync.RWMutex
 	remote connector

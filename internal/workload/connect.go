@@ -47,8 +47,12 @@ const defaultConcurrency = 100
 // probeSilence is how long no probe succeeds until Cluster API's cache says so: longer than it waits between two of them.
 const probeSilence = 11 * time.Second
 
-// Connect connects the clusters of Cluster API from now on. It is called once, when Cluster API is there.
+// Connect connects the clusters of Cluster API from now on. It is called when Cluster API is there, and again if it has failed: so what asks an API
+// server comes first, as the controller of Cluster API's cache can be added to a manager only once.
 func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Options) error {
+	if err := c.followClusters(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
 	secrets := options.Secrets
 	if secrets == nil {
 		secrets = mgr.GetAPIReader()
@@ -58,9 +62,6 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 	})
 	if err != nil {
 		return errors.Wrap(err, "failed to set up the connections to workload clusters")
-	}
-	if err := c.followClusters(ctx, mgr.GetCache()); err != nil {
-		return err
 	}
 	news := cache.GetClusterSource("workload", func(_ context.Context, object client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
@@ -106,7 +107,11 @@ func (c *Clusters) screened(key client.ObjectKey, kubeconfig []byte, refused *Re
 }
 
 // followClusters sees to it that clusters are forgotten whose Cluster is gone, or another one of that name: Cluster API's cache does not tell.
+// What follows them already goes on.
 func (c *Clusters) followClusters(ctx context.Context, cache ctrlcache.Cache) error {
+	if c.following {
+		return nil
+	}
 	informer, err := cache.GetInformer(ctx, &clusterv1.Cluster{}, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
 		return errors.Wrap(err, "failed to watch Clusters")
@@ -126,6 +131,7 @@ func (c *Clusters) followClusters(ctx context.Context, cache ctrlcache.Cache) er
 			}
 		},
 	})
+	c.following = err == nil
 	return errors.Wrap(err, "failed to watch Clusters")
 }
 

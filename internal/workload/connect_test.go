@@ -1,0 +1,87 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// shaky is a manager whose API server may not answer. It counts what is added to it, and who follows objects.
+type shaky struct {
+	manager.Manager
+	fails            bool
+	added, followers int
+}
+
+func (s *shaky) Add(manager.Runnable) error {
+	s.added++
+	return nil
+}
+
+func (s *shaky) GetCache() ctrlcache.Cache { return &shakyCache{Cache: s.Manager.GetCache(), mgr: s} }
+
+type shakyCache struct {
+	ctrlcache.Cache
+	mgr *shaky
+}
+
+func (c *shakyCache) GetInformer(context.Context, client.Object, ...ctrlcache.InformerGetOption) (ctrlcache.Informer, error) {
+	if c.mgr.fails {
+		return nil, errors.New("no answer")
+	}
+	return &followed{mgr: c.mgr}, nil
+}
+
+// followed is an informer that only counts those who follow.
+type followed struct {
+	ctrlcache.Informer
+	mgr *shaky
+}
+
+func (f *followed) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	f.mgr.followers++
+	return nil, nil //nolint:nilnil // nobody looks at it.
+}
+
+// A manager takes a controller of one name only once: a try that fails must not have added it, or each further one would fail for that alone.
+func TestWhatCouldNotBeConnectedIsConnectedByAnotherTry(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	made, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{
+		Scheme: newScheme(t), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	g.Expect(err).ToNot(HaveOccurred())
+	mgr := &shaky{Manager: made, fails: true}
+	clusters, err := workload.New(made, clock.RealClock{})
+	g.Expect(err).ToNot(HaveOccurred())
+
+	g.Expect(clusters.Connect(t.Context(), mgr, workload.Options{UserAgent: "test"})).To(MatchError(ContainSubstring("no answer")))
+	g.Expect(mgr.added).To(BeZero())
+
+	mgr.fails = false
+	g.Expect(clusters.Connect(t.Context(), mgr, workload.Options{})).ToNot(Succeed(), "a user agent is required")
+	g.Expect(mgr.added).To(BeZero())
+
+	g.Expect(clusters.Connect(t.Context(), mgr, workload.Options{UserAgent: "test"})).To(Succeed())
+	g.Expect(mgr.added).To(Equal(2), "the controller of Cluster API's cache, and who listens to it")
+	g.Expect(mgr.followers).To(Equal(1))
+}
