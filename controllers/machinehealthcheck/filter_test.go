@@ -6,6 +6,9 @@ package machinehealthcheck_test
 import (
 	"fmt"
 	"net/http"
+	"path"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +26,37 @@ func TestAWatchFilterSelectsChecksAndNotTheirClusters(t *testing.T) {
 	s.change(check, func() { check.Labels = map[string]string{clusterv1.WatchLabel: s.filter} })
 	s.start()
 	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(1)))
+}
+
+// TestAnotherInstancesCheckIsNotReadAgain: whatever happens to its Machines and its Cluster, this one only looks at it in its cache.
+func TestAnotherInstancesCheckIsNotReadAgain(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(s *stage) { s.filter = "a" })
+	s.machine("m-1")
+	ours, theirs := s.check("ours"), s.check("theirs")
+	s.change(ours, func() { ours.Labels = map[string]string{clusterv1.WatchLabel: s.filter} })
+	s.change(theirs, func() { theirs.Labels = map[string]string{clusterv1.WatchLabel: "b"} })
+	var reads sync.Map
+	count := func(r *http.Request, _ string) bool {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/machinehealthchecks/") {
+			reads.Store(path.Base(r.URL.Path), true)
+		}
+		return false
+	}
+	c := s.startInterrupted(count, func() {})
+	c.restless = true
+	s.Eventually(func() bool { return c.judged("ours") }).Should(BeTrue())
+	for range 3 {
+		c.pass()
+	}
+	known := func(check string) bool {
+		_, read := reads.Load(check)
+		return read
+	}
+	s.Expect(known("ours")).To(BeTrue())
+	s.Expect(known("theirs")).To(BeFalse())
+	// There is no other instance that would report on it.
+	s.Expect(s.admin.Delete(s.ctx, theirs)).To(Succeed())
 }
 
 // TestACheckGoesToAnotherInstance: this one forgets it, and knows it again when it comes back.

@@ -80,13 +80,14 @@ func (w *written) forget(check types.NamespacedName) {
 	delete(w.checks, check)
 }
 
-// check is a check as the cache has it, with the status that we have written last; or as it is, where nobody knows that.
+// check is a check as the cache has it, with the status that we have written last; or as it is, where nobody knows that. Of one that another instance
+// acts for nobody has to know: what happens to its Machines wakes us, too.
 func (r *Reconciler) check(ctx context.Context, name types.NamespacedName) (*remedyv1.MachineHealthCheck, error) {
 	check := &remedyv1.MachineHealthCheck{}
 	if err := r.Cache.Get(ctx, name, check); err != nil {
 		return nil, errors.Wrap(err, "failed to read the check")
 	}
-	if r.written.on(check) {
+	if !r.actsFor(check) || r.written.on(check) {
 		return check, nil
 	}
 	live := &remedyv1.MachineHealthCheck{}
