@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,4 +75,29 @@ func TestWhereLeasesCannotBeReadNothingBeginsAndEverythingEnds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestALeaseThatCannotBeReadMattersToTheSilentOnly: a Machine that has failed, or that somebody wants to be remediated, may well have gone dark, too.
+func TestALeaseThatCannotBeReadMattersToTheSilentOnly(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.allow(nodeRights)
+	silent := s.sick("m-1")
+	wished := s.sick("m-2", func(m *clusterv1.Machine) {
+		m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
+	})
+	failed := s.sick("m-3")
+	s.changeStatus(failed, func() {
+		failed.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{
+			V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To("it is gone")}, //nolint:staticcheck // providers that set it mean it
+		}
+	})
+	check := s.check("workers")
+	c := s.start()
+	c.restless = true
+	for _, m := range []*clusterv1.Machine{wished, failed} {
+		s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)), m.Name)
+	}
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held NotConfirmed")))
+	s.Expect(says(clusterv1.MachineOwnerRemediatedCondition)(get(s, silent)())).To(BeEmpty())
 }

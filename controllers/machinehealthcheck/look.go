@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -101,7 +100,7 @@ func (v *visit) lookAt(ctx context.Context, fresh *seen, i int, verdict *health.
 	look := remediation.Look{
 		Frozen: fresh.frozen() || v.pausedNow[m.Name], Changed: v.changed(fresh), Verdict: *verdict, Target: *target, Cause: cause(fresh.readings[i].Err),
 	}
-	if reportsUnknown(verdict) {
+	if remediation.OnlySilent(verdict) {
 		renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, m.Status.NodeRef.Name)
 		look.LeaseRenewed, look.LeaseUnread, look.Cause = renewed, err != nil, cmp.Or(look.Cause, cause(err))
 	}
@@ -116,13 +115,6 @@ func (v *visit) changed(fresh *seen) bool {
 	// The finalizer is what makes the check wait until everything is cleaned up: nothing is begun without it.
 	return changed(v.seen.check, fresh.check) || finalized(v.check) != finalized(fresh.check) || notes.Storm(fresh.check.Annotations) != notes.Storm(v.check.Annotations) ||
 		fresh.checkFacts(v.now).Cluster != v.seen.checkFacts(v.now).Cluster
-}
-
-// reportsUnknown says whether a verdict rests on a Node that has fallen silent, as far as its cluster knows.
-func reportsUnknown(verdict *health.Verdict) bool {
-	return slices.ContainsFunc(verdict.Findings, func(f health.Finding) bool {
-		return f.Met && f.Rule == health.UnhealthyNode && f.Condition == string(corev1.NodeReady) && f.Status == string(corev1.ConditionUnknown)
-	})
 }
 
 // readAgain sees the check, its Cluster and some of its Machines past the caches. The others stay as they were seen.

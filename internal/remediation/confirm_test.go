@@ -157,6 +157,15 @@ var leasesRenewed = []lookRow{
 		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
 	},
 	{
+		why: "nor does a timeout that is not over", look: renewed(noon),
+		options: []option{func(x *scene) {
+			longer := x.verdicts[0].Findings[0]
+			longer.Met, longer.Due, longer.Lasting = false, longer.Since.Add(time.Hour), time.Hour
+			x.verdicts[0].Findings = append(x.verdicts[0].Findings, longer)
+		}},
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+	},
+	{
 		why: "of two timeouts the longer counts", look: renewed(noon),
 		options: []option{func(x *scene) {
 			longer := x.verdicts[0].Findings[0]
@@ -165,6 +174,35 @@ var leasesRenewed = []lookRow{
 		}},
 		hold: Hold{Reason: LeaseRenewed, Until: ago(-55 * time.Minute), Seen: Seen{Since: noon}},
 	},
+}
+
+// TestWhoIsOnlySilent: of nobody else the Lease is read, so that a cluster where it may not be read does not keep them from being remediated.
+func TestWhoIsOnlySilent(t *testing.T) {
+	silent, soon := readyUnknownFor(6*time.Minute), readyUnknownFor(time.Minute)
+	notReady, pressed := silent, silent
+	notReady.Status, pressed.Condition = string(corev1.ConditionFalse), "DiskPressure"
+	failed := health.Finding{Rule: health.MachineFailed, Met: true}
+	ofMachine := silent
+	ofMachine.Rule = health.UnhealthyMachine
+	for why, test := range map[string]struct {
+		kind     health.Kind
+		findings []health.Finding
+		only     bool
+	}{
+		"its Node is silent":                    {health.Unhealthy, []health.Finding{silent}, true},
+		"it says that it is not ready":          {health.Unhealthy, []health.Finding{notReady}, false},
+		"it has another trouble":                {health.Unhealthy, []health.Finding{pressed}, false},
+		"its Machine has":                       {health.Unhealthy, []health.Finding{ofMachine}, false},
+		"its Machine has failed, too":           {health.Unhealthy, []health.Finding{failed, silent}, false},
+		"what it has besides has not lasted":    {health.Unhealthy, []health.Finding{silent, {Rule: health.UnhealthyMachine}}, true},
+		"it has failed, and has just gone dark": {health.Unhealthy, []health.Finding{failed, soon}, false},
+		"it has just gone dark":                 {health.Suspect, []health.Finding{soon}, false},
+		"it is healthy":                         {health.Healthy, nil, false},
+	} {
+		t.Run(why, func(t *testing.T) {
+			NewWithT(t).Expect(OnlySilent(&health.Verdict{Kind: test.kind, Findings: test.findings})).To(Equal(test.only))
+		})
+	}
 }
 
 func TestALastLook(t *testing.T) {

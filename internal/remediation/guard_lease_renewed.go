@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,10 +15,18 @@ import (
 // LeaseRenewed means: its Node is said to be unknown, and its kubelet has renewed its Lease since. It is held for one further timeout at most.
 const LeaseRenewed Reason = "LeaseRenewed"
 
+// OnlySilent says whether a target is unhealthy for nothing but a Node that has fallen silent, as far as its cluster knows. Any other cause stands by
+// itself, whatever the Lease says: nobody has to read it.
+func OnlySilent(v *health.Verdict) bool {
+	return v.Kind == health.Unhealthy && !slices.ContainsFunc(v.Findings, func(f health.Finding) bool {
+		return f.Met && (f.Rule != health.UnhealthyNode || f.Condition != string(corev1.NodeReady) || f.Status != string(corev1.ConditionUnknown))
+	})
+}
+
 // Both times are by the clock of the Node's cluster. No Lease is no objection.
 func lookLeaseRenewed(l *lastLook) (held bool, until time.Time, seen Seen) {
 	look := l.look
-	if !l.d.starts() || look.LeaseRenewed.IsZero() {
+	if !l.d.starts() || look.LeaseRenewed.IsZero() || !OnlySilent(&look.Verdict) {
 		return false, time.Time{}, Seen{}
 	}
 	for i := range look.Verdict.Findings {
@@ -25,8 +34,7 @@ func lookLeaseRenewed(l *lastLook) (held bool, until time.Time, seen Seen) {
 		if !f.Met {
 			continue
 		}
-		// Any other cause stands by itself, whatever the Lease says.
-		if f.Rule != health.UnhealthyNode || f.Condition != string(corev1.NodeReady) || f.Status != string(corev1.ConditionUnknown) || !look.LeaseRenewed.After(f.Since) {
+		if !look.LeaseRenewed.After(f.Since) {
 			return false, time.Time{}, Seen{}
 		}
 		until = latest(until, f.Due.Add(f.Lasting))
