@@ -48,6 +48,7 @@ type Reconciler struct {
 	thaws    thaws
 	absences absences
 	refusals refusals
+	tellings tellings
 	kinds    kinds
 	waits    waits
 	pace     pace

@@ -113,6 +113,7 @@ func (r *Reconciler) forget(request ctrl.Request) {
 	r.memory.Forget(title(request.NamespacedName))
 	r.thaws.forget(request.NamespacedName)
 	r.absences.forget(request.NamespacedName)
+	r.tellings.forget(request.NamespacedName)
 	r.waits.over(request.NamespacedName)
 	r.kinds.forget(request.NamespacedName)
 	r.pace.forget(request.NamespacedName)

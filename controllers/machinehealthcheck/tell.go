@@ -5,7 +5,6 @@ package machinehealthcheck
 
 import (
 	"context"
-	"time"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,31 +49,26 @@ func (v *visit) tellOthers(ctx context.Context, pass *explain.Pass) error {
 	return nil
 }
 
-// tellingTime is how long a pass tells Machines how they are. Thousands that are told for the first time take minutes, and nothing is done meanwhile
-// for one that falls ill: so the others are told in the passes that follow.
-const tellingTime = 500 * time.Millisecond
-
-// tellMachines tells Machines how they are, the sick ones first, until the time is over.
+// tellMachines tells Machines how they are, until the time is over.
 func (v *visit) tellMachines(ctx context.Context, pass *explain.Pass) (failed []error) {
-	end := v.r.Clock.Now().Add(tellingTime)
-	for _, sick := range []bool{true, false} {
-		for i := range pass.Planned.Decisions {
-			if sick != (pass.Assessment.Verdicts[i].Kind == health.Unhealthy) {
-				continue
-			}
-			facts := pass.Facts(i)
-			tried, err := v.tellHealth(ctx, i, &facts, &pass.Situation.Check)
-			if err != nil {
-				failed = append(failed, errors.Wrap(err, facts.Name))
-			}
-			if !tried || v.r.Clock.Now().Before(end) {
-				continue
-			}
-			if len(failed) == 0 {
-				v.seen.askAgain(v.clock())
-			}
-			return failed
+	check, end := client.ObjectKeyFromObject(v.check), v.r.Clock.Now().Add(tellingTime)
+	order := v.r.tellings.order(check, pass, v.seen.machines)
+	v.r.tellings.forget(check)
+	for _, i := range order {
+		facts := pass.Facts(i)
+		tried, err := v.tellHealth(ctx, i, &facts, &pass.Situation.Check)
+		if err != nil {
+			failed = append(failed, errors.Wrap(err, facts.Name))
 		}
+		if !tried || v.r.Clock.Now().Before(end) {
+			continue
+		}
+		if len(failed) == 0 {
+			v.seen.askAgain(v.clock())
+		} else {
+			v.r.tellings.goOnBehind(check, v.seen.machines[i].UID)
+		}
+		return failed
 	}
 	return failed
 }
