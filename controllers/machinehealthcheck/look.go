@@ -31,8 +31,8 @@ const (
 	moreMachines = 25
 )
 
-// Look reads again, past the caches, what the decisions about the first of some Machines rest on. What cannot be read of a Node
-// fails the looks that need it.
+// Look reads again, past the caches, what the decisions about the first of some Machines rest on. What cannot be read of a
+// Machine or its Node fails the looks that need it.
 func (v *visit) Look(ctx context.Context, targets []int) ([]remediation.Look, error) {
 	few := fewMachines
 	if v.looksAtAll(targets) {
@@ -120,6 +120,7 @@ func (v *visit) changed(fresh *seen) bool {
 // readAgain sees the check, its Cluster and some of its Machines past the caches. The others stay as they were seen.
 func (v *visit) readAgain(ctx context.Context, targets []int) (*seen, error) {
 	fresh := *v.seen
+	fresh.blind, fresh.unsure = map[int]string{}, map[int]string{}
 	fresh.check = &remedyv1.MachineHealthCheck{}
 	if err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.check), fresh.check); err != nil {
 		return nil, errors.Wrap(err, "failed to read the check again")
@@ -150,12 +151,16 @@ func (v *visit) readMachinesAgain(ctx context.Context, fresh *seen, targets []in
 		for _, i := range targets {
 			m := &clusterv1.Machine{}
 			err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.machines[i]), m)
-			if err != nil && !apierrors.IsNotFound(err) {
+			switch {
+			case err != nil && ctx.Err() != nil:
 				return errors.Wrap(err, "failed to read a Machine again")
-			}
-			if err == nil && m.UID == v.seen.machines[i].UID && m.Spec.ClusterName == fresh.check.Spec.ClusterName && selects(fresh.check, m.Labels) {
+			case err != nil && !apierrors.IsNotFound(err):
+				// That is about this one only.
+				ctrl.LoggerFrom(ctx).V(4).Info("A Machine could not be read again", "target", v.seen.machines[i].Name, "reason", err.Error())
+				fresh.blind[i] = cause(err)
+			case err == nil && m.UID == v.seen.machines[i].UID && m.Spec.ClusterName == fresh.check.Spec.ClusterName && selects(fresh.check, m.Labels):
 				fresh.machines[i] = m
-			} else {
+			default:
 				fresh.lost = append(fresh.lost, i)
 			}
 		}

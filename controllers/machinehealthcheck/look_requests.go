@@ -38,7 +38,6 @@ func (g *glance) saw(name string, asked bool) bool { return g.all || asked && g.
 func (v *visit) readRequestsAgain(ctx context.Context, fresh *seen, targets []int) {
 	kinds := kindsOf(fresh.check)
 	glances := make(map[schema.GroupVersionKind]*glance, len(kinds))
-	fresh.blind, fresh.unsure = map[int]string{}, map[int]string{}
 	var live, own []*requests.Found
 	for _, gvk := range kinds {
 		glances[gvk] = v.glance(ctx, gvk, targets, v.looksAtAll(targets))
@@ -70,7 +69,7 @@ func (v *visit) missed(fresh *seen, gvk schema.GroupVersionKind, g *glance, targ
 	for _, i := range targets {
 		m := fresh.machines[i]
 		err := g.failed[m.Name]
-		if err == nil {
+		if err == nil || fresh.blind[i] != "" {
 			continue
 		}
 		why := gvk.GroupKind().String() + ": " + causeOfKind(err)

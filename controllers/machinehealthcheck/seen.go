@@ -59,7 +59,7 @@ type seen struct {
 	again time.Time
 	// lost are Machines that were not there any more, or were others, when they were read again.
 	lost []int
-	// blind and unsure are why the own request of a Machine could not be read again, and why it is not known whether it has another one.
+	// blind and unsure are why a Machine or its own request could not be read again, and why it is not known whether it has another one.
 	blind, unsure map[int]string
 	// left is what strays are about, in their order.
 	left []leftover
