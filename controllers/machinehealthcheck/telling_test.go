@@ -141,7 +141,6 @@ func TestWhoIsWellAgainIsToldBeforeTheOthers(t *testing.T) {
 	t.Cleanup(c.leave)
 	s.Eventually(func() int { return countOf(s.told(clusterv1.MachineHealthCheckSucceededCondition), isWell) }).Should(Equal(all - 1))
 	told := slices.DeleteFunc(c.Writes(), func(w faults.Write) bool { return w.Resource != "machines" || w.Subresource != "status" })
-	s.Expect(told).To(HaveLen(all))
 	s.Expect(told[0].Name).To(Equal(last))
 	s.Expect(told[1].Name).To(Equal("m-00000"), "then the sick one")
 }
