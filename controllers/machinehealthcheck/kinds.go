@@ -196,9 +196,10 @@ func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolv
 	}
 	for _, gvk := range named {
 		why, trouble := unknown.Trouble[gvk]
-		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !v.r.Requests.Known(gvk)
 		// Where a kind is not served, there are none.
-		if trouble && why != requests.NotServed {
+		trouble = trouble && why != requests.NotServed
+		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !v.r.Requests.Known(gvk)
+		if trouble {
 			s.unread = append(s.unread, gvk.GroupKind().String()+": "+why)
 		}
 	}

@@ -149,3 +149,47 @@ func TestARefusedRequestIsToldInTheWordsOfTheAPIServer(t *testing.T) {
 		return tried()
 	}).Should(BeNumerically(">=", 2), "but after a while")
 }
+
+// TestAKindThatIsNotServedHoldsNoOtherStep: there are no requests of a kind whose remediator is not installed. What comes before it is begun.
+func TestAKindThatIsNotServedHoldsNoOtherStep(t *testing.T) {
+	t.Parallel()
+	for name, removed := range map[string]bool{"it was never installed": false, "it is removed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, withClock)
+			missing := remediator.NewKind(s.namespace+".example.com", "v1", "MissingRemediation")
+			hard := reference(missing, "hard")
+			if removed {
+				s.Expect(management.InstallCRDObjects(missing.CRDs()...)).To(Succeed())
+				s.Expect(aggregate(s.ctx, missing.Rules()...)).To(Succeed())
+				s.template(missing, "hard")
+			}
+			s.machine("m-1")
+			check := s.check("workers", steps(s.template(remediator.Metal3, "soft"), hard))
+			c := s.start()
+			c.restless = true
+			if removed {
+				s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+				s.uninstall(missing)
+			}
+			s.Eventually(func() string {
+				s.wait(16 * time.Second)
+				return tells(remedyv1.TemplatesResolvedCondition)(get(s, check)())
+			}).Should(Equal("False KindNotServed"))
+			s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
+			s.requested(remediator.Metal3, "m-1")
+			s.Expect(tells(remedyv1.TemplatesResolvedCondition)(get(s, check)())).To(Equal("False KindNotServed"))
+			s.Expect(message(remedyv1.TemplatesResolvedCondition)(check)).To(And(ContainSubstring("MissingRemediationTemplate"), Not(ContainSubstring("Metal3"))))
+		})
+	}
+}
+
+// uninstall removes a kind.
+func (s *stage) uninstall(kind remediator.Kind) {
+	s.t.Helper()
+	admin, err := management.Client()
+	s.Expect(err).ToNot(HaveOccurred())
+	for _, crd := range kind.CRDs() {
+		s.Expect(admin.Delete(s.ctx, crd)).To(Succeed())
+	}
+}
