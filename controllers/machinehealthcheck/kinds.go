@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
@@ -28,6 +29,8 @@ type kinds struct {
 	known   bool
 	trouble error
 	again   time.Time
+	// pause is how long it was between the last two times that rights were missing.
+	pause time.Duration
 	// asking is closed when the one who finds them out is done; nil if nobody does. waiting are those who were told of the trouble meanwhile.
 	asking  chan struct{}
 	waiting map[types.NamespacedName]bool
@@ -113,10 +116,14 @@ func (k *kinds) inherited(ctx context.Context, check types.NamespacedName, from 
 	}
 }
 
-// rightsTime is when it is asked again whether rights have come that an earlier process may have had.
-const rightsTime = time.Minute
+// rightsTime and longestRightsTime are when it is asked again whether rights have come that an earlier process may have had, first and at most. There
+// may always be kinds beside ours to which we have no right.
+const (
+	rightsTime        = time.Minute
+	longestRightsTime = 30 * time.Minute
+)
 
-// find asks the API server, and holds no lock meanwhile. What was found once is not forgotten because an API is out of order.
+// find asks the API server, and holds no lock meanwhile.
 func (k *kinds) find(ctx context.Context, from *requests.Requests, now clock.PassiveClock) {
 	ctx, done := context.WithTimeout(ctx, askTime)
 	defer done()
@@ -129,21 +136,29 @@ func (k *kinds) find(ctx context.Context, from *requests.Requests, now clock.Pas
 	found, lacking, err = from.Kinds(ctx)
 }
 
-// learn notes what was found, and returns who has to be told.
+// learn notes what was found, and returns who has to be told. What was found once is not forgotten because an API is out of order, or the right to it
+// was taken away: there may be requests of it all the same.
 func (k *kinds) learn(found []schema.GroupVersionKind, lacking time.Time, err error, now time.Time) []requests.Check {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	changed := k.known != (err == nil)
+	for _, gvk := range found {
+		changed = changed || !slices.Contains(k.all, gvk)
+	}
 	for _, gvk := range k.all {
-		if err != nil && !slices.ContainsFunc(found, ofGroupKind(gvk)) {
+		if !slices.ContainsFunc(found, ofGroupKind(gvk)) {
 			found = append(found, gvk)
 		}
 	}
-	k.all, k.known, k.trouble, k.again = found, err == nil, errors.Wrap(err, "not all kinds of requests are known"), time.Time{}
+	k.all, k.known, k.trouble, k.again = found, err == nil, err, time.Time{}
 	switch {
 	case !k.known:
 		k.again = now.Add(remediation.RetryTime)
 	case !lacking.IsZero():
-		k.again = now.Add(rightsTime)
+		if k.pause = min(2*k.pause, longestRightsTime); changed || k.pause == 0 {
+			k.pause = rightsTime
+		}
+		k.again = now.Add(k.pause)
 	}
 	close(k.asking)
 	k.asking = nil
@@ -168,7 +183,8 @@ func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolv
 		inherited, again, err := v.r.kinds.inherited(ctx, client.ObjectKeyFromObject(s.check), v.r.Requests, v.r.Clock)
 		if err != nil {
 			// A remediator's API may be out of order for long. That is no reason to look after nothing; but nothing is taken for cleaned up.
-			s.unread = append(s.unread, err.Error())
+			ctrl.LoggerFrom(ctx).V(4).Info("Not all kinds of requests are known", "reason", err.Error())
+			s.unread = append(s.unread, "not all kinds of requests are known: "+requests.Shown(err))
 		}
 		s.askAgain(again)
 		all = slices.Clone(named)
@@ -199,7 +215,10 @@ func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolv
 		// Where a kind is not served, there are none.
 		trouble = trouble && why != requests.NotServed
 		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !v.r.Requests.Known(gvk)
-		if trouble {
+	}
+	// What it does not name any more has to be cleaned up, too.
+	for gvk, why := range unknown.Trouble {
+		if why != requests.NotServed {
 			s.unread = append(s.unread, gvk.GroupKind().String()+": "+why)
 		}
 	}

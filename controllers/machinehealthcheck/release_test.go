@@ -4,6 +4,7 @@
 package machinehealthcheck_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -65,4 +66,54 @@ func TestACheckThatDoesNotGoTellsWhy(t *testing.T) {
 	c.settle()
 	s.keep(request)
 	s.Eventually(s.checks).Should(BeEmpty())
+}
+
+// TestACheckThatWaitsForARightTellsWhich: the check may have requests of a kind that it does not name any more, from before the start. The right to that
+// kind is taken away later, and its requests are still there. Checks of other tests may have requests of it just as well: it runs alone.
+func TestACheckThatWaitsForARightTellsWhich(t *testing.T) { //nolint:paralleltest // others would wait for that right, too.
+	s := newStage(t, withClock)
+	kind := remediator.NewKind(s.namespace+".example.com", "v1", "SomeRemediation")
+	s.Expect(management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
+	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	s.sick("m-1")
+	check := s.check("workers", byTemplate(s))
+	c := s.start()
+	request := s.requested(remediator.Metal3, "m-1")
+	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
+	c.Crash()
+	c.stop()
+	c = s.start()
+	c.restless = true
+	watched := kind.Plural + "." + kind.Group
+	s.Eventually(func() int { return c.Watches().Open(watched) }).Should(BeNumerically(">", 0))
+	s.keep(request, "example.com/keeper")
+	s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
+
+	s.revoke(kind.Group)
+	says := func(words string) func() bool {
+		return func() bool {
+			c.Watches().Cut(watched)
+			s.wait(16 * time.Second)
+			return strings.Contains(message(remedyv1.ReadyCondition)(get(s, check)()), words)
+		}
+	}
+	s.Eventually(says("There may be requests that cannot be seen: SomeRemediation." + kind.Group + ": ")).Should(BeTrue())
+	s.Expect(tells(remedyv1.ReadyCondition)(check)).To(Equal("False CleaningUp"))
+	s.keep(request)
+	s.Eventually(s.request(remediator.Metal3, "m-1")).Should(BeNil())
+	for range 10 {
+		// It is asked again which kinds there are meanwhile.
+		s.clock.Step(16 * time.Second)
+		c.pass()
+	}
+	s.Expect(tells(remedyv1.ReadyCondition)(get(s, check)())).To(Equal("False CleaningUp"))
+	s.Expect(message(remedyv1.ReadyCondition)(check)).To(And(
+		ContainSubstring("The check is being deleted, and goes when nothing of it is left. There may be requests that cannot be seen: SomeRemediation."+kind.Group+": "),
+		ContainSubstring("ClusterRole"), ContainSubstring("take the finalizer")))
+
+	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	s.Eventually(func() []remedyv1.MachineHealthCheck {
+		s.wait(16 * time.Second)
+		return s.checks()
+	}).Should(BeEmpty())
 }

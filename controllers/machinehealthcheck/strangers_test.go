@@ -4,13 +4,12 @@
 package machinehealthcheck_test
 
 import (
-	"io"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
 	"k8s.io/client-go/rest"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -42,10 +41,7 @@ func (o *outOfOrder) answer(next http.RoundTripper, r *http.Request) (*http.Resp
 	if !o.broken.Load() {
 		return next.RoundTrip(r)
 	}
-	return &http.Response{
-		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Header: http.Header{"Content-Type": {"text/plain"}},
-		Body: io.NopCloser(strings.NewReader("no")), Request: r,
-	}, nil
+	return nil, errors.New("dial tcp 10.96.0.1:443: connect: connection refused")
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -88,7 +84,8 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 		}).Should(BeNumerically(">", before+3))
 		s.Expect(s.checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there may be something to clean up")
 		s.Expect(tells(remedyv1.ReadyCondition)(&s.checks()[0])).To(Equal("False CleaningUp"))
-		s.Expect(message(remedyv1.ReadyCondition)(&s.checks()[0])).To(And(ContainSubstring("There may be requests that cannot be seen"), ContainSubstring(remedyv1.CleanupFinalizer)))
+		s.Expect(message(remedyv1.ReadyCondition)(&s.checks()[0])).To(And(ContainSubstring("There may be requests that cannot be seen"), ContainSubstring(remedyv1.CleanupFinalizer),
+			ContainSubstring("which kinds are served in "+remediator.FenceAgents.GroupVersion().String()), Not(ContainSubstring(":443")), Not(ContainSubstring("://"))))
 		asked := api.asked.Load()
 		s.Expect(asked).To(BeNumerically("<=", 1), "it is not asked in every pass")
 		api.broken.Store(false)

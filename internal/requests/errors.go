@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
 // NameTakenError is what Create returns where the name belongs to something else than the request that was to be made.
@@ -68,4 +70,46 @@ func (e *NotKnownError) covers(kind schema.GroupVersionKind) bool {
 	}
 	_, trouble := e.Trouble[kind]
 	return trouble || slices.Contains(e.Kinds, kind)
+}
+
+// unansweredError means that the API server has not said what it was asked.
+type unansweredError struct {
+	// asked is what that was, and why the reason, which may hold addresses: that is for logs.
+	asked string
+	why   error
+}
+
+// unanswered is nil if there is no error.
+func unanswered(why error, asked string, args ...any) error {
+	if why == nil {
+		return nil
+	}
+	return &unansweredError{fmt.Sprintf(asked, args...), why}
+}
+
+func (e *unansweredError) shown() string { return "failed to find out " + e.asked }
+
+// Error implements error.
+func (e *unansweredError) Error() string { return e.shown() + ": " + e.why.Error() }
+
+// Unwrap is the reason.
+func (e *unansweredError) Unwrap() error { return e.why }
+
+// Shown says of an error what was not found out, in words that are the same each time and hold no address.
+func Shown(err error) string {
+	var several utilerrors.Aggregate
+	all := []error{err}
+	if errors.As(err, &several) {
+		all = utilerrors.Flatten(several).Errors()
+	}
+	said := make([]string, 0, len(all))
+	for _, each := range all {
+		one, words := (*unansweredError)(nil), "the API server does not answer as it should"
+		if errors.As(each, &one) {
+			words = one.shown()
+		}
+		said = append(said, words)
+	}
+	slices.Sort(said)
+	return strings.Join(slices.Compact(said), ", ")
 }

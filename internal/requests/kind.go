@@ -80,13 +80,13 @@ func (r *Requests) facts(ctx context.Context, k *kind) (facts, error) {
 	case k.asking <- struct{}{}:
 		defer func() { <-k.asking }()
 	case <-inTime.Done():
-		return facts{}, errors.Wrapf(inTime.Err(), "failed to find out whether %s is served", k.GroupVersionKind)
+		return facts{}, unanswered(inTime.Err(), "whether %s is served", k.GroupVersionKind)
 	}
 	if known, found, err := r.recall(k); found {
 		return known, err
 	}
 	found, err := r.discover(inTime, k.use, k.lostAs(r.clock.Now()))
-	err = errors.Wrapf(err, "failed to find out whether %s is served", k.GroupVersionKind)
+	err = unanswered(err, "whether %s is served", k.GroupVersionKind)
 	if err != nil && ctx.Err() != nil {
 		// Whoever has asked has gone. That is no answer.
 		return facts{}, err

@@ -29,7 +29,7 @@ func (r *Requests) Kinds(ctx context.Context) (all []schema.GroupVersionKind, ag
 	}
 	groups := &metav1.APIGroupList{}
 	if err := r.discovery.Get().AbsPath("/apis").Do(ctx).Into(groups); err != nil {
-		return nil, time.Time{}, errors.Wrap(err, "failed to find out which kinds are served")
+		return nil, time.Time{}, unanswered(err, "which kinds are served")
 	}
 	var failed []error
 	for i := range groups.Groups {
@@ -56,7 +56,7 @@ func (r *Requests) groupsOfOurs(ctx context.Context) (groups map[string]bool, co
 		review.Spec.Namespace = metav1.NamespaceDefault
 	}
 	if err := r.client.Create(ctx, review); err != nil {
-		return nil, false, errors.Wrap(err, "failed to ask for our rights")
+		return nil, false, unanswered(err, "which rights the manager has")
 	}
 	groups = map[string]bool{}
 	for _, rule := range review.Status.ResourceRules {
@@ -79,7 +79,7 @@ func (r *Requests) kindsIn(ctx context.Context, group *metav1.APIGroup) (all []s
 		list := &metav1.APIResourceList{}
 		// A version may have gone since it was named.
 		if err := r.discovery.Get().AbsPath("/apis", version.GroupVersion).Do(ctx).Into(list); ignoreNotFound(err) != nil {
-			failed = append(failed, errors.Wrapf(err, "failed to find out which kinds are served in %s", version.GroupVersion))
+			failed = append(failed, unanswered(err, "which kinds are served in %s", version.GroupVersion))
 		}
 		for _, resource := range list.APIResources {
 			resource.Group, resource.Version = group.Name, version.Version

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
@@ -58,14 +59,16 @@ func (r *Requests) begin(ctx context.Context, k *kind) string {
 	known, err := r.facts(ctx, k)
 	switch {
 	case err != nil:
-		return err.Error()
+		log.FromContext(ctx).V(4).Info("A kind of requests cannot be followed", "kind", k.GroupKind().String(), "reason", err.Error())
+		return Shown(err)
 	case !known.served:
 		return NotServed
 	}
 	missing, _, err := r.rights.lacking(ctx, known.resource.GroupResource(), r.namespace, "list", "watch")
 	switch {
 	case err != nil:
-		return err.Error()
+		log.FromContext(ctx).V(4).Info("A kind of requests cannot be followed", "kind", k.GroupKind().String(), "reason", err.Error())
+		return Shown(err)
 	case len(missing) > 0:
 		return lack(missing, known.resource.GroupResource(), r.namespace) + ": " + mend(known.resource.GroupResource())
 	}
@@ -192,7 +195,7 @@ func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVers
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 			unknown.Trouble[gvk] = NotServed
 		case err != nil:
-			unknown.Trouble[gvk] = err.Error()
+			unknown.Trouble[gvk] = Shown(unanswered(err, "which of them there are"))
 		}
 		for i := range list.Items {
 			if f := Read(&list.Items[i]); f.Of(c) {

@@ -118,7 +118,7 @@ func (a *rights) review(ctx context.Context, r right) (bool, error) {
 	if unsure := review.Status.EvaluationError; err == nil && !review.Status.Allowed && unsure != "" {
 		err = errors.New(unsure)
 	}
-	return review.Status.Allowed, errors.Wrapf(err, "failed to ask for the right to %s %s", r.verb, r.resource)
+	return review.Status.Allowed, unanswered(err, "whether the manager may %s %s", r.verb, r.resource)
 }
 
 // drop forgets what is known about a resource, as the API server has just said otherwise.
