@@ -120,8 +120,7 @@ func TestOldRequestsAreFoundInEveryVersion(t *testing.T) {
 }
 
 // TestRightsThatComeAfterTheStartAreUsed: the right to a kind that the check does not name any more is missing at the start, and given later.
-func TestRightsThatComeAfterTheStartAreUsed(t *testing.T) {
-	t.Parallel()
+func TestRightsThatComeAfterTheStartAreUsed(t *testing.T) { //nolint:paralleltest // checks of other tests would wait for that right, too.
 	s := newStage(t, withClock)
 	kind := remediator.NewKind(s.namespace+".example.com", "v1", "SomeRemediation")
 	s.Expect(management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())

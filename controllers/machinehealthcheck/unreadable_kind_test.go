@@ -156,8 +156,7 @@ func (s *stage) revoke(group string) {
 
 // TestTheRightToOneKindIsNoConcernOfOthers: as long as it is known from before who has a request of that kind, only they wait. A process that does not
 // know begins with nobody, and takes back what it can all the same.
-func TestTheRightToOneKindIsNoConcernOfOthers(t *testing.T) {
-	t.Parallel()
+func TestTheRightToOneKindIsNoConcernOfOthers(t *testing.T) { //nolint:paralleltest // checks of other tests would wait for that right, too.
 	s := newStage(t, withClock)
 	kind := remediator.NewKind(s.namespace+".example.com", "v1", "SomeRemediation")
 	s.Expect(management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())

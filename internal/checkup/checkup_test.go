@@ -30,11 +30,11 @@ type record struct {
 	fails map[string]error
 	// looks change what a last look sees of a target, few is how many of them are seen at once, obstacle is what is in the way, and then what
 	// happens with a call.
-	looks    map[int]func(*remediation.Look)
-	few      int
-	slow     bool
+	looks map[int]func(*remediation.Look)
+	few   int
+	slow  bool
 	// late is after how many questions the time of the pass is over; never if it is zero.
-	late int
+	late     int
 	obstacle *remediation.Look
 	then     map[string]func()
 	pass     *explain.Pass
