@@ -61,7 +61,7 @@ var shell = []sabotage{
 		"v.r.Client.Status().Patch(ctx, after, client.MergeFrom(before))", "TestAnOwnerWhoIsNotHeardYetIsNotOverwritten", "False RemediationDeferred"),
 	c("visit.go", "before.UID != now.UID || before.Generation != now.Generation || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero()", "false",
 		"TestACheckThatHasChangedUnheardBeginsNothing", "create m-1|WaitingForRemediation"),
-	c("written.go", "err == nil && order < 0 {", "err == nil && order < 0 && false {", "TestAStatusIsTrueThoughTheCacheIsBehind", "to be equivalent to"),
+	c("written.go", "\tlast.status.DeepCopyInto(&check.Status)\n", "", "TestAStatusIsTrueThoughTheCacheIsBehind", "to be equivalent to"),
 	c("look_requests.go", "again.seen = fresh\n", "_ = fresh\n", "TestAQuorumIsTheOneOfNow", "QuorumAtRisk"),
 	{mutant{"internal/checkup/act.go", "if obstacle = p.obstacle(ctx); obstacle != nil {", "if false {", "TestWhoSaysStopIsHeardBeforeTheNextMachine"}, "to be equivalent to", 0},
 
