@@ -71,7 +71,7 @@ var turnsAndNotes = []mutant{
 	r("confirm.go", "\t{OwnerRefuses, marks, lookTarget(guardOwnerRefuses)},\n", "", looks),
 	r("confirm.go", "{OwnerRefuses, marks, ", "{OwnerRefuses, starts, ", looks),
 	r("confirm.go", "\t{AnnotationNotRemoved, requests, lookAnnotationNotRemoved},\n", "", looks),
-	r("guard_annotation_not_removed.go", "&& !underWay", "", looks),
+	r("guard_annotation_not_removed.go", "&& !underWay", "&& (true || underWay)", looks),
 	r("guard_not_confirmed.go", "case look.Late:", "case false:", looks),
 	r("guard_annotation_not_removed.go", "&& !underWay && failed > 0", "&& !underWay", looks),
 	r("guard_annotation_not_removed.go", "onlyAskedFor(&l.look.Verdict)", "true", looks),
