@@ -29,7 +29,7 @@ type kinds struct {
 	known   bool
 	trouble error
 	again   time.Time
-	// pause is how long it was between the last two times that rights were missing.
+	// pause is how long it is until it is asked again whether there are more.
 	pause time.Duration
 	// asking is closed when the one who finds them out is done; nil if nobody does. waiting are those who were told of the trouble meanwhile.
 	asking  chan struct{}
@@ -83,14 +83,14 @@ func (k *kinds) staying(check types.NamespacedName, why string) bool {
 const askTime = 10 * time.Second
 
 // inherited are all kinds that an earlier process may have made requests of: what a check names now need not be what it named then. Where there is an
-// error, there may be more; it is tried again at that time, as it is where rights are missing. One asks, and whoever needs to know waits for that the
+// error, there may be more. At that time it is tried again. One asks, and whoever needs to know waits for that the
 // first time; later, they are told what is known, and are woken when there is more.
 func (k *kinds) inherited(ctx context.Context, check types.NamespacedName, from *requests.Requests, now clock.PassiveClock) ([]schema.GroupVersionKind, time.Time, error) {
 	for {
 		k.mu.Lock()
 		asking := k.asking
 		switch later := now.Now().Before(k.again); {
-		case later, k.known && k.again.IsZero():
+		case later:
 			defer k.mu.Unlock()
 			return k.all, k.again, k.trouble
 		case asking != nil && (k.known || k.trouble != nil):
@@ -116,8 +116,8 @@ func (k *kinds) inherited(ctx context.Context, check types.NamespacedName, from 
 	}
 }
 
-// rightsTime and longestRightsTime are when it is asked again whether rights have come that an earlier process may have had, first and at most. There
-// may always be kinds beside ours to which we have no right.
+// rightsTime and longestRightsTime are when it is asked again whether rights have come that an earlier process may have had, first and at most. Whether
+// it had more than we have nobody can tell: a group to which all rights are missing looks like one of somebody else.
 const (
 	rightsTime        = time.Minute
 	longestRightsTime = 30 * time.Minute
@@ -128,17 +128,16 @@ func (k *kinds) find(ctx context.Context, from *requests.Requests, now clock.Pas
 	ctx, done := context.WithTimeout(ctx, askTime)
 	defer done()
 	var found []schema.GroupVersionKind
-	var lacking time.Time
 	err := errors.New("asking was broken off")
 	defer func() {
-		from.Wake(k.learn(found, lacking, err, now.Now())...)
+		from.Wake(k.learn(found, err, now.Now())...)
 	}()
-	found, lacking, err = from.Kinds(ctx)
+	found, err = from.Kinds(ctx)
 }
 
 // learn notes what was found, and returns who has to be told. What was found once is not forgotten because an API is out of order, or the right to it
 // was taken away: there may be requests of it all the same.
-func (k *kinds) learn(found []schema.GroupVersionKind, lacking time.Time, err error, now time.Time) []requests.Check {
+func (k *kinds) learn(found []schema.GroupVersionKind, err error, now time.Time) []requests.Check {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	changed := k.known != (err == nil)
@@ -150,15 +149,13 @@ func (k *kinds) learn(found []schema.GroupVersionKind, lacking time.Time, err er
 			found = append(found, gvk)
 		}
 	}
-	k.all, k.known, k.trouble, k.again = found, err == nil, err, time.Time{}
-	switch {
-	case !k.known:
+	k.all, k.known, k.trouble = found, err == nil, err
+	if k.pause = min(2*k.pause, longestRightsTime); changed || k.pause == 0 {
+		k.pause = rightsTime
+	}
+	k.again = now.Add(k.pause)
+	if !k.known {
 		k.again = now.Add(remediation.RetryTime)
-	case !lacking.IsZero():
-		if k.pause = min(2*k.pause, longestRightsTime); changed || k.pause == 0 {
-			k.pause = rightsTime
-		}
-		k.again = now.Add(k.pause)
 	}
 	close(k.asking)
 	k.asking = nil

@@ -21,20 +21,14 @@ type asker struct {
 	clock *testingclock.FakePassiveClock
 }
 
-// asks lets something be found when it is time, and returns after how long it is asked again; zero if it is not.
-func (a *asker) asks(lacking bool, err error, found ...schema.GroupVersionKind) time.Duration {
+// asks lets something be found when it is time, and returns after how long it is asked again.
+func (a *asker) asks(err error, found ...schema.GroupVersionKind) time.Duration {
 	if !a.again.IsZero() {
 		a.clock.SetTime(a.again)
 	}
-	now, until := a.clock.Now(), time.Time{}
-	if lacking {
-		until = now.Add(time.Second)
-	}
+	now := a.clock.Now()
 	a.asking = make(chan struct{})
-	a.learn(found, until, err, now)
-	if a.again.IsZero() {
-		return 0
-	}
+	a.learn(found, err, now)
 	return a.again.Sub(now)
 }
 
@@ -44,22 +38,21 @@ func TestRightsThatDoNotComeAreAskedForLessAndLessOften(t *testing.T) {
 	g := NewWithT(t)
 	a := &asker{clock: testingclock.NewFakePassiveClock(time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC))}
 	for _, minutes := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		g.Expect(a.asks(true, nil, rebootKind)).To(Equal(minutes * time.Minute))
+		g.Expect(a.asks(nil, rebootKind)).To(Equal(minutes * time.Minute))
 	}
-	g.Expect(a.asks(true, nil, rebootKind, resetKind)).To(Equal(time.Minute), "a right has come, and more may")
-	g.Expect(a.asks(true, nil, rebootKind, resetKind)).To(Equal(2 * time.Minute))
-	g.Expect(a.asks(true, errors.New("out of order"), rebootKind)).To(Equal(remediation.RetryTime))
-	g.Expect(a.asks(true, nil, rebootKind, resetKind)).To(Equal(time.Minute), "an API is in order again")
-	g.Expect(a.asks(false, nil, rebootKind, resetKind)).To(BeZero(), "there is nothing more to come")
+	g.Expect(a.asks(nil, rebootKind, resetKind)).To(Equal(time.Minute), "a right has come, and more may")
+	g.Expect(a.asks(nil, rebootKind, resetKind)).To(Equal(2 * time.Minute))
+	g.Expect(a.asks(errors.New("out of order"), rebootKind)).To(Equal(remediation.RetryTime))
+	g.Expect(a.asks(nil, rebootKind, resetKind)).To(Equal(time.Minute), "an API is in order again")
 }
 
 func TestAKindIsNotForgottenWithTheRightToIt(t *testing.T) {
 	g := NewWithT(t)
 	a := &asker{clock: testingclock.NewFakePassiveClock(time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC))}
-	a.asks(true, nil, rebootKind, resetKind)
-	a.asks(true, nil, rebootKind)
+	a.asks(nil, rebootKind, resetKind)
+	a.asks(nil, rebootKind)
 	g.Expect(a.all).To(ConsistOf(rebootKind, resetKind), "there may be requests of it")
 	newer := schema.GroupVersionKind{Group: resetKind.Group, Version: "v2", Kind: resetKind.Kind}
-	a.asks(false, nil, rebootKind, newer)
+	a.asks(nil, rebootKind, newer)
 	g.Expect(a.all).To(ConsistOf(rebootKind, newer))
 }

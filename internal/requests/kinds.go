@@ -6,7 +6,6 @@ package requests
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/pkg/errors"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -17,19 +16,19 @@ import (
 )
 
 // Kinds are all kinds of which we may have made requests: served beside a kind of templates, and we may list and delete them. A check that was
-// changed while we did not run may have requests of a kind that it does not name any more. This asks the API server a lot: once after a start, and
-// again where it is said when: rights that are missing may come. Where there is an error, too, there may be more kinds than these.
-func (r *Requests) Kinds(ctx context.Context) (all []schema.GroupVersionKind, again time.Time, err error) {
+// changed while we did not run may have requests of a kind that it does not name any more. This asks the API server a lot: after a start, and now and
+// then, as rights that we had may come back. Where there is an error, there may be more kinds than these.
+func (r *Requests) Kinds(ctx context.Context) (all []schema.GroupVersionKind, err error) {
 	if !r.follows() {
-		return nil, time.Time{}, errors.New("kinds are not followed here")
+		return nil, errors.New("kinds are not followed here")
 	}
 	ours, complete, err := r.groupsOfOurs(ctx)
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, err
 	}
 	groups := &metav1.APIGroupList{}
 	if err := r.discovery.Get().AbsPath("/apis").Do(ctx).Into(groups); err != nil {
-		return nil, time.Time{}, unanswered(err, "which kinds are served")
+		return nil, unanswered(err, "which kinds are served")
 	}
 	var failed []error
 	for i := range groups.Groups {
@@ -38,13 +37,13 @@ func (r *Requests) Kinds(ctx context.Context) (all []schema.GroupVersionKind, ag
 		if !certain && complete {
 			continue
 		}
-		kinds, lacking, err := r.kindsIn(ctx, group)
-		all, again = append(all, kinds...), earlier(again, lacking)
+		kinds, err := r.kindsIn(ctx, group)
+		all = append(all, kinds...)
 		if err != nil && certain {
 			failed = append(failed, err)
 		}
 	}
-	return all, again, utilerrors.NewAggregate(failed)
+	return all, utilerrors.NewAggregate(failed)
 }
 
 // groupsOfOurs are the groups in which we may delete something; "*" are all. An API that nobody gave us rights to can be out of order for as long
@@ -71,8 +70,7 @@ func (r *Requests) groupsOfOurs(ctx context.Context) (groups map[string]bool, co
 }
 
 // kindsIn are the kinds of requests of a group, each in one version: it need not be the one that is preferred of the group, nor that of its templates.
-// What we lack a right to may be one that we had, so that it is worth asking again.
-func (r *Requests) kindsIn(ctx context.Context, group *metav1.APIGroup) (all []schema.GroupVersionKind, again time.Time, err error) {
+func (r *Requests) kindsIn(ctx context.Context, group *metav1.APIGroup) (all []schema.GroupVersionKind, err error) {
 	var failed []error
 	served := make([]metav1.APIResource, 0, len(group.Versions))
 	for _, version := range group.Versions {
@@ -94,17 +92,15 @@ func (r *Requests) kindsIn(ctx context.Context, group *metav1.APIGroup) (all []s
 			continue
 		}
 		asked[resource.Kind] = true
-		missing, at, err := r.rights.lacking(ctx, schema.GroupResource{Group: resource.Group, Resource: resource.Name}, r.namespace, "list", "watch", "delete")
+		missing, _, err := r.rights.lacking(ctx, schema.GroupResource{Group: resource.Group, Resource: resource.Name}, r.namespace, "list", "watch", "delete")
 		switch {
 		case err != nil:
 			failed = append(failed, err)
-		case len(missing) > 0:
-			again = earlier(again, at)
-		default:
+		case len(missing) == 0:
 			all = append(all, schema.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: resource.Kind})
 		}
 	}
-	return all, again, utilerrors.NewAggregate(failed)
+	return all, utilerrors.NewAggregate(failed)
 }
 
 func hasTemplate(served []metav1.APIResource, kind string) bool {

@@ -249,7 +249,7 @@ func TestWhereNothingIsFollowedEverythingIsReadWhenItIsAskedFor(t *testing.T) {
 	live, err := plain.Live(t.Context(), soft.RequestKind(), made.Key())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(live).To(BeNil())
-	_, _, err = plain.Kinds(t.Context())
+	_, err = plain.Kinds(t.Context())
 	s.Expect(err).To(HaveOccurred())
 }
 

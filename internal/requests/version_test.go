@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -124,25 +123,18 @@ func (s *scene) preferred() string {
 	return group.PreferredVersion.Version
 }
 
-// TestKindsOfWhichTheRightsAreMissingAreAskedForAgain: who has had them may get them back.
-func TestKindsOfWhichTheRightsAreMissingAreAskedForAgain(t *testing.T) {
+// TestKindsOfWhichTheRightsComeAreFoundThen: who has had them may get them back.
+func TestKindsOfWhichTheRightsComeAreFoundThen(t *testing.T) {
 	s := newScene(t, "Reboot")
 	other := remediator.NewKind(s.kind.Group, "v1", "Reset")
 	s.install(append(s.kind.CRDs(), other.CRDs()...)...)
 	s.grant(s.kind.Rules()...)
-	var again time.Time
-	s.Eventually(func() (kinds []schema.GroupVersionKind, err error) {
-		kinds, again, err = s.requests.Kinds(t.Context())
-		return kinds, err
-	}).Should(ConsistOf(s.kind.GroupVersionKind))
-	s.Expect(again).To(Equal(s.clock.Now().Add(missingFor)))
+	s.Eventually(s.kinds).Should(ConsistOf(s.kind.GroupVersionKind))
 	s.grant(append(s.kind.Rules(), other.Rules()...)...)
-	s.Eventually(func() (kinds []schema.GroupVersionKind, err error) {
+	s.Eventually(func() ([]schema.GroupVersionKind, error) {
 		s.clock.Step(missingFor)
-		kinds, again, err = s.requests.Kinds(t.Context())
-		return kinds, err
+		return s.kinds()
 	}).Should(ConsistOf(s.kind.GroupVersionKind, other.GroupVersionKind))
-	s.Expect(again).To(BeZero())
 }
 
 // TestRightsThatAreNotListedAreAskedFor: some of those who decide about rights do not say which there are.
