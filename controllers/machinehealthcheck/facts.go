@@ -32,7 +32,7 @@ func (s *seen) facts(now time.Time) *checkup.Facts {
 	}
 	s.markUnresolved(f.Policy.Steps)
 	f.Snapshot.Cluster = clusterFacts(s.cluster, s.connection)
-	f.Situation.Check = s.checkFacts(now)
+	f.Situation.Check = s.checkFacts(now, &f.Around.Reading)
 	f.Situation.Owners = s.owners
 	f.Situation.Replacing = notes.Replacing(s.check.Annotations)
 	f.Snapshot.Targets = make([]health.Target, len(s.machines))
@@ -67,7 +67,7 @@ func milestone(conditions []metav1.Condition, kind string) health.Milestone {
 }
 
 // checkFacts are what is known of the check and its Cluster.
-func (s *seen) checkFacts(now time.Time) remediation.Check {
+func (s *seen) checkFacts(now time.Time, nodes *explain.Reading) remediation.Check {
 	until := s.connection.FirstLookUntil()
 	c := remediation.Check{
 		Frozen:         s.frozen(),
@@ -76,21 +76,26 @@ func (s *seen) checkFacts(now time.Time) remediation.Check {
 		FirstLookUntil: until,
 		Storm:          notes.Storm(s.check.Annotations),
 		PauseRequests:  s.check.Spec.PauseRequests,
+		Cluster:        s.clusterState(),
 	}
 	if paused := meta.FindStatusCondition(s.check.Status.Conditions, remedyv1.PausedCondition); paused != nil && paused.Status == metav1.ConditionFalse {
 		c.ThawedAt = paused.LastTransitionTime.Time
 	}
-	switch {
-	case s.cluster == nil:
-		c.Cluster = remediation.ClusterIsMissing
-	case !s.cluster.DeletionTimestamp.IsZero():
-		c.Cluster = remediation.ClusterIsDeleting
-	}
 	// As long as there is no control plane, nothing could be read, and nothing has to be.
 	// Where no Node at all can be read it is the same as without a connection: nobody is sick, as far as anybody knows.
-	nodes := s.reading()
-	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.Nodes > 0 && nodes.Unread == nodes.Nodes)
+	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.Blind())
 	return c
+}
+
+// clusterState says whether the Cluster is there, and stays.
+func (s *seen) clusterState() remediation.ClusterState {
+	switch {
+	case s.cluster == nil:
+		return remediation.ClusterIsMissing
+	case !s.cluster.DeletionTimestamp.IsZero():
+		return remediation.ClusterIsDeleting
+	}
+	return remediation.ClusterFound
 }
 
 func (s *seen) frozen() bool {

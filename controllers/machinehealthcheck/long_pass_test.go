@@ -44,13 +44,7 @@ func TestARequestHasItsWholeTimeThoughItsPassTakesLong(t *testing.T) {
 func TestARefusalCountsFromWhenItWasSaid(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, withClock)
-	kind := remediator.NewKind("choosy.example.com", "v1", "ChoosyRemediation")
-	crds := kind.CRDs()
-	spec := crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	spec.Required = []string{"address"}
-	crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
-	s.Expect(management.InstallCRDObjects(crds...)).To(Succeed())
-	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	kind := s.demanding("choosy.example.com", "ChoosyRemediation")
 	s.sick("m-1")
 	check := s.check("workers", by(s.template(kind, "soft")))
 	first := &sync.Once{}

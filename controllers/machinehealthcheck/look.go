@@ -114,7 +114,7 @@ func (v *visit) lookAt(ctx context.Context, fresh *seen, i int, verdict *health.
 func (v *visit) changed(fresh *seen) bool {
 	// The finalizer is what makes the check wait until everything is cleaned up: nothing is begun without it.
 	return changed(v.seen.check, fresh.check) || finalized(v.check) != finalized(fresh.check) || notes.Storm(fresh.check.Annotations) != notes.Storm(v.check.Annotations) ||
-		fresh.checkFacts(v.now).Cluster != v.seen.checkFacts(v.now).Cluster
+		fresh.clusterState() != v.seen.clusterState()
 }
 
 // readAgain sees the check, its Cluster and some of its Machines past the caches. The others stay as they were seen.

@@ -42,6 +42,9 @@ func (t *tellings) order(check types.NamespacedName, pass *explain.Pass, machine
 		}
 	}
 	all, last := slices.Concat(saved, sick, others), t.of(check)
+	if len(last) == 0 {
+		return all
+	}
 	begin := 1 + slices.IndexFunc(all, func(i int) bool {
 		_, is := last[machines[i].UID]
 		return is

@@ -118,13 +118,7 @@ func TestAKindAndTheRightsToItMayComeLater(t *testing.T) {
 func TestARefusedRequestIsToldInTheWordsOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, withClock)
-	kind := remediator.NewKind("strict.example.com", "v1", "StrictRemediation")
-	crds := kind.CRDs()
-	spec := crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	spec.Required = []string{"address"}
-	crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
-	s.Expect(management.InstallCRDObjects(crds...)).To(Succeed())
-	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	kind := s.demanding("strict.example.com", "StrictRemediation")
 	s.machine("m-1")
 	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.check("workers", by(s.template(kind, "soft")))
@@ -192,4 +186,17 @@ func (s *stage) uninstall(kind remediator.Kind) {
 	for _, crd := range kind.CRDs() {
 		s.Expect(admin.Delete(s.ctx, crd)).To(Succeed())
 	}
+}
+
+// demanding is a kind whose requests the API server refuses, as they need an address that no template has.
+func (s *stage) demanding(group, name string) remediator.Kind {
+	s.t.Helper()
+	kind := remediator.NewKind(group, "v1", name)
+	crds := kind.CRDs()
+	spec := crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.Required = []string{"address"}
+	crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	s.Expect(management.InstallCRDObjects(crds...)).To(Succeed())
+	s.Expect(aggregate(s.ctx, kind.Rules()...)).To(Succeed())
+	return kind
 }

@@ -192,15 +192,21 @@ func TestWhereNothingCanBeReadNobodyElseIsLookedAt(t *testing.T) {
 	}
 }
 
+// refused are sick Machines for which there is one place, and of which the API server refuses the first ones.
+func refused(machines, first int) *record {
+	r := sick(machines)
+	one := intstr.FromInt32(1)
+	r.facts.Policy.MaxInFlight = &one
+	for i := range first {
+		r.fails[made(i)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
+	}
+	return r
+}
+
 // One place, and everybody is refused: each leaves it to the next, but not without end.
 func TestAPassComesToAnEnd(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(50)
-	one := intstr.FromInt32(1)
-	r.facts.Policy.MaxInFlight = &one
-	for i := range 50 {
-		r.fails[made(i)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
-	}
+	r := refused(50, 50)
 	r.late = 10
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -219,12 +225,7 @@ func TestAPassComesToAnEnd(t *testing.T) {
 // However many are refused, those who come after them have their turn.
 func TestWhoIsRefusedKeepsNobodyBack(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(50)
-	one := intstr.FromInt32(1)
-	r.facts.Policy.MaxInFlight = &one
-	for i := range 49 {
-		r.fails[made(i)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
-	}
+	r := refused(50, 49)
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(ContainElement(made(49)))

@@ -167,7 +167,7 @@ func reachableCondition(p *Pass) metav1.Condition {
 		return say(metav1.ConditionFalse, remedyv1.KubeconfigRefusedReason, "The kubeconfig is refused: "+or(p.Around.KubeconfigRefused, "it would run a program or read files"))
 	case !cluster.ControlPlaneInitialized.Reached:
 		return say(metav1.ConditionFalse, remedyv1.ControlPlaneNotInitializedReason, "The control plane of the cluster is not initialized")
-	case p.Situation.Check.Unreachable && !p.Around.Reading.blind():
+	case p.Situation.Check.Unreachable && !p.Around.Reading.Blind():
 		return say(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason, withCause("The cluster cannot be read", p.Around.Reading.Unconnected))
 	case p.Situation.Check.FirstLook:
 		return say(metav1.ConditionUnknown, remedyv1.ReconnectingReason, notJudged(&health.Verdict{Reason: health.FirstLook, Until: cluster.FirstLookUntil}))
@@ -177,8 +177,8 @@ func reachableCondition(p *Pass) metav1.Condition {
 	}
 }
 
-// blind says whether the cluster answers, and not one of its Nodes can be read.
-func (r *Reading) blind() bool { return r.Unconnected == "" && r.Nodes > 0 && r.Unread == r.Nodes }
+// Blind says whether the cluster answers, and not one of its Nodes can be read.
+func (r *Reading) Blind() bool { return r.Unconnected == "" && r.Nodes > 0 && r.Unread == r.Nodes }
 
 // said is what becomes of it where the cluster answers.
 func (r *Reading) said() (status metav1.ConditionStatus, reason, message string) {

@@ -40,6 +40,11 @@ func leftBehind(p *Pass) string {
 		note(s.Name, s.Request, s.Marked, s.Frozen)
 	}
 	said := []string{"The check is being deleted, and goes when nothing of it is left"}
+	// What a person has to do comes first: the end of a long text may be cut off.
+	if why := foreign(p.Around.Unseen); why != "" {
+		said = append(said, "There may be requests that cannot be seen: "+why,
+			"Mend that; or, if you know that there are none, take the finalizer "+remedyv1.CleanupFinalizer+" off the check")
+	}
 	if len(requests) > 0 {
 		slices.Sort(requests)
 		said = append(said, "There are requests for "+listed(requests, ", ", maxCauses), "They go when whoever has a finalizer on them takes it off")
@@ -47,10 +52,6 @@ func leftBehind(p *Pass) string {
 	if len(marks) > 0 {
 		slices.Sort(marks)
 		said = append(said, "There is what it wrote on "+listed(marks, ", ", maxCauses))
-	}
-	if why := foreign(p.Around.Unseen); why != "" {
-		said = append(said, "There may be requests that cannot be seen: "+why,
-			"Mend that; or, if you know that there are none, take the finalizer "+remedyv1.CleanupFinalizer+" off the check")
 	}
 	return sentences(said...)
 }

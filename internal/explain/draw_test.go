@@ -225,6 +225,9 @@ func drawSurroundings(t *rapid.T) Surroundings {
 	if rarely(t, "kubeconfig") {
 		s.KubeconfigRefused = drawWords(t, "refused")
 	}
+	if rarely(t, "unseen") {
+		s.Unseen = drawWords(t, "unseen requests")
+	}
 	if rarely(t, "unread") {
 		s.Reading.Nodes = rapid.IntRange(1, 4).Draw(t, "nodes")
 		s.Reading.Unread, s.Reading.Why = rapid.IntRange(1, s.Reading.Nodes).Draw(t, "unread nodes"), drawWords(t, "why")

@@ -14,14 +14,17 @@ const AnnotationNotRemoved Reason = "AnnotationNotRemoved"
 
 // One wish is one attempt. It has been made if a request has succeeded, or if every step has failed.
 func guardAnnotationNotRemoved(p *pass, _ *Target, c *candidate) (held bool, until time.Time, seen Seen) {
-	failures := p.plan.Decisions[c.index].Ledger.Failures
-	return onlyAskedFor(&p.a.Verdicts[c.index]) && !c.underWay && failures > 0, time.Time{}, Seen{Have: failures}
+	return granted(&p.a.Verdicts[c.index], p.plan.Decisions[c.index].Ledger.Failures, c.underWay)
 }
 
 // Whatever else was wrong with it may be over at the last look.
 func lookAnnotationNotRemoved(l *lastLook) (held bool, until time.Time, seen Seen) {
-	failed, underWay := l.d.Ledger.Failures, l.t.Ledger.Tried != StepID{}
-	return onlyAskedFor(&l.look.Verdict) && !underWay && failed > 0, time.Time{}, Seen{Have: failed}
+	return granted(&l.look.Verdict, l.d.Ledger.Failures, l.t.Ledger.Tried != StepID{})
+}
+
+// granted says whether a wish is all that is left, and an attempt has been made for it.
+func granted(v *health.Verdict, failures int, underWay bool) (is bool, until time.Time, seen Seen) {
+	return onlyAskedFor(v) && !underWay && failures > 0, time.Time{}, Seen{Have: failures}
 }
 
 // onlyAskedFor says whether nothing is wrong with a target but that a person wants it to be remediated.

@@ -30,6 +30,12 @@ func p(file, from, to, test, sees string) sabotage {
 	return sabotage{mutant: mutant{"internal/report/" + file, from, to, test}, sees: sees}
 }
 
+// What several stories see: that a remediator was not told to stop, and nobody noticed.
+const (
+	tellsToStop      = "return v.r.Requests.TellToStop(ctx, request, v.now)"
+	butHidesFailures = "_ = v.r.Requests.TellToStop(ctx, request, v.now)\n\t\treturn nil"
+)
+
 // shell are sabotages of what reads and writes, each with the story of faults that is there to catch it.
 var shell = []sabotage{
 	// A crash, or a write that fails, between two writes.
@@ -38,7 +44,7 @@ var shell = []sabotage{
 	c("write.go", "\t\tif err := v.patchStatus(ctx, m, report.ClearMachine); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn v.noteOnMachine(ctx, m, notes.OfAuthor(\"\"))\n",
 		"\t\tif err := v.noteOnMachine(ctx, m, notes.OfAuthor(\"\")); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn v.patchStatus(ctx, m, report.ClearMachine)\n",
 		"TestTheEndOfACheckSurvivesACrashAtAnyWrite", "another state").soundUntil(8),
-	c("write.go", "return v.r.Requests.TellToStop(ctx, request, v.now)", "_ = v.r.Requests.TellToStop(ctx, request, v.now)\n\t\treturn nil",
+	c("write.go", tellsToStop, butHidesFailures,
 		"TestAWithdrawalSurvivesAFailureOfAnyWrite", "was not told to stop"),
 	c("turn.go", "turn.Ours = turn.Holder == holder", "turn.Ours = false", "TestTheTurnAtAControlPlaneSurvivesACrashAtAnyWrite", "to be empty"),
 	c("release.go", "if left {", "if left && false {", "TestACheckIsKeptUntilItsLastMarkIsTakenBack", "there is something to clean up"),
@@ -51,7 +57,7 @@ var shell = []sabotage{
 		"TestTwoLeadersAtOnceMakeNoRequestTwice", "as they were made"),
 	q("write.go", "client.Preconditions{UID: &f.UID}", "client.Preconditions{}", "TestADeletionThatComesLateIsAboutTheRequestThatItWasMeantFor", "types.UID"),
 	c("look.go", "v.seen.check.Spec.MaxInFlight != nil ||", "false ||", "TestTwoLeadersAtOnceMarkNoMoreThanOne", "m-2"),
-	c("write.go", "return v.r.Requests.TellToStop(ctx, request, v.now)", "return nil", "TestTwoLeadersAtOnceEscalateOnce", "was not told to stop"),
+	c("write.go", tellsToStop, "return nil", "TestTwoLeadersAtOnceEscalateOnce", "was not told to stop"),
 
 	// Caches that lag behind.
 	c("look.go", "fresh.machines[i] = m\n", "_ = m\n", "TestAStaleCacheStartsNothing", "Held NotConfirmed"),
@@ -66,9 +72,9 @@ var shell = []sabotage{
 	{mutant{"internal/checkup/act.go", "if obstacle = p.obstacle(ctx); obstacle != nil {", "if false {", "TestWhoSaysStopIsHeardBeforeTheNextMachine"}, "to be equivalent to", 0},
 
 	// Errors, and watches that end.
-	c("write.go", "return v.r.Requests.TellToStop(ctx, request, v.now)", "_ = v.r.Requests.TellToStop(ctx, request, v.now)\n\t\treturn nil",
+	c("write.go", tellsToStop, butHidesFailures,
 		"TestErrorsOfTheAPIServerDelayAndNothingElse", "was not told to stop"),
-	c("write.go", "return v.r.Requests.TellToStop(ctx, request, v.now)", "_ = v.r.Requests.TellToStop(ctx, request, v.now)\n\t\treturn nil",
+	c("write.go", tellsToStop, butHidesFailures,
 		"TestAStoryFullOfErrorsEndsAsItShould", "was not told to stop"),
 	c("reconcile.go", "retry = r.failures.When(request)\n", "_ = r.failures.When(request)\n", "TestWhatIsRefusedIsTriedAgainByItself", "try [23]"),
 	q("follow.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatchesThatAreCutOrExpireLoseNothing", "to be equivalent to"),
