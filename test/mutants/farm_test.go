@@ -24,9 +24,9 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// farm makes one program of all mutants: a copy of a package for each of them, its tests included, in which one line is sabotaged. It is linked
-// once, in the time that go test would need to link it for one of the mutants; and as it is made by the compiler itself, no build cache is filled
-// with copies that nobody needs again.
+// farm makes one program of all mutants: of each package a copy that holds every sabotage of a function, of which one is on when a test runs; and for
+// each sabotage of anything else a copy of its own. It is linked once, in the time that go test would need to link it for one of the mutants; and as
+// it is made by the compiler itself, no build cache is filled with copies that nobody needs again.
 type farm struct {
 	t           *testing.T
 	module, dir string
@@ -36,17 +36,16 @@ type farm struct {
 	compiled bytes.Buffer
 	// tests are those of the program, with the functions that they are.
 	tests map[string]string
+	// switched are the sabotages of functions, by package and file.
+	switched map[string]map[string][]switchedMutant
 }
 
 // mutated is the name of the test that must see a mutant, in the program.
 func mutated(i int) string { return fmt.Sprintf("m%03d", i) }
 
-// untouched is the name of a test of a package as it is.
-func untouched(m mutant) string { return path.Base(path.Dir(m.file)) + "_" + m.test }
-
-// raise makes the program, and says where it is.
-func raise(t *testing.T, module string, mutants []mutant) string {
-	f := &farm{t: t, module: module, dir: t.TempDir(), files: map[string]map[string]string{}, tests: map[string]string{}}
+// raise makes the program, and says where it is, and which of its tests shows for each mutant that the copy is sound as long as the sabotage is off.
+func raise(t *testing.T, module string, mutants []mutant) (binary string, untouched []string) {
+	f := &farm{t: t, module: module, dir: t.TempDir(), files: map[string]map[string]string{}, tests: map[string]string{}, switched: map[string]map[string][]switchedMutant{}}
 	f.read(mutants)
 	copies := map[string]func() error{}
 	for i, m := range mutants {
@@ -54,14 +53,21 @@ func raise(t *testing.T, module string, mutants []mutant) string {
 		if n := strings.Count(f.files[pure][path.Base(m.file)], m.from); n != 1 {
 			t.Errorf("the code of %s has changed: write this mutant anew, as it is there %d times: %s", m.file, n, m.from)
 		}
-		f.tests[untouched(m)], f.tests[mutated(i)] = whole+"."+m.test, mutated(i)+"."+m.test
+		if switched, is := f.switchable(pure, i, m); is {
+			untouched = append(untouched, switched+"_"+m.test)
+			f.tests[untouched[i]], f.tests[mutated(i)] = switched+"."+m.test, switched+"."+m.test
+			copies[switched] = func() error { return f.copy(switched, f.sabotaged(pure), mutant{}) }
+			continue
+		}
+		untouched = append(untouched, whole+"_"+m.test)
+		f.tests[untouched[i]], f.tests[mutated(i)] = whole+"."+m.test, mutated(i)+"."+m.test
 		copies[whole] = func() error { return f.copy(whole, f.files[pure], mutant{}) }
 		needed := f.needed(pure, m.test)
 		copies[mutated(i)] = func() error { return f.copy(mutated(i), needed, m) }
 	}
 	NewWithT(t).Expect(t.Failed()).To(BeFalse())
 	f.compileAll(copies)
-	return f.link(copies)
+	return f.link(copies), untouched
 }
 
 // read finds the packages, and what they and their tests import.

@@ -87,15 +87,14 @@ func (s *switches) add(number int, m mutant) {
 		sabotaged := strings.Replace(text[offset(f.Pos()):offset(f.End())], m.from, m.to, 1)
 		sabotaged = strings.Replace(sabotaged, f.Name.Name+"(", name+"(", 1)
 		s.changed[m.file] = append(s.changed[m.file],
-			change{body, fmt.Sprintf("\nif switched.On.Load() == %d {\n%s\n}\n", number, call(f, name))}, change{len(text), "\n" + sabotaged + "\n"})
+			change{body, fmt.Sprintf("\nif switched.On.Load() == %d {\n%s\n}\n", number, call(f, name, arguments(f)))}, change{len(text), "\n" + sabotaged + "\n"})
 		return
 	}
 	s.t.Errorf("%s: no function has this: %s", m.file, m.from)
 }
 
-// call calls a function with the arguments of another one.
-func call(f *ast.FuncDecl, name string) string {
-	var args []string
+// arguments are those of a function, by their names.
+func arguments(f *ast.FuncDecl) (args []string) {
 	for _, field := range f.Type.Params.List {
 		for _, arg := range field.Names {
 			args = append(args, arg.Name)
@@ -104,6 +103,11 @@ func call(f *ast.FuncDecl, name string) string {
 			args[len(args)-1] += "..."
 		}
 	}
+	return args
+}
+
+// call calls another function instead of one, on the same receiver.
+func call(f *ast.FuncDecl, name string, args []string) string {
 	called := name + "(" + strings.Join(args, ", ") + ")"
 	if f.Recv != nil {
 		called = f.Recv.List[0].Names[0].Name + "." + called
