@@ -83,8 +83,8 @@ func (k *kinds) staying(check types.NamespacedName, why string) bool {
 const askTime = 10 * time.Second
 
 // inherited are all kinds that an earlier process may have made requests of: what a check names now need not be what it named then. Where there is an
-// error, there may be more. At that time it is tried again. One asks, and whoever needs to know waits for that the
-// first time; later, they are told what is known, and are woken when there is more.
+// error, there may be more. It is asked again at the time that is returned. One asks, and whoever needs to know waits for that the first time; later,
+// they are told what is known, and are woken when there is more.
 func (k *kinds) inherited(ctx context.Context, check types.NamespacedName, from *requests.Requests, now clock.PassiveClock) ([]schema.GroupVersionKind, time.Time, error) {
 	for {
 		k.mu.Lock()

@@ -59,16 +59,14 @@ func (r *Requests) begin(ctx context.Context, k *kind) string {
 	known, err := r.facts(ctx, k)
 	switch {
 	case err != nil:
-		log.FromContext(ctx).V(4).Info("A kind of requests cannot be followed", "kind", k.GroupKind().String(), "reason", err.Error())
-		return Shown(err)
+		return notFollowed(ctx, k, err)
 	case !known.served:
 		return NotServed
 	}
 	missing, _, err := r.rights.lacking(ctx, known.resource.GroupResource(), r.namespace, "list", "watch")
 	switch {
 	case err != nil:
-		log.FromContext(ctx).V(4).Info("A kind of requests cannot be followed", "kind", k.GroupKind().String(), "reason", err.Error())
-		return Shown(err)
+		return notFollowed(ctx, k, err)
 	case len(missing) > 0:
 		return lack(missing, known.resource.GroupResource(), r.namespace) + ": " + mend(known.resource.GroupResource())
 	}
@@ -77,6 +75,12 @@ func (r *Requests) begin(ctx context.Context, k *kind) string {
 	}
 	r.follow(k, known)
 	return ""
+}
+
+// notFollowed is what is said of a kind about which something could not be found out. Why not is for the log.
+func notFollowed(ctx context.Context, k *kind, err error) string {
+	log.FromContext(ctx).V(4).Info("A kind of requests cannot be followed", "kind", k.GroupKind().String(), "reason", err.Error())
+	return Shown(err)
 }
 
 // under are the requests of all kinds that are known under an index, by name, and the kinds of which there may be more.

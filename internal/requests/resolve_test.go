@@ -231,7 +231,7 @@ func TestAManagerOfOneNamespaceLooksAtNoOther(t *testing.T) {
 
 func TestKindsOfWhichThereMayBeRequestsAreFound(t *testing.T) {
 	s := settled(t)
-	kinds, err := s.requests.Kinds(t.Context())
+	kinds, err := s.kinds()
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(kinds).To(Equal([]schema.GroupVersionKind{s.kind.GroupVersionKind}), "those of others are not ours to list")
 }
@@ -259,7 +259,7 @@ func TestKindsOfAnAPIThatCannotBeAskedAreMissedOnlyWhereWeHaveRights(t *testing.
 	broken.Store("apps/v1")
 	s.Eventually(s.kinds).Should(both, "nobody gave us rights to that")
 	broken.Store(other.GroupVersion().String())
-	kinds, err := s.requests.Kinds(t.Context())
+	kinds, err := s.kinds()
 	s.Expect(err).To(MatchError(ContainSubstring("failed to find out which kinds are served in " + other.GroupVersion().String())))
 	s.Expect(kinds).To(ConsistOf(s.kind.GroupVersionKind), "what is known comes with it")
 }

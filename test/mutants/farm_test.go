@@ -11,12 +11,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,8 +38,8 @@ type farm struct {
 	compiled bytes.Buffer
 	// tests are those of the program, with the functions that they are.
 	tests map[string]string
-	// switched are the sabotages of functions, by package and file.
-	switched map[string]map[string][]switchedMutant
+	// switched are the files of those copies that hold many sabotages, by package.
+	switched map[string]map[string]string
 }
 
 // mutated is the name of the test that must see a mutant, in the program.
@@ -45,7 +47,7 @@ func mutated(i int) string { return fmt.Sprintf("m%03d", i) }
 
 // raise makes the program, and says where it is, and which of its tests shows for each mutant that the copy is sound as long as the sabotage is off.
 func raise(t *testing.T, module string, mutants []mutant) (binary string, untouched []string) {
-	f := &farm{t: t, module: module, dir: t.TempDir(), files: map[string]map[string]string{}, tests: map[string]string{}, switched: map[string]map[string][]switchedMutant{}}
+	f := &farm{t: t, module: module, dir: t.TempDir(), files: map[string]map[string]string{}, tests: map[string]string{}, switched: map[string]map[string]string{}}
 	f.read(mutants)
 	copies := map[string]func() error{}
 	for i, m := range mutants {
@@ -56,7 +58,7 @@ func raise(t *testing.T, module string, mutants []mutant) (binary string, untouc
 		if switched, is := f.switchable(pure, i, m); is {
 			untouched = append(untouched, switched+"_"+m.test)
 			f.tests[untouched[i]], f.tests[mutated(i)] = switched+"."+m.test, switched+"."+m.test
-			copies[switched] = func() error { return f.copy(switched, f.sabotaged(pure), mutant{}) }
+			copies[switched] = func() error { return f.copy(switched, f.switched[pure], mutant{}) }
 			continue
 		}
 		untouched = append(untouched, whole+"_"+m.test)
@@ -68,6 +70,24 @@ func raise(t *testing.T, module string, mutants []mutant) (binary string, untouc
 	NewWithT(t).Expect(t.Failed()).To(BeFalse())
 	f.compileAll(copies)
 	return f.link(copies), untouched
+}
+
+// sabotageIsOn names the environment variable with the number of the sabotage that is on. It is said from outside, as some functions run before
+// everything else.
+const sabotageIsOn = "SABOTAGE"
+
+// switchable adds a mutant to the copy of its package that holds all those that sabotage a function, and says what that copy is called.
+func (f *farm) switchable(pure string, number int, m mutant) (name string, is bool) {
+	if f.switched[pure] == nil {
+		f.switched[pure] = maps.Clone(f.files[pure])
+		f.switched[pure]["switched.go"] = "package " + path.Base(pure) + "\n\nimport \"os\"\n\nvar switched = os.Getenv(\"" + sabotageIsOn + "\")\n"
+	}
+	base, called := path.Base(m.file), strconv.Itoa(number)
+	text, is := alternative(f.switched[pure][base], m.from, m.to, called, fmt.Sprintf("switched == %q", called))
+	if is {
+		f.switched[pure][base] = text
+	}
+	return "switched_" + path.Base(pure), is
 }
 
 // read finds the packages, and what they and their tests import.

@@ -7,12 +7,9 @@ package mutants_test
 
 import (
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -26,20 +23,15 @@ type switches struct {
 	module, dir string
 	// replaced are the files that the compiler reads instead of others.
 	replaced map[string]string
-	changed  map[string][]change
-}
-
-// change is what is put into a file at a place.
-type change struct {
-	at   int
-	text string
+	// changed are the files with their sabotages.
+	changed map[string]string
 }
 
 // switched is the package that knows which sabotage is on. It exists in the overlay only.
 const switched = "internal/switched"
 
 func newSwitches(t *testing.T, module string) *switches {
-	s := &switches{t: t, module: module, dir: t.TempDir(), replaced: map[string]string{}, changed: map[string][]change{}}
+	s := &switches{t: t, module: module, dir: t.TempDir(), replaced: map[string]string{}, changed: map[string]string{}}
 	s.put(switched+"/switched.go", "package switched\n\nimport \"sync/atomic\"\n\n// On is the sabotage that is done, and After how many writes of its story are sound.\nvar On, After atomic.Int64\n")
 	return s
 }
@@ -74,59 +66,21 @@ func (s *switches) add(number int, m mutant) {
 		s.t.Errorf("the code of %s has changed: write this mutant anew, as it is there %d times: %s", m.file, n, m.from)
 		return
 	}
-	files, at := token.NewFileSet(), strings.Index(text, m.from)
-	parsed, err := parser.ParseFile(files, m.file, text, parser.SkipObjectResolution)
-	NewWithT(s.t).Expect(err).ToNot(HaveOccurred())
-	offset := func(p token.Pos) int { return files.Position(p).Offset }
-	for _, decl := range parsed.Decls {
-		f, is := decl.(*ast.FuncDecl)
-		if !is || at < offset(f.Pos()) || at >= offset(f.End()) {
-			continue
-		}
-		body, name := offset(f.Body.Lbrace)+1, fmt.Sprintf("%s%d", f.Name.Name, number)
-		sabotaged := strings.Replace(text[offset(f.Pos()):offset(f.End())], m.from, m.to, 1)
-		sabotaged = strings.Replace(sabotaged, f.Name.Name+"(", name+"(", 1)
-		s.changed[m.file] = append(s.changed[m.file],
-			change{body, fmt.Sprintf("\nif switched.On.Load() == %d {\n%s\n}\n", number, call(f, name, arguments(f)))}, change{len(text), "\n" + sabotaged + "\n"})
+	if _, known := s.changed[m.file]; !known {
+		s.changed[m.file] = text
+	}
+	changed, is := alternative(s.changed[m.file], m.from, m.to, strconv.Itoa(number), fmt.Sprintf("switched.On.Load() == %d", number))
+	if !is {
+		s.t.Errorf("%s: no function has this: %s", m.file, m.from)
 		return
 	}
-	s.t.Errorf("%s: no function has this: %s", m.file, m.from)
-}
-
-// arguments are those of a function, by their names.
-func arguments(f *ast.FuncDecl) (args []string) {
-	for _, field := range f.Type.Params.List {
-		for _, arg := range field.Names {
-			args = append(args, arg.Name)
-		}
-		if _, more := field.Type.(*ast.Ellipsis); more {
-			args[len(args)-1] += "..."
-		}
-	}
-	return args
-}
-
-// call calls another function instead of one, on the same receiver.
-func call(f *ast.FuncDecl, name string, args []string) string {
-	called := name + "(" + strings.Join(args, ", ") + ")"
-	if f.Recv != nil {
-		called = f.Recv.List[0].Names[0].Name + "." + called
-	}
-	if f.Type.Results == nil {
-		return called + "\nreturn"
-	}
-	return "return " + called
+	s.changed[m.file] = changed
 }
 
 // overlay is what the compiler is told to read.
 func (s *switches) overlay() map[string]string {
 	s.t.Helper()
-	for file, changes := range s.changed {
-		text := s.read(file)
-		slices.SortStableFunc(changes, func(a, b change) int { return b.at - a.at })
-		for _, c := range changes {
-			text = text[:c.at] + c.text + text[c.at:]
-		}
+	for file, text := range s.changed {
 		s.put(file, importing(text))
 	}
 	return s.replaced
