@@ -262,7 +262,9 @@ type machineSide struct {
 	settings  *settings.Settings
 	api       clusterapi.Discoverer
 	connected bool
-	controls  *machinehealthcheck.Reconciler
+	// controls are the controllers that there are to be, and started how many of them are there.
+	controls []*machinehealthcheck.Reconciler
+	started  int
 }
 
 func (m *machineSide) start(ctx context.Context) error {
@@ -279,13 +281,33 @@ func (m *machineSide) start(ctx context.Context) error {
 		if err != nil {
 			return errors.Wrap(err, "failed to prepare the remediation requests")
 		}
-		m.controls = &machinehealthcheck.Reconciler{
+		m.controls = m.controllers(asked)
+	}
+	for _, controls := range m.controls[m.started:] {
+		if err := controls.SetupWithManager(ctx, m.mgr); err != nil {
+			return err
+		}
+		m.started++
+	}
+	return nil
+}
+
+// controllers are one for the checks of our own kind, and one for those of Cluster API that are handed to us.
+func (m *machineSide) controllers(asked *requests.Requests) []*machinehealthcheck.Reconciler {
+	core := &machinehealthcheck.CoreChecks{TakesOver: machinehealthcheck.TakesOver{
+		Annotated: m.settings.CoreChecks == settings.Annotated, All: m.settings.CoreChecks == settings.All, Exclusive: m.settings.CoreChecks == settings.Exclusive,
+	}}
+	indices := &machinehealthcheck.Indices{}
+	controls := func(checks machinehealthcheck.Checks) *machinehealthcheck.Reconciler {
+		return &machinehealthcheck.Reconciler{
+			Checks: checks, Core: core, Indices: indices,
 			Cache: m.mgr.GetCache(), Live: m.mgr.GetAPIReader(), Client: m.mgr.GetClient(), Clusters: m.clusters, Requests: asked,
 			Events: m.mgr.GetEventRecorder("remedy"), Metrics: m.metrics, Clock: clock.RealClock{},
 			Observe: m.settings.Mode == settings.Observe, WatchFilter: m.settings.WatchFilter,
 		}
 	}
-	return m.controls.SetupWithManager(ctx, m.mgr)
+	// The other one runs also where nothing is to be taken over any more: what was is given back.
+	return []*machinehealthcheck.Reconciler{controls(machinehealthcheck.Ours()), controls(core)}
 }
 
 // connect connects the workload clusters, once.

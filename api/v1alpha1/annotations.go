@@ -16,6 +16,9 @@ const (
 	RequestPluralsAnnotation = Prefix + "request-plurals"
 )
 
+// Pause is the value of Cluster API's annotation for pauses by which its own controller leaves a check to us.
+const Pause = "remedy.cluster.x-k8s.io"
+
 // Annotations that we set, to remember what must survive a restart and a move to another management cluster.
 const (
 	// MarkedByAnnotation on a Machine names the check that marked it, as kind/name. It is written before the mark.

@@ -17,6 +17,9 @@ const (
 	TemplatesResolvedCondition = "TemplatesResolved"
 	// SelectorsDisjointCondition is True if no other check looks after the same targets.
 	SelectorsDisjointCondition = "SelectorsDisjoint"
+	// TakenOverCondition is on a MachineHealthCheck of Cluster API that we are asked to take care of: True if we do. It is the only one that we
+	// write there as long as Cluster API's own controller takes care of it.
+	TakenOverCondition = "TakenOver"
 )
 
 // Reasons of Ready.
@@ -53,10 +56,6 @@ const (
 	PausedReason = "Paused"
 	// ClusterUnreachableReason: the cluster of the Nodes cannot be read. Also a reason of ClusterReachable.
 	ClusterUnreachableReason = "ClusterUnreachable"
-	// WaitingForHandoverReason: Cluster API's own controller has not confirmed yet that it leaves this check to us.
-	WaitingForHandoverReason = "WaitingForHandover"
-	// ContestedReason: somebody keeps taking the pause away by which Cluster API's own controller leaves this check to us.
-	ContestedReason = "Contested"
 	// ClusterNotFoundReason: the Cluster that the check names does not exist. Also a reason of ClusterReachable.
 	ClusterNotFoundReason = "ClusterNotFound"
 	// ClusterDeletingReason: the Cluster is being taken down, and its Machines with it.
@@ -110,4 +109,20 @@ const (
 	SelectorsDisjointReason = "SelectorsDisjoint"
 	// SelectorsOverlapReason: another check looks after some of the same targets; the message says which one takes care of them.
 	SelectorsOverlapReason = "SelectorsOverlap"
+)
+
+// Reasons of TakenOver.
+const (
+	// TakenOverReason: Cluster API's own controller has confirmed that it leaves this check to us.
+	TakenOverReason = "TakenOver"
+	// WaitingForHandoverReason: Cluster API's own controller has not confirmed yet that it leaves this check to us.
+	WaitingForHandoverReason = "WaitingForHandover"
+	// ContestedReason: somebody keeps taking the pause away by which Cluster API's own controller leaves this check to us.
+	ContestedReason = "Contested"
+	// OnlyObservedReason: Cluster API's own controller leaves this check to us, and the manager only observes, so that nobody takes care of it.
+	OnlyObservedReason = "OnlyObserved"
+	// NotCleanedUpReason: the check was given back, and not everything of ours could be taken away yet.
+	NotCleanedUpReason = "NotCleanedUp"
+	// PausedByOthersReason: somebody else has paused the check or its Cluster, and nobody is handed anything meanwhile.
+	PausedByOthersReason = "PausedByOthers"
 )

@@ -98,8 +98,8 @@ func (m *memory) List(ctx context.Context, list client.ObjectList, options ...cl
 	return m.Client.List(ctx, list, options...)
 }
 
-// startInMemory runs the controller with Machines in memory.
-func (s *stage) startInMemory(m *memory) *machinehealthcheck.Reconciler {
+// startInMemory runs the controller of some checks with Machines in memory.
+func (s *stage) startInMemory(m *memory, checks machinehealthcheck.Checks) *machinehealthcheck.Reconciler {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.ctx)
 	mgr, err := ctrl.NewManager(s.user(), ctrl.Options{
@@ -121,6 +121,7 @@ func (s *stage) startInMemory(m *memory) *machinehealthcheck.Reconciler {
 	m.Client, err = client.New(mgr.GetConfig(), client.Options{Scheme: scheme(s.t)})
 	s.Expect(err).ToNot(HaveOccurred())
 	r := &machinehealthcheck.Reconciler{
+		Checks: checks, Core: &machinehealthcheck.CoreChecks{}, Indices: &machinehealthcheck.Indices{},
 		Cache: mgr.GetCache(), Live: m, Client: m, Clusters: clusters, Requests: asked,
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
 	}
@@ -150,7 +151,7 @@ func benchmarkPass(b *testing.B, machines int) {
 	s.Expect(eachOf(machines, people.register)).To(Succeed())
 	b.Cleanup(func() { s.Expect(s.kubelet.DeleteAllOf(s.ctx, &corev1.Node{})).To(Succeed()) })
 	check := s.check("workers")
-	r := s.startInMemory(m)
+	r := s.startInMemory(m, machinehealthcheck.Ours())
 	look := func() {
 		_, err := r.Reconcile(s.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(check)})
 		s.Expect(err).ToNot(HaveOccurred())
@@ -176,3 +177,19 @@ func benchmarkPass(b *testing.B, machines int) {
 
 func BenchmarkPass1000(b *testing.B)  { benchmarkPass(b, 1000) }
 func BenchmarkPass10000(b *testing.B) { benchmarkPass(b, 10_000) }
+
+// BenchmarkCheckThatIsNotOurs measures a pass over a check of Cluster API that nobody has asked us to take over: a fleet may have thousands of these.
+func BenchmarkCheckThatIsNotOurs(b *testing.B) {
+	s := newStage(b)
+	m := &memory{source: fakecache.NewFakeControllerSource()}
+	check := s.core("theirs")
+	r := s.startInMemory(m, &machinehealthcheck.CoreChecks{TakesOver: machinehealthcheck.TakesOver{Annotated: true}})
+	s.Eventually(func() error {
+		return r.Cache.Get(s.ctx, client.ObjectKeyFromObject(check), &clusterv1.MachineHealthCheck{})
+	}).Should(Succeed())
+	b.ReportAllocs()
+	for b.Loop() {
+		_, err := r.Reconcile(s.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(check)})
+		s.Expect(err).ToNot(HaveOccurred())
+	}
+}

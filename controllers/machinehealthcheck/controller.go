@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
@@ -28,6 +29,9 @@ import (
 
 // Reconciler looks after MachineHealthChecks. All fields but the last are set by whoever makes it.
 type Reconciler struct {
+	// Checks are those that it looks after, and Core decides which of Cluster API's checks are ours.
+	Checks Checks
+	Core   *CoreChecks
 	// Cache is read in every pass, Live past it just before an act, and Client writes.
 	Cache  client.Reader
 	Live   client.Reader
@@ -43,6 +47,8 @@ type Reconciler struct {
 	Observe bool
 	// WatchFilter selects the checks to act for.
 	WatchFilter string
+	// Indices are those of the cache, shared by all who read it.
+	Indices *Indices
 
 	memory   report.Memory
 	thaws    thaws
@@ -55,8 +61,6 @@ type Reconciler struct {
 	// failures knows how often in a row a check could not be looked after as it should have been.
 	failures workqueue.TypedRateLimiter[ctrl.Request]
 	written  written
-	// indexed is how many indices there are already.
-	indexed int
 }
 
 // What it does in the cluster that it runs in. Machines get annotations of our own and conditions, and are never deleted. Checks are not, either:
@@ -65,7 +69,9 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=machinehealthchecks/status,verbs=patch
 // +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=nodehealthchecks,verbs=get;list;watch
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinehealthchecks,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets,verbs=get
@@ -73,13 +79,13 @@ type Reconciler struct {
 
 // SetupWithManager starts the controller with the manager, or at once if that is running.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
-	if err := r.index(ctx, mgr.GetCache()); err != nil {
+	if err := r.Indices.add(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
 	r.failures = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
-	w := &watches{cache: mgr.GetCache(), told: r.told}
-	err := ctrl.NewControllerManagedBy(mgr).Named("machinehealthcheck").
-		For(&remedyv1.MachineHealthCheck{}, builder.WithPredicates(r.ofItself())).
+	w := &watches{checks: r.Checks, cache: mgr.GetCache(), told: r.told}
+	err := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(r.Checks.kind())).
+		For(r.Checks.empty(), builder.WithPredicates(r.ofItself())).
 		Watches(&remedyv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(rivalMeansSomething)).
 		Watches(&clusterv1.MachineHealthCheck{}, w.siblings(), builder.WithPredicates(rivalMeansSomething)).
 		Watches(&remedyv1.NodeHealthCheck{}, w.nodeChecks(), builder.WithPredicates(nodeCheckMeansSomething)).
@@ -87,8 +93,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 		Watches(&clusterv1.Machine{}, w.ofMachine(), builder.WithPredicates(machineMeansSomething)).
 		WatchesRawSource(r.Clusters.NodeSource(w.ofNode)).
 		WatchesRawSource(r.Clusters.ConnectionSource(w.ofConnection)).
-		WatchesRawSource(r.Requests.Source(kind)).
-		WithLogConstructor(logConstructor(mgr.GetLogger())).
+		WatchesRawSource(r.Requests.Source(r.Checks.kind())).
+		WithLogConstructor(logConstructor(mgr.GetLogger(), r.Checks.kind())).
 		Complete(r)
 	return errors.Wrap(err, "failed to set up the controller of MachineHealthChecks")
 }
@@ -97,13 +103,13 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 func (r *Reconciler) told(check types.NamespacedName) { r.pace.told(check, r.Clock.Now()) }
 
 // logConstructor leaves out what every line would repeat.
-func logConstructor(log logr.Logger) func(*ctrl.Request) logr.Logger {
-	log = log.WithName("machinehealthcheck")
+func logConstructor(log logr.Logger, kind string) func(*ctrl.Request) logr.Logger {
+	log = log.WithName(strings.ToLower(kind))
 	return func(request *ctrl.Request) logr.Logger {
 		if request == nil {
 			return log
 		}
-		return log.WithValues("MachineHealthCheck", request.String())
+		return log.WithValues(kind, request.String())
 	}
 }
 
@@ -111,10 +117,13 @@ func logConstructor(log logr.Logger) func(*ctrl.Request) logr.Logger {
 const (
 	byCluster = "remedy.cluster"
 	byNode    = "remedy.node"
+	byAuthor  = "remedy.author"
 )
 
-// index is done once, as far as it goes: it can be tried again.
-func (r *Reconciler) index(ctx context.Context, c cache.Cache) error {
+// Indices are made once, as far as it goes: that can be tried again.
+type Indices struct{ made int }
+
+func (n *Indices) add(ctx context.Context, c cache.Cache) error {
 	all := []struct {
 		object client.Object
 		field  string
@@ -122,14 +131,15 @@ func (r *Reconciler) index(ctx context.Context, c cache.Cache) error {
 	}{
 		{&clusterv1.Machine{}, byCluster, func(o client.Object) []string { return []string{o.(*clusterv1.Machine).Spec.ClusterName} }},
 		{&clusterv1.Machine{}, byNode, func(o client.Object) []string { return nodeKeys(o.(*clusterv1.Machine)) }},
+		{&clusterv1.Machine{}, byAuthor, signatureOf},
 		{&remedyv1.MachineHealthCheck{}, byCluster, func(o client.Object) []string { return []string{o.(*remedyv1.MachineHealthCheck).Spec.ClusterName} }},
 		{&clusterv1.MachineHealthCheck{}, byCluster, func(o client.Object) []string { return []string{o.(*clusterv1.MachineHealthCheck).Spec.ClusterName} }},
 	}
-	for _, i := range all[r.indexed:] {
+	for _, i := range all[n.made:] {
 		if err := c.IndexField(ctx, i.object, i.field, i.value); err != nil {
 			return errors.Wrapf(err, "failed to index %T by %s", i.object, i.field)
 		}
-		r.indexed++
+		n.made++
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +56,7 @@ type controller struct {
 	restless bool
 }
 
-// passCounter counts passes: each begins by reading its check.
+// passCounter counts passes: each begins by reading its check; one of Cluster API is read once more on its way to us.
 type passCounter struct {
 	client.Reader
 	c *controller
@@ -65,6 +66,9 @@ func (p passCounter) Get(ctx context.Context, key client.ObjectKey, o client.Obj
 	if _, begins := o.(*remedyv1.MachineHealthCheck); begins {
 		p.c.passesOf(key.Name).Add(1)
 		defer p.c.read()
+	}
+	if _, is := o.(*clusterv1.MachineHealthCheck); is {
+		p.c.passesOf(coreName(key.Name)).Add(1)
 	}
 	return p.Reader.Get(ctx, key, o, options...)
 }
@@ -157,11 +161,18 @@ func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	c.cache, c.clusters = mgr.GetCache(), clusters
-	reconciler := &machinehealthcheck.Reconciler{
-		Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
-		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.filter, Observe: s.observe,
+	core, indices := &machinehealthcheck.CoreChecks{TakesOver: s.takesOver}, &machinehealthcheck.Indices{}
+	for _, checks := range []machinehealthcheck.Checks{machinehealthcheck.Ours(), core} {
+		reconciler := &machinehealthcheck.Reconciler{
+			Checks: checks, Core: core, Indices: indices,
+			Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
+			Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.filter, Observe: s.observe,
+		}
+		if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
+			return err
+		}
 	}
-	return reconciler.SetupWithManager(ctx, mgr)
+	return nil
 }
 
 // leave ends a controller when its test is done. It has to have come to rest: whoever writes on and on would do so for ever.
@@ -206,10 +217,17 @@ func (s *stage) nudge() {
 func (c *controller) pass() {
 	c.s.t.Helper()
 	// A check is looked at by one worker at a time: when the second passes begin, the first are over.
-	for range 2 {
+	rounds, cores := 2, c.s.cores()
+	if len(cores) > 0 {
+		rounds = 4
+	}
+	for range rounds {
 		before := map[string]int64{}
 		for _, check := range c.s.checks() {
 			before[check.Name] = c.passesOf(check.Name).Load()
+		}
+		for _, check := range cores {
+			before[coreName(check.Name)] = c.passesOf(coreName(check.Name)).Load()
 		}
 		c.s.nudge()
 		c.s.Eventually(func() bool {
@@ -226,7 +244,12 @@ func (c *controller) pass() {
 // exists says whether a check is still there: one that has gone since is not looked at any more.
 func (s *stage) exists(check string) bool {
 	s.t.Helper()
-	err := s.admin.Get(s.ctx, keyOf(s.namespace, check), &remedyv1.MachineHealthCheck{})
+	o := client.Object(&remedyv1.MachineHealthCheck{})
+	name, core := strings.CutPrefix(check, coreName(""))
+	if core {
+		o = &clusterv1.MachineHealthCheck{}
+	}
+	err := s.admin.Get(s.ctx, keyOf(s.namespace, name), o)
 	s.Expect(client.IgnoreNotFound(err)).To(Succeed())
 	return err == nil
 }

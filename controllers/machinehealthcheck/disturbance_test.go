@@ -113,7 +113,7 @@ func TestAStaleCacheStartsNothing(t *testing.T) {
 			do(s, m)
 			s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
 			s.change(check, func() { check.Spec.PauseRequests = nil })
-			s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held NotConfirmed")))
+			s.Eventually(get(s, check), suspense).Should(WithTransform(holds("m-1"), Equal("Held NotConfirmed")), "nothing begins")
 			s.Expect(s.requests(remediator.Metal3)).To(BeEmpty())
 			c.Watches().Release()
 			c.settle()
@@ -147,12 +147,13 @@ func TestWhatIsRefusedIsTriedAgainByItself(t *testing.T) {
 			c, err := s.startAs(process, s.user())
 			s.Expect(err).ToNot(HaveOccurred())
 			t.Cleanup(c.leave)
-			for n := range met {
-				s.Eventually(met[n]).Should(Receive(), "try %d", n+1)
+			s.Eventually(met[0]).Should(Receive())
+			for n, again := range met[1:] {
+				s.Eventually(again, suspense).Should(Receive(), "try %d", n+2)
 			}
 			s.requested(remediator.Metal3, "m-1")
-			s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineHealthCheckSucceededCondition), HavePrefix("False")))
-			s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
+			s.Eventually(get(s, m), suspense).Should(WithTransform(says(clusterv1.MachineHealthCheckSucceededCondition), HavePrefix("False")))
+			s.Eventually(get(s, check), suspense).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
 		})
 	}
 }
@@ -200,6 +201,7 @@ func TestWatchesThatAreCutOrExpireLoseNothing(t *testing.T) {
 	c.Watches().Expire()
 	s.ready("m-2", corev1.ConditionTrue, 0)
 	s.Eventually(s.request(remediator.Metal3, "m-2")).Should(BeNil())
-	s.Eventually(get(s, check)).Should(WithTransform(func(check *remedyv1.MachineHealthCheck) int32 { return *check.Status.Remediating }, BeEquivalentTo(1)))
+	remediating := func(check *remedyv1.MachineHealthCheck) int32 { return *check.Status.Remediating }
+	s.Eventually(get(s, check), suspense).Should(WithTransform(remediating, BeEquivalentTo(1)), "the end of a request is heard")
 	s.Eventually(get(s, other)).Should(WithTransform(says(clusterv1.MachineHealthCheckSucceededCondition), Equal(isWell)))
 }

@@ -164,7 +164,8 @@ func TestTwoLeadersAtOnceMarkNoMoreThanOne(t *testing.T) {
 	}
 	s.fails("m-2")
 	s.Eventually(isMarked).Should(Equal([]string{"m-2"}))
-	s.Eventually(get(s, check)).Should(WithTransform(holds("m-2"), Equal("Remediating ")))
+	// What the status says by now may be of either of them.
+	one.pass()
 	// The one who knows says no more. The others have been ill for longer, and come first where there is a place.
 	one.Crash()
 	for _, name := range []string{"m-1", "m-3", "m-4"} {
@@ -216,7 +217,7 @@ func TestARequestThatIsNotSeenYetIsMadeOnce(t *testing.T) {
 			s.Eventually(func() any {
 				s.nudge()
 				return s.request(remediator.Metal3, "m-2")()
-			}).ShouldNot(BeNil())
+			}, suspense).ShouldNot(BeNil(), "the next has its turn")
 			c.settle()
 			s.Expect(starts(c)).To(Equal([]string{"create m-1", "delete m-1", "create m-2"}))
 		})

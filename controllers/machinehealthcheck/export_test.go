@@ -24,7 +24,7 @@ func StatusOf(check *remedyv1.MachineHealthCheck, cluster *clusterv1.Cluster, ma
 		check: check, cluster: cluster, connection: workload.Connection{Up: true}, machines: machines, readings: nodes,
 		naming: requests.NewNaming(references(check)...),
 	}
-	v := &visit{r: &Reconciler{}, seen: s, check: check, now: now, machines: map[string]*clusterv1.Machine{}}
+	v := &visit{r: &Reconciler{Checks: Ours()}, seen: s, check: check, now: now, machines: map[string]*clusterv1.Machine{}}
 	facts := s.facts(now)
 	assessment := health.Evaluate(&facts.Snapshot, &facts.Health, now)
 	plan := remediation.Plan(&facts.Situation, &assessment, &facts.Policy, now)

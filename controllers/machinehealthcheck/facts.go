@@ -24,7 +24,7 @@ import (
 // facts are what was seen, in the words of those who decide.
 func (s *seen) facts(now time.Time) *checkup.Facts {
 	f := &checkup.Facts{
-		Check:     kind + " " + s.check.Namespace + "/" + s.check.Name,
+		Check:     titleOf(s.check),
 		Finalizer: finalized(s.check),
 		Health:    healthPolicy(&s.check.Spec),
 		Policy:    remediationPolicy(s.check, s.naming, s.observe),

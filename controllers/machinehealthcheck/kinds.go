@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ type kinds struct {
 	pause time.Duration
 	// asking is closed when the one who finds them out is done; nil if nobody does. waiting are those who were told of the trouble meanwhile.
 	asking  chan struct{}
-	waiting map[types.NamespacedName]bool
+	waiting map[requests.Check]bool
 	// stays is why finalizers of checks stay that have nothing else to wait for.
 	stays map[types.NamespacedName]string
 	// ours are checks whose finalizer this process has put there: whatever they have requests of is known here.
@@ -62,7 +63,7 @@ func (k *kinds) forget(check types.NamespacedName) {
 	defer k.mu.Unlock()
 	delete(k.ours, check)
 	delete(k.stays, check)
-	delete(k.waiting, check)
+	maps.DeleteFunc(k.waiting, func(c requests.Check, _ bool) bool { return c.Namespace == check.Namespace && c.Name == check.Name })
 }
 
 // staying notes why the finalizer of a check stays; nothing if it does not. It says whether that is news.
@@ -85,7 +86,7 @@ const askTime = 10 * time.Second
 // inherited are all kinds that an earlier process may have made requests of: what a check names now need not be what it named then. Where there is an
 // error, there may be more. It is asked again at the time that is returned. One asks, and whoever needs to know waits for that the first time; later,
 // they are told what is known, and are woken when there is more.
-func (k *kinds) inherited(ctx context.Context, check types.NamespacedName, from *requests.Requests, now clock.PassiveClock) ([]schema.GroupVersionKind, time.Time, error) {
+func (k *kinds) inherited(ctx context.Context, check requests.Check, from *requests.Requests, now clock.PassiveClock) ([]schema.GroupVersionKind, time.Time, error) {
 	for {
 		k.mu.Lock()
 		asking := k.asking
@@ -96,7 +97,7 @@ func (k *kinds) inherited(ctx context.Context, check types.NamespacedName, from 
 		case asking != nil && (k.known || k.trouble != nil):
 			defer k.mu.Unlock()
 			if k.waiting == nil {
-				k.waiting = map[types.NamespacedName]bool{}
+				k.waiting = map[requests.Check]bool{}
 			}
 			k.waiting[check] = true
 			return k.all, now.Now().Add(remediation.RetryTime), k.trouble
@@ -159,10 +160,7 @@ func (k *kinds) learn(found []schema.GroupVersionKind, err error, now time.Time)
 	}
 	close(k.asking)
 	k.asking = nil
-	waiting := make([]requests.Check, 0, len(k.waiting))
-	for check := range k.waiting {
-		waiting = append(waiting, requests.Check{Kind: kind, Namespace: check.Namespace, Name: check.Name})
-	}
+	waiting := slices.Collect(maps.Keys(k.waiting))
 	clear(k.waiting)
 	return waiting
 }
@@ -172,25 +170,30 @@ func ofGroupKind(gvk schema.GroupVersionKind) func(schema.GroupVersionKind) bool
 	return func(other schema.GroupVersionKind) bool { return other.GroupKind() == gvk.GroupKind() }
 }
 
+// withOthers are kinds together with others. What is named is looked at in the version that is named, and in another one only where that is not served.
+func withOthers(kinds []schema.GroupVersionKind, others ...schema.GroupVersionKind) []schema.GroupVersionKind {
+	all := slices.Clone(kinds)
+	for _, gvk := range others {
+		if !slices.ContainsFunc(all, ofGroupKind(gvk)) {
+			all = append(all, gvk)
+		}
+	}
+	return all
+}
+
 // readOwn finds the requests of this check. As long as a kind is being read, what it has is not known, and is not taken for nothing.
 func (v *visit) readOwn(ctx context.Context, s *seen, resolved []requests.Resolved) error {
 	named := kindsOf(s.check)
 	all := named
 	if finalized(s.check) && v.r.kinds.inherits(client.ObjectKeyFromObject(s.check)) {
-		inherited, again, err := v.r.kinds.inherited(ctx, client.ObjectKeyFromObject(s.check), v.r.Requests, v.r.Clock)
+		inherited, again, err := v.r.kinds.inherited(ctx, identity(s.check), v.r.Requests, v.r.Clock)
 		if err != nil {
 			// A remediator's API may be out of order for long. That is no reason to look after nothing; but nothing is taken for cleaned up.
 			ctrl.LoggerFrom(ctx).V(4).Info("Not all kinds of requests are known", "reason", err.Error())
 			s.unread = append(s.unread, "not all kinds of requests are known: "+requests.Shown(err))
 		}
 		s.askAgain(again)
-		all = slices.Clone(named)
-		for _, gvk := range inherited {
-			// What is named is looked at in the version that is named, and in another one only where that is not served.
-			if !slices.ContainsFunc(all, ofGroupKind(gvk)) {
-				all = append(all, gvk)
-			}
-		}
+		all = withOthers(named, inherited...)
 	}
 	s.kinds = all
 	found, err := v.r.Requests.Of(ctx, identity(s.check), all...)

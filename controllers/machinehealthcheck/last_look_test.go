@@ -180,7 +180,7 @@ func TestAQuorumIsTheOneOfNow(t *testing.T) {
 	etcd("cp-2", metav1.ConditionFalse)
 	s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
 	s.ready("cp-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.Eventually(get(s, check)).Should(WithTransform(holds("cp-1"), Equal("Held QuorumAtRisk")))
+	s.Eventually(get(s, check), suspense).Should(WithTransform(holds("cp-1"), Equal("Held QuorumAtRisk")), "the loss counts")
 	s.Expect(s.requests(remediator.Metal3)).To(BeEmpty())
 	c.Watches().Release()
 }

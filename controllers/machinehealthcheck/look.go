@@ -18,7 +18,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
@@ -121,12 +120,8 @@ func (v *visit) changed(fresh *seen) bool {
 func (v *visit) readAgain(ctx context.Context, targets []int) (*seen, error) {
 	fresh := *v.seen
 	fresh.blind, fresh.unsure = map[int]string{}, map[int]string{}
-	fresh.check = &remedyv1.MachineHealthCheck{}
-	if err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.check), fresh.check); err != nil {
-		return nil, errors.Wrap(err, "failed to read the check again")
-	}
 	var err error
-	if fresh.cluster, err = v.r.liveCluster(ctx, fresh.check); err != nil {
+	if fresh.check, fresh.cluster, err = v.r.Checks.find(ctx, v.r.Live, client.ObjectKeyFromObject(v.seen.check)); err != nil {
 		return nil, err
 	}
 	if err := v.readMachinesAgain(ctx, &fresh, targets); err != nil {

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,6 +42,10 @@ var log logr.Logger
 // patience is how long a test waits until it gives up. Nothing depends on it but that. On a machine that is very busy a cluster may not answer twice in a
 // row, and then its Nodes speak first for most of a minute; and a story full of errors takes many passes.
 const patience = 10 * time.Minute
+
+// suspense is how long it waits for what it is about, after everything that leads there. The proof that tests can fail keeps that from coming, and makes
+// it shorter.
+const suspense = patience
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -112,14 +115,7 @@ func aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
 	if err != nil {
 		return err
 	}
-	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		role := &rbacv1.ClusterRole{}
-		if err := admin.Get(ctx, client.ObjectKey{Name: "remedy-system-remediators"}, role); err != nil {
-			return err
-		}
-		role.Rules = append(role.Rules, rules...)
-		return admin.Update(ctx, role)
-	}); err != nil {
+	if err := changeRights(ctx, admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(all, rules...) }); err != nil {
 		return errors.Wrap(err, "failed to aggregate rights")
 	}
 	right := &authorizationv1.ResourceAttributes{Verb: rules[0].Verbs[0], Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0]}
@@ -130,6 +126,22 @@ func aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
 		err := admin.Create(ctx, review)
 		return review.Status.Allowed, err
 	}), "the API server does not hear of rights")
+}
+
+// rights is held by who changes the rights of the manager: all tests share them, and nobody else is there to change them.
+var rights sync.Mutex
+
+// changeRights changes what the manager may do with requests.
+func changeRights(ctx context.Context, admin client.Client, change func([]rbacv1.PolicyRule) []rbacv1.PolicyRule) error {
+	rights.Lock()
+	defer rights.Unlock()
+	role := &rbacv1.ClusterRole{}
+	if err := admin.Get(ctx, client.ObjectKey{Name: "remedy-system-remediators"}, role); err != nil {
+		return err
+	}
+	before := client.MergeFrom(role.DeepCopy())
+	role.Rules = change(role.Rules)
+	return admin.Patch(ctx, role, before)
 }
 
 func scheme(t testing.TB) *runtime.Scheme {

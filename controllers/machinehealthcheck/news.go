@@ -25,7 +25,7 @@ func (v *visit) tellNews(ctx context.Context, news []report.News) {
 		n := &news[i]
 		log.Info("Decided", n.Trace.Fields()...)
 		if n.Recovered {
-			v.r.Metrics.HealthyAgain(metrics.MachineHealthCheck, v.now.Sub(n.SickSince))
+			v.r.Metrics.HealthyAgain(metrics.Kind(kindOf(v.check)), v.now.Sub(n.SickSince))
 		}
 		if i >= maxEvents {
 			continue
@@ -51,7 +51,7 @@ const action = "Remediate"
 
 // count keeps the metrics of the check.
 func (v *visit) count(pass *explain.Pass, ended []report.Ending) {
-	check := metrics.Check{Kind: metrics.MachineHealthCheck, Namespace: v.check.Namespace, Name: v.check.Name}
+	check := metrics.Check{Kind: metrics.Kind(kindOf(v.check)), Namespace: v.check.Namespace, Name: v.check.Name}
 	observed := metrics.ObservationOf(pass, v.check.Status.Conditions)
 	v.r.Metrics.Observe(check, &observed)
 	for i := range pass.Planned.Decisions {

@@ -52,9 +52,12 @@ func remediationPolicy(check *remedyv1.MachineHealthCheck, naming requests.Namin
 
 func limits(l *remedyv1.Limits) remediation.Limits {
 	all := remediation.Limits{MaxUnhealthy: l.MaxUnhealthy, MinHealthy: l.MinHealthy, Default: remedyv1.DefaultMaxUnhealthyMachines()}
-	// Admission has let nothing else through.
-	if r, err := remediation.ParseRange(l.UnhealthyRange); err == nil {
-		all.Range = &r
+	if l.UnhealthyRange != "" {
+		// Admission lets nothing else through; but a check of Cluster API may have a range that no number lies in.
+		all.Range = &remediation.Range{Least: 1}
+		if r, err := remediation.ParseRange(l.UnhealthyRange); err == nil {
+			all.Range = &r
+		}
 	}
 	return all
 }

@@ -25,22 +25,15 @@ import (
 )
 
 // read sees a check and everything around it, from caches. Nothing that it returns may be changed.
-func (v *visit) read(ctx context.Context) (*seen, error) {
+func (v *visit) read(ctx context.Context, cluster *clusterv1.Cluster) (*seen, error) {
 	r, check := v.r, v.check
-	s := &seen{check: check, observe: r.Observe, naming: requests.NewNaming(references(check)...)}
-	s.cluster = &clusterv1.Cluster{}
-	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}, s.cluster)
-	if apierrors.IsNotFound(err) {
-		s.cluster = nil
-	} else if err != nil {
-		return nil, errors.Wrap(err, "failed to read the Cluster")
-	}
+	s := &seen{check: check, cluster: cluster, observe: r.Observe, naming: requests.NewNaming(references(check)...)}
 	if err := s.readMachines(ctx, r.Cache); err != nil {
 		return nil, err
 	}
-	cluster := r.Clusters.At(client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName})
-	s.connection = cluster.Connection(ctx)
-	s.readings = cluster.Read(ctx, s.question(s.machines))
+	workloads := r.Clusters.At(client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName})
+	s.connection = workloads.Connection(ctx)
+	s.readings = workloads.Read(ctx, s.question(s.machines))
 	s.pending = s.connecting()
 	s.thaws = r.thaws.seen(client.ObjectKeyFromObject(check), s.machines, v.now)
 	s.absences = r.absences.of(client.ObjectKeyFromObject(check))
@@ -123,9 +116,7 @@ func (v *visit) readRivals(ctx context.Context, s *seen) error {
 			s.rivals = append(s.rivals, sibling(other, s.observe))
 		}
 	}
-	for i := range cores.Items {
-		s.rivals = append(s.rivals, foreign(&cores.Items[i]))
-	}
+	s.rivals = append(s.rivals, v.rivalsAmong(s, cores)...)
 	for i := range nodes.Items {
 		if other := &nodes.Items[i]; other.Spec.ClusterRef != nil && *other.Spec.ClusterRef == (remedyv1.ClusterReference{Namespace: s.check.Namespace, Name: s.check.Spec.ClusterName}) {
 			s.rivals = append(s.rivals, nodeCheck(other, s.observe))
@@ -160,13 +151,16 @@ func (v *visit) readRequests(ctx context.Context, s *seen) error {
 
 // readNames finds out what bears the names of requests that could be made, and which other checks have requests for the same Machines.
 func (s *seen) readNames(all *requests.Requests) {
-	s.taken, s.elsewhere = map[string]string{}, map[types.UID][]requests.Check{}
+	s.taken, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]requests.Check{}, map[types.UID]*requests.Found{}
 	mine := identity(s.check)
 	asks, next := len(references(s.check)) > 0, s.nextKinds()
 	for _, m := range s.machines {
 		if asks && s.requestFor(m) == nil {
 			if found, known := all.Named(next(m), client.ObjectKeyFromObject(m)); known && found != nil && !s.owns(found, m) {
 				s.taken[m.Name] = found.String()
+				if kindOf(s.check) == coreKind && found.Adoptable(asTarget(m).Machine, references(s.check)[0]) {
+					s.adoptable[m.UID] = found
+				}
 			}
 		}
 		if len(s.rivals) == 0 {

@@ -17,6 +17,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
 // conflictTime is when to look again after somebody else was faster: what they wrote is on its way to us.
@@ -25,23 +26,26 @@ const conflictTime = time.Second
 // Reconcile does one pass over a check.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	now := r.Clock.Now().Truncate(notes.Precision)
-	check, err := r.check(ctx, request.NamespacedName)
-	if apierrors.IsNotFound(err) {
-		r.forget(request)
-		return ctrl.Result{}, nil
-	}
-	if err != nil {
+	check, cluster, err := r.Checks.find(ctx, r.Cache, request.NamespacedName)
+	if client.IgnoreNotFound(err) != nil {
 		return r.result(ctx, request, now, time.Time{}, err)
 	}
-	if !r.actsFor(check) {
-		// It may have been ours until now.
-		r.forget(request)
-		return ctrl.Result{}, nil
+	ours, wakeUp, err := r.belongs(ctx, request, check, now)
+	if err != nil || !ours {
+		if err == nil {
+			// It may have been ours until now.
+			r.forget(request)
+		}
+		return r.result(ctx, request, now, wakeUp, err)
+	}
+	check, cluster, err = r.upToDate(ctx, check, cluster)
+	if err != nil {
+		return r.result(ctx, request, now, time.Time{}, client.IgnoreNotFound(err))
 	}
 	trigger, late := r.pace.looks(request.NamespacedName, now)
-	r.Metrics.Evaluated(metrics.MachineHealthCheck, trigger, late)
+	r.Metrics.Evaluated(metrics.Kind(r.Checks.kind()), trigger, late)
 	v := newVisit(r, check, now)
-	v.seen, err = v.read(ctx)
+	v.seen, err = v.read(ctx, cluster)
 	if errors.Is(err, errNotReadYet) {
 		return r.result(ctx, request, now, v.seen.again, nil)
 	}
@@ -49,12 +53,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		return r.result(ctx, request, now, time.Time{}, err)
 	}
 	// That it could not be adopted is no reason not to look after anything.
-	unadopted := v.adopt(ctx)
+	unadopted := utilerrors.NewAggregate([]error{v.adopt(ctx), v.adoptRequests(ctx)})
 	v.facts = v.seen.facts(now)
-	wakeUp, err := checkup.Run(ctx, v.facts, v, now)
+	wakeUp, err = checkup.Run(ctx, v.facts, v, now)
 	v.seen.askAgain(wakeUp)
 	r.pace.next(request.NamespacedName, v.seen.again)
 	return r.result(ctx, request, now, v.seen.again, utilerrors.NewAggregate([]error{unadopted, err}))
+}
+
+// belongs says whether we look after a check, which is nil if it is gone, and when to ask again if nothing happens.
+func (r *Reconciler) belongs(ctx context.Context, request ctrl.Request, check *remedyv1.MachineHealthCheck, now time.Time) (ours bool, wakeUp time.Time, err error) {
+	switch {
+	case check == nil:
+		r.Checks.gone(request.NamespacedName)
+		return false, time.Time{}, nil
+	case !r.actsFor(check):
+		return false, time.Time{}, r.Checks.leave(ctx, r, request.NamespacedName, now)
+	}
+	return r.Checks.handover(ctx, r, request.NamespacedName, now)
 }
 
 // result is when to look again. What has failed is tried again after a while that grows; it makes nobody else wait for longer than it would have,
@@ -69,7 +85,7 @@ func (r *Reconciler) result(ctx context.Context, request ctrl.Request, started, 
 	default:
 		retry = r.failures.When(request)
 		ctrl.LoggerFrom(ctx).Error(err, "A part of a pass has failed, and is tried again", "after", retry.String())
-		r.Metrics.Failed(metrics.MachineHealthCheck)
+		r.Metrics.Failed(metrics.Kind(r.Checks.kind()))
 	}
 	ended := r.Clock.Now()
 	after := wakeUp.Sub(ended)
@@ -110,7 +126,7 @@ func outdated(err error) bool {
 
 // forget drops everything that is kept of a check that is gone, or is not ours any more.
 func (r *Reconciler) forget(request ctrl.Request) {
-	r.memory.Forget(title(request.NamespacedName))
+	r.memory.Forget(title(r.Checks.kind(), request.NamespacedName))
 	r.thaws.forget(request.NamespacedName)
 	r.absences.forget(request.NamespacedName)
 	r.tellings.forget(request.NamespacedName)
@@ -119,19 +135,15 @@ func (r *Reconciler) forget(request ctrl.Request) {
 	r.pace.forget(request.NamespacedName)
 	r.failures.Forget(request)
 	r.written.forget(request.NamespacedName)
-	check := &remedyv1.MachineHealthCheck{}
-	check.Namespace, check.Name = request.Namespace, request.Name
-	r.Requests.Forget(identity(check))
-	r.Metrics.Forget(metrics.Check{Kind: metrics.MachineHealthCheck, Namespace: request.Namespace, Name: request.Name})
+	r.Requests.Forget(requests.Check{Kind: r.Checks.kind(), Namespace: request.Namespace, Name: request.Name})
+	r.Metrics.Forget(metrics.Check{Kind: metrics.Kind(r.Checks.kind()), Namespace: request.Namespace, Name: request.Name})
 }
-
-// title is how people know a check.
-func title(key client.ObjectKey) string { return kind + " " + key.Namespace + "/" + key.Name }
 
 // adopt makes the Cluster an owner of its check, so that clusterctl moves both, and both go together.
 func (v *visit) adopt(ctx context.Context) error {
 	s := v.seen
-	if s.cluster == nil || s.frozen() || !s.check.DeletionTimestamp.IsZero() || owned(s.check, s.cluster) {
+	// Who only observes a check of Cluster API writes nothing on it.
+	if kindOf(s.check) == coreKind && s.observes() || s.cluster == nil || s.frozen() || !s.check.DeletionTimestamp.IsZero() || owned(s.check, s.cluster) {
 		return nil
 	}
 	if obstacle, err := v.Obstacle(ctx); err != nil || obstacle != nil {

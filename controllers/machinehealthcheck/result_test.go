@@ -26,7 +26,7 @@ func TestWhatHasFailedMakesNobodyElseLate(t *testing.T) {
 	now := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 	counted, err := metrics.New(prometheus.NewPedanticRegistry())
 	g.Expect(err).ToNot(HaveOccurred())
-	r := &Reconciler{Clock: testingclock.NewFakePassiveClock(now), Metrics: counted, failures: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)}
+	r := &Reconciler{Checks: Ours(), Clock: testingclock.NewFakePassiveClock(now), Metrics: counted, failures: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)}
 	request, refused, started := ctrl.Request{}, errors.New("refused"), now
 	after := func(wakeUp time.Time, err error) time.Duration {
 		result, err := r.result(t.Context(), request, started, wakeUp, err)

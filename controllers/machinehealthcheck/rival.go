@@ -16,6 +16,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
@@ -28,6 +29,8 @@ type rival struct {
 	machines, nodes labels.Selector
 	// workersOnly: of Nodes it takes only those that do not belong to the control plane.
 	workersOnly bool
+	// theirs: Cluster API's own controller looks after it.
+	theirs bool
 	// author is how it signs Machines.
 	author string
 	// deleting: it is about to go, and only what it still has counts.
@@ -45,14 +48,15 @@ func sibling(check *remedyv1.MachineHealthCheck, observe bool) rival {
 	}
 	return rival{
 		claim: remediation.Claim{
-			Rank: remediation.MachineHealthCheck, Namespace: check.Namespace, Name: check.Name, Observes: observe || check.Spec.Mode == remedyv1.ObserveMode,
+			Rank: remediation.MachineHealthCheck, Namespace: check.Namespace, Name: check.Name, Handed: kindOf(check) == coreKind,
+			Observes: observe || check.Spec.Mode == remedyv1.ObserveMode,
 		},
-		title: kind + " " + check.Namespace + "/" + check.Name, machines: selector, author: author(check), identity: identity(check),
+		title: titleOf(check), machines: selector, author: author(check), identity: identity(check),
 		deleting: !check.DeletionTimestamp.IsZero(),
 	}
 }
 
-// foreign is a check of Cluster API that was not handed to us. What it selects is its own.
+// foreign is a check of Cluster API that was not handed to us. What it selects is its own until it is gone: its controller looks after it until then.
 func foreign(check *clusterv1.MachineHealthCheck) rival {
 	selector, err := metav1.LabelSelectorAsSelector(&check.Spec.Selector)
 	if err != nil {
@@ -61,8 +65,35 @@ func foreign(check *clusterv1.MachineHealthCheck) rival {
 	return rival{
 		claim:    remediation.Claim{Rank: remediation.ForeignMachineHealthCheck, Namespace: check.Namespace, Name: check.Name},
 		title:    "machinehealthchecks.cluster.x-k8s.io " + check.Namespace + "/" + check.Name,
-		machines: selector, deleting: !check.DeletionTimestamp.IsZero(),
+		machines: selector, theirs: true,
 	}
+}
+
+// rival is a check of Cluster API, whoever looks after it. Another instance alone knows what its flag asks for: of its checks the pause tells.
+func (c *CoreChecks) rival(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, others, observe bool) rival {
+	f := c.facts(core, cluster)
+	f.Wanted = f.Wanted || others && f.Pause == takeover.OurPause
+	if !handed(f) {
+		return foreign(core)
+	}
+	handed := sibling(asOurs(core, true), observe)
+	// One that is about to go is ours to clean up. Unless its own controller has left it to us, that looks after it until it is gone.
+	handed.theirs = handed.deleting && !c.Exclusive && (f.Pause != takeover.OurPause || !f.SaysPaused)
+	if handed.theirs {
+		handed.deleting, handed.claim.Rank = false, remediation.ForeignMachineHealthCheck
+	}
+	return handed
+}
+
+// rivalsAmong are those of some checks of Cluster API that belong to the same Cluster, but for the check itself.
+func (v *visit) rivalsAmong(s *seen, cores *clusterv1.MachineHealthCheckList) []rival {
+	var rivals []rival
+	for i := range cores.Items {
+		if other := &cores.Items[i]; other.UID != s.check.UID && other.Spec.ClusterName == s.check.Spec.ClusterName {
+			rivals = append(rivals, v.r.Core.rival(other, s.cluster, !v.r.actsFor(other), s.observe))
+		}
+	}
+	return rivals
 }
 
 // nodeCheck is a check of the Nodes of the same Cluster.
@@ -96,9 +127,9 @@ func (r *rival) selects(m *clusterv1.Machine, node *corev1.Node) bool {
 	return r.nodes.Matches(labels.Set(node.Labels))
 }
 
-// holds says whether a rival has something under way for a Machine.
+// holds says whether a rival has something under way for a Machine. A request that names no check is nobody's.
 func (r *rival) holds(m *clusterv1.Machine, elsewhere []requests.Check) bool {
-	return slices.Contains(elsewhere, r.identity) || r.inFlight[m.Status.NodeRef.Name] || r.author != "" && notes.Author(m.Annotations) == r.author
+	return r.identity != (requests.Check{}) && slices.Contains(elsewhere, r.identity) || r.inFlight[m.Status.NodeRef.Name] || r.author != "" && notes.Author(m.Annotations) == r.author
 }
 
 // carer is the other check that takes care of a Machine; empty if this one does. Whatever it holds, it holds until it lets go.
@@ -118,7 +149,8 @@ func (s *seen) carer(m *clusterv1.Machine, node *corev1.Node) (carer remediation
 		}
 	}
 	claims = append(claims, remediation.Claim{
-		Rank: remediation.MachineHealthCheck, Namespace: s.check.Namespace, Name: s.check.Name, Observes: s.observes(), Holds: s.holds(m),
+		Rank: remediation.MachineHealthCheck, Namespace: s.check.Namespace, Name: s.check.Name, Handed: kindOf(s.check) == coreKind,
+		Observes: s.observes(), Holds: s.holds(m),
 	})
 	carer, _ = remediation.Carer(claims)
 	return carer, titles[carer]

@@ -10,17 +10,37 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// kind is that of the checks that this controller looks after.
-const kind = "MachineHealthCheck"
+// What checks are called, in notes, sentences and metrics. One of Cluster API may have the name and the namespace of one of ours.
+const (
+	ourKind  = string(metrics.MachineHealthCheck)
+	coreKind = string(metrics.CoreMachineHealthCheck)
+)
+
+// kindOf is what the kind of a check is called.
+func kindOf(check *remedyv1.MachineHealthCheck) string {
+	if check.APIVersion == clusterv1.GroupVersion.String() {
+		return coreKind
+	}
+	return ourKind
+}
+
+// titleOf is how people know a check.
+func titleOf(check *remedyv1.MachineHealthCheck) string {
+	return title(kindOf(check), client.ObjectKeyFromObject(check))
+}
+
+func title(kind string, key client.ObjectKey) string { return kind + " " + key.String() }
 
 // seen is everything that was read for a pass: from caches, or past them for some of the targets. What is here is never changed.
 type seen struct {
@@ -45,6 +65,8 @@ type seen struct {
 	unread  []string
 	// pending: something is being read for the first time.
 	pending bool
+	// adoptable are requests that Cluster API's own controller has made for a Machine, where the check was handed to us.
+	adoptable map[types.UID]*requests.Found
 	// taken are names of requests that somebody else's object bears, by the name of the target.
 	taken map[string]string
 	// rivals are the other checks of the Cluster.
@@ -71,7 +93,7 @@ type seen struct {
 
 // identity is how a check stands on the requests that it makes.
 func identity(check *remedyv1.MachineHealthCheck) requests.Check {
-	return requests.Check{Kind: kind, Namespace: check.Namespace, Name: check.Name}
+	return requests.Check{Kind: kindOf(check), Namespace: check.Namespace, Name: check.Name}
 }
 
 // references are the templates that a check names.
@@ -120,7 +142,7 @@ func (s *seen) owned(all []*requests.Found) {
 func (s *seen) requestFor(m *clusterv1.Machine) *requests.Found { return s.byMachine[m.UID] }
 
 // author is the check as it stands on Machines it has marked, which are in its namespace: kind/name.
-func author(check *remedyv1.MachineHealthCheck) string { return kind + "/" + check.Name }
+func author(check *remedyv1.MachineHealthCheck) string { return kindOf(check) + "/" + check.Name }
 
 // kindsOf are the kinds of requests that a check makes, and of those that it is known to have had.
 func kindsOf(check *remedyv1.MachineHealthCheck) []schema.GroupVersionKind {

@@ -21,6 +21,7 @@ import (
 
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
@@ -47,6 +48,8 @@ type stage struct {
 	sync    *time.Duration
 	filter  string
 	observe bool
+	// takesOver is which of Cluster API's checks they take over. The tests say what Cluster API's own controller would say.
+	takesOver machinehealthcheck.TakesOver
 	// firstRead happens when a controller has read a check from its cache for the first time.
 	firstRead func(c *controller)
 }

@@ -28,7 +28,7 @@ func TestAStatusIsTrueThoughTheCacheIsBehind(t *testing.T) {
 	s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(0)))
 	s.ready("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(1)))
+	s.Eventually(get(s, check), suspense).Should(WithTransform(healthy, BeEquivalentTo(1)), "it is told again")
 	c.Watches().Release()
 }
 

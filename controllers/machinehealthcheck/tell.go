@@ -24,11 +24,14 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 	if pass.Situation.Check.Frozen {
 		return v.tellPaused(ctx, pass)
 	}
-	if v.silent {
+	if v.silent = v.silent || !v.speaks(); v.silent {
 		return v.tellOthers(ctx, pass)
 	}
 	v.r.absences.found(client.ObjectKeyFromObject(v.check), v.seen.machines, pass.Assessment.Verdicts)
 	failed := v.tellMachines(ctx, pass)
+	if v.silent {
+		return utilerrors.NewAggregate(append(failed, v.tellOthers(ctx, pass)))
+	}
 	news, ended := v.r.memory.Learn(pass, v.now)
 	if err := v.tellStatus(ctx, v.status(pass, v.r.memory.Unwritten(pass.Check))); err != nil {
 		failed = append(failed, err)
@@ -80,11 +83,37 @@ func (v *visit) tellHealth(ctx context.Context, i int, facts *explain.Facts, che
 	if v.pausedNow[m.Name] || report.MachineSays(m, &wanted) {
 		return false, nil
 	}
+	if told, err := v.mayTell(ctx); err != nil || !told {
+		return true, err
+	}
 	err = v.patchStatus(ctx, m, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) })
 	if errors.Is(err, errGone) {
 		return true, nil
 	}
 	return true, err
+}
+
+// speaks says whether it is our word that counts on a check and its Machines. One that is about to go is cleaned up also where Cluster API's own controller
+// has not left it to us, or not any more: until it has gone, that one tells how it is.
+func (v *visit) speaks() bool {
+	paused, _ := pausedByTheirs(v.check.Status.Conditions)
+	return kindOf(v.check) != coreKind || v.r.Core.Exclusive || paused
+}
+
+// mayTell looks past the caches whether a check of Cluster API is still ours, if that was not done a moment ago: its own controller may look after the
+// Machines by now, and has its own word on them. Nobody else has a word on those of our own kind.
+func (v *visit) mayTell(ctx context.Context) (bool, error) {
+	if kindOf(v.check) != coreKind || v.silent || v.Fresh() {
+		return !v.silent, nil
+	}
+	looked := v.r.Clock.Now()
+	obstacle, err := v.Obstacle(ctx)
+	if err != nil || obstacle != nil {
+		v.silent = v.silent || err == nil
+		return false, err
+	}
+	v.looked = looked
+	return true, nil
 }
 
 // tellMachine asks the owner of a Machine to remediate it, and says why.

@@ -15,11 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
-
-// turnKey is the Lease by which checks take turns at a control plane. It stands in the cluster of the Nodes, where everybody finds it who looks
-// after them, from whatever management cluster.
-var turnKey = client.ObjectKey{Namespace: "kube-system", Name: "remedy-control-plane"}
 
 // turnOf is what a Lease says. Without a Lease it is nobody's turn.
 func turnOf(lease *coordinationv1.Lease, holder string) remediation.Lease {
@@ -48,7 +45,7 @@ func (v *visit) takeTurn(ctx context.Context, until time.Time) error {
 		LeaseDurationSeconds: ptr.To(seconds(until.Sub(v.now))),
 	}
 	if v.turn == nil {
-		taken := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: turnKey.Namespace, Name: turnKey.Name}, Spec: spec}
+		taken := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: workload.TurnKey.Namespace, Name: workload.TurnKey.Name}, Spec: spec}
 		if err := api.Create(ctx, taken); err != nil {
 			return errors.Wrap(err, "failed to take the turn at the control plane")
 		}

@@ -14,7 +14,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,13 +44,11 @@ func (s *stage) convert(kind remediator.Kind, by *apiextensionsv1.CustomResource
 	admin, err := management.Client()
 	s.Expect(err).ToNot(HaveOccurred())
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	s.Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := admin.Get(s.ctx, client.ObjectKeyFromObject(kind.RequestCRD()), crd); err != nil {
-			return err
-		}
-		crd.Spec.Conversion = by
-		return admin.Update(s.ctx, crd)
-	})).To(Succeed())
+	s.Expect(admin.Get(s.ctx, client.ObjectKeyFromObject(kind.RequestCRD()), crd)).To(Succeed())
+	// The API server itself writes to it at any time, and not to what is changed here.
+	before := client.MergeFrom(crd.DeepCopy())
+	crd.Spec.Conversion = by
+	s.Expect(admin.Patch(s.ctx, crd, before)).To(Succeed())
 	s.Eventually(func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
@@ -143,14 +140,8 @@ func TestRequestsThatCannotBeConvertedHoldNobodyElse(t *testing.T) {
 // revoke takes the rights to a group away.
 func (s *stage) revoke(group string) {
 	s.t.Helper()
-	role := &rbacv1.ClusterRole{}
-	role.Name = "remedy-system-remediators"
-	s.Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		if err := s.admin.Get(s.ctx, client.ObjectKeyFromObject(role), role); err != nil {
-			return err
-		}
-		role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.APIGroups, group) })
-		return s.admin.Update(s.ctx, role)
+	s.Expect(changeRights(s.ctx, s.admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		return slices.DeleteFunc(all, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.APIGroups, group) })
 	})).To(Succeed())
 }
 

@@ -8,7 +8,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -23,16 +22,14 @@ func (s *stage) giveUp(kind remediator.Kind, version string) {
 	admin, err := client.New(management.Admin, client.Options{Scheme: known})
 	s.Expect(err).ToNot(HaveOccurred())
 	for _, crd := range kind.CRDs() {
-		s.Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			if err := admin.Get(s.ctx, client.ObjectKeyFromObject(crd), crd); err != nil {
-				return err
-			}
-			next := *crd.Spec.Versions[0].DeepCopy()
-			next.Name = version
-			crd.Spec.Versions[0].Served, crd.Spec.Versions[0].Storage = false, false
-			crd.Spec.Versions = append(crd.Spec.Versions, next)
-			return admin.Update(s.ctx, crd)
-		})).To(Succeed())
+		s.Expect(admin.Get(s.ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
+		// The API server itself writes to it at any time, and not to what is changed here.
+		before := client.MergeFrom(crd.DeepCopy())
+		next := *crd.Spec.Versions[0].DeepCopy()
+		next.Name = version
+		crd.Spec.Versions[0].Served, crd.Spec.Versions[0].Storage = false, false
+		crd.Spec.Versions = append(crd.Spec.Versions, next)
+		s.Expect(admin.Patch(s.ctx, crd, before)).To(Succeed())
 	}
 }
 

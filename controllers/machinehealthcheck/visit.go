@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pkg/errors"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,15 +57,10 @@ func newVisit(r *Reconciler, check *remedyv1.MachineHealthCheck, now time.Time) 
 
 // Obstacle reads past the cache whether the check or its Cluster is paused, or is not the one that was planned for any more.
 func (v *visit) Obstacle(ctx context.Context) (*remediation.Look, error) {
-	check := &remedyv1.MachineHealthCheck{}
-	err := v.r.Live.Get(ctx, client.ObjectKeyFromObject(v.seen.check), check)
+	check, cluster, err := v.r.Checks.find(ctx, v.r.Live, client.ObjectKeyFromObject(v.seen.check))
 	if apierrors.IsNotFound(err) {
 		return &remediation.Look{Changed: true}, nil
 	}
-	if err != nil {
-		return nil, errors.Wrap(err, "failed to read the check again")
-	}
-	cluster, err := v.r.liveCluster(ctx, check)
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +86,6 @@ func changed(before, now *remedyv1.MachineHealthCheck) bool {
 	return before.UID != now.UID || before.Generation != now.Generation || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero()
 }
 
-// liveCluster is nil if there is no such Cluster.
-func (r *Reconciler) liveCluster(ctx context.Context, check *remedyv1.MachineHealthCheck) (*clusterv1.Cluster, error) {
-	cluster := &clusterv1.Cluster{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: check.Namespace, Name: check.Spec.ClusterName}, cluster)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return cluster, errors.Wrap(err, "failed to read the Cluster again")
-}
-
 // cluster is where the Nodes are.
 func (v *visit) cluster() workload.Cluster {
 	return v.r.Clusters.At(client.ObjectKey{Namespace: v.seen.check.Namespace, Name: v.seen.check.Spec.ClusterName})
@@ -114,7 +98,7 @@ func (v *visit) ControlPlane(ctx context.Context) remediation.ControlPlane {
 		return c
 	}
 	live := v.cluster().Live()
-	lease, err := live.Lease(ctx, turnKey)
+	lease, err := live.Lease(ctx, workload.TurnKey)
 	if err != nil {
 		return c
 	}

@@ -29,13 +29,19 @@ import (
 
 // watches know which checks a change concerns. They read nothing but caches.
 type watches struct {
-	cache client.Reader
-	told  func(check types.NamespacedName)
+	checks Checks
+	cache  client.Reader
+	told   func(check types.NamespacedName)
 }
 
 // actsFor says whether a check is one that this instance acts for.
 func (r *Reconciler) actsFor(check client.Object) bool {
 	return r.WatchFilter == "" || check.GetLabels()[clusterv1.WatchLabel] == r.WatchFilter
+}
+
+// concerns says whether a check is one that this instance acts for, or still has in its hands.
+func (r *Reconciler) concerns(check client.Object) bool {
+	return r.actsFor(check) || r.Checks.took(check, r.WatchFilter)
 }
 
 // ofItself: what happens to a check that this instance acts for, or has acted for. Once in a while each of them is looked at without any news.
@@ -45,24 +51,27 @@ func (r *Reconciler) ofItself() predicate.Predicate {
 		return true
 	}
 	return predicate.Funcs{
-		CreateFunc: func(e event.CreateEvent) bool { return r.actsFor(e.Object) && (e.IsInInitialList || changed(e.Object)) },
+		CreateFunc: func(e event.CreateEvent) bool {
+			return r.concerns(e.Object) && (e.IsInInitialList || changed(e.Object))
+		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			switch {
-			case !r.actsFor(e.ObjectNew) && !r.actsFor(e.ObjectOld):
+			case !r.concerns(e.ObjectNew) && !r.concerns(e.ObjectOld):
 				return false
 			case e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion():
 				return true
 			}
-			return metadataChanged(e) && changed(e.ObjectNew)
+			return (metadataChanged(e) || theirWordChanged(e)) && changed(e.ObjectNew)
 		},
-		DeleteFunc: func(e event.DeleteEvent) bool { return r.actsFor(e.Object) && changed(e.Object) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return r.concerns(e.Object) && changed(e.Object) },
 	}
 }
 
 // rivalMeansSomething leaves out what no other check reads: what a check notes on itself is its own affair. All checks of a Cluster would look
 // whenever one of them begins anything.
 var rivalMeansSomething = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp())
+	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || !e.ObjectOld.GetDeletionTimestamp().Equal(e.ObjectNew.GetDeletionTimestamp()) ||
+		theirWordChanged(e) || handingChanged(e)
 }}
 
 // nodeCheckMeansSomething: of a check of Nodes, its status alone tells which of them it is at, and so what it keeps from others.
@@ -70,6 +79,25 @@ var nodeCheckMeansSomething = predicate.Or[client.Object](rivalMeansSomething, p
 	before, after := e.ObjectOld.(*remedyv1.NodeHealthCheck), e.ObjectNew.(*remedyv1.NodeHealthCheck)
 	return !maps.EqualFunc(before.Status.InFlightRemediations, after.Status.InFlightRemediations, func(_, _ metav1.Time) bool { return true })
 }})
+
+// theirWordChanged: Cluster API's own controller says something else of the pause of a check.
+func theirWordChanged(e event.UpdateEvent) bool {
+	before, is := e.ObjectOld.(*clusterv1.MachineHealthCheck)
+	if !is {
+		return false
+	}
+	pausedBefore, unpausedBefore := pausedByTheirs(before.Status.Conditions)
+	paused, unpaused := pausedByTheirs(e.ObjectNew.(*clusterv1.MachineHealthCheck).Status.Conditions)
+	return pausedBefore != paused || unpausedBefore != unpaused
+}
+
+// handingChanged: a check of Cluster API may belong to somebody else than before.
+func handingChanged(e event.UpdateEvent) bool {
+	before, is := e.ObjectOld.(*clusterv1.MachineHealthCheck)
+	after := e.ObjectNew
+	return is && (pauseOf(before) != pauseOf(after.(*clusterv1.MachineHealthCheck)) ||
+		before.Annotations[remedyv1.TakeOverAnnotation] != after.GetAnnotations()[remedyv1.TakeOverAnnotation])
+}
 
 func metadataChanged(e event.UpdateEvent) bool {
 	a, b := e.ObjectOld, e.ObjectNew
@@ -177,15 +205,15 @@ func every(*remedyv1.MachineHealthCheck) bool { return true }
 
 // checksOf are the checks of a Cluster that a change concerns.
 func (w *watches) checksOf(ctx context.Context, namespace, cluster string, concerned func(*remedyv1.MachineHealthCheck) bool) []reconcile.Request {
-	checks := &remedyv1.MachineHealthCheckList{}
-	if err := w.cache.List(ctx, checks, client.InNamespace(namespace), client.MatchingFields{byCluster: cluster}, client.UnsafeDisableDeepCopy); err != nil {
+	checks, err := w.checks.of(ctx, w.cache, client.ObjectKey{Namespace: namespace, Name: cluster})
+	if err != nil {
 		return nil
 	}
 	var found []reconcile.Request
-	for i := range checks.Items {
-		if concerned(&checks.Items[i]) {
-			w.told(client.ObjectKeyFromObject(&checks.Items[i]))
-			found = append(found, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&checks.Items[i])})
+	for _, check := range checks {
+		if key := client.ObjectKeyFromObject(check); concerned(check) {
+			w.told(key)
+			found = append(found, reconcile.Request{NamespacedName: key})
 		}
 	}
 	return found

@@ -53,14 +53,14 @@ func (v *visit) noteOnCheck(ctx context.Context, n notes.Notes) error {
 func (v *visit) patchCheck(ctx context.Context, change func(*remedyv1.MachineHealthCheck)) error {
 	check := v.check.DeepCopy()
 	change(check)
-	err := v.r.Client.Patch(ctx, check, client.MergeFromWithOptions(v.check, client.MergeFromWithOptimisticLock{}))
+	err := v.r.Checks.write(ctx, v.r.Client, v.check, check)
 	if apierrors.IsNotFound(err) && !v.check.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	if err == nil {
 		v.check = check
 	}
-	return errors.Wrap(err, "failed to write to the check")
+	return err
 }
 
 // WriteTarget is one write for a Machine.

@@ -7,11 +7,11 @@ import (
 	"context"
 	"sync"
 
-	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -80,38 +80,34 @@ func (w *written) forget(check types.NamespacedName) {
 	delete(w.checks, check)
 }
 
-// check is a check as the cache has it, with the status that we have written last; or as it is, where nobody knows that. Of one that another instance
-// acts for nobody has to know: what happens to its Machines wakes us, too.
-func (r *Reconciler) check(ctx context.Context, name types.NamespacedName) (*remedyv1.MachineHealthCheck, error) {
-	check := &remedyv1.MachineHealthCheck{}
-	if err := r.Cache.Get(ctx, name, check); err != nil {
-		return nil, errors.Wrap(err, "failed to read the check")
+// upToDate is a check as the cache has it, with the status that we have written last, and its Cluster; or both as they are, where nobody knows that.
+func (r *Reconciler) upToDate(ctx context.Context, check *remedyv1.MachineHealthCheck, cluster *clusterv1.Cluster) (*remedyv1.MachineHealthCheck, *clusterv1.Cluster, error) {
+	if r.written.on(check) {
+		return check, cluster, nil
 	}
-	if !r.actsFor(check) || r.written.on(check) {
-		return check, nil
-	}
-	live := &remedyv1.MachineHealthCheck{}
-	if err := r.Live.Get(ctx, name, live); err != nil {
-		return nil, errors.Wrap(err, "failed to read the check again")
+	live, at, err := r.Checks.find(ctx, r.Live, client.ObjectKeyFromObject(check))
+	if err != nil {
+		return nil, nil, err
 	}
 	r.written.done(live)
-	return live, nil
+	return live, at, nil
 }
 
 // tellStatus writes the status of a check, if anything in it has changed.
 func (v *visit) tellStatus(ctx context.Context, status remedyv1.MachineHealthCheckStatus) error {
+	status = v.r.Checks.carries(&v.check.Status, &status)
 	if equality.Semantic.DeepEqual(v.check.Status, status) {
 		return nil
 	}
 	after := v.check.DeepCopy()
 	after.Status = status
-	err := v.r.Client.Status().Patch(ctx, after, client.MergeFrom(v.check))
+	err := v.r.Checks.writeStatus(ctx, v.r.Client, v.check, after)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		v.r.written.doubtful(v.check)
-		return errors.Wrap(err, "failed to write the status of the check")
+		return err
 	}
 	v.r.written.done(after)
 	v.tellConditions(ctx, v.check.Status.Conditions, after.Status.Conditions)

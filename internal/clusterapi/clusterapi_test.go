@@ -5,6 +5,7 @@ package clusterapi_test
 
 import (
 	"context"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +22,12 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 )
+
+// TestMain lets a busy machine take its time.
+func TestMain(m *testing.M) {
+	SetDefaultEventuallyTimeout(2 * time.Minute)
+	os.Exit(m.Run())
+}
 
 // api is what an API server would answer. The embedded interface is nil: nothing else may be asked.
 type api struct {

@@ -35,10 +35,6 @@ func stopped(p *Pass) (reason, said string) {
 		return remedyv1.PausedReason, paused(p)
 	case check.Deleting:
 		return remedyv1.CheckDeletingReason, "the check is being deleted"
-	case p.Around.Handover == HandoverContested:
-		return remedyv1.ContestedReason, "somebody keeps taking away the pause by which Cluster API's own controller leaves this check to us"
-	case p.Around.Handover == HandoverAwaited:
-		return remedyv1.WaitingForHandoverReason, "Cluster API's own controller has not confirmed yet that it leaves this check to us"
 	case p.Policy.Observe:
 		return remedyv1.ObservingReason, "the check, or the manager, only observes"
 	case check.Cluster == remediation.ClusterIsMissing:

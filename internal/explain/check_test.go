@@ -98,8 +98,6 @@ func TestWhetherRemediationIsAllowed(t *testing.T) {
 			"Remediation is not allowed: the Cluster is paused by spec.paused, and the check has the annotation cluster.x-k8s.io/paused" + numbers,
 		},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true })), "CheckDeleting", "Remediation is not allowed: the check is being deleted" + numbers},
-		{fleet(4, 1, func(p *Pass) { p.Around.Handover = HandoverAwaited }), "WaitingForHandover", "Remediation is not allowed: Cluster API's own controller has not confirmed yet that it leaves this check to us" + numbers},
-		{fleet(4, 1, func(p *Pass) { p.Around.Handover = HandoverContested }), "Contested", "Remediation is not allowed: somebody keeps taking away the pause by which Cluster API's own controller leaves this check to us" + numbers},
 		{fleet(4, 1, func(p *Pass) { p.Policy.Observe = true }), "Observing", "Remediation is not allowed: the check, or the manager, only observes" + numbers},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterNotFound", "Remediation is not allowed: the Cluster does not exist" + numbers + another},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing }), func(p *Pass) { p.Around.Cluster = "team/prod" }), "ClusterNotFound", "Remediation is not allowed: the Cluster team/prod does not exist" + numbers + another},

@@ -219,9 +219,6 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 
 func drawSurroundings(t *rapid.T) Surroundings {
 	s := Surroundings{ClusterPaused: rapid.Bool().Draw(t, "cluster paused"), CheckPaused: rapid.Bool().Draw(t, "check paused")}
-	if rarely(t, "handover") {
-		s.Handover = some(t, "handover state", HandoverAwaited, HandoverContested)
-	}
 	if rarely(t, "kubeconfig") {
 		s.KubeconfigRefused = drawWords(t, "refused")
 	}

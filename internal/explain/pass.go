@@ -26,7 +26,6 @@ type Surroundings struct {
 	Cluster string
 	// ClusterPaused and CheckPaused say what it is that is paused.
 	ClusterPaused, CheckPaused bool
-	Handover                   Handover
 	// KubeconfigRefused is what is wrong with the kubeconfig; empty if it is not refused.
 	KubeconfigRefused string
 	Reading           Reading
@@ -45,18 +44,6 @@ type Reading struct {
 	// NoKnownNode: none of those is there that Machines refer to.
 	NoKnownNode bool
 }
-
-// Handover is how far Cluster API's own controller leaves a check to us.
-type Handover uint8
-
-const (
-	// HandoverDone is a check that is ours, or was handed to us.
-	HandoverDone Handover = iota
-	// HandoverAwaited is one for which that has not been confirmed yet.
-	HandoverAwaited
-	// HandoverContested is one that somebody keeps taking back.
-	HandoverContested
-)
 
 // TemplateTrouble is a template from which no request can be made.
 type TemplateTrouble struct {

@@ -14,6 +14,7 @@ var (
 	onlyReachable       = []string{remedyv1.ClusterReachableCondition}
 	onlyTemplates       = []string{remedyv1.TemplatesResolvedCondition}
 	onlySelectors       = []string{remedyv1.SelectorsDisjointCondition}
+	onlyTakenOver       = []string{remedyv1.TakenOverCondition}
 )
 
 // conditionWords are the reasons of the conditions of a check.
@@ -55,13 +56,6 @@ var conditionWords = [...]conditionWord{
 	}},
 	{remedyv1.ClusterUnreachableReason, allowedAndReachable, meaning{
 		means: "The cluster of the Nodes cannot be read.", remedy: "Restore the connection; see also the condition `RemoteConnectionProbe` of the Cluster.",
-	}},
-	{remedyv1.WaitingForHandoverReason, onlyAllowed, meaning{
-		means: "Cluster API's own controller has not confirmed yet that it leaves this check to us.", remedy: "See that Cluster API's controller runs: it has to acknowledge the pause.",
-	}},
-	{remedyv1.ContestedReason, onlyAllowed, meaning{
-		means:  "Somebody keeps taking the pause away by which Cluster API's own controller leaves this check to us.",
-		remedy: "Find out who writes the annotations of the check, as a rule a GitOps tool, and let it ignore `cluster.x-k8s.io/paused`.",
 	}},
 	{remedyv1.ClusterNotFoundReason, allowedAndReachable, meaning{
 		means: "The Cluster that the check names does not exist.", remedy: "Correct the name with a new check, or delete this one.",
@@ -119,5 +113,24 @@ var conditionWords = [...]conditionWord{
 	{remedyv1.SelectorsDisjointReason, onlySelectors, meaning{means: "No other check looks after the same targets.", remedy: "Nothing."}},
 	{remedyv1.SelectorsOverlapReason, onlySelectors, meaning{
 		means: "Another check looks after some of the same targets.", remedy: "Change one of the selectors. The message says which check takes care of the targets now.",
+	}},
+
+	{remedyv1.TakenOverReason, onlyTakenOver, meaning{means: "Cluster API's own controller leaves this check to us, and we take care of it.", remedy: "Nothing."}},
+	{remedyv1.WaitingForHandoverReason, onlyTakenOver, meaning{
+		means: "Cluster API's own controller has not confirmed yet that it leaves this check to us.", remedy: "See that Cluster API's controller runs: it has to acknowledge the pause.",
+	}},
+	{remedyv1.ContestedReason, onlyTakenOver, meaning{
+		means:  "Somebody keeps taking the pause away by which Cluster API's own controller leaves this check to us.",
+		remedy: "Find out who writes the annotations of the check, as a rule a GitOps tool, and let it ignore `cluster.x-k8s.io/paused`.",
+	}},
+	{remedyv1.OnlyObservedReason, onlyTakenOver, meaning{
+		means:  "Cluster API's own controller leaves this check to us, and the manager only observes: nobody remediates its Machines.",
+		remedy: "Start the manager without `--mode=Observe`, or give the check back with `kubectl remedy release`.",
+	}},
+	{remedyv1.NotCleanedUpReason, onlyTakenOver, meaning{
+		means: "The check was given back, and not all of our notes could be taken away. That is tried again.", remedy: "See the message for why.",
+	}},
+	{remedyv1.PausedByOthersReason, onlyTakenOver, meaning{
+		means: "Somebody else has paused the check or its Cluster, and nobody is handed anything meanwhile.", remedy: "Unpause it when the work on it is done.",
 	}},
 }

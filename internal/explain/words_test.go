@@ -153,6 +153,6 @@ func TestEveryConditionReasonBelongsToACondition(t *testing.T) {
 	}
 	g.Expect(slices.Sorted(maps.Keys(of))).To(ConsistOf(
 		remedyv1.ReadyCondition, remedyv1.RemediationAllowedCondition, remedyv1.PausedCondition,
-		remedyv1.ClusterReachableCondition, remedyv1.TemplatesResolvedCondition, remedyv1.SelectorsDisjointCondition,
+		remedyv1.ClusterReachableCondition, remedyv1.TemplatesResolvedCondition, remedyv1.SelectorsDisjointCondition, remedyv1.TakenOverCondition,
 	))
 }

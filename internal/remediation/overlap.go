@@ -13,6 +13,8 @@ type Claim struct {
 	Rank Rank
 	// Namespace and Name are those of the check. It is never its age that counts: a move makes all ages equal.
 	Namespace, Name string
+	// Handed: it is one of Cluster API, which may bear the very name of one of ours.
+	Handed bool
 	// Holds: it has a live request, mark or Lease for the target.
 	Holds bool
 	// Observes: it only looks on. It takes care of nothing but what it has not withdrawn yet. A check that is paused or held up claims all
@@ -53,5 +55,6 @@ func (c Claim) before(other Claim) bool {
 		cmp.Compare(c.Rank, other.Rank),
 		cmp.Compare(c.Namespace, other.Namespace),
 		cmp.Compare(c.Name, other.Name),
+		first(!c.Handed, !other.Handed),
 	) < 0
 }

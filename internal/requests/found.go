@@ -153,9 +153,3 @@ func (f *Found) String() string {
 	}
 	return named
 }
-
-// Adoptable says whether it is what Cluster API's own controller made for this Machine from this template, and nobody has taken over yet.
-func (f *Found) Adoptable(machine Object, template Reference) bool {
-	return !f.Touched && machine.UID != "" && f.Name == machine.Name && slices.Equal(f.Machines, []types.UID{machine.UID}) && len(f.Owners) == 1 &&
-		template.Name != "" && f.Template.Same(template)
-}

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -166,17 +167,20 @@ func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVer
 		return nil, errors.New("kinds are not followed here")
 	}
 	var all []*Found
+	var failed []error
 	for _, gvk := range kinds {
 		known, err := r.discover(ctx, use{gvk, false}, schema.GroupVersionResource{})
 		if err != nil {
-			return nil, errors.Wrapf(err, "failed to find out whether %s is served", gvk)
+			failed = append(failed, errors.Wrapf(err, "failed to find out whether %s is served", gvk))
+			continue
 		}
 		if !known.served {
 			continue
 		}
 		list, err := r.dynamic.Resource(known.resource).Namespace(cmp.Or(c.Namespace, r.namespace)).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return nil, errors.Wrapf(err, "failed to list %s", known.resource)
+			failed = append(failed, errors.Wrapf(err, "failed to list %s", known.resource))
+			continue
 		}
 		for i := range list.Items {
 			if f := Read(&list.Items[i]); f.Of(c) {
@@ -184,7 +188,7 @@ func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVer
 			}
 		}
 	}
-	return sorted(all), nil
+	return sorted(all), utilerrors.NewAggregate(failed)
 }
 
 // listOf reads the requests of a check now, by their label.

@@ -12,7 +12,6 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -40,14 +39,12 @@ func versions(kind remediator.Kind, names ...string) []*apiextensionsv1.CustomRe
 func (s *scene) redefine(crds ...*apiextensionsv1.CustomResourceDefinition) {
 	s.t.Helper()
 	for _, crd := range crds {
-		s.Expect(retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			live := &apiextensionsv1.CustomResourceDefinition{}
-			if err := admin.Get(s.t.Context(), client.ObjectKeyFromObject(crd), live); err != nil {
-				return err
-			}
-			live.Spec.Versions = crd.Spec.Versions
-			return admin.Update(s.t.Context(), live)
-		})).To(Succeed())
+		live := &apiextensionsv1.CustomResourceDefinition{}
+		s.Expect(admin.Get(s.t.Context(), client.ObjectKeyFromObject(crd), live)).To(Succeed())
+		// The API server itself writes to it at any time, and not to what is changed here.
+		before := client.MergeFrom(live.DeepCopy())
+		live.Spec.Versions = crd.Spec.Versions
+		s.Expect(admin.Patch(s.t.Context(), live, before)).To(Succeed())
 	}
 }
 

@@ -61,6 +61,7 @@ func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) 
 		Controller: config.Controller{
 			GroupKindConcurrency: map[string]int{
 				"MachineHealthCheck.remedy.cluster.x-k8s.io": s.MachineHealthCheckConcurrency,
+				"MachineHealthCheck.cluster.x-k8s.io":        s.MachineHealthCheckConcurrency,
 				"NodeHealthCheck.remedy.cluster.x-k8s.io":    s.NodeHealthCheckConcurrency,
 			},
 			// Large fleets take longer than the default of two minutes.

@@ -122,7 +122,7 @@ func TestTheSettingsReachControllerRuntime(t *testing.T) {
 	g.Expect(options.Metrics.BindAddress).To(Equal(":9999"))
 	g.Expect(options.Metrics.SecureServing).To(BeFalse())
 	g.Expect(options.Controller.GroupKindConcurrency).To(Equal(map[string]int{
-		"MachineHealthCheck.remedy.cluster.x-k8s.io": 7, "NodeHealthCheck.remedy.cluster.x-k8s.io": 8,
+		"MachineHealthCheck.remedy.cluster.x-k8s.io": 7, "MachineHealthCheck.cluster.x-k8s.io": 7, "NodeHealthCheck.remedy.cluster.x-k8s.io": 8,
 	}))
 	g.Expect(*options.Controller.EnableWarmup).To(BeTrue())
 }

@@ -24,6 +24,9 @@ type Facts struct {
 	// Exclusive: Cluster API's own controller does not run, so that there is nobody to shake hands with.
 	Exclusive bool
 
+	// Instance is which of our instances asks: the value of its --watch-filter.
+	Instance string
+
 	Pause Pause
 	// ClusterPaused: its whole Cluster is paused.
 	ClusterPaused bool
@@ -51,6 +54,8 @@ const (
 	Await
 	// Take pauses it for us, and notes under which name.
 	Take
+	// Sign: it was handed to another instance of ours, and is ours now. That is noted before anything else.
+	Sign
 	// Act: it is ours, and is treated as a check of our own kind.
 	Act
 	// NoteLoss remembers that somebody has taken our pause away.

@@ -3,11 +3,15 @@
 
 package takeover
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Decide says what to do next with a check of Cluster API. id names a take-over that may begin now.
 func Decide(f *Facts, id string, now time.Time) Decision {
 	d := Decision{Memory: f.Memory}
+	d.Memory.Replaced = f.Memory.Replaced && f.Pause != OurPause
 	switch {
 	// Whoever is about to go only ever takes away what is its own. That harms nobody, and without it the check would never go.
 	case f.Deleting && f.Cleanup && f.Pause != ForeignPause:
@@ -18,6 +22,10 @@ func Decide(f *Facts, id string, now time.Time) Decision {
 		d.notWanted(f)
 	case f.Pause == ForeignPause:
 		d.State = Paused
+		d.Memory.Replaced = f.Memory.ID != ""
+	case f.Pause == OurPause && f.SaysPaused && f.Memory.Instance != f.Instance && !f.Memory.Signed && !f.ClusterPaused:
+		d.Move, d.State, d.Memory.Instance, d.Memory.Signed = Sign, Ours, f.Instance, true
+		d.Memory.ID = cmp.Or(f.Memory.ID, id)
 	case f.Pause == OurPause && f.SaysPaused:
 		d.Move, d.State = Act, Ours
 	case f.Pause == OurPause:
@@ -32,7 +40,7 @@ func Decide(f *Facts, id string, now time.Time) Decision {
 func (d *Decision) exclusive(f *Facts) {
 	d.Move, d.State = Act, Ours
 	if f.Pause == OurPause {
-		d.Move = Unpause
+		d.Move, d.Memory = Unpause, d.Memory.Ended()
 	}
 }
 
@@ -54,17 +62,17 @@ func (d *Decision) unpaused(f *Facts, id string, now time.Time) {
 	contested := f.Memory.contestedUntil(now)
 	switch {
 	case f.Deleting:
-	case f.Memory.ID != "":
+	case f.ClusterPaused:
+		d.State = Paused
+	case f.Memory.ID != "" && !f.Memory.Replaced:
 		d.Move, d.State, d.Memory = NoteLoss, Waiting, f.Memory.lost(now)
 		if until := d.Memory.contestedUntil(now); !until.IsZero() {
 			d.State, d.Until = Contested, until
 		}
 	case !contested.IsZero():
 		d.State, d.Until = Contested, contested
-	case f.ClusterPaused:
-		d.State = Paused
 	case f.SaysUnpaused:
-		d.Move, d.State, d.Memory = Take, Waiting, Memory{ID: id, Losses: f.Memory.Losses}
+		d.Move, d.State, d.Memory = Take, Waiting, Memory{ID: id, Instance: f.Instance, Losses: f.Memory.Losses}
 	default:
 		d.Move, d.State = Await, Waiting
 	}

@@ -4,6 +4,7 @@
 package takeover
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,12 @@ import (
 type Memory struct {
 	// ID names the take-over that is under way; empty if none is.
 	ID string
+	// Instance is which of our instances it is under way for: the value of its --watch-filter.
+	Instance string
+	// Replaced: a pause of somebody else stands where ours was. Only the process knows that, as nothing is noted on what is paused.
+	Replaced bool
+	// Signed: this process has noted already that it is under way for its instance. Of two that act for one check, each would do so again and again.
+	Signed bool
 	// Losses are when our pause was found to be taken away, the earliest first.
 	Losses []time.Time
 }
@@ -47,21 +54,25 @@ func (m *Memory) lost(now time.Time) Memory {
 	return Memory{Losses: losses[max(0, len(losses)-contest):]}
 }
 
+// Ended is the memory after we have taken our pause away ourselves: that it is not there any more is no loss. Whose it was stays, as that one has
+// something to clean up yet.
+func (m *Memory) Ended() Memory { return Memory{Instance: m.Instance, Losses: m.Losses} }
+
 // Empty says whether there is nothing to remember.
-func (m *Memory) Empty() bool { return m.ID == "" && len(m.Losses) == 0 }
+func (m *Memory) Empty() bool { return m.ID == "" && m.Instance == "" && len(m.Losses) == 0 }
 
 // noID stands where no take-over is under way.
 const noID = "-"
+
+// ofInstance stands between the name of a take-over and that of the instance, if that has one.
+const ofInstance = "/"
 
 // Text is the memory as it is noted down; empty if there is nothing to remember.
 func (m *Memory) Text() string {
 	if m.Empty() {
 		return ""
 	}
-	words := []string{noID}
-	if m.ID != "" {
-		words[0] = m.ID
-	}
+	words := []string{strings.TrimSuffix(cmp.Or(m.ID, noID)+ofInstance+m.Instance, ofInstance)}
 	for _, at := range m.Losses {
 		words = append(words, at.UTC().Truncate(precision).Format(time.RFC3339Nano))
 	}
@@ -74,8 +85,8 @@ func ParseMemory(text string) Memory {
 	if len(words) == 0 {
 		return Memory{}
 	}
-	m := Memory{ID: words[0]}
-	if m.ID == noID {
+	m := Memory{}
+	if m.ID, m.Instance, _ = strings.Cut(words[0], ofInstance); m.ID == noID {
 		m.ID = ""
 	}
 	for _, word := range words[1:] {
@@ -91,10 +102,12 @@ func ParseMemory(text string) Memory {
 // With is the memory together with what this process knows. A take-over that the process knows of, and the check does not, was taken away with
 // everything else.
 func (m *Memory) With(known *Memory) Memory {
-	all := Memory{ID: m.ID, Losses: slices.Concat(m.Losses, known.Losses)}
-	if all.ID == "" {
-		all.ID = known.ID
+	all := Memory{ID: m.ID, Instance: m.Instance, Losses: slices.Concat(m.Losses, known.Losses)}
+	if all.ID == "" && known.ID != "" {
+		all.ID, all.Instance = known.ID, known.Instance
 	}
+	same := all.ID == known.ID
+	all.Replaced, all.Signed = known.Replaced && same, known.Signed && same
 	slices.SortFunc(all.Losses, time.Time.Compare)
 	all.Losses = slices.CompactFunc(all.Losses, time.Time.Equal)
 	all.Losses = all.Losses[max(0, len(all.Losses)-contest):]

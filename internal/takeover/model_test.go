@@ -29,8 +29,9 @@ type theirs struct {
 
 // ours is an instance of ours. There may be two of them that believe that they lead.
 type ours struct {
-	cache int
-	known Memory
+	instance string
+	cache    int
+	known    Memory
 }
 
 type model struct {
@@ -50,11 +51,11 @@ func (m *model) write(change func(*object)) {
 	m.versions = append(m.versions, next)
 }
 
-func (o *object) facts(known *Memory) *Facts {
+func (o *object) facts(us *ours) *Facts {
 	noted := ParseMemory(o.memory)
 	return &Facts{
-		Wanted: o.wanted, Pause: o.pause, ClusterPaused: o.clusterPaused,
-		SaysPaused: o.said && o.paused && o.byAnnotation, SaysUnpaused: o.said && !o.paused, Memory: noted.With(known),
+		Wanted: o.wanted, Instance: us.instance, Pause: o.pause, ClusterPaused: o.clusterPaused,
+		SaysPaused: o.said && o.paused && o.byAnnotation, SaysUnpaused: o.said && !o.paused, Memory: noted.With(&us.known),
 	}
 }
 
@@ -77,11 +78,11 @@ func (m *model) theyLook() {
 
 // weLook is a pass of ours: a decision by what the cache says, and a look at the truth before an act.
 func (m *model) weLook(us *ours) {
-	d := Decide(m.versions[us.cache].facts(&us.known), m.name(), m.now)
+	d := Decide(m.versions[us.cache].facts(us), m.name(), m.now)
 	fresh := us.cache == len(m.versions)-1
 	switch d.Move {
 	case Act:
-		if Decide(m.live().facts(&us.known), "", m.now).Move == Act && m.theirs.acting {
+		if Decide(m.live().facts(us), "", m.now).Move == Act && m.theirs.acting {
 			m.t.Fatalf("both act: %+v", m.versions)
 		}
 	// Every write carries the version that was seen.
@@ -90,7 +91,7 @@ func (m *model) weLook(us *ours) {
 			m.write(func(o *object) { o.pause, o.memory = OurPause, d.Memory.Text() })
 			us.known, us.cache = d.Memory, len(m.versions)-1
 		}
-	case NoteLoss:
+	case NoteLoss, Sign:
 		if fresh {
 			m.write(func(o *object) { o.memory = d.Memory.Text() })
 			us.known, us.cache = d.Memory, len(m.versions)-1
@@ -106,6 +107,9 @@ func (m *model) weLook(us *ours) {
 			us.known, us.cache = Memory{}, len(m.versions)-1
 		}
 	case Leave, Await:
+		if d.Memory.Replaced {
+			us.known = d.Memory
+		}
 	}
 }
 
@@ -154,7 +158,9 @@ func (m *model) somebodyMeddles() {
 		// It is moved to another management cluster: annotations go with it, status does not, and others look after it there.
 		m.write(func(o *object) { o.said, o.paused, o.byAnnotation = false, false, false })
 		m.theirs = theirs{cache: len(m.versions) - 1}
-		m.ours = [2]ours{{cache: len(m.versions) - 1}, {cache: len(m.versions) - 1}}
+		for i := range m.ours {
+			m.ours[i] = ours{instance: m.ours[i].instance, cache: len(m.versions) - 1}
+		}
 	}
 }
 
@@ -163,13 +169,14 @@ func (m *model) somebodyIsRestarted(us *ours) {
 		m.theirs = theirs{cache: len(m.versions) - 1}
 		return
 	}
-	*us = ours{cache: len(m.versions) - 1}
+	*us = ours{instance: us.instance, cache: len(m.versions) - 1}
 }
 
 // With whatever lags, is restarted, removed, copied or changed: Cluster API's controller and ours never act at the same time.
 func TestBothNeverActAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{t: t, now: noon, versions: []object{{wanted: rapid.Bool().Draw(t, "wanted")}}}
+		m.ours[1].instance = rapid.SampledFrom([]string{"", "x"}).Draw(t, "instance")
 		for range rapid.IntRange(1, 120).Draw(t, "steps") {
 			m.happens()
 		}
@@ -200,7 +207,7 @@ func TestSomebodyTakesCareInTheEnd(t *testing.T) {
 			m.weLook(&m.ours[1])
 		}
 		end := m.live()
-		d := Decide(end.facts(&Memory{}), "", m.now)
+		d := Decide(end.facts(&ours{}), "", m.now)
 		switch {
 		case end.wanted && d.Move != Act:
 			t.Fatalf("wanted, and yet %+v: %+v", d, *end)

@@ -60,7 +60,7 @@ func refusal(key client.ObjectKey, kubeconfig *corev1.Secret, read error) *ReadE
 	case read != nil:
 		why = "cannot be read at the moment"
 	default:
-		if err := screen(kubeconfig.Data[secret.KubeconfigDataName]); err != nil {
+		if err := Screen(kubeconfig.Data[secret.KubeconfigDataName]); err != nil {
 			why = "is not used: " + err.Error()
 		}
 	}
@@ -70,9 +70,9 @@ func refusal(key client.ObjectKey, kubeconfig *corev1.Secret, read error) *ReadE
 	return &ReadError{Obstacle: KubeconfigRefused, details: fmt.Sprintf("the Secret %s, which should hold the kubeconfig of the cluster, %s", key, why)}
 }
 
-// screen says what is wrong with a kubeconfig. Every entry counts, whether the current context uses it or not. Nothing of the content is said
+// Screen says what is wrong with a kubeconfig. Every entry counts, whether the current context uses it or not. Nothing of the content is said
 // but which field it is: errors of parsers quote what they cannot parse.
-func screen(content []byte) error {
+func Screen(content []byte) error {
 	if len(content) == 0 {
 		return errors.Errorf("it has nothing under the key %q; put a kubeconfig there", secret.KubeconfigDataName)
 	}

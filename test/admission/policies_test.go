@@ -60,6 +60,7 @@ func newBench(t *testing.T, policies string) *bench {
 	crds, err := controlplane.ClusterAPICRDs(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(plane.InstallCRDs(crdFolder, filepath.Join(crds, "cluster.x-k8s.io_machines.yaml"))).To(Succeed())
+	installCoreChecks(t, plane, filepath.Join(crds, "cluster.x-k8s.io_machinehealthchecks.yaml"))
 	b := &bench{ControlPlane: plane}
 	b.admin, err = plane.Client()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -289,13 +290,16 @@ func TestWithTheComponentItIsRefused(t *testing.T) {
 	g.Expect(owner.Update(ctx, patched(g, m, byHand), client.DryRunAll)).To(Succeed())
 	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 
-	tenant, _ := b.may(t, "tenant", to("get,create,update,patch", checks, checkResources), to("create", infrastructure, "metal3remediations"))
+	tenant, heard := b.may(t, "tenant", to("get,create,update,patch", checks, checkResources), to("create", infrastructure, "metal3remediations"), writesCore)
 	platform, _ := b.may(t, "platform", to("get,create,update,patch", checks, checkResources), to("delete", "cluster.x-k8s.io", "machines"), to("create", infrastructure, "metal3remediations"))
 	byOwner := patched(g, example(t, machinesMinimal), "{spec: {remediationTemplate: null}}")
 	words := "with this check Machines are deleted by their owners, and " + mayNotDelete
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, tenant, byOwner) }, words)
 	g.Expect(tryCreate(ctx, tenant, example(t, machinesEscalate))).To(MatchError(ContainSubstring(words)), "the last step is the owner")
 	g.Expect(tryCreate(ctx, tenant, example(t, machinesMinimal))).To(Succeed(), "a template leads to requests")
+	heard.take()
+	g.Expect(tryCreate(ctx, tenant, patched(g, takenOver(g), "{spec: {remediation: null}}"))).To(Succeed(), "Cluster API has them deleted as well")
+	g.Expect(heard.take()).To(BeEmpty())
 	g.Expect(tryCreate(ctx, platform, byOwner)).To(Succeed())
 	g.Expect(b.admin.Create(ctx, byOwner)).To(Succeed())
 	g.Expect(tenant.Update(ctx, patched(g, byOwner, "{metadata: {labels: {a: b}}, spec: {maxUnhealthy: 1}}"), client.DryRunAll)).To(Succeed(), "it was so before")

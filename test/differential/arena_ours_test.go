@@ -59,7 +59,9 @@ func (a *arena) start(user *rest.Config, now clock.Clock) *life {
 	go func() { ended <- mgr.Start(ctx) }()
 	l := &life{process, sync.OnceFunc(func() {
 		cancel()
-		a.Expect(<-ended).To(Succeed())
+		if err := <-ended; !process.Crashed() {
+			a.Expect(err).ToNot(HaveOccurred())
+		}
 		clusters.CloseConnections()
 	})}
 	a.t.Cleanup(l.stop)
@@ -76,11 +78,15 @@ func (a *arena) wire(ctx context.Context, mgr manager.Manager, now clock.Clock) 
 	a.Expect(err).ToNot(HaveOccurred())
 	counted, err := metrics.New(prometheus.NewPedanticRegistry())
 	a.Expect(err).ToNot(HaveOccurred())
-	reconciler := &machinehealthcheck.Reconciler{
-		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
-		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now,
+	core, indices := &machinehealthcheck.CoreChecks{TakesOver: a.takesOver}, &machinehealthcheck.Indices{}
+	for _, checks := range []machinehealthcheck.Checks{machinehealthcheck.Ours(), core} {
+		reconciler := &machinehealthcheck.Reconciler{
+			Checks: checks, Core: core, Indices: indices,
+			Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
+			Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: a.watchFilter, Observe: a.observes,
+		}
+		a.Expect(reconciler.SetupWithManager(ctx, mgr)).To(Succeed())
 	}
-	a.Expect(reconciler.SetupWithManager(ctx, mgr)).To(Succeed())
 	return clusters
 }
 

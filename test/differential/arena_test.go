@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -70,6 +71,11 @@ type arena struct {
 	api       client.Client
 	namespace string
 	cluster   *clusterv1.Cluster
+	// takesOver is which checks of Cluster API our controller takes care of.
+	takesOver machinehealthcheck.TakesOver
+	// watchFilter selects the checks that it acts for; empty for all. observes: it only observes.
+	watchFilter string
+	observes    bool
 }
 
 // newArenas are one for the in-tree reconciler and one for ours.

@@ -34,12 +34,7 @@ type theirs struct {
 // theirs makes a check of all Machines, for which five minutes of silence are too much.
 func (a *arena) theirs(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) *theirs {
 	a.t.Helper()
-	check := &clusterv1.MachineHealthCheck{ObjectMeta: a.meta(name)}
-	check.Spec.ClusterName, check.Spec.Selector.MatchLabels = clusterName, map[string]string{poolLabel: "a"}
-	check.Spec.Checks.UnhealthyNodeConditions = []clusterv1.UnhealthyNodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](300)}}
-	for _, change := range changes {
-		change(&check.Spec)
-	}
+	check := a.coreCheck(name, changes...)
 	a.create(check)
 	c := &theirs{arena: a, check: check}
 	api, err := client.NewWithWatch(server.Admin, client.Options{Scheme: scheme})
@@ -49,6 +44,17 @@ func (a *arena) theirs(name string, changes ...func(*clusterv1.MachineHealthChec
 	// The first pass only says that it is not paused.
 	c.looks()
 	return c
+}
+
+// coreCheck is a check of Cluster API, which is not created yet.
+func (a *arena) coreCheck(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) *clusterv1.MachineHealthCheck {
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: a.meta(name)}
+	check.Spec.ClusterName, check.Spec.Selector.MatchLabels = clusterName, map[string]string{poolLabel: "a"}
+	check.Spec.Checks.UnhealthyNodeConditions = []clusterv1.UnhealthyNodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](300)}}
+	for _, change := range changes {
+		change(&check.Spec)
+	}
+	return check
 }
 
 func (c *theirs) get(ctx context.Context, api client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {

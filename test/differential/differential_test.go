@@ -101,7 +101,8 @@ func judgedInTree(t *rapid.T, f *facts) (map[string]outcome, clusterv1.MachineHe
 func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status clusterv1.MachineHealthCheckStatus) {
 	now := time.Now()
 	if now.Sub(f.now) > patience {
-		t.Fatalf("one comparison took %s: drawn times may have crossed a deadline", now.Sub(f.now))
+		// The machine is busy: another one is drawn.
+		t.Skipf("one comparison took %s: drawn times may have crossed a deadline", now.Sub(f.now))
 	}
 	snapshot, p, longAgo := f.snapshot(), f.healthPolicy(), now.Add(-1000*time.Hour)
 

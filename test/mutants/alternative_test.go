@@ -22,7 +22,7 @@ func alternative(text, piece, other, suffix, asks string) (string, bool) {
 		return "", false
 	}
 	head, args := f.named(text)
-	body, at := text[f.body:f.to], f.offset(f.Name.Pos())-f.from+len(f.Name.Name)
+	body, at := text[f.body:f.to], strings.Index(head, f.Name.Name+"(")+len(f.Name.Name)
 	begin := fmt.Sprintf("{\nif %s {\n%s\n}\n", asks, f.calls(f.Name.Name+suffix, args))
 	// It stands behind everything, so that what comes first in the text is what was written.
 	return text[:f.from] + head + begin + body[1:] + text[f.to:] + "\n" + head[:at] + suffix + head[at:] + strings.Replace(body, piece, other, 1) + "\n", true
@@ -53,16 +53,19 @@ func around(text, piece string) (function, bool) {
 
 // callable says whether a function can hand everything that it is given to another one.
 func (f function) callable() bool {
-	fields := f.Type.Params.List
-	if f.Recv != nil {
-		fields = slices.Concat(f.Recv.List, fields)
-	}
-	return !slices.ContainsFunc(fields, func(field *ast.Field) bool { return len(field.Names) == 0 })
+	return !slices.ContainsFunc(f.Type.Params.List, func(field *ast.Field) bool { return len(field.Names) == 0 })
 }
 
-// named is the head of a function in which every parameter has a name, and these names.
+// receiver is how its receiver is called, if that has no name of its own.
+const receiver = "receiver"
+
+// named is the head of a function in which its receiver and every parameter have a name, and the names of these.
 func (f function) named(text string) (head string, args []string) {
 	head = text[f.from:f.body]
+	if f.Recv != nil && len(f.Recv.List[0].Names) == 0 {
+		at := f.offset(f.Recv.List[0].Pos()) - f.from
+		head = head[:at] + receiver + " " + head[at:]
+	}
 	for _, field := range f.Type.Params.List {
 		for _, name := range field.Names {
 			called := name.Name
@@ -85,7 +88,11 @@ func (f function) named(text string) (head string, args []string) {
 func (f function) calls(name string, args []string) string {
 	called := name + "(" + strings.Join(args, ", ") + ")"
 	if f.Recv != nil {
-		called = f.Recv.List[0].Names[0].Name + "." + called
+		of := receiver
+		if names := f.Recv.List[0].Names; len(names) > 0 {
+			of = names[0].Name
+		}
+		called = of + "." + called
 	}
 	if f.Type.Results == nil {
 		return called + "\nreturn"

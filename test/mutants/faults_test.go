@@ -36,8 +36,8 @@ const (
 	butHidesFailures = "_ = v.r.Requests.TellToStop(ctx, request, v.now)\n\t\treturn nil"
 )
 
-// shell are sabotages of what reads and writes, each with the story of faults that is there to catch it.
-var shell = []sabotage{
+// faults are sabotages of what reads and writes, each with the story of faults that is there to catch it.
+var faults = []sabotage{
 	// A crash, or a write that fails, between two writes.
 	{r("writes.go", "SetAuthor)\n\twrites = d.act(writes, t.Request)\n", "SetAuthor)\n\twrites = append(d.act(nil, t.Request), writes...)\n", "TestAMarkSurvivesACrashAtAnyWrite"), "nobody has signed", 0},
 	{r("writes.go", "d.starts() || d.Action == GiveUp, ", "d.starts(), ", "TestAnEscalationSurvivesACrashAtAnyWrite"), "there was a second", 4},
@@ -60,15 +60,17 @@ var shell = []sabotage{
 	c("write.go", tellsToStop, "return nil", "TestTwoLeadersAtOnceEscalateOnce", "was not told to stop"),
 
 	// Caches that lag behind.
-	c("look.go", "fresh.machines[i] = m\n", "_ = m\n", "TestAStaleCacheStartsNothing", "Held NotConfirmed"),
-	q("build.go", "request.SetName(d.Target.Object().Name)", "request.SetName(d.Target.Object().Name + strconv.FormatInt(time.Now().UnixNano(), 36))",
-		"TestARequestThatIsNotSeenYetIsMadeOnce", "not to be nil"),
+	c("look.go", "fresh.machines[i] = m\n", "_ = m\n", "TestAStaleCacheStartsNothing", inVain("nothing begins")),
+	// The first one goes through it all as it should: what the test is about comes after that.
+	q("build.go", "request.SetName(d.Target.Object().Name)",
+		"if name := d.Target.Object().Name; name == \"m-1\" {\n\t\trequest.SetName(name)\n\t} else {\n\t\trequest.SetName(name + strconv.FormatInt(time.Now().UnixNano(), 36))\n\t}",
+		"TestARequestThatIsNotSeenYetIsMadeOnce", inVain("the next has its turn")),
 	c("write.go", "v.r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))",
 		"v.r.Client.Status().Patch(ctx, after, client.MergeFrom(before))", "TestAnOwnerWhoIsNotHeardYetIsNotOverwritten", "False RemediationDeferred"),
 	c("visit.go", "before.UID != now.UID || before.Generation != now.Generation || before.DeletionTimestamp.IsZero() != now.DeletionTimestamp.IsZero()", "false",
 		"TestACheckThatHasChangedUnheardBeginsNothing", "create m-1|WaitingForRemediation"),
-	c("written.go", "\tlast.status.DeepCopyInto(&check.Status)\n", "", "TestAStatusIsTrueThoughTheCacheIsBehind", "to be equivalent to"),
-	c("look_requests.go", "again.seen = fresh\n", "_ = fresh\n", "TestAQuorumIsTheOneOfNow", "QuorumAtRisk"),
+	c("written.go", "\tlast.status.DeepCopyInto(&check.Status)\n", "", "TestAStatusIsTrueThoughTheCacheIsBehind", inVain("it is told again")),
+	c("look_requests.go", "again.seen = fresh\n", "_ = fresh\n", "TestAQuorumIsTheOneOfNow", inVain("the loss counts")),
 	{mutant{"internal/checkup/act.go", "if obstacle = p.obstacle(ctx); obstacle != nil {", "if false {", "TestWhoSaysStopIsHeardBeforeTheNextMachine"}, "to be equivalent to", 0},
 
 	// Errors, and watches that end.
@@ -76,7 +78,7 @@ var shell = []sabotage{
 		"TestErrorsOfTheAPIServerDelayAndNothingElse", "was not told to stop"),
 	c("write.go", tellsToStop, butHidesFailures,
 		"TestAStoryFullOfErrorsEndsAsItShould", "was not told to stop"),
-	c("reconcile.go", "retry = r.failures.When(request)\n", "_ = r.failures.When(request)\n", "TestWhatIsRefusedIsTriedAgainByItself", "try [23]"),
-	q("follow.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatchesThatAreCutOrExpireLoseNothing", "to be equivalent to"),
+	c("reconcile.go", "retry = r.failures.When(request)\n", "_ = r.failures.When(request)\n", "TestWhatIsRefusedIsTriedAgainByItself", inVain("try [23]")),
+	q("follow.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatchesThatAreCutOrExpireLoseNothing", inVain("the end of a request is heard")),
 	c("tell.go", "if !tried || v.r.Clock.Now().Before(end) {", "if !tried || v.r.Clock.Now().Before(end.Add(3600e9)) {", "TestWhoFallsIllDoesNotWaitUntilAllOthersAreTold", "still waiting"),
 }

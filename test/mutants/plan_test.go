@@ -267,6 +267,7 @@ var summedUp = []mutant{
 	r("overlap.go", "claim.Holds || !claim.Observes", "!claim.Observes", carers),
 	r("overlap.go", "!found || claim", "found || claim", carers),
 	r("overlap.go", "\t\tfirst(c.Holds, other.Holds),\n", "", carers),
+	r("overlap.go", "\t\tfirst(!c.Handed, !other.Handed),\n", "", carers),
 	r("overlap.go", "\t\tcmp.Compare(c.Rank, other.Rank),\n", "", carers),
 	r("overlap.go", "\t\tcmp.Compare(c.Namespace, other.Namespace),\n", "", carers),
 	r("overlap.go", "\t\tcmp.Compare(c.Name, other.Name),\n", "", carers),

@@ -31,6 +31,7 @@
 // # Where to begin
 //
 // Start, then World.Cluster or World.Workload. What can go wrong: Cluster.SetNodeCondition, DeleteNode, Link (cut, silent, slow), StopAPIServer,
-// World.Kill and Restart, Process.Freeze, FailAtWrite and FailAtWriteOf. MoveTo moves clusters to another management cluster. World.Nodes are
+// World.Kill and Restart, Process.Freeze, FailAtWrite and FailAtWriteOf. MoveTo moves clusters to another management cluster. UninstallRemedy and
+// InstallRemedy take our provider out and put it back, and StopWithDeployment plays the kubelet of its manager. World.Nodes are
 // Nodes of the management cluster itself.
 package world

@@ -95,7 +95,8 @@ func apiServer(t *testing.T, c *world.Cluster, machine clusterv1.Machine, ready 
 	inside, err := c.Client(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	pod := &corev1.Pod{}
-	g.Expect(inside.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "kube-apiserver-" + machine.Status.NodeRef.Name}, pod)).To(Succeed())
+	key := client.ObjectKey{Namespace: "kube-system", Name: "kube-apiserver-" + machine.Status.NodeRef.Name}
+	g.Eventually(func() error { return inside.Get(t.Context(), key, pod) }, soon).Should(Succeed(), "a Machine has its Node before its Pods")
 	before := client.MergeFrom(pod.DeepCopy())
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == corev1.PodReady {

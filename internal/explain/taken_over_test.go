@@ -1,0 +1,68 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
+)
+
+func TestWhoTakesCareOfACheckOfClusterAPI(t *testing.T) {
+	g := NewWithT(t)
+	says := map[takeover.State]string{
+		takeover.Ours: remedyv1.TakenOverReason, takeover.Waiting: remedyv1.WaitingForHandoverReason,
+		takeover.Contested: remedyv1.ContestedReason, takeover.Paused: remedyv1.PausedByOthersReason,
+	}
+	for state, reason := range says {
+		c := Instance{}.TakenOver(state)
+		g.Expect(c).ToNot(BeNil())
+		g.Expect([]any{c.Type, c.Reason, c.Status == metav1.ConditionTrue}).To(Equal([]any{remedyv1.TakenOverCondition, reason, state == takeover.Ours}))
+		g.Expect(c.Message).ToNot(BeEmpty())
+	}
+	g.Expect(Instance{Observes: true}.TakenOver(takeover.Theirs)).To(BeNil(), "what has nothing to do with us says nothing of us")
+}
+
+func TestWhoOnlyObservesTakesCareOfNothing(t *testing.T) {
+	g := NewWithT(t)
+	c := Instance{Observes: true}.TakenOver(takeover.Ours)
+	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{remedyv1.TakenOverCondition, metav1.ConditionFalse, remedyv1.OnlyObservedReason}))
+	g.Expect(Instance{Observes: true}.TakenOver(takeover.Waiting)).To(Equal(Instance{}.TakenOver(takeover.Waiting)))
+}
+
+func TestWhatWasLeftBehindIsTold(t *testing.T) {
+	g := NewWithT(t)
+	c := Instance{}.NotCleanedUp(errors.New("no right to patch them"))
+	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{remedyv1.TakenOverCondition, metav1.ConditionFalse, remedyv1.NotCleanedUpReason}))
+	g.Expect(c.Message).To(ContainSubstring("no right to patch them"))
+}
+
+// TestWhoSaidSomethingIsKnown: an instance takes back what it has said of checks that another one is to act for, and nothing else.
+func TestWhoSaidSomethingIsKnown(t *testing.T) {
+	g := NewWithT(t)
+	for _, filter := range []string{"", "x", "a-b.c_d"} {
+		for _, observes := range []bool{false, true} {
+			i := Instance{Filter: filter, Observes: observes}
+			for _, said := range []*metav1.Condition{i.TakenOver(takeover.Ours), i.TakenOver(takeover.Waiting), i.NotCleanedUp(errors.New("some (reason)"))} {
+				g.Expect(FilterOf(said)).To(Equal(filter))
+			}
+		}
+	}
+}
+
+// TestWhatWasLeftBehindIsToldInAFewWords: a status has room for so much, and thousands of Machines may all say the same.
+func TestWhatWasLeftBehindIsToldInAFewWords(t *testing.T) {
+	g := NewWithT(t)
+	c := Instance{Filter: "x"}.NotCleanedUp(errors.New(strings.Repeat("é", 40000)))
+	g.Expect(len(c.Message)).To(BeNumerically("<", 32768))
+	g.Expect(utf8.ValidString(c.Message)).To(BeTrue())
+	g.Expect(FilterOf(c)).To(Equal("x"))
+}

@@ -1,0 +1,60 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+)
+
+// A check was never taken over, as the in-tree controller has not spoken, and we have said so. When its label is that of another instance, what we have
+// said goes.
+func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
+	for when, away := range map[string]bool{"while we look": false, "while we are away": true} {
+		t.Run(when, func(t *testing.T) {
+			a := newArena(t)
+			a.takesOver, a.watchFilter = machinehealthcheck.TakesOver{All: true}, "mine"
+			c := &theirs{arena: a, check: a.coreCheck("check")}
+			c.check.Labels = map[string]string{clusterv1.WatchLabel: a.watchFilter}
+			a.create(c.check)
+			ours := a.goes()
+			a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+			if away {
+				ours.stop()
+			}
+			c.isFor("others")
+			if away {
+				a.goes()
+			}
+			a.Eventually(c.traces).Should(BeEmpty())
+		})
+	}
+}
+
+// A check is given back as it has the label of another instance, and somebody else writes to it just before we take back what we have said.
+func TestWhatWeHaveSaidGoesWithTheLabelAlsoIfSomebodyIsFaster(t *testing.T) {
+	a := newArena(t)
+	a.takesOver, a.watchFilter = machinehealthcheck.TakesOver{All: true}, "mine"
+	c, _ := a.pool("check")
+	c.isFor(a.watchFilter)
+	tap, first, goes, other := newTap(), sync.Once{}, atomic.Bool{}, c.byAnother()
+	tap.meddle = func(at place, status bool) {
+		if at == (place{"machinehealthchecks", "check"}) && status && goes.Load() {
+			first.Do(func() { other.annotate("example.org/note", "by hand") })
+		}
+	}
+	a.start(tap.of(ourProcesses, server.Admin), &shifted{})
+	c.isOurs()
+	a.Eventually(c.says(remedyv1.ReadyCondition)).Should(HavePrefix("True"))
+	goes.Store(true)
+	c.isFor("others")
+	a.Eventually(c.traces).Should(BeEmpty())
+}

@@ -1,0 +1,58 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+)
+
+// In the midst of take-overs somebody says that we are only to observe: nothing changes hands, neither a check nor a request, until we act again.
+func TestWhoOnlyObservesTakesNothingAndGivesNothingBack(t *testing.T) {
+	a := newArena(t)
+	a.template()
+	a.takesOver, a.watchFilter = machinehealthcheck.TakesOver{All: true}, "mine"
+	goes, _ := a.pool("goes")
+	half, helped := a.pool("half", byTheirTemplate)
+	a.falls(helped)
+	half.looks()
+	a.Expect(a.requests()).To(ConsistOf("half-1"))
+	for _, c := range []*theirs{goes, half} {
+		c.isFor(a.watchFilter)
+	}
+	ours := a.goes()
+	goes.isOurs()
+	a.Eventually(half.pause).Should(Equal(remedyv1.Pause))
+	ours.stop()
+	goes.isFor("others")
+	half.looks()
+	last, _ := a.pool("last")
+	last.isFor(a.watchFilter)
+
+	a.observes = true
+	ours = a.goes()
+	a.Eventually(half.says(remedyv1.ReadyCondition)).ShouldNot(BeEmpty())
+	a.turnWell(helped)
+	a.Eventually(func() *int32 {
+		half.pause()
+		return half.check.Status.CurrentHealthy
+	}).Should(HaveValue(BeEquivalentTo(1)), "it has looked, and tells")
+	a.Expect(a.health(helped)()).To(Equal(isSick))
+	a.Expect(goes.pause()).To(Equal(remedyv1.Pause))
+	a.Expect(half.pause()).To(Equal(remedyv1.Pause))
+	a.Expect(last.pause()).To(BeEmpty())
+	a.Expect(a.requests()).To(ConsistOf("half-1"), "the in-tree controller has made it")
+	a.Expect(ourNotes(&a.allRequests()[0])).To(BeEmpty())
+
+	ours.stop()
+	a.observes = false
+	a.goes()
+	a.Eventually(goes.traces).Should(BeEmpty())
+	a.Eventually(last.pause).Should(Equal(remedyv1.Pause))
+	a.Eventually(a.requests).Should(BeEmpty(), "it is ours, and its Machine is well")
+}

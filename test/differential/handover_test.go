@@ -1,0 +1,227 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+)
+
+// Both controllers look after the same check here, each in its turn: the in-tree one when it is told to look, and ours when it wants to.
+
+// asked puts the annotation on a check that asks us to take care of it, or takes it away.
+func (c *theirs) asked(is bool) {
+	c.t.Helper()
+	c.annotate(remedyv1.TakeOverAnnotation, map[bool]string{true: "true"}[is])
+}
+
+// annotate sets an annotation of a check; an empty value removes it.
+func (c *theirs) annotate(key, value string) {
+	c.t.Helper()
+	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
+	before := c.check.DeepCopy()
+	if c.check.Annotations == nil {
+		c.check.Annotations = map[string]string{}
+	}
+	if c.check.Annotations[key] = value; value == "" {
+		delete(c.check.Annotations, key)
+	}
+	c.Expect(c.api.Patch(c.ctx, c.check, client.MergeFrom(before))).To(Succeed())
+}
+
+// byAnother is the same check in the hands of somebody who does something at the same time.
+func (c *theirs) byAnother() *theirs {
+	other := *c
+	other.check = c.check.DeepCopy()
+	return &other
+}
+
+// pause is the value of the pause on a check; empty if it has none.
+func (c *theirs) pause() string {
+	c.t.Helper()
+	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
+	value, paused := c.check.Annotations[clusterv1.PausedAnnotation]
+	if paused && value == "" {
+		return "paused"
+	}
+	return value
+}
+
+// says is what a condition of a check says; empty if it is not there.
+func (c *theirs) says(kind string) func() string {
+	return func() string {
+		c.t.Helper()
+		c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
+		for _, said := range c.check.Status.Conditions {
+			if said.Type == kind {
+				return string(said.Status) + " " + said.Reason
+			}
+		}
+		return ""
+	}
+}
+
+// traces is everything on a check that is ours.
+func (c *theirs) traces() []string {
+	c.t.Helper()
+	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
+	all := append([]string{}, c.check.Finalizers...)
+	for key, value := range c.check.Annotations {
+		if strings.HasPrefix(key, remedyv1.Prefix) || value == remedyv1.Pause {
+			all = append(all, key)
+		}
+	}
+	for _, kind := range clusterapi.OnlyOurs {
+		if c.says(kind)() != "" {
+			all = append(all, kind)
+		}
+	}
+	return all
+}
+
+func TestACheckIsHandedOverAndGivenBack(t *testing.T) {
+	a := newArena(t)
+	a.takesOver = machinehealthcheck.TakesOver{Annotated: true}
+	m := a.machine("m-1")
+	c := a.theirs("check")
+	a.goes()
+	a.Expect(c.traces()).To(BeEmpty())
+
+	c.asked(true)
+	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Expect(c.pause()).To(Equal(remedyv1.Pause))
+	c.looks()
+	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("True " + remedyv1.TakenOverReason))
+	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("True"))
+
+	a.falls(m)
+	a.Eventually(a.says(m, clusterv1.MachineOwnerRemediatedCondition)).Should(HavePrefix("False"))
+	a.Eventually(c.says(remedyv1.ReadyCondition)).Should(HavePrefix("True"))
+	c.looks()
+	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("True"), "the condition Paused belongs to the in-tree controller")
+
+	a.turnWell(m)
+	a.Eventually(a.health(m)).Should(Equal(isWell))
+	c.asked(false)
+	a.Eventually(c.traces).Should(BeEmpty())
+	c.looks()
+	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("False"))
+}
+
+// turnWell lets the Node of a Machine be ready again.
+func (a *arena) turnWell(m *clusterv1.Machine) {
+	a.t.Helper()
+	a.turn(m, "True", 0)
+}
+
+func TestARequestThatWasThereIsAdopted(t *testing.T) {
+	a := newArena(t)
+	a.takesOver = machinehealthcheck.TakesOver{All: true}
+	a.template()
+	m := a.machine("m-1")
+	c := a.theirs("check", byTheirTemplate)
+	a.falls(m)
+	c.looks()
+	a.Expect(a.requests()).To(ConsistOf("m-1"), "the in-tree controller has asked for help")
+	a.goes()
+	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
+	c.looks()
+	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
+	a.Eventually(func() []string { return ourNotes(&a.allRequests()[0]) }).ShouldNot(BeEmpty(), "it is ours")
+	a.Eventually(c.finalizers).Should(ConsistOf(remedyv1.CleanupFinalizer))
+	a.turnWell(m)
+	a.Eventually(a.requests).Should(BeEmpty(), "it is ours, and goes when its Machine is well")
+	a.Eventually(a.health(m)).Should(Equal(isWell))
+	a.Eventually(c.finalizers).Should(BeEmpty())
+}
+
+// finalizers are those of a check as it is now.
+func (c *theirs) finalizers() []string {
+	c.t.Helper()
+	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
+	return c.check.Finalizers
+}
+
+// Somebody else's pause is a pause for both, before a take-over and in the midst of it.
+func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
+	a := newArena(t)
+	a.takesOver = machinehealthcheck.TakesOver{All: true}
+	m := a.machine("m-1")
+	c := a.theirs("check")
+	c.annotate(clusterv1.PausedAnnotation, "by hand")
+	a.goes()
+	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Expect(c.pause()).To(Equal("by hand"))
+
+	c.annotate(clusterv1.PausedAnnotation, "")
+	c.looks()
+	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
+	c.looks()
+	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
+
+	c.annotate(clusterv1.PausedAnnotation, "by hand")
+	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.falls(m)
+	c.looks()
+	a.Expect(a.health(m)()).ToNot(Equal(isSick))
+	a.Expect(c.pause()).To(Equal("by hand"))
+}
+
+// Somebody takes our pause away: we stop, try again, and give up the third time.
+func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
+	a := newArena(t)
+	a.takesOver = machinehealthcheck.TakesOver{All: true}
+	c := a.theirs("check")
+	a.goes()
+	for range 3 {
+		a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
+		c.looks()
+		a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
+		c.annotate(clusterv1.PausedAnnotation, "")
+		a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("False"))
+		c.looks()
+	}
+	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.ContestedReason))
+	a.Expect(c.pause()).To(BeEmpty())
+}
+
+// A manager that is stopped half-way goes on where it was; one that is not to take over any more gives back what it has.
+func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
+	a := newArena(t)
+	a.takesOver = machinehealthcheck.TakesOver{All: true}
+	c := a.theirs("check")
+	first := a.goes()
+	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
+	first.stop()
+	c.looks()
+	second := a.goes()
+	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
+	second.stop()
+	a.takesOver = machinehealthcheck.TakesOver{}
+	a.goes()
+	a.Eventually(c.traces).Should(BeEmpty())
+	c.looks()
+	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("False"))
+}
+
+// Where Cluster API's own controller does not run there is nobody to wait for.
+func TestWhereNobodyElseIsACheckIsOursAtOnce(t *testing.T) {
+	a := newArena(t)
+	a.takesOver = machinehealthcheck.TakesOver{Exclusive: true}
+	m := a.machine("m-1")
+	c := a.theirs("check")
+	a.goes()
+	a.falls(m)
+	a.Eventually(a.says(m, clusterv1.MachineOwnerRemediatedCondition)).Should(HavePrefix("False"))
+	a.Eventually(c.says(clusterv1.PausedCondition)).Should(Equal("False " + remedyv1.NotPausedReason))
+	a.Expect(c.pause()).To(BeEmpty())
+}

@@ -1,0 +1,201 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
+)
+
+// Who writes. Of ours there may be several, one life after the other, or two at once: their names begin alike.
+const (
+	people       = "people"
+	theInTree    = "in-tree"
+	ourProcesses = "ours "
+	// observing ends the name of one that only observes.
+	observing = ", observing"
+)
+
+// audit goes through all writes in the order in which they were done, and finds those that nobody was allowed to make.
+//
+// An epoch of ours begins with the write by which the in-tree controller says that it sees the annotation for pauses on a check, while that bears our
+// pause. It ends with the write that takes our pause away, whosever it is. Within it the in-tree controller must not act on a Machine of that check,
+// and outside of it we must not.
+//
+// What we do rests on a look past the caches, and there is a time between the look and the act. Whoever takes our pause away in that time cannot be
+// heard. So an act of ours after the end of an epoch is allowed if the last look of that process at that check saw the epoch that has just ended, and
+// the in-tree controller has not acted on that Machine since: the version of the Machine, or the name of the request, would have kept us from it.
+//
+// Of two instances of ours, only the one whose name stands on a check may act for it. That another one signs it ends an epoch of the one before, and
+// begins one of its own.
+//
+// Where two checks select a Machine, the in-tree controller acts on it if either is its own. We begin nothing on it any more then, and keep our hands
+// off what it has made.
+type audit struct {
+	checks map[string]*audited
+	// own are the checks of our own kind that there are.
+	own    map[string]bool
+	wrong  []string
+	counts map[string]int
+}
+
+// audited is a check as it is at one moment of the history.
+type audited struct {
+	object *clusterv1.MachineHealthCheck
+	// epoch is the number of the last one, and open whether it goes on.
+	epoch int
+	open  bool
+	// instance is which of ours the epoch belongs to, and signed whether it began with its name, and not with the pause.
+	instance string
+	signed   bool
+	// saw is which epoch somebody of ours has seen going on at its last look; zero if none.
+	saw map[string]int
+	// epochs is which epoch went on, by the versions of the check; zero if none.
+	epochs map[string]int
+	// unseen: the in-tree controller has not said anything of it since it was made.
+	unseen bool
+	// theirs are the Machines on which the in-tree controller has acted since the last epoch, or since the check was made.
+	theirs map[string]bool
+	// acted are the Machines on which somebody of ours has acted in this epoch.
+	acted map[string]bool
+}
+
+func newAudit() *audit {
+	return &audit{checks: map[string]*audited{}, own: map[string]bool{}, counts: map[string]int{}}
+}
+
+func (a *audit) of(check string) *audited {
+	if a.checks[check] == nil {
+		a.checks[check] = &audited{saw: map[string]int{}, epochs: map[string]int{}, theirs: map[string]bool{}, acted: map[string]bool{}}
+	}
+	return a.checks[check]
+}
+
+// follow takes note of one more entry.
+func (a *audit) follow(at int, n *note) {
+	switch {
+	case n.resource == "machinehealthchecks" && n.read:
+		a.of(n.name).look(n)
+	case n.read:
+	case n.resource == "our machinehealthchecks":
+		a.own[n.name] = n.after != nil
+	case n.resource == "machinehealthchecks":
+		a.checkWritten(at, n)
+	case n.resource == "machines":
+		a.machineWritten(at, n)
+	case n.resource == "metal3remediations":
+		a.requestWritten(at, n)
+	}
+	if !n.read && strings.HasSuffix(n.who, observing) {
+		a.observed(at, n)
+	}
+}
+
+func (a *audit) complain(at int, n *note, format string, args ...any) {
+	a.wrong = append(a.wrong, fmt.Sprintf("%d: %s", at, n.who)+" "+fmt.Sprintf(format, args...)+"\n"+n.difference())
+}
+
+func (c *audited) look(n *note) {
+	if c.saw[n.who] = 0; n.after != nil {
+		c.saw[n.who] = c.epochs[n.after.GetResourceVersion()]
+	}
+}
+
+// checkWritten follows the handshake, and what either side may write to a check.
+func (a *audit) checkWritten(at int, n *note) {
+	c := a.of(n.name)
+	before, after := asCheck(n.before), asCheck(n.after)
+	if c.object = after; before == nil {
+		c.unseen, c.theirs = true, map[string]bool{}
+	}
+	c.unseen = c.unseen && n.who != theInTree
+	if before != nil && after != nil {
+		a.judgeCheck(at, n, c, before, after)
+	}
+	wasOpen := c.open
+	switch {
+	case after == nil || after.Annotations[clusterv1.PausedAnnotation] != remedyv1.Pause:
+		c.open = false
+	case !c.open && acknowledged(after):
+		c.begins(after)
+		c.signed, c.theirs = false, map[string]bool{}
+		a.counts["take-overs"]++
+		if n.who != theInTree {
+			a.complain(at, n, "begins an epoch of %s, and only the in-tree controller may", n.name)
+		}
+	case c.open && c.instance != instanceOf(after):
+		c.begins(after)
+		c.signed = true
+		a.counts["signatures of another instance"]++
+	}
+	if wasOpen && !c.open {
+		a.counts["ends by "+kindOfWriter(n.who)]++
+	}
+	if n.after != nil && c.open {
+		c.epochs[n.after.GetResourceVersion()] = c.epoch
+	}
+}
+
+func (c *audited) begins(check *clusterv1.MachineHealthCheck) {
+	c.open, c.instance, c.acted = true, instanceOf(check), map[string]bool{}
+	c.epoch++
+}
+
+// instanceOf is which of our instances a check was handed to.
+func instanceOf(check *clusterv1.MachineHealthCheck) string {
+	memory := takeover.ParseMemory(check.Annotations[remedyv1.TakeOverIDAnnotation])
+	return memory.Instance
+}
+
+// kindOfWriter leaves out which life it is.
+func kindOfWriter(who string) string {
+	who, _, _ = strings.Cut(who, " ")
+	return who
+}
+
+func acknowledged(check *clusterv1.MachineHealthCheck) bool {
+	said := meta.FindStatusCondition(check.Status.Conditions, clusterv1.PausedCondition)
+	return said != nil && said.Status == metav1.ConditionTrue && strings.Contains(said.Message, clusterv1.PausedAnnotation)
+}
+
+func (a *audit) judgeCheck(at int, n *note, c *audited, before, after *clusterv1.MachineHealthCheck) {
+	pauseBefore, pauseAfter := before.Annotations[clusterv1.PausedAnnotation], after.Annotations[clusterv1.PausedAnnotation]
+	_, wasPaused := before.Annotations[clusterv1.PausedAnnotation]
+	saidBefore := meta.FindStatusCondition(before.Status.Conditions, clusterv1.PausedCondition)
+	changed := changedConditions(before.Status.Conditions, after.Status.Conditions)
+	ours := strings.HasPrefix(n.who, ourProcesses)
+	switch {
+	case ours && pauseBefore != pauseAfter && wasPaused && pauseBefore != remedyv1.Pause:
+		a.complain(at, n, "touches a pause of somebody else on %s", n.name)
+	case ours && pauseAfter == remedyv1.Pause && pauseBefore != remedyv1.Pause && (saidBefore == nil || saidBefore.Status != metav1.ConditionFalse):
+		a.complain(at, n, "takes %s, of which nobody has said that it is not paused", n.name)
+	case ours && slices.Contains(changed, clusterv1.PausedCondition):
+		a.complain(at, n, "writes the condition Paused of %s", n.name)
+	case ours && !c.open && tells(before, after, changed):
+		a.complain(at, n, "tells how the Machines of %s are, and does not look after it", n.name)
+	case ours && c.open && c.instance != filterOf(n.who) && tells(before, after, changed):
+		a.complain(at, n, "tells how the Machines of %s are, and another instance looks after it", n.name)
+	case n.who == theInTree && c.open && tells(before, after, changed):
+		a.complain(at, n, "tells how the Machines of %s are, and that is ours", n.name)
+	}
+}
+
+// tells says whether a write is about the Machines of a check. That it takes away what somebody else has told is not.
+func tells(before, after *clusterv1.MachineHealthCheck, changed []string) bool {
+	about := slices.DeleteFunc(slices.Clone(changed), func(kind string) bool {
+		return kind == clusterv1.PausedCondition || kind == remedyv1.TakenOverCondition || meta.FindStatusCondition(after.Status.Conditions, kind) == nil
+	})
+	was, is := before.Status.DeepCopy(), after.Status.DeepCopy()
+	was.Conditions, is.Conditions, was.ObservedGeneration, is.ObservedGeneration, was.Deprecated, is.Deprecated = nil, nil, 0, 0, nil, nil
+	return len(about) > 0 || !reflect.DeepEqual(was, is)
+}

@@ -1,0 +1,138 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package differential_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Both controllers really run here, on one API server, while people, tools, crashes and caches that lag behind do what they like.
+
+// number is what an environment variable says. SWITCHES is how many things happen, and SWITCHES_SEED decides which.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s must be a number: %v", name, err)
+	}
+	return n
+}
+
+// walk is a world in which things happen at random.
+type walk struct {
+	*arena
+	*tap
+	dice  *rand.Rand
+	now   *shifted
+	story []string
+
+	// checks are those of Cluster API, and missing are those that have to be made anew.
+	checks  []string
+	missing map[string]bool
+	// sick are the Machines whose Nodes are silent.
+	machines map[string]*clusterv1.Machine
+	sick     map[string]bool
+
+	inTree *life
+	// doomed: the in-tree controller is to crash at a write that is still to come.
+	doomed bool
+	// us are our instances: one, or two beside each other. lives is how often any has started.
+	us    []*instance
+	lives int
+	// alone: there are no checks of our own kind any more.
+	alone bool
+	audit *audit
+	// audited is how many notes the audit has seen.
+	audited int
+}
+
+// shifted is a clock that is ahead of the real one.
+type shifted struct {
+	clock.RealClock
+	by atomic.Int64
+}
+
+// Now implements clock.PassiveClock.
+func (s *shifted) Now() time.Time { return time.Now().Add(time.Duration(s.by.Load())) }
+
+// Since implements clock.PassiveClock.
+func (s *shifted) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
+
+func newWalk(t *testing.T, seed int) *walk {
+	t.Helper()
+	w := &walk{
+		arena: newArena(t), tap: newTap(), dice: rand.New(rand.NewPCG(uint64(seed), 7)), now: &shifted{},
+		checks: slices.Sorted(maps.Keys(pools)), missing: map[string]bool{}, machines: map[string]*clusterv1.Machine{}, sick: map[string]bool{}, audit: newAudit(),
+	}
+	// In every other world an instance has a filter, and in half of these there is another one beside it.
+	w.us = [][]*instance{{{}}, {{filter: oursByLabel}, {filter: othersByLabel}}, {{}}, {{filter: oursByLabel}}}[seed%4]
+	var err error
+	w.api, err = client.New(w.of(people, server.Admin), client.Options{Scheme: scheme})
+	w.Expect(err).ToNot(HaveOccurred())
+	w.populate()
+	w.inTree = w.runs(w.of(theInTree, server.Admin))
+	for _, us := range w.us {
+		w.begins(us, "All", false)
+	}
+	return w
+}
+
+func (w *walk) say(format string, args ...any) {
+	w.story = append(w.story, fmt.Sprintf("%5d  %s", len(w.all()), fmt.Sprintf(format, args...)))
+}
+
+// TestBothNeverActOnOneMachineAndNobodyIsForgotten: SWITCHES is how many things happen, and SWITCHES_SEED decides which.
+func TestBothNeverActOnOneMachineAndNobodyIsForgotten(t *testing.T) {
+	// How much happens in one world.
+	const perWorld = 40
+	switches, seed := number(t, "SWITCHES", 20), number(t, "SWITCHES_SEED", 1)
+	counts := map[string]int{}
+	for done := 0; done < switches; done += perWorld {
+		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
+			w := newWalk(t, seed)
+			t.Cleanup(func() { w.tell(t) })
+			for n := range min(perWorld, switches-done) {
+				w.step()
+				if w.holds(); t.Failed() {
+					return
+				}
+				if n%10 == 9 {
+					w.rest()
+				}
+			}
+			w.leave()
+			for what, n := range w.audit.counts {
+				counts[what] += n
+			}
+		})
+		seed++
+	}
+	t.Logf("%d switches: %v", switches, counts)
+	if switches < 200 {
+		return
+	}
+	// The walk proves little if it does not reach everything.
+	for _, what := range []string{"take-overs", "ends by ours", "ends by people", "acts by ours", "acts by " + theInTree, "acts by " + theInTree + " where both have a check", "adoptions", "writes while observing"} {
+		if counts[what] == 0 {
+			t.Errorf("in %d switches there are no %s", switches, what)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+//go:build proof
+
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants_test
+
+// The tests of the handshake: a table, a model in which everything lags and is meddled with, and what is remembered.
+const (
+	nextMove = "TestTheNextMove"
+	neither  = "TestBothNeverActAtOnce"
+	inTheEnd = "TestSomebodyTakesCareInTheEnd"
+	contests = "TestAContestIsOverAfterAnHour"
+	noted    = "TestMemoryIsReadAsItWasWritten"
+	known    = "TestWhatTheProcessKnowsCountsAsWell"
+	ownPause = "TestAPersonsOwnPauseIsNoLoss"
+	unsigned = "TestWhatWasSignedByNobodyIsSigned"
+
+	byOurselves = "TestWhatWeTakeAwayOurselvesIsNoLoss"
+)
+
+func o(file, from, to, test string) mutant {
+	return mutant{file: "internal/takeover/" + file, from: from, to: to, test: test}
+}
+
+var handedOver = []mutant{
+	o("handshake.go", "f.Pause == OurPause && f.SaysPaused:", "f.Pause == OurPause:", neither),
+	o("handshake.go", "f.Pause == OurPause && f.SaysPaused:", "f.SaysPaused:", nextMove),
+	o("handshake.go", "\tcase f.SaysUnpaused:\n", "\tcase true:\n", nextMove),
+	o("handshake.go", "\tcase f.Pause == ForeignPause:\n\t\td.State = Paused\n", "", nextMove),
+	o("handshake.go", "f.Deleting && f.Cleanup && f.Pause != ForeignPause", "f.Deleting && f.Cleanup", nextMove),
+	o("handshake.go", "f.Deleting && f.Cleanup && f.Pause != ForeignPause", "f.Deleting && f.Pause != ForeignPause", nextMove),
+	o("handshake.go", "case f.Exclusive && f.Wanted:", "case f.Exclusive:", nextMove),
+	o("handshake.go", "\t\td.Move, d.Memory = Unpause, d.Memory.Ended()\n", "", nextMove),
+	o("handshake.go", "d.Move, d.Memory = Unpause, d.Memory.Ended()", "d.Move = Unpause", byOurselves),
+	o("memory.go", "return Memory{Instance: m.Instance, Losses: m.Losses}", "return Memory{Instance: m.Instance}", byOurselves),
+	o("memory.go", "return Memory{Instance: m.Instance, Losses: m.Losses}", "return Memory{Losses: m.Losses}", byOurselves),
+	o("handshake.go", "f.Pause == OurPause || f.Cleanup || f.Traces || !f.Memory.Empty()", "f.Pause == OurPause || f.Traces || !f.Memory.Empty()", nextMove),
+	o("handshake.go", "f.Pause == OurPause || f.Cleanup || f.Traces || !f.Memory.Empty()", "f.Pause == OurPause || f.Cleanup || !f.Memory.Empty()", nextMove),
+	o("handshake.go", "f.Pause == OurPause || f.Cleanup || f.Traces || !f.Memory.Empty()", "f.Cleanup || f.Traces", inTheEnd),
+	o("handshake.go", "case f.ClusterPaused || f.Pause == ForeignPause:", "case f.Pause == ForeignPause:", nextMove),
+	o("handshake.go", "case f.ClusterPaused || f.Pause == ForeignPause:", "case f.ClusterPaused:", nextMove),
+	o("handshake.go", "d.Move, d.Memory = Release, Memory{}", "d.Move = Release", inTheEnd),
+	o("handshake.go", "\tcase f.Deleting:\n", "\tcase false:\n", nextMove),
+	o("handshake.go", "case f.Memory.ID != \"\" && !f.Memory.Replaced:", "case false:", nextMove),
+	o("handshake.go", "case f.Memory.ID != \"\" && !f.Memory.Replaced:", "case f.Memory.ID != \"\":", ownPause),
+	o("handshake.go", "f.Memory.Replaced && f.Pause != OurPause", "f.Memory.Replaced", ownPause),
+	o("handshake.go", "d.Memory.Replaced = f.Memory.ID != \"\"", "d.Memory.Replaced = false", ownPause),
+	o("handshake.go", "f.SaysPaused && f.Memory.Instance != f.Instance && !f.Memory.Signed && !f.ClusterPaused:", "f.Memory.Instance != f.Instance && !f.Memory.Signed && !f.ClusterPaused:", nextMove),
+	o("handshake.go", "f.Memory.Instance != f.Instance && !f.Memory.Signed && !f.ClusterPaused:", "false:", nextMove),
+	o("handshake.go", " && !f.Memory.Signed && !f.ClusterPaused:", " && !f.Memory.Signed:", nextMove),
+	o("handshake.go", " && !f.Memory.Signed && !f.ClusterPaused:", " && !f.ClusterPaused:", nextMove),
+	o("handshake.go", "d.Memory.ID = cmp.Or(f.Memory.ID, id)", "d.Memory.ID = cmp.Or(id, f.Memory.ID)", nextMove),
+	o("handshake.go", "d.Memory.ID = cmp.Or(f.Memory.ID, id)", "_ = cmp.Or[string]", unsigned),
+	o("handshake.go", "\tcase !contested.IsZero():\n", "\tcase false:\n", nextMove),
+	o("handshake.go", "\tcase f.ClusterPaused:\n\t\td.State = Paused\n", "", nextMove),
+	o("handshake.go", "Memory{ID: id, Instance: f.Instance, Losses: f.Memory.Losses}", "Memory{ID: id, Instance: f.Instance}", nextMove),
+	o("handshake.go", "d.State, d.Until = Contested, contested", "d.State = Contested", contests),
+
+	o("memory.go", "n < contest ||", "n < 1 ||", nextMove),
+	o("memory.go", "m.Losses[n-1].Sub(m.Losses[n-contest]) > contestTime", "false", nextMove),
+	o("memory.go", "now.Before(until)", "!now.After(until)", contests),
+	o("memory.go", "return m.ID == \"\" && m.Instance == \"\" && len(m.Losses) == 0", "return m.ID == \"\" && m.Instance == \"\"", noted),
+	o("memory.go", "return m.ID == \"\" && m.Instance == \"\" && len(m.Losses) == 0", "return m.ID == \"\" && len(m.Losses) == 0", noted),
+	o("memory.go", "strings.TrimSuffix(cmp.Or(m.ID, noID)+ofInstance+m.Instance, ofInstance)", "cmp.Or(m.ID, noID)", noted),
+	o("memory.go", "strings.TrimSuffix(cmp.Or(m.ID, noID)+ofInstance+m.Instance, ofInstance)", "cmp.Or(m.ID, noID) + ofInstance + m.Instance", noted),
+	o("memory.go", "; m.ID == noID {", "; false {", noted),
+	o("memory.go", "err == nil {", "err == nil || true {", noted),
+	o("memory.go", "all.ID, all.Instance = known.ID, known.Instance", "all.Instance = known.Instance", known),
+	o("memory.go", "all.ID, all.Instance = known.ID, known.Instance", "all.ID = known.ID", known),
+	o("memory.go", "same := all.ID == known.ID", "same := true", known),
+	o("memory.go", "known.Replaced && same, known.Signed && same", "false, known.Signed && same", known),
+	o("memory.go", "known.Replaced && same, known.Signed && same", "known.Replaced && same, false", known),
+	o("memory.go", "if all.ID == \"\" && known.ID != \"\" {", "if true {", known),
+	o("memory.go", "if all.ID == \"\" && known.ID != \"\" {", "if all.ID == \"\" {", known),
+	o("memory.go", "all.Losses = slices.CompactFunc(all.Losses, time.Time.Equal)", "_ = time.Time.Equal", known),
+}
