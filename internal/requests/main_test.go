@@ -259,6 +259,12 @@ func (s *scene) there(name string) *unstructured.Unstructured {
 	return request
 }
 
+// wokenFor waits until the check a is woken and finds this. It may be woken for something older before that, and finds nothing.
+func (s *scene) wokenFor(this func() bool) {
+	s.t.Helper()
+	s.Eventually(func() bool { return slices.Contains(s.wakes(), "a") && this() }).Should(BeTrue())
+}
+
 // wakes are the checks that were woken since it was asked last, by name.
 func (s *scene) wakes() []string {
 	names := []string{}

@@ -56,21 +56,22 @@ func TestEveryTroubleIsToldAndHealsWithoutARestart(t *testing.T) {
 	s.traffic.since()
 	s.grant(rules...)
 	s.trouble(c, soft, remedyv1.TemplateNotFoundReason, "there is none in namespace "+s.namespace+": create it, or correct the reference")
-	s.wakes()
+	is := func(reason string) bool {
+		one := s.resolved(c, "", soft)
+		return one.Trouble != nil && one.Trouble.Reason == reason
+	}
 	bad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 	bad.SetGroupVersionKind(s.kind.Template())
 	bad.SetNamespace(s.namespace)
 	bad.SetName("soft")
 	s.Expect(admin.Create(t.Context(), bad)).To(Succeed())
-	s.Eventually(s.wakes).Should(ContainElement("a"), "a template is news")
+	s.wokenFor(func() bool { return is(remedyv1.TemplateInvalidReason) })
 	s.trouble(c, soft, remedyv1.TemplateInvalidReason, "it has no spec.template")
 	s.Expect(unstructured.SetNestedMap(bad.Object, map[string]any{}, "spec", "template", "spec")).To(Succeed())
 	s.Expect(admin.Update(t.Context(), bad)).To(Succeed())
-	s.Eventually(s.wakes).Should(ContainElement("a"))
-	s.usable(c, soft)
+	s.wokenFor(func() bool { return s.resolved(c, "", soft).Usable() })
 	s.Expect(admin.Delete(t.Context(), bad)).To(Succeed())
-	s.Eventually(s.wakes).Should(ContainElement("a"))
-	s.Expect(s.resolved(c, "", soft).Trouble.Reason).To(Equal(remedyv1.TemplateNotFoundReason))
+	s.wokenFor(func() bool { return is(remedyv1.TemplateNotFoundReason) })
 }
 
 func TestWhatIsForbiddenOrNotServedIsNotFollowed(t *testing.T) {
