@@ -69,7 +69,10 @@ func TestEveryTroubleIsToldAndHealsWithoutARestart(t *testing.T) {
 	s.trouble(c, soft, remedyv1.TemplateInvalidReason, "it has no spec.template")
 	s.Expect(unstructured.SetNestedMap(bad.Object, map[string]any{}, "spec", "template", "spec")).To(Succeed())
 	s.Expect(admin.Update(t.Context(), bad)).To(Succeed())
-	s.wokenFor(func() bool { return s.resolved(c, "", soft).Usable() })
+	s.wokenFor(func() bool {
+		one := s.resolved(c, "", soft)
+		return one.Usable()
+	})
 	s.Expect(admin.Delete(t.Context(), bad)).To(Succeed())
 	s.wokenFor(func() bool { return is(remedyv1.TemplateNotFoundReason) })
 }
