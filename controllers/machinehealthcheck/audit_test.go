@@ -54,6 +54,7 @@ var (
 func (s *stage) audited() {
 	s.t.Helper()
 	a := s.openBook()
+	s.book = a
 	s.t.Cleanup(func() {
 		defer a.stop()
 		if !s.t.Failed() {

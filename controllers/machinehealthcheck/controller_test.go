@@ -45,6 +45,8 @@ type controller struct {
 	cache client.Reader
 	// clusters are what it knows of workload clusters.
 	clusters *workload.Clusters
+	// requests are what it knows of requests.
+	requests *requests.Requests
 	// passes is how many it has begun, by check.
 	passes sync.Map
 	stop   func()
@@ -160,7 +162,7 @@ func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	c.cache, c.clusters = mgr.GetCache(), clusters
+	c.cache, c.clusters, c.requests = mgr.GetCache(), clusters, asked
 	core, indices := &machinehealthcheck.CoreChecks{TakesOver: s.takesOver}, &machinehealthcheck.Indices{}
 	for _, checks := range []machinehealthcheck.Checks{machinehealthcheck.Ours(), core} {
 		reconciler := &machinehealthcheck.Reconciler{

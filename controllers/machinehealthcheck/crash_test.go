@@ -25,7 +25,6 @@ type story struct {
 	*stage
 	chapters []func()
 	at       int
-	book     *audit
 }
 
 // play goes on with the story where an earlier process has stopped.

@@ -230,7 +230,7 @@ func TestAnOwnerWhoIsNotHeardYetIsNotOverwritten(t *testing.T) {
 	s := newStage(t)
 	s.audited()
 	m := s.sick("m-1")
-	s.check("workers")
+	check := s.check("workers")
 	c := s.start()
 	s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)))
 	c.settle()
@@ -239,6 +239,7 @@ func TestAnOwnerWhoIsNotHeardYetIsNotOverwritten(t *testing.T) {
 	s.Eventually(func() int { return c.Watches().HeldBack(heldMachines) }).Should(BeNumerically(">=", 1))
 	deferred := "False " + clusterv1.MachineSetMachineRemediationDeferredReason
 	s.ready("m-1", corev1.ConditionFalse, 11*time.Minute)
+	s.Eventually(get(s, check)).Should(WithTransform(said("m-1"), ContainSubstring("status False")), "it has judged the Node as it is")
 	c.pass()
 	c.pass()
 	s.Expect(says(clusterv1.MachineOwnerRemediatedCondition)(get(s, m)())).To(Equal(deferred))

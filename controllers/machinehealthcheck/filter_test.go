@@ -103,12 +103,15 @@ func TestACheckThatGoesToAnotherInstanceIsLeftAloneAtOnce(t *testing.T) {
 				})
 				var c *controller
 				var before atomic.Int64
+				started := make(chan struct{})
 				c = s.startInterrupted(begun, func() {
+					<-started
 					s.change(check, func() { check.Labels[clusterv1.WatchLabel] = "other" })
 					s.clock.Step(takes)
 					before.Store(int64(len(c.Writes())))
 				})
 				c.restless = true
+				close(started)
 				s.Eventually(before.Load).Should(BeNumerically(">", 0))
 				s.Eventually(func() bool { return c.judged("workers") }).Should(BeFalse())
 				c.pass()

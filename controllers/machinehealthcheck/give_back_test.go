@@ -95,9 +95,10 @@ func TestTheTurnOfOthersStays(t *testing.T) {
 	s.Expect(s.kubelet.Get(s.ctx, keyOf(lease.Namespace, lease.Name), lease)).To(Succeed())
 	lease.Spec.HolderIdentity = ptr.To("MachineHealthCheck/far/away")
 	s.Expect(s.kubelet.Update(s.ctx, lease)).To(Succeed())
-	s.annotate(check, remedyv1.TakeOverAnnotation, "")
 	c = s.start()
 	c.restless = true
+	s.Eventually(func() bool { return c.clusters.At(keyOf(s.namespace, "prod")).Connection(s.ctx).Up }).Should(BeTrue(), "or it cannot see the turn")
+	s.annotate(check, remedyv1.TakeOverAnnotation, "")
 	s.Eventually(get(s, check)).Should(WithTransform(pausedBy, BeEmpty()))
 	s.Expect(s.turn()).To(Equal("MachineHealthCheck/far/away"))
 }
@@ -149,7 +150,7 @@ func TestWhatCannotBeCleanedUpIsTold(t *testing.T) { //nolint:paralleltest // ch
 			s.requested(remediator.Metal3, "m-2")
 			c.settle()
 			c.restless = true
-			s.revoke(kind.Group)
+			s.revoke(kind)
 			s.annotate(check, remedyv1.TakeOverAnnotation, "")
 			s.Eventually(get(s, check), suspense).Should(And(
 				WithTransform(pausedBy, BeEmpty()), WithTransform(coreTells(remedyv1.TakenOverCondition), Equal("False "+remedyv1.NotCleanedUpReason))), "it goes back, and says so")

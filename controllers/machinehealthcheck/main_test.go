@@ -118,13 +118,18 @@ func aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
 	if err := changeRights(ctx, admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(all, rules...) }); err != nil {
 		return errors.Wrap(err, "failed to aggregate rights")
 	}
+	return untilAllowed(ctx, admin, rules, true)
+}
+
+// untilAllowed waits until the API server allows the manager what the first rule says, or does not any more.
+func untilAllowed(ctx context.Context, admin client.Client, rules []rbacv1.PolicyRule, allowed bool) error {
 	right := &authorizationv1.ResourceAttributes{Verb: rules[0].Verbs[0], Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0]}
 	return errors.Wrap(wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: "system:serviceaccount:" + instance.Namespace + ":" + instance.ServiceAccount, ResourceAttributes: right,
 		}}
 		err := admin.Create(ctx, review)
-		return review.Status.Allowed, err
+		return err == nil && review.Status.Allowed == allowed, err
 	}), "the API server does not hear of rights")
 }
 

@@ -30,13 +30,14 @@ func (s *stage) machine(name string, changes ...func(*clusterv1.Machine)) *clust
 	for _, change := range changes {
 		change(m)
 	}
+	// Whoever looks meanwhile must not see a Machine whose Node is gone.
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node(name)}, Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID}}
+	s.Expect(s.kubelet.Create(s.ctx, node)).To(Succeed())
+	s.ready(name, corev1.ConditionTrue, time.Hour)
 	s.create(m)
 	before := m.DeepCopy()
 	m.Status.NodeRef = clusterv1.MachineNodeReference{Name: s.node(name)}
 	s.Expect(s.admin.Status().Patch(s.ctx, m, client.MergeFrom(before))).To(Succeed())
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node(name)}, Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID}}
-	s.Expect(s.kubelet.Create(s.ctx, node)).To(Succeed())
-	s.ready(name, corev1.ConditionTrue, time.Hour)
 	return m
 }
 
@@ -52,6 +53,12 @@ func (s *stage) ready(machine string, status corev1.ConditionStatus, lasting tim
 	node.Status.Conditions = []corev1.NodeCondition{{
 		Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(time.Now().Add(-lasting)), LastHeartbeatTime: metav1.Now(),
 	}}
+	// Who asks meanwhile whether it is ready is told that it is: before it is, and as long as it was.
+	if status == corev1.ConditionTrue {
+		s.readiness.Store(machine, status)
+	} else if s.book != nil && s.isReady(machine) {
+		s.Eventually(s.book.missing).Should(BeEmpty(), "what was done while it was ready is written down")
+	}
 	s.Expect(s.kubelet.Status().Patch(s.ctx, node, client.MergeFrom(before))).To(Succeed())
 	s.readiness.Store(machine, status)
 }

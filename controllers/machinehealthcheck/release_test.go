@@ -89,7 +89,7 @@ func TestACheckThatWaitsForARightTellsWhich(t *testing.T) { //nolint:paralleltes
 	s.keep(request, "example.com/keeper")
 	s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
 
-	s.revoke(kind.Group)
+	s.revoke(kind)
 	says := func(words string) func() bool {
 		return func() bool {
 			c.Watches().Cut(watched)

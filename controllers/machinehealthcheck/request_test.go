@@ -98,7 +98,7 @@ func (s *stage) acts(kind remediator.Kind, outcome remediator.Outcome) {
 	for acted := true; acted; {
 		var err error
 		acted, err = player.Act(s.ctx)
-		if apierrors.IsConflict(err) {
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			acted, err = true, nil
 		}
 		s.Expect(err).ToNot(HaveOccurred())

@@ -35,12 +35,15 @@ func TestNothingIsToldOnMachinesAfterAPauseWasSeen(t *testing.T) {
 			check := s.check("workers")
 			var c *controller
 			var before atomic.Int64
+			started := make(chan struct{})
 			c = s.startInterrupted(ownerAsked, func() {
+				<-started
 				c.Watches().Hold("clusters.cluster.x-k8s.io", "machinehealthchecks.remedy.cluster.x-k8s.io")
 				stop(s, check)
 				before.Store(int64(len(c.Writes())))
 			})
 			c.restless = true
+			close(started)
 			s.Eventually(before.Load).Should(BeNumerically(">", 0))
 			passes := c.passesOf("workers")
 			n := passes.Load()

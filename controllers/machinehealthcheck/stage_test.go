@@ -36,7 +36,9 @@ type stage struct {
 	namespace      string
 	// readiness is the status of Ready that the test has given the Nodes of Machines last.
 	readiness sync.Map
-	cluster   *clusterv1.Cluster
+	// book is where it is written down what happens, if it is.
+	book    *audit
+	cluster *clusterv1.Cluster
 	// clock is that of the controllers, if it is not the real one.
 	clock *testingclock.FakeClock
 	// proxy is the way to the workload cluster, if it is not the direct one.

@@ -77,6 +77,10 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 	})
 	t.Run("where we may delete something", func(t *testing.T) {
 		s, c, api := begin(t, "/apis/"+remediator.FenceAgents.GroupVersion().String())
+		s.Eventually(func() string {
+			s.nudge()
+			return tells(remedyv1.ReadyCondition)(&s.checks()[0])
+		}).Should(Equal("False CleaningUp"))
 		before := c.passesOf("workers").Load()
 		s.Eventually(func() int64 {
 			s.nudge()

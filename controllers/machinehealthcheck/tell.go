@@ -159,8 +159,13 @@ func (v *visit) request(target int) *remedyv1.RequestReference {
 	return v.made[m.Name]
 }
 
-// tellPaused writes nothing but that the check is paused, and what follows for whoever looks at its conditions. All numbers stay as they were.
+// tellPaused writes nothing but that the check is paused, and what follows for whoever looks at its conditions. All numbers stay as they were. Where it is
+// not our word that counts, who has it says so.
 func (v *visit) tellPaused(ctx context.Context, pass *explain.Pass) error {
+	if !v.speaks() {
+		v.count(pass, nil)
+		return nil
+	}
 	after := v.check.DeepCopy()
 	for _, told := range report.Conditions(after.Status.Conditions, explain.WhilePaused(pass), v.check.Generation, v.now) {
 		meta.SetStatusCondition(&after.Status.Conditions, told)

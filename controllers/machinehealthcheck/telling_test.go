@@ -73,11 +73,18 @@ func TestWhoFallsIllDoesNotWaitUntilAllOthersAreTold(t *testing.T) {
 	s.newCrowd().come(all)
 	s.check("workers")
 	user := rest.CopyConfig(s.user())
-	fallsIll := sync.OnceFunc(func() { s.ready(last, corev1.ConditionUnknown, 10*time.Minute) })
+	started := make(chan *controller, 1)
+	fallsIll := sync.OnceFunc(func() {
+		s.ready(last, corev1.ConditionUnknown, 10*time.Minute)
+		// Nobody goes on before that has arrived.
+		c := <-started
+		s.Eventually(func() bool { return c.hasHeardOf(last) }).Should(BeTrue())
+	})
 	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &slowly{next, s, fallsIll} })
 	c, err := s.startAs(faults.Start(s.ctx), user)
 	s.Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(c.leave)
+	started <- c
 	sick := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: last}}
 	s.Eventually(get(s, sick)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)))
 	s.Eventually(func() int { return countOf(s.told(clusterv1.MachineHealthCheckSucceededCondition), isWell) }).Should(Equal(all-1), "all are told at last")

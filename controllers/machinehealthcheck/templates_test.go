@@ -172,7 +172,7 @@ func TestAKindThatIsNotServedHoldsNoOtherStep(t *testing.T) {
 			}).Should(Equal("False KindNotServed"))
 			s.ready("m-1", corev1.ConditionUnknown, 10*time.Minute)
 			s.requested(remediator.Metal3, "m-1")
-			s.Expect(tells(remedyv1.TemplatesResolvedCondition)(get(s, check)())).To(Equal("False KindNotServed"))
+			s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.TemplatesResolvedCondition), Equal("False KindNotServed")))
 			s.Expect(message(remedyv1.TemplatesResolvedCondition)(check)).To(And(ContainSubstring("MissingRemediationTemplate"), Not(ContainSubstring("Metal3"))))
 		})
 	}

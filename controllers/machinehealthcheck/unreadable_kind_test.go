@@ -137,12 +137,13 @@ func TestRequestsThatCannotBeConvertedHoldNobodyElse(t *testing.T) {
 	}
 }
 
-// revoke takes the rights to a group away.
-func (s *stage) revoke(group string) {
+// revoke takes the rights to a kind and its group away. When it returns the API server has heard of that.
+func (s *stage) revoke(kind remediator.Kind) {
 	s.t.Helper()
 	s.Expect(changeRights(s.ctx, s.admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-		return slices.DeleteFunc(all, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.APIGroups, group) })
+		return slices.DeleteFunc(all, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.APIGroups, kind.Group) })
 	})).To(Succeed())
+	s.Expect(untilAllowed(s.ctx, s.admin, kind.Rules(), false)).To(Succeed())
 }
 
 // TestTheRightToOneKindIsNoConcernOfOthers: as long as it is known from before who has a request of that kind, only they wait. A process that does not
@@ -166,7 +167,7 @@ func TestTheRightToOneKindIsNoConcernOfOthers(t *testing.T) { //nolint:parallelt
 	s.requested(kind, "m-1")
 	c.settle()
 
-	s.revoke(kind.Group)
+	s.revoke(kind)
 	s.ready("m-4", corev1.ConditionUnknown, 10*time.Minute)
 	s.Eventually(func() string {
 		s.wait(16 * time.Second)

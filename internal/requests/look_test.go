@@ -90,8 +90,15 @@ func TestTheRightCheckIsWokenAndOnlyForWhatIsRead(t *testing.T) {
 		}
 		return rest
 	}
-	// By then it is told, too, that everything was read for the first time.
+	// By then it is told, too, that everything was read for the first time: templates are told of by who reads them all, one after the other.
 	arrived()
+	s.Expect(admin.Create(t.Context(), s.kind.NewTemplate(s.namespace, "last", map[string]any{}))).To(Succeed())
+	s.Eventually(func() *foundTemplate {
+		_, templates := s.requests.kind(use{s.reference().TemplateKind(), true}).shelves()
+		last, _ := templates.get(client.ObjectKey{Namespace: s.namespace, Name: "last"})
+		return last
+	}).ShouldNot(BeNil())
+	s.wakes()
 	request := s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.Expect(arrived()).To(ConsistOf(BeElementOf("a", "b"), BeElementOf("a", "b")), "a request that comes may be in the way of others, but not in another namespace")
 
@@ -149,9 +156,9 @@ func TestAnUnchangedWorldIsNotAskedAboutAgain(t *testing.T) {
 		s.requests.Named(soft.RequestKind(), client.ObjectKey{Namespace: s.namespace, Name: "m1"})
 	}
 	s.Expect(s.traffic.since()).To(BeEmpty())
-	s.Expect(testing.AllocsPerRun(100, func() {
-		_, _ = s.requests.Of(context.Background(), c, s.kind.GroupVersionKind)
-	})).To(BeNumerically("<=", 4), "a slice of what is found, and no copy of it")
+	of := func() { _, _ = s.requests.Of(context.Background(), c, s.kind.GroupVersionKind) }
+	// What the rest of the process allocates meanwhile is counted, too.
+	s.Expect(min(testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of))).To(BeNumerically("<=", 4), "a slice of what is found, and no copy of it")
 }
 
 func TestWhatIsKeptOfARequestIsSmall(t *testing.T) {
@@ -224,6 +231,7 @@ func TestWhereNothingIsFollowedEverythingIsReadWhenItIsAskedFor(t *testing.T) {
 	s.Expect(err).ToNot(HaveOccurred())
 	soft := s.reference()
 	one := plain.Resolve(t.Context(), nodeCheck, "", soft)[0]
+	s.Expect(one.Err).ToNot(HaveOccurred())
 	s.Expect(one.Trouble.Reason).To(Equal("TemplateNotFound"))
 	s.template()
 	one = plain.Resolve(t.Context(), nodeCheck, "", soft)[0]

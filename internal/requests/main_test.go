@@ -196,12 +196,14 @@ func (s *scene) check(name string) Check {
 	return Check{Kind: machineCheck.Kind, Namespace: s.namespace, Name: name}
 }
 
-// resolved is what a check is told of its only template, when that is known. Time goes by.
+// resolved is what a check is told of its only template, when that is known. Time goes by until it is.
 func (s *scene) resolved(c Check, plurals string, reference Reference) Resolved {
 	s.t.Helper()
 	var one Resolved
 	s.Eventually(func() error {
-		one = s.requests.Resolve(s.t.Context(), c, plurals, reference)[0]
+		if one = s.requests.Resolve(s.t.Context(), c, plurals, reference)[0]; one.Err != nil {
+			s.clock.Step(failedFor)
+		}
 		return one.Err
 	}).Should(Succeed())
 	return one

@@ -29,6 +29,7 @@ func TestEveryTroubleIsToldAndHealsWithoutARestart(t *testing.T) {
 	resource := func(plural string) string { return plural + "." + group }
 
 	first := s.requests.Resolve(t.Context(), c, "", soft)[0]
+	s.Expect(first.Err).ToNot(HaveOccurred())
 	s.Expect(first.Usable()).To(BeFalse())
 	s.Expect(first.Trouble.Reason).To(Equal(remedyv1.KindNotServedReason))
 	s.Expect(first.Again).To(Equal(noon.Add(missingFor)))
@@ -235,9 +236,7 @@ func TestAManagerOfOneNamespaceLooksAtNoOther(t *testing.T) {
 
 func TestKindsOfWhichThereMayBeRequestsAreFound(t *testing.T) {
 	s := settled(t)
-	kinds, err := s.kinds()
-	s.Expect(err).ToNot(HaveOccurred())
-	s.Expect(kinds).To(Equal([]schema.GroupVersionKind{s.kind.GroupVersionKind}), "those of others are not ours to list")
+	s.Eventually(s.kinds).Should(Equal([]schema.GroupVersionKind{s.kind.GroupVersionKind}), "those of others are not ours to list")
 }
 
 func TestKindsOfAnAPIThatCannotBeAskedAreMissedOnlyWhereWeHaveRights(t *testing.T) {
@@ -268,6 +267,8 @@ func TestKindsOfAnAPIThatCannotBeAskedAreMissedOnlyWhereWeHaveRights(t *testing.
 	s.Expect(kinds).To(ConsistOf(s.kind.GroupVersionKind), "what is known comes with it")
 }
 
+// kinds are those of which there may be requests. Time goes by.
 func (s *scene) kinds() ([]schema.GroupVersionKind, error) {
+	s.clock.Step(failedFor)
 	return s.requests.Kinds(s.t.Context())
 }

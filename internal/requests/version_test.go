@@ -57,6 +57,7 @@ func TestRequestsAreFollowedInTheVersionThatIsServed(t *testing.T) {
 	var found []*Found
 	s.Eventually(func(g Gomega) {
 		var err error
+		s.clock.Step(missingFor)
 		found, err = s.requests.Of(t.Context(), c, kind)
 		if err == nil {
 			g.Expect(namesOf(found)).To(Equal([]string{"m1"}), "what is not known is not taken for nothing")
@@ -109,7 +110,7 @@ func TestKindsAreFoundInEveryVersionOfTheirGroup(t *testing.T) {
 	s.install(remediator.NewKind(s.kind.Group, "v2", "Fence").TemplateCRD())
 	s.grant(slices.Concat(s.kind.Rules(), both.Rules(), apart.Rules())...)
 	s.Eventually(s.kinds).Should(ConsistOf(s.kind.GroupVersionKind, apart.GroupVersionKind, HaveField("Kind", "Reset")))
-	s.Expect(s.preferred()).To(Equal("v3"))
+	s.Eventually(s.preferred).Should(Equal("v3"))
 }
 
 // preferred is the version that the group of a kind prefers.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
 // cut is what is wrong with the way to an API server.
@@ -41,7 +43,11 @@ type road struct {
 func newRoad(t *testing.T, to string) *road {
 	t.Helper()
 	r := &road{t: t, to: to, open: map[net.Conn]bool{}, dead: map[net.Conn]bool{}, changed: make(chan struct{})}
-	r.listen("127.0.0.1:0")
+	// It is listened on again after it was closed, and must belong to nobody else in between.
+	port, err := controlplane.TakePort()
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(port.Release)
+	r.listen(port.Address())
 	t.Cleanup(func() { r.set(refused) })
 	return r
 }

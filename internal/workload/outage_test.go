@@ -96,7 +96,7 @@ func outage(t *testing.T, kind cut, gone bool) {
 		g.Expect(read).To(HaveEach(HaveField("State", health.Unreadable)), "what the cache holds is old")
 	}
 	g.Expect(s.At(key).Connection(t.Context()).LastSeen).To(BeTemporally("<=", time.Now()))
-	g.Expect(s.toldOf(key)).To(BeNumerically(">", told), "who depends on it was told")
+	g.Eventually(func() int { return s.toldOf(key) }, patience).Should(BeNumerically(">", told), "who depends on it is told")
 	told = s.toldOf(key)
 
 	way.set(whole)
@@ -107,7 +107,7 @@ func outage(t *testing.T, kind cut, gone bool) {
 	back := s.At(key).Connection(t.Context())
 	g.Expect(back.BackSince).To(And(BeTemporally(">", began), BeTemporally("<=", time.Now())))
 	g.Expect(back.FirstLookUntil()).To(Equal(back.BackSince.Add(50 * time.Second)))
-	g.Expect(s.toldOf(key)).To(BeNumerically(">", told), "who depends on it was told")
+	g.Eventually(func() int { return s.toldOf(key) }, patience).Should(BeNumerically(">", told), "who depends on it is told")
 	g.Eventually(func(g Gomega) {
 		looked, read := a.ask(g)
 		for _, readings := range [][]workload.Reading{looked, read} {

@@ -287,7 +287,9 @@ func TestCachedNodesAreNotCopied(t *testing.T) {
 	few, many := targets[:10], targets
 	cluster := b.At(prod)
 	allocs := func(targets []Target) float64 {
-		return testing.AllocsPerRun(20, func() { cluster.Read(t.Context(), Question{Initialized: true, Targets: targets}) })
+		read := func() { cluster.Read(t.Context(), Question{Initialized: true, Targets: targets}) }
+		// What the rest of the process allocates meanwhile is counted, too.
+		return min(testing.AllocsPerRun(20, read), testing.AllocsPerRun(20, read), testing.AllocsPerRun(20, read))
 	}
 	g.Expect(allocs(many)).To(Equal(allocs(few)), "a hundred times the Nodes, and no allocation more")
 	all, err := cluster.Nodes(t.Context())

@@ -45,7 +45,9 @@ func TakePort() (*Port, error) {
 
 // tryPort returns nil if the port is taken.
 func tryPort(dir string, number int) (*Port, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); errors.Is(err, os.ErrExist) {
+		return nil, nil //nolint:nilnil // it was made by somebody else, and removed again, all at once: it is made again.
+	} else if err != nil {
 		return nil, errors.Wrap(err, "failed to make the folder of port locks")
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(number)), os.O_CREATE|os.O_RDWR, 0o600)

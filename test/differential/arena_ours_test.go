@@ -57,6 +57,10 @@ func (a *arena) start(user *rest.Config, now clock.Clock) *life {
 	clusters := a.wire(ctx, mgr, now)
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
+	// A manager that is stopped before its caches are full waits for them, and nobody may be there any more who lets through what fills them.
+	synced, done := context.WithTimeout(ctx, 3*time.Minute)
+	defer done()
+	a.Expect(mgr.GetCache().WaitForCacheSync(synced)).To(BeTrue())
 	l := &life{process, sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; !process.Crashed() {

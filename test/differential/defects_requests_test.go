@@ -52,6 +52,11 @@ func TestEveryUnhealthyMachineIsHandledInOnePass(t *testing.T) {
 	ours.ours("workers", byOurTemplate)
 	first := ours.goes()
 	ours.Eventually(ours.requests).Should(ConsistOf("m-1"))
+	// What is under way when it is stopped may land behind the back of the next one.
+	for _, name := range names[1:] {
+		ours.Eventually(ours.health(&clusterv1.Machine{ObjectMeta: ours.meta(name)})).Should(Equal(isWell))
+	}
+	ours.Eventually(ours.health(&clusterv1.Machine{ObjectMeta: ours.meta("m-1")})).Should(Equal(isSick))
 	first.stop()
 	sicken(ours, "m-2", "m-3", "m-4")
 	second := ours.goes()

@@ -392,6 +392,7 @@ func TestTheirWordIsNotOverwritten(t *testing.T) {
 	falls.Store(true)
 	a.falls(m)
 	a.Eventually(a.owner(m)).Should(Equal(waits))
+	a.Eventually(c.says(clusterv1.PausedCondition)).Should(HavePrefix("False"), "it has had its say")
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause), "it is taken over once more, as nobody says that it is paused")
 	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("False"))
 }

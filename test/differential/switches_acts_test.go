@@ -135,7 +135,7 @@ func (a *audit) unfounded(n *note, checks []string, onlyTakes bool) string {
 		switch c := a.of(name); {
 		case c.open && c.instance == filterOf(n.who):
 			return ""
-		case c.signed && c.saw[n.who] == c.epoch-1 && !c.acted[n.name] && !c.theirs[n.name]:
+		case c.signed && c.seenBy(n) == c.epoch-1 && !c.acted[n.name] && !c.theirs[n.name]:
 			a.counts["acts that could not hear of a signature"]++
 			return ""
 		// What is about to go takes back what it has left, whoever else looks after the Machines.
@@ -144,7 +144,7 @@ func (a *audit) unfounded(n *note, checks []string, onlyTakes bool) string {
 			return ""
 		case c.open:
 			why = append(why, name+" is for another instance")
-		case c.saw[n.who] == 0 || c.saw[n.who] != c.epoch:
+		case c.seenBy(n) == 0 || c.seenBy(n) != c.epoch:
 			why = append(why, "has not seen that "+name+" is ours")
 		case c.theirs[n.name]:
 			why = append(why, "the in-tree controller has acted on it since "+name+" was ours")

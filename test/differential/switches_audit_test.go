@@ -58,8 +58,8 @@ type audited struct {
 	// instance is which of ours the epoch belongs to, and signed whether it began with its name, and not with the pause.
 	instance string
 	signed   bool
-	// saw is which epoch somebody of ours has seen going on at its last look; zero if none.
-	saw map[string]int
+	// saw is the version that somebody of ours has seen at its last look; empty if it was not there.
+	saw map[string]string
 	// epochs is which epoch went on, by the versions of the check; zero if none.
 	epochs map[string]int
 	// unseen: the in-tree controller has not said anything of it since it was made.
@@ -76,7 +76,7 @@ func newAudit() *audit {
 
 func (a *audit) of(check string) *audited {
 	if a.checks[check] == nil {
-		a.checks[check] = &audited{saw: map[string]int{}, epochs: map[string]int{}, theirs: map[string]bool{}, acted: map[string]bool{}}
+		a.checks[check] = &audited{saw: map[string]string{}, epochs: map[string]int{}, theirs: map[string]bool{}, acted: map[string]bool{}}
 	}
 	return a.checks[check]
 }
@@ -105,9 +105,13 @@ func (a *audit) complain(at int, n *note, format string, args ...any) {
 	a.wrong = append(a.wrong, fmt.Sprintf("%d: %s", at, n.who)+" "+fmt.Sprintf(format, args...)+"\n"+n.difference())
 }
 
+// seenBy is which epoch somebody of ours has seen going on at its last look; zero if none.
+func (c *audited) seenBy(n *note) int { return c.epochs[c.saw[n.who]] }
+
+// look notes the version. Who wrote that may be noted only after who has read it: which epoch it is of is asked when it matters.
 func (c *audited) look(n *note) {
-	if c.saw[n.who] = 0; n.after != nil {
-		c.saw[n.who] = c.epochs[n.after.GetResourceVersion()]
+	if c.saw[n.who] = ""; n.after != nil {
+		c.saw[n.who] = n.after.GetResourceVersion()
 	}
 }
 
@@ -181,6 +185,9 @@ func (a *audit) judgeCheck(at int, n *note, c *audited, before, after *clusterv1
 		a.complain(at, n, "takes %s, of which nobody has said that it is not paused", n.name)
 	case ours && slices.Contains(changed, clusterv1.PausedCondition):
 		a.complain(at, n, "writes the condition Paused of %s", n.name)
+	case ours && !c.open && before.DeletionTimestamp != nil && acknowledged(before) && tells(before, after, changed):
+		// It is cleaned up, and the in-tree controller, which said last that it leaves it to us, has not heard of the end of our pause.
+		a.counts["told while it goes"]++
 	case ours && !c.open && tells(before, after, changed):
 		a.complain(at, n, "tells how the Machines of %s are, and does not look after it", n.name)
 	case ours && c.open && c.instance != filterOf(n.who) && tells(before, after, changed):

@@ -71,7 +71,7 @@ func TestAClientWaitsAndTriesAgainByItself(t *testing.T) {
 	c := clientOf(t, p.Config(cp.Admin))
 	object := configMap(namespaceFor(t), "a")
 	g.Expect(c.Create(t.Context(), object)).To(Succeed())
-	p.Trouble(faults.Trouble{Seed: 3, Chance: 0.5, Kinds: []faults.Fault{faults.TooManyRequests}, RetryAfter: ptr.To(0)})
+	p.Trouble(faults.Trouble{Seed: 3, Chance: 0.5, Kinds: []faults.Fault{faults.TooManyRequests}, RetryAfter: ptr.To(0), Names: []string{object.Namespace}})
 	for i := range 10 {
 		object.Data["says"] = fmt.Sprint(i)
 		g.Expect(c.Update(t.Context(), object)).To(Succeed())
@@ -89,7 +89,7 @@ func TestTheSameSeedMakesTheSameTrouble(t *testing.T) {
 	once := func(seed uint64, chance float64) []string {
 		p := faults.Start(t.Context())
 		c := clientOf(t, p.Config(cp.Admin))
-		p.Trouble(faults.Trouble{Seed: seed, Chance: chance})
+		p.Trouble(faults.Trouble{Seed: seed, Chance: chance, Names: []string{namespace}})
 		var all sync.WaitGroup
 		for i := range 10 {
 			all.Go(func() {

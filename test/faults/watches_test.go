@@ -187,7 +187,7 @@ func TestAWatchThatExpiresIsListedAgain(t *testing.T) {
 func TestACrashEndsTheWatches(t *testing.T) {
 	g := NewWithT(t)
 	i := newInformed(t, false)
-	g.Expect(i.Watches().Open()).To(Equal(1))
+	g.Eventually(func() int { return i.Watches().Open() }).Should(Equal(1))
 	i.Watches().Hold()
 	i.Crash()
 	g.Eventually(func() int { return i.Watches().Open() }).Should(BeZero())

@@ -58,6 +58,9 @@ func New() (*Leash, error) {
 func (l *Leash) Wrap(name, path string) (string, error) {
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > '%s'\nexec '%s' \"$@\"\n", l.note(name), path)
 	wrapped := filepath.Join(l.Dir, name)
+	// A process that is begun meanwhile would hold the file open for writing, and what somebody writes to cannot be executed.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	err := os.WriteFile(wrapped, []byte(script), 0o700) //nolint:gosec // it is a program, it has to be executable.
 	return wrapped, errors.Wrapf(err, "failed to put %s on the leash", name)
 }

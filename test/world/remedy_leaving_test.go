@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -51,6 +52,7 @@ func newEstate(t *testing.T) *estate {
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	c, err := w.Workload(t.Context(), world.Shape{Namespace: "leaving", Name: "prod", Pools: []world.Pool{{Name: "a", Replicas: 1}, {Name: "b", Replicas: 1}}})
 	g.Expect(err).ToNot(HaveOccurred())
+	tend(t.Context(), w, &c.Cluster)
 	e := &estate{WithT: g, t: t, w: w, c: c}
 	e.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(3))
 	e.core = inTreeCheck(&c.Cluster)
@@ -124,7 +126,7 @@ func (e *estate) machine(pool string) *clusterv1.Machine {
 	return found
 }
 
-// hold keeps the owner of a pool's Machines from acting.
+// hold keeps the owner of a pool's Machines from acting, or lets it go on, and waits until it has heard of that.
 func (e *estate) hold(pool string, held bool) {
 	e.t.Helper()
 	sets := &clusterv1.MachineSetList{}
@@ -139,6 +141,10 @@ func (e *estate) hold(pool string, held bool) {
 			delete(set.Annotations, clusterv1.PausedAnnotation)
 		}
 		e.Expect(e.w.Client.Patch(e.t.Context(), set, before)).To(Succeed())
+		e.Eventually(func() bool {
+			e.Expect(client.IgnoreNotFound(e.w.Client.Get(e.t.Context(), client.ObjectKeyFromObject(set), set))).To(Succeed())
+			return conditions.IsTrue(set, clusterv1.PausedCondition)
+		}, soon).Should(Equal(held))
 	}
 }
 
@@ -273,7 +279,7 @@ func (e *estate) releasedFirst() {
 
 	_, err = release(e.t, e.w, "--all")
 	e.Expect(err).ToNot(HaveOccurred())
-	e.Expect(e.w.Process(world.Remedy).Running()).To(BeFalse(), "it goes on only when nobody leads any more")
+	e.Eventually(func() bool { return e.w.Process(world.Remedy).Running() }, soon).Should(BeFalse(), "nobody leads any more when it goes on, and then the process ends")
 	e.isFree()
 	request := world.NewRemediation(world.Remediation, asked.Namespace, asked.Name)
 	e.Expect(e.w.Client.Get(e.t.Context(), client.ObjectKeyFromObject(request), request)).To(MatchError(ContainSubstring("not found")), "nobody would withdraw it any more")
@@ -332,6 +338,7 @@ func (e *estate) moved() {
 	e.w = there
 	e.c, err = e.c.In(there)
 	e.Expect(err).ToNot(HaveOccurred())
+	tend(e.t.Context(), there, &e.c.Cluster)
 	e.Eventually(e.says(clusterv1.PausedCondition), soon).Should(HavePrefix("True"))
 	e.Expect(e.now().Annotations).To(HaveKeyWithValue(clusterv1.PausedAnnotation, remedyv1.Pause), "our pause has come along, and nobody takes care of it")
 	e.Expect(traces(e.t.Context(), e, e.w.Admin, none)).ToNot(BeEmpty())

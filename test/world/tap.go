@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -82,18 +83,31 @@ func (t *tap) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	case met.mode == Refuse:
 		http.Error(answer, "the world refuses this write", http.StatusInternalServerError)
 		met.happened <- write
-	case met.mode == LoseAnswer:
-		t.proxy.ServeHTTP(httptest.NewRecorder(), request)
-		met.happened <- write
-		panic(http.ErrAbortHandler)
 	default:
-		if met.mode == CrashAfter {
-			t.proxy.ServeHTTP(httptest.NewRecorder(), request)
+		if met.mode != CrashBefore && !t.lands(met, answer, request) {
+			return
 		}
-		_ = t.manager.Kill()
+		if met.mode != LoseAnswer {
+			_ = t.manager.Kill()
+		}
 		met.happened <- write
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// lands lets a write happen whose answer is lost. One that lost a race is answered, and its fault is that of the next: nothing has happened yet.
+func (t *tap) lands(met *fault, answer http.ResponseWriter, request *http.Request) bool {
+	told := httptest.NewRecorder()
+	if t.proxy.ServeHTTP(told, request); told.Code != http.StatusConflict {
+		return true
+	}
+	t.lock.Lock()
+	met.left = 1
+	t.lock.Unlock()
+	maps.Copy(answer.Header(), told.Header())
+	answer.WriteHeader(told.Code)
+	_, _ = answer.Write(told.Body.Bytes())
+	return false
 }
 
 // count notes the write, and returns the fault that it meets.

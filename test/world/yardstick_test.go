@@ -74,6 +74,7 @@ func measure(t *testing.T, limited bool) []figures {
 	begin = time.Now()
 	c, err := w.Cluster(t.Context(), world.Shape{Name: "yardstick", Workers: 3})
 	g.Expect(err).ToNot(HaveOccurred())
+	tend(t.Context(), w, c)
 	g.Expect(c.Ready(t.Context())).To(Succeed())
 	f.ClusterReady = time.Since(begin).Seconds()
 
