@@ -178,3 +178,28 @@ func TestACheckOfTheirsLooksAfterItsMachinesUntilItIsGone(t *testing.T) {
 	s.change(theirs, func() { theirs.Finalizers = nil })
 	s.Eventually(get(s, m)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)))
 }
+
+// TestOfAPausedCheckThatGoesOnlyWhoHasTheWordTells: our pause was taken away from it, and its Cluster is paused, so that there is no cleaning up yet.
+func TestOfAPausedCheckThatGoesOnlyWhoHasTheWordTells(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.machine("m-1")
+	s.change(s.cluster, func() { s.cluster.Spec.Paused = ptr.To(true) })
+	check := s.core("theirs", func(check *clusterv1.MachineHealthCheck) { check.Finalizers = []string{remedyv1.CleanupFinalizer, "example.com/waits"} })
+	said := []metav1.Condition{{
+		Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason, Message: "Cluster spec.paused is set to true",
+		LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second)),
+	}}
+	s.changeStatus(check, func() { check.Status.Conditions = said })
+	s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
+	c := s.start()
+	c.restless = true
+	s.Eventually(func() bool {
+		s.nudge()
+		return c.judged(check.Name)
+	}).Should(BeTrue())
+	s.Expect(get(s, check)().Status.Conditions).To(HaveEach(HaveField("Type", BeElementOf(clusterv1.PausedCondition, remedyv1.TakenOverCondition))))
+	s.change(s.cluster, func() { s.cluster.Spec.Paused = nil })
+	s.Eventually(get(s, check)).Should(HaveField("Finalizers", ConsistOf("example.com/waits")))
+	s.change(check, func() { check.Finalizers = nil })
+}
