@@ -185,7 +185,9 @@ func TestOfAPausedCheckThatGoesOnlyWhoHasTheWordTells(t *testing.T) {
 	s := newStage(t)
 	s.machine("m-1")
 	s.change(s.cluster, func() { s.cluster.Spec.Paused = ptr.To(true) })
-	check := s.core("theirs", func(check *clusterv1.MachineHealthCheck) { check.Finalizers = []string{remedyv1.CleanupFinalizer, "example.com/waits"} })
+	check := s.core("theirs", func(check *clusterv1.MachineHealthCheck) {
+		check.Finalizers = []string{remedyv1.CleanupFinalizer, "example.com/waits"}
+	})
 	said := []metav1.Condition{{
 		Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason, Message: "Cluster spec.paused is set to true",
 		LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second)),
