@@ -50,13 +50,18 @@ func begin(t *testing.T, kind remediator.Kind, outcome remediator.Outcome, targe
 		},
 	}
 	var err error
-	s.all, err = requests.New(t.Context(), requests.Options{Client: admin, Clock: testingclock.NewFakeClock(noon)})
+	clock := testingclock.NewFakeClock(noon)
+	s.all, err = requests.New(t.Context(), requests.Options{Client: admin, Clock: clock})
 	s.Expect(err).ToNot(HaveOccurred())
 	soft := requests.Reference{APIVersion: kind.GroupVersion().String(), Kind: kind.Template().Kind, Namespace: namespace.Name, Name: "soft"}
 	s.naming = requests.NewNaming(soft)
 	check := requests.Check{Kind: "NodeHealthCheck", Name: "nodes"}
-	one := s.all.Resolve(t.Context(), check, "", soft)[0]
-	s.Expect(one.Usable()).To(BeTrue())
+	s.Eventually(func() bool {
+		// What could not be asked is asked again after a while.
+		clock.Step(5 * time.Second)
+		one := s.all.Resolve(t.Context(), check, "", soft)[0]
+		return one.Usable()
+	}).Should(BeTrue())
 	s.found, _, err = s.all.Create(t.Context(), &requests.Draft{
 		Check: check, CheckUID: "check-uid", Target: target, Template: soft, Order: 1, Attempt: 1, Started: noon, Place: requests.AtHome,
 	})
