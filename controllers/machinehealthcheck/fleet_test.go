@@ -20,11 +20,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
 // fleet are many workload clusters in one real API server: as many of their own would not fit on any machine. Each is reached at a path of its own,
@@ -124,12 +124,7 @@ func (r *renamed) Read(into []byte) (int, error) {
 
 // makeCluster makes one of the fleet, which has had a control plane for long.
 func (f *fleet) makeCluster(name string) error {
-	content, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: f.street.URL + "/" + name}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {}},
-		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
-		CurrentContext: "x",
-	})
+	content, err := controlplane.Kubeconfig(&rest.Config{Host: f.street.URL + "/" + name})
 	if err != nil {
 		return err
 	}

@@ -17,10 +17,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -118,20 +116,11 @@ func aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
 	if err := changeRights(ctx, admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(all, rules...) }); err != nil {
 		return errors.Wrap(err, "failed to aggregate rights")
 	}
-	return untilAllowed(ctx, admin, rules, true)
+	return management.UntilAllowed(ctx, ourManager, &rules[0], true)
 }
 
-// untilAllowed waits until the API server allows the manager what the first rule says, or does not any more.
-func untilAllowed(ctx context.Context, admin client.Client, rules []rbacv1.PolicyRule, allowed bool) error {
-	right := &authorizationv1.ResourceAttributes{Verb: rules[0].Verbs[0], Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0]}
-	return errors.Wrap(wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: "system:serviceaccount:" + instance.Namespace + ":" + instance.ServiceAccount, ResourceAttributes: right,
-		}}
-		err := admin.Create(ctx, review)
-		return err == nil && review.Status.Allowed == allowed, err
-	}), "the API server does not hear of rights")
-}
+// ourManager is who the manager is for the API server.
+const ourManager = "system:serviceaccount:" + instance.Namespace + ":" + instance.ServiceAccount
 
 // rights is held by who changes the rights of the manager: all tests share them, and nobody else is there to change them.
 var rights sync.Mutex

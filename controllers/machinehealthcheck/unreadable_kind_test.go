@@ -143,7 +143,7 @@ func (s *stage) revoke(kind remediator.Kind) {
 	s.Expect(changeRights(s.ctx, s.admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		return slices.DeleteFunc(all, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.APIGroups, kind.Group) })
 	})).To(Succeed())
-	s.Expect(untilAllowed(s.ctx, s.admin, kind.Rules(), false)).To(Succeed())
+	s.Expect(management.UntilAllowed(s.ctx, ourManager, &kind.Rules()[0], false)).To(Succeed())
 }
 
 // TestTheRightToOneKindIsNoConcernOfOthers: as long as it is known from before who has a request of that kind, only they wait. A process that does not

@@ -12,13 +12,11 @@ import (
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -77,25 +75,11 @@ func (p *place) as(name string, rules ...rbacv1.PolicyRule) (*leaving.Leaver, *b
 	p.t.Cleanup(func() { p.Expect(p.api.Delete(context.Background(), role)).To(Succeed()) })
 	config, err := management.Config(controlplane.User{Name: role.Name})
 	p.Expect(err).ToNot(HaveOccurred())
-	p.mayDo(config, &rules[0])
+	p.Expect(management.UntilAllowed(p.t.Context(), role.Name, &rules[0], true)).To(Succeed())
 	c, err := leaving.NewCluster("the management cluster", config)
 	p.Expect(err).ToNot(HaveOccurred())
 	out := &bytes.Buffer{}
 	return &leaving.Leaver{Management: c, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Patience: impatient}, out
-}
-
-// mayDo waits until the API server knows of a right: it hears of a role a moment after it was made.
-func (p *place) mayDo(config *rest.Config, rule *rbacv1.PolicyRule) {
-	p.t.Helper()
-	api, err := client.New(config, client.Options{})
-	p.Expect(err).ToNot(HaveOccurred())
-	p.Eventually(func(g Gomega) {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Group: rule.APIGroups[0], Resource: rule.Resources[0], Verb: rule.Verbs[0]},
-		}}
-		g.Expect(api.Create(p.t.Context(), review)).To(Succeed())
-		g.Expect(review.Status.Allowed).To(BeTrue())
-	}).Should(Succeed())
 }
 
 func anything(verbs ...string) rbacv1.PolicyRule {

@@ -27,8 +27,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -266,13 +264,7 @@ func tracesBy(t *testing.T, config *rest.Config) []string {
 
 func (p *place) kubeconfig() []byte {
 	p.t.Helper()
-	tls := workloads.Admin.TLSClientConfig
-	content, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: workloads.Admin.Host, CertificateAuthorityData: tls.CAData, TLSServerName: tls.ServerName}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData}},
-		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
-		CurrentContext: "x",
-	})
+	content, err := controlplane.Kubeconfig(workloads.Admin)
 	p.Expect(err).ToNot(HaveOccurred())
 	return content
 }

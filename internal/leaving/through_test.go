@@ -15,8 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/leaving"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
@@ -87,11 +85,7 @@ func definitionOf(kind remediator.Kind) *unstructured.Unstructured {
 // through is a kubeconfig of the workload cluster by which every call is told.
 func (p *place) through(called func(*http.Request)) []byte {
 	p.t.Helper()
-	content, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: p.tapped(workloads, called)}},
-		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c"}},
-		CurrentContext: "x",
-	})
+	content, err := controlplane.Kubeconfig(&rest.Config{Host: p.tapped(workloads, called)})
 	p.Expect(err).ToNot(HaveOccurred())
 	return content
 }

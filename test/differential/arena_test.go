@@ -14,8 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -115,13 +113,7 @@ func newArena(t *testing.T) *arena {
 
 func (a *arena) kubeconfig() []byte {
 	a.t.Helper()
-	tls := server.Admin.TLSClientConfig
-	content, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server.Admin.Host, CertificateAuthorityData: tls.CAData, TLSServerName: tls.ServerName}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData}},
-		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
-		CurrentContext: "x",
-	})
+	content, err := controlplane.Kubeconfig(server.Admin)
 	a.Expect(err).ToNot(HaveOccurred())
 	return content
 }
