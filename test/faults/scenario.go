@@ -33,6 +33,8 @@ type Scenario[Stage any] struct {
 	Options []Option
 	// Faults are those that each write meets; CrashBefore and CrashAfter if empty. After the others the same process has to go on.
 	Faults []Fault
+	// OncePerKind: of the writes with the same verb and resource only the first one meets the faults.
+	OncePerKind bool
 	// MayWriteAgain: a controller that starts when everything is done may write. Otherwise that is a failure, as it would be seen forever.
 	MayWriteAgain bool
 }
@@ -107,7 +109,13 @@ func Try[Stage any](ctx context.Context, scenario Scenario[Stage]) *Report {
 	if len(faults) == 0 {
 		faults = []Fault{CrashBefore, CrashAfter}
 	}
+	met := map[Write]bool{}
 	for n, at := range clean.chapters {
+		kind := at.kind.withoutObject()
+		if scenario.OncePerKind && met[kind] {
+			continue
+		}
+		met[kind] = true
 		for _, fault := range faults {
 			report.Runs++
 			run := scenario.tell(ctx, &at, fault)

@@ -5,6 +5,7 @@ package faults_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -248,6 +249,32 @@ func TestOtherWaysToFail(t *testing.T) {
 		story.MayWriteAgain = true
 		g.Expect(faults.Try(t.Context(), story).Failures).To(BeEmpty())
 	})
+}
+
+// A second create is another write of the same kind: it meets the faults only where each write does.
+func TestTry_OncePerKind_FaultsTheFirstOfItsKind(t *testing.T) {
+	for once, runs := range map[bool]int{false: 1 + 2*3, true: 1 + 2*2} {
+		t.Run(fmt.Sprintf("once per kind: %t", once), func(t *testing.T) {
+			g := NewWithT(t)
+			story := wishes(func(c client.Client) *controller { return &controller{Client: c} })
+			run := story.Run
+			story.Run = func(ctx context.Context, process *faults.Process, namespace string) error {
+				if err := run(ctx, process, namespace); err != nil {
+					return err
+				}
+				c, err := client.New(process.Config(cp.Admin), client.Options{})
+				if err != nil {
+					return errors.WithStack(err)
+				}
+				return client.IgnoreAlreadyExists(c.Create(ctx, configMap(namespace, "second")))
+			}
+			story.OncePerKind, story.MayWriteAgain = once, true
+			report := faults.Try(t.Context(), story)
+			g.Expect(report.Failures).To(BeEmpty())
+			g.Expect(report.Writes).To(HaveLen(3))
+			g.Expect(report.Runs).To(Equal(runs))
+		})
+	}
 }
 
 // judge counts errors, and is not failed by them.

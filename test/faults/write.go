@@ -61,6 +61,12 @@ func (w Write) String() string {
 	return text
 }
 
+// withoutObject is what writes of the same verb and resource have in common.
+func (w Write) withoutObject() Write {
+	w.Namespace, w.Name = "", ""
+	return w
+}
+
 // Events are writes of events.
 func Events(w Write) bool { return w.Resource == "events" }
 
