@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
@@ -46,11 +47,12 @@ func (s *story) play(ctx context.Context, p *faults.Process) error {
 	}
 }
 
-// eachWrite tells a story once for every single write in it and each of these faults; with none, with a crash before and after it.
+// eachWrite runs a story once for each of these faults and each kind of write in it; at full depth for every single write. Without faults it is a crash
+// before and after the write.
 func eachWrite(t *testing.T, begin func(s *story), these ...faults.Fault) {
 	t.Helper()
 	faults.EachWrite(t, faults.Scenario[*story]{
-		Faults: these,
+		Faults: these, OncePerKind: !depth.Full(),
 		Begin: func(context.Context) (*story, error) {
 			s := &story{stage: newStage(t, withClock)}
 			s.book = s.openBook()

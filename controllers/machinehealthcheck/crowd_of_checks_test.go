@@ -19,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
@@ -80,10 +81,11 @@ func (s *stage) startAndCount() (*controller, *asked) {
 	return c, counts
 }
 
-// TestTwoHundredChecksInOneNamespaceKeepOutOfEachOthersWay: all are about the same Cluster, so that each is another one's neighbour.
-func TestTwoHundredChecksInOneNamespaceKeepOutOfEachOthersWay(t *testing.T) {
+// TestManyChecks_OneNamespace_WorkIndependently: all checks name the same Cluster, so each one is a neighbour of all others.
+func TestManyChecks_OneNamespace_WorkIndependently(t *testing.T) {
 	s := newStage(t)
-	const checks, each = 200, 3
+	const each = 3
+	checks := depth.Of(50, 200)
 	pool := func(i int) string { return fmt.Sprintf("pool-%03d", i) }
 	people := s.newCrowd()
 	people.pool = func(i int) string { return pool(i / each) }

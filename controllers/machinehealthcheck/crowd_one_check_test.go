@@ -17,13 +17,16 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
 )
 
-// TestTenThousandMachinesUnderOneCheck takes minutes, as ten thousand real objects do: it is run with a tag of its own.
-func TestTenThousandMachinesUnderOneCheck(t *testing.T) {
+// TestOneCheck_ManyMachines_CountsAndLimitsAll takes minutes with the ten thousand Machines of the full depth.
+func TestOneCheck_ManyMachines_CountsAndLimitsAll(t *testing.T) {
 	s := newStage(t)
 	s.SetDefaultEventuallyPollingInterval(time.Second)
-	const all, silent, gone, more, places = 10_000, 100, 50, 60, 10
+	const places = 10
+	all := depth.Of(1_000, 10_000)
+	silent, gone, more := all/100, all/200, 6*all/1_000
 	people := s.newCrowd()
 	people.ready = func(i int) corev1.ConditionStatus {
 		switch {
@@ -76,8 +79,8 @@ func (s *stage) counts(check *remedyv1.MachineHealthCheck, all, sick, remediatin
 	} {
 		s.Expect(what).To(HaveValue(BeEquivalentTo(n)), "%v", status)
 	}
-	s.Expect(status.UnhealthyTargets).To(HaveLen(100))
-	s.Expect(status.Targets).To(HaveLen(1000))
+	s.Expect(status.UnhealthyTargets).To(HaveLen(min(sick, 100)))
+	s.Expect(status.Targets).To(HaveLen(min(all, 1000)))
 	content, err := json.Marshal(status)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(len(content)).To(BeNumerically("<", 100_000))

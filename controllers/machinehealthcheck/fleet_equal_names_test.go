@@ -17,12 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
 )
 
-// TestEqualNodeNamesInThreeHundredClustersAreNeverMixedUp: every cluster has a Node of the same name, and one Machine, one check and one answer for it.
-func TestEqualNodeNamesInThreeHundredClustersAreNeverMixedUp(t *testing.T) {
+// TestEqualNodeNames_ManyClusters_AreNotMixedUp: every cluster has a Node of the same name, and one Machine, one check and one answer for it.
+func TestEqualNodeNames_ManyClusters_AreNotMixedUp(t *testing.T) {
 	s := newStage(t)
-	const clusters = 300
+	clusters := depth.Of(60, 300)
 	f, people := newFleet(s), s.newCrowd()
 	cluster := func(i int) string { return fmt.Sprintf("c-%03d", i) }
 	machine := func(i int) *clusterv1.Machine {

@@ -22,16 +22,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
-// TestNothingIsLeftOfTwoHundredConnections lets clusters come and go, with everything that the controller has of them, and breaks the connections of
-// those that are there. Whatever one of them left behind would be there two hundred times. It has the process for itself: it is not parallel.
-func TestNothingIsLeftOfTwoHundredConnections(t *testing.T) {
+// TestConnections_ClustersComeAndGo_LeaveNothing adds and deletes clusters in batches and breaks their connections. What every batch left behind would
+// be there as often as there were rounds. The test has the process for itself: it is not parallel.
+func TestConnections_ClustersComeAndGo_LeaveNothing(t *testing.T) {
 	s := newStage(t, withProxy)
 	s.machine("m-1")
 	c := s.start()
-	const batch, rounds, cuts = 20, 10, 10
+	const rounds, cuts = 10, 10
+	batch := depth.Of(6, 20)
 	// The first rounds fill what is filled once.
 	for number := range 2 {
 		s.comeAndGo(c, -1-number, batch, 1)
