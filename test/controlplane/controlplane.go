@@ -82,6 +82,7 @@ func init() {
 
 // Start runs a control plane until Stop.
 func Start(ctx context.Context, options ...Option) (*ControlPlane, error) {
+	begin := time.Now()
 	paths, err := assets.Find(ctx, assets.Basic()...)
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func Start(ctx context.Context, options ...Option) (*ControlPlane, error) {
 		c.Stop()
 		return nil, err
 	}
-	return c, nil
+	return c, recordSpan(begin)
 }
 
 func (c *ControlPlane) start(paths assets.Paths) error {
