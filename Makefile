@@ -47,26 +47,67 @@ test: controlplane ## Proves the product: unit tests, properties, a simulated wo
 check: lint vet drift tidy ## Lint, vet, generated files, go.mod, the house rules. 2 / 6 min
 	GOLANGCI_LINT="$(CURDIR)/bin/golangci-lint" go test -tags=$(TAGS),houserules -count=1 ./test/houserules
 
-# How long the simulated histories are, all together.
-SIM_STEPS ?= 3000000
-# How often it is switched between Cluster API's controller and ours; SWITCHES_SEED decides how.
-SWITCHES ?= 240
-# Packages without a goroutine: their ten thousand draws need no race detector, under which they take eight times as long.
+# The depth of 'make proof'. What .ci/run runs has to fit into an hour with everything else. FULL=1 is for a release, and for a change of anything
+# that decides: it takes about an hour by itself.
+FULL ?=
+export FULL
+# DRAWS: cases that each property draws. SIM_STEPS: steps of all simulated histories. SWITCHES: changes of hands between Cluster API's controller and
+# Remedy; SWITCHES_SEED decides which. SHELL_PART: which third of the mutants outside the deciding packages; three commits in a row run all.
+ifeq ($(FULL),)
+  DRAWS ?= 100
+  SIM_STEPS ?= 1000000
+  SWITCHES ?= 80
+  SHELL_PART ?= $(shell echo $$(( $$(git rev-list --count HEAD 2>/dev/null || echo 0) % 3 )))
+else
+  DRAWS ?= 10000
+  SIM_STEPS ?= 10000000
+  SWITCHES ?= 240
+  SHELL_PART ?= all
+endif
+# Packages without a goroutine: under the race detector their ten thousand draws take eight times as long, and it has nothing to find.
 PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/takeover
-# The names of the tests that only 'long' brings, for -run: the others have run already.
-LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z]+/) {print substr($$0, 6, RLENGTH - 5)}' controllers/*/*_test.go | paste -sd'|'
+# What decides without a goroutine and has no draws: the simulated world and the small world have suites of their own.
+RACE := $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$)
+# The names of the tests that only the tag 'long' brings, for -run.
+LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z_]+/) {print substr($$0, 6, RLENGTH - 5)}' controllers/*/*_test.go | paste -sd'|'
+
+# The suites, in the order in which 'make proof' runs them. test/README.md says which question each answers.
+SUITES := proof-race proof-sim proof-mutants proof-differential $(if $(FULL),proof-draws proof-long)
+
 .PHONY: proof
-proof: controlplane compiler ## The long arguments: the race detector, ten thousand draws, a crash at every write, ten thousand Machines, three million simulated steps, mutants (8 min for those of the shell), the comparison with Cluster API, hundreds of switches between it and us (4 min). 45 / 52 min. Needs a C compiler.
-	RAPID_CHECKS=10000 go test -count=1 -timeout 30m $(PURE)
-	CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(PURE)
-	CGO_ENABLED=1 RAPID_CHECKS=10000 go test -race -count=1 -timeout 30m $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$ $(PURE:.%=-e %$$))
-	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 40m -run "^($$long)$$" ./controllers/...
-	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 30m ./test/sim
-	go test -tags=$(TAGS),proof -count=1 -timeout 30m ./test/mutants
+proof: controlplane compiler ## The long arguments: race detector, crashes, crowds, simulated histories, mutants, the comparison with Cluster API. FULL=1 is deeper. 15 / 24 min, FULL=1 60 min. Needs a C compiler.
+	@for suite in $(SUITES); do $(MAKE) --no-print-directory $$suite || exit 1; done
+
+.PHONY: proof-race proof-sim proof-mutants proof-differential proof-draws proof-long
+proof-race:
+	CGO_ENABLED=1 RAPID_CHECKS=100 FULL= go test -race -tags=$(TAGS),long -count=1 -timeout 30m $(RACE)
+
+proof-sim:
+	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 60m ./test/sim
+
+proof-mutants:
+	SHELL_PART=$(SHELL_PART) go test -tags=$(TAGS),proof -count=1 -timeout 40m -v -run . ./test/mutants
+
+proof-differential:
 	cd test/differential && SWITCHES=$(SWITCHES) RAPID_CHECKS=1000 go test -count=1 -timeout 30m ./...
 
+proof-draws:
+	RAPID_CHECKS=$(DRAWS) go test -count=1 -timeout 60m $(PURE)
+	CGO_ENABLED=1 RAPID_CHECKS=$(DRAWS) go test -race -count=1 -timeout 60m $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$ $(PURE:.%=-e %$$))
+
+proof-long:
+	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./controllers/...
+
+# What 'make profile-tests' measures.
+PROFILED ?= test check $(SUITES) e2e
+.PHONY: profile-tests
+profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/run go: per suite and package, compiling, starting API servers, working, waiting. PROFILED="test e2e" measures some. 40 min
+	@mkdir -p bin out && rm -rf out/profile && go build -o bin/profile ./test/profile
+	@for suite in $(PROFILED); do REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile suite $$suite $(MAKE) --no-print-directory $$suite || exit 1; done
+	@REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile table
+
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## The real Cluster API: a management cluster, workload clusters, faults, taking over and leaving; how fast the in-tree controller is. 19 / 31 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## The real Cluster API: a management cluster, workload clusters, faults, adoption and uninstall; how fast the in-tree controller is. 12 / 20 min
 	rm -rf out/e2e && mkdir -p out/e2e
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v -artifacts -outputdir="$(CURDIR)/out/e2e" .
@@ -78,7 +119,7 @@ soak: controlplane compiler ## Looks for flaky tests and rare draws for hours, b
 	@end=$$(( $$(date +%s) + 60 * $(SOAK) )); round=0; \
 	while [ $$(date +%s) -lt $$end ]; do \
 	  round=$$((round + 1)); echo "round $$round"; \
-	  CGO_ENABLED=1 RAPID_CHECKS=100000 go test -race -count=1 -shuffle=on $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$) || exit 1; \
+	  CGO_ENABLED=1 RAPID_CHECKS=100000 go test -race -count=1 -shuffle=on $(RACE) || exit 1; \
 	  SIM_SEED=$$((round * 1000000 + 7919)) SIM_STEPS=20000000 go test -count=1 -timeout 60m ./test/sim || exit 1; \
 	done
 
