@@ -44,7 +44,7 @@ test: controlplane ## Proves the product: unit tests, properties, a simulated wo
 	cd test/differential && go test -timeout 30m -run '^TestBothNeverActOnOneMachineAndNobodyIsForgotten$$' .
 
 .PHONY: check
-check: lint vet drift tidy ## Lint, vet, generated files, go.mod, the house rules. 2 / 6 min
+check: lint drift tidy ## Lint (go vet is one of the linters), generated files, go.mod, the house rules. 2 / 6 min
 	GOLANGCI_LINT="$(CURDIR)/bin/golangci-lint" go test -tags=$(TAGS),houserules -count=1 ./test/houserules
 
 # The depth of 'make proof'. What .ci/run runs has to fit into an hour with everything else. FULL=1 is for a release, and for a change of anything
@@ -139,12 +139,6 @@ compiler:
 lint: bin/golangci-lint ## The linter alone. 1 / 4 min
 	bin/golangci-lint run ./...
 	for module in $(TEST_MODULES); do (cd $$module && ../../bin/golangci-lint run --config ../../.golangci.yml ./...); done
-
-.PHONY: vet
-vet: ## go vet alone. 0 / 2 min
-	go vet ./...
-	for module in $(TEST_MODULES); do (cd $$module && go vet ./...); done
-	go vet -tags=$(TAGS),houserules ./test/houserules
 
 .PHONY: drift
 drift: $(GENERATORS) ## Generated files are what the generators make of the sources. 0 / 1 min
