@@ -31,7 +31,7 @@ const (
 	suiteVariable  = "REMEDY_PROFILE_SUITE"
 )
 
-// record is one test binary that ran, or a whole suite, which has no package.
+// record is one program that ran below 'go test' or 'go run', or a whole suite, which has no package.
 type record struct {
 	Suite   string              `json:"suite"`
 	Package string              `json:"package,omitempty"`
@@ -40,6 +40,9 @@ type record struct {
 	CPU     time.Duration       `json:"cpu"`
 	Starts  []controlplane.Span `json:"starts,omitempty"`
 }
+
+// isTest tells a package's tests, which are named by their folder, from a program of 'go run'.
+func (r *record) isTest() bool { return strings.Contains(r.Package, "/") }
 
 func main() {
 	code, err := run(os.Args[1:])

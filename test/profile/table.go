@@ -36,7 +36,7 @@ func printTable(folder string) error {
 		}
 		var runs []controlplane.Span
 		for _, r := range records {
-			if r.Package != "" && r.Suite == s.Suite {
+			if r.isTest() && r.Suite == s.Suite {
 				runs = append(runs, controlplane.Span{Begin: r.Begin, End: r.End})
 			}
 		}
@@ -48,7 +48,7 @@ func printTable(folder string) error {
 	slices.SortStableFunc(records, func(a, b record) int { return cmp.Compare(b.End.Sub(b.Begin), a.End.Sub(a.Begin)) })
 	for _, r := range records {
 		run := r.End.Sub(r.Begin)
-		if r.Package == "" || run < time.Second {
+		if !r.isTest() || run < time.Second {
 			continue
 		}
 		start := covered(r.Starts)
