@@ -82,7 +82,7 @@ func TestTheRestOfALiveLook(t *testing.T) {
 
 	g.Expect(live.HeartbeatRenewed(t.Context(), "look-a")).To(BeZero(), "no Lease")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "look-a"}}
-	g.Expect(admin.Create(t.Context(), lease)).To(Succeed())
+	createUntilEnd(t, admin, lease)
 	g.Expect(live.HeartbeatRenewed(t.Context(), "look-a")).To(BeZero(), "never renewed")
 	lease.Spec.RenewTime = &renewed
 	g.Expect(admin.Update(t.Context(), lease)).To(Succeed())
@@ -94,9 +94,9 @@ func TestTheRestOfALiveLook(t *testing.T) {
 	found, err := live.Lease(t.Context(), other)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(found).To(BeNil())
-	g.Expect(admin.Create(t.Context(), &coordinationv1.Lease{
+	createUntilEnd(t, admin, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: other.Namespace, Name: other.Name}, Spec: coordinationv1.LeaseSpec{HolderIdentity: ptr.To("node-maintenance")},
-	})).To(Succeed())
+	})
 	found, err = live.Lease(t.Context(), other)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(found.Spec.HolderIdentity).To(HaveValue(Equal("node-maintenance")))
@@ -144,7 +144,7 @@ func etcdPod(t *testing.T, admin client.Client, name, node string, mirror, ready
 	pod.Spec.AutomountServiceAccountToken = ptr.To(false)
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To(int64(0))
 	pod.Spec.Containers = []corev1.Container{{Name: "etcd", Image: "etcd"}}
-	g.Expect(admin.Create(t.Context(), pod)).To(Succeed())
+	createUntilEnd(t, admin, pod)
 	before := pod.DeepCopy()
 	status := corev1.ConditionFalse
 	if ready {
@@ -282,10 +282,11 @@ func TestWithoutTheRightToReadNothingIsSaid(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
-	nobody, err := second.Config(controlplane.User{Name: "nobody"})
+	nobody := controlplane.User{Name: s.namespace}
+	config, err := second.Config(nobody)
 	g.Expect(err).ToNot(HaveOccurred())
-	grantRoot(t, clientOf(t, second))
-	key := s.clusterWith("prod", kubeconfigOf(t, nobody, nil))
+	grantRoot(t, clientOf(t, second), nobody)
+	key := s.clusterWith("prod", kubeconfigOf(t, config, nil))
 	g.Eventually(func() bool { return s.At(key).Connection(t.Context()).Up }, patience).Should(BeTrue())
 	target := workload.Target{Name: "any"}
 	r := s.look(key, target)[0]
@@ -335,14 +336,13 @@ func TestNothingIsLeftOfAConnectionThatIsOver(t *testing.T) {
 	g.Eventually(s.Remembered, patience).Should(BeEmpty(), "what is noted of clusters")
 }
 
-// grantRoot lets everybody see that the API server is up, and nothing else.
-func grantRoot(t *testing.T, admin client.Client) {
+// grantRoot allows a user to see that the API server is up, and nothing else, until the end of the test.
+func grantRoot(t *testing.T, admin client.Client, user controlplane.User) {
 	t.Helper()
-	g := NewWithT(t)
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "sees-root"}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}}}}
-	g.Expect(admin.Create(t.Context(), role)).To(Succeed())
-	g.Expect(admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "sees-root"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}},
-	})).To(Succeed())
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user.Name}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}}}}
+	createUntilEnd(t, admin, role)
+	createUntilEnd(t, admin, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user.Name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user.Name}},
+	})
 }

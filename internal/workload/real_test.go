@@ -293,8 +293,7 @@ func addNode(t *testing.T, cp *controlplane.ControlPlane, name, providerID strin
 	t.Helper()
 	c := clientOf(t, cp)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
-	NewWithT(t).Expect(c.Create(t.Context(), node)).To(Succeed())
-	t.Cleanup(func() { _ = client.IgnoreNotFound(c.Delete(context.Background(), node)) })
+	createUntilEnd(t, c, node)
 	before := node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{{
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
@@ -302,4 +301,14 @@ func addNode(t *testing.T, cp *controlplane.ControlPlane, name, providerID strin
 	}}
 	NewWithT(t).Expect(c.Status().Patch(t.Context(), node, client.MergeFrom(before))).To(Succeed())
 	return node
+}
+
+// createUntilEnd creates an object and deletes it at the end of the test: other tests, and the next round of the same test, use the same API server.
+func createUntilEnd(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(c.Create(t.Context(), object)).To(Succeed())
+	t.Cleanup(func() {
+		g.Expect(client.IgnoreNotFound(c.Delete(context.Background(), object, client.GracePeriodSeconds(0)))).To(Succeed())
+	})
 }

@@ -85,11 +85,13 @@ func (s *story) acts() *remediation.Request {
 	return now.Request(s.naming)
 }
 
-func node(t *testing.T, name string) requests.Object {
+// createNode creates a Node that exists until the end of the test.
+func createNode(t *testing.T) requests.Object {
 	t.Helper()
-	made := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	NewWithT(t).Expect(admin.Create(t.Context(), made)).To(Succeed())
-	return requests.Object{Name: name, UID: made.UID}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "far-"}}
+	NewWithT(t).Expect(admin.Create(t.Context(), node)).To(Succeed())
+	t.Cleanup(func() { NewWithT(t).Expect(admin.Delete(context.Background(), node)).To(Succeed()) })
+	return requests.Object{Name: node.Name, UID: node.UID}
 }
 
 func TestMetal3FindsAMachineByTheOwnerAndTellsByAPhase(t *testing.T) {
@@ -125,11 +127,12 @@ func TestMetal3FindsAMachineByTheOwnerAndTellsByAPhase(t *testing.T) {
 }
 
 func TestMedik8sFindsANodeByNameAndTellsByConditions(t *testing.T) {
-	n1 := requests.OfNode(node(t, "far-1"), requests.Object{})
+	node := createNode(t)
+	n1 := requests.OfNode(node, requests.Object{})
 	t.Run("it succeeds", func(t *testing.T) {
 		s := begin(t, remediator.FenceAgents, remediator.Succeeds, n1)
 		seen := s.acts()
-		s.Expect(s.worked).To(Equal([]string{"far-1"}))
+		s.Expect(s.worked).To(Equal([]string{node.Name}))
 		s.Expect(seen.Succeeded).To(BeTrue())
 		s.Expect(s.all.TellToStop(t.Context(), s.found, noon)).To(Succeed())
 		s.Expect(s.acts().TimedOut).To(BeFalse(), "it has succeeded")
