@@ -18,7 +18,10 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
@@ -39,6 +42,8 @@ type ControlPlane struct {
 	// Certificates is the folder with the API server's own keys, for the components that share them.
 	Certificates string
 
+	// lease is set if other packages use the same control plane; everything below is empty then.
+	lease   *lease
 	plane   *envtest.ControlPlane
 	ports   []*Port
 	leash   *leash.Leash
@@ -61,6 +66,15 @@ func ServiceAccount(namespace, name string) User {
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
 	}
 }
+
+// admin is allowed to do everything.
+var admin = User{Name: "admin", Groups: []string{"system:masters"}}
+
+// The rate at which a client of a test may send requests.
+const (
+	clientQPS   = 1000
+	clientBurst = 2000
+)
 
 // startLimit is generous, as these machines are shared: a slow start is no failure.
 const startLimit = 2 * time.Minute
@@ -156,12 +170,11 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 	if err := c.plane.Start(); err != nil {
 		return errors.Wrap(err, "the control plane does not start")
 	}
-	admin, err := c.Config(User{Name: "admin", Groups: []string{"system:masters"}})
-	c.Admin = admin
+	c.Admin, err = c.Config(admin)
 	return err
 }
 
-// Stop ends the processes and removes what they wrote.
+// Stop ends the processes and removes what they wrote. A leased control plane goes on: other packages use it.
 func (c *ControlPlane) Stop() {
 	c.endRevived()
 	if c.plane != nil && c.plane.Stop() == nil {
@@ -183,18 +196,33 @@ func (c *ControlPlane) Freeze() error { return c.signal(syscall.SIGSTOP) }
 func (c *ControlPlane) Thaw() error { return c.signal(syscall.SIGCONT) }
 
 func (c *ControlPlane) signal(s syscall.Signal) error {
-	pid, err := c.leash.PID("kube-apiserver")
+	pid, err := c.pid(APIServerProcess)
 	if err != nil {
 		return err
 	}
 	return errors.Wrap(syscall.Kill(pid, s), "failed to signal the API server")
 }
 
+// pid is the process id of etcd or the API server, for what disturbs everybody who uses them.
+func (c *ControlPlane) pid(name string) (int, error) {
+	if c.lease != nil {
+		return 0, errors.Errorf("other packages use this %s: use Start instead of Lease", name)
+	}
+	return c.leash.PID(name)
+}
+
 // Config returns how this user reaches the API server. Users may do nothing until a role is bound to them.
 func (c *ControlPlane) Config(user User) (*rest.Config, error) {
+	if c.lease != nil {
+		answer, err := c.lease.request(context.Background(), user)
+		if err != nil {
+			return nil, err
+		}
+		return answer.Config(), nil
+	}
 	c.users.Lock()
 	defer c.users.Unlock()
-	added, err := c.plane.AddUser(envtest.User(user), &rest.Config{QPS: 1000, Burst: 2000})
+	added, err := c.plane.AddUser(envtest.User(user), &rest.Config{QPS: clientQPS, Burst: clientBurst})
 	if err != nil {
 		return nil, errors.Wrapf(err, "failed to add the user %s", user.Name)
 	}
@@ -203,33 +231,37 @@ func (c *ControlPlane) Config(user User) (*rest.Config, error) {
 
 // WriteKubeconfig writes a kubeconfig for the user, for processes.
 func (c *ControlPlane) WriteKubeconfig(user User, path string) error {
-	c.users.Lock()
-	defer c.users.Unlock()
-	added, err := c.plane.AddUser(envtest.User(user), &rest.Config{})
+	config, err := c.Config(user)
 	if err != nil {
-		return errors.Wrapf(err, "failed to add the user %s", user.Name)
+		return err
 	}
-	content, err := added.KubeConfig()
+	content, err := Kubeconfig(config)
 	if err != nil {
-		return errors.Wrapf(err, "failed to make a kubeconfig for %s", user.Name)
+		return err
 	}
 	return errors.Wrap(os.WriteFile(path, content, 0o600), "failed to write a kubeconfig")
 }
 
 // InstallCRDs installs every CustomResourceDefinition found in the folder or file and waits until they are served.
 func (c *ControlPlane) InstallCRDs(paths ...string) error {
-	_, err := envtest.InstallCRDs(c.Admin, envtest.CRDInstallOptions{
-		Paths: paths, ErrorIfPathMissing: true, MaxTime: startLimit, PollInterval: 50 * time.Millisecond,
-	})
-	return errors.Wrap(err, "failed to install the CustomResourceDefinitions")
+	return c.install(envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true})
 }
 
 // InstallCRDObjects is InstallCRDs for definitions that a test has changed.
 func (c *ControlPlane) InstallCRDObjects(crds ...*apiextensionsv1.CustomResourceDefinition) error {
-	_, err := envtest.InstallCRDs(c.Admin, envtest.CRDInstallOptions{
-		CRDs: crds, MaxTime: startLimit, PollInterval: 50 * time.Millisecond,
-	})
-	return errors.Wrap(err, "failed to install the CustomResourceDefinitions")
+	return c.install(envtest.CRDInstallOptions{CRDs: crds})
+}
+
+// installBackoff has more steps than there are definitions: each step gets past at least one of them.
+var installBackoff = wait.Backoff{Steps: 100, Duration: 10 * time.Millisecond}
+
+func (c *ControlPlane) install(options envtest.CRDInstallOptions) error {
+	options.MaxTime, options.PollInterval = startLimit, 50*time.Millisecond
+	// Another package may create the same definition between the moments when envtest does not find it and creates it. The next attempt updates it.
+	return errors.Wrap(retry.OnError(installBackoff, apierrors.IsAlreadyExists, func() error {
+		_, err := envtest.InstallCRDs(c.Admin, options)
+		return err
+	}), "failed to install the CustomResourceDefinitions")
 }
 
 // Client returns a client without a cache that may do everything.

@@ -21,9 +21,7 @@ import (
 
 func TestAControlPlaneIsRealAndRBACIsOn(t *testing.T) {
 	g := NewWithT(t)
-	cp, err := controlplane.Start(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(cp.Stop)
+	cp := lease(t, controlplane.Management)
 
 	admin, err := cp.Client()
 	g.Expect(err).ToNot(HaveOccurred())

@@ -37,7 +37,7 @@ func (c *ControlPlane) Crash(name string) error {
 	if !slices.Contains([]string{EtcdProcess, APIServerProcess}, name) {
 		return errors.Errorf("there is no %q in a control plane", name)
 	}
-	pid, err := c.leash.PID(name)
+	pid, err := c.pid(name)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,104 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controlplane_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// lender lends the control planes of this package's tests.
+var lender *controlplane.Lender
+
+func TestMain(m *testing.M) {
+	var err error
+	if lender, err = controlplane.NewLender(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	lender.Stop()
+	os.Exit(code)
+}
+
+// lease leases a control plane as a package does that runs below cmd/share.
+func lease(t *testing.T, name string) *controlplane.ControlPlane {
+	t.Helper()
+	variable, socket, _ := strings.Cut(lender.Environment(), "=")
+	t.Setenv(variable, socket)
+	cp, err := controlplane.Lease(t.Context(), name)
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(cp.Stop)
+	return cp
+}
+
+// clusterID is the UID that no two clusters have in common.
+func clusterID(t *testing.T, cp *controlplane.ControlPlane) types.UID {
+	t.Helper()
+	g := NewWithT(t)
+	c, err := cp.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespaceSystem}}
+	g.Expect(c.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace)).To(Succeed())
+	return namespace.UID
+}
+
+func TestLease_TwoPackages_ShareOneControlPlane(t *testing.T) {
+	g := NewWithT(t)
+	first, second := lease(t, controlplane.Management), lease(t, controlplane.Management)
+	g.Expect(clusterID(t, first)).To(Equal(clusterID(t, second)))
+	g.Expect(second).To(And(
+		HaveField("Kubectl", Equal(first.Kubectl)), HaveField("AuditLog", BeARegularFile()), HaveField("Certificates", BeADirectory())))
+
+	first.Stop()
+	g.Expect(clusterID(t, second)).ToNot(BeEmpty(), "the package that stops first does not stop the control plane")
+	for name, disturb := range map[string]func() error{
+		"Freeze": second.Freeze, "Thaw": second.Thaw,
+		"Crash": func() error { return second.Crash(controlplane.EtcdProcess) },
+	} {
+		g.Expect(disturb()).To(MatchError(ContainSubstring("use Start instead of Lease")), name)
+	}
+	_, err := controlplane.Lease(t.Context(), "other")
+	g.Expect(err).To(MatchError(ContainSubstring(`there is no shared control plane "other"`)))
+}
+
+func TestLease_TwoPackages_InstallTheSameKindsAtOnce(t *testing.T) {
+	cp := lease(t, controlplane.Management)
+	// The kinds must not be there from an earlier round.
+	group := fmt.Sprintf("group-%d.example.io", time.Now().UnixNano())
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			// Each package has definitions of its own in memory.
+			if err := cp.InstallCRDObjects(remediator.NewKind(group, "v1", "Reboot").CRDs()...); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestLease_LenderIsGone_SaysSo(t *testing.T) {
+	g := NewWithT(t)
+	gone, err := controlplane.NewLender()
+	g.Expect(err).ToNot(HaveOccurred())
+	gone.Stop()
+	variable, socket, _ := strings.Cut(gone.Environment(), "=")
+	t.Setenv(variable, socket)
+	_, err = controlplane.Lease(t.Context(), controlplane.Workload)
+	g.Expect(err).To(MatchError(ContainSubstring("the shared control planes have stopped")))
+}
