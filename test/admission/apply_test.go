@@ -14,6 +14,7 @@ import (
 // A default belongs to nobody. Were it merged with what a user applies later, a Node would be remediated for a condition that no manifest names.
 func TestServerSideApplyLeavesNoDefaultBehind(t *testing.T) {
 	g := NewWithT(t)
+	t.Cleanup(func() { deleteIfThere(t, admin, withName(example(t, nodesMinimal), "applied")) })
 	apply := func(patch string) *unstructured.Unstructured {
 		object := patched(g, example(t, nodesMinimal), patch)
 		object.SetName("applied")

@@ -27,24 +27,28 @@ import (
 
 const cluster = "cluster.x-k8s.io"
 
-// installCoreChecks installs Cluster API's own definition, with its own conversion between its versions.
-func installCoreChecks(t *testing.T, plane *controlplane.ControlPlane, file string) {
-	t.Helper()
-	g := NewWithT(t)
+// installCoreChecks installs Cluster API's own definition, with its own conversion between its versions, which the server returned does.
+func installCoreChecks(plane *controlplane.ControlPlane, file string) (*httptest.Server, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clusterv1.AddToScheme(scheme))
 	utilruntime.Must(clusterv1beta1.AddToScheme(scheme))
 	converter, err := coreconversion.MachineHealthCheck(scheme)
-	g.Expect(err).ToNot(HaveOccurred())
+	if err != nil {
+		return nil, err
+	}
 	registry := conversion.NewRegistry()
-	g.Expect(registry.RegisterConverter(schema.GroupKind{Group: cluster, Kind: "MachineHealthCheck"}, converter)).To(Succeed())
-	server := httptest.NewTLSServer(conversion.NewWebhookHandler(scheme, registry))
-	t.Cleanup(server.Close)
-
+	if err := registry.RegisterConverter(schema.GroupKind{Group: cluster, Kind: "MachineHealthCheck"}, converter); err != nil {
+		return nil, err
+	}
 	content, err := os.ReadFile(file)
-	g.Expect(err).ToNot(HaveOccurred())
+	if err != nil {
+		return nil, err
+	}
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	g.Expect(yaml.UnmarshalStrict(content, crd)).To(Succeed())
+	if err := yaml.UnmarshalStrict(content, crd); err != nil {
+		return nil, err
+	}
+	server := httptest.NewTLSServer(conversion.NewWebhookHandler(scheme, registry))
 	crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{
@@ -54,7 +58,7 @@ func installCoreChecks(t *testing.T, plane *controlplane.ControlPlane, file stri
 			ConversionReviewVersions: []string{"v1"},
 		},
 	}
-	g.Expect(plane.InstallCRDObjects(crd)).To(Succeed())
+	return server, plane.InstallCRDObjects(crd)
 }
 
 // takenOver is a check of Cluster API that asks to be taken over and names a template; in the older version it is the same check.
@@ -106,7 +110,7 @@ func (b *bench) stored(t *testing.T, name, patch string) *unstructured.Unstructu
 
 func TestWhoHasACheckTakenOverMustBeAllowedToCreateItsRequests(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t, "../../config/policy")
+	b := newBench(t)
 	lesser, _ := b.may(t, "lesser", writesCore)
 	metal, _ := b.may(t, "metal", writesCore, to("create", infrastructure, "metal3remediations"))
 	ctx := t.Context()
@@ -214,7 +218,7 @@ func fromTopology(g Gomega, name, template string) *unstructured.Unstructured {
 
 func TestWhatATopologyGeneratesIsNotRefused(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t, "../../config/policy")
+	b := newBench(t)
 	// As in Cluster API's own role, as far as it is about checks: it may not create requests.
 	capi, _ := b.may(t, "system:serviceaccount:capi-system:capi-manager", writesCore, to("get,patch,update", cluster, "machinehealthchecks/status"))
 	impostor, _ := b.may(t, "system:serviceaccount:tenant:capi-manager", writesCore)
@@ -242,7 +246,7 @@ func TestWhatATopologyGeneratesIsNotRefused(t *testing.T) {
 
 func TestTheManagerNeitherDeletesChecksNorChangesWhatTheyAskFor(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t, "../../config/policy")
+	b := newBench(t)
 	everything := to("*", "*", "*")
 	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
 	somebody, _ := b.may(t, "somebody", everything)
@@ -270,7 +274,7 @@ func TestTheManagerNeitherDeletesChecksNorChangesWhatTheyAskFor(t *testing.T) {
 
 func TestWhoAsksForATakeOverInAnotherWordIsToldSo(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t, "../../config/policy")
+	b := newBench(t)
 	editor, heard := b.may(t, "editor", writesCore)
 	ctx := t.Context()
 	there := b.stored(t, "says", noTakeOver)

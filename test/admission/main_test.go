@@ -37,11 +37,12 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	var err error
-	if cp, err = controlplane.Start(context.Background()); err != nil {
+	if cp, err = controlplane.Lease(context.Background(), controlplane.Management); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer cp.Stop()
+	defer stopBench()
 	if err = cp.InstallCRDs(crdFolder); err == nil {
 		admin, err = cp.Client()
 	}
@@ -65,6 +66,18 @@ func example(t *testing.T, name string) *unstructured.Unstructured {
 // tryCreate asks the API server whether it would accept the object. A field that it does not know is refused, as kubectl has it refused.
 func tryCreate(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	return c.Create(ctx, object.DeepCopy(), client.DryRunAll, client.FieldValidation("Strict"))
+}
+
+// createUntilEnd creates an object and deletes it at the end of the test: other tests use the same API server.
+func createUntilEnd(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	NewWithT(t).Expect(c.Create(t.Context(), object)).To(Succeed())
+	t.Cleanup(func() { deleteIfThere(t, c, object) })
+}
+
+func deleteIfThere(t *testing.T, c client.Client, object client.Object) {
+	t.Helper()
+	NewWithT(t).Expect(client.IgnoreNotFound(c.Delete(context.Background(), object))).To(Succeed())
 }
 
 func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {

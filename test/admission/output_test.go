@@ -5,7 +5,6 @@ package admission_test
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -113,8 +112,7 @@ func createForOutput(t *testing.T, from, name string) *unstructured.Unstructured
 	if object.GetNamespace() != "" {
 		object.SetNamespace(outputNamespace)
 	}
-	NewWithT(t).Expect(admin.Create(t.Context(), object)).To(Succeed())
-	t.Cleanup(func() { NewWithT(t).Expect(admin.Delete(context.Background(), object)).To(Succeed()) })
+	createUntilEnd(t, admin, object)
 	return object
 }
 

@@ -5,24 +5,16 @@ package admission_test
 
 import (
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 )
 
 // warnings collects what the API server warns of.
@@ -44,80 +36,6 @@ func (w *warnings) take() string {
 	return strings.Join(w.seen, "\n")
 }
 
-// bench is a control plane of its own, with our definitions, Cluster API's, and the policies of a kustomization.
-type bench struct {
-	*controlplane.ControlPlane
-	admin client.Client
-}
-
-// TestMain's control plane serves the other tests; these add policies, which would disturb them.
-func newBench(t *testing.T, policies string) *bench {
-	t.Helper()
-	g := NewWithT(t)
-	plane, err := controlplane.Start(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(plane.Stop)
-	crds, err := controlplane.ClusterAPICRDs(t.Context())
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(plane.InstallCRDs(crdFolder, filepath.Join(crds, "cluster.x-k8s.io_machines.yaml"))).To(Succeed())
-	installCoreChecks(t, plane, filepath.Join(crds, "cluster.x-k8s.io_machinehealthchecks.yaml"))
-	b := &bench{ControlPlane: plane}
-	b.admin, err = plane.Client()
-	g.Expect(err).ToNot(HaveOccurred())
-	rendered, err := exec.Command(plane.Kubectl, "kustomize", policies).Output()
-	g.Expect(err).ToNot(HaveOccurred())
-	objects, err := manifests.Parse(rendered)
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(objects).ToNot(BeEmpty())
-	for _, object := range objects {
-		g.Expect(b.admin.Create(t.Context(), object)).To(Succeed())
-	}
-	return b
-}
-
-// withoutPolicy takes a policy's binding away, until what it would refuse has been accepted, and puts it back.
-func (b *bench) withoutPolicy(t *testing.T, name string, attempt func() error) {
-	t.Helper()
-	g := NewWithT(t)
-	binding := &unstructured.Unstructured{}
-	binding.SetAPIVersion("admissionregistration.k8s.io/v1")
-	binding.SetKind("ValidatingAdmissionPolicyBinding")
-	g.Expect(b.admin.Get(t.Context(), client.ObjectKey{Name: name}, binding)).To(Succeed())
-	g.Expect(b.admin.Delete(t.Context(), binding)).To(Succeed())
-	g.Eventually(attempt, patience, 50*time.Millisecond).Should(Succeed())
-	binding.SetResourceVersion("")
-	binding.SetUID("")
-	g.Expect(b.admin.Create(t.Context(), binding)).To(Succeed())
-}
-
-// may makes a user who may do exactly this, everywhere, and waits until the API server has heard of it.
-func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (client.Client, *warnings) {
-	t.Helper()
-	g := NewWithT(t)
-	role := strings.NewReplacer(":", "-").Replace(name)
-	g.Expect(b.admin.Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules})).To(Succeed())
-	g.Expect(b.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
-	})).To(Succeed())
-	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: name, ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Namespace: "default", Verb: rules[0].Verbs[0], Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0],
-	}}}
-	g.Eventually(func() (bool, error) {
-		asked := review.DeepCopy()
-		err := b.admin.Create(t.Context(), asked)
-		return asked.Status.Allowed, err
-	}, patience, 50*time.Millisecond).Should(BeTrue())
-	config, err := b.Config(controlplane.User{Name: name})
-	g.Expect(err).ToNot(HaveOccurred())
-	heard := &warnings{}
-	config.WarningHandler = heard
-	c, err := client.New(config, client.Options{})
-	g.Expect(err).ToNot(HaveOccurred())
-	return c, heard
-}
-
 func to(verbs, group, resources string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: strings.Split(verbs, ",")}
 }
@@ -135,7 +53,7 @@ const (
 
 func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t, "../../config/policy")
+	b := newBench(t)
 	writes := to("get,create,update,patch", checks, checkResources)
 	lesser, _ := b.may(t, "lesser", writes)
 	metal, _ := b.may(t, "metal", writes, to("create", infrastructure, "metal3remediations"))
@@ -246,7 +164,7 @@ const (
 
 func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t, "../../config/policy")
+	b := newBench(t)
 	editor, heard := b.may(t, "editor", to("get,create,update,patch", "cluster.x-k8s.io", "machines"))
 	owner, ownerHeard := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
 	ctx := t.Context()
@@ -258,7 +176,7 @@ func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
 		g.Expect(ask(editor)).To(Succeed(), "it only warns")
 		return heard.take()
 	}, patience, 50*time.Millisecond).Should(ContainSubstring(mayNotDelete))
-	g.Eventually(func() (string, error) { text, err := os.ReadFile(b.AuditLog); return string(text), err }, patience).
+	g.Eventually(b.audited, patience).
 		Should(And(ContainSubstring("validation.policy.admission.k8s.io/validation_failure"), ContainSubstring("remedy-system-manual-remediation")))
 	g.Expect(ask(owner)).To(Succeed())
 	g.Expect(ownerHeard.take()).To(BeEmpty())
@@ -280,7 +198,8 @@ func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
 
 func TestWithTheComponentItIsRefused(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t, "testdata/deny")
+	b := newBench(t)
+	b.deny(t)
 	editor, _ := b.may(t, "editor", to("get,create,update,patch", "cluster.x-k8s.io", "machines"))
 	owner, _ := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
 	ctx := t.Context()
@@ -307,7 +226,7 @@ func TestWithTheComponentItIsRefused(t *testing.T) {
 
 func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t, "../../config/policy")
+	b := newBench(t)
 	// Far more rights than it has: the policy holds it all the same.
 	everything := to("*", "*", "*")
 	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)

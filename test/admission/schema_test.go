@@ -53,7 +53,7 @@ func TestEverySchemaConstraintRefuses(t *testing.T) {
 			walk(&status, []any{"status"}, &found)
 			object := example(t, prefix+"-template")
 			object.SetName("status-of-all")
-			g.Expect(admin.Create(t.Context(), object)).To(Succeed())
+			createUntilEnd(t, admin, object)
 			object.Object["status"] = example(t, prefix+"-status").Object
 			write := func(changed *unstructured.Unstructured) error {
 				return admin.Status().Update(t.Context(), changed.DeepCopy(), client.DryRunAll)
