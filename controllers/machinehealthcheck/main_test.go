@@ -31,7 +31,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// management and guest are the two clusters of all tests: the one that checks live in, and the one that plays workload clusters.
+// management and guest are the two clusters of all tests: the one that checks live in, and the one that plays workload clusters. guest belongs to this
+// package alone, because the reconcilers read all control plane Nodes and etcd Pods of a workload cluster, and its one control-plane lease.
 var management, guest *controlplane.ControlPlane
 
 // log is for those who want to see what happens: go test -v.
@@ -61,9 +62,8 @@ func run(m *testing.M) int {
 	started := []**controlplane.ControlPlane{&management, &guest}
 	failures := make([]error, len(started))
 	var all sync.WaitGroup
-	for i := range started {
-		all.Go(func() { *started[i], failures[i] = controlplane.Start(context.Background()) })
-	}
+	all.Go(func() { management, failures[0] = controlplane.Lease(context.Background(), controlplane.Management) })
+	all.Go(func() { guest, failures[1] = controlplane.Start(context.Background()) })
 	all.Wait()
 	for i := range started {
 		if failures[i] != nil {

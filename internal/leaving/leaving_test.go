@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,7 +40,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// management and workload are two real API servers.
+// management and workloads are two real API servers. management belongs to this package alone, because uninstalling changes the objects of all
+// namespaces, and the tests count what is left. workloads is shared: only objects that name this project's API group are changed and counted there.
 var management, workloads *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
@@ -59,11 +61,16 @@ func TestMain(m *testing.M) {
 }
 
 func start(ctx context.Context) (err error) {
-	if management, err = controlplane.Start(ctx); err != nil {
+	var failure error
+	var leased sync.WaitGroup
+	leased.Go(func() { workloads, failure = controlplane.Lease(ctx, controlplane.Workload) })
+	management, err = controlplane.Start(ctx)
+	leased.Wait()
+	if err != nil {
 		return err
 	}
-	if workloads, err = controlplane.Start(ctx); err != nil {
-		return err
+	if failure != nil {
+		return failure
 	}
 	crds, err := controlplane.ClusterAPICRDs(ctx)
 	if err != nil {

@@ -38,7 +38,7 @@ var (
 	// start runs the control plane when the first test needs it: those of the pure part and fuzzing do not.
 	start = sync.OnceValue(func() error {
 		var err error
-		if cp, err = controlplane.Start(context.Background()); err != nil {
+		if cp, err = controlplane.Lease(context.Background(), controlplane.Management); err != nil {
 			return err
 		}
 		if err = apiextensionsv1.AddToScheme(scheme.Scheme); err != nil {
@@ -121,14 +121,9 @@ func (s *scene) config() *rest.Config {
 	return config
 }
 
-// certificates are made one after the other.
-var certificates sync.Mutex
-
 // quietConfig is how the manager reaches the API server, without counting.
 func (s *scene) quietConfig() *rest.Config {
 	s.t.Helper()
-	certificates.Lock()
-	defer certificates.Unlock()
 	config, err := cp.Config(s.user)
 	s.Expect(err).ToNot(HaveOccurred())
 	return config

@@ -58,16 +58,16 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	started := []**controlplane.ControlPlane{&first, &second}
-	failures := make([]error, len(started))
+	leased := []**controlplane.ControlPlane{&first, &second}
+	failures := make([]error, len(leased))
 	var all sync.WaitGroup
-	for i := range started {
-		all.Go(func() { *started[i], failures[i] = controlplane.Start(context.Background()) })
+	for i, name := range []string{controlplane.Management, controlplane.Workload} {
+		all.Go(func() { *leased[i], failures[i] = controlplane.Lease(context.Background(), name) })
 	}
 	all.Wait()
-	for i := range started {
+	for i := range leased {
 		if failures[i] == nil {
-			defer (*started[i]).Stop()
+			defer (*leased[i]).Stop()
 		}
 	}
 	crds, err := controlplane.ClusterAPICRDs(context.Background())

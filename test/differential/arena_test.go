@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 // startServer runs an API server with Cluster API's kinds, ours, and those of a remediator. It starts with the first test that needs it.
 func startServer() {
 	ctx := context.Background()
-	if server.ControlPlane, server.err = controlplane.Start(ctx); server.err != nil {
+	if server.ControlPlane, server.err = controlplane.Lease(ctx, controlplane.Management); server.err != nil {
 		return
 	}
 	var crds, root string

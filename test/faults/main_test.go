@@ -34,7 +34,7 @@ func run(m *testing.M) int {
 	// These machines are shared: what takes long is no failure.
 	SetDefaultEventuallyTimeout(2 * time.Minute)
 	var err error
-	if cp, err = controlplane.Start(context.Background()); err != nil {
+	if cp, err = controlplane.Lease(context.Background(), controlplane.Management); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
