@@ -23,7 +23,7 @@ func TestNodesDoWhatTheTestSays(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	begin := time.Now()
-	c := tended(t, world.Shape{Name: "nodes", Workers: 3})
+	c := tended(t, world.Shape{Namespace: uniqueName("nodes"), Name: "nodes", Workers: 3})
 	t.Logf("a cluster of 1 + 3 is ready after %s", time.Since(begin).Round(100*time.Millisecond))
 
 	machine, node := workerOf(t, c)
@@ -84,7 +84,7 @@ func TestAClusterCanBeMadeFromAClassWithSeveralPools(t *testing.T) {
 	g := NewWithT(t)
 	begin := time.Now()
 	c := aCluster(t, world.Shape{
-		Namespace: "team-a", Name: "classy", ControlPlanes: 3, ClusterClass: true,
+		Namespace: uniqueName("team"), Name: "classy", ControlPlanes: 3, ClusterClass: true,
 		Pools: []world.Pool{{Name: "small", Replicas: 1}, {Name: "big", Replicas: 2}},
 	})
 	t.Logf("a cluster of 3 + 3 from a ClusterClass is ready after %s", time.Since(begin).Round(100*time.Millisecond))
@@ -100,7 +100,7 @@ func TestAClusterCanBeMadeFromAClassWithSeveralPools(t *testing.T) {
 func TestTheNetworkToAWorkloadClusterCanFail(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
-	c := aCluster(t, world.Shape{Name: "far-away", Workers: 1})
+	c := aCluster(t, world.Shape{Namespace: uniqueName("network"), Name: "far-away", Workers: 1})
 	link, err := c.Link(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(link.Carried()).To(BeNumerically(">", 0), "or the managers go past it")

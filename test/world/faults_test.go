@@ -20,7 +20,7 @@ import (
 func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
-	c, err := w.Workload(t.Context(), world.Shape{Namespace: "faults", Name: "faulty", Workers: 1})
+	c, err := w.Workload(t.Context(), world.Shape{Namespace: uniqueName("faults"), Name: "faulty", Workers: 1})
 	g.Expect(err).ToNot(HaveOccurred())
 	tend(t.Context(), w, &c.Cluster)
 	g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(2))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,12 @@ func theWorld(t *testing.T) *world.World {
 	}
 	return shared.world
 }
+
+// namesGiven counts the names that uniqueName has returned.
+var namesGiven atomic.Int64
+
+// uniqueName returns a name that no other test, and no other round of the same test (go test -count), gets in this program.
+func uniqueName(name string) string { return fmt.Sprintf("%s-%d", name, namesGiven.Add(1)) }
 
 // aCluster makes one that goes with the world, and tends it until it is ready.
 func aCluster(t *testing.T, shape world.Shape) *world.Cluster {

@@ -25,21 +25,21 @@ func remembered(t *testing.T, from, to *world.World, memory *world.Cluster) {
 	g.Expect(machine.Annotations).To(HaveKeyWithValue(ledger, "attempts: 1"))
 	g.Expect(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)).To(BeNil())
 
-	request := world.NewRemediation(world.Remediation, moving, machine.Name)
+	request := world.NewRemediation(world.Remediation, machine.Namespace, machine.Name)
 	g.Expect(to.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)).To(Succeed())
 	g.Expect(request.GetAnnotations()).To(HaveKeyWithValue(ledger, "step: 1"))
 	g.Expect(request.GetOwnerReferences()).To(ConsistOf(HaveField("UID", machine.UID)))
 	g.Expect(request.Object).ToNot(HaveKey("status"))
 
 	owned := &remedyv1.MachineHealthCheck{}
-	g.Expect(to.Client.Get(t.Context(), client.ObjectKey{Namespace: moving, Name: "owned"}, owned)).To(Succeed())
+	g.Expect(to.Client.Get(t.Context(), client.ObjectKey{Namespace: memory.Namespace, Name: "owned"}, owned)).To(Succeed())
 	g.Expect(owned.Annotations).To(HaveKeyWithValue(ledger, "attempts: 2"))
 	g.Expect(owned.Spec.ClusterName).To(Equal(memory.Name))
 
 	// Cluster-scoped objects are copied, never deleted: from now on there are two checks of these Nodes, and one of them has no Cluster.
 	labelled := &remedyv1.NodeHealthCheck{}
 	for _, w := range []*world.World{from, to} {
-		g.Expect(w.Client.Get(t.Context(), client.ObjectKey{Name: "labelled"}, labelled)).To(Succeed())
+		g.Expect(w.Client.Get(t.Context(), client.ObjectKey{Name: memory.Namespace}, labelled)).To(Succeed())
 		g.Expect(labelled.Annotations).To(HaveKeyWithValue(ledger, "attempts: 3"))
 	}
 }

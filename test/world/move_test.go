@@ -5,6 +5,7 @@ package world_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -25,19 +26,17 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-const (
-	moving = "moving"
-	// ledger stands for what our product remembers on objects.
-	ledger = "remedy.cluster.x-k8s.io/test-ledger"
-)
+// ledger stands for what our product remembers on objects.
+const ledger = "remedy.cluster.x-k8s.io/test-ledger"
 
 // checks look after nothing: only what a move makes of them counts. The owner reference of the first is what its reconciler would write.
+// %[1]s is the namespace, and the name of the check that is cluster-scoped.
 const checks = `
 apiVersion: remedy.cluster.x-k8s.io/v1alpha1
 kind: MachineHealthCheck
 metadata:
   name: owned
-  namespace: moving
+  namespace: %[1]s
   annotations: {remedy.cluster.x-k8s.io/test-ledger: "attempts: 2"}
 spec:
   clusterName: in-memory
@@ -46,7 +45,7 @@ spec:
 ---
 apiVersion: remedy.cluster.x-k8s.io/v1alpha1
 kind: MachineHealthCheck
-metadata: {name: without-an-owner, namespace: moving}
+metadata: {name: without-an-owner, namespace: %[1]s}
 spec:
   clusterName: in-memory
   selector: {matchLabels: {nobody: has-this-label}}
@@ -55,14 +54,14 @@ spec:
 apiVersion: remedy.cluster.x-k8s.io/v1alpha1
 kind: NodeHealthCheck
 metadata:
-  name: labelled
+  name: %[1]s
   labels: {clusterctl.cluster.x-k8s.io/move: ""}
   annotations: {remedy.cluster.x-k8s.io/test-ledger: "attempts: 3"}
 spec:
-  clusterRef: {namespace: moving, name: genuine}
+  clusterRef: {namespace: %[1]s, name: genuine}
   selector: {matchLabels: {nobody: has-this-label}}
   mode: Observe
-  remediationTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: PuppetRemediationTemplate, namespace: moving, name: reboot}
+  remediationTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: PuppetRemediationTemplate, namespace: %[1]s, name: reboot}
 `
 
 // A namespace with an in-memory cluster and one with a real API server goes to another management cluster, and back.
@@ -77,6 +76,7 @@ func TestClustersMoveToAnotherManagementCluster(t *testing.T) {
 			NewWithT(t).Expect(here.Restart(context.Background(), world.Infrastructure)).To(Succeed())
 		}
 	})
+	moving := uniqueName("moving")
 	genuine, err := here.Workload(t.Context(), world.Shape{Namespace: moving, Name: "genuine", Workers: 1})
 	g.Expect(err).ToNot(HaveOccurred())
 	tend(t.Context(), here, &genuine.Cluster)
@@ -86,19 +86,19 @@ func TestClustersMoveToAnotherManagementCluster(t *testing.T) {
 		g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	}
 	node := remember(t, here, memory, genuine)
-	before := shot(t, here)
+	before := shot(t, here, moving)
 
 	begin := time.Now()
 	g.Expect(here.MoveTo(t.Context(), there, moving)).To(Succeed())
 	t.Logf("two clusters have moved after %s", time.Since(begin).Round(100*time.Millisecond))
-	t.Run("everything is there, and nothing here", func(t *testing.T) { arrivedWhole(t, here, there, before) })
+	t.Run("everything is there, and nothing here", func(t *testing.T) { arrivedWhole(t, here, there, moving, before) })
 	t.Run("Nodes of a real API server do not notice", func(t *testing.T) { nodesDidNotNotice(t, genuine, there, node) })
 	t.Run("Cluster API goes on with them", func(t *testing.T) { goesOn(t, there, memory.In(there), genuine) })
 	t.Run("what is remembered on objects came along, and no status did", func(t *testing.T) { remembered(t, here, there, memory) })
 
-	before = shot(t, there)
+	before = shot(t, there, moving)
 	g.Expect(there.MoveTo(t.Context(), here, moving)).To(Succeed())
-	t.Run("and back", func(t *testing.T) { arrivedWhole(t, there, here, before) })
+	t.Run("and back", func(t *testing.T) { arrivedWhole(t, there, here, moving, before) })
 }
 
 // remember makes what a move must not lose, and the status that it does lose. It returns the Node that has our ledger.
@@ -107,7 +107,7 @@ func remember(t *testing.T, w *world.World, memory *world.Cluster, genuine *worl
 	g := NewWithT(t)
 	cluster := &clusterv1.Cluster{}
 	g.Expect(w.Client.Get(t.Context(), memory.Key(), cluster)).To(Succeed())
-	objects, err := manifests.Parse([]byte(checks))
+	objects, err := manifests.Parse([]byte(fmt.Sprintf(checks, memory.Namespace)))
 	g.Expect(err).ToNot(HaveOccurred())
 	for _, object := range objects {
 		if object.GetName() == "owned" {
@@ -124,7 +124,7 @@ func remember(t *testing.T, w *world.World, memory *world.Cluster, genuine *worl
 	})
 	g.Expect(w.Client.Status().Patch(t.Context(), &machine, marked)).To(Succeed())
 
-	request := world.NewRemediation(world.Remediation, moving, machine.Name)
+	request := world.NewRemediation(world.Remediation, machine.Namespace, machine.Name)
 	request.SetAnnotations(map[string]string{ledger: "step: 1"})
 	request.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: machine.Name, UID: machine.UID}})
 	g.Expect(w.Client.Create(t.Context(), request)).To(Succeed())
@@ -139,8 +139,8 @@ func remember(t *testing.T, w *world.World, memory *world.Cluster, genuine *worl
 	return node
 }
 
-// shot is every object of the moving namespace that clusterctl carries, by kind and name.
-func shot(t *testing.T, w *world.World) map[string]client.Object {
+// shot is every object of a namespace that clusterctl carries, by kind and name.
+func shot(t *testing.T, w *world.World, namespace string) map[string]client.Object {
 	t.Helper()
 	taken := map[string]client.Object{}
 	for _, kind := range []string{
@@ -155,7 +155,7 @@ func shot(t *testing.T, w *world.World) map[string]client.Object {
 		list := &unstructured.UnstructuredList{}
 		list.SetAPIVersion(version)
 		list.SetKind(name + "List")
-		NewWithT(t).Expect(w.Client.List(t.Context(), list, client.InNamespace(moving))).To(Succeed())
+		NewWithT(t).Expect(w.Client.List(t.Context(), list, client.InNamespace(namespace))).To(Succeed())
 		for i := range list.Items {
 			taken[name+" "+list.Items[i].GetName()] = &list.Items[i]
 		}
@@ -164,13 +164,13 @@ func shot(t *testing.T, w *world.World) map[string]client.Object {
 }
 
 // arrivedWhole: the same objects under the same names, and each is somebody new with owners who are new, too.
-func arrivedWhole(t *testing.T, from, to *world.World, before map[string]client.Object) {
+func arrivedWhole(t *testing.T, from, to *world.World, namespace string, before map[string]client.Object) {
 	g := NewWithT(t)
-	after := shot(t, to)
+	after := shot(t, to, namespace)
 	stays := "MachineHealthCheck without-an-owner"
 	expected := slices.DeleteFunc(slices.Sorted(maps.Keys(before)), func(name string) bool { return name == stays })
 	g.Expect(slices.Sorted(maps.Keys(after))).To(ContainElements(expected), "a lost one")
-	g.Expect(slices.Collect(maps.Keys(shot(t, from)))).To(Or(BeEmpty(), ConsistOf(stays)), "nobody moves a check that belongs to no Cluster")
+	g.Expect(slices.Collect(maps.Keys(shot(t, from, namespace)))).To(Or(BeEmpty(), ConsistOf(stays)), "nobody moves a check that belongs to no Cluster")
 	for _, name := range expected {
 		was, is := before[name], after[name]
 		g.Expect(is.GetUID()).ToNot(Equal(was.GetUID()), name)
@@ -182,7 +182,7 @@ func arrivedWhole(t *testing.T, from, to *world.World, before map[string]client.
 	}
 	for _, name := range []string{"in-memory", "genuine"} {
 		cluster := &clusterv1.Cluster{}
-		g.Expect(to.Client.Get(t.Context(), client.ObjectKey{Namespace: moving, Name: name}, cluster)).To(Succeed())
+		g.Expect(to.Client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, cluster)).To(Succeed())
 		g.Expect(ptr.Deref(cluster.Spec.Paused, false)).To(BeFalse(), "it was paused for the move, and is not any more")
 	}
 }

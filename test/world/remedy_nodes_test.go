@@ -42,7 +42,7 @@ func TestAMachineWhoseNodeNeverJoinsIsReplaced(t *testing.T) {
 	keepsItsMemory(t)
 	g := NewWithT(t)
 	c, _ := ward(t, "")
-	pool := "never"
+	pool := uniqueName("never")
 	check := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) { s.NodeStartupTimeout = lasting(30 * time.Second) })
 	seen := follow(t, c, pool)
 	addSilentPool(t, c, pool)

@@ -21,7 +21,7 @@ func TestARealAPIServerPlaysAWorkloadCluster(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	begin := time.Now()
-	c, err := w.Workload(t.Context(), world.Shape{Namespace: "real", Name: "genuine", Workers: 2})
+	c, err := w.Workload(t.Context(), world.Shape{Namespace: uniqueName("real"), Name: "genuine", Workers: 2})
 	g.Expect(err).ToNot(HaveOccurred())
 	tend(t.Context(), w, &c.Cluster)
 	g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(3), "Cluster API finds the Nodes of its Machines")
