@@ -23,6 +23,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
+// soon is how long anything that should happen may take. These machines are shared, and nothing but a failure takes that long.
+const soon = 10 * time.Minute
+
 // Most tests look at one world: each has clusters of its own in it.
 var shared struct {
 	lock  sync.Mutex
@@ -58,6 +61,20 @@ func aside() {
 		shared.world.Stop()
 		shared.world = nil
 	}
+}
+
+// starting is held while a world starts: two processors are busy with one.
+var starting sync.Mutex
+
+// startWorld starts a world for one test, which stops with the test.
+func startWorld(t *testing.T, options world.Options) *world.World {
+	t.Helper()
+	starting.Lock()
+	defer starting.Unlock()
+	w, err := world.Start(t.Context(), options)
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(w.Stop)
+	return w
 }
 
 func theWorld(t *testing.T) *world.World {
@@ -100,7 +117,7 @@ func aCluster(t *testing.T, shape world.Shape) *world.Cluster {
 }
 
 // workerOf is one of a cluster's workers, and the name of its Node.
-func workerOf(t *testing.T, c *world.Cluster) (machine clusterv1.Machine, node string) {
+func workerOf(t testing.TB, c *world.Cluster) (machine clusterv1.Machine, node string) {
 	t.Helper()
 	g := NewWithT(t)
 	machines, err := c.PoolMachines(t.Context(), world.WorkersPool)

@@ -79,3 +79,15 @@ func goesOn(t *testing.T, w *world.World, memory *world.Cluster, genuine *world.
 		g.Expect(link.Carried()).To(BeNumerically(">", 0))
 	}
 }
+
+// names are those of all Machines of a cluster.
+func names(t testing.TB, c *world.Cluster) map[string]bool {
+	t.Helper()
+	machines, err := c.Machines(t.Context())
+	NewWithT(t).Expect(err).ToNot(HaveOccurred())
+	found := map[string]bool{}
+	for _, m := range machines {
+		found[m.Name] = true
+	}
+	return found
+}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
@@ -22,6 +23,34 @@ import (
 )
 
 // Where the in-tree controller does something else, it looks after a pool of its own, as ours does, in the same cluster.
+
+// inTreeCheck is a check for the in-tree controller, of the pool that Shape.Workers fills.
+func inTreeCheck(c *world.Cluster) *clusterv1.MachineHealthCheck {
+	return &clusterv1.MachineHealthCheck{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name},
+		Spec: clusterv1.MachineHealthCheckSpec{
+			ClusterName: c.Name,
+			Selector:    metav1.LabelSelector{MatchLabels: map[string]string{world.PoolLabel: world.WorkersPool}},
+			Checks: clusterv1.MachineHealthCheckChecks{UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To(int32(unhealthyTimeout.Seconds())),
+			}}},
+		},
+	}
+}
+
+// currentHealthy reads how many Machines a check, for either controller, considers healthy.
+func currentHealthy(t testing.TB, w *world.World, check client.Object) *int32 {
+	t.Helper()
+	NewWithT(t).Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(check), check)).To(Succeed())
+	switch check := check.(type) {
+	case *clusterv1.MachineHealthCheck:
+		return check.Status.CurrentHealthy
+	case *remedyv1.MachineHealthCheck:
+		return check.Status.CurrentHealthy
+	}
+	t.Fatalf("%T is no MachineHealthCheck", check)
+	return nil
+}
 
 // inTree makes a check for the in-tree controller. It goes with the test.
 func inTree(t *testing.T, c *world.Cluster, pool string, change func(*clusterv1.MachineHealthCheckSpec)) *clusterv1.MachineHealthCheck {
@@ -143,17 +172,16 @@ func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testin
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	template := newTemplate(c)
 	g.Expect(w.Client.Create(t.Context(), template)).To(Succeed())
-	t.Cleanup(func() { g.Expect(client.IgnoreNotFound(w.Client.Delete(context.Background(), newTemplate(c)))).To(Succeed()) })
+	t.Cleanup(func() {
+		g.Expect(client.IgnoreNotFound(w.Client.Delete(context.Background(), newTemplate(c)))).To(Succeed())
+	})
 	ref := remedyv1.MachineTemplateReference{}
 	ref.APIVersion, ref.Kind, ref.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
 	ours := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) { s.RemediationTemplate = &ref })
 	theirs := inTree(t, c, theirPool, func(s *clusterv1.MachineHealthCheckSpec) {
 		s.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
 	})
-	theirHealthy := func() *int32 {
-		g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
-		return theirs.Status.CurrentHealthy
-	}
+	theirHealthy := func() *int32 { return currentHealthy(t, w, theirs) }
 	machines, theirMachines := poolOf(t, c, pool), poolOf(t, c, theirPool)
 	health, theirHealth := tells(t, machines[0], clusterv1.MachineHealthCheckSucceededCondition), tells(t, theirMachines[0], clusterv1.MachineHealthCheckSucceededCondition)
 	looksAfter(t, ours, 1)

@@ -44,11 +44,9 @@ type estate struct {
 func newEstate(t *testing.T) *estate {
 	t.Helper()
 	g := NewWithT(t)
-	w, err := world.Start(t.Context(), world.Options{
+	w := startWorld(t, world.Options{
 		WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"}, Flags: map[string][]string{world.Remedy: aTenaciousLead},
 	})
-	g.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(w.Stop)
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	c, err := w.Workload(t.Context(), world.Shape{Namespace: "leaving", Name: "prod", Pools: []world.Pool{{Name: "a", Replicas: 1}, {Name: "b", Replicas: 1}}})
 	g.Expect(err).ToNot(HaveOccurred())
@@ -159,7 +157,7 @@ func (e *estate) work() (marked, asked *clusterv1.Machine) {
 	e.Expect(client.IgnoreAlreadyExists(e.w.Client.Create(ctx, template))).To(Succeed())
 	e.ours = &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: e.c.Namespace, Name: "ours"}}
 	e.ours.Spec.ClusterName, e.ours.Spec.Selector = e.c.Name, inPool("b")
-	e.ours.Spec.UnhealthyConditions = []remedyv1.UnhealthyNodeCondition{{Type: "Ready", Status: "Unknown", Timeout: *lasting(yardstickTimeout)}}
+	e.ours.Spec.UnhealthyConditions = []remedyv1.UnhealthyNodeCondition{{Type: "Ready", Status: "Unknown", Timeout: *lasting(unhealthyTimeout)}}
 	e.ours.Spec.RemediationTemplate = &remedyv1.MachineTemplateReference{}
 	e.ours.Spec.RemediationTemplate.APIVersion, e.ours.Spec.RemediationTemplate.Kind, e.ours.Spec.RemediationTemplate.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
 	// After an uninstall that has kept it, it is there.
@@ -321,9 +319,7 @@ func (e *estate) uninstalledFirst(withDefinitions bool) {
 
 // moved: clusterctl refuses to move to where a provider is missing. Who has uninstalled ours first, as it is not needed there, moves our pause along.
 func (e *estate) moved() {
-	there, err := world.Start(e.t.Context(), world.Options{WithoutInfrastructure: true, WithoutRemedy: true, Variables: map[string]string{world.RateLimiting: "false"}})
-	e.Expect(err).ToNot(HaveOccurred())
-	e.t.Cleanup(there.Stop)
+	there := startWorld(e.t, world.Options{WithoutInfrastructure: true, WithoutRemedy: true, Variables: map[string]string{world.RateLimiting: "false"}})
 	e.Expect(there.InstallRemediations(e.t.Context())).To(Succeed())
 	e.serve(false)
 	marked, _ := e.work()
@@ -336,6 +332,7 @@ func (e *estate) moved() {
 	e.Expect(e.w.MoveTo(e.t.Context(), there, e.c.Namespace)).To(Succeed())
 
 	e.w = there
+	var err error
 	e.c, err = e.c.In(there)
 	e.Expect(err).ToNot(HaveOccurred())
 	tend(e.t.Context(), there, &e.c.Cluster)

@@ -30,7 +30,7 @@ func TestNothingIsRemediatedOnWhatIsKnownOfAClusterThatIsCutOff(t *testing.T) {
 	theirs.Spec.Selector.MatchLabels[world.PoolLabel] = "in-tree"
 	g.Expect(w.Client.Create(t.Context(), theirs)).To(Succeed())
 	t.Cleanup(func() { expectToGo(t, w, theirs) })
-	g.Eventually(func() *int32 { return healthy(t, w, c) }, soon).Should(HaveValue(BeEquivalentTo(1)))
+	g.Eventually(func() *int32 { return currentHealthy(t, w, theirs) }, soon).Should(HaveValue(BeEquivalentTo(1)))
 	workers, seen := poolOf(t, c, world.WorkersPool), follow(t, c, world.WorkersPool)
 	wanted, wantedInTree := poolOf(t, c, "asked")[0], poolOf(t, c, "in-tree")[0]
 	link, err := c.Link(t.Context())

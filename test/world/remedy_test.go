@@ -24,8 +24,8 @@ import (
 
 // Our manager as a release would install it, on Machines of the real Cluster API. Each test has a pool of its own, most of them in one cluster.
 
-// soon is how long anything that should happen may take. These machines are shared, and nothing but a failure takes that long.
-const soon = 10 * time.Minute
+// unhealthyTimeout is how long a Node may be Unknown before a check considers its Machine unhealthy.
+const unhealthyTimeout = 5 * time.Second
 
 // memory is held by those who count on what our manager remembers, and by the one who kills it.
 var memory sync.RWMutex
@@ -114,14 +114,7 @@ func lasting(d time.Duration) *remedyv1.Duration {
 // aCheck makes a check of a pool: a Node that has been Unknown for five seconds is too much. It goes with the test.
 func aCheck(t *testing.T, c *world.Cluster, name string, change func(*remedyv1.MachineHealthCheckSpec)) *remedyv1.MachineHealthCheck {
 	t.Helper()
-	check := &remedyv1.MachineHealthCheck{
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: name},
-		Spec: remedyv1.MachineHealthCheckSpec{
-			ClusterName:         c.Name,
-			Selector:            inPool(name),
-			UnhealthyConditions: []remedyv1.UnhealthyNodeCondition{{Type: "Ready", Status: "Unknown", Timeout: *lasting(yardstickTimeout)}},
-		},
-	}
+	check := remedyCheck(c, name)
 	if change != nil {
 		change(&check.Spec)
 	}
@@ -131,8 +124,20 @@ func aCheck(t *testing.T, c *world.Cluster, name string, change func(*remedyv1.M
 	return check
 }
 
+// remedyCheck is a check for Remedy of the pool with the same name.
+func remedyCheck(c *world.Cluster, pool string) *remedyv1.MachineHealthCheck {
+	return &remedyv1.MachineHealthCheck{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: pool},
+		Spec: remedyv1.MachineHealthCheckSpec{
+			ClusterName:         c.Name,
+			Selector:            inPool(pool),
+			UnhealthyConditions: []remedyv1.UnhealthyNodeCondition{{Type: "Ready", Status: "Unknown", Timeout: *lasting(unhealthyTimeout)}},
+		},
+	}
+}
+
 // expectToGo deletes a check and waits until it is gone: whatever it had to clean up.
-func expectToGo(t *testing.T, w *world.World, check client.Object) {
+func expectToGo(t testing.TB, w *world.World, check client.Object) {
 	t.Helper()
 	g := NewWithT(t)
 	ctx := context.Background()
