@@ -26,6 +26,9 @@ import (
 // soon is how long anything that should happen may take. These machines are shared, and nothing but a failure takes that long.
 const soon = 10 * time.Minute
 
+// pollingInterval is how often Eventually and Consistently look.
+const pollingInterval = 250 * time.Millisecond
+
 // Most tests look at one world: each has clusters of its own in it.
 var shared struct {
 	lock  sync.Mutex
@@ -37,6 +40,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, ride())
 		os.Exit(1)
 	}
+	// A request to the API server takes it milliseconds of one of two processors.
+	SetDefaultEventuallyPollingInterval(pollingInterval)
+	SetDefaultConsistentlyPollingInterval(pollingInterval)
 	// They wait for others nearly all the time: by their number of processors, two would at a time. Who says otherwise is not overruled.
 	if flag.Parse(); !parallelIsSet() {
 		_ = flag.Set("test.parallel", "12")
