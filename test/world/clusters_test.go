@@ -20,6 +20,7 @@ import (
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
 func TestNodesDoWhatTheTestSays(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
 	begin := time.Now()
@@ -81,6 +82,7 @@ func isGone(t *testing.T, c *world.Cluster, machine string) bool {
 }
 
 func TestAClusterCanBeMadeFromAClassWithSeveralPools(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	begin := time.Now()
 	c := aCluster(t, world.Shape{
@@ -98,6 +100,7 @@ func TestAClusterCanBeMadeFromAClassWithSeveralPools(t *testing.T) {
 }
 
 func TestTheNetworkToAWorkloadClusterCanFail(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
 	c := aCluster(t, world.Shape{Namespace: uniqueName("network"), Name: "far-away", Workers: 1})

@@ -43,9 +43,9 @@ func ride() error {
 }
 
 func TestTwoWorldsLiveAtOnceAndLeaveNothingBehindHoweverTheyGo(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
-	interrupted, killed := passenger(t), passenger(t)
-	folders := [][]string{arrived(t, interrupted), arrived(t, killed)}
+	interrupted, killed, folders := twoPassengers(t)
 	for _, of := range folders {
 		for _, folder := range of {
 			g.Expect(folder).To(BeADirectory())
@@ -74,6 +74,15 @@ func TestWithoutANamespaceTheSecondProgramIsToldThatOneWorldFits(t *testing.T) {
 	out, err := other.CombinedOutput()
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(string(out)).To(ContainSubstring("one world at a time fits on this machine"))
+}
+
+// twoPassengers starts two programs, and returns the folders of the world of each when both worlds are up.
+func twoPassengers(t *testing.T) (one, other passengerProcess, folders [][]string) {
+	t.Helper()
+	starting.Lock()
+	defer starting.Unlock()
+	one, other = passenger(t), passenger(t)
+	return one, other, [][]string{arrived(t, one), arrived(t, other)}
 }
 
 type passengerProcess struct {

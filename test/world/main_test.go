@@ -43,9 +43,9 @@ func TestMain(m *testing.M) {
 	// A request to the API server takes it milliseconds of one of two processors.
 	SetDefaultEventuallyPollingInterval(pollingInterval)
 	SetDefaultConsistentlyPollingInterval(pollingInterval)
-	// They wait for others nearly all the time: by their number of processors, two would at a time. Who says otherwise is not overruled.
+	// The tests wait nearly all the time, so all of them run at once, unless -parallel is set.
 	if flag.Parse(); !parallelIsSet() {
-		_ = flag.Set("test.parallel", "12")
+		_ = flag.Set("test.parallel", "32")
 	}
 	world.Main(m, aside)
 }

@@ -165,6 +165,7 @@ func TestTheManagementClusterCanHaveNodesOfItsOwn(t *testing.T) {
 }
 
 func TestASecondWorldOfOneProgramNeedsNoInfrastructureOfItsOwn(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	theWorld(t)
 	_, err := world.Start(t.Context(), world.Options{})

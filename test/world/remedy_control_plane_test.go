@@ -29,8 +29,8 @@ func ofControlPlane(s *remedyv1.MachineHealthCheckSpec) {
 
 func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 	t.Parallel()
-	keepsItsMemory(t)
 	c := tended(t, world.Shape{Namespace: uniqueName("councils"), Name: "council", ControlPlanes: 3})
+	keepsItsMemory(t)
 	check := aCheck(t, c, "council", ofControlPlane)
 	looksAfter(t, check, 3)
 	t.Run("one of three is replaced", func(t *testing.T) {

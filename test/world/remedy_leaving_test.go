@@ -249,6 +249,7 @@ func (e *estate) deleteDefinitions() {
 
 // Both orders of an uninstall, and a move without us: in the end nothing is left of us, and Cluster API's own controller has its check back.
 func TestLeavingWithoutATrace(t *testing.T) {
+	t.Parallel()
 	e := newEstate(t)
 	t.Run("released, then uninstalled", func(t *testing.T) { e.in(t).releasedFirst() })
 	t.Run("uninstalled without the CRDs, then released", func(t *testing.T) { e.in(t).uninstalledFirst(false) })

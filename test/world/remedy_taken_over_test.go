@@ -106,10 +106,10 @@ func healed(t *testing.T, c *world.Cluster, pool string) []string {
 // However a check came to be, and wherever people ask for us, we take care of it, and Cluster API's own controller does when it has it back.
 func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
 	t.Parallel()
-	keepsItsMemory(t)
 	g := NewWithT(t)
 	w := theWorld(t)
 	c := tended(t, world.Shape{Namespace: uniqueName("fleet"), Name: "fleet", ClusterClass: true, Pools: []world.Pool{{Name: "older", Replicas: 1}, {Name: "newer", Replicas: 1}, {Name: "generated", Replicas: 1}}})
+	keepsItsMemory(t)
 	manifest := filepath.Join(t.TempDir(), "checks.yaml")
 	g.Expect(os.WriteFile(manifest, []byte(fmt.Sprintf(written, c.Namespace)), 0o600)).To(Succeed())
 	kubectl(t, w, "apply", "-f", manifest)

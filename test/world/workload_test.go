@@ -18,6 +18,7 @@ import (
 )
 
 func TestARealAPIServerPlaysAWorkloadCluster(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
 	begin := time.Now()
