@@ -232,7 +232,7 @@ func TestAWriteOfOurManagerCanFail(t *testing.T) {
 			g.Expect(len(w.Writes()) - before).To(BeNumerically(">=", 2))
 			g.Expect(w.Process(world.Remedy).Running()).To(lives)
 			if !w.Process(world.Remedy).Running() {
-				g.Expect(w.Restart(t.Context(), world.Remedy)).To(Succeed())
+				restartRemedy(t, w)
 			}
 			g.Expect(w.Process(world.Remedy).Ready(t.Context())).To(Succeed())
 		})
