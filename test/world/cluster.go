@@ -183,7 +183,7 @@ func eventually(ctx context.Context, what string, try func() error) error {
 		select {
 		case <-ctx.Done():
 			return errors.Wrap(err, what)
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(250 * time.Millisecond):
 		}
 	}
 }

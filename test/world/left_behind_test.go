@@ -97,11 +97,9 @@ func passenger(t *testing.T) passengerProcess {
 	g.Expect(err).ToNot(HaveOccurred())
 	cmd := exec.Command(program)
 	// It finds a namespace of its own by itself. Where there is none for us, there is none for it.
-	alone, _ := world.Isolated()
-	for _, pair := range os.Environ() {
-		if !alone || !strings.HasPrefix(pair, "REMEDY_WORLD_ISOLATION=") {
-			cmd.Env = append(cmd.Env, pair)
-		}
+	cmd.Env = os.Environ()
+	if alone, _ := world.Isolated(); alone {
+		cmd.Env = withoutIsolation()
 	}
 	cmd.Env = append(cmd.Env, asPassenger+"="+modest)
 	cmd.Stderr = os.Stderr
