@@ -45,12 +45,7 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 	t.Run("of two, both are marked, and one waits for the other", func(t *testing.T) {
 		g := NewWithT(t)
 		machines, seen := poolOf(t, c, controlPlanePool), follow(t, c, controlPlanePool)
-		// Until it is handed both, their owner does nothing: by itself it might be done with one before the other has been silent for long enough.
-		owner := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
-		pause(t, owner, true)
-		falls(t, c, machines[0], machines[1])
-		g.Eventually(func() []string { return seen.marked(t) }, soon).Should(ConsistOf(machines[0].Name, machines[1].Name), "the owner has to see them all")
-		pause(t, owner, false)
+		fallTogether(t, c, seen, machines[0], machines[1])
 		isWhole(t, c, controlPlanePool, 3, machines[0], machines[1])
 		isClean(t, check, 3)
 		g.Expect(seen.marked(t)).To(ConsistOf(machines[0].Name, machines[1].Name))
@@ -64,7 +59,7 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 		machines, seen := poolOf(t, c, controlPlanePool), follow(t, c, controlPlanePool)
 		// In memory, members of etcd do not fail. The owner counts complete control planes by the same rule, and in the same words.
 		apiServer(t, c, machines[2], corev1.ConditionFalse)
-		falls(t, c, machines[0], machines[1])
+		fallTogether(t, c, seen, machines[0], machines[1])
 		shown := func() []string { return decisions(now(t, check)) }
 		g.Eventually(shown, soon).Should(ConsistOf(HaveSuffix(" Held "+string(remedyv1.HeldOwnerRefuses)), HaveSuffix(" Remediating ")))
 		refused, other := machines[0], machines[1]
@@ -86,6 +81,17 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 		isWhole(t, c, controlPlanePool, 3, refused)
 		isClean(t, check, 3)
 	})
+}
+
+// fallTogether lets two control-plane Machines become unhealthy while their KubeadmControlPlane is paused. Otherwise it could decide about the first one before
+// the second one is unhealthy, and about the second one after it.
+func fallTogether(t *testing.T, c *world.Cluster, seen *history, one, other clusterv1.Machine) {
+	t.Helper()
+	owner := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
+	pause(t, owner, true)
+	falls(t, c, one, other)
+	NewWithT(t).Eventually(func() []string { return seen.marked(t) }, soon).Should(ConsistOf(one.Name, other.Name), "the owner has to see them all")
+	pause(t, owner, false)
 }
 
 // apiServer lets the API server on a Machine be ready or not, as far as its Pod says.
