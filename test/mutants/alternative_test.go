@@ -14,41 +14,57 @@ import (
 	"strings"
 )
 
-// alternative puts the function that holds a piece of a text there once more, under another name and with another piece, and lets it begin by asking
-// whether that one is meant. False if no function holds the piece, as with tables and constants, or one that cannot hand on all that it is given.
-func alternative(text, piece, other, suffix, asks string) (string, bool) {
-	f, is := around(text, piece)
-	if !is || !f.callable() {
-		return "", false
+// alternative adds a copy of the function that contains a piece of a text. The copy has another name and another piece, and the original calls the copy
+// where the condition is true. A table or a constant outside of functions becomes a variable that an init function sets. Alternative returns false for
+// any other piece, and for a function with unnamed parameters, which cannot be passed on.
+func alternative(text, piece, other, suffix, condition string) (string, bool) {
+	parsed, offset := parse(text)
+	at := strings.Index(text, piece)
+	for _, decl := range parsed.Decls {
+		if at < offset(decl.Pos()) || at+len(piece) > offset(decl.End()) {
+			continue
+		}
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			f := function{decl, offset(decl.Pos()), offset(decl.Body.Lbrace), offset(decl.End()), offset}
+			if at > f.body && f.callable() {
+				return f.alternative(text, piece, other, suffix, condition), true
+			}
+		case *ast.GenDecl:
+			if spec, is := decl.Specs[0].(*ast.ValueSpec); is && len(decl.Specs) == 1 && spec.Type == nil {
+				// The table loses its fixed length, because a mutant may remove a row.
+				from, to := offset(decl.Pos()), offset(decl.End())
+				value := strings.Replace(text[offset(spec.Pos()):to], "= [...]", "= []", 1)
+				assigned := "\nfunc init() {\nif " + condition + " {\n" + strings.Replace(value, piece, other, 1) + "\n}\n}\n"
+				return text[:from] + "var " + value + text[to:] + assigned, true
+			}
+		}
 	}
-	head, args := f.named(text)
-	body, at := text[f.body:f.to], strings.Index(head, f.Name.Name+"(")+len(f.Name.Name)
-	begin := fmt.Sprintf("{\nif %s {\n%s\n}\n", asks, f.calls(f.Name.Name+suffix, args))
-	// It stands behind everything, so that what comes first in the text is what was written.
-	return text[:f.from] + head + begin + body[1:] + text[f.to:] + "\n" + head[:at] + suffix + head[at:] + strings.Replace(body, piece, other, 1) + "\n", true
+	return "", false
 }
 
-// function is one of a text, with where it and its body begin and end.
+func parse(text string) (*ast.File, func(token.Pos) int) {
+	files := token.NewFileSet()
+	parsed, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
+	if err != nil {
+		panic(err)
+	}
+	return parsed, func(p token.Pos) int { return files.Position(p).Offset }
+}
+
+// function is a function of a text, with the offsets of its beginning, its body and its end.
 type function struct {
 	*ast.FuncDecl
 	from, body, to int
 	offset         func(token.Pos) int
 }
 
-// around finds the function in whose body a piece of text is.
-func around(text, piece string) (function, bool) {
-	files, at := token.NewFileSet(), strings.Index(text, piece)
-	parsed, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
-	if err != nil {
-		return function{}, false
-	}
-	offset := func(p token.Pos) int { return files.Position(p).Offset }
-	for _, decl := range parsed.Decls {
-		if f, is := decl.(*ast.FuncDecl); is && at > offset(f.Body.Lbrace) && at+len(piece) <= offset(f.Body.Rbrace) {
-			return function{f, offset(f.Pos()), offset(f.Body.Lbrace), offset(f.End()), offset}, true
-		}
-	}
-	return function{}, false
+func (f function) alternative(text, piece, other, suffix, condition string) string {
+	head, args := f.named(text)
+	body, at := text[f.body:f.to], strings.Index(head, f.Name.Name+"(")+len(f.Name.Name)
+	begin := fmt.Sprintf("{\nif %s {\n%s\n}\n", condition, f.calls(f.Name.Name+suffix, args))
+	// The copy comes last, so that the first match in the text stays the original.
+	return text[:f.from] + head + begin + body[1:] + text[f.to:] + "\n" + head[:at] + suffix + head[at:] + strings.Replace(body, piece, other, 1) + "\n"
 }
 
 // callable says whether a function can hand everything that it is given to another one.

@@ -7,11 +7,10 @@ package mutants_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"strconv"
 	"testing"
 	"time"
 
@@ -46,40 +45,32 @@ const inSim = "TestNoHistoryBreaksAnInvariant"
 func TestTheSimulatedWorldSeesWhatIsWrong(t *testing.T) {
 	module, err := filepath.Abs(root)
 	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	out, err := simulate(t, module, nil)
-	NewWithT(t).Expect(err).ToNot(HaveOccurred(), "a test that is red anyway proves nothing: %s", out)
-	for _, s := range simulated {
-		t.Run(filepath.Base(s.file)+": "+s.from+" becomes "+s.to, func(t *testing.T) {
+	s := newSwitches(t, module)
+	for i := range simulated {
+		s.add(i+1, simulated[i].mutant)
+	}
+	NewWithT(t).Expect(t.Failed()).To(BeFalse())
+	binary := filepath.Join(s.compile("fieldsv1string", "test/sim"), "sim.test")
+	run := func(t *testing.T, number int) (string, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, binary, "-test.run", "^"+inSim+"$")
+		cmd.Dir, cmd.Env = module, append(os.Environ(), activeMutant+"="+strconv.Itoa(number), "SIM_STEPS=100000", "SIM_SEED=0")
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	t.Run("without a mutant", func(t *testing.T) {
+		t.Parallel()
+		out, err := run(t, 0)
+		NewWithT(t).Expect(err).ToNot(HaveOccurred(), "a test that fails without a mutant proves nothing: %s", out)
+	})
+	for i, m := range simulated {
+		t.Run(filepath.Base(m.file)+": "+m.from+" becomes "+m.to, func(t *testing.T) {
+			t.Parallel()
 			g := NewWithT(t)
-			text, err := os.ReadFile(filepath.Join(module, s.file))
-			g.Expect(err).ToNot(HaveOccurred())
-			g.Expect(strings.Count(string(text), s.from)).To(Equal(1), "the code has changed: write this mutant anew")
-			changed := filepath.Join(t.TempDir(), filepath.Base(s.file))
-			g.Expect(os.WriteFile(changed, []byte(strings.Replace(string(text), s.from, s.to, 1)), 0o600)).To(Succeed())
-			out, err := simulate(t, module, map[string]string{filepath.Join(module, s.file): changed})
-			g.Expect(err).To(HaveOccurred(), "it survives %s", s.test)
-			g.Expect(out).To(MatchRegexp("history [0-9]+ breaks " + s.invariant))
+			out, err := run(t, i+1)
+			g.Expect(err).To(HaveOccurred(), "it survives %s", m.test)
+			g.Expect(out).To(MatchRegexp("history [0-9]+ breaks " + m.invariant))
 		})
 	}
-}
-
-// simulate runs the simulated world on a core in which files are replaced by others.
-func simulate(t *testing.T, module string, replaced map[string]string) (string, error) {
-	t.Helper()
-	g := NewWithT(t)
-	overlay, err := json.Marshal(map[string]any{"Replace": replaced})
-	g.Expect(err).ToNot(HaveOccurred())
-	dir := t.TempDir()
-	g.Expect(os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600)).To(Succeed())
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", filepath.Join(dir, "sim.test"), "./test/sim")
-	build.Dir = module
-	out, err := build.CombinedOutput()
-	g.Expect(err).ToNot(HaveOccurred(), "a mutant must compile, or it proves nothing: %s", out)
-	run := exec.CommandContext(ctx, filepath.Join(dir, "sim.test"), "-test.run", "^"+inSim+"$")
-	run.Dir = module
-	run.Env = append(os.Environ(), "SIM_STEPS=100000", "SIM_SEED=0")
-	out, err = run.CombinedOutput()
-	return string(out), err
 }

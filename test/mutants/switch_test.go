@@ -6,8 +6,10 @@
 package mutants_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,23 +18,43 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// switches are the sources with both: every function that is sabotaged is there once more for each sabotage, and begins by asking which of them is
-// to be done. So one program holds them all, and one pair of API servers is enough for them.
+// switches are sources that contain every mutant: alternative adds its copy, and the number of the active mutant selects one. So one program is
+// compiled for all mutants.
 type switches struct {
 	t           *testing.T
 	module, dir string
-	// replaced are the files that the compiler reads instead of others.
+	// replaced maps a file to the file that the compiler reads instead.
 	replaced map[string]string
-	// changed are the files with their sabotages.
+	// changed are the texts of the files with mutants.
 	changed map[string]string
 }
 
-// switched is the package that knows which sabotage is on. It exists in the overlay only.
+// switched is the package that holds the number of the active mutant. It exists in the overlay only.
 const switched = "internal/switched"
+
+// activeMutant is the environment variable with that number. The package reads it before any other package of the module is initialized.
+const activeMutant = "MUTANT"
+
+const switchedText = `package switched
+
+import (
+	"os"
+	"strconv"
+	"sync/atomic"
+)
+
+// On is the number of the active mutant. After is the number of writes of a test's story that the mutant leaves alone.
+var On, After atomic.Int64
+
+func init() {
+	number, _ := strconv.ParseInt(os.Getenv("` + activeMutant + `"), 10, 64)
+	On.Store(number)
+}
+`
 
 func newSwitches(t *testing.T, module string) *switches {
 	s := &switches{t: t, module: module, dir: t.TempDir(), replaced: map[string]string{}, changed: map[string]string{}}
-	s.put(switched+"/switched.go", "package switched\n\nimport \"sync/atomic\"\n\n// On is the sabotage that is done, and After how many writes of its story are sound.\nvar On, After atomic.Int64\n")
+	s.put(switched+"/switched.go", switchedText)
 	return s
 }
 
@@ -58,12 +80,12 @@ func (s *switches) replace(text, from, to string) string {
 	return strings.Replace(text, from, to, 1)
 }
 
-// add adds a sabotage under a number.
+// add adds a mutant under a number, which is not 0: that is the number of the unchanged code.
 func (s *switches) add(number int, m mutant) {
 	s.t.Helper()
 	text := s.read(m.file)
 	if n := strings.Count(text, m.from); n != 1 {
-		s.t.Errorf("the code of %s has changed: write this mutant anew, as it is there %d times: %s", m.file, n, m.from)
+		s.t.Errorf("the code of %s has changed: adapt this mutant, because the file contains it %d times: %s", m.file, n, m.from)
 		return
 	}
 	if _, known := s.changed[m.file]; !known {
@@ -71,19 +93,31 @@ func (s *switches) add(number int, m mutant) {
 	}
 	changed, is := alternative(s.changed[m.file], m.from, m.to, strconv.Itoa(number), fmt.Sprintf("switched.On.Load() == %d", number))
 	if !is {
-		s.t.Errorf("%s: no function has this: %s", m.file, m.from)
+		s.t.Errorf("%s: neither a function nor a table contains this: %s", m.file, m.from)
 		return
 	}
 	s.changed[m.file] = changed
 }
 
-// overlay is what the compiler is told to read.
-func (s *switches) overlay() map[string]string {
+// compile compiles the tests of packages to files of a directory, <package>.test each.
+func (s *switches) compile(tags string, packages ...string) string {
 	s.t.Helper()
+	g := NewWithT(s.t)
 	for file, text := range s.changed {
 		s.put(file, importing(text))
 	}
-	return s.replaced
+	overlay, err := json.Marshal(map[string]any{"Replace": s.replaced})
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(os.WriteFile(filepath.Join(s.dir, "overlay.json"), overlay, 0o600)).To(Succeed())
+	args := []string{"test", "-vet=off", "-tags=" + tags, "-c", "-overlay", filepath.Join(s.dir, "overlay.json"), "-o", s.dir + "/"}
+	for _, pkg := range packages {
+		args = append(args, "./"+pkg)
+	}
+	build := exec.CommandContext(s.t.Context(), "go", args...)
+	build.Dir = s.module
+	out, err := build.CombinedOutput()
+	g.Expect(err).ToNot(HaveOccurred(), "a mutant must compile, or it proves nothing: %s", out)
+	return s.dir
 }
 
 // importing lets a file import what is on, before all others.
