@@ -6,11 +6,15 @@
 package mutants_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,9 +39,57 @@ func inVain(awaited string) string { return timedOut + `.*\s+` + awaited }
 
 const playground = "controllers/machinehealthcheck"
 
-// TestTheStoriesOfFaultsSeeWhatIsWrong does each sabotage of the shell in turn, in one program that holds all of them.
+// shellPart is the environment variable that chooses the mutants of the shell to run: a part from 0 to 2, or all of them if it is empty or "all".
+const shellPart = "SHELL_PART"
+
+// shellParts is the number of parts. Mutant i belongs to part i modulo this number.
+const shellParts = 3
+
+// shellProcesses is how many processes share the mutants of a part. They mostly wait, but each of them starts API servers of its own.
+const shellProcesses = 3
+
+// shellNumbers returns the indexes of the mutants of a part.
+func shellNumbers(part string) ([]int, error) {
+	number := -1
+	if part != "" && part != "all" {
+		var err error
+		if number, err = strconv.Atoi(part); err != nil || number < 0 || number >= shellParts {
+			return nil, fmt.Errorf("invalid %s %q: use all or a number from 0 to %d", shellPart, part, shellParts-1)
+		}
+	}
+	var numbers []int
+	for i := range shell {
+		if number < 0 || i%shellParts == number {
+			numbers = append(numbers, i)
+		}
+	}
+	return numbers, nil
+}
+
+func TestShellParts_Together_AreAllMutants(t *testing.T) {
+	g := NewWithT(t)
+	all, err := shellNumbers("")
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(all).To(HaveLen(len(shell)))
+	g.Expect(shellNumbers("all")).To(Equal(all))
+	var together []int
+	for part := range shellParts {
+		numbers, err := shellNumbers(strconv.Itoa(part))
+		g.Expect(err).ToNot(HaveOccurred())
+		together = append(together, numbers...)
+	}
+	g.Expect(together).To(ConsistOf(all))
+	for _, wrong := range []string{"3", "-1", "one"} {
+		_, err = shellNumbers(wrong)
+		g.Expect(err).To(HaveOccurred())
+	}
+}
+
+// TestTheStoriesOfFaultsSeeWhatIsWrong compiles one program with all mutants of the shell, and runs the mutants of one part in a few processes.
 func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
 	g := NewWithT(t)
+	numbers, err := shellNumbers(os.Getenv(shellPart))
+	g.Expect(err).ToNot(HaveOccurred())
 	module, err := filepath.Abs(root)
 	g.Expect(err).ToNot(HaveOccurred())
 	s := newSwitches(t, module)
@@ -50,14 +102,14 @@ func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
 	}
 	s.put(patient, text)
 	s.tellLess()
-	s.put(playground+"/sabotaged_test.go", driver())
+	s.put(playground+"/mutants_test.go", driver())
 	g.Expect(t.Failed()).To(BeFalse())
-	out := s.run()
-	g.Expect(out).To(ContainSubstring("every sabotage was done"), "%s", out)
-	for i, m := range shell {
+	out := s.run(numbers)
+	for _, i := range numbers {
+		m := shell[i]
 		t.Run(m.test+": "+filepath.Base(m.file)+": "+m.from+" becomes "+m.to, func(t *testing.T) {
 			g := NewWithT(t)
-			_, seen, red := strings.Cut(out, fmt.Sprintf("--- FAIL: TestSabotaged/%d ", i+1))
+			_, seen, red := strings.Cut(out, fmt.Sprintf("--- FAIL: %s/%d ", driverTest, i+1))
 			g.Expect(red).To(BeTrue(), "it survives")
 			seen, _, _ = strings.Cut(seen, "\n    --- FAIL: ")
 			t.Log(seen)
@@ -67,42 +119,72 @@ func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
 			}
 		})
 	}
+	fmt.Printf("mutants of the shell: part %s, %d of %d\n", cmp.Or(os.Getenv(shellPart), "all"), len(numbers), len(shell))
 }
 
-// tellLess leaves out what a sabotage does not need of a story that is told for each write: the writes before the one that tells, and after it.
+// tellLess leaves out what a mutant does not need: in a story that is told for each write, the writes before and after the one that sees the mutant; in a
+// test whose subtests wait one after the other, the subtests after the first failure.
 func (s *switches) tellLess() {
 	s.t.Helper()
 	const (
-		file   = "test/faults/scenario.go"
-		each   = "for n, at := range clean.chapters {\n"
-		failed = "report.Failures = append(report.Failures, Failure{n + 1, report.Writes[n], fault, run.writes, run.err})\n"
+		stories = "test/faults/scenario.go"
+		each    = "for n, at := range clean.chapters {\n"
+		failed  = "report.Failures = append(report.Failures, Failure{n + 1, report.Writes[n], fault, run.writes, run.err})\n"
+
+		serial   = playground + "/give_back_test.go"
+		subtests = "for name, end := range ends { //nolint:paralleltest // as above.\n"
 	)
-	text := s.replace(s.read(file), each, each+"if int64(n) < switched.After.Load() {\ncontinue\n}\n")
-	s.put(file, importing(s.replace(text, failed, failed+"return report\n")))
+	text := s.replace(s.read(stories), each, each+"if int64(n) < switched.After.Load() {\ncontinue\n}\n")
+	s.put(stories, importing(s.replace(text, failed, failed+"return report\n")))
+	s.put(serial, s.replace(s.read(serial), subtests, subtests+"if t.Failed() {\nbreak\n}\n"))
 }
 
-// driver runs each of these tests with its sabotage.
+// driverTest runs the mutants whose numbers the environment variable shellMutants lists.
+const (
+	driverTest   = "TestShellMutants"
+	shellMutants = "SHELL_MUTANTS"
+	finished     = "every mutant of this process has run"
+)
+
+// driver is the source of driverTest.
 func driver() string {
 	var text strings.Builder
-	text.WriteString("package machinehealthcheck_test\n\nimport (\n\t\"fmt\"\n\t\"testing\"\n\n\t\"" + moduleName + "/" + switched + "\"\n)\n\n")
-	text.WriteString("func TestSabotaged(t *testing.T) {\n")
+	text.WriteString("package machinehealthcheck_test\n\nimport (\n\t\"fmt\"\n\t\"os\"\n\t\"strings\"\n\t\"testing\"\n\n\t\"" + moduleName + "/" + switched + "\"\n)\n\n")
+	text.WriteString("func " + driverTest + "(t *testing.T) {\n\tmutants := map[string]func(){\n")
 	for i, m := range shell {
-		// A test that plays beside others plays beside nobody here: who begins it waits for it.
-		fmt.Fprintf(&text, "\tswitched.On.Store(%d)\n\tswitched.After.Store(%d)\n\tt.Run(\"%d\", func(t *testing.T) { t.Run(%q, %s) })\n", i+1, m.after, i+1, m.test, m.test)
+		// A parallel test runs alone here, because t.Run returns when all subtests have ended.
+		fmt.Fprintf(&text, "\t\t\"%d\": func() {\n\t\t\tswitched.On.Store(%d)\n\t\t\tswitched.After.Store(%d)\n", i+1, i+1, m.after)
+		fmt.Fprintf(&text, "\t\t\tt.Run(\"%d\", func(t *testing.T) { t.Run(%q, %s) })\n\t\t},\n", i+1, m.test, m.test)
 	}
-	text.WriteString("\tfmt.Println(\"every sabotage was done\")\n}\n")
+	text.WriteString("\t}\n\tfor _, number := range strings.Fields(os.Getenv(\"" + shellMutants + "\")) {\n\t\tmutants[number]()\n\t}\n")
+	text.WriteString("\tfmt.Println(\"" + finished + "\")\n}\n")
 	return text.String()
 }
 
-// run compiles the program and runs it.
-func (s *switches) run() string {
+// run compiles the program, runs it in a few processes, and returns their output.
+func (s *switches) run(numbers []int) string {
 	s.t.Helper()
 	binary := filepath.Join(s.compile("fieldsv1string,long", playground), "machinehealthcheck.test")
 	ctx, cancel := context.WithTimeout(s.t.Context(), 25*time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, binary, "-test.run", "^TestSabotaged$", "-test.timeout", "25m")
-	run.Dir = filepath.Join(s.module, playground)
-	// It ends with an error, because tests fail.
-	out, _ := run.CombinedOutput()
-	return string(out)
+	outs := make([]string, min(shellProcesses, len(numbers)))
+	var all sync.WaitGroup
+	for process := range outs {
+		var share []string
+		for at := process; at < len(numbers); at += len(outs) {
+			share = append(share, strconv.Itoa(numbers[at]+1))
+		}
+		all.Go(func() {
+			run := exec.CommandContext(ctx, binary, "-test.run", "^"+driverTest+"$", "-test.timeout", "25m")
+			run.Dir, run.Env = filepath.Join(s.module, playground), append(os.Environ(), shellMutants+"="+strings.Join(share, " "))
+			// The process ends with an error, because tests fail.
+			out, _ := run.CombinedOutput()
+			outs[process] = string(out)
+		})
+	}
+	all.Wait()
+	for _, out := range outs {
+		NewWithT(s.t).Expect(out).To(ContainSubstring(finished), "%s", out)
+	}
+	return strings.Join(outs, "\n")
 }
