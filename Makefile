@@ -39,7 +39,7 @@ demo: controlplane bin/manager ## Shows the product at work on a real control pl
 
 .PHONY: test
 test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 6 / 20 min
-	go test -timeout 30m ./...
+	$(SHARED) go test -timeout 30m ./...
 	cd test/packaging && go test -timeout 30m ./...
 	cd test/differential && go test -timeout 30m -run '^TestBothNeverActOnOneMachineAndNobodyIsForgotten$$' .
 
@@ -66,8 +66,10 @@ else
 endif
 # Packages without a goroutine: under the race detector their ten thousand draws take eight times as long, and it has nothing to find.
 PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/takeover
-# What decides without a goroutine and has no draws: the simulated world and the small world have suites of their own.
-RACE := $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$)
+# What the race detector can find something in: the root package and test/admission talk to processes that are built without it, the rest has no goroutines.
+RACE := ./cmd/... ./controllers/... ./internal/... ./test/controlplane ./test/faults ./test/profile ./test/remediator
+# Packages that can share API servers do so below this.
+SHARED := go run ./test/controlplane/cmd/share --
 # The names of the tests that only the tag 'long' brings, for -run.
 LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z_]+/) {print substr($$0, 6, RLENGTH - 5)}' controllers/*/*_test.go | paste -sd'|'
 
@@ -80,7 +82,7 @@ proof: controlplane compiler ## The long arguments: race detector, crashes, crow
 
 .PHONY: proof-race proof-sim proof-mutants proof-differential proof-draws proof-long
 proof-race:
-	CGO_ENABLED=1 RAPID_CHECKS=100 FULL= go test -race -tags=$(TAGS),long -count=1 -timeout 30m $(RACE)
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 FULL= go test -race -tags=$(TAGS),long -count=1 -timeout 30m $(RACE)
 
 proof-sim:
 	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 60m ./test/sim
@@ -93,7 +95,7 @@ proof-differential:
 
 proof-draws:
 	RAPID_CHECKS=$(DRAWS) go test -count=1 -timeout 60m $(PURE)
-	CGO_ENABLED=1 RAPID_CHECKS=$(DRAWS) go test -race -count=1 -timeout 60m $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$ $(PURE:.%=-e %$$))
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=$(DRAWS) go test -race -count=1 -timeout 60m $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$ $(PURE:.%=-e %$$))
 
 proof-long:
 	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./controllers/...
@@ -119,7 +121,7 @@ soak: controlplane compiler ## Looks for flaky tests and rare draws for hours, b
 	@end=$$(( $$(date +%s) + 60 * $(SOAK) )); round=0; \
 	while [ $$(date +%s) -lt $$end ]; do \
 	  round=$$((round + 1)); echo "round $$round"; \
-	  CGO_ENABLED=1 RAPID_CHECKS=100000 go test -race -count=1 -shuffle=on $(RACE) || exit 1; \
+	  $(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100000 go test -race -count=1 -shuffle=on $(RACE) || exit 1; \
 	  SIM_SEED=$$((round * 1000000 + 7919)) SIM_STEPS=20000000 go test -count=1 -timeout 60m ./test/sim || exit 1; \
 	done
 

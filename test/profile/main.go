@@ -41,8 +41,8 @@ type record struct {
 	Starts  []controlplane.Span `json:"starts,omitempty"`
 }
 
-// isTest tells a package's tests, which are named by their folder, from a program of 'go run'.
-func (r *record) isTest() bool { return strings.Contains(r.Package, "/") }
+// isTest tells a package's tests, which have the name of their folder, from a program of 'go run'.
+func (r *record) isTest() bool { return strings.HasPrefix(r.Package, ".") }
 
 func main() {
 	code, err := run(os.Args[1:])
@@ -92,8 +92,10 @@ func runBinary(folder string, command []string) (int, error) {
 		return 0, errors.WithStack(err)
 	}
 	name := filepath.Base(command[0])
-	if dir, err := os.Getwd(); err == nil && strings.HasSuffix(name, ".test") {
-		name = filepath.Join(filepath.Base(filepath.Dir(dir)), filepath.Base(dir))
+	if strings.HasSuffix(name, ".test") {
+		if name, err = packageFolder(); err != nil {
+			return 0, err
+		}
 	}
 	r, code, err := measure(command, controlplane.SpansVariable+"="+starts.Name())
 	if err != nil {
@@ -104,6 +106,20 @@ func runBinary(folder string, command []string) (int, error) {
 		return 0, err
 	}
 	return code, write(folder, r)
+}
+
+// packageFolder is the current folder as the checkout sees it: ./internal/health.
+func packageFolder() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", errors.WithStack(err)
+	}
+	for root := dir; root != filepath.Dir(root); root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, ".git")); err == nil {
+			return "." + strings.TrimPrefix(dir, root), nil
+		}
+	}
+	return dir, nil
 }
 
 // measure runs a command with these variables besides, and passes signals on to it.
