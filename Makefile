@@ -74,7 +74,7 @@ SHARED := go run ./test/controlplane/cmd/share --
 LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z_]+/) {print substr($$0, 6, RLENGTH - 5)}' controllers/*/*_test.go | paste -sd'|'
 
 # The suites, in the order in which 'make proof' runs them. test/README.md says which question each answers.
-SUITES := proof-race proof-sim proof-mutants proof-differential $(if $(FULL),proof-draws proof-long)
+SUITES := proof-race proof-long proof-sim proof-mutants proof-differential $(if $(FULL),proof-draws)
 
 .PHONY: proof
 proof: controlplane compiler ## The long arguments: race detector, crashes, crowds, simulated histories, mutants, the comparison with Cluster API. FULL=1 is deeper. 15 / 24 min, FULL=1 60 min. Needs a C compiler.
@@ -82,7 +82,10 @@ proof: controlplane compiler ## The long arguments: race detector, crashes, crow
 
 .PHONY: proof-race proof-sim proof-mutants proof-differential proof-draws proof-long
 proof-race:
-	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 FULL= go test -race -tags=$(TAGS),long -count=1 -timeout 30m $(RACE)
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test -race -count=1 -timeout 30m $(RACE)
+
+proof-long:
+	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./controllers/...
 
 proof-sim:
 	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 60m ./test/sim
@@ -96,9 +99,6 @@ proof-differential:
 proof-draws:
 	RAPID_CHECKS=$(DRAWS) go test -count=1 -timeout 60m $(PURE)
 	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=$(DRAWS) go test -race -count=1 -timeout 60m $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$ $(PURE:.%=-e %$$))
-
-proof-long:
-	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./controllers/...
 
 # What 'make profile-tests' measures.
 PROFILED ?= test check $(SUITES) e2e

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -30,8 +31,28 @@ func (c *controller) quiet(ctx context.Context) error {
 	return errors.New("it comes to no rest")
 }
 
+// knowsKinds reports whether the manager has read the requests of every kind that a check names. A process that has just started does nothing before.
+func (c *controller) knowsKinds() bool {
+	for _, check := range c.s.checks() {
+		named := []*remedyv1.MachineTemplateReference{check.Spec.RemediationTemplate}
+		for _, step := range check.Spec.EscalatingRemediations {
+			named = append(named, step.RemediationTemplate)
+		}
+		for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
+			names := func(t *remedyv1.MachineTemplateReference) bool { return t != nil && t.Kind == kind.Template().Kind }
+			if slices.ContainsFunc(named, names) && !c.requests.Known(kind.GroupVersionKind) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // hasHeard says whether all news of Nodes and of requests have arrived.
 func (c *controller) hasHeard() bool {
+	if !c.knowsKinds() {
+		return false
+	}
 	for _, m := range c.s.machines() {
 		if !c.hasHeardOf(m.Name) {
 			return false
