@@ -27,6 +27,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -47,6 +48,19 @@ func patient(t *testing.T) *WithT {
 
 var binary string
 
+// plane is the control plane of all tests here, which run one after the other. It belongs to this package alone, because the manager acts on all objects
+// of a cluster, and because a test freezes the API server.
+var plane *controlplane.ControlPlane
+
+// startPlane starts it when the first test needs it.
+var startPlane = sync.OnceValue(func() (err error) {
+	ctx := context.Background()
+	if plane, err = controlplane.Start(ctx); err != nil {
+		return err
+	}
+	return instance.Grant(ctx, plane)
+})
+
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "remedy-manager-")
 	if err != nil {
@@ -56,6 +70,9 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
+	if plane != nil {
+		plane.Stop()
+	}
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -80,11 +97,8 @@ func (o *output) String() string {
 
 func startControlPlane(t *testing.T) *controlplane.ControlPlane {
 	t.Helper()
-	cp, err := controlplane.Start(t.Context())
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(cp.Stop)
-	NewWithT(t).Expect(instance.Grant(t.Context(), cp)).To(Succeed())
-	return cp
+	NewWithT(t).Expect(startPlane()).To(Succeed())
+	return plane
 }
 
 func start(t *testing.T, cp *controlplane.ControlPlane, args ...string) (*instance.Instance, *output) {
@@ -114,6 +128,7 @@ func readyz(i *instance.Instance) func() string {
 
 func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 	cp := startControlPlane(t)
+	t.Cleanup(func() { uninstallAll(t, cp) })
 
 	t.Run("without Cluster API", func(t *testing.T) {
 		g := patient(t)
@@ -152,6 +167,21 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 		g.Expect(i.Stop()).To(Equal(0))
 		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
 	})
+}
+
+// uninstallAll deletes all definitions, and waits until the API server no longer serves them: other tests begin without Cluster API.
+func uninstallAll(t *testing.T, cp *controlplane.ControlPlane) {
+	t.Helper()
+	g := patient(t)
+	ctx := context.Background()
+	c, err := cp.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	served := discovery.NewDiscoveryClientForConfigOrDie(cp.Admin)
+	g.Expect(c.DeleteAllOf(ctx, &apiextensionsv1.CustomResourceDefinition{})).To(Succeed())
+	g.Eventually(func() (string, error) {
+		groups, err := served.ServerGroups()
+		return fmt.Sprint(groups), err
+	}).ShouldNot(ContainSubstring("cluster.x-k8s.io"))
 }
 
 // clusterAPI returns Cluster API's own definitions of the kinds that are needed, serving these versions only.
@@ -241,17 +271,19 @@ func TestDiagnosticsAreForThoseWhoMay(t *testing.T) {
 		}).ShouldNot(Or(BeZero(), Equal(http.StatusInternalServerError)))
 		return status
 	}
-	stranger, monitoring := token(t, cp, "stranger"), token(t, cp, "monitoring")
+	_, stranger := token(t, cp)
+	account, monitoring := token(t, cp)
 	c, err := cp.Client()
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(c.Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "monitoring"},
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "monitoring-"},
 		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-	})).To(Succeed())
+	}
+	g.Expect(c.Create(t.Context(), role)).To(Succeed())
 	g.Expect(c.Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "monitoring"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "monitoring"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: instance.Namespace, Name: "monitoring"}},
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: account.Namespace, Name: account.Name}},
 	})).To(Succeed())
 
 	g.Eventually(get("/metrics", "")).Should(Equal(http.StatusUnauthorized))
@@ -260,16 +292,17 @@ func TestDiagnosticsAreForThoseWhoMay(t *testing.T) {
 	g.Expect(answer("/debug/pprof/", monitoring)).To(Equal(http.StatusForbidden))
 }
 
-func token(t *testing.T, cp *controlplane.ControlPlane, name string) string {
+// token makes a ServiceAccount and returns it with a token.
+func token(t *testing.T, cp *controlplane.ControlPlane) (*corev1.ServiceAccount, string) {
 	t.Helper()
 	g := NewWithT(t)
 	c, err := cp.Client()
 	g.Expect(err).ToNot(HaveOccurred())
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: instance.Namespace, Name: name}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: instance.Namespace, GenerateName: "client-"}}
 	g.Expect(c.Create(t.Context(), account)).To(Succeed())
 	request := &authenticationv1.TokenRequest{}
 	g.Expect(c.SubResource("token").Create(t.Context(), account, request)).To(Succeed())
-	return request.Status.Token
+	return account, request.Status.Token
 }
 
 func TestLogsAreJSONOnDemandAndTheProfilerIsServed(t *testing.T) {
