@@ -207,10 +207,8 @@ type drawn struct {
 	policy     Policy
 }
 
-func draw(t *rapid.T) drawn { return drawUpTo(t, 8) }
-
-func drawUpTo(t *rapid.T, most int) drawn {
-	n := rapid.IntRange(0, most).Draw(t, "targets")
+func draw(t *rapid.T) drawn {
+	n := rapid.IntRange(0, 8).Draw(t, "targets")
 	d := drawn{policy: drawPolicy(t, n)}
 	// In half of the cases nothing bars everything from the outset, or what comes last would hardly be seen.
 	calm := rapid.Bool().Draw(t, "calm")

@@ -177,7 +177,7 @@ func TestBothNeverActAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{t: t, now: noon, versions: []object{{wanted: rapid.Bool().Draw(t, "wanted")}}}
 		m.ours[1].instance = rapid.SampledFrom([]string{"", "x"}).Draw(t, "instance")
-		for range rapid.IntRange(1, 120).Draw(t, "steps") {
+		for range rapid.IntRange(1, 500).Draw(t, "steps") {
 			m.happens()
 		}
 	})
@@ -187,7 +187,7 @@ func TestBothNeverActAtOnce(t *testing.T) {
 func TestSomebodyTakesCareInTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{t: t, now: noon, versions: []object{{wanted: rapid.Bool().Draw(t, "wanted")}}}
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+		for range rapid.IntRange(0, 250).Draw(t, "steps") {
 			m.happens()
 		}
 		m.write(func(o *object) {
