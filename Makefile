@@ -51,15 +51,14 @@ check: lint drift tidy ## Lint (go vet is one of the linters), generated files, 
 # that decides: it takes about an hour by itself.
 FULL ?=
 export FULL
-# DRAWS: cases that each property draws. SIM_STEPS: steps of all simulated histories. SWITCHES: changes of hands between Cluster API's controller and
+# DRAWS: cases that each property draws in proof-draws. SIM_STEPS: steps of all simulated histories. SWITCHES: changes of hands between Cluster API's controller and
 # Remedy; SWITCHES_SEED decides which. SHELL_PART: which third of the mutants outside the deciding packages; three commits in a row run all.
+DRAWS ?= 10000
 ifeq ($(FULL),)
-  DRAWS ?= 100
   SIM_STEPS ?= 1000000
   SWITCHES ?= 80
   SHELL_PART ?= $(shell echo $$(( $$(git rev-list --count HEAD 2>/dev/null || echo 0) % 3 )))
 else
-  DRAWS ?= 10000
   SIM_STEPS ?= 10000000
   SWITCHES ?= 240
   SHELL_PART ?= all

@@ -31,8 +31,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// management and guest are the two clusters of all tests: the one that checks live in, and the one that plays workload clusters. guest belongs to this
-// package alone, because the reconcilers read all control plane Nodes and etcd Pods of a workload cluster, and its one control-plane lease.
+// management and guest are the two clusters of all tests: the one that checks live in, and the one that plays workload clusters. They belong to this
+// package alone: the tests change the permissions of the manager and count its requests, and the reconcilers read all control plane Nodes and etcd Pods
+// of a workload cluster, and its one control-plane lease.
 var management, guest *controlplane.ControlPlane
 
 // log is for those who want to see what happens: go test -v.
@@ -62,8 +63,9 @@ func run(m *testing.M) int {
 	started := []**controlplane.ControlPlane{&management, &guest}
 	failures := make([]error, len(started))
 	var all sync.WaitGroup
-	all.Go(func() { management, failures[0] = controlplane.Lease(context.Background(), controlplane.Management) })
-	all.Go(func() { guest, failures[1] = controlplane.Start(context.Background()) })
+	for i := range started {
+		all.Go(func() { *started[i], failures[i] = controlplane.Start(context.Background()) })
+	}
 	all.Wait()
 	for i := range started {
 		if failures[i] != nil {

@@ -176,7 +176,8 @@ func (s *switches) run(numbers []int) string {
 		}
 		all.Go(func() {
 			run := exec.CommandContext(ctx, binary, "-test.run", "^"+driverTest+"$", "-test.timeout", "25m")
-			run.Dir, run.Env = filepath.Join(s.module, playground), append(os.Environ(), shellMutants+"="+strings.Join(share, " "))
+			// A crash story meets every write here: a mutant names the one that fails.
+			run.Dir, run.Env = filepath.Join(s.module, playground), append(os.Environ(), "FULL=1", shellMutants+"="+strings.Join(share, " "))
 			// The process ends with an error, because tests fail.
 			out, _ := run.CombinedOutput()
 			outs[process] = string(out)
