@@ -4,7 +4,6 @@
 package world_test
 
 import (
-	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -172,9 +171,6 @@ func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testin
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	template := newTemplate(c)
 	g.Expect(w.Client.Create(t.Context(), template)).To(Succeed())
-	t.Cleanup(func() {
-		g.Expect(client.IgnoreNotFound(w.Client.Delete(context.Background(), newTemplate(c)))).To(Succeed())
-	})
 	ref := remedyv1.MachineTemplateReference{}
 	ref.APIVersion, ref.Kind, ref.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
 	ours := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) { s.RemediationTemplate = &ref })

@@ -36,11 +36,13 @@ func keepsItsMemory(t *testing.T) {
 	t.Cleanup(memory.RUnlock)
 }
 
-// hospital is the cluster with a pool for each test.
+// hospital is the cluster with a pool for each test. No test gets a pool in which Machines have been remediated: where a pool has been used, which it is in the
+// second round (go test -count), there is a new cluster.
 var hospital = struct {
 	lock sync.Mutex
 	of   *world.World
 	made *world.Cluster
+	used map[string]bool
 }{}
 
 // ward is a pool of the hospital.
@@ -50,8 +52,8 @@ func ward(t *testing.T, pool string) (*world.Cluster, string) {
 	w := theWorld(t)
 	hospital.lock.Lock()
 	defer hospital.lock.Unlock()
-	if hospital.of != w {
-		c, err := w.Cluster(t.Context(), world.Shape{Namespace: "health", Name: "hospital", Pools: []world.Pool{
+	if hospital.of != w || hospital.used[pool] {
+		c, err := w.Cluster(t.Context(), world.Shape{Namespace: uniqueName("health"), Name: "hospital", Pools: []world.Pool{
 			{Name: "replaced", Replicas: 2},
 			{Name: "queue", Replicas: 3},
 			{Name: "paced", Replicas: 3},
@@ -67,8 +69,9 @@ func ward(t *testing.T, pool string) (*world.Cluster, string) {
 		tend(t.Context(), w, c)
 		// Later some Machine is always sick.
 		g.Expect(c.Ready(t.Context())).To(Succeed())
-		hospital.of, hospital.made = w, c
+		hospital.of, hospital.made, hospital.used = w, c, map[string]bool{}
 	}
+	hospital.used[pool] = pool != controlPlanePool
 	tend(t.Context(), w, hospital.made)
 	return hospital.made, pool
 }
