@@ -21,7 +21,7 @@ import (
 
 func TestAControlPlaneIsRealAndRBACIsOn(t *testing.T) {
 	g := NewWithT(t)
-	cp := lease(t, controlplane.Management)
+	cp := lease(t)
 
 	admin, err := cp.Client()
 	g.Expect(err).ToNot(HaveOccurred())

@@ -36,11 +36,11 @@ func TestMain(m *testing.M) {
 }
 
 // lease leases a control plane as a package does that runs below cmd/share.
-func lease(t *testing.T, name string) *controlplane.ControlPlane {
+func lease(t *testing.T) *controlplane.ControlPlane {
 	t.Helper()
 	variable, socket, _ := strings.Cut(lender.Environment(), "=")
 	t.Setenv(variable, socket)
-	cp, err := controlplane.Lease(t.Context(), name)
+	cp, err := controlplane.Lease(t.Context(), controlplane.Management)
 	NewWithT(t).Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(cp.Stop)
 	return cp
@@ -59,7 +59,7 @@ func clusterID(t *testing.T, cp *controlplane.ControlPlane) types.UID {
 
 func TestLease_TwoPackages_ShareOneControlPlane(t *testing.T) {
 	g := NewWithT(t)
-	first, second := lease(t, controlplane.Management), lease(t, controlplane.Management)
+	first, second := lease(t), lease(t)
 	g.Expect(clusterID(t, first)).To(Equal(clusterID(t, second)))
 	g.Expect(second).To(And(
 		HaveField("Kubectl", Equal(first.Kubectl)), HaveField("AuditLog", BeARegularFile()), HaveField("Certificates", BeADirectory())))
@@ -77,7 +77,7 @@ func TestLease_TwoPackages_ShareOneControlPlane(t *testing.T) {
 }
 
 func TestLease_TwoPackages_InstallTheSameKindsAtOnce(t *testing.T) {
-	cp := lease(t, controlplane.Management)
+	cp := lease(t)
 	// The kinds must not be there from an earlier round.
 	group := fmt.Sprintf("group-%d.example.io", time.Now().UnixNano())
 	var all sync.WaitGroup

@@ -42,10 +42,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startServer runs an API server with Cluster API's kinds, ours, and those of a remediator. It starts with the first test that needs it.
+// startServer runs an API server with Cluster API's kinds, ours, and those of a remediator. It starts with the first test that needs it. No other package
+// uses it: both controllers act as an administrator here, and Remedy then looks for requests in every kind that is served.
 func startServer() {
 	ctx := context.Background()
-	if server.ControlPlane, server.err = controlplane.Lease(ctx, controlplane.Management); server.err != nil {
+	if server.ControlPlane, server.err = controlplane.Start(ctx); server.err != nil {
 		return
 	}
 	var crds, root string
