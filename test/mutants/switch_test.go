@@ -109,12 +109,10 @@ func (s *switches) compile(tags string, packages ...string) string {
 	overlay, err := json.Marshal(map[string]any{"Replace": s.replaced})
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(os.WriteFile(filepath.Join(s.dir, "overlay.json"), overlay, 0o600)).To(Succeed())
-	args := []string{"test", "-vet=off", "-tags=" + tags, "-c", "-overlay", filepath.Join(s.dir, "overlay.json"), "-o", s.dir + "/"}
-	folders := make([]string, len(packages))
-	for i, pkg := range packages {
-		folders[i] = "./" + pkg
+	build := exec.CommandContext(s.t.Context(), "go", "test", "-vet=off", "-tags="+tags, "-c", "-overlay", filepath.Join(s.dir, "overlay.json"), "-o", s.dir+"/")
+	for _, pkg := range packages {
+		build.Args = append(build.Args, "./"+pkg)
 	}
-	build := exec.CommandContext(s.t.Context(), "go", append(args, folders...)...)
 	build.Dir = s.module
 	out, err := build.CombinedOutput()
 	g.Expect(err).ToNot(HaveOccurred(), "a mutant must compile, or it proves nothing: %s", out)
