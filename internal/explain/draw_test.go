@@ -70,6 +70,10 @@ func drawPass(t *rapid.T) *Pass {
 		name := fmt.Sprintf("m%02d", i)
 		p.Snapshot.Targets = append(p.Snapshot.Targets, drawFacts(t, name))
 		p.Situation.Targets = append(p.Situation.Targets, drawTarget(t, name, p.Policy))
+		// In a calm pass nothing is under way for most targets, so the guards that are asked last are asked often enough.
+		if target := &p.Situation.Targets[i]; calm && i > 1 {
+			target.Request, target.Mark, target.DeletingSince = nil, remediation.Mark{}, time.Time{}
+		}
 	}
 	for i := range max(0, rapid.IntRange(-4, 2).Draw(t, "strays")) {
 		stray := remediation.Stray{Name: fmt.Sprintf("gone%02d", i), Gone: rapid.Bool().Draw(t, "gone"), Request: drawRequest(t, p.Policy), Marked: true}
@@ -115,13 +119,13 @@ func drawPolicy(t *rapid.T) *remediation.Policy {
 		ReplacementTimeout: 10 * time.Minute,
 	}
 	limit, percent, slots := intstr.FromInt32(rapid.Int32Range(0, 5).Draw(t, "limit")), intstr.FromString(some(t, "percent", "0%", "40%", "49%")), intstr.FromInt32(1)
-	switch rapid.IntRange(0, 9).Draw(t, "limits") {
+	switch rapid.IntRange(0, 7).Draw(t, "limits") {
 	case 1:
 		p.Limits.MaxUnhealthy = &limit
 	case 2:
 		p.Limits.MinHealthy = &limit
 	case 3:
-		p.Limits.Range = &remediation.Range{Least: limit.IntValue() / 2, Most: limit.IntValue()}
+		p.Limits.Range = &remediation.Range{Least: rapid.IntRange(0, limit.IntValue()).Draw(t, "least"), Most: limit.IntValue()}
 	case 4:
 		p.Limits.MaxUnhealthy = &percent
 	case 5:
@@ -186,7 +190,7 @@ func drawRequest(t *rapid.T, p *remediation.Policy) *remediation.Request {
 
 func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Target {
 	target := remediation.Target{
-		Name: name, Node: name + "-node", ControlPlane: rapid.IntRange(0, 3).Draw(t, "control plane") == 2, Owner: "MachineSet/a",
+		Name: name, Node: name + "-node", ControlPlane: rapid.Bool().Draw(t, "control plane"), Owner: "MachineSet/a",
 		Excluded: rarely(t, "excluded"), Confirmed: rarely(t, "confirmed"), Request: drawRequest(t, p), Ledger: remediation.Ledger{Failures: rapid.IntRange(0, 2).Draw(t, "failures")},
 	}
 	if rarely(t, "backoff") {

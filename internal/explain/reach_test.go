@@ -39,7 +39,9 @@ func visit(p *Pass, missing map[string]bool) {
 		delete(missing, string(trace.State))
 		delete(missing, trace.Decision.Action)
 		delete(missing, trace.Verdict.Reason)
-		delete(missing, "held "+string(trace.Decision.HoldReason))
+		for _, line := range with(trace.Guards, Held) {
+			delete(missing, "held "+line.Name)
+		}
 		for _, line := range with(trace.Rules, Due) {
 			delete(missing, "due "+line.Name)
 		}

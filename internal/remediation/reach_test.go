@@ -30,6 +30,11 @@ func TestEveryGuardAndActionIsReached(t *testing.T) {
 		for _, got := range plan.Decisions {
 			delete(missing, "hold "+string(got.Hold.Reason))
 			delete(missing, fmt.Sprintf("action %d %s", got.Action, got.Why))
+			for _, answer := range got.Asked {
+				if answer.Held {
+					delete(missing, "guard "+string(answer.Guard))
+				}
+			}
 		}
 		for _, got := range plan.Strays {
 			delete(missing, fmt.Sprintf("stray %d %s", got.Action, got.Why))
@@ -41,14 +46,14 @@ func TestEveryGuardAndActionIsReached(t *testing.T) {
 	t.Logf("%d cases drawn", seed)
 }
 
-// reachable are all holds, all actions with their causes, and what is done about strays.
+// reachable are all guards, the holds that come from no guard, all actions with their causes, and what is done about strays.
 func reachable() map[string]bool {
 	wanted := map[string]bool{"hold ": true}
 	for _, hold := range []Reason{PreviousStepNotReleased, OwnerNotActing, RecoveryNotConfirmed} {
 		wanted["hold "+string(hold)] = true
 	}
 	for _, g := range guards {
-		wanted["hold "+string(g.reason)] = true
+		wanted["guard "+string(g.reason)] = true
 	}
 	for action, whys := range map[Action][]Reason{
 		None: {""}, Wait: {""}, MakeRequest: {""}, GiveMark: {""},

@@ -4,6 +4,7 @@
 package smallworld_test
 
 import (
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -13,12 +14,13 @@ func (e *explorer) lookAgain(s *small, plan *remediation.Planned, order [3]int, 
 	situation, a := s.facts(e.setting, order)
 	for m := range meanwhile {
 		now := &meanwhile[m]
+		read, judged := now.facts(e.setting, order)
 		for place, i := range order {
 			d := &plan.Decisions[place]
 			if len(d.Writes(&situation.Targets[place])) == 0 {
 				continue
 			}
-			look := now.look(e.setting, plan, order, place)
+			look := now.look(e.setting, plan, order, place, &read, &judged)
 			confirmed := remediation.Confirm(plan, &situation.Targets[place], d, &a.Verdicts[place], &look, noon)
 			writes := confirmed.Writes(&situation.Targets[place])
 			if now.paused {
@@ -75,8 +77,7 @@ func (e *explorer) auditLastLook(now *small, i int, confirmed *remediation.Decis
 }
 
 // look is what is read again in a state, about the Node in one place.
-func (s *small) look(c *setting, plan *remediation.Planned, order [3]int, place int) remediation.Look {
-	situation, a := s.facts(c, order)
+func (s *small) look(c *setting, plan *remediation.Planned, order [3]int, place int, situation *remediation.Situation, a *health.Assessment) remediation.Look {
 	look := remediation.Look{
 		Failed: s.cut, Frozen: s.paused, Changed: (s.storm > 0) != !plan.Storm.Since.IsZero(), Verdict: a.Verdicts[place], Target: situation.Targets[place],
 		ControlPlane: situation.ControlPlane,

@@ -56,6 +56,9 @@ type setting struct {
 
 const tick = time.Minute
 
+// names are those of the Nodes, by the place that they have in an order.
+var names = [3]string{"n0", "n1", "n2"}
+
 func (c *setting) policy() remediation.Policy {
 	p := remediation.Policy{
 		Limits: remediation.Limits{Default: intstr.FromString("100%")}, Counting: remediation.CountUnhealthy, Backoff: remediation.Backoff{Initial: tick, Limit: tick},
@@ -100,9 +103,11 @@ func (s *small) facts(c *setting, order [3]int) (remediation.Situation, health.A
 		situation.ControlPlane.Etcd.State = remediation.EtcdStacked
 	}
 	verdicts := make([]health.Verdict, 0, len(order))
+	situation.Targets = make([]remediation.Target, 0, len(order))
+	situation.ControlPlane.Etcd.Members = make([]remediation.Member, 0, len(order))
 	for place, i := range order {
 		n := &s.nodes[i]
-		target := n.target(fmt.Sprintf("n%d", place))
+		target := n.target(names[place])
 		target.ControlPlane = c.controlPlane
 		situation.Targets = append(situation.Targets, target)
 		situation.ControlPlane.Etcd.Members = append(situation.ControlPlane.Etcd.Members, remediation.Member{Node: target.Node, Healthy: !n.bad})
