@@ -48,7 +48,7 @@ type bench struct {
 }
 
 var (
-	theBench *bench
+	startedBench *bench
 	// startBench starts it when the first test needs it.
 	startBench = sync.OnceValue(func() error {
 		ctx := context.Background()
@@ -56,7 +56,7 @@ var (
 		if err != nil {
 			return err
 		}
-		theBench = &bench{ControlPlane: plane}
+		startedBench = &bench{ControlPlane: plane}
 		crds, err := controlplane.ClusterAPICRDs(ctx)
 		if err != nil {
 			return err
@@ -64,36 +64,37 @@ var (
 		if err = plane.InstallCRDs(crdFolder, filepath.Join(crds, "cluster.x-k8s.io_machines.yaml")); err != nil {
 			return err
 		}
-		if theBench.conversion, err = installCoreChecks(plane, filepath.Join(crds, "cluster.x-k8s.io_machinehealthchecks.yaml")); err != nil {
+		if startedBench.conversion, err = installCoreChecks(plane, filepath.Join(crds, "cluster.x-k8s.io_machinehealthchecks.yaml")); err != nil {
 			return err
 		}
-		if theBench.admin, err = plane.Client(); err != nil {
+		if startedBench.admin, err = plane.Client(); err != nil {
 			return err
 		}
-		return theBench.apply(ctx, policies)
+		return startedBench.apply(ctx, policies)
 	})
 )
 
 // stopBench stops what startBench has started, if anything.
 func stopBench() {
-	if theBench == nil {
+	if startedBench == nil {
 		return
 	}
-	theBench.Stop()
-	if theBench.conversion != nil {
-		theBench.conversion.Close()
+	startedBench.Stop()
+	if startedBench.conversion != nil {
+		startedBench.conversion.Close()
 	}
 }
 
-func newBench(t *testing.T) *bench {
+// policyBench is the bench, without objects, until the end of the test.
+func policyBench(t *testing.T) *bench {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(startBench()).To(Succeed())
-	t.Cleanup(func() { g.Expect(theBench.clear(context.Background())).To(Succeed()) })
-	text, err := os.ReadFile(theBench.AuditLog)
+	t.Cleanup(func() { g.Expect(startedBench.clear(context.Background())).To(Succeed()) })
+	text, err := os.ReadFile(startedBench.AuditLog)
 	g.Expect(err).ToNot(HaveOccurred())
-	theBench.auditedBefore = len(text)
-	return theBench
+	startedBench.auditedBefore = len(text)
+	return startedBench
 }
 
 // apply applies the policies of a kustomization.

@@ -110,7 +110,7 @@ func (b *bench) stored(t *testing.T, name, patch string) *unstructured.Unstructu
 
 func TestWhoHasACheckTakenOverMustBeAllowedToCreateItsRequests(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := policyBench(t)
 	lesser, _ := b.may(t, "lesser", writesCore)
 	metal, _ := b.may(t, "metal", writesCore, to("create", infrastructure, "metal3remediations"))
 	ctx := t.Context()
@@ -218,7 +218,7 @@ func fromTopology(g Gomega, name, template string) *unstructured.Unstructured {
 
 func TestWhatATopologyGeneratesIsNotRefused(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := policyBench(t)
 	// As in Cluster API's own role, as far as it is about checks: it may not create requests.
 	capi, _ := b.may(t, "system:serviceaccount:capi-system:capi-manager", writesCore, to("get,patch,update", cluster, "machinehealthchecks/status"))
 	impostor, _ := b.may(t, "system:serviceaccount:tenant:capi-manager", writesCore)
@@ -246,7 +246,7 @@ func TestWhatATopologyGeneratesIsNotRefused(t *testing.T) {
 
 func TestTheManagerNeitherDeletesChecksNorChangesWhatTheyAskFor(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := policyBench(t)
 	everything := to("*", "*", "*")
 	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
 	somebody, _ := b.may(t, "somebody", everything)
@@ -274,7 +274,7 @@ func TestTheManagerNeitherDeletesChecksNorChangesWhatTheyAskFor(t *testing.T) {
 
 func TestWhoAsksForATakeOverInAnotherWordIsToldSo(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := policyBench(t)
 	editor, heard := b.may(t, "editor", writesCore)
 	ctx := t.Context()
 	there := b.stored(t, "says", noTakeOver)

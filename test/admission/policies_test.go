@@ -53,7 +53,7 @@ const (
 
 func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := policyBench(t)
 	writes := to("get,create,update,patch", checks, checkResources)
 	lesser, _ := b.may(t, "lesser", writes)
 	metal, _ := b.may(t, "metal", writes, to("create", infrastructure, "metal3remediations"))
@@ -164,7 +164,7 @@ const (
 
 func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := policyBench(t)
 	editor, heard := b.may(t, "editor", to("get,create,update,patch", "cluster.x-k8s.io", "machines"))
 	owner, ownerHeard := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
 	ctx := t.Context()
@@ -198,7 +198,7 @@ func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
 
 func TestWithTheComponentItIsRefused(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := policyBench(t)
 	b.deny(t)
 	editor, _ := b.may(t, "editor", to("get,create,update,patch", "cluster.x-k8s.io", "machines"))
 	owner, _ := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
@@ -226,7 +226,7 @@ func TestWithTheComponentItIsRefused(t *testing.T) {
 
 func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
 	g := NewWithT(t)
-	b := newBench(t)
+	b := policyBench(t)
 	// Far more rights than it has: the policy holds it all the same.
 	everything := to("*", "*", "*")
 	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)

@@ -93,11 +93,11 @@ func (l *lease) request(ctx context.Context, user User) (*leaseAnswer, error) {
 type Lender struct {
 	leash    *leash.Leash
 	listener net.Listener
-	planes   map[string]*lent
+	planes   map[string]*lazyControlPlane
 }
 
-// lent is a control plane that is started when it is needed.
-type lent struct {
+// lazyControlPlane is a control plane that is started when it is needed.
+type lazyControlPlane struct {
 	mu      sync.Mutex
 	plane   *ControlPlane
 	stopped bool
@@ -109,7 +109,7 @@ func NewLender() (*Lender, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Lender{leash: held, planes: map[string]*lent{Management: {}, Workload: {}}}
+	l := &Lender{leash: held, planes: map[string]*lazyControlPlane{Management: {}, Workload: {}}}
 	if l.listener, err = net.Listen("unix", l.socket()); err != nil { //nolint:noctx // it does not wait.
 		held.Release()
 		return nil, errors.Wrap(err, "failed to listen for leases: TMPDIR may be too long for a socket")
@@ -175,7 +175,7 @@ func (l *Lender) answer(request *leaseRequest) (*leaseAnswer, error) {
 	}, nil
 }
 
-func (p *lent) start() (*ControlPlane, error) {
+func (p *lazyControlPlane) start() (*ControlPlane, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
@@ -191,7 +191,7 @@ func (p *lent) start() (*ControlPlane, error) {
 	return plane, err
 }
 
-func (p *lent) stop() {
+func (p *lazyControlPlane) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true
