@@ -123,7 +123,7 @@ func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
 }
 
 // tellLess leaves out what a mutant does not need: in a story that is told for each write, the writes before and after the one that sees the mutant; in a
-// test whose subtests wait one after the other, the subtests after the first failure.
+// test whose subtests wait in vain one after the other, the subtests after the first.
 func (s *switches) tellLess() {
 	s.t.Helper()
 	const (
@@ -136,7 +136,7 @@ func (s *switches) tellLess() {
 	)
 	text := s.replace(s.read(stories), each, each+"if int64(n) < switched.After.Load() {\ncontinue\n}\n")
 	s.put(stories, importing(s.replace(text, failed, failed+"return report\n")))
-	s.put(serial, s.replace(s.read(serial), subtests, subtests+"if t.Failed() {\nbreak\n}\n"))
+	s.put(serial, importing(s.replace(s.read(serial), subtests, subtests+"if t.Failed() && switched.FailFast.Load() {\nbreak\n}\n")))
 }
 
 // driverTest runs the mutants whose numbers the environment variable shellMutants lists.
@@ -154,6 +154,7 @@ func driver() string {
 	for i, m := range shell {
 		// A parallel test runs alone here, because t.Run returns when all subtests have ended.
 		fmt.Fprintf(&text, "\t\t\"%d\": func() {\n\t\t\tswitched.On.Store(%d)\n\t\t\tswitched.After.Store(%d)\n", i+1, i+1, m.after)
+		fmt.Fprintf(&text, "\t\t\tswitched.FailFast.Store(%t)\n", strings.HasPrefix(m.sees, timedOut))
 		fmt.Fprintf(&text, "\t\t\tt.Run(\"%d\", func(t *testing.T) { t.Run(%q, %s) })\n\t\t},\n", i+1, m.test, m.test)
 	}
 	text.WriteString("\t}\n\tfor _, number := range strings.Fields(os.Getenv(\"" + shellMutants + "\")) {\n\t\tmutants[number]()\n\t}\n")

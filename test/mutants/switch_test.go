@@ -46,6 +46,9 @@ import (
 // On is the number of the active mutant. After is the number of writes of a test's story that the mutant leaves alone.
 var On, After atomic.Int64
 
+// FailFast is true if one failed subtest is enough to see the mutant.
+var FailFast atomic.Bool
+
 func init() {
 	number, _ := strconv.ParseInt(os.Getenv("` + activeMutant + `"), 10, 64)
 	On.Store(number)
