@@ -39,7 +39,7 @@ demo: controlplane bin/manager ## Shows the product at work on a real control pl
 
 .PHONY: test
 test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 6 / 20 min
-	$(SHARED) go test -timeout 30m ./...
+	$(SHARED) go test $(SIDE_BY_SIDE) -timeout 30m ./...
 	cd test/packaging && go test -timeout 30m ./...
 	cd test/differential && go test -timeout 30m -run '^TestBothNeverActOnOneMachineAndNobodyIsForgotten$$' .
 
@@ -67,8 +67,9 @@ endif
 PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/takeover
 # What the race detector can find something in: the root package and test/admission talk to processes that are built without it, the rest has no goroutines.
 RACE := ./cmd/... ./controllers/... ./internal/... ./test/controlplane ./test/faults ./test/profile ./test/remediator
-# Packages that can share API servers do so below this.
+# Packages that can share API servers do so below this. Tests of several packages run side by side: they wait half of the time.
 SHARED := go run ./test/controlplane/cmd/share --
+SIDE_BY_SIDE := -p $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) )))
 # The names of the tests that only the tag 'long' brings, for -run.
 LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z_]+/) {print substr($$0, 6, RLENGTH - 5)}' controllers/*/*_test.go | paste -sd'|'
 
@@ -81,7 +82,7 @@ proof: controlplane compiler ## The long arguments: race detector, crashes, crow
 
 .PHONY: proof-race proof-sim proof-mutants proof-differential proof-draws proof-long
 proof-race:
-	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test -race -count=1 -timeout 30m $(RACE)
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test $(SIDE_BY_SIDE) -race -count=1 -timeout 30m $(RACE)
 
 proof-long:
 	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./controllers/...
@@ -90,7 +91,7 @@ proof-sim:
 	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 60m ./test/sim
 
 proof-mutants:
-	SHELL_PART=$(SHELL_PART) go test -tags=$(TAGS),proof -count=1 -timeout 40m -v -run . ./test/mutants
+	cd test/mutants && SHELL_PART=$(SHELL_PART) go test -tags=$(TAGS),proof -count=1 -timeout 40m
 
 proof-differential:
 	cd test/differential && SWITCHES=$(SWITCHES) RAPID_CHECKS=1000 go test -count=1 -timeout 30m ./...
