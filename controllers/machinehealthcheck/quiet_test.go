@@ -31,8 +31,8 @@ func (c *controller) quiet(ctx context.Context) error {
 	return errors.New("it comes to no rest")
 }
 
-// knowsKinds reports whether the manager has read the requests of every kind that a check names. A process that has just started does nothing before.
-func (c *controller) knowsKinds() bool {
+// hasReadKinds reports whether the manager has read the requests of every kind that a check names. A process that has just started does nothing before.
+func (c *controller) hasReadKinds() bool {
 	for _, check := range c.s.checks() {
 		named := []*remedyv1.MachineTemplateReference{check.Spec.RemediationTemplate}
 		for _, step := range check.Spec.EscalatingRemediations {
@@ -50,7 +50,7 @@ func (c *controller) knowsKinds() bool {
 
 // hasHeard says whether all news of Nodes and of requests have arrived.
 func (c *controller) hasHeard() bool {
-	if !c.knowsKinds() {
+	if !c.hasReadKinds() {
 		return false
 	}
 	for _, m := range c.s.machines() {

@@ -142,7 +142,7 @@ func TestNothingIsCleanedWhileSomebodyLeads(t *testing.T) {
 	core, lead := p.core("core"), p.lead("somewhere_1")
 	before := p.get(core)
 	leaver, _ := p.leaver(false)
-	leaver.Patience = inVain
+	leaver.Patience = neverStops
 	p.Expect(leaver.All(p.ctx)).To(MatchError(ContainSubstring(`a manager of ours still leads in namespace %s, as "somewhere_1": stop it`, p.namespace)))
 	p.Expect(p.get(core)).To(Equal(before))
 

@@ -101,8 +101,8 @@ var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 // impatient is for those who wait for something that does not happen. What does on the way there has its time on a busy machine.
 var impatient = leaving.Patience{Stop: 10 * time.Second, LetGo: time.Second, Look: 50 * time.Millisecond}
 
-// inVain is for a test in which the manager never stops: nothing that happens can come too late.
-var inVain = leaving.Patience{Stop: 200 * time.Millisecond, LetGo: time.Second, Look: 50 * time.Millisecond}
+// neverStops is for a test in which the manager never stops: nothing that happens can come too late.
+var neverStops = leaving.Patience{Stop: 200 * time.Millisecond, LetGo: time.Second, Look: 50 * time.Millisecond}
 
 // patient is for those who wait for something that does.
 var patient = leaving.Patience{Stop: 10 * time.Minute, LetGo: 10 * time.Minute, Look: 50 * time.Millisecond}

@@ -27,7 +27,7 @@ func TestNothingIsCleanedWhileAPodOfTheManagerIsThere(t *testing.T) {
 	p.pod("manager-1")
 	before := p.get(core)
 	leaver, _ := p.leaver(false)
-	leaver.Patience = inVain
+	leaver.Patience = neverStops
 	p.Expect(leaver.All(p.ctx)).To(MatchError(ContainSubstring("1 pods of Deployment %s/manager are still there", p.namespace)))
 	p.Expect(p.get(core)).To(Equal(before))
 }
@@ -48,6 +48,6 @@ func TestAPodThatHasEndedKeepsNobody(t *testing.T) {
 
 	p.pod("pending")
 	leaver, _ = p.leaver(false)
-	leaver.Patience = inVain
+	leaver.Patience = neverStops
 	p.Expect(leaver.All(p.ctx)).To(MatchError(ContainSubstring("1 pods of Deployment %s/manager are still there", p.namespace)), "and is told of without those")
 }

@@ -203,7 +203,7 @@ func (c *ControlPlane) signal(s syscall.Signal) error {
 	return errors.Wrap(syscall.Kill(pid, s), "failed to signal the API server")
 }
 
-// pid is the process id of etcd or the API server, for what disturbs everybody who uses them.
+// pid is the process id of etcd or the API server, for calls that affect all users of the control plane.
 func (c *ControlPlane) pid(name string) (int, error) {
 	if c.lease != nil {
 		return 0, errors.Errorf("other packages use this %s: use Start instead of Lease", name)

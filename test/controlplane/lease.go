@@ -21,7 +21,8 @@ import (
 const (
 	// Management is for what a management cluster holds: Cluster API's kinds, the kinds of this project, and remediation requests.
 	Management = "management"
-	// Workload is for the Nodes of workload clusters. It serves no custom resources.
+	// Workload is for the Nodes of workload clusters, and the requests beside them. Objects here name this project's API group in internal/leaving only,
+	// which counts them.
 	Workload = "workload"
 )
 
@@ -150,7 +151,7 @@ func (l *Lender) serve() {
 			if err != nil {
 				answer = &leaseAnswer{Error: err.Error()}
 			}
-			// A client that is gone needs no answer.
+			// A client that has disconnected needs no answer.
 			_ = json.NewEncoder(connection).Encode(answer)
 		}()
 	}

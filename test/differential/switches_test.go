@@ -130,11 +130,15 @@ func TestBothNeverActOnOneMachineAndNobodyIsForgotten(t *testing.T) {
 		seed++
 	}
 	t.Logf("%d switches: %v", switches, counts)
-	if switches < 200 {
-		return
+	// The walk proves little if it does not reach everything. A short one may miss what is rare.
+	var wanted []string
+	if switches >= 80 {
+		wanted = append(wanted, "take-overs", "ends by ours", "acts by ours", "acts by "+theInTree)
 	}
-	// The walk proves little if it does not reach everything.
-	for _, what := range []string{"take-overs", "ends by ours", "ends by people", "acts by ours", "acts by " + theInTree, "acts by " + theInTree + " where both have a check", "adoptions", "writes while observing"} {
+	if switches >= 200 {
+		wanted = append(wanted, "ends by people", "acts by "+theInTree+" where both have a check", "adoptions", "writes while observing")
+	}
+	for _, what := range wanted {
 		if counts[what] == 0 {
 			t.Errorf("in %d switches there are no %s", switches, what)
 		}

@@ -28,7 +28,7 @@ type mutant struct {
 
 const root = "../.."
 
-// Property tests run with as many draws as in the rest of the proof: a hundred draws miss what a few of ten thousand show.
+// Property tests draw ten thousand cases here: a hundred may miss what a mutant changes.
 const draws = "RAPID_CHECKS=10000"
 
 var all = slices.Concat(health, lessons, turnsAndNotes, remediation, guardMutants(), guards, lookedAt, summedUp, writtenDown, handedOver)

@@ -188,5 +188,6 @@ func (s *switches) run(numbers []int) string {
 	for _, out := range outs {
 		NewWithT(s.t).Expect(out).To(ContainSubstring(finished), "%s", out)
 	}
-	return strings.Join(outs, "\n")
+	// What follows the last mutant of one process is not about that mutant.
+	return strings.Join(outs, "\n    --- FAIL: ")
 }

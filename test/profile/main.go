@@ -7,7 +7,7 @@
 //	profile table                   prints everything that was recorded, as Markdown
 //	profile BINARY ARGS...          runs one test binary and records it; 'suite' has 'go test -exec' call this
 //
-// REMEDY_PROFILE names the folder of the records. table.go says what the columns mean.
+// REMEDY_PROFILE names the folder of the records. table.go defines the columns.
 package main
 
 import (
@@ -41,7 +41,7 @@ type record struct {
 	Starts  []controlplane.Span `json:"starts,omitempty"`
 }
 
-// isTest tells a package's tests, which have the name of their folder, from a program of 'go run'.
+// isTest reports whether the record is of a package's tests, which have the name of their folder, and not of a program of 'go run'.
 func (r *record) isTest() bool { return strings.HasPrefix(r.Package, ".") }
 
 func main() {
@@ -122,7 +122,7 @@ func packageFolder() (string, error) {
 	return dir, nil
 }
 
-// measure runs a command with these variables besides, and passes signals on to it.
+// measure runs a command with additional variables, and passes signals on to it.
 func measure(command []string, environment ...string) (r record, code int, err error) {
 	cmd := exec.Command(command[0], command[1:]...) //nolint:gosec,noctx // the command is what this program is for; signals end it.
 	cmd.Env = append(os.Environ(), environment...)

@@ -54,7 +54,7 @@ func TestRun_FailingCommand_RecordsAndPassesItsCode(t *testing.T) {
 	g.Expect(records[1].End).To(BeTemporally(">=", records[1].Begin))
 }
 
-func TestRun_WithoutFolder_SaysWhatToDo(t *testing.T) {
+func TestRun_WithoutFolder_ReturnsUsage(t *testing.T) {
 	t.Setenv(folderVariable, "")
 	_, err := run([]string{"table"})
 	NewWithT(t).Expect(err).To(MatchError(ContainSubstring("make profile-tests")))

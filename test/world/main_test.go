@@ -90,7 +90,7 @@ func theWorld(t *testing.T) *world.World {
 	if shared.world == nil {
 		begin := time.Now()
 		w, err := world.Start(context.Background(), world.Options{
-			// Upstream's limiter makes everything wait for up to 15 seconds; the yardstick has it on, too.
+			// Upstream's limiter makes everything wait for up to 15 seconds. TestRateLimiting_UpstreamDefault_MachinesAreReplaced has it on.
 			Variables: map[string]string{world.RateLimiting: "false"},
 			Tapped:    []string{world.Core},
 			Flags:     map[string][]string{world.Remedy: aTenaciousLead},
