@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -25,6 +26,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv("PLAY_THE_VICTIM") == "" {
 		os.Exit(m.Run())
 	}
+	// A shell that starts tests in the background lets them, and what they start, ignore Ctrl-C.
+	interrupt := make(chan os.Signal, 1)
+	signal.Notify(interrupt, os.Interrupt)
+	go func() {
+		<-interrupt
+		os.Exit(1)
+	}()
 	l, err := leash.New()
 	if err != nil {
 		panic(err)
@@ -43,7 +51,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestAProcessEndsWithTheOneThatStartedIt(t *testing.T) {
-	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "Ctrl-C": syscall.SIGINT, "terminated": syscall.SIGTERM} {
+	for name, sent := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "Ctrl-C": syscall.SIGINT, "terminated": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			victim := exec.Command(os.Args[0])
@@ -63,7 +71,7 @@ func TestAProcessEndsWithTheOneThatStartedIt(t *testing.T) {
 			g.Expect(leash.Alive(pid)).To(BeTrue())
 
 			// As a terminal does it: to the whole group.
-			g.Expect(syscall.Kill(-victim.Process.Pid, signal)).To(Succeed())
+			g.Expect(syscall.Kill(-victim.Process.Pid, sent)).To(Succeed())
 			_ = victim.Wait()
 			g.Eventually(func() bool { return leash.Alive(pid) }, time.Minute).Should(BeFalse())
 			g.Eventually(func() error { _, err := os.Stat(dir); return err }, time.Minute).Should(MatchError(os.ErrNotExist))
