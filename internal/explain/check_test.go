@@ -236,6 +236,11 @@ func TestTheOtherConditions(t *testing.T) {
 				p.Situation.Targets[0].Mark = remediation.Mark{Given: true, Ours: true, Since: ago(time.Hour)}
 			}), "Ready", "False", "OwnerNotActing", "The owners of these were asked to remediate them, and have not acted: m-004",
 		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true }), func(p *Pass) { p.Around.Unseen = "FooRemediation: forbidden" }), "Ready", "False", "CleaningUp",
+			"The check is being deleted, and goes when nothing of it is left. There may be requests that cannot be seen: FooRemediation: forbidden. " +
+				"Mend that; or, if you know that there are none, take the finalizer remedy.cluster.x-k8s.io/cleanup off the check",
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.kind+" "+test.reason, func(t *testing.T) {

@@ -31,6 +31,7 @@ func waitingForItsTurn() *Facts {
 		remediation.ControlPlaneBusy, remediation.QuorumUnknown, remediation.SingleControlPlane, remediation.QuorumAtRisk,
 	}
 	saw := map[remediation.Reason]remediation.Seen{
+		remediation.Leaving:            {Who: "taint a"},
 		remediation.NoRemediatingOwner: {Who: "MachineSet/a"},
 		remediation.TooManyUnhealthy:   {Who: "maxUnhealthy=40%", Have: 2, Most: 4},
 		remediation.MaxInFlight:        {Have: 1, Most: 1},
@@ -69,7 +70,7 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     ClusterDeleting             passed
     CoveredByOther              passed
     StuckDeleting               passed
-    Leaving                     passed
+    Leaving                     passed         It is said to be leaving by taint a, and that took too long
     Excluded                    passed
     NoRemediatingOwner          passed         Its owner is MachineSet/a
     OwnerRefuses                passed
