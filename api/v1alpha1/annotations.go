@@ -42,6 +42,10 @@ const (
 	// StormSinceAnnotation on a check is when the limit was exceeded (RFC3339). It goes when the storm is over.
 	StormSinceAnnotation = Prefix + "storm-since"
 
+	// RequestKindsAnnotation on a check lists the kinds of requests that it may have created, such as "Metal3Remediation.v1beta1.example.com". It is
+	// written with the finalizer, before the first request of a kind, so that requests of a kind that the check no longer names are found.
+	RequestKindsAnnotation = Prefix + "request-kinds"
+
 	// CooldownSinceAnnotation on a check is since when the limit has been kept again, during a storm (RFC3339).
 	CooldownSinceAnnotation = Prefix + "cooldown-since"
 

@@ -11,7 +11,6 @@ import (
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,7 +21,6 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
@@ -50,17 +48,7 @@ type Reconciler struct {
 	// Indices are those of the cache, shared by all who read it.
 	Indices *Indices
 
-	memory   report.Memory
-	thaws    thaws
-	absences absences
-	refusals refusals
-	tellings tellings
-	kinds    kinds
-	waits    waits
-	pace     pace
-	// failures knows how often in a row a check could not be looked after as it should have been.
-	failures workqueue.TypedRateLimiter[ctrl.Request]
-	written  written
+	records records
 }
 
 // What it does in the cluster that it runs in. Machines get annotations of our own and conditions, and are never deleted. Checks are not, either:
@@ -82,7 +70,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 	if err := r.Indices.add(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
-	r.failures = workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)
 	w := &watches{checks: r.Checks, cache: mgr.GetCache(), told: r.told}
 	err := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(r.Checks.kind())).
 		For(r.Checks.empty(), builder.WithPredicates(r.ofItself())).
@@ -100,7 +87,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 }
 
 // told notes that there is news for a check.
-func (r *Reconciler) told(check types.NamespacedName) { r.pace.told(check, r.Clock.Now()) }
+func (r *Reconciler) told(check types.NamespacedName) { r.records.event(check, false, r.Clock.Now()) }
 
 // logConstructor leaves out what every line would repeat.
 func logConstructor(log logr.Logger, kind string) func(*ctrl.Request) logr.Logger {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -28,7 +27,7 @@ import (
 // giveBack takes our notes off the Machines and requests of a check that goes back to Cluster API's own controller. What stands there beside them is
 // what that would have done itself, and it goes on with it. All of this comes before our pause goes, so that whoever is interrupted begins again.
 func (c *CoreChecks) giveBack(ctx context.Context, r *Reconciler, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, now time.Time) error {
-	v := newVisit(r, asOurs(core, true), now)
+	v := newVisit(r, r.records.of(client.ObjectKeyFromObject(core)), asOurs(core, true), now)
 	s := &seen{check: v.check, cluster: cluster}
 	v.seen = s
 	if err := s.readMachines(ctx, r.Live, client.MatchingLabels{clusterv1.ClusterNameLabel: core.Spec.ClusterName}); err != nil {
@@ -131,18 +130,12 @@ func (s *seen) notesOn(m *clusterv1.Machine) notes.Notes {
 // liveRequests are those of the check, of all kinds of which there may be any. What cannot be read is an error beside what was found.
 func (v *visit) liveRequests(ctx context.Context) ([]*requests.Found, error) {
 	s := v.seen
-	kinds := kindsOf(s.check)
-	var failed error
-	if finalized(s.check) {
-		var inherited []schema.GroupVersionKind
-		inherited, _, failed = v.r.kinds.inherited(ctx, identity(s.check), v.r.Requests, v.r.Clock)
-		kinds = withOthers(kinds, inherited...)
-	}
+	kinds := withOthers(kindsOf(s.check), notes.RequestKinds(s.check.Annotations)...)
 	// What is known of requests of other kinds, to which there may be no right any more. What is not known of these kinds is asked for now.
 	known, _ := v.r.Requests.Of(ctx, identity(s.check), kinds...)
 	for _, request := range known {
 		kinds = withOthers(kinds, request.Kind)
 	}
 	found, err := v.r.Requests.LiveOf(ctx, identity(s.check), kinds...)
-	return found, utilerrors.NewAggregate([]error{failed, errors.Wrap(err, "failed to read the requests")})
+	return found, errors.Wrap(err, "failed to read the requests")
 }

@@ -4,7 +4,6 @@
 package machinehealthcheck
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -18,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
@@ -30,9 +29,9 @@ const (
 	moreMachines = 25
 )
 
-// Look reads again, past the caches, what the decisions about the first of some Machines rest on. What cannot be read of a
+// Preflight reads again, past the caches, what the decisions about the first of some Machines rest on. What cannot be read of a
 // Machine or its Node fails the looks that need it.
-func (v *visit) Look(ctx context.Context, targets []int) ([]remediation.Look, error) {
+func (v *visit) Preflight(ctx context.Context, targets []int) (*checkup.Preflight, error) {
 	few := fewMachines
 	if v.looksAtAll(targets) {
 		few = moreMachines
@@ -47,34 +46,26 @@ func (v *visit) Look(ctx context.Context, targets []int) ([]remediation.Look, er
 	if v.sawLive(fresh); !v.r.actsFor(fresh.check) {
 		return nil, errors.New("another instance looks after the check by now")
 	}
-	looks := make([]remediation.Look, len(targets))
-	facts := fresh.only(targets).facts(v.now)
-	assessment := health.Evaluate(&facts.Snapshot, &facts.Health, v.now)
-	inFlight := othersInFlight(fresh, v.now)
-	control := v.controlPlaneAgain(ctx, fresh, targets)
-	for i, target := range targets {
-		looks[i] = v.lookAt(ctx, fresh, target, &assessment.Verdicts[i], &facts.Situation.Targets[i])
-		looks[i].ControlPlane = control.without(fresh.machines[target].Name)
-		looks[i].Others = inFlight.without(target)
-		// Reading the Leases of kubelets may take long. What was seen of the others would be out of date.
-		if !v.Fresh() {
-			return looks[:i+1], nil
-		}
+	read := &checkup.Preflight{Facts: fresh.only(targets).facts(v.now), Looks: make([]remediation.Look, len(targets))}
+	if fresh.check.Spec.MaxInFlight != nil {
+		read.All = fresh.facts(v.now)
 	}
-	return looks, nil
+	control := v.controlPlaneAgain(ctx, fresh, targets)
+	for n, target := range targets {
+		read.Looks[n] = v.lookAt(fresh, target)
+		read.Looks[n].ControlPlane = control.without(fresh.machines[target].Name)
+	}
+	return read, nil
 }
 
-// freshTime is how long a look is fit to be acted upon. The API server, or whoever has a word in what it admits, may be slow.
-const freshTime = 3 * time.Second
-
-// Fresh says whether the last look still is.
-func (v *visit) Fresh() bool { return v.r.Clock.Now().Sub(v.looked) < freshTime }
-
-// passTime is how long it may take to find those whose turn it is, where many are held or refused.
-const passTime = 30 * time.Second
-
-// Late says whether that time is over.
-func (v *visit) Late() bool { return v.r.Clock.Now().Sub(v.now) >= passTime }
+// LeaseRenewed asks the workload cluster when a kubelet renewed its Lease last.
+func (v *visit) LeaseRenewed(ctx context.Context, target int) (time.Time, error) {
+	renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, v.seen.machines[target].Status.NodeRef.Name)
+	if err != nil {
+		return time.Time{}, errors.New(cause(err))
+	}
+	return renewed, nil
+}
 
 // only is what was seen of some Machines.
 func (s *seen) only(targets []int) *seen {
@@ -86,23 +77,19 @@ func (s *seen) only(targets []int) *seen {
 	return &few
 }
 
-// lookAt is the look at one Machine: what follows for it from what was read again.
-func (v *visit) lookAt(ctx context.Context, fresh *seen, i int, verdict *health.Verdict, target *remediation.Target) remediation.Look {
+// lookAt is what was read again of one Machine beside its facts.
+func (v *visit) lookAt(fresh *seen, i int) remediation.Look {
 	m := fresh.machines[i]
 	if slices.Contains(fresh.lost, i) {
 		return remediation.Look{Failed: true}
 	}
 	v.pausedNow[m.Name] = annotations.HasPaused(m)
+	look := remediation.Look{Frozen: fresh.frozen() || v.pausedNow[m.Name]}
 	if why, is := fresh.blind[i]; is {
-		return remediation.Look{Failed: true, Frozen: fresh.frozen() || v.pausedNow[m.Name], Cause: why}
+		look.Failed, look.Cause = true, why
+		return look
 	}
-	look := remediation.Look{
-		Frozen: fresh.frozen() || v.pausedNow[m.Name], Changed: v.changed(fresh), Verdict: *verdict, Target: *target, Cause: cause(fresh.readings[i].Err),
-	}
-	if remediation.OnlySilent(verdict) {
-		renewed, err := v.cluster().Live().HeartbeatRenewed(ctx, m.Status.NodeRef.Name)
-		look.LeaseRenewed, look.LeaseUnread, look.Cause = renewed, err != nil, cmp.Or(look.Cause, cause(err))
-	}
+	look.Changed, look.Cause = v.changed(fresh), cause(fresh.readings[i].Err)
 	if why, is := fresh.unsure[i]; is {
 		look.RequestsUnread, look.Cause = true, why
 	}

@@ -16,7 +16,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
@@ -146,42 +145,6 @@ func (s *seen) takeNames(targets []int, live []*requests.Found) {
 			}
 		}
 	}
-}
-
-// inFlightNow is what takes up places now.
-type inFlightNow struct {
-	all     int
-	targets []remediation.Decision
-}
-
-func (n inFlightNow) without(target int) int {
-	if n.targets == nil {
-		return 0
-	}
-	if n.targets[target].Budgeted {
-		return n.all - 1
-	}
-	return n.all
-}
-
-// othersInFlight counts what takes up places by what was read again: requests, marks, and Machines that are gone and not replaced yet. Where
-// places are not limited, nobody asks.
-func othersInFlight(fresh *seen, now time.Time) inFlightNow {
-	if fresh.check.Spec.MaxInFlight == nil {
-		return inFlightNow{}
-	}
-	facts := fresh.facts(now)
-	assessment := health.Evaluate(&facts.Snapshot, &facts.Health, now)
-	frozen := facts.Situation
-	frozen.Check = remediation.Check{Frozen: true}
-	plan := remediation.Plan(&frozen, &assessment, &facts.Policy, now)
-	n := inFlightNow{all: plan.Counts.InFlight, targets: plan.Decisions}
-	for _, gone := range facts.Situation.Replacing {
-		if !slices.ContainsFunc(fresh.machines, named(gone.Target)) {
-			n.all++
-		}
-	}
-	return n
 }
 
 // controlPlaneNow is the control plane as it is now, with what this check is busy with.

@@ -35,17 +35,14 @@ func (v *visit) read(ctx context.Context, cluster *clusterv1.Cluster) (*seen, er
 	s.connection = workloads.Connection(ctx)
 	s.readings = workloads.Read(ctx, s.question(s.machines))
 	s.pending = s.connecting()
-	s.thaws = r.thaws.seen(client.ObjectKeyFromObject(check), s.machines, v.now)
-	s.absences = r.absences.of(client.ObjectKeyFromObject(check))
+	s.thaws = v.record.observePauses(s.machines, v.now)
+	s.absences = v.record.nodeGoneSince
 	for _, more := range []func(context.Context, *seen) error{v.readRivals, v.readRequests, v.readOwners} {
 		if err := more(ctx, s); err != nil {
 			return nil, err
 		}
 	}
-	name := client.ObjectKeyFromObject(check)
-	if !s.pending {
-		r.waits.over(name)
-	} else if until := r.waits.until(name, v.now); !until.IsZero() {
+	if until := v.record.awaitFirstRead(s.pending, v.now); !until.IsZero() {
 		s.again = until
 		return s, errNotReadYet
 	}

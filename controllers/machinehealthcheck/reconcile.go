@@ -25,10 +25,16 @@ const conflictTime = time.Second
 
 // Reconcile does one pass over a check.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	now := r.Clock.Now().Truncate(notes.Precision)
+	started, record := r.Clock.Now().Truncate(notes.Precision), r.records.of(request.NamespacedName)
+	wakeUp, err := r.reconcile(ctx, request, record, started)
+	return r.result(ctx, record, started, wakeUp, err)
+}
+
+// reconcile returns when the check is reconciled again if nothing happens before.
+func (r *Reconciler) reconcile(ctx context.Context, request ctrl.Request, record *record, now time.Time) (time.Time, error) {
 	check, cluster, err := r.Checks.find(ctx, r.Cache, request.NamespacedName)
 	if client.IgnoreNotFound(err) != nil {
-		return r.result(ctx, request, now, time.Time{}, err)
+		return time.Time{}, err
 	}
 	ours, wakeUp, err := r.belongs(ctx, request, check, now)
 	if err != nil || !ours {
@@ -36,29 +42,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 			// It may have been ours until now.
 			r.forget(request)
 		}
-		return r.result(ctx, request, now, wakeUp, err)
+		return wakeUp, err
 	}
-	check, cluster, err = r.upToDate(ctx, check, cluster)
-	if err != nil {
-		return r.result(ctx, request, now, time.Time{}, client.IgnoreNotFound(err))
+	if check, cluster, err = r.current(ctx, record, check, cluster); err != nil {
+		return time.Time{}, client.IgnoreNotFound(err)
 	}
-	trigger, late := r.pace.looks(request.NamespacedName, now)
+	trigger, late := r.records.begin(request.NamespacedName, now)
 	r.Metrics.Evaluated(metrics.Kind(r.Checks.kind()), trigger, late)
-	v := newVisit(r, check, now)
+	v := newVisit(r, record, check, now)
 	v.seen, err = v.read(ctx, cluster)
 	if errors.Is(err, errNotReadYet) {
-		return r.result(ctx, request, now, v.seen.again, nil)
+		return v.seen.again, nil
 	}
 	if err != nil {
-		return r.result(ctx, request, now, time.Time{}, err)
+		return time.Time{}, err
 	}
 	// That it could not be adopted is no reason not to look after anything.
 	unadopted := utilerrors.NewAggregate([]error{v.adopt(ctx), v.adoptRequests(ctx)})
 	v.facts = v.seen.facts(now)
-	wakeUp, err = checkup.Run(ctx, v.facts, v, now)
+	wakeUp, err = checkup.Run(ctx, v.facts, v, r.Clock, now)
 	v.seen.askAgain(wakeUp)
-	r.pace.next(request.NamespacedName, v.seen.again)
-	return r.result(ctx, request, now, v.seen.again, utilerrors.NewAggregate([]error{unadopted, err}))
+	r.records.due(request.NamespacedName, v.seen.again)
+	return v.seen.again, utilerrors.NewAggregate([]error{unadopted, err})
 }
 
 // belongs says whether we look after a check, which is nil if it is gone, and when to ask again if nothing happens.
@@ -75,15 +80,16 @@ func (r *Reconciler) belongs(ctx context.Context, request ctrl.Request, check *r
 
 // result is when to look again. What has failed is tried again after a while that grows; it makes nobody else wait for longer than it would have,
 // so that it is never the queue that decides when. That somebody else was faster is no failure.
-func (r *Reconciler) result(ctx context.Context, request ctrl.Request, started, wakeUp time.Time, err error) (ctrl.Result, error) {
+func (r *Reconciler) result(ctx context.Context, record *record, started, wakeUp time.Time, err error) (ctrl.Result, error) {
 	retry := time.Duration(0)
 	switch {
 	case err == nil:
-		r.failures.Forget(request)
+		record.failures = 0
 	case onlyConflicts(err):
 		retry = conflictTime
 	default:
-		retry = r.failures.When(request)
+		retry = min(firstRetry<<min(record.failures, 16), lastRetry)
+		record.failures++
 		ctrl.LoggerFrom(ctx).Error(err, "A part of a pass has failed, and is tried again", "after", retry.String())
 		r.Metrics.Failed(metrics.Kind(r.Checks.kind()))
 	}
@@ -126,28 +132,27 @@ func outdated(err error) bool {
 
 // forget drops everything that is kept of a check that is gone, or is not ours any more.
 func (r *Reconciler) forget(request ctrl.Request) {
-	r.memory.Forget(title(r.Checks.kind(), request.NamespacedName))
-	r.thaws.forget(request.NamespacedName)
-	r.absences.forget(request.NamespacedName)
-	r.tellings.forget(request.NamespacedName)
-	r.waits.over(request.NamespacedName)
-	r.kinds.forget(request.NamespacedName)
-	r.pace.forget(request.NamespacedName)
-	r.failures.Forget(request)
-	r.written.forget(request.NamespacedName)
+	r.records.forget(request.NamespacedName)
 	r.Requests.Forget(requests.Check{Kind: r.Checks.kind(), Namespace: request.Namespace, Name: request.Name})
 	r.Metrics.Forget(metrics.Check{Kind: metrics.Kind(r.Checks.kind()), Namespace: request.Namespace, Name: request.Name})
 }
 
-// adopt makes the Cluster an owner of its check, so that clusterctl moves both, and both go together.
+// adopt makes the Cluster an owner of its check, so that clusterctl moves both, and both go together; and notes kinds of requests that are new in its
+// spec.
 func (v *visit) adopt(ctx context.Context) error {
 	s := v.seen
 	// Who only observes a check of Cluster API writes nothing on it.
-	if kindOf(s.check) == coreKind && s.observes() || s.cluster == nil || s.frozen() || !s.check.DeletionTimestamp.IsZero() || owned(s.check, s.cluster) {
+	if kindOf(s.check) == coreKind && s.observes() || s.cluster == nil || s.frozen() || !s.check.DeletionTimestamp.IsZero() ||
+		owned(s.check, s.cluster) && (!finalized(s.check) || kindsNoted(s.check)) {
 		return nil
 	}
 	if obstacle, err := v.Obstacle(ctx); err != nil || obstacle != nil {
 		return err
 	}
-	return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) { own(check, s.cluster) })
+	return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) {
+		own(check, s.cluster)
+		if finalized(check) {
+			noteKinds(check)
+		}
+	})
 }

@@ -22,7 +22,8 @@ import (
 // of a Machine delete it, long after the check has gone. So this is looked for past the caches, which may not have seen our own last writes yet.
 func (v *visit) release(ctx context.Context) error {
 	why := v.seen.unseen()
-	news := v.r.kinds.staying(client.ObjectKeyFromObject(v.check), why)
+	news := v.record.finalizerReason != why
+	v.record.finalizerReason = why
 	if why != "" {
 		// There may be requests that cannot be seen, and somebody has to clean them up. People wonder about a check that does not go.
 		if news {
@@ -41,6 +42,7 @@ func (v *visit) release(ctx context.Context) error {
 	}
 	return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) {
 		controllerutil.RemoveFinalizer(check, remedyv1.CleanupFinalizer)
+		check.Annotations, _ = notes.OfRequestKinds(nil).On(check.Annotations)
 	})
 }
 

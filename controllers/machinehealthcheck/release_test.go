@@ -82,6 +82,8 @@ func TestACheckThatWaitsForARightTellsWhich(t *testing.T) { //nolint:paralleltes
 	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
 	c.Crash()
 	c.stop()
+	// Its spec named that kind before.
+	s.annotate(check, remedyv1.RequestKindsAnnotation, get(s, check)().Annotations[remedyv1.RequestKindsAnnotation]+","+kind.Kind+"."+kind.Version+"."+kind.Group)
 	c = s.start()
 	c.restless = true
 	watched := kind.Plural + "." + kind.Group
@@ -102,7 +104,6 @@ func TestACheckThatWaitsForARightTellsWhich(t *testing.T) { //nolint:paralleltes
 	s.keep(request)
 	s.Eventually(s.request(remediator.Metal3, "m-1")).Should(BeNil())
 	for range 10 {
-		// It is asked again which kinds there are meanwhile.
 		s.clock.Step(16 * time.Second)
 		c.pass()
 	}

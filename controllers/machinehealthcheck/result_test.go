@@ -12,9 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	testingclock "k8s.io/utils/clock/testing"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
@@ -26,10 +24,10 @@ func TestWhatHasFailedMakesNobodyElseLate(t *testing.T) {
 	now := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 	counted, err := metrics.New(prometheus.NewPedanticRegistry())
 	g.Expect(err).ToNot(HaveOccurred())
-	r := &Reconciler{Checks: Ours(), Clock: testingclock.NewFakePassiveClock(now), Metrics: counted, failures: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](firstRetry, lastRetry)}
-	request, refused, started := ctrl.Request{}, errors.New("refused"), now
+	r := &Reconciler{Checks: Ours(), Clock: testingclock.NewFakePassiveClock(now), Metrics: counted}
+	check, refused, started := &record{}, errors.New("refused"), now
 	after := func(wakeUp time.Time, err error) time.Duration {
-		result, err := r.result(t.Context(), request, started, wakeUp, err)
+		result, err := r.result(t.Context(), check, started, wakeUp, err)
 		g.Expect(err).ToNot(HaveOccurred(), "or the queue would decide when")
 		return result.RequeueAfter
 	}

@@ -199,7 +199,3 @@ func (s *seen) kindAfter(all []remediation.Step, tried remediation.StepID) schem
 	}
 	return template.RequestKind()
 }
-
-func named(name string) func(*clusterv1.Machine) bool {
-	return func(m *clusterv1.Machine) bool { return m.Name == name }
-}

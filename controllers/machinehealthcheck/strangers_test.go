@@ -51,16 +51,19 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests: after a start, a check is deleted that an earlier process has looked after.
 func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 	t.Parallel()
-	begin := func(t *testing.T, path string) (*stage, *controller, *outOfOrder) {
+	begin := func(t *testing.T, path string, change func(*stage, *remedyv1.MachineHealthCheck)) (*stage, *controller, *outOfOrder) {
 		t.Helper()
 		t.Parallel()
 		s := newStage(t, withClock)
 		s.sick("m-1")
-		check := s.check("workers")
+		check := s.check("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+			spec.RemediationTemplate = s.template(remediator.FenceAgents, "fence")
+		})
 		first, err := s.startAs(faults.Start(s.ctx), s.user())
 		s.Expect(err).ToNot(HaveOccurred())
 		s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Remediating ")))
 		first.stop()
+		change(s, check)
 		api := &outOfOrder{path: path}
 		api.broken.Store(true)
 		c, err := s.startAs(faults.Start(s.ctx), api.user(s))
@@ -70,13 +73,17 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 		s.Expect(s.admin.Delete(s.ctx, check)).To(Succeed())
 		return s, c, api
 	}
-	t.Run("not where we have no rights", func(t *testing.T) {
-		s, _, api := begin(t, "/apis/apps/v1")
+	// It names another template by now.
+	withoutTemplate := func(s *stage, check *remedyv1.MachineHealthCheck) {
+		s.change(check, func() { check.Spec.RemediationTemplate = nil })
+	}
+	t.Run("not an API of which it never had requests", func(t *testing.T) {
+		s, _, api := begin(t, "/apis/"+remediator.Metal3.GroupVersion().String(), withoutTemplate)
 		s.Eventually(s.checks).Should(BeEmpty())
 		s.Expect(api.asked.Load()).To(BeZero(), "it is none of our business")
 	})
-	t.Run("where we may delete something", func(t *testing.T) {
-		s, c, api := begin(t, "/apis/"+remediator.FenceAgents.GroupVersion().String())
+	t.Run("an API of which it had requests", func(t *testing.T) {
+		s, c, api := begin(t, "/apis/"+remediator.FenceAgents.GroupVersion().String(), withoutTemplate)
 		s.Eventually(func() string {
 			s.nudge()
 			return tells(remedyv1.ReadyCondition)(&s.checks()[0])
@@ -89,7 +96,7 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 		s.Expect(s.checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there may be something to clean up")
 		s.Expect(tells(remedyv1.ReadyCondition)(&s.checks()[0])).To(Equal("False CleaningUp"))
 		s.Expect(message(remedyv1.ReadyCondition)(&s.checks()[0])).To(And(ContainSubstring("There may be requests that cannot be seen"), ContainSubstring(remedyv1.CleanupFinalizer),
-			ContainSubstring("which kinds are served in "+remediator.FenceAgents.GroupVersion().String()), Not(ContainSubstring(":443")), Not(ContainSubstring("://"))))
+			ContainSubstring("whether "+remediator.FenceAgents.GroupVersion().String()+", Kind="+remediator.FenceAgents.Kind+" is served"), Not(ContainSubstring(":443")), Not(ContainSubstring("://"))))
 		asked := api.asked.Load()
 		s.Expect(asked).To(BeNumerically("<=", 1), "it is not asked in every pass")
 		api.broken.Store(false)

@@ -5,12 +5,12 @@ package machinehealthcheck
 
 import (
 	"context"
+	"time"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -27,16 +27,16 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 	if v.silent = v.silent || !v.speaks(); v.silent {
 		return v.tellOthers(ctx, pass)
 	}
-	v.r.absences.found(client.ObjectKeyFromObject(v.check), v.seen.machines, pass.Assessment.Verdicts)
+	v.record.observeNodes(v.seen.machines, pass.Assessment.Verdicts)
 	failed := v.tellMachines(ctx, pass)
 	if v.silent {
 		return utilerrors.NewAggregate(append(failed, v.tellOthers(ctx, pass)))
 	}
-	news, ended := v.r.memory.Learn(pass, v.now)
-	if err := v.tellStatus(ctx, v.status(pass, v.r.memory.Unwritten(pass.Check))); err != nil {
+	news, ended := v.record.reported.Learn(pass, v.now)
+	if err := v.tellStatus(ctx, v.status(pass, v.record.reported.Unwritten())); err != nil {
 		failed = append(failed, err)
 	} else {
-		v.r.memory.Written(pass.Check)
+		v.record.reported.Written()
 	}
 	v.tellNews(ctx, news)
 	v.count(pass, ended)
@@ -46,7 +46,7 @@ func (v *visit) Report(ctx context.Context, pass *explain.Pass) error {
 // tellOthers tells what was done before somebody said stop, and writes to nothing: what is in the way will stand on the check when our caches show it.
 func (v *visit) tellOthers(ctx context.Context, pass *explain.Pass) error {
 	v.seen.askAgain(v.clock().Add(conflictTime))
-	news, ended := v.r.memory.Learn(pass, v.now)
+	news, ended := v.record.reported.Learn(pass, v.now)
 	v.tellNews(ctx, news)
 	v.count(pass, ended)
 	return nil
@@ -54,9 +54,9 @@ func (v *visit) tellOthers(ctx context.Context, pass *explain.Pass) error {
 
 // tellMachines tells Machines how they are, until the time is over.
 func (v *visit) tellMachines(ctx context.Context, pass *explain.Pass) (failed []error) {
-	check, end := client.ObjectKeyFromObject(v.check), v.r.Clock.Now().Add(tellingTime)
-	order := v.r.tellings.order(check, pass, v.seen.machines)
-	v.r.tellings.forget(check)
+	end := v.r.Clock.Now().Add(healthTime)
+	order := v.record.healthOrder(pass, v.seen.machines)
+	v.record.healthAfter = ""
 	for _, i := range order {
 		facts := pass.Facts(i)
 		tried, err := v.tellHealth(ctx, i, &facts, &pass.Situation.Check)
@@ -69,7 +69,7 @@ func (v *visit) tellMachines(ctx context.Context, pass *explain.Pass) (failed []
 		if len(failed) == 0 {
 			v.seen.askAgain(v.clock())
 		} else {
-			v.r.tellings.goOnBehind(check, v.seen.machines[i].UID)
+			v.record.healthAfter = v.seen.machines[i].UID
 		}
 		return failed
 	}
@@ -100,10 +100,13 @@ func (v *visit) speaks() bool {
 	return kindOf(v.check) != coreKind || v.r.Core.Exclusive || paused
 }
 
+// readTime is how long it counts that a check was still the manager's.
+const readTime = 3 * time.Second
+
 // mayTell looks past the caches whether a check of Cluster API is still ours, if that was not done a moment ago: its own controller may look after the
 // Machines by now, and has its own word on them. Nobody else has a word on those of our own kind.
 func (v *visit) mayTell(ctx context.Context) (bool, error) {
-	if kindOf(v.check) != coreKind || v.silent || v.Fresh() {
+	if kindOf(v.check) != coreKind || v.silent || v.r.Clock.Now().Sub(v.looked) < readTime {
 		return !v.silent, nil
 	}
 	looked := v.r.Clock.Now()
@@ -117,11 +120,11 @@ func (v *visit) mayTell(ctx context.Context) (bool, error) {
 }
 
 // tellMachine asks the owner of a Machine to remediate it, and says why.
-func (v *visit) tellMachine(ctx context.Context, target int, d *remediation.Decision) error {
+func (v *visit) tellMachine(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision) error {
 	facts := v.facts
 	wanted := explain.ForMachine(&explain.Facts{
 		Name: v.seen.machines[target].Name, Node: v.seen.machines[target].Status.NodeRef.Name,
-		Verdict: v.verdict(target), Decision: d, Target: &facts.Situation.Targets[target], Policy: &facts.Policy,
+		Verdict: verdict, Decision: d, Target: &facts.Situation.Targets[target], Policy: &facts.Policy,
 	}, &facts.Situation.Check)
 	return v.patchStatus(ctx, v.seen.machines[target], func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, v.now) })
 }
@@ -173,10 +176,4 @@ func (v *visit) tellPaused(ctx context.Context, pass *explain.Pass) error {
 	err := v.tellStatus(ctx, after.Status)
 	v.count(pass, nil)
 	return err
-}
-
-// verdict is what was found out about a Machine in this pass.
-func (v *visit) verdict(target int) *health.Verdict {
-	one := health.Snapshot{Cluster: v.facts.Snapshot.Cluster, Targets: v.facts.Snapshot.Targets[target : target+1]}
-	return &health.Evaluate(&one, &v.facts.Health, v.now).Verdicts[0]
 }

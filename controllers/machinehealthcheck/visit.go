@@ -27,9 +27,10 @@ import (
 
 // visit is one pass over one check: what was seen, and what was written since.
 type visit struct {
-	r    *Reconciler
-	seen *seen
-	now  time.Time
+	r      *Reconciler
+	record *record
+	seen   *seen
+	now    time.Time
 	// looked is when the last look began.
 	looked time.Time
 	// check and machines are as they are after our own writes, so that the next write is about what it has to be about.
@@ -47,9 +48,9 @@ type visit struct {
 	unlisted map[schema.GroupVersionKind]bool
 }
 
-func newVisit(r *Reconciler, check *remedyv1.MachineHealthCheck, now time.Time) *visit {
+func newVisit(r *Reconciler, record *record, check *remedyv1.MachineHealthCheck, now time.Time) *visit {
 	return &visit{
-		r: r, now: now, check: check,
+		r: r, record: record, now: now, check: check,
 		machines: map[string]*clusterv1.Machine{}, pausedNow: map[string]bool{}, made: map[string]*remedyv1.RequestReference{},
 		unlisted: map[schema.GroupVersionKind]bool{},
 	}

@@ -47,7 +47,7 @@ func (r *Reconciler) concerns(check client.Object) bool {
 // ofItself: what happens to a check that this instance acts for, or has acted for. Once in a while each of them is looked at without any news.
 func (r *Reconciler) ofItself() predicate.Predicate {
 	changed := func(check client.Object) bool {
-		r.pace.changed(client.ObjectKeyFromObject(check), r.Clock.Now())
+		r.records.event(client.ObjectKeyFromObject(check), true, r.Clock.Now())
 		return true
 	}
 	return predicate.Funcs{

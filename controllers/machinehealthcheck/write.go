@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"slices"
 
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
@@ -26,13 +28,10 @@ import (
 func (v *visit) WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error {
 	switch write {
 	case remediation.AddFinalizer:
-		err := v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) {
+		return v.patchCheck(ctx, func(check *remedyv1.MachineHealthCheck) {
 			controllerutil.AddFinalizer(check, remedyv1.CleanupFinalizer)
+			noteKinds(check)
 		})
-		if err == nil {
-			v.r.kinds.begins(client.ObjectKeyFromObject(v.check))
-		}
-		return err
 	case remediation.NoteStorm:
 		return v.noteOnCheck(ctx, notes.OfStorm(plan.Storm))
 	case remediation.NoteReplacing:
@@ -58,19 +57,19 @@ func (v *visit) patchCheck(ctx context.Context, change func(*remedyv1.MachineHea
 		return nil
 	}
 	if err == nil {
-		v.check = check
+		v.check, v.record.version = check, check.ResourceVersion
 	}
 	return err
 }
 
 // WriteTarget is one write for a Machine.
-func (v *visit) WriteTarget(ctx context.Context, target int, d *remediation.Decision, write remediation.Write) error {
+func (v *visit) WriteTarget(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write) error {
 	m := v.seen.machines[target]
 	switch write { //nolint:exhaustive // strays have the others in common with targets
 	case remediation.CreateRequest:
 		return v.createRequest(ctx, m, d)
 	case remediation.SetMark:
-		return v.tellMachine(ctx, target, d)
+		return v.tellMachine(ctx, target, verdict, d)
 	case remediation.DropConfirmation:
 		return v.dropConfirmation(ctx, m.Status.NodeRef.Name)
 	}
@@ -163,8 +162,11 @@ func (v *visit) createRequest(ctx context.Context, m *clusterv1.Machine, d *reme
 	if !found {
 		return errors.Errorf("the check names no template %s", d.Step.Template)
 	}
-	request := refused{m.UID, d.Step, v.seen.check.UID, v.seen.check.Generation}
-	if known := v.r.refusals.of(request, v.clock()); known != nil {
+	if !slices.Contains(notes.RequestKinds(v.check.Annotations), template.RequestKind()) {
+		return errors.Errorf("%s does not note yet that it creates requests of kind %s", titleOf(v.check), template.RequestKind().GroupKind())
+	}
+	request := rejectedRequest{m.UID, d.Step, v.seen.check.UID, v.seen.check.Generation}
+	if known := v.record.rejection(request, v.clock()); known != nil {
 		return known
 	}
 	made, _, err := v.r.Requests.Create(ctx, &requests.Draft{
@@ -173,7 +175,7 @@ func (v *visit) createRequest(ctx context.Context, m *clusterv1.Machine, d *reme
 	})
 	if err != nil && refuses(err) {
 		refusal := &checkup.RefusedError{Message: err.Error(), Cause: err}
-		v.r.refusals.note(request, refusal, v.clock())
+		v.record.reject(request, refusal, v.clock())
 		return refusal
 	}
 	if err == nil {

@@ -23,7 +23,7 @@ func (p *pass) act(ctx context.Context) {
 		targets = append(targets, i)
 	}
 	for round := 0; len(targets) > 0; round++ {
-		if round > 0 && p.c.Late() {
+		if round > 0 && p.late() {
 			p.postpone(targets)
 			return
 		}
@@ -74,7 +74,7 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 		}
 	}
 	for len(writing) > 0 {
-		looks, err := p.c.Look(ctx, writing)
+		looks, err := p.preflight(ctx, writing)
 		if err != nil {
 			// Whoever comes later would see no more.
 			p.confirm(writing, &remediation.Look{Failed: true, Cause: err.Error()})
@@ -94,8 +94,10 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediation.Look) (done int, obstacle *remediation.Look) {
 	started := 0
 	for n := range looks {
+		look, i := &looks[n], writing[n]
+		p.readLease(ctx, look, i)
 		// The first act follows its look at once, if that was a quick one. Before any other, time has passed, and somebody may have said stop.
-		fresh := p.c.Fresh()
+		fresh := p.fresh()
 		if n > 0 && !fresh {
 			return n, nil
 		}
@@ -104,7 +106,6 @@ func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediati
 				return n, obstacle
 			}
 		}
-		look, i := &looks[n], writing[n]
 		// What was started after the look is in flight as well.
 		look.Others += started
 		p.confirm([]int{i}, look)
@@ -130,7 +131,7 @@ func (p *pass) obstacle(ctx context.Context) *remediation.Look {
 func (p *pass) writeTarget(ctx context.Context, i int) {
 	t, d := &p.facts.Situation.Targets[i], &p.plan.Decisions[i]
 	for _, write := range d.Writes(t) {
-		err := p.c.WriteTarget(ctx, i, d, write)
+		err := p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
 		var refusal *RefusedError
 		if errors.As(err, &refusal) {
 			*d = remediation.Refused(d, t, refusal.Message)

@@ -10,6 +10,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/utils/clock"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -36,20 +37,27 @@ type Case interface {
 	// Obstacle reads past all caches whether anything is in the way of every write: a pause, or that the check is not the one that was planned
 	// for any more. Nil if nothing is.
 	Obstacle(ctx context.Context) (*remediation.Look, error)
-	// Look reads again, past all caches, what the decisions about the first of some targets rest on, in their order: about one at least, and no
-	// more than can be acted upon before that is out of date. What cannot be read of one of them fails its look; an error says that nothing can be
-	// read, and is why.
-	Look(ctx context.Context, targets []int) ([]remediation.Look, error)
-	// Fresh says whether what was seen in the last look is still fit to be acted upon.
-	Fresh() bool
-	// Late says whether the pass has taken so long that nothing more should be begun in it: there is another one soon.
-	Late() bool
+	// Preflight reads live what the decisions about the first of some targets rest on, in their order: about one at least, and no more than can be
+	// acted upon before that is out of date. An error means that nothing can be read, and is why.
+	Preflight(ctx context.Context, targets []int) (*Preflight, error)
+	// LeaseRenewed reads live when the kubelet of a target renewed its Lease last; zero if there is none. What it returns of an error is fit to be shown.
+	LeaseRenewed(ctx context.Context, target int) (time.Time, error)
 	// WriteCheck, WriteTarget and WriteStray are one write each.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
-	WriteTarget(ctx context.Context, target int, d *remediation.Decision, write remediation.Write) error
+	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
 	WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error
 	// Report tells what was found and done.
 	Report(ctx context.Context, pass *explain.Pass) error
+}
+
+// Preflight is what was read live of some targets.
+type Preflight struct {
+	// Facts are those of these targets, in their order.
+	Facts *Facts
+	// Looks are what was found out about each beside its facts. What cannot be read of a target fails its look.
+	Looks []remediation.Look
+	// All are the facts of all targets of the check, where maxInFlight is set; nil elsewhere.
+	All *Facts
 }
 
 // RefusedError is an error of the API server that refuses a request for what it says, and not because something is wrong just now.
@@ -63,12 +71,13 @@ func (r *RefusedError) Error() string { return r.Message }
 // Unwrap is the error itself.
 func (r *RefusedError) Unwrap() error { return r.Cause }
 
-// Run does one pass: it judges, plans, looks once more, acts, and reports. It returns when to look again, zero if nothing changes by itself.
+// Run does one pass: it judges, plans, looks once more, acts, and reports. It returns when to look again, zero if nothing changes by itself. The facts
+// are those of now; the clock only measures how long a pass takes.
 //
 // What fails for one target stops neither the others nor the report. But what has to be remembered before anything is done, such as a
 // finalizer, comes first: if that fails, nothing is done.
-func Run(ctx context.Context, facts *Facts, c Case, now time.Time) (time.Time, error) {
-	p := &pass{facts: facts, c: c, now: now}
+func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, now time.Time) (time.Time, error) {
+	p := &pass{facts: facts, c: c, clock: timer, now: now}
 	p.assessment = health.Evaluate(&facts.Snapshot, &facts.Health, now)
 	if p.needsControlPlane() {
 		facts.Situation.ControlPlane = c.ControlPlane(ctx)
@@ -96,12 +105,15 @@ func Run(ctx context.Context, facts *Facts, c Case, now time.Time) (time.Time, e
 
 // pass is one run.
 type pass struct {
-	facts      *Facts
-	c          Case
-	now        time.Time
-	assessment health.Assessment
-	plan       remediation.Planned
-	errs       []error
+	facts *Facts
+	c     Case
+	clock clock.PassiveClock
+	now   time.Time
+	// preflightAt is when the last preflight check began.
+	preflightAt time.Time
+	assessment  health.Assessment
+	plan        remediation.Planned
+	errs        []error
 }
 
 func (p *pass) failed(err error) bool {

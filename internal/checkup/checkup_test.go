@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	testingclock "k8s.io/utils/clock/testing"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -28,16 +29,18 @@ type record struct {
 	facts *Facts
 	calls []string
 	fails map[string]error
-	// looks change what a last look sees of a target, few is how many of them are seen at once, obstacle is what is in the way, and then what
-	// happens with a call.
-	looks map[int]func(*remediation.Look)
+	// looks change what is read live of a target, few is how many of them are read at once, takes is how long that takes, obstacle is what is in
+	// the way, and then what happens with a call.
+	looks map[int]func(read *Preflight, n int)
 	few   int
-	slow  bool
-	// late is after how many questions the time of the pass is over; never if it is zero.
-	late     int
-	obstacle *remediation.Look
-	then     map[string]func()
-	pass     *explain.Pass
+	takes time.Duration
+	clock *testingclock.FakeClock
+	// renewed is when kubelets renewed their Leases, and replacing what others have handed to owners.
+	renewed   time.Time
+	replacing []remediation.Replacement
+	obstacle  *remediation.Look
+	then      map[string]func()
+	pass      *explain.Pass
 }
 
 func (r *record) call(format string, args ...any) error {
@@ -61,34 +64,39 @@ func (r *record) Obstacle(context.Context) (*remediation.Look, error) {
 	return r.obstacle, nil
 }
 
-func (r *record) Look(_ context.Context, targets []int) ([]remediation.Look, error) {
+func (r *record) Preflight(_ context.Context, targets []int) (*Preflight, error) {
 	targets = targets[:min(len(targets), r.few)]
+	r.clock.Step(r.takes)
 	if err := r.call("look %v", targets); err != nil {
 		return nil, err
 	}
-	looks := make([]remediation.Look, len(targets))
-	a := health.Evaluate(&r.facts.Snapshot, &r.facts.Health, noon)
+	read := &Preflight{Facts: &Facts{Health: r.facts.Health}, Looks: make([]remediation.Look, len(targets))}
+	read.Facts.Snapshot.Cluster = r.facts.Snapshot.Cluster
 	for n, i := range targets {
-		looks[n] = remediation.Look{Verdict: a.Verdicts[i], Target: r.facts.Situation.Targets[i]}
+		read.Facts.Snapshot.Targets = append(read.Facts.Snapshot.Targets, r.facts.Snapshot.Targets[i])
+		read.Facts.Situation.Targets = append(read.Facts.Situation.Targets, r.facts.Situation.Targets[i])
 		if change := r.looks[i]; change != nil {
-			change(&looks[n])
+			change(read, n)
 		}
 	}
-	return looks, nil
+	if r.facts.Policy.MaxInFlight != nil {
+		all := *r.facts
+		all.Situation.Replacing = r.replacing
+		read.All = &all
+	}
+	return read, nil
 }
 
-func (r *record) Fresh() bool { return !r.slow }
-
-func (r *record) Late() bool {
-	r.late--
-	return r.late == 0
+func (r *record) LeaseRenewed(_ context.Context, target int) (time.Time, error) {
+	err := r.call("lease %d", target)
+	return r.renewed, err
 }
 
 func (r *record) WriteCheck(_ context.Context, _ *remediation.Planned, write remediation.CheckWrite) error {
 	return r.call("check %d", write)
 }
 
-func (r *record) WriteTarget(_ context.Context, target int, _ *remediation.Decision, write remediation.Write) error {
+func (r *record) WriteTarget(_ context.Context, target int, _ *health.Verdict, _ *remediation.Decision, write remediation.Write) error {
 	return r.call("target %d: %d", target, write)
 }
 
@@ -113,10 +121,12 @@ func sick(n int) *record {
 		f.Snapshot.Targets = append(f.Snapshot.Targets, health.Target{Name: name, Machine: &health.MachineFacts{Failure: "CreateError"}})
 		f.Situation.Targets = append(f.Situation.Targets, remediation.Target{Name: name})
 	}
-	return &record{facts: f, fails: map[string]error{}, looks: map[int]func(*remediation.Look){}, few: 5}
+	return &record{facts: f, fails: map[string]error{}, looks: map[int]func(*Preflight, int){}, few: 5, clock: testingclock.NewFakeClock(noon)}
 }
 
-func (r *record) run() (time.Time, error) { return Run(context.Background(), r.facts, r, noon) }
+func (r *record) run() (time.Time, error) {
+	return Run(context.Background(), r.facts, r, r.clock, noon)
+}
 
 var (
 	finalizer = fmt.Sprintf("check %d", remediation.AddFinalizer)
@@ -173,7 +183,7 @@ func TestALookServesFewActs(t *testing.T) {
 func TestALookThatIsOldServesNobody(t *testing.T) {
 	g := NewWithT(t)
 	r := sick(2)
-	r.slow = true
+	r.takes = freshTime
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", "obstacle?", made(0), "look [1]", "obstacle?", made(1), "report"}), "a look that took long is not trusted with a pause, either")
@@ -207,7 +217,7 @@ func refused(machines, first int) *record {
 func TestAPassComesToAnEnd(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 50)
-	r.late = 10
+	r.takes = passTime / 10
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	looked := 0
@@ -257,8 +267,7 @@ func TestWhatWasBegunAfterTheLookCounts(t *testing.T) {
 	r := sick(2)
 	two := intstr.FromInt32(2)
 	r.facts.Policy.MaxInFlight = &two
-	taken := func(l *remediation.Look) { l.Others = 1 }
-	r.looks[0], r.looks[1] = taken, taken
+	r.replacing = []remediation.Replacement{{Target: "gone", Owner: "MachineSet/a"}}
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(ContainElement(made(0)))

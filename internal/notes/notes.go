@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
@@ -113,6 +115,26 @@ func OfReplacing(all []remediation.Replacement) Notes {
 		entries = append(entries, entry)
 	}
 	return Notes{remedyv1.ReplacingAnnotation: strings.Join(entries, ",")}
+}
+
+// RequestKinds are the kinds of requests that a check may have created.
+func RequestKinds(annotations map[string]string) []schema.GroupVersionKind {
+	var all []schema.GroupVersionKind
+	for _, entry := range strings.Split(annotations[remedyv1.RequestKindsAnnotation], ",") {
+		if gvk, _ := schema.ParseKindArg(entry); gvk != nil {
+			all = append(all, *gvk)
+		}
+	}
+	return all
+}
+
+// OfRequestKinds is the annotation of that.
+func OfRequestKinds(all []schema.GroupVersionKind) Notes {
+	entries := make([]string, 0, len(all))
+	for _, gvk := range all {
+		entries = append(entries, gvk.Kind+"."+gvk.Version+"."+gvk.Group)
+	}
+	return Notes{remedyv1.RequestKindsAnnotation: strings.Join(entries, ",")}
 }
 
 // On puts the notes on annotations, and says whether that changes anything.

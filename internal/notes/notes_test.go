@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"pgregory.net/rapid"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -41,8 +42,13 @@ func TestWhatIsNotedCanBeRead(t *testing.T) {
 		for i := range machines {
 			replacing = append(replacing, remediation.Replacement{Target: fmt.Sprintf("m-%d", i), Owner: "MachineSet/a.b-c", GoneSince: drawTime(t, "gone since")})
 		}
+		n := rapid.IntRange(0, 3).Draw(t, "kinds")
+		kinds := make([]schema.GroupVersionKind, 0, n)
+		for i := range n {
+			kinds = append(kinds, schema.GroupVersionKind{Group: "a.example.com", Version: "v1beta1", Kind: fmt.Sprintf("Remediation%d", i)})
+		}
 		annotations := map[string]string{"team": "a"}
-		for _, n := range []Notes{OfLedger(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing), OfAuthor("MachineHealthCheck/a")} {
+		for _, n := range []Notes{OfLedger(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing), OfAuthor("MachineHealthCheck/a"), OfRequestKinds(kinds)} {
 			annotations, _ = n.On(annotations)
 			if again, changed := n.On(annotations); changed {
 				t.Fatalf("noting the same once more changes %v", again)
@@ -54,7 +60,8 @@ func TestWhatIsNotedCanBeRead(t *testing.T) {
 		g.Expect(Storm(annotations)).To(Equal(storm))
 		g.Expect(Replacing(annotations)).To(HaveExactElements(replacing))
 		g.Expect(Author(annotations)).To(Equal("MachineHealthCheck/a"))
-		for _, n := range []Notes{OfLedger(&remediation.Ledger{}), OfNodeGoneSince(time.Time{}), OfStorm(remediation.Storm{}), OfReplacing(nil), OfAuthor("")} {
+		g.Expect(RequestKinds(annotations)).To(HaveExactElements(kinds))
+		for _, n := range []Notes{OfLedger(&remediation.Ledger{}), OfNodeGoneSince(time.Time{}), OfStorm(remediation.Storm{}), OfReplacing(nil), OfAuthor(""), OfRequestKinds(nil)} {
 			annotations, _ = n.On(annotations)
 		}
 		g.Expect(annotations).To(Equal(map[string]string{"team": "a"}), "nothing is left")

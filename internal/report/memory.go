@@ -6,7 +6,6 @@ package report
 import (
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,15 +16,11 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Memory is what this process has told about each check: events and log lines are about what has changed since. It is empty after a start,
+// Memory is what this process has reported about one check: events and log lines are about what has changed since. It is empty after a start,
 // and nothing but news and what has ended depends on it.
 type Memory struct {
-	mu     sync.Mutex
-	checks map[string]*told
-}
-
-// told is what was told last about one check.
-type told struct {
+	// known: something was reported before.
+	known bool
 	// traces are those of targets about which there is anything to tell, and remediations those under way.
 	traces       map[string]explain.Trace
 	remediations map[string]underWay
@@ -61,13 +56,8 @@ type Ending struct {
 
 // Learn compares a pass with what was told before. News are in the order of the targets. Both are told once, whatever becomes of the pass.
 func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []Ending) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	before, known := m.checks[pass.Check]
-	if !known {
-		before = &told{}
-	}
-	after := &told{traces: map[string]explain.Trace{}, remediations: map[string]underWay{}}
+	before, known := *m, m.known
+	after := &Memory{known: true, traces: map[string]explain.Trace{}, remediations: map[string]underWay{}}
 	for i := range pass.Planned.Decisions {
 		name := pass.Snapshot.Targets[i].Name
 		after.follow(pass, i, before.remediations[name], now)
@@ -99,38 +89,15 @@ func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []
 		after.unwritten = append(after.unwritten, ended[i].RecentRemediation)
 	}
 	after.unwritten = after.unwritten[max(0, len(after.unwritten)-maxRecent):]
-	if m.checks == nil {
-		m.checks = map[string]*told{}
-	}
-	m.checks[pass.Check] = after
+	*m = *after
 	return news, ended
 }
 
-// Unwritten are the remediations that have ended and still have to be written down, the latest last.
-func (m *Memory) Unwritten(check string) []remedyv1.RecentRemediation {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known := m.checks[check]; known != nil {
-		return slices.Clone(known.unwritten)
-	}
-	return nil
-}
+// Unwritten are the remediations that have ended and still have to be written to the status of the check, the latest last.
+func (m *Memory) Unwritten() []remedyv1.RecentRemediation { return slices.Clone(m.unwritten) }
 
-// Written notes that they stand in the status of the check.
-func (m *Memory) Written(check string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if known := m.checks[check]; known != nil {
-		known.unwritten = nil
-	}
-}
-
-// Forget drops what is known of a check that is gone.
-func (m *Memory) Forget(check string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.checks, check)
-}
+// Written notes that they stand there.
+func (m *Memory) Written() { m.unwritten = nil }
 
 // worthTelling leaves out what is well and left alone, which are nearly all targets, nearly always.
 func worthTelling(v *health.Verdict, d *remediation.Decision) bool {
@@ -146,12 +113,12 @@ func unremarkable(known bool) *explain.Trace {
 }
 
 // follow notes that a remediation is under way, since when, and how it is about to end.
-func (t *told) follow(pass *explain.Pass, i int, before underWay, now time.Time) {
+func (m *Memory) follow(pass *explain.Pass, i int, before underWay, now time.Time) {
 	d, target := &pass.Planned.Decisions[i], &pass.Situation.Targets[i]
 	if !d.InFlight {
 		// A look that failed, or a cache that has not seen our own write yet, ends nothing.
 		if d.Hold.Reason == remediation.NotConfirmed && !before.started.IsZero() {
-			t.remediations[pass.Snapshot.Targets[i].Name] = before
+			m.remediations[pass.Snapshot.Targets[i].Name] = before
 		}
 		return
 	}
@@ -170,7 +137,7 @@ func (t *told) follow(pass *explain.Pass, i int, before underWay, now time.Time)
 	if outcome := outcomeOf(d); outcome != "" {
 		u.outcome = outcome
 	}
-	t.remediations[pass.Snapshot.Targets[i].Name] = u
+	m.remediations[pass.Snapshot.Targets[i].Name] = u
 }
 
 // outcomeOf is how a remediation ends by what was decided now; empty if it goes on.
@@ -189,13 +156,13 @@ func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
 }
 
 // ended are the remediations that are not under way any more, by name.
-func (t *told) ended(pass *explain.Pass, after *told, now time.Time) []Ending {
+func (m *Memory) ended(pass *explain.Pass, after *Memory, now time.Time) []Ending {
 	var all []Ending
-	for _, name := range slices.Sorted(maps.Keys(t.remediations)) {
+	for _, name := range slices.Sorted(maps.Keys(m.remediations)) {
 		if _, goesOn := after.remediations[name]; goesOn {
 			continue
 		}
-		u := t.remediations[name]
+		u := m.remediations[name]
 		if u.outcome == "" {
 			u.outcome = howItEnded(pass, name)
 		}

@@ -134,8 +134,8 @@ func TestARemediationEndsOnce(t *testing.T) {
 	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].Started.Time}).To(Equal([]any{remedyv1.RecoveredOutcome, true, noon.Add(-time.Minute)}))
 	g.Expect(learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})).To(BeEmpty())
 	for range 2 {
-		g.Expect(memory.Unwritten("c")).To(Equal([]remedyv1.RecentRemediation{ended[0].RecentRemediation}), "it is kept until it is written down")
+		g.Expect(memory.Unwritten()).To(Equal([]remedyv1.RecentRemediation{ended[0].RecentRemediation}), "it is kept until it is written down")
 	}
-	memory.Written("c")
-	g.Expect(memory.Unwritten("c")).To(BeEmpty())
+	memory.Written()
+	g.Expect(memory.Unwritten()).To(BeEmpty())
 }

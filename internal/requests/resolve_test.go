@@ -4,22 +4,16 @@
 package requests
 
 import (
-	"io"
-	"net/http"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
 // Everything that can be missing is missing at first, and comes while the manager runs.
@@ -232,43 +226,4 @@ func TestAManagerOfOneNamespaceLooksAtNoOther(t *testing.T) {
 	s.Expect(err).ToNot(HaveOccurred())
 	got := one.Resolve(t.Context(), s.check("a"), "", s.reference())[0]
 	s.Expect(got.Trouble.Detail).To(Equal("this manager looks after namespace elsewhere only"))
-}
-
-func TestKindsOfWhichThereMayBeRequestsAreFound(t *testing.T) {
-	s := settled(t)
-	s.Eventually(s.kinds).Should(Equal([]schema.GroupVersionKind{s.kind.GroupVersionKind}), "those of others are not ours to list")
-}
-
-func TestKindsOfAnAPIThatCannotBeAskedAreMissedOnlyWhereWeHaveRights(t *testing.T) {
-	s := settled(t)
-	var broken atomic.Value
-	config := s.config()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			if request.URL.Path != "/apis/"+broken.Load().(string) {
-				return next.RoundTrip(request)
-			}
-			return &http.Response{
-				StatusCode: http.StatusServiceUnavailable, Status: "503 Service Unavailable", Header: http.Header{"Content-Type": {"text/plain"}},
-				Body: io.NopCloser(strings.NewReader("the server is currently unable to handle the request")), Request: request,
-			}, nil
-		})
-	})
-	s.begin(t.Context(), config)
-	other := remediator.NewKind("other."+s.namespace+".example.io", "v1", "Reset")
-	s.install(other.CRDs()...)
-	s.grant(append(s.kind.Rules(), other.Rules()...)...)
-	both := ConsistOf(s.kind.GroupVersionKind, other.GroupVersionKind)
-	broken.Store("apps/v1")
-	s.Eventually(s.kinds).Should(both, "nobody gave us rights to that")
-	broken.Store(other.GroupVersion().String())
-	kinds, err := s.kinds()
-	s.Expect(err).To(MatchError(ContainSubstring("failed to find out which kinds are served in " + other.GroupVersion().String())))
-	s.Expect(kinds).To(ConsistOf(s.kind.GroupVersionKind), "what is known comes with it")
-}
-
-// kinds are those of which there may be requests. Time goes by.
-func (s *scene) kinds() ([]schema.GroupVersionKind, error) {
-	s.clock.Step(failedFor)
-	return s.requests.Kinds(s.t.Context())
 }

@@ -4,14 +4,9 @@
 package requests
 
 import (
-	"net/http"
-	"slices"
-	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -94,60 +89,4 @@ func TestRequestsAreFollowedInTheVersionThatIsServed(t *testing.T) {
 	live, err = s.requests.LiveOf(t.Context(), c, kind)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(live).To(BeEmpty())
-}
-
-// TestKindsAreFoundInEveryVersionOfTheirGroup: the one that is preferred need not serve them, nor that of their templates; and each is found once.
-func TestKindsAreFoundInEveryVersionOfTheirGroup(t *testing.T) {
-	s := newScene(t, "Reboot")
-	both := remediator.NewKind(s.kind.Group, "v1", "Reset")
-	crds := versions(both, "v1", "v3")
-	for _, crd := range crds {
-		crd.Spec.Versions[0].Served = true
-	}
-	apart := remediator.NewKind(s.kind.Group, "v1", "Fence")
-	s.install(append(s.kind.CRDs(), crds...)...)
-	s.install(apart.RequestCRD())
-	s.install(remediator.NewKind(s.kind.Group, "v2", "Fence").TemplateCRD())
-	s.grant(slices.Concat(s.kind.Rules(), both.Rules(), apart.Rules())...)
-	s.Eventually(s.kinds).Should(ConsistOf(s.kind.GroupVersionKind, apart.GroupVersionKind, HaveField("Kind", "Reset")))
-	s.Eventually(s.preferred).Should(Equal("v3"))
-}
-
-// preferred is the version that the group of a kind prefers.
-func (s *scene) preferred() string {
-	s.t.Helper()
-	group := &metav1.APIGroup{}
-	s.Expect(s.requests.discovery.Get().AbsPath("/apis", s.kind.Group).Do(s.t.Context()).Into(group)).To(Succeed())
-	return group.PreferredVersion.Version
-}
-
-// TestKindsOfWhichTheRightsComeAreFoundThen: who has had them may get them back.
-func TestKindsOfWhichTheRightsComeAreFoundThen(t *testing.T) {
-	s := newScene(t, "Reboot")
-	other := remediator.NewKind(s.kind.Group, "v1", "Reset")
-	s.install(append(s.kind.CRDs(), other.CRDs()...)...)
-	s.grant(s.kind.Rules()...)
-	s.Eventually(s.kinds).Should(ConsistOf(s.kind.GroupVersionKind))
-	s.grant(append(s.kind.Rules(), other.Rules()...)...)
-	s.Eventually(func() ([]schema.GroupVersionKind, error) {
-		s.clock.Step(missingFor)
-		return s.kinds()
-	}).Should(ConsistOf(s.kind.GroupVersionKind, other.GroupVersionKind))
-}
-
-// TestRightsThatAreNotListedAreAskedFor: some of those who decide about rights do not say which there are.
-func TestRightsThatAreNotListedAreAskedFor(t *testing.T) {
-	s := settled(t)
-	s.through(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			switch {
-			case strings.HasSuffix(request.URL.Path, "/selfsubjectrulesreviews"):
-				return answered(request, http.StatusCreated, `{"kind":"SelfSubjectRulesReview","apiVersion":"authorization.k8s.io/v1","status":{"incomplete":true,"resourceRules":[],"nonResourceRules":[]}}`), nil
-			case request.URL.Path == "/apis/apps/v1":
-				return answered(request, http.StatusServiceUnavailable, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":503}`), nil
-			}
-			return next.RoundTrip(request)
-		})
-	})
-	s.Eventually(s.kinds).Should(ContainElement(s.kind.GroupVersionKind), "and nothing is wrong for want of what may not be ours")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-func TestInWhichOrderMachinesAreTold(t *testing.T) {
+func TestHealthOrder_RecoveredAndUnhealthyComeFirst(t *testing.T) {
 	g := NewWithT(t)
 	given := remediation.Mark{Given: true}
 	pass := &explain.Pass{Assessment: &health.Assessment{}, Situation: &remediation.Situation{}}
@@ -37,9 +37,9 @@ func TestInWhichOrderMachinesAreTold(t *testing.T) {
 		pass.Assessment.Verdicts = append(pass.Assessment.Verdicts, health.Verdict{Kind: one.kind})
 		pass.Situation.Targets = append(pass.Situation.Targets, remediation.Target{Mark: one.mark})
 	}
-	memory, check := &tellings{}, types.NamespacedName{Namespace: "team", Name: "workers"}
+	check := &record{}
 	order := func() (told []types.UID) {
-		for _, i := range memory.order(check, pass, machines) {
+		for _, i := range check.healthOrder(pass, machines) {
 			told = append(told, machines[i].UID)
 		}
 		return told
@@ -51,10 +51,9 @@ func TestInWhichOrderMachinesAreTold(t *testing.T) {
 		"suspect": {"saved", "sick", "handed over", "well", "suspect"},
 		"gone":    {"saved", "sick", "handed over", "well", "suspect"},
 	} {
-		memory.goOnBehind(check, behind)
+		check.healthAfter = behind
 		g.Expect(order()).To(Equal(next), string(behind))
 	}
-	memory.goOnBehind(check, "sick")
-	memory.forget(check)
+	check.healthAfter = ""
 	g.Expect(order()).To(HaveExactElements(types.UID("saved"), types.UID("sick"), types.UID("handed over"), types.UID("well"), types.UID("suspect")))
 }

@@ -1,0 +1,77 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package checkup
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// freshTime is how long a preflight check may be acted upon. The API server, or an admission webhook, may be slow.
+const freshTime = 3 * time.Second
+
+func (p *pass) fresh() bool { return p.clock.Now().Sub(p.preflightAt) < freshTime }
+
+// passTime is how long a pass may go on to find targets that can be started, where many are blocked or rejected.
+const passTime = 30 * time.Second
+
+func (p *pass) late() bool { return p.clock.Now().Sub(p.now) >= passTime }
+
+// preflight reads live what the decisions about the first of some targets rest on, and judges it as the pass has judged what the caches had.
+func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.Look, error) {
+	p.preflightAt = p.clock.Now()
+	read, err := p.c.Preflight(ctx, targets)
+	if err != nil {
+		return nil, err
+	}
+	assessment := health.Evaluate(&read.Facts.Snapshot, &read.Facts.Health, p.now)
+	others := p.othersInFlight(read.All)
+	for n := range read.Looks {
+		look := &read.Looks[n]
+		look.Verdict, look.Target = assessment.Verdicts[n], read.Facts.Situation.Targets[n]
+		look.Others = others(targets[n])
+	}
+	return read.Looks, nil
+}
+
+// readLease reads live whether the kubelet of a target is alive, where only its silence speaks against the target.
+func (p *pass) readLease(ctx context.Context, look *remediation.Look, target int) {
+	if look.Failed || !remediation.OnlySilent(&look.Verdict) {
+		return
+	}
+	renewed, err := p.c.LeaseRenewed(ctx, target)
+	look.LeaseRenewed, look.LeaseUnread = renewed, err != nil
+	if err != nil {
+		look.Cause = cmp.Or(look.Cause, err.Error())
+	}
+}
+
+// othersInFlight counts, for a target, how many others are in flight by what was read live: requests, marks, and targets that are gone and not
+// replaced yet. Where maxInFlight is not set, no decision depends on it.
+func (p *pass) othersInFlight(all *Facts) func(target int) int {
+	if all == nil {
+		return func(int) int { return 0 }
+	}
+	assessment := health.Evaluate(&all.Snapshot, &all.Health, p.now)
+	paused := all.Situation
+	paused.Check = remediation.Check{Frozen: true}
+	plan := remediation.Plan(&paused, &assessment, &all.Policy, p.now)
+	count := plan.Counts.InFlight
+	for _, gone := range paused.Replacing {
+		if !slices.ContainsFunc(paused.Targets, func(t remediation.Target) bool { return t.Name == gone.Target }) {
+			count++
+		}
+	}
+	return func(target int) int {
+		if plan.Decisions[target].Budgeted {
+			return count - 1
+		}
+		return count
+	}
+}

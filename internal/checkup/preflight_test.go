@@ -1,0 +1,88 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package checkup
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// The preflight check returns facts; the pass judges them.
+func TestRun_FactsChangedSincePlan_StartsNothing(t *testing.T) {
+	for why, test := range map[string]struct {
+		change func(read *Preflight)
+		held   string
+	}{
+		"the target is healthy again":       {func(read *Preflight) { read.Facts.Snapshot.Targets[0].Machine = &health.MachineFacts{} }, "its health has changed"},
+		"another process created a request": {func(read *Preflight) { read.Facts.Situation.Targets[0].Request = &remediation.Request{} }, "there is a request already"},
+		"the check has changed":             {func(read *Preflight) { read.Looks[0].Changed = true }, "the check or its Cluster has changed"},
+	} {
+		t.Run(why, func(t *testing.T) {
+			g := NewWithT(t)
+			r := sick(2)
+			r.looks[0] = func(read *Preflight, _ int) { test.change(read) }
+			_, err := r.run()
+			g.Expect(err).ToNot(HaveOccurred())
+			g.Expect(r.calls).ToNot(ContainElement(made(0)))
+			g.Expect(r.calls).To(ContainElement(made(1)), "the other one is not concerned")
+			g.Expect(r.pass.Planned.Decisions[0].Hold.Seen.Who).To(Equal(test.held))
+		})
+	}
+}
+
+// silent is one target whose Node is Unknown; nothing else speaks against it.
+func silent() *record {
+	r := sick(1)
+	since := metav1.NewTime(noon.Add(-time.Hour))
+	r.facts.Health.NodeConditions = []health.ConditionCheck{{Type: "Ready", Status: "Unknown", Lasting: 10 * time.Minute}}
+	r.facts.Snapshot.Targets[0] = health.Target{Name: "m-0", Machine: &health.MachineFacts{}, Node: health.NodeFacts{
+		State: health.Present, Name: "n-0", CreatedAt: since.Time,
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: since}},
+	}}
+	return r
+}
+
+// A Lease is read for a target only where a silent kubelet is all that speaks against it, and just before it is acted upon.
+func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
+	for _, test := range []struct {
+		why   string
+		setup func(*record)
+		held  remediation.Reason
+	}{
+		{why: "not renewed since", setup: func(r *record) { r.renewed = noon.Add(-2 * time.Hour) }},
+		{why: "there is none", setup: func(*record) {}},
+		{why: "renewed", setup: func(r *record) { r.renewed = noon }, held: remediation.LeaseRenewed},
+		{why: "not readable", setup: func(r *record) { r.fails["lease 0"] = errors.New("forbidden") }, held: remediation.NotConfirmed},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			r := silent()
+			// The kubelet is silent for longer than the condition has to last, but not for twice as long.
+			since := metav1.NewTime(noon.Add(-15 * time.Minute))
+			r.facts.Snapshot.Targets[0].Node.Conditions[0].LastTransitionTime = since
+			test.setup(r)
+			_, err := r.run()
+			g.Expect(err).ToNot(HaveOccurred())
+			g.Expect(r.calls).To(ContainElement("lease 0"))
+			g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(test.held))
+			if test.held == "" {
+				g.Expect(r.calls).To(ContainElement(made(0)))
+			} else {
+				g.Expect(r.calls).ToNot(ContainElement(made(0)))
+			}
+		})
+	}
+	g, r := NewWithT(t), sick(1)
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).ToNot(ContainElement("lease 0"), "it is unhealthy for another reason")
+}
