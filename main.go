@@ -33,9 +33,11 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/probes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -262,9 +264,9 @@ type machineSide struct {
 	settings  *settings.Settings
 	api       clusterapi.Discoverer
 	connected bool
-	// controls are the controllers that there are to be, and started how many of them are there.
-	controls []*machinehealthcheck.Reconciler
-	started  int
+	// reconcilers are those that there are to be, and started how many of them are there.
+	reconcilers []*healthcheck.Reconciler
+	started     int
 }
 
 func (m *machineSide) start(ctx context.Context) error {
@@ -274,17 +276,21 @@ func (m *machineSide) start(ctx context.Context) error {
 	if err := m.connect(ctx); err != nil {
 		return err
 	}
-	if m.controls == nil {
+	if m.reconcilers == nil {
 		asked, err := requests.New(ctx, requests.Options{
-			Client: m.mgr.GetClient(), Reader: m.mgr.GetAPIReader(), Config: m.mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: m.settings.WatchNamespace,
+			Client: m.mgr.GetClient(), Reader: m.mgr.GetAPIReader(), Config: m.mgr.GetConfig(), Clock: clock.RealClock{},
+			Namespace: m.settings.WatchNamespace,
 		})
 		if err != nil {
 			return errors.Wrap(err, "failed to prepare the remediation requests")
 		}
-		m.controls = m.controllers(asked)
+		m.reconcilers = controllers.Reconcilers(m.environment(asked), intree.TakesOver{
+			Annotated: m.settings.CoreChecks == settings.Annotated, All: m.settings.CoreChecks == settings.All,
+			Exclusive: m.settings.CoreChecks == settings.Exclusive,
+		})
 	}
-	for _, controls := range m.controls[m.started:] {
-		if err := controls.SetupWithManager(ctx, m.mgr); err != nil {
+	for _, reconciler := range m.reconcilers[m.started:] {
+		if err := reconciler.SetupWithManager(ctx, m.mgr); err != nil {
 			return err
 		}
 		m.started++
@@ -292,22 +298,13 @@ func (m *machineSide) start(ctx context.Context) error {
 	return nil
 }
 
-// controllers are one for the checks of our own kind, and one for those of Cluster API that are handed to us.
-func (m *machineSide) controllers(asked *requests.Requests) []*machinehealthcheck.Reconciler {
-	core := &machinehealthcheck.CoreChecks{TakesOver: machinehealthcheck.TakesOver{
-		Annotated: m.settings.CoreChecks == settings.Annotated, All: m.settings.CoreChecks == settings.All, Exclusive: m.settings.CoreChecks == settings.Exclusive,
-	}}
-	indices := &machinehealthcheck.Indices{}
-	controls := func(checks machinehealthcheck.Checks) *machinehealthcheck.Reconciler {
-		return &machinehealthcheck.Reconciler{
-			Checks: checks, Core: core, Indices: indices,
-			Cache: m.mgr.GetCache(), Live: m.mgr.GetAPIReader(), Client: m.mgr.GetClient(), Clusters: m.clusters, Requests: asked,
-			Events: m.mgr.GetEventRecorder("remedy"), Metrics: m.metrics, Clock: clock.RealClock{},
-			Observe: m.settings.Mode == settings.Observe, WatchFilter: m.settings.WatchFilter,
-		}
+// environment is what all reconcilers share.
+func (m *machineSide) environment(asked *requests.Requests) *healthcheck.Environment {
+	return &healthcheck.Environment{
+		Cache: m.mgr.GetCache(), Live: m.mgr.GetAPIReader(), Client: m.mgr.GetClient(), Clusters: m.clusters, Requests: asked,
+		Events: m.mgr.GetEventRecorder("remedy"), Metrics: m.metrics, Clock: clock.RealClock{},
+		Observe: m.settings.Mode == settings.Observe, WatchFilter: m.settings.WatchFilter,
 	}
-	// The other one runs also where nothing is to be taken over any more: what was is given back.
-	return []*machinehealthcheck.Reconciler{controls(machinehealthcheck.Ours()), controls(core)}
 }
 
 // connect connects the workload clusters, once.

@@ -1,8 +1,8 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers holds two thin adapters between the API server and the pure core:
-// machinehealthcheck for the Machines of Cluster API, nodehealthcheck for bare Nodes.
+// Package controllers lists the kinds of checks that the manager reconciles. Each kind is an adapter of internal/healthcheck in a folder of its own:
+// machinehealthcheck for the Machines of Cluster API, nodehealthcheck for Nodes, intree for MachineHealthChecks of Cluster API that are adopted.
 //
-// Both folders have the same file names, so that the difference between the folders is the list of differences between the kinds.
+// The adapters have the same file names, so that the difference between the folders is the difference between the kinds.
 package controllers

@@ -12,7 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -40,7 +40,7 @@ func handed(check *clusterv1.MachineHealthCheck) {
 // TestARequestIsAdoptedWhereItCanOnlyBeOurs: it says for which Machine and from which template it was made, and not by which check of Cluster API.
 func TestARequestIsAdoptedWhereItCanOnlyBeOurs(t *testing.T) {
 	t.Parallel()
-	asked := func(s *stage) { s.takesOver = machinehealthcheck.TakesOver{Annotated: true} }
+	asked := func(s *stage) { s.takesOver = intree.TakesOver{Annotated: true} }
 	tests := []struct {
 		why     string
 		stage   func(*stage)

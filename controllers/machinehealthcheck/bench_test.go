@@ -26,7 +26,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -98,8 +100,8 @@ func (m *memory) List(ctx context.Context, list client.ObjectList, options ...cl
 	return m.Client.List(ctx, list, options...)
 }
 
-// startInMemory runs the controller of some checks with Machines in memory.
-func (s *stage) startInMemory(m *memory, checks machinehealthcheck.Checks) *machinehealthcheck.Reconciler {
+// startInMemory runs the controller of one kind of checks with Machines in memory.
+func (s *stage) startInMemory(m *memory, kind int, takesOver intree.TakesOver) *healthcheck.Reconciler {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.ctx)
 	mgr, err := ctrl.NewManager(s.user(), ctrl.Options{
@@ -120,11 +122,10 @@ func (s *stage) startInMemory(m *memory, checks machinehealthcheck.Checks) *mach
 	s.Expect(err).ToNot(HaveOccurred())
 	m.Client, err = client.New(mgr.GetConfig(), client.Options{Scheme: scheme(s.t)})
 	s.Expect(err).ToNot(HaveOccurred())
-	r := &machinehealthcheck.Reconciler{
-		Checks: checks, Core: &machinehealthcheck.CoreChecks{}, Indices: &machinehealthcheck.Indices{},
+	r := controllers.Reconcilers(&healthcheck.Environment{
 		Cache: mgr.GetCache(), Live: m, Client: m, Clusters: clusters, Requests: asked,
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
-	}
+	}, takesOver)[kind]
 	s.Expect(r.SetupWithManager(ctx, mgr)).To(Succeed())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -151,7 +152,7 @@ func benchmarkPass(b *testing.B, machines int) {
 	s.Expect(eachOf(machines, people.register)).To(Succeed())
 	b.Cleanup(func() { s.Expect(s.kubelet.DeleteAllOf(s.ctx, &corev1.Node{})).To(Succeed()) })
 	check := s.check("workers")
-	r := s.startInMemory(m, machinehealthcheck.Ours())
+	r := s.startInMemory(m, 0, intree.TakesOver{})
 	look := func() {
 		_, err := r.Reconcile(s.ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(check)})
 		s.Expect(err).ToNot(HaveOccurred())
@@ -183,7 +184,7 @@ func BenchmarkCheckThatIsNotOurs(b *testing.B) {
 	s := newStage(b)
 	m := &memory{source: fakecache.NewFakeControllerSource()}
 	check := s.core("theirs")
-	r := s.startInMemory(m, &machinehealthcheck.CoreChecks{TakesOver: machinehealthcheck.TakesOver{Annotated: true}})
+	r := s.startInMemory(m, 1, intree.TakesOver{Annotated: true})
 	s.Eventually(func() error {
 		return r.Cache.Get(s.ctx, client.ObjectKeyFromObject(check), &clusterv1.MachineHealthCheck{})
 	}).Should(Succeed())

@@ -29,7 +29,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -163,13 +164,11 @@ func (c *controller) wire(ctx context.Context, mgr manager.Manager) error {
 		return err
 	}
 	c.cache, c.clusters, c.requests = mgr.GetCache(), clusters, asked
-	core, indices := &machinehealthcheck.CoreChecks{TakesOver: s.takesOver}, &machinehealthcheck.Indices{}
-	for _, checks := range []machinehealthcheck.Checks{machinehealthcheck.Ours(), core} {
-		reconciler := &machinehealthcheck.Reconciler{
-			Checks: checks, Core: core, Indices: indices,
-			Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
-			Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.filter, Observe: s.observe,
-		}
+	all := controllers.Reconcilers(&healthcheck.Environment{
+		Cache: passCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
+		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.filter, Observe: s.observe,
+	}, s.takesOver)
+	for _, reconciler := range all {
 		if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
 			return err
 		}

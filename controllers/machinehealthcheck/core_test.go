@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
 // Checks of Cluster API, without its own controller: the tests say what that would say. It stands beside ours in module test/differential.
 
 // withTakeOver lets the controllers take all checks of Cluster API over.
-func withTakeOver(s *stage) { s.takesOver = machinehealthcheck.TakesOver{All: true} }
+func withTakeOver(s *stage) { s.takesOver = intree.TakesOver{All: true} }
 
 // core is a check of Cluster API for all Machines.
 func (s *stage) core(name string, changes ...func(*clusterv1.MachineHealthCheck)) *clusterv1.MachineHealthCheck {
@@ -103,7 +103,7 @@ func TestWhoOnlyLooksOnHandsNothingOver(t *testing.T) {
 	s.Eventually(get(s, ours)).Should(HaveField("Status.CurrentHealthy", HaveValue(BeZero())), "it is looked at")
 	s.Eventually(get(s, ours)).Should(WithTransform(coreTells(remedyv1.TakenOverCondition), Equal("False "+remedyv1.OnlyObservedReason)))
 	c.settle()
-	s.takesOver = machinehealthcheck.TakesOver{}
+	s.takesOver = intree.TakesOver{}
 	c.Crash()
 	c.stop()
 	c = s.start()
@@ -119,7 +119,7 @@ func TestWhoOnlyLooksOnHandsNothingOver(t *testing.T) {
 // TestOurWordGoesAlsoWhereItIsTheOnlyOne: Cluster API's own controller has not said anything, as it does not run or does not look after this check.
 func TestOurWordGoesAlsoWhereItIsTheOnlyOne(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, func(s *stage) { s.takesOver = machinehealthcheck.TakesOver{Annotated: true} })
+	s := newStage(t, func(s *stage) { s.takesOver = intree.TakesOver{Annotated: true} })
 	s.machine("m-1")
 	check := s.core("workers", func(check *clusterv1.MachineHealthCheck) {
 		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "true"}
@@ -134,7 +134,7 @@ func TestOurWordGoesAlsoWhereItIsTheOnlyOne(t *testing.T) {
 // TestASignatureThatComesLateIsTakenOff: whoever led before may have looked before a check was given back, and signed a Machine after it.
 func TestASignatureThatComesLateIsTakenOff(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, func(s *stage) { s.takesOver = machinehealthcheck.TakesOver{Annotated: true} })
+	s := newStage(t, func(s *stage) { s.takesOver = intree.TakesOver{Annotated: true} })
 	check := s.core("workers")
 	s.theySay(check, false)
 	late, other := s.machine("m-1"), s.machine("m-2")
@@ -178,7 +178,7 @@ func TestWhatIsNoneOfOursIsNotChanged(t *testing.T) {
 // TestACheckIsOursWhereNobodyElseIs: no handshake, and the condition Paused is ours to tell.
 func TestACheckIsOursWhereNobodyElseIs(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, func(s *stage) { s.takesOver, s.filter = machinehealthcheck.TakesOver{Exclusive: true}, "a" })
+	s := newStage(t, func(s *stage) { s.takesOver, s.filter = intree.TakesOver{Exclusive: true}, "a" })
 	m := s.sick("m-1")
 	check := s.core("workers", func(check *clusterv1.MachineHealthCheck) {
 		check.Labels = map[string]string{clusterv1.WatchLabel: "a"}

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
@@ -27,7 +27,7 @@ import (
 // takenOver is a check that asks to be taken over, and was, by a controller that has come to rest.
 func (s *stage) takenOver(changes ...func(*clusterv1.MachineHealthCheck)) (*clusterv1.MachineHealthCheck, *controller) {
 	s.t.Helper()
-	s.takesOver = machinehealthcheck.TakesOver{Annotated: true}
+	s.takesOver = intree.TakesOver{Annotated: true}
 	asks := func(check *clusterv1.MachineHealthCheck) {
 		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "true"}
 	}

@@ -28,9 +28,8 @@ func healthPolicy(spec *remedyv1.MachineHealthCheckSpec) health.Policy {
 	return policy
 }
 
-// remediationPolicy is what may be done about it. Whatever the manager's mode, a check may ask for less.
-func remediationPolicy(check *remedyv1.MachineHealthCheck, naming requests.Naming, observe bool) remediation.Policy {
-	spec := &check.Spec
+// remediationPolicy is how unhealthy Machines are remediated.
+func remediationPolicy(namespace string, spec *remedyv1.MachineHealthCheckSpec, naming requests.Naming) remediation.Policy {
 	policy := remediation.Policy{
 		Limits:            limits(&spec.Limits),
 		Counting:          remediation.CountNotHealthy,
@@ -39,8 +38,8 @@ func remediationPolicy(check *remedyv1.MachineHealthCheck, naming requests.Namin
 		HealthyDelay:      duration(spec.HealthyDelay, 0),
 		RecoveryConfirmed: spec.Recovery == remedyv1.ConfirmedRecovery,
 		TellsHealth:       true,
-		Observe:           observe || spec.Mode == remedyv1.ObserveMode,
-		Steps:             steps(check, naming),
+		Observe:           spec.Mode == remedyv1.ObserveMode,
+		Steps:             steps(namespace, spec, naming),
 		Backoff: remediation.Backoff{
 			Initial: duration(spec.Backoff.Initial, remedyv1.DefaultBackoffInitial), Limit: duration(spec.Backoff.Limit, remedyv1.DefaultBackoffLimit),
 		},
@@ -63,11 +62,10 @@ func limits(l *remedyv1.Limits) remediation.Limits {
 }
 
 // steps are those of the check: one template, several, or the owner.
-func steps(check *remedyv1.MachineHealthCheck, naming requests.Naming) []remediation.Step {
-	spec := &check.Spec
+func steps(namespace string, spec *remedyv1.MachineHealthCheckSpec, naming requests.Naming) []remediation.Step {
 	switch {
 	case spec.RemediationTemplate != nil:
-		return []remediation.Step{{ID: naming.StepID(0, reference(check, spec.RemediationTemplate))}}
+		return []remediation.Step{{ID: naming.StepID(0, reference(namespace, spec.RemediationTemplate))}}
 	case len(spec.EscalatingRemediations) == 0:
 		return []remediation.Step{{Owner: true}}
 	}
@@ -76,7 +74,7 @@ func steps(check *remedyv1.MachineHealthCheck, naming requests.Naming) []remedia
 		each := &spec.EscalatingRemediations[i]
 		step := remediation.Step{ID: remediation.StepID{Order: each.Order}, Owner: each.Owner != nil, Timeout: duration(each.Timeout, 0)}
 		if each.RemediationTemplate != nil {
-			step.ID = naming.StepID(each.Order, reference(check, each.RemediationTemplate))
+			step.ID = naming.StepID(each.Order, reference(namespace, each.RemediationTemplate))
 		}
 		all = append(all, step)
 	}

@@ -19,7 +19,7 @@ import (
 
 	testingclock "k8s.io/utils/clock/testing"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
@@ -50,7 +50,7 @@ type stage struct {
 	filter  string
 	observe bool
 	// takesOver is which of Cluster API's checks they take over. The tests say what Cluster API's own controller would say.
-	takesOver machinehealthcheck.TakesOver
+	takesOver intree.TakesOver
 	// firstRead happens when a controller has read a check from its cache for the first time.
 	firstRead func(c *controller)
 }

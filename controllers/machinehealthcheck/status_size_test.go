@@ -6,6 +6,7 @@ package machinehealthcheck_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,11 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
@@ -58,7 +63,7 @@ func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
 		nodes[i] = workload.Reading{State: health.Present, Node: node}
 	}
 	s.Expect(s.admin.Get(s.ctx, keyOf(s.namespace, "prod"), s.cluster)).To(Succeed())
-	status := machinehealthcheck.StatusOf(check, s.cluster, all, nodes, time.Now())
+	status := longest(check, all, nodes, time.Now())
 
 	// What is cut off is counted.
 	s.Expect(status.ExpectedMachines).To(HaveValue(BeEquivalentTo(machines)))
@@ -74,4 +79,26 @@ func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
 	s.Expect(len(content)).To(BeNumerically("<", mostOfAStatus))
 	s.changeStatus(check, func() { check.Status = status })
 	s.Expect(get(s, check)().Status.UnhealthyTargets).To(HaveLen(100))
+}
+
+// longest is what a reconcile would report of Machines with these Nodes, if nothing was done about them yet.
+func longest(check *remedyv1.MachineHealthCheck, machines []*clusterv1.Machine, nodes []workload.Reading, now time.Time) remedyv1.MachineHealthCheckStatus {
+	reached := health.Milestone{Reached: true, Since: now.Add(-time.Hour)}
+	snapshot := &health.Snapshot{Cluster: health.ClusterFacts{ControlPlaneInitialized: reached, InfrastructureReady: reached}}
+	as, situation := machinehealthcheck.CheckOf(check), &remediation.Situation{}
+	for i, m := range machines {
+		t := &healthcheck.Target{Object: m, Machine: m, Question: workload.Target{Name: m.Status.NodeRef.Name}, Reading: nodes[i]}
+		h, r := machinehealthcheck.Source{}.Facts(as, t, &health.MachineFacts{})
+		snapshot.Targets, situation.Targets = append(snapshot.Targets, h), append(situation.Targets, r)
+	}
+	assessment := health.Evaluate(snapshot, &as.Health, now)
+	plan := remediation.Plan(situation, &assessment, &as.Policy, now)
+	pass := &explain.Pass{Check: as.Title(), Snapshot: snapshot, Assessment: &assessment, Situation: situation, Policy: &as.Policy, Planned: &plan}
+	counted := explain.Status(pass, func(int) *remedyv1.RequestReference { return nil })
+	ended := slices.Repeat([]remedyv1.RecentRemediation{{
+		Target: machines[0].Name, Outcome: remedyv1.ReplacedOutcome, Started: metav1.NewTime(now), Ended: metav1.NewTime(now),
+	}}, len(machines))
+	status := remedyv1.MachineHealthCheckStatus{CheckStatus: report.Status(&as.Status, &counted, ended, check.Generation, now)}
+	machinehealthcheck.Count(&status, pass)
+	return status
 }

@@ -4,45 +4,40 @@
 package machinehealthcheck
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// question is how the Node of a Machine is asked for.
-func question(m *clusterv1.Machine) workload.Target {
-	return workload.Target{Name: m.Status.NodeRef.Name, ProviderID: m.Spec.ProviderID}
-}
-
-// healthTarget is what a verdict on a Machine rests on. Its facts are put where there is a place for them.
-func (s *seen) healthTarget(i int, facts *health.MachineFacts) health.Target {
-	m, asked := s.machines[i], question(s.machines[i])
+// Facts are what is known of a Machine and its Node.
+func (Source) Facts(check *healthcheck.Check, t *healthcheck.Target, facts *health.MachineFacts) (health.Target, remediation.Target) {
+	m := t.Machine
 	*facts = health.MachineFacts{
 		CreatedAt:           m.CreationTimestamp.Time,
 		Deleting:            !m.DeletionTimestamp.IsZero(),
-		ControlPlane:        util.IsControlPlaneMachine(m),
-		InfrastructureReady: milestone(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
+		ControlPlane:        t.ControlPlane,
+		InfrastructureReady: clusterapi.Milestone(m.Status.Conditions, clusterv1.MachineInfrastructureReadyCondition),
 		ProviderID:          m.Spec.ProviderID,
 		Failure:             failure(m),
-		NodeGoneSince:       cmp.Or(notes.NodeGoneSince(m.Annotations), s.absences[m.UID]),
+		NodeGoneSince:       notes.NodeGoneSince(m.Annotations),
 		Conditions:          m.Status.Conditions,
 	}
-	return health.Target{
+	h := health.Target{
 		Name:    m.Name,
-		Node:    s.readings[i].Facts(&asked),
+		Node:    t.Reading.Facts(&t.Question),
 		Machine: facts,
 		Wishes: health.Wishes{
 			Paused:          annotations.HasPaused(m),
@@ -50,6 +45,33 @@ func (s *seen) healthTarget(i int, facts *health.MachineFacts) health.Target {
 			Remediate:       annotations.HasRemediateMachine(m),
 		},
 	}
+	return h, remediationFacts(check, t)
+}
+
+// remediationFacts are what is known of a Machine beyond its health.
+func remediationFacts(check *healthcheck.Check, t *healthcheck.Target) remediation.Target {
+	m, node := t.Machine, t.Reading.Node
+	r := remediation.Target{
+		Name:          m.Name,
+		Node:          m.Status.NodeRef.Name,
+		ControlPlane:  t.ControlPlane,
+		Owner:         clusterapi.RemediatingOwner(m),
+		Mark:          report.MarkOn(m, check.Author()),
+		Ledger:        notes.Ledger(m.Annotations),
+		NodeGoneSince: notes.NodeGoneSince(m.Annotations),
+		Leaving:       departure(m, node),
+	}
+	if !m.DeletionTimestamp.IsZero() {
+		r.DeletingSince = m.DeletionTimestamp.Time
+	}
+	if node != nil {
+		r.Excluded = node.Labels[remedyv1.ExcludeLabel] == "true"
+		_, r.Confirmed = node.Annotations[remedyv1.ConfirmedHealthyAnnotation]
+		if r.DeletingSince.IsZero() && !node.DeletionTimestamp.IsZero() {
+			r.DeletingSince = node.DeletionTimestamp.Time
+		}
+	}
+	return r
 }
 
 // failure is what a provider has written into the deprecated fields for that; empty if nothing.
@@ -69,48 +91,6 @@ func failure(m *clusterv1.Machine) string {
 		said = append(said, *message)
 	}
 	return strings.Join(said, ": ")
-}
-
-// target is what matters about a Machine beyond its health.
-func (s *seen) target(i int) remediation.Target {
-	m, node := s.machines[i], s.readings[i].Node
-	t := remediation.Target{
-		Name:          m.Name,
-		Node:          m.Status.NodeRef.Name,
-		ControlPlane:  util.IsControlPlaneMachine(m),
-		Owner:         remediatingOwner(m),
-		Mark:          s.mark(m),
-		Ledger:        notes.Ledger(m.Annotations),
-		NodeGoneSince: notes.NodeGoneSince(m.Annotations),
-		NameTaken:     s.taken[m.Name],
-		ThawedAt:      s.thaws[m.UID],
-		Leaving:       departure(m, node),
-	}
-	carer, title := s.carer(m, node)
-	t.CoveredBy, t.CoveredUntil, t.CoveredElsewhere = title, carer.Until, title != "" && carer.Rank != remediation.MachineHealthCheck
-	if !m.DeletionTimestamp.IsZero() {
-		t.DeletingSince = m.DeletionTimestamp.Time
-	}
-	if node != nil {
-		t.Excluded = node.Labels[remedyv1.ExcludeLabel] == "true"
-		_, t.Confirmed = node.Annotations[remedyv1.ConfirmedHealthyAnnotation]
-		if t.DeletingSince.IsZero() && !node.DeletionTimestamp.IsZero() {
-			t.DeletingSince = node.DeletionTimestamp.Time
-		}
-	}
-	if found := s.requestFor(m); found != nil {
-		t.Request = found.Request(s.naming)
-	}
-	return t
-}
-
-// remediatingOwner is the controller of a Machine, as kind/name. A MachinePool never replaces single Machines.
-func remediatingOwner(m *clusterv1.Machine) string {
-	owner := metav1.GetControllerOfNoCopy(m)
-	if owner == nil || owner.Kind == "MachinePool" {
-		return ""
-	}
-	return owner.Kind + "/" + owner.Name
 }
 
 // departure is a sign that a Machine is about to go by itself.

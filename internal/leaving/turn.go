@@ -27,7 +27,7 @@ func (l *Leaver) dropTurn(ctx context.Context, c *Cluster, cluster *clusterv1.Cl
 	var err error
 	for range tries {
 		lease := &coordinationv1.Lease{}
-		if err = c.api.Get(ctx, workload.TurnKey, lease); err != nil {
+		if err = c.api.Get(ctx, workload.ControlPlaneLease, lease); err != nil {
 			break
 		}
 		until, runs := l.runs(&lease.Spec)
@@ -39,7 +39,7 @@ func (l *Leaver) dropTurn(ctx context.Context, c *Cluster, cluster *clusterv1.Cl
 		}
 		if runs && !ours {
 			l.miss("%s: the Lease %s is held by %q until %s, and not by a check of this management cluster that has just stopped: where another management cluster "+
-				"looks after the same control plane, it is to stay, and otherwise run this again when it is over", c.name, workload.TurnKey, *lease.Spec.HolderIdentity, until.UTC().Format(time.RFC3339))
+				"looks after the same control plane, it is to stay, and otherwise run this again when it is over", c.name, workload.ControlPlaneLease, *lease.Spec.HolderIdentity, until.UTC().Format(time.RFC3339))
 			return nil
 		}
 		if err = l.drop(ctx, c, lease); !apierrors.IsConflict(err) {
@@ -49,7 +49,7 @@ func (l *Leaver) dropTurn(ctx context.Context, c *Cluster, cluster *clusterv1.Cl
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil
 	}
-	return errors.Wrapf(err, "failed to delete the Lease %s", workload.TurnKey)
+	return errors.Wrapf(err, "failed to delete the Lease %s", workload.ControlPlaneLease)
 }
 
 // runs says whether it may still be somebody's turn, and until when. Clocks differ.

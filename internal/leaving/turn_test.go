@@ -24,7 +24,7 @@ func (p *place) turn(holder string, renewed time.Time) (far client.Client, lease
 	p.t.Helper()
 	far, err := client.New(workloads.Admin, client.Options{Scheme: known()})
 	p.Expect(err).ToNot(HaveOccurred())
-	lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: workload.TurnKey.Namespace, Name: workload.TurnKey.Name}}
+	lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: workload.ControlPlaneLease.Namespace, Name: workload.ControlPlaneLease.Name}}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](600), RenewTime: ptr.To(metav1.NewMicroTime(renewed))}
 	p.Expect(far.Create(p.ctx, lease)).To(Succeed())
 	p.t.Cleanup(func() { p.Expect(client.IgnoreNotFound(far.Delete(context.Background(), lease))).To(Succeed()) })

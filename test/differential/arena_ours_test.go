@@ -25,7 +25,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -82,13 +83,11 @@ func (a *arena) wire(ctx context.Context, mgr manager.Manager, now clock.Clock) 
 	a.Expect(err).ToNot(HaveOccurred())
 	counted, err := metrics.New(prometheus.NewPedanticRegistry())
 	a.Expect(err).ToNot(HaveOccurred())
-	core, indices := &machinehealthcheck.CoreChecks{TakesOver: a.takesOver}, &machinehealthcheck.Indices{}
-	for _, checks := range []machinehealthcheck.Checks{machinehealthcheck.Ours(), core} {
-		reconciler := &machinehealthcheck.Reconciler{
-			Checks: checks, Core: core, Indices: indices,
-			Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
-			Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: a.watchFilter, Observe: a.observes,
-		}
+	all := controllers.Reconcilers(&healthcheck.Environment{
+		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
+		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: a.watchFilter, Observe: a.observes,
+	}, a.takesOver)
+	for _, reconciler := range all {
 		a.Expect(reconciler.SetupWithManager(ctx, mgr)).To(Succeed())
 	}
 	return clusters

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -71,7 +71,7 @@ type arena struct {
 	namespace string
 	cluster   *clusterv1.Cluster
 	// takesOver is which checks of Cluster API our controller takes care of.
-	takesOver machinehealthcheck.TakesOver
+	takesOver intree.TakesOver
 	// watchFilter selects the checks that it acts for; empty for all. observes: it only observes.
 	watchFilter string
 	observes    bool

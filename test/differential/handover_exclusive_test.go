@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
 // Checks were taken over by the handshake; then the in-tree controller is stopped for good, and we are told so. What had been begun goes on, our pauses
@@ -22,7 +22,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	asks, helped := a.pool("asks", byTheirTemplate)
 	later := a.machine("marks-2", func(m *clusterv1.Machine) { m.Labels[poolLabel] = "marks" })
 	inTree := a.runs(server.Admin)
-	a.takesOver = machinehealthcheck.TakesOver{All: true}
+	a.takesOver = intree.TakesOver{All: true}
 	ours := a.goes()
 	for _, c := range []*theirs{marks, asks} {
 		a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("True " + remedyv1.TakenOverReason))
@@ -35,7 +35,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 
 	inTree.stop()
 	ours.stop()
-	a.takesOver = machinehealthcheck.TakesOver{Exclusive: true}
+	a.takesOver = intree.TakesOver{Exclusive: true}
 	ours = a.goes()
 	for _, c := range []*theirs{marks, asks} {
 		a.Eventually(c.pause).Should(BeEmpty())
@@ -57,7 +57,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 
 	ours.stop()
 	a.runs(server.Admin)
-	a.takesOver = machinehealthcheck.TakesOver{Annotated: true}
+	a.takesOver = intree.TakesOver{Annotated: true}
 	a.goes()
 	for _, c := range []*theirs{marks, asks} {
 		a.Eventually(c.traces).Should(BeEmpty())

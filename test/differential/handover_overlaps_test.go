@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -43,9 +43,9 @@ func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 	first.isFor("asked")
 	first.annotate(remedyv1.TakeOverAnnotation, "true")
 	second.isFor("all")
-	a.takesOver, a.watchFilter = machinehealthcheck.TakesOver{Annotated: true}, "asked"
+	a.takesOver, a.watchFilter = intree.TakesOver{Annotated: true}, "asked"
 	a.goes()
-	a.takesOver, a.watchFilter = machinehealthcheck.TakesOver{All: true}, "all"
+	a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "all"
 	a.goes()
 	first.isOurs()
 	second.isOurs()
@@ -59,7 +59,7 @@ func TestARequestIsNotAdoptedByWhatACacheDoesNotKnow(t *testing.T) {
 	a := newArena(t)
 	a.template()
 	first := a.theirs("first", byTheirTemplate)
-	a.takesOver = machinehealthcheck.TakesOver{Annotated: true}
+	a.takesOver = intree.TakesOver{Annotated: true}
 	first.annotate(remedyv1.TakeOverAnnotation, "true")
 	before := a.goes()
 	first.isOurs()
@@ -94,7 +94,7 @@ func (a *arena) leavesNothing(checks ...*theirs) {
 	a.falls(m)
 	checks[len(checks)-1].looks()
 	a.Expect(a.requests()).To(ConsistOf("m-1"))
-	a.takesOver = machinehealthcheck.TakesOver{All: true}
+	a.takesOver = intree.TakesOver{All: true}
 	a.goes()
 	for _, c := range checks {
 		c.isOurs()

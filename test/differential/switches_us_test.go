@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
@@ -43,7 +43,7 @@ func filterOf(who string) string {
 	return filter
 }
 
-var flags = map[string]machinehealthcheck.TakesOver{"Ignore": {}, "Annotated": {Annotated: true}, "All": {All: true}}
+var flags = map[string]intree.TakesOver{"Ignore": {}, "Annotated": {Annotated: true}, "All": {All: true}}
 
 // begins starts an instance.
 func (w *walk) begins(us *instance, flag string, observes bool) {

@@ -1,0 +1,110 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package intree
+
+import (
+	"context"
+
+	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
+)
+
+// Claimant knows which checks of Cluster API may be responsible for the same Machines as another check.
+type Claimant struct{ Adoption *Adoption }
+
+// Claims are those of the checks of Cluster API of a Cluster.
+func (c Claimant) Claims(
+	ctx context.Context, reader client.Reader, check *healthcheck.Check, cluster *clusterv1.Cluster,
+) ([]healthcheck.Claim, error) {
+	list := &clusterv1.MachineHealthCheckList{}
+	if err := reader.List(ctx, list, machinehealthcheck.InCluster(check.Cluster)...); err != nil {
+		return nil, errors.Wrap(err, "failed to read the other checks")
+	}
+	var all []healthcheck.Claim
+	for i := range list.Items {
+		if other := &list.Items[i]; other.UID != check.Object.GetUID() {
+			claim, _ := c.Adoption.claimOf(other, cluster)
+			all = append(all, claim)
+		}
+	}
+	return all, nil
+}
+
+// claimOf is that of a check of Cluster API, and whether it is the in-tree controller's. Another instance alone knows what its flag asks for: of its
+// checks the pause tells.
+func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) (claim healthcheck.Claim, intree bool) {
+	f := a.facts(core, cluster)
+	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.OurPause
+	if !handed(f) {
+		return inTreeClaim(core), true
+	}
+	claim = machinehealthcheck.ClaimOf(checkOf(core), a.Observe)
+	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is responsible until it no
+	// longer exists.
+	if intree = claim.Deleting && !a.Exclusive && (f.Pause != takeover.OurPause || !f.SaysPaused); intree {
+		claim.Deleting, claim.Rank = false, remediation.ForeignMachineHealthCheck
+	}
+	return claim, intree
+}
+
+// inTreeClaim is that of a check that was not handed to the manager: the in-tree controller is responsible for what it selects until it no longer exists.
+func inTreeClaim(core *clusterv1.MachineHealthCheck) healthcheck.Claim {
+	selector := selectorOf(core)
+	return healthcheck.Claim{
+		Claim: remediation.Claim{Rank: remediation.ForeignMachineHealthCheck, Namespace: core.Namespace, Name: core.Name},
+		Title: "machinehealthchecks.cluster.x-k8s.io " + core.Namespace + "/" + core.Name,
+		Selects: func(t *healthcheck.Target) bool {
+			return selector != nil && t.Machine != nil && selector.Matches(labels.Set(t.Machine.Labels))
+		},
+	}
+}
+
+// AdoptsRequest reports whether a request can only be that of a check that is the manager's: a request of the in-tree controller does not say for which
+// check it was created. Of the manager's it is the one that names its template. It ends what was begun also where another one is responsible.
+func (a *Adoption) AdoptsRequest(
+	ctx context.Context, reader client.Reader, check *healthcheck.Check, cluster *clusterv1.Cluster, target *healthcheck.Target,
+) (bool, error) {
+	list := &clusterv1.MachineHealthCheckList{}
+	// A live read cannot use the index.
+	if err := reader.List(ctx, list, client.InNamespace(check.Cluster.Namespace)); err != nil {
+		return false, errors.Wrap(err, "failed to read the other checks")
+	}
+	for i := range list.Items {
+		other := &list.Items[i]
+		if other.UID == check.Object.GetUID() || other.Spec.ClusterName != check.Cluster.Name {
+			continue
+		}
+		if claim, intree := a.claimOf(other, cluster); intree && claim.Selects(target) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Object is an empty check of Cluster API.
+func (Claimant) Object() client.Object { return &clusterv1.MachineHealthCheck{} }
+
+// Cluster is the one of its Machines.
+func (Claimant) Cluster(check client.Object) client.ObjectKey {
+	return client.ObjectKey{Namespace: check.GetNamespace(), Name: check.(*clusterv1.MachineHealthCheck).Spec.ClusterName}
+}
+
+// Changes leaves out what other checks do not read: a check may be another controller's than before.
+func (Claimant) Changes() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*clusterv1.MachineHealthCheck), e.ObjectNew.(*clusterv1.MachineHealthCheck)
+		return healthcheck.CheckChanged(before, after) || pauseReportChanged(before, after) || pauseOf(before) != pauseOf(after) ||
+			before.Annotations[remedyv1.TakeOverAnnotation] != after.Annotations[remedyv1.TakeOverAnnotation]
+	}}
+}

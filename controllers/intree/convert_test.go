@@ -1,0 +1,155 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package intree
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // that many fleets have checks of that version is what it is about
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// policies are what a check asks for, whoever wrote it.
+func policies(core *clusterv1.MachineHealthCheck) (health.Policy, remediation.Policy) {
+	check := checkOf(core)
+	return check.Health, check.Policy
+}
+
+// older is a check as many fleets have them, written in the older version of Cluster API's types.
+func older(t *testing.T, spec clusterv1beta1.MachineHealthCheckSpec) *clusterv1.MachineHealthCheck {
+	t.Helper()
+	from := &clusterv1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "workers"}, Spec: spec}
+	to := &clusterv1.MachineHealthCheck{}
+	NewWithT(t).Expect(clusterv1beta1.Convert_v1beta1_MachineHealthCheck_To_v1beta2_MachineHealthCheck(from, to, nil)).To(Succeed())
+	return to
+}
+
+// TestAnOlderCheckAsksForWhatItAlwaysDid.
+func TestAnOlderCheckAsksForWhatItAlwaysDid(t *testing.T) {
+	g := NewWithT(t)
+	core := older(t, clusterv1beta1.MachineHealthCheckSpec{
+		ClusterName: "prod",
+		Selector: metav1.LabelSelector{
+			MatchLabels:      map[string]string{"pool": "a"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "zone", Operator: metav1.LabelSelectorOpIn, Values: []string{"x", "y"}}},
+		},
+		UnhealthyConditions: []clusterv1beta1.UnhealthyCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Timeout: metav1.Duration{Duration: 5 * time.Minute}},
+			{Type: "DiskBroken", Status: corev1.ConditionTrue, Timeout: metav1.Duration{}},
+		},
+		MaxUnhealthy:        ptr.To(intstr.FromString("40%")), //nolint:staticcheck // as above
+		NodeStartupTimeout:  &metav1.Duration{Duration: 20 * time.Minute},
+		RemediationTemplate: &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3RemediationTemplate", Name: "soft", Namespace: "team"},
+	})
+	check := checkOf(core)
+	g.Expect(check.Cluster.Name).To(Equal("prod"))
+	g.Expect(check.Selector.String()).To(Equal("pool=a,zone in (x,y)"))
+	h, r := policies(core)
+	g.Expect(h).To(Equal(health.Policy{
+		NodeConditions: []health.ConditionCheck{
+			{Type: "Ready", Status: "Unknown", Lasting: 5 * time.Minute}, {Type: "DiskBroken", Status: "True"},
+		},
+		NodeStartupTimeout: 20 * time.Minute,
+	}))
+	g.Expect(r.Limits.MaxUnhealthy).To(HaveValue(Equal(intstr.FromString("40%"))))
+	g.Expect(r.Steps).To(HaveLen(1))
+	g.Expect(r.Steps[0].ID.Template).To(ContainSubstring("Metal3RemediationTemplate"))
+	g.Expect([]any{r.Observe, r.MaxInFlight, r.StormCooldown, r.HealthyDelay, r.RecoveryConfirmed}).To(Equal([]any{false, (*intstr.IntOrString)(nil), time.Duration(0), time.Duration(0), false}),
+		"nothing that it cannot say")
+}
+
+// TestWhatACheckLeavesOutIsAsItIsInClusterAPI.
+func TestWhatACheckLeavesOutIsAsItIsInClusterAPI(t *testing.T) {
+	g := NewWithT(t)
+	core := &clusterv1.MachineHealthCheck{}
+	core.Spec.Checks.UnhealthyMachineConditions = []clusterv1.UnhealthyMachineCondition{{Type: "X", Status: metav1.ConditionFalse}}
+	h, r := policies(core)
+	g.Expect(h.NodeStartupTimeout).To(Equal(10 * time.Minute))
+	g.Expect(h.MachineConditions).To(Equal([]health.ConditionCheck{{Type: "X", Status: "False"}}))
+	g.Expect(r.Limits).To(Equal(remediation.Limits{Default: intstr.FromString("100%")}))
+	g.Expect(specOf(core).RemediationTemplate).To(BeNil(), "their owners remediate")
+	core.Spec.Checks.NodeStartupTimeoutSeconds = ptr.To[int32](0)
+	h, _ = policies(core)
+	g.Expect(h.NodeStartupTimeout).To(BeZero(), "it is turned off")
+}
+
+// TestLimitsOfClusterAPIMeanTheSameToUs: some are written in ways that ours are not.
+func TestLimitsOfClusterAPIMeanTheSameToUs(t *testing.T) {
+	for text, same := range map[string]string{"40%": "40%", "0%": "0%", "100%": "100%", "250%": "100%", "3": "3", "007": "7", "nonsense": "nonsense", "-1": "-1"} {
+		g := NewWithT(t)
+		limit := limitAs(intstr.FromString(text))
+		g.Expect(limit.String()).To(Equal(same), text)
+	}
+	g := NewWithT(t)
+	g.Expect(limitAs(intstr.FromInt32(2))).To(Equal(intstr.FromInt32(2)))
+	for text, same := range map[string]string{"": "", "[1-3]": "[1-3]", "[0-4294967295]": "[0-2147483647]", "[3-1]": "[3-1]", "[1]": "[1]"} {
+		g.Expect(rangeAs(text)).To(Equal(same), text)
+	}
+	both := &clusterv1.MachineHealthCheck{}
+	both.Spec.Remediation.TriggerIf = clusterv1.MachineHealthCheckRemediationTriggerIf{UnhealthyLessThanOrEqualTo: ptr.To(intstr.FromString("10%")), UnhealthyInRange: "[1-2]"}
+	_, r := policies(both)
+	g.Expect(r.Limits.Range).To(HaveValue(Equal(remediation.Range{Least: 1, Most: 2})))
+}
+
+// TestItsStatusIsKeptInItsOwnTerms: what ours has no room for is not lost, and both generations of conditions agree.
+func TestItsStatusIsKeptInItsOwnTerms(t *testing.T) {
+	g := NewWithT(t)
+	core := &clusterv1.MachineHealthCheck{}
+	paused := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason}
+	mine := metav1.Condition{Type: "Mine", Status: metav1.ConditionTrue, Reason: "Mine"}
+	core.Status.Conditions = []metav1.Condition{paused, mine}
+	before := statusOf(core)
+	told := remedyv1.MachineHealthCheckStatus{Targets: []string{"m-1"}}
+	told.Unhealthy = ptr.To[int32](1)
+	told.ExpectedMachines, told.CurrentHealthy, told.RemediationsAllowed, told.ObservedGeneration = ptr.To[int32](3), ptr.To[int32](2), ptr.To[int32](1), 7
+	told.Conditions = []metav1.Condition{
+		{Type: remedyv1.PausedCondition, Status: metav1.ConditionFalse, Reason: remedyv1.NotPausedReason},
+		{Type: remedyv1.RemediationAllowedCondition, Status: metav1.ConditionFalse, Reason: "TooManyUnhealthy", Message: "Too many"},
+	}
+	for _, exclusive := range []bool{false, true} {
+		adoption := &Adoption{TakesOver: TakesOver{Exclusive: exclusive}}
+		carried := adoption.carried(&before, &told.CheckStatus)
+		carried.Targets, carried.ExpectedMachines, carried.CurrentHealthy = told.Targets, told.ExpectedMachines, told.CurrentHealthy
+		after := core.DeepCopy()
+		setStatus(after, &carried)
+		g.Expect(after.Status.Targets).To(Equal([]string{"m-1"}))
+		g.Expect([]int32{*after.Status.ExpectedMachines, *after.Status.CurrentHealthy, *after.Status.RemediationsAllowed}).To(Equal([]int32{3, 2, 1}))
+		g.Expect(after.Status.ObservedGeneration).To(BeEquivalentTo(7))
+		g.Expect(meta.FindStatusCondition(after.Status.Conditions, "Mine")).To(Equal(&mine))
+		g.Expect(meta.IsStatusConditionTrue(after.Status.Conditions, clusterv1.PausedCondition)).To(Equal(!exclusive), "that is Cluster API's to say, where it runs")
+		g.Expect(meta.IsStatusConditionFalse(after.Status.Conditions, clusterv1.MachineHealthCheckRemediationAllowedCondition)).To(BeTrue())
+		g.Expect(deprecated.Get(after, clusterv1.RemediationAllowedV1Beta1Condition)).To(HaveField("Message", "Too many"))
+		again := adoption.carried(&carried, &told.CheckStatus)
+		g.Expect(again).To(Equal(carried), "it is written once")
+	}
+	g.Expect(core.Status.Conditions).To(HaveLen(2), "what is shared is not changed")
+}
+
+// TestNothingThatOnlyWeSayStaysInItsStatus: whatever else is said of a check one day has to go with us as well.
+func TestNothingThatOnlyWeSayStaysInItsStatus(t *testing.T) {
+	g := NewWithT(t)
+	takenOver := metav1.Condition{Type: remedyv1.TakenOverCondition, Status: metav1.ConditionTrue, Reason: remedyv1.TakenOverReason}
+	core := &clusterv1.MachineHealthCheck{}
+	pass := &explain.Pass{
+		Snapshot: &health.Snapshot{}, Assessment: &health.Assessment{}, Situation: &remediation.Situation{}, Policy: &remediation.Policy{}, Planned: &remediation.Planned{},
+	}
+	core.Status.Conditions = append(explain.Conditions(pass), takenOver)
+	g.Expect(len(core.Status.Conditions)).To(BeNumerically(">=", 6))
+	theirs := ConsistOf(HaveField("Type", clusterv1.MachineHealthCheckRemediationAllowedCondition), HaveField("Type", clusterv1.PausedCondition), HaveField("Type", remedyv1.TakenOverCondition))
+	clearCore(core)
+	g.Expect(core.Status.Conditions).To(theirs)
+}

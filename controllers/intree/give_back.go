@@ -1,0 +1,173 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package intree
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// giveBack removes the manager's annotations from the Machines and requests of a check that is given back. What stands there beside them is what the
+// in-tree controller would have done itself, and it goes on with it. All of this comes before the pause is removed, so that a process that stops in
+// between begins again.
+func (a *Adoption) giveBack(ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) error {
+	check := checkOf(core)
+	selected, others, err := machinehealthcheck.Source{}.Targets(ctx, a.Live, check, true)
+	if err != nil {
+		return err
+	}
+	claims, err := a.claims(ctx, check, cluster)
+	if err != nil {
+		return err
+	}
+	machines := slices.Concat(selected, others)
+	found, err := a.liveRequests(ctx, check)
+	failed := []error{err}
+	if holdsControlPlane(check, machines, found) {
+		// A Lease expires where the workload cluster cannot be reached.
+		if err := a.releaseLease(ctx, check, claims); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "The control-plane Lease was not released before it expires")
+		}
+	}
+	for i, m := range machines {
+		if err := a.giveBackMachine(ctx, check, m, i < len(selected), claims); err != nil && !errors.Is(err, healthcheck.ErrTargetGone) {
+			failed = append(failed, err)
+		}
+	}
+	for _, request := range found {
+		if core.DeletionTimestamp.IsZero() {
+			failed = append(failed, a.Requests.GiveBack(ctx, request))
+		} else {
+			failed = append(failed, a.Requests.Withdraw(ctx, request))
+		}
+	}
+	return utilerrors.NewAggregate(failed)
+}
+
+// claims are the other checks of the Cluster.
+func (a *Adoption) claims(ctx context.Context, check *healthcheck.Check, cluster *clusterv1.Cluster) ([]healthcheck.Claim, error) {
+	var all []healthcheck.Claim
+	for _, claimant := range a.Claimants {
+		claims, err := claimant.Claims(ctx, a.Cache, check, cluster)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, claims...)
+	}
+	return all, nil
+}
+
+// giveBackMachine leaves the conditions of a Machine to the in-tree controller, which reports the same. Where the check is deleted, no controller would
+// remove them.
+func (a *Adoption) giveBackMachine(
+	ctx context.Context, check *healthcheck.Check, t *healthcheck.Target, selected bool, claims []healthcheck.Claim,
+) error {
+	actor, object := machinehealthcheck.Actor{Client: a.Client}, t.Object
+	signed := notes.Author(t.Machine.Annotations) == check.Author()
+	if !check.Object.GetDeletionTimestamp().IsZero() && signed {
+		var err error
+		if object, err = actor.ClearConditions(ctx, object); err != nil {
+			return gone(err)
+		}
+	}
+	off := annotationsOff(t, signed, selected, claims)
+	if _, changes := off.On(object.GetAnnotations()); !changes {
+		return nil
+	}
+	_, err := actor.Annotate(ctx, object, off)
+	return gone(err)
+}
+
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return healthcheck.ErrTargetGone
+	}
+	return errors.Wrap(err, "failed to write to the Machine")
+}
+
+// annotationsOff are those that are removed from a Machine. The history of its remediations is for whichever check selects it, and is removed only if no
+// other check of the manager does.
+func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healthcheck.Claim) notes.Notes {
+	if !signed && !selected {
+		return nil
+	}
+	off := notes.Notes{}
+	if signed {
+		off = notes.OfAuthor("")
+	}
+	if !slices.ContainsFunc(claims, func(c healthcheck.Claim) bool { return c.Author != "" && c.Selects(t) }) {
+		maps.Copy(off, notes.OfLedger(&remediation.Ledger{}))
+		maps.Copy(off, notes.OfNodeGoneSince(time.Time{}))
+	}
+	return off
+}
+
+// holdsControlPlane reports whether a check has something in flight for a Machine of the control plane.
+func holdsControlPlane(check *healthcheck.Check, machines []*healthcheck.Target, found []*requests.Found) bool {
+	return slices.ContainsFunc(machines, func(t *healthcheck.Target) bool {
+		asked := slices.ContainsFunc(found, func(f *requests.Found) bool { return slices.Contains(f.Machines, t.Machine.UID) })
+		return t.ControlPlane && (asked || notes.Author(t.Machine.Annotations) == check.Author())
+	})
+}
+
+func (a *Adoption) releaseLease(ctx context.Context, check *healthcheck.Check, claims []healthcheck.Claim) error {
+	cluster := a.Clusters.At(check.Cluster)
+	lease, err := cluster.Live().Lease(ctx, workload.ControlPlaneLease)
+	if err != nil || lease == nil || workload.LeaseHolder(lease) != check.ID.String() {
+		return err
+	}
+	api, err := cluster.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
+		return errors.Wrap(err, "failed to release the control-plane Lease")
+	}
+	for i := range claims {
+		a.Requests.Wake(claims[i].Check)
+	}
+	return nil
+}
+
+// leftOver reports whether something of the manager is left on a Machine of a check that has nothing on itself, and is not to be the manager's. An earlier
+// leader may have signed one a moment after everything was cleaned up.
+func (*Adoption) leftOver(ctx context.Context, cache client.Reader, core *clusterv1.MachineHealthCheck, f *takeover.Facts) (bool, error) {
+	if f.Traces || f.Wanted {
+		return false, nil
+	}
+	signed := &clusterv1.MachineList{}
+	err := cache.List(ctx, signed, client.InNamespace(core.Namespace), client.MatchingFields{machinehealthcheck.ByAuthor: authorOf(core)},
+		client.UnsafeDisableDeepCopy)
+	return slices.ContainsFunc(signed.Items, func(m clusterv1.Machine) bool { return m.Labels[clusterv1.ClusterNameLabel] == core.Spec.ClusterName }),
+		errors.Wrap(err, "failed to read the Machines")
+}
+
+// liveRequests are those of the check, of all kinds of which there may be any. What cannot be read is an error beside what was found.
+func (a *Adoption) liveRequests(ctx context.Context, check *healthcheck.Check) ([]*requests.Found, error) {
+	kinds := healthcheck.RequestKinds(check)
+	// What is known of requests of other kinds, to which there may be no permission any more. What is not known of these kinds is asked for now.
+	known, _ := a.Requests.Of(ctx, check.ID, kinds...)
+	for _, request := range known {
+		kinds = healthcheck.WithKinds(kinds, request.Kind)
+	}
+	found, err := a.Requests.LiveOf(ctx, check.ID, kinds...)
+	return found, errors.Wrap(err, "failed to read the requests")
+}

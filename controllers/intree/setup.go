@@ -1,0 +1,66 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package intree
+
+import (
+	"context"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+)
+
+// Checks of Cluster API are not deleted: but some API servers let no client set an owner that could not delete the object.
+//
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks/status,verbs=patch
+
+// Kind is what MachineHealthChecks of Cluster API are called, in annotations, messages and metrics. One may have the name and the namespace of a
+// MachineHealthCheck of Remedy.
+const Kind = string(metrics.CoreMachineHealthCheck)
+
+// TakesOver says which checks of Cluster API are adopted.
+type TakesOver struct {
+	// Annotated: those that ask for it, or whose Cluster does; All: all of them. Exclusive: all, and the in-tree controller does not run.
+	Annotated, All, Exclusive bool
+}
+
+// Adoption decides which checks of Cluster API are the manager's.
+type Adoption struct {
+	TakesOver
+	*healthcheck.Environment
+	memories memories
+}
+
+// New returns the reconciler of the checks of Cluster API that are adopted. It runs also where none is to be adopted: what was is given back.
+func New(a *Adoption) *healthcheck.Reconciler {
+	return &healthcheck.Reconciler{
+		Environment: a.Environment, Store: a, Source: machinehealthcheck.Source{}, Actor: machinehealthcheck.Actor{Client: a.Client}, Gate: a,
+		Watches: machinehealthcheck.WatchesFor(a.Cache, a.selections),
+	}
+}
+
+// selections are all checks of a Cluster: also one that is not the manager's may have to be reconciled, for the next step of the handshake.
+func (a *Adoption) selections(ctx context.Context, cluster client.ObjectKey) []machinehealthcheck.Selection {
+	list := &clusterv1.MachineHealthCheckList{}
+	if err := a.Cache.List(ctx, list, machinehealthcheck.InCluster(cluster)...); err != nil {
+		return nil
+	}
+	all := make([]machinehealthcheck.Selection, 0, len(list.Items))
+	for i := range list.Items {
+		check := &list.Items[i]
+		all = append(all, machinehealthcheck.Selection{Check: client.ObjectKeyFromObject(check), Author: authorOf(check), Selector: selectorOf(check)})
+	}
+	return all
+}
+
+// Indices are those of MachineHealthChecks of Cluster API.
+func Indices() []healthcheck.Index {
+	return []healthcheck.Index{{Object: &clusterv1.MachineHealthCheck{}, Field: machinehealthcheck.ByCluster, Value: func(o client.Object) []string {
+		return []string{o.(*clusterv1.MachineHealthCheck).Spec.ClusterName}
+	}}}
+}

@@ -1,0 +1,107 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package intree
+
+import (
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pkg/errors"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+)
+
+// statusOf is the status of a check of Cluster API in Remedy's terms.
+func statusOf(core *clusterv1.MachineHealthCheck) remedyv1.MachineHealthCheckStatus {
+	status := remedyv1.MachineHealthCheckStatus{
+		ExpectedMachines: core.Status.ExpectedMachines, CurrentHealthy: core.Status.CurrentHealthy, Targets: core.Status.Targets,
+	}
+	status.Conditions, status.ObservedGeneration, status.RemediationsAllowed = core.Status.Conditions, core.Status.ObservedGeneration, core.Status.RemediationsAllowed
+	return status
+}
+
+// carried is a status with what there is room for in Cluster API's terms. The condition Paused belongs to the in-tree controller where that runs.
+func (a *Adoption) carried(before *remedyv1.MachineHealthCheckStatus, status *remedyv1.CheckStatus) remedyv1.MachineHealthCheckStatus {
+	carried := *before
+	carried.RemediationsAllowed, carried.ObservedGeneration = status.RemediationsAllowed, status.ObservedGeneration
+	carried.Conditions = slices.Clone(before.Conditions)
+	for _, c := range status.Conditions {
+		if c.Type != remedyv1.PausedCondition || a.Exclusive {
+			meta.SetStatusCondition(&carried.Conditions, c)
+		}
+	}
+	return carried
+}
+
+// WriteStatus keeps the status in Cluster API's terms. There is no room for single Machines, nor for history; events, metrics and the Machines themselves
+// report them. The in-tree controller writes to the same lists: so the version goes with the write.
+func (a *Adoption) WriteStatus(
+	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Pass,
+) (*healthcheck.Check, error) {
+	before := check.Object.(*clusterv1.MachineHealthCheck)
+	known := statusOf(before)
+	wanted := a.carried(&known, status)
+	machinehealthcheck.Count(&wanted, pass)
+	if equality.Semantic.DeepEqual(known, wanted) {
+		return check, nil
+	}
+	core := &clusterv1.MachineHealthCheck{}
+	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(before), core); err != nil {
+		return nil, errors.Wrap(err, "failed to read the check")
+	}
+	if core.ResourceVersion != before.ResourceVersion {
+		resource := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machinehealthchecks"}
+		return nil, apierrors.NewConflict(resource, core.Name, errors.New("it has changed since it was read"))
+	}
+	was := core.DeepCopy()
+	setStatus(core, &wanted)
+	if err := a.Client.Status().Patch(ctx, core, clusterapi.StatusPatch(was, core)); err != nil {
+		return nil, errors.Wrap(err, "failed to write the status of the check")
+	}
+	after := *check
+	after.Object, after.Status = core, statusOf(core).CheckStatus
+	return &after, nil
+}
+
+// setStatus puts a status into a check of Cluster API, with the older generation of its conditions.
+func setStatus(core *clusterv1.MachineHealthCheck, status *remedyv1.MachineHealthCheckStatus) {
+	core.Status.ExpectedMachines, core.Status.CurrentHealthy = status.ExpectedMachines, status.CurrentHealthy
+	core.Status.RemediationsAllowed, core.Status.Targets = status.RemediationsAllowed, status.Targets
+	core.Status.ObservedGeneration, core.Status.Conditions = status.ObservedGeneration, status.Conditions
+	if allowed := meta.FindStatusCondition(status.Conditions, remedyv1.RemediationAllowedCondition); allowed != nil {
+		setOlder(core, allowed)
+	}
+}
+
+// setOlder says whether remediation is allowed to those who read the older generation of conditions.
+func setOlder(core *clusterv1.MachineHealthCheck, c *metav1.Condition) {
+	if c.Status == metav1.ConditionTrue {
+		deprecated.MarkTrue(core, clusterv1.RemediationAllowedV1Beta1Condition)
+		return
+	}
+	deprecated.MarkFalse(core, clusterv1.RemediationAllowedV1Beta1Condition, c.Reason, clusterv1.ConditionSeverityWarning, "%s", c.Message)
+}
+
+// clearCore takes what only we say out of the status of a check of Cluster API, except whose it is. What both say is corrected by its own controller.
+func clearCore(core *clusterv1.MachineHealthCheck) {
+	for _, kind := range clusterapi.OnlyOurs {
+		if kind != remedyv1.TakenOverCondition {
+			meta.RemoveStatusCondition(&core.Status.Conditions, kind)
+		}
+	}
+}

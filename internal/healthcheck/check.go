@@ -1,0 +1,162 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// current is a check with its Cluster as the cache has them, or live, where the cache is older than what this process has written or read last: a status
+// that is compared with an older one would be taken for true, and no later event would correct it. After a start everything is read live, as another
+// process may just have written.
+func (r *Reconciler) current(ctx context.Context, record *record, check *Check, cluster *clusterv1.Cluster) (*Check, *clusterv1.Cluster, error) {
+	if record.uid == check.Object.GetUID() && record.version != "" {
+		order, err := resourceversion.CompareResourceVersion(check.Object.GetResourceVersion(), record.version)
+		if err == nil && order >= 0 {
+			return check, cluster, nil
+		}
+	}
+	live, at, err := r.Store.Find(ctx, r.Live, client.ObjectKeyFromObject(check.Object))
+	if err != nil {
+		return nil, nil, err
+	}
+	record.uid, record.version = live.Object.GetUID(), live.Object.GetResourceVersion()
+	return live, at, nil
+}
+
+// WriteCheck is one write to the check, or for it.
+func (p *pass) WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error {
+	switch write {
+	case remediation.AddFinalizer:
+		return p.patchCheck(ctx, func(object client.Object) {
+			controllerutil.AddFinalizer(object, remedyv1.CleanupFinalizer)
+			noteKinds(object, p.check)
+		})
+	case remediation.NoteStorm:
+		return p.patchCheck(ctx, func(object client.Object) { annotate(object, notes.OfStorm(plan.Storm)) })
+	case remediation.NoteReplacing:
+		return p.patchCheck(ctx, func(object client.Object) { annotate(object, notes.OfReplacing(plan.Replacing)) })
+	case remediation.ReleaseTurn:
+		return p.releaseLease(ctx)
+	case remediation.RemoveFinalizer:
+		return p.removeFinalizer(ctx)
+	}
+	return errors.Errorf("no such write to a check: %d", write)
+}
+
+// patchCheck changes metadata of the check as it was read, or not at all.
+func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error {
+	before := p.check.Object
+	after := before.DeepCopyObject().(client.Object)
+	change(after)
+	err := p.r.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsNotFound(err) && p.check.deleting() {
+		return nil
+	}
+	if err != nil {
+		return errors.Wrap(err, "failed to write to the check")
+	}
+	check := *p.check
+	check.Object = after
+	p.check, p.record.version = &check, after.GetResourceVersion()
+	return nil
+}
+
+// adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together; and notes kinds of requests that are new in
+// its spec.
+func (p *pass) adopt(ctx context.Context) error {
+	s := p.snapshot
+	// A manager that only observes writes nothing on a check that is not of its own kind.
+	if s.adopts && s.observes() || s.cluster == nil || s.paused() || s.check.deleting() ||
+		owned(s.check.Object, s.cluster) && (!finalized(s.check.Object) || kindsNoted(s.check)) {
+		return nil
+	}
+	if obstacle, err := p.Obstacle(ctx); err != nil || obstacle != nil {
+		return err
+	}
+	return p.patchCheck(ctx, func(object client.Object) {
+		own(object, s.cluster)
+		if finalized(object) {
+			noteKinds(object, s.check)
+		}
+	})
+}
+
+// owned reports whether a check has the label and the owner that every object of a Cluster has.
+func owned(check client.Object, cluster *clusterv1.Cluster) bool {
+	return check.GetLabels()[clusterv1.ClusterNameLabel] == cluster.Name && slices.ContainsFunc(check.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+		return o.UID == cluster.UID && o.Kind == "Cluster" && o.Name == cluster.Name
+	})
+}
+
+// own sets both. An owner that is an earlier Cluster of that name is replaced.
+func own(check client.Object, cluster *clusterv1.Cluster) {
+	labels := maps.Clone(check.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[clusterv1.ClusterNameLabel] = cluster.Name
+	check.SetLabels(labels)
+	check.SetOwnerReferences(util.EnsureOwnerRef(slices.Clone(check.GetOwnerReferences()), metav1.OwnerReference{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
+	}))
+}
+
+// removeFinalizer removes the finalizer when nothing of the check is left anywhere: conditions that no check removes let the owner of a Machine delete it
+// long after the check was deleted. So it is read live what is left: the caches may not have the own last writes yet.
+func (p *pass) removeFinalizer(ctx context.Context) error {
+	why := p.snapshot.unseen()
+	news := p.record.finalizerReason != why
+	p.record.finalizerReason = why
+	if why != "" {
+		// There may be requests that cannot be read, and they have to be cleaned up.
+		if news {
+			ctrl.LoggerFrom(ctx).Info("The check keeps its finalizer: there may be requests of it that cannot be seen", "reason", why)
+		}
+		return nil
+	}
+	left, err := p.leavesBehind(ctx)
+	if err != nil {
+		return err
+	}
+	if left {
+		// An event of it is on its way.
+		p.snapshot.askAgain(p.clock().Add(conflictTime))
+		return nil
+	}
+	return p.patchCheck(ctx, func(object client.Object) {
+		controllerutil.RemoveFinalizer(object, remedyv1.CleanupFinalizer)
+		annotate(object, notes.OfRequestKinds(nil))
+	})
+}
+
+// leavesBehind reports whether a target is signed by the check, or there is a request of it.
+func (p *pass) leavesBehind(ctx context.Context) (bool, error) {
+	targets, others, err := p.r.Source.Targets(ctx, p.r.Live, p.check, true)
+	if err != nil {
+		return false, err
+	}
+	signed := func(t *Target) bool { return notes.Author(t.Object.GetAnnotations()) == p.check.Author() }
+	if slices.ContainsFunc(targets, signed) || slices.ContainsFunc(others, signed) {
+		return true, nil
+	}
+	found, err := p.r.Requests.LiveOf(ctx, p.check.ID, p.snapshot.kinds...)
+	return len(found) > 0, errors.Wrap(err, "failed to read the requests again")
+}

@@ -1,0 +1,75 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"slices"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
+)
+
+// readClaims finds the other checks of the Cluster.
+func (p *pass) readClaims(ctx context.Context, s *snapshot) error {
+	for _, claimant := range p.r.Claimants {
+		claims, err := claimant.Claims(ctx, p.r.Cache, s.check, s.cluster)
+		if err != nil {
+			return err
+		}
+		s.claims = append(s.claims, claims...)
+	}
+	return nil
+}
+
+// holds reports whether another check has something in flight for a target.
+func (s *snapshot) holds(c *Claim, t *Target) bool {
+	return c.Check.Name != "" && slices.Contains(s.elsewhere[t.uid()], c.Check) || c.InFlight[t.Question.Name] ||
+		c.Author != "" && notes.Author(t.Object.GetAnnotations()) == c.Author
+}
+
+// responsible is the other check that is responsible for a target; empty if this one is. What a check has in flight it keeps until that has ended.
+func (s *snapshot) responsible(t *Target, facts *remediation.Target) (claim remediation.Claim, title string) {
+	if len(s.claims) == 0 {
+		return remediation.Claim{}, ""
+	}
+	claims := make([]remediation.Claim, 0, len(s.claims)+1)
+	titles := make(map[remediation.Claim]string, len(s.claims))
+	for i := range s.claims {
+		c := &s.claims[i]
+		claim := c.Claim
+		claim.Holds = s.holds(c, t)
+		if claim.Holds || !c.Deleting && c.Selects(t) {
+			claims = append(claims, claim)
+			titles[claim] = c.Title
+		}
+	}
+	own := s.check.Claim
+	own.Observes, own.Holds = s.observes(), s.requestFor(t) != nil || facts.Mark.Ours
+	claim, _ = remediation.Carer(append(claims, own))
+	return claim, titles[claim]
+}
+
+// busyElsewhere are targets of the control plane that other checks are remediating.
+func (s *snapshot) busyElsewhere() []string {
+	var busy []string
+	for t := range s.all {
+		if !t.ControlPlane {
+			continue
+		}
+		held := len(s.elsewhere[t.uid()]) > 0
+		if t.Machine != nil {
+			mark := report.MarkOn(t.Machine, s.check.Author())
+			held = held || mark.Given && !mark.Refused && !mark.Ours
+		}
+		for i := range s.claims {
+			held = held || s.claims[i].InFlight[t.Question.Name]
+		}
+		if held {
+			busy = append(busy, t.name())
+		}
+	}
+	return busy
+}

@@ -1,0 +1,150 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// ControlPlane is what is known of the control plane of the Cluster. What cannot be read keeps every check from remediating it.
+func (p *pass) ControlPlane(ctx context.Context) remediation.ControlPlane {
+	c := remediation.ControlPlane{Busy: p.snapshot.busyElsewhere()}
+	if !p.snapshot.initialized() {
+		return c
+	}
+	live := p.cluster().Live()
+	lease, err := live.Lease(ctx, workload.ControlPlaneLease)
+	if err != nil {
+		return c
+	}
+	p.lease = lease
+	c.Turn = remediation.Lease{Used: true}
+	if lease != nil {
+		holder := workload.LeaseHolder(lease)
+		c.Turn.Holder, c.Turn.Ours, c.Turn.Until = holder, holder == p.snapshot.check.ID.String(), workload.LeaseExpiry(&lease.Spec)
+	}
+	members := p.snapshot.etcdMembers()
+	if len(members) > 0 {
+		c.Etcd = remediation.EtcdOf(members)
+		return c
+	}
+	inside, err := live.ControlPlane(ctx)
+	if err != nil {
+		return c
+	}
+	c.Etcd = remediation.EtcdOf(membersByPods(inside.Etcd), membersByNodes(inside))
+	return c
+}
+
+// controlPlaneAgain reads the control plane live, with what this check is busy with, if one of its Nodes is among the targets.
+func (p *pass) controlPlaneAgain(ctx context.Context, fresh *snapshot, targets []int) remediation.ControlPlane {
+	if !p.anyOfControlPlane(targets) {
+		return remediation.ControlPlane{}
+	}
+	again := *p
+	again.snapshot = fresh
+	control := again.ControlPlane(ctx)
+	p.lease = again.lease
+	for _, t := range fresh.targets {
+		if t.ControlPlane && fresh.requestFor(t) != nil {
+			control.Busy = append(control.Busy, t.name())
+		}
+	}
+	return control
+}
+
+// withoutBusy is what one target has to know of the control plane: what others are busy with.
+func withoutBusy(control remediation.ControlPlane, target string) remediation.ControlPlane {
+	control.Busy = slices.DeleteFunc(slices.Clone(control.Busy), func(name string) bool { return name == target })
+	return control
+}
+
+// etcdMembers are the members as the owner of the control plane reports them; none if it reports nothing about them.
+func (s *snapshot) etcdMembers() []remediation.Member {
+	var members []remediation.Member
+	known := false
+	for t := range s.all {
+		if !t.ControlPlane || t.Machine == nil {
+			continue
+		}
+		member := remediation.Member{Node: t.Question.Name}
+		if c := conditions.Get(t.Machine, etcdMemberHealthy); c != nil {
+			known = true
+			member.Healthy, member.Unhealthy = c.Status == metav1.ConditionTrue, c.Status == metav1.ConditionFalse
+		}
+		members = append(members, member)
+	}
+	if !known {
+		return nil
+	}
+	return members
+}
+
+// etcdMemberHealthy is a condition that owners of control planes set on their Machines.
+const etcdMemberHealthy = "EtcdMemberHealthy"
+
+func membersByPods(pods []workload.EtcdPod) []remediation.Member {
+	members := make([]remediation.Member, 0, len(pods))
+	for _, pod := range pods {
+		members = append(members, remediation.Member{Node: pod.Node, Healthy: pod.Ready})
+	}
+	return members
+}
+
+func membersByNodes(c workload.ControlPlane) []remediation.Member {
+	members := make([]remediation.Member, 0, len(c.Nodes))
+	for _, node := range c.Nodes {
+		members = append(members, remediation.Member{Node: node.Name, Healthy: isReady(node)})
+	}
+	return members
+}
+
+func isReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// takeLease takes the control-plane Lease as it was read, or not at all.
+func (p *pass) takeLease(ctx context.Context, until time.Time) error {
+	api, err := p.cluster().Client(ctx)
+	if err != nil {
+		return err
+	}
+	taken, err := workload.TakeLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
+	if err == nil {
+		p.lease = taken
+	}
+	return err
+}
+
+// releaseLease releases the control-plane Lease as it was read.
+func (p *pass) releaseLease(ctx context.Context) error {
+	if p.lease == nil {
+		return nil
+	}
+	api, err := p.cluster().Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, p.lease)); err != nil {
+		return errors.Wrap(err, "failed to release the control-plane Lease")
+	}
+	// Other checks were woken when the request was deleted, and read that the Lease was still held.
+	for i := range p.snapshot.claims {
+		p.r.Requests.Wake(p.snapshot.claims[i].Check)
+	}
+	return nil
+}

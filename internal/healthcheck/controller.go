@@ -1,0 +1,124 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// Environment is what the reconcilers of all kinds share.
+type Environment struct {
+	// Cache is read in every reconcile, Live just before an action, and Client writes.
+	Cache  client.Reader
+	Live   client.Reader
+	Client client.Client
+	// Clusters are the workload clusters, and Requests the remediation requests.
+	Clusters *workload.Clusters
+	Requests *requests.Requests
+	Events   events.EventRecorder
+	Metrics  *metrics.Metrics
+	Clock    clock.PassiveClock
+	// Observe: the manager only observes, whatever a check asks for.
+	Observe bool
+	// WatchFilter selects the checks that this instance is responsible for.
+	WatchFilter string
+	// Claimants are those of all kinds, and Indices those of the cache.
+	Claimants []Claimant
+	Indices   *Indices
+}
+
+// Responsible reports whether this instance is responsible for a check.
+func (e *Environment) Responsible(check client.Object) bool {
+	return e.WatchFilter == "" || check.GetLabels()[clusterv1.WatchLabel] == e.WatchFilter
+}
+
+// Reconciler reconciles the checks of one kind. All exported fields are set by the adapter of the kind.
+type Reconciler struct {
+	*Environment
+	Store   Store
+	Source  Source
+	Actor   Actor
+	Watches Watches
+	// Gate is nil for a kind of which all checks are the manager's.
+	Gate Gatekeeper
+
+	records records
+}
+
+// SetupWithManager starts the controller with the manager, or at once if that is running.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
+	if err := r.Indices.add(ctx, mgr.GetCache()); err != nil {
+		return err
+	}
+	kind := r.Store.Kind()
+	b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(kind)).Watches(r.Store.Object(), r.ofCheck())
+	for _, claimant := range r.Claimants {
+		b = b.Watches(claimant.Object(), r.ofClaimant(claimant), builder.WithPredicates(claimant.Changes()))
+	}
+	for _, watch := range r.Watches.Objects {
+		b = b.Watches(watch.Object, r.onEach(watch.Checks), builder.WithPredicates(watch.Changes))
+	}
+	err := b.WatchesRawSource(r.Clusters.NodeSource(r.ofNode)).
+		WatchesRawSource(r.Clusters.ConnectionSource(r.ofConnection)).
+		WatchesRawSource(r.Requests.Source(kind)).
+		WithLogConstructor(logConstructor(mgr.GetLogger(), kind)).
+		Complete(r)
+	return errors.Wrapf(err, "failed to set up the controller of %s", kind)
+}
+
+// logConstructor leaves out what every line would repeat.
+func logConstructor(log logr.Logger, kind string) func(*ctrl.Request) logr.Logger {
+	log = log.WithName(strings.ToLower(kind))
+	return func(request *ctrl.Request) logr.Logger {
+		if request == nil {
+			return log
+		}
+		return log.WithValues(kind, request.String())
+	}
+}
+
+// Index is one by which objects are found in the cache.
+type Index struct {
+	Object client.Object
+	Field  string
+	Value  func(client.Object) []string
+}
+
+// Indices are created once. What has failed is created by the next try.
+type Indices struct {
+	All     []Index
+	created int
+}
+
+func (n *Indices) add(ctx context.Context, c cache.Cache) error {
+	for _, i := range n.All[n.created:] {
+		if err := c.IndexField(ctx, i.Object, i.Field, i.Value); err != nil {
+			return errors.Wrapf(err, "failed to index %T by %s", i.Object, i.Field)
+		}
+		n.created++
+	}
+	return nil
+}
+
+// event notes that an event concerns a check.
+func (r *Reconciler) event(check types.NamespacedName, spec bool) {
+	r.records.event(check, spec, r.Clock.Now())
+}

@@ -1,0 +1,112 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/annotations"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+)
+
+// orphan is what an orphaned target is about; either may be missing.
+type orphan struct {
+	target  *Target
+	request *requests.Found
+}
+
+// findOrphans finds what is left of this check at targets that it no longer selects, or that no longer exist.
+func (s *snapshot) findOrphans() []remediation.Stray {
+	s.orphans = nil
+	requested := map[types.UID]int{}
+	var all []remediation.Stray
+	for _, r := range s.orphanedRequests() {
+		for _, uid := range subjects(r) {
+			requested[uid] = len(all)
+		}
+		all = append(all, remediation.Stray{Name: r.Name, ControlPlane: r.ControlPlane, Gone: true, Request: r.Request(s.check.Naming)})
+		s.orphans = append(s.orphans, orphan{request: r})
+	}
+	for _, t := range s.others {
+		left := s.leftOn(t)
+		at, found := requested[t.uid()]
+		switch {
+		case found:
+			left.Request = all[at].Request
+			all[at], s.orphans[at].target = left, t
+		case left.Marked || left.Ledger != (remediation.Ledger{}) || !left.NodeGoneSince.IsZero():
+			all, s.orphans = append(all, left), append(s.orphans, orphan{target: t})
+		}
+	}
+	return all
+}
+
+// stillOrphaned reads live whether what is left can be removed: not while its target is paused, nor when the check selects it again. An event of either is
+// on its way, and the error says no more than that.
+func (p *pass) stillOrphaned(ctx context.Context, left *orphan) error {
+	name := ""
+	if left.target != nil {
+		name = left.target.name()
+	} else {
+		name = left.request.Name
+	}
+	t, selected, err := p.r.Source.Get(ctx, p.r.Live, p.snapshot.check, name)
+	switch {
+	case err != nil:
+		return errors.Wrap(err, "failed to read the target live")
+	case t == nil, !left.about(t):
+		return nil
+	case annotations.HasPaused(t.Object), selected:
+		return errNotOrphaned
+	}
+	return nil
+}
+
+// about reports whether it is left of this target, and not of an earlier one of the same name.
+func (o *orphan) about(t *Target) bool {
+	return o.target != nil && o.target.uid() == t.uid() || o.request != nil && slices.Contains(subjects(o.request), t.uid())
+}
+
+// errNotOrphaned is what a write returns for what has to stay for now.
+var errNotOrphaned = errors.New("the target is paused, or the check selects it again")
+
+// orphanedRequests are the requests of this check for other targets than those it selects.
+func (s *snapshot) orphanedRequests() []*requests.Found {
+	if len(s.requests) == 0 {
+		return nil
+	}
+	selected := make(map[types.UID]bool, len(s.targets))
+	for _, t := range s.targets {
+		selected[t.uid()] = true
+	}
+	var orphans []*requests.Found
+	for _, r := range s.requests {
+		if !slices.ContainsFunc(subjects(r), func(uid types.UID) bool { return selected[uid] }) {
+			orphans = append(orphans, r)
+		}
+	}
+	return orphans
+}
+
+// leftOn is what stands on a target that the check does not select. The history of its remediations is for whichever check selects it, and is removed only
+// if none does.
+func (s *snapshot) leftOn(t *Target) remediation.Stray {
+	noted := t.Object.GetAnnotations()
+	left := remediation.Stray{
+		Name: t.name(), ControlPlane: t.ControlPlane, Frozen: annotations.HasPaused(t.Object), Marked: notes.Author(noted) == s.check.Author(),
+	}
+	for i := range s.claims {
+		if c := &s.claims[i]; c.Author != "" && c.Selects(t) {
+			return left
+		}
+	}
+	left.Ledger, left.NodeGoneSince = notes.Ledger(noted), notes.NodeGoneSince(noted)
+	return left
+}

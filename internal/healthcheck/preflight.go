@@ -1,0 +1,229 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// How many targets one preflight check is about: few, as what it has read of the last of them is older by all actions on the others before. They are
+// read one by one; more at a time where all targets have to be read anyway.
+const (
+	fewTargets  = 5
+	moreTargets = 25
+)
+
+// Obstacle reads live whether the check or its Cluster is paused, or is not the one that was planned for any more.
+func (p *pass) Obstacle(ctx context.Context) (*remediation.Look, error) {
+	check, cluster, err := p.r.Store.Find(ctx, p.r.Live, client.ObjectKeyFromObject(p.snapshot.check.Object))
+	if apierrors.IsNotFound(err) {
+		return &remediation.Look{Changed: true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	now := &snapshot{check: check, cluster: cluster}
+	p.sawLive(now)
+	switch {
+	case now.paused():
+		return &remediation.Look{Frozen: true}, nil
+	case changed(p.snapshot.check, check), !p.r.Responsible(check.Object):
+		return &remediation.Look{Changed: true}, nil
+	}
+	return nil, nil
+}
+
+// sawLive notes that nothing may be reported on objects any more, as was just read live. The caches may not have it before this reconcile is over.
+func (p *pass) sawLive(now *snapshot) {
+	p.silent = p.silent || now.paused() || !p.r.Responsible(now.check.Object)
+}
+
+// changed reports whether a check is another one than it was, in what a plan rests on.
+func changed(before, now *Check) bool {
+	a, b := before.Object, now.Object
+	return a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero()
+}
+
+// Preflight reads live what the decisions about the first of some targets rest on. What cannot be read of a target fails the looks that need it.
+func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight, error) {
+	few := fewTargets
+	if p.readsAll(targets) {
+		few = moreTargets
+	}
+	targets = targets[:min(len(targets), few)]
+	p.livePreflight = p.r.Clock.Now()
+	fresh, err := p.readAgain(ctx, targets)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(4).Info("A preflight check failed", "reason", err.Error())
+		return nil, errors.New(cause(err))
+	}
+	if p.sawLive(fresh); !p.r.Responsible(fresh.check.Object) {
+		return nil, errors.New("another instance looks after the check by now")
+	}
+	read := &checkup.Preflight{Facts: fresh.only(targets).facts(p.now), Looks: make([]remediation.Look, len(targets))}
+	if fresh.check.Policy.MaxInFlight != nil {
+		read.All = fresh.facts(p.now)
+	}
+	control := p.controlPlaneAgain(ctx, fresh, targets)
+	for n, i := range targets {
+		read.Looks[n] = p.look(fresh, i)
+		read.Looks[n].ControlPlane = withoutBusy(control, fresh.targets[i].name())
+	}
+	return read, nil
+}
+
+// LeaseRenewed reads live when the kubelet of a target renewed its Lease last.
+func (p *pass) LeaseRenewed(ctx context.Context, target int) (time.Time, error) {
+	renewed, err := p.cluster().Live().HeartbeatRenewed(ctx, p.snapshot.targets[target].Question.Name)
+	if err != nil {
+		return time.Time{}, errors.New(cause(err))
+	}
+	return renewed, nil
+}
+
+// only is what was read of some targets.
+func (s *snapshot) only(targets []int) *snapshot {
+	few := *s
+	few.targets, few.others, few.requests = nil, nil, nil
+	for _, i := range targets {
+		few.targets = append(few.targets, s.targets[i])
+	}
+	return &few
+}
+
+// look is what was read live of one target beside its facts.
+func (p *pass) look(fresh *snapshot, i int) remediation.Look {
+	t := fresh.targets[i]
+	if slices.Contains(fresh.lost, i) {
+		return remediation.Look{Failed: true}
+	}
+	p.pausedNow[t.name()] = annotations.HasPaused(t.Object)
+	look := remediation.Look{Frozen: fresh.paused() || p.pausedNow[t.name()]}
+	if why, is := fresh.unreadable[i]; is {
+		look.Failed, look.Cause = true, why
+		return look
+	}
+	look.Changed, look.Cause = p.changed(fresh), cause(t.Reading.Err)
+	if why, is := fresh.unsure[i]; is {
+		look.RequestsUnread, look.Cause = true, why
+	}
+	return look
+}
+
+// changed reports whether the check is not the one that was planned for, or its Cluster is being deleted by now.
+func (p *pass) changed(fresh *snapshot) bool {
+	planned, now := p.check.Object, fresh.check.Object
+	// The finalizer is what makes the check wait until everything is cleaned up: nothing is begun without it.
+	return changed(p.snapshot.check, fresh.check) || finalized(planned) != finalized(now) ||
+		notes.Storm(now.GetAnnotations()) != notes.Storm(planned.GetAnnotations()) || fresh.clusterState() != p.snapshot.clusterState()
+}
+
+// readAgain reads the check, its Cluster and some of its targets live. The others stay as they were.
+func (p *pass) readAgain(ctx context.Context, targets []int) (*snapshot, error) {
+	fresh := *p.snapshot
+	fresh.unreadable, fresh.unsure = map[int]string{}, map[int]string{}
+	var err error
+	if fresh.check, fresh.cluster, err = p.r.Store.Find(ctx, p.r.Live, client.ObjectKeyFromObject(p.snapshot.check.Object)); err != nil {
+		return nil, err
+	}
+	if err := p.readTargetsAgain(ctx, &fresh, targets); err != nil {
+		return nil, err
+	}
+	p.readRequestsAgain(ctx, &fresh, targets)
+	p.readNodesAgain(ctx, &fresh, targets)
+	return &fresh, nil
+}
+
+// readsAll reports whether a preflight check of these targets has to read all: where maxInFlight is set, what others have begun counts, and of a control
+// plane, all its members.
+func (p *pass) readsAll(targets []int) bool {
+	return p.snapshot.check.Policy.MaxInFlight != nil || p.anyOfControlPlane(targets)
+}
+
+func (p *pass) anyOfControlPlane(targets []int) bool {
+	return slices.ContainsFunc(targets, func(i int) bool { return p.snapshot.targets[i].ControlPlane })
+}
+
+// readTargetsAgain reads those targets, or all.
+func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []int) error {
+	fresh.targets = slices.Clone(p.snapshot.targets)
+	if p.readsAll(targets) {
+		return p.readAllAgain(ctx, fresh)
+	}
+	for _, i := range targets {
+		before := p.snapshot.targets[i]
+		t, selected, err := p.r.Source.Get(ctx, p.r.Live, fresh.check, before.name())
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return errors.Wrap(err, "failed to read a target live")
+		case err != nil:
+			// That is about this one only.
+			ctrl.LoggerFrom(ctx).V(4).Info("A target could not be read live", "target", before.name(), "reason", err.Error())
+			fresh.unreadable[i] = cause(err)
+		case t != nil && t.uid() == before.uid() && selected:
+			t.Reading = before.Reading
+			fresh.targets[i] = t
+		default:
+			fresh.lost = append(fresh.lost, i)
+		}
+	}
+	return nil
+}
+
+func (p *pass) readAllAgain(ctx context.Context, fresh *snapshot) error {
+	targets, others, err := p.r.Source.Targets(ctx, p.r.Live, fresh.check, true)
+	if err != nil {
+		return err
+	}
+	fresh.others = others
+	found, known := make(map[types.UID]*Target, len(targets)), make(map[types.UID]bool, len(p.snapshot.targets))
+	for _, t := range p.snapshot.targets {
+		known[t.uid()] = true
+	}
+	for _, t := range targets {
+		// One that is new is for another reconcile, but it exists: as a member of a control plane, for instance.
+		if found[t.uid()] = t; !known[t.uid()] {
+			fresh.others = append(fresh.others, t)
+		}
+	}
+	for i, t := range p.snapshot.targets {
+		if now := found[t.uid()]; now != nil {
+			now.Reading = t.Reading
+			fresh.targets[i] = now
+		} else {
+			fresh.lost = append(fresh.lost, i)
+		}
+	}
+	return nil
+}
+
+// readNodesAgain asks the workload cluster itself about the Nodes of those targets.
+func (p *pass) readNodesAgain(ctx context.Context, fresh *snapshot, targets []int) {
+	asked := make([]*Target, 0, len(targets))
+	for _, i := range targets {
+		asked = append(asked, fresh.targets[i])
+	}
+	for n, reading := range p.cluster().Live().Look(ctx, fresh.question(asked)) {
+		t := *fresh.targets[targets[n]]
+		t.Reading = reading
+		fresh.targets[targets[n]] = &t
+	}
+}
+
+// cluster is where the Nodes are.
+func (p *pass) cluster() workload.Cluster { return p.r.Clusters.At(p.snapshot.check.Cluster) }

@@ -1,0 +1,148 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+)
+
+// liveKind is what could be read live of the requests of one kind.
+type liveKind struct {
+	found []*requests.Found
+	// all: they are all of the namespace. Otherwise they are those with the names of the targets in question.
+	all bool
+	// failed is why it is not known whether there is one, by the names of targets.
+	failed map[string]error
+}
+
+// knows reports whether it is known whether there is one of this name.
+func (k *liveKind) knows(name string, asked bool) bool {
+	return k.all || asked && k.failed[name] == nil
+}
+
+// readRequestsAgain reads live which requests there are for some targets; for all, where it counts how many there are altogether. What cannot be read of
+// one kind does not concern targets that have none of it; there, what was read from the cache is all that is known.
+func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets []int) {
+	kinds := namedKinds(fresh.check)
+	read := make(map[schema.GroupVersionKind]*liveKind, len(kinds))
+	var live, own []*requests.Found
+	for _, gvk := range kinds {
+		read[gvk] = p.readKind(ctx, gvk, targets, p.readsAll(targets))
+		live = append(live, read[gvk].found...)
+	}
+	for _, r := range live {
+		if r.Of(fresh.check.ID) {
+			own = append(own, r)
+		}
+	}
+	for _, r := range p.snapshot.requests {
+		known := slices.ContainsFunc(own, func(f *requests.Found) bool { return f.UID == r.UID })
+		asked := slices.ContainsFunc(targets, func(i int) bool { return p.snapshot.targets[i].name() == r.Name })
+		if k := read[r.Kind]; !known && (k == nil || !k.knows(r.Name, asked)) {
+			own = append(own, r)
+		}
+	}
+	fresh.setRequests(own)
+	fresh.takeNames(targets, live)
+	for _, gvk := range kinds {
+		p.missed(fresh, gvk, read[gvk], targets)
+	}
+}
+
+// missed notes for which targets it matters that requests of a kind could not be read. One that has such a request waits. One that would get one is not
+// begun with; nor is any other, if it was never known which there are. What was known once is enough: none is created that is not noted.
+func (p *pass) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind, targets []int) {
+	next := fresh.nextKinds()
+	for _, i := range targets {
+		t := fresh.targets[i]
+		err := k.failed[t.name()]
+		if err == nil || fresh.unreadable[i] != "" {
+			continue
+		}
+		why := gvk.GroupKind().String() + ": " + causeOfKind(err)
+		switch has := fresh.requestFor(t); {
+		case has != nil && has.Kind.GroupKind() == gvk.GroupKind():
+			fresh.unreadable[i] = why
+		case next(t).GroupKind() == gvk.GroupKind() || !p.r.Requests.Known(gvk):
+			fresh.unsure[i] = why
+		}
+	}
+}
+
+// kindTime is how long it may take to read requests of one kind live. An API server that cannot list them lets its clients wait, and everything else
+// with them.
+const kindTime = 5 * time.Second
+
+// readKind reads the requests of a kind that have the names of some targets, of any check; or all of the namespace. Where one of them keeps all from being
+// listed, each is read, and listing is not tried again in this reconcile.
+func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, targets []int, everything bool) *liveKind {
+	if everything && !p.unlisted[gvk] {
+		if k := p.listKind(ctx, gvk); k != nil {
+			return k
+		}
+		p.unlisted[gvk] = true
+	}
+	ctx, done := context.WithTimeout(ctx, kindTime)
+	defer done()
+	k := &liveKind{failed: map[string]error{}}
+	for _, i := range targets {
+		object := p.snapshot.targets[i].Object
+		found, err := p.r.Requests.Live(ctx, gvk, client.ObjectKeyFromObject(object))
+		switch {
+		case err != nil:
+			ctrl.LoggerFrom(ctx).V(4).Info("A request could not be read live", "reason", err.Error())
+			k.failed[object.GetName()] = err
+		case found != nil:
+			k.found = append(k.found, found)
+		}
+	}
+	return k
+}
+
+// listKind is nil if they cannot be listed.
+func (p *pass) listKind(ctx context.Context, gvk schema.GroupVersionKind) *liveKind {
+	ctx, done := context.WithTimeout(ctx, kindTime)
+	defer done()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err := p.r.Live.List(ctx, list, client.InNamespace(p.snapshot.check.Object.GetNamespace()))
+	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		ctrl.LoggerFrom(ctx).V(4).Info("Requests could not be listed live", "kind", gvk.Kind, "reason", err.Error())
+		return nil
+	}
+	k := &liveKind{all: true}
+	for i := range list.Items {
+		k.found = append(k.found, requests.Read(&list.Items[i]))
+	}
+	return k
+}
+
+// takeNames notes which objects have the name of a request that one of the targets could get next, and are not its own.
+func (s *snapshot) takeNames(targets []int, live []*requests.Found) {
+	s.taken = map[string]string{}
+	next := s.nextKinds()
+	byName := make(map[string][]*requests.Found, len(live))
+	for _, r := range live {
+		byName[r.Name] = append(byName[r.Name], r)
+	}
+	for _, i := range targets {
+		t := s.targets[i]
+		for _, r := range byName[t.name()] {
+			if r.Kind.GroupKind() == next(t).GroupKind() && !s.owns(r, t) {
+				s.taken[t.name()] = r.String()
+			}
+		}
+	}
+}

@@ -1,0 +1,212 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// read takes the snapshot of a check and everything around it, from caches. Nothing that it returns may be changed.
+func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot, error) {
+	r, check := p.r, p.check
+	s := &snapshot{source: r.Source, check: check, cluster: cluster, observe: r.Observe, adopts: r.Gate != nil}
+	var err error
+	if s.targets, s.others, err = r.Source.Targets(ctx, r.Cache, check, false); err != nil {
+		return nil, err
+	}
+	workloads := r.Clusters.At(check.Cluster)
+	s.connection = workloads.Connection(ctx)
+	s.targets = withReadings(s.targets, workloads.Read(ctx, s.question(s.targets)))
+	s.pending = s.connecting()
+	s.pauseEnds = p.record.observePauses(s.targets, p.now)
+	s.nodeGoneSince = p.record.nodeGoneSince
+	for _, more := range []func(context.Context, *snapshot) error{p.readClaims, p.readRequests, p.readOwners} {
+		if err := more(ctx, s); err != nil {
+			return nil, err
+		}
+	}
+	if until := p.record.awaitFirstRead(s.pending, p.now); !until.IsZero() {
+		s.again = until
+		return s, errNotReadYet
+	}
+	return s, nil
+}
+
+// withReadings are targets with their Nodes.
+func withReadings(targets []*Target, readings []workload.Reading) []*Target {
+	for i := range readings {
+		targets[i].Reading = readings[i]
+	}
+	return targets
+}
+
+// question asks for the Nodes of targets.
+func (s *snapshot) question(targets []*Target) workload.Question {
+	q := workload.Question{Initialized: s.initialized(), Targets: make([]workload.Target, len(targets)), Known: s.known}
+	for i, t := range targets {
+		q.Targets[i] = t.Question
+	}
+	return q
+}
+
+// known goes through the Nodes of all targets of the Cluster.
+func (s *snapshot) known(yield func(workload.Target) bool) {
+	for t := range s.all {
+		if !yield(t.Question) {
+			return
+		}
+	}
+}
+
+// connecting reports whether nothing is known of the Nodes yet only because they are being read for the first time.
+func (s *snapshot) connecting() bool {
+	if !s.initialized() {
+		return false
+	}
+	if !s.connection.Up && s.connection.LastSeen.IsZero() && workload.ObstacleOf(s.connection.Err) == workload.NotConnected {
+		return true
+	}
+	return slices.ContainsFunc(s.targets, func(t *Target) bool {
+		return t.Reading.Err != nil && workload.ObstacleOf(t.Reading.Err) == workload.NotReadYet
+	})
+}
+
+// readRequests finds the requests of this check, and from which templates it can create more.
+func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
+	s.unresolved = map[requests.Reference]bool{}
+	resolved := p.r.Requests.Resolve(ctx, s.check.ID, requests.PluralsOf(s.check.Object.GetAnnotations()), s.check.Templates...)
+	for i := range resolved {
+		one := &resolved[i]
+		s.unresolved[one.Reference] = !one.Usable()
+		if one.Trouble != nil {
+			s.templates = append(s.templates, *one.Trouble)
+		}
+		s.askAgain(one.Again)
+		var known *requests.NotKnownError
+		if one.Err != nil && !errors.As(one.Err, &known) {
+			s.askAgain(p.now.Add(remediation.RetryTime))
+		}
+	}
+	if err := p.readOwn(ctx, s, resolved); err != nil {
+		return err
+	}
+	s.readNames(p.r.Requests)
+	return nil
+}
+
+// readNames finds which objects have the names of requests that could be created, and which other checks have requests for the same targets.
+func (s *snapshot) readNames(all *requests.Requests) {
+	s.taken, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]requests.Check{}, map[types.UID]*requests.Found{}
+	asks, next := len(s.check.Templates) > 0, s.nextKinds()
+	for _, t := range s.targets {
+		if asks && s.requestFor(t) == nil {
+			key := client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: t.name()}
+			if found, known := all.Named(next(t), key); known && found != nil && !s.owns(found, t) {
+				s.taken[t.name()] = found.String()
+				if s.adopts && found.Adoptable(t.Subject.Machine, s.check.Templates[0]) {
+					s.adoptable[t.uid()] = found
+				}
+			}
+		}
+		if len(s.claims) == 0 {
+			continue
+		}
+		for _, found := range all.About(t.Subject) {
+			if !found.Of(s.check.ID) {
+				s.elsewhere[t.uid()] = append(s.elsewhere[t.uid()], found.Check)
+			}
+		}
+	}
+}
+
+// readOwners asks how far the owners of targets that were deleted have come. There are none nearly always.
+func (p *pass) readOwners(ctx context.Context, s *snapshot) error {
+	asked := map[string]bool{}
+	for _, gone := range notes.Replacing(s.check.Object.GetAnnotations()) {
+		kind, name, _ := strings.Cut(gone.Owner, "/")
+		if asked[gone.Owner] || kind != "MachineSet" {
+			continue
+		}
+		asked[gone.Owner] = true
+		owner := &clusterv1.MachineSet{}
+		err := p.r.Live.Get(ctx, client.ObjectKey{Namespace: s.check.Cluster.Namespace, Name: name}, owner)
+		if apierrors.IsNotFound(err) {
+			// It replaces nothing any more.
+			s.owners = append(s.owners, remediation.Owner{Name: gone.Owner})
+			continue
+		}
+		if err != nil {
+			return errors.Wrap(err, "failed to read the owner of a Machine")
+		}
+		desired := 1
+		if owner.Spec.Replicas != nil {
+			desired = int(*owner.Spec.Replicas)
+		}
+		s.owners = append(s.owners, remediation.Owner{Name: gone.Owner, Desired: desired, WithNode: s.joined(gone.Owner)})
+	}
+	return nil
+}
+
+// joined is how many Machines of an owner have a Node, and are not being deleted.
+func (s *snapshot) joined(owner string) int {
+	n := 0
+	for t := range s.all {
+		m := t.Machine
+		if m != nil && clusterapi.RemediatingOwner(m) == owner && m.Status.NodeRef.Name != "" && m.DeletionTimestamp.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// adoptRequests adopts requests that the in-tree controller has created for a check that was handed to the manager. A check that is being deleted adopts
+// none: the in-tree controller may be responsible for it until then, and would create again what is withdrawn.
+func (p *pass) adoptRequests(ctx context.Context) (err error) {
+	s := p.snapshot
+	if s.observes() || s.check.deleting() || len(s.adoptable) == 0 {
+		return nil
+	}
+	for _, t := range s.targets {
+		request := s.adoptable[t.uid()]
+		if request == nil || annotations.HasPaused(t.Object) {
+			continue
+		}
+		for _, reader := range []client.Reader{p.r.Cache, p.r.Live} {
+			if reader == p.r.Live {
+				if obstacle, err := p.Obstacle(ctx); err != nil || obstacle != nil {
+					return err
+				}
+			}
+			adopts, err := p.r.Gate.AdoptsRequest(ctx, reader, s.check, s.cluster, t)
+			if err != nil {
+				return err
+			}
+			if !adopts {
+				request = nil
+				break
+			}
+		}
+		if request != nil {
+			if failed := p.r.Requests.Adopt(ctx, request, s.check.ID, s.check.Policy.Steps[0].ID.Order); failed != nil {
+				err = failed
+			}
+		}
+	}
+	return err
+}

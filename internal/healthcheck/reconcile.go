@@ -1,0 +1,141 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"time"
+
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+)
+
+// conflictTime is when a check is reconciled again after a conflict: what another client wrote is on its way.
+const conflictTime = time.Second
+
+// Reconcile reconciles a check once.
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	started, record := r.Clock.Now().Truncate(notes.Precision), r.records.of(request.NamespacedName)
+	wakeUp, err := r.reconcile(ctx, request.NamespacedName, record, started)
+	return r.result(ctx, record, started, wakeUp, err)
+}
+
+// reconcile returns when the check is reconciled again if nothing happens before.
+func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey, record *record, now time.Time) (time.Time, error) {
+	check, cluster, err := r.Store.Find(ctx, r.Cache, key)
+	if client.IgnoreNotFound(err) != nil {
+		return time.Time{}, err
+	}
+	admitted, wakeUp, err := r.admit(ctx, key, check, now)
+	if err != nil || !admitted {
+		if err == nil {
+			// It may have been the manager's until now.
+			r.forget(key)
+		}
+		return wakeUp, err
+	}
+	if check, cluster, err = r.current(ctx, record, check, cluster); err != nil {
+		return time.Time{}, client.IgnoreNotFound(err)
+	}
+	trigger, late := r.records.begin(key, now)
+	r.Metrics.Evaluated(metrics.Kind(r.Store.Kind()), trigger, late)
+	p := newPass(r, record, check, now)
+	p.snapshot, err = p.read(ctx, cluster)
+	if errors.Is(err, errNotReadYet) {
+		return p.snapshot.again, nil
+	}
+	if err != nil {
+		return time.Time{}, err
+	}
+	// Targets are monitored also where the check could not be adopted.
+	unadopted := utilerrors.NewAggregate([]error{p.adopt(ctx), p.adoptRequests(ctx)})
+	p.facts = p.snapshot.facts(now)
+	wakeUp, err = checkup.Run(ctx, p.facts, p, r.Clock, now)
+	p.snapshot.askAgain(wakeUp)
+	r.records.due(key, p.snapshot.again)
+	return p.snapshot.again, utilerrors.NewAggregate([]error{unadopted, err})
+}
+
+// admit reports whether a check, which is nil if it does not exist, is the manager's, and when to ask again if nothing happens.
+func (r *Reconciler) admit(ctx context.Context, key client.ObjectKey, check *Check, now time.Time) (admitted bool, wakeUp time.Time, err error) {
+	switch {
+	case check == nil:
+		if r.Gate != nil {
+			r.Gate.Forget(key)
+		}
+		return false, time.Time{}, nil
+	case r.Gate == nil:
+		return r.Responsible(check.Object), time.Time{}, nil
+	case !r.Responsible(check.Object):
+		return false, time.Time{}, r.Gate.Leave(ctx, key, now)
+	}
+	return r.Gate.Admit(ctx, key, now)
+}
+
+// result is when a check is reconciled again. What has failed is tried again with backoff, but no later than the check is due anyway: the queue never
+// decides when. A conflict is no failure.
+func (r *Reconciler) result(ctx context.Context, record *record, started, wakeUp time.Time, err error) (ctrl.Result, error) {
+	retry := time.Duration(0)
+	switch {
+	case err == nil:
+		record.failures = 0
+	case OnlyConflicts(err):
+		retry = conflictTime
+	default:
+		retry = min(firstRetry<<min(record.failures, 16), lastRetry)
+		record.failures++
+		ctrl.LoggerFrom(ctx).Error(err, "A part of a reconcile has failed and is tried again", "after", retry.String())
+		r.Metrics.Failed(metrics.Kind(r.Store.Kind()))
+	}
+	ended := r.Clock.Now()
+	after := wakeUp.Sub(ended)
+	switch {
+	case wakeUp.IsZero():
+		return ctrl.Result{RequeueAfter: retry}, nil
+	case retry > 0 && retry < after:
+		return ctrl.Result{RequeueAfter: retry}, nil
+	}
+	// A result of zero would mean never. A reconcile that takes longer than until it is due again would follow on itself without a pause.
+	return ctrl.Result{RequeueAfter: max(after, min(ended.Sub(started), conflictTime), notes.Precision)}, nil
+}
+
+// firstRetry and lastRetry are after what time something that has failed is tried again, first and at most.
+const (
+	firstRetry = 250 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
+// OnlyConflicts reports whether an error only means that the cache is older than the API server.
+func OnlyConflicts(err error) bool {
+	var list utilerrors.Aggregate
+	if !errors.As(err, &list) {
+		return outdated(err)
+	}
+	for _, each := range utilerrors.Flatten(list).Errors() {
+		if !outdated(each) {
+			return false
+		}
+	}
+	return true
+}
+
+func outdated(err error) bool {
+	return apierrors.IsConflict(err) || errors.Is(err, ErrTargetGone) || errors.Is(err, errNotOrphaned)
+}
+
+// forget drops everything that is kept of a check that no longer exists, or is not the manager's any more.
+func (r *Reconciler) forget(key client.ObjectKey) {
+	kind := r.Store.Kind()
+	r.records.forget(key)
+	r.Requests.Forget(requests.Check{Kind: kind, Namespace: key.Namespace, Name: key.Name})
+	r.Metrics.Forget(metrics.Check{Kind: metrics.Kind(kind), Namespace: key.Namespace, Name: key.Name})
+}

@@ -1,0 +1,132 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// Watches are what a kind watches beside its checks and those of other kinds. They read nothing but the cache.
+type Watches struct {
+	Objects []Watch
+	// Node and Cluster return the checks that a change of a Node, or of a whole Cluster, concerns.
+	Node    func(ctx context.Context, change workload.NodeChange) []types.NamespacedName
+	Cluster func(ctx context.Context, cluster client.ObjectKey) []types.NamespacedName
+}
+
+// Watch is about objects of one kind.
+type Watch struct {
+	Object client.Object
+	// Changes leaves out what no rule reads, and Checks returns the checks that an object concerns.
+	Changes predicate.Predicate
+	Checks  func(ctx context.Context, object client.Object) []types.NamespacedName
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// add enqueues checks because of an event.
+func (r *Reconciler) add(q queue, checks ...types.NamespacedName) {
+	for _, check := range checks {
+		r.event(check, false)
+		q.Add(reconcile.Request{NamespacedName: check})
+	}
+}
+
+// onEach asks about an object as it is and, at a change, as it was: a check that selected it before is concerned as well.
+func (r *Reconciler) onEach(concerned func(ctx context.Context, object client.Object) []types.NamespacedName) handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.add(q, concerned(ctx, e.Object)...) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			r.add(q, concerned(ctx, e.ObjectOld)...)
+			r.add(q, concerned(ctx, e.ObjectNew)...)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.add(q, concerned(ctx, e.Object)...) },
+	}
+}
+
+// ofClaimant concerns the other checks of the same Cluster: one can be responsible for what another one releases.
+func (r *Reconciler) ofClaimant(claimant Claimant) handler.EventHandler {
+	return r.onEach(func(ctx context.Context, check client.Object) []types.NamespacedName {
+		return r.Watches.Cluster(ctx, claimant.Cluster(check))
+	})
+}
+
+func (r *Reconciler) ofNode(ctx context.Context, change workload.NodeChange) []reconcile.Request {
+	return r.requests(r.Watches.Node(ctx, change))
+}
+
+func (r *Reconciler) ofConnection(ctx context.Context, cluster client.ObjectKey) []reconcile.Request {
+	return r.requests(r.Watches.Cluster(ctx, cluster))
+}
+
+func (r *Reconciler) requests(checks []types.NamespacedName) []reconcile.Request {
+	all := make([]reconcile.Request, 0, len(checks))
+	for _, check := range checks {
+		r.event(check, false)
+		all = append(all, reconcile.Request{NamespacedName: check})
+	}
+	return all
+}
+
+// concerns reports whether this instance is responsible for a check, or still has it in its hands.
+func (r *Reconciler) concerns(check client.Object) bool {
+	return r.Responsible(check) || r.Gate != nil && r.Gate.Holds(check)
+}
+
+// ofCheck is about the checks themselves. At each resync all of them are reconciled, without any event.
+func (r *Reconciler) ofCheck() handler.EventHandler {
+	changed := func(q queue, check client.Object) {
+		key := client.ObjectKeyFromObject(check)
+		r.event(key, true)
+		q.Add(reconcile.Request{NamespacedName: key})
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			switch {
+			case !r.concerns(e.Object):
+			case e.IsInInitialList:
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+			default:
+				changed(q, e.Object)
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			switch {
+			case !r.concerns(e.ObjectNew) && !r.concerns(e.ObjectOld):
+			case e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion():
+				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)})
+			case MetadataChanged(e.ObjectOld, e.ObjectNew) || r.Gate != nil && r.Gate.Changed(e.ObjectOld, e.ObjectNew):
+				changed(q, e.ObjectNew)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			if r.concerns(e.Object) {
+				changed(q, e.Object)
+			}
+		},
+	}
+}
+
+// MetadataChanged reports whether anything but the status of an object has changed.
+func MetadataChanged(a, b client.Object) bool {
+	return a.GetGeneration() != b.GetGeneration() || !maps.Equal(a.GetLabels(), b.GetLabels()) || !maps.Equal(a.GetAnnotations(), b.GetAnnotations()) ||
+		!a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers())
+}
+
+// CheckChanged leaves out what other checks do not read: annotations of a check concern that check only.
+func CheckChanged(a, b client.Object) bool {
+	return a.GetGeneration() != b.GetGeneration() || !a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp())
+}

@@ -1,0 +1,208 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/pkg/errors"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+)
+
+// pass is one reconcile of one check: what was read, and what was written since.
+type pass struct {
+	r        *Reconciler
+	record   *record
+	snapshot *snapshot
+	now      time.Time
+	// livePreflight is when the last preflight check, or live read of the check, began.
+	livePreflight time.Time
+	// check and objects are as they are after the own writes, so that the next write is about what it has to be about. Objects are by their names.
+	check   *Check
+	objects map[string]client.Object
+	// lease is the control-plane Lease as it was read last; nil if there was none.
+	lease *coordinationv1.Lease
+	// silent: the check or its Cluster was paused at a live read, or the check is not the manager's any more. pausedNow are targets that were paused.
+	silent    bool
+	pausedNow map[string]bool
+	// facts are what the reconcile rests on, and created the requests that it has created, by the names of their targets.
+	facts   *checkup.Facts
+	created map[string]*remedyv1.RequestReference
+	// unlisted are the kinds of requests that could not be listed in this reconcile.
+	unlisted map[schema.GroupVersionKind]bool
+}
+
+func newPass(r *Reconciler, record *record, check *Check, now time.Time) *pass {
+	return &pass{
+		r: r, record: record, now: now, check: check,
+		objects: map[string]client.Object{}, pausedNow: map[string]bool{}, created: map[string]*remedyv1.RequestReference{},
+		unlisted: map[schema.GroupVersionKind]bool{},
+	}
+}
+
+// clock is the time now: what is begun at the end of a long reconcile is not as old as its facts.
+func (p *pass) clock() time.Time { return p.r.Clock.Now().Truncate(notes.Precision) }
+
+// WriteTarget is one write for a target.
+func (p *pass) WriteTarget(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write) error {
+	t := p.snapshot.targets[target]
+	switch write { //nolint:exhaustive // orphaned targets have the others in common
+	case remediation.CreateRequest:
+		return p.createRequest(ctx, t, d)
+	case remediation.SetMark:
+		return p.requestOwnerRemediation(ctx, target, verdict, d)
+	case remediation.DropConfirmation:
+		return p.dropConfirmation(ctx, t.Question.Name)
+	}
+	return p.write(ctx, t, p.snapshot.requestFor(t), d, write)
+}
+
+// WriteStray is one write for an orphaned target, or for what the check has left of one that no longer exists.
+func (p *pass) WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error {
+	left := &p.snapshot.orphans[stray]
+	if err := p.stillOrphaned(ctx, left); err != nil {
+		return err
+	}
+	return p.write(ctx, left.target, left.request, d, write)
+}
+
+// write is what targets and orphaned targets have in common.
+func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d *remediation.Decision, write remediation.Write) error {
+	switch write { //nolint:exhaustive // the others are about targets only
+	case remediation.NoteLedger:
+		return p.annotate(ctx, t, notes.OfLedger(&d.Ledger))
+	case remediation.NoteNodeGone:
+		return p.annotate(ctx, t, notes.OfNodeGoneSince(d.NodeGoneSince))
+	case remediation.SetAuthor:
+		return p.annotate(ctx, t, notes.OfAuthor(p.snapshot.check.Author()))
+	case remediation.DropAuthor:
+		return p.annotate(ctx, t, notes.OfAuthor(""))
+	case remediation.RemoveMark:
+		return p.change(ctx, t, p.r.Actor.CancelOwnerRemediation)
+	case remediation.ClearMarks:
+		if err := p.change(ctx, t, p.r.Actor.ClearConditions); err != nil {
+			return err
+		}
+		return p.annotate(ctx, t, notes.OfAuthor(""))
+	case remediation.TakeTurn:
+		return p.takeLease(ctx, d.TurnUntil)
+	case remediation.NoteRecovery:
+		return p.r.Requests.NoteRecovery(ctx, request, d.HealthySince)
+	case remediation.TellToStop:
+		return p.r.Requests.TellToStop(ctx, request, p.now)
+	case remediation.DeleteRequest:
+		return p.r.Requests.Delete(ctx, request)
+	}
+	return errors.Errorf("no such write for a target: %d", write)
+}
+
+// annotate changes annotations of a target as it was read, or not at all.
+func (p *pass) annotate(ctx context.Context, t *Target, n notes.Notes) error {
+	if _, changes := n.On(p.latest(t).GetAnnotations()); !changes {
+		return nil
+	}
+	return p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
+		return p.r.Actor.Annotate(ctx, object, n)
+	})
+}
+
+// ErrTargetGone is what a write to a target returns that no longer exists. An event of that is on its way.
+var ErrTargetGone = errors.New("the target no longer exists")
+
+// change writes to a target as it was read or written last in this reconcile, or not at all.
+func (p *pass) change(ctx context.Context, t *Target, write func(context.Context, client.Object) (client.Object, error)) error {
+	after, err := write(ctx, p.latest(t))
+	if apierrors.IsNotFound(err) {
+		return ErrTargetGone
+	}
+	if err == nil {
+		p.objects[t.name()] = after
+	}
+	return errors.Wrap(err, "failed to write to the target")
+}
+
+// latest is a target after the own writes of this reconcile.
+func (p *pass) latest(t *Target) client.Object {
+	if written, found := p.objects[t.name()]; found {
+		return written
+	}
+	return t.Object
+}
+
+// requestOwnerRemediation sets OwnerRemediated=False on a target, with the conditions that say why.
+func (p *pass) requestOwnerRemediation(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision) error {
+	t, facts := p.snapshot.targets[target], p.facts
+	wanted := &explain.Facts{
+		Name: t.name(), Node: t.Question.Name, Verdict: verdict, Decision: d, Target: &facts.Situation.Targets[target], Policy: &facts.Policy,
+	}
+	return p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
+		return p.r.Actor.Report(ctx, object, wanted, &facts.Situation.Check, p.now)
+	})
+}
+
+// createRequest creates the request of a step. That the API server rejects it for what it contains is no failure.
+func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Decision) error {
+	check := p.snapshot.check
+	template, found := check.template(d.Step)
+	if !found {
+		return errors.Errorf("%s names no template %s", check.Title(), d.Step.Template)
+	}
+	if !slices.Contains(notes.RequestKinds(p.check.Object.GetAnnotations()), template.RequestKind()) {
+		return errors.Errorf("%s does not note yet that it creates requests of kind %s", check.Title(), template.RequestKind().GroupKind())
+	}
+	request := rejectedRequest{t.uid(), d.Step, check.Object.GetUID(), check.Object.GetGeneration()}
+	if known := p.record.rejection(request, p.clock()); known != nil {
+		return known
+	}
+	made, _, err := p.r.Requests.Create(ctx, &requests.Draft{
+		Check: check.ID, Target: t.Subject, Template: template, Order: d.Step.Order, Attempt: d.Attempt, Started: p.clock(),
+		ControlPlane: t.ControlPlane, Cluster: check.Cluster,
+	})
+	if err != nil && rejects(err) {
+		rejected := &checkup.RefusedError{Message: err.Error(), Cause: err}
+		p.record.reject(request, rejected, p.clock())
+		return rejected
+	}
+	if err == nil {
+		p.created[t.name()] = made.Ref()
+	}
+	return err
+}
+
+// rejects reports whether an error stays as long as nobody changes anything.
+func rejects(err error) bool {
+	var taken *requests.NameTakenError
+	var template *requests.TemplateError
+	return errors.As(err, &taken) || errors.As(err, &template) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+}
+
+// dropConfirmation removes a person's confirmation from a Node.
+func (p *pass) dropConfirmation(ctx context.Context, node string) error {
+	api, err := p.cluster().Client(ctx)
+	if err != nil {
+		return err
+	}
+	found := &corev1.Node{}
+	if err := api.Get(ctx, client.ObjectKey{Name: node}, found); err != nil {
+		return errors.Wrap(client.IgnoreNotFound(err), "failed to read the Node")
+	}
+	before := found.DeepCopy()
+	delete(found.Annotations, remedyv1.ConfirmedHealthyAnnotation)
+	err = api.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return errors.Wrap(client.IgnoreNotFound(err), "failed to remove the confirmation from the Node")
+}

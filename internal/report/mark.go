@@ -1,0 +1,40 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// MarkOn is what the conditions of a Machine report about its remediation by its owner. It is that of the check if the check has signed it.
+func MarkOn(m *clusterv1.Machine, check string) remediation.Mark {
+	healthy, owned := conditions.Get(m, explain.HealthCheckSucceeded), conditions.Get(m, explain.OwnerRemediated)
+	mark := remediation.Mark{
+		Unhealthy: healthy != nil && healthy.Status == metav1.ConditionFalse,
+		Ours:      notes.Author(m.Annotations) == check,
+	}
+	if owned == nil || owned.Status != metav1.ConditionFalse {
+		return mark
+	}
+	mark.Since = owned.LastTransitionTime.Time
+	mark.Refused = owned.Reason == clusterv1.MachineSetMachineCannotBeRemediatedReason
+	// An owner that knows the older generation of conditions only answers there.
+	older := OlderReason(m, explain.OwnerRemediated)
+	mark.Waiting = owned.Reason == explain.WaitingForRemediation && (older == "" || older == explain.WaitingForRemediation)
+	if !mark.Waiting {
+		mark.OwnerReason = owned.Reason
+		if owned.Reason == explain.WaitingForRemediation {
+			mark.OwnerReason = older
+		}
+	}
+	// Without the word that it is not healthy, no owner does anything.
+	mark.Given = mark.Unhealthy
+	return mark
+}
