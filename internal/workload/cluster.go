@@ -113,8 +113,7 @@ func (c *cluster) Read(ctx context.Context, q Question) []Reading {
 	if len(missed) > 0 {
 		c.verify(ctx, &q, readings, missed)
 	}
-	r.saw(&q, readings)
-	c.challenge(ctx, &q, readings, r)
+	c.doubtMissing(ctx, &q, readings, r, false)
 	return readings
 }
 

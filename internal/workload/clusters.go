@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,10 +29,8 @@ type Clusters struct {
 	// following: there is a handler that follows the Clusters. Nobody but Connect asks.
 	following bool
 
-	mu     sync.RWMutex
-	remote connector
-	// secrets is where Secrets with kubeconfigs are read.
-	secrets client.Reader
+	mu      sync.RWMutex
+	remote  connector
 	records map[client.ObjectKey]*record
 	// made is how many records there have been.
 	made int
@@ -92,20 +89,12 @@ func (c *Clusters) recordOf(key client.ObjectKey) *record {
 	return r
 }
 
-// exists notes that there is a Cluster, and which one of its name. Another one than before has another control plane: nothing is believed that is read
-// over the connection to that of the earlier one, which Cluster API's cache may have kept.
-func (c *Clusters) exists(key client.ObjectKey, uid types.UID) {
+// exists notes that the Cluster exists.
+func (c *Clusters) exists(key client.ObjectKey) {
 	r := c.recordOf(key)
 	r.mu.Lock()
-	another := r.cluster != "" && r.cluster != uid
-	r.cluster, r.orphaned = uid, false
-	if another {
-		r.id = ""
-	}
-	r.mu.Unlock()
-	if another {
-		r.wantRenewal()
-	}
+	defer r.mu.Unlock()
+	r.exists, r.orphaned = true, false
 }
 
 // orphan notes that the Cluster is gone. What is remembered of it goes when the connection does.
@@ -159,8 +148,7 @@ func (c *Clusters) Start(ctx context.Context) error {
 	}
 }
 
-// examine sees whether what has been read of clusters can still be believed, and whether a connection is still the right one. Nobody waits for one that
-// hangs.
+// examine sees whether what has been read of clusters can still be believed. Nobody waits for one that hangs.
 func (c *Clusters) examine(ctx context.Context, examinations *sync.WaitGroup) {
 	now := c.clock.Now()
 	c.mu.RLock()
@@ -168,9 +156,6 @@ func (c *Clusters) examine(ctx context.Context, examinations *sync.WaitGroup) {
 	for key, r := range c.records {
 		if roster, due := r.toExamine(now); due {
 			examinations.Go(func() { (&cluster{clusters: c, key: key, record: r}).examine(ctx, roster) })
-		}
-		if r.live.toCompare() {
-			examinations.Go(func() { c.compare(ctx, key, r) })
 		}
 	}
 }
@@ -223,16 +208,16 @@ func (c *Clusters) lookAfter(ctx context.Context) {
 	}
 }
 
-// hasCluster says whether it is known which Cluster it is of. That is noted when a Cluster comes.
+// hasCluster reports whether the watch of Clusters has delivered its Cluster.
 func (r *record) hasCluster() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.cluster != ""
+	return r.exists
 }
 
 func (r *record) isTroubled(now time.Time) bool {
 	r.mu.Lock()
-	troubled := r.wavering || r.down || r.orphaned || r.renewal != notNeeded
+	troubled := r.wavering || r.down || r.orphaned
 	r.mu.Unlock()
 	return troubled || r.live.due(now)
 }

@@ -262,8 +262,9 @@ func TestAKubeconfigThatStartsAProgramIsRefusedUntilItIsMended(t *testing.T) {
 	g.Expect(s.At(key).Connection(t.Context()).Err).ToNot(HaveOccurred())
 }
 
-// TestACorrectedKubeconfigIsFollowed has a kubeconfig that leads to another cluster, which answers as well as any.
-func TestACorrectedKubeconfigIsFollowed(t *testing.T) {
+// TestKubeconfig_CorrectedThenRestarted_IsFollowed has a kubeconfig that leads to another cluster, which answers as well as any. As
+// long as that cluster answers, ClusterCache does not read the Secret again.
+func TestKubeconfig_CorrectedThenRestarted_IsFollowed(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
@@ -274,6 +275,8 @@ func TestACorrectedKubeconfigIsFollowed(t *testing.T) {
 	s.up(key)
 	g.Eventually(func() workload.Obstacle { return workload.ObstacleOf(s.read(key, targets...)[0].Err) }, patience).Should(Equal(workload.NoKnownNode))
 	s.putKubeconfig(key, kubeconfigOf(t, second.Admin, nil))
+	s.stop()
+	s.start(patience)
 	g.Eventually(func() []workload.Reading { return s.read(key, targets...) }, patience).Should(HaveEach(HaveField("State", health.Present)))
 	g.Expect(s.look(key, targets...)).To(HaveEach(HaveField("State", health.Present)))
 }

@@ -67,7 +67,7 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
 	}, clustercache.WatchForProbeFailure(probeSilence))
 	c.mu.Lock()
-	c.remote, c.secrets = cache, secrets
+	c.remote = cache
 	c.mu.Unlock()
 	return errors.Wrap(mgr.Add(&follow{clusters: c, news: news}), "failed to add what follows the connections")
 }
@@ -76,8 +76,7 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 // a Cluster that is not connected would leave its checks waiting for ever.
 func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) clustercache.Options {
 	told := clustercache.Options{
-		SecretClient:  &screenedSecrets{Reader: secrets, screened: c.screened},
-		ClusterFilter: c.keeps,
+		SecretClient: &screenedSecrets{Reader: secrets, screened: c.screened},
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: ctrlcache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
@@ -94,10 +93,9 @@ func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) cluster
 	return told
 }
 
-// screened notes which kubeconfig a connection is made with, or why it is not used.
-func (c *Clusters) screened(key client.ObjectKey, kubeconfig []byte, refused *ReadError) {
+// screened notes why the kubeconfig of a Cluster is not used; nil if it is.
+func (c *Clusters) screened(key client.ObjectKey, refused *ReadError) {
 	r := c.recordOf(key)
-	r.madeWith(kubeconfig)
 	r.mu.Lock()
 	r.refused = refused
 	r.mu.Unlock()
@@ -106,8 +104,7 @@ func (c *Clusters) screened(key client.ObjectKey, kubeconfig []byte, refused *Re
 	}
 }
 
-// followClusters sees to it that clusters are forgotten whose Cluster is gone, or another one of that name: Cluster API's cache does not tell.
-// What follows them already goes on.
+// followClusters sees to it that clusters are forgotten whose Cluster is gone: Cluster API's cache does not tell. What follows them already goes on.
 func (c *Clusters) followClusters(ctx context.Context, cache ctrlcache.Cache) error {
 	if c.following {
 		return nil
@@ -118,12 +115,11 @@ func (c *Clusters) followClusters(ctx context.Context, cache ctrlcache.Cache) er
 	}
 	there := func(object any) {
 		if cluster, is := object.(*clusterv1.Cluster); is {
-			c.exists(client.ObjectKeyFromObject(cluster), cluster.UID)
+			c.exists(client.ObjectKeyFromObject(cluster))
 		}
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: there,
-		// A watch that was interrupted does not tell that one was deleted when there is another one of its name.
+		AddFunc:    there,
 		UpdateFunc: func(_, object any) { there(object) },
 		DeleteFunc: func(object any) {
 			if key, err := toolscache.DeletionHandlingObjectToName(object); err == nil {

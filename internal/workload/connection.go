@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,13 +55,8 @@ type record struct {
 	// refused is why its kubeconfig is not used; nil if it is.
 	refused *ReadError
 	roster  *roster
-	// id is the identity of the right cluster; empty if it is not known.
-	id types.UID
-	// cluster is the UID of its Cluster; empty if it is not known.
-	cluster types.UID
-	// kubeconfig is what the connection was made with.
-	kubeconfig fingerprint
-	renewal    renewal
+	// exists: the watch of Clusters has delivered its Cluster.
+	exists bool
 	// orphaned: its Cluster is gone, or was never there. It is forgotten when there is no connection.
 	orphaned bool
 	live     liveState
@@ -73,7 +67,7 @@ func (c *Clusters) look(ctx context.Context, key client.ObjectKey, r *record) (t
 	connector, before := c.connectorOf(key), r.present()
 	probes := connector.GetHealthCheckingState(ctx, key)
 	_, err := connector.GetUncachedClient(ctx, key)
-	up := err == nil && probes.ConsecutiveFailures < failuresUntilDown && !r.isOutdated()
+	up := err == nil && probes.ConsecutiveFailures < failuresUntilDown
 	var unseen, orphaned bool
 	if err != nil && !r.wasUp() {
 		// A control plane that is not there yet has not gone down. One that is there, and cannot be reached since we were started, has.
@@ -112,13 +106,6 @@ func (r *record) present() *roster {
 	return r.roster
 }
 
-// isOutdated says whether the connection is not the right one any more.
-func (r *record) isOutdated() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.renewal != notNeeded
-}
-
 func (r *record) wasUp() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +117,7 @@ func (r *record) obstacle(up bool, err error) error {
 	switch {
 	case up:
 		return nil
-	case err == nil && r.renewal == notNeeded:
+	case err == nil:
 		return errNotAnswering
 	case r.refused != nil:
 		return r.refused

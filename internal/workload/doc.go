@@ -1,13 +1,28 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload reads Nodes, here and in workload clusters, and answers with one of four states:
-// Present, Gone, NotJoined or Unreadable. Only a live, connected API server that says "not found" makes a Node Gone;
-// what cannot be read is never acted on.
+// Package workload reads Nodes, in the management cluster and in workload clusters. It returns one of four states for each:
+// Present, Gone, NotJoined or Unreadable. A Node is Gone only if a live, connected API server says "not found". What cannot be
+// read is never acted on.
 //
-// Clusters.At gives a Cluster: a workload cluster by its Cluster, or Home, the one we run in. A pass reads with Cluster.Read: from a cache
-// that holds of a Node what is read of it (strip.go), and live only where the cache misses one. An act looks once more with Live.Look, past
-// every cache. Clusters.NodeSource and Clusters.ConnectionSource wake a controller; a heartbeat does not (change.go).
+// It does not judge Nodes: which Node is unhealthy, for how long, and what follows is decided elsewhere.
 //
-// Nothing here has an opinion: how long a Node may be ill, and what follows, is decided elsewhere.
+// # Where to start
+//
+// Clusters.At returns a Cluster: the workload cluster of a Cluster API Cluster, or Home, the management cluster. A reconcile calls
+// Cluster.Read, which reads a cache of stripped Nodes and asks the API server only for Nodes that the cache does not have. A
+// preflight check calls Live.Look, which reads no cache. Clusters.NodeSource and Clusters.ConnectionSource enqueue requests for a
+// controller; a heartbeat of a Node enqueues none.
+//
+// # Which cluster is believed
+//
+// A kubeconfig may lead to another cluster, in which all Nodes are missing. So missing Nodes are believed only of a cluster that has
+// at least one Node that a Machine refers to, or of which Machines refer to at most one Node. This leaves two gaps. If all Nodes
+// of the right cluster were deleted, no Machine is remediated for its missing Node until one Node joins. If Machines refer to a
+// single Node, another cluster is not recognized, and the Machine of that Node is remediated. See known_node.go.
+//
+// # Connections
+//
+// Cluster API's ClusterCache makes the connections. It reads a kubeconfig Secret only when it connects, and it keeps a connection
+// whose API server answers its probes. If that is the wrong API server, a person corrects the Secret and restarts the manager.
 package workload

@@ -10,19 +10,16 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 var prod = client.ObjectKey{Namespace: "team-a", Name: "prod"}
@@ -34,9 +31,6 @@ type apiServer struct {
 	// nodes are those that it has; failure is what it says instead.
 	nodes   map[string]*corev1.Node
 	failure error
-	// id is the UID of its namespace kube-system; secret is what it says instead.
-	id     types.UID
-	secret error
 	// hangs: it never answers, and knows no context.
 	hangs       chan struct{}
 	gets, lists int
@@ -66,12 +60,6 @@ func (a *apiServer) Get(_ context.Context, key client.ObjectKey, object client.O
 	}
 	if failure != nil {
 		return failure
-	}
-	if namespace, is := object.(*corev1.Namespace); is && key.Name == metav1.NamespaceSystem {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		namespace.UID = a.id
-		return a.secret
 	}
 	node, is := object.(*corev1.Node)
 	if !is {
@@ -133,27 +121,6 @@ type wire struct {
 	nodes   []*corev1.Node
 	read    bool
 	watched map[string]bool
-	// keeps is the filter of Clusters, and connects what happens when it makes a connection; drops is how many were dropped.
-	keeps    func(*clusterv1.Cluster) bool
-	connects func()
-	drops    int
-}
-
-// Reconcile looks after a Cluster, as Cluster API's cache does: it drops its connection if the filter says so, else it makes one if there is none.
-func (w *wire) Reconcile(_ context.Context, request reconcile.Request) (reconcile.Result, error) {
-	if !w.keeps(&clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}}) {
-		w.set(func(w *wire) {
-			w.connected, w.watched, w.probes, w.drops = false, map[string]bool{}, clustercache.HealthCheckingState{}, w.drops+1
-		})
-		return reconcile.Result{}, nil
-	}
-	w.set(func(w *wire) {
-		if !w.connected {
-			w.connects()
-			w.connected, w.probes = true, clustercache.HealthCheckingState{LastProbeTime: noon, LastProbeSuccessTime: noon}
-		}
-	})
-	return reconcile.Result{RequeueAfter: time.Second}, nil
 }
 
 func (w *wire) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
@@ -258,7 +225,6 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	b.wire.connect(noon)
 	b.Clusters = newClusters(b.clock, &wire{}, b.management)
 	b.remote = b.wire
-	b.wire.keeps, b.wire.connects = b.keeps, func() {}
 	b.answerTime = time.Minute
 	b.audience.join(t.Context(), listener{connection: func(key client.ObjectKey) {
 		b.mu.Lock()
@@ -266,13 +232,6 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 		b.told = append(b.told, key)
 	}})
 	return b
-}
-
-// lookedAfter has Cluster API's cache look after the Cluster once.
-func (b *bench) lookedAfter(t *testing.T) {
-	t.Helper()
-	_, err := b.wire.Reconcile(t.Context(), reconcile.Request{NamespacedName: prod})
-	NewWithT(t).Expect(err).ToNot(HaveOccurred())
 }
 
 func (b *bench) timesTold() int {
@@ -307,11 +266,4 @@ func manyNodes(count int) []*corev1.Node {
 		nodes = append(nodes, node(fmt.Sprintf("node-%d", i), fmt.Sprintf("id://%d", i)))
 	}
 	return nodes
-}
-
-// absent is a wire that does not find the Cluster when it is to look after it.
-type absent struct{ *wire }
-
-func (*absent) Reconcile(context.Context, reconcile.Request) (reconcile.Result, error) {
-	return reconcile.Result{}, nil
 }

@@ -34,7 +34,7 @@ func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
 		b.wire.connect(noon)
 		b.read(t, Target{Name: "a"})
 		b.recordOf(prod).orphan()
-		b.exists(prod, "uid")
+		b.exists(prod)
 		b.lookAfter(t.Context())
 		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 		b.wire.disconnect()
@@ -64,7 +64,7 @@ func TestWhatIsNotedOfAClusterThatIsGoneIsForgotten(t *testing.T) {
 		b := newBench(t)
 		b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
 		b.wire.set(func(w *wire) { w.connected = connected })
-		b.screened(prod, nil, nil)
+		b.screened(prod, nil)
 		if connected {
 			g.Expect(b.connection(t).Up).To(BeTrue())
 			b.lookAfter(t.Context())

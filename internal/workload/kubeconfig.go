@@ -26,8 +26,8 @@ const secretTime = 10 * time.Second
 // would otherwise have it done here, with our rights.
 type screenedSecrets struct {
 	client.Reader
-	// screened is told which kubeconfig a cluster has and what became of it; nil is that it may be used.
-	screened func(cluster client.ObjectKey, kubeconfig []byte, refused *ReadError)
+	// screened is told why the kubeconfig of a cluster is not used; nil if it is.
+	screened func(cluster client.ObjectKey, refused *ReadError)
 }
 
 // Get reads a Secret, and refuses one with a kubeconfig that must not be used.
@@ -41,7 +41,7 @@ func (s *screenedSecrets) Get(ctx context.Context, key client.ObjectKey, object 
 		return err
 	}
 	refused := refusal(key, kubeconfig, err)
-	s.screened(client.ObjectKey{Namespace: key.Namespace, Name: name}, kubeconfig.Data[secret.KubeconfigDataName], refused)
+	s.screened(client.ObjectKey{Namespace: key.Namespace, Name: name}, refused)
 	if refused != nil {
 		*kubeconfig = corev1.Secret{}
 		return refused

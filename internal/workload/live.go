@@ -36,8 +36,6 @@ type liveState struct {
 	// wait is how long it took until the last retry, which was at retriedAt, and retryAt when the next is due; zero if none is.
 	wait               time.Duration
 	retriedAt, retryAt time.Time
-	// misled: what failed last may be due to the kubeconfig; compare: that is to be found out.
-	misled, compare bool
 	// listed is the last list since anything failed, and listedAt when it was asked for.
 	listed   *listing
 	listedAt time.Time
@@ -85,7 +83,7 @@ func (c *cluster) noted(ctx context.Context, err *ReadError) *ReadError {
 		return errStopped
 	}
 	c.record.live.failed(c.clusters.clock.Now(), err.Obstacle)
-	return err
+	return err.namingSecret(c.key)
 }
 
 // enter waits for a slot.
@@ -120,7 +118,7 @@ func (l *liveState) answered() {
 func (l *liveState) failed(now time.Time, obstacle Obstacle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.listed, l.misled = nil, misleading(obstacle)
+	l.listed = nil
 	if obstacle == NotAnswering && !now.Before(l.restUntil) {
 		l.restUntil = now.Add(restTime)
 	}
@@ -141,17 +139,8 @@ func (l *liveState) retry(now time.Time) bool {
 	if l.retryAt.IsZero() || now.Before(l.retryAt) {
 		return false
 	}
-	l.retriedAt, l.retryAt, l.compare = now, time.Time{}, l.misled
+	l.retriedAt, l.retryAt = now, time.Time{}
 	return true
-}
-
-// toCompare says whether it is to be found out now if the kubeconfig has changed, which is then done.
-func (l *liveState) toCompare() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	due := l.compare
-	l.compare = false
-	return due
 }
 
 // recent is the last list, if it is young enough.

@@ -39,7 +39,7 @@ func (l *live) Look(ctx context.Context, q Question) []Reading {
 		}
 	}
 	l.cluster().resolve(ctx, &q, readings, named, unnamed)
-	l.cluster().challenge(ctx, &q, readings, nil)
+	l.cluster().doubtMissing(ctx, &q, readings, l.record.present(), true)
 	return readings
 }
 

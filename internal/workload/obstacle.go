@@ -6,6 +6,7 @@ package workload
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Obstacle is why something could not be read. It is a closed set, fit for a label of a metric.
@@ -29,7 +32,7 @@ const (
 	NotReadYet Obstacle = "NotReadYet"
 	// NotInitialized means: there is no control plane yet that could be asked.
 	NotInitialized Obstacle = "NotInitialized"
-	// NoKnownNode means: none of the Nodes that Machines refer to is there, so that it may be another cluster.
+	// NoKnownNode means: none of the Nodes that Machines refer to exists, so it may be another cluster.
 	NoKnownNode Obstacle = "NoKnownNode"
 	// NotNamed means: the Node is there, but its Machine does not say so yet.
 	NotNamed Obstacle = "NotNamed"
@@ -41,7 +44,7 @@ const (
 	Untrusted Obstacle = "Untrusted"
 	// Unauthorized means: the API server does not know who we are.
 	Unauthorized Obstacle = "Unauthorized"
-	// Forbidden means: we may not read that.
+	// Forbidden means: the user of the kubeconfig is not allowed to read that.
 	Forbidden Obstacle = "Forbidden"
 	// Busy means: the API server turned us away because it has too much to do.
 	Busy Obstacle = "Busy"
@@ -58,15 +61,22 @@ var sentences = map[Obstacle]string{
 	NotReadYet:     "the Nodes of the cluster have not arrived yet; if that lasts, see that the user of its kubeconfig may list and watch Nodes",
 	NotInitialized: "the control plane of the cluster is not initialized, so its Nodes cannot be read",
 	NotNamed:       "a Node with the Machine's provider ID has joined, and the Machine does not name it yet; if that lasts, see the log of Cluster API's Machine controller",
-	NoKnownNode:    "none of the Nodes that Machines refer to is there: this may be another cluster; see that the kubeconfig in its Secret leads to the right one",
+	NoKnownNode:    "none of the Nodes that Machines refer to exists: this may be another cluster",
 	NotAnswering:   "the API server of the cluster does not answer in time; see that it is up and that the way to it is open",
 	Unreachable:    "the API server of the cluster is not reached; see that it is up and that the way to it is open",
 	Untrusted:      "who answers for the cluster has a certificate that the kubeconfig does not vouch for; renew the kubeconfig in its Secret",
 	Unauthorized:   "the API server of the cluster does not accept the kubeconfig; renew the kubeconfig in its Secret",
-	Forbidden:      "the user of the cluster's kubeconfig may not read that; give it the right to get and list Nodes, Leases, and Pods in kube-system, and to get that namespace",
+	Forbidden:      "the user of the cluster's kubeconfig may not read that; allow it to get, list and watch Nodes, to get Leases, and to list Pods in kube-system",
 	Busy:           "the API server of the cluster has too much to do",
 	Failing:        "the API server of the cluster fails, or what answers is none; see its log",
 	Stopped:        "this program stopped waiting for an answer",
+}
+
+// wrongKubeconfigs say which Secret to correct. ClusterCache reads the kubeconfig only when it connects, and keeps a connection whose API server
+// answers "GET /". So a corrected Secret alone changes nothing where a wrong kubeconfig leads to such an API server.
+var wrongKubeconfigs = map[Obstacle]string{
+	NoKnownNode: "; if so, correct Secret %s and restart the manager",
+	Forbidden:   "; or correct Secret %s and restart the manager",
 }
 
 // ReadError is why something could not be read. Its text holds no secret, no address and nothing that differs from time to time.
@@ -82,6 +92,16 @@ func (e *ReadError) Error() string {
 		return e.details
 	}
 	return sentences[e.Obstacle]
+}
+
+// namingSecret adds which Secret of the Cluster to correct, where a wrong kubeconfig explains the error.
+func (e *ReadError) namingSecret(cluster client.ObjectKey) *ReadError {
+	hint, found := wrongKubeconfigs[e.Obstacle]
+	if !found || cluster == Home {
+		return e
+	}
+	kubeconfig := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
+	return &ReadError{Obstacle: e.Obstacle, details: sentences[e.Obstacle] + fmt.Sprintf(hint, kubeconfig)}
 }
 
 // ObstacleOf is the obstacle that an error of this package is about; empty if there is no error.

@@ -127,7 +127,14 @@ func newStageThatWaits(t *testing.T, answerTime time.Duration) *stage {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
 	g.Expect(s.management.Create(t.Context(), namespace)).To(Succeed())
 	s.namespace = namespace.Name
+	s.start(answerTime)
+	return s
+}
 
+// start starts a manager, which waits so long for one answer.
+func (s *stage) start(answerTime time.Duration) {
+	s.t.Helper()
+	g, t := NewWithT(s.t), s.t
 	mgr, err := ctrl.NewManager(rest.CopyConfig(first.Admin), ctrl.Options{
 		Scheme:     newScheme(t),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -158,7 +165,6 @@ func newStageThatWaits(t *testing.T, answerTime time.Duration) *stage {
 		s.CloseConnections()
 	})
 	t.Cleanup(s.stop)
-	return s
 }
 
 // listen notes what a controller would be woken for.

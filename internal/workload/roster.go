@@ -24,9 +24,6 @@ type roster struct {
 	trust        trust
 	// version is how far the watch is that fills it; nil if that is not known.
 	version func() string
-	// own is a Node that was there as its Machine's own; remembered: the cluster has been recognized by it.
-	own        Target
-	remembered bool
 
 	// over is closed when the connection is.
 	over chan struct{}

@@ -49,13 +49,6 @@ func (t *trust) due(now time.Time) bool {
 	return true
 }
 
-// hurry has it examined at the next occasion.
-func (t *trust) hurry() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.next = time.Time{}
-}
-
 // doubted is why it is not believed; nil if it is.
 func (t *trust) doubted() *ReadError {
 	t.mu.Lock()
@@ -101,12 +94,7 @@ func asError(err *ReadError) error {
 // examine asks whether the roster of a cluster can still be believed. It waits for an answer, so nobody should wait for it.
 func (c *cluster) examine(ctx context.Context, r *roster) {
 	_, err := ask(ctx, c, func(ctx context.Context, api client.Client) (struct{}, error) {
-		if err := api.List(ctx, &corev1.NodeList{}, client.Limit(1)); err != nil {
-			return struct{}{}, err
-		}
-		// What fails here says nothing against the roster, and is tried again the next time.
-		_ = c.remember(ctx, api, r)
-		return struct{}{}, nil
+		return struct{}{}, api.List(ctx, &corev1.NodeList{}, client.Limit(1))
 	})
 	// Without a connection nothing is believed anyway, and when there is one again there is another roster.
 	if err != nil && (err.Obstacle == Stopped || !c.Connection(ctx).Up) {

@@ -1,0 +1,111 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// A kubeconfig may lead to another cluster than that of the Machines, or to a cluster that was restored empty: two Secrets
+// were swapped, or a load balancer forwards to another API server. There all Nodes are missing. So a missing Node is
+// believed only of a cluster
+//   - that has a known Node: a Node that a Machine of the Cluster refers to, with that Machine's provider ID; or
+//   - of which the Machines refer to at most one Node, because nothing can be concluded from a single Node.
+//
+// Otherwise missing Nodes are Unreadable (NoKnownNode) until a known Node exists, in this cluster or over a new connection.
+//
+// This rule does not protect, and blocks, in these cases:
+//   - Machines refer to a single Node, and the kubeconfig leads to another cluster: the Node counts as Gone.
+//   - All Nodes of the right cluster were deleted: no Machine is remediated for its missing Node until one of them joins.
+//   - The other cluster has a Node of the same name, and the Node or the Machine has no provider ID.
+//   - The kubeconfig leads to an older copy of the right cluster that has some of its Nodes: the others count as Gone.
+
+// countNodes returns to how many Nodes the Machines refer.
+func (q *Question) countNodes() int {
+	names := map[string]bool{}
+	for t := range q.referred {
+		names[t.Name] = true
+	}
+	return len(names)
+}
+
+// referred iterates over all targets with a Node, and over the Nodes that other Machines of the Cluster refer to.
+func (q *Question) referred(yield func(Target) bool) {
+	for i := range q.Targets {
+		if q.Targets[i].Name != "" && !yield(q.Targets[i]) {
+			return
+		}
+	}
+	if q.Known == nil {
+		return
+	}
+	for t := range q.Known {
+		if t.Name != "" && !yield(t) {
+			return
+		}
+	}
+}
+
+// findKnownNode returns the target of a known Node; nil if none of these Nodes is known.
+func (q *Question) findKnownNode(byName map[string]*corev1.Node) *Target {
+	for t := range q.referred {
+		if node := byName[t.Name]; node != nil && !t.stranger(node) {
+			return &t
+		}
+	}
+	return nil
+}
+
+// findKnownNode returns the target of a known Node in the cache of one connection; nil if there is none.
+func (r *roster) findKnownNode(q *Question) *Target {
+	if r == nil {
+		return nil
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return q.findKnownNode(r.byName)
+}
+
+// doubtMissing makes readings of missing Nodes Unreadable if this may be another cluster. A reconcile believes its cache that
+// there is a known Node; a live read asks the API server for that Node.
+func (c *cluster) doubtMissing(ctx context.Context, q *Question, readings []Reading, cached *roster, live bool) {
+	missing := func(r Reading) bool { return r.State == health.Gone || r.State == health.NotJoined || r.Stranger }
+	known := func(r Reading) bool { return r.State == health.Present && !r.Stranger }
+	if !q.Initialized || !slices.ContainsFunc(readings, missing) || slices.ContainsFunc(readings, known) {
+		return
+	}
+	candidate := cached.findKnownNode(q)
+	if candidate != nil && !live || q.countNodes() < 2 {
+		return
+	}
+	err := c.requireKnownNode(ctx, q, candidate)
+	if err == nil {
+		return
+	}
+	for i := range readings {
+		if missing(readings[i]) {
+			readings[i] = unreadable(err)
+		}
+	}
+}
+
+// requireKnownNode returns an error unless the API server has a known Node. It asks for the candidate, if there is one, because
+// a list of all Nodes costs more.
+func (c *cluster) requireKnownNode(ctx context.Context, q *Question, candidate *Target) *ReadError {
+	if candidate != nil {
+		if r := c.get(ctx, candidate); r.State == health.Present && !r.Stranger {
+			return nil
+		}
+	}
+	all, err := c.list(ctx)
+	if err == nil && q.findKnownNode(all.byName) == nil {
+		return c.noted(ctx, errNoKnownNode)
+	}
+	return err
+}

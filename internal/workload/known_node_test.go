@@ -1,0 +1,139 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// everybody asks about some targets in a pass and past the cache, while Machines refer to these, too.
+func (b *bench) everybody(t *testing.T, known []Target, targets ...Target) []Reading {
+	t.Helper()
+	q := Question{Initialized: true, Targets: targets, Known: slices.Values(known)}
+	return append(b.At(prod).Read(t.Context(), q), b.At(prod).Live().Look(t.Context(), q)...)
+}
+
+// connectTo makes a new connection, to an API server that has these Nodes.
+func (b *bench) connectTo(nodes ...*corev1.Node) {
+	b.wire.disconnect()
+	b.api.set(func(a *apiServer) {
+		a.nodes = map[string]*corev1.Node{}
+		for _, n := range nodes {
+			a.nodes[n.Name] = n
+		}
+	})
+	b.wire.set(func(w *wire) { w.nodes = nodes })
+	b.wire.connect(b.clock.Now())
+}
+
+func TestNodesAreNotGoneInAClusterThatHasNoneOfThem(t *testing.T) {
+	a, b, c := Target{"a", "id://a"}, Target{"b", "id://b"}, Target{"c", "id://c"}
+	starting := Target{"", "id://new"}
+	for _, test := range []struct {
+		why     string
+		nodes   []*corev1.Node
+		known   []Target
+		targets []Target
+		state   health.NodeState
+	}{
+		{why: "it is empty", targets: []Target{a, b}, state: health.Unreadable},
+		{why: "it is empty, and more are asked for than one by one", targets: slices.Repeat([]Target{a, b, c}, 3), state: health.Unreadable},
+		{why: "it has only others", nodes: []*corev1.Node{node("x", "id://x")}, targets: []Target{a, b}, state: health.Unreadable},
+		{why: "others have their names", nodes: []*corev1.Node{node("a", "id://x"), node("b", "id://y")}, targets: []Target{a, b}, state: health.Unreadable},
+		{why: "none of those is there that other Machines refer to", known: []Target{a, b}, targets: []Target{a}, state: health.Unreadable},
+		{why: "one has not joined, and the others are not there", known: []Target{a, b}, targets: []Target{starting}, state: health.Unreadable},
+		{why: "it has one that another Machine refers to", nodes: []*corev1.Node{node("b", "id://b")}, known: []Target{a, b}, targets: []Target{a}, state: health.Gone},
+		{why: "one has not joined, and another is there", nodes: []*corev1.Node{node("b", "id://b")}, known: []Target{a, b}, targets: []Target{starting}, state: health.NotJoined},
+		{why: "there has only ever been one", known: []Target{a}, targets: []Target{a}, state: health.Gone},
+		{why: "there has only ever been one, and it has others", nodes: []*corev1.Node{node("x", "id://x")}, targets: []Target{a}, state: health.Gone},
+		{why: "there has been none yet", targets: []Target{starting}, state: health.NotJoined},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			bench := newBench(t, test.nodes...)
+			for _, reading := range bench.everybody(t, test.known, test.targets...) {
+				g.Expect(reading.State).To(Equal(test.state))
+				if test.state == health.Unreadable {
+					g.Expect(ObstacleOf(reading.Err)).To(Equal(NoKnownNode))
+				}
+			}
+			if test.state == health.Unreadable {
+				told := bench.timesTold()
+				bench.clock.Step(firstRetry)
+				bench.lookAfter(t.Context())
+				g.Expect(bench.timesTold()).To(Equal(told+1), "those who could not read are woken")
+			}
+		})
+	}
+}
+
+// TestKnownNode_AllNodesDeleted_BlocksUntilOneJoins: without its Nodes the right cluster looks like another one.
+func TestKnownNode_AllNodesDeleted_BlocksUntilOneJoins(t *testing.T) {
+	g := NewWithT(t)
+	x, y := Target{"a", "id://a"}, Target{"b", "id://b"}
+	all := []*corev1.Node{node("a", "id://a"), node("b", "id://b")}
+	bench := newBench(t, all...)
+	g.Expect(bench.everybody(t, nil, x, y)).To(HaveEach(HaveField("State", health.Present)))
+	bench.connectTo()
+	for _, reading := range bench.everybody(t, nil, x, y) {
+		g.Expect(ObstacleOf(reading.Err)).To(Equal(NoKnownNode))
+	}
+	bench.connectTo(all[0])
+	for _, readings := range slices.Collect(slices.Chunk(bench.everybody(t, nil, x, y), 2)) {
+		g.Expect(readings).To(HaveExactElements(HaveField("State", health.Present), HaveField("State", health.Gone)))
+	}
+	bench.connectTo(all...)
+	g.Expect(bench.everybody(t, nil, x, y)).To(HaveEach(HaveField("State", health.Present)))
+}
+
+// TestKnownNode_LiveRead_AsksForTheCachedOne reads a missing Node live. One get shows that it is the right cluster. The cache
+// alone does not: it may still hold the Nodes of an API server that was replaced.
+func TestKnownNode_LiveRead_AsksForTheCachedOne(t *testing.T) {
+	g := NewWithT(t)
+	missing, other, third := Target{"a", "id://a"}, Target{"b", "id://b"}, node("c", "id://c")
+	b := newBench(t, node("b", "id://b"))
+	ask := func() Reading {
+		return b.At(prod).Live().Look(t.Context(), Question{
+			Initialized: true, Targets: []Target{missing}, Known: slices.Values([]Target{other, {"c", "id://c"}}),
+		})[0]
+	}
+	b.read(t, other)
+	g.Expect(ask().State).To(Equal(health.Gone))
+	gets, lists := b.api.asked()
+	g.Expect([]int{gets, lists}).To(Equal([]int{2, 0}))
+
+	b.api.set(func(a *apiServer) { a.nodes = map[string]*corev1.Node{"b": node("b", "id://another")} })
+	g.Expect(ObstacleOf(ask().Err)).To(Equal(NoKnownNode))
+	b.api.set(func(a *apiServer) { a.nodes["c"] = third })
+	g.Expect(ask().State).To(Equal(health.Gone), "a list shows the third Node")
+	b.api.set(func(a *apiServer) { a.failure = apierrors.NewTooManyRequests("", 1) })
+	g.Expect(ObstacleOf(ask().Err)).To(Equal(Busy))
+}
+
+// TestReadError_WrongKubeconfig_NamesTheSecret covers the obstacles of which an operator has to know the Secret.
+func TestReadError_WrongKubeconfig_NamesTheSecret(t *testing.T) {
+	g := NewWithT(t)
+	targets := []Target{{"a", "id://a"}, {"b", "id://b"}}
+	b := newBench(t)
+	g.Expect(b.read(t, targets...)[0].Err).To(MatchError("none of the Nodes that Machines refer to exists: " +
+		"this may be another cluster; if so, correct Secret team-a/prod-kubeconfig and restart the manager"))
+	b.api.set(func(a *apiServer) {
+		a.failure = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
+	})
+	g.Expect(b.read(t, targets...)[0].Err).To(MatchError(And(
+		HavePrefix("the user of the cluster's kubeconfig may not read that; allow it to get, list and watch Nodes"),
+		HaveSuffix("; or correct Secret team-a/prod-kubeconfig and restart the manager"))))
+	b.home = b.wire
+	readings := b.At(Home).Read(t.Context(), Question{Initialized: true, Targets: targets})
+	g.Expect(ObstacleOf(readings[0].Err)).To(Equal(Forbidden))
+	g.Expect(readings[0].Err).ToNot(MatchError(ContainSubstring("Secret")), "the management cluster has no such Secret")
+}
