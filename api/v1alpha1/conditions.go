@@ -77,7 +77,7 @@ const (
 	ReconnectingReason = "Reconnecting"
 	// KubeconfigRefusedReason: the kubeconfig would run a program or read files, which is not allowed.
 	KubeconfigRefusedReason = "KubeconfigRefused"
-	// NoKnownNodeReason: none of the Nodes that Machines refer to is there, so that the kubeconfig may lead to another cluster.
+	// NoKnownNodeReason: none of the Nodes that Machines refer to exists, so the kubeconfig may lead to another cluster.
 	NoKnownNodeReason = "NoKnownNode"
 	// NodesUnreadableReason: the API server answers, and no Node can be read.
 	NodesUnreadableReason = "NodesUnreadable"

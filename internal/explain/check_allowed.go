@@ -180,7 +180,8 @@ func (r *Reading) Blind() bool { return r.Unconnected == "" && r.Nodes > 0 && r.
 func (r *Reading) said() (status metav1.ConditionStatus, reason, message string) {
 	switch {
 	case r.NoKnownNode:
-		return metav1.ConditionFalse, remedyv1.NoKnownNodeReason, capital(or(r.Why, "none of the Nodes that Machines refer to is there"))
+		return metav1.ConditionFalse, remedyv1.NoKnownNodeReason, capital(or(r.Why, "none of the Nodes that Machines refer to exists")) +
+			". No Machine is remediated for a missing Node until one of these Nodes exists"
 	case r.Unread == 0:
 		return metav1.ConditionTrue, remedyv1.ClusterReachableReason, ""
 	case r.Unread == r.Nodes:

@@ -187,7 +187,7 @@ func TestTheOtherConditions(t *testing.T) {
 		}), "ClusterReachable", "False", "ClusterUnreachable", "The cluster cannot be read: there is no connection"},
 		{fleet(4, 1, func(p *Pass) {
 			p.Around.Reading = Reading{Nodes: 4, Unread: 4, Why: "none of them is there", NoKnownNode: true}
-		}), "ClusterReachable", "False", "NoKnownNode", "None of them is there"},
+		}), "ClusterReachable", "False", "NoKnownNode", "None of them is there. No Machine is remediated for a missing Node until one of these Nodes exists"},
 		{fleet(4, 1, func(p *Pass) {
 			p.Around.Reading = Reading{Nodes: 4, Unread: 4, Why: "we may not"}
 		}), "ClusterReachable", "False", "NodesUnreadable", "No Node can be read: we may not"},

@@ -41,7 +41,7 @@ type Reading struct {
 	// Nodes is how many were asked for, Unread how many of them could not be read, and Why the first of them could not.
 	Nodes, Unread int
 	Why           string
-	// NoKnownNode: none of those is there that Machines refer to.
+	// NoKnownNode: none of the Nodes that Machines refer to exists.
 	NoKnownNode bool
 }
 

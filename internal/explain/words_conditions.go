@@ -80,12 +80,16 @@ var conditionWords = [...]conditionWord{
 		means: "The kubeconfig would run a program or read files, which is not allowed.", remedy: "Give the Cluster a kubeconfig with embedded certificates or a token.",
 	}},
 	{remedyv1.NoKnownNodeReason, onlyReachable, meaning{
-		means: "None of the Nodes that Machines refer to is there, so that the kubeconfig may lead to another cluster, or to an empty one. Nobody takes them for deleted.",
-		remedy: "See that the kubeconfig leads to the cluster of these Machines; one that is changed is followed within some minutes. If it does, and their Nodes are really gone, delete the Machines, " +
-			"or annotate them with `cluster.x-k8s.io/remediate-machine`.",
+		means: "None of the Nodes that Machines refer to exists, so the kubeconfig may lead to another cluster, or to an empty one. " +
+			"No Machine is remediated for a missing Node until one of these Nodes exists.",
+		remedy: "If the kubeconfig leads to another cluster, correct the Secret `<cluster>-kubeconfig` and restart the manager: " +
+			"it reads the Secret only when it connects. Without a restart it does so when the connection breaks. " +
+			"If the Nodes were deleted, delete their Machines, or annotate them with `cluster.x-k8s.io/remediate-machine`.",
 	}},
 	{remedyv1.NodesUnreadableReason, onlyReachable, meaning{
-		means: "The API server answers, and no Node can be read.", remedy: "The message says why: as a rule the user of the kubeconfig lacks a right.",
+		means: "The API server answers, and no Node can be read.",
+		remedy: "The message says why: usually the user of the kubeconfig lacks a permission. Grant it; that needs no restart. " +
+			"Or correct the Secret `<cluster>-kubeconfig` and restart the manager.",
 	}},
 
 	{remedyv1.TemplatesResolvedReason, onlyTemplates, meaning{means: "Requests can be made from every template.", remedy: "Nothing."}},
