@@ -82,22 +82,6 @@ func TestAKubeconfigOfAnotherClusterCondemnsNobody(t *testing.T) {
 	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
 }
 
-// TestACorrectedKubeconfigHealsWithoutARestart puts the swapped Secret right, with no more rights than a manager has. Nobody asks for anything else.
-func TestACorrectedKubeconfigHealsWithoutARestart(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	s.machine("m-1")
-	s.machine("m-2")
-	s.leadTo(management.Admin)
-	check := s.check("workers")
-	c := s.start()
-	c.restless = true
-	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("False NoKnownNode")))
-	s.leadTo(guest.Admin)
-	s.Eventually(get(s, check)).Should(WithTransform(tells(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
-	s.Eventually(get(s, check)).Should(WithTransform(healthy, BeEquivalentTo(2)))
-}
-
 // TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused takes the right to list Nodes away, and then the watch that was begun with it.
 func TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused(t *testing.T) {
 	t.Parallel()
@@ -143,7 +127,7 @@ func TestACheckIsNotReadyWhenNoNodeCanBeRead(t *testing.T) {
 	check := s.check("workers")
 	c := s.start()
 	c.restless = true
-	s.Eventually(get(s, check)).Should(WithTransform(message(remedyv1.ClusterReachableCondition), ContainSubstring("give it the right to get and list Nodes")))
+	s.Eventually(get(s, check)).Should(WithTransform(message(remedyv1.ClusterReachableCondition), ContainSubstring("allow it to get, list and watch Nodes")))
 	s.Expect(tells(remedyv1.ClusterReachableCondition)(check)).To(Equal("False NodesUnreadable"))
 	s.Expect(tells(remedyv1.ReadyCondition)(check)).To(Equal("False NotReady"))
 }
