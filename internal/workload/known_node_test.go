@@ -107,9 +107,9 @@ func TestKnownNode_LiveRead_AsksForTheCachedOne(t *testing.T) {
 		})[0]
 	}
 	b.read(t, other)
-	g.Expect(ask().State).To(Equal(health.Gone))
+	g.Expect(b.everybody(t, []Target{other}, missing)).To(HaveEach(HaveField("State", health.Gone)))
 	gets, lists := b.api.asked()
-	g.Expect([]int{gets, lists}).To(Equal([]int{2, 0}))
+	g.Expect([]int{gets, lists}).To(Equal([]int{3, 0}), "one to reconcile, and two to read live")
 
 	b.api.set(func(a *apiServer) { a.nodes = map[string]*corev1.Node{"b": node("b", "id://another")} })
 	g.Expect(ObstacleOf(ask().Err)).To(Equal(NoKnownNode))
