@@ -12,120 +12,120 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster is a cluster whose Nodes are read. Its methods can be called at any time by anybody, whether it is connected or not. Every error of it
-// is a ReadError.
+// Cluster is a cluster whose Nodes are read. Its methods may be called at any time and concurrently, also without a connection. All
+// its errors are ReadErrors.
 type Cluster interface {
-	// Connection is what is known of the connection now. Nobody is asked for it.
+	// Connection returns the state of the connection. It makes no call.
 	Connection(ctx context.Context) Connection
-	// Read answers for every target of the question, in the same order. It reads from the cache; what that does not have is asked for live,
-	// with a limit in number and in time. Who reads is woken, by ConnectionSource, when what is Unreadable now can be asked again.
+	// Read returns a reading for every target, in the same order. It reads the cache, and calls the API server for Nodes that the
+	// cache does not have, with limits in number and time. ConnectionSource notifies when an Unreadable Node can be read again.
 	Read(ctx context.Context, q Question) []Reading
-	// Nodes are all Nodes of the cache by their names. They have what Strip leaves, and nobody may change them.
+	// Nodes returns all Nodes of the cache, sorted by name. They are stripped, and must not be changed.
 	Nodes(ctx context.Context) ([]*corev1.Node, error)
-	// Live reads past every cache.
+	// Live returns a reader without a cache.
 	Live() Live
-	// Client is for requests and templates that live in the cluster. It has no cache, and every call of it has a time limit.
+	// Client returns a client for requests and templates in the cluster. It has no cache, and each of its calls has a timeout.
 	Client(ctx context.Context) (client.Client, error)
 }
 
-// Live asks the API server of a cluster itself. Every question has a time limit, and ends with its context. Every error is a ReadError.
+// Live calls the API server of a cluster. Every call has a timeout, and ends with its context. All errors are ReadErrors.
 type Live interface {
-	// Look answers for every target of the question, in the same order.
+	// Look returns a reading for every target of the question, in the same order.
 	Look(ctx context.Context, q Question) []Reading
-	// HeartbeatRenewed is when the kubelet renewed the Lease of its Node last, by the clock of the Node's cluster; zero if there is no Lease.
+	// HeartbeatRenewed returns when the kubelet last renewed the Lease of its Node, by the Node's clock; zero without a Lease.
 	HeartbeatRenewed(ctx context.Context, node string) (time.Time, error)
-	// Lease is any other Lease; nil if there is none.
+	// Lease returns any other Lease; nil if it does not exist.
 	Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, error)
-	// ControlPlane is what the cluster itself says about its control plane.
+	// ControlPlane returns the Nodes and the etcd Pods of the control plane.
 	ControlPlane(ctx context.Context) (ControlPlane, error)
 }
 
-// ControlPlane is what a cluster itself says about its control plane.
+// ControlPlane is what a cluster reports about its control plane.
 type ControlPlane struct {
-	// Nodes are those of the control plane, by their names, as Strip leaves them.
+	// Nodes are the control-plane Nodes, stripped and sorted by name.
 	Nodes []*corev1.Node
-	// Etcd are the mirror pods of its etcd, by their Nodes. Empty where its members are not to be seen, as they are elsewhere.
+	// Etcd are the mirror Pods of etcd, sorted by Node. It is empty if etcd runs elsewhere.
 	Etcd []EtcdPod
 }
 
-// EtcdPod is a mirror pod of a member of etcd.
+// EtcdPod is the mirror Pod of an etcd member.
 type EtcdPod struct {
 	Node  string
 	Ready bool
 }
 
-// cluster is a Cluster by what its connector gives.
+// cluster implements Cluster with a connector.
 type cluster struct {
 	clusters *Clusters
 	key      client.ObjectKey
-	record   *record
+	state    *clusterState
 }
 
-// Connection is what is known of the connection now.
+// Connection returns the state of the connection.
 func (c *cluster) Connection(ctx context.Context) Connection {
-	if c.clusters.look(ctx, c.key, c.record) {
-		c.clusters.audience.tellConnection(c.key)
+	if c.clusters.refresh(ctx, c.key, c.state) {
+		c.clusters.subscribers.notifyConnection(c.key)
 	}
-	c.record.mu.Lock()
-	defer c.record.mu.Unlock()
-	return c.record.Connection
+	c.state.mu.Lock()
+	defer c.state.mu.Unlock()
+	return c.state.Connection
 }
 
-// cached is the roster of a connection that is up.
-func (c *cluster) cached(ctx context.Context) (*roster, *ReadError) {
+// connectedNodes returns the cache of Nodes of a connection that is up. It may not have synced.
+func (c *cluster) connectedNodes(ctx context.Context) (*nodeCache, *ReadError) {
 	if connection := c.Connection(ctx); !connection.Up {
 		return nil, readError(connection.Err)
 	}
-	r, err := c.clusters.rosterOf(ctx, c.key, c.record)
+	nodes, err := c.clusters.watchNodes(ctx, c.key, c.state)
 	if err != nil {
 		return nil, err
 	}
-	if doubt := r.trust.doubted(); doubt != nil {
-		return nil, doubt
+	if err := nodes.watch.failure(); err != nil {
+		return nil, err
 	}
-	return r, nil
+	return nodes, nil
 }
 
-// Nodes are all Nodes of the cache.
+// Nodes returns all Nodes of the cache.
 func (c *cluster) Nodes(ctx context.Context) ([]*corev1.Node, error) {
-	r, err := c.cached(ctx)
+	cache, err := c.connectedNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	nodes, complete := r.all()
-	if !complete {
+	nodes, synced := cache.list()
+	if !synced {
 		return nil, errNotReadYet
 	}
 	return nodes, nil
 }
 
-// Read answers from the cache, and asks live for what that does not have.
+// Read reads the cache, and calls the API server for Nodes that the cache does not have.
 func (c *cluster) Read(ctx context.Context, q Question) []Reading {
-	r, err := c.cached(ctx)
+	cache, err := c.connectedNodes(ctx)
 	if err != nil {
 		return q.allUnreadable(err)
 	}
 	readings := make([]Reading, len(q.Targets))
-	missed, complete := r.answer(&q, readings)
-	if !complete {
+	missed, synced := cache.readTargets(&q, readings)
+	if !synced {
 		return q.allUnreadable(errNotReadYet)
 	}
 	if len(missed) > 0 {
-		c.verify(ctx, &q, readings, missed)
+		c.lookUpMissed(ctx, &q, readings, missed)
 	}
-	c.doubtMissing(ctx, &q, readings, r, false)
+	c.doubtMissing(ctx, &q, readings, cache, false)
 	return readings
 }
 
-// Live reads past the cache.
-func (c *cluster) Live() Live { return (*live)(c) }
+// Live returns a reader without a cache.
+func (c *cluster) Live() Live { return (*liveReader)(c) }
 
-// Client has no cache.
+// Client returns a client without a cache.
 func (c *cluster) Client(ctx context.Context) (client.Client, error) {
-	return opened(c.client(ctx))
+	return asError(c.client(ctx))
 }
 
-// client has no cache. It is not given out for a cluster that is down: whoever asks would only wait.
+// client returns a client without a cache. It fails if the connection is down, because each call would wait for its timeout.
 func (c *cluster) client(ctx context.Context) (client.Client, *ReadError) {
 	if connection := c.Connection(ctx); !connection.Up {
 		return nil, readError(connection.Err)

@@ -15,52 +15,51 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Clusters are all clusters whose Nodes can be read: the one we run in, and those of Cluster API once Connect was called.
+// Clusters are all clusters whose Nodes can be read: the management cluster, and the workload clusters once Connect was called.
 type Clusters struct {
-	clock      clock.WithTicker
-	management client.Reader
-	answerTime time.Duration
-	home       connector
-	audience   audience
-	// stopped is closed when the program ends.
+	clock       clock.WithTicker
+	management  client.Reader
+	callTimeout time.Duration
+	home        connector
+	subscribers subscribers
+	// stopped is closed when the manager ends.
 	stopped chan struct{}
-	// ignored counts updates that wake nobody. stopListening ends what takes the news from Cluster API's cache.
-	ignored, stopListening func()
-	// following: there is a handler that follows the Clusters. Nobody but Connect asks.
-	following bool
+	// countIgnored counts updates of Nodes without a notification. stopEvents ends the receiver of ClusterCache's events.
+	countIgnored, stopEvents func()
+	// watchingClusters is set when the handler of Cluster events exists. Only Connect uses it.
+	watchingClusters bool
 
-	mu      sync.RWMutex
-	remote  connector
-	records map[client.ObjectKey]*record
-	// made is how many records there have been.
-	made int
+	mu     sync.RWMutex
+	remote connector
+	states map[client.ObjectKey]*clusterState
+	// lastID is the id of the newest state.
+	lastID int
 }
 
-// New returns the clusters, of which only Home can be reached until Connect was called. The manager's cache has to keep Nodes as
-// StrippedNodes says.
+// New returns the clusters. Only Home can be reached until Connect was called. The cache of the manager needs StrippedNodes.
 func New(mgr manager.Manager, clk clock.WithTicker) (*Clusters, error) {
 	config := rest.CopyConfig(mgr.GetConfig())
 	api, err := client.New(config, client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return nil, errors.Wrap(err, "failed to make a client without a cache")
+		return nil, errors.Wrap(err, "failed to create a client without a cache")
 	}
 	c := newClusters(clk, &home{api: api, cache: mgr.GetCache(), now: clk.Now}, mgr.GetClient())
-	return c, errors.Wrap(mgr.Add(c), "failed to add what follows the clusters")
+	return c, errors.Wrap(mgr.Add(c), "failed to add the clusters to the manager")
 }
 
 func newClusters(clk clock.WithTicker, local connector, management client.Reader) *Clusters {
 	return &Clusters{
-		clock: clk, management: management, answerTime: answerTime, home: local, remote: nowhere{}, ignored: func() {}, stopListening: func() {},
-		stopped: make(chan struct{}), records: map[client.ObjectKey]*record{},
+		clock: clk, management: management, callTimeout: callTimeout, home: local, remote: notConnected{},
+		countIgnored: func() {}, stopEvents: func() {}, stopped: make(chan struct{}), states: map[client.ObjectKey]*clusterState{},
 	}
 }
 
-// CountIgnored counts updates of Nodes that wake nobody, such as heartbeats. It is called before anything is read.
-func (c *Clusters) CountIgnored(count func()) { c.ignored = count }
+// CountIgnored sets what counts updates of Nodes without a notification, such as heartbeats. Call it before anything is read.
+func (c *Clusters) CountIgnored(count func()) { c.countIgnored = count }
 
-// At is the cluster of this Cluster, or Home.
+// At returns the workload cluster of this Cluster, or Home.
 func (c *Clusters) At(key client.ObjectKey) Cluster {
-	return &cluster{clusters: c, key: key, record: c.recordOf(key)}
+	return &cluster{clusters: c, key: key, state: c.stateOf(key)}
 }
 
 func (c *Clusters) connectorOf(key client.ObjectKey) connector {
@@ -72,99 +71,99 @@ func (c *Clusters) connectorOf(key client.ObjectKey) connector {
 	return c.remote
 }
 
-func (c *Clusters) recordOf(key client.ObjectKey) *record {
+func (c *Clusters) stateOf(key client.ObjectKey) *clusterState {
 	c.mu.RLock()
-	r := c.records[key]
+	s := c.states[key]
 	c.mu.RUnlock()
-	if r != nil {
-		return r
+	if s != nil {
+		return s
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r = c.records[key]; r == nil {
-		c.made++
-		r = &record{number: c.made}
-		c.records[key] = r
+	if s = c.states[key]; s == nil {
+		c.lastID++
+		s = &clusterState{id: c.lastID}
+		c.states[key] = s
 	}
-	return r
+	return s
 }
 
-// exists notes that the Cluster exists.
-func (c *Clusters) exists(key client.ObjectKey) {
-	r := c.recordOf(key)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.exists, r.orphaned = true, false
+// markClusterExists records that the Cluster exists.
+func (c *Clusters) markClusterExists(key client.ObjectKey) {
+	s := c.stateOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hasCluster, s.clusterDeleted = true, false
 }
 
-// orphan notes that the Cluster is gone. What is remembered of it goes when the connection does.
-func (r *record) orphan() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.orphaned = true
+// markClusterDeleted records that the Cluster does not exist. Its state is deleted when the connection ends.
+func (s *clusterState) markClusterDeleted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clusterDeleted = true
 }
 
-// forget drops what is remembered of an orphan without a connection, and says whether it did.
-func (c *Clusters) forget(ctx context.Context, key client.ObjectKey, r *record) bool {
-	if !r.isOrphaned() {
+// forgetDeleted deletes the state of a deleted Cluster without a connection, and reports whether it did.
+func (c *Clusters) forgetDeleted(ctx context.Context, key client.ObjectKey, s *clusterState) bool {
+	if !s.isClusterDeleted() {
 		return false
 	}
 	if _, err := c.connectorOf(key).GetUncachedClient(ctx, key); err == nil {
 		return false
 	}
 	c.mu.Lock()
-	delete(c.records, key)
+	delete(c.states, key)
 	c.mu.Unlock()
-	if last := r.present(); last != nil {
-		last.end()
+	if nodes := s.currentNodes(); nodes != nil {
+		nodes.close()
 	}
 	return true
 }
 
-func (r *record) isOrphaned() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.orphaned
+func (s *clusterState) isClusterDeleted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clusterDeleted
 }
 
-// tick is how often it is looked whether a cluster that could not be read can be read again. It takes no more than a look at memory.
-const tick = time.Second
+// refreshInterval is how often unreadable clusters are refreshed. That makes no call.
+const refreshInterval = time.Second
 
-// Start looks after the clusters that could not be read, until the context ends.
+// Start refreshes unreadable clusters and verifies watches until the context ends.
 func (c *Clusters) Start(ctx context.Context) error {
 	defer close(c.stopped)
-	ticker := c.clock.NewTicker(tick)
+	ticker := c.clock.NewTicker(refreshInterval)
 	defer ticker.Stop()
-	var examinations sync.WaitGroup
-	defer examinations.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C():
-			c.lookAfter(ctx)
-			c.examine(ctx, &examinations)
+			c.refreshUnreadable(ctx)
+			c.verifyWatches(ctx, &running)
 		}
 	}
 }
 
-// examine sees whether what has been read of clusters can still be believed. Nobody waits for one that hangs.
-func (c *Clusters) examine(ctx context.Context, examinations *sync.WaitGroup) {
+// verifyWatches tests the watches for which a test is due. It does not wait for the results.
+func (c *Clusters) verifyWatches(ctx context.Context, running *sync.WaitGroup) {
 	now := c.clock.Now()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for key, r := range c.records {
-		if roster, due := r.toExamine(now); due {
-			examinations.Go(func() { (&cluster{clusters: c, key: key, record: r}).examine(ctx, roster) })
+	for key, s := range c.states {
+		if nodes, due := s.watchToVerify(now); due {
+			running.Go(func() { (&cluster{clusters: c, key: key, state: s}).verifyWatch(ctx, nodes) })
 		}
 	}
 }
 
-// CloseConnections ends what Cluster API's cache leaves to the end of the process, for whoever starts another manager in this one. It is called when
-// the manager has ended, and not before: a connection that is being made meanwhile would keep that from ending.
+// CloseConnections ends what ClusterCache leaves to the end of the process, for a process that starts another manager. Call it after the
+// manager has ended: earlier, a connection that is being made would keep the manager from ending.
 func (c *Clusters) CloseConnections() {
 	c.mu.RLock()
-	remote, stop := c.remote, c.stopListening
+	remote, stop := c.remote, c.stopEvents
 	c.mu.RUnlock()
 	stop()
 	if closes, can := remote.(interface{ Shutdown() }); can {
@@ -172,52 +171,52 @@ func (c *Clusters) CloseConnections() {
 	}
 }
 
-// NeedLeaderElection is false: an instance on standby has to know who was down, too.
+// NeedLeaderElection is false: an instance on standby has to know which connections were down.
 func (c *Clusters) NeedLeaderElection() bool { return false }
 
-// lookAfter wakes those who could not read, where they can try again. Cluster API's cache tells when a connection comes and goes, but not when
-// a probe that failed succeeds again.
-func (c *Clusters) lookAfter(ctx context.Context) {
-	type troubled struct {
-		key    client.ObjectKey
-		record *record
+// refreshUnreadable notifies controllers whose read failed when they can read again. ClusterCache sends an event when a connection begins
+// or ends, but not when a probe succeeds again.
+func (c *Clusters) refreshUnreadable(ctx context.Context) {
+	type unreadable struct {
+		key   client.ObjectKey
+		state *clusterState
 	}
-	var all []troubled
+	var all []unreadable
 	now := c.clock.Now()
 	c.mu.RLock()
-	for key, r := range c.records {
-		if r.isTroubled(now) || key != Home && !r.hasCluster() {
-			all = append(all, troubled{key, r})
+	for key, s := range c.states {
+		if s.needsAttention(now) || key != Home && !s.clusterSeen() {
+			all = append(all, unreadable{key, s})
 		}
 	}
 	c.mu.RUnlock()
 	for _, t := range all {
-		if t.key != Home && !t.record.hasCluster() {
-			// Whoever was about to connect it, or asks about it, may have noted something when its Cluster was gone.
-			if exists, _ := c.known(ctx, c.connectorOf(t.key), t.key); !exists {
-				t.record.orphan()
+		if t.key != Home && !t.state.clusterSeen() {
+			// A reader, or a connection that was being made, may have created the state after its Cluster was deleted.
+			if exists, _ := c.lookUpCluster(ctx, c.connectorOf(t.key), t.key); !exists {
+				t.state.markClusterDeleted()
 			}
 		}
-		if c.forget(ctx, t.key, t.record) {
+		if c.forgetDeleted(ctx, t.key, t.state) {
 			continue
 		}
-		turned := c.look(ctx, t.key, t.record)
-		if retry := t.record.live.retry(now); turned || retry {
-			c.audience.tellConnection(t.key)
+		changed := c.refresh(ctx, t.key, t.state)
+		if retry := t.state.calls.takeRetry(now); changed || retry {
+			c.subscribers.notifyConnection(t.key)
 		}
 	}
 }
 
-// hasCluster reports whether the watch of Clusters has delivered its Cluster.
-func (r *record) hasCluster() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.exists
+// clusterSeen reports whether the watch of Clusters has delivered its Cluster.
+func (s *clusterState) clusterSeen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hasCluster
 }
 
-func (r *record) isTroubled(now time.Time) bool {
-	r.mu.Lock()
-	troubled := r.wavering || r.down || r.orphaned
-	r.mu.Unlock()
-	return troubled || r.live.due(now)
+func (s *clusterState) needsAttention(now time.Time) bool {
+	s.mu.Lock()
+	unreadable := s.lastProbeFailed || s.wasDown || s.clusterDeleted
+	s.mu.Unlock()
+	return unreadable || s.calls.retryDue(now)
 }

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -14,27 +15,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FirstLook is how long Nodes and their controller may speak first when a cluster that was seen down is back: a kubelet renews its Lease every
-// ten seconds, and the node controller gives it fifty before it calls the Node's status unknown.
+// FirstLook is how long Nodes are not judged after a connection that was down is restored. A kubelet renews its Lease every ten seconds,
+// and the node controller waits fifty seconds for it before it sets the status of the Node to Unknown.
 const FirstLook = 50 * time.Second
 
-// failuresUntilDown is how many probes in a row have to fail until a cluster counts as down. One may be bad luck. Cluster API's cache cuts the
-// connection after five, which takes more than a minute; until then its Nodes would be judged by what was read before.
-const failuresUntilDown = 2
+// probeFailuresUntilDown is how many probes in a row must fail before a connection counts as down. ClusterCache disconnects after five
+// failures, which takes more than a minute. Until then old Nodes would be judged.
+const probeFailuresUntilDown = 2
 
-// Connection is what is known of the connection to a cluster. It is nobody's opinion of its Nodes.
+// Connection is the state of the connection to a cluster. It says nothing about Nodes.
 type Connection struct {
-	// Up: the API server answers, as far as is known.
+	// Up is whether the API server answered the latest probes.
 	Up bool
-	// LastSeen is when it answered last; zero if it never has since this program was started.
+	// LastSeen is when it answered last; zero if it never has since the manager started.
 	LastSeen time.Time
-	// BackSince is when it was back after it had been seen down; zero if it has not been down since this program was started.
+	// BackSince is when the connection was restored; zero if it has not been down since the manager started.
 	BackSince time.Time
-	// Err is why it is not up, a ReadError; nil if it is. Its text is fit to be shown.
+	// Err is why it is not up, a ReadError; otherwise nil. Its text can be shown to users.
 	Err error
 }
 
-// FirstLookUntil is until when Nodes and their controller speak first; zero if the cluster has not been down.
+// FirstLookUntil returns until when Nodes are not judged; zero if the connection has not been down.
 func (c Connection) FirstLookUntil() time.Time {
 	if c.BackSince.IsZero() {
 		return time.Time{}
@@ -42,136 +43,133 @@ func (c Connection) FirstLookUntil() time.Time {
 	return c.BackSince.Add(FirstLook)
 }
 
-// record is what is remembered of one cluster.
-type record struct {
-	// number is its own: no other record, of this or another cluster, has it.
-	number int
-	mu     sync.Mutex
+// clusterState is what the manager remembers of one cluster.
+type clusterState struct {
+	// id is unique among the states of all clusters.
+	id int
+	mu sync.Mutex
 	Connection
-	// down: it was seen down, and has not been up since.
-	down bool
-	// wavering: it is up, and the last probe failed.
-	wavering bool
-	// refused is why its kubeconfig is not used; nil if it is.
-	refused *ReadError
-	roster  *roster
-	// exists: the watch of Clusters has delivered its Cluster.
-	exists bool
-	// orphaned: its Cluster is gone, or was never there. It is forgotten when there is no connection.
-	orphaned bool
-	live     liveState
+	// wasDown is set when the connection goes down, until it is up again.
+	wasDown bool
+	// lastProbeFailed is set if the connection is up and its last probe failed.
+	lastProbeFailed bool
+	// kubeconfigErr is why its kubeconfig is not used; nil if it is.
+	kubeconfigErr *ReadError
+	nodes         *nodeCache
+	// hasCluster is set when the watch of Clusters has delivered its Cluster.
+	hasCluster bool
+	// clusterDeleted is set if its Cluster does not exist. The state is deleted when there is no connection.
+	clusterDeleted bool
+	calls          apiCalls
 }
 
-// look brings the record up to date and says whether the cluster went down or came up. It asks the connector, which answers from memory.
-func (c *Clusters) look(ctx context.Context, key client.ObjectKey, r *record) (turned bool) {
-	connector, before := c.connectorOf(key), r.present()
+// refresh updates the state from the connector, and reports whether the connection went up or down. It makes no call.
+func (c *Clusters) refresh(ctx context.Context, key client.ObjectKey, s *clusterState) (changed bool) {
+	connector, before := c.connectorOf(key), s.currentNodes()
 	probes := connector.GetHealthCheckingState(ctx, key)
 	_, err := connector.GetUncachedClient(ctx, key)
-	up := err == nil && probes.ConsecutiveFailures < failuresUntilDown
-	var unseen, orphaned bool
-	if err != nil && !r.wasUp() {
-		// A control plane that is not there yet has not gone down. One that is there, and cannot be reached since we were started, has.
-		exists, initialized := c.known(ctx, connector, key)
-		unseen, orphaned = initialized && probes.ConsecutiveFailures > 0, !exists
+	up := err == nil && probes.ConsecutiveFailures < probeFailuresUntilDown
+	var unreachable, deleted bool
+	if err != nil && !s.upOrDown() {
+		// A control plane that is not initialized is not down. One that is, and was not reached since the manager started, is.
+		exists, initialized := c.lookUpCluster(ctx, connector, key)
+		unreachable, deleted = initialized && probes.ConsecutiveFailures > 0, !exists
 	}
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if probes.LastProbeSuccessTime.After(r.LastSeen) {
-		r.LastSeen = probes.LastProbeSuccessTime
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if probes.LastProbeSuccessTime.After(s.LastSeen) {
+		s.LastSeen = probes.LastProbeSuccessTime
 	}
-	r.orphaned = r.orphaned || orphaned
-	r.wavering = up && probes.ConsecutiveFailures > 0
-	if err != nil && before != nil && r.roster == before {
-		// It is of a connection that is over. If there is a new one by now, so is its roster, and that stays.
-		before.end()
-		r.roster = nil
+	s.clusterDeleted = s.clusterDeleted || deleted
+	s.lastProbeFailed = up && probes.ConsecutiveFailures > 0
+	if err != nil && before != nil && s.nodes == before {
+		// This cache belongs to a connection that has ended. A new connection may already have set its own cache.
+		before.close()
+		s.nodes = nil
 	}
-	turned = up != r.Up
+	changed = up != s.Up
 	switch {
-	case up && r.down:
-		r.down, r.BackSince = false, c.clock.Now()
-	case !up && (r.Up || unseen):
-		turned = turned || !r.down
-		r.down = true
+	case up && s.wasDown:
+		s.wasDown, s.BackSince = false, c.clock.Now()
+	case !up && (s.Up || unreachable):
+		changed = changed || !s.wasDown
+		s.wasDown = true
 	}
-	r.Up, r.Err = up, r.obstacle(up, err)
-	return turned
+	s.Up, s.Err = up, s.connectionError(up, err)
+	return changed
 }
 
-// present is the roster as it is now; nil if there is none.
-func (r *record) present() *roster {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.roster
+// currentNodes returns the cache of the present connection; nil if there is none.
+func (s *clusterState) currentNodes() *nodeCache {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes
 }
 
-func (r *record) wasUp() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.Up || r.down
+// upOrDown reports whether the connection is up, or is known to be down.
+func (s *clusterState) upOrDown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Up || s.wasDown
 }
 
-// obstacle is why it is not up.
-func (r *record) obstacle(up bool, err error) error {
+// connectionError returns why the connection is not up.
+func (s *clusterState) connectionError(up bool, err error) error {
 	switch {
 	case up:
 		return nil
 	case err == nil:
 		return errNotAnswering
-	case r.refused != nil:
-		return r.refused
+	case s.kubeconfigErr != nil:
+		return s.kubeconfigErr
 	default:
 		return errNotConnected
 	}
 }
 
-// known says whether there is such a Cluster, and whether it has a control plane. Where that cannot be found out, it is taken to have one.
-func (c *Clusters) known(ctx context.Context, by connector, key client.ObjectKey) (exists, initialized bool) {
-	if by == (nowhere{}) {
+// lookUpCluster reports whether the Cluster exists, and whether its control plane is initialized. If it cannot be read, both are true.
+func (c *Clusters) lookUpCluster(ctx context.Context, by connector, key client.ObjectKey) (exists, initialized bool) {
+	if by == (notConnected{}) {
 		return false, false
 	}
-	inTime, cancel := context.WithTimeout(ctx, c.answerTime)
+	inTime, cancel := context.WithTimeout(ctx, c.callTimeout)
 	defer cancel()
 	cluster := &clusterv1.Cluster{}
-	// It is asked of a cache, which waits until it is filled: everybody else's cluster would wait with it.
+	// The cache blocks until it has synced, so it needs a timeout.
 	if err := c.management.Get(inTime, key, cluster); err != nil {
-		cannotTell := client.IgnoreNotFound(err) != nil
-		return cannotTell, cannotTell
+		unknown := client.IgnoreNotFound(err) != nil
+		return unknown, unknown
 	}
 	return true, ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
 }
 
-// rosterOf is the roster of the present connection, which is made if there is none. It does not wait until it is filled.
-func (c *Clusters) rosterOf(ctx context.Context, key client.ObjectKey, r *record) (*roster, *ReadError) {
-	if err := c.connectorOf(key).Watch(ctx, key, &nodeWatch{clusters: c, key: key, record: r}); err != nil {
+// watchNodes returns the cache of the present connection, and starts its watch if needed. It does not wait until the cache has synced.
+func (c *Clusters) watchNodes(ctx context.Context, key client.ObjectKey, s *clusterState) (*nodeCache, *ReadError) {
+	if err := c.connectorOf(key).Watch(ctx, key, &nodeWatch{clusters: c, key: key, state: s}); err != nil {
 		return nil, readError(err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.roster == nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes == nil {
 		return nil, errNotReadYet
 	}
-	return r.roster, nil
+	return s.nodes, nil
 }
 
-// replaceRoster begins anew, as there is a new connection.
-func (r *record) replaceRoster(next *roster) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.roster != nil {
-		r.roster.end()
+// setNodeCache sets the cache of a new connection.
+func (s *clusterState) setNodeCache(next *nodeCache) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nodes != nil {
+		s.nodes.close()
 	}
-	r.roster = next
+	s.nodes = next
 }
 
-// tellAbout returns what tells everybody about Nodes of a cluster.
-func (c *Clusters) tellAbout(key client.ObjectKey) func(before, after *corev1.Node) {
+// nodeNotifier returns a function that notifies of changed Nodes of a cluster.
+func (c *Clusters) nodeNotifier(key client.ObjectKey) func(before, after *corev1.Node) {
 	return func(before, after *corev1.Node) {
-		known := after
-		if known == nil {
-			known = before
-		}
-		c.audience.tellNode(NodeChange{Cluster: key, Name: known.Name, Before: before, After: after})
+		c.subscribers.notifyNode(NodeChange{Cluster: key, Name: cmp.Or(after, before).Name, Before: before, After: after})
 	}
 }

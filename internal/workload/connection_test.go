@@ -136,13 +136,13 @@ func TestAProbeThatSucceedsAgainWakesWhoCouldNotRead(t *testing.T) {
 	b.wire.fails(2)
 	b.connection(t)
 	told := b.timesTold()
-	b.lookAfter(t.Context())
+	b.refreshUnreadable(t.Context())
 	g.Expect(b.timesTold()).To(Equal(told))
 	b.wire.connect(b.clock.Now())
-	b.lookAfter(t.Context())
+	b.refreshUnreadable(t.Context())
 	g.Expect(b.timesTold()).To(Equal(told + 1))
 	g.Expect(b.connection(t).BackSince).To(Equal(noon))
-	b.lookAfter(t.Context())
+	b.refreshUnreadable(t.Context())
 	g.Expect(b.timesTold()).To(Equal(told + 1))
 }
 
@@ -154,7 +154,7 @@ func TestAProbeThatFailsAgainIsNoticedWithoutAnyone(t *testing.T) {
 	b.connection(t)
 	told := b.timesTold()
 	b.wire.fails(2)
-	b.lookAfter(t.Context())
+	b.refreshUnreadable(t.Context())
 	g.Expect(b.timesTold()).To(Equal(told + 1))
 }
 
@@ -166,26 +166,26 @@ func TestWhoCouldNotAskIsWokenAndEverMoreSeldom(t *testing.T) {
 	told := b.timesTold()
 	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
 		b.clock.Step(wait - time.Second)
-		b.lookAfter(t.Context())
+		b.refreshUnreadable(t.Context())
 		g.Expect(b.timesTold()).To(Equal(told))
 		b.clock.Step(time.Second)
-		b.lookAfter(t.Context())
+		b.refreshUnreadable(t.Context())
 		told++
 		g.Expect(b.timesTold()).To(Equal(told), "after %s", wait)
 		b.read(t, Target{Name: "a"})
 	}
 	b.api.set(func(a *apiServer) { a.failure = nil })
 	b.clock.Step(2 * time.Minute)
-	b.lookAfter(t.Context())
+	b.refreshUnreadable(t.Context())
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Gone))
 	b.clock.Step(time.Hour)
 	told = b.timesTold()
-	b.lookAfter(t.Context())
+	b.refreshUnreadable(t.Context())
 	g.Expect(b.timesTold()).To(Equal(told), "it could be read")
 	b.api.set(func(a *apiServer) { a.failure = apierrors.NewInternalError(errors.New("etcd")) })
 	b.read(t, Target{Name: "a"})
-	b.clock.Step(firstRetry)
-	b.lookAfter(t.Context())
+	b.clock.Step(minRetryDelay)
+	b.refreshUnreadable(t.Context())
 	g.Expect(b.timesTold()).To(Equal(told+1), "it begins anew")
 }
 
@@ -198,10 +198,10 @@ func TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom(t *testing.T) {
 	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
 		told := b.timesTold()
 		b.clock.Step(wait - time.Second)
-		b.lookAfter(t.Context())
+		b.refreshUnreadable(t.Context())
 		g.Expect(b.timesTold()).To(Equal(told), "before %s", wait)
 		b.clock.Step(time.Second)
-		b.lookAfter(t.Context())
+		b.refreshUnreadable(t.Context())
 		g.Expect(b.timesTold()).To(Equal(told+1), "after %s", wait)
 		g.Expect(ObstacleOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
 	}
@@ -214,7 +214,7 @@ func TestNodesThatHaveNotArrivedAreUnreadable(t *testing.T) {
 	g.Expect(ObstacleOf(b.read(t, Target{Name: "a"})[0].Err)).To(Equal(NotReadYet))
 	_, err := b.At(prod).Nodes(t.Context())
 	g.Expect(ObstacleOf(err)).To(Equal(NotReadYet))
-	b.recordOf(prod).present().complete()
+	b.stateOf(prod).currentNodes().markSynced()
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 }
 
@@ -231,21 +231,21 @@ func TestANewConnectionHasANewRoster(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
-	first := b.recordOf(prod).present()
+	first := b.stateOf(prod).currentNodes()
 	b.wire.disconnect()
 	b.connection(t)
-	g.Expect(b.recordOf(prod).present()).To(BeNil())
-	g.Expect(first.over).To(BeClosed())
+	g.Expect(b.stateOf(prod).currentNodes()).To(BeNil())
+	g.Expect(first.closed).To(BeClosed())
 	b.wire.connect(noon)
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
-	second := b.recordOf(prod).present()
+	second := b.stateOf(prod).currentNodes()
 	g.Expect(second).ToNot(BeIdenticalTo(first))
-	g.Expect(second.over).ToNot(BeClosed())
+	g.Expect(second.closed).ToNot(BeClosed())
 	t.Run("also if nobody saw that the old one was over", func(t *testing.T) {
 		b.wire.set(func(w *wire) { w.watched = map[string]bool{} })
 		b.read(t, Target{Name: "a"})
-		g.Expect(b.recordOf(prod).present()).ToNot(BeIdenticalTo(second))
-		g.Expect(second.over).To(BeClosed())
+		g.Expect(b.stateOf(prod).currentNodes()).ToNot(BeIdenticalTo(second))
+		g.Expect(second.closed).To(BeClosed())
 	})
 }
 
@@ -255,19 +255,19 @@ func TestARosterThatCameMeanwhileStays(t *testing.T) {
 	b := newBench(t, node("a", ""))
 	b.read(t, Target{Name: "a"})
 	b.wire.disconnect()
-	next := newRoster()
-	next.complete()
-	b.wire.meanwhile = func() { b.recordOf(prod).replaceRoster(next) }
+	next := newNodeCache()
+	next.markSynced()
+	b.wire.meanwhile = func() { b.stateOf(prod).setNodeCache(next) }
 	b.connection(t)
-	g.Expect(b.recordOf(prod).present()).To(BeIdenticalTo(next))
-	g.Expect(next.over).ToNot(BeClosed())
+	g.Expect(b.stateOf(prod).currentNodes()).To(BeIdenticalTo(next))
+	g.Expect(next.closed).ToNot(BeClosed())
 }
 
 // TestAManagementClusterThatHangsIsNotWaitedFor: it is asked whether there is a control plane, in the place of all clusters.
 func TestAManagementClusterThatHangsIsNotWaitedFor(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
-	b.answerTime = 20 * time.Millisecond
+	b.callTimeout = 20 * time.Millisecond
 	b.management.hangs = true
 	b.wire.disconnect()
 	g.Expect(b.connection(t).Up).To(BeFalse())
@@ -278,10 +278,10 @@ func TestAManagementClusterThatHangsIsNotWaitedFor(t *testing.T) {
 func TestWithoutClusterAPIOnlyHomeIsThere(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
-	b.remote = nowhere{}
+	b.remote = notConnected{}
 	g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(NotConnected))
 	g.Expect(ObstacleOf(b.read(t, Target{Name: "a"})[0].Err)).To(Equal(NotConnected))
-	g.Expect(nowhere{}.Watch(t.Context(), prod, nil)).ToNot(Succeed())
+	g.Expect(notConnected{}.Watch(t.Context(), prod, nil)).ToNot(Succeed())
 	local := &home{api: b.api, now: b.clock.Now}
 	b.home = local
 	g.Expect(b.At(Home).Connection(t.Context())).To(Equal(Connection{Up: true, LastSeen: noon}))
@@ -304,13 +304,13 @@ func TestWhoListensIsToldUntilItStops(t *testing.T) {
 		b.At(key).Connection(ctx) // who is told may ask.
 		return []reconcile.Request{request(key, "")}
 	}).Start(ctx, queue)).To(Succeed())
-	b.tellAbout(prod)(nil, node("a", ""))
-	b.tellAbout(client.ObjectKey{Name: "other"})(node("a", ""), nil)
+	b.nodeNotifier(prod)(nil, node("a", ""))
+	b.nodeNotifier(client.ObjectKey{Name: "other"})(node("a", ""), nil)
 	b.connection(t)
 	g.Expect(queue.Len()).To(Equal(3))
 	cancel()
-	g.Eventually(b.audience.all).Should(HaveLen(1))
-	b.tellAbout(prod)(nil, node("b", ""))
+	g.Eventually(b.subscribers.snapshot).Should(HaveLen(1))
+	b.nodeNotifier(prod)(nil, node("b", ""))
 	g.Expect(queue.Len()).To(Equal(3))
 }
 
@@ -326,20 +326,20 @@ func TestClustersFollowUntilTheEnd(t *testing.T) {
 	g.Eventually(b.clock.HasWaiters).Should(BeTrue())
 	told := b.timesTold()
 	b.wire.connect(noon)
-	b.clock.Step(tick)
+	b.clock.Step(refreshInterval)
 	g.Eventually(b.timesTold).Should(Equal(told + 1))
 	cancel()
 	g.Expect(<-done).To(Succeed())
 	g.Expect(b.stopped).To(BeClosed())
 	g.Expect(b.NeedLeaderElection()).To(BeFalse())
-	g.Expect((&follow{}).NeedLeaderElection()).To(BeFalse())
+	g.Expect((&connectionEvents{}).NeedLeaderElection()).To(BeFalse())
 }
 
 func TestAWatchIsKnownByItsRecord(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
-	w := &nodeWatch{record: b.recordOf(prod)}
-	g.Expect(w.Name()).To(Equal((&nodeWatch{record: b.recordOf(prod)}).Name()))
-	g.Expect(w.Name()).ToNot(Equal((&nodeWatch{record: b.recordOf(Home)}).Name()))
+	w := &nodeWatch{state: b.stateOf(prod)}
+	g.Expect(w.Name()).To(Equal((&nodeWatch{state: b.stateOf(prod)}).Name()))
+	g.Expect(w.Name()).ToNot(Equal((&nodeWatch{state: b.stateOf(Home)}).Name()))
 	g.Expect(w.Object()).To(Equal(&corev1.Node{ObjectMeta: metav1.ObjectMeta{}}))
 }

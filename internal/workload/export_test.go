@@ -11,17 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// RetryConnectionsAfter makes Cluster API's cache try again earlier than after half a minute.
+// RetryConnectionsAfter shortens the interval in which ClusterCache retries to connect.
 func (c *Clusters) RetryConnectionsAfter(interval time.Duration) {
 	c.remote.(interface{ SetConnectionCreationRetryInterval(time.Duration) }).SetConnectionCreationRetryInterval(interval)
 }
 
-// SetAnswerTime is how long one answer may take.
-func (c *Clusters) SetAnswerTime(limit time.Duration) { c.answerTime = limit }
+// SetCallTimeout sets how long one call may take.
+func (c *Clusters) SetCallTimeout(limit time.Duration) { c.callTimeout = limit }
 
-// Remembered are the clusters of which anything is remembered.
+// Remembered returns the clusters that have a state.
 func (c *Clusters) Remembered() []client.ObjectKey {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return slices.Collect(maps.Keys(c.records))
+	return slices.Collect(maps.Keys(c.states))
 }

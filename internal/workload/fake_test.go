@@ -117,7 +117,7 @@ type wire struct {
 	refuse    error
 	// meanwhile is what happens when it is asked.
 	meanwhile func()
-	// rosters are filled with these Nodes, and complete if read is set.
+	// caches of Nodes have these Nodes, and are synced if read is set.
 	nodes   []*corev1.Node
 	read    bool
 	watched map[string]bool
@@ -151,14 +151,14 @@ func (w *wire) Watch(_ context.Context, _ client.ObjectKey, watcher clustercache
 		return w.refuse
 	}
 	w.watched[watcher.Name()] = true
-	next := newRoster()
+	next := newNodeCache()
 	for _, node := range w.nodes {
 		next.put(node)
 	}
 	if w.read {
-		next.complete()
+		next.markSynced()
 	}
-	watcher.(*nodeWatch).record.replaceRoster(next)
+	watcher.(*nodeWatch).state.setNodeCache(next)
 	return nil
 }
 
@@ -225,8 +225,8 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	b.wire.connect(noon)
 	b.Clusters = newClusters(b.clock, &wire{}, b.management)
 	b.remote = b.wire
-	b.answerTime = time.Minute
-	b.audience.join(t.Context(), listener{connection: func(key client.ObjectKey) {
+	b.callTimeout = time.Minute
+	b.subscribers.subscribe(t.Context(), subscriber{connection: func(key client.ObjectKey) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.told = append(b.told, key)

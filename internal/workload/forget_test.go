@@ -17,14 +17,14 @@ func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	b.read(t, Target{Name: "a"})
-	roster := b.recordOf(prod).present()
-	b.recordOf(prod).orphan()
-	b.lookAfter(t.Context())
-	g.Expect(b.records).To(HaveKey(prod), "the connection is still there")
+	nodes := b.stateOf(prod).currentNodes()
+	b.stateOf(prod).markClusterDeleted()
+	b.refreshUnreadable(t.Context())
+	g.Expect(b.states).To(HaveKey(prod), "the connection is still there")
 	b.wire.disconnect()
-	b.lookAfter(t.Context())
-	g.Expect(b.records).To(BeEmpty())
-	g.Expect(roster.over).To(BeClosed())
+	b.refreshUnreadable(t.Context())
+	g.Expect(b.states).To(BeEmpty())
+	g.Expect(nodes.closed).To(BeClosed())
 	t.Run("what was forgotten does not keep the next from being filled", func(t *testing.T) {
 		b.wire.connect(noon)
 		b.wire.set(func(w *wire) { w.watched["remedy-nodes-1"] = true })
@@ -33,13 +33,13 @@ func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
 	t.Run("another one of that name at once is not", func(t *testing.T) {
 		b.wire.connect(noon)
 		b.read(t, Target{Name: "a"})
-		b.recordOf(prod).orphan()
-		b.exists(prod)
-		b.lookAfter(t.Context())
+		b.stateOf(prod).markClusterDeleted()
+		b.markClusterExists(prod)
+		b.refreshUnreadable(t.Context())
 		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 		b.wire.disconnect()
-		b.lookAfter(t.Context())
-		g.Expect(b.records).To(HaveKey(prod))
+		b.refreshUnreadable(t.Context())
+		g.Expect(b.states).To(HaveKey(prod))
 	})
 }
 
@@ -49,12 +49,12 @@ func TestAClusterThatNeverWasIsNotRemembered(t *testing.T) {
 	b.wire.set(func(w *wire) { w.connected = false })
 	b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Unreadable))
-	b.lookAfter(t.Context())
-	g.Expect(b.records).To(BeEmpty())
+	b.refreshUnreadable(t.Context())
+	g.Expect(b.states).To(BeEmpty())
 	b.management.failure = nil
 	b.connection(t)
-	b.lookAfter(t.Context())
-	g.Expect(b.records).To(HaveKey(prod), "it is there, and not connected yet")
+	b.refreshUnreadable(t.Context())
+	g.Expect(b.states).To(HaveKey(prod), "it is there, and not connected yet")
 }
 
 // TestWhatIsNotedOfAClusterThatIsGoneIsForgotten is about what comes late: a kubeconfig that took long to read, a connection that was being made.
@@ -64,13 +64,13 @@ func TestWhatIsNotedOfAClusterThatIsGoneIsForgotten(t *testing.T) {
 		b := newBench(t)
 		b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
 		b.wire.set(func(w *wire) { w.connected = connected })
-		b.screened(prod, nil)
+		b.kubeconfigChecked(prod, nil)
 		if connected {
 			g.Expect(b.connection(t).Up).To(BeTrue())
-			b.lookAfter(t.Context())
+			b.refreshUnreadable(t.Context())
 			b.wire.disconnect()
 		}
-		b.lookAfter(t.Context())
+		b.refreshUnreadable(t.Context())
 		g.Expect(b.Remembered()).To(BeEmpty())
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Home is the key of the cluster that this program runs in.
+// Home is the key of the management cluster.
 var Home = client.ObjectKey{}
 
-// connector is what is needed of Cluster API's ClusterCache. The other connector is that of the cluster we run in.
+// connector is the part of ClusterCache that this package uses. home implements it for the management cluster.
 type connector interface {
 	GetUncachedClient(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
 	GetHealthCheckingState(ctx context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState
-	// Watch hands the cache of the present connection to the watcher, once for each connection.
+	// Watch passes the cache of the present connection to the watcher, once for each connection.
 	Watch(ctx context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error
 }
 
-// home is the cluster we run in, by what the manager has of it. It is always connected: without its API server the lead is lost, and we end.
+// home is the management cluster. It is always connected: without its API server the manager loses leadership and exits.
 type home struct {
 	api   client.Client
 	cache ctrlcache.Cache
@@ -34,18 +34,18 @@ type home struct {
 	watched bool
 }
 
-// GetUncachedClient is that of a connector.
+// GetUncachedClient implements connector.
 func (h *home) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
 	return h.api, nil
 }
 
-// GetHealthCheckingState is that of a connector.
+// GetHealthCheckingState implements connector.
 func (h *home) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
 	now := h.now()
 	return clustercache.HealthCheckingState{LastProbeTime: now, LastProbeSuccessTime: now}
 }
 
-// Watch is that of a connector.
+// Watch implements connector.
 func (h *home) Watch(_ context.Context, _ client.ObjectKey, watcher clustercache.Watcher) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,20 +59,20 @@ func (h *home) Watch(_ context.Context, _ client.ObjectKey, watcher clustercache
 	return nil
 }
 
-// nowhere is the connector as long as Cluster API is not there.
-type nowhere struct{}
+// notConnected is the connector while Cluster API is not served.
+type notConnected struct{}
 
-// GetUncachedClient is that of a connector.
-func (nowhere) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
+// GetUncachedClient implements connector.
+func (notConnected) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
 	return nil, clustercache.ErrClusterNotConnected
 }
 
-// GetHealthCheckingState is that of a connector.
-func (nowhere) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
+// GetHealthCheckingState implements connector.
+func (notConnected) GetHealthCheckingState(context.Context, client.ObjectKey) clustercache.HealthCheckingState {
 	return clustercache.HealthCheckingState{}
 }
 
-// Watch is that of a connector.
-func (nowhere) Watch(context.Context, client.ObjectKey, clustercache.Watcher) error {
+// Watch implements connector.
+func (notConnected) Watch(context.Context, client.ObjectKey, clustercache.Watcher) error {
 	return clustercache.ErrClusterNotConnected
 }

@@ -55,7 +55,7 @@ func (q *Question) referred(yield func(Target) bool) {
 // findKnownNode returns the target of a known Node; nil if none of these Nodes is known.
 func (q *Question) findKnownNode(byName map[string]*corev1.Node) *Target {
 	for t := range q.referred {
-		if node := byName[t.Name]; node != nil && !t.stranger(node) {
+		if node := byName[t.Name]; node != nil && !t.isStranger(node) {
 			return &t
 		}
 	}
@@ -63,18 +63,18 @@ func (q *Question) findKnownNode(byName map[string]*corev1.Node) *Target {
 }
 
 // findKnownNode returns the target of a known Node in the cache of one connection; nil if there is none.
-func (r *roster) findKnownNode(q *Question) *Target {
-	if r == nil {
+func (n *nodeCache) findKnownNode(q *Question) *Target {
+	if n == nil {
 		return nil
 	}
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return q.findKnownNode(r.byName)
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return q.findKnownNode(n.byName)
 }
 
 // doubtMissing makes readings of missing Nodes Unreadable if this may be another cluster. A reconcile believes its cache that
 // there is a known Node; a live read asks the API server for that Node.
-func (c *cluster) doubtMissing(ctx context.Context, q *Question, readings []Reading, cached *roster, live bool) {
+func (c *cluster) doubtMissing(ctx context.Context, q *Question, readings []Reading, cached *nodeCache, live bool) {
 	missing := func(r Reading) bool { return r.State == health.Gone || r.State == health.NotJoined || r.Stranger }
 	known := func(r Reading) bool { return r.State == health.Present && !r.Stranger }
 	if !q.Initialized || !slices.ContainsFunc(readings, missing) || slices.ContainsFunc(readings, known) {
@@ -99,13 +99,13 @@ func (c *cluster) doubtMissing(ctx context.Context, q *Question, readings []Read
 // a list of all Nodes costs more.
 func (c *cluster) requireKnownNode(ctx context.Context, q *Question, candidate *Target) *ReadError {
 	if candidate != nil {
-		if r := c.get(ctx, candidate); r.State == health.Present && !r.Stranger {
+		if r := c.getNode(ctx, candidate); r.State == health.Present && !r.Stranger {
 			return nil
 		}
 	}
-	all, err := c.list(ctx)
+	all, err := c.listNodes(ctx)
 	if err == nil && q.findKnownNode(all.byName) == nil {
-		return c.noted(ctx, errNoKnownNode)
+		return c.recordFailure(ctx, errNoKnownNode)
 	}
 	return err
 }

@@ -68,8 +68,8 @@ func TestNodesAreNotGoneInAClusterThatHasNoneOfThem(t *testing.T) {
 			}
 			if test.state == health.Unreadable {
 				told := bench.timesTold()
-				bench.clock.Step(firstRetry)
-				bench.lookAfter(t.Context())
+				bench.clock.Step(minRetryDelay)
+				bench.refreshUnreadable(t.Context())
 				g.Expect(bench.timesTold()).To(Equal(told+1), "those who could not read are woken")
 			}
 		})

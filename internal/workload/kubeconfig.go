@@ -19,20 +19,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// secretTime is how long reading a Secret may take.
-const secretTime = 10 * time.Second
+// secretTimeout is how long reading a Secret may take.
+const secretTimeout = 10 * time.Second
 
-// screenedSecrets gives Cluster API's cache only kubeconfigs that neither start a program nor read a file of ours: whoever may write a Secret
-// would otherwise have it done here, with our rights.
-type screenedSecrets struct {
+// kubeconfigReader passes only kubeconfigs to ClusterCache that start no program and read no file. Otherwise every user who may write
+// a Secret could do both with the permissions of the manager.
+type kubeconfigReader struct {
 	client.Reader
-	// screened is told why the kubeconfig of a cluster is not used; nil if it is.
-	screened func(cluster client.ObjectKey, refused *ReadError)
+	// checked is called with why the kubeconfig of a Cluster is not used; nil if it is.
+	checked func(cluster client.ObjectKey, refused *ReadError)
 }
 
-// Get reads a Secret, and refuses one with a kubeconfig that must not be used.
-func (s *screenedSecrets) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	ctx, cancel := context.WithTimeout(ctx, secretTime)
+// Get reads a Secret, and returns an error for a kubeconfig that must not be used.
+func (s *kubeconfigReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
 	defer cancel()
 	err := s.Reader.Get(ctx, key, object, options...)
 	name, purpose, parsed := secret.ParseSecretName(key.Name)
@@ -40,8 +40,8 @@ func (s *screenedSecrets) Get(ctx context.Context, key client.ObjectKey, object 
 	if parsed != nil || purpose != secret.Kubeconfig || !is {
 		return err
 	}
-	refused := refusal(key, kubeconfig, err)
-	s.screened(client.ObjectKey{Namespace: key.Namespace, Name: name}, refused)
+	refused := checkSecret(key, kubeconfig, err)
+	s.checked(client.ObjectKey{Namespace: key.Namespace, Name: name}, refused)
 	if refused != nil {
 		*kubeconfig = corev1.Secret{}
 		return refused
@@ -49,14 +49,14 @@ func (s *screenedSecrets) Get(ctx context.Context, key client.ObjectKey, object 
 	return nil
 }
 
-// refusal is why the kubeconfig of a Secret is not used; nil if it may be.
-func refusal(key client.ObjectKey, kubeconfig *corev1.Secret, read error) *ReadError {
+// checkSecret returns why the kubeconfig of a Secret is not used; nil if it is.
+func checkSecret(key client.ObjectKey, kubeconfig *corev1.Secret, read error) *ReadError {
 	var why string
 	switch {
 	case apierrors.IsNotFound(read):
-		why = "does not exist; Cluster API makes it when the control plane comes up, or it has to be put there"
+		why = "does not exist; Cluster API creates it with the control plane; otherwise create it"
 	case apierrors.IsForbidden(read):
-		why = "may not be read by this program; give its ServiceAccount the right to get Secrets in that namespace"
+		why = "may not be read by the manager; allow its ServiceAccount to get Secrets in that namespace"
 	case read != nil:
 		why = "cannot be read at the moment"
 	default:
@@ -67,11 +67,12 @@ func refusal(key client.ObjectKey, kubeconfig *corev1.Secret, read error) *ReadE
 	if why == "" {
 		return nil
 	}
-	return &ReadError{Obstacle: KubeconfigRefused, details: fmt.Sprintf("the Secret %s, which should hold the kubeconfig of the cluster, %s", key, why)}
+	return &ReadError{Obstacle: KubeconfigRefused, details: fmt.Sprintf(
+		"the Secret %s, which should hold the kubeconfig of the cluster, %s", key, why)}
 }
 
-// Screen says what is wrong with a kubeconfig. Every entry counts, whether the current context uses it or not. Nothing of the content is said
-// but which field it is: errors of parsers quote what they cannot parse.
+// Screen returns what is wrong with a kubeconfig. It checks every entry, also those that the current context does not use. The error names
+// fields and quotes no content, so it contains no error of a parser.
 func Screen(content []byte) error {
 	if len(content) == 0 {
 		return errors.Errorf("it has nothing under the key %q; put a kubeconfig there", secret.KubeconfigDataName)
@@ -82,7 +83,7 @@ func Screen(content []byte) error {
 	}
 	var found []string
 	for _, user := range config.AuthInfos {
-		found = append(found, refusedOfUser(user)...)
+		found = append(found, refusedUserFields(user)...)
 	}
 	for _, cluster := range config.Clusters {
 		if cluster.CertificateAuthority != "" {
@@ -98,8 +99,8 @@ func Screen(content []byte) error {
 	return nil
 }
 
-// refusedOfUser are the fields of a user that would start a program or read a file.
-func refusedOfUser(user *clientcmdapi.AuthInfo) []string {
+// refusedUserFields returns the fields of a user that would start a program or read a file.
+func refusedUserFields(user *clientcmdapi.AuthInfo) []string {
 	const instead = "use a token, or client-certificate-data and client-key-data"
 	var found []string
 	for _, field := range []struct {

@@ -90,7 +90,7 @@ func TestKubeconfigsThatStartProgramsOrReadFilesAreRefused(t *testing.T) {
 			}
 			b := newBench(t)
 			b.wire.disconnect()
-			reader := &screenedSecrets{Reader: &secrets{content: content}, screened: b.screened}
+			reader := &kubeconfigReader{Reader: &secrets{content: content}, checked: b.kubeconfigChecked}
 			secret := &corev1.Secret{}
 			err := reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, secret)
 			if test.says == "" {
@@ -117,14 +117,14 @@ func TestASecretThatCannotBeReadSaysWhy(t *testing.T) {
 		says string
 	}{
 		{apierrors.NewNotFound(resource, "prod-kubeconfig"), "does not exist"},
-		{apierrors.NewForbidden(resource, "prod-kubeconfig", errors.New(canary)), "give its ServiceAccount the right to get Secrets"},
+		{apierrors.NewForbidden(resource, "prod-kubeconfig", errors.New(canary)), "allow its ServiceAccount to get Secrets"},
 		{errors.New(canary), "cannot be read at the moment"},
 	}
 	for _, test := range tests {
 		g := NewWithT(t)
 		b := newBench(t)
 		b.wire.disconnect()
-		reader := &screenedSecrets{Reader: &secrets{failure: test.err}, screened: b.screened}
+		reader := &kubeconfigReader{Reader: &secrets{failure: test.err}, checked: b.kubeconfigChecked}
 		err := reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, &corev1.Secret{})
 		g.Expect(err).To(MatchError(ContainSubstring(test.says)))
 		g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
@@ -137,7 +137,7 @@ func TestAMendedKubeconfigIsNotHeldAgainstTheCluster(t *testing.T) {
 	b := newBench(t)
 	b.wire.disconnect()
 	source := &secrets{}
-	reader := &screenedSecrets{Reader: source, screened: b.screened}
+	reader := &kubeconfigReader{Reader: source, checked: b.kubeconfigChecked}
 	key := client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}
 	g.Expect(reader.Get(t.Context(), key, &corev1.Secret{})).ToNot(Succeed())
 	g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(KubeconfigRefused))
@@ -150,7 +150,7 @@ func TestAMendedKubeconfigIsNotHeldAgainstTheCluster(t *testing.T) {
 
 func TestOtherObjectsAreNotScreened(t *testing.T) {
 	g := NewWithT(t)
-	reader := &screenedSecrets{Reader: &secrets{content: []byte("no kubeconfig")}, screened: func(client.ObjectKey, *ReadError) { panic("not its business") }}
+	reader := &kubeconfigReader{Reader: &secrets{content: []byte("no kubeconfig")}, checked: func(client.ObjectKey, *ReadError) { panic("not its business") }}
 	for _, name := range []string{"prod-ca", "kubeconfig"} {
 		g.Expect(reader.Get(t.Context(), client.ObjectKey{Name: name}, &corev1.Secret{})).To(Succeed())
 	}

@@ -11,38 +11,38 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// Question is about the Nodes of some targets of one cluster.
+// Question asks for the Nodes of some targets of one cluster.
 type Question struct {
-	// Initialized: the cluster has a control plane. Without one nothing is read, and nothing that was there is gone.
+	// Initialized is whether the cluster has a control plane. Without one no Node is read, and none is Gone.
 	Initialized bool
 	Targets     []Target
-	// Known are Nodes that Machines of the same Cluster refer to, whether they are targets or not. None of them is read: that one of them is there
-	// shows that it is the right cluster. Nil if there are none.
+	// Known are the Nodes that Machines of the same Cluster refer to, whether they are targets or not; nil if there are none. They
+	// only show whether it is the right cluster; there is no reading for them.
 	Known iter.Seq[Target]
 }
 
-// Target is what is known of a Node before it is read.
+// Target is a Node to read.
 type Target struct {
-	// Name is what the Machine's nodeRef says, or that of a bare Node. Empty if the Machine has no Node yet.
+	// Name is the nodeRef of the Machine, or the name of a Node without Machine. It is empty if the Machine has no Node yet.
 	Name string
-	// ProviderID is that of the Machine; empty if there is no Machine, or it has none yet.
+	// ProviderID is the provider ID of the Machine. It is empty if there is no Machine, or if the Machine has none yet.
 	ProviderID string
 }
 
-// Reading is the answer for one target. The zero value says that nothing can be said.
+// Reading is the result for one target. The zero value says nothing about the Node.
 type Reading struct {
 	State health.NodeState
-	// Node is set if State is Present. It has what Strip leaves, and nobody may change it: it may be that of the cache.
+	// Node is set if State is Present. It is stripped, and must not be changed: it may belong to the cache.
 	Node *corev1.Node
-	// Stranger: the Node has the name, but another provider ID. It is there, and it is not the Machine's. That was read live.
+	// Stranger is whether the Node has the name, but not the provider ID of the Machine. That was read live.
 	Stranger bool
-	// Live: an API server said so just now. Otherwise it is from the cache, or nothing was read.
+	// Live is whether an API server answered. Otherwise the cache did, or nothing was read.
 	Live bool
-	// Err is why the Node is Unreadable, a ReadError; nil if it is not. Its text is fit to be shown.
+	// Err is why the Node is Unreadable, a ReadError; otherwise nil. Its text can be shown to users.
 	Err error
 }
 
-// Facts are what rules see of it.
+// Facts returns what the health rules read.
 func (r *Reading) Facts(t *Target) health.NodeFacts {
 	facts := health.NodeFacts{State: r.State, Name: t.Name}
 	if r.Node != nil {
@@ -55,13 +55,13 @@ func (r *Reading) Facts(t *Target) health.NodeFacts {
 
 func unreadable(err *ReadError) Reading { return Reading{State: health.Unreadable, Err: err} }
 
-// stranger says whether a Node with the target's name is of another server. Where either side does not know its provider ID, it is not said.
-func (t *Target) stranger(node *corev1.Node) bool {
+// isStranger reports whether a Node with the target's name has another provider ID. It is false if either has none.
+func (t *Target) isStranger(node *corev1.Node) bool {
 	return t.ProviderID != "" && node.Spec.ProviderID != "" && t.ProviderID != node.Spec.ProviderID
 }
 
-// unread are answers that need no reading at all.
-func (q *Question) unread(t *Target) (Reading, bool) {
+// answerWithoutReading returns the reading of a target that needs no API server; false if it needs one.
+func (q *Question) answerWithoutReading(t *Target) (Reading, bool) {
 	switch {
 	case q.Initialized:
 		return Reading{}, false
@@ -72,11 +72,11 @@ func (q *Question) unread(t *Target) (Reading, bool) {
 	}
 }
 
-// allUnreadable answers everything that needs reading with why that is not possible.
+// allUnreadable returns the error for every target that needs an API server.
 func (q *Question) allUnreadable(err *ReadError) []Reading {
 	readings := make([]Reading, len(q.Targets))
 	for i := range q.Targets {
-		known, is := q.unread(&q.Targets[i])
+		known, is := q.answerWithoutReading(&q.Targets[i])
 		if !is {
 			known = unreadable(err)
 		}

@@ -148,12 +148,12 @@ func TestAFewAreAskedForOneByOneAndManyAtOnce(t *testing.T) {
 	}
 	gets, lists := b.api.asked()
 	g.Expect([]int{gets, lists}).To(Equal([]int{0, 1}))
-	for _, r := range b.At(prod).Read(t.Context(), Question{Initialized: true, Targets: targets[:fewGets], Known: known}) {
+	for _, r := range b.At(prod).Read(t.Context(), Question{Initialized: true, Targets: targets[:maxGets], Known: known}) {
 		g.Expect(r.State).To(Equal(health.Gone))
 	}
 	gets, lists = b.api.asked()
-	g.Expect([]int{gets, lists}).To(Equal([]int{fewGets, 1}))
-	g.Expect(b.api.max).To(BeNumerically("<=", questionsAtOnce))
+	g.Expect([]int{gets, lists}).To(Equal([]int{maxGets, 1}))
+	g.Expect(b.api.max).To(BeNumerically("<=", maxConcurrentCalls))
 }
 
 func TestWhoHasNotJoinedIsNotAskedForInEveryPass(t *testing.T) {
@@ -165,7 +165,7 @@ func TestWhoHasNotJoinedIsNotAskedForInEveryPass(t *testing.T) {
 	}
 	_, lists := b.api.asked()
 	g.Expect(lists).To(Equal(1))
-	b.clock.Step(listAge)
+	b.clock.Step(maxListAge)
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined))
 	_, lists = b.api.asked()
 	g.Expect(lists).To(Equal(2))
@@ -218,7 +218,7 @@ func TestAMixedQuestionIsAnsweredInItsOrder(t *testing.T) {
 func TestWhatHangsIsWaitedForOnceAndNotForLong(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
-	b.answerTime = 50 * time.Millisecond
+	b.callTimeout = 50 * time.Millisecond
 	hangs := make(chan struct{})
 	b.api.set(func(a *apiServer) { a.hangs = hangs })
 	for range 3 {
@@ -233,7 +233,7 @@ func TestWhatHangsIsWaitedForOnceAndNotForLong(t *testing.T) {
 	close(hangs)
 	b.api.set(func(a *apiServer) { a.hangs = nil })
 	g.Eventually(func() health.NodeState {
-		b.clock.Step(restTime)
+		b.clock.Step(pauseAfterTimeout)
 		return b.look(t, Target{Name: "a"})[0].State
 	}).Should(Equal(health.Gone))
 }
@@ -241,17 +241,17 @@ func TestWhatHangsIsWaitedForOnceAndNotForLong(t *testing.T) {
 func TestWhatHangsFillsNoMoreThanItsSlots(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
-	b.answerTime = 20 * time.Millisecond
+	b.callTimeout = 20 * time.Millisecond
 	hangs := make(chan struct{})
 	defer close(hangs)
 	b.api.set(func(a *apiServer) { a.hangs = hangs })
 	for range 10 {
 		b.look(t, Target{Name: "a"}, Target{Name: "b"}, Target{Name: "c"})
-		b.clock.Step(restTime)
+		b.clock.Step(pauseAfterTimeout)
 	}
 	b.api.mu.Lock()
 	defer b.api.mu.Unlock()
-	g.Expect(b.api.max).To(BeNumerically("<=", questionsAtOnce))
+	g.Expect(b.api.max).To(BeNumerically("<=", maxConcurrentCalls))
 }
 
 func TestWhoStopsWaitingLearnsNothing(t *testing.T) {
@@ -270,7 +270,7 @@ func TestWhoStopsWaitingLearnsNothing(t *testing.T) {
 	r := (<-answers)[0]
 	g.Expect(r.State).To(Equal(health.Unreadable))
 	g.Expect(ObstacleOf(r.Err)).To(Equal(Stopped))
-	g.Expect(b.recordOf(prod).live.due(noon.Add(time.Hour))).To(BeFalse(), "that says nothing about the cluster")
+	g.Expect(b.stateOf(prod).calls.retryDue(noon.Add(time.Hour))).To(BeFalse(), "that says nothing about the cluster")
 }
 
 func TestCachedNodesAreNotCopied(t *testing.T) {

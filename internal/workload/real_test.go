@@ -153,7 +153,7 @@ func (s *stage) start(answerTime time.Duration) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(s.Connect(t.Context(), mgr, workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true})).To(Succeed())
 	s.RetryConnectionsAfter(time.Second)
-	s.SetAnswerTime(answerTime)
+	s.SetCallTimeout(answerTime)
 	s.listen()
 
 	ctx, cancel := context.WithCancel(context.Background())

@@ -11,13 +11,13 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// LegacyControlPlaneLabel is what Nodes of a control plane were labelled with before Kubernetes v1.24.
+// LegacyControlPlaneLabel is the label of control-plane Nodes before Kubernetes v1.24.
 const LegacyControlPlaneLabel = "node-role.kubernetes.io/master"
 
-// ControlPlaneLabel is what Nodes of a control plane are labelled with.
+// ControlPlaneLabel is the label of control-plane Nodes.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// departureTaints announce that a Node is about to go. Their value or time tells since when.
+// departureTaints announce that a Node will be deleted. Their value or time is when that began.
 var departureTaints = [...]string{
 	"ToBeDeletedByClusterAutoscaler",
 	"karpenter.sh/disrupted",
@@ -27,15 +27,15 @@ var departureTaints = [...]string{
 	"cloud.google.com/impending-node-termination",
 }
 
-// annotationDomains are whose annotations on Nodes mean something to a check. Others come and go by the minute.
+// annotationDomains are the domains of annotations that checks read. Other annotations change often.
 var annotationDomains = [...]string{"cluster.x-k8s.io", "medik8s.io"}
 
-// StrippedNodes is how every cache has to keep its Nodes. Who reads them gets what the cache holds, and must not change it.
+// StrippedNodes configures a cache to keep stripped Nodes. Every cache of Nodes needs it.
 func StrippedNodes() ctrlcache.ByObject {
 	return ctrlcache.ByObject{Transform: stripObject}
 }
 
-// stripObject is Strip for whatever a cache is about to keep.
+// stripObject strips Nodes, and returns other objects unchanged.
 func stripObject(object any) (any, error) {
 	if node, is := object.(*corev1.Node); is {
 		return Strip(node), nil
@@ -43,9 +43,9 @@ func stripObject(object any) (any, error) {
 	return object, nil
 }
 
-// Strip returns what is read of a Node: a tenth of it, and what a heartbeat changes is not in it.
+// Strip returns a Node with only the fields that checks read. It is a tenth of the size, and a heartbeat changes none of it.
 func Strip(node *corev1.Node) *corev1.Node {
-	slim := &corev1.Node{
+	stripped := &corev1.Node{
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
 			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels,
@@ -55,28 +55,30 @@ func Strip(node *corev1.Node) *corev1.Node {
 	}
 	for key, value := range node.Annotations {
 		if annotationIsRead(key) {
-			if slim.Annotations == nil {
-				slim.Annotations = map[string]string{}
+			if stripped.Annotations == nil {
+				stripped.Annotations = map[string]string{}
 			}
-			slim.Annotations[key] = value
+			stripped.Annotations[key] = value
 		}
 	}
 	for i := range node.Spec.Taints {
 		if taintIsRead(node.Spec.Taints[i].Key) {
-			slim.Spec.Taints = append(slim.Spec.Taints, node.Spec.Taints[i])
+			stripped.Spec.Taints = append(stripped.Spec.Taints, node.Spec.Taints[i])
 		}
 	}
 	if len(node.Status.Conditions) > 0 {
-		slim.Status.Conditions = make([]corev1.NodeCondition, len(node.Status.Conditions))
+		stripped.Status.Conditions = make([]corev1.NodeCondition, len(node.Status.Conditions))
 	}
 	for i := range node.Status.Conditions {
 		c := &node.Status.Conditions[i]
-		slim.Status.Conditions[i] = corev1.NodeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
+		stripped.Status.Conditions[i] = corev1.NodeCondition{
+			Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime,
+		}
 	}
-	return slim
+	return stripped
 }
 
-// annotationIsRead says whether an annotation is of a domain, or a part of one, that means something to a check.
+// annotationIsRead reports whether checks read annotations of this domain, or of a domain above it.
 func annotationIsRead(key string) bool {
 	domain, _, found := strings.Cut(key, "/")
 	if !found {
@@ -99,7 +101,7 @@ func taintIsRead(key string) bool {
 	return false
 }
 
-// DepartureTaint is the taint that announces that the Node is about to go; nil if none does.
+// DepartureTaint returns the taint that announces that the Node will be deleted; nil if it has none.
 func DepartureTaint(node *corev1.Node) *corev1.Taint {
 	for i := range node.Spec.Taints {
 		if taintIsRead(node.Spec.Taints[i].Key) {
@@ -109,7 +111,7 @@ func DepartureTaint(node *corev1.Node) *corev1.Taint {
 	return nil
 }
 
-// OfControlPlane says whether the Node is labelled as one of the control plane.
+// OfControlPlane reports whether the Node has a label of the control plane.
 func OfControlPlane(node *corev1.Node) bool {
 	_, now := node.Labels[ControlPlaneLabel]
 	_, before := node.Labels[LegacyControlPlaneLabel]

@@ -13,8 +13,8 @@ import (
 func TestAFollowerTellsWhatChangedAndNothingElse(t *testing.T) {
 	g := NewWithT(t)
 	var told []string
-	r := newRoster()
-	f := follower{roster: r, ignored: func() {}, tell: func(before, after *corev1.Node) {
+	r := newNodeCache()
+	f := nodeEventHandler{nodeCache: r, ignored: func() {}, notify: func(before, after *corev1.Node) {
 		switch {
 		case before == nil:
 			told = append(told, "came "+after.Name)
@@ -41,14 +41,14 @@ func TestAFollowerTellsWhatChangedAndNothingElse(t *testing.T) {
 	f.OnUpdate(nil, &corev1.Pod{})
 	f.OnDelete(&corev1.Pod{})
 	g.Expect(told).To(Equal([]string{"came b", "changed a", "went a"}))
-	names, _ := r.all()
+	names, _ := r.list()
 	g.Expect(names).To(HaveLen(1))
 	g.Expect(r.byProviderID).To(BeEmpty())
 }
 
 func TestARosterFollowsProviderIDs(t *testing.T) {
 	g := NewWithT(t)
-	r := newRoster()
+	r := newNodeCache()
 	r.put(node("a", "id://1"))
 	r.put(node("b", "id://1"))
 	r.remove("a")

@@ -21,7 +21,7 @@ func (b *bench) examineAll(t *testing.T, after time.Duration) {
 	t.Helper()
 	b.clock.Step(after)
 	var all sync.WaitGroup
-	b.examine(t.Context(), &all)
+	b.verifyWatches(t.Context(), &all)
 	all.Wait()
 }
 
@@ -31,29 +31,29 @@ func TestARosterIsNotBelievedWhenItsWatchWouldBeRefused(t *testing.T) {
 	b, target := newBench(t, node("a", "id://a")), Target{"a", "id://a"}
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
 	stands := "7"
-	b.recordOf(prod).present().version = func() string { return stands }
+	b.stateOf(prod).currentNodes().watchVersion = func() string { return stands }
 	b.examineAll(t, time.Second)
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
 
 	b.api.set(func(a *apiServer) { a.failure = forbidden })
-	b.examineAll(t, examineTime)
+	b.examineAll(t, watchVerifyInterval)
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present), "one may be bad luck")
 	told := b.timesTold()
-	b.examineAll(t, doubtTime)
+	b.examineAll(t, watchVerifyRetry)
 	g.Expect(b.timesTold()).To(Equal(told + 1))
 	reading := b.read(t, target)[0]
 	g.Expect(reading.State).To(Equal(health.Unreadable))
 	g.Expect(ObstacleOf(reading.Err)).To(Equal(Forbidden))
 	_, err := b.At(prod).Nodes(t.Context())
 	g.Expect(ObstacleOf(err)).To(Equal(Forbidden))
-	b.examineAll(t, doubtTime)
+	b.examineAll(t, watchVerifyRetry)
 	g.Expect(b.timesTold()).To(Equal(told+1), "that it is still so is no news")
 
 	b.api.set(func(a *apiServer) { a.failure = nil })
-	b.examineAll(t, doubtTime)
+	b.examineAll(t, watchVerifyRetry)
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Unreadable), "the watch has not begun anew yet")
 	stands = "8"
-	b.examineAll(t, doubtTime)
+	b.examineAll(t, watchVerifyRetry)
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
 	g.Expect(b.timesTold()).To(Equal(told + 2))
 }
@@ -77,7 +77,7 @@ func TestAWatchThatLivesOnIsBelievedAgain(t *testing.T) {
 			b, target := newBench(t, node("a", "id://a")), Target{"a", "id://a"}
 			b.read(t, target)
 			stands := 1
-			b.recordOf(prod).present().version = func() string { return strconv.Itoa(stands) }
+			b.stateOf(prod).currentNodes().watchVersion = func() string { return strconv.Itoa(stands) }
 			pass := func(goesOn bool, after time.Duration) {
 				if goesOn {
 					stands++
@@ -86,12 +86,12 @@ func TestAWatchThatLivesOnIsBelievedAgain(t *testing.T) {
 			}
 			b.api.set(func(a *apiServer) { a.failure = apierrors.NewTooManyRequests("", 1) })
 			for range 4 {
-				pass(test.during, examineTime)
+				pass(test.during, watchVerifyInterval)
 			}
 			g.Expect(ObstacleOf(b.read(t, target)[0].Err)).To(Equal(Busy))
 			b.api.set(func(a *apiServer) { a.failure = nil })
 			for range 100 {
-				pass(test.after, doubtTime)
+				pass(test.after, watchVerifyRetry)
 			}
 			g.Expect(b.read(t, target)[0].State).To(Equal(test.state))
 		})
@@ -104,9 +104,9 @@ func TestAnExaminationThatFailsOnceIsForgotten(t *testing.T) {
 	for range 3 {
 		b.read(t, target)
 		b.api.set(func(a *apiServer) { a.failure = apierrors.NewTooManyRequests("", 1) })
-		b.examineAll(t, examineTime)
+		b.examineAll(t, watchVerifyInterval)
 		b.api.set(func(a *apiServer) { a.failure = nil })
-		b.examineAll(t, doubtTime)
+		b.examineAll(t, watchVerifyRetry)
 	}
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
 }
@@ -117,7 +117,7 @@ func TestWhoIsNotConnectedIsNotExamined(t *testing.T) {
 	b.read(t, Target{"a", "id://a"})
 	b.wire.disconnect()
 	b.connection(t)
-	b.examineAll(t, examineTime)
+	b.examineAll(t, watchVerifyInterval)
 	_, lists := b.api.asked()
 	g.Expect(lists).To(BeZero())
 	b.wire.connect(b.clock.Now())

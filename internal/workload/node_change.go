@@ -12,17 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// NodeChange is a Node that came, went, or changed in something that is read of it. Nobody may change what it points to.
+// NodeChange is a Node that was created, was deleted, or changed in a field that Strip keeps. The Nodes must not be changed.
 type NodeChange struct {
-	// Cluster and Name say which one it is: Nodes of two clusters may have the same name. Cluster is Home for the one we run in.
+	// Cluster is the cluster of the Node: Nodes of two clusters may have the same name. It is Home for the management cluster.
 	Cluster client.ObjectKey
 	Name    string
-	// Before is nil if it came, After is nil if it went. Both are as Strip leaves them.
+	// Before is nil if the Node was created, After is nil if it was deleted. Both are stripped.
 	Before, After *corev1.Node
 }
 
-// changed says whether anything is different that is read of a Node. Heartbeats come from every kubelet all the time, and change nothing.
-// Neither this nor what it calls allocates.
+// changed reports whether a field differs that Strip keeps. A heartbeat changes none. The function does not allocate, because every
+// kubelet sends heartbeats.
 func changed(before, after *corev1.Node) bool {
 	if before == after || (before.ResourceVersion == after.ResourceVersion && before.ResourceVersion != "" && before.UID == after.UID) {
 		return false
@@ -47,7 +47,7 @@ func sameTime(a, b *metav1.Time) bool {
 	return a.Time.Equal(b.Time)
 }
 
-// sameAnnotations compares those that are read. It works on whole Nodes, too: a cache may keep more than Strip leaves.
+// sameAnnotations compares the annotations that Strip keeps. It also works for Nodes that were not stripped.
 func sameAnnotations(a, b map[string]string) bool {
 	return hasAnnotations(a, b) && hasAnnotations(b, a)
 }
@@ -61,7 +61,7 @@ func hasAnnotations(has, wanted map[string]string) bool {
 	return true
 }
 
-// sameTaints compares those that are read, in their order.
+// sameTaints compares the taints that Strip keeps, in their order.
 func sameTaints(a, b []corev1.Taint) bool {
 	i, j := nextTaint(a, 0), nextTaint(b, 0)
 	for i < len(a) && j < len(b) {
@@ -73,7 +73,7 @@ func sameTaints(a, b []corev1.Taint) bool {
 	return i == len(a) && j == len(b)
 }
 
-// nextTaint is where the next taint is that is read, from this index on.
+// nextTaint returns the index of the next taint that Strip keeps, beginning at from.
 func nextTaint(taints []corev1.Taint, from int) int {
 	for from < len(taints) && !taintIsRead(taints[from].Key) {
 		from++

@@ -105,14 +105,14 @@ func TestNoFailureSaysThatANodeIsGone(t *testing.T) {
 func TestEveryObstacleHasASentenceOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	said := map[string]Obstacle{}
-	for obstacle, sentence := range sentences {
+	for obstacle, sentence := range messages {
 		g.Expect(sentence).ToNot(BeEmpty())
 		g.Expect(said).ToNot(HaveKey(sentence))
 		said[sentence] = obstacle
 	}
 	g.Expect(ObstacleOf(nil)).To(BeEmpty())
 	for _, test := range failures {
-		g.Expect(sentences).To(HaveKey(test.obstacle))
+		g.Expect(messages).To(HaveKey(test.obstacle))
 	}
 }
 

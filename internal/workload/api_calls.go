@@ -1,0 +1,166 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The limits of calls to an API server. A manager has hundreds of clusters, and one that hangs must not delay the others.
+const (
+	// callTimeout is how long one call may take.
+	callTimeout = 5 * time.Second
+	// maxConcurrentCalls is how many calls one cluster gets at the same time.
+	maxConcurrentCalls = 4
+	// pauseAfterTimeout is how long calls to a cluster fail at once after a timeout: each call of a reconcile would wait as long.
+	pauseAfterTimeout = 5 * time.Second
+	// minRetryDelay and maxRetryDelay limit the time until controllers whose read failed are notified.
+	minRetryDelay = 10 * time.Second
+	maxRetryDelay = 2 * time.Minute
+	// maxListAge is how long a reconcile uses a list to see that no Node has joined. A live read does not use it.
+	maxListAge = 10 * time.Second
+)
+
+// apiCalls limits the calls to one cluster, and schedules retries.
+type apiCalls struct {
+	mu sync.Mutex
+	// slots are filled by calls that run.
+	slots chan struct{}
+	// pausedUntil is until when calls fail at once, after a timeout.
+	pausedUntil time.Time
+	// retryDelay is the delay before the last retry, which was at retriedAt. The next one is due at retryAt; zero if none is.
+	retryDelay         time.Duration
+	retriedAt, retryAt time.Time
+	// list is the last list since a call failed, and listedAt is when it was requested.
+	list     *nodeList
+	listedAt time.Time
+}
+
+// call calls the API server of a cluster. It returns when the context ends or after the timeout, also if the request goes on: not all
+// that a client does observes its context.
+func call[T any](ctx context.Context, c *cluster, request func(ctx context.Context, api client.Client) (T, error)) (T, *ReadError) {
+	var none T
+	api, err := c.client(ctx)
+	if err != nil {
+		return none, err
+	}
+	inTime, cancel := context.WithTimeout(ctx, c.clusters.callTimeout)
+	defer cancel()
+	release, err := c.state.calls.acquire(inTime, c.clusters.clock.Now())
+	if err != nil {
+		return none, c.recordFailure(ctx, err)
+	}
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer release()
+		value, err := request(inTime, api)
+		answers <- answer{value, err}
+	}()
+	select {
+	case got := <-answers:
+		if got.err != nil {
+			return none, c.recordFailure(ctx, readError(got.err))
+		}
+		c.state.calls.succeeded()
+		return got.value, nil
+	case <-inTime.Done():
+		return none, c.recordFailure(ctx, errNotAnswering)
+	}
+}
+
+// recordFailure records that a call failed. If the caller's context has ended, that says nothing about the cluster.
+func (c *cluster) recordFailure(ctx context.Context, err *ReadError) *ReadError {
+	if ctx.Err() != nil {
+		return errStopped
+	}
+	c.state.calls.failed(c.clusters.clock.Now(), err.Obstacle)
+	return err.namingSecret(c.key)
+}
+
+// acquire waits for a slot.
+func (a *apiCalls) acquire(ctx context.Context, now time.Time) (release func(), err *ReadError) {
+	a.mu.Lock()
+	paused := now.Before(a.pausedUntil)
+	if a.slots == nil {
+		a.slots = make(chan struct{}, maxConcurrentCalls)
+	}
+	slots := a.slots
+	a.mu.Unlock()
+	if paused {
+		return nil, errNotAnswering
+	}
+	select {
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
+	case <-ctx.Done():
+		return nil, errNotAnswering
+	}
+}
+
+func (a *apiCalls) succeeded() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.pausedUntil = time.Time{}
+}
+
+// failed pauses the calls after a timeout, schedules a retry, and drops the kept list. The delay grows with each retry after which a
+// call fails, also if other calls succeed in between.
+func (a *apiCalls) failed(now time.Time, obstacle Obstacle) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = nil
+	if obstacle == NotAnswering && !now.Before(a.pausedUntil) {
+		a.pausedUntil = now.Add(pauseAfterTimeout)
+	}
+	if !a.retryAt.IsZero() {
+		return
+	}
+	if now.After(a.retriedAt.Add(maxRetryDelay)) {
+		a.retryDelay = 0
+	}
+	a.retryDelay = min(max(2*a.retryDelay, minRetryDelay), maxRetryDelay)
+	a.retryAt = now.Add(a.retryDelay)
+}
+
+// takeRetry reports whether a retry is due, and records that it is done.
+func (a *apiCalls) takeRetry(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.retryAt.IsZero() || now.Before(a.retryAt) {
+		return false
+	}
+	a.retriedAt, a.retryAt = now, time.Time{}
+	return true
+}
+
+// recentList returns the last list if it is recent, otherwise nil.
+func (a *apiCalls) recentList(now time.Time) *nodeList {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.list == nil || !now.Before(a.listedAt.Add(maxListAge)) {
+		return nil
+	}
+	return a.list
+}
+
+func (a *apiCalls) keepList(list *nodeList, requested time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list, a.listedAt = list, requested
+}
+
+// retryDue reports whether a retry is due.
+func (a *apiCalls) retryDue(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !a.retryAt.IsZero() && !now.Before(a.retryAt)
+}

@@ -1,0 +1,128 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// liveReader reads a cluster without its cache.
+type liveReader cluster
+
+func (l *liveReader) cluster() *cluster { return (*cluster)(l) }
+
+// Look returns a reading for every target, in the same order.
+func (l *liveReader) Look(ctx context.Context, q Question) []Reading {
+	readings := make([]Reading, len(q.Targets))
+	var named, unnamed []int
+	for i := range q.Targets {
+		known, is := q.answerWithoutReading(&q.Targets[i])
+		switch {
+		case is:
+			readings[i] = known
+		case q.Targets[i].Name == "":
+			unnamed = append(unnamed, i)
+		default:
+			named = append(named, i)
+		}
+	}
+	l.cluster().lookUp(ctx, &q, readings, named, unnamed)
+	l.cluster().doubtMissing(ctx, &q, readings, l.state.currentNodes(), true)
+	return readings
+}
+
+// HeartbeatRenewed returns when the kubelet last renewed the Lease of its Node.
+func (l *liveReader) HeartbeatRenewed(ctx context.Context, node string) (time.Time, error) {
+	lease, err := l.Lease(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node})
+	if err != nil || lease == nil || lease.Spec.RenewTime == nil {
+		return time.Time{}, err
+	}
+	return lease.Spec.RenewTime.Time, nil
+}
+
+// Lease returns a Lease; nil if it does not exist. Every form of "not found" is believed: a Lease only ever blocks a remediation, and
+// creating one fails if it exists.
+func (l *liveReader) Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, error) {
+	return asError(call(ctx, l.cluster(), func(ctx context.Context, api client.Client) (*coordinationv1.Lease, error) {
+		lease := &coordinationv1.Lease{}
+		err := api.Get(ctx, key, lease)
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err != nil && leasesNotServed(api) {
+			return nil, nil //nolint:nilnil // the Lease does not exist.
+		}
+		if err != nil {
+			return nil, err
+		}
+		return lease, nil
+	}))
+}
+
+// leasesNotServed asks discovery: an API server without Leases may return any error for one.
+func leasesNotServed(api client.Client) bool {
+	_, err := api.RESTMapper().RESTMapping(schema.GroupKind{Group: coordinationv1.GroupName, Kind: "Lease"})
+	return meta.IsNoMatchError(err)
+}
+
+// ControlPlane returns the Nodes and the etcd Pods of the control plane.
+func (l *liveReader) ControlPlane(ctx context.Context) (ControlPlane, error) {
+	return asError(call(ctx, l.cluster(), func(ctx context.Context, api client.Client) (ControlPlane, error) {
+		controlPlane := ControlPlane{}
+		for _, label := range [...]string{ControlPlaneLabel, LegacyControlPlaneLabel} {
+			nodes := &corev1.NodeList{}
+			if err := fetchComplete(ctx, api, nodes, client.HasLabels{label}); err != nil {
+				return ControlPlane{}, err
+			}
+			for i := range nodes.Items {
+				if label == ControlPlaneLabel || !hasLabel(&nodes.Items[i], ControlPlaneLabel) {
+					controlPlane.Nodes = append(controlPlane.Nodes, Strip(&nodes.Items[i]))
+				}
+			}
+		}
+		pods := &corev1.PodList{}
+		err := fetchComplete(ctx, api, pods, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"component": "etcd"})
+		if err != nil {
+			return ControlPlane{}, err
+		}
+		for i := range pods.Items {
+			if _, mirror := pods.Items[i].Annotations[corev1.MirrorPodAnnotationKey]; mirror && pods.Items[i].Spec.NodeName != "" {
+				controlPlane.Etcd = append(controlPlane.Etcd, EtcdPod{Node: pods.Items[i].Spec.NodeName, Ready: isReady(&pods.Items[i])})
+			}
+		}
+		slices.SortFunc(controlPlane.Nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+		slices.SortFunc(controlPlane.Etcd, func(a, b EtcdPod) int { return cmp.Compare(a.Node, b.Node) })
+		return controlPlane, nil
+	}))
+}
+
+func hasLabel(node *corev1.Node, label string) bool {
+	_, has := node.Labels[label]
+	return has
+}
+
+func isReady(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == corev1.PodReady {
+			return pod.Status.Conditions[i].Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// asError converts the error: a nil *ReadError would be an error that is not nil.
+func asError[T any](value T, err *ReadError) (T, error) {
+	if err != nil {
+		return value, err
+	}
+	return value, nil
+}

@@ -1,0 +1,164 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// maxGets is how many Nodes are read one by one. For more Nodes one list costs less.
+const maxGets = 5
+
+// nodeList is the result of a live list of all Nodes.
+type nodeList struct {
+	byName       map[string]*corev1.Node
+	byProviderID map[string]bool
+}
+
+// lookUpMissed reads live the targets that the cache does not have, or has with another provider ID.
+func (c *cluster) lookUpMissed(ctx context.Context, q *Question, readings []Reading, missed []int) {
+	var unnamed []int
+	named := missed[:0:0]
+	for _, i := range missed {
+		if q.Targets[i].Name == "" {
+			unnamed = append(unnamed, i)
+			continue
+		}
+		named = append(named, i)
+	}
+	// A recent list is enough to know that no Node has joined: the cache notifies when one joins.
+	if recent := c.state.calls.recentList(c.clusters.clock.Now()); recent != nil && recent.noneJoined(q, unnamed) {
+		for _, i := range unnamed {
+			readings[i] = Reading{State: health.NotJoined, Live: true}
+		}
+		unnamed = nil
+	}
+	c.lookUp(ctx, q, readings, named, unnamed)
+}
+
+// lookUp reads few Nodes one by one, and many with one list.
+func (c *cluster) lookUp(ctx context.Context, q *Question, readings []Reading, named, unnamed []int) {
+	if len(unnamed) == 0 && len(named) <= maxGets {
+		var all sync.WaitGroup
+		for _, i := range named {
+			all.Go(func() { readings[i] = c.getNode(ctx, &q.Targets[i]) })
+		}
+		all.Wait()
+		return
+	}
+	list, err := c.listNodes(ctx)
+	for _, i := range append(unnamed, named...) {
+		if err != nil {
+			readings[i] = unreadable(err)
+			continue
+		}
+		readings[i] = list.read(&q.Targets[i])
+	}
+}
+
+// getNode reads one Node.
+func (c *cluster) getNode(ctx context.Context, t *Target) Reading {
+	node, err := call(ctx, c, func(ctx context.Context, api client.Client) (*corev1.Node, error) {
+		node := &corev1.Node{}
+		err := api.Get(ctx, client.ObjectKey{Name: t.Name}, node)
+		switch {
+		case err == nil && node.Name == t.Name && node.ResourceVersion != "":
+			return Strip(node), nil
+		case err == nil:
+			return nil, &ReadError{Obstacle: Failing}
+		case confirmsNotFound(err, "nodes", t.Name):
+			return nil, nil //nolint:nilnil // the Node does not exist.
+		case apierrors.IsNotFound(err):
+			// This status does not confirm it, but a list does. Some API servers return such a status; a load balancer serves no list.
+			all, err := fetchNodes(ctx, api)
+			if err != nil {
+				return nil, err
+			}
+			return all.byName[t.Name], nil
+		}
+		return nil, err
+	})
+	if err != nil {
+		return unreadable(err)
+	}
+	return t.read(node)
+}
+
+// read returns the reading of a target from an API server's Node; nil if the Node does not exist.
+func (t *Target) read(node *corev1.Node) Reading {
+	if node == nil {
+		return Reading{State: health.Gone, Live: true}
+	}
+	return Reading{State: health.Present, Node: node, Stranger: t.isStranger(node), Live: true}
+}
+
+// listNodes lists all Nodes, and keeps the list for some seconds.
+func (c *cluster) listNodes(ctx context.Context) (*nodeList, *ReadError) {
+	asked := c.clusters.clock.Now()
+	list, err := call(ctx, c, fetchNodes)
+	if err == nil {
+		c.state.calls.keepList(list, asked)
+	}
+	return list, err
+}
+
+func fetchNodes(ctx context.Context, api client.Client) (*nodeList, error) {
+	nodes := &corev1.NodeList{}
+	if err := fetchComplete(ctx, api, nodes); err != nil {
+		return nil, err
+	}
+	return newNodeList(nodes), nil
+}
+
+// fetchComplete lists objects without paging, because a list in pages may miss a change. It requires the resourceVersion that every
+// API server sets: another kind of server may return what looks like an empty list.
+func fetchComplete(ctx context.Context, api client.Client, list client.ObjectList, options ...client.ListOption) error {
+	if err := api.List(ctx, list, options...); err != nil {
+		return err
+	}
+	if list.GetContinue() != "" || list.GetResourceVersion() == "" {
+		return &ReadError{Obstacle: Failing}
+	}
+	return nil
+}
+
+func newNodeList(nodes *corev1.NodeList) *nodeList {
+	l := &nodeList{byName: make(map[string]*corev1.Node, len(nodes.Items)), byProviderID: map[string]bool{}}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		l.byName[node.Name] = Strip(node)
+		if node.Spec.ProviderID != "" {
+			l.byProviderID[node.Spec.ProviderID] = true
+		}
+	}
+	return l
+}
+
+func (l *nodeList) read(t *Target) Reading {
+	switch {
+	case t.Name != "":
+		return t.read(l.byName[t.Name])
+	case t.ProviderID != "" && l.byProviderID[t.ProviderID]:
+		return unreadable(errNotNamed)
+	default:
+		return Reading{State: health.NotJoined, Live: true}
+	}
+}
+
+// noneJoined reports whether the list has no Node of these targets.
+func (l *nodeList) noneJoined(q *Question, targets []int) bool {
+	for _, i := range targets {
+		if id := q.Targets[i].ProviderID; id != "" && l.byProviderID[id] {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,212 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Obstacle is why something could not be read. The set is closed, so that a metric can use it as a label.
+type Obstacle string
+
+// The obstacles.
+const (
+	// NotConnected means: there is no connection to the cluster.
+	NotConnected Obstacle = "NotConnected"
+	// KubeconfigRefused means: the kubeconfig Secret is missing, cannot be read, or holds a kubeconfig that the manager does not use.
+	KubeconfigRefused Obstacle = "KubeconfigRefused"
+	// NotReadYet means: the connection is new, and the cache of Nodes has not synced.
+	NotReadYet Obstacle = "NotReadYet"
+	// NotInitialized means: the cluster has no control plane yet.
+	NotInitialized Obstacle = "NotInitialized"
+	// NoKnownNode means: none of the Nodes that Machines refer to exists, so it may be another cluster.
+	NoKnownNode Obstacle = "NoKnownNode"
+	// NotNamed means: the Node exists, but its Machine does not refer to it yet.
+	NotNamed Obstacle = "NotNamed"
+	// NotAnswering means: the API server did not answer in time.
+	NotAnswering Obstacle = "NotAnswering"
+	// Unreachable means: the API server could not be reached.
+	Unreachable Obstacle = "Unreachable"
+	// Untrusted means: the server that answered is not the one that the kubeconfig is for.
+	Untrusted Obstacle = "Untrusted"
+	// Unauthorized means: the API server does not accept the credentials of the kubeconfig.
+	Unauthorized Obstacle = "Unauthorized"
+	// Forbidden means: the user of the kubeconfig is not allowed to read that.
+	Forbidden Obstacle = "Forbidden"
+	// Busy means: the API server rejected the request because it has too many.
+	Busy Obstacle = "Busy"
+	// Failing means: the API server failed, or the server that answered is not an API server.
+	Failing Obstacle = "Failing"
+	// Stopped means: the manager stopped waiting for the answer.
+	Stopped Obstacle = "Stopped"
+)
+
+// messages say what is wrong and what to do. They contain nothing of the error that a client returned: it may hold addresses,
+// tokens, and port numbers that differ each time.
+var messages = map[Obstacle]string{
+	NotConnected: "there is no connection to the cluster; " +
+		"check that its API server is up and that the kubeconfig in its Secret leads there",
+	NotReadYet: "the Nodes of the cluster have not arrived yet; " +
+		"if that lasts, check that the user of its kubeconfig may list and watch Nodes",
+	NotInitialized: "the control plane of the cluster is not initialized, so its Nodes cannot be read",
+	NotNamed: "a Node with the Machine's provider ID has joined, and the Machine has no nodeRef yet; " +
+		"if that lasts, see the log of Cluster API's Machine controller",
+	NoKnownNode: "none of the Nodes that Machines refer to exists: this may be another cluster",
+	NotAnswering: "the API server of the cluster does not answer in time; " +
+		"check that it is up and that the network does not block it",
+	Unreachable: "the API server of the cluster cannot be reached; check that it is up and that the network does not block it",
+	Untrusted: "the server that answers for the cluster has a certificate that the kubeconfig does not trust; " +
+		"renew the kubeconfig in its Secret",
+	Unauthorized: "the API server of the cluster does not accept the kubeconfig; renew the kubeconfig in its Secret",
+	Forbidden: "the user of the cluster's kubeconfig may not read that; " +
+		"allow it to get, list and watch Nodes, to get Leases, and to list Pods in kube-system",
+	Busy:    "the API server of the cluster has too many requests",
+	Failing: "the API server of the cluster fails, or the server that answers is not an API server; see its log",
+	Stopped: "the manager stopped waiting for an answer",
+}
+
+// kubeconfigHints say which Secret to correct. ClusterCache reads the kubeconfig only when it connects, and keeps a connection
+// whose API server answers "GET /". So a corrected Secret alone changes nothing if the wrong kubeconfig leads to such an API server.
+var kubeconfigHints = map[Obstacle]string{
+	NoKnownNode: "; if so, correct Secret %s and restart the manager",
+	Forbidden:   "; or correct Secret %s and restart the manager",
+}
+
+// ReadError is why something could not be read. Its text contains no secret, no address, and nothing that differs each time.
+type ReadError struct {
+	Obstacle Obstacle
+	// details replace the message of the obstacle; empty if that is enough.
+	details string
+}
+
+// Error says what is wrong and what to do.
+func (e *ReadError) Error() string {
+	if e.details != "" {
+		return e.details
+	}
+	return messages[e.Obstacle]
+}
+
+// namingSecret adds which Secret of the Cluster to correct, if a wrong kubeconfig explains the error.
+func (e *ReadError) namingSecret(cluster client.ObjectKey) *ReadError {
+	hint, found := kubeconfigHints[e.Obstacle]
+	if !found || cluster == Home {
+		return e
+	}
+	kubeconfig := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
+	return &ReadError{Obstacle: e.Obstacle, details: messages[e.Obstacle] + fmt.Sprintf(hint, kubeconfig)}
+}
+
+// obstacle returns the obstacle; empty if there is no error.
+func (e *ReadError) obstacle() Obstacle {
+	if e == nil {
+		return ""
+	}
+	return e.Obstacle
+}
+
+// ObstacleOf returns the obstacle of an error of this package; empty if there is no error.
+func ObstacleOf(err error) Obstacle {
+	if err == nil {
+		return ""
+	}
+	return readError(err).Obstacle
+}
+
+// The errors that need no details.
+var (
+	errNotConnected   = &ReadError{Obstacle: NotConnected}
+	errNotReadYet     = &ReadError{Obstacle: NotReadYet}
+	errNotInitialized = &ReadError{Obstacle: NotInitialized}
+	errNoKnownNode    = &ReadError{Obstacle: NoKnownNode}
+	errNotNamed       = &ReadError{Obstacle: NotNamed}
+	errNotAnswering   = &ReadError{Obstacle: NotAnswering}
+	errStopped        = &ReadError{Obstacle: Stopped}
+)
+
+// readError classifies why a read failed. Every unknown error is Failing.
+func readError(err error) *ReadError {
+	var already *ReadError
+	if errors.As(err, &already) {
+		return already
+	}
+	for _, known := range obstacles {
+		if known.is(err) {
+			return &ReadError{Obstacle: known.obstacle}
+		}
+	}
+	return &ReadError{Obstacle: Failing}
+}
+
+// obstacles are tried in this order: the status of an API server comes before errors of the transport.
+var obstacles = [...]struct {
+	obstacle Obstacle
+	is       func(error) bool
+}{
+	{NotConnected, func(err error) bool { return errors.Is(err, clustercache.ErrClusterNotConnected) }},
+	{Unauthorized, apierrors.IsUnauthorized},
+	{Forbidden, apierrors.IsForbidden},
+	{Busy, apierrors.IsTooManyRequests},
+	{NotAnswering, isTimeout},
+	{Stopped, func(err error) bool { return errors.Is(err, context.Canceled) }},
+	{Failing, isAPIStatus},
+	{Untrusted, isTLSError},
+	{Unreachable, isNetworkError},
+}
+
+func isTimeout(err error) bool {
+	var network net.Error
+	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || errors.Is(err, context.DeadlineExceeded) ||
+		(errors.As(err, &network) && network.Timeout())
+}
+
+// isAPIStatus reports whether a server answered with a status.
+func isAPIStatus(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status)
+}
+
+func isTLSError(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	var noTLS tls.RecordHeaderError
+	var alert tls.AlertError
+	return errors.As(err, &certificate) || errors.As(err, &noTLS) || errors.As(err, &alert)
+}
+
+func isNetworkError(err error) bool {
+	var urlError *url.Error
+	var network net.Error
+	return errors.As(err, &urlError) || errors.As(err, &network)
+}
+
+// confirmsNotFound reports whether an API server says that the object does not exist. A 404 of a load balancer, of a proxy, or of an
+// API server that does not serve the resource does not count: it names no object, or the client made up the status.
+func confirmsNotFound(err error, resource, name string) bool {
+	var answer apierrors.APIStatus
+	if !apierrors.IsNotFound(err) || !errors.As(err, &answer) {
+		return false
+	}
+	status := answer.Status()
+	if status.Code != http.StatusNotFound || status.Details == nil || status.Details.Kind != resource || status.Details.Name != name {
+		return false
+	}
+	for _, cause := range status.Details.Causes {
+		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
+			return false
+		}
+	}
+	return true
+}
