@@ -66,7 +66,7 @@ endif
 # Packages without a goroutine: under the race detector their ten thousand draws take eight times as long, and it has nothing to find.
 PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/takeover
 # What runs under the race detector at each landing. The root package and test/admission talk to processes that are built without it.
-RACE := ./cmd/... ./controllers/... ./internal/... ./test/controlplane/... ./test/faults ./test/leash ./test/profile ./test/remediator
+RACE := ./cmd/... ./controllers/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator
 # What runs under it at full depth: all but the simulated worlds, which have no goroutines.
 RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$)
 # Packages that can share API servers do so below this. Tests of several packages run side by side: they wait half of the time.

@@ -27,7 +27,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
 )
 
 // ControlPlane is a running etcd and kube-apiserver.
@@ -46,7 +46,7 @@ type ControlPlane struct {
 	lease   *lease
 	plane   *envtest.ControlPlane
 	ports   []*Port
-	leash   *leash.Leash
+	group   *procgroup.Group
 	flags   []flag
 	revived map[string]*revived
 	// users keeps those who add a user apart: each is signed with the next number.
@@ -114,14 +114,14 @@ func Start(ctx context.Context, options ...Option) (*ControlPlane, error) {
 
 func (c *ControlPlane) start(paths assets.Paths) error {
 	var err error
-	if c.leash, err = leash.New(); err != nil {
+	if c.group, err = procgroup.New(); err != nil {
 		return err
 	}
-	etcdPath, err := c.leash.Wrap("etcd", paths[assets.Etcd])
+	etcdPath, err := c.group.Wrap("etcd", paths[assets.Etcd])
 	if err != nil {
 		return err
 	}
-	apiPath, err := c.leash.Wrap("kube-apiserver", paths[assets.KubeAPIServer])
+	apiPath, err := c.group.Wrap("kube-apiserver", paths[assets.KubeAPIServer])
 	if err != nil {
 		return err
 	}
@@ -134,18 +134,18 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 	}
 	apiPort, etcdPort, peerPort := c.ports[0].String(), c.ports[1].String(), c.ports[2].String()
 
-	data, certificates := filepath.Join(c.leash.Dir, "etcd-data"), filepath.Join(c.leash.Dir, "certificates")
+	data, certificates := filepath.Join(c.group.Dir, "etcd-data"), filepath.Join(c.group.Dir, "certificates")
 	for _, dir := range []string{data, certificates} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return errors.Wrap(err, "failed to make a folder for the control plane")
 		}
 	}
 	c.Certificates = certificates
-	policy := filepath.Join(c.leash.Dir, "audit-policy.yaml")
+	policy := filepath.Join(c.group.Dir, "audit-policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return errors.Wrap(err, "failed to write the audit policy")
 	}
-	c.AuditLog = filepath.Join(c.leash.Dir, "audit.log")
+	c.AuditLog = filepath.Join(c.group.Dir, "audit.log")
 	etcd := &envtest.Etcd{
 		Path: etcdPath, DataDir: data, StartTimeout: startLimit, StopTimeout: startLimit,
 		URL: &url.URL{Scheme: "http", Host: "127.0.0.1:" + etcdPort},
@@ -178,11 +178,11 @@ func (c *ControlPlane) start(paths assets.Paths) error {
 func (c *ControlPlane) Stop() {
 	c.endRevived()
 	if c.plane != nil && c.plane.Stop() == nil {
-		c.leash.Ended("etcd")
-		c.leash.Ended("kube-apiserver")
+		c.group.Ended("etcd")
+		c.group.Ended("kube-apiserver")
 	}
-	if c.leash != nil {
-		c.leash.Release()
+	if c.group != nil {
+		c.group.Release()
 	}
 	for _, port := range c.ports {
 		port.Release()
@@ -208,7 +208,7 @@ func (c *ControlPlane) pid(name string) (int, error) {
 	if c.lease != nil {
 		return 0, errors.Errorf("other packages use this %s: use Start instead of Lease", name)
 	}
-	return c.leash.PID(name)
+	return c.group.PID(name)
 }
 
 // Config returns how this user reaches the API server. Users may do nothing until a role is bound to them.

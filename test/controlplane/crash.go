@@ -60,7 +60,7 @@ func (c *ControlPlane) Crash(name string) error {
 			return errors.Errorf("%s was killed and is still there", name)
 		}
 	}
-	c.leash.Ended(name)
+	c.group.Ended(name)
 	return nil
 }
 
@@ -104,7 +104,7 @@ func (c *ControlPlane) revive(name string) error {
 }
 
 func (c *ControlPlane) revivedLog(name string) string {
-	return filepath.Join(c.leash.Dir, name+"-revived.log")
+	return filepath.Join(c.group.Dir, name+"-revived.log")
 }
 
 // ended says that a revived process is gone again, and what it said last.
@@ -157,6 +157,6 @@ func (c *ControlPlane) endRevived() {
 		}
 		_ = r.cmd.Process.Kill()
 		<-r.exited
-		c.leash.Ended(name)
+		c.group.Ended(name)
 	}
 }

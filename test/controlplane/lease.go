@@ -14,7 +14,7 @@ import (
 	"github.com/pkg/errors"
 	"k8s.io/client-go/rest"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
 )
 
 // The control planes that packages share.
@@ -92,7 +92,7 @@ func (l *lease) request(ctx context.Context, user User) (*leaseAnswer, error) {
 
 // Lender starts a control plane when the first process leases it, and stops all of them with Stop.
 type Lender struct {
-	leash    *leash.Leash
+	group    *procgroup.Group
 	listener net.Listener
 	planes   map[string]*lazyControlPlane
 }
@@ -106,20 +106,20 @@ type lazyControlPlane struct {
 
 // NewLender lends control planes to the processes that have Environment in their environment.
 func NewLender() (*Lender, error) {
-	held, err := leash.New()
+	group, err := procgroup.New()
 	if err != nil {
 		return nil, err
 	}
-	l := &Lender{leash: held, planes: map[string]*lazyControlPlane{Management: {}, Workload: {}}}
+	l := &Lender{group: group, planes: map[string]*lazyControlPlane{Management: {}, Workload: {}}}
 	if l.listener, err = net.Listen("unix", l.socket()); err != nil { //nolint:noctx // it does not wait.
-		held.Release()
+		group.Release()
 		return nil, errors.Wrap(err, "failed to listen for leases: TMPDIR may be too long for a socket")
 	}
 	go l.serve()
 	return l, nil
 }
 
-func (l *Lender) socket() string { return filepath.Join(l.leash.Dir, "socket") }
+func (l *Lender) socket() string { return filepath.Join(l.group.Dir, "socket") }
 
 // Environment is the variable that Lease reads.
 func (l *Lender) Environment() string { return socketVariable + "=" + l.socket() }
@@ -132,7 +132,7 @@ func (l *Lender) Stop() {
 		all.Go(p.stop)
 	}
 	all.Wait()
-	l.leash.Release()
+	l.group.Release()
 }
 
 func (l *Lender) serve() {

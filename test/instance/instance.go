@@ -20,7 +20,7 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
 )
 
 // Namespace and ServiceAccount are what config/rbac is written for.
@@ -36,7 +36,7 @@ type Instance struct {
 
 	cmd    *exec.Cmd
 	ports  []*controlplane.Port
-	leash  *leash.Leash
+	group  *procgroup.Group
 	exited chan struct{}
 	err    error
 }
@@ -68,16 +68,16 @@ func Start(binary string, cp *controlplane.ControlPlane, log io.Writer, args ...
 
 func (i *Instance) start(binary string, cp *controlplane.ControlPlane, log io.Writer, args []string) error {
 	var err error
-	if i.leash, err = leash.New(); err != nil {
+	if i.group, err = procgroup.New(); err != nil {
 		return err
 	}
 	if binary, err = filepath.Abs(binary); err != nil {
 		return errors.WithStack(err)
 	}
-	if binary, err = i.leash.Wrap("manager", binary); err != nil {
+	if binary, err = i.group.Wrap("manager", binary); err != nil {
 		return err
 	}
-	kubeconfig := filepath.Join(i.leash.Dir, "kubeconfig")
+	kubeconfig := filepath.Join(i.group.Dir, "kubeconfig")
 	if err := cp.WriteKubeconfig(controlplane.ServiceAccount(Namespace, ServiceAccount), kubeconfig); err != nil {
 		return err
 	}
@@ -152,12 +152,12 @@ func (i *Instance) release() {
 	for _, port := range i.ports {
 		port.Release()
 	}
-	if i.leash == nil {
+	if i.group == nil {
 		return
 	}
 	if i.cmd != nil && i.cmd.ProcessState != nil {
-		i.leash.Ended("manager")
+		i.group.Ended("manager")
 	}
-	i.leash.Release()
-	i.leash = nil
+	i.group.Release()
+	i.group = nil
 }

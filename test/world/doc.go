@@ -19,7 +19,7 @@
 //
 // # Nothing is left behind
 //
-// Every process is on a leash (test/leash): it and the folder of the world go when the program goes, also by Ctrl-C or SIGKILL.
+// Every process is in a group (test/procgroup): it ends with the program, and its folder is removed, also after Ctrl-C or SIGKILL.
 //
 // # What is thin
 //

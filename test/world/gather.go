@@ -124,7 +124,7 @@ func (w *World) startControllers(path string) error {
 	if err := os.WriteFile(authority, w.Admin.CAData, 0o600); err != nil {
 		return errors.Wrap(err, "failed to write the API server's certificate")
 	}
-	p, err := newProcess(w.leash, w.Logs, ControllerManager, path)
+	p, err := newProcess(w.group, w.Logs, ControllerManager, path)
 	if err != nil {
 		return err
 	}

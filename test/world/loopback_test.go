@@ -67,7 +67,7 @@ func cannotChoose(w *world.World, program string, port int) bool {
 	return false
 }
 
-// pidOf finds the process by the note that the leash has of it.
+// pidOf reads the process id that test/procgroup has written.
 func pidOf(g Gomega, w *world.World, program string) string {
 	folder := w.Dir
 	if program == world.Etcd || program == world.APIServer {

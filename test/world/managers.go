@@ -59,7 +59,7 @@ func (w *World) upstreamProcess(ctx context.Context, p provider, path string) (*
 	if err != nil {
 		return nil, err
 	}
-	process, err := newProcess(w.leash, w.Logs, p.process, path)
+	process, err := newProcess(w.group, w.Logs, p.process, path)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (w *World) remedyProcess(ctx context.Context, path string) (*Process, error
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, errors.WithStack(err)
 	}
-	process, err := newProcess(w.leash, w.Logs, Remedy, path)
+	process, err := newProcess(w.group, w.Logs, Remedy, path)
 	if err != nil {
 		return nil, err
 	}

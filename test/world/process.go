@@ -17,7 +17,7 @@ import (
 
 	"github.com/pkg/errors"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
 )
 
 // Process is a program of the world: it can be stopped, killed, frozen and started again.
@@ -35,7 +35,7 @@ type Process struct {
 	Diagnostics string
 
 	path  string
-	leash *leash.Leash
+	group *procgroup.Group
 
 	lock   sync.Mutex
 	cmd    *exec.Cmd
@@ -44,13 +44,13 @@ type Process struct {
 	told bool
 }
 
-// newProcess puts a program on the leash. It is not started yet.
-func newProcess(l *leash.Leash, logs, name, path string) (*Process, error) {
-	wrapped, err := l.Wrap(name, path)
+// newProcess adds a program to the group. It does not start it.
+func newProcess(group *procgroup.Group, logs, name, path string) (*Process, error) {
+	wrapped, err := group.Wrap(name, path)
 	if err != nil {
 		return nil, err
 	}
-	return &Process{Name: name, Log: filepath.Join(logs, name+".log"), path: wrapped, leash: l}, nil
+	return &Process{Name: name, Log: filepath.Join(logs, name+".log"), path: wrapped, group: group}, nil
 }
 
 // Start starts it, and returns at once.
@@ -67,8 +67,8 @@ func (p *Process) Start() error {
 	// The process has its own handle.
 	defer func() { _ = log.Close() }()
 	cmd := exec.Command(p.path, p.Args...) //nolint:noctx // it ends by Stop or Kill.
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.leash.Dir, "TMPDIR=" + p.leash.Dir}, p.Env...)
-	cmd.Dir = p.leash.Dir
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.group.Dir, "TMPDIR=" + p.group.Dir}, p.Env...)
+	cmd.Dir = p.group.Dir
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -189,7 +189,7 @@ func (p *Process) Stop() error {
 	case <-time.After(30 * time.Second):
 		return p.Kill()
 	}
-	p.leash.Ended(p.Name)
+	p.group.Ended(p.Name)
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (p *Process) Kill() error {
 		return err
 	}
 	<-p.Exited()
-	p.leash.Ended(p.Name)
+	p.group.Ended(p.Name)
 	return nil
 }
 

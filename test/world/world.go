@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
 )
 
 // patience is how long anything that should happen may take. It is generous, as these machines are shared.
@@ -41,7 +41,7 @@ type World struct {
 
 	options     Options
 	began       time.Time
-	leash       *leash.Leash
+	group       *procgroup.Group
 	repository  repository
 	certificate *certificate
 	processes   map[string]*Process
@@ -131,10 +131,10 @@ func once(release func(), err error) (func(), error) {
 // prepare makes the folders and the certificate.
 func (w *World) prepare() error {
 	var err error
-	if w.leash, err = leash.New(); err != nil {
+	if w.group, err = procgroup.New(); err != nil {
 		return err
 	}
-	w.Dir = w.leash.Dir
+	w.Dir = w.group.Dir
 	w.Kubeconfig = filepath.Join(w.Dir, "kubeconfig")
 	w.Logs = filepath.Join(w.Dir, "logs")
 	if w.options.Logs != "" {
@@ -250,8 +250,8 @@ func (w *World) Stop() {
 		if w.Plane != nil {
 			w.Plane.Stop()
 		}
-		if w.leash != nil {
-			w.leash.Release()
+		if w.group != nil {
+			w.group.Release()
 		}
 		for _, port := range w.ports {
 			port.Release()

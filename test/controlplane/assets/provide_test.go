@@ -22,7 +22,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/leash"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
 )
 
 // program is a stand-in for a binary: all that matters here is what it prints of its version.
@@ -270,7 +270,7 @@ func TestALimitedToolIsStoppedWithItsChildren(t *testing.T) {
 		pid, err = strconv.Atoi(strings.TrimSpace(string(child)))
 		g.Expect(err).ToNot(HaveOccurred())
 	}, time.Minute).Should(Succeed())
-	g.Eventually(func() bool { return leash.Alive(pid) }, time.Minute).Should(BeFalse())
+	g.Eventually(func() bool { return procgroup.Alive(pid) }, time.Minute).Should(BeFalse())
 }
 
 func TestTheVersionsAreThoseOfTheBuildModules(t *testing.T) {
