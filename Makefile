@@ -68,7 +68,7 @@ PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/t
 # What runs under the race detector at each landing. The root package and test/admission talk to processes that are built without it.
 RACE := ./cmd/... ./controllers/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator
 # What runs under it at full depth: all but the simulated worlds, which have no goroutines.
-RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$)
+RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$)
 # Packages that can share API servers do so below this. Tests of several packages run side by side: they wait half of the time.
 SHARED := go run ./test/controlplane/cmd/share --
 SIDE_BY_SIDE := -p $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )))
@@ -100,7 +100,7 @@ proof-differential:
 
 proof-draws:
 	RAPID_CHECKS=$(DRAWS) go test -count=1 -timeout 60m $(PURE)
-	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=$(DRAWS) go test -race -count=1 -timeout 60m $$(go list ./... | grep -v -e /test/sim$$ -e /test/smallworld$$ $(PURE:.%=-e %$$))
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=$(DRAWS) go test -race -count=1 -timeout 60m $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$ $(PURE:.%=-e %$$))
 
 PROFILED ?= test check $(SUITES) e2e
 .PHONY: profile-tests

@@ -1,8 +1,9 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package smallworld_test visits every state of a small world, and holds each against the invariants.
-package smallworld_test
+// Package modelcheck_test visits every state of a model with three Nodes, and checks the invariants of internal/remediation in each.
+// Random histories of more Nodes are in test/sim. Start reading at TestModel_EveryState_IsSafe.
+package modelcheck_test
 
 import (
 	"runtime/debug"
@@ -14,18 +15,18 @@ import (
 
 var settings = []setting{
 	{name: "one at a time", slots: 1, cuts: true},
-	{name: "one at a time, at most two sick, with storms", slots: 1, limit: 2, storms: true, single: true, cuts: true},
-	{name: "one at a time, at most two sick, with storms, two steps", slots: 1, limit: 2, storms: true},
+	{name: "one at a time, maxUnhealthy 2, storms", slots: 1, limit: 2, storms: true, single: true, cuts: true},
+	{name: "one at a time, maxUnhealthy 2, storms, two steps", slots: 1, limit: 2, storms: true},
 	{name: "two at a time", slots: 2, single: true},
-	{name: "as many as there are, at most one sick", limit: 1, cuts: true},
+	{name: "no maxInFlight, maxUnhealthy 1", limit: 1, cuts: true},
 	{name: "a control plane", controlPlane: true, cuts: true},
 }
 
-// orders are the names that the three Nodes can have: who comes first must not matter.
+// orders are the orders that the three Nodes can have. The order must not matter.
 var orders = [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}
 
-// sorted is the same state with its Nodes in one certain order, so that it is visited once and not six times.
-func (s small) sorted() small {
+// sorted returns the same state with its Nodes in a fixed order, because permutations of a state are equivalent.
+func (s state) sorted() state {
 	slices.SortFunc(s.nodes[:], func(a, b node) int { return int(a.bits()) - int(b.bits()) })
 	return s
 }
@@ -42,49 +43,50 @@ func (n *node) bits() uint16 {
 	return bits
 }
 
-// explorer visits every state that can be reached from a world in which everybody is well.
+// explorer visits every state that can be reached from the state in which all Nodes are healthy.
 type explorer struct {
 	t        *testing.T
 	setting  *setting
-	places   map[small]int32
-	states   []small
+	places   map[state]int32
+	states   []state
 	before   [][]int32 // from which states a state can be reached
 	premises map[string]int
-	// counted is the state in which a premise was counted last. at is the state that is looked at now.
+	// counted is the state in which a premise was counted last. at is the state that is checked now.
 	counted map[string]int32
 	at      int32
 }
 
-func TestEveryStateOfTheSmallWorldIsSafe(t *testing.T) {
-	// Nearly everything that a state allocates is garbage with the next one.
+func TestModel_EveryState_IsSafe(t *testing.T) {
+	// Nearly all memory that a state allocates is garbage when the next state is visited.
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	premises := map[string]int{}
 	for i := range settings {
 		t.Run(settings[i].name, func(t *testing.T) {
-			e := &explorer{t: t, setting: &settings[i], places: map[small]int32{}, premises: premises, counted: map[string]int32{}}
-			e.visit(small{}, -1)
+			e := &explorer{t: t, setting: &settings[i], places: map[state]int32{}, premises: premises, counted: map[string]int32{}}
+			e.visit(state{}, -1)
 			for at := 0; at < len(e.states); at++ { //nolint:intrange // the list grows meanwhile
 				e.expand(int32(at))
 			}
-			e.everybodyCanRecover()
+			e.allCanRecover()
 			t.Logf("%d states", len(e.states))
 		})
 	}
 	for _, name := range []string{
-		"I1 only the sick", "I2 the budget", "I2 the limit", "I3 one request for each", "I4 not while paused", "I4 not in a storm", "I4 not what cannot be read",
-		"I5 the control plane", "I6 nobody is forgotten", "I6 everybody can recover", "I7 nothing is written twice", "I8 a crash changes nothing",
-		"I9 not before its time", "a storm is noticed", "a storm is over", "told to stop first", "a step ends in time", "last look: paused", "last look: well again",
-		"last look: no place", "last look: asked for already", "last look: the control plane", "last look: a storm", "last look: unreadable",
+		"I1 only unhealthy Nodes", "I2 the budget", "I2 the limit", "I3 one request for each", "I4 not while paused", "I4 not in a storm",
+		"I4 not what cannot be read", "I5 the control plane", "I6 each unhealthy Node has an action or a block", "I6 all Nodes can recover",
+		"I7 nothing is written twice", "I8 a crash changes nothing", "I9 not before its time", "a storm is noticed", "a storm is over",
+		"told to stop first", "a step ends in time", "preflight: paused", "preflight: healthy again", "preflight: maxInFlight",
+		"preflight: request exists", "preflight: the control plane", "preflight: a storm", "preflight: unreachable",
 	} {
 		t.Logf("%9d states: %s", premises[name], name)
 		if premises[name] == 0 {
-			t.Errorf("%s never had anything to say", name)
+			t.Errorf("no state reaches the premise of %q", name)
 		}
 	}
 }
 
-// visit notes down that a state can be reached from another.
-func (e *explorer) visit(s small, from int32) {
+// visit records that a state can be reached from another.
+func (e *explorer) visit(s state, from int32) {
 	s = s.sorted()
 	place, known := e.places[s]
 	if !known {
@@ -97,7 +99,7 @@ func (e *explorer) visit(s small, from int32) {
 	}
 }
 
-// premise counts a state in which an invariant has something to say, once.
+// premise counts a state to which an invariant applies, once.
 func (e *explorer) premise(invariant string) {
 	if e.counted[invariant] != e.at+1 {
 		e.counted[invariant] = e.at + 1
@@ -105,19 +107,19 @@ func (e *explorer) premise(invariant string) {
 	}
 }
 
-func (e *explorer) must(holds bool, invariant string, s *small, detail any) {
+func (e *explorer) must(holds bool, invariant string, s *state, detail any) {
 	if !holds {
-		e.t.Fatalf("%s does not hold in %+v: %+v", invariant, *s, detail)
+		e.t.Fatalf("%s is violated in %+v: %+v", invariant, *s, detail)
 	}
 }
 
-// expand visits everything that can follow a state: whatever happens, and a reconcile that is stopped after any of its writes.
+// expand visits all successors of a state: after each event, and after a reconcile that stops after any of its writes.
 func (e *explorer) expand(at int32) {
 	s := e.states[at]
 	e.at = at
 	e.countPremises(&s)
-	happenings := s.happenings(e.setting)
-	for _, after := range happenings {
+	events := s.events(e.setting)
+	for _, after := range events {
 		e.visit(after, at)
 	}
 	for _, order := range orders {
@@ -127,19 +129,19 @@ func (e *explorer) expand(at int32) {
 			e.visit(step.after, at)
 		}
 		if order == orders[0] {
-			// Another leader may have done any of that in the meantime.
+			// Another leader may have made any of these writes in the meantime.
 			for _, step := range steps {
-				happenings = append(happenings, step.after)
+				events = append(events, step.after)
 			}
-			e.lookAgain(&s, &plan, order, append(happenings, s.byOthers()...))
+			e.preflights(&s, &plan, order, append(events, s.byOthers()...))
 			e.settles(&s, steps)
 		}
 	}
 }
 
-// countPremises counts what stands in the way of those who would be helped.
-func (e *explorer) countPremises(s *small) {
-	requests, healthy, sick := 0, 0, s.sick()
+// countPremises counts the states in which an invariant blocks a remediation.
+func (e *explorer) countPremises(s *state) {
+	requests, healthy, unhealthy := 0, 0, s.unhealthy()
 	for i := range s.nodes {
 		if s.nodes[i].request {
 			requests++
@@ -154,13 +156,13 @@ func (e *explorer) countPremises(s *small) {
 			e.premise("I3 one request for each")
 		}
 		if !n.bad || !n.overdue {
-			e.premise("I1 only the sick")
+			e.premise("I1 only unhealthy Nodes")
 		}
 		if n.request || !n.bad || !n.overdue {
 			continue
 		}
 		for name, is := range map[string]bool{
-			"I2 the budget": e.setting.slots > 0 && requests >= e.setting.slots, "I2 the limit": e.setting.limit > 0 && sick > e.setting.limit,
+			"I2 the budget": e.setting.slots > 0 && requests >= e.setting.slots, "I2 the limit": e.setting.limit > 0 && unhealthy > e.setting.limit,
 			"I4 not while paused": s.paused, "I4 not in a storm": s.storm > 0, "I4 not what cannot be read": s.cut,
 			"I5 the control plane": e.setting.controlPlane && (requests > 0 || healthy < 2), "I9 not before its time": n.waits,
 		} {
@@ -171,16 +173,16 @@ func (e *explorer) countPremises(s *small) {
 	}
 }
 
-// audit holds what a reconcile does against the invariants.
-func (e *explorer) audit(s *small, order [3]int, plan *remediation.Planned, steps []step) {
+// audit checks the writes of a reconcile against the invariants.
+func (e *explorer) audit(s *state, order [3]int, plan *remediation.Planned, steps []step) {
 	if s.paused {
 		e.must(len(steps) == 0, "I4 not while paused", s, steps)
 	}
 	for place, i := range order {
 		d, n := &plan.Decisions[place], &s.nodes[i]
 		if n.bad && n.overdue {
-			e.premise("I6 nobody is forgotten")
-			e.must((d.Action != remediation.None) != (d.Hold.Reason != ""), "I6 nobody is forgotten", s, d)
+			e.premise("I6 each unhealthy Node has an action or a block")
+			e.must((d.Action != remediation.None) != (d.Hold.Reason != ""), "I6 each unhealthy Node has an action or a block", s, d)
 		}
 		if n.bad && n.overdue && n.request && !n.deleting && (n.late || n.failed) && !s.paused {
 			e.premise("a step ends in time")
@@ -201,20 +203,20 @@ func (e *explorer) audit(s *small, order [3]int, plan *remediation.Planned, step
 	}
 }
 
-// sick is how many Nodes count towards the limit.
-func (s *small) sick() int {
-	sick := 0
+// unhealthy returns how many Nodes count towards maxUnhealthy.
+func (s *state) unhealthy() int {
+	unhealthy := 0
 	for i := range s.nodes {
 		if s.nodes[i].bad && s.nodes[i].overdue || s.nodes[i].request {
-			sick++
+			unhealthy++
 		}
 	}
-	return sick
+	return unhealthy
 }
 
-func (e *explorer) auditCreate(s *small, step step) {
+func (e *explorer) auditCreate(s *state, step step) {
 	n := &s.nodes[step.create]
-	requests, sick, healthy := 0, s.sick(), 0
+	requests, unhealthy, healthy := 0, s.unhealthy(), 0
 	for i := range s.nodes {
 		other := &step.after.nodes[i]
 		if other.request {
@@ -224,13 +226,13 @@ func (e *explorer) auditCreate(s *small, step step) {
 			healthy++
 		}
 	}
-	e.must(n.bad && n.overdue, "I1 only the sick", s, step)
+	e.must(n.bad && n.overdue, "I1 only unhealthy Nodes", s, step)
 	if e.setting.slots > 0 {
 		e.must(requests <= e.setting.slots, "I2 the budget", s, step)
 	}
 	if e.setting.limit > 0 {
-		// What this very pass has created before was sick already.
-		e.must(sick <= e.setting.limit, "I2 the limit", s, step)
+		// The requests that the same reconcile has created before are for Nodes that were unhealthy already.
+		e.must(unhealthy <= e.setting.limit, "I2 the limit", s, step)
 	}
 	e.must(!n.request, "I3 one request for each", s, step)
 	e.must(s.storm == 0, "I4 not in a storm", s, step)
@@ -241,18 +243,18 @@ func (e *explorer) auditCreate(s *small, step step) {
 	e.must(!n.waits, "I9 not before its time", s, step)
 }
 
-// settles: if nothing happens, a few reconciles and nothing more is written; and where the first of them, which writes these steps, is stopped half-way,
-// the others end where it would have ended itself.
-func (e *explorer) settles(s *small, steps []step) {
+// settles checks that without events, reconciles stop to write; and that after a reconcile that stops half-way through these steps, the
+// next ones reach the same state as the complete reconcile.
+func (e *explorer) settles(s *state, steps []step) {
 	end := *s
 	if len(steps) > 0 {
 		end = e.settled(&steps[len(steps)-1].after)
 	}
-	if e.setting.storms && !s.paused && !s.cut && s.sick() > e.setting.limit {
+	if e.setting.storms && !s.paused && !s.cut && s.unhealthy() > e.setting.limit {
 		e.premise("a storm is noticed")
 		e.must(end.storm == 1, "a storm is noticed", s, end)
 	}
-	if s.storm == 3 && !s.paused && !s.cut && s.sick() <= e.setting.limit {
+	if s.storm == 3 && !s.paused && !s.cut && s.unhealthy() <= e.setting.limit {
 		e.premise("a storm is over")
 		e.must(end.storm == 0, "a storm is over", s, end)
 	}
@@ -265,7 +267,7 @@ func (e *explorer) settles(s *small, steps []step) {
 	}
 }
 
-func (e *explorer) settled(s *small) small {
+func (e *explorer) settled(s *state) state {
 	now := *s
 	for range 8 {
 		_, steps := now.reconcile(e.setting, orders[0])
@@ -275,16 +277,16 @@ func (e *explorer) settled(s *small) small {
 		}
 		now = steps[len(steps)-1].after
 	}
-	e.t.Fatalf("I7: %+v never comes to rest", *s)
+	e.t.Fatalf("I7: reconciles do not stop to write in %+v", *s)
 	return now
 }
 
-// everybodyCanRecover: from every state there is a way to one in which everybody is well and nothing is left over.
-func (e *explorer) everybodyCanRecover() {
+// allCanRecover checks that from every state a state can be reached in which all Nodes are healthy and no request is left.
+func (e *explorer) allCanRecover() {
 	can := make([]bool, len(e.states))
 	var todo []int32
 	for i := range e.states {
-		if e.states[i] == (small{}) {
+		if e.states[i] == (state{}) {
 			can[i], todo = true, append(todo, int32(i))
 		}
 	}
@@ -299,7 +301,7 @@ func (e *explorer) everybodyCanRecover() {
 	}
 	for i := range e.states {
 		e.at = int32(i)
-		e.premise("I6 everybody can recover")
-		e.must(can[i], "I6 everybody can recover", &e.states[i], "there is no way out")
+		e.premise("I6 all Nodes can recover")
+		e.must(can[i], "I6 all Nodes can recover", &e.states[i], "the initial state cannot be reached")
 	}
 }

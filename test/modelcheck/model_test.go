@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package smallworld_test
+package modelcheck_test
 
 import (
 	"fmt"
@@ -15,54 +15,59 @@ import (
 
 var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 
-// The small world: three Nodes, and everything that can happen to them, in whatever order. There is no absolute time in its states, only
-// whether something has lasted long enough, so that they are finite and all of them can be visited.
+// The model has three Nodes and all their events in any order. A state contains no absolute time, only whether something has lasted long
+// enough, so the number of states is finite.
 
-// node is one Node with its request and what is remembered of it.
+// node is one Node with its request and its remediation history.
 type node struct {
-	// bad, and overdue: for so long that it is unhealthy.
+	// bad: a condition is met. overdue: it has lasted for the timeout, so the Node is unhealthy.
 	bad, overdue bool
 	request      bool
-	second       bool // the request is that of the second step
-	late         bool // the step has taken too long
-	told         bool // its remediator has been told to stop
+	second       bool // the request belongs to the second step
+	late         bool // the step has timed out
+	told         bool // the request has the timed-out annotation
 	deleting     bool
 	failed       bool
 	succeeded    bool
-	noted        bool // the ledger knows already that this attempt has failed
-	waits        bool // the next attempt has to wait
-	tried        bool // the first step was given up in this attempt
+	noted        bool // the remediation history contains the failure of this attempt
+	waits        bool // the next attempt is delayed by the backoff
+	tried        bool // the first step of this attempt has ended
 }
 
-// small is a state of the small world.
-type small struct {
+// state is a state of the model.
+type state struct {
 	nodes  [3]node
 	paused bool
-	// cut: the cluster cannot be read.
+	// cut: the workload cluster is unreachable.
 	cut bool
-	// storm: 0 is none, 1 is one, 2 is one that has begun to cool down, 3 has done so for long enough.
+	// storm: 0 is none, 1 is a storm, 2 is one whose cooldown has begun, 3 is one whose cooldown is over.
 	storm uint8
 }
 
-// setting is what does not change while the world is explored.
+// setting is constant while the states are visited.
 type setting struct {
 	name         string
 	slots, limit int
 	storms       bool
 	controlPlane bool
-	// single: there is only one step. cuts: the cluster can be cut off.
+	// single: there is only one step. cuts: the workload cluster can become unreachable.
 	single, cuts bool
 }
 
 const tick = time.Minute
 
-// names are those of the Nodes, by the place that they have in an order.
+// names are the names of the Nodes by their place in an order.
 var names = [3]string{"n0", "n1", "n2"}
 
 func (c *setting) policy() remediation.Policy {
 	p := remediation.Policy{
-		Limits: remediation.Limits{Default: intstr.FromString("100%")}, Counting: remediation.CountUnhealthy, Backoff: remediation.Backoff{Initial: tick, Limit: tick},
-		Steps: []remediation.Step{{ID: remediation.StepID{Order: 1, Template: "A"}, Timeout: tick}, {ID: remediation.StepID{Order: 2, Template: "B"}, Timeout: tick}},
+		Limits:   remediation.Limits{Default: intstr.FromString("100%")},
+		Counting: remediation.CountUnhealthy,
+		Backoff:  remediation.Backoff{Initial: tick, Limit: tick},
+		Steps: []remediation.Step{
+			{ID: remediation.StepID{Order: 1, Template: "A"}, Timeout: tick},
+			{ID: remediation.StepID{Order: 2, Template: "B"}, Timeout: tick},
+		},
 	}
 	if c.single {
 		p.Steps = p.Steps[:1]
@@ -81,7 +86,7 @@ func (c *setting) policy() remediation.Policy {
 	return p
 }
 
-// since is a time that lies back long enough, or does not.
+// since returns a time that is the timeout ago, or now.
 func since(longEnough bool) time.Time {
 	if longEnough {
 		return noon.Add(-tick)
@@ -89,8 +94,8 @@ func since(longEnough bool) time.Time {
 	return noon
 }
 
-// facts are what the core is told about a state, with the Nodes named in the given order.
-func (s *small) facts(c *setting, order [3]int) (remediation.Situation, health.Assessment) {
+// facts returns the input of the core in a state, with the Nodes named in the given order.
+func (s *state) facts(c *setting, order [3]int) (remediation.Situation, health.Assessment) {
 	var situation remediation.Situation
 	situation.Check.Frozen, situation.Check.Unreachable = s.paused, s.cut
 	if s.storm > 0 {
@@ -130,7 +135,10 @@ func (n *node) target(name string) remediation.Target {
 	if !n.request {
 		return t
 	}
-	t.Request = &remediation.Request{Step: remediation.StepID{Order: 1, Template: "A"}, Attempt: 1, Started: since(n.late), TimedOut: n.told, Failed: n.failed, Succeeded: n.succeeded}
+	t.Request = &remediation.Request{
+		Step: remediation.StepID{Order: 1, Template: "A"}, Attempt: 1, Started: since(n.late),
+		TimedOut: n.told, Failed: n.failed, Succeeded: n.succeeded,
+	}
 	if n.second {
 		t.Request.Step = remediation.StepID{Order: 2, Template: "B"}
 	}
@@ -147,21 +155,23 @@ func (n *node) verdict() health.Verdict {
 	case !n.overdue:
 		return health.Verdict{Kind: health.Suspect, Reason: health.UnhealthyNode, Since: noon, Until: noon.Add(tick)}
 	default:
-		f := health.Finding{Rule: health.UnhealthyNode, Met: true, Since: since(true), Due: noon, Lasting: tick, Condition: "Ready", Status: "False"}
+		f := health.Finding{
+			Rule: health.UnhealthyNode, Met: true, Since: since(true), Due: noon, Lasting: tick, Condition: "Ready", Status: "False",
+		}
 		return health.Verdict{Kind: health.Unhealthy, Reason: health.UnhealthyNode, Since: f.Since, Findings: []health.Finding{f}}
 	}
 }
 
-// step is one write of a reconcile, and what it makes of the state.
+// step is one write of a reconcile and the state after it.
 type step struct {
 	create int // the Node that a request is created for, or -1
 	node   int
 	write  remediation.Write
-	after  small
+	after  state
 }
 
-// reconcile is what the controller writes in a state, one write after the other.
-func (s *small) reconcile(c *setting, order [3]int) (remediation.Planned, []step) {
+// reconcile returns the writes of the controller in a state, in their order.
+func (s *state) reconcile(c *setting, order [3]int) (remediation.Planned, []step) {
 	situation, a := s.facts(c, order)
 	policy := c.policy()
 	plan := remediation.Plan(&situation, &a, &policy, noon)
@@ -194,7 +204,7 @@ func (s *small) reconcile(c *setting, order [3]int) (remediation.Planned, []step
 }
 
 func (n *node) write(write remediation.Write, d *remediation.Decision) {
-	switch write { //nolint:exhaustive // the small world has no marks and no Leases
+	switch write { //nolint:exhaustive // the model has no owner remediation and no Leases
 	case remediation.NoteLedger:
 		n.waits = d.Ledger.NotBefore.After(noon)
 		n.noted = d.Ledger.Failures > 0 && n.request
@@ -206,21 +216,21 @@ func (n *node) write(write remediation.Write, d *remediation.Decision) {
 	case remediation.DeleteRequest:
 		n.deleting = true
 	default:
-		panic(fmt.Sprintf("the small world knows nothing of write %d", write))
+		panic(fmt.Sprintf("the model does not contain write %d", write))
 	}
 }
 
-// happenings are what the world can do by itself in a state.
-func (s *small) happenings(c *setting) []small {
-	var next []small
-	add := func(change func(*small)) {
+// events returns the states after each event that can happen in a state.
+func (s *state) events(c *setting) []state {
+	var next []state
+	add := func(change func(*state)) {
 		after := *s
 		if change(&after); after != *s {
 			next = append(next, after)
 		}
 	}
 	// Time passes.
-	add(func(s *small) {
+	add(func(s *state) {
 		for i := range s.nodes {
 			n := &s.nodes[i]
 			n.overdue, n.late, n.waits = n.bad, n.request, false
@@ -229,29 +239,29 @@ func (s *small) happenings(c *setting) []small {
 			s.storm = 3
 		}
 	})
-	add(func(s *small) { s.paused = !s.paused })
+	add(func(s *state) { s.paused = !s.paused })
 	if c.cuts {
-		add(func(s *small) { s.cut = !s.cut })
+		add(func(s *state) { s.cut = !s.cut })
 	}
 	for i := range s.nodes {
-		add(func(s *small) { s.nodes[i].bad = true })
-		add(func(s *small) { s.nodes[i].bad, s.nodes[i].overdue = false, false })
+		add(func(s *state) { s.nodes[i].bad = true })
+		add(func(s *state) { s.nodes[i].bad, s.nodes[i].overdue = false, false })
 		if n := s.nodes[i]; n.request {
 			if n.deleting {
-				add(func(s *small) { s.nodes[i].gone() })
+				add(func(s *state) { s.nodes[i].gone() })
 			}
 			if !n.told && !n.succeeded {
-				add(func(s *small) { s.nodes[i].failed = true })
+				add(func(s *state) { s.nodes[i].failed = true })
 			}
 			if !n.told && !n.failed {
-				add(func(s *small) { s.nodes[i].succeeded, s.nodes[i].bad, s.nodes[i].overdue = true, false, false })
+				add(func(s *state) { s.nodes[i].succeeded, s.nodes[i].bad, s.nodes[i].overdue = true, false, false })
 			}
 		}
 	}
 	return next
 }
 
-// gone is a Node whose request is gone.
+// gone removes the request of a Node.
 func (n *node) gone() {
 	*n = node{bad: n.bad, overdue: n.overdue, waits: n.waits, tried: n.tried}
 }
