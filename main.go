@@ -211,7 +211,7 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, api clusterapi.Disc
 	if err != nil {
 		return err
 	}
-	lookout := &clusterapi.Lookout{
+	lookout := &clusterapi.APIWatcher{
 		API:      api,
 		Clock:    clock.RealClock{},
 		Log:      mgr.GetLogger().WithName("clusterapi"),

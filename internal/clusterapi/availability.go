@@ -1,7 +1,8 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clusterapi finds out whether this cluster has the Cluster API that the Machine side needs.
+// Package clusterapi detects whether the management cluster serves the Cluster API that MachineHealthChecks need. It reads no Machines.
+// Start reading at APIWatcher.
 package clusterapi
 
 import (
@@ -21,54 +22,57 @@ import (
 // needed are the resources of Cluster API that the Machine side reads or writes.
 var needed = []string{"clusters", "machinedeployments", "machinehealthchecks", "machines", "machinesets"}
 
-// Availability says whether the Machine side can work here, and if not, why and what to do about it.
+// Availability reports whether the Machine side can be on, and if not, why and what to do about it.
 type Availability struct {
 	Served bool
-	// Why is a sentence for people; empty if Served.
+	// Why is a message for the user; empty if Served.
 	Why string
 }
 
-// Discoverer is the part of a discovery client that is needed here.
+// Discoverer is the part of a discovery client that this package uses.
 type Discoverer interface {
 	discovery.ServerGroupsInterface
 	discovery.ServerResourcesInterface
 }
 
-// Detect asks the API server. An error means that it could not be found out, which is neither yes nor no.
+// Detect reads the served resources. After an error it is unknown whether they are served.
 func Detect(api Discoverer) (Availability, error) {
 	list, err := api.ServerResourcesForGroupVersion(clusterv1.GroupVersion.String())
 	if err != nil && !apierrors.IsNotFound(err) {
-		return Availability{}, errors.Wrapf(err, "failed to ask for %s", clusterv1.GroupVersion)
+		return Availability{}, errors.Wrapf(err, "failed to discover %s", clusterv1.GroupVersion)
 	}
 	if apierrors.IsNotFound(err) {
 		return withoutNeededVersion(api)
 	}
 	missing := lacking(list, needed)
 	if len(missing) > 0 {
-		return Availability{Why: fmt.Sprintf("Cluster API is installed, but does not serve %s in %s; complete the installation of its core provider",
+		return Availability{Why: fmt.Sprintf(
+			"Cluster API is installed, but does not serve %s in %s; complete the installation of its core provider",
 			strings.Join(missing, ", "), clusterv1.GroupVersion)}, nil
 	}
 	return Availability{Served: true}, nil
 }
 
-// OwnKinds says that the kinds of this project are served, or what is missing. Without them the caches of the Machine side would never fill.
+// OwnKinds returns an error that names the kinds of this project that are not served. Without them the caches of the Machine side never
+// sync.
 func OwnKinds(api Discoverer) error {
 	version := remedyv1.GroupVersion.String()
 	list, err := api.ServerResourcesForGroupVersion(version)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return errors.Wrapf(err, "failed to ask for %s", version)
+		return errors.Wrapf(err, "failed to discover %s", version)
 	}
 	missing := []string{"machinehealthchecks", "nodehealthchecks"}
 	if err == nil {
 		missing = lacking(list, missing)
 	}
 	if len(missing) > 0 {
-		return errors.Errorf("%s of %s are not served: apply the custom resource definitions of this release", strings.Join(missing, " and "), version)
+		return errors.Errorf("%s of %s are not served: apply the custom resource definitions of this release",
+			strings.Join(missing, " and "), version)
 	}
 	return nil
 }
 
-// lacking are the resources that a version does not have.
+// lacking returns the resources that a version does not serve.
 func lacking(list *metav1.APIResourceList, resources []string) []string {
 	missing := slices.Clone(resources)
 	for i := range list.APIResources {
@@ -77,11 +81,11 @@ func lacking(list *metav1.APIResourceList, resources []string) []string {
 	return missing
 }
 
-// withoutNeededVersion tells a missing Cluster API from an old one.
+// withoutNeededVersion distinguishes a missing Cluster API from an old one.
 func withoutNeededVersion(api Discoverer) (Availability, error) {
 	groups, err := api.ServerGroups()
 	if err != nil {
-		return Availability{}, errors.Wrap(err, "failed to ask for the API groups")
+		return Availability{}, errors.Wrap(err, "failed to discover the API groups")
 	}
 	for _, group := range groups.Groups {
 		if group.Name != clusterv1.GroupVersion.Group {

@@ -14,17 +14,22 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// OnlyOurs are the conditions that nobody but us writes to a check of Cluster API that we take care of, or are about to. TakenOver is always among them,
-// and stays the longest: it says why anything else of ours is still there.
+// OnlyOurs are the conditions that only Remedy writes to an in-tree check that it has adopted or is about to adopt. TakenOver is always set
+// while one of the others is set, and is removed last, because it reports why the others are set.
 var OnlyOurs = []string{
-	remedyv1.TakenOverCondition, remedyv1.ReadyCondition, remedyv1.ClusterReachableCondition, remedyv1.TemplatesResolvedCondition, remedyv1.SelectorsDisjointCondition,
+	remedyv1.TakenOverCondition,
+	remedyv1.ReadyCondition,
+	remedyv1.ClusterReachableCondition,
+	remedyv1.TemplatesResolvedCondition,
+	remedyv1.SelectorsDisjointCondition,
 }
 
-// StatusPatch changes the status of a check of Cluster API as it was seen, or not at all. A status must not be empty: where nothing is left in it, it
-// goes as a whole.
+// StatusPatch returns a patch of the status of an in-tree check that fails if the check has changed since before was read. The API server
+// rejects an empty status, so the patch removes the whole field in that case.
 func StatusPatch(before, after *clusterv1.MachineHealthCheck) client.Patch {
 	if equality.Semantic.DeepEqual(after.Status, clusterv1.MachineHealthCheckStatus{}) {
-		return client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":null}`, before.ResourceVersion))
+		patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"status":null}`, before.ResourceVersion)
+		return client.RawPatch(types.MergePatchType, patch)
 	}
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 )
 
-// TestMain lets a busy machine take its time.
+// TestMain raises the default timeout of Eventually for a busy machine.
 func TestMain(m *testing.M) {
 	SetDefaultEventuallyTimeout(2 * time.Minute)
 	os.Exit(m.Run())
 }
 
-// api is what an API server would answer. The embedded interface is nil: nothing else may be asked.
+// api answers as an API server does. The embedded interface is nil, so other requests panic.
 type api struct {
 	clusterapi.Discoverer
 	mu       sync.Mutex
@@ -90,42 +90,44 @@ func (a *api) ServerGroups() (*metav1.APIGroupList, error) {
 }
 
 var (
-	complete = map[string][]string{"v1beta2": {"clusters", "machines", "machines/status", "machinesets", "machinedeployments", "machinehealthchecks"}}
-	old      = map[string][]string{"v1beta1": {"clusters", "machines"}}
-	partial  = map[string][]string{"v1beta2": {"clusters", "machinesets", "machinedeployments", "machinehealthchecks"}}
+	complete = map[string][]string{"v1beta2": {
+		"clusters", "machines", "machines/status", "machinesets", "machinedeployments", "machinehealthchecks",
+	}}
+	old     = map[string][]string{"v1beta1": {"clusters", "machines"}}
+	partial = map[string][]string{"v1beta2": {"clusters", "machinesets", "machinedeployments", "machinehealthchecks"}}
 )
 
-func TestDetect(t *testing.T) {
+func TestDetect_ServedResources_AvailabilityOrWhy(t *testing.T) {
 	tests := []struct {
 		reason   string
 		versions map[string][]string
 		served   bool
 		why      string
 	}{
-		{"all that is needed is there", complete, true, ""},
-		{"no Cluster API at all", nil, false, "not installed here"},
-		{"a Cluster API that is too old", old, false, "serves v1beta1 only, cluster.x-k8s.io/v1beta2 is needed"},
-		{"an installation that is not complete", partial, false, "does not serve machines in cluster.x-k8s.io/v1beta2"},
+		{"all resources are served", complete, true, ""},
+		{"no Cluster API", nil, false, "not installed here"},
+		{"an old Cluster API", old, false, "serves v1beta1 only, cluster.x-k8s.io/v1beta2 is needed"},
+		{"an incomplete installation", partial, false, "does not serve machines in cluster.x-k8s.io/v1beta2"},
 	}
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {
 			g := NewWithT(t)
-			seen, err := clusterapi.Detect(&api{versions: test.versions})
+			detected, err := clusterapi.Detect(&api{versions: test.versions})
 			g.Expect(err).ToNot(HaveOccurred())
-			g.Expect(seen.Served).To(Equal(test.served))
-			g.Expect(seen.Why).To(ContainSubstring(test.why))
-			g.Expect(seen.Why == "").To(Equal(test.served))
+			g.Expect(detected.Served).To(Equal(test.served))
+			g.Expect(detected.Why).To(ContainSubstring(test.why))
+			g.Expect(detected.Why == "").To(Equal(test.served))
 		})
 	}
-	t.Run("a question without an answer is neither yes nor no", func(t *testing.T) {
+	t.Run("a failed request", func(t *testing.T) {
 		_, err := clusterapi.Detect(&api{versions: complete, failure: errors.New("connection refused")})
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring("connection refused")))
 	})
 }
 
-// watchtower is a lookout whose time only moves when a test says so.
-type watchtower struct {
-	*clusterapi.Lookout
+// testWatcher is an APIWatcher with a fake clock.
+type testWatcher struct {
+	*clusterapi.APIWatcher
 	api      *api
 	clock    *clocktesting.FakeClock
 	appeared int
@@ -134,15 +136,15 @@ type watchtower struct {
 	lines    []string
 }
 
-func newWatchtower(t *testing.T) *watchtower {
+func newTestWatcher(t *testing.T) *testWatcher {
 	t.Helper()
-	w := &watchtower{api: &api{}, clock: clocktesting.NewFakeClock(time.Unix(0, 0))}
+	w := &testWatcher{api: &api{}, clock: clocktesting.NewFakeClock(time.Unix(0, 0))}
 	log := funcr.New(func(_, line string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.lines = append(w.lines, line)
 	}, funcr.Options{})
-	w.Lookout = &clusterapi.Lookout{API: w.api, Clock: w.clock, Log: logr.New(log.GetSink()), Appeared: func(context.Context) error {
+	w.APIWatcher = &clusterapi.APIWatcher{API: w.api, Clock: w.clock, Log: logr.New(log.GetSink()), Appeared: func(context.Context) error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.appeared++
@@ -151,7 +153,7 @@ func newWatchtower(t *testing.T) *watchtower {
 	return w
 }
 
-func (w *watchtower) start(t *testing.T) {
+func (w *testWatcher) start(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -164,95 +166,96 @@ func (w *watchtower) start(t *testing.T) {
 	NewWithT(t).Eventually(w.clock.HasWaiters).Should(BeTrue())
 }
 
-func (w *watchtower) nextLook(g Gomega) {
+func (w *testWatcher) nextDiscovery(g Gomega) {
 	before := w.api.count()
 	w.clock.Step(30 * time.Second)
 	g.Eventually(w.api.count).Should(Equal(before + 1))
 }
 
-func (w *watchtower) detail() string {
+func (w *testWatcher) detail() string {
 	detail, err := w.Check().Probe(context.Background())
 	if err != nil {
-		return "not well: " + err.Error()
+		return "failed: " + err.Error()
 	}
 	return detail
 }
 
-func (w *watchtower) timesAppeared() int {
+func (w *testWatcher) timesAppeared() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.appeared
 }
 
-func (w *watchtower) logged() []string {
+func (w *testWatcher) logged() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]string{}, w.lines...)
 }
 
-func TestNothingIsKnownBeforeTheFirstLook(t *testing.T) {
-	NewWithT(t).Expect(newWatchtower(t).detail()).To(Equal("not well: not looked at yet"))
+func TestAPIWatcher_BeforeFirstDiscovery_ProbeFails(t *testing.T) {
+	NewWithT(t).Expect(newTestWatcher(t).detail()).To(Equal("failed: Cluster API has not been detected yet"))
 }
 
-func TestTheLookoutFollowsClusterAPIThroughItsLife(t *testing.T) {
+func TestAPIWatcher_InstallUpgradeRemove_ProbeFollows(t *testing.T) {
 	g := NewWithT(t)
-	w := newWatchtower(t)
+	w := newTestWatcher(t)
 	w.start(t)
 	g.Eventually(w.detail).Should(HavePrefix("off: Cluster API is not installed here"))
 
 	w.api.set(old, nil)
-	w.nextLook(g)
+	w.nextDiscovery(g)
 	g.Eventually(w.detail).Should(ContainSubstring("upgrade its core provider"))
 
 	w.api.set(complete, nil)
-	w.nextLook(g)
+	w.nextDiscovery(g)
 	g.Eventually(w.detail).Should(Equal("on"))
 
 	w.api.set(nil, errors.New("connection refused"))
-	w.nextLook(g)
+	w.nextDiscovery(g)
 	g.Eventually(w.logged).Should(HaveLen(4))
-	g.Expect(w.detail()).To(And(HavePrefix("on (the last look failed: "), ContainSubstring("connection refused")), "what was seen stays until it is seen otherwise")
+	g.Expect(w.detail()).To(And(HavePrefix("on (the last discovery failed: "), ContainSubstring("connection refused")),
+		"a failed discovery does not change the result")
 
 	w.api.set(nil, nil)
-	w.nextLook(g)
+	w.nextDiscovery(g)
 	g.Eventually(w.detail).Should(HavePrefix("off: "))
 
 	w.api.set(complete, nil)
-	w.nextLook(g)
+	w.nextDiscovery(g)
 	g.Eventually(w.detail).Should(Equal("on"))
 	g.Expect(w.timesAppeared()).To(Equal(1), "controllers are set up once")
 	g.Eventually(w.logged).Should(HaveLen(6))
 }
 
-func TestAnUnchangedWorldIsLoggedOnce(t *testing.T) {
+func TestAPIWatcher_UnchangedResult_IsLoggedOnce(t *testing.T) {
 	g := NewWithT(t)
-	w := newWatchtower(t)
+	w := newTestWatcher(t)
 	w.start(t)
 	for range 5 {
-		w.nextLook(g)
+		w.nextDiscovery(g)
 	}
 	g.Consistently(w.logged, "50ms").Should(HaveLen(1))
 	g.Expect(w.logged()[0]).To(ContainSubstring("not installed here"))
 }
 
-func TestASetUpThatFailsIsTriedAgain(t *testing.T) {
+func TestAPIWatcher_SetupFails_IsRetried(t *testing.T) {
 	g := NewWithT(t)
-	w := newWatchtower(t)
+	w := newTestWatcher(t)
 	w.api.set(complete, nil)
 	w.refuse = errors.New("no watch yet")
 	w.start(t)
-	g.Eventually(w.detail).Should(Equal("not well: no watch yet"))
+	g.Eventually(w.detail).Should(Equal("failed: no watch yet"))
 	w.mu.Lock()
 	w.refuse = nil
 	w.mu.Unlock()
-	w.nextLook(g)
+	w.nextDiscovery(g)
 	g.Eventually(w.detail).Should(Equal("on"))
 	g.Expect(w.timesAppeared()).To(Equal(2))
 }
 
-func TestAHungAPIServerDoesNotHoldUpAStop(t *testing.T) {
+func TestAPIWatcher_HungAPIServer_StopsWithContext(t *testing.T) {
 	g := NewWithT(t)
-	w := newWatchtower(t)
+	w := newTestWatcher(t)
 	w.API = hung{}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -269,6 +272,6 @@ type hung struct{ clusterapi.Discoverer }
 func (hung) ServerResourcesForGroupVersion(string) (*metav1.APIResourceList, error) { select {} }
 func (hung) ServerVersion() (*version.Info, error)                                  { select {} }
 
-func TestAStandbyLooksToo(t *testing.T) {
-	NewWithT(t).Expect(newWatchtower(t).NeedLeaderElection()).To(BeFalse())
+func TestAPIWatcher_Standby_RunsToo(t *testing.T) {
+	NewWithT(t).Expect(newTestWatcher(t).NeedLeaderElection()).To(BeFalse())
 }

@@ -13,31 +13,32 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// answerLimit is how long the API server may take for one question. A hung one must not hold up a stop, nor a probe.
-const answerLimit = 5 * time.Second
+// requestTimeout is the timeout of one request. Without it, an API server that does not answer would delay a shutdown and the probes.
+const requestTimeout = 5 * time.Second
 
-// NewDiscoverer returns a discovery client that does not wait longer than a few seconds.
+// NewDiscoverer returns a discovery client whose requests time out after a few seconds.
 func NewDiscoverer(config *rest.Config) (*discovery.DiscoveryClient, error) {
 	limited := rest.CopyConfig(config)
-	limited.Timeout = answerLimit
+	limited.Timeout = requestTimeout
 	client, err := discovery.NewDiscoveryClientForConfig(limited)
 	return client, errors.Wrap(err, "failed to make a discovery client")
 }
 
-// ServerVersion asks the API server which version it has, until the context ends.
+// ServerVersion reads the version of the API server, until the context ends.
 func ServerVersion(ctx context.Context, api discovery.ServerVersionInterface) (*version.Info, error) {
 	return ask(ctx, api.ServerVersion)
 }
 
-// ask puts a question that knows no context, and stops waiting when the context ends. The question itself ends by its client's time limit.
-func ask[T any](ctx context.Context, question func() (T, error)) (T, error) {
+// ask calls a function that takes no context, and stops waiting when the context ends. The function itself ends by the timeout of its
+// client.
+func ask[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	type answer struct {
 		value T
 		err   error
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		value, err := question()
+		value, err := request()
 		answers <- answer{value, err}
 	}()
 	select {

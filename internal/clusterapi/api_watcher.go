@@ -1,0 +1,117 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package clusterapi
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/pkg/errors"
+	"k8s.io/utils/clock"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/probes"
+)
+
+// interval is the time between two discoveries. A discovery is one small request that the API server answers from memory.
+const interval = 30 * time.Second
+
+// APIWatcher detects whether Cluster API is installed, upgraded or removed while the manager runs.
+// It logs the result when it changes.
+type APIWatcher struct {
+	API   Discoverer
+	Clock clock.WithTicker
+	Log   logr.Logger
+	// Appeared is called when Cluster API is served for the first time. After an error it is called again at the next discovery.
+	Appeared func(ctx context.Context) error
+
+	mu       sync.Mutex
+	last     Availability
+	failure  error
+	reported string
+	started  bool
+}
+
+// Start detects Cluster API immediately and then periodically, until the context ends.
+func (w *APIWatcher) Start(ctx context.Context) error {
+	ticker := w.Clock.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		w.detect(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// NeedLeaderElection is false because the probes of a standby instance need the result, too.
+func (w *APIWatcher) NeedLeaderElection() bool { return false }
+
+// State returns the result of the last successful discovery, and the error of the last one. Before the first successful discovery it
+// returns the zero Availability and an error.
+func (w *APIWatcher) State() (Availability, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last == (Availability{}) && w.failure == nil {
+		return Availability{}, errors.New("Cluster API has not been detected yet")
+	}
+	return w.last, w.failure
+}
+
+// Check returns a probe that succeeds after the first discovery. It also succeeds without Cluster API, because MachineHealthChecks are off
+// then.
+func (w *APIWatcher) Check() probes.Check {
+	return probes.Check{Name: "machinehealthcheck", Probe: func(context.Context) (string, error) {
+		detected, err := w.State()
+		detail := "off: " + detected.Why
+		if detected.Served {
+			detail = "on"
+		}
+		switch {
+		case err == nil:
+			return detail, nil
+		case detected == Availability{}:
+			return "", err
+		default:
+			return detail + " (the last discovery failed: " + err.Error() + ")", nil
+		}
+	}}
+}
+
+func (w *APIWatcher) detect(ctx context.Context) {
+	detected, err := ask(ctx, func() (Availability, error) { return Detect(w.API) })
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil && detected.Served && !w.started {
+		if err = w.Appeared(ctx); err == nil {
+			w.started = true
+		}
+	}
+	w.mu.Lock()
+	w.failure = err
+	if err == nil {
+		w.last = detected
+	}
+	w.mu.Unlock()
+	w.report(detected, err)
+}
+
+// report logs a changed result or error.
+func (w *APIWatcher) report(detected Availability, err error) {
+	switch {
+	case err != nil && w.reported != "unknown: "+err.Error():
+		w.Log.Error(err, "Failed to detect Cluster API, retrying")
+		w.reported = "unknown: " + err.Error()
+	case err == nil && detected.Served && w.reported != "on":
+		w.Log.Info("Cluster API is served, the Machine side is on")
+		w.reported = "on"
+	case err == nil && !detected.Served && w.reported != detected.Why:
+		w.Log.Info("The Machine side is off", "reason", detected.Why)
+		w.reported = detected.Why
+	}
+}
