@@ -16,7 +16,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-// kubectl runs commands as an administrator, and shows them as a person would type them.
+// kubectl runs commands as an administrator, and prints them as they are typed.
 type kubectl struct {
 	path, dir string
 }
@@ -34,16 +34,16 @@ func (k *kubectl) kubeconfig() string { return filepath.Join(k.dir, "kubeconfig"
 
 func (k *kubectl) clean() { _ = os.RemoveAll(k.dir) }
 
-// run shows a command and what it prints.
+// run prints a command and its output.
 func (k *kubectl) run(ctx context.Context, args ...string) error {
 	out, err := k.output(ctx, args)
 	return errors.Wrapf(err, "kubectl failed: %s", out)
 }
 
-// refused shows a command that must not succeed.
-func (k *kubectl) refused(ctx context.Context, args ...string) error {
+// runRejected prints a command and its output. It returns an error if the command succeeds.
+func (k *kubectl) runRejected(ctx context.Context, args ...string) error {
 	if _, err := k.output(ctx, args); err == nil {
-		return errors.New("this should have been refused")
+		return errors.New("the API server should have rejected this")
 	}
 	return nil
 }

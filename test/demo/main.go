@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command demo shows the product at work, turn by turn, on a real control plane that is gone afterwards.
+// Command demo shows the product, step by step, on a real control plane, and stops the control plane at the end.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 
 func main() {
 	binary := flag.String("manager", "bin/manager", "the manager to show")
-	keep := flag.Bool("keep", false, "keep everything up until Ctrl-C, to look around")
+	keep := flag.Bool("keep", false, "keep everything running until Ctrl-C")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -45,12 +45,12 @@ func run(ctx context.Context, binary string, keep bool) error {
 		return err
 	}
 
-	say("Starting the manager, as its own ServiceAccount with the rights of config/rbac, in a cluster without Cluster API")
-	if err := show(ctx, binary, cp, "machinehealthcheck: off", nothingMore); err != nil {
+	say("Starting the manager, as its own ServiceAccount with the permissions of config/rbac, in a cluster without Cluster API")
+	if err := show(ctx, binary, cp, "machinehealthcheck: off", showNothing); err != nil {
 		return err
 	}
 
-	say("Installing Cluster API's definitions and ours, side by side")
+	say("Installing the custom resource definitions of Cluster API and of Remedy")
 	k, err := newKubectl(cp)
 	if err != nil {
 		return err
@@ -59,7 +59,8 @@ func run(ctx context.Context, binary string, keep bool) error {
 	if err := installDefinitions(ctx, cp, k); err != nil {
 		return err
 	}
-	if err := k.run(ctx, "get", "customresourcedefinitions", "--sort-by=.spec.names.kind", "-o=custom-columns=KIND:.spec.names.kind,SHORT:.spec.names.shortNames,NAME:.metadata.name"); err != nil {
+	columns := "-o=custom-columns=KIND:.spec.names.kind,SHORT:.spec.names.shortNames,NAME:.metadata.name"
+	if err := k.run(ctx, "get", "customresourcedefinitions", "--sort-by=.spec.names.kind", columns); err != nil {
 		return err
 	}
 
@@ -71,17 +72,17 @@ func run(ctx context.Context, binary string, keep bool) error {
 		return err
 	}
 
-	say("Applying a manifest with a mistake: unhealthyRange: \"[5-3]\"")
-	if err := k.refused(ctx, "apply", "-f", "test/demo/wrong.yaml"); err != nil {
+	say("Applying an invalid manifest: unhealthyRange: \"[5-3]\"")
+	if err := k.runRejected(ctx, "apply", "-f", "test/demo/invalid.yaml"); err != nil {
 		return err
 	}
 
 	say("Starting the manager again")
 	err = show(ctx, binary, cp, "machinehealthcheck: on", func(manager *instance.Instance) error {
-		if err := shift(ctx, cp, k); err != nil || !keep {
+		if err := showRemediation(ctx, cp, k); err != nil || !keep {
 			return err
 		}
-		return lookAround(ctx, k, manager)
+		return waitForInterrupt(ctx, k, manager)
 	})
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func run(ctx context.Context, binary string, keep bool) error {
 	return nil
 }
 
-// installDefinitions installs Cluster API's definitions, ours and our policies.
+// installDefinitions installs the custom resource definitions of Cluster API and of Remedy, and Remedy's policies.
 func installDefinitions(ctx context.Context, cp *controlplane.ControlPlane, k *kubectl) error {
 	crds, err := controlplane.ClusterAPICRDs(ctx)
 	if err != nil {
@@ -102,16 +103,18 @@ func installDefinitions(ctx context.Context, cp *controlplane.ControlPlane, k *k
 	return k.run(ctx, "apply", "-k", "config/policy")
 }
 
-func nothingMore(*instance.Instance) error { return nil }
+func showNothing(*instance.Instance) error { return nil }
 
-// show runs the manager until its probe says what is expected, prints the probes, and shows the rest while it runs.
+// show starts the manager, waits until its probe reports what is expected, prints the probes, and calls rest before it stops the manager.
 func show(ctx context.Context, binary string, cp *controlplane.ControlPlane, expected string, rest func(*instance.Instance) error) error {
 	var log bytes.Buffer
 	manager, err := instance.Start(binary, cp, &log, "--leader-elect")
 	if err != nil {
 		return err
 	}
-	for _, probe := range []struct{ path, expected string }{{"/readyz", expected}, {"/readyz", "this instance leads"}, {"/healthz", "process"}} {
+	for _, probe := range []struct{ path, expected string }{
+		{"/readyz", expected}, {"/readyz", "this instance leads"}, {"/healthz", "process"},
+	} {
 		text, err := await(ctx, manager, probe.path, probe.expected)
 		if err != nil {
 			manager.Kill()
@@ -133,7 +136,7 @@ func show(ctx context.Context, binary string, cp *controlplane.ControlPlane, exp
 	return nil
 }
 
-// await asks a probe until it is well and says what is expected.
+// await reads a probe until it succeeds and reports what is expected.
 func await(ctx context.Context, manager *instance.Instance, path, expected string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -148,17 +151,18 @@ func await(ctx context.Context, manager *instance.Instance, path, expected strin
 		}
 		select {
 		case <-ctx.Done():
-			return "", errors.Errorf("%s did not say %q; it said: %s", path, expected, last)
+			return "", errors.Errorf("%s did not report %q, it reported: %s", path, expected, last)
 		case <-manager.Exited():
-			return "", errors.New("the manager has ended")
+			return "", errors.New("the manager has exited")
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// lookAround lets a person look around.
-func lookAround(ctx context.Context, k *kubectl, manager *instance.Instance) error {
-	fmt.Printf("\n  Look around, then press Ctrl-C:\n    %s --kubeconfig %s get rmhc,rnhc -A\n    curl http://%s/readyz\n", k.path, k.kubeconfig(), manager.Probes)
+// waitForInterrupt prints how to reach the control plane, and waits for Ctrl-C.
+func waitForInterrupt(ctx context.Context, k *kubectl, manager *instance.Instance) error {
+	fmt.Printf("\n  Everything keeps running until Ctrl-C:\n    %s --kubeconfig %s get rmhc,rnhc -A\n    curl http://%s/readyz\n",
+		k.path, k.kubeconfig(), manager.Probes)
 	select {
 	case <-ctx.Done():
 	case <-manager.Exited():
