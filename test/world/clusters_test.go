@@ -24,7 +24,7 @@ func TestNodesDoWhatTheTestSays(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	begin := time.Now()
-	c := tended(t, world.Shape{Namespace: uniqueName("nodes"), Name: "nodes", Workers: 3})
+	c := ownCluster(t, world.Shape{Namespace: uniqueName("nodes"), Name: "nodes", Workers: 3})
 	t.Logf("a cluster of 1 + 3 is ready after %s", time.Since(begin).Round(100*time.Millisecond))
 
 	machine, node := workerOf(t, c)

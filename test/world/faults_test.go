@@ -22,7 +22,7 @@ func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
 	w := theWorld(t)
 	c, err := w.Workload(t.Context(), world.Shape{Namespace: uniqueName("faults"), Name: "faulty", Workers: 1})
 	g.Expect(err).ToNot(HaveOccurred())
-	tend(t.Context(), w, &c.Cluster)
+	replaceIncomplete(t.Context(), w, &c.Cluster)
 	g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(2))
 	machine, node := workerOf(t, &c.Cluster)
 	seen := machineCondition(t.Context(), w, machine, clusterv1.MachineNodeReadyCondition)

@@ -109,7 +109,7 @@ var namesGiven atomic.Int64
 // uniqueName returns a name that no other test, and no other round of the same test (go test -count), gets in this program.
 func uniqueName(name string) string { return fmt.Sprintf("%s-%d", name, namesGiven.Add(1)) }
 
-// aCluster makes one that goes with the world, and tends it until it is ready.
+// aCluster makes a cluster that is deleted with the world, and replaces its incomplete Machines until it is ready.
 func aCluster(t *testing.T, shape world.Shape) *world.Cluster {
 	t.Helper()
 	g := NewWithT(t)
@@ -117,7 +117,7 @@ func aCluster(t *testing.T, shape world.Shape) *world.Cluster {
 	g.Expect(err).ToNot(HaveOccurred())
 	ctx, ready := context.WithCancel(t.Context())
 	defer ready()
-	tend(ctx, theWorld(t), c)
+	replaceIncomplete(ctx, theWorld(t), c)
 	g.Expect(c.Ready(t.Context())).To(Succeed())
 	return c
 }

@@ -83,7 +83,7 @@ func TestClustersMoveToAnotherManagementCluster(t *testing.T) {
 	moving := uniqueName("moving")
 	genuine, err := here.Workload(t.Context(), world.Shape{Namespace: moving, Name: "genuine", Workers: 1})
 	g.Expect(err).ToNot(HaveOccurred())
-	tend(t.Context(), here, &genuine.Cluster)
+	replaceIncomplete(t.Context(), here, &genuine.Cluster)
 	memory := aCluster(t, world.Shape{Namespace: moving, Name: "in-memory", Workers: 1})
 	g.Eventually(func() []string { return nodesOf(t, &genuine.Cluster) }, soon).Should(HaveLen(2))
 	for _, w := range []*world.World{here, there} {

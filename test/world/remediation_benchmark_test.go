@@ -41,7 +41,7 @@ func benchmarkRemediation(b *testing.B, limited bool) {
 	begin = time.Now()
 	c, err := w.Cluster(b.Context(), world.Shape{Name: "benchmark", Workers: 3})
 	g.Expect(err).ToNot(HaveOccurred())
-	tend(b.Context(), w, c)
+	replaceIncomplete(b.Context(), w, c)
 	g.Expect(c.Ready(b.Context())).To(Succeed())
 	b.Logf("a cluster of 1 + 3 Machines is ready after %.1f s", time.Since(begin).Seconds())
 

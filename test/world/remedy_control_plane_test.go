@@ -29,7 +29,7 @@ func ofControlPlane(s *remedyv1.MachineHealthCheckSpec) {
 
 func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 	t.Parallel()
-	c := tended(t, world.Shape{Namespace: uniqueName("councils"), Name: "council", ControlPlanes: 3})
+	c := ownCluster(t, world.Shape{Namespace: uniqueName("councils"), Name: "council", ControlPlanes: 3})
 	keepsItsMemory(t)
 	check := aCheck(t, c, "council", ofControlPlane)
 	looksAfter(t, check, 3)
@@ -125,7 +125,7 @@ func decisions(check *remedyv1.MachineHealthCheck) []string {
 func TestTheRefusalOfAnOwnerIsShownAndStays(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	c, _ := ward(t, controlPlanePool)
+	c, _ := clusterWithPool(t, controlPlanePool)
 	check := aCheck(t, c, "refused", ofControlPlane)
 	looksAfter(t, check, 1)
 	only, seen := poolOf(t, c, controlPlanePool)[0], follow(t, c, controlPlanePool)

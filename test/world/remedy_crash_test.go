@@ -25,7 +25,7 @@ func TestWhoIsKilledInTheMiddleOfAHandoverGoesOnWhereItWas(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
-	c, pool := ward(t, "crash")
+	c, pool := clusterWithPool(t, "crash")
 	check := aCheck(t, c, pool, nil)
 	looksAfter(t, check, 3)
 	machines, seen := poolOf(t, c, pool), follow(t, c, pool)

@@ -94,7 +94,7 @@ func TestMarksGoWithTheirCheckAndOwnersDoNotActOnThemAnyMore(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
-	c, pool := ward(t, "marked")
+	c, pool := clusterWithPool(t, "marked")
 	theirPool := "marked-in-tree"
 	theirs, ours := inTree(t, c, theirPool, nil), aCheck(t, c, pool, nil)
 	looksAfter(t, ours, 1)
@@ -166,7 +166,7 @@ func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testin
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
-	c, pool := ward(t, "asked")
+	c, pool := clusterWithPool(t, "asked")
 	theirPool := "asked-in-tree"
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	template := newTemplate(c)

@@ -50,7 +50,7 @@ func newEstate(t *testing.T) *estate {
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	c, err := w.Workload(t.Context(), world.Shape{Namespace: "leaving", Name: "prod", Pools: []world.Pool{{Name: "a", Replicas: 1}, {Name: "b", Replicas: 1}}})
 	g.Expect(err).ToNot(HaveOccurred())
-	tend(t.Context(), w, &c.Cluster)
+	replaceIncomplete(t.Context(), w, &c.Cluster)
 	e := &estate{WithT: g, t: t, w: w, c: c}
 	e.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(3))
 	e.core = inTreeCheck(&c.Cluster)
@@ -336,7 +336,7 @@ func (e *estate) moved() {
 	var err error
 	e.c, err = e.c.In(there)
 	e.Expect(err).ToNot(HaveOccurred())
-	tend(e.t.Context(), there, &e.c.Cluster)
+	replaceIncomplete(e.t.Context(), there, &e.c.Cluster)
 	e.Eventually(e.says(clusterv1.PausedCondition), soon).Should(HavePrefix("True"))
 	e.Expect(e.now().Annotations).To(HaveKeyWithValue(clusterv1.PausedAnnotation, remedyv1.Pause), "our pause has come along, and nobody takes care of it")
 	e.Expect(traces(e.t.Context(), e, e.w.Admin, none)).ToNot(BeEmpty())

@@ -22,7 +22,7 @@ func TestNothingIsRemediatedOnWhatIsKnownOfAClusterThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
-	c := tended(t, world.Shape{Namespace: uniqueName("islands"), Name: "island", Workers: 2, Pools: []world.Pool{{Name: "asked", Replicas: 1}, {Name: "in-tree", Replicas: 1}}})
+	c := ownCluster(t, world.Shape{Namespace: uniqueName("islands"), Name: "island", Workers: 2, Pools: []world.Pool{{Name: "asked", Replicas: 1}, {Name: "in-tree", Replicas: 1}}})
 	check, asked := aCheck(t, c, world.WorkersPool, nil), aCheck(t, c, "asked", nil)
 	looksAfter(t, check, 2)
 	looksAfter(t, asked, 1)

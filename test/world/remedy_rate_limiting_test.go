@@ -25,7 +25,7 @@ func TestRateLimiting_UpstreamDefault_MachinesAreReplaced(t *testing.T) {
 	}})
 	g.Expect(err).ToNot(HaveOccurred())
 	c := &workload.Cluster
-	tend(t.Context(), w, c)
+	replaceIncomplete(t.Context(), w, c)
 	g.Eventually(func() []string { return nodesOf(t, c) }, soon).Should(HaveLen(3))
 	inTree := inTreeCheck(c)
 	inTree.Spec.Selector.MatchLabels[world.PoolLabel] = inTreePool

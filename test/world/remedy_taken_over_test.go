@@ -108,7 +108,7 @@ func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
-	c := tended(t, world.Shape{Namespace: uniqueName("fleet"), Name: "fleet", ClusterClass: true, Pools: []world.Pool{{Name: "older", Replicas: 1}, {Name: "newer", Replicas: 1}, {Name: "generated", Replicas: 1}}})
+	c := ownCluster(t, world.Shape{Namespace: uniqueName("fleet"), Name: "fleet", ClusterClass: true, Pools: []world.Pool{{Name: "older", Replicas: 1}, {Name: "newer", Replicas: 1}, {Name: "generated", Replicas: 1}}})
 	keepsItsMemory(t)
 	manifest := filepath.Join(t.TempDir(), "checks.yaml")
 	g.Expect(os.WriteFile(manifest, []byte(fmt.Sprintf(written, c.Namespace)), 0o600)).To(Succeed())

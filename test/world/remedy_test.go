@@ -22,12 +22,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// Our manager as a release would install it, on Machines of the real Cluster API. Each test has a pool of its own, most of them in one cluster.
+// The manager as a release installs it, with Machines of the real Cluster API. Each test has its own pool, usually in the shared cluster.
 
 // unhealthyTimeout is how long a Node may be Unknown before a check considers its Machine unhealthy.
 const unhealthyTimeout = 5 * time.Second
 
-// memory is held by those who count on what our manager remembers, and by the one who kills it.
+// memory is read-locked by tests that need what the manager has in memory, and locked by the test that kills the manager.
 var memory sync.RWMutex
 
 func keepsItsMemory(t *testing.T) {
@@ -36,24 +36,24 @@ func keepsItsMemory(t *testing.T) {
 	t.Cleanup(memory.RUnlock)
 }
 
-// hospital is the cluster with a pool for each test. No test gets a pool in which Machines have been remediated: where a pool has been used, which it is in the
-// second round (go test -count), there is a new cluster.
-var hospital = struct {
-	lock sync.Mutex
-	of   *world.World
-	made *world.Cluster
-	used map[string]bool
+// sharedCluster is a cluster with a pool for each test. A test never gets a pool in which Machines have been remediated: in the second
+// round of go test -count, the first test makes a new cluster.
+var sharedCluster = struct {
+	lock    sync.Mutex
+	world   *world.World
+	cluster *world.Cluster
+	used    map[string]bool
 }{}
 
-// ward is a pool of the hospital.
-func ward(t *testing.T, pool string) (*world.Cluster, string) {
+// clusterWithPool returns the shared cluster and the pool, which no other test uses.
+func clusterWithPool(t *testing.T, pool string) (*world.Cluster, string) {
 	t.Helper()
 	g := NewWithT(t)
 	w := theWorld(t)
-	hospital.lock.Lock()
-	defer hospital.lock.Unlock()
-	if hospital.of != w || hospital.used[pool] {
-		c, err := w.Cluster(t.Context(), world.Shape{Namespace: uniqueName("health"), Name: "hospital", Pools: []world.Pool{
+	sharedCluster.lock.Lock()
+	defer sharedCluster.lock.Unlock()
+	if sharedCluster.world != w || sharedCluster.used[pool] {
+		c, err := w.Cluster(t.Context(), world.Shape{Namespace: uniqueName("health"), Name: "shared", Pools: []world.Pool{
 			{Name: "replaced", Replicas: 2},
 			{Name: "queue", Replicas: 3},
 			{Name: "paced", Replicas: 3},
@@ -66,19 +66,20 @@ func ward(t *testing.T, pool string) (*world.Cluster, string) {
 			{Name: "asked-in-tree", Replicas: 1},
 		}})
 		g.Expect(err).ToNot(HaveOccurred())
-		tend(t.Context(), w, c)
-		// Later some Machine is always sick.
+		replaceIncomplete(t.Context(), w, c)
+		// Later, some Machine is always unhealthy.
 		g.Expect(c.Ready(t.Context())).To(Succeed())
-		hospital.of, hospital.made, hospital.used = w, c, map[string]bool{}
+		sharedCluster.world, sharedCluster.cluster, sharedCluster.used = w, c, map[string]bool{}
 	}
-	hospital.used[pool] = pool != controlPlanePool
-	tend(t.Context(), w, hospital.made)
-	return hospital.made, pool
+	sharedCluster.used[pool] = pool != controlPlanePool
+	replaceIncomplete(t.Context(), w, sharedCluster.cluster)
+	return sharedCluster.cluster, pool
 }
 
-// tend replaces, until it is told to stop, Machines whose machine was never made: without its rate limiter, Cluster API's MachineSet controller takes
-// what it has just made for an orphan when one of its caches is slower than another, deletes it, and leaves the Machine as it is.
-func tend(ctx context.Context, w *world.World, c *world.Cluster) {
+// replaceIncomplete deletes, until the context ends, Machines without an infrastructure machine, so that their MachineSet replaces them.
+// Without its rate limiter, Cluster API's MachineSet controller can take an infrastructure machine that it has just created for an orphan,
+// because one of its caches is older than another. It deletes the infrastructure machine and leaves the Machine.
+func replaceIncomplete(ctx context.Context, w *world.World, c *world.Cluster) {
 	go func() {
 		for ctx.Err() == nil {
 			machines, _ := c.Machines(ctx)
@@ -97,11 +98,11 @@ func tend(ctx context.Context, w *world.World, c *world.Cluster) {
 	}()
 }
 
-// tended makes a cluster for one test, and tends it until the test ends.
-func tended(t *testing.T, shape world.Shape) *world.Cluster {
+// ownCluster makes a cluster for one test, and replaces its incomplete Machines until the test ends.
+func ownCluster(t *testing.T, shape world.Shape) *world.Cluster {
 	t.Helper()
 	c := aCluster(t, shape)
-	tend(t.Context(), theWorld(t), c)
+	replaceIncomplete(t.Context(), theWorld(t), c)
 	return c
 }
 
@@ -182,8 +183,8 @@ func counts(check *remedyv1.MachineHealthCheck) string {
 		show(s.Unhealthy), show(s.Suspect), show(s.Undetermined), show(s.Remediating), show(s.Held))
 }
 
-// isClean waits until a check has nothing to do, and nothing left of what it has done. All of that is seen in one look at it: each part for itself
-// may be as it should for a moment, before the check has seen what has happened, or while others are still to come.
+// isClean waits until a check has nothing to do, and nothing left of what it has done. All of that is seen in one look at it: each part for
+// itself may be as it should for a moment, before the check has seen what has happened, or while others are still to come.
 func isClean(t *testing.T, check *remedyv1.MachineHealthCheck, targets int) {
 	t.Helper()
 	clean := fmt.Sprintf("%[1]d expected, %[1]d healthy, 0 unhealthy, 0 suspect, 0 undetermined, 0 remediating, 0 held", targets)
@@ -245,7 +246,8 @@ func poolOf(t *testing.T, c *world.Cluster, pool string) []clusterv1.Machine {
 	return machines
 }
 
-// isWhole waits until a pool has as many Machines with a Node as it should, and none that is about to go; the given ones are not among them.
+// isWhole waits until a pool has as many Machines with a Node as it should, and none that is about to go; the given ones are not among
+// them.
 func isWhole(t *testing.T, c *world.Cluster, pool string, replicas int, without ...clusterv1.Machine) {
 	t.Helper()
 	NewWithT(t).Eventually(func() string {

@@ -33,7 +33,7 @@ func TestWhoAsksWhyNothingHappensFindsTheAnswer(t *testing.T) {
 	keepsItsMemory(t)
 	g := NewWithT(t)
 	w := theWorld(t)
-	c, pool := ward(t, "shown")
+	c, pool := clusterWithPool(t, "shown")
 	check := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) {
 		s.PauseRequests = []string{"the network is being rebuilt (Ada)"}
 	})

@@ -24,7 +24,7 @@ func TestARealAPIServerPlaysAWorkloadCluster(t *testing.T) {
 	begin := time.Now()
 	c, err := w.Workload(t.Context(), world.Shape{Namespace: uniqueName("real"), Name: "genuine", Workers: 2})
 	g.Expect(err).ToNot(HaveOccurred())
-	tend(t.Context(), w, &c.Cluster)
+	replaceIncomplete(t.Context(), w, &c.Cluster)
 	g.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(3), "Cluster API finds the Nodes of its Machines")
 	t.Logf("a workload cluster of 1 + 2 with a real API server has its Nodes after %s", time.Since(begin).Round(100*time.Millisecond))
 
