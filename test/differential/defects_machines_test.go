@@ -19,9 +19,9 @@ import (
 // TestAMachineThatHasGivenUpIsUnhealthyAtOnce: its provider says so in fields that the in-tree reconciler does not read any more.
 func TestAMachineThatHasGivenUpIsUnhealthyAtOnce(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
-	machines := map[*arena]*clusterv1.Machine{}
-	for _, a := range []*arena{theirs, ours} {
+	theirs, ours := newEnvironments(t)
+	machines := map[*environment]*clusterv1.Machine{}
+	for _, a := range []*environment{theirs, ours} {
 		m := a.machine("m-1")
 		a.changeStatus(m, func() {
 			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{ //nolint:staticcheck // providers still set it.
@@ -41,9 +41,9 @@ func TestAMachineThatHasGivenUpIsUnhealthyAtOnce(t *testing.T) {
 // TestANodeWithAnotherProviderIDIsNotTheMachinesNode: a new server has come up under the name of an old one, which nobody will hear of again.
 func TestANodeWithAnotherProviderIDIsNotTheMachinesNode(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
-	machines := map[*arena]*clusterv1.Machine{}
-	for _, a := range []*arena{theirs, ours} {
+	theirs, ours := newEnvironments(t)
+	machines := map[*environment]*clusterv1.Machine{}
+	for _, a := range []*environment{theirs, ours} {
 		m := a.machine("m-1")
 		a.Expect(a.api.Delete(a.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node(m)}})).To(Succeed())
 		another := m.DeepCopy()
@@ -63,9 +63,9 @@ func TestANodeWithAnotherProviderIDIsNotTheMachinesNode(t *testing.T) {
 // TestAMachineWithoutAnOwnerThatReplacesItIsHeld: the in-tree reconciler marks it for an owner that it does not have, and that mark stays for ever.
 func TestAMachineWithoutAnOwnerThatReplacesItIsHeld(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
-	machines := map[*arena]*clusterv1.Machine{}
-	for _, a := range []*arena{theirs, ours} {
+	theirs, ours := newEnvironments(t)
+	machines := map[*environment]*clusterv1.Machine{}
+	for _, a := range []*environment{theirs, ours} {
 		machines[a] = a.machine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
 		a.falls(machines[a])
 	}

@@ -92,7 +92,7 @@ func TestEqualNodeNamesInTwoClustersLoseNothing(t *testing.T) {
 	g.Expect(wakesInTree(t, 2)).To(BeZero())
 
 	// The same server plays both workload clusters of ours, so that one Node is in either.
-	ours := newArena(t)
+	ours := newEnvironment(t)
 	one := ours.machine("m-1")
 	another := &clusterv1.Cluster{ObjectMeta: ours.meta("another"), Spec: ours.cluster.Spec}
 	ours.create(another)

@@ -24,15 +24,15 @@ import (
 // TestEveryUnhealthyMachineIsHandledInOnePass: the in-tree reconciler stops at the first Machine that has its request already.
 func TestEveryUnhealthyMachineIsHandledInOnePass(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
+	theirs, ours := newEnvironments(t)
 	names := []string{"m-1", "m-2", "m-3", "m-4"}
-	sicken := func(a *arena, names ...string) {
+	sicken := func(a *environment, names ...string) {
 		for _, name := range names {
 			a.falls(&clusterv1.Machine{ObjectMeta: a.meta(name)})
 		}
 	}
-	last := map[*arena]*clusterv1.Machine{}
-	for _, a := range []*arena{theirs, ours} {
+	last := map[*environment]*clusterv1.Machine{}
+	for _, a := range []*environment{theirs, ours} {
 		a.template()
 		for _, name := range names {
 			last[a] = a.machine(name)
@@ -90,8 +90,8 @@ func (c *theirs) madeNone() string {
 // say what keeps us from reading, and make none.
 func TestOnlyNotFoundMeansThatThereIsNoRequest(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
-	for _, a := range []*arena{theirs, ours} {
+	theirs, ours := newEnvironments(t)
+	for _, a := range []*environment{theirs, ours} {
 		a.template()
 		a.falls(a.machine("m-1"))
 	}
@@ -130,9 +130,9 @@ func TestOnlyNotFoundMeansThatThereIsNoRequest(t *testing.T) {
 // and never takes that back.
 func TestARequestThatWasJustMadeIsNoFailure(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
-	machines := map[*arena][]*clusterv1.Machine{}
-	for _, a := range []*arena{theirs, ours} {
+	theirs, ours := newEnvironments(t)
+	machines := map[*environment][]*clusterv1.Machine{}
+	for _, a := range []*environment{theirs, ours} {
 		a.template()
 		machines[a] = []*clusterv1.Machine{a.machine("m-1"), a.machine("m-2")}
 	}
@@ -170,8 +170,8 @@ func TestARequestThatWasJustMadeIsNoFailure(t *testing.T) {
 // TestAMachineThatIsBeingDeletedGetsNoRequest: it goes anyway, and a remediator would get in the way of its end.
 func TestAMachineThatIsBeingDeletedGetsNoRequest(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
-	for _, a := range []*arena{theirs, ours} {
+	theirs, ours := newEnvironments(t)
+	for _, a := range []*environment{theirs, ours} {
 		a.template()
 		m := a.machine("m-1", func(m *clusterv1.Machine) { m.Finalizers = []string{"example.com/keeper"} })
 		a.falls(m)

@@ -22,7 +22,7 @@ import (
 // TestTwoChecksOfOneMachineDoNotContradictEachOther: of two in-tree checks the one that looked last is right.
 func TestTwoChecksOfOneMachineDoNotContradictEachOther(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
+	theirs, ours := newEnvironments(t)
 	m, n := theirs.machine("m-1"), ours.machine("m-1")
 	theirs.falls(m)
 	one, two := theirs.theirs("a"), theirs.theirs("b", func(spec *clusterv1.MachineHealthCheckSpec) {
@@ -54,9 +54,9 @@ func TestTwoChecksOfOneMachineDoNotContradictEachOther(t *testing.T) {
 // TestALimitThatComesToNothingIsTold: such a check never does anything. The in-tree reconciler says that it may, until something is to be done.
 func TestALimitThatComesToNothingIsTold(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
+	theirs, ours := newEnvironments(t)
 	none := intstr.FromString("49%")
-	for _, a := range []*arena{theirs, ours} {
+	for _, a := range []*environment{theirs, ours} {
 		a.machine("m-1")
 		a.machine("m-2")
 	}
@@ -78,10 +78,10 @@ func TestALimitThatComesToNothingIsTold(t *testing.T) {
 // without being called so until something happens by chance.
 func TestAHeldPlanStillWakesAtTheNextDeadline(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
-	next := map[*arena]*clusterv1.Machine{}
+	theirs, ours := newEnvironments(t)
+	next := map[*environment]*clusterv1.Machine{}
 	one := intstr.FromInt32(1)
-	for _, a := range []*arena{theirs, ours} {
+	for _, a := range []*environment{theirs, ours} {
 		a.falls(a.machine("m-1"))
 		next[a] = a.machine("m-2")
 	}
@@ -108,9 +108,9 @@ func TestAHeldPlanStillWakesAtTheNextDeadline(t *testing.T) {
 // TestAMachineWhoseNodeHasJoinedIsNotLate: Cluster API has not written yet which Node it is.
 func TestAMachineWhoseNodeHasJoinedIsNotLate(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newArenas(t)
-	machines := map[*arena]*clusterv1.Machine{}
-	for _, a := range []*arena{theirs, ours} {
+	theirs, ours := newEnvironments(t)
+	machines := map[*environment]*clusterv1.Machine{}
+	for _, a := range []*environment{theirs, ours} {
 		machines[a] = a.nodeless("m-1")
 		a.join(machines[a])
 		a.turn(machines[a], corev1.ConditionTrue, time.Hour)

@@ -3,7 +3,7 @@
 
 // Package differential shows the same Machines and Nodes to Cluster API's own MachineHealthCheck reconciler and to ours, and compares what they say.
 // What differs is listed in differences_test.go and explained in docs/differences.md; everything else must be the same.
-// What they do about it is compared on a real API server (arena_test.go), story by story (defects_*_test.go).
+// What they do about it is compared on a real API server (environment_test.go), story by story (defects_*_test.go).
 package differential_test
 
 import (

@@ -16,7 +16,7 @@ import (
 // Checks were taken over by the handshake; then the in-tree controller is stopped for good, and we are told so. What had been begun goes on, our pauses
 // go, and a person's pause is still one. Then all of it goes back.
 func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.template()
 	marks, marked := a.pool("marks")
 	asks, helped := a.pool("asks", byTheirTemplate)

@@ -20,9 +20,9 @@ import (
 func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
 	for when, away := range map[string]bool{"while we look": false, "while we are away": true} {
 		t.Run(when, func(t *testing.T) {
-			a := newArena(t)
+			a := newEnvironment(t)
 			a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "mine"
-			c := &theirs{arena: a, check: a.coreCheck("check")}
+			c := &theirs{environment: a, check: a.coreCheck("check")}
 			c.check.Labels = map[string]string{clusterv1.WatchLabel: a.watchFilter}
 			a.create(c.check)
 			ours := a.goes()
@@ -41,7 +41,7 @@ func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
 
 // A check is given back as it has the label of another instance, and somebody else writes to it just before we take back what we have said.
 func TestWhatWeHaveSaidGoesWithTheLabelAlsoIfSomebodyIsFaster(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "mine"
 	c, _ := a.pool("check")
 	c.isFor(a.watchFilter)

@@ -14,7 +14,7 @@ import (
 
 // In the midst of take-overs somebody says that we are only to observe: nothing changes hands, neither a check nor a request, until we act again.
 func TestWhoOnlyObservesTakesNothingAndGivesNothingBack(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.template()
 	a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "mine"
 	goes, _ := a.pool("goes")

@@ -18,7 +18,7 @@ import (
 // request goes when its Machine is well, as it would have if the in-tree controller had stayed.
 func TestARequestOfACheckThatComesSecondIsNotLeftBehind(t *testing.T) {
 	t.Run("another template", func(t *testing.T) {
-		a := newArena(t)
+		a := newEnvironment(t)
 		a.template()
 		a.create(remediator.Metal3.NewTemplate(a.namespace, anotherTemplate, map[string]any{"strategy": "Reboot"}))
 		first := a.theirs("first", byTheirTemplate)
@@ -27,7 +27,7 @@ func TestARequestOfACheckThatComesSecondIsNotLeftBehind(t *testing.T) {
 		}))
 	})
 	t.Run("a check of our own kind", func(t *testing.T) {
-		a := newArena(t)
+		a := newEnvironment(t)
 		a.template()
 		a.ours("first", byOurTemplate)
 		a.leavesNothing(a.theirs("second", byTheirTemplate))
@@ -37,7 +37,7 @@ func TestARequestOfACheckThatComesSecondIsNotLeftBehind(t *testing.T) {
 // Two instances beside each other were asked for different things. Of two checks that select a Machine each has one, and the Machine is not forgotten: the
 // one does not take the check of the other for one of Cluster API.
 func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	first, second := a.theirs("first"), a.theirs("second")
 	m := a.machine("m-1")
 	first.isFor("asked")
@@ -56,7 +56,7 @@ func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 // There is one more check, which the in-tree controller looks after and has made a request for, and our cache does not know of it yet. The request is left
 // to whoever made it.
 func TestARequestIsNotAdoptedByWhatACacheDoesNotKnow(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.template()
 	first := a.theirs("first", byTheirTemplate)
 	a.takesOver = intree.TakesOver{Annotated: true}
@@ -88,7 +88,7 @@ func TestARequestIsNotAdoptedByWhatACacheDoesNotKnow(t *testing.T) {
 }
 
 // leavesNothing lets the last of some checks make a request, and all of them be taken over.
-func (a *arena) leavesNothing(checks ...*theirs) {
+func (a *environment) leavesNothing(checks ...*theirs) {
 	a.t.Helper()
 	m := a.machine("m-1")
 	a.falls(m)

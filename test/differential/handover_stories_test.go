@@ -25,7 +25,7 @@ import (
 // Checks that are written in the older version are told of in the world: here nobody converts between versions.
 
 // pool makes a check of the Machines of a pool, and a Machine in it.
-func (a *arena) pool(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) (*theirs, *clusterv1.Machine) {
+func (a *environment) pool(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) (*theirs, *clusterv1.Machine) {
 	a.t.Helper()
 	m := a.machine(name+"-1", func(m *clusterv1.Machine) { m.Labels[poolLabel] = name })
 	return a.theirs(name, append(changes, func(spec *clusterv1.MachineHealthCheckSpec) {
@@ -48,7 +48,7 @@ func (c *theirs) isTheirs() {
 	c.looks()
 }
 
-func (a *arena) pausesCluster(paused bool) {
+func (a *environment) pausesCluster(paused bool) {
 	a.t.Helper()
 	a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(a.cluster), a.cluster)).To(Succeed())
 	before := a.cluster.DeepCopy()
@@ -59,14 +59,14 @@ func (a *arena) pausesCluster(paused bool) {
 // waits is a Machine whose owner was asked to remediate it.
 const waits = "False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason
 
-func (a *arena) owner(m *clusterv1.Machine) func() string {
+func (a *environment) owner(m *clusterv1.Machine) func() string {
 	return a.says(m, clusterv1.MachineOwnerRemediatedCondition)
 }
 
 // The in-tree controller is down, or its --watch-filter keeps it from a check: it says nothing, and nothing is ours. The other check shows that there
 // was time enough.
 func TestWithoutTheirWordNothingIsOurs(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	silent, m := a.pool("silent")
 	speaks, other := a.pool("speaks")
@@ -85,7 +85,7 @@ func TestWithoutTheirWordNothingIsOurs(t *testing.T) {
 
 // A check that our --watch-filter keeps us from is left as it is, whatever the flag says.
 func TestWhatAnotherInstanceActsForIsNotTakenOver(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "mine"
 	other, m := a.pool("other")
 	mine, own := a.pool("mine")
@@ -115,7 +115,7 @@ func (c *theirs) isFor(instance string) {
 
 // A check that goes takes with it what it has left; the one that comes under its name is taken over as any other.
 func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	c, m := a.pool("check")
 	a.goes()
@@ -144,7 +144,7 @@ func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
 
 // A Cluster that is paused stops everybody: before a take-over, and in the midst of it.
 func TestAPausedClusterStopsATakeOver(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	c, m := a.pool("check")
 	a.pausesCluster(true)
@@ -168,7 +168,7 @@ func TestAPausedClusterStopsATakeOver(t *testing.T) {
 
 // A word that is only about the Cluster is none about our pause: whoever said it may not have seen that.
 func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	c, m := a.pool("check")
 	speaks, other := a.pool("speaks")
@@ -191,7 +191,7 @@ func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
 
 // A person's pause is nobody's but that person's: it is there after a release as it was before.
 func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{Annotated: true}
 	c, m := a.pool("check")
 	c.asked(true)
@@ -220,7 +220,7 @@ func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 // A check of ours and one of Cluster API bear the same name and select the same Machines: theirs wins as long as it is theirs, and whoever has begun
 // something goes on with it.
 func TestAnEqualNameOfBothKinds(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{Annotated: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
@@ -246,7 +246,7 @@ func TestAnEqualNameOfBothKinds(t *testing.T) {
 
 // What is given back bears no notes of ours any more, and goes on.
 func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{Annotated: true}
 	a.template()
 	marks, marked := a.pool("marks")
@@ -282,7 +282,7 @@ func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 
 // A check that goes while it is not ours, and bears our finalizer: we take away what is ours and leave to the in-tree controller what is its own.
 func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	a.template()
 	c, m := a.pool("check", byTheirTemplate)
@@ -321,7 +321,7 @@ func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
 
 // Who has not heard that a check is not its own any more asks before it says anything on a Machine.
 func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	closed := func(spec *clusterv1.MachineHealthCheckSpec) {
 		spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromInt32(0))
@@ -358,7 +358,7 @@ func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
 
 // A person is faster by a moment, and has a pause there when ours is about to be put on.
 func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	c, _ := a.pool("check")
 	tap, first, other := newTap(), sync.Once{}, c.byAnother()
@@ -374,7 +374,7 @@ func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
 
 // The in-tree controller says something in the moment in which we are about to tell the status: its word stays.
 func TestTheirWordIsNotOverwritten(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	c, m := a.pool("check")
 	tap, first, falls, other := newTap(), sync.Once{}, atomic.Bool{}, c.byAnother()

@@ -89,7 +89,7 @@ func (c *theirs) traces() []string {
 }
 
 func TestACheckIsHandedOverAndGivenBack(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{Annotated: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
@@ -118,13 +118,13 @@ func TestACheckIsHandedOverAndGivenBack(t *testing.T) {
 }
 
 // turnWell lets the Node of a Machine be ready again.
-func (a *arena) turnWell(m *clusterv1.Machine) {
+func (a *environment) turnWell(m *clusterv1.Machine) {
 	a.t.Helper()
 	a.turn(m, "True", 0)
 }
 
 func TestARequestThatWasThereIsAdopted(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	a.template()
 	m := a.machine("m-1")
@@ -153,7 +153,7 @@ func (c *theirs) finalizers() []string {
 
 // Somebody else's pause is a pause for both, before a take-over and in the midst of it.
 func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
@@ -178,7 +178,7 @@ func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
 
 // Somebody takes our pause away: we stop, try again, and give up the third time.
 func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	c := a.theirs("check")
 	a.goes()
@@ -196,7 +196,7 @@ func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
 
 // A manager that is stopped half-way goes on where it was; one that is not to take over any more gives back what it has.
 func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{All: true}
 	c := a.theirs("check")
 	first := a.goes()
@@ -215,7 +215,7 @@ func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
 
 // Where Cluster API's own controller does not run there is nobody to wait for.
 func TestWhereNobodyElseIsACheckIsOursAtOnce(t *testing.T) {
-	a := newArena(t)
+	a := newEnvironment(t)
 	a.takesOver = intree.TakesOver{Exclusive: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")

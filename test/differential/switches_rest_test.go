@@ -110,7 +110,7 @@ func (w *walk) unsettled(name string, ours bool) string {
 	if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, check); err != nil {
 		return err.Error()
 	}
-	c := &theirs{arena: w.arena, check: check}
+	c := &theirs{environment: w.environment, check: check}
 	by := ""
 	if us := w.actsFor(check.Labels[clusterv1.WatchLabel]); us != nil {
 		by = us.filter
@@ -217,7 +217,7 @@ func ourNotes(o client.Object) []string {
 	return all
 }
 
-func (a *arena) allRequests() []unstructured.Unstructured {
+func (a *environment) allRequests() []unstructured.Unstructured {
 	a.t.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(remediator.Metal3.GroupVersion().WithKind(remediator.Metal3.Kind + "List"))
@@ -246,7 +246,7 @@ func (w *walk) leave() {
 		return len(left.Items)
 	}).Should(BeZero())
 	for _, name := range w.checks {
-		c := &theirs{arena: w.arena, check: &clusterv1.MachineHealthCheck{ObjectMeta: w.meta(name)}}
+		c := &theirs{environment: w.environment, check: &clusterv1.MachineHealthCheck{ObjectMeta: w.meta(name)}}
 		w.Expect(c.traces()).To(BeEmpty(), name)
 	}
 	for _, m := range w.machines {

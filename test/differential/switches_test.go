@@ -38,7 +38,7 @@ func number(t *testing.T, name string, otherwise int) int {
 
 // walk is a world in which things happen at random.
 type walk struct {
-	*arena
+	*environment
 	*tap
 	dice  *rand.Rand
 	now   *shifted
@@ -82,7 +82,7 @@ var instances = [][]string{{""}, {oursByLabel, othersByLabel}, {""}, {oursByLabe
 func newWalk(t *testing.T, seed int) *walk {
 	t.Helper()
 	w := &walk{
-		arena: newArena(t), tap: newTap(), dice: rand.New(rand.NewPCG(uint64(seed), 7)), now: &shifted{},
+		environment: newEnvironment(t), tap: newTap(), dice: rand.New(rand.NewPCG(uint64(seed), 7)), now: &shifted{},
 		checks: slices.Sorted(maps.Keys(pools)), missing: map[string]bool{}, machines: map[string]*clusterv1.Machine{}, sick: map[string]bool{}, audit: newAudit(),
 	}
 	for _, filter := range instances[seed%len(instances)] {

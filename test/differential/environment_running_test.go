@@ -29,7 +29,7 @@ import (
 
 // runs starts the in-tree controller in a manager of its own, with a cache that can be held back. It looks at all checks whenever anything happens: the
 // fifteen seconds that it takes its time between two looks are not what is tested.
-func (a *arena) runs(user *rest.Config) *life {
+func (a *environment) runs(user *rest.Config) *life {
 	a.t.Helper()
 	process := faults.Start(a.ctx)
 	ctx, cancel := context.WithCancel(process.Context())
@@ -56,7 +56,7 @@ func (a *arena) runs(user *rest.Config) *life {
 	return l
 }
 
-func (a *arena) setUpInTree(mgr manager.Manager) {
+func (a *environment) setUpInTree(mgr manager.Manager) {
 	a.t.Helper()
 	nodes := clustercache.NewFakeClusterCache(mgr.GetClient(), client.ObjectKeyFromObject(a.cluster), nodeWatch)
 	everything := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {

@@ -24,7 +24,7 @@ import (
 // theirs is a check of Cluster API with its own reconciler, which does a pass when it is told to. It reads past all caches: what a cache that is behind
 // would do to it is said by the test.
 type theirs struct {
-	*arena
+	*environment
 	check      *clusterv1.MachineHealthCheck
 	reconciler *inTree
 	// unread is what reading a request answers; nil if it works.
@@ -32,11 +32,11 @@ type theirs struct {
 }
 
 // theirs makes a check of all Machines, for which five minutes of silence are too much.
-func (a *arena) theirs(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) *theirs {
+func (a *environment) theirs(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) *theirs {
 	a.t.Helper()
 	check := a.coreCheck(name, changes...)
 	a.create(check)
-	c := &theirs{arena: a, check: check}
+	c := &theirs{environment: a, check: check}
 	api, err := client.NewWithWatch(server.Admin, client.Options{Scheme: scheme})
 	a.Expect(err).ToNot(HaveOccurred())
 	c.reconciler = newInTreeWith(interceptor.NewClient(api, interceptor.Funcs{Get: c.get}),
@@ -47,7 +47,7 @@ func (a *arena) theirs(name string, changes ...func(*clusterv1.MachineHealthChec
 }
 
 // coreCheck is a check of Cluster API, which is not created yet.
-func (a *arena) coreCheck(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) *clusterv1.MachineHealthCheck {
+func (a *environment) coreCheck(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) *clusterv1.MachineHealthCheck {
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: a.meta(name)}
 	check.Spec.ClusterName, check.Spec.Selector.MatchLabels = clusterName, map[string]string{poolLabel: "a"}
 	check.Spec.Checks.UnhealthyNodeConditions = []clusterv1.UnhealthyNodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](300)}}
@@ -97,13 +97,13 @@ func byTheirTemplate(spec *clusterv1.MachineHealthCheckSpec) {
 	spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: kind.GroupVersion().String(), Kind: kind.Template().Kind, Name: templateName}
 }
 
-func (a *arena) template() {
+func (a *environment) template() {
 	a.t.Helper()
 	a.create(remediator.Metal3.NewTemplate(a.namespace, templateName, map[string]any{"strategy": "Reboot"}))
 }
 
 // requests are the names of all requests there are.
-func (a *arena) requests() []string {
+func (a *environment) requests() []string {
 	a.t.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(remediator.Metal3.GroupVersion().WithKind(remediator.Metal3.Kind + "List"))

@@ -62,30 +62,30 @@ func startServer() {
 	server.err = server.InstallCRDObjects(remediator.Metal3.CRDs()...)
 }
 
-// arena is a namespace with a Cluster. The API server plays its workload cluster as well.
-type arena struct {
+// environment is a namespace with a Cluster. The API server of the management cluster is also that of the workload cluster.
+type environment struct {
 	t *testing.T
 	*WithT
 	ctx       context.Context
 	api       client.Client
 	namespace string
 	cluster   *clusterv1.Cluster
-	// takesOver is which checks of Cluster API our controller takes care of.
+	// takesOver selects the in-tree checks that Remedy adopts.
 	takesOver intree.TakesOver
-	// watchFilter selects the checks that it acts for; empty for all. observes: it only observes.
+	// watchFilter is the --watch-filter of the manager; empty for all checks. observes: mode Observe.
 	watchFilter string
 	observes    bool
 }
 
-// newArenas are one for the in-tree reconciler and one for ours.
-func newArenas(t *testing.T) (theirs, ours *arena) {
+// newEnvironments returns one for the in-tree reconciler and one for Remedy.
+func newEnvironments(t *testing.T) (theirs, ours *environment) {
 	t.Helper()
-	return newArena(t), newArena(t)
+	return newEnvironment(t), newEnvironment(t)
 }
 
-func newArena(t *testing.T) *arena {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
-	a := &arena{t: t, WithT: NewWithT(t), ctx: context.WithoutCancel(t.Context())}
+	a := &environment{t: t, WithT: NewWithT(t), ctx: context.WithoutCancel(t.Context())}
 	server.once.Do(startServer)
 	a.Expect(server.err).ToNot(HaveOccurred())
 	// On a machine that is very busy a cluster may not answer twice in a row, and then its Nodes speak first for most of a minute.
@@ -112,23 +112,23 @@ func newArena(t *testing.T) *arena {
 	return a
 }
 
-func (a *arena) kubeconfig() []byte {
+func (a *environment) kubeconfig() []byte {
 	a.t.Helper()
 	content, err := controlplane.Kubeconfig(server.Admin)
 	a.Expect(err).ToNot(HaveOccurred())
 	return content
 }
 
-func (a *arena) meta(name string) metav1.ObjectMeta {
+func (a *environment) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: a.namespace, Name: name}
 }
 
-func (a *arena) create(o client.Object) {
+func (a *environment) create(o client.Object) {
 	a.t.Helper()
 	a.Expect(a.api.Create(a.ctx, o)).To(Succeed())
 }
 
-func (a *arena) changeStatus(o client.Object, change func()) {
+func (a *environment) changeStatus(o client.Object, change func()) {
 	a.t.Helper()
 	a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
 	before := o.DeepCopyObject().(client.Object)
@@ -137,7 +137,7 @@ func (a *arena) changeStatus(o client.Object, change func()) {
 }
 
 // nodeless makes a Machine that does not name a Node.
-func (a *arena) nodeless(name string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
+func (a *environment) nodeless(name string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	a.t.Helper()
 	m := &clusterv1.Machine{ObjectMeta: a.meta(name)}
 	m.Labels = map[string]string{clusterv1.ClusterNameLabel: clusterName, poolLabel: "a"}
@@ -153,7 +153,7 @@ func (a *arena) nodeless(name string, changes ...func(*clusterv1.Machine)) *clus
 }
 
 // machine makes a Machine with a Node that is ready.
-func (a *arena) machine(name string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
+func (a *environment) machine(name string, changes ...func(*clusterv1.Machine)) *clusterv1.Machine {
 	a.t.Helper()
 	m := a.nodeless(name, changes...)
 	a.changeStatus(m, func() { m.Status.NodeRef.Name = a.node(m) })
@@ -163,16 +163,16 @@ func (a *arena) machine(name string, changes ...func(*clusterv1.Machine)) *clust
 }
 
 // node is the name of a Machine's Node: all workload clusters are the same.
-func (a *arena) node(m *clusterv1.Machine) string { return a.namespace + "-" + m.Name }
+func (a *environment) node(m *clusterv1.Machine) string { return a.namespace + "-" + m.Name }
 
 // join makes the Node of a Machine.
-func (a *arena) join(m *clusterv1.Machine) {
+func (a *environment) join(m *clusterv1.Machine) {
 	a.t.Helper()
 	a.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node(m)}, Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID}})
 }
 
 // turn sets whether the Node of a Machine is ready, for so long already.
-func (a *arena) turn(m *clusterv1.Machine, status corev1.ConditionStatus, lasting time.Duration) {
+func (a *environment) turn(m *clusterv1.Machine, status corev1.ConditionStatus, lasting time.Duration) {
 	a.t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node(m)}}
 	a.changeStatus(node, func() {
@@ -181,13 +181,13 @@ func (a *arena) turn(m *clusterv1.Machine, status corev1.ConditionStatus, lastin
 }
 
 // falls lets the Node of a Machine have been silent for long.
-func (a *arena) falls(m *clusterv1.Machine) {
+func (a *environment) falls(m *clusterv1.Machine) {
 	a.t.Helper()
 	a.turn(m, corev1.ConditionUnknown, 10*time.Minute)
 }
 
 // says is what a condition of a Machine says now; empty if it is not there.
-func (a *arena) says(m *clusterv1.Machine, kind string) func() string {
+func (a *environment) says(m *clusterv1.Machine, kind string) func() string {
 	return func() string {
 		a.t.Helper()
 		a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(m), m)).To(Succeed())
@@ -199,7 +199,7 @@ func (a *arena) says(m *clusterv1.Machine, kind string) func() string {
 }
 
 // health is what a Machine says about its health.
-func (a *arena) health(m *clusterv1.Machine) func() string {
+func (a *environment) health(m *clusterv1.Machine) func() string {
 	return a.says(m, clusterv1.MachineHealthCheckSucceededCondition)
 }
 

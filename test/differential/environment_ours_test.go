@@ -40,7 +40,7 @@ type life struct {
 	stop func()
 }
 
-func (a *arena) start(user *rest.Config, now clock.Clock) *life {
+func (a *environment) start(user *rest.Config, now clock.Clock) *life {
 	a.t.Helper()
 	process := faults.Start(a.ctx)
 	ctx, cancel := context.WithCancel(process.Context())
@@ -73,7 +73,7 @@ func (a *arena) start(user *rest.Config, now clock.Clock) *life {
 	return l
 }
 
-func (a *arena) wire(ctx context.Context, mgr manager.Manager, now clock.Clock) *workload.Clusters {
+func (a *environment) wire(ctx context.Context, mgr manager.Manager, now clock.Clock) *workload.Clusters {
 	a.t.Helper()
 	clusters, err := workload.New(mgr, clock.RealClock{})
 	a.Expect(err).ToNot(HaveOccurred())
@@ -94,7 +94,7 @@ func (a *arena) wire(ctx context.Context, mgr manager.Manager, now clock.Clock) 
 }
 
 // goes starts it as somebody who may do everything, with the real clock.
-func (a *arena) goes() *life {
+func (a *environment) goes() *life {
 	a.t.Helper()
 	user := rest.CopyConfig(server.Admin)
 	user.QPS, user.Burst = 1000, 1000
@@ -102,7 +102,7 @@ func (a *arena) goes() *life {
 }
 
 // ours makes a check that asks for the same as theirs does.
-func (a *arena) ours(name string, changes ...func(*remedyv1.MachineHealthCheckSpec)) *remedyv1.MachineHealthCheck {
+func (a *environment) ours(name string, changes ...func(*remedyv1.MachineHealthCheckSpec)) *remedyv1.MachineHealthCheck {
 	a.t.Helper()
 	c := &remedyv1.MachineHealthCheck{ObjectMeta: a.meta(name)}
 	c.Spec.ClusterName = clusterName
@@ -128,7 +128,7 @@ func byOurTemplate(spec *remedyv1.MachineHealthCheckSpec) {
 }
 
 // status reads what one of our checks reports.
-func (a *arena) status(c *remedyv1.MachineHealthCheck) func() remedyv1.MachineHealthCheckStatus {
+func (a *environment) status(c *remedyv1.MachineHealthCheck) func() remedyv1.MachineHealthCheckStatus {
 	return func() remedyv1.MachineHealthCheckStatus {
 		a.t.Helper()
 		a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(c), c)).To(Succeed())
@@ -137,7 +137,7 @@ func (a *arena) status(c *remedyv1.MachineHealthCheck) func() remedyv1.MachineHe
 }
 
 // tells is what a condition of one of our checks says; empty if it is not there.
-func (a *arena) tells(c *remedyv1.MachineHealthCheck, kind string) func() string {
+func (a *environment) tells(c *remedyv1.MachineHealthCheck, kind string) func() string {
 	read := a.status(c)
 	return func() string {
 		a.t.Helper()
@@ -149,7 +149,7 @@ func (a *arena) tells(c *remedyv1.MachineHealthCheck, kind string) func() string
 }
 
 // holds is what one of our checks does about a Machine, or why it does nothing.
-func (a *arena) holds(c *remedyv1.MachineHealthCheck, machine string) func() string {
+func (a *environment) holds(c *remedyv1.MachineHealthCheck, machine string) func() string {
 	read := a.status(c)
 	return func() string {
 		a.t.Helper()
