@@ -36,13 +36,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
 )
 
-// patience is how long a test waits for what must come. It is not a measure of how fast it should.
-const patience = 2 * time.Minute
+// eventuallyTimeout is long for a busy machine. It does not measure how fast the manager is.
+const eventuallyTimeout = 2 * time.Minute
 
-func patient(t *testing.T) *WithT {
+func newGomega(t *testing.T) *WithT {
 	t.Helper()
 	g := NewWithT(t)
-	g.SetDefaultEventuallyTimeout(patience)
+	g.SetDefaultEventuallyTimeout(eventuallyTimeout)
 	return g
 }
 
@@ -131,7 +131,7 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 	t.Cleanup(func() { uninstallAll(t, cp) })
 
 	t.Run("without Cluster API", func(t *testing.T) {
-		g := patient(t)
+		g := newGomega(t)
 		i, log := start(t, cp)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off: Cluster API is not installed here"))
 		status, text, err := i.Probe(t.Context(), "/healthz")
@@ -143,7 +143,7 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
 	})
 	t.Run("with a Cluster API that serves v1beta1 only", func(t *testing.T) {
-		g := patient(t)
+		g := newGomega(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1")...)).To(Succeed())
 		i, log := start(t, cp, "--mode=Observe")
 		g.Eventually(readyz(i)).Should(And(
@@ -153,14 +153,14 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 		g.Expect(log.String()).To(ContainSubstring("upgrade its core provider"))
 	})
 	t.Run("with Cluster API, and without our own kinds", func(t *testing.T) {
-		g := patient(t)
+		g := newGomega(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
 		i, _ := start(t, cp)
 		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: machinehealthchecks and nodehealthchecks of remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
 		g.Expect(i.Stop()).To(Equal(0))
 	})
 	t.Run("with Cluster API", func(t *testing.T) {
-		g := patient(t)
+		g := newGomega(t)
 		g.Expect(cp.InstallCRDs(filepath.Join("config", "crd", "bases"))).To(Succeed())
 		i, log := start(t, cp)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: on"))
@@ -172,7 +172,7 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 // uninstallAll deletes all definitions, and waits until the API server no longer serves them: other tests begin without Cluster API.
 func uninstallAll(t *testing.T, cp *controlplane.ControlPlane) {
 	t.Helper()
-	g := patient(t)
+	g := newGomega(t)
 	ctx := context.Background()
 	c, err := cp.Client()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -206,7 +206,7 @@ func clusterAPI(t *testing.T, served ...string) []*apiextensionsv1.CustomResourc
 }
 
 func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
-	g := patient(t)
+	g := newGomega(t)
 	cp := startControlPlane(t)
 	c, err := cp.Client()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -240,7 +240,7 @@ func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
 }
 
 func TestDiagnosticsAreForThoseWhoMay(t *testing.T) {
-	g := patient(t)
+	g := newGomega(t)
 	cp := startControlPlane(t)
 	i, _ := start(t, cp)
 	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck"))
@@ -306,7 +306,7 @@ func token(t *testing.T, cp *controlplane.ControlPlane) (*corev1.ServiceAccount,
 }
 
 func TestLogsAreJSONOnDemandAndTheProfilerIsServed(t *testing.T) {
-	g := patient(t)
+	g := newGomega(t)
 	cp := startControlPlane(t)
 	port, err := controlplane.TakePort()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -329,7 +329,7 @@ func TestLogsAreJSONOnDemandAndTheProfilerIsServed(t *testing.T) {
 }
 
 func TestAStandbyThatCannotSeeTheLeadIsNotReady(t *testing.T) {
-	g := patient(t)
+	g := newGomega(t)
 	cp := startControlPlane(t)
 	// It has rights on Leases in its own namespace only.
 	t.Setenv("POD_NAMESPACE", "default")
@@ -338,7 +338,7 @@ func TestAStandbyThatCannotSeeTheLeadIsNotReady(t *testing.T) {
 }
 
 func TestAHungAPIServerDoesNotHoldUpTheManager(t *testing.T) {
-	g := patient(t)
+	g := newGomega(t)
 	cp := startControlPlane(t)
 	i, log := start(t, cp)
 	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off"))
