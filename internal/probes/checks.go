@@ -37,7 +37,8 @@ func Caches(cache CacheSyncer) Check {
 	}}
 }
 
-// Leader tells who acts. An instance on standby is as well as the leader, provided that it can see who leads: one that cannot will never take over.
+// Leader tells who acts. An instance on standby is as well as the leader, provided that it can see who leads: one that cannot will never
+// take over.
 func Leader(elected <-chan struct{}, holder func(ctx context.Context) (string, error)) Check {
 	return Check{Name: "leader", Probe: func(ctx context.Context) (string, error) {
 		select {

@@ -20,7 +20,9 @@ import (
 func Kubeconfig(user *rest.Config) ([]byte, error) {
 	tls := user.TLSClientConfig
 	content, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: user.Host, CertificateAuthorityData: tls.CAData, TLSServerName: tls.ServerName}},
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {
+			Server: user.Host, CertificateAuthorityData: tls.CAData, TLSServerName: tls.ServerName,
+		}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {ClientCertificateData: tls.CertData, ClientKeyData: tls.KeyData}},
 		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
 		CurrentContext: "x",
@@ -28,7 +30,8 @@ func Kubeconfig(user *rest.Config) ([]byte, error) {
 	return content, errors.Wrap(err, "failed to make a kubeconfig")
 }
 
-// UntilAllowed waits until a user may do what a rule says first, or may not any more: the API server hears of rights a moment after they were written.
+// UntilAllowed waits until a user may do what a rule says first, or may not any more: the API server hears of rights a moment after they
+// were written.
 func (c *ControlPlane) UntilAllowed(ctx context.Context, user string, rule *rbacv1.PolicyRule, allowed bool) error {
 	admin, err := c.Client()
 	if err != nil {

@@ -257,7 +257,8 @@ var installBackoff = wait.Backoff{Steps: 100, Duration: 10 * time.Millisecond}
 
 func (c *ControlPlane) install(options envtest.CRDInstallOptions) error {
 	options.MaxTime, options.PollInterval = startLimit, 50*time.Millisecond
-	// Another package may create the same definition between the moments when envtest does not find it and creates it. The next attempt updates it.
+	// Another package may create the same definition between the moments when envtest does not find it and creates it. The next attempt
+	// updates it.
 	return errors.Wrap(retry.OnError(installBackoff, apierrors.IsAlreadyExists, func() error {
 		_, err := envtest.InstallCRDs(c.Admin, options)
 		return err

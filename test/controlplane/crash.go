@@ -117,7 +117,8 @@ func (c *ControlPlane) ended() error {
 		case <-r.exited:
 			said, _ := os.ReadFile(c.revivedLog(name))
 			lines := strings.Split(strings.TrimSpace(string(said)), "\n")
-			return errors.Errorf("%s has ended again (%s); its last words:\n%s", name, r.cmd.ProcessState, strings.Join(lines[max(0, len(lines)-10):], "\n"))
+			return errors.Errorf("%s has exited again (%s); its last lines:\n%s", name, r.cmd.ProcessState,
+				strings.Join(lines[max(0, len(lines)-10):], "\n"))
 		default:
 		}
 	}

@@ -21,21 +21,23 @@ import (
 const (
 	// Management is for what a management cluster holds: Cluster API's kinds, the kinds of this project, and remediation requests.
 	Management = "management"
-	// Workload is for the Nodes of workload clusters, and the requests beside them. Objects here name this project's API group in internal/leaving only,
-	// which counts them.
+	// Workload is for the Nodes of workload clusters, and the requests beside them. Objects here name this project's API group in
+	// internal/leaving only, which counts them.
 	Workload = "workload"
 )
 
 // socketVariable is the environment variable that holds the path of a Lender's socket.
 const socketVariable = "REMEDY_TEST_CONTROL_PLANES"
 
-// Lease returns a control plane that packages share while they run below cmd/share. Without cmd/share the control plane belongs to the caller alone.
+// Lease returns a control plane that packages share while they run below cmd/share. Without cmd/share the control plane belongs to the
+// caller alone.
 //
-// A package that leases a control plane gives its objects generated names or deletes them at the end of each test. A package needs a control plane of
-// its own, by Start, if it stops, freezes or configures the API server, reads or changes objects of other packages, or changes admission policies.
+// A package that leases a control plane gives its objects generated names or deletes them at the end of each test. A package needs a
+// control plane of its own, by Start, if it stops, freezes or configures the API server, reads or changes objects of other packages, or
+// changes admission policies.
 func Lease(ctx context.Context, name string) (*ControlPlane, error) {
-	// The go command makes every variable that a test reads by os.Getenv a part of the key of its test cache. The path is another one in every run, and
-	// the result of a test does not depend on it.
+	// The go command makes every variable that a test reads by os.Getenv a part of the key of its test cache. The path is another one in every
+	// run, and the result of a test does not depend on it.
 	socket, found := syscall.Getenv(socketVariable)
 	if !found {
 		return Start(ctx)

@@ -12,7 +12,8 @@ import (
 	"github.com/pkg/errors"
 )
 
-// SpansVariable names the file to which every start of a control plane appends a line: 'make profile-tests' separates set-up from tests with it.
+// SpansVariable names the file to which every start of a control plane appends a line: 'make profile-tests' separates set-up from tests
+// with it.
 const SpansVariable = "REMEDY_CONTROLPLANE_SPANS"
 
 // Span is the time that one start took.

@@ -23,8 +23,8 @@ var (
 	folder = regexp.MustCompile(`^(controllers|internal|test)/[a-z0-9/]+$`)
 )
 
-// proofs are the tests that a text names, with the folder in which it says that they are: those before the folder, back to the folder before.
-// A test for which no folder is named has the folder "".
+// proofs are the tests that a text names, with the folder in which it says that they are: those before the folder, back to the folder
+// before. A test for which no folder is named has the folder "".
 func proofs(text string) [][2]string {
 	var found [][2]string
 	var tests []string
@@ -90,7 +90,12 @@ func TestWhatATextNamesIsFound(t *testing.T) {
 	g := NewWithT(t)
 	text := "In `test/a`, `field` is `TestOne` and `TestTwo` in `test/b`, and in `internal/c`; `TestThree` in `test/d`. `TestFour` is nowhere."
 	g.Expect(proofs(text)).To(Equal([][2]string{
-		{"test/b", "TestOne"}, {"test/b", "TestTwo"}, {"internal/c", "TestOne"}, {"internal/c", "TestTwo"}, {"test/d", "TestThree"}, {"", "TestFour"},
+		{"test/b", "TestOne"},
+		{"test/b", "TestTwo"},
+		{"internal/c", "TestOne"},
+		{"internal/c", "TestTwo"},
+		{"test/d", "TestThree"},
+		{"", "TestFour"},
 	}))
 	g.Expect(slices.Concat(proofs(""), proofs("`test/a`"))).To(BeEmpty())
 }

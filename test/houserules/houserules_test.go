@@ -113,6 +113,11 @@ func TestBreakingAHouseRuleFailsTheLint(t *testing.T) {
 			"file length is",
 		},
 		{
+			"a line is too long", "internal/probes/broken.go",
+			"package probes\n\n// Long " + strings.Repeat("x", 132) + ".\nconst Long = 0\n",
+			"The line is 141 characters long, which exceeds the maximum of 140 characters. (lll)",
+		},
+		{
 			"a package is called by what it is not", "internal/utils/broken.go",
 			"// Package utils is a drawer.\npackage utils\n",
 			"utils",
@@ -187,6 +192,13 @@ func TestBreakingAHouseRuleFailsTheLint(t *testing.T) {
 		g.Expect(err).To(HaveOccurred(), "the linter let it pass")
 		g.Expect(out).To(ContainSubstring("goheader"))
 	})
+	t.Run("a line of 140 columns passes", func(t *testing.T) {
+		g := NewWithT(t)
+		line := "// Long " + strings.Repeat("x", 131) + "."
+		g.Expect(line).To(HaveLen(140))
+		out, err := lint(t, "internal/probes/fine.go", header+"package probes\n\n"+line+"\nconst Long = 0\n")
+		g.Expect(err).ToNot(HaveOccurred(), out)
+	})
 	t.Run("what breaks no rule passes", func(t *testing.T) {
 		g := NewWithT(t)
 		out, err := lint(t, "internal/health/fine.go", header+"package health\n\nimport \"time\"\n\nvar _ time.Duration\n")
@@ -201,7 +213,10 @@ func lint(t *testing.T, file, content string) (string, error) {
 	linter := os.Getenv("GOLANGCI_LINT")
 	g.Expect(linter).ToNot(BeEmpty(), "call this by 'make check', which builds the linter")
 	copied := t.TempDir()
-	for _, name := range []string{"go.mod", "go.sum", ".golangci.yml", "hack/boilerplate.txt", "internal/health/doc.go", "internal/remediation/doc.go", "internal/workload/doc.go", "internal/probes/probes.go", filepath.Join(filepath.Dir(file), "doc.go")} {
+	for _, name := range []string{
+		"go.mod", "go.sum", ".golangci.yml", "hack/boilerplate.txt", "internal/health/doc.go", "internal/remediation/doc.go",
+		"internal/workload/doc.go", "internal/probes/probes.go", filepath.Join(filepath.Dir(file), "doc.go"),
+	} {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if os.IsNotExist(err) {
 			continue
@@ -252,7 +267,8 @@ func TestEverySourceFileNamesItsLicence(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		NewWithT(t).Expect(err).ToNot(HaveOccurred())
 		head := string(text[:min(len(text), 300)])
-		if !strings.Contains(head, "Copyright The cluster-api-provider-remedy Authors.") || !strings.Contains(head, "SPDX-License-Identifier: Apache-2.0") {
+		if !strings.Contains(head, "Copyright The cluster-api-provider-remedy Authors.") ||
+			!strings.Contains(head, "SPDX-License-Identifier: Apache-2.0") {
 			t.Errorf("%s does not begin with the lines of hack/boilerplate.txt", file)
 		}
 	}
@@ -270,7 +286,8 @@ func TestTheVersionsAreThePinnedOnes(t *testing.T) {
 	} {
 		NewWithT(t).Expect(string(content)).To(MatchRegexp(`(?m)^\s*%s %s( // indirect)?$`, regexp.QuoteMeta(module), regexp.QuoteMeta(version)))
 	}
-	NewWithT(t).Expect(string(content)).ToNot(MatchRegexp(`k8s\.io/kubernetes|cluster-api/test|etcd/server`), "heavy test dependencies have modules of their own")
+	NewWithT(t).Expect(string(content)).ToNot(MatchRegexp(`k8s\.io/kubernetes|cluster-api/test|etcd/server`),
+		"heavy test dependencies have modules of their own")
 }
 
 // tracked lists the files that git knows, and the new ones that it does not ignore.

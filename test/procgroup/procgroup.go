@@ -1,8 +1,8 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package procgroup ends the processes of a test with the test, also if Ctrl-C, a signal or a panic ends the test. It does not start processes.
-// Start reading at New.
+// Package procgroup ends the processes of a test with the test, also if Ctrl-C, a signal or a panic ends the test. It does not start
+// processes. Start reading at New.
 package procgroup
 
 import (
@@ -27,8 +27,9 @@ type Group struct {
 	pipe io.WriteCloser
 }
 
-// watch waits until the pipe from this process closes, and then kills the processes and removes the folder. It ignores the signals that end this
-// process. Ended removes the process id of a process that has ended, so that watch does not kill an unrelated process with the same id.
+// watch waits until the pipe from this process closes, and then kills the processes and removes the folder. It ignores the signals that end
+// this process. Ended removes the process id of a process that has ended, so that watch does not kill an unrelated process with the same
+// id.
 const watch = `trap '' INT TERM HUP QUIT
 while read -r _; do :; done
 for file in "$0"/*.pid; do

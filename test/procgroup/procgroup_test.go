@@ -21,7 +21,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
 )
 
-// TestMain is also the program that the test kills: with the environment variable, it starts a process, prints its id, and waits for its end.
+// TestMain is also the program that the test kills: with the environment variable, it starts a process, prints its id, and waits for its
+// end.
 func TestMain(m *testing.M) {
 	if os.Getenv("PROCGROUP_TEST_PARENT") == "" {
 		os.Exit(m.Run())
@@ -67,7 +68,10 @@ func TestGroup_ParentEnds_ProcessEnds(t *testing.T) {
 			_, err = fmt.Sscan(line, &pid, &dir)
 			g.Expect(err).ToNot(HaveOccurred())
 			pidFile := filepath.Join(dir, "sleeper.pid")
-			g.Eventually(func() (string, error) { b, err := os.ReadFile(pidFile); return strings.TrimSpace(string(b)), err }, time.Minute).Should(Equal(strconv.Itoa(pid)))
+			g.Eventually(func() (string, error) {
+				b, err := os.ReadFile(pidFile)
+				return strings.TrimSpace(string(b)), err
+			}, time.Minute).Should(Equal(strconv.Itoa(pid)))
 			g.Expect(procgroup.Alive(pid)).To(BeTrue())
 
 			// A terminal sends a signal to the whole process group.
@@ -87,8 +91,9 @@ func TestRelease_RunningProcess_IsKilled(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	child := exec.Command(wrapped, "3600")
 	g.Expect(child.Start()).To(Succeed())
-	g.Eventually(filepath.Join(group.Dir, "sleeper.pid"), time.Minute).Should(BeAnExistingFile())
-	g.Eventually(func() string { b, _ := os.ReadFile(filepath.Join(group.Dir, "sleeper.pid")); return string(b) }, time.Minute).ShouldNot(BeEmpty())
+	pidFile := filepath.Join(group.Dir, "sleeper.pid")
+	g.Eventually(pidFile, time.Minute).Should(BeAnExistingFile())
+	g.Eventually(func() string { b, _ := os.ReadFile(pidFile); return string(b) }, time.Minute).ShouldNot(BeEmpty())
 	group.Release()
 	g.Expect(child.Wait()).To(MatchError(ContainSubstring("killed")))
 	g.Expect(group.Dir).ToNot(BeADirectory())

@@ -1,9 +1,9 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remediator plays remediators that follow the real contracts: one as Metal3's, which finds a Machine by the owner of its request and tells
-// how far it is by a phase, and one as those of medik8s, which finds a Node by its name and tells by conditions. They own finalizers, hang where
-// the real ones hang, and do one step at a time, when the test says so.
+// Package remediator plays remediators that follow the real contracts: one as Metal3's, which finds a Machine by the owner of its request
+// and tells how far it is by a phase, and one as those of medik8s, which finds a Node by its name and tells by conditions. They own
+// finalizers, hang where the real ones hang, and do one step at a time, when the test says so.
 package remediator
 
 import (
@@ -75,7 +75,9 @@ func (k Kind) definition(kind, plural string, cluster bool) *apiextensionsv1.Cus
 		},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: k.Group, Scope: scope,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind)},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{
+				Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind),
+			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: k.Version, Served: true, Storage: true,
 				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},

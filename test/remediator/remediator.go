@@ -91,7 +91,8 @@ func (r *Remediator) step(ctx context.Context, request *unstructured.Unstructure
 	return r.medik8s(ctx, request, outcome)
 }
 
-// metal3 goes through the phases: Running, Waiting, and, if the Machine does not get better, Deleting machine. It needs a Machine as an owner.
+// metal3 goes through the phases: Running, Waiting, and, if the Machine does not get better, Deleting machine. It needs a Machine as an
+// owner.
 func (r *Remediator) metal3(ctx context.Context, request *unstructured.Unstructured, outcome Outcome) (bool, error) {
 	if request.GetDeletionTimestamp() != nil {
 		return r.release(ctx, request, Metal3Finalizer)
@@ -118,8 +119,8 @@ func (r *Remediator) metal3(ctx context.Context, request *unstructured.Unstructu
 	return false, nil
 }
 
-// medik8s says that it is processing, and then how that went. It stops when it is told to. A request whose Node is gone is let go only if it was
-// told to stop before: that is how the real ones hang.
+// medik8s says that it is processing, and then how that went. It stops when it is told to. A request whose Node is gone is let go only if
+// it was told to stop before: that is how the real ones hang.
 func (r *Remediator) medik8s(ctx context.Context, request *unstructured.Unstructured, outcome Outcome) (bool, error) {
 	_, stopped := request.GetAnnotations()[remedyv1.TimedOutAnnotation]
 	if request.GetDeletionTimestamp() != nil {

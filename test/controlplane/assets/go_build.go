@@ -160,7 +160,8 @@ func moduleDirFrom(ctx context.Context, from, module string) (string, error) {
 	out, err := cmd.Output()
 	dir := strings.TrimSpace(string(out))
 	if err != nil || dir == "" {
-		return "", errors.Errorf("the files of %s are not found (%v): call this from inside of the checkout, after 'go mod download'", module, err)
+		return "", errors.Errorf(
+			"the files of %s are not found (%v): call this from inside of the checkout, after 'go mod download'", module, err)
 	}
 	return dir, nil
 }

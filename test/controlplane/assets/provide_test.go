@@ -106,7 +106,8 @@ func TestWhenEverySourceFailsTheErrorSaysWhyForEach(t *testing.T) {
 	g := NewWithT(t)
 	p := provider(t, failing("no network here"), failing("no compiler here"))
 	_, err := p.Provide(t.Context(), Basic()...)
-	g.Expect(err).To(MatchError(And(ContainSubstring("no network here"), ContainSubstring("no compiler here"), ContainSubstring("kube-apiserver"))))
+	g.Expect(err).To(MatchError(And(
+		ContainSubstring("no network here"), ContainSubstring("no compiler here"), ContainSubstring("kube-apiserver"))))
 }
 
 // What can be wrong with a binary in the cache, and all of it must lead to a new one.

@@ -55,7 +55,7 @@ func call(args []string, environment string) (int, error) {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer close(signals)
 	defer signal.Stop(signals)
-	cmd := exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // the command is the caller's own; it ends by itself, or by a signal that is passed on.
+	cmd := exec.Command(args[0], args[1:]...) //nolint:gosec,noctx // the caller chose the command; it ends by itself or by a forwarded signal.
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), environment)
 	if err := cmd.Start(); err != nil {
