@@ -1,5 +1,5 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodehealthcheck looks after Nodes, of this cluster or of workload clusters.
+// Package nodehealthcheck reconciles NodeHealthChecks, of the management cluster or of workload clusters. It is empty so far.
 package nodehealthcheck

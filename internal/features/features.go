@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package features holds the feature gates: what is not yet for everybody is behind one.
+// Package features defines the feature gates.
 package features
 
 import (
@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/featuregate"
 )
 
-// WarmStandby lets the instance that does not lead fill its caches too, so that it takes over at once.
+// WarmStandby fills the caches of an instance that does not lead, so it starts to reconcile as soon as it is elected.
 // It costs a second copy of every watch.
 //
 // alpha: v0.1

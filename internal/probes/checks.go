@@ -10,22 +10,22 @@ import (
 	"github.com/pkg/errors"
 )
 
-// Process is well as long as it answers.
+// Process succeeds while the process answers.
 func Process(version string) Check {
 	return Check{Name: "process", Probe: func(context.Context) (string, error) { return "version " + version, nil }}
 }
 
-// Fixed tells something that does not change while the process runs.
+// Fixed reports a detail that is constant while the process runs.
 func Fixed(name, detail string) Check {
 	return Check{Name: name, Probe: func(context.Context) (string, error) { return detail, nil }}
 }
 
-// CacheSyncer is the part of a cache that is needed here.
+// CacheSyncer is the part of a cache that Caches uses.
 type CacheSyncer interface {
 	WaitForCacheSync(ctx context.Context) bool
 }
 
-// Caches is well when every cache has been filled once. A decision before that would rest on half of the facts.
+// Caches succeeds when every cache has synced, because decisions before that would use incomplete facts.
 func Caches(cache CacheSyncer) Check {
 	return Check{Name: "caches", Probe: func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
@@ -37,8 +37,7 @@ func Caches(cache CacheSyncer) Check {
 	}}
 }
 
-// Leader tells who acts. An instance on standby is as well as the leader, provided that it can see who leads: one that cannot will never
-// take over.
+// Leader reports which instance leads. A standby instance succeeds, too, unless it cannot read the Lease: then it will never lead.
 func Leader(elected <-chan struct{}, holder func(ctx context.Context) (string, error)) Check {
 	return Check{Name: "leader", Probe: func(ctx context.Context) (string, error) {
 		select {
@@ -51,7 +50,7 @@ func Leader(elected <-chan struct{}, holder func(ctx context.Context) (string, e
 		case err != nil:
 			return "", errors.Wrap(err, "on standby, and the Lease cannot be read")
 		case name == "":
-			return "on standby, nobody leads yet", nil
+			return "on standby, no instance leads yet", nil
 		default:
 			return "on standby, " + name + " leads", nil
 		}

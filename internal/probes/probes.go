@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probes serves /healthz and /readyz. Unlike the usual probes they tell a person what is well, too:
+// Package probes serves /healthz and /readyz. The response has a line for each check, also for those that succeed:
 //
 //	ok   caches: synced
 //	ok   machinehealthcheck: off: Cluster API is not installed here (no API group cluster.x-k8s.io); NodeHealthChecks work without it
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Check looks at one thing. It returns what a person wants to know of it, and an error if it is not well.
+// Check is one check of a probe. It returns a detail for the response, and an error if it fails.
 type Check struct {
 	Name  string
 	Probe func(ctx context.Context) (detail string, err error)

@@ -68,15 +68,15 @@ func TestAStandbyIsAsWellAsTheLeader(t *testing.T) {
 	var holder string
 	var failure error
 	check := probes.Leader(elected, func(context.Context) (string, error) { return holder, failure })
-	for name, says := range map[string]string{"": "on standby, nobody leads yet", "other-1": "on standby, other-1 leads"} {
+	for name, expected := range map[string]string{"": "on standby, no instance leads yet", "other-1": "on standby, other-1 leads"} {
 		holder = name
 		detail, err := check.Probe(t.Context())
 		g.Expect(err).ToNot(HaveOccurred())
-		g.Expect(detail).To(Equal(says))
+		g.Expect(detail).To(Equal(expected))
 	}
 	failure = errors.New("forbidden")
 	_, err := check.Probe(t.Context())
-	g.Expect(err).To(MatchError(ContainSubstring("the Lease cannot be read: forbidden")), "it will never take over")
+	g.Expect(err).To(MatchError(ContainSubstring("the Lease cannot be read: forbidden")), "it will never lead")
 	close(elected)
 	detail, err := check.Probe(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())

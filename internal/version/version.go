@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version knows which build this is.
+// Package version returns the version of this build.
 package version
 
 import "runtime/debug"

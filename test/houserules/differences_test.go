@@ -23,7 +23,7 @@ var (
 	folder = regexp.MustCompile(`^(controllers|internal|test)/[a-z0-9/]+$`)
 )
 
-// proofs are the tests that a text names, with the folder in which it says that they are: those before the folder, back to the folder
+// proofs are the tests that a text names, with their folder: those before the folder, back to the folder
 // before. A test for which no folder is named has the folder "".
 func proofs(text string) [][2]string {
 	var found [][2]string
@@ -63,7 +63,7 @@ func TestEveryDifferenceNamesTestsThatExist(t *testing.T) {
 		tests := proofs(rest)
 		g.Expect(tests).ToNot(BeEmpty(), "no test is named for %q", heading)
 		for _, proof := range tests {
-			g.Expect(proof[0]).ToNot(BeEmpty(), "%q does not say where %s is", heading, proof[1])
+			g.Expect(proof[0]).ToNot(BeEmpty(), "%q does not name the folder of %s", heading, proof[1])
 			g.Expect(testsIn(t, proof[0])).To(ContainElement(proof[1]), "%q names %s in %q", heading, proof[1], proof[0])
 		}
 	}

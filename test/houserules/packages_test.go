@@ -6,7 +6,6 @@
 package houserules_test
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path"
@@ -62,7 +61,7 @@ func TestPackages_TooManyFiles_AreExceptions(t *testing.T) {
 func TestTooManyFiles_BrokenRule_IsReported(t *testing.T) {
 	g := NewWithT(t)
 	of := func(dir string, count int) []string {
-		var files []string
+		files := make([]string, 0, 2*count)
 		for i := range count {
 			files = append(files, fmt.Sprintf("%s/file%d.go", dir, i), fmt.Sprintf("%s/file%d_test.go", dir, i))
 		}
@@ -82,12 +81,11 @@ func longLine(t *testing.T, files []string, dir string) string {
 		if path.Dir(file) != dir || !strings.HasSuffix(file, ".go") {
 			continue
 		}
-		content, err := os.Open(filepath.Join(root, file))
+		content, err := os.ReadFile(filepath.Join(root, file))
 		g.Expect(err).ToNot(HaveOccurred())
-		defer content.Close()
-		for lines := bufio.NewScanner(content); lines.Scan(); {
-			if utf8.RuneCount(lines.Bytes()) > 140 {
-				return lines.Text()
+		for line := range strings.Lines(string(content)) {
+			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 140 {
+				return line
 			}
 		}
 	}

@@ -1,8 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package instance runs our manager as what it is in a cluster: a process of its own, as its own ServiceAccount,
-// with exactly the rights of config/rbac.
+// Package instance runs the manager as in a cluster: a process with its own ServiceAccount and exactly the permissions of config/rbac.
 package instance
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 )
 
-// Grant makes the namespace and gives the manager's ServiceAccount the rights of config/rbac, and no others.
+// Grant makes the namespace and gives the manager's ServiceAccount the permissions of config/rbac, and no others.
 func Grant(ctx context.Context, cp *controlplane.ControlPlane) error {
 	c, err := cp.Client()
 	if err != nil {

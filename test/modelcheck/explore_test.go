@@ -75,7 +75,7 @@ func TestModel_EveryState_IsSafe(t *testing.T) {
 		"I1 only unhealthy Nodes", "I2 the budget", "I2 the limit", "I3 one request for each", "I4 not while paused", "I4 not in a storm",
 		"I4 not what cannot be read", "I5 the control plane", "I6 each unhealthy Node has an action or a block", "I6 all Nodes can recover",
 		"I7 nothing is written twice", "I8 a crash changes nothing", "I9 not before its time", "a storm is noticed", "a storm is over",
-		"told to stop first", "a step ends in time", "preflight: paused", "preflight: healthy again", "preflight: maxInFlight",
+		"timed out before deletion", "a step ends in time", "preflight: paused", "preflight: healthy again", "preflight: maxInFlight",
 		"preflight: request exists", "preflight: the control plane", "preflight: a storm", "preflight: unreachable",
 	} {
 		t.Logf("%9d states: %s", premises[name], name)
@@ -196,8 +196,8 @@ func (e *explorer) audit(s *state, order [3]int, plan *remediation.Planned, step
 		}
 		if step.node >= 0 && step.write == remediation.DeleteRequest {
 			n := &now.nodes[step.node]
-			e.premise("told to stop first")
-			e.must(n.told || n.succeeded || !n.bad, "told to stop first", s, step)
+			e.premise("timed out before deletion")
+			e.must(n.told || n.succeeded || !n.bad, "timed out before deletion", s, step)
 		}
 		now = step.after
 	}

@@ -61,7 +61,7 @@ func TestItCanBeInstalledAndRemovedWithoutATrace(t *testing.T) {
 			ProviderName: "remedy", Type: string(clusterctlv1.InfrastructureProviderType), Version: version,
 		}
 		g.Expect(inCluster.Delete(t.Context(), cluster.DeleteOptions{Provider: provider, IncludeNamespace: true, IncludeCRDs: true, SkipInventory: true})).To(Succeed())
-		// What is in the namespace goes with it; here nobody does that work, so it is terminating.
+		// No namespace controller runs here, so the namespace stays terminating.
 		g.Eventually(func() []string { return outside(labelled(t, cp, admin), "remedy-system") }, time.Minute).Should(BeEmpty())
 		namespace := &corev1.Namespace{}
 		g.Expect(admin.Get(t.Context(), client.ObjectKey{Name: "remedy-system"}, namespace)).To(Succeed())
@@ -69,7 +69,7 @@ func TestItCanBeInstalledAndRemovedWithoutATrace(t *testing.T) {
 	})
 }
 
-// labelled lists every object of every kind that carries our provider label.
+// labelled lists every object of every kind that carries the provider label.
 func labelled(t *testing.T, cp *controlplane.ControlPlane, admin client.Client) map[string]string {
 	t.Helper()
 	g := NewWithT(t)

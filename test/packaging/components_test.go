@@ -204,7 +204,7 @@ func TestEveryVariableHasADefaultAndReachesItsFlag(t *testing.T) {
 	for name := range variables {
 		g.Expect(names).To(ContainElement(name))
 	}
-	g.Expect(names).To(HaveLen(len(variables)), "a variable that this test does not know: %v", names)
+	g.Expect(names).To(HaveLen(len(variables)), "a variable that is not in this test: %v", names)
 
 	s := parse(t, arguments(t))
 	g.Expect(s.Mode).To(Equal(settings.Enforce))

@@ -33,7 +33,7 @@ type tiltProvider struct {
 		KustomizeOptions []string `json:"kustomize_options"`
 		LiveReloadDeps   []string `json:"live_reload_deps"`
 		ResourceDeps     []string `json:"resource_deps"`
-		// Objects that are shown beside the controller.
+		// Objects that Tilt shows next to the controller.
 		AdditionalUncategorizedResources []string `json:"additional_uncategorized_resources"`
 	} `json:"config"`
 }

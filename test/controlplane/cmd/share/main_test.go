@@ -16,7 +16,7 @@ func TestShare_Command_PassesItsExitCodeOn(t *testing.T) {
 		"exit 0":        0,
 		"exit 7":        7,
 		"kill -KILL $$": 128 + 9,
-		// The signal comes back from the process that was told to end.
+		// The signal comes back from the process that received it.
 		"trap 'exit 3' TERM; kill -TERM $PPID; while :; do sleep 0.1; done": 3,
 	} {
 		t.Run(command, func(t *testing.T) {

@@ -25,7 +25,7 @@ func main() {
 	flag.IntVar(&shape.ControlPlanes, "control-planes", 1, "how many control-plane Machines it has")
 	flag.IntVar(&shape.Workers, "workers", 3, "how many workers it has")
 	flag.BoolVar(&shape.ClusterClass, "class", false, "make it from a ClusterClass")
-	flag.StringVar(&options.Manager, "manager", "", "our manager; built if empty")
+	flag.StringVar(&options.Manager, "manager", "", "the manager; built if empty")
 	flag.StringVar(&options.Logs, "logs", "", "a folder for the logs; they go with the world if empty")
 	flag.Func("set", "NAME=value: a variable of clusterctl.yaml, as often as you like", func(pair string) error {
 		name, value, found := strings.Cut(pair, "=")
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// keep makes the world, says how to look at it, and waits.
+// keep starts the world, prints how to inspect it, and waits.
 func keep(ctx context.Context, options world.Options, shape world.Shape) error {
 	w, err := world.Start(ctx, options)
 	if err != nil {
