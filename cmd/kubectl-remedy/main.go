@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/utils/clock"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/leaving"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/version"
 )
 
@@ -123,11 +123,11 @@ func (a *arguments) release(ctx context.Context, what scoped, out io.Writer) err
 	if err != nil {
 		return errors.WithMessage(err, "no cluster to talk to: name the management cluster by --kubeconfig or --context")
 	}
-	management, err := leaving.NewCluster("the management cluster", config)
+	management, err := uninstall.NewCluster("the management cluster", config)
 	if err != nil {
 		return err
 	}
-	leaver := &leaving.Leaver{Management: management, DryRun: a.dryRun, Out: out, Clock: clock.RealClock{}, Patience: leaving.Patient}
+	leaver := &uninstall.Leaver{Management: management, DryRun: a.dryRun, Out: out, Clock: clock.RealClock{}, Patience: uninstall.Patient}
 	if what.all {
 		return leaver.All(ctx)
 	}

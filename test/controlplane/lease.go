@@ -22,7 +22,7 @@ const (
 	// Management is for what a management cluster holds: Cluster API's kinds, the kinds of this project, and remediation requests.
 	Management = "management"
 	// Workload is for the Nodes of workload clusters, and the requests beside them. Objects here name this project's API group in
-	// internal/leaving only, which counts them.
+	// internal/uninstall only, which counts them.
 	Workload = "workload"
 )
 

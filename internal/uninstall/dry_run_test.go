@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leaving_test
+package uninstall_test
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/leaving"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 )
 
 // writes are the calls that change anything, as an API server gets them.
@@ -62,7 +62,7 @@ func TestADryRunOnlyReads(t *testing.T) {
 	waits.Annotations, waits.Finalizers = nil, nil
 	p.Expect(p.api.Patch(p.ctx, waits, client.MergeFrom(before))).To(Succeed())
 
-	leaver := func(dry bool) (*leaving.Leaver, *bytes.Buffer) {
+	leaver := func(dry bool) (*uninstall.Leaver, *bytes.Buffer) {
 		l, said := p.leaver(dry)
 		l.Management = p.tappedManagement(written.called)
 		return l, said

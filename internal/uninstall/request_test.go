@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leaving_test
+package uninstall_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/leaving"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 )
 
 // saying lets the remediator of a request have said something.
@@ -77,9 +77,9 @@ func TestWhereNobodyGoesOnRequestsAreWithdrawn(t *testing.T) {
 
 // TestWhoWasToldToStopIsNotHandedOn: its remediator does nothing any more, and Cluster API's own controller would wait for it, and with it for everything else.
 func TestWhoWasToldToStopIsNotHandedOn(t *testing.T) {
-	for how, release := range map[string]func(*leaving.Leaver, *place) error{
-		"everything": func(l *leaving.Leaver, p *place) error { return l.All(p.ctx) },
-		"one check":  func(l *leaving.Leaver, p *place) error { return l.Checks(p.ctx, p.namespace, "core") },
+	for how, release := range map[string]func(*uninstall.Leaver, *place) error{
+		"everything": func(l *uninstall.Leaver, p *place) error { return l.All(p.ctx) },
+		"one check":  func(l *uninstall.Leaver, p *place) error { return l.Checks(p.ctx, p.namespace, "core") },
 	} {
 		t.Run(how, func(t *testing.T) {
 			p := newPlace(t)

@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leaving_test
+package uninstall_test
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/leaving"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
@@ -63,7 +63,7 @@ func (p *place) cluster(name string, kubeconfig []byte) {
 }
 
 // as is somebody with a part of the rights of an administrator.
-func (p *place) as(name string, rules ...rbacv1.PolicyRule) (*leaving.Leaver, *bytes.Buffer) {
+func (p *place) as(name string, rules ...rbacv1.PolicyRule) (*uninstall.Leaver, *bytes.Buffer) {
 	p.t.Helper()
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: p.namespace + name}, Rules: rules}
 	p.create(role)
@@ -76,10 +76,10 @@ func (p *place) as(name string, rules ...rbacv1.PolicyRule) (*leaving.Leaver, *b
 	config, err := management.Config(controlplane.User{Name: role.Name})
 	p.Expect(err).ToNot(HaveOccurred())
 	p.Expect(management.UntilAllowed(p.t.Context(), role.Name, &rules[0], true)).To(Succeed())
-	c, err := leaving.NewCluster("the management cluster", config)
+	c, err := uninstall.NewCluster("the management cluster", config)
 	p.Expect(err).ToNot(HaveOccurred())
 	out := &bytes.Buffer{}
-	return &leaving.Leaver{Management: c, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Patience: impatient}, out
+	return &uninstall.Leaver{Management: c, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Patience: impatient}, out
 }
 
 func anything(verbs ...string) rbacv1.PolicyRule {
@@ -239,10 +239,10 @@ func TestAManagerThatDoesNotLetGoKeepsNobody(t *testing.T) {
 // The workload cluster knows neither Cluster API nor us.
 func TestAClusterWithoutClusterAPI(t *testing.T) {
 	g := NewWithT(t)
-	c, err := leaving.NewCluster("the management cluster", workloads.Admin)
+	c, err := uninstall.NewCluster("the management cluster", workloads.Admin)
 	g.Expect(err).ToNot(HaveOccurred())
 	out := &bytes.Buffer{}
-	leaver := &leaving.Leaver{Management: c, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Patience: impatient}
+	leaver := &uninstall.Leaver{Management: c, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Patience: impatient}
 	g.Expect(leaver.Checks(t.Context(), "default", "core")).To(MatchError(ContainSubstring("does not serve the MachineHealthChecks of Cluster API (cluster.x-k8s.io/v1beta2): name the management cluster by --context")))
 	g.Expect(leaver.All(t.Context())).To(Succeed())
 	g.Expect(out.String()).To(Equal("there was nothing of ours to take off\n"))

@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leaving_test
+package uninstall_test
 
 import (
 	"net/http"
@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/leaving"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
@@ -38,9 +38,9 @@ func (p *place) tapped(server *controlplane.ControlPlane, called func(*http.Requ
 }
 
 // tappedManagement is the management cluster, where every call is told before it is passed on.
-func (p *place) tappedManagement(called func(*http.Request)) *leaving.Cluster {
+func (p *place) tappedManagement(called func(*http.Request)) *uninstall.Cluster {
 	p.t.Helper()
-	c, err := leaving.NewCluster("the management cluster", &rest.Config{Host: p.tapped(management, called)})
+	c, err := uninstall.NewCluster("the management cluster", &rest.Config{Host: p.tapped(management, called)})
 	p.Expect(err).ToNot(HaveOccurred())
 	return c
 }

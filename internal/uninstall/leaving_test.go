@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package leaving_test
+package uninstall_test
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/leaving"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/uninstall"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -99,13 +99,13 @@ func known() *runtime.Scheme {
 var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 
 // impatient is for those who wait for something that does not happen. What does on the way there has its time on a busy machine.
-var impatient = leaving.Patience{Stop: 10 * time.Second, LetGo: time.Second, Look: 50 * time.Millisecond}
+var impatient = uninstall.Patience{Stop: 10 * time.Second, LetGo: time.Second, Look: 50 * time.Millisecond}
 
 // neverStops is for a test in which the manager never stops: nothing that happens can come too late.
-var neverStops = leaving.Patience{Stop: 200 * time.Millisecond, LetGo: time.Second, Look: 50 * time.Millisecond}
+var neverStops = uninstall.Patience{Stop: 200 * time.Millisecond, LetGo: time.Second, Look: 50 * time.Millisecond}
 
 // patient is for those who wait for something that does.
-var patient = leaving.Patience{Stop: 10 * time.Minute, LetGo: 10 * time.Minute, Look: 50 * time.Millisecond}
+var patient = uninstall.Patience{Stop: 10 * time.Minute, LetGo: 10 * time.Minute, Look: 50 * time.Millisecond}
 
 // place is a namespace with a Cluster in which our manager has been at work.
 type place struct {
@@ -222,12 +222,12 @@ func (p *place) get(o client.Object) client.Object {
 }
 
 // leaver leaves, and says what it does.
-func (p *place) leaver(dry bool) (*leaving.Leaver, *bytes.Buffer) {
+func (p *place) leaver(dry bool) (*uninstall.Leaver, *bytes.Buffer) {
 	p.t.Helper()
-	c, err := leaving.NewCluster("the management cluster", management.Admin)
+	c, err := uninstall.NewCluster("the management cluster", management.Admin)
 	p.Expect(err).ToNot(HaveOccurred())
 	out := &bytes.Buffer{}
-	return &leaving.Leaver{Management: c, DryRun: dry, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Patience: impatient}, out
+	return &uninstall.Leaver{Management: c, DryRun: dry, Out: out, Clock: testingclock.NewFakePassiveClock(noon), Patience: impatient}, out
 }
 
 // traces are all objects of a cluster that name us anywhere but in their kind. Those who made a CRD or a check of ours have done so themselves.
