@@ -5,8 +5,10 @@ package clusterapi
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +24,16 @@ var OnlyOurs = []string{
 	remedyv1.ClusterReachableCondition,
 	remedyv1.TemplatesResolvedCondition,
 	remedyv1.SelectorsDisjointCondition,
+}
+
+// RemoveConditions removes the conditions that only Remedy sets from the status of a MachineHealthCheck of Cluster API, except those of the
+// types to keep.
+func RemoveConditions(check *clusterv1.MachineHealthCheck, keep ...string) {
+	for _, conditionType := range OnlyOurs {
+		if !slices.Contains(keep, conditionType) {
+			meta.RemoveStatusCondition(&check.Status.Conditions, conditionType)
+		}
+	}
 }
 
 // StatusPatch returns a patch of the status of an in-tree check that fails if the check has changed since before was read. The API server

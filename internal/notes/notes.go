@@ -9,6 +9,7 @@ package notes
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,6 +63,13 @@ func NodeGoneSince(annotations map[string]string) time.Time {
 // OfNodeGoneSince is the annotation of that.
 func OfNodeGoneSince(since time.Time) Notes {
 	return Notes{remedyv1.NodeGoneSinceAnnotation: Text(since)}
+}
+
+// WithoutHistory removes the remediation history of a Machine, which is shared by all checks that monitor it.
+func WithoutHistory() Notes {
+	n := OfLedger(&remediation.Ledger{})
+	maps.Copy(n, OfNodeGoneSince(time.Time{}))
+	return n
 }
 
 // Author names the check that marked a Machine, as kind/name; empty if none did.

@@ -6,6 +6,7 @@ package requests
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/pkg/errors"
@@ -168,14 +169,18 @@ func (f *Found) object() *unstructured.Unstructured {
 	return object
 }
 
-// failed says what has failed, and how to mend it as far as that is known.
+// failed wraps an error, with a hint if the manager lacks a permission in its own cluster. Elsewhere the label that the hint names has no
+// effect.
 func (r *Requests) failed(err error, verb string, kind schema.GroupVersionKind, key client.ObjectKey) error {
-	if !apierrors.IsForbidden(err) {
-		return errors.Wrapf(err, "failed to %s %s %s", verb, kind.Kind, key)
+	hint := ""
+	if apierrors.IsForbidden(err) {
+		resource := r.resource(kind)
+		r.rights.drop(resource)
+		if r.follows() {
+			hint = fmt.Sprintf(" (if it is a right that is missing, %s)", mend(resource))
+		}
 	}
-	resource := r.resource(kind)
-	r.rights.drop(resource)
-	return errors.Wrapf(err, "failed to %s %s %s (if it is a right that is missing, %s)", verb, kind.Kind, key, mend(resource))
+	return errors.Wrapf(err, "failed to %s %s %s%s", verb, kind.Kind, key, hint)
 }
 
 // resource is what the kind is called in roles.
