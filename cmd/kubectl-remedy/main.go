@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-remedy is what operators do by hand: kubectl runs it as `kubectl remedy`.
+// Command kubectl-remedy is the kubectl plugin that kubectl runs as `kubectl remedy`.
 package main
 
 import (
@@ -24,8 +24,8 @@ import (
 
 // The exit codes.
 const (
-	failed = 1
-	misled = 2
+	exitFailed = 1
+	exitUsage  = 2
 )
 
 func main() {
@@ -34,35 +34,38 @@ func main() {
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kubectl remedy: "+err.Error())
-		os.Exit(code(err))
+		os.Exit(exitCode(err))
 	}
 }
 
-// misuse is a command line that cannot be meant.
-type misuse struct{ error }
+// usageError is an invalid command line.
+type usageError struct{ error }
 
-func code(err error) int {
-	if errors.As(err, &misuse{}) {
-		return misled
+func exitCode(err error) int {
+	if errors.As(err, &usageError{}) {
+		return exitUsage
 	}
-	return failed
+	return exitFailed
 }
 
-const usage = `kubectl remedy release gives MachineHealthChecks back to Cluster API's own controller, and takes everything of ours off a cluster.
+const usage = `Release MachineHealthChecks to Cluster API's own controller, and uninstall Remedy.
 
-  kubectl remedy release NAME [-n NAMESPACE]  gives one MachineHealthCheck of Cluster API back
-  kubectl remedy release -n NAMESPACE         gives all of a namespace back
-  kubectl remedy release --all                stops our manager, gives all back, and leaves nothing of ours behind, in the management cluster and
-                                              in all workload clusters: before an uninstall, or after one that was too early
-  kubectl remedy version                      says which version this is
+Usage:
+  kubectl remedy release NAME [-n NAMESPACE]  release one MachineHealthCheck of Cluster API
+  kubectl remedy release -n NAMESPACE         release all of them in a namespace
+  kubectl remedy release --all                stop the manager, release all of them, and remove every trace of Remedy from the
+                                              management cluster and all workload clusters, before or after the manager is uninstalled
+  kubectl remedy version                      print the version
 
-Each line says what was done; one that begins with 'left:' says what could not be done, and why. It can be run again at any time.
-Exit codes: 0 nothing is left; 1 something is left, could not be seen, or has failed; 2 the command line cannot be meant.
+Each line of output is one change. A line with the prefix 'left:' names what could not be removed or read, and the cause.
+Run the command again to continue.
+
+Exit codes: 0 if nothing is left, 1 if something is left or has failed, 2 if the command line is invalid.
 
 Flags:
 `
 
-// arguments are what a command line says.
+// arguments are the parsed command line.
 type arguments struct {
 	flags       *pflag.FlagSet
 	rules       *clientcmd.ClientConfigLoadingRules
@@ -78,21 +81,21 @@ func newArguments() *arguments {
 	f, o := a.flags, a.overrides
 	f.SortFlags = false
 	f.Usage = func() {}
-	f.BoolVar(&a.all, "all", false, "the whole management cluster and all of its workload clusters")
-	f.BoolVar(&a.dryRun, "dry-run", false, "only say what would be done")
-	f.StringVarP(&o.Context.Namespace, "namespace", "n", "", "namespace of the checks")
-	f.StringVar(&a.rules.ExplicitPath, "kubeconfig", "", "path of the kubeconfig")
-	f.StringVar(&o.CurrentContext, "context", "", "context of the kubeconfig")
-	f.StringVar(&o.Context.Cluster, "cluster", "", "cluster of the kubeconfig")
-	f.StringVar(&o.Context.AuthInfo, "user", "", "user of the kubeconfig")
-	f.StringVarP(&o.ClusterInfo.Server, "server", "s", "", "address of the API server")
-	f.StringVar(&o.AuthInfo.Token, "token", "", "bearer token for the API server")
-	f.StringVar(&o.AuthInfo.Impersonate, "as", "", "user to impersonate")
-	f.StringArrayVar(&o.AuthInfo.ImpersonateGroups, "as-group", nil, "group to impersonate; can be given more than once")
+	f.BoolVar(&a.all, "all", false, "release and uninstall in the management cluster and all of its workload clusters")
+	f.BoolVar(&a.dryRun, "dry-run", false, "only print the changes")
+	f.StringVarP(&o.Context.Namespace, "namespace", "n", "", "namespace of the MachineHealthChecks")
+	f.StringVar(&a.rules.ExplicitPath, "kubeconfig", "", "path to the kubeconfig file to use")
+	f.StringVar(&o.CurrentContext, "context", "", "name of the kubeconfig context to use")
+	f.StringVar(&o.Context.Cluster, "cluster", "", "name of the kubeconfig cluster to use")
+	f.StringVar(&o.Context.AuthInfo, "user", "", "name of the kubeconfig user to use")
+	f.StringVarP(&o.ClusterInfo.Server, "server", "s", "", "address and port of the API server")
+	f.StringVar(&o.AuthInfo.Token, "token", "", "bearer token for authentication to the API server")
+	f.StringVar(&o.AuthInfo.Impersonate, "as", "", "user name to impersonate")
+	f.StringArrayVar(&o.AuthInfo.ImpersonateGroups, "as-group", nil, "group to impersonate, can be repeated")
 	return a
 }
 
-// run does what the arguments say.
+// run runs the command line.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	a := newArguments()
 	err := a.flags.Parse(args)
@@ -101,87 +104,88 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return errors.WithStack(err)
 	}
 	if err != nil {
-		return misuse{errors.Errorf("%s; see kubectl remedy --help", err)}
+		return usageError{errors.Errorf("%s; see kubectl remedy --help", err)}
 	}
-	if err := a.emptied(); err != nil {
-		return misuse{err}
+	if err := a.checkEmptyFlags(); err != nil {
+		return usageError{err}
 	}
-	what, err := scope(a.flags.Args(), a.overrides.Context.Namespace, a.all)
+	c, err := parseCommand(a.flags.Args(), a.overrides.Context.Namespace, a.all)
 	if err != nil {
-		return misuse{err}
+		return usageError{err}
 	}
-	if what.version {
+	if c.version {
 		_, err := fmt.Fprintln(out, version.String())
 		return errors.WithStack(err)
 	}
-	return a.release(ctx, what, out)
+	return a.release(ctx, c, out)
 }
 
-func (a *arguments) release(ctx context.Context, what scoped, out io.Writer) error {
+func (a *arguments) release(ctx context.Context, c command, out io.Writer) error {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(a.rules, a.overrides)
 	config, err := loader.ClientConfig()
 	if err != nil {
-		return errors.WithMessage(err, "no cluster to talk to: name the management cluster by --kubeconfig or --context")
+		return errors.WithMessage(err, "failed to load the kubeconfig: select the management cluster with --kubeconfig or --context")
 	}
 	management, err := uninstall.NewCluster("the management cluster", config)
 	if err != nil {
 		return err
 	}
-	leaver := &uninstall.Leaver{Management: management, DryRun: a.dryRun, Out: out, Clock: clock.RealClock{}, Patience: uninstall.Patient}
-	if what.all {
-		return leaver.All(ctx)
+	uninstaller := &uninstall.Uninstaller{
+		Management: management, DryRun: a.dryRun, Out: out, Clock: clock.RealClock{}, Timeouts: uninstall.DefaultTimeouts,
 	}
-	if what.namespace == "" {
-		// As kubectl does.
-		if what.namespace, _, err = loader.Namespace(); err != nil {
+	if c.all {
+		return uninstaller.All(ctx)
+	}
+	if c.namespace == "" {
+		// The default namespace of the kubeconfig, as in kubectl.
+		if c.namespace, _, err = loader.Namespace(); err != nil {
 			return errors.WithStack(err)
 		}
 	}
-	return leaver.Checks(ctx, what.namespace, what.name)
+	return uninstaller.Release(ctx, c.namespace, c.name)
 }
 
-// emptied refuses a flag that was given an empty value. A script whose variable is not set would otherwise clean what is not meant: another namespace, or
-// another cluster.
-func (a *arguments) emptied() (err error) {
+// checkEmptyFlags rejects a flag with an empty value. A script with an unset variable would otherwise change another namespace or cluster.
+func (a *arguments) checkEmptyFlags() (err error) {
 	a.flags.Visit(func(f *pflag.Flag) {
 		empty := f.Value.String() == ""
-		if list, is := f.Value.(pflag.SliceValue); is {
+		if list, isList := f.Value.(pflag.SliceValue); isList {
 			empty = slices.Contains(list.GetSlice(), "")
 		}
 		if empty {
-			err = errors.Errorf("--%s is empty, as that of a variable that is not set: give it a value, or leave it out; see kubectl remedy --help", f.Name)
+			err = errors.Errorf("--%s is empty: set a value or omit the flag; see kubectl remedy --help", f.Name)
 		}
 	})
 	return err
 }
 
-// scoped is what is to be released, if anything is.
-type scoped struct {
+// command is a parsed subcommand.
+type command struct {
 	version, all    bool
 	namespace, name string
 }
 
-// scope says what the arguments mean.
-func scope(args []string, namespace string, all bool) (scoped, error) {
+func parseCommand(args []string, namespace string, all bool) (command, error) {
 	switch {
 	case len(args) == 0:
-		return scoped{}, errors.New("say what to do: release; see kubectl remedy --help")
+		return command{}, errors.New("missing command: release or version; see kubectl remedy --help")
 	case len(args) == 1 && args[0] == "version":
-		return scoped{version: true}, nil
+		return command{version: true}, nil
 	case args[0] != "release":
-		return scoped{}, errors.Errorf("there is no %q: say release; see kubectl remedy --help", args[0])
+		return command{}, errors.Errorf("unknown command %q; see kubectl remedy --help", args[0])
 	case slices.Contains(args[1:], ""):
-		return scoped{}, errors.New("the name is empty, as that of a variable that is not set: name a check, or leave the name out for all of the namespace that -n names; see kubectl remedy --help")
+		return command{}, errors.New("the name is empty: set a name, or omit it to release all MachineHealthChecks of the namespace; " +
+			"see kubectl remedy --help")
 	case len(args) > 2:
-		return scoped{}, errors.Errorf("one check at a time: %q is too much; see kubectl remedy --help", args[2:])
+		return command{}, errors.Errorf("accepts at most one name: unexpected %q; see kubectl remedy --help", args[2:])
 	case all && (namespace != "" || len(args) == 2):
-		return scoped{}, errors.New("--all is everything: leave out the name and --namespace; see kubectl remedy --help")
+		return command{}, errors.New("--all cannot be used with a name or --namespace; see kubectl remedy --help")
 	case all:
-		return scoped{all: true}, nil
+		return command{all: true}, nil
 	case len(args) == 1 && namespace == "":
-		return scoped{}, errors.New("say which: the name of a check, a namespace by -n, or --all for everything; see kubectl remedy --help")
+		return command{}, errors.New("missing scope: set a name, --namespace or --all; see kubectl remedy --help")
 	case len(args) == 2:
-		return scoped{namespace: namespace, name: args[1]}, nil
+		return command{namespace: namespace, name: args[1]}, nil
 	}
-	return scoped{namespace: namespace}, nil
+	return command{namespace: namespace}, nil
 }

@@ -1,10 +1,11 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uninstall takes everything of ours off a management cluster and its workload clusters: what `kubectl remedy release` does. It needs no manager,
-// neither a running one nor one that is still installed, and it can be run again until nothing is left.
+// Package uninstall removes Remedy from a management cluster and its workload clusters, and returns MachineHealthChecks of Cluster API to
+// its own controller. It implements kubectl remedy release. The manager needs neither to run nor to be installed.
 //
-//	every object of the cluster ──▶ what of it is ours? ──▶ take it off, at the version that was seen
+// An object has a trace of Remedy if its metadata has a key with Remedy's prefix, whoever added it. The package keeps no state between two
+// runs, so an interrupted or incomplete run is continued by running it again.
 //
-// Nothing is remembered between two runs, and nothing is found by what a manager says: whatever carries our prefix is ours.
+// Start reading in uninstall.go (everything) and release.go (single checks).
 package uninstall

@@ -6,7 +6,7 @@ package uninstall
 import (
 	"context"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/pkg/errors"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,107 +15,119 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 )
 
-// ourManager is the label of our manager, by whatever means it was installed.
-var ourManager = client.MatchingLabels{"control-plane": "remedy-controller-manager"}
-
-// Patience is how long others are waited for. What is asked meanwhile has a time of its own: if a last answer were cut off at the end, that would be told
-// instead of what was waited for.
-type Patience struct {
-	// Stop is how long managers may take to stop, LetGo how long they may take to give a check back.
-	Stop, LetGo time.Duration
-	// Look is how often it is looked in between.
-	Look time.Duration
-}
-
-// Patient is what people have.
-var Patient = Patience{Stop: 2 * time.Minute, LetGo: 30 * time.Second, Look: time.Second}
-
-// managers are our own, in whichever namespace they were installed.
-func (c *Cluster) managers(ctx context.Context) ([]appsv1.Deployment, error) {
+// managers returns the Deployments of managers in all namespaces, however they were installed.
+func (u *Uninstaller) managers(ctx context.Context) ([]appsv1.Deployment, error) {
 	list := &appsv1.DeploymentList{}
-	if err := c.api.List(ctx, list, ourManager); err != nil {
-		return nil, errors.Wrap(err, "failed to look for our managers")
-	}
-	return list.Items, nil
+	err := u.Management.client.List(ctx, list, client.MatchingLabels{"control-plane": "remedy-controller-manager"})
+	return list.Items, errors.Wrap(err, "failed to list the Deployments of managers")
 }
 
-func wanted(manager *appsv1.Deployment) bool { return ptr.Deref(manager.Spec.Replicas, 1) > 0 }
+func scaledUp(manager appsv1.Deployment) bool { return ptr.Deref(manager.Spec.Replicas, 1) > 0 }
 
-// stopManagers scales our managers to zero, and waits until nothing can come from them any more. Whoever may not do that must not clean, either: a manager
-// that runs would undo it.
-func (l *Leaver) stopManagers(ctx context.Context) error {
-	managers, err := l.Management.managers(ctx)
+// stopManagers scales the managers to zero and waits until none of them can write. A caller who may not do that must not remove anything,
+// because a running manager would undo it.
+func (u *Uninstaller) stopManagers(ctx context.Context) error {
+	managers, err := u.managers(ctx)
 	if err != nil {
-		return errors.WithMessage(err, "nothing was done")
+		return errors.WithMessage(err, "nothing was changed")
 	}
-	l.alone = slices.ContainsFunc(managers, alone)
 	for i := range managers {
 		manager := &managers[i]
-		if wanted(manager) {
-			if err := l.scale(ctx, manager); err != nil {
-				return errors.WithMessage(err, "nothing was done")
+		u.exclusive = u.exclusive || slices.Contains(coreChecks(manager), settings.Exclusive)
+		running := scaledUp(*manager)
+		if running && !u.DryRun {
+			before := manager.DeepCopy()
+			manager.Spec.Replicas = ptr.To[int32](0)
+			if err := u.Management.client.Patch(ctx, manager, client.MergeFrom(before)); err != nil {
+				return errors.Wrapf(err, "nothing was changed: failed to scale Deployment %s/%s to 0", manager.Namespace, manager.Name)
 			}
-			l.say(l.Management, "Deployment", manager.Namespace, manager.Name, "scaled to zero")
 		}
-		if !l.DryRun {
-			if err := l.awaitPods(ctx, manager); err != nil {
+		if running {
+			u.changed(u.Management, "Deployment", manager, "scaled to 0")
+		}
+		if !u.DryRun {
+			if err := u.awaitPods(ctx, manager); err != nil {
 				return err
 			}
 		}
 	}
-	return l.awaitLeads(ctx)
+	return u.endLeaderElection(ctx)
 }
 
-func (l *Leaver) scale(ctx context.Context, manager *appsv1.Deployment) error {
-	if l.DryRun {
-		return nil
-	}
-	before := manager.DeepCopy()
-	manager.Spec.Replicas = ptr.To[int32](0)
-	err := l.Management.api.Patch(ctx, manager, client.MergeFrom(before))
-	return errors.Wrapf(err, "failed to scale Deployment %s/%s to zero", manager.Namespace, manager.Name)
-}
-
-// ended says whether none of a pod's containers runs or will run again. Such a pod is not waited for: one that was evicted stays until somebody deletes it.
-func ended(pod corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-}
-
-// awaitPods waits until none of a manager's pods is left that may still do anything.
-func (l *Leaver) awaitPods(ctx context.Context, manager *appsv1.Deployment) error {
+// awaitPods waits until no Pod of a manager runs. A Pod that has failed, for instance by an eviction, stays until it is deleted.
+func (u *Uninstaller) awaitPods(ctx context.Context, manager *appsv1.Deployment) error {
 	selector, err := metav1.LabelSelectorAsSelector(manager.Spec.Selector)
 	if err != nil {
 		return errors.WithStack(err)
 	}
-	left := 0
-	err = wait.PollUntilContextTimeout(ctx, l.Look, l.Stop, true, func(context.Context) (bool, error) {
+	running := 0
+	err = wait.PollUntilContextTimeout(ctx, u.Poll, u.Stop, true, func(context.Context) (bool, error) {
 		pods := &corev1.PodList{}
-		err := l.Management.api.List(ctx, pods, client.InNamespace(manager.Namespace), client.MatchingLabelsSelector{Selector: selector})
+		err := u.Management.client.List(ctx, pods, client.InNamespace(manager.Namespace), client.MatchingLabelsSelector{Selector: selector})
 		if err != nil {
 			return false, err
 		}
-		left = len(slices.DeleteFunc(pods.Items, ended))
-		return left == 0, nil
+		running = len(slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool {
+			return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		}))
+		return running == 0, nil
 	})
-	if wait.Interrupted(err) && left > 0 {
-		return errors.Errorf("%d pods of Deployment %s/%s are still there: see why they do not end, and run this again", left, manager.Namespace, manager.Name)
+	if wait.Interrupted(err) && running > 0 {
+		return errors.Errorf("Deployment %s/%s still has %s: find out why Pods do not terminate, and run the command again",
+			manager.Namespace, manager.Name, plural(running, "Pod"))
 	}
-	return errors.Wrapf(err, "failed to see whether the pods of Deployment %s/%s have ended", manager.Namespace, manager.Name)
+	return errors.Wrapf(err, "failed to list the Pods of Deployment %s/%s", manager.Namespace, manager.Name)
 }
 
-// stayStopped looks whether somebody has started a manager again: what was cleaned may come back then.
-func (l *Leaver) stayStopped(ctx context.Context) error {
-	managers, err := l.Management.managers(ctx)
-	if err != nil {
+// findRestartedManagers reports managers that were scaled up during the uninstall.
+func (u *Uninstaller) findRestartedManagers(ctx context.Context) error {
+	managers, err := u.managers(ctx)
+	if err != nil || u.DryRun {
 		return err
 	}
-	for i := range managers {
-		if wanted(&managers[i]) && !l.DryRun {
-			l.miss("Deployment %s/%s was scaled up again meanwhile, so that what was cleaned may come back: let whoever manages it, as a rule a GitOps tool, leave it at zero, or uninstall it",
-				managers[i].Namespace, managers[i].Name)
-		}
+	for _, manager := range slices.DeleteFunc(managers, func(d appsv1.Deployment) bool { return !scaledUp(d) }) {
+		u.leave("Deployment %s/%s was scaled up again and may have added traces: keep it at 0 replicas where it is managed, for instance in a "+
+			"GitOps repository, or uninstall it", manager.Namespace, manager.Name)
 	}
 	return nil
+}
+
+// managerState returns whether a manager is running, and whether its flag adopts checks without an annotation. Without the permission to
+// list managers, both are assumed.
+func (u *Uninstaller) managerState(ctx context.Context) (running, adoptsAll bool) {
+	managers, err := u.managers(ctx)
+	for i := range managers {
+		adoptsAll = adoptsAll || slices.ContainsFunc(coreChecks(&managers[i]), func(value settings.CoreChecks) bool {
+			// The value can be a variable that is only known in the Pod.
+			return value != settings.Ignore && value != settings.Annotated
+		})
+	}
+	return err != nil || slices.ContainsFunc(managers, scaledUp), err != nil || adoptsAll
+}
+
+// coreChecks returns the value of --core-machinehealthchecks in each container that sets it. As in the manager, an underscore counts as a
+// dash and the last value counts. A single dash counts, too: such a manager does not start until its flag is fixed.
+func coreChecks(manager *appsv1.Deployment) (values []settings.CoreChecks) {
+	for i := range manager.Spec.Template.Spec.Containers {
+		container := &manager.Spec.Template.Spec.Containers[i]
+		args, last := slices.Concat(container.Command, container.Args), ""
+		for i, arg := range args {
+			name, value, inline := strings.Cut(arg, "=")
+			flag := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
+			if !strings.HasPrefix(name, "-") || flag != "core-machinehealthchecks" {
+				continue
+			}
+			if last = value; !inline && i+1 < len(args) {
+				last = args[i+1]
+			}
+		}
+		if last != "" {
+			values = append(values, settings.CoreChecks(last))
+		}
+	}
+	return values
 }

@@ -1,0 +1,192 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package uninstall_test
+
+import (
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	rbacv1 "k8s.io/api/rbac/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+func TestRelease_OneCheck_LeavesOthersUnchanged(t *testing.T) {
+	p := newFixture(t)
+	one, other := p.inTreeCheck("one", remedyv1.TakeOverAnnotation, "true"), p.inTreeCheck("other", remedyv1.TakeOverAnnotation, "true")
+	machine, otherMachine := p.machine("m-1", "CoreMachineHealthCheck/one"), p.machine("m-2", "CoreMachineHealthCheck/other")
+	request := p.request("m-3", "CoreMachineHealthCheck/"+p.namespace+"/one")
+	untouched := []client.Object{p.get(other), p.get(otherMachine)}
+
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "one")).To(Succeed(), said.String())
+	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays"}))
+	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(machine).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays"}))
+	p.Expect(p.get(machine).(*clusterv1.Machine).Status.Conditions).To(HaveLen(2), "Cluster API's own controller uses the same conditions")
+	p.Expect(p.get(request).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays"}))
+	p.Expect([]client.Object{p.get(other), p.get(otherMachine)}).To(Equal(untouched))
+
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "nobody")).To(MatchError(
+		ContainSubstring("MachineHealthCheck " + p.namespace + "/nobody of Cluster API not found")))
+}
+
+// A Cluster that adopts all of its checks would adopt a released check again.
+func TestRelease_AdoptingCluster_AnnotatesTheCheck(t *testing.T) {
+	p := newFixture(t)
+	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.TakeOverAnnotation, "true")}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: "infrastructure.cluster.x-k8s.io",
+		Kind:     "AnyCluster", Name: "prod",
+	}
+	p.create(cluster)
+	one := p.inTreeCheck("one")
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
+	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays", remedyv1.TakeOverAnnotation: "false"}))
+	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+}
+
+// A running manager may be acting, so it releases the check itself before the rest is removed.
+func TestRelease_RunningManager_WaitsForIt(t *testing.T) {
+	p := newFixture(t)
+	p.manager("--core-machinehealthchecks=Annotated")
+	core := p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true")
+	uninstaller, said := p.uninstaller(false)
+	uninstaller.Timeouts = longTimeouts
+	done := make(chan error)
+	go func() { done <- uninstaller.Release(p.ctx, p.namespace, "core") }()
+	told := func(g Gomega) map[string]string {
+		now := &clusterv1.MachineHealthCheck{}
+		g.Expect(p.api.Get(p.ctx, client.ObjectKeyFromObject(core), now)).To(Succeed())
+		return now.Annotations
+	}
+	p.Eventually(told, "10m").Should(HaveKeyWithValue(remedyv1.TakeOverAnnotation, "false"))
+	p.Consistently(done, "200ms").ShouldNot(Receive())
+	p.Expect(told(p)).To(HaveKeyWithValue(clusterv1.PausedAnnotation, remedyv1.Pause), "the manager may be acting")
+
+	let := p.get(core).(*clusterv1.MachineHealthCheck)
+	let.Finalizers = []string{"example.com/theirs"}
+	delete(let.Annotations, clusterv1.PausedAnnotation)
+	delete(let.Annotations, remedyv1.TakeOverIDAnnotation)
+	p.Expect(p.api.Update(p.ctx, let)).To(Succeed())
+	let.Status.Conditions = let.Status.Conditions[2:]
+	p.Expect(p.api.Status().Update(p.ctx, let)).To(Succeed())
+	p.Eventually(done, "10m").Should(Receive(Succeed()))
+	p.Expect(said.String()).To(ContainSubstring("MachineHealthCheck %s/core: released by the manager", p.namespace))
+	p.Expect(told(p)).To(Equal(map[string]string{"example.com/theirs": "stays"}))
+}
+
+// A manager that hangs, or that does not act for the check, does not block the release.
+func TestRelease_HangingManager_ReleasesAfterTimeout(t *testing.T) {
+	p := newFixture(t)
+	p.manager("--core-machinehealthchecks=All")
+	core, other := p.inTreeCheck("core"), p.inTreeCheck("other")
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
+	for _, check := range []client.Object{core, other} {
+		p.Expect(p.get(check).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays", remedyv1.TakeOverAnnotation: "false"}),
+			"the manager would adopt it again")
+		p.Expect(p.get(check).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	}
+}
+
+// A status can become empty. Other controllers can set conditions of the same types.
+func TestRelease_Status_RemovesOnlyOwnConditions(t *testing.T) {
+	p := newFixture(t)
+	ours, theirs := p.inTreeCheck("ours"), p.inTreeCheck("theirs")
+	p.setConditions(ours, remedyv1.TakenOverCondition, remedyv1.ReadyCondition)
+	p.setConditions(theirs, remedyv1.ReadyCondition)
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
+	p.Expect(p.get(ours).(*clusterv1.MachineHealthCheck).Status.Conditions).To(BeEmpty())
+	p.Expect(p.get(theirs).(*clusterv1.MachineHealthCheck).Status.Conditions).To(ConsistOf(HaveField("Type", remedyv1.ReadyCondition)))
+}
+
+// namespacePermissions are the permissions that SECURITY.md lists for the release of one check or of a namespace, and no more.
+func namespacePermissions() []rbacv1.PolicyRule {
+	rule := func(group string, resources []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+	}
+	core := clusterv1.GroupVersion.Group
+	return []rbacv1.PolicyRule{
+		rule(core, []string{"machinehealthchecks"}, "get", "list", "patch"), rule(core, []string{"machinehealthchecks/status"}, "patch"),
+		rule(core, []string{"clusters"}, "get"), rule(core, []string{"machines"}, "get", "list", "patch"),
+		rule(remedyv1.GroupVersion.Group, []string{"machinehealthchecks"}, "list"),
+		rule(remediator.Metal3.Group, []string{remediator.Metal3.Plural}, "get", "list", "patch", "delete"),
+	}
+}
+
+// A user with permissions in one namespace cannot list managers, so a manager that adopts all checks is assumed. The user need not be
+// allowed to list kinds on which no check leaves traces.
+func TestRelease_NamespacePermissions_AreSufficient(t *testing.T) {
+	p := newFixture(t)
+	core, machine, request := p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true"), p.machine("m-1", "CoreMachineHealthCheck/core"),
+		p.request("m-2", "CoreMachineHealthCheck/"+p.namespace+"/core")
+	stopped := p.request("m-3", "CoreMachineHealthCheck/"+p.namespace+"/core")
+	p.annotate(p.api, stopped, remedyv1.TimedOutAnnotation, "2026-03-14T11:00:00Z")
+	uninstaller, said := p.user("tenant", namespacePermissions()...)
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "core")).To(Succeed(), said.String())
+	p.Expect(said.String()).To(MatchRegexp(
+		"(?m)^skipped because you may not list them and no MachineHealthCheck leaves traces on them: .*configmaps, .*secrets, "))
+	p.Expect(strings.Count(said.String(), "skipped")).To(Equal(1))
+	p.Expect(said.String()).ToNot(Or(ContainSubstring("left:"), ContainSubstring("forbidden")))
+	p.Expect(p.get(core).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays", remedyv1.TakeOverAnnotation: "false"}))
+	p.Expect(p.ownAnnotations(machine)).To(BeEmpty())
+	p.Expect(p.ownAnnotations(request)).To(BeEmpty())
+	p.Expect(p.get(request).GetDeletionTimestamp()).To(BeNil())
+	p.Expect(p.get(stopped).GetDeletionTimestamp()).ToNot(BeNil())
+	p.Expect(p.ownAnnotations(stopped)).To(ConsistOf(remedyv1.TimedOutAnnotation))
+}
+
+// Traces may be left on objects that cannot be listed.
+func TestRelease_UnlistableRequestsOrMachines_Fails(t *testing.T) {
+	p := newFixture(t)
+	p.inTreeCheck("core")
+	p.request("m-1", "CoreMachineHealthCheck/"+p.namespace+"/core")
+	few := ofGroups(clusterv1.GroupVersion.Group)
+	few.Resources = []string{"clusters", "machinehealthchecks", "machinehealthchecks/status"}
+	for name, test := range map[string]struct {
+		rule   rbacv1.PolicyRule
+		misses string
+	}{
+		"requests": {ofGroups(clusterv1.GroupVersion.Group, remedyv1.GroupVersion.Group), "metal3remediations." + remediator.Metal3.Group},
+		"machines": {few, "machines." + clusterv1.GroupVersion.Group},
+	} {
+		uninstaller, said := p.user(name, test.rule)
+		p.Expect(uninstaller.Release(p.ctx, p.namespace, "core")).To(MatchError(ContainSubstring("incomplete")), name)
+		p.Expect(said.String()).To(MatchRegexp("(?m)^left: %s: .*forbidden", test.misses))
+	}
+}
+
+// A user may wonder why a check was never adopted.
+func TestRelease_InvalidTakeOverValue_IsReportedOnce(t *testing.T) {
+	p := newFixture(t)
+	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.TakeOverAnnotation, "True")}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: "infrastructure.cluster.x-k8s.io",
+		Kind:     "AnyCluster", Name: "prod",
+	}
+	p.create(cluster)
+	p.inTreeCheck("yes", remedyv1.TakeOverAnnotation, "yes")
+	p.inTreeCheck("true", remedyv1.TakeOverAnnotation, "true")
+	p.inTreeCheck("false", remedyv1.TakeOverAnnotation, "false")
+	p.inTreeCheck("none")
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
+	odd := "%s %s/%s: annotation " + remedyv1.TakeOverAnnotation + `=%q has no effect: set it to "true" or "false"`
+	p.Expect(said.String()).To(And(ContainSubstring(odd, "MachineHealthCheck", p.namespace, "yes", "yes"), ContainSubstring(odd, "Cluster",
+		p.namespace, "prod", "True")))
+	p.Expect(strings.Count(said.String(), "has no effect")).To(Equal(2), "once per object")
+	p.Expect(p.get(cluster).GetAnnotations()).To(HaveKeyWithValue(remedyv1.TakeOverAnnotation, "True"),
+		"the annotation of the Cluster is not changed")
+
+	again, said := p.uninstaller(false)
+	p.Expect(again.Release(p.ctx, p.namespace, "none")).To(Succeed(), said.String())
+	p.Expect(said.String()).To(ContainSubstring("nothing to remove"), "a warning is no change")
+}
