@@ -18,6 +18,7 @@ import (
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
@@ -150,6 +151,6 @@ func TestNothingThatOnlyWeSayStaysInItsStatus(t *testing.T) {
 	core.Status.Conditions = append(explain.Conditions(pass), takenOver)
 	g.Expect(len(core.Status.Conditions)).To(BeNumerically(">=", 6))
 	theirs := ConsistOf(HaveField("Type", clusterv1.MachineHealthCheckRemediationAllowedCondition), HaveField("Type", clusterv1.PausedCondition), HaveField("Type", remedyv1.TakenOverCondition))
-	clearCore(core)
+	clusterapi.RemoveConditions(core, remedyv1.TakenOverCondition)
 	g.Expect(core.Status.Conditions).To(theirs)
 }

@@ -225,7 +225,7 @@ func (a *Adoption) tellState(ctx context.Context, core *clusterv1.MachineHealthC
 	}
 	after := core.DeepCopy()
 	if state != takeover.Ours {
-		clearCore(after)
+		clusterapi.RemoveConditions(after, remedyv1.TakenOverCondition)
 	}
 	if told == nil {
 		meta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.TakenOverCondition)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,7 +18,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -114,8 +112,7 @@ func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healt
 		off = notes.OfAuthor("")
 	}
 	if !slices.ContainsFunc(claims, func(c healthcheck.Claim) bool { return c.Author != "" && c.Selects(t) }) {
-		maps.Copy(off, notes.OfLedger(&remediation.Ledger{}))
-		maps.Copy(off, notes.OfNodeGoneSince(time.Time{}))
+		maps.Copy(off, notes.WithoutHistory())
 	}
 	return off
 }

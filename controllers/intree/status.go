@@ -96,12 +96,3 @@ func setOlder(core *clusterv1.MachineHealthCheck, c *metav1.Condition) {
 	}
 	deprecated.MarkFalse(core, clusterv1.RemediationAllowedV1Beta1Condition, c.Reason, clusterv1.ConditionSeverityWarning, "%s", c.Message)
 }
-
-// clearCore takes what only we say out of the status of a check of Cluster API, except whose it is. What both say is corrected by its own controller.
-func clearCore(core *clusterv1.MachineHealthCheck) {
-	for _, kind := range clusterapi.OnlyOurs {
-		if kind != remedyv1.TakenOverCondition {
-			meta.RemoveStatusCondition(&core.Status.Conditions, kind)
-		}
-	}
-}

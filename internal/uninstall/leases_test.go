@@ -97,7 +97,7 @@ func (p *fixture) controlPlaneLease(holder string, renewed time.Time) (far clien
 	p.t.Helper()
 	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
 	p.Expect(err).ToNot(HaveOccurred())
-	lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: workload.TurnKey.Namespace, Name: workload.TurnKey.Name}}
+	lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: workload.ControlPlaneLease.Namespace, Name: workload.ControlPlaneLease.Name}}
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](600),
 		RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
