@@ -12,7 +12,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 )
 
-// Reconcilers are one for each kind of checks. Every kind reports how its checks claim targets, and every reconciler reads the claims of all kinds.
+// Reconcilers are one for each kind of checks. Every kind reports how its checks claim targets, and every reconciler reads the claims of
+// all kinds.
 func Reconcilers(e *healthcheck.Environment, takesOver intree.TakesOver) []*healthcheck.Reconciler {
 	adoption := &intree.Adoption{Environment: e, TakesOver: takesOver}
 	e.Indices = &healthcheck.Indices{All: slices.Concat(machinehealthcheck.Indices(), intree.Indices())}

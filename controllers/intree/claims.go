@@ -41,8 +41,8 @@ func (c Claimant) Claims(
 	return all, nil
 }
 
-// claimOf is that of a check of Cluster API, and whether it is the in-tree controller's. Another instance alone knows what its flag asks for: of its
-// checks the pause tells.
+// claimOf is that of a check of Cluster API, and whether it is the in-tree controller's. Another instance alone knows what its flag asks
+// for: of its checks the pause tells.
 func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) (claim healthcheck.Claim, intree bool) {
 	f := a.facts(core, cluster)
 	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.OurPause
@@ -50,15 +50,16 @@ func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv
 		return inTreeClaim(core), true
 	}
 	claim = machinehealthcheck.ClaimOf(checkOf(core), a.Observe)
-	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is responsible until it no
-	// longer exists.
+	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is
+	// responsible until it no longer exists.
 	if intree = claim.Deleting && !a.Exclusive && (f.Pause != takeover.OurPause || !f.SaysPaused); intree {
 		claim.Deleting, claim.Rank = false, remediation.ForeignMachineHealthCheck
 	}
 	return claim, intree
 }
 
-// inTreeClaim is that of a check that was not handed to the manager: the in-tree controller is responsible for what it selects until it no longer exists.
+// inTreeClaim is that of a check that was not handed to the manager: the in-tree controller is responsible for what it selects until it no
+// longer exists.
 func inTreeClaim(core *clusterv1.MachineHealthCheck) healthcheck.Claim {
 	selector := selectorOf(core)
 	return healthcheck.Claim{
@@ -70,8 +71,9 @@ func inTreeClaim(core *clusterv1.MachineHealthCheck) healthcheck.Claim {
 	}
 }
 
-// AdoptsRequest reports whether a request can only be that of a check that is the manager's: a request of the in-tree controller does not say for which
-// check it was created. Of the manager's it is the one that names its template. It ends what was begun also where another one is responsible.
+// AdoptsRequest reports whether a request can only be that of a check that is the manager's: a request of the in-tree controller does not
+// say for which check it was created. Of the manager's it is the one that names its template. It ends what was begun also where another one
+// is responsible.
 func (a *Adoption) AdoptsRequest(
 	ctx context.Context, reader client.Reader, check *healthcheck.Check, cluster *clusterv1.Cluster, target *healthcheck.Target,
 ) (bool, error) {

@@ -26,12 +26,14 @@ func specOf(core *clusterv1.MachineHealthCheck) *remedyv1.MachineHealthCheckSpec
 		Selector:                   selectorAs(&spec.Selector),
 		UnhealthyConditions:        nodeConditionsAs(spec.Checks.UnhealthyNodeConditions),
 		UnhealthyMachineConditions: machineConditionsAs(spec.Checks.UnhealthyMachineConditions),
-		NodeStartupTimeout:         ptr.To(seconds32(ptr.Deref(spec.Checks.NodeStartupTimeoutSeconds, clusterv1.DefaultNodeStartupTimeoutSeconds))),
-		Limits:                     limitsAs(&spec.Remediation.TriggerIf),
+		NodeStartupTimeout: ptr.To(seconds32(
+			ptr.Deref(spec.Checks.NodeStartupTimeoutSeconds, clusterv1.DefaultNodeStartupTimeoutSeconds))),
+		Limits: limitsAs(&spec.Remediation.TriggerIf),
 	}
 	if template := &spec.Remediation.TemplateRef; template.IsDefined() {
-		as.RemediationTemplate = &remedyv1.MachineTemplateReference{}
-		as.RemediationTemplate.APIVersion, as.RemediationTemplate.Kind, as.RemediationTemplate.Name = template.APIVersion, template.Kind, template.Name
+		as.RemediationTemplate = &remedyv1.MachineTemplateReference{TemplateKind: remedyv1.TemplateKind{
+			APIVersion: template.APIVersion, Kind: template.Kind, Name: template.Name,
+		}}
 	}
 	return as
 }
@@ -73,7 +75,8 @@ func machineConditionsAs(conditions []clusterv1.UnhealthyMachineCondition) []rem
 	as := make([]remedyv1.UnhealthyMachineCondition, 0, len(conditions))
 	for _, c := range conditions {
 		as = append(as, remedyv1.UnhealthyMachineCondition{
-			Type: remedyv1.MachineConditionType(c.Type), Status: remedyv1.ConditionStatus(c.Status), Timeout: seconds32(ptr.Deref(c.TimeoutSeconds, 0)),
+			Type: remedyv1.MachineConditionType(c.Type), Status: remedyv1.ConditionStatus(c.Status),
+			Timeout: seconds32(ptr.Deref(c.TimeoutSeconds, 0)),
 		})
 	}
 	return as

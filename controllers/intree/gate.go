@@ -29,8 +29,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
-// Admit brings a check of Cluster API one step further on its way to us, or back. It says whether the check is handed to us now, and when to look
-// again if nothing happens.
+// Admit brings a check of Cluster API one step further on its way to us, or back. It says whether the check is handed to us now, and when
+// to look again if nothing happens.
 //
 // Whatever is written rests on what an API server says at that moment, and is written to the version that said it.
 func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Time) (admitted bool, wakeUp time.Time, err error) {
@@ -47,7 +47,7 @@ func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Tim
 	d := takeover.Decide(facts, "", now)
 	if writes := d.Move != takeover.Act && d.Move != takeover.Leave && d.Move != takeover.Await; writes && a.Observe {
 		// What is in our hands stays there, and nothing is begun for it; what is not stays where it is.
-		return false, time.Time{}, a.tellWhose(ctx, core)
+		return false, time.Time{}, a.tellWhose(ctx, core, now)
 	} else if writes {
 		if core, cluster, err = a.read(ctx, a.Live, key); err != nil {
 			return false, time.Time{}, err
@@ -60,17 +60,19 @@ func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Tim
 		// Also of one that another process has taken over. What is paused by others nothing is noted on.
 		a.memories.acting(key, core.UID, &d.Memory)
 	}
-	return d.Move == takeover.Act, d.Until, a.follow(ctx, core, cluster, &d)
+	return d.Move == takeover.Act, d.Until, a.follow(ctx, core, cluster, &d, now)
 }
 
 // follow does what was decided, and tells it.
-func (a *Adoption) follow(ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, d *takeover.Decision) error {
+func (a *Adoption) follow(
+	ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, d *takeover.Decision, now time.Time,
+) error {
 	var left error
 	if d.Move == takeover.Release {
-		// Whatever could not be cleaned up must keep nobody from looking after the Machines. What tells on the check whose it was stays, so that it is tried
-		// again; where somebody else has done it, and has taken that away, nothing is to be done again.
+		// Whatever could not be cleaned up must keep nobody from looking after the Machines. What tells on the check whose it was stays, so that
+		// it is tried again; where somebody else has done it, and has taken that away, nothing is to be done again.
 		if left = a.giveBack(ctx, core, cluster); left == nil {
-			core, left = a.tellState(ctx, core, d.State, nil)
+			core, left = a.tellState(ctx, core, d.State, nil, now)
 		}
 		if left != nil && healthcheck.OnlyConflicts(left) {
 			return left
@@ -82,21 +84,22 @@ func (a *Adoption) follow(ctx context.Context, core *clusterv1.MachineHealthChec
 	if err != nil {
 		return err
 	}
-	_, err = a.tellState(ctx, moved, d.State, left)
+	_, err = a.tellState(ctx, moved, d.State, left, now)
 	return utilerrors.NewAggregate([]error{left, err})
 }
 
 // tellWhose says of a check, with which nothing is done, in whose hands it is.
-func (a *Adoption) tellWhose(ctx context.Context, core *clusterv1.MachineHealthCheck) error {
+func (a *Adoption) tellWhose(ctx context.Context, core *clusterv1.MachineHealthCheck, now time.Time) error {
 	state := takeover.Theirs
 	if pauseOf(core) == takeover.OurPause {
 		state = takeover.Ours
 	}
-	_, err := a.tellState(ctx, core, state, nil)
+	_, err := a.tellState(ctx, core, state, nil, now)
 	return err
 }
 
-// Leave gives back what this instance has taken over, also before its last start. An instance that acts for it from now on takes it over anew.
+// Leave gives back what this instance has taken over, also before its last start. An instance that acts for it from now on takes it over
+// anew.
 func (a *Adoption) Leave(ctx context.Context, key client.ObjectKey, now time.Time) error {
 	if a.Observe {
 		return nil
@@ -117,10 +120,11 @@ func (a *Adoption) Leave(ctx context.Context, key client.ObjectKey, now time.Tim
 	// Also one that is about to go: nobody else may be there who would clean up before.
 	facts.Wanted, facts.Deleting = false, false
 	d := takeover.Decide(facts, "", now)
-	return a.follow(ctx, core, cluster, &d)
+	return a.follow(ctx, core, cluster, &d, now)
 }
 
-// took says whether a check was taken over by an instance of this filter, or whether that was said of it. One that had none would act for this check as well, if it were still there.
+// took says whether a check was taken over by an instance of this filter, or whether that was said of it. One that had none would act for
+// this check as well, if it were still there.
 func (*Adoption) took(object client.Object, filter string) bool {
 	if noted := takeover.ParseMemory(object.GetAnnotations()[remedyv1.TakeOverIDAnnotation]); noted.ID != "" || noted.Instance != "" {
 		return slices.Contains([]string{filter, ""}, noted.Instance)
@@ -133,7 +137,9 @@ func (*Adoption) took(object client.Object, filter string) bool {
 func (a *Adoption) Forget(key client.ObjectKey) { a.memories.forget(key) }
 
 // move makes the next move, if it is one that is written to the check.
-func (a *Adoption) move(ctx context.Context, core *clusterv1.MachineHealthCheck, d *takeover.Decision) (*clusterv1.MachineHealthCheck, error) {
+func (a *Adoption) move(
+	ctx context.Context, core *clusterv1.MachineHealthCheck, d *takeover.Decision,
+) (*clusterv1.MachineHealthCheck, error) {
 	after := core.DeepCopy()
 	switch d.Move { //nolint:exhaustive // the others write nothing
 	case takeover.Take:
@@ -162,7 +168,9 @@ func (a *Adoption) move(ctx context.Context, core *clusterv1.MachineHealthCheck,
 
 // moves are how moves are called in the log.
 var moves = map[takeover.Move]string{
-	takeover.Take: "paused it for us", takeover.NoteLoss: "noted that our pause was taken away", takeover.Sign: "noted that it is for this instance now", takeover.Unpause: "took our pause away", takeover.Release: "gave it back",
+	takeover.Take: "paused the check", takeover.NoteLoss: "noted that the pause was removed",
+	takeover.Sign:    "noted that this instance is responsible",
+	takeover.Unpause: "removed the pause", takeover.Release: "released the check",
 }
 
 // withPause is with the pause by which a check is handed to us.
@@ -212,9 +220,11 @@ func letGo(core *clusterv1.MachineHealthCheck) {
 	controllerutil.RemoveFinalizer(core, remedyv1.CleanupFinalizer)
 }
 
-// tellState says in a condition of our own who takes care of a check, and why something of ours is left of one that was given back. All others belong
-// to whoever takes care.
-func (a *Adoption) tellState(ctx context.Context, core *clusterv1.MachineHealthCheck, state takeover.State, left error) (*clusterv1.MachineHealthCheck, error) {
+// tellState says in a condition of our own who takes care of a check, and why something of ours is left of one that was given back. All
+// others belong to whoever takes care.
+func (a *Adoption) tellState(
+	ctx context.Context, core *clusterv1.MachineHealthCheck, state takeover.State, left error, now time.Time,
+) (*clusterv1.MachineHealthCheck, error) {
 	us := explain.Instance{Filter: a.WatchFilter, Observes: a.Observe}
 	told := us.TakenOver(state)
 	if left != nil {
@@ -231,7 +241,7 @@ func (a *Adoption) tellState(ctx context.Context, core *clusterv1.MachineHealthC
 		meta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.TakenOverCondition)
 	} else {
 		told.ObservedGeneration = core.Generation
-		told.LastTransitionTime = metav1.NewTime(a.Clock.Now().UTC().Truncate(time.Second))
+		told.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
 		meta.SetStatusCondition(&after.Status.Conditions, *told)
 	}
 	if equality.Semantic.DeepEqual(core.Status, after.Status) {
@@ -255,8 +265,8 @@ func pauseReportChanged(before, after *clusterv1.MachineHealthCheck) bool {
 	return pausedBefore != paused || unpausedBefore != unpaused
 }
 
-// OwnsStatus reports whether the manager reports on a check and its Machines. One that is being deleted is cleaned up also where the in-tree controller has
-// not left it to the manager, or not any more: until it no longer exists, that one reports.
+// OwnsStatus reports whether the manager reports on a check and its Machines. One that is being deleted is cleaned up also where the
+// in-tree controller has not left it to the manager, or not any more: until it no longer exists, that one reports.
 func (a *Adoption) OwnsStatus(check *healthcheck.Check) bool {
 	paused, _ := pausedByTheirs(check.Status.Conditions)
 	return a.Exclusive || paused

@@ -23,9 +23,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// giveBack removes the manager's annotations from the Machines and requests of a check that is given back. What stands there beside them is what the
-// in-tree controller would have done itself, and it goes on with it. All of this comes before the pause is removed, so that a process that stops in
-// between begins again.
+// giveBack removes the manager's annotations from the Machines and requests of a check that is given back. What stands there beside them is
+// what the in-tree controller would have done itself, and it goes on with it. All of this comes before the pause is removed, so that a
+// process that stops in between begins again.
 func (a *Adoption) giveBack(ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) error {
 	check := checkOf(core)
 	selected, others, err := machinehealthcheck.Source{}.Targets(ctx, a.Live, check, true)
@@ -73,8 +73,8 @@ func (a *Adoption) claims(ctx context.Context, check *healthcheck.Check, cluster
 	return all, nil
 }
 
-// giveBackMachine leaves the conditions of a Machine to the in-tree controller, which reports the same. Where the check is deleted, no controller would
-// remove them.
+// giveBackMachine leaves the conditions of a Machine to the in-tree controller, which reports the same. Where the check is deleted, no
+// controller would remove them.
 func (a *Adoption) giveBackMachine(
 	ctx context.Context, check *healthcheck.Check, t *healthcheck.Target, selected bool, claims []healthcheck.Claim,
 ) error {
@@ -101,8 +101,8 @@ func gone(err error) error {
 	return errors.Wrap(err, "failed to write to the Machine")
 }
 
-// annotationsOff are those that are removed from a Machine. The history of its remediations is for whichever check selects it, and is removed only if no
-// other check of the manager does.
+// annotationsOff are those that are removed from a Machine. The history of its remediations is for whichever check selects it, and is
+// removed only if no other check of the manager does.
 func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healthcheck.Claim) notes.Notes {
 	if !signed && !selected {
 		return nil
@@ -144,8 +144,8 @@ func (a *Adoption) releaseLease(ctx context.Context, check *healthcheck.Check, c
 	return nil
 }
 
-// leftOver reports whether something of the manager is left on a Machine of a check that has nothing on itself, and is not to be the manager's. An earlier
-// leader may have signed one a moment after everything was cleaned up.
+// leftOver reports whether something of the manager is left on a Machine of a check that has nothing on itself, and is not to be the
+// manager's. An earlier leader may have signed one a moment after everything was cleaned up.
 func (*Adoption) leftOver(ctx context.Context, cache client.Reader, core *clusterv1.MachineHealthCheck, f *takeover.Facts) (bool, error) {
 	if f.Traces || f.Wanted {
 		return false, nil
@@ -153,14 +153,15 @@ func (*Adoption) leftOver(ctx context.Context, cache client.Reader, core *cluste
 	signed := &clusterv1.MachineList{}
 	err := cache.List(ctx, signed, client.InNamespace(core.Namespace), client.MatchingFields{machinehealthcheck.ByAuthor: authorOf(core)},
 		client.UnsafeDisableDeepCopy)
-	return slices.ContainsFunc(signed.Items, func(m clusterv1.Machine) bool { return m.Labels[clusterv1.ClusterNameLabel] == core.Spec.ClusterName }),
-		errors.Wrap(err, "failed to read the Machines")
+	ofCluster := func(m clusterv1.Machine) bool { return m.Labels[clusterv1.ClusterNameLabel] == core.Spec.ClusterName }
+	return slices.ContainsFunc(signed.Items, ofCluster), errors.Wrap(err, "failed to read the Machines")
 }
 
 // liveRequests are those of the check, of all kinds of which there may be any. What cannot be read is an error beside what was found.
 func (a *Adoption) liveRequests(ctx context.Context, check *healthcheck.Check) ([]*requests.Found, error) {
 	kinds := healthcheck.RequestKinds(check)
-	// What is known of requests of other kinds, to which there may be no permission any more. What is not known of these kinds is asked for now.
+	// What is known of requests of other kinds, to which there may be no permission any more. What is not known of these kinds is asked for
+	// now.
 	known, _ := a.Requests.Of(ctx, check.ID, kinds...)
 	for _, request := range known {
 		kinds = healthcheck.WithKinds(kinds, request.Kind)

@@ -19,8 +19,8 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks/status,verbs=patch
 
-// Kind is what MachineHealthChecks of Cluster API are called, in annotations, messages and metrics. One may have the name and the namespace of a
-// MachineHealthCheck of Remedy.
+// Kind is what MachineHealthChecks of Cluster API are called, in annotations, messages and metrics. One may have the name and the namespace
+// of a MachineHealthCheck of Remedy.
 const Kind = string(metrics.CoreMachineHealthCheck)
 
 // TakesOver says which checks of Cluster API are adopted.
@@ -36,7 +36,8 @@ type Adoption struct {
 	memories memories
 }
 
-// New returns the reconciler of the checks of Cluster API that are adopted. It runs also where none is to be adopted: what was is given back.
+// New returns the reconciler of the checks of Cluster API that are adopted. It runs also where none is to be adopted: what was is given
+// back.
 func New(a *Adoption) *healthcheck.Reconciler {
 	return &healthcheck.Reconciler{
 		Environment: a.Environment, Store: a, Source: machinehealthcheck.Source{}, Actor: machinehealthcheck.Actor{Client: a.Client}, Gate: a,
@@ -53,14 +54,15 @@ func (a *Adoption) selections(ctx context.Context, cluster client.ObjectKey) []m
 	all := make([]machinehealthcheck.Selection, 0, len(list.Items))
 	for i := range list.Items {
 		check := &list.Items[i]
-		all = append(all, machinehealthcheck.Selection{Check: client.ObjectKeyFromObject(check), Author: authorOf(check), Selector: selectorOf(check)})
+		all = append(all, machinehealthcheck.Selection{
+			Check: client.ObjectKeyFromObject(check), Author: authorOf(check), Selector: selectorOf(check),
+		})
 	}
 	return all
 }
 
 // Indices are those of MachineHealthChecks of Cluster API.
 func Indices() []healthcheck.Index {
-	return []healthcheck.Index{{Object: &clusterv1.MachineHealthCheck{}, Field: machinehealthcheck.ByCluster, Value: func(o client.Object) []string {
-		return []string{o.(*clusterv1.MachineHealthCheck).Spec.ClusterName}
-	}}}
+	byCluster := func(o client.Object) []string { return []string{o.(*clusterv1.MachineHealthCheck).Spec.ClusterName} }
+	return []healthcheck.Index{{Object: &clusterv1.MachineHealthCheck{}, Field: machinehealthcheck.ByCluster, Value: byCluster}}
 }

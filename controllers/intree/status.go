@@ -31,11 +31,13 @@ func statusOf(core *clusterv1.MachineHealthCheck) remedyv1.MachineHealthCheckSta
 	status := remedyv1.MachineHealthCheckStatus{
 		ExpectedMachines: core.Status.ExpectedMachines, CurrentHealthy: core.Status.CurrentHealthy, Targets: core.Status.Targets,
 	}
-	status.Conditions, status.ObservedGeneration, status.RemediationsAllowed = core.Status.Conditions, core.Status.ObservedGeneration, core.Status.RemediationsAllowed
+	status.Conditions, status.ObservedGeneration = core.Status.Conditions, core.Status.ObservedGeneration
+	status.RemediationsAllowed = core.Status.RemediationsAllowed
 	return status
 }
 
-// carried is a status with what there is room for in Cluster API's terms. The condition Paused belongs to the in-tree controller where that runs.
+// carried is a status with what there is room for in Cluster API's terms. The condition Paused belongs to the in-tree controller where that
+// runs.
 func (a *Adoption) carried(before *remedyv1.MachineHealthCheckStatus, status *remedyv1.CheckStatus) remedyv1.MachineHealthCheckStatus {
 	carried := *before
 	carried.RemediationsAllowed, carried.ObservedGeneration = status.RemediationsAllowed, status.ObservedGeneration
@@ -48,8 +50,8 @@ func (a *Adoption) carried(before *remedyv1.MachineHealthCheckStatus, status *re
 	return carried
 }
 
-// WriteStatus keeps the status in Cluster API's terms. There is no room for single Machines, nor for history; events, metrics and the Machines themselves
-// report them. The in-tree controller writes to the same lists: so the version goes with the write.
+// WriteStatus keeps the status in Cluster API's terms. There is no room for single Machines, nor for history; events, metrics and the
+// Machines themselves report them. The in-tree controller writes to the same lists: so the version goes with the write.
 func (a *Adoption) WriteStatus(
 	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Pass,
 ) (*healthcheck.Check, error) {

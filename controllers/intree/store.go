@@ -62,7 +62,9 @@ func selectorOf(core *clusterv1.MachineHealthCheck) labels.Selector {
 	return selector
 }
 
-func (*Adoption) read(ctx context.Context, reader client.Reader, key client.ObjectKey) (*clusterv1.MachineHealthCheck, *clusterv1.Cluster, error) {
+func (*Adoption) read(
+	ctx context.Context, reader client.Reader, key client.ObjectKey,
+) (*clusterv1.MachineHealthCheck, *clusterv1.Cluster, error) {
 	core := &clusterv1.MachineHealthCheck{}
 	if err := reader.Get(ctx, key, core); err != nil {
 		return nil, nil, errors.Wrap(err, "failed to read the check")
@@ -107,7 +109,8 @@ func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.
 // wants says whether we are asked to take care of a check. What a check says itself comes before what its Cluster or the flag says of all.
 func (a *Adoption) wants(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) bool {
 	asks := func(o client.Object) string { return o.GetAnnotations()[remedyv1.TakeOverAnnotation] }
-	return asks(core) != "false" && (a.All || a.Exclusive || a.Annotated && (asks(core) == "true" || cluster != nil && asks(cluster) == "true"))
+	asked := asks(core) == "true" || cluster != nil && asks(cluster) == "true"
+	return asks(core) != "false" && (a.All || a.Exclusive || a.Annotated && asked)
 }
 
 func pauseOf(core *clusterv1.MachineHealthCheck) takeover.Pause {
@@ -120,7 +123,8 @@ func pauseOf(core *clusterv1.MachineHealthCheck) takeover.Pause {
 	return takeover.NoPause
 }
 
-// pausedByTheirs is what Cluster API's controller has said last of the pause of a check: that it sees the annotation, or that there is no pause.
+// pausedByTheirs is what Cluster API's controller has said last of the pause of a check: that it sees the annotation, or that there is no
+// pause.
 func pausedByTheirs(conditions []metav1.Condition) (paused, unpaused bool) {
 	c := meta.FindStatusCondition(conditions, clusterv1.PausedCondition)
 	if c == nil {

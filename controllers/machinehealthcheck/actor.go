@@ -34,7 +34,9 @@ func (Actor) Reported(object client.Object, facts *explain.Facts, check *remedia
 }
 
 // Report sets the conditions that say how the Machine is, and what is done about it.
-func (a Actor) Report(ctx context.Context, object client.Object, facts *explain.Facts, check *remediation.Check, now time.Time) (client.Object, error) {
+func (a Actor) Report(
+	ctx context.Context, object client.Object, facts *explain.Facts, check *remediation.Check, now time.Time,
+) (client.Object, error) {
 	wanted := explain.ForMachine(facts, check)
 	return a.patchStatus(ctx, object, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, now) })
 }

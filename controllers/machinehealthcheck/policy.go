@@ -20,10 +20,14 @@ func healthPolicy(spec *remedyv1.MachineHealthCheckSpec) health.Policy {
 		NodeGoneTimeout:    duration(spec.NodeGoneTimeout, 0),
 	}
 	for _, c := range spec.UnhealthyConditions {
-		policy.NodeConditions = append(policy.NodeConditions, health.ConditionCheck{Type: string(c.Type), Status: string(c.Status), Lasting: c.Timeout.Duration.Duration})
+		policy.NodeConditions = append(policy.NodeConditions, health.ConditionCheck{
+			Type: string(c.Type), Status: string(c.Status), Lasting: c.Timeout.Duration.Duration,
+		})
 	}
 	for _, c := range spec.UnhealthyMachineConditions {
-		policy.MachineConditions = append(policy.MachineConditions, health.ConditionCheck{Type: string(c.Type), Status: string(c.Status), Lasting: c.Timeout.Duration.Duration})
+		policy.MachineConditions = append(policy.MachineConditions, health.ConditionCheck{
+			Type: string(c.Type), Status: string(c.Status), Lasting: c.Timeout.Duration.Duration,
+		})
 	}
 	return policy
 }
@@ -41,7 +45,8 @@ func remediationPolicy(namespace string, spec *remedyv1.MachineHealthCheckSpec, 
 		Observe:           spec.Mode == remedyv1.ObserveMode,
 		Steps:             steps(namespace, spec, naming),
 		Backoff: remediation.Backoff{
-			Initial: duration(spec.Backoff.Initial, remedyv1.DefaultBackoffInitial), Limit: duration(spec.Backoff.Limit, remedyv1.DefaultBackoffLimit),
+			Initial: duration(spec.Backoff.Initial, remedyv1.DefaultBackoffInitial),
+			Limit:   duration(spec.Backoff.Limit, remedyv1.DefaultBackoffLimit),
 		},
 		// An owner has as long as a Node has to join.
 		ReplacementTimeout: cmp.Or(duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout), remedyv1.DefaultNodeStartupTimeout),

@@ -12,8 +12,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 )
 
-// What the manager does in the cluster that it runs in. Machines get annotations and conditions, and are never deleted. Checks are not deleted, either:
-// but some API servers let no client set an owner that could not delete the object.
+// What the manager does in the cluster that it runs in. Machines get annotations and conditions, and are never deleted. Checks are not
+// deleted, either: but some API servers let no client set an owner that could not delete the object.
 //
 // +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=machinehealthchecks/status,verbs=patch
@@ -40,7 +40,9 @@ const (
 // Indices are those of Machines and MachineHealthChecks.
 func Indices() []healthcheck.Index {
 	return []healthcheck.Index{
-		{Object: &clusterv1.Machine{}, Field: ByCluster, Value: func(o client.Object) []string { return []string{o.(*clusterv1.Machine).Spec.ClusterName} }},
+		{Object: &clusterv1.Machine{}, Field: ByCluster, Value: func(o client.Object) []string {
+			return []string{o.(*clusterv1.Machine).Spec.ClusterName}
+		}},
 		{Object: &clusterv1.Machine{}, Field: byNode, Value: func(o client.Object) []string { return nodeKeys(o.(*clusterv1.Machine)) }},
 		{Object: &clusterv1.Machine{}, Field: ByAuthor, Value: authorOf},
 		{Object: &remedyv1.MachineHealthCheck{}, Field: ByCluster, Value: func(o client.Object) []string {
@@ -69,5 +71,7 @@ func authorOf(machine client.Object) []string {
 
 // InCluster finds the checks of a Cluster in the cache.
 func InCluster(cluster client.ObjectKey) []client.ListOption {
-	return []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingFields{ByCluster: cluster.Name}, client.UnsafeDisableDeepCopy}
+	return []client.ListOption{
+		client.InNamespace(cluster.Namespace), client.MatchingFields{ByCluster: cluster.Name}, client.UnsafeDisableDeepCopy,
+	}
 }

@@ -31,7 +31,8 @@ func (Source) Targets(
 	}
 	options := InCluster(check.Cluster)
 	if live {
-		options = []client.ListOption{client.InNamespace(check.Cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: check.Cluster.Name}}
+		ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: check.Cluster.Name}
+		options = []client.ListOption{client.InNamespace(check.Cluster.Namespace), ofCluster}
 	}
 	machines := &clusterv1.MachineList{}
 	if err := reader.List(ctx, machines, options...); err != nil {

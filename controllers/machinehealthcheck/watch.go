@@ -46,7 +46,9 @@ func selections(cache client.Reader) func(context.Context, client.ObjectKey) []S
 		all := make([]Selection, 0, len(list.Items))
 		for i := range list.Items {
 			check := &list.Items[i]
-			all = append(all, Selection{Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: selectorOf(&check.Spec)})
+			all = append(all, Selection{
+				Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: selectorOf(&check.Spec),
+			})
 		}
 		return all
 	}
@@ -127,7 +129,8 @@ func conditionChanged(before, after *clusterv1.Cluster, kind string) bool {
 // machineChanged leaves out what no rule reads.
 var machineChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*clusterv1.Machine), e.ObjectNew.(*clusterv1.Machine)
-	return healthcheck.MetadataChanged(before, after) || before.Status.NodeRef.Name != after.Status.NodeRef.Name || failure(before) != failure(after) ||
+	return healthcheck.MetadataChanged(before, after) ||
+		before.Status.NodeRef.Name != after.Status.NodeRef.Name || failure(before) != failure(after) ||
 		!slices.EqualFunc(before.OwnerReferences, after.OwnerReferences, func(a, b metav1.OwnerReference) bool { return a.UID == b.UID }) ||
 		!slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, sameCondition) || olderAnswer(before) != olderAnswer(after)
 }}

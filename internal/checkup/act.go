@@ -15,8 +15,8 @@ import (
 // unwritten is what is in the way when something could not be written that has to stand before anything else.
 var unwritten = remediation.Look{Failed: true, Unwritten: true}
 
-// act does what was planned for the targets. Whoever is held at the last look, or refused, leaves its place to others, each time after everything has
-// been read again: for as long as a pass may take.
+// act does what was planned for the targets. Whoever is held at the last look, or refused, leaves its place to others, each time after
+// everything has been read again: for as long as a pass may take.
 func (p *pass) act(ctx context.Context) {
 	targets := make([]int, 0, len(p.plan.Decisions))
 	for i := range p.plan.Decisions {
@@ -60,12 +60,13 @@ func (p *pass) hold(obstacle *remediation.Look) {
 
 func (p *pass) confirm(targets []int, look *remediation.Look) {
 	for _, i := range targets {
-		p.plan.Decisions[i] = remediation.Confirm(&p.plan, &p.facts.Situation.Targets[i], &p.plan.Decisions[i], &p.assessment.Verdicts[i], look, p.now)
+		t, d := &p.facts.Situation.Targets[i], &p.plan.Decisions[i]
+		*d = remediation.Confirm(&p.plan, t, d, &p.assessment.Verdicts[i], look, p.now)
 	}
 }
 
-// confirmAndWrite looks once more at the targets for which something is to be written, at as many at a time as can be seen at once, and does it
-// one after the other. It says whether anything can be read.
+// confirmAndWrite looks once more at the targets for which something is to be written, at as many at a time as can be seen at once, and
+// does it one after the other. It says whether anything can be read.
 func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 	var writing []int
 	for _, i := range targets {

@@ -37,10 +37,11 @@ type Case interface {
 	// Obstacle reads past all caches whether anything is in the way of every write: a pause, or that the check is not the one that was planned
 	// for any more. Nil if nothing is.
 	Obstacle(ctx context.Context) (*remediation.Look, error)
-	// Preflight reads live what the decisions about the first of some targets rest on, in their order: about one at least, and no more than can be
-	// acted upon before that is out of date. An error means that nothing can be read, and is why.
+	// Preflight reads live what the decisions about the first of some targets rest on, in their order: about one at least, and no more than
+	// can be acted upon before that is out of date. An error means that nothing can be read, and is why.
 	Preflight(ctx context.Context, targets []int) (*Preflight, error)
-	// LeaseRenewed reads live when the kubelet of a target renewed its Lease last; zero if there is none. What it returns of an error is fit to be shown.
+	// LeaseRenewed reads live when the kubelet of a target renewed its Lease last; zero if there is none. What it returns of an error is fit
+	// to be shown.
 	LeaseRenewed(ctx context.Context, target int) (time.Time, error)
 	// WriteCheck, WriteTarget and WriteStray are one write each.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
@@ -71,8 +72,8 @@ func (r *RefusedError) Error() string { return r.Message }
 // Unwrap is the error itself.
 func (r *RefusedError) Unwrap() error { return r.Cause }
 
-// Run does one pass: it judges, plans, looks once more, acts, and reports. It returns when to look again, zero if nothing changes by itself. The facts
-// are those of now; the clock only measures how long a pass takes.
+// Run does one pass: it judges, plans, looks once more, acts, and reports. It returns when to look again, zero if nothing changes by
+// itself. The facts are those of now; the clock only measures how long a pass takes.
 //
 // What fails for one target stops neither the others nor the report. But what has to be remembered before anything is done, such as a
 // finalizer, comes first: if that fails, nothing is done.
@@ -124,8 +125,8 @@ func (p *pass) failed(err error) bool {
 	return true
 }
 
-// needsControlPlane says whether anything depends on the control plane: one of its Nodes may be remediated by a request; or there is, or was,
-// such a request, so that our turn has to be given back.
+// needsControlPlane says whether anything depends on the control plane: one of its Nodes may be remediated by a request; or there is, or
+// was, such a request, so that our turn has to be given back.
 func (p *pass) needsControlPlane() bool {
 	s, asks := &p.facts.Situation, false
 	for i := range p.facts.Policy.Steps {
@@ -135,7 +136,8 @@ func (p *pass) needsControlPlane() bool {
 		return false
 	}
 	for i := range s.Targets {
-		if t := &s.Targets[i]; t.ControlPlane && (p.facts.Finalizer || t.Request != nil || asks && p.assessment.Verdicts[i].Kind == health.Unhealthy) {
+		t, unhealthy := &s.Targets[i], p.assessment.Verdicts[i].Kind == health.Unhealthy
+		if t.ControlPlane && (p.facts.Finalizer || t.Request != nil || asks && unhealthy) {
 			return true
 		}
 	}

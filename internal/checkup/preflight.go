@@ -23,7 +23,8 @@ const passTime = 30 * time.Second
 
 func (p *pass) late() bool { return p.clock.Now().Sub(p.now) >= passTime }
 
-// preflight reads live what the decisions about the first of some targets rest on, and judges it as the pass has judged what the caches had.
+// preflight reads live what the decisions about the first of some targets rest on, and judges it as the pass has judged what the caches
+// had.
 func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.Look, error) {
 	p.preflightAt = p.clock.Now()
 	read, err := p.c.Preflight(ctx, targets)
@@ -52,8 +53,8 @@ func (p *pass) readLease(ctx context.Context, look *remediation.Look, target int
 	}
 }
 
-// othersInFlight counts, for a target, how many others are in flight by what was read live: requests, marks, and targets that are gone and not
-// replaced yet. Where maxInFlight is not set, no decision depends on it.
+// othersInFlight counts, for a target, how many others are in flight by what was read live: requests, marks, and targets that are gone and
+// not replaced yet. Where maxInFlight is not set, no decision depends on it.
 func (p *pass) othersInFlight(all *Facts) func(target int) int {
 	if all == nil {
 		return func(int) int { return 0 }

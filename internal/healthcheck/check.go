@@ -23,10 +23,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// current is a check with its Cluster as the cache has them, or live, where the cache is older than what this process has written or read last: a status
-// that is compared with an older one would be taken for true, and no later event would correct it. After a start everything is read live, as another
-// process may just have written.
-func (r *Reconciler) current(ctx context.Context, record *record, check *Check, cluster *clusterv1.Cluster) (*Check, *clusterv1.Cluster, error) {
+// current is a check with its Cluster as the cache has them, or live, where the cache is older than what this process has written or read
+// last: a status that is compared with an older one would be taken for true, and no later event would correct it. After a start everything
+// is read live, as another process may just have written.
+func (r *Reconciler) current(
+	ctx context.Context, record *record, check *Check, cluster *clusterv1.Cluster,
+) (*Check, *clusterv1.Cluster, error) {
 	if record.uid == check.Object.GetUID() && record.version != "" {
 		order, err := resourceversion.CompareResourceVersion(check.Object.GetResourceVersion(), record.version)
 		if err == nil && order >= 0 {
@@ -79,8 +81,8 @@ func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error
 	return nil
 }
 
-// adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together; and notes kinds of requests that are new in
-// its spec.
+// adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together; and notes kinds of requests
+// that are new in its spec.
 func (p *pass) adopt(ctx context.Context) error {
 	s := p.snapshot
 	// A manager that only observes writes nothing on a check that is not of its own kind.
@@ -101,9 +103,10 @@ func (p *pass) adopt(ctx context.Context) error {
 
 // owned reports whether a check has the label and the owner that every object of a Cluster has.
 func owned(check client.Object, cluster *clusterv1.Cluster) bool {
-	return check.GetLabels()[clusterv1.ClusterNameLabel] == cluster.Name && slices.ContainsFunc(check.GetOwnerReferences(), func(o metav1.OwnerReference) bool {
+	owns := func(o metav1.OwnerReference) bool {
 		return o.UID == cluster.UID && o.Kind == "Cluster" && o.Name == cluster.Name
-	})
+	}
+	return check.GetLabels()[clusterv1.ClusterNameLabel] == cluster.Name && slices.ContainsFunc(check.GetOwnerReferences(), owns)
 }
 
 // own sets both. An owner that is an earlier Cluster of that name is replaced.
@@ -119,8 +122,8 @@ func own(check client.Object, cluster *clusterv1.Cluster) {
 	}))
 }
 
-// removeFinalizer removes the finalizer when nothing of the check is left anywhere: conditions that no check removes let the owner of a Machine delete it
-// long after the check was deleted. So it is read live what is left: the caches may not have the own last writes yet.
+// removeFinalizer removes the finalizer when nothing of the check is left anywhere: conditions that no check removes let the owner of a
+// Machine delete it long after the check was deleted. So it is read live what is left: the caches may not have the own last writes yet.
 func (p *pass) removeFinalizer(ctx context.Context) error {
 	why := p.snapshot.unseen()
 	news := p.record.finalizerReason != why

@@ -30,7 +30,8 @@ func (s *snapshot) holds(c *Claim, t *Target) bool {
 		c.Author != "" && notes.Author(t.Object.GetAnnotations()) == c.Author
 }
 
-// responsible is the other check that is responsible for a target; empty if this one is. What a check has in flight it keeps until that has ended.
+// responsible is the other check that is responsible for a target; empty if this one is. What a check has in flight it keeps until that has
+// ended.
 func (s *snapshot) responsible(t *Target, facts *remediation.Target) (claim remediation.Claim, title string) {
 	if len(s.claims) == 0 {
 		return remediation.Claim{}, ""

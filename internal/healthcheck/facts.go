@@ -85,11 +85,12 @@ func (s *snapshot) checkFacts(now time.Time, nodes *explain.Reading) remediation
 		PauseRequests:  s.check.PauseRequests,
 		Cluster:        s.clusterState(),
 	}
-	if paused := meta.FindStatusCondition(s.check.Status.Conditions, remedyv1.PausedCondition); paused != nil && paused.Status == metav1.ConditionFalse {
+	paused := meta.FindStatusCondition(s.check.Status.Conditions, remedyv1.PausedCondition)
+	if paused != nil && paused.Status == metav1.ConditionFalse {
 		c.ThawedAt = paused.LastTransitionTime.Time
 	}
-	// As long as there is no control plane, nothing could be read, and nothing has to be. Where no Node at all can be read it is the same as without
-	// a connection: no target is known to be unhealthy.
+	// As long as there is no control plane, nothing could be read, and nothing has to be. Where no Node at all can be read it is the same as
+	// without a connection: no target is known to be unhealthy.
 	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.Blind())
 	return c
 }
@@ -124,7 +125,8 @@ func (s *snapshot) surroundings() explain.Surroundings {
 	return around
 }
 
-// unseen is why there may be requests that were not read; empty if there are none. It has the same order each time, so that it is reported once.
+// unseen is why there may be requests that were not read; empty if there are none. It has the same order each time, so that it is reported
+// once.
 func (s *snapshot) unseen() string { return strings.Join(slices.Sorted(slices.Values(s.unread)), "; ") }
 
 // reading is how the Nodes could be read. What is about a single target, or only takes its time, is left out.
@@ -150,7 +152,8 @@ func (s *snapshot) reading() explain.Reading {
 	return r
 }
 
-// markUnresolved marks the steps of which no request can be created: its template is not usable, or it is not known which requests there are.
+// markUnresolved marks the steps of which no request can be created: its template is not usable, or it is not known which requests there
+// are.
 func (s *snapshot) markUnresolved(steps []remediation.Step) {
 	for _, template := range s.check.Templates {
 		for i := range steps {

@@ -48,8 +48,8 @@ func (s *snapshot) findOrphans() []remediation.Stray {
 	return all
 }
 
-// stillOrphaned reads live whether what is left can be removed: not while its target is paused, nor when the check selects it again. An event of either is
-// on its way, and the error says no more than that.
+// stillOrphaned reads live whether what is left can be removed: not while its target is paused, nor when the check selects it again. An
+// event of either is on its way, and the error says no more than that.
 func (p *pass) stillOrphaned(ctx context.Context, left *orphan) error {
 	name := ""
 	if left.target != nil {
@@ -95,8 +95,8 @@ func (s *snapshot) orphanedRequests() []*requests.Found {
 	return orphans
 }
 
-// leftOn is what stands on a target that the check does not select. The history of its remediations is for whichever check selects it, and is removed only
-// if none does.
+// leftOn is what stands on a target that the check does not select. The history of its remediations is for whichever check selects it, and
+// is removed only if none does.
 func (s *snapshot) leftOn(t *Target) remediation.Stray {
 	noted := t.Object.GetAnnotations()
 	left := remediation.Stray{

@@ -100,8 +100,8 @@ type Store interface {
 	Object() client.Object
 	// Find reads a check and its Cluster, which is nil if it does not exist.
 	Find(ctx context.Context, reader client.Reader, key client.ObjectKey) (*Check, *clusterv1.Cluster, error)
-	// WriteStatus writes a status, unless the check has it already, and returns the check as it is then. Without a pass, what only this kind reports
-	// stays as it is.
+	// WriteStatus writes a status, unless the check has it already, and returns the check as it is then. Without a pass, what only this kind
+	// reports stays as it is.
 	WriteStatus(ctx context.Context, check *Check, status *remedyv1.CheckStatus, pass *explain.Pass) (*Check, error)
 }
 
@@ -126,7 +126,8 @@ type Actor interface {
 	ClearConditions(ctx context.Context, object client.Object) (client.Object, error)
 }
 
-// Claimant knows the checks of one kind that may select the same targets as other checks. Every kind brings one, and every reconciler gets all.
+// Claimant knows the checks of one kind that may select the same targets as other checks. Every kind brings one, and every reconciler gets
+// all.
 type Claimant interface {
 	// Claims are those of the checks of a Cluster, but for the check itself.
 	Claims(ctx context.Context, reader client.Reader, check *Check, cluster *clusterv1.Cluster) ([]Claim, error)

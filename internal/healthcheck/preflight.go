@@ -21,8 +21,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// How many targets one preflight check is about: few, as what it has read of the last of them is older by all actions on the others before. They are
-// read one by one; more at a time where all targets have to be read anyway.
+// How many targets one preflight check is about: few, as what it has read of the last of them is older by all actions on the others before.
+// They are read one by one; more at a time where all targets have to be read anyway.
 const (
 	fewTargets  = 5
 	moreTargets = 25
@@ -48,7 +48,8 @@ func (p *pass) Obstacle(ctx context.Context) (*remediation.Look, error) {
 	return nil, nil
 }
 
-// sawLive notes that nothing may be reported on objects any more, as was just read live. The caches may not have it before this reconcile is over.
+// sawLive notes that nothing may be reported on objects any more, as was just read live. The caches may not have it before this reconcile
+// is over.
 func (p *pass) sawLive(now *snapshot) {
 	p.silent = p.silent || now.paused() || !p.r.Responsible(now.check.Object)
 }
@@ -56,10 +57,11 @@ func (p *pass) sawLive(now *snapshot) {
 // changed reports whether a check is another one than it was, in what a plan rests on.
 func changed(before, now *Check) bool {
 	a, b := before.Object, now.Object
-	return a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || a.GetDeletionTimestamp().IsZero() != b.GetDeletionTimestamp().IsZero()
+	return a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || before.deleting() != now.deleting()
 }
 
-// Preflight reads live what the decisions about the first of some targets rest on. What cannot be read of a target fails the looks that need it.
+// Preflight reads live what the decisions about the first of some targets rest on. What cannot be read of a target fails the looks that
+// need it.
 func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight, error) {
 	few := fewTargets
 	if p.readsAll(targets) {
@@ -149,8 +151,8 @@ func (p *pass) readAgain(ctx context.Context, targets []int) (*snapshot, error) 
 	return &fresh, nil
 }
 
-// readsAll reports whether a preflight check of these targets has to read all: where maxInFlight is set, what others have begun counts, and of a control
-// plane, all its members.
+// readsAll reports whether a preflight check of these targets has to read all: where maxInFlight is set, what others have begun counts, and
+// of a control plane, all its members.
 func (p *pass) readsAll(targets []int) bool {
 	return p.snapshot.check.Policy.MaxInFlight != nil || p.anyOfControlPlane(targets)
 }

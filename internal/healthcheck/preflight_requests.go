@@ -32,8 +32,8 @@ func (k *liveKind) knows(name string, asked bool) bool {
 	return k.all || asked && k.failed[name] == nil
 }
 
-// readRequestsAgain reads live which requests there are for some targets; for all, where it counts how many there are altogether. What cannot be read of
-// one kind does not concern targets that have none of it; there, what was read from the cache is all that is known.
+// readRequestsAgain reads live which requests there are for some targets; for all, where it counts how many there are altogether. What
+// cannot be read of one kind does not concern targets that have none of it; there, what was read from the cache is all that is known.
 func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets []int) {
 	kinds := namedKinds(fresh.check)
 	read := make(map[schema.GroupVersionKind]*liveKind, len(kinds))
@@ -61,8 +61,9 @@ func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets [
 	}
 }
 
-// missed notes for which targets it matters that requests of a kind could not be read. One that has such a request waits. One that would get one is not
-// begun with; nor is any other, if it was never known which there are. What was known once is enough: none is created that is not noted.
+// missed notes for which targets it matters that requests of a kind could not be read. One that has such a request waits. One that would
+// get one is not begun with; nor is any other, if it was never known which there are. What was known once is enough: none is created that
+// is not noted.
 func (p *pass) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind, targets []int) {
 	next := fresh.nextKinds()
 	for _, i := range targets {
@@ -81,12 +82,12 @@ func (p *pass) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind,
 	}
 }
 
-// kindTime is how long it may take to read requests of one kind live. An API server that cannot list them lets its clients wait, and everything else
-// with them.
+// kindTime is how long it may take to read requests of one kind live. An API server that cannot list them lets its clients wait, and
+// everything else with them.
 const kindTime = 5 * time.Second
 
-// readKind reads the requests of a kind that have the names of some targets, of any check; or all of the namespace. Where one of them keeps all from being
-// listed, each is read, and listing is not tried again in this reconcile.
+// readKind reads the requests of a kind that have the names of some targets, of any check; or all of the namespace. Where one of them keeps
+// all from being listed, each is read, and listing is not tried again in this reconcile.
 func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, targets []int, everything bool) *liveKind {
 	if everything && !p.unlisted[gvk] {
 		if k := p.listKind(ctx, gvk); k != nil {

@@ -110,7 +110,8 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// readNames finds which objects have the names of requests that could be created, and which other checks have requests for the same targets.
+// readNames finds which objects have the names of requests that could be created, and which other checks have requests for the same
+// targets.
 func (s *snapshot) readNames(all *requests.Requests) {
 	s.taken, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]requests.Check{}, map[types.UID]*requests.Found{}
 	asks, next := len(s.check.Templates) > 0, s.nextKinds()
@@ -175,8 +176,8 @@ func (s *snapshot) joined(owner string) int {
 	return n
 }
 
-// adoptRequests adopts requests that the in-tree controller has created for a check that was handed to the manager. A check that is being deleted adopts
-// none: the in-tree controller may be responsible for it until then, and would create again what is withdrawn.
+// adoptRequests adopts requests that the in-tree controller has created for a check that was handed to the manager. A check that is being
+// deleted adopts none: the in-tree controller may be responsible for it until then, and would create again what is withdrawn.
 func (p *pass) adoptRequests(ctx context.Context) (err error) {
 	s := p.snapshot
 	if s.observes() || s.check.deleting() || len(s.adoptable) == 0 {

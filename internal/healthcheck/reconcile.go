@@ -66,7 +66,9 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey, record
 }
 
 // admit reports whether a check, which is nil if it does not exist, is the manager's, and when to ask again if nothing happens.
-func (r *Reconciler) admit(ctx context.Context, key client.ObjectKey, check *Check, now time.Time) (admitted bool, wakeUp time.Time, err error) {
+func (r *Reconciler) admit(
+	ctx context.Context, key client.ObjectKey, check *Check, now time.Time,
+) (admitted bool, wakeUp time.Time, err error) {
 	switch {
 	case check == nil:
 		if r.Gate != nil {
@@ -81,8 +83,8 @@ func (r *Reconciler) admit(ctx context.Context, key client.ObjectKey, check *Che
 	return r.Gate.Admit(ctx, key, now)
 }
 
-// result is when a check is reconciled again. What has failed is tried again with backoff, but no later than the check is due anyway: the queue never
-// decides when. A conflict is no failure.
+// result is when a check is reconciled again. What has failed is tried again with backoff, but no later than the check is due anyway: the
+// queue never decides when. A conflict is no failure.
 func (r *Reconciler) result(ctx context.Context, record *record, started, wakeUp time.Time, err error) (ctrl.Result, error) {
 	retry := time.Duration(0)
 	switch {

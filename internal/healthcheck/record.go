@@ -20,8 +20,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
-// record is what this process remembers of one check. It is lost with the process: what has to outlast a restart is an annotation. One worker
-// reconciles a check at a time, so only the trigger, which watches set, needs the lock of records.
+// record is what this process remembers of one check. It is lost with the process: what has to outlast a restart is an annotation. One
+// worker reconciles a check at a time, so only the trigger, which watches set, needs the lock of records.
 type record struct {
 	trigger trigger
 	// failures is how many reconciles in a row have failed.
@@ -123,8 +123,8 @@ type pause struct {
 	ended  time.Time
 }
 
-// observePauses notes which targets are paused now, and returns when the pauses of the others ended. After a restart it is not known, so a step
-// that was under way during a pause has less time left than it could have.
+// observePauses notes which targets are paused now, and returns when the pauses of the others ended. After a restart it is not known, so a
+// step that was under way during a pause has less time left than it could have.
 func (r *record) observePauses(targets []*Target, now time.Time) map[types.UID]time.Time {
 	var known map[types.UID]pause
 	var ended map[types.UID]time.Time
@@ -173,7 +173,8 @@ type rejection struct {
 	until time.Time
 }
 
-// rejection returns why a request was rejected, if it is not worth trying again yet. A restart forgets it, so it is tried once too often then.
+// rejection returns why a request was rejected, if it is not worth trying again yet. A restart forgets it, so it is tried once too often
+// then.
 func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.RefusedError {
 	if found, known := r.rejected[request]; known && now.Before(found.until) {
 		return found.err
@@ -194,8 +195,8 @@ func (r *record) reject(request rejectedRequest, err *checkup.RefusedError, now 
 	r.rejected[request] = rejection{err, now.Add(remediation.RetryTime)}
 }
 
-// firstReadTime is how long a check waits for what is read for the first time. Nothing is done meanwhile, and no condition reports a cluster as
-// unreachable only because the manager has just started.
+// firstReadTime is how long a check waits for what is read for the first time. Nothing is done meanwhile, and no condition reports a
+// cluster as unreachable only because the manager has just started.
 const firstReadTime = 10 * time.Second
 
 // errNotReadYet: what the check rests on is still being read; its reader wakes the check when it is known.
@@ -220,9 +221,9 @@ func (r *record) awaitFirstRead(pending bool, now time.Time) time.Time {
 // unhealthy meanwhile waits for it: the next reconciles report the rest.
 const healthTime = 500 * time.Millisecond
 
-// healthOrder is in which order health is reported on targets. First are healthy ones that were handed to their owner, which deletes them until
-// it reads that they are healthy; then unhealthy ones; then all others. It begins behind the target at which the last reconcile ran out of time
-// after a failure: one whose writes fail slowly does not starve the others.
+// healthOrder is in which order health is reported on targets. First are healthy ones that were handed to their owner, which deletes them
+// until it reads that they are healthy; then unhealthy ones; then all others. It begins behind the target at which the last reconcile ran
+// out of time after a failure: one whose writes fail slowly does not starve the others.
 func (r *record) healthOrder(pass *explain.Pass, targets []*Target) []int {
 	var recovered, unhealthy, others []int
 	for i := range pass.Assessment.Verdicts {

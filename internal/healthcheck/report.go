@@ -48,7 +48,8 @@ func (p *pass) Report(ctx context.Context, pass *explain.Pass) error {
 	return utilerrors.NewAggregate(failed)
 }
 
-// reportNews reports what was done before the check was paused, and writes to no object: the pause stands on the check when the caches have it.
+// reportNews reports what was done before the check was paused, and writes to no object: the pause stands on the check when the caches have
+// it.
 func (p *pass) reportNews(ctx context.Context, pass *explain.Pass) error {
 	p.snapshot.askAgain(p.clock().Add(conflictTime))
 	news, ended := p.record.reported.Learn(pass, p.now)
@@ -57,8 +58,8 @@ func (p *pass) reportNews(ctx context.Context, pass *explain.Pass) error {
 	return nil
 }
 
-// reportPaused writes nothing but that the check is paused, and what follows for its conditions. All numbers stay as they were. Where another controller
-// owns the status, that one does it.
+// reportPaused writes nothing but that the check is paused, and what follows for its conditions. All numbers stay as they were. Where
+// another controller owns the status, that one does it.
 func (p *pass) reportPaused(ctx context.Context, pass *explain.Pass) error {
 	if !p.ownsStatus() {
 		p.count(pass, nil)
@@ -120,8 +121,8 @@ func (p *pass) ownsStatus() bool { return p.r.Gate == nil || p.r.Gate.OwnsStatus
 // ownTime is how long a live read counts that the check was still the manager's.
 const ownTime = 3 * time.Second
 
-// stillOwnsStatus reads live whether a check is still the manager's, if that was not done a moment ago: another controller may be responsible for the
-// targets by now, and report on them.
+// stillOwnsStatus reads live whether a check is still the manager's, if that was not done a moment ago: another controller may be
+// responsible for the targets by now, and report on them.
 func (p *pass) stillOwnsStatus(ctx context.Context) (bool, error) {
 	if p.r.Gate == nil || p.silent || p.r.Clock.Now().Sub(p.livePreflight) < ownTime {
 		return !p.silent, nil

@@ -46,7 +46,8 @@ func RequestKinds(check *Check) []schema.GroupVersionKind {
 	return WithKinds(namedKinds(check), notes.RequestKinds(check.Object.GetAnnotations())...)
 }
 
-// WithKinds are kinds together with others. What is named is read in the version that is named, and in another one only where that is not served.
+// WithKinds are kinds together with others. What is named is read in the version that is named, and in another one only where that is not
+// served.
 func WithKinds(kinds []schema.GroupVersionKind, others ...schema.GroupVersionKind) []schema.GroupVersionKind {
 	all := slices.Clone(kinds)
 	for _, gvk := range others {
@@ -99,7 +100,8 @@ func beingRead(one requests.Resolved) bool {
 	return errors.As(one.Err, &unknown)
 }
 
-// cause is why something could not be read, in words that are the same each time and hold no address: they are shown. Empty if there is no error.
+// cause is why something could not be read, in words that are the same each time and hold no address: they are shown. Empty if there is no
+// error.
 func cause(err error) string {
 	var read *workload.ReadError
 	switch {

@@ -63,7 +63,8 @@ type snapshot struct {
 	unreadable, unsure map[int]string
 	// orphans are what the orphaned targets of the facts are about, in their order.
 	orphans []orphan
-	// pauseEnds are when the pauses of targets ended, and nodeGoneSince since when their Nodes no longer exist, as far as this process has seen it.
+	// pauseEnds are when the pauses of targets ended, and nodeGoneSince since when their Nodes no longer exist, as far as this process has
+	// seen it.
 	pauseEnds, nodeGoneSince map[types.UID]time.Time
 }
 
@@ -135,7 +136,8 @@ func (c *Check) template(step remediation.StepID) (requests.Reference, bool) {
 	return requests.Reference{}, false
 }
 
-// nextKinds returns the kind of the request that a target would get next; empty if it would get none. There are few answers for many targets.
+// nextKinds returns the kind of the request that a target would get next; empty if it would get none. There are few answers for many
+// targets.
 func (s *snapshot) nextKinds() func(t *Target) schema.GroupVersionKind {
 	known := map[remediation.StepID]schema.GroupVersionKind{}
 	return func(t *Target) schema.GroupVersionKind {

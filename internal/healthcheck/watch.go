@@ -122,8 +122,8 @@ func (r *Reconciler) ofCheck() handler.EventHandler {
 
 // MetadataChanged reports whether anything but the status of an object has changed.
 func MetadataChanged(a, b client.Object) bool {
-	return a.GetGeneration() != b.GetGeneration() || !maps.Equal(a.GetLabels(), b.GetLabels()) || !maps.Equal(a.GetAnnotations(), b.GetAnnotations()) ||
-		!a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers())
+	return CheckChanged(a, b) || !maps.Equal(a.GetLabels(), b.GetLabels()) || !maps.Equal(a.GetAnnotations(), b.GetAnnotations()) ||
+		!slices.Equal(a.GetFinalizers(), b.GetFinalizers())
 }
 
 // CheckChanged leaves out what other checks do not read: annotations of a check concern that check only.

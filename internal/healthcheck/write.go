@@ -32,12 +32,14 @@ type pass struct {
 	now      time.Time
 	// livePreflight is when the last preflight check, or live read of the check, began.
 	livePreflight time.Time
-	// check and objects are as they are after the own writes, so that the next write is about what it has to be about. Objects are by their names.
+	// check and objects are as they are after the own writes, so that the next write is about what it has to be about. Objects are by their
+	// names.
 	check   *Check
 	objects map[string]client.Object
 	// lease is the control-plane Lease as it was read last; nil if there was none.
 	lease *coordinationv1.Lease
-	// silent: the check or its Cluster was paused at a live read, or the check is not the manager's any more. pausedNow are targets that were paused.
+	// silent: the check or its Cluster was paused at a live read, or the check is not the manager's any more. pausedNow are targets that were
+	// paused.
 	silent    bool
 	pausedNow map[string]bool
 	// facts are what the reconcile rests on, and created the requests that it has created, by the names of their targets.
@@ -59,7 +61,9 @@ func newPass(r *Reconciler, record *record, check *Check, now time.Time) *pass {
 func (p *pass) clock() time.Time { return p.r.Clock.Now().Truncate(notes.Precision) }
 
 // WriteTarget is one write for a target.
-func (p *pass) WriteTarget(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write) error {
+func (p *pass) WriteTarget(
+	ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write,
+) error {
 	t := p.snapshot.targets[target]
 	switch write { //nolint:exhaustive // orphaned targets have the others in common
 	case remediation.CreateRequest:
@@ -188,7 +192,8 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 func rejects(err error) bool {
 	var taken *requests.NameTakenError
 	var template *requests.TemplateError
-	return errors.As(err, &taken) || errors.As(err, &template) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+	return errors.As(err, &taken) || errors.As(err, &template) ||
+		apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
 // dropConfirmation removes a person's confirmation from a Node.
