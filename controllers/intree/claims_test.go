@@ -42,7 +42,8 @@ func TestWhoLooksAfterACheckThatIsAboutToGo(t *testing.T) {
 			g := NewWithT(t)
 			adoption := &Adoption{Environment: &healthcheck.Environment{}, TakesOver: test.checks}
 			claim, theirs := adoption.claimOf(test.check, nil)
-			g.Expect([]any{theirs, claim.Deleting, claim.Rank == remediation.ForeignMachineHealthCheck}).To(Equal([]any{test.theirs, !test.theirs, test.theirs}))
+			foreign := claim.Rank == remediation.ForeignMachineHealthCheck
+			g.Expect([]any{theirs, claim.Deleting, foreign}).To(Equal([]any{test.theirs, !test.theirs, test.theirs}))
 			g.Expect(claim.Check).ToNot(Equal(requests.Check{}), "what it has under way is known")
 		})
 	}
@@ -50,12 +51,14 @@ func TestWhoLooksAfterACheckThatIsAboutToGo(t *testing.T) {
 
 // theirWord is what Cluster API's own controller says of a check that it leaves to whoever has paused it.
 func theirWord() []metav1.Condition {
-	return []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Message: "it has the annotation " + clusterv1.PausedAnnotation}}
+	message := "it has the annotation " + clusterv1.PausedAnnotation
+	return []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Message: message}}
 }
 
 // TestAnotherInstanceMayHaveBeenAskedForWhatThisOneWasNot: who looks after its checks stands on them, and not in a flag of ours.
 func TestAnotherInstanceMayHaveBeenAskedForWhatThisOneWasNot(t *testing.T) {
-	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "x", Annotations: map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}}}
+	check := &clusterv1.MachineHealthCheck{}
+	check.Name, check.Annotations = "x", map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}
 	waiting := check.DeepCopy()
 	check.Status.Conditions = theirWord()
 	free := check.DeepCopy()

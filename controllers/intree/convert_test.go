@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
-	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // that many fleets have checks of that version is what it is about
+	clusterv1beta1 "sigs.k8s.io/cluster-api/api/core/v1beta1" //nolint:staticcheck // many fleets have such checks
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
@@ -52,9 +52,11 @@ func TestAnOlderCheckAsksForWhatItAlwaysDid(t *testing.T) {
 			{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Timeout: metav1.Duration{Duration: 5 * time.Minute}},
 			{Type: "DiskBroken", Status: corev1.ConditionTrue, Timeout: metav1.Duration{}},
 		},
-		MaxUnhealthy:        ptr.To(intstr.FromString("40%")), //nolint:staticcheck // as above
-		NodeStartupTimeout:  &metav1.Duration{Duration: 20 * time.Minute},
-		RemediationTemplate: &corev1.ObjectReference{APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3RemediationTemplate", Name: "soft", Namespace: "team"},
+		MaxUnhealthy:       ptr.To(intstr.FromString("40%")), //nolint:staticcheck // as above
+		NodeStartupTimeout: &metav1.Duration{Duration: 20 * time.Minute},
+		RemediationTemplate: &corev1.ObjectReference{
+			APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3RemediationTemplate", Name: "soft", Namespace: "team",
+		},
 	})
 	check := checkOf(core)
 	g.Expect(check.Cluster.Name).To(Equal("prod"))
@@ -69,7 +71,8 @@ func TestAnOlderCheckAsksForWhatItAlwaysDid(t *testing.T) {
 	g.Expect(r.Limits.MaxUnhealthy).To(HaveValue(Equal(intstr.FromString("40%"))))
 	g.Expect(r.Steps).To(HaveLen(1))
 	g.Expect(r.Steps[0].ID.Template).To(ContainSubstring("Metal3RemediationTemplate"))
-	g.Expect([]any{r.Observe, r.MaxInFlight, r.StormCooldown, r.HealthyDelay, r.RecoveryConfirmed}).To(Equal([]any{false, (*intstr.IntOrString)(nil), time.Duration(0), time.Duration(0), false}),
+	g.Expect([]any{r.Observe, r.MaxInFlight, r.StormCooldown, r.HealthyDelay, r.RecoveryConfirmed}).To(
+		Equal([]any{false, (*intstr.IntOrString)(nil), time.Duration(0), time.Duration(0), false}),
 		"nothing that it cannot say")
 }
 
@@ -90,7 +93,9 @@ func TestWhatACheckLeavesOutIsAsItIsInClusterAPI(t *testing.T) {
 
 // TestLimitsOfClusterAPIMeanTheSameToUs: some are written in ways that ours are not.
 func TestLimitsOfClusterAPIMeanTheSameToUs(t *testing.T) {
-	for text, same := range map[string]string{"40%": "40%", "0%": "0%", "100%": "100%", "250%": "100%", "3": "3", "007": "7", "nonsense": "nonsense", "-1": "-1"} {
+	for text, same := range map[string]string{
+		"40%": "40%", "0%": "0%", "100%": "100%", "250%": "100%", "3": "3", "007": "7", "nonsense": "nonsense", "-1": "-1",
+	} {
 		g := NewWithT(t)
 		limit := limitAs(intstr.FromString(text))
 		g.Expect(limit.String()).To(Equal(same), text)
@@ -101,7 +106,9 @@ func TestLimitsOfClusterAPIMeanTheSameToUs(t *testing.T) {
 		g.Expect(rangeAs(text)).To(Equal(same), text)
 	}
 	both := &clusterv1.MachineHealthCheck{}
-	both.Spec.Remediation.TriggerIf = clusterv1.MachineHealthCheckRemediationTriggerIf{UnhealthyLessThanOrEqualTo: ptr.To(intstr.FromString("10%")), UnhealthyInRange: "[1-2]"}
+	both.Spec.Remediation.TriggerIf = clusterv1.MachineHealthCheckRemediationTriggerIf{
+		UnhealthyLessThanOrEqualTo: ptr.To(intstr.FromString("10%")), UnhealthyInRange: "[1-2]",
+	}
 	_, r := policies(both)
 	g.Expect(r.Limits.Range).To(HaveValue(Equal(remediation.Range{Least: 1, Most: 2})))
 }
@@ -116,7 +123,8 @@ func TestItsStatusIsKeptInItsOwnTerms(t *testing.T) {
 	before := statusOf(core)
 	told := remedyv1.MachineHealthCheckStatus{Targets: []string{"m-1"}}
 	told.Unhealthy = ptr.To[int32](1)
-	told.ExpectedMachines, told.CurrentHealthy, told.RemediationsAllowed, told.ObservedGeneration = ptr.To[int32](3), ptr.To[int32](2), ptr.To[int32](1), 7
+	told.ExpectedMachines, told.CurrentHealthy, told.RemediationsAllowed = ptr.To[int32](3), ptr.To[int32](2), ptr.To[int32](1)
+	told.ObservedGeneration = 7
 	told.Conditions = []metav1.Condition{
 		{Type: remedyv1.PausedCondition, Status: metav1.ConditionFalse, Reason: remedyv1.NotPausedReason},
 		{Type: remedyv1.RemediationAllowedCondition, Status: metav1.ConditionFalse, Reason: "TooManyUnhealthy", Message: "Too many"},
@@ -128,10 +136,12 @@ func TestItsStatusIsKeptInItsOwnTerms(t *testing.T) {
 		after := core.DeepCopy()
 		setStatus(after, &carried)
 		g.Expect(after.Status.Targets).To(Equal([]string{"m-1"}))
-		g.Expect([]int32{*after.Status.ExpectedMachines, *after.Status.CurrentHealthy, *after.Status.RemediationsAllowed}).To(Equal([]int32{3, 2, 1}))
+		numbers := []int32{*after.Status.ExpectedMachines, *after.Status.CurrentHealthy, *after.Status.RemediationsAllowed}
+		g.Expect(numbers).To(Equal([]int32{3, 2, 1}))
 		g.Expect(after.Status.ObservedGeneration).To(BeEquivalentTo(7))
 		g.Expect(meta.FindStatusCondition(after.Status.Conditions, "Mine")).To(Equal(&mine))
-		g.Expect(meta.IsStatusConditionTrue(after.Status.Conditions, clusterv1.PausedCondition)).To(Equal(!exclusive), "that is Cluster API's to say, where it runs")
+		paused := meta.IsStatusConditionTrue(after.Status.Conditions, clusterv1.PausedCondition)
+		g.Expect(paused).To(Equal(!exclusive), "the in-tree controller owns it where that runs")
 		g.Expect(meta.IsStatusConditionFalse(after.Status.Conditions, clusterv1.MachineHealthCheckRemediationAllowedCondition)).To(BeTrue())
 		g.Expect(deprecated.Get(after, clusterv1.RemediationAllowedV1Beta1Condition)).To(HaveField("Message", "Too many"))
 		again := adoption.carried(&carried, &told.CheckStatus)
@@ -146,11 +156,13 @@ func TestNothingThatOnlyWeSayStaysInItsStatus(t *testing.T) {
 	takenOver := metav1.Condition{Type: remedyv1.TakenOverCondition, Status: metav1.ConditionTrue, Reason: remedyv1.TakenOverReason}
 	core := &clusterv1.MachineHealthCheck{}
 	pass := &explain.Pass{
-		Snapshot: &health.Snapshot{}, Assessment: &health.Assessment{}, Situation: &remediation.Situation{}, Policy: &remediation.Policy{}, Planned: &remediation.Planned{},
+		Snapshot: &health.Snapshot{}, Assessment: &health.Assessment{}, Situation: &remediation.Situation{},
+		Policy: &remediation.Policy{}, Planned: &remediation.Planned{},
 	}
 	core.Status.Conditions = append(explain.Conditions(pass), takenOver)
 	g.Expect(len(core.Status.Conditions)).To(BeNumerically(">=", 6))
-	theirs := ConsistOf(HaveField("Type", clusterv1.MachineHealthCheckRemediationAllowedCondition), HaveField("Type", clusterv1.PausedCondition), HaveField("Type", remedyv1.TakenOverCondition))
+	theirs := ConsistOf(HaveField("Type", clusterv1.MachineHealthCheckRemediationAllowedCondition),
+		HaveField("Type", clusterv1.PausedCondition), HaveField("Type", remedyv1.TakenOverCondition))
 	clusterapi.RemoveConditions(core, remedyv1.TakenOverCondition)
 	g.Expect(core.Status.Conditions).To(theirs)
 }

@@ -24,7 +24,8 @@ func TestWhatHasFailedMakesNobodyElseLate(t *testing.T) {
 	now := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 	counted, err := metrics.New(prometheus.NewPedanticRegistry())
 	g.Expect(err).ToNot(HaveOccurred())
-	r := &Reconciler{Environment: &Environment{Clock: testingclock.NewFakePassiveClock(now), Metrics: counted}, Store: named{kind: "MachineHealthCheck"}}
+	e := &Environment{Clock: testingclock.NewFakePassiveClock(now), Metrics: counted}
+	r := &Reconciler{Environment: e, Store: named{kind: "MachineHealthCheck"}}
 	check, refused, started := &record{}, errors.New("refused"), now
 	after := func(wakeUp time.Time, err error) time.Duration {
 		result, err := r.result(t.Context(), check, started, wakeUp, err)

@@ -20,6 +20,8 @@ import (
 // root is the checkout.
 const root = "../.."
 
+const module = "github.com/cluster-api-remedy/cluster-api-provider-remedy"
+
 const header = "// Copyright The cluster-api-provider-remedy Authors.\n// SPDX-License-Identifier: Apache-2.0\n\n"
 
 func long(lines int) string {
@@ -79,12 +81,12 @@ func TestBreakingAHouseRuleFailsTheLint(t *testing.T) {
 		},
 		{
 			"the core judges by what it may do", "internal/health/broken.go",
-			"package health\n\nimport _ \"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation\" // because.\n",
+			"package health\n\nimport _ \"" + module + "/internal/remediation\" // because.\n",
 			"not allowed from list 'health'",
 		},
 		{
 			"the API imports the product", "api/v1alpha1/broken.go",
-			"package v1alpha1\n\nimport _ \"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health\" // because.\n",
+			"package v1alpha1\n\nimport _ \"" + module + "/internal/health\" // because.\n",
 			"not allowed from list 'api'",
 		},
 		{
@@ -139,17 +141,48 @@ func TestBreakingAHouseRuleFailsTheLint(t *testing.T) {
 		},
 		{
 			"a controller imports an experiment", "controllers/machinehealthcheck/main.go",
-			"package machinehealthcheck\n\nimport _ \"github.com/cluster-api-remedy/cluster-api-provider-remedy/exp/fencing\" // because.\n",
+			"package machinehealthcheck\n\nimport _ \"" + module + "/exp/fencing\" // because.\n",
 			"nothing but main.go imports an experiment",
 		},
 		{
+			"the reconciler knows a kind", "internal/healthcheck/broken.go",
+			"package healthcheck\n\nimport _ \"" + module + "/controllers/nodehealthcheck\" // because.\n",
+			"the reconciler knows no kind",
+		},
+		{
+			"the reconciler knows adoption", "internal/healthcheck/broken.go",
+			"package healthcheck\n\nimport _ \"" + module + "/internal/takeover\" // because.\n",
+			"adoption of in-tree checks is behind a port",
+		},
+		{
+			"an adapter imports another", "controllers/nodehealthcheck/broken.go",
+			"package nodehealthcheck\n\nimport _ \"" + module + "/controllers/machinehealthcheck\" // because.\n",
+			"an adapter imports no other adapter",
+		},
+		{
+			"adoption imports the Node adapter", "controllers/intree/broken.go",
+			"package intree\n\nimport _ \"" + module + "/controllers/nodehealthcheck\" // because.\n",
+			"adoption uses the Machine adapter only",
+		},
+		{
+			"an adapter imports a clock", "controllers/nodehealthcheck/broken.go",
+			"package nodehealthcheck\n\nimport _ \"k8s.io/utils/clock\" // because.\n",
+			"the reconciler passes the time to adapters",
+		},
+		{
+			"an adapter reads the clock", "controllers/nodehealthcheck/broken.go",
+			"package nodehealthcheck\n\nimport \"" + module + "/internal/healthcheck\"\n\n" +
+				"func late(e *healthcheck.Environment) bool { return e.Clock.Now().IsZero() }\n",
+			"the reconciler passes the time to adapters",
+		},
+		{
 			"reading decides", "internal/workload/broken.go",
-			"package workload\n\nimport _ \"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation\" // because.\n",
+			"package workload\n\nimport _ \"" + module + "/internal/remediation\" // because.\n",
 			"reading does not decide",
 		},
 		{
 			"reporting reads", "internal/report/broken.go",
-			"package report\n\nimport _ \"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload\" // because.\n",
+			"package report\n\nimport _ \"" + module + "/internal/workload\" // because.\n",
 			"reporting does not read",
 		},
 		{
