@@ -159,13 +159,6 @@ func (*Adoption) leftOver(ctx context.Context, cache client.Reader, core *cluste
 
 // liveRequests are those of the check, of all kinds of which there may be any. What cannot be read is an error beside what was found.
 func (a *Adoption) liveRequests(ctx context.Context, check *healthcheck.Check) ([]*requests.Found, error) {
-	kinds := healthcheck.RequestKinds(check)
-	// What is known of requests of other kinds, to which there may be no permission any more. What is not known of these kinds is asked for
-	// now.
-	known, _ := a.Requests.Of(ctx, check.ID, kinds...)
-	for _, request := range known {
-		kinds = healthcheck.WithKinds(kinds, request.Kind)
-	}
-	found, err := a.Requests.LiveOf(ctx, check.ID, kinds...)
+	found, err := a.Requests.LiveOf(ctx, check.ID, healthcheck.RequestKinds(check)...)
 	return found, errors.Wrap(err, "failed to read the requests")
 }

@@ -43,12 +43,12 @@ func annotate(object client.Object, n notes.Notes) {
 
 // RequestKinds are the kinds of which a check may have requests.
 func RequestKinds(check *Check) []schema.GroupVersionKind {
-	return WithKinds(namedKinds(check), notes.RequestKinds(check.Object.GetAnnotations())...)
+	return withKinds(namedKinds(check), notes.RequestKinds(check.Object.GetAnnotations())...)
 }
 
-// WithKinds are kinds together with others. What is named is read in the version that is named, and in another one only where that is not
+// withKinds are kinds together with others. What is named is read in the version that is named, and in another one only where that is not
 // served.
-func WithKinds(kinds []schema.GroupVersionKind, others ...schema.GroupVersionKind) []schema.GroupVersionKind {
+func withKinds(kinds []schema.GroupVersionKind, others ...schema.GroupVersionKind) []schema.GroupVersionKind {
 	all := slices.Clone(kinds)
 	for _, gvk := range others {
 		if !slices.ContainsFunc(all, func(other schema.GroupVersionKind) bool { return other.GroupKind() == gvk.GroupKind() }) {

@@ -32,7 +32,7 @@ const (
 // handover are sabotages of how a check of Cluster API is handed to us and back.
 var handover = []sabotage{
 	intree("store.go", "return asks(core) != \"false\" && (", "return (", looksOn, "to be empty|remedy"),
-	intree("store.go", "asked := asks(core) == \"true\" ||", "asked := true ||", none, "to equal"),
+	intree("store.go", "a.Annotated && asked)", "true || asked)", none, "to equal"),
 	intree("store.go", "\tf.Instance = a.WatchFilter\n", "", signed, "to have"),
 	intree("gate.go", "; writes && a.Observe {", "; false && writes && a.Observe {", looksOn, "to equal|to be empty"),
 	intree("gate.go", "return slices.Contains([]string{filter, \"\"}, noted.Instance)", "return slices.Contains([]string{filter}, noted.Instance)", relabelled, inVain("whoever comes back gives it back")),
@@ -60,7 +60,6 @@ var handover = []sabotage{
 	engine("read.go", "if s.observes() || s.check.deleting() ||", "if s.check.deleting() ||", adoptedFor, "to equal|withdrawn"),
 	intree("give_back.go", "if !check.Object.GetDeletionTimestamp().IsZero() && signed {", "if !check.Object.GetDeletionTimestamp().IsZero() && signed && false {", deletedFor, "is said to be unhealthy"),
 	intree("give_back.go", "a.Requests.Withdraw(ctx, request)", "a.Requests.GiveBack(ctx, request)", deletedFor, "nobody would go on with it"),
-	intree("give_back.go", "kinds = healthcheck.WithKinds(kinds, request.Kind)", "_ = request.Kind", notCleaned, inVain("it goes back, and says so")),
 	q("look.go", "failed = append(failed, errors.Wrapf(err, \"failed to list %s\", known.resource))\n\t\t\tcontinue\n", "return nil, err\n", notCleaned, "to be empty"),
 	q("adopt.go", "\treturn r.strip(ctx, f, map[string]any{\"uid\": f.UID})\n", "\treturn nil\n", stopped, "it is withdrawn"),
 	intree("claims.go", "\t\tTitle: \"machinehealthchecks.cluster.x-k8s.io \" + core.Namespace + \"/\" + core.Name,\n",
