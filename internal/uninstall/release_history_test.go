@@ -102,6 +102,8 @@ func TestReleaseHistory_OtherCheck_KeepsIt(t *testing.T) {
 			test.other(p)
 			remembered, signed := p.machineWithHistory("m-1", "prod", "a"), p.machineWithHistory("m-2", "prod", "a")
 			p.setAuthor(signed, "CoreMachineHealthCheck/one")
+			foreign := p.machineWithHistory("m-3", "prod", "a")
+			p.setAuthor(foreign, "CoreMachineHealthCheck/other")
 			uninstaller, said := p.uninstaller(false)
 			p.Expect(uninstaller.Release(p.ctx, p.namespace, "one")).To(Succeed(), said.String())
 			want := []string{}
@@ -110,6 +112,8 @@ func TestReleaseHistory_OtherCheck_KeepsIt(t *testing.T) {
 			}
 			p.Expect(p.ownAnnotations(remembered)).To(ConsistOf(want))
 			p.Expect(p.ownAnnotations(signed)).To(ConsistOf(want), "the responsible check is removed in any case")
+			p.Expect(p.ownAnnotations(foreign)).To(ConsistOf(append([]string{remedyv1.MarkedByAnnotation}, want...)),
+				"the other check is responsible for it")
 		})
 	}
 }

@@ -36,6 +36,16 @@ func TestRelease_OneCheck_LeavesOthersUnchanged(t *testing.T) {
 		ContainSubstring("MachineHealthCheck " + p.namespace + "/nobody of Cluster API not found")))
 }
 
+// A pause that a user has set is no trace of Remedy.
+func TestRelease_PauseOfAUser_IsKept(t *testing.T) {
+	p := newFixture(t)
+	check := p.inTreeCheck("core", clusterv1.PausedAnnotation, "")
+	uninstaller, said := p.uninstaller(false)
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "core")).To(Succeed(), said.String())
+	p.Expect(p.get(check).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays", clusterv1.PausedAnnotation: ""}))
+	p.Expect(p.get(check).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+}
+
 // A Cluster that adopts all of its checks would adopt a released check again.
 func TestRelease_AdoptingCluster_AnnotatesTheCheck(t *testing.T) {
 	p := newFixture(t)

@@ -162,6 +162,10 @@ func TestAll_DryRun_WritesNothing(t *testing.T) {
 	p.Expect(all.All(p.ctx)).To(Succeed(), did.String())
 	p.Expect(written.all).ToNot(BeEmpty(), "the proxy reports writes")
 	p.Expect(lines(would)).To(Equal(lines(did)))
+	p.Expect(strings.Count(did.String(), "MachineHealthCheck "+p.namespace+"/core:")).To(Equal(1), "each object is changed once")
+	first := func(object string) int { return strings.Index(did.String(), object+" "+p.namespace+"/") }
+	p.Expect([]int{first("Metal3Remediation"), first("Machine"), first("MachineHealthCheck")}).To(HaveExactElements(
+		BeNumerically(">=", 0), BeNumerically(">", first("Metal3Remediation")), BeNumerically(">", first("Machine"))), "checks come last")
 	p.Expect(lines(did)).To(ContainElements(
 		ContainSubstring("Deployment %s/manager: scaled to 0", p.namespace), ContainSubstring("Lease %s/%s: deleted", p.namespace, lead.Name),
 		ContainSubstring("Lease kube-system/remedy-control-plane in Cluster %s/prod: deleted", p.namespace),
