@@ -27,7 +27,7 @@ import (
 // Kind is what NodeHealthChecks are called, in annotations and messages.
 const Kind = "NodeHealthCheck"
 
-// Claimant knows which NodeHealthChecks may be responsible for the Nodes of a Cluster.
+// Claimant reads which NodeHealthChecks may be responsible for the Nodes of a Cluster.
 type Claimant struct {
 	// Observe: the manager only observes.
 	Observe bool
