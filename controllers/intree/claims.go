@@ -34,28 +34,26 @@ func (c Claimant) Claims(
 	var all []healthcheck.Claim
 	for i := range list.Items {
 		if other := &list.Items[i]; other.UID != check.Object.GetUID() {
-			claim, _ := c.Adoption.claimOf(other, cluster)
-			all = append(all, claim)
+			all = append(all, c.Adoption.claimOf(other, cluster))
 		}
 	}
 	return all, nil
 }
 
-// claimOf is that of a check of Cluster API, and whether it is the in-tree controller's. Another instance alone knows what its flag asks
-// for: of its checks the pause tells.
-func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) (claim healthcheck.Claim, intree bool) {
+// claimOf is that of a check of Cluster API. Another instance alone knows what its flag asks for: of its checks the pause tells.
+func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) healthcheck.Claim {
 	f := a.facts(core, cluster)
 	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.OurPause
 	if !handed(f) {
-		return inTreeClaim(core), true
+		return inTreeClaim(core)
 	}
-	claim = machinehealthcheck.ClaimOf(checkOf(core), a.Observe)
+	claim := machinehealthcheck.ClaimOf(checkOf(core), a.Observe)
 	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is
 	// responsible until it no longer exists.
-	if intree = claim.Deleting && !a.Exclusive && (f.Pause != takeover.OurPause || !f.SaysPaused); intree {
+	if claim.InTree = claim.Deleting && !a.Exclusive && (f.Pause != takeover.OurPause || !f.SaysPaused); claim.InTree {
 		claim.Deleting, claim.Rank = false, remediation.ForeignMachineHealthCheck
 	}
-	return claim, intree
+	return claim
 }
 
 // inTreeClaim is that of a check that was not handed to the manager: the in-tree controller is responsible for what it selects until it no
@@ -64,22 +62,21 @@ func inTreeClaim(core *clusterv1.MachineHealthCheck) healthcheck.Claim {
 	selector := selectorOf(core)
 	return healthcheck.Claim{
 		Claim: remediation.Claim{Rank: remediation.ForeignMachineHealthCheck, Namespace: core.Namespace, Name: core.Name},
-		Title: "machinehealthchecks.cluster.x-k8s.io " + core.Namespace + "/" + core.Name,
+		Title: "machinehealthchecks.cluster.x-k8s.io " + core.Namespace + "/" + core.Name, InTree: true,
 		Selects: func(t *healthcheck.Target) bool {
 			return selector != nil && t.Machine != nil && selector.Matches(labels.Set(t.Machine.Labels))
 		},
 	}
 }
 
-// AdoptsRequest reports whether a request can only be that of a check that is the manager's: a request of the in-tree controller does not
-// say for which check it was created. Of the manager's it is the one that names its template. It ends what was begun also where another one
-// is responsible.
+// AdoptsRequest reads live whether a request can only be that of a check that is the manager's: a request of the in-tree controller does
+// not say for which check it was created. Of the manager's it is the one that names its template. It ends what was begun also where another
+// one is responsible.
 func (a *Adoption) AdoptsRequest(
-	ctx context.Context, reader client.Reader, check *healthcheck.Check, cluster *clusterv1.Cluster, target *healthcheck.Target,
+	ctx context.Context, check *healthcheck.Check, cluster *clusterv1.Cluster, target *healthcheck.Target,
 ) (bool, error) {
 	list := &clusterv1.MachineHealthCheckList{}
-	// A live read cannot use the index.
-	if err := reader.List(ctx, list, client.InNamespace(check.Cluster.Namespace)); err != nil {
+	if err := a.Live.List(ctx, list, client.InNamespace(check.Cluster.Namespace)); err != nil {
 		return false, errors.Wrap(err, "failed to read the other checks")
 	}
 	for i := range list.Items {
@@ -87,7 +84,7 @@ func (a *Adoption) AdoptsRequest(
 		if other.UID == check.Object.GetUID() || other.Spec.ClusterName != check.Cluster.Name {
 			continue
 		}
-		if claim, intree := a.claimOf(other, cluster); intree && claim.Selects(target) {
+		if claim := a.claimOf(other, cluster); claim.InTree && claim.Selects(target) {
 			return false, nil
 		}
 	}

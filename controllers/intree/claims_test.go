@@ -41,9 +41,9 @@ func TestWhoLooksAfterACheckThatIsAboutToGo(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			adoption := &Adoption{Environment: &healthcheck.Environment{}, TakesOver: test.checks}
-			claim, theirs := adoption.claimOf(test.check, nil)
+			claim := adoption.claimOf(test.check, nil)
 			foreign := claim.Rank == remediation.ForeignMachineHealthCheck
-			g.Expect([]any{theirs, claim.Deleting, foreign}).To(Equal([]any{test.theirs, !test.theirs, test.theirs}))
+			g.Expect([]any{claim.InTree, claim.Deleting, foreign}).To(Equal([]any{test.theirs, !test.theirs, test.theirs}))
 			g.Expect(claim.Check).ToNot(Equal(requests.Check{}), "what it has under way is known")
 		})
 	}
@@ -79,8 +79,8 @@ func TestAnotherInstanceMayHaveBeenAskedForWhatThisOneWasNot(t *testing.T) {
 			if test.others {
 				adoption.WatchFilter = "mine"
 			}
-			claim, theirs := adoption.claimOf(test.check, nil)
-			NewWithT(t).Expect([]any{theirs, claim.Rank == remediation.ForeignMachineHealthCheck}).To(Equal([]any{test.theirs, test.theirs}))
+			claim := adoption.claimOf(test.check, nil)
+			NewWithT(t).Expect([]any{claim.InTree, claim.Rank == remediation.ForeignMachineHealthCheck}).To(Equal([]any{test.theirs, test.theirs}))
 		})
 	}
 }

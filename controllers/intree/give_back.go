@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/pkg/errors"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,7 +31,7 @@ func (a *Adoption) giveBack(ctx context.Context, core *clusterv1.MachineHealthCh
 	if err != nil {
 		return err
 	}
-	claims, err := a.claims(ctx, check, cluster)
+	claims, err := a.Claims(ctx, check, cluster)
 	if err != nil {
 		return err
 	}
@@ -46,9 +45,7 @@ func (a *Adoption) giveBack(ctx context.Context, core *clusterv1.MachineHealthCh
 		}
 	}
 	for i, m := range machines {
-		if err := a.giveBackMachine(ctx, check, m, i < len(selected), claims); err != nil && !errors.Is(err, healthcheck.ErrTargetGone) {
-			failed = append(failed, err)
-		}
+		failed = append(failed, a.giveBackMachine(ctx, check, m, i < len(selected), claims))
 	}
 	for _, request := range found {
 		if core.DeletionTimestamp.IsZero() {
@@ -58,19 +55,6 @@ func (a *Adoption) giveBack(ctx context.Context, core *clusterv1.MachineHealthCh
 		}
 	}
 	return utilerrors.NewAggregate(failed)
-}
-
-// claims are the other checks of the Cluster.
-func (a *Adoption) claims(ctx context.Context, check *healthcheck.Check, cluster *clusterv1.Cluster) ([]healthcheck.Claim, error) {
-	var all []healthcheck.Claim
-	for _, claimant := range a.Claimants {
-		claims, err := claimant.Claims(ctx, a.Cache, check, cluster)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, claims...)
-	}
-	return all, nil
 }
 
 // giveBackMachine leaves the conditions of a Machine to the in-tree controller, which reports the same. Where the check is deleted, no
@@ -83,7 +67,7 @@ func (a *Adoption) giveBackMachine(
 	if !check.Object.GetDeletionTimestamp().IsZero() && signed {
 		var err error
 		if object, err = actor.ClearConditions(ctx, object); err != nil {
-			return gone(err)
+			return errors.Wrap(client.IgnoreNotFound(err), "failed to write to the Machine")
 		}
 	}
 	off := annotationsOff(t, signed, selected, claims)
@@ -91,14 +75,7 @@ func (a *Adoption) giveBackMachine(
 		return nil
 	}
 	_, err := actor.Annotate(ctx, object, off)
-	return gone(err)
-}
-
-func gone(err error) error {
-	if apierrors.IsNotFound(err) {
-		return healthcheck.ErrTargetGone
-	}
-	return errors.Wrap(err, "failed to write to the Machine")
+	return errors.Wrap(client.IgnoreNotFound(err), "failed to write to the Machine")
 }
 
 // annotationsOff are those that are removed from a Machine. The history of its remediations is for whichever check selects it, and is

@@ -7,15 +7,11 @@ import (
 	"context"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pkg/errors"
 
@@ -62,17 +58,9 @@ func (a *Adoption) WriteStatus(
 	if equality.Semantic.DeepEqual(known, wanted) {
 		return check, nil
 	}
-	core := &clusterv1.MachineHealthCheck{}
-	if err := a.Client.Get(ctx, client.ObjectKeyFromObject(before), core); err != nil {
-		return nil, errors.Wrap(err, "failed to read the check")
-	}
-	if core.ResourceVersion != before.ResourceVersion {
-		resource := schema.GroupResource{Group: clusterv1.GroupVersion.Group, Resource: "machinehealthchecks"}
-		return nil, apierrors.NewConflict(resource, core.Name, errors.New("it has changed since it was read"))
-	}
-	was := core.DeepCopy()
+	core := before.DeepCopy()
 	setStatus(core, &wanted)
-	if err := a.Client.Status().Patch(ctx, core, clusterapi.StatusPatch(was, core)); err != nil {
+	if err := a.Client.Status().Patch(ctx, core, clusterapi.StatusPatch(before, core)); err != nil {
 		return nil, errors.Wrap(err, "failed to write the status of the check")
 	}
 	after := *check

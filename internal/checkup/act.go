@@ -96,7 +96,7 @@ func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediati
 	started := 0
 	for n := range looks {
 		look, i := &looks[n], writing[n]
-		p.readLease(ctx, look, i)
+		p.readLease(ctx, look)
 		// The first act follows its look at once, if that was a quick one. Before any other, time has passed, and somebody may have said stop.
 		fresh := p.fresh()
 		if n > 0 && !fresh {

@@ -40,9 +40,9 @@ type Case interface {
 	// Preflight reads live what the decisions about the first of some targets rest on, in their order: about one at least, and no more than
 	// can be acted upon before that is out of date. An error means that nothing can be read, and is why.
 	Preflight(ctx context.Context, targets []int) (*Preflight, error)
-	// LeaseRenewed reads live when the kubelet of a target renewed its Lease last; zero if there is none. What it returns of an error is fit
+	// LeaseRenewed reads live when the kubelet of a Node renewed its Lease last; zero if there is none. What it returns of an error is fit
 	// to be shown.
-	LeaseRenewed(ctx context.Context, target int) (time.Time, error)
+	LeaseRenewed(ctx context.Context, node string) (time.Time, error)
 	// WriteCheck, WriteTarget and WriteStray are one write each.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error

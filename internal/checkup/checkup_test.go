@@ -87,8 +87,8 @@ func (r *record) Preflight(_ context.Context, targets []int) (*Preflight, error)
 	return read, nil
 }
 
-func (r *record) LeaseRenewed(_ context.Context, target int) (time.Time, error) {
-	err := r.call("lease %d", target)
+func (r *record) LeaseRenewed(_ context.Context, node string) (time.Time, error) {
+	err := r.call("lease %s", node)
 	return r.renewed, err
 }
 

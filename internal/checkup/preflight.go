@@ -42,11 +42,11 @@ func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.Look
 }
 
 // readLease reads live whether the kubelet of a target is alive, where only its silence speaks against the target.
-func (p *pass) readLease(ctx context.Context, look *remediation.Look, target int) {
+func (p *pass) readLease(ctx context.Context, look *remediation.Look) {
 	if look.Failed || !remediation.OnlySilent(&look.Verdict) {
 		return
 	}
-	renewed, err := p.c.LeaseRenewed(ctx, target)
+	renewed, err := p.c.LeaseRenewed(ctx, look.Target.Node)
 	look.LeaseRenewed, look.LeaseUnread = renewed, err != nil
 	if err != nil {
 		look.Cause = cmp.Or(look.Cause, err.Error())

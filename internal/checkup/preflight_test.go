@@ -48,6 +48,7 @@ func silent() *record {
 		State: health.Present, Name: "n-0", CreatedAt: since.Time,
 		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: since}},
 	}}
+	r.facts.Situation.Targets[0].Node = "n-0"
 	return r
 }
 
@@ -61,7 +62,7 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 		{why: "not renewed since", setup: func(r *record) { r.renewed = noon.Add(-2 * time.Hour) }},
 		{why: "there is none", setup: func(*record) {}},
 		{why: "renewed", setup: func(r *record) { r.renewed = noon }, held: remediation.LeaseRenewed},
-		{why: "not readable", setup: func(r *record) { r.fails["lease 0"] = errors.New("forbidden") }, held: remediation.NotConfirmed},
+		{why: "not readable", setup: func(r *record) { r.fails["lease n-0"] = errors.New("forbidden") }, held: remediation.NotConfirmed},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
@@ -72,7 +73,7 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 			test.setup(r)
 			_, err := r.run()
 			g.Expect(err).ToNot(HaveOccurred())
-			g.Expect(r.calls).To(ContainElement("lease 0"))
+			g.Expect(r.calls).To(ContainElement("lease n-0"))
 			g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(test.held))
 			if test.held == "" {
 				g.Expect(r.calls).To(ContainElement(made(0)))
@@ -84,5 +85,5 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 	g, r := NewWithT(t), sick(1)
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).ToNot(ContainElement("lease 0"), "it is unhealthy for another reason")
+	g.Expect(r.calls).ToNot(ContainElement("lease n-0"), "it is unhealthy for another reason")
 }

@@ -81,24 +81,18 @@ func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error
 	return nil
 }
 
-// adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together; and notes kinds of requests
-// that are new in its spec.
+// adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together.
 func (p *pass) adopt(ctx context.Context) error {
 	s := p.snapshot
 	// A manager that only observes writes nothing on a check that is not of its own kind.
 	if s.adopts && s.observes() || s.cluster == nil || s.paused() || s.check.deleting() ||
-		owned(s.check.Object, s.cluster) && (!finalized(s.check.Object) || kindsNoted(s.check)) {
+		owned(s.check.Object, s.cluster) {
 		return nil
 	}
 	if obstacle, err := p.Obstacle(ctx); err != nil || obstacle != nil {
 		return err
 	}
-	return p.patchCheck(ctx, func(object client.Object) {
-		own(object, s.cluster)
-		if finalized(object) {
-			noteKinds(object, s.check)
-		}
-	})
+	return p.patchCheck(ctx, func(object client.Object) { own(object, s.cluster) })
 }
 
 // owned reports whether a check has the label and the owner that every object of a Cluster has.

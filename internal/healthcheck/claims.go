@@ -7,21 +7,24 @@ import (
 	"context"
 	"slices"
 
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
-// readClaims finds the other checks of the Cluster.
-func (p *pass) readClaims(ctx context.Context, s *snapshot) error {
-	for _, claimant := range p.r.Claimants {
-		claims, err := claimant.Claims(ctx, p.r.Cache, s.check, s.cluster)
+// Claims are the other checks of the Cluster of a check, from the cache.
+func (e *Environment) Claims(ctx context.Context, check *Check, cluster *clusterv1.Cluster) ([]Claim, error) {
+	var all []Claim
+	for _, claimant := range e.Claimants {
+		claims, err := claimant.Claims(ctx, e.Cache, check, cluster)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		s.claims = append(s.claims, claims...)
+		all = append(all, claims...)
 	}
-	return nil
+	return all, nil
 }
 
 // holds reports whether another check has something in flight for a target.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -17,6 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
@@ -76,12 +80,23 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 	for _, watch := range r.Watches.Objects {
 		b = b.Watches(watch.Object, r.onEach(watch.Checks), builder.WithPredicates(watch.Changes))
 	}
-	err := b.WatchesRawSource(r.Clusters.NodeSource(r.ofNode)).
+	workers, err := workers(mgr.GetControllerOptions(), mgr.GetScheme(), r.Store.Object())
+	if err != nil {
+		return err
+	}
+	err = b.WithOptions(controller.Options{MaxConcurrentReconciles: workers}).WatchesRawSource(r.Clusters.NodeSource(r.ofNode)).
 		WatchesRawSource(r.Clusters.ConnectionSource(r.ofConnection)).
 		WatchesRawSource(r.Requests.Source(kind)).
 		WithLogConstructor(logConstructor(mgr.GetLogger(), kind)).
 		Complete(r)
 	return errors.Wrapf(err, "failed to set up the controller of %s", kind)
+}
+
+// workers is how many checks of a kind are reconciled at the same time; 0 for the default of the manager. The builder of controllers reads
+// this option only of an object that it enqueues itself.
+func workers(options config.Controller, scheme *runtime.Scheme, check client.Object) (int, error) {
+	gvk, err := apiutil.GVKForObject(check, scheme)
+	return options.GroupKindConcurrency[gvk.GroupKind().String()], errors.Wrap(err, "failed to find the kind of the checks")
 }
 
 // logConstructor leaves out what every line would repeat.

@@ -86,6 +86,8 @@ type Claim struct {
 	// Check is how its requests name it, and Author how it signs targets; empty if it does neither.
 	Check  requests.Check
 	Author string
+	// InTree: the in-tree controller is responsible for what it selects.
+	InTree bool
 	// Deleting: it is being deleted, and only what it still has counts.
 	Deleting bool
 	Selects  func(t *Target) bool
@@ -149,6 +151,6 @@ type Gatekeeper interface {
 	Changed(before, after client.Object) bool
 	// OwnsStatus reports whether the manager writes the status of a check and the conditions of its targets.
 	OwnsStatus(check *Check) bool
-	// AdoptsRequest reports whether a request that was not created by the manager can only be that of this check.
-	AdoptsRequest(ctx context.Context, reader client.Reader, check *Check, cluster *clusterv1.Cluster, target *Target) (bool, error)
+	// AdoptsRequest reads live whether a request that was not created by the manager can only be that of this check.
+	AdoptsRequest(ctx context.Context, check *Check, cluster *clusterv1.Cluster, target *Target) (bool, error)
 }

@@ -75,7 +75,7 @@ func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight
 		return nil, errors.New(cause(err))
 	}
 	if p.sawLive(fresh); !p.r.Responsible(fresh.check.Object) {
-		return nil, errors.New("another instance looks after the check by now")
+		return nil, errors.New("another instance is responsible for the check now")
 	}
 	read := &checkup.Preflight{Facts: fresh.only(targets).facts(p.now), Looks: make([]remediation.Look, len(targets))}
 	if fresh.check.Policy.MaxInFlight != nil {
@@ -89,9 +89,9 @@ func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight
 	return read, nil
 }
 
-// LeaseRenewed reads live when the kubelet of a target renewed its Lease last.
-func (p *pass) LeaseRenewed(ctx context.Context, target int) (time.Time, error) {
-	renewed, err := p.cluster().Live().HeartbeatRenewed(ctx, p.snapshot.targets[target].Question.Name)
+// LeaseRenewed reads live when the kubelet of a Node renewed its Lease last.
+func (p *pass) LeaseRenewed(ctx context.Context, node string) (time.Time, error) {
+	renewed, err := p.cluster().Live().HeartbeatRenewed(ctx, node)
 	if err != nil {
 		return time.Time{}, errors.New(cause(err))
 	}

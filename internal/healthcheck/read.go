@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,13 +31,18 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	if s.targets, s.others, err = r.Source.Targets(ctx, r.Cache, check, false); err != nil {
 		return nil, err
 	}
+	if s.claims, err = r.Claims(ctx, check, cluster); err != nil {
+		return nil, err
+	}
 	workloads := r.Clusters.At(check.Cluster)
 	s.connection = workloads.Connection(ctx)
-	s.targets = withReadings(s.targets, workloads.Read(ctx, s.question(s.targets)))
+	for i, reading := range workloads.Read(ctx, s.question(s.targets)) {
+		s.targets[i].Reading = reading
+	}
 	s.pending = s.connecting()
 	s.pauseEnds = p.record.observePauses(s.targets, p.now)
 	s.nodeGoneSince = p.record.nodeGoneSince
-	for _, more := range []func(context.Context, *snapshot) error{p.readClaims, p.readRequests, p.readOwners} {
+	for _, more := range []func(context.Context, *snapshot) error{p.readRequests, p.readOwners} {
 		if err := more(ctx, s); err != nil {
 			return nil, err
 		}
@@ -46,14 +52,6 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 		return s, errNotReadYet
 	}
 	return s, nil
-}
-
-// withReadings are targets with their Nodes.
-func withReadings(targets []*Target, readings []workload.Reading) []*Target {
-	for i := range readings {
-		targets[i].Reading = readings[i]
-	}
-	return targets
 }
 
 // question asks for the Nodes of targets.
@@ -98,12 +96,15 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 			s.templates = append(s.templates, *one.Trouble)
 		}
 		s.askAgain(one.Again)
-		var known *requests.NotKnownError
-		if one.Err != nil && !errors.As(one.Err, &known) {
+		// A template that is not known yet is only being read.
+		var unknown *requests.NotKnownError
+		if errors.As(one.Err, &unknown) {
+			s.pending = true
+		} else if one.Err != nil {
 			s.askAgain(p.now.Add(remediation.RetryTime))
 		}
 	}
-	if err := p.readOwn(ctx, s, resolved); err != nil {
+	if err := p.readOwn(ctx, s); err != nil {
 		return err
 	}
 	s.readNames(p.r.Requests)
@@ -178,36 +179,28 @@ func (s *snapshot) joined(owner string) int {
 
 // adoptRequests adopts requests that the in-tree controller has created for a check that was handed to the manager. A check that is being
 // deleted adopts none: the in-tree controller may be responsible for it until then, and would create again what is withdrawn.
-func (p *pass) adoptRequests(ctx context.Context) (err error) {
+func (p *pass) adoptRequests(ctx context.Context) error {
 	s := p.snapshot
 	if s.observes() || s.check.deleting() || len(s.adoptable) == 0 {
 		return nil
 	}
+	var failed []error
 	for _, t := range s.targets {
 		request := s.adoptable[t.uid()]
-		if request == nil || annotations.HasPaused(t.Object) {
+		ofInTree := func(c Claim) bool { return c.InTree && c.Selects(t) }
+		if request == nil || annotations.HasPaused(t.Object) || slices.ContainsFunc(s.claims, ofInTree) {
 			continue
 		}
-		for _, reader := range []client.Reader{p.r.Cache, p.r.Live} {
-			if reader == p.r.Live {
-				if obstacle, err := p.Obstacle(ctx); err != nil || obstacle != nil {
-					return err
-				}
-			}
-			adopts, err := p.r.Gate.AdoptsRequest(ctx, reader, s.check, s.cluster, t)
-			if err != nil {
-				return err
-			}
-			if !adopts {
-				request = nil
-				break
-			}
+		if obstacle, err := p.Obstacle(ctx); err != nil || obstacle != nil {
+			return utilerrors.NewAggregate(append(failed, err))
 		}
-		if request != nil {
-			if failed := p.r.Requests.Adopt(ctx, request, s.check.ID, s.check.Policy.Steps[0].ID.Order); failed != nil {
-				err = failed
-			}
+		adopts, err := p.r.Gate.AdoptsRequest(ctx, s.check, s.cluster, t)
+		if err != nil {
+			return utilerrors.NewAggregate(append(failed, err))
+		}
+		if adopts {
+			failed = append(failed, p.r.Requests.Adopt(ctx, request, s.check.ID, s.check.Policy.Steps[0].ID.Order))
 		}
 	}
-	return err
+	return utilerrors.NewAggregate(failed)
 }

@@ -131,7 +131,7 @@ func OnlyConflicts(err error) bool {
 }
 
 func outdated(err error) bool {
-	return apierrors.IsConflict(err) || errors.Is(err, ErrTargetGone) || errors.Is(err, errNotOrphaned)
+	return apierrors.IsConflict(err) || errors.Is(err, errTargetGone) || errors.Is(err, errNotOrphaned)
 }
 
 // forget drops everything that is kept of a check that no longer exists, or is not the manager's any more.

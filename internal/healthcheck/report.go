@@ -109,7 +109,7 @@ func (p *pass) reportTarget(ctx context.Context, t *Target, facts *explain.Facts
 	err = p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
 		return p.r.Actor.Report(ctx, object, facts, check, p.now)
 	})
-	if errors.Is(err, ErrTargetGone) {
+	if errors.Is(err, errTargetGone) {
 		return true, nil
 	}
 	return true, err

@@ -30,12 +30,6 @@ func noteKinds(object client.Object, check *Check) {
 	annotate(object, notes.OfRequestKinds(noted))
 }
 
-// kindsNoted reports whether the check notes all kinds of requests that it can create.
-func kindsNoted(check *Check) bool {
-	noted := notes.RequestKinds(check.Object.GetAnnotations())
-	return !slices.ContainsFunc(check.Templates, func(r requests.Reference) bool { return !slices.Contains(noted, r.RequestKind()) })
-}
-
 func annotate(object client.Object, n notes.Notes) {
 	annotations, _ := n.On(object.GetAnnotations())
 	object.SetAnnotations(annotations)
@@ -59,7 +53,7 @@ func withKinds(kinds []schema.GroupVersionKind, others ...schema.GroupVersionKin
 }
 
 // readOwn finds the requests of this check. As long as a kind is being read, what it has is not known, and is not taken for nothing.
-func (p *pass) readOwn(ctx context.Context, s *snapshot, resolved []requests.Resolved) error {
+func (p *pass) readOwn(ctx context.Context, s *snapshot) error {
 	named := namedKinds(s.check)
 	s.kinds = RequestKinds(s.check)
 	found, err := p.r.Requests.Of(ctx, s.check.ID, s.kinds...)
@@ -71,19 +65,18 @@ func (p *pass) readOwn(ctx context.Context, s *snapshot, resolved []requests.Res
 	if unknown == nil {
 		unknown = &requests.NotKnownError{}
 	}
-	s.pending = s.pending || len(unknown.Kinds) > 0 || slices.ContainsFunc(resolved, beingRead)
-	if len(unknown.Trouble) > 0 {
-		// Also of kinds that it no longer names.
-		s.askAgain(p.now.Add(remediation.RetryTime))
-	}
+	s.pending = s.pending || len(unknown.Kinds) > 0
 	for _, gvk := range named {
 		why, trouble := unknown.Trouble[gvk]
 		// Where a kind is not served, there are none.
 		trouble = trouble && why != requests.NotServed
 		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !p.r.Requests.Known(gvk)
 	}
-	// What it no longer names has to be cleaned up, too.
+	// What it no longer names has to be cleaned up, too: only a kind that is not served has nothing left.
 	for gvk, why := range unknown.Trouble {
+		if why != requests.NotServed || slices.Contains(named, gvk) {
+			s.askAgain(p.now.Add(remediation.RetryTime))
+		}
 		if why != requests.NotServed {
 			s.unread = append(s.unread, gvk.GroupKind().String()+": "+why)
 		}
@@ -92,12 +85,6 @@ func (p *pass) readOwn(ctx context.Context, s *snapshot, resolved []requests.Res
 		s.unread = append(s.unread, gvk.GroupKind().String()+" is being read")
 	}
 	return nil
-}
-
-// beingRead reports whether a template is not known only because templates have not been read yet.
-func beingRead(one requests.Resolved) bool {
-	var unknown *requests.NotKnownError
-	return errors.As(one.Err, &unknown)
 }
 
 // cause is why something could not be read, in words that are the same each time and hold no address: they are shown. Empty if there is no

@@ -125,14 +125,14 @@ func (p *pass) annotate(ctx context.Context, t *Target, n notes.Notes) error {
 	})
 }
 
-// ErrTargetGone is what a write to a target returns that no longer exists. An event of that is on its way.
-var ErrTargetGone = errors.New("the target no longer exists")
+// errTargetGone is what a write to a target returns that no longer exists. An event of that is on its way.
+var errTargetGone = errors.New("the target no longer exists")
 
 // change writes to a target as it was read or written last in this reconcile, or not at all.
 func (p *pass) change(ctx context.Context, t *Target, write func(context.Context, client.Object) (client.Object, error)) error {
 	after, err := write(ctx, p.latest(t))
 	if apierrors.IsNotFound(err) {
-		return ErrTargetGone
+		return errTargetGone
 	}
 	if err == nil {
 		p.objects[t.name()] = after
@@ -167,7 +167,10 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 		return errors.Errorf("%s names no template %s", check.Title(), d.Step.Template)
 	}
 	if !slices.Contains(notes.RequestKinds(p.check.Object.GetAnnotations()), template.RequestKind()) {
-		return errors.Errorf("%s does not note yet that it creates requests of kind %s", check.Title(), template.RequestKind().GroupKind())
+		// The spec named another kind when the finalizer was added.
+		if err := p.patchCheck(ctx, func(object client.Object) { noteKinds(object, check) }); err != nil {
+			return err
+		}
 	}
 	request := rejectedRequest{t.uid(), d.Step, check.Object.GetUID(), check.Object.GetGeneration()}
 	if known := p.record.rejection(request, p.clock()); known != nil {
