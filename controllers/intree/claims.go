@@ -44,7 +44,7 @@ func (c Claimant) Claims(
 func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) healthcheck.Claim {
 	f := a.facts(core, cluster)
 	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.OurPause
-	if !handed(f) {
+	if !adopted(f) {
 		return inTreeClaim(core)
 	}
 	claim := machinehealthcheck.ClaimOf(checkOf(core), a.Observe)

@@ -29,54 +29,62 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
-// Admit brings a check of Cluster API one step further on its way to us, or back. It says whether the check is handed to us now, and when
-// to look again if nothing happens.
+// Admit brings a check of Cluster API one step further on its way to the manager, or back. A check that another instance is responsible for
+// now is given back, as far as this instance has adopted it.
 //
-// Whatever is written rests on what an API server says at that moment, and is written to the version that said it.
+// What is written rests on a live read, and is written to the version that was read.
 func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Time) (admitted bool, wakeUp time.Time, err error) {
 	core, cluster, err := a.read(ctx, a.Cache, key)
 	if err != nil {
 		return false, time.Time{}, err
 	}
+	if !a.Responsible(core) {
+		return false, time.Time{}, a.leave(ctx, core, now)
+	}
 	facts := a.factsFor(core, cluster)
-	leftOver, err := a.leftOver(ctx, a.Cache, core, facts)
+	remains, err := a.remains(ctx, a.Cache, core, facts)
 	if err != nil {
 		return false, time.Time{}, err
 	}
-	facts.Traces = facts.Traces || leftOver
+	facts.Traces = facts.Traces || remains
 	d := takeover.Decide(facts, "", now)
 	if writes := d.Move != takeover.Act && d.Move != takeover.Leave && d.Move != takeover.Await; writes && a.Observe {
-		// What is in our hands stays there, and nothing is begun for it; what is not stays where it is.
-		return false, time.Time{}, a.tellWhose(ctx, core, now)
+		// Nothing is begun for an adopted check, and no other check is adopted.
+		state := takeover.Theirs
+		if pauseOf(core) == takeover.OurPause {
+			state = takeover.Ours
+		}
+		_, err := a.writeTakenOver(ctx, core, state, nil, now)
+		return false, time.Time{}, err
 	} else if writes {
 		if core, cluster, err = a.read(ctx, a.Live, key); err != nil {
 			return false, time.Time{}, err
 		}
 		facts = a.factsFor(core, cluster)
-		facts.Traces = facts.Traces || leftOver
+		facts.Traces = facts.Traces || remains
 		d = takeover.Decide(facts, string(uuid.NewUUID()), now)
 	}
 	if d.Move == takeover.Act || d.Memory.Replaced {
-		// Also of one that another process has taken over. What is paused by others nothing is noted on.
-		a.memories.acting(key, core.UID, &d.Memory)
+		// Also of a check that another process has adopted. Nothing is written to a check that another client has paused.
+		a.remember(core, &d.Memory)
 	}
-	return d.Move == takeover.Act, d.Until, a.follow(ctx, core, cluster, &d, now)
+	return d.Move == takeover.Act, d.Until, a.execute(ctx, core, cluster, &d, now)
 }
 
-// follow does what was decided, and tells it.
-func (a *Adoption) follow(
+// execute does what was decided, and reports it.
+func (a *Adoption) execute(
 	ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, d *takeover.Decision, now time.Time,
 ) error {
-	var left error
+	var failed error
 	if d.Move == takeover.Release {
-		// Whatever could not be cleaned up must keep nobody from looking after the Machines. What tells on the check whose it was stays, so that
-		// it is tried again; where somebody else has done it, and has taken that away, nothing is to be done again.
-		if left = a.giveBack(ctx, core, cluster); left == nil {
-			core, left = a.tellState(ctx, core, d.State, nil, now)
+		// A cleanup that fails must not keep the in-tree controller from the Machines: the pause is removed, and the name of the instance stays,
+		// so that it is tried again. Where another process has cleaned up, and has removed that name, nothing is left to do.
+		if failed = a.release(ctx, core, cluster); failed == nil {
+			core, failed = a.writeTakenOver(ctx, core, d.State, nil, now)
 		}
-		if left != nil && healthcheck.OnlyConflicts(left) {
-			return left
-		} else if left != nil {
+		if failed != nil && healthcheck.OnlyConflicts(failed) {
+			return failed
+		} else if failed != nil {
 			d.Move, d.Memory = takeover.Unpause, takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}
 		}
 	}
@@ -84,57 +92,44 @@ func (a *Adoption) follow(
 	if err != nil {
 		return err
 	}
-	_, err = a.tellState(ctx, moved, d.State, left, now)
-	return utilerrors.NewAggregate([]error{left, err})
+	_, err = a.writeTakenOver(ctx, moved, d.State, failed, now)
+	return utilerrors.NewAggregate([]error{failed, err})
 }
 
-// tellWhose says of a check, with which nothing is done, in whose hands it is.
-func (a *Adoption) tellWhose(ctx context.Context, core *clusterv1.MachineHealthCheck, now time.Time) error {
-	state := takeover.Theirs
-	if pauseOf(core) == takeover.OurPause {
-		state = takeover.Ours
-	}
-	_, err := a.tellState(ctx, core, state, nil, now)
-	return err
-}
-
-// Leave gives back what this instance has taken over, also before its last start. An instance that acts for it from now on takes it over
-// anew.
-func (a *Adoption) Leave(ctx context.Context, key client.ObjectKey, now time.Time) error {
+// leave releases a check that this instance has adopted, also before its last start. The instance that is responsible for it now adopts it
+// again.
+func (a *Adoption) leave(ctx context.Context, cached *clusterv1.MachineHealthCheck, now time.Time) error {
 	if a.Observe {
 		return nil
 	}
-	core := &clusterv1.MachineHealthCheck{}
-	if err := a.Cache.Get(ctx, key, core); err != nil || !a.took(core, a.WatchFilter) {
-		if err == nil {
-			// It is in other hands, if in any of ours.
-			a.memories.forget(key)
-		}
-		return errors.Wrap(client.IgnoreNotFound(err), "failed to read the check")
+	if !a.Holds(cached) {
+		a.memories.Delete(client.ObjectKeyFromObject(cached))
+		return nil
 	}
-	core, cluster, err := a.read(ctx, a.Live, key)
-	if err != nil || !a.took(core, a.WatchFilter) || a.Responsible(core) {
+	core, cluster, err := a.read(ctx, a.Live, client.ObjectKeyFromObject(cached))
+	if err != nil || !a.Holds(core) || a.Responsible(core) {
 		return client.IgnoreNotFound(err)
 	}
 	facts := a.factsFor(core, cluster)
-	// Also one that is about to go: nobody else may be there who would clean up before.
+	// A check that is being deleted is released as well: the instance that would clean it up may not run.
 	facts.Wanted, facts.Deleting = false, false
 	d := takeover.Decide(facts, "", now)
-	return a.follow(ctx, core, cluster, &d, now)
+	return a.execute(ctx, core, cluster, &d, now)
 }
 
-// took says whether a check was taken over by an instance of this filter, or whether that was said of it. One that had none would act for
-// this check as well, if it were still there.
-func (*Adoption) took(object client.Object, filter string) bool {
-	if noted := takeover.ParseMemory(object.GetAnnotations()[remedyv1.TakeOverIDAnnotation]); noted.ID != "" || noted.Instance != "" {
-		return slices.Contains([]string{filter, ""}, noted.Instance)
+// Holds reports whether a check was adopted, or got the condition TakenOver, by an instance with the same --watch-filter. An instance
+// without one would be responsible for this check as well, if it still ran.
+func (a *Adoption) Holds(check client.Object) bool {
+	filters := []string{a.WatchFilter, ""}
+	if m := takeover.ParseMemory(check.GetAnnotations()[remedyv1.TakeOverIDAnnotation]); m.ID != "" || m.Instance != "" {
+		return slices.Contains(filters, m.Instance)
 	}
-	said := meta.FindStatusCondition(object.(*clusterv1.MachineHealthCheck).Status.Conditions, remedyv1.TakenOverCondition)
-	return said != nil && slices.Contains([]string{filter, ""}, explain.FilterOf(said))
+	condition := meta.FindStatusCondition(check.(*clusterv1.MachineHealthCheck).Status.Conditions, remedyv1.TakenOverCondition)
+	return condition != nil && slices.Contains(filters, explain.FilterOf(condition))
 }
 
 // Forget drops what is remembered of a check that no longer exists.
-func (a *Adoption) Forget(key client.ObjectKey) { a.memories.forget(key) }
+func (a *Adoption) Forget(key client.ObjectKey) { a.memories.Delete(key) }
 
 // move makes the next move, if it is one that is written to the check.
 func (a *Adoption) move(
@@ -143,26 +138,31 @@ func (a *Adoption) move(
 	after := core.DeepCopy()
 	switch d.Move { //nolint:exhaustive // the others write nothing
 	case takeover.Take:
-		after.Annotations = withPause(after.Annotations)
-		noteMemory(after, &d.Memory)
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.PausedAnnotation, remedyv1.Pause)
+		setMemory(after, &d.Memory)
 	case takeover.NoteLoss, takeover.Sign:
-		noteMemory(after, &d.Memory)
+		setMemory(after, &d.Memory)
 	case takeover.Unpause:
 		unpause(after)
-		noteMemory(after, &d.Memory)
+		setMemory(after, &d.Memory)
 	case takeover.Release:
 		unpause(after)
-		letGo(after)
+		removeAnnotations(after)
 	default:
 		return core, nil
 	}
-	if err := a.Client.Patch(ctx, after, client.MergeFromWithOptions(core, client.MergeFromWithOptimisticLock{})); apierrors.IsNotFound(err) {
+	err := a.Client.Patch(ctx, after, client.MergeFromWithOptions(core, client.MergeFromWithOptimisticLock{}))
+	if apierrors.IsNotFound(err) {
 		return core, nil
 	} else if err != nil {
 		return nil, errors.Wrap(err, "failed to write to the check")
 	}
-	a.memories.note(client.ObjectKeyFromObject(after), after.UID, &d.Memory)
-	ctrl.LoggerFrom(ctx).Info("A step of a take-over", "did", moves[d.Move], "id", d.Memory.ID)
+	if d.Memory.Empty() {
+		a.memories.Delete(client.ObjectKeyFromObject(after))
+	} else {
+		a.remember(after, &d.Memory)
+	}
+	ctrl.LoggerFrom(ctx).Info("A step of an adoption", "did", moves[d.Move], "id", d.Memory.ID)
 	return after, nil
 }
 
@@ -173,76 +173,64 @@ var moves = map[takeover.Move]string{
 	takeover.Unpause: "removed the pause", takeover.Release: "released the check",
 }
 
-// withPause is with the pause by which a check is handed to us.
-func withPause(annotations map[string]string) map[string]string {
-	paused := maps.Clone(annotations)
-	if paused == nil {
-		paused = map[string]string{}
-	}
-	paused[clusterv1.PausedAnnotation] = remedyv1.Pause
-	return paused
-}
-
 func unpause(core *clusterv1.MachineHealthCheck) {
-	if core.Annotations[clusterv1.PausedAnnotation] == remedyv1.Pause {
+	if pauseOf(core) == takeover.OurPause {
 		delete(core.Annotations, clusterv1.PausedAnnotation)
 	}
 }
 
-func noteMemory(core *clusterv1.MachineHealthCheck, memory *takeover.Memory) {
-	if core.Annotations == nil {
-		core.Annotations = map[string]string{}
-	}
-	core.Annotations[remedyv1.TakeOverIDAnnotation] = memory.Text()
+func setMemory(core *clusterv1.MachineHealthCheck, memory *takeover.Memory) {
 	if memory.Empty() {
 		delete(core.Annotations, remedyv1.TakeOverIDAnnotation)
+	} else {
+		metav1.SetMetaDataAnnotation(&core.ObjectMeta, remedyv1.TakeOverIDAnnotation, memory.Text())
 	}
 }
 
-// traces says whether anything of ours is noted on a check, beside what people have put there.
-func traces(core *clusterv1.MachineHealthCheck) bool {
+// hasRemains reports whether the manager has written anything to a check, beside what people have set.
+func hasRemains(core *clusterv1.MachineHealthCheck) bool {
 	for key := range core.Annotations {
-		if noted(key) {
+		if writtenByManager(key) {
 			return true
 		}
 	}
 	return meta.FindStatusCondition(core.Status.Conditions, remedyv1.TakenOverCondition) != nil
 }
 
-// noted says whether an annotation is one of our notes, and not a wish of a person.
-func noted(key string) bool {
+// writtenByManager reports whether an annotation is one that the manager sets, and not one for people to set.
+func writtenByManager(key string) bool {
 	return strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.TakeOverAnnotation && key != remedyv1.RequestPluralsAnnotation
 }
 
-// letGo takes everything of ours off a check but what people have put there.
-func letGo(core *clusterv1.MachineHealthCheck) {
-	maps.DeleteFunc(core.Annotations, func(key, _ string) bool { return noted(key) })
+// removeAnnotations removes everything that the manager has written to the metadata of a check.
+func removeAnnotations(core *clusterv1.MachineHealthCheck) {
+	maps.DeleteFunc(core.Annotations, func(key, _ string) bool { return writtenByManager(key) })
 	controllerutil.RemoveFinalizer(core, remedyv1.CleanupFinalizer)
 }
 
-// tellState says in a condition of our own who takes care of a check, and why something of ours is left of one that was given back. All
-// others belong to whoever takes care.
-func (a *Adoption) tellState(
-	ctx context.Context, core *clusterv1.MachineHealthCheck, state takeover.State, left error, now time.Time,
+// writeTakenOver sets the condition TakenOver: which controller is responsible for a check, and why a released one still has something of
+// the manager. All other conditions belong to the responsible controller.
+func (a *Adoption) writeTakenOver(
+	ctx context.Context, core *clusterv1.MachineHealthCheck, state takeover.State, failed error, now time.Time,
 ) (*clusterv1.MachineHealthCheck, error) {
-	us := explain.Instance{Filter: a.WatchFilter, Observes: a.Observe}
-	told := us.TakenOver(state)
-	if left != nil {
-		told = us.NotCleanedUp(left)
+	instance := explain.Instance{Filter: a.WatchFilter, Observes: a.Observe}
+	condition := instance.TakenOver(state)
+	if failed != nil {
+		condition = instance.NotCleanedUp(failed)
 	}
-	if told == nil && meta.FindStatusCondition(core.Status.Conditions, remedyv1.TakenOverCondition) == nil {
+	if condition == nil && meta.FindStatusCondition(core.Status.Conditions, remedyv1.TakenOverCondition) == nil {
 		return core, nil
 	}
 	after := core.DeepCopy()
 	if state != takeover.Ours {
 		clusterapi.RemoveConditions(after, remedyv1.TakenOverCondition)
 	}
-	if told == nil {
+	if condition == nil {
 		meta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.TakenOverCondition)
 	} else {
-		told.ObservedGeneration = core.Generation
-		told.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
-		meta.SetStatusCondition(&after.Status.Conditions, *told)
+		condition.ObservedGeneration = core.Generation
+		condition.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
+		meta.SetStatusCondition(&after.Status.Conditions, *condition)
 	}
 	if equality.Semantic.DeepEqual(core.Status, after.Status) {
 		return core, nil
@@ -251,23 +239,20 @@ func (a *Adoption) tellState(
 	return after, errors.Wrap(client.IgnoreNotFound(err), "failed to write the status of the check")
 }
 
-// Holds reports whether a check was adopted by an instance of this filter.
-func (a *Adoption) Holds(check client.Object) bool { return a.took(check, a.WatchFilter) }
-
 // Changed reports whether the in-tree controller reports something else of the pause of a check.
 func (*Adoption) Changed(before, after client.Object) bool {
 	return pauseReportChanged(before.(*clusterv1.MachineHealthCheck), after.(*clusterv1.MachineHealthCheck))
 }
 
 func pauseReportChanged(before, after *clusterv1.MachineHealthCheck) bool {
-	pausedBefore, unpausedBefore := pausedByTheirs(before.Status.Conditions)
-	paused, unpaused := pausedByTheirs(after.Status.Conditions)
+	pausedBefore, unpausedBefore := reportedPause(before.Status.Conditions)
+	paused, unpaused := reportedPause(after.Status.Conditions)
 	return pausedBefore != paused || unpausedBefore != unpaused
 }
 
-// OwnsStatus reports whether the manager reports on a check and its Machines. One that is being deleted is cleaned up also where the
-// in-tree controller has not left it to the manager, or not any more: until it no longer exists, that one reports.
+// OwnsStatus reports whether the manager reports on a check and its Machines. A check that is being deleted is cleaned up also where the
+// in-tree controller has not left it to the manager: until the check no longer exists, the in-tree controller reports.
 func (a *Adoption) OwnsStatus(check *healthcheck.Check) bool {
-	paused, _ := pausedByTheirs(check.Status.Conditions)
+	paused, _ := reportedPause(check.Status.Conditions)
 	return a.Exclusive || paused
 }

@@ -5,6 +5,7 @@ package intree
 
 import (
 	"context"
+	"sync"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +34,8 @@ type TakesOver struct {
 type Adoption struct {
 	TakesOver
 	*healthcheck.Environment
-	memories memories
+	// memories are what this process remembers, by the names of checks.
+	memories sync.Map
 }
 
 // New returns the reconciler of the checks of Cluster API that are adopted. It runs also where none is to be adopted: what was is given

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -36,13 +37,12 @@ func (a *Adoption) Find(ctx context.Context, reader client.Reader, key client.Ob
 	if err != nil {
 		return nil, nil, err
 	}
-	handed := handed(a.facts(core, cluster))
 	check := checkOf(core)
-	check.Paused = !handed || annotations.HasPaused(core) && pauseOf(core) != takeover.OurPause
+	check.Paused = !adopted(a.facts(core, cluster)) || annotations.HasPaused(core) && pauseOf(core) != takeover.OurPause
 	return check, cluster, nil
 }
 
-// checkOf is a check of Cluster API as it is reconciled. Only whoever knows whether it is the manager's knows whether it is paused.
+// checkOf is a check of Cluster API as it is reconciled. Whether it counts as paused depends on its adoption: see Find.
 func checkOf(core *clusterv1.MachineHealthCheck) *healthcheck.Check {
 	status := statusOf(core)
 	check := machinehealthcheck.NewCheck(Kind, core, specOf(core), &status.CheckStatus)
@@ -73,13 +73,13 @@ func (*Adoption) read(
 	return core, cluster, err
 }
 
-// handed says whether a check of Cluster API is handed to us, as far as it and its Cluster say.
-func handed(f *takeover.Facts) bool {
+// adopted reports whether a check is the manager's, as far as it and its Cluster show.
+func adopted(f *takeover.Facts) bool {
 	move := takeover.Decide(f, "", time.Time{}).Move
 	return move == takeover.Act || move == takeover.Sign
 }
 
-// factsFor are what the handshake of one instance rests on. Who only observes signs nothing.
+// factsFor are the facts for the handshake of this instance. A manager that only observes does not note that it is responsible.
 func (a *Adoption) factsFor(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *takeover.Facts {
 	f := a.facts(core, cluster)
 	f.Instance = a.WatchFilter
@@ -91,22 +91,22 @@ func (a *Adoption) factsFor(core *clusterv1.MachineHealthCheck, cluster *cluster
 
 // facts are what the handshake rests on.
 func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *takeover.Facts {
-	noted := takeover.ParseMemory(core.Annotations[remedyv1.TakeOverIDAnnotation])
+	memory := takeover.ParseMemory(core.Annotations[remedyv1.TakeOverIDAnnotation])
 	f := &takeover.Facts{
 		Wanted:    a.wants(core, cluster),
 		Exclusive: a.Exclusive,
 		Pause:     pauseOf(core),
 		Deleting:  !core.DeletionTimestamp.IsZero(),
 		Cleanup:   controllerutil.ContainsFinalizer(core, remedyv1.CleanupFinalizer),
-		Traces:    traces(core),
-		Memory:    noted.With(a.memories.of(client.ObjectKeyFromObject(core), core.UID)),
+		Traces:    hasRemains(core),
+		Memory:    memory.With(a.remembered(core)),
 	}
 	f.ClusterPaused = cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused
-	f.SaysPaused, f.SaysUnpaused = pausedByTheirs(core.Status.Conditions)
+	f.SaysPaused, f.SaysUnpaused = reportedPause(core.Status.Conditions)
 	return f
 }
 
-// wants says whether we are asked to take care of a check. What a check says itself comes before what its Cluster or the flag says of all.
+// wants reports whether the manager is to adopt a check. The annotation on the check comes before that on its Cluster, and before the flag.
 func (a *Adoption) wants(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) bool {
 	asks := func(o client.Object) string { return o.GetAnnotations()[remedyv1.TakeOverAnnotation] }
 	asked := asks(core) == "true" || cluster != nil && asks(cluster) == "true"
@@ -123,17 +123,31 @@ func pauseOf(core *clusterv1.MachineHealthCheck) takeover.Pause {
 	return takeover.NoPause
 }
 
-// pausedByTheirs is what Cluster API's controller has said last of the pause of a check: that it sees the annotation, or that there is no
-// pause.
-func pausedByTheirs(conditions []metav1.Condition) (paused, unpaused bool) {
+// reportedPause is what the in-tree controller has reported last of the pause of a check: that it reads the annotation, or that there is no
+// pause. Its condition Paused is also True where only the Cluster is paused, and only the message of Cluster API tells these apart.
+func reportedPause(conditions []metav1.Condition) (paused, unpaused bool) {
 	c := meta.FindStatusCondition(conditions, clusterv1.PausedCondition)
 	if c == nil {
 		return false, false
 	}
-	return c.Status == metav1.ConditionTrue && namesTheAnnotation(c.Message), c.Status == metav1.ConditionFalse
+	return c.Status == metav1.ConditionTrue && strings.Contains(c.Message, clusterv1.PausedAnnotation), c.Status == metav1.ConditionFalse
 }
 
-// namesTheAnnotation says whether a message of Cluster API's condition Paused is about the annotation, and not only about the Cluster.
-func namesTheAnnotation(message string) bool {
-	return strings.Contains(message, clusterv1.PausedAnnotation)
+// memory is what this process remembers of an adoption: a client that removes the pause may remove the annotations beside it as well.
+type memory struct {
+	check types.UID
+	takeover.Memory
+}
+
+// remembered is what is remembered of a check. Of an earlier check of the same name nothing is.
+func (a *Adoption) remembered(core *clusterv1.MachineHealthCheck) *takeover.Memory {
+	if found, is := a.memories.Load(client.ObjectKeyFromObject(core)); is && found.(memory).check == core.UID {
+		m := found.(memory).Memory
+		return &m
+	}
+	return &takeover.Memory{}
+}
+
+func (a *Adoption) remember(core *clusterv1.MachineHealthCheck, m *takeover.Memory) {
+	a.memories.Store(client.ObjectKeyFromObject(core), memory{core.UID, *m})
 }

@@ -143,8 +143,7 @@ type Claimant interface {
 type Gatekeeper interface {
 	// Admit brings a check one step further on its way to the manager, or back, and returns whether it is the manager's now.
 	Admit(ctx context.Context, key client.ObjectKey, now time.Time) (admitted bool, wakeUp time.Time, err error)
-	// Leave gives a check back that another instance is responsible for now, and Forget drops what is remembered of one that no longer exists.
-	Leave(ctx context.Context, key client.ObjectKey, now time.Time) error
+	// It releases a check that another instance is responsible for. Forget drops what is remembered of one that no longer exists.
 	Forget(key client.ObjectKey)
 	// Holds reports whether this instance still has a check in its hands. Changed reports whether an update concerns that.
 	Holds(check client.Object) bool

@@ -77,8 +77,6 @@ func (r *Reconciler) admit(
 		return false, time.Time{}, nil
 	case r.Gate == nil:
 		return r.Responsible(check.Object), time.Time{}, nil
-	case !r.Responsible(check.Object):
-		return false, time.Time{}, r.Gate.Leave(ctx, key, now)
 	}
 	return r.Gate.Admit(ctx, key, now)
 }

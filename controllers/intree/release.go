@@ -22,10 +22,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// giveBack removes the manager's annotations from the Machines and requests of a check that is given back. What stands there beside them is
+// release removes the manager's annotations from the Machines and requests of a check that is released. What stands there beside them is
 // what the in-tree controller would have done itself, and it goes on with it. All of this comes before the pause is removed, so that a
 // process that stops in between begins again.
-func (a *Adoption) giveBack(ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) error {
+func (a *Adoption) release(ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) error {
 	check := checkOf(core)
 	selected, others, err := machinehealthcheck.Source{}.Targets(ctx, a.Live, check, true)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *Adoption) giveBack(ctx context.Context, core *clusterv1.MachineHealthCh
 		}
 	}
 	for i, m := range machines {
-		failed = append(failed, a.giveBackMachine(ctx, check, m, i < len(selected), claims))
+		failed = append(failed, a.releaseMachine(ctx, check, m, i < len(selected), claims))
 	}
 	for _, request := range found {
 		if core.DeletionTimestamp.IsZero() {
@@ -57,9 +57,9 @@ func (a *Adoption) giveBack(ctx context.Context, core *clusterv1.MachineHealthCh
 	return utilerrors.NewAggregate(failed)
 }
 
-// giveBackMachine leaves the conditions of a Machine to the in-tree controller, which reports the same. Where the check is deleted, no
+// releaseMachine leaves the conditions of a Machine to the in-tree controller, which reports the same. Where the check is deleted, no
 // controller would remove them.
-func (a *Adoption) giveBackMachine(
+func (a *Adoption) releaseMachine(
 	ctx context.Context, check *healthcheck.Check, t *healthcheck.Target, selected bool, claims []healthcheck.Claim,
 ) error {
 	actor, object := machinehealthcheck.Actor{Client: a.Client}, t.Object
@@ -121,9 +121,9 @@ func (a *Adoption) releaseLease(ctx context.Context, check *healthcheck.Check, c
 	return nil
 }
 
-// leftOver reports whether something of the manager is left on a Machine of a check that has nothing on itself, and is not to be the
+// remains reports whether something of the manager is left on a Machine of a check that has nothing on itself, and is not to be the
 // manager's. An earlier leader may have signed one a moment after everything was cleaned up.
-func (*Adoption) leftOver(ctx context.Context, cache client.Reader, core *clusterv1.MachineHealthCheck, f *takeover.Facts) (bool, error) {
+func (*Adoption) remains(ctx context.Context, cache client.Reader, core *clusterv1.MachineHealthCheck, f *takeover.Facts) (bool, error) {
 	if f.Traces || f.Wanted {
 		return false, nil
 	}
