@@ -12,11 +12,11 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// unwritten is what is in the way when something could not be written that has to stand before anything else.
+// unwritten blocks all actions: something could not be written that has to be written first.
 var unwritten = remediation.Look{Failed: true, Unwritten: true}
 
-// act does what was planned for the targets. Whoever is held at the last look, or refused, leaves its place to others, each time after
-// everything has been read again: for as long as a pass may take.
+// act does what was planned for the targets. A target that the preflight check blocks, or whose request is rejected, leaves its place to
+// others, each time after a preflight check of those, for as long as a pass may take.
 func (p *pass) act(ctx context.Context) {
 	targets := make([]int, 0, len(p.plan.Decisions))
 	for i := range p.plan.Decisions {
@@ -42,14 +42,14 @@ func (p *pass) act(ctx context.Context) {
 	}
 }
 
-// postpone leaves those whose turn has come to another pass.
+// postpone leaves targets to another pass.
 func (p *pass) postpone(targets []int) {
 	for _, i := range targets {
 		p.confirm([]int{i}, &remediation.Look{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
 	}
 }
 
-// hold makes holds of all decisions that could not be prepared, as one obstacle is in the way of all.
+// hold blocks all decisions for the same reason.
 func (p *pass) hold(obstacle *remediation.Look) {
 	for i := range p.plan.Decisions {
 		if len(p.plan.Decisions[i].Writes(&p.facts.Situation.Targets[i])) > 0 {
@@ -65,8 +65,8 @@ func (p *pass) confirm(targets []int, look *remediation.Look) {
 	}
 }
 
-// confirmAndWrite looks once more at the targets for which something is to be written, at as many at a time as can be seen at once, and
-// does it one after the other. It says whether anything can be read.
+// confirmAndWrite runs preflight checks of the targets for which something is to be written, of some at a time, and writes for one after
+// the other. It reports whether anything can be read.
 func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 	var writing []int
 	for _, i := range targets {
@@ -77,7 +77,7 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 	for len(writing) > 0 {
 		looks, err := p.preflight(ctx, writing)
 		if err != nil {
-			// Whoever comes later would see no more.
+			// The next preflight check could read no more.
 			p.confirm(writing, &remediation.Look{Failed: true, Cause: err.Error()})
 			return false
 		}
@@ -91,13 +91,14 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 	return true
 }
 
-// writeLooked does what the looks bear out, and says for how many targets, and what keeps us from going on; nil if nothing does.
+// writeLooked writes for the targets that the preflight check confirms, and returns for how many, and what blocks all others; nil if
+// nothing does.
 func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediation.Look) (done int, obstacle *remediation.Look) {
 	started := 0
 	for n := range looks {
 		look, i := &looks[n], writing[n]
 		p.readLease(ctx, look)
-		// The first act follows its look at once, if that was a quick one. Before any other, time has passed, and somebody may have said stop.
+		// The first action follows its preflight check at once, if that was quick. Before any other, the check may have been paused.
 		fresh := p.fresh()
 		if n > 0 && !fresh {
 			return n, nil
@@ -107,7 +108,7 @@ func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediati
 				return n, obstacle
 			}
 		}
-		// What was started after the look is in flight as well.
+		// What was started after the preflight check is in flight as well.
 		look.Others += started
 		p.confirm([]int{i}, look)
 		d := &p.plan.Decisions[i]
@@ -119,7 +120,7 @@ func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediati
 	return len(looks), nil
 }
 
-// obstacle is what keeps us from writing anything now; nil if nothing does.
+// obstacle is what blocks every write now; nil if nothing does.
 func (p *pass) obstacle(ctx context.Context) *remediation.Look {
 	obstacle, err := p.c.Obstacle(ctx)
 	if p.failed(err) {
@@ -141,7 +142,7 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 		if err != nil {
 			p.failed(errors.Wrap(err, t.Name))
 			if write <= remediation.CreateRequest || write == remediation.SetMark {
-				// Nothing was started, as far as anybody knows. What has landed all the same is seen in the next pass.
+				// Nothing was started, as far as is known. A write that has landed all the same is read in the next pass.
 				p.confirm([]int{i}, &unwritten)
 			}
 			return
@@ -149,7 +150,7 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 	}
 }
 
-// clear takes away what is left at targets that the check does not look after any more.
+// clear removes what is left on targets that the check no longer selects.
 func (p *pass) clear(ctx context.Context) {
 	for i := range p.plan.Strays {
 		stray, d := &p.facts.Situation.Strays[i], &p.plan.Strays[i]

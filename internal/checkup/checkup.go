@@ -89,7 +89,7 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 		p.act(ctx)
 		p.clear(ctx)
 	case slices.ContainsFunc(p.errs, apierrors.IsConflict):
-		// What was read is out of date, and so is everything that could be told of it. What is new is on its way.
+		// What was read is out of date, and so is everything that could be reported of it. A newer event is on its way.
 		return time.Time{}, utilerrors.NewAggregate(p.errs)
 	default:
 		p.hold(obstacle)
@@ -149,7 +149,7 @@ func (p *pass) needsControlPlane() bool {
 	return false
 }
 
-// remember writes to the check what has to stand there before anything is done. It returns what is in the way of doing anything, or nil.
+// remember writes to the check what has to be written there before anything is done. It returns what blocks all actions, or nil.
 func (p *pass) remember(ctx context.Context) *remediation.Look {
 	writes := p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer)
 	if len(writes) == 0 {
@@ -166,7 +166,7 @@ func (p *pass) remember(ctx context.Context) *remediation.Look {
 	return nil
 }
 
-// release takes off the check what it does not need any more, if everything before has succeeded.
+// release removes from the check what it no longer needs, if everything before has succeeded.
 func (p *pass) release(ctx context.Context) {
 	if len(p.errs) > 0 {
 		return

@@ -29,8 +29,8 @@ type record struct {
 	facts *Facts
 	calls []string
 	fails map[string]error
-	// looks change what is read live of a target, few is how many of them are read at once, takes is how long that takes, obstacle is what is in
-	// the way, and then what happens with a call.
+	// looks change what is read live of a target, few is how many of them are read at once, takes is how long that takes, obstacle is what is
+	// in the way, and then what happens with a call.
 	looks map[int]func(read *Preflight, n int)
 	few   int
 	takes time.Duration
