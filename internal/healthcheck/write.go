@@ -191,7 +191,7 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 	return err
 }
 
-// rejects reports whether an error stays as long as nobody changes anything.
+// rejects reports whether an error stays until the check, its template or a permission changes.
 func rejects(err error) bool {
 	var taken *requests.NameTakenError
 	var template *requests.TemplateError

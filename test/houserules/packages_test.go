@@ -57,7 +57,7 @@ func tooManyFiles(files, exceptions []string) []string {
 const maxAdapterLines = 900
 
 // largeAdapters are the adapters that have more lines, with the number that they may have. The list only shrinks.
-var largeAdapters = map[string]int{"controllers/intree": 1050}
+var largeAdapters = map[string]int{"controllers/intree": 950}
 
 // tooManyLines reports the adapters that have more lines than allowed.
 func tooManyLines(lines, exceptions map[string]int) []string {
