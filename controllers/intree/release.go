@@ -103,22 +103,11 @@ func holdsControlPlane(check *healthcheck.Check, machines []*healthcheck.Target,
 }
 
 func (a *Adoption) releaseLease(ctx context.Context, check *healthcheck.Check, claims []healthcheck.Claim) error {
-	cluster := a.Clusters.At(check.Cluster)
-	lease, err := cluster.Live().Lease(ctx, workload.ControlPlaneLease)
+	lease, err := a.Clusters.At(check.Cluster).Live().Lease(ctx, workload.ControlPlaneLease)
 	if err != nil || lease == nil || workload.LeaseHolder(lease) != check.ID.String() {
 		return err
 	}
-	api, err := cluster.Client(ctx)
-	if err != nil {
-		return err
-	}
-	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
-		return errors.Wrap(err, "failed to release the control-plane Lease")
-	}
-	for i := range claims {
-		a.Requests.Wake(claims[i].Check)
-	}
-	return nil
+	return a.ReleaseLease(ctx, check, lease, claims)
 }
 
 // remains reports whether something of the manager is left on a Machine of a check that has nothing on itself, and is not to be the

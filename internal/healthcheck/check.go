@@ -56,7 +56,10 @@ func (p *pass) WriteCheck(ctx context.Context, plan *remediation.Planned, write 
 	case remediation.NoteReplacing:
 		return p.patchCheck(ctx, func(object client.Object) { annotate(object, notes.OfReplacing(plan.Replacing)) })
 	case remediation.ReleaseTurn:
-		return p.releaseLease(ctx)
+		if p.lease == nil {
+			return nil
+		}
+		return p.r.ReleaseLease(ctx, p.snapshot.check, p.lease, p.snapshot.claims)
 	case remediation.RemoveFinalizer:
 		return p.removeFinalizer(ctx)
 	}

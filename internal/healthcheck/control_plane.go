@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -130,21 +131,18 @@ func (p *pass) takeLease(ctx context.Context, until time.Time) error {
 	return err
 }
 
-// releaseLease releases the control-plane Lease as it was read.
-func (p *pass) releaseLease(ctx context.Context) error {
-	if p.lease == nil {
-		return nil
-	}
-	api, err := p.cluster().Client(ctx)
+// ReleaseLease releases the control-plane Lease of a check as it was read, and wakes the checks that may wait for it.
+func (e *Environment) ReleaseLease(ctx context.Context, check *Check, lease *coordinationv1.Lease, claims []Claim) error {
+	api, err := e.Clusters.At(check.Cluster).Client(ctx)
 	if err != nil {
 		return err
 	}
-	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, p.lease)); err != nil {
+	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
 		return errors.Wrap(err, "failed to release the control-plane Lease")
 	}
 	// Other checks were woken when the request was deleted, and read that the Lease was still held.
-	for i := range p.snapshot.claims {
-		p.r.Requests.Wake(p.snapshot.claims[i].Check)
+	for i := range claims {
+		e.Requests.Wake(claims[i].Check)
 	}
 	return nil
 }

@@ -99,8 +99,8 @@ func (u *Uninstaller) outcome(o *object) string {
 func (u *Uninstaller) withdraws(o *object) bool { return u.endsWithCheck(o) && o.isRequest() }
 
 // endsWithCheck returns true if an object, by its annotations, is a request that ends with its check. Cluster API's own controller
-// continues a request of one of its checks, if that controller runs and the remediator was not told to stop: nobody would delete such a
-// request.
+// continues a request of one of its checks, if that controller runs and the remediator was not told to stop: no controller would delete
+// such a request.
 func (u *Uninstaller) endsWithCheck(o *object) bool {
 	check, found := requests.ParseCheck(o.Annotations[remedyv1.CheckAnnotation])
 	_, timedOut := o.Annotations[remedyv1.TimedOutAnnotation]

@@ -15,8 +15,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// everybody asks about some targets in a pass and past the cache, while Machines refer to these, too.
-func (b *bench) everybody(t *testing.T, known []Target, targets ...Target) []Reading {
+// readings are those of some targets, cached and live, while Machines refer to these, too.
+func (b *bench) readings(t *testing.T, known []Target, targets ...Target) []Reading {
 	t.Helper()
 	q := Question{Initialized: true, Targets: targets, Known: slices.Values(known)}
 	return append(b.At(prod).Read(t.Context(), q), b.At(prod).Live().Look(t.Context(), q)...)
@@ -60,7 +60,7 @@ func TestNodesAreNotGoneInAClusterThatHasNoneOfThem(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			bench := newBench(t, test.nodes...)
-			for _, reading := range bench.everybody(t, test.known, test.targets...) {
+			for _, reading := range bench.readings(t, test.known, test.targets...) {
 				g.Expect(reading.State).To(Equal(test.state))
 				if test.state == health.Unreadable {
 					g.Expect(ObstacleOf(reading.Err)).To(Equal(NoKnownNode))
@@ -82,17 +82,17 @@ func TestKnownNode_AllNodesDeleted_BlocksUntilOneJoins(t *testing.T) {
 	x, y := Target{"a", "id://a"}, Target{"b", "id://b"}
 	all := []*corev1.Node{node("a", "id://a"), node("b", "id://b")}
 	bench := newBench(t, all...)
-	g.Expect(bench.everybody(t, nil, x, y)).To(HaveEach(HaveField("State", health.Present)))
+	g.Expect(bench.readings(t, nil, x, y)).To(HaveEach(HaveField("State", health.Present)))
 	bench.connectTo()
-	for _, reading := range bench.everybody(t, nil, x, y) {
+	for _, reading := range bench.readings(t, nil, x, y) {
 		g.Expect(ObstacleOf(reading.Err)).To(Equal(NoKnownNode))
 	}
 	bench.connectTo(all[0])
-	for _, readings := range slices.Collect(slices.Chunk(bench.everybody(t, nil, x, y), 2)) {
+	for _, readings := range slices.Collect(slices.Chunk(bench.readings(t, nil, x, y), 2)) {
 		g.Expect(readings).To(HaveExactElements(HaveField("State", health.Present), HaveField("State", health.Gone)))
 	}
 	bench.connectTo(all...)
-	g.Expect(bench.everybody(t, nil, x, y)).To(HaveEach(HaveField("State", health.Present)))
+	g.Expect(bench.readings(t, nil, x, y)).To(HaveEach(HaveField("State", health.Present)))
 }
 
 // TestKnownNode_LiveRead_AsksForTheCachedOne reads a missing Node live. One get shows that it is the right cluster. The cache
@@ -107,7 +107,7 @@ func TestKnownNode_LiveRead_AsksForTheCachedOne(t *testing.T) {
 		})[0]
 	}
 	b.read(t, other)
-	g.Expect(b.everybody(t, []Target{other}, missing)).To(HaveEach(HaveField("State", health.Gone)))
+	g.Expect(b.readings(t, []Target{other}, missing)).To(HaveEach(HaveField("State", health.Gone)))
 	gets, lists := b.api.asked()
 	g.Expect([]int{gets, lists}).To(Equal([]int{3, 0}), "one to reconcile, and two to read live")
 
