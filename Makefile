@@ -73,7 +73,7 @@ RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$)
 SHARED := go run ./test/controlplane/cmd/share --
 SIDE_BY_SIDE := -p $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )))
 # The names of the tests that only the tag 'long' brings, for -run.
-LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z0-9_]+/) {print substr($$0, 6, RLENGTH - 5)}' controllers/*/*_test.go | paste -sd'|'
+LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z0-9_]+/) {print substr($$0, 6, RLENGTH - 5)}' internal/healthcheck/*_test.go | paste -sd'|'
 
 # The suites, in the order in which 'make proof' runs them. test/README.md says which question each answers.
 SUITES := proof-race proof-long proof-sim proof-mutants proof-differential $(if $(FULL),proof-draws)
@@ -87,7 +87,7 @@ proof-race:
 	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test $(SIDE_BY_SIDE) -race -count=1 -timeout 30m $(RACE)
 
 proof-long:
-	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./controllers/...
+	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./internal/healthcheck
 
 proof-sim:
 	SIM_STEPS=$(SIM_STEPS) go test -count=1 -timeout 60m ./test/sim

@@ -11,31 +11,39 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
 // TestAMachineWhoseNodeACheckOfNodesIsAtIsLeftToItUntilItIsDone: a check of Machines comes first, but it does not interrupt.
 func TestAMachineWhoseNodeACheckOfNodesIsAtIsLeftToItUntilItIsDone(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	rival := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	rival.Spec.ClusterRef = &remedyv1.ClusterReference{Namespace: s.namespace, Name: "prod"}
-	rival.Spec.RemediationTemplate = &remedyv1.NodeTemplateReference{Namespace: s.namespace}
-	rival.Spec.RemediationTemplate.TemplateKind = remedyv1.TemplateKind{APIVersion: "medik8s.io/v1alpha1", Kind: "AnyRemediationTemplate", Name: "any"}
-	s.create(rival)
-	t.Cleanup(func() { s.Expect(s.admin.Delete(s.ctx, rival)).To(Succeed()) })
-	s.changeStatus(rival, func() { rival.Status.InFlightRemediations = map[string]metav1.Time{s.node("m-1"): metav1.Now()} })
-	at, other := s.sick("m-1"), s.sick("m-2")
-	check := s.check("workers")
-	c := s.start()
-	s.Eventually(get(s, other)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)), "it only comes first where neither has begun")
-	s.Eventually(get(s, check)).Should(WithTransform(holds("m-1"), Equal("Held CoveredByOther")))
-	s.Expect(tells(remedyv1.SelectorsDisjointCondition)(check)).To(Equal("False SelectorsOverlap"))
-	s.Expect(message(remedyv1.SelectorsDisjointCondition)(check)).To(ContainSubstring("NodeHealthCheck " + s.namespace))
-	c.settle()
-	s.Expect(says(clusterv1.MachineOwnerRemediatedCondition)(get(s, at)())).To(BeEmpty())
-	s.Expect(annotations(at)).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
+	s := stage.New(t)
+	rival := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	rival.Spec.ClusterRef = &remedyv1.ClusterReference{Namespace: s.Namespace, Name: "prod"}
+	rival.Spec.RemediationTemplate = &remedyv1.NodeTemplateReference{Namespace: s.Namespace}
+	rival.Spec.RemediationTemplate.TemplateKind = remedyv1.TemplateKind{
+		APIVersion: "medik8s.io/v1alpha1",
+		Kind:       "AnyRemediationTemplate",
+		Name:       "any",
+	}
+	s.Create(rival)
+	t.Cleanup(func() { s.Expect(s.Admin.Delete(s.Ctx, rival)).To(Succeed()) })
+	s.ChangeStatus(rival, func() { rival.Status.InFlightRemediations = map[string]metav1.Time{s.NodeName("m-1"): metav1.Now()} })
+	at, other := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2")
+	check := s.CreateCheck("workers")
+	c := s.Start()
+	s.Eventually(stage.Get(s, other)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)),
+			"it only comes first where neither has begun")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held CoveredByOther")))
+	s.Expect(stage.CheckCondition(remedyv1.SelectorsDisjointCondition)(check)).To(Equal("False SelectorsOverlap"))
+	s.Expect(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)(check)).To(ContainSubstring("NodeHealthCheck " + s.Namespace))
+	c.WaitIdle()
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, at)())).To(BeEmpty())
+	s.Expect(stage.Annotations(at)).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
 
 	// Nothing else happens that would make anybody look again.
-	s.changeStatus(rival, func() { rival.Status.InFlightRemediations = nil })
-	s.Eventually(get(s, at)).Should(WithTransform(says(clusterv1.MachineOwnerRemediatedCondition), Equal(marked)))
+	s.ChangeStatus(rival, func() { rival.Status.InFlightRemediations = nil })
+	s.Eventually(stage.Get(s, at)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }

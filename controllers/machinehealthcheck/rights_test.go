@@ -21,19 +21,20 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestAMachineCannotBeDeletedWithTheseRights(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
-	m := s.machine("m-1")
-	manager, err := client.New(s.user(), client.Options{Scheme: scheme(t)})
+	s := stage.New(t)
+	m := s.CreateMachine("m-1")
+	manager, err := client.New(s.User(), client.Options{Scheme: stage.Scheme(t)})
 	s.Expect(err).ToNot(HaveOccurred())
-	s.Expect(apierrors.IsForbidden(manager.Delete(s.ctx, m.DeepCopy()))).To(BeTrue())
-	s.Expect(apierrors.IsForbidden(manager.Delete(s.ctx, s.cluster.DeepCopy()))).To(BeTrue())
-	s.Expect(apierrors.IsForbidden(manager.Update(s.ctx, m.DeepCopy()))).To(BeTrue())
+	s.Expect(apierrors.IsForbidden(manager.Delete(s.Ctx, m.DeepCopy()))).To(BeTrue())
+	s.Expect(apierrors.IsForbidden(manager.Delete(s.Ctx, s.Cluster.DeepCopy()))).To(BeTrue())
+	s.Expect(apierrors.IsForbidden(manager.Update(s.Ctx, m.DeepCopy()))).To(BeTrue())
 }
 
 // TestNobodyAddsARightUnseen compares the rights of the manager, one per line, with those that were agreed on.

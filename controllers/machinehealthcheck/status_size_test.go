@@ -26,18 +26,19 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
 // mostOfAStatus is how many bytes a status can have: two thirds of what etcd takes in one write.
 const mostOfAStatus = 1 << 20
 
-// TestTheLongestStatusThereCanBeIsBoundedAndWritable: ten thousand Machines with names as long as they can be, all of them sick in every way that is
-// looked for, and all of them telling of it as much as they like, in characters that take six bytes each in JSON.
+// TestTheLongestStatusThereCanBeIsBoundedAndWritable: ten thousand Machines with names as long as they can be, all of them sick in every
+// way that is looked for, and all of them telling of it as much as they like, in characters that take six bytes each in JSON.
 func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
 	t.Parallel()
-	s := newStage(t)
+	s := stage.New(t)
 	const machines, kinds = 10_000, 10
-	check := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: strings.Repeat("c", 253)}}
+	check := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: strings.Repeat("c", 253)}}
 	check.Spec.ClusterName = "prod"
 	check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "nobody"}
 	check.Spec.MaxInFlight = ptr.To(intstr.FromString("100%"))
@@ -45,24 +46,24 @@ func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
 	for i := range kinds {
 		kind := fmt.Sprintf("Trouble%d", i)
 		check.Spec.UnhealthyConditions = append(check.Spec.UnhealthyConditions, remedyv1.UnhealthyNodeCondition{
-			Type: remedyv1.NodeConditionType(kind), Status: "True", Timeout: lasting(time.Second),
+			Type: remedyv1.NodeConditionType(kind), Status: "True", Timeout: stage.Duration(time.Second),
 		})
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
 			Type: corev1.NodeConditionType(kind), Status: "True", Reason: strings.Repeat("<", 5000), Message: strings.Repeat("<", 5000),
 		})
 	}
-	s.create(check)
+	s.Create(check)
 	all, nodes := make([]*clusterv1.Machine, machines), make([]workload.Reading, machines)
 	for i := range all {
 		name := fmt.Sprintf("%0253d", i)
 		all[i] = &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.namespace, Name: name,
+			Namespace: s.Namespace, Name: name,
 			OwnerReferences: []metav1.OwnerReference{{Kind: "MachineSet", Name: strings.Repeat("o", 253), Controller: ptr.To(true)}},
 		}}
 		all[i].Status.NodeRef.Name = name
 		nodes[i] = workload.Reading{State: health.Present, Node: node}
 	}
-	s.Expect(s.admin.Get(s.ctx, keyOf(s.namespace, "prod"), s.cluster)).To(Succeed())
+	s.Expect(s.Admin.Get(s.Ctx, stage.Key(s.Namespace, "prod"), s.Cluster)).To(Succeed())
 	status := longest(check, all, nodes, time.Now())
 
 	// What is cut off is counted.
@@ -77,12 +78,17 @@ func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
 	s.Expect(err).ToNot(HaveOccurred())
 	t.Logf("%d bytes; the longest message has %d", len(content), len(status.UnhealthyTargets[0].Message))
 	s.Expect(len(content)).To(BeNumerically("<", mostOfAStatus))
-	s.changeStatus(check, func() { check.Status = status })
-	s.Expect(get(s, check)().Status.UnhealthyTargets).To(HaveLen(100))
+	s.ChangeStatus(check, func() { check.Status = status })
+	s.Expect(stage.Get(s, check)().Status.UnhealthyTargets).To(HaveLen(100))
 }
 
 // longest is what a reconcile would report of Machines with these Nodes, if nothing was done about them yet.
-func longest(check *remedyv1.MachineHealthCheck, machines []*clusterv1.Machine, nodes []workload.Reading, now time.Time) remedyv1.MachineHealthCheckStatus {
+func longest(
+	check *remedyv1.MachineHealthCheck,
+	machines []*clusterv1.Machine,
+	nodes []workload.Reading,
+	now time.Time,
+) remedyv1.MachineHealthCheckStatus {
 	reached := health.Milestone{Reached: true, Since: now.Add(-time.Hour)}
 	snapshot := &health.Snapshot{Cluster: health.ClusterFacts{ControlPlaneInitialized: reached, InfrastructureReady: reached}}
 	as, situation := machinehealthcheck.CheckOf(check), &remediation.Situation{}
@@ -93,7 +99,14 @@ func longest(check *remedyv1.MachineHealthCheck, machines []*clusterv1.Machine, 
 	}
 	assessment := health.Evaluate(snapshot, &as.Health, now)
 	plan := remediation.Plan(situation, &assessment, &as.Policy, now)
-	pass := &explain.Pass{Check: as.Title(), Snapshot: snapshot, Assessment: &assessment, Situation: situation, Policy: &as.Policy, Planned: &plan}
+	pass := &explain.Pass{
+		Check:      as.Title(),
+		Snapshot:   snapshot,
+		Assessment: &assessment,
+		Situation:  situation,
+		Policy:     &as.Policy,
+		Planned:    &plan,
+	}
 	counted := explain.Status(pass, func(int) *remedyv1.RequestReference { return nil })
 	ended := slices.Repeat([]remedyv1.RecentRemediation{{
 		Target: machines[0].Name, Outcome: remedyv1.ReplacedOutcome, Started: metav1.NewTime(now), Ended: metav1.NewTime(now),

@@ -87,6 +87,7 @@ var cleanPaths = []string{
 	"test/packaging",
 	"test/procgroup",
 	"test/profile",
+	"test/stage",
 	"test/world/cmd/world",
 }
 

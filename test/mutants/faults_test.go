@@ -47,13 +47,13 @@ const (
 // faults are sabotages of what reads and writes, each with the story of faults that is there to catch it.
 var faults = []sabotage{
 	// A crash, or a write that fails, between two writes.
-	{r("writes.go", "SetAuthor)\n\twrites = d.act(writes, t.Request)\n", "SetAuthor)\n\twrites = append(d.act(nil, t.Request), writes...)\n", "TestAMarkSurvivesACrashAtAnyWrite"), "nobody has signed", 0},
+	{r("writes.go", "SetAuthor)\n\twrites = d.act(writes, t.Request)\n", "SetAuthor)\n\twrites = append(d.act(nil, t.Request), writes...)\n", "TestAMarkSurvivesACrashAtAnyWrite"), "without a responsible check", 0},
 	{r("writes.go", "d.starts() || d.Action == GiveUp, ", "d.starts(), ", "TestAnEscalationSurvivesACrashAtAnyWrite"), "there was a second", 4},
 	engine("write.go", "\t\tif err := p.change(ctx, t, p.r.Actor.ClearConditions); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.annotate(ctx, t, notes.OfAuthor(\"\"))\n",
 		"\t\tif err := p.annotate(ctx, t, notes.OfAuthor(\"\")); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.change(ctx, t, p.r.Actor.ClearConditions)\n",
 		"TestTheEndOfACheckSurvivesACrashAtAnyWrite", "another state").soundUntil(8),
 	engine("write.go", tellsToStop, butHidesFailures,
-		"TestAWithdrawalSurvivesAFailureOfAnyWrite", "was not told to stop"),
+		"TestAWithdrawalSurvivesAFailureOfAnyWrite", "did not get the timed-out annotation"),
 	engine("control_plane.go", "holder, holder == p.snapshot.check.ID.String(), ", "holder, false, ", "TestTheTurnAtAControlPlaneSurvivesACrashAtAnyWrite", "to be empty"),
 	engine("check.go", "if left {", "if left && false {", "TestACheckIsKeptUntilItsLastMarkIsTakenBack", "there is something to clean up"),
 	p("machine.go", "\tconditions.Delete(m, explain.HealthCheckSucceeded)\n", "", "TestACheckIsKeptUntilItsLastMarkIsTakenBack", "HealthCheckSucceeded|UnhealthyNode"),
@@ -65,7 +65,7 @@ var faults = []sabotage{
 		"TestTwoLeadersAtOnceMakeNoRequestTwice", "as they were made"),
 	q("write.go", "client.Preconditions{UID: &f.UID}", "client.Preconditions{}", "TestADeletionThatComesLateIsAboutTheRequestThatItWasMeantFor", "types.UID"),
 	engine("preflight.go", "p.snapshot.check.Policy.MaxInFlight != nil ||", "false ||", "TestTwoLeadersAtOnceMarkNoMoreThanOne", "m-2"),
-	engine("write.go", tellsToStop, "return nil", "TestTwoLeadersAtOnceEscalateOnce", "was not told to stop"),
+	engine("write.go", tellsToStop, "return nil", "TestTwoLeadersAtOnceEscalateOnce", "did not get the timed-out annotation"),
 
 	// Caches that lag behind.
 	engine("preflight.go", "\t\t\tfresh.targets[i] = t\n", "", "TestAStaleCacheStartsNothing", inVain("nothing begins")),
@@ -83,9 +83,9 @@ var faults = []sabotage{
 
 	// Errors, and watches that end.
 	engine("write.go", tellsToStop, butHidesFailures,
-		"TestErrorsOfTheAPIServerDelayAndNothingElse", "was not told to stop"),
+		"TestErrorsOfTheAPIServerDelayAndNothingElse", "did not get the timed-out annotation"),
 	engine("write.go", tellsToStop, butHidesFailures,
-		"TestAStoryFullOfErrorsEndsAsItShould", "was not told to stop"),
+		"TestAStoryFullOfErrorsEndsAsItShould", "did not get the timed-out annotation"),
 	engine("reconcile.go", "\t\trecord.failures++\n", "\t\tretry = 0\n", "TestWhatIsRefusedIsTriedAgainByItself", inVain("try [23]")),
 	q("follow.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatchesThatAreCutOrExpireLoseNothing", inVain("the end of a request is heard")),
 	engine("report.go", "if !tried || p.r.Clock.Now().Before(end) {", "if !tried || p.r.Clock.Now().Before(end.Add(3600e9)) {", "TestWhoFallsIllDoesNotWaitUntilAllOthersAreTold", "still waiting"),

@@ -58,7 +58,7 @@ var handover = []sabotage{
 	intree("claims.go", ", InTree: true,\n", ",\n", adoptedFor, "to equal|withdrawn"),
 	engine("read.go", "if request == nil || annotations.HasPaused(t.Object) ||", "if request == nil ||", adoptedFor, "to equal|withdrawn"),
 	engine("read.go", "if s.observes() || s.check.deleting() ||", "if s.check.deleting() ||", adoptedFor, "to equal|withdrawn"),
-	intree("release.go", "if !check.Object.GetDeletionTimestamp().IsZero() && signed {", "if !check.Object.GetDeletionTimestamp().IsZero() && signed && false {", deletedFor, "is said to be unhealthy"),
+	intree("release.go", "if !check.Object.GetDeletionTimestamp().IsZero() && signed {", "if !check.Object.GetDeletionTimestamp().IsZero() && signed && false {", deletedFor, "has no responsible check"),
 	intree("release.go", "a.Requests.Withdraw(ctx, request)", "a.Requests.GiveBack(ctx, request)", deletedFor, "nobody would go on with it"),
 	q("look.go", "failed = append(failed, errors.Wrapf(err, \"failed to list %s\", known.resource))\n\t\t\tcontinue\n", "return nil, err\n", notCleaned, "to be empty"),
 	q("adopt.go", "\treturn r.strip(ctx, f, map[string]any{\"uid\": f.UID})\n", "\treturn nil\n", stopped, "it is withdrawn"),

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,32 +22,38 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// patient is where tests say how long they wait.
-const patient = playground + "/main_test.go"
+// timeouts is the file with the timeouts of the tests.
+const timeouts = "test/stage/main.go"
 
-// waits are how long they do here. What leads to what a sabotage keeps from coming may take its time on a busy machine; what it keeps from coming is not
-// waited for that long.
-var waits = map[string]string{
-	"const patience = 10 * time.Minute\n": "const patience = 2 * time.Minute\n",
-	"const suspense = patience\n":         "const suspense = 12 * time.Second\n",
+// shorter are their timeouts here. A mutant prevents only the outcome of its test. What leads to it may take long on a busy machine.
+var shorter = map[string]string{
+	"const Timeout = 10 * time.Minute\n": "const Timeout = 2 * time.Minute\n",
+	"const OutcomeTimeout = Timeout\n":   "const OutcomeTimeout = 12 * time.Second\n",
 }
 
 // timedOut is how a test begins to say that it has waited for something in vain.
 const timedOut = "Timed out after "
 
-// inVain is what a test says that has waited for what a sabotage keeps from coming. A test waits for that, and says these words of it, once.
+// inVain is what a test says that has waited for what a sabotage keeps from coming. A test waits for that, and says these words of it,
+// once.
 func inVain(awaited string) string { return timedOut + `.*\s+` + awaited }
 
-const playground = "controllers/machinehealthcheck"
+// suite is a package with tests, and how many processes share its mutants.
+type suite struct {
+	folder    string
+	processes int
+}
 
-// shellPart is the environment variable that chooses the mutants of the shell to run: a part from 0 to 2, or all of them if it is empty or "all".
+// suites are the packages whose tests see the mutants of the shell. Their processes mostly wait, but each of them starts API servers of its
+// own.
+var suites = []suite{{"internal/healthcheck", 2}, {"controllers/intree", 1}, {"controllers/machinehealthcheck", 1}}
+
+// shellPart is the environment variable that chooses the mutants of the shell to run: a part from 0 to 2, or all of them if it is empty or
+// "all".
 const shellPart = "SHELL_PART"
 
 // shellParts is the number of parts. Mutant i belongs to part i modulo this number.
 const shellParts = 3
-
-// shellProcesses is how many processes share the mutants of a part. They mostly wait, but each of them starts API servers of its own.
-const shellProcesses = 3
 
 // shellNumbers returns the indexes of the mutants of a part.
 func shellNumbers(part string) ([]int, error) {
@@ -85,7 +92,8 @@ func TestShellParts_Together_AreAllMutants(t *testing.T) {
 	}
 }
 
-// TestTheStoriesOfFaultsSeeWhatIsWrong compiles one program with all mutants of the shell, and runs the mutants of one part in a few processes.
+// TestTheStoriesOfFaultsSeeWhatIsWrong compiles one program with all mutants of the shell, and runs the mutants of one part in a few
+// processes.
 func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
 	g := NewWithT(t)
 	numbers, err := shellNumbers(os.Getenv(shellPart))
@@ -96,15 +104,18 @@ func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
 	for i, m := range shell {
 		s.add(i+1, m.mutant)
 	}
-	text := s.read(patient)
-	for from, to := range waits {
+	text := s.read(timeouts)
+	for from, to := range shorter {
 		text = s.replace(text, from, to)
 	}
-	s.put(patient, text)
+	s.put(timeouts, text)
 	s.tellLess()
-	s.put(playground+"/mutants_test.go", driver())
+	tests := s.bySuite()
+	for folder, numbers := range tests {
+		s.put(folder+"/mutants_test.go", driver(folder, numbers))
+	}
 	g.Expect(t.Failed()).To(BeFalse())
-	out := s.run(numbers)
+	out := s.run(tests, numbers)
 	for _, i := range numbers {
 		m := shell[i]
 		t.Run(m.test+": "+filepath.Base(m.file)+": "+m.from+" becomes "+m.to, func(t *testing.T) {
@@ -122,8 +133,8 @@ func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
 	fmt.Printf("mutants of the shell: part %s, %d of %d\n", cmp.Or(os.Getenv(shellPart), "all"), len(numbers), len(shell))
 }
 
-// tellLess leaves out what a mutant does not need: in a story that is told for each write, the writes before and after the one that sees the mutant; in a
-// test whose subtests wait in vain one after the other, the subtests after the first.
+// tellLess leaves out what a mutant does not need: in a story that is told for each write, the writes before and after the one that sees
+// the mutant; in a test whose subtests wait in vain one after the other, the subtests after the first.
 func (s *switches) tellLess() {
 	s.t.Helper()
 	const (
@@ -131,7 +142,7 @@ func (s *switches) tellLess() {
 		each    = "for n, at := range clean.chapters {\n"
 		failed  = "report.Failures = append(report.Failures, Failure{n + 1, report.Writes[n], fault, run.writes, run.err})\n"
 
-		serial   = playground + "/give_back_test.go"
+		serial   = "controllers/intree/release_test.go"
 		subtests = "for name, end := range ends { //nolint:paralleltest // as above.\n"
 	)
 	text := s.replace(s.read(stories), each, each+"if int64(n) < switched.After.Load() {\ncontinue\n}\n")
@@ -146,12 +157,36 @@ const (
 	finished     = "every mutant of this process has run"
 )
 
-// driver is the source of driverTest.
-func driver() string {
-	var text strings.Builder
-	text.WriteString("package machinehealthcheck_test\n\nimport (\n\t\"fmt\"\n\t\"os\"\n\t\"strings\"\n\t\"testing\"\n\n\t\"" + moduleName + "/" + switched + "\"\n)\n\n")
-	text.WriteString("func " + driverTest + "(t *testing.T) {\n\tmutants := map[string]func(){\n")
+// bySuite returns the indexes of the mutants by the folder of the test that sees them.
+func (s *switches) bySuite() map[string][]int {
+	s.t.Helper()
+	g := NewWithT(s.t)
+	sources := map[string]string{}
+	for _, one := range suites {
+		files, err := filepath.Glob(filepath.Join(s.module, one.folder, "*_test.go"))
+		g.Expect(err).ToNot(HaveOccurred())
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			g.Expect(err).ToNot(HaveOccurred())
+			sources[one.folder] += string(text)
+		}
+	}
+	found := map[string][]int{}
 	for i, m := range shell {
+		at := slices.IndexFunc(suites, func(one suite) bool { return strings.Contains(sources[one.folder], "func "+m.test+"(") })
+		g.Expect(at).To(BeNumerically(">=", 0), "no suite has %s", m.test)
+		found[suites[at].folder] = append(found[suites[at].folder], i)
+	}
+	return found
+}
+
+// driver is the source of driverTest in a folder.
+func driver(folder string, numbers []int) string {
+	var text strings.Builder
+	text.WriteString("package " + filepath.Base(folder) + "_test\n\nimport (\n\t\"fmt\"\n\t\"os\"\n\t\"strings\"\n\t\"testing\"\n\n\t\"" + moduleName + "/" + switched + "\"\n)\n\n")
+	text.WriteString("func " + driverTest + "(t *testing.T) {\n\tmutants := map[string]func(){\n")
+	for _, i := range numbers {
+		m := shell[i]
 		// A parallel test runs alone here, because t.Run returns when all subtests have ended.
 		fmt.Fprintf(&text, "\t\t\"%d\": func() {\n\t\t\tswitched.On.Store(%d)\n\t\t\tswitched.After.Store(%d)\n", i+1, i+1, m.after)
 		fmt.Fprintf(&text, "\t\t\tswitched.FailFast.Store(%t)\n", strings.HasPrefix(m.sees, timedOut))
@@ -162,32 +197,46 @@ func driver() string {
 	return text.String()
 }
 
-// run compiles the program, runs it in a few processes, and returns their output.
-func (s *switches) run(numbers []int) string {
+// run compiles the programs, runs each in a few processes, and returns their output.
+func (s *switches) run(tests map[string][]int, numbers []int) string {
 	s.t.Helper()
-	binary := filepath.Join(s.compile("fieldsv1string,long", playground), "machinehealthcheck.test")
 	ctx, cancel := context.WithTimeout(s.t.Context(), 25*time.Minute)
 	defer cancel()
-	outs := make([]string, min(shellProcesses, len(numbers)))
+	folders := make([]string, 0, len(suites))
+	for _, one := range suites {
+		folders = append(folders, one.folder)
+	}
+	binaries := s.compile("fieldsv1string,long", folders...)
+	var outs []*string
 	var all sync.WaitGroup
-	for process := range outs {
-		var share []string
-		for at := process; at < len(numbers); at += len(outs) {
-			share = append(share, strconv.Itoa(numbers[at]+1))
+	for _, one := range suites {
+		shares := make([][]string, one.processes)
+		for at, i := range slices.DeleteFunc(slices.Clone(tests[one.folder]), func(i int) bool { return !slices.Contains(numbers, i) }) {
+			shares[at%len(shares)] = append(shares[at%len(shares)], strconv.Itoa(i+1))
 		}
-		all.Go(func() {
-			run := exec.CommandContext(ctx, binary, "-test.run", "^"+driverTest+"$", "-test.timeout", "25m")
-			// A crash story meets every write here: a mutant names the one that fails.
-			run.Dir, run.Env = filepath.Join(s.module, playground), append(os.Environ(), "FULL=1", shellMutants+"="+strings.Join(share, " "))
-			// The process ends with an error, because tests fail.
-			out, _ := run.CombinedOutput()
-			outs[process] = string(out)
-		})
+		for _, share := range shares {
+			if len(share) == 0 {
+				continue
+			}
+			out := new(string)
+			outs = append(outs, out)
+			all.Go(func() {
+				binary := filepath.Join(binaries, filepath.Base(one.folder)+".test")
+				run := exec.CommandContext(ctx, binary, "-test.run", "^"+driverTest+"$", "-test.timeout", "25m")
+				// A crash story meets every write here: a mutant names the one that fails.
+				run.Dir, run.Env = filepath.Join(s.module, one.folder), append(os.Environ(), "FULL=1", shellMutants+"="+strings.Join(share, " "))
+				// The process ends with an error, because tests fail.
+				printed, _ := run.CombinedOutput()
+				*out = string(printed)
+			})
+		}
 	}
 	all.Wait()
+	var text strings.Builder
 	for _, out := range outs {
-		NewWithT(s.t).Expect(out).To(ContainSubstring(finished), "%s", out)
+		NewWithT(s.t).Expect(*out).To(ContainSubstring(finished), "%s", *out)
+		// What follows the last mutant of one process is not about that mutant.
+		text.WriteString(*out + "\n    --- FAIL: ")
 	}
-	// What follows the last mutant of one process is not about that mutant.
-	return strings.Join(outs, "\n    --- FAIL: ")
+	return text.String()
 }

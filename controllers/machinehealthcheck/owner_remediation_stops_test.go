@@ -1,0 +1,151 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+func TestWhatTakesAWaitingMarkBack(t *testing.T) {
+	t.Parallel()
+	for name, because := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine){
+		"a request to pause": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+			s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
+		},
+		"a storm": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+			s.SetReady("m-2", corev1.ConditionFalse, 10*time.Minute)
+		},
+		"skip-remediation": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+			s.Annotate(m, clusterv1.MachineSkipRemediationAnnotation, "yes")
+		},
+		"other labels of the Machine": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+			s.Change(m, func() { m.Labels["pool"] = "others" })
+		},
+		"another selector": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+			s.Change(check, func() { check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "others"} })
+		},
+		"observing": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+			s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			sick := s.CreateUnhealthyMachine("m-1")
+			s.CreateMachine("m-2")
+			check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+				cooldown := stage.Duration(5 * time.Minute)
+				spec.MaxUnhealthy, spec.StormCooldownDuration = ptr.To(intstr.FromInt32(1)), &cooldown
+			})
+			s.Start()
+			s.Eventually(stage.Get(s, sick)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			because(s, check, sick)
+			s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()))
+		})
+	}
+}
+
+func TestAClosedGateLeavesMarksAndTellsHealth(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	first, second := s.CreateUnhealthyMachine("m-1"), s.CreateMachine("m-2")
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
+	c := s.Start()
+	s.Eventually(stage.Get(s, first)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.SetReady("m-2", corev1.ConditionFalse, 10*time.Minute)
+	s.Eventually(stage.Get(s, second)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False TooManyUnhealthy")))
+	s.Expect(stage.Decision("m-2")(check)).To(Equal("Held TooManyUnhealthy"))
+	c.WaitIdle()
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, first)())).To(Equal(stage.OwnerRequested))
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, second)())).To(BeEmpty())
+}
+
+func TestWhoOnlyObservesWritesOnlyStatus(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateUnhealthyMachine("m-1")
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.Mode = remedyv1.ObserveMode })
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed Observing")))
+	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False Observing"))
+	c.WaitIdle()
+	for _, w := range c.Writes() {
+		// That it belongs to its Cluster is no act.
+		s.Expect(w.Resource).To(Equal("machinehealthchecks"), w.What())
+	}
+	s.Expect(check.Finalizers).To(BeEmpty())
+}
+
+func TestAPauseFreezes(t *testing.T) {
+	t.Parallel()
+	for name, pause := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, on bool){
+		"of the check": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, on bool) {
+			s.Annotate(check, clusterv1.PausedAnnotation, map[bool]string{true: "yes"}[on])
+		},
+		"of the Cluster": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, on bool) {
+			s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(on) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			m := s.CreateMachine("m-1")
+			check := s.CreateCheck("workers")
+			c := s.Start()
+			s.Eventually(stage.Get(s, m)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+			c.WaitIdle()
+			pause(s, check, true)
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
+			s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False Paused"))
+			s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False NotReady"))
+			s.Eventually(func() []float64 { return c.Series("remedy_check_condition", "workers", remedyv1.PausedCondition) }).
+				Should(Equal([]float64{1}))
+			s.Eventually(func() []float64 { return c.Series("remedy_remediation_allowed", "workers") }).Should(Equal([]float64{0}))
+			before := len(c.Writes())
+			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+			// It wakes the one that is paused, and has no Machine itself.
+			s.Expect(s.Admin.Delete(s.Ctx, s.CreateCheck("other", stage.OfPool("others")))).To(Succeed())
+			c.ReconcileAll()
+			s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(stage.Get(s, m)())).To(Equal(stage.IsHealthy))
+			for _, w := range c.Writes()[before:] {
+				s.Expect(w.Name).To(Equal("other"), w.What())
+			}
+			pause(s, check, false)
+			s.Eventually(stage.Get(s, m)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+		})
+	}
+}
+
+func TestAPausedMachineIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	m := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })
+	check := s.CreateCheck("workers")
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.ObservedGeneration", BeEquivalentTo(1)))
+	c.WaitIdle()
+	for _, w := range c.Writes() {
+		s.Expect(w.Resource).To(Equal("machinehealthchecks"), w.What())
+	}
+	s.Change(m, func() { m.Annotations = nil })
+	s.Eventually(stage.Get(s, m)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+}

@@ -1,0 +1,205 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// outcomes are how the last remediations have ended, the latest first.
+func outcomes(check *remedyv1.MachineHealthCheck) []string {
+	all := make([]string, 0, len(check.Status.RecentRemediations))
+	for _, r := range check.Status.RecentRemediations {
+		all = append(all, r.Target+" "+string(r.Outcome))
+	}
+	return all
+}
+
+func stepOf(request *unstructured.Unstructured) string {
+	if request == nil {
+		return ""
+	}
+	return request.GetAnnotations()[remedyv1.TemplateNameAnnotation] + " " + request.GetAnnotations()[remedyv1.StepAnnotation]
+}
+
+// atStep is at which step a check is with a Machine; nil if it is not known to be sick.
+func atStep(machine string) func(*remedyv1.MachineHealthCheck) *int32 {
+	return func(check *remedyv1.MachineHealthCheck) *int32 {
+		for i := range check.Status.UnhealthyTargets {
+			if t := &check.Status.UnhealthyTargets[i]; t.Name == machine {
+				return t.Step
+			}
+		}
+		return nil
+	}
+}
+
+func TestAFailureEscalatesToTheNextTemplateAndThenToTheOwner(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	sick := s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck(
+		"workers",
+		stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.FenceAgents, "hard"), nil),
+	)
+	s.Start()
+	s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(WithTransform(stepOf, Equal("soft 1")))
+	s.Remediate(remediator.FenceAgents, remediator.Fails)
+	s.Eventually(stage.Get(s, sick)).
+		Should(WithTransform(stage.Annotations, HaveKeyWithValue(remedyv1.TriedAnnotation, "1 FenceAgentsRemediationTemplate/soft")))
+	s.Eventually(func() string {
+		s.Remediate(remediator.FenceAgents, remediator.Silent)
+		s.Remediate(remediator.FenceAgents, remediator.Hangs)
+		return stepOf(s.Request(remediator.FenceAgents, "m-1")())
+	}).Should(Equal("hard 2"))
+	s.Expect(stage.MachineCondition("OwnerRemediated")(stage.Get(s, sick)())).To(BeEmpty(), "the owner has not been asked yet")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(atStep("m-1"), HaveValue(BeEquivalentTo(2))))
+	s.Remediate(remediator.FenceAgents, remediator.Fails)
+	s.Eventually(func() *unstructured.Unstructured {
+		s.Remediate(remediator.FenceAgents, remediator.Fails)
+		return s.Request(remediator.FenceAgents, "m-1")()
+	}).Should(BeNil())
+	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(atStep("m-1"), HaveValue(BeEquivalentTo(3))))
+
+	// It recovers after all: what is remembered goes, and the owner finds that there is nothing to do.
+	s.SetReady("m-1", corev1.ConditionTrue, 0)
+	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
+	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.Annotations, Not(HaveKey(remedyv1.TriedAnnotation))))
+}
+
+func TestAStepThatTakesTooLongIsToldToStopAndGivenUp(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.CreateCheck("workers", stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.Metal3, "hard")))
+	c := s.Start()
+	s.WaitRequest(remediator.FenceAgents, "m-1")
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	s.Advance(9 * time.Minute)
+	c.WaitIdle()
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp()).To(BeNil(), "it has another minute")
+	s.Advance(time.Minute)
+	s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil(), "the one before is still there")
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	s.WaitRequest(remediator.Metal3, "m-1")
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")()).To(BeNil())
+}
+
+func TestARequestThatIsKeptByAStrangerIsTold(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck(
+		"workers",
+		stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.Metal3, "hard")),
+	)
+	c := s.Start()
+	request := s.WaitRequest(remediator.FenceAgents, "m-1")
+	s.SetRequestFinalizers(request, "example.com/keeper")
+	s.Advance(11 * time.Minute)
+	s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
+	c.WaitIdle()
+	s.Advance(5*time.Minute + time.Second)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held PreviousStepNotReleased")))
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetFinalizers()).To(ConsistOf("example.com/keeper"), "it is not ours to remove")
+	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil())
+	s.SetRequestFinalizers(request)
+	s.WaitRequest(remediator.Metal3, "m-1")
+}
+
+func TestASequenceThatFailedBeginsAgainAfterABackOff(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	sick := s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
+	s.Start()
+	first := s.WaitRequest(remediator.FenceAgents, "m-1")
+	s.Remediate(remediator.FenceAgents, remediator.Fails)
+	s.Eventually(func() *unstructured.Unstructured {
+		s.Remediate(remediator.FenceAgents, remediator.Fails)
+		return s.Request(remediator.FenceAgents, "m-1")()
+	}).Should(BeNil())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held Backoff")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.ReadyCondition), Equal("False EscalationExhausted")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Failed"})))
+	s.Expect(stage.Get(s, sick)().Annotations).To(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))
+	s.Advance(time.Minute + time.Second)
+	second := s.WaitRequest(remediator.FenceAgents, "m-1")
+	s.Expect(second.GetUID()).ToNot(Equal(first.GetUID()))
+	s.Expect(second.GetAnnotations()).To(HaveKeyWithValue(remedyv1.AttemptAnnotation, "2"))
+}
+
+func TestARelapseStartsTheHealthyDelayAnew(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck(
+		"workers",
+		stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")),
+		func(spec *remedyv1.MachineHealthCheckSpec) {
+			d := stage.Duration(10 * time.Minute)
+			spec.HealthyDelay = &d
+		},
+	)
+	c := s.Start()
+	request := s.WaitRequest(remediator.Metal3, "m-1")
+	since := func() string {
+		return s.Request(remediator.Metal3, "m-1")().GetAnnotations()[remedyv1.HealthySinceAnnotation]
+	}
+	s.SetReady("m-1", corev1.ConditionTrue, 0)
+	s.Eventually(since).ShouldNot(BeEmpty())
+	first := since()
+	s.Advance(9 * time.Minute)
+	c.WaitIdle()
+	s.SetReady("m-1", corev1.ConditionFalse, 10*time.Minute)
+	s.Eventually(since).Should(BeEmpty())
+	s.SetReady("m-1", corev1.ConditionTrue, 0)
+	s.Eventually(since).ShouldNot(Or(BeEmpty(), Equal(first)))
+	s.Advance(9 * time.Minute)
+	c.WaitIdle()
+	s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(request.GetUID()))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)), "it is not believed yet")
+	s.Advance(time.Minute)
+	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
+}
+
+func TestAPersonConfirmsTheRecoveryWhereTheCheckAsksForIt(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.CreateCheck(
+		"workers",
+		stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")),
+		func(spec *remedyv1.MachineHealthCheckSpec) { spec.Recovery = remedyv1.ConfirmedRecovery },
+	)
+	c := s.Start()
+	s.WaitRequest(remediator.Metal3, "m-1")
+	s.SetReady("m-1", corev1.ConditionTrue, 0)
+	s.Eventually(func() map[string]string { return s.Request(remediator.Metal3, "m-1")().GetAnnotations() }).
+		Should(HaveKey(remedyv1.HealthySinceAnnotation))
+	c.WaitIdle()
+	s.Expect(s.Request(remediator.Metal3, "m-1")().GetDeletionTimestamp()).To(BeNil())
+	s.ChangeNode("m-1", func(node *corev1.Node) { node.Annotations = map[string]string{remedyv1.ConfirmedHealthyAnnotation: ""} })
+	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
+	// The word is used up: the next recovery needs another one.
+	s.Eventually(func() map[string]string { return s.Node("m-1").Annotations }).ShouldNot(HaveKey(remedyv1.ConfirmedHealthyAnnotation))
+}

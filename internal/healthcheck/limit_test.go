@@ -1,0 +1,44 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// TestALimitThatComesToNothingIsTold: such a check never remediates anything. That is said while everything is well, and not only when it
+// is too late.
+func TestALimitThatComesToNothingIsTold(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	m := s.CreateMachine("m-1")
+	s.CreateMachine("m-2")
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromString("49%")) })
+	c := s.Start()
+	zero := "False " + remedyv1.LimitIsZeroReason
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal(zero)))
+	s.Expect(stage.CheckMessage(remedyv1.RemediationAllowedCondition)(check)).To(ContainSubstring("Set maxUnhealthy to at least 1"))
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.Eventually(stage.Get(s, m)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition),
+			Equal(stage.IsUnhealthy)), "health is told all the same")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held TooManyUnhealthy")))
+	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal(zero))
+	c.WaitIdle()
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
+
+	s.Change(check, func() { check.Spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
+	s.Eventually(stage.Get(s, m)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+}

@@ -1,0 +1,82 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/client-go/rest"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// TestARequestHasItsWholeTimeThoughItsPassTakesLong makes one of two requests five minutes after the other, in the same pass.
+func TestARequestHasItsWholeTimeThoughItsPassTakesLong(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	s.CreateUnhealthyMachine("m-1")
+	s.CreateUnhealthyMachine("m-2")
+	s.CreateCheck("workers", stage.BySteps(s.CreateTemplate(remediator.Metal3, "soft"), nil))
+	c := s.StartInterrupted(stage.CreatesRequest, func() { s.Clock.Step(5 * time.Minute) })
+	started := func(machine string) time.Time {
+		at, err := time.Parse(time.RFC3339Nano, s.WaitRequest(remediator.Metal3, machine).GetAnnotations()[remedyv1.StartedAnnotation])
+		s.Expect(err).ToNot(HaveOccurred())
+		return at
+	}
+	s.Expect(started("m-2").Sub(started("m-1"))).To(Equal(5 * time.Minute))
+	s.Advance(9 * time.Minute)
+	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil(), "its ten minutes were over")
+	c.ReconcileAll()
+	s.Expect(s.Request(remediator.Metal3, "m-2")()).ToNot(BeNil(), "it has another minute")
+	s.Advance(time.Minute)
+	s.Eventually(s.Request(remediator.Metal3, "m-2")).Should(BeNil())
+}
+
+// TestARefusalCountsFromWhenItWasSaid: a pass that takes longer than a refusal is worth does not try again at once what was refused in it.
+func TestARefusalCountsFromWhenItWasSaid(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	kind := demanding(s, "choosy.example.com", "ChoosyRemediation")
+	s.CreateUnhealthyMachine("m-1")
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
+	first := &sync.Once{}
+	user := rest.CopyConfig(s.User())
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			response, err := next.RoundTrip(r)
+			if err == nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/"+kind.Plural) &&
+				response.StatusCode == http.StatusUnprocessableEntity {
+				first.Do(func() { s.Clock.Step(time.Minute) })
+			}
+			return response, err
+		})
+	})
+	c, err := s.StartAs(faults.Start(s.Ctx), user)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.T.Cleanup(c.StopIdle)
+	c.NeverIdle = true
+	tried := func() int {
+		n := 0
+		for _, w := range c.Writes() {
+			if w.Verb == "create" && w.Resource == kind.Plural {
+				n++
+			}
+		}
+		return n
+	}
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held RequestFailed")))
+	c.ReconcileAll()
+	c.ReconcileAll()
+	s.Expect(tried()).To(Equal(1))
+	s.Advance(16 * time.Second)
+	s.Eventually(tried).Should(Equal(2))
+}

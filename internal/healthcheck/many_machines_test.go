@@ -1,0 +1,88 @@
+//go:build long
+
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// TestOneCheck_ManyMachines_CountsAndLimitsAll takes minutes with the ten thousand Machines of the full depth.
+func TestOneCheck_ManyMachines_CountsAndLimitsAll(t *testing.T) {
+	s := stage.New(t)
+	s.SetDefaultEventuallyPollingInterval(time.Second)
+	const places = 10
+	all := depth.Of(1_000, 10_000)
+	silent, gone, more := all/100, all/200, 6*all/1_000
+	people := s.NewBulk()
+	people.Ready = func(i int) corev1.ConditionStatus {
+		switch {
+		case i%100 == 0:
+			return corev1.ConditionUnknown
+		case i%200 == 1:
+			return ""
+		}
+		return corev1.ConditionTrue
+	}
+	begun := time.Now()
+	people.Create(all)
+	made := time.Now()
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+		spec.MaxUnhealthy, spec.MaxInFlight = ptr.To(intstr.FromString("2%")), ptr.To(intstr.FromInt32(places))
+	})
+	c := s.Start()
+	c.NeverIdle = true
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(all-silent-gone)))
+	told := time.Now()
+	c.WaitNoReconciles()
+	counts(s, stage.Get(s, check)(), all, silent+gone, places)
+	s.Expect(check.Status.RemediationsAllowed).To(HaveValue(BeEquivalentTo(all/50 - silent - gone)))
+	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(HavePrefix("True"))
+	s.Expect(stage.CheckCondition(remedyv1.ClusterReachableCondition)(check)).To(HavePrefix("True"))
+	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(HavePrefix("True"))
+	marks := s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)
+	s.Expect(stage.Count(marks, stage.OwnerRequested)).To(Equal(places))
+	s.Expect(stage.Count(marks, "")).To(Equal(all - places))
+	s.Expect(stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)).To(Equal(all - silent - gone))
+
+	// More are sick than may be: nobody else is touched, and everybody is told.
+	s.Expect(stage.Parallel(more, func(i int) error { return people.FailNode(i*100 + 2) })).To(Succeed())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(all-silent-gone-more)))
+	c.WaitNoReconciles()
+	counts(s, stage.Get(s, check)(), all, silent+gone+more, places)
+	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False " + remedyv1.TooManyUnhealthyReason))
+	s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)).To(Equal(marks))
+	t.Logf("%d Machines: made in %s, all of them told how they are in %s, everything in %s",
+		all, made.Sub(begun).Round(time.Second), told.Sub(made).Round(time.Second), time.Since(begun).Round(time.Second))
+}
+
+// counts looks at everything that is counted, and at what is listed: that has an end, and how many there are is told.
+func counts(s *stage.Stage, check *remedyv1.MachineHealthCheck, all, sick, remediating int) {
+	s.T.Helper()
+	status := &check.Status
+	for what, n := range map[*int32]int{
+		status.ExpectedMachines: all, status.CurrentHealthy: all - sick, status.Unhealthy: sick, status.Suspect: 0, status.Undetermined: 0,
+		status.Remediating: remediating, status.Held: sick - remediating, status.UnhealthyTargetsTotal: sick,
+	} {
+		s.Expect(what).To(HaveValue(BeEquivalentTo(n)), "%v", status)
+	}
+	s.Expect(status.UnhealthyTargets).To(HaveLen(min(sick, 100)))
+	s.Expect(status.Targets).To(HaveLen(min(all, 1000)))
+	content, err := json.Marshal(status)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(len(content)).To(BeNumerically("<", 100_000))
+}

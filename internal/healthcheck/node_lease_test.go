@@ -1,0 +1,106 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// leaseRights are what is needed to see whether a kubelet has renewed its Lease.
+var leaseRights = rbacv1.PolicyRule{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"get"}}
+
+// reallow gives the user of the workload cluster other rights, and waits until the API server knows what is forbidden now, if anything is.
+func reallow(s *stage.Stage, role *rbacv1.ClusterRole, forbidden client.Object, rules ...rbacv1.PolicyRule) {
+	s.T.Helper()
+	before := role.DeepCopy()
+	role.Rules = append(rules, rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}})
+	s.Expect(s.Workload.Patch(s.Ctx, role, client.MergeFrom(before))).To(Succeed())
+	if forbidden == nil {
+		return
+	}
+	config, err := stage.Workload.Config(controlplane.User{Name: role.Name})
+	s.Expect(err).ToNot(HaveOccurred())
+	user, err := client.New(config, client.Options{Scheme: stage.Scheme(s.T)})
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Eventually(func() bool {
+		return apierrors.IsForbidden(user.Get(s.Ctx, stage.Key(corev1.NamespaceNodeLease, "nobody"), forbidden))
+	}).Should(BeTrue())
+}
+
+// TestWhereLeasesCannotBeReadNothingBeginsAndEverythingEnds: whether the kubelet is alive after all matters for what is begun only.
+func TestWhereLeasesCannotBeReadNothingBeginsAndEverythingEnds(t *testing.T) {
+	t.Parallel()
+	for by, asked := range map[string]bool{"by requests": true, "by owners": false} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			role := allow(s, nodeRights, leaseRights)
+			first := s.CreateUnhealthyMachine("m-1")
+			check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+				if asked {
+					stage.ByNewTemplate(s)(spec)
+				}
+			})
+			c := s.Start()
+			c.NeverIdle = true
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+			reallow(s, role, &coordinationv1.Lease{}, nodeRights)
+			second := s.CreateUnhealthyMachine("m-2")
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Held NotConfirmed")))
+			s.Expect(check.Status.UnhealthyTargets).
+				To(ContainElement(HaveField("Message", ContainSubstring("the Lease of its kubelet could not be read"))))
+			c.ReconcileAll()
+			s.Expect(stage.Decision("m-1")(stage.Get(s, check)())).To(Equal("Remediating "))
+			s.Expect(s.Request(remediator.Metal3, "m-2")()).To(BeNil())
+			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, second)())).To(BeEmpty())
+
+			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+			s.Eventually(s.Checks).Should(BeEmpty())
+			s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+			for _, m := range []*clusterv1.Machine{first, second} {
+				s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
+			}
+		})
+	}
+}
+
+// TestALeaseThatCannotBeReadMattersToTheSilentOnly: a Machine that has failed, or that somebody wants to be remediated, may well have gone
+// dark, too.
+func TestALeaseThatCannotBeReadMattersToTheSilentOnly(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	allow(s, nodeRights)
+	silent := s.CreateUnhealthyMachine("m-1")
+	wished := s.CreateUnhealthyMachine("m-2", func(m *clusterv1.Machine) {
+		m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
+	})
+	failed := s.CreateUnhealthyMachine("m-3")
+	s.ChangeStatus(failed, func() {
+		message := &clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To("it is gone")} //nolint:staticcheck // providers still set it
+		failed.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: message}            //nolint:staticcheck // as above
+	})
+	check := s.CreateCheck("workers")
+	c := s.Start()
+	c.NeverIdle = true
+	for _, m := range []*clusterv1.Machine{wished, failed} {
+		s.Eventually(stage.Get(s, m)).
+			Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)), m.Name)
+	}
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")))
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, silent)())).To(BeEmpty())
+}

@@ -1,0 +1,93 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// TestWhoObservesSeesForHowLongANodeIsGone: nothing may be written on the Machine, and yet the time passes.
+func TestWhoObservesSeesForHowLongANodeIsGone(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	m := s.CreateMachine("m-1")
+	timeout := stage.Duration(10 * time.Minute)
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+		spec.Mode, spec.NodeGoneTimeout = remedyv1.ObserveMode, &timeout
+	})
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
+	s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Suspect", HaveValue(BeEquivalentTo(1))))
+	s.Advance(6 * time.Minute)
+	c.ReconcileAll()
+	s.Expect(stage.Get(s, check)().Status.Suspect).To(HaveValue(BeEquivalentTo(1)))
+	s.Advance(5 * time.Minute)
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Unhealthy", HaveValue(BeEquivalentTo(1))))
+	s.Expect(stage.Get(s, m)().Annotations).ToNot(HaveKey(remedyv1.NodeGoneSinceAnnotation))
+}
+
+// TestAManagerThatOnlyObservesTakesBackWhatOneBeforeItHasBegun: it is the ceiling over every check, whatever their mode.
+func TestAManagerThatOnlyObservesTakesBackWhatOneBeforeItHasBegun(t *testing.T) {
+	t.Parallel()
+	marks := func(s *stage.Stage) string {
+		m := s.Machines()[0]
+		return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(&m)
+	}
+	asks := func(s *stage.Stage) string {
+		return map[bool]string{true: "asked"}[len(s.Requests(remediator.Metal3)) > 0]
+	}
+	for name, begun := range map[string]struct {
+		template bool
+		sign     func(*stage.Stage) string
+	}{
+		"a mark for its owner": {sign: marks},
+		"a request":            {template: true, sign: asks},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			s.CreateUnhealthyMachine("m-1")
+			s.CreateMachine("m-2")
+			check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+				if begun.template {
+					spec.RemediationTemplate = s.CreateTemplate(remediator.Metal3, "soft")
+				}
+			})
+			before := s.Start()
+			s.Eventually(func() string { return begun.sign(s) }).ShouldNot(BeEmpty())
+			before.WaitIdle()
+			before.Crash()
+			before.Stop()
+			s.Observe = true
+			c := s.Start()
+			s.Eventually(func() string { return begun.sign(s) }).Should(BeEmpty())
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed Observing")))
+			c.WaitIdle()
+			for _, m := range s.Machines() {
+				s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(&m)).ToNot(Equal(stage.IsUnhealthy))
+				s.Expect(notes.Author(m.Annotations)).To(BeEmpty())
+			}
+			// Kinds that the API server was too busy to name are asked for again, and the finalizer stays until all are known.
+			s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", BeEmpty()))
+			writes := len(c.Writes())
+			s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Observed Observing")))
+			c.WaitIdle()
+			for _, w := range c.Writes()[writes:] {
+				s.Expect(w.What()).To(HavePrefix("patch machinehealthchecks.remedy.cluster.x-k8s.io/status "))
+			}
+		})
+	}
+}

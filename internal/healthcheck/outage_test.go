@@ -1,0 +1,63 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// TestNothingIsRemediatedOnStaleKnowledge cuts a workload cluster off, in each way that a network can, at a moment when its Nodes were
+// about to be unhealthy.
+func TestNothingIsRemediatedOnStaleKnowledge(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []faults.Mode{faults.RefuseConnections, faults.BlackHole, faults.HalfOpen} {
+		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t, stage.WithProxy, stage.WithClock)
+			quiet, asked := s.CreateMachine("m-1"), s.CreateMachine("m-2")
+			s.SetReady("m-1", corev1.ConditionUnknown, time.Minute)
+			check := s.CreateCheck("workers")
+			c := s.Start()
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ")))
+			c.WaitIdle()
+			s.Expect(s.Proxy.Set(mode)).To(Succeed())
+			s.Advance(time.Hour)
+			s.Eventually(stage.Get(s, check)).
+				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False ClusterUnreachable")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)))
+			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, quiet)())).To(BeEmpty())
+			s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(2)))
+
+			// What needs no Node is done all the same.
+			s.Annotate(asked, clusterv1.RemediateMachineAnnotation, "yes")
+			s.Eventually(stage.Get(s, asked)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, quiet)())).To(BeEmpty())
+
+			// It is back, and was well all the time: no burst.
+			s.SetReady("m-1", corev1.ConditionTrue, 0)
+			s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
+			s.Eventually(stage.Get(s, check)).
+				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition),
+					Or(Equal("Unknown Reconnecting"), Equal("True ClusterReachable"))))
+			s.Advance(time.Hour)
+			s.Eventually(stage.Get(s, check)).
+				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
+			s.Eventually(stage.Get(s, quiet)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+			for _, w := range c.Writes() {
+				s.Expect(w.Name == "m-1" && w.Resource == "machines" && w.Subresource == "").To(BeFalse(), "m-1 was never signed")
+			}
+		})
+	}
+}

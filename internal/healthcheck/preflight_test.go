@@ -1,0 +1,147 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// Many Machines are sick, and the first has been seen to. Whoever says stop then is heard before the next.
+func TestWhoSaysStopIsHeardBeforeTheNextMachine(t *testing.T) {
+	t.Parallel()
+	stops := map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
+		"the Cluster is paused": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
+			s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
+		},
+		"the check is paused": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+			s.Annotate(check, clusterv1.PausedAnnotation, "yes")
+		},
+		"nothing new shall begin": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+			s.Change(check, func() { check.Spec.PauseRequests = []string{"stop"} })
+		},
+		"the check shall observe": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+			s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
+		},
+		"the check is deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+		},
+	}
+	for stop, do := range stops {
+		for by, begun := range map[string]func(*http.Request, string) bool{
+			"by requests": stage.CreatesRequest, "by owners": stage.RequestsOwner,
+		} {
+			t.Run(stop+", "+by, func(t *testing.T) {
+				t.Parallel()
+				s := stage.New(t)
+				for n := range 8 {
+					s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
+				}
+				var check *remedyv1.MachineHealthCheck
+				if by == "by requests" {
+					check = s.CreateCheck("workers", stage.ByNewTemplate(s))
+				} else {
+					check = s.CreateCheck("workers")
+				}
+				var began atomic.Int64
+				count := func(r *http.Request, body string) bool {
+					if begun(r, body) {
+						began.Add(1)
+						return true
+					}
+					return false
+				}
+				c := s.StartInterrupted(count, func() { do(s, check) })
+				s.Eventually(began.Load).Should(BeNumerically(">", 0))
+				c.WaitIdle()
+				s.Expect(began.Load()).To(BeEquivalentTo(1))
+			})
+		}
+	}
+}
+
+// A member of etcd has been lost, and the controller has not heard of it yet.
+func TestAQuorumIsTheOneOfNow(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t)
+	etcd := func(name string, status metav1.ConditionStatus) {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+		s.ChangeStatus(m, func() {
+			conditions.Set(m, metav1.Condition{Type: "EtcdMemberHealthy", Status: status, Reason: "Asked"})
+		})
+	}
+	for _, name := range []string{"cp-1", "cp-2", "cp-3"} {
+		s.CreateMachine(name, func(m *clusterv1.Machine) { m.Labels[clusterv1.MachineControlPlaneLabel] = "" })
+		etcd(name, metav1.ConditionTrue)
+	}
+	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(3)))
+	c.WaitIdle()
+	c.Watches().Hold("machines.cluster.x-k8s.io")
+	etcd("cp-2", metav1.ConditionFalse)
+	s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
+	s.SetReady("cp-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
+		Should(WithTransform(stage.Decision("cp-1"), Equal("Held QuorumAtRisk")), "the loss counts")
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	c.Watches().Release()
+}
+
+// TestAMachineThatCannotBeReadAgainHoldsNobodyElse: the API server fails for one Machine, whenever it is asked for that one.
+func TestAMachineThatCannotBeReadAgainHoldsNobodyElse(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	unreadable, other := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2")
+	check := s.CreateCheck("workers")
+	var fails atomic.Bool
+	fails.Store(true)
+	user := rest.CopyConfig(s.User())
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/machines/m-1") || !fails.Load() {
+				return next.RoundTrip(r)
+			}
+			return &http.Response{
+				StatusCode: http.StatusInternalServerError, Status: "500 Internal Server Error", Header: http.Header{"Content-Type": {"text/plain"}},
+				Body: io.NopCloser(strings.NewReader("no")), Request: r,
+			}, nil
+		})
+	})
+	c, err := s.StartAs(faults.Start(s.Ctx), user)
+	s.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(c.StopIdle)
+	s.Eventually(stage.Get(s, other)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")))
+	s.Expect(said("m-1")(check)).
+		To(ContainSubstring("the facts could not be read again: the management cluster does not answer as it should"))
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unreadable)())).To(BeEmpty())
+
+	fails.Store(false)
+	s.Eventually(func() string {
+		s.Advance(remediation.RetryTime)
+		return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unreadable)())
+	}).Should(Equal(stage.OwnerRequested))
+}

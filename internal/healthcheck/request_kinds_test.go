@@ -1,0 +1,378 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// convertible installs a kind of which requests are stored in another version than the one that a check names.
+func convertible(s *stage.Stage) remediator.Kind {
+	s.T.Helper()
+	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
+	crds := kind.CRDs()
+	for _, crd := range crds {
+		stored := *crd.Spec.Versions[0].DeepCopy()
+		stored.Name = "v2"
+		crd.Spec.Versions[0].Storage = false
+		crd.Spec.Versions = append(crd.Spec.Versions, stored)
+	}
+	s.Expect(stage.Management.InstallCRDObjects(crds...)).To(Succeed())
+	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
+	return kind
+}
+
+// convert says how requests of a kind are converted, and waits until that is so.
+func convert(s *stage.Stage, kind remediator.Kind, by *apiextensionsv1.CustomResourceConversion, like any) {
+	s.T.Helper()
+	admin, err := stage.Management.Client()
+	s.Expect(err).ToNot(HaveOccurred())
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	s.Expect(admin.Get(s.Ctx, client.ObjectKeyFromObject(kind.RequestCRD()), crd)).To(Succeed())
+	// The API server itself writes to it at any time, and not to what is changed here.
+	before := client.MergeFrom(crd.DeepCopy())
+	crd.Spec.Conversion = by
+	s.Expect(admin.Patch(s.Ctx, crd, before)).To(Succeed())
+	s.Eventually(func() error {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		return s.Admin.List(s.Ctx, list, client.InNamespace(s.Namespace))
+	}).Should(WithTransform(func(err error) bool { return err == nil }, Equal(like)))
+}
+
+// nobodyAnswers is a conversion by a webhook that is down.
+func nobodyAnswers() *apiextensionsv1.CustomResourceConversion {
+	return &apiextensionsv1.CustomResourceConversion{
+		Strategy: apiextensionsv1.WebhookConverter,
+		Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{
+				URL: ptr.To("https://127.0.0.1:1/convert"),
+			}, ConversionReviewVersions: []string{"v1"},
+		},
+	}
+}
+
+// awaits makes a Machine that is sick, and of which the first step has been tried. It is paused: the second step begins when that is over.
+func awaits(
+	s *stage.Stage,
+	name string,
+	first *remedyv1.MachineTemplateReference,
+	changes ...func(*clusterv1.Machine),
+) *clusterv1.Machine {
+	s.T.Helper()
+	m := s.CreateMachine(name, append(changes, func(m *clusterv1.Machine) {
+		m.Annotations = map[string]string{clusterv1.PausedAnnotation: "yes", remedyv1.TriedAnnotation: "1 " + first.Kind + "/" + first.Name}
+	})...)
+	s.SetReady(name, corev1.ConditionUnknown, 10*time.Minute)
+	return m
+}
+
+// goesOn ends the pause of a Machine.
+func goesOn(s *stage.Stage, m *clusterv1.Machine) { s.Annotate(m, clusterv1.PausedAnnotation, "") }
+
+// said is what a check says about a Machine.
+func said(machine string) func(*remedyv1.MachineHealthCheck) string {
+	return func(check *remedyv1.MachineHealthCheck) string {
+		for _, target := range check.Status.UnhealthyTargets {
+			if target.Name == machine {
+				return target.Message
+			}
+		}
+		return ""
+	}
+}
+
+// TestRequestsThatCannotBeConvertedHoldNobodyElse: one Machine has a request that cannot be read any more. What there is for others is
+// taken back, and what is to come for them begins.
+func TestRequestsThatCannotBeConvertedHoldNobodyElse(t *testing.T) {
+	t.Parallel()
+	for name, places := range map[string]string{"where places are not limited": "", "where all requests count": "100%"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t, stage.WithClock)
+			kind := convertible(s)
+			soft := s.CreateTemplate(kind, "soft")
+			first := s.CreateMachine("m-1")
+			before, next := awaits(s, "m-2", soft), awaits(s, "m-3", soft)
+			check := s.CreateCheck("workers", stage.BySteps(soft, nil), func(spec *remedyv1.MachineHealthCheckSpec) {
+				if places != "" {
+					spec.MaxInFlight = ptr.To(intstr.FromString(places))
+				}
+			})
+			c := s.Start()
+			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+			goesOn(s, before)
+			s.WaitRequest(kind, "m-1")
+			s.Eventually(stage.Get(s, before)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			c.WaitIdle()
+
+			convert(s, kind, nobodyAnswers(), false)
+			s.Advance(11 * time.Minute)
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")))
+			s.Expect(said("m-1")(check)).To(ContainSubstring("the facts could not be read again: SomeRemediation." + kind.Group))
+			goesOn(s, next)
+			s.Eventually(stage.Get(s, next)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)), "it has none")
+			s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
+			for _, m := range []*clusterv1.Machine{before, next} {
+				s.Eventually(stage.Get(s, m)).
+					Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()), "it is taken back")
+			}
+
+			convert(s, kind, &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}, true)
+			s.Change(check, func() { check.Spec.PauseRequests = nil })
+			s.Eventually(func() string {
+				s.Advance(16 * time.Second)
+				return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, first)())
+			}).Should(Equal(stage.OwnerRequested), "its time is over")
+			s.Expect(s.Request(kind, "m-1")()).To(BeNil())
+		})
+	}
+}
+
+// TestTheRightToOneKindIsNoConcernOfOthers: as long as it is known from before who has a request of that kind, only they wait. A process
+// that does not know begins with nobody, and takes back what it can all the same.
+func TestTheRightToOneKindIsNoConcernOfOthers(
+	t *testing.T,
+) { //nolint:paralleltest // checks of other tests would wait for that right, too.
+	s := stage.New(t, stage.WithClock)
+	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
+	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
+	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
+	soft := s.CreateTemplate(kind, "soft")
+	toOwned := func(m *clusterv1.Machine) { m.Labels["pool"] = "owned" }
+	byRequest := []*clusterv1.Machine{awaits(s, "m-2", soft), awaits(s, "m-3", soft)}
+	byOwner := []*clusterv1.Machine{awaits(s, "o-1", soft, toOwned), awaits(s, "o-2", soft, toOwned)}
+	s.CreateMachine("m-1")
+	s.CreateMachine("m-4")
+	check := s.CreateCheck("workers", stage.BySteps(soft, s.CreateTemplate(remediator.Metal3, "hard")))
+	owned := s.CreateCheck("owned", stage.OfPool("owned"), stage.BySteps(soft, nil))
+	c := s.Start()
+	c.NeverIdle = true
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.WaitRequest(kind, "m-1")
+	c.WaitIdle()
+
+	s.Revoke(kind)
+	s.SetReady("m-4", corev1.ConditionUnknown, 10*time.Minute)
+	s.Eventually(func() string {
+		s.Advance(16 * time.Second)
+		return stage.Decision("m-4")(stage.Get(s, check)())
+	}).Should(Equal("Held TemplateNotResolved"))
+	goesOn(s, byRequest[0])
+	s.WaitRequest(remediator.Metal3, "m-2")
+	goesOn(s, byOwner[0])
+	s.Eventually(stage.Get(s, byOwner[0])).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+
+	c.Stop()
+	c = s.Start()
+	c.NeverIdle = true
+	goesOn(s, byRequest[1])
+	goesOn(s, byOwner[1])
+	later := func() bool {
+		s.Advance(16 * time.Second)
+		return stage.Decision("m-3")(stage.Get(s, check)()) == "Held TemplateNotResolved" &&
+			stage.Decision("o-2")(stage.Get(s, owned)()) == "Held NotConfirmed"
+	}
+	s.Eventually(later).Should(BeTrue())
+	s.Expect(said("o-2")(owned)).
+		To(ContainSubstring("its requests could not be read: SomeRemediation." + kind.Group + ": this program may not read them"))
+	s.Change(owned, func() { owned.Spec.PauseRequests = []string{"maintenance"} })
+	s.Eventually(stage.Get(s, byOwner[0])).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()), "it is taken back")
+	s.Change(owned, func() { owned.Spec.PauseRequests = nil })
+
+	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
+	s.Eventually(func() any {
+		s.Advance(16 * time.Second)
+		return s.Request(remediator.Metal3, "m-3")()
+	}).ShouldNot(BeNil())
+	s.Eventually(stage.Get(s, byOwner[1])).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.WaitRequest(kind, "m-4")
+	c.NeverIdle = false
+}
+
+// outOfOrder answers for an API that cannot be asked what it serves, as long as it is broken.
+type outOfOrder struct {
+	path   string
+	broken atomic.Bool
+	asked  atomic.Int64
+}
+
+func (o *outOfOrder) user(s *stage.Stage) *rest.Config {
+	user := s.User()
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return o.answer(next, r) })
+	})
+	return user
+}
+
+func (o *outOfOrder) answer(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	if r.URL.Path != o.path {
+		return next.RoundTrip(r)
+	}
+	o.asked.Add(1)
+	if !o.broken.Load() {
+		return next.RoundTrip(r)
+	}
+	return nil, errors.New("dial tcp 10.96.0.1:443: connect: connection refused")
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests: after a start, a check is deleted that an earlier process has looked after.
+func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
+	t.Parallel()
+	begin := func(
+		t *testing.T, path string, change func(*stage.Stage, *remedyv1.MachineHealthCheck),
+	) (*stage.Stage, *stage.Instance, *outOfOrder) {
+		t.Helper()
+		t.Parallel()
+		s := stage.New(t, stage.WithClock)
+		s.CreateUnhealthyMachine("m-1")
+		check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+			spec.RemediationTemplate = s.CreateTemplate(remediator.FenceAgents, "fence")
+		})
+		first, err := s.StartAs(faults.Start(s.Ctx), s.User())
+		s.Expect(err).ToNot(HaveOccurred())
+		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+		first.Stop()
+		change(s, check)
+		api := &outOfOrder{path: path}
+		api.broken.Store(true)
+		c, err := s.StartAs(faults.Start(s.Ctx), api.user(s))
+		s.Expect(err).ToNot(HaveOccurred())
+		t.Cleanup(c.Stop)
+		s.Eventually(func() bool { return c.Evaluated("workers") }).Should(BeTrue())
+		s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+		return s, c, api
+	}
+	// It names another template by now.
+	withoutTemplate := func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+		s.Change(check, func() { check.Spec.RemediationTemplate = nil })
+	}
+	t.Run("not an API of which it never had requests", func(t *testing.T) {
+		s, _, api := begin(t, "/apis/"+remediator.Metal3.GroupVersion().String(), withoutTemplate)
+		s.Eventually(s.Checks).Should(BeEmpty())
+		s.Expect(api.asked.Load()).To(BeZero(), "it is none of our business")
+	})
+	t.Run("an API of which it had requests", func(t *testing.T) {
+		s, c, api := begin(t, "/apis/"+remediator.FenceAgents.GroupVersion().String(), withoutTemplate)
+		s.Eventually(func() string {
+			s.Wake()
+			return stage.CheckCondition(remedyv1.ReadyCondition)(&s.Checks()[0])
+		}).Should(Equal("False CleaningUp"))
+		before := c.Reconciles("workers").Load()
+		s.Eventually(func() int64 {
+			s.Wake()
+			return c.Reconciles("workers").Load()
+		}).Should(BeNumerically(">", before+3))
+		s.Expect(s.Checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there may be something to clean up")
+		s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(&s.Checks()[0])).To(Equal("False CleaningUp"))
+		s.Expect(stage.CheckMessage(remedyv1.ReadyCondition)(&s.Checks()[0])).
+			To(And(
+				ContainSubstring("There may be requests that cannot be seen"),
+				ContainSubstring(remedyv1.CleanupFinalizer),
+				ContainSubstring(
+					"whether "+remediator.FenceAgents.GroupVersion().String()+", Kind="+remediator.FenceAgents.Kind+" is served",
+				),
+				Not(ContainSubstring(":443")),
+				Not(ContainSubstring("://")),
+			))
+		asked := api.asked.Load()
+		s.Expect(asked).To(BeNumerically("<=", 1), "it is not asked in every pass")
+		api.broken.Store(false)
+		s.Advance(remediation.RetryTime)
+		s.Eventually(s.Checks).Should(BeEmpty())
+	})
+}
+
+// giveUp lets a kind be served in another version only.
+func giveUp(s *stage.Stage, kind remediator.Kind, version string) {
+	s.T.Helper()
+	known := stage.Scheme(s.T)
+	s.Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
+	admin, err := client.New(stage.Management.Admin, client.Options{Scheme: known})
+	s.Expect(err).ToNot(HaveOccurred())
+	for _, crd := range kind.CRDs() {
+		s.Expect(admin.Get(s.Ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
+		// The API server itself writes to it at any time, and not to what is changed here.
+		before := client.MergeFrom(crd.DeepCopy())
+		next := *crd.Spec.Versions[0].DeepCopy()
+		next.Name = version
+		crd.Spec.Versions[0].Served, crd.Spec.Versions[0].Storage = false, false
+		crd.Spec.Versions = append(crd.Spec.Versions, next)
+		s.Expect(admin.Patch(s.Ctx, crd, before)).To(Succeed())
+	}
+}
+
+// TestARequestIsNotLostWithTheVersionThatItWasMadeIn: the remediator is upgraded, and does not serve the version any more that the check
+// names.
+func TestARequestIsNotLostWithTheVersionThatItWasMadeIn(t *testing.T) {
+	t.Parallel()
+	for name, restarts := range map[string]bool{"while it is followed": false, "before a start": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			older := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
+			newer := remediator.NewKind(s.Namespace+".example.com", "v2", "SomeRemediation")
+			s.Expect(stage.Management.InstallCRDObjects(older.CRDs()...)).To(Succeed())
+			s.Expect(stage.Aggregate(s.Ctx, older.Rules()...)).To(Succeed())
+			s.CreateUnhealthyMachine("m-1")
+			check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(older, "soft")))
+			c := s.Start()
+			c.NeverIdle = true
+			s.WaitRequest(older, "m-1")
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+			s.Remediate(older, remediator.Hangs)
+			if restarts {
+				c.Stop()
+			}
+			giveUp(s, older, "v2")
+			if restarts {
+				s.Start().NeverIdle = true
+			}
+			s.Eventually(stage.Get(s, check)).
+				Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False KindNotServed")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(func(c *remedyv1.MachineHealthCheck) *remedyv1.RequestReference {
+				if len(c.Status.UnhealthyTargets) == 0 {
+					return nil
+				}
+				return c.Status.UnhealthyTargets[0].Request
+			}, HaveValue(HaveField("APIVersion", newer.GroupVersion().String()))), "it goes on")
+			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+			s.Eventually(func() bool { return s.Request(newer, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
+			s.Expect(s.Request(newer, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+			s.Expect(s.Checks()).To(HaveLen(1))
+			s.Remediate(newer, remediator.Hangs)
+			s.Eventually(s.Checks).Should(BeEmpty())
+			s.Expect(s.Request(newer, "m-1")()).To(BeNil())
+		})
+	}
+}

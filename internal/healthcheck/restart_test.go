@@ -1,0 +1,156 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// TestWhatHappenedWhileNobodyLookedIsSeenAtTheStart: what was left behind by an earlier process is cleaned up, whatever has become of the
+// check.
+func TestWhatHappenedWhileNobodyLookedIsSeenAtTheStart(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
+		"the check was deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+		},
+		"the Machine has recovered": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
+			s.SetReady("m-1", corev1.ConditionTrue, 0)
+		},
+		"the template was exchanged, and the status was lost": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+			s.SetReady("m-1", corev1.ConditionTrue, 0)
+			other := s.CreateTemplate(remediator.Metal3, "other")
+			s.Change(check, func() { check.Spec.RemediationTemplate = other })
+			s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
+		},
+		"owners remediate now, the status was lost, and the check was deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+			s.Change(check, func() { check.Spec.RemediationTemplate = nil })
+			s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
+			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			s.CreateUnhealthyMachine("m-1")
+			check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
+			c := s.Start()
+			s.WaitRequest(remediator.FenceAgents, "m-1")
+			s.Remediate(remediator.FenceAgents, remediator.Hangs)
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+			c.WaitIdle()
+			c.Crash()
+			c.Stop()
+			meanwhile(s, check)
+			s.Start()
+			s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
+			s.Expect(s.Checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there is something to clean up")
+			s.Remediate(remediator.FenceAgents, remediator.Hangs)
+			s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(BeNil())
+			s.Eventually(s.Checks).Should(Or(BeEmpty(), ConsistOf(HaveField("Finalizers", BeEmpty()))))
+		})
+	}
+}
+
+// TestWhatCannotBeReadAtTheStartIsNoStorm: nobody is known to be healthy then, and that is not because anybody is sick.
+func TestWhatCannotBeReadAtTheStartIsNoStorm(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	role := allow(s, nodeRights, leaseRights)
+	s.CreateMachine("m-1")
+	s.CreateMachine("m-2")
+	asked := s.CreateMachine("m-3")
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+		cooldown := stage.Duration(time.Hour)
+		spec.MaxUnhealthy, spec.StormCooldownDuration = ptr.To(intstr.FromInt32(1)), &cooldown
+	})
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(3)))
+	c.WaitIdle()
+	c.Crash()
+	c.Stop()
+	reallow(s, role, &corev1.Node{}, leaseRights)
+	c = s.Start()
+	c.NeverIdle = true
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False NodesUnreadable")))
+	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).
+		To(And(ContainSubstring("No Node can be read: "), Or(ContainSubstring("have not arrived yet"), ContainSubstring("may not read that"))))
+	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False ClusterUnreachable"))
+	c.ReconcileAll()
+	s.Expect(stage.Get(s, check)().Annotations).ToNot(HaveKey(remedyv1.StormSinceAnnotation))
+
+	// When everybody is read, everything is as it was.
+	reallow(s, role, nil, nodeRights, leaseRights)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(3)))
+	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("True RemediationAllowed"))
+	s.Annotate(asked, clusterv1.RemediateMachineAnnotation, "yes")
+	s.Eventually(stage.Get(s, asked)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+}
+
+// TestOldRequestsAreFoundInEveryVersion: the check was changed while nobody looked, and its requests were made in a version that their
+// group serves, and does not prefer. The kind that is preferred there is another one.
+func TestOldRequestsAreFoundInEveryVersion(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	kind := convertible(s)
+	s.Expect(stage.Management.InstallCRDObjects(remediator.NewKind(kind.Group, "v3", "OtherRemediation").CRDs()...)).To(Succeed())
+	s.CreateUnhealthyMachine("m-1")
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
+	c := s.Start()
+	s.WaitRequest(kind, "m-1")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+	c.WaitIdle()
+	c.Crash()
+	c.Stop()
+	s.Change(check, func() { check.Spec.RemediationTemplate = nil })
+	s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
+	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	s.Start()
+	s.Eventually(s.Checks).Should(BeEmpty())
+	s.Expect(s.Request(kind, "m-1")()).To(BeNil(), "it is not left behind")
+}
+
+// TestRightsThatComeAfterTheStartAreUsed: the right to a kind that the check does not name any more is missing at the start, and given
+// later.
+func TestRightsThatComeAfterTheStartAreUsed(t *testing.T) { //nolint:paralleltest // checks of other tests would wait for that right, too.
+	s := stage.New(t, stage.WithClock)
+	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
+	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
+	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
+	s.CreateUnhealthyMachine("m-1")
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
+	c := s.Start()
+	s.WaitRequest(kind, "m-1")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+	c.WaitIdle()
+	c.Crash()
+	c.Stop()
+	s.Revoke(kind)
+	s.SetReady("m-1", corev1.ConditionTrue, 0)
+	s.CreateUnhealthyMachine("m-2")
+	other := s.CreateTemplate(remediator.Metal3, "other")
+	s.Change(check, func() { check.Spec.RemediationTemplate = other })
+	s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
+	s.Start()
+	s.WaitRequest(remediator.Metal3, "m-2")
+	s.Expect(s.Request(kind, "m-1")()).ToNot(BeNil())
+	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
+	s.Eventually(func() any {
+		s.Advance(16 * time.Second)
+		return s.Request(kind, "m-1")()
+	}).Should(BeNil())
+}

@@ -1,0 +1,111 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// TestAStatusIsTrueThoughTheCacheIsBehind: what we have written ourselves is not in the cache yet, and everything is as it was before that.
+func TestAStatusIsTrueThoughTheCacheIsBehind(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("m-1")
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.Mode = remedyv1.ObserveMode })
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
+	c.WaitIdle()
+	c.Watches().Hold("machinehealthchecks.remedy.cluster.x-k8s.io")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)))
+	s.SetReady("m-1", corev1.ConditionTrue, 0)
+	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)), "it is told again")
+	c.Watches().Release()
+}
+
+func TestEverythingIsLookedAtAgainOnceInAWhile(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, func(s *stage.Stage) { s.SyncPeriod = ptr.To(time.Second) })
+	s.CreateMachine("m-1")
+	check := s.CreateCheck("workers")
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
+	c.WaitIdle()
+	routine := func() float64 {
+		n := 0.0
+		for _, counted := range c.Series("remedy_evaluations_total", "resync") {
+			n += counted
+		}
+		return n
+	}
+	before := routine()
+	s.Eventually(routine).Should(BeNumerically(">=", before+2))
+}
+
+// TestANewLeaderKnowsWhatItsPredecessorHasWrittenLast: that has landed when the new one had filled its cache, which does not show it for as
+// long as the test lasts.
+func TestANewLeaderKnowsWhatItsPredecessorHasWrittenLast(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateUnhealthyMachine("m-1")
+	s.CreateMachine("m-2")
+	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+	c.WaitIdle()
+	c.Crash()
+	c.Stop()
+	s.OnFirstRead = func(c *stage.Instance) {
+		c.Watches().Hold("machinehealthchecks.remedy.cluster.x-k8s.io")
+		s.ChangeStatus(check, func() {
+			check.Status.CurrentHealthy = ptr.To[int32](7)
+			check.Status.RecentRemediations = []remedyv1.RecentRemediation{
+				{Target: "m-9", Outcome: remedyv1.ReplacedOutcome, Started: metav1.Now(), Ended: metav1.Now()},
+			}
+		})
+	}
+	c = s.Start()
+	s.Eventually(func() bool { return c.Evaluated("workers") }).Should(BeTrue())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)), "it is not as its predecessor has told")
+	s.SetReady("m-1", corev1.ConditionTrue, 0)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Recovered", "m-9 Replaced"})))
+	c.Watches().Release()
+}
+
+// TestWhatHasEndedIsWrittenDownOnce: the write that would tell it fails, or seems to.
+func TestWhatHasEndedIsWrittenDownOnce(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []faults.Fault{faults.Refuse, faults.LoseRequest, faults.LoseAnswer} {
+		t.Run(string(fault), func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			s.CreateUnhealthyMachine("m-1")
+			check := s.CreateCheck("workers")
+			c := s.Start()
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+			c.WaitIdle()
+			met, err := c.FailWriteOf(
+				func(w faults.Write) bool { return w.Resource == "machinehealthchecks" && w.Subresource == "status" },
+				1,
+				fault,
+			)
+			s.Expect(err).ToNot(HaveOccurred())
+			s.SetReady("m-1", corev1.ConditionTrue, 0)
+			s.Eventually(met).Should(Receive())
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
+			c.WaitIdle()
+			s.Expect(outcomes(stage.Get(s, check)())).To(Equal([]string{"m-1 Recovered"}))
+		})
+	}
+}

@@ -1,0 +1,204 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+func TestATemplateThatComesLaterIsUsed(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	sick := s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck("workers", stage.ByTemplate(stage.TemplateReference(remediator.Metal3, "soft")))
+	s.Start()
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False TemplateNotFound")))
+	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).
+		To(And(ContainSubstring("Metal3RemediationTemplate/soft"), ContainSubstring("create it")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held TemplateNotResolved")))
+	// The Machine says that it is not healthy, whatever becomes of the template; and nobody waits for a remediator.
+	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
+	s.Expect(stage.MachineCondition("ExternallyRemediated")(sick)).To(BeEmpty())
+	s.CreateTemplate(remediator.Metal3, "soft")
+	s.WaitRequest(remediator.Metal3, "m-1")
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+}
+
+func TestATemplateThatIsWrongIsToldAndCanBeMended(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	template := remediator.Metal3.NewTemplate(s.Namespace, "soft", nil)
+	right := template.Object["spec"]
+	template.Object["spec"] = map[string]any{}
+	s.Create(template)
+	check := s.CreateCheck("workers", stage.ByTemplate(stage.TemplateReference(remediator.Metal3, "soft")))
+	s.Start()
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False TemplateInvalid")))
+	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).To(ContainSubstring("spec.template"))
+	s.Change(template, func() { template.Object["spec"] = right })
+	s.WaitRequest(remediator.Metal3, "m-1")
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+
+	// It goes while its request is under way: that goes on, and nothing new is started.
+	s.Expect(s.Admin.Delete(s.Ctx, template)).To(Succeed())
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False TemplateNotFound")))
+	s.Expect(s.Request(remediator.Metal3, "m-1")().GetDeletionTimestamp()).To(BeNil())
+}
+
+func TestARequestIsMadeFromTheTemplateAsItIsNow(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("m-1")
+	template := remediator.Metal3.NewTemplate(s.Namespace, "soft", map[string]any{"strategy": "old"})
+	s.Create(template)
+	check := s.CreateCheck("workers", stage.ByTemplate(stage.TemplateReference(remediator.Metal3, "soft")))
+	s.Start()
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+	s.Change(template, func() {
+		s.Expect(unstructured.SetNestedField(template.Object, "new", "spec", "template", "spec", "strategy")).To(Succeed())
+	})
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.Expect(s.WaitRequest(remediator.Metal3, "m-1").Object["spec"]).To(Equal(map[string]any{"strategy": "new"}))
+}
+
+func TestAKindAndTheRightsToItMayComeLater(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	kind := remediator.NewKind("late.example.com", "v1", "LateRemediation")
+	s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck("workers", stage.ByTemplate(stage.TemplateReference(kind, "soft")))
+	s.Start()
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False KindNotServed")))
+	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).To(ContainSubstring("install the remediator"))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held TemplateNotResolved")))
+
+	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
+	s.CreateTemplate(kind, "soft")
+	s.Eventually(func() string {
+		s.Advance(16 * time.Second)
+		return stage.CheckCondition(remedyv1.TemplatesResolvedCondition)(stage.Get(s, check)())
+	}).Should(Equal("False Forbidden"))
+	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).To(And(
+		ContainSubstring("ClusterRole"), ContainSubstring("lateremediation"), ContainSubstring(remedyv1.AggregateToManagerLabel+"=true")))
+	s.Expect(s.Requests(kind)).To(BeEmpty())
+
+	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
+	s.Eventually(func() bool {
+		s.Advance(16 * time.Second)
+		return s.Request(kind, "m-1")() != nil
+	}).Should(BeTrue())
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+}
+
+func TestARefusedRequestIsToldInTheWordsOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	kind := demanding(s, "strict.example.com", "StrictRemediation")
+	s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
+	c := s.Start()
+	c.NeverIdle = true
+	tried := func() int {
+		n := 0
+		for _, w := range c.Writes() {
+			if w.Verb == "create" && strings.HasPrefix(w.Resource, "strictremediation") {
+				n++
+			}
+		}
+		return n
+	}
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held RequestFailed")))
+	s.Expect(strings.Contains(check.Status.UnhealthyTargets[0].Message, "address")).To(BeTrue(), check.Status.UnhealthyTargets[0].Message)
+	c.ReconcileAll()
+	c.ReconcileAll()
+	s.Expect(tried()).To(Equal(1), "whatever wakes us, it is not tried again at once")
+	s.Eventually(func() int {
+		s.Advance(16 * time.Second)
+		return tried()
+	}).Should(BeNumerically(">=", 2), "but after a while")
+}
+
+// TestAKindThatIsNotServedHoldsNoOtherStep: there are no requests of a kind whose remediator is not installed. What comes before it is
+// begun.
+func TestAKindThatIsNotServedHoldsNoOtherStep(t *testing.T) {
+	t.Parallel()
+	for name, removed := range map[string]bool{"it was never installed": false, "it is removed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t, stage.WithClock)
+			missing := remediator.NewKind(s.Namespace+".example.com", "v1", "MissingRemediation")
+			hard := stage.TemplateReference(missing, "hard")
+			if removed {
+				s.Expect(stage.Management.InstallCRDObjects(missing.CRDs()...)).To(Succeed())
+				s.Expect(stage.Aggregate(s.Ctx, missing.Rules()...)).To(Succeed())
+				s.CreateTemplate(missing, "hard")
+			}
+			s.CreateMachine("m-1")
+			check := s.CreateCheck("workers", stage.BySteps(s.CreateTemplate(remediator.Metal3, "soft"), hard))
+			c := s.Start()
+			c.NeverIdle = true
+			if removed {
+				s.Eventually(stage.Get(s, check)).
+					Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
+				uninstall(s, missing)
+			}
+			s.Eventually(func() string {
+				s.Advance(16 * time.Second)
+				return stage.CheckCondition(remedyv1.TemplatesResolvedCondition)(stage.Get(s, check)())
+			}).Should(Equal("False KindNotServed"))
+			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+			s.WaitRequest(remediator.Metal3, "m-1")
+			s.Eventually(stage.Get(s, check)).
+				Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False KindNotServed")))
+			s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).
+				To(And(ContainSubstring("MissingRemediationTemplate"), Not(ContainSubstring("Metal3"))))
+		})
+	}
+}
+
+// uninstall removes a kind.
+func uninstall(s *stage.Stage, kind remediator.Kind) {
+	s.T.Helper()
+	admin, err := stage.Management.Client()
+	s.Expect(err).ToNot(HaveOccurred())
+	for _, crd := range kind.CRDs() {
+		s.Expect(admin.Delete(s.Ctx, crd)).To(Succeed())
+	}
+}
+
+// demanding is a kind whose requests the API server refuses, as they need an address that no template has.
+func demanding(s *stage.Stage, group, name string) remediator.Kind {
+	s.T.Helper()
+	kind := remediator.NewKind(group, "v1", name)
+	crds := kind.CRDs()
+	spec := crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.Required = []string{"address"}
+	crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	s.Expect(stage.Management.InstallCRDObjects(crds...)).To(Succeed())
+	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
+	return kind
+}

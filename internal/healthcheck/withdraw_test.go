@@ -1,0 +1,196 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// TestARequestIsWithdrawn shows what ends a request beside recovery: the remediator is told to stop, and the Machine keeps nothing.
+func TestARequestIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	for name, because := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine){
+		"when the check is deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+		},
+		"when the check does not select the Machine any more": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+			s.Change(m, func() { m.Labels["pool"] = "others" })
+		},
+		"when the check selects others": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+			s.Change(check, func() { check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "others"} })
+		},
+		"when the check only observes": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+			s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
+		},
+		"when the Machine shall be skipped": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+			s.Annotate(m, clusterv1.MachineSkipRemediationAnnotation, "yes")
+		},
+		"when owners remediate from now on": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+			// No owner: what is left then is a hold.
+			s.Change(m, func() { m.OwnerReferences = nil })
+			s.Change(check, func() { check.Spec.RemediationTemplate = nil })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			sick := s.CreateMachine("m-1")
+			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+			check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
+			s.Start()
+			s.WaitRequest(remediator.FenceAgents, "m-1")
+			s.Remediate(remediator.FenceAgents, remediator.Hangs)
+			s.Eventually(stage.Get(s, sick)).
+				Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), Equal("False WaitingForRemediation")))
+			because(s, check, sick)
+			s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
+			s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+			s.Remediate(remediator.FenceAgents, remediator.Hangs)
+			s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(BeNil())
+			s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), BeEmpty()))
+			if check.Spec.RemediationTemplate == nil {
+				return
+			}
+			s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), BeEmpty()))
+			s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.Annotations, Not(HaveKey(HavePrefix(remedyv1.Prefix)))))
+			s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).
+				Should(Or(BeEmpty(), HaveEach(HaveField("Finalizers", BeEmpty()))))
+		})
+	}
+}
+
+func TestARequestOfAnotherTemplateReplacesTheOne(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
+	s.Start()
+	s.WaitRequest(remediator.FenceAgents, "m-1")
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	hard := s.CreateTemplate(remediator.Metal3, "hard")
+	s.Change(check, func() { check.Spec.RemediationTemplate = hard })
+	s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
+	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil())
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	s.WaitRequest(remediator.Metal3, "m-1")
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")()).To(BeNil())
+}
+
+func TestARequestOfAMachineThatIsGoneIsWithdrawn(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	sick := s.CreateMachine("m-1")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
+	s.Start()
+	s.WaitRequest(remediator.FenceAgents, "m-1")
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	s.Expect(s.Admin.Delete(s.Ctx, sick)).To(Succeed())
+	s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
+	s.Eventually(func() bool {
+		s.Remediate(remediator.FenceAgents, remediator.Hangs)
+		return s.Request(remediator.FenceAgents, "m-1")() == nil
+	}).Should(BeTrue())
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", BeEmpty()))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Replaced"})))
+}
+
+func TestAMachineThatIsBeingDeletedGetsNoRequest(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	sick := s.CreateMachine("m-1", func(m *clusterv1.Machine) { m.Finalizers = []string{"example.com/keeper"} })
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.Expect(s.Admin.Delete(s.Ctx, sick)).To(Succeed())
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Or(Equal("Held Leaving"), Equal("Held StuckDeleting"))))
+	c.WaitIdle()
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.SetFinalizers(sick)
+}
+
+func TestWhatAPersonAsksForIsDoneOnce(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	m := s.CreateMachine("m-1")
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
+	s.Annotate(m, clusterv1.RemediateMachineAnnotation, "")
+	s.Change(m, func() { m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""} })
+	c := s.Start()
+	request := s.WaitRequest(remediator.FenceAgents, "m-1")
+	s.Remediate(remediator.FenceAgents, remediator.Succeeds)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held AnnotationNotRemoved")))
+	s.Advance(time.Hour)
+	c.WaitIdle()
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetUID()).To(Equal(request.GetUID()), "it was done, and is not done again")
+
+	// The person has seen it.
+	s.Annotate(m, clusterv1.RemediateMachineAnnotation, "")
+	s.Eventually(func() bool {
+		s.Remediate(remediator.FenceAgents, remediator.Succeeds)
+		return s.Request(remediator.FenceAgents, "m-1")() == nil
+	}).Should(BeTrue())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
+}
+
+func TestTheSameNameForSomethingElseIsNotTouched(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("m-1")
+	s.CreateMachine("m-2")
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
+	stranger := remediator.Metal3.NewRequest(s.Namespace, "m-1")
+	s.Create(stranger)
+	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
+	s.Start()
+	s.WaitRequest(remediator.Metal3, "m-2")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NameTaken")))
+	s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(stranger.GetUID()))
+	s.Expect(s.Admin.Delete(s.Ctx, stranger)).To(Succeed())
+	s.Eventually(func() map[string]string {
+		if request := s.Request(remediator.Metal3, "m-1")(); request != nil {
+			return request.GetAnnotations()
+		}
+		return nil
+	}).Should(HaveKey(remedyv1.CheckAnnotation))
+}
+
+func TestEveryUnhealthyMachineIsHandledInOnePass(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	for _, name := range []string{"m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7"} {
+		s.CreateMachine(name)
+		s.SetReady(name, corev1.ConditionUnknown, 10*time.Minute)
+	}
+	s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
+	c := s.Start()
+	s.Eventually(func() int { return len(s.Requests(remediator.Metal3)) }).Should(Equal(7))
+	c.WaitIdle()
+	// A pass ends with the status of the check.
+	creates, passes, making := 0, 0, false
+	for _, w := range c.Writes() {
+		switch {
+		case w.Verb == "create" && w.Resource == remediator.Metal3.Plural:
+			creates++
+			if !making {
+				passes, making = passes+1, true
+			}
+		case w.Resource == "machinehealthchecks" && w.Subresource == "status":
+			making = false
+		}
+	}
+	s.Expect(creates).To(Equal(7))
+	s.Expect(passes).To(Equal(1))
+}

@@ -1,0 +1,149 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+)
+
+// parallelism is how many writes run at the same time. More do not make an API server on a small machine faster.
+const parallelism = 16
+
+// Bulk creates many Machines with their Nodes. Nodes that are not ready have not been for ten minutes.
+type Bulk struct {
+	s              *Stage
+	admin, kubelet client.Client
+	// Name is that of the i-th Machine. It belongs to a pool, a cluster and a Node.
+	Name, Pool, Cluster, Node func(i int) string
+	ProviderID                func(i int) string
+	// NodeMeta is the metadata of its Node in the API server.
+	NodeMeta func(i int) metav1.ObjectMeta
+	// Ready is the status of its Node; empty for no Node.
+	Ready func(i int) corev1.ConditionStatus
+}
+
+// NewBulk returns one with all Machines healthy, in the pool of all workers.
+func (s *Stage) NewBulk() *Bulk {
+	s.T.Helper()
+	c := &Bulk{
+		s: s, admin: s.UnlimitedClient(Management), kubelet: s.UnlimitedClient(Workload),
+		Name:    func(i int) string { return fmt.Sprintf("m-%05d", i) },
+		Pool:    func(int) string { return "workers" },
+		Cluster: func(int) string { return "prod" },
+		Ready:   func(int) corev1.ConditionStatus { return corev1.ConditionTrue },
+	}
+	c.Node = func(i int) string { return s.NodeName(c.Name(i)) }
+	c.ProviderID = func(i int) string { return "test:///" + s.Namespace + "/" + c.Name(i) }
+	c.NodeMeta = func(i int) metav1.ObjectMeta { return metav1.ObjectMeta{Name: c.Node(i)} }
+	return c
+}
+
+// UnlimitedClient is an admin client without a rate limit.
+func (s *Stage) UnlimitedClient(cp *controlplane.ControlPlane) client.Client {
+	s.T.Helper()
+	config := rest.CopyConfig(cp.Admin)
+	config.QPS = -1
+	c, err := client.New(config, client.Options{Scheme: Scheme(s.T)})
+	s.Expect(err).ToNot(HaveOccurred())
+	return c
+}
+
+// Create creates the Machines and Nodes.
+func (c *Bulk) Create(all int) {
+	c.s.T.Helper()
+	c.s.Expect(Parallel(all, c.create)).To(Succeed())
+}
+
+// Parallel calls a function for every number below n, several at a time, and returns the first error.
+func Parallel(numbers int, do func(i int) error) error {
+	var next atomic.Int64
+	var failed atomic.Pointer[error]
+	next.Store(-1)
+	var all sync.WaitGroup
+	for range parallelism {
+		all.Go(func() {
+			for i := int(next.Add(1)); i < numbers && failed.Load() == nil; i = int(next.Add(1)) {
+				if err := do(i); err != nil {
+					failed.CompareAndSwap(nil, &err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if first := failed.Load(); first != nil {
+		return *first
+	}
+	return nil
+}
+
+// Machine is one that does not exist yet.
+func (c *Bulk) Machine(i int) *clusterv1.Machine {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: c.s.Namespace, Name: c.Name(i), Labels: map[string]string{clusterv1.ClusterNameLabel: c.Cluster(i), "pool": c.Pool(i)},
+		OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: c.Pool(i), UID: "1", Controller: ptr.To(true)},
+		},
+	}}
+	m.Spec.ClusterName, m.Spec.ProviderID = c.Cluster(i), c.ProviderID(i)
+	m.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
+	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: "infrastructure.cluster.x-k8s.io",
+		Kind:     "AnyMachine",
+		Name:     m.Name,
+	}
+	return m
+}
+
+func (c *Bulk) create(i int) error {
+	m := c.Machine(i)
+	if err := c.admin.Create(c.s.Ctx, m); err != nil {
+		return err
+	}
+	m.Status.NodeRef = clusterv1.MachineNodeReference{Name: c.Node(i)}
+	if err := c.admin.Status().Update(c.s.Ctx, m); err != nil {
+		return err
+	}
+	return c.CreateNode(i)
+}
+
+// CreateNode creates the Node of a Machine, with its status, as a kubelet does.
+func (c *Bulk) CreateNode(i int) error {
+	status, since := c.Ready(i), time.Hour
+	switch status {
+	case "":
+		return nil
+	case corev1.ConditionTrue:
+	case corev1.ConditionFalse, corev1.ConditionUnknown:
+		since = 10 * time.Minute
+	}
+	return c.kubelet.Create(c.s.Ctx, &corev1.Node{
+		ObjectMeta: c.NodeMeta(i), Spec: corev1.NodeSpec{ProviderID: c.ProviderID(i)},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{readyCondition(status, since)}},
+	})
+}
+
+// FailNode sets Ready=False on a Node, for ten minutes.
+func (c *Bulk) FailNode(i int) error {
+	node := &corev1.Node{ObjectMeta: c.NodeMeta(i)}
+	if err := c.kubelet.Get(c.s.Ctx, client.ObjectKeyFromObject(node), node); err != nil {
+		return err
+	}
+	node.Status.Conditions[0].Status, node.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(
+		time.Now().Add(-10*time.Minute),
+	)
+	return c.kubelet.Status().Update(c.s.Ctx, node)
+}

@@ -1,0 +1,116 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// Management is the management cluster of all tests of a package. They change the manager's permissions in it and count its requests, so
+// no two packages share it.
+var Management *controlplane.ControlPlane
+
+// Workload is the cluster that serves the Nodes of all workload clusters of a package.
+var Workload *controlplane.ControlPlane
+
+// Logger writes the controllers' log with go test -v.
+var Logger logr.Logger
+
+// Timeout is how long a test waits for a state. It only has to be long enough for a busy machine: nothing else depends on it.
+const Timeout = 10 * time.Minute
+
+// OutcomeTimeout is how long a test waits for the outcome that it is about. Mutation tests shorten it, because a mutant prevents that
+// outcome.
+const OutcomeTimeout = Timeout
+
+// Main starts both clusters, installs the kinds, runs the tests and returns the exit code.
+func Main(m *testing.M) int {
+	flag.Parse()
+	// Tests wait for API servers more than for processors.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	Logger = logr.Discard()
+	if testing.Verbose() {
+		Logger = funcr.New(func(prefix, args string) { _, _ = fmt.Fprintln(os.Stdout, prefix, args) }, funcr.Options{Verbosity: 4})
+	}
+	ctrl.SetLogger(Logger)
+	started := []**controlplane.ControlPlane{&Management, &Workload}
+	failures := make([]error, len(started))
+	var all sync.WaitGroup
+	for i := range started {
+		all.Go(func() { *started[i], failures[i] = controlplane.Start(context.Background()) })
+	}
+	all.Wait()
+	for i := range started {
+		if failures[i] != nil {
+			fmt.Fprintln(os.Stderr, failures[i])
+			return 1
+		}
+		defer (*started[i]).Stop()
+	}
+	if err := prepare(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// prepare installs the kinds of Cluster API, of Remedy and of two remediators, and grants the manager its permissions.
+func prepare(ctx context.Context) error {
+	crds, err := controlplane.ClusterAPICRDs(ctx)
+	if err != nil {
+		return err
+	}
+	root, err := assets.ModuleDir(ctx, assets.ModulePath)
+	if err != nil {
+		return err
+	}
+	if err := Management.InstallCRDs(crds, filepath.Join(root, "config", "crd", "bases")); err != nil {
+		return err
+	}
+	if err := instance.Grant(ctx, Management); err != nil {
+		return err
+	}
+	for _, kind := range []remediator.Kind{remediator.Metal3, remediator.FenceAgents} {
+		if err := Management.InstallCRDObjects(kind.CRDs()...); err != nil {
+			return err
+		}
+		if err := Aggregate(ctx, kind.Rules()...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Scheme has the kinds that the tests read and write.
+func Scheme(t testing.TB) *runtime.Scheme {
+	t.Helper()
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, remedyv1.AddToScheme} {
+		NewWithT(t).Expect(add(s)).To(Succeed())
+	}
+	return s
+}

@@ -1,0 +1,173 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package stage
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	testingclock "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+)
+
+// Stage is a namespace with a Cluster and the workload cluster behind it.
+type Stage struct {
+	T testing.TB
+	*WithT
+	// Ctx lasts longer than the test, because what is left behind is inspected after it.
+	Ctx context.Context
+	// Admin is an admin's client of the management cluster, Workload one of the workload cluster.
+	Admin, Workload client.Client
+	Namespace       string
+	// readiness is the last status of Ready that the test has set on the Node of each Machine.
+	readiness sync.Map
+	// recorder is nil if nothing is recorded.
+	recorder *Recorder
+	Cluster  *clusterv1.Cluster
+	// Clock is the reconcilers' clock; nil is the real one.
+	Clock *testingclock.FakeClock
+	// Proxy leads to the workload cluster; nil is a direct connection.
+	Proxy *faults.Proxy
+	// workers is how many checks are reconciled at the same time; 0 is one.
+	workers int
+	// SyncPeriod is how often the reconcilers resync; nil is the default.
+	SyncPeriod *time.Duration
+	// WatchFilter and Observe are the manager's flags.
+	WatchFilter string
+	Observe     bool
+	// TakesOver selects the in-tree checks to adopt. The test plays the in-tree controller.
+	TakesOver intree.TakesOver
+	// OnFirstRead is called when an instance has read a check from its cache for the first time.
+	OnFirstRead func(c *Instance)
+}
+
+// New creates a namespace with a Cluster. What the controllers leave behind is inspected at the end of the test.
+func New(t testing.TB, changes ...func(*Stage)) *Stage {
+	t.Helper()
+	s := &Stage{T: t, WithT: NewWithT(t), Ctx: context.WithoutCancel(t.Context())}
+	s.SetDefaultEventuallyTimeout(Timeout)
+	s.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	var err error
+	s.Admin, err = client.New(Management.Admin, client.Options{Scheme: Scheme(t)})
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Workload, err = client.New(Workload.Admin, client.Options{Scheme: Scheme(t)})
+	s.Expect(err).ToNot(HaveOccurred())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "team-"}}
+	s.Expect(s.Admin.Create(s.Ctx, namespace)).To(Succeed())
+	s.Namespace = namespace.Name
+	for _, change := range changes {
+		change(s)
+	}
+	s.CreateCluster("prod")
+	t.Cleanup(s.inspect)
+	return s
+}
+
+// WithClock gives the controllers a clock that the test advances.
+func WithClock(s *Stage) { s.Clock = testingclock.NewFakeClock(time.Now()) }
+
+// WithWorkers lets a controller reconcile several checks at the same time.
+func WithWorkers(s *Stage) { s.workers = 10 }
+
+// WithProxy connects to the workload cluster through a proxy that the test can break.
+func WithProxy(s *Stage) { s.UseProxy() }
+
+// WithAdoption lets the controllers adopt all in-tree checks.
+func WithAdoption(s *Stage) { s.TakesOver = intree.TakesOver{All: true} }
+
+// Create creates an object in the management cluster.
+func (s *Stage) Create(o client.Object) {
+	s.T.Helper()
+	s.Expect(s.Admin.Create(s.Ctx, o)).To(Succeed())
+}
+
+// Change reads an object, changes it and patches it.
+func (s *Stage) Change(o client.Object, change func()) {
+	s.T.Helper()
+	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+	before := o.DeepCopyObject().(client.Object)
+	change()
+	s.Expect(s.Admin.Patch(s.Ctx, o, client.MergeFrom(before))).To(Succeed())
+}
+
+// ChangeStatus reads an object, changes its status and patches it.
+func (s *Stage) ChangeStatus(o client.Object, change func()) {
+	s.T.Helper()
+	s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+	before := o.DeepCopyObject().(client.Object)
+	change()
+	s.Expect(s.Admin.Status().Patch(s.Ctx, o, client.MergeFrom(before))).To(Succeed())
+}
+
+// Annotate sets an annotation, or removes it if the value is empty.
+func (s *Stage) Annotate(o client.Object, key, value string) {
+	s.T.Helper()
+	s.Change(o, func() {
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key] = value
+		if value == "" {
+			delete(annotations, key)
+		}
+		o.SetAnnotations(annotations)
+	})
+}
+
+// Get returns a function that reads an object again.
+func Get[T client.Object](s *Stage, o T) func() T {
+	return func() T {
+		s.T.Helper()
+		s.Expect(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(o), o)).To(Succeed())
+		return o
+	}
+}
+
+// Key returns the key of an object.
+func Key(namespace, name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: namespace, Name: name}
+}
+
+// Advance advances the clock and triggers a reconcile of every check.
+func (s *Stage) Advance(d time.Duration) {
+	s.T.Helper()
+	s.Clock.Step(d)
+	s.Wake()
+}
+
+// stuckTime is how long a test with a clock of its own waits before the clock is advanced for it.
+const stuckTime = time.Minute
+
+// Eventually is Gomega's. With a clock that does not run, a controller may wait for a time that never comes: on a busy machine a
+// connection is lost, and the reconnect grace period counts by that clock. So the clock is advanced by the time that the test has waited,
+// once that is long.
+func (s *Stage) Eventually(actual any, intervals ...any) types.AsyncAssertion {
+	s.T.Helper()
+	asked := reflect.ValueOf(actual)
+	if s.Clock == nil || asked.Kind() != reflect.Func || asked.Type().NumIn() > 0 {
+		return s.WithT.Eventually(actual, intervals...)
+	}
+	began := time.Now()
+	helped := reflect.MakeFunc(asked.Type(), func([]reflect.Value) []reflect.Value {
+		if waited := time.Since(began); waited > stuckTime {
+			began = time.Now()
+			s.T.Logf("the clock goes on for %s", waited)
+			s.Advance(waited)
+		}
+		return asked.Call(nil)
+	})
+	return s.WithT.Eventually(helped.Interface(), intervals...)
+}
