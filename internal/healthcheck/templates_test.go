@@ -84,7 +84,7 @@ func TestARequestIsMadeFromTheTemplateAsItIsNow(t *testing.T) {
 func TestAKindAndTheRightsToItMayComeLater(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	kind := remediator.NewKind("late.example.com", "v1", "LateRemediation")
+	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "LateRemediation")
 	s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck("workers", stage.ByTemplate(stage.TemplateReference(kind, "soft")))
