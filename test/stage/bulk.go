@@ -27,7 +27,7 @@ const parallelism = 16
 type Bulk struct {
 	s              *Stage
 	admin, kubelet client.Client
-	// Name is that of the i-th Machine. It belongs to a pool, a cluster and a Node.
+	// Name is the name of the i-th Machine. It belongs to a pool, a cluster and a Node.
 	Name, Pool, Cluster, Node func(i int) string
 	ProviderID                func(i int) string
 	// NodeMeta is the metadata of its Node in the API server.
@@ -36,7 +36,7 @@ type Bulk struct {
 	Ready func(i int) corev1.ConditionStatus
 }
 
-// NewBulk returns one with all Machines healthy, in the pool of all workers.
+// NewBulk returns a Bulk of healthy Machines in the pool of all workers.
 func (s *Stage) NewBulk() *Bulk {
 	s.T.Helper()
 	c := &Bulk{
@@ -90,7 +90,7 @@ func Parallel(numbers int, do func(i int) error) error {
 	return nil
 }
 
-// Machine is one that does not exist yet.
+// Machine is a Machine that does not exist yet.
 func (c *Bulk) Machine(i int) *clusterv1.Machine {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: c.s.Namespace, Name: c.Name(i), Labels: map[string]string{clusterv1.ClusterNameLabel: c.Cluster(i), "pool": c.Pool(i)},

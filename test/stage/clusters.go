@@ -29,7 +29,7 @@ func (s *Stage) CreateCluster(name string) {
 	s.CreateClusterAt(name, config)
 }
 
-// CreateClusterAt creates one that is reached with another configuration.
+// CreateClusterAt creates a Cluster that is reached with another configuration.
 func (s *Stage) CreateClusterAt(name string, config *rest.Config) {
 	s.T.Helper()
 	s.Create(

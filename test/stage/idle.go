@@ -52,8 +52,8 @@ func (s *Stage) Wake() {
 func (s *Stage) exists(check string) bool {
 	s.T.Helper()
 	o := client.Object(&remedyv1.MachineHealthCheck{})
-	name, core := strings.CutPrefix(check, InTreeName(""))
-	if core {
+	name, inTree := strings.CutPrefix(check, InTreeName(""))
+	if inTree {
 		o = &clusterv1.MachineHealthCheck{}
 	}
 	err := s.Admin.Get(s.Ctx, Key(s.Namespace, name), o)
@@ -71,8 +71,8 @@ func (c *Instance) Reconciles(check string) *atomic.Int64 {
 func (c *Instance) ReconcileAll() {
 	c.Stage.T.Helper()
 	// One worker at a time reconciles a check: when the second reconciles begin, the first are over.
-	rounds, cores := 2, c.Stage.InTreeChecks()
-	if len(cores) > 0 {
+	rounds, inTree := 2, c.Stage.InTreeChecks()
+	if len(inTree) > 0 {
 		rounds = 4
 	}
 	for range rounds {
@@ -80,7 +80,7 @@ func (c *Instance) ReconcileAll() {
 		for _, check := range c.Stage.Checks() {
 			before[check.Name] = c.Reconciles(check.Name).Load()
 		}
-		for _, check := range cores {
+		for _, check := range inTree {
 			before[InTreeName(check.Name)] = c.Reconciles(InTreeName(check.Name)).Load()
 		}
 		c.Stage.Wake()
@@ -143,7 +143,7 @@ func (c *Instance) WaitNoReconciles() map[string]int64 {
 	return before
 }
 
-// Evaluated reports whether this instance has evaluated a check. It does not before everything was read once.
+// Evaluated reports whether this instance has evaluated a check. It evaluates none before it has read everything once.
 func (c *Instance) Evaluated(check string) bool {
 	families, err := c.Metrics.Gather()
 	c.Stage.Expect(err).ToNot(HaveOccurred())

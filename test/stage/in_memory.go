@@ -63,7 +63,7 @@ func (m *MachinesInMemory) Patch(ctx context.Context, o client.Object, patch cli
 	return m.Client.Patch(ctx, o, patch, options...)
 }
 
-// Status does the same for its status.
+// Status updates the status of a Machine in memory.
 func (m *MachinesInMemory) Status() client.SubResourceWriter {
 	return memoryStatus{m.Client.Status(), m}
 }
@@ -125,7 +125,7 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ta
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(clusters.Connect(ctx, mgr, workload.Options{UserAgent: "test", QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true})).
 		To(Succeed())
-	asked, err := requests.New(
+	remediationRequests, err := requests.New(
 		ctx,
 		requests.Options{
 			Client:    mgr.GetClient(),
@@ -141,7 +141,7 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ta
 	m.Client, err = client.New(mgr.GetConfig(), client.Options{Scheme: Scheme(s.T)})
 	s.Expect(err).ToNot(HaveOccurred())
 	r := controllers.Reconcilers(&healthcheck.Environment{
-		Cache: mgr.GetCache(), Live: m, Client: m, Clusters: clusters, Requests: asked,
+		Cache: mgr.GetCache(), Live: m, Client: m, Clusters: clusters, Requests: remediationRequests,
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
 	}, takesOver)[kind]
 	s.Expect(r.SetupWithManager(ctx, mgr)).To(Succeed())

@@ -41,12 +41,12 @@ func (s *Stage) InTreeChecks() []clusterv1.MachineHealthCheck {
 // SetInTreePaused sets the Paused condition of an in-tree check, as Cluster API's controller does.
 func (s *Stage) SetInTreePaused(check *clusterv1.MachineHealthCheck, paused bool) {
 	s.T.Helper()
-	said := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}
+	condition := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason}
 	if paused {
-		said.Status, said.Reason = metav1.ConditionTrue, clusterv1.PausedReason
-		said.Message = "MachineHealthCheck has the " + clusterv1.PausedAnnotation + " annotation"
+		condition.Status, condition.Reason = metav1.ConditionTrue, clusterv1.PausedReason
+		condition.Message = "MachineHealthCheck has the " + clusterv1.PausedAnnotation + " annotation"
 	}
-	s.ChangeStatus(check, func() { meta.SetStatusCondition(&check.Status.Conditions, said) })
+	s.ChangeStatus(check, func() { meta.SetStatusCondition(&check.Status.Conditions, condition) })
 }
 
 // CompleteAdoption plays Cluster API's controller until a check is adopted.

@@ -28,7 +28,7 @@ var conditionTypes = []string{
 	remedyv1.ClusterReachableCondition, remedyv1.TemplatesResolvedCondition, remedyv1.SelectorsDisjointCondition,
 }
 
-// relativeTime is a time that would have to be updated all the time.
+// relativeTime matches a relative time, which would have to be updated all the time.
 var relativeTime = regexp.MustCompile(`(?i)\bago\b|\bremaining\b|\bfrom now\b|\bin \d+(s|m|h|ms)\b|\bleft\b`)
 
 // inspect verifies what every test has to leave behind: consistent status, and an existing check for each annotation and request.
@@ -68,7 +68,7 @@ func (s *Stage) inspectStatus(check *remedyv1.MachineHealthCheck) {
 		c := &status.Conditions[i]
 		s.Expect(conditionTypes).To(ContainElement(c.Type))
 		s.Expect(slices.ContainsFunc(words, func(w explain.Word) bool { return w.Reason == c.Reason && slices.Contains(w.Conditions, c.Type) })).
-			To(BeTrue(), "%s is no declared reason of %s", c.Reason, c.Type)
+			To(BeTrue(), "%s is not a declared reason of %s", c.Reason, c.Type)
 		if !paused || c.Type == remedyv1.PausedCondition {
 			s.Expect(c.ObservedGeneration).To(Equal(check.Generation))
 		}
@@ -80,7 +80,7 @@ func (s *Stage) inspectStatus(check *remedyv1.MachineHealthCheck) {
 		good = good && (fine || c.Type == remedyv1.ReadyCondition)
 	}
 	if strings.HasPrefix(CheckCondition(remedyv1.ReadyCondition)(check), "True") && !paused {
-		s.Expect(good).To(BeTrue(), "ready, and yet something is in the way")
+		s.Expect(good).To(BeTrue(), "Ready is True although another condition is not")
 	}
 	s.inspectTargets(status, words)
 }

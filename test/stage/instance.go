@@ -151,7 +151,7 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 	if err := clusters.Connect(ctx, mgr, options); err != nil {
 		return err
 	}
-	asked, err := requests.New(
+	remediationRequests, err := requests.New(
 		ctx,
 		requests.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: now, Namespace: s.Namespace},
 	)
@@ -164,9 +164,12 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	c.Cache, c.Clusters, c.KnownRequests = mgr.GetCache(), clusters, asked
+	c.Cache, c.Clusters, c.KnownRequests = mgr.GetCache(), clusters, remediationRequests
 	all := controllers.Reconcilers(&healthcheck.Environment{
-		Cache: reconcileCounter{mgr.GetCache(), c}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: asked,
+		Cache: reconcileCounter{
+			mgr.GetCache(),
+			c,
+		}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.WatchFilter, Observe: s.Observe,
 	}, s.TakesOver)
 	for _, reconciler := range all {

@@ -64,34 +64,34 @@ func (i *interrupter) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // StartBlocked runs the reconcilers and blocks just before the first of some writes: reached is closed then, and release lets it
 // continue.
-func (s *Stage) StartBlocked(is func(r *http.Request, body string) bool) (c *Instance, about <-chan struct{}, goOn func()) {
+func (s *Stage) StartBlocked(is func(r *http.Request, body string) bool) (c *Instance, reached <-chan struct{}, release func()) {
 	s.T.Helper()
-	reached, letGo := make(chan struct{}), make(chan struct{})
+	at, released := make(chan struct{}), make(chan struct{})
 	user, once := rest.CopyConfig(s.User()), &sync.Once{}
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &blocker{next, is, once, reached, letGo} })
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &blocker{next, is, once, at, released} })
 	c, err := s.StartAs(faults.Start(s.Ctx), user)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.T.Cleanup(c.StopIdle)
-	goOn = sync.OnceFunc(func() { close(letGo) })
-	// Who is held back could not be ended.
-	s.T.Cleanup(goOn)
-	return c, reached, goOn
+	release = sync.OnceFunc(func() { close(released) })
+	// A blocked instance could not be stopped.
+	s.T.Cleanup(release)
+	return c, at, release
 }
 
 // blocker blocks the first of some writes until it is released.
 type blocker struct {
-	next         http.RoundTripper
-	is           func(r *http.Request, body string) bool
-	once         *sync.Once
-	about, letGo chan struct{}
+	next              http.RoundTripper
+	is                func(r *http.Request, body string) bool
+	once              *sync.Once
+	reached, released chan struct{}
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b *blocker) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b.is(r, "") {
 		b.once.Do(func() {
-			close(b.about)
-			<-b.letGo
+			close(b.reached)
+			<-b.released
 		})
 	}
 	return b.next.RoundTrip(r)

@@ -103,7 +103,7 @@ func (s *Stage) CreateMachineSet(name string, replicas int32) *clusterv1.Machine
 	return set
 }
 
-// Machines are all of the namespace.
+// Machines are all Machines of the namespace.
 func (s *Stage) Machines() []clusterv1.Machine {
 	s.T.Helper()
 	all := &clusterv1.MachineList{}
@@ -111,7 +111,7 @@ func (s *Stage) Machines() []clusterv1.Machine {
 	return all.Items
 }
 
-// SetFinalizers sets the finalizers of a Machine; without one it can be deleted.
+// SetFinalizers sets the finalizers of a Machine. Without a finalizer, it can be deleted.
 func (s *Stage) SetFinalizers(m *clusterv1.Machine, finalizers ...string) {
 	s.T.Helper()
 	s.Change(m, func() { m.Finalizers = finalizers })
@@ -127,7 +127,7 @@ func (s *Stage) SetOwnerAnswer(m *clusterv1.Machine, reason string) {
 				Type:    clusterv1.MachineOwnerRemediatedCondition,
 				Status:  metav1.ConditionFalse,
 				Reason:  reason,
-				Message: "The owner's own words",
+				Message: "Message of the owner",
 			},
 		)
 		deprecated.MarkFalse(
@@ -135,7 +135,7 @@ func (s *Stage) SetOwnerAnswer(m *clusterv1.Machine, reason string) {
 			clusterv1.MachineOwnerRemediatedV1Beta1Condition,
 			reason,
 			clusterv1.ConditionSeverityWarning,
-			"The owner's own words",
+			"Message of the owner",
 		)
 	})
 }
@@ -152,7 +152,7 @@ func LockControlPlane(t *testing.T) {
 		kubelet, err := client.New(Workload.Admin, client.Options{})
 		NewWithT(t).Expect(err).ToNot(HaveOccurred())
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "remedy-control-plane"}}
-		// A test that fails leaves it behind.
+		// A test that fails does not delete it.
 		NewWithT(t).Expect(client.IgnoreNotFound(kubelet.Delete(context.WithoutCancel(t.Context()), lease))).To(Succeed())
 	})
 }

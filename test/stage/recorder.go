@@ -30,9 +30,9 @@ type Recorder struct {
 	s       *Stage
 	mu      sync.Mutex
 	entries []entry
-	// here are the versions of what is there.
-	here map[types.UID]string
-	// stop ends the watches.
+	// existing are the resource versions of the existing objects.
+	existing map[types.UID]string
+	// Stop ends the watches.
 	Stop context.CancelFunc
 }
 
@@ -71,7 +71,7 @@ func (s *Stage) StartRecorder() *Recorder {
 	s.T.Helper()
 	watcher, err := client.NewWithWatch(Management.Admin, client.Options{Scheme: Scheme(s.T)})
 	s.Expect(err).ToNot(HaveOccurred())
-	a := &Recorder{s: s, here: map[types.UID]string{}}
+	a := &Recorder{s: s, existing: map[types.UID]string{}}
 	var ctx context.Context
 	ctx, a.Stop = context.WithCancel(s.Ctx)
 	for _, kind := range recordedKinds {
@@ -101,9 +101,9 @@ func (a *Recorder) follow(w watch.Interface) {
 		}
 		a.mu.Lock()
 		a.entries = append(a.entries, entry{object, event.Type == watch.Deleted, a.s.isReady(object.GetName()), version})
-		a.here[object.GetUID()] = object.GetResourceVersion()
+		a.existing[object.GetUID()] = object.GetResourceVersion()
 		if event.Type == watch.Deleted {
-			delete(a.here, object.GetUID())
+			delete(a.existing, object.GetUID())
 		}
 		a.mu.Unlock()
 	}
@@ -111,24 +111,24 @@ func (a *Recorder) follow(w watch.Interface) {
 
 // missing returns the objects whose current state was not observed yet.
 func (a *Recorder) missing() []string {
-	there := map[types.UID]string{}
+	live := map[types.UID]string{}
 	for _, kind := range recordedKinds {
 		list := listOf(kind)
 		a.s.Expect(a.s.Admin.List(a.s.Ctx, list, client.InNamespace(a.s.Namespace))).To(Succeed())
 		for i := range list.Items {
-			there[list.Items[i].GetUID()] = list.Items[i].GetResourceVersion()
+			live[list.Items[i].GetUID()] = list.Items[i].GetResourceVersion()
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var missing []string
-	for uid, version := range there {
-		if a.here[uid] != version {
+	for uid, version := range live {
+		if a.existing[uid] != version {
 			missing = append(missing, string(uid)+" in its current version")
 		}
 	}
-	for uid := range a.here {
-		if there[uid] == "" {
+	for uid := range a.existing {
+		if live[uid] == "" {
 			missing = append(missing, string(uid)+" as deleted")
 		}
 	}

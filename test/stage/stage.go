@@ -148,26 +148,26 @@ func (s *Stage) Advance(d time.Duration) {
 	s.Wake()
 }
 
-// stuckTime is how long a test with a clock of its own waits before the clock is advanced for it.
+// stuckTime is how long a test with a fake clock waits before Eventually advances the clock.
 const stuckTime = time.Minute
 
-// Eventually is Gomega's. With a clock that does not run, a controller may wait for a time that never comes: on a busy machine a
-// connection is lost, and the reconnect grace period counts by that clock. So the clock is advanced by the time that the test has waited,
-// once that is long.
+// Eventually is Gomega's. A fake clock does not advance by itself, but a reconciler can wait for a later time: on a busy machine a
+// connection is lost, and the reconnect grace period counts by that clock. So after a long wait, the clock is advanced by the time that the
+// test has waited.
 func (s *Stage) Eventually(actual any, intervals ...any) types.AsyncAssertion {
 	s.T.Helper()
-	asked := reflect.ValueOf(actual)
-	if s.Clock == nil || asked.Kind() != reflect.Func || asked.Type().NumIn() > 0 {
+	poll := reflect.ValueOf(actual)
+	if s.Clock == nil || poll.Kind() != reflect.Func || poll.Type().NumIn() > 0 {
 		return s.WithT.Eventually(actual, intervals...)
 	}
 	began := time.Now()
-	helped := reflect.MakeFunc(asked.Type(), func([]reflect.Value) []reflect.Value {
+	advancing := reflect.MakeFunc(poll.Type(), func([]reflect.Value) []reflect.Value {
 		if waited := time.Since(began); waited > stuckTime {
 			began = time.Now()
-			s.T.Logf("the clock goes on for %s", waited)
+			s.T.Logf("the clock is advanced by %s", waited)
 			s.Advance(waited)
 		}
-		return asked.Call(nil)
+		return poll.Call(nil)
 	})
-	return s.WithT.Eventually(helped.Interface(), intervals...)
+	return s.WithT.Eventually(advancing.Interface(), intervals...)
 }

@@ -85,10 +85,10 @@ func (s *Stage) MachineConditions(kind string) map[string]string {
 }
 
 // Count counts the Machines with a value.
-func Count(told map[string]string, what string) int {
+func Count(values map[string]string, value string) int {
 	n := 0
-	for _, one := range told {
-		if one == what {
+	for _, v := range values {
+		if v == value {
 			n++
 		}
 	}
