@@ -17,7 +17,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-func TestAMissingClusterIsTold(t *testing.T) {
+func TestCheck_MissingCluster_ReportsClusterNotFound(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = "later" })
@@ -28,13 +28,13 @@ func TestAMissingClusterIsTold(t *testing.T) {
 	events := func() []string {
 		all := &corev1.EventList{}
 		s.Expect(s.Admin.List(s.Ctx, all, client.InNamespace(s.Namespace))).To(Succeed())
-		var told []string
+		var found []string
 		for i := range all.Items {
 			if e := &all.Items[i]; e.InvolvedObject.Kind == "MachineHealthCheck" {
-				told = append(told, e.Type+" "+e.Reason)
+				found = append(found, e.Type+" "+e.Reason)
 			}
 		}
-		return told
+		return found
 	}
 	s.Eventually(events).Should(ContainElement("Warning ClusterNotFound"))
 	s.CreateCluster("later")
@@ -43,7 +43,8 @@ func TestAMissingClusterIsTold(t *testing.T) {
 		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
 }
 
-func TestANodeThatIsGoneCountsAfterItsTime(t *testing.T) {
+// The Machine of a deleted Node is only observed until nodeGoneTimeout has passed.
+func TestDeletedNode_AfterNodeGoneTimeout_MachineIsRemediated(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	m := s.CreateMachine("m-1")
@@ -63,7 +64,8 @@ func TestANodeThatIsGoneCountsAfterItsTime(t *testing.T) {
 		To(Equal("False " + clusterv1.MachineHealthCheckNodeDeletedReason))
 }
 
-func TestANodeWithAnotherProviderIDIsNotTheMachinesNode(t *testing.T) {
+// A new Node with the same name and another provider ID belongs to another Machine.
+func TestNode_OtherProviderID_IsNotTheNodeOfTheMachine(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	m := s.CreateMachine("m-1")
@@ -79,7 +81,7 @@ func TestANodeWithAnotherProviderIDIsNotTheMachinesNode(t *testing.T) {
 			Equal("False "+clusterv1.MachineHealthCheckNodeDeletedReason)))
 }
 
-func TestAMachineWhoseNodeNeverJoinsIsRemediated(t *testing.T) {
+func TestNodeStartup_NodeNeverJoins_MachineIsRemediated(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	m := &clusterv1.Machine{}
@@ -98,7 +100,8 @@ func TestAMachineWhoseNodeNeverJoinsIsRemediated(t *testing.T) {
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }
 
-func TestOneOfTwoChecksTakesCareAndTheOtherNamesIt(t *testing.T) {
+// The other check reports the overlap, and becomes responsible when the first check is deleted.
+func TestOverlap_TwoChecks_OneIsResponsible(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	m := s.CreateUnhealthyMachine("m-1")
@@ -112,7 +115,7 @@ func TestOneOfTwoChecksTakesCareAndTheOtherNamesIt(t *testing.T) {
 	s.Expect(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)(second)).To(ContainSubstring("MachineHealthCheck " + s.Namespace + "/a"))
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	// It goes, and the other one takes over.
+	// The first check is deleted, and the second one becomes responsible.
 	s.Expect(s.Admin.Delete(s.Ctx, first)).To(Succeed())
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.Annotations, HaveKeyWithValue(remedyv1.MarkedByAnnotation, "MachineHealthCheck/b")))
@@ -122,20 +125,21 @@ func TestOneOfTwoChecksTakesCareAndTheOtherNamesIt(t *testing.T) {
 		Should(WithTransform(stage.CheckCondition(remedyv1.SelectorsDisjointCondition), Equal("True SelectorsDisjoint")))
 }
 
-func TestACheckOfClusterAPIThatIsNotOursKeepsItsMachines(t *testing.T) {
+// The in-tree controller reconciles a check that was not adopted. Remedy leaves its Machines alone until the check is deleted.
+func TestOverlap_InTreeCheckNotAdopted_KeepsItsMachines(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	m := s.CreateUnhealthyMachine("m-1")
-	core := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "core"}}
-	core.Spec.ClusterName = "prod"
-	core.Spec.Selector.MatchLabels = map[string]string{"pool": "workers"}
-	s.Create(core)
+	inTree := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "in-tree"}}
+	inTree.Spec.ClusterName = "prod"
+	inTree.Spec.Selector.MatchLabels = map[string]string{"pool": "workers"}
+	s.Create(inTree)
 	check := s.CreateCheck("workers")
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held CoveredByOther")))
 	c.WaitIdle()
 	s.Expect(stage.Get(s, m)().Status.Conditions).To(BeEmpty())
-	s.Expect(s.Admin.Delete(s.Ctx, core)).To(Succeed())
+	s.Expect(s.Admin.Delete(s.Ctx, inTree)).To(Succeed())
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }

@@ -16,18 +16,18 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-const isLate = "False " + clusterv1.MachineHealthCheckNodeStartupTimeoutReason
+const startupTimedOut = "False " + clusterv1.MachineHealthCheckNodeStartupTimeoutReason
 
-// TestWithoutAControlPlaneOnlyItsOwnMachinesCanBeLate: no worker can join what is not there. Nothing has to be read for that, and nothing
-// can be: there is no way to the cluster yet.
-func TestWithoutAControlPlaneOnlyItsOwnMachinesCanBeLate(t *testing.T) {
+// A worker cannot join a cluster whose control plane is not initialized, so only control-plane Machines can exceed nodeStartupTimeout. The
+// cluster has no kubeconfig yet, so nothing can be read from it.
+func TestNodeStartup_NoControlPlaneYet_JudgesOnlyItsMachines(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	s.ChangeStatus(s.Cluster, func() { s.Cluster.Status.Conditions[0].Status = metav1.ConditionFalse })
 	s.Expect(s.Cluster.Status.Conditions[0].Type).To(Equal(clusterv1.ClusterControlPlaneInitializedCondition))
 	s.Expect(s.Admin.Delete(s.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}})).
 		To(Succeed())
-	first, worker := s.CreateMachineWithoutNode(
+	controlPlane, worker := s.CreateMachineWithoutNode(
 		"m-1",
 		map[string]string{clusterv1.MachineControlPlaneLabel: ""},
 	), s.CreateMachineWithoutNode(
@@ -36,21 +36,21 @@ func TestWithoutAControlPlaneOnlyItsOwnMachinesCanBeLate(t *testing.T) {
 	)
 	check := s.CreateCheck("workers")
 	c := s.Start()
-	c.NeverIdle = true // There is no connection to come to rest with.
+	c.NeverIdle = true // There is no connection to the cluster, so the instance retries to connect.
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Suspect", HaveValue(BeEquivalentTo(1))))
 	s.Advance(time.Hour)
-	s.Eventually(stage.Get(s, first)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(isLate)))
-	s.Eventually(stage.Get(s, first)).
+	s.Eventually(stage.Get(s, controlPlane)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(startupTimedOut)))
+	s.Eventually(stage.Get(s, controlPlane)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Undetermined", HaveValue(BeEquivalentTo(1))))
 	c.ReconcileAll()
 	s.Expect(stage.Get(s, worker)().Status.Conditions).To(BeEmpty())
 }
 
-// TestAMachineWhoseNodeHasJoinedIsNotLate: Cluster API has not written yet which Node it is, but a live list has one with the provider ID
-// of the Machine. Only when nobody has one is the Machine late.
-func TestAMachineWhoseNodeHasJoinedIsNotLate(t *testing.T) {
+// Cluster API has not set the nodeRef yet, but a live list of the Nodes has one with the provider ID of the Machine. The Machine exceeds
+// nodeStartupTimeout only if there is no such Node.
+func TestNodeStartup_NodeJoinedWithoutNodeRef_DoesNotTimeOut(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	m := s.CreateMachineWithoutNode("m-1", nil)
@@ -66,13 +66,14 @@ func TestAMachineWhoseNodeHasJoinedIsNotLate(t *testing.T) {
 		To(And(HaveField("Undetermined", HaveValue(BeEquivalentTo(1))), HaveField("Unhealthy", HaveValue(BeEquivalentTo(0)))))
 
 	s.Expect(s.Workload.Delete(s.Ctx, node)).To(Succeed())
-	s.Eventually(stage.Get(s, m)).Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(isLate)))
+	s.Eventually(stage.Get(s, m)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(startupTimedOut)))
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }
 
-// TestNobodyIsLateInAClusterThatCannotBeSeen: what cannot be read is no proof that nobody has joined.
-func TestNobodyIsLateInAClusterThatCannotBeSeen(t *testing.T) {
+// Remedy cannot list the Nodes of an unreachable cluster, so the Node of the Machine can have joined.
+func TestNodeStartup_UnreachableCluster_DoesNotTimeOut(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	s.Expect(s.Admin.Delete(s.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}})).
@@ -80,7 +81,7 @@ func TestNobodyIsLateInAClusterThatCannotBeSeen(t *testing.T) {
 	m := s.CreateMachineWithoutNode("m-1", nil)
 	check := s.CreateCheck("workers")
 	c := s.Start()
-	c.NeverIdle = true // There is no connection to come to rest with.
+	c.NeverIdle = true // There is no connection to the cluster, so the instance retries to connect.
 	s.Advance(time.Hour)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), HavePrefix("False")))
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Undetermined", HaveValue(BeEquivalentTo(1))))

@@ -17,47 +17,51 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-func TestWhatTakesAWaitingMarkBack(t *testing.T) {
+// Each of these changes cancels a request of owner remediation that the owner has not answered.
+func TestOwnerRemediation_NoLongerWanted_IsCanceled(t *testing.T) {
 	t.Parallel()
-	for name, because := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine){
-		"a request to pause": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+	for name, change := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine){
+		"pauseRequests": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
 			s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
 		},
-		"a storm": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+		"storm": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
 			s.SetReady("m-2", corev1.ConditionFalse, 10*time.Minute)
 		},
 		"skip-remediation": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
 			s.Annotate(m, clusterv1.MachineSkipRemediationAnnotation, "yes")
 		},
-		"other labels of the Machine": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+		"labels of the Machine": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
 			s.Change(m, func() { m.Labels["pool"] = "others" })
 		},
-		"another selector": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+		"selector": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
 			s.Change(check, func() { check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "others"} })
 		},
-		"observing": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+		"observe mode": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
 			s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
-			sick := s.CreateUnhealthyMachine("m-1")
+			unhealthy := s.CreateUnhealthyMachine("m-1")
 			s.CreateMachine("m-2")
 			check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
 				cooldown := stage.Duration(5 * time.Minute)
 				spec.MaxUnhealthy, spec.StormCooldownDuration = ptr.To(intstr.FromInt32(1)), &cooldown
 			})
 			s.Start()
-			s.Eventually(stage.Get(s, sick)).
+			s.Eventually(stage.Get(s, unhealthy)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-			because(s, check, sick)
-			s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()))
+			change(s, check, unhealthy)
+			s.Eventually(stage.Get(s, unhealthy)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()))
 		})
 	}
 }
 
-func TestAClosedGateLeavesMarksAndTellsHealth(t *testing.T) {
+// A second unhealthy Machine exceeds maxUnhealthy. The check reports its health and does not remediate it, and it keeps the request for the
+// first Machine.
+func TestMaxUnhealthy_Exceeded_StartsAndCancelsNothing(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	first, second := s.CreateUnhealthyMachine("m-1"), s.CreateMachine("m-2")
@@ -76,7 +80,7 @@ func TestAClosedGateLeavesMarksAndTellsHealth(t *testing.T) {
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, second)())).To(BeEmpty())
 }
 
-func TestWhoOnlyObservesWritesOnlyStatus(t *testing.T) {
+func TestObserveMode_UnhealthyMachine_WritesOnlyStatus(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateUnhealthyMachine("m-1")
@@ -86,19 +90,20 @@ func TestWhoOnlyObservesWritesOnlyStatus(t *testing.T) {
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False Observing"))
 	c.WaitIdle()
 	for _, w := range c.Writes() {
-		// That it belongs to its Cluster is no act.
+		// The owner reference to the Cluster is a write to the check, too.
 		s.Expect(w.Resource).To(Equal("machinehealthchecks"), w.What())
 	}
 	s.Expect(check.Finalizers).To(BeEmpty())
 }
 
-func TestAPauseFreezes(t *testing.T) {
+// A paused check changes no condition of a Machine, not even when its Node becomes unhealthy.
+func TestPause_CheckOrCluster_StopsAllWrites(t *testing.T) {
 	t.Parallel()
 	for name, pause := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, on bool){
-		"of the check": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, on bool) {
+		"check": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, on bool) {
 			s.Annotate(check, clusterv1.PausedAnnotation, map[bool]string{true: "yes"}[on])
 		},
-		"of the Cluster": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, on bool) {
+		"Cluster": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, on bool) {
 			s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(on) })
 		},
 	} {
@@ -120,7 +125,7 @@ func TestAPauseFreezes(t *testing.T) {
 			s.Eventually(func() []float64 { return c.Series("remedy_remediation_allowed", "workers") }).Should(Equal([]float64{0}))
 			before := len(c.Writes())
 			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-			// It wakes the one that is paused, and has no Machine itself.
+			// The deletion of another check wakes the paused check. The other check selects no Machine.
 			s.Expect(s.Admin.Delete(s.Ctx, s.CreateCheck("other", stage.OfPool("others")))).To(Succeed())
 			c.ReconcileAll()
 			s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(stage.Get(s, m)())).To(Equal(stage.IsHealthy))
@@ -134,7 +139,7 @@ func TestAPauseFreezes(t *testing.T) {
 	}
 }
 
-func TestAPausedMachineIsLeftAlone(t *testing.T) {
+func TestPause_Machine_IsNotWritten(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	m := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} })

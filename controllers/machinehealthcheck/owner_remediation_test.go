@@ -19,83 +19,87 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-func TestMarksAreWhatClusterAPIWrites(t *testing.T) {
+// Both generations of conditions have the statuses, reasons and messages of the in-tree controller.
+func TestMachineConditions_UnhealthyMachine_EqualTheInTreeOnes(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick, well := s.CreateUnhealthyMachine("m-1"), s.CreateMachine("m-2")
+	unhealthy, healthy := s.CreateUnhealthyMachine("m-1"), s.CreateMachine("m-2")
 	s.CreateCheck("workers")
 	s.Start()
-	s.Eventually(stage.Get(s, sick)).
+	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.Eventually(stage.Get(s, well)).
+	s.Eventually(stage.Get(s, healthy)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
 
-	healthy, owner := conditions.Get(
-		sick,
+	succeeded, ownerRemediated := conditions.Get(
+		unhealthy,
 		clusterv1.MachineHealthCheckSucceededCondition,
 	), conditions.Get(
-		sick,
+		unhealthy,
 		clusterv1.MachineOwnerRemediatedCondition,
 	)
-	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(sick)).To(Equal(stage.IsUnhealthy))
-	s.Expect(healthy.Message).
+	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(unhealthy)).To(Equal(stage.IsUnhealthy))
+	s.Expect(succeeded.Message).
 		To(Equal("Health check failed:\n  * Condition Ready on Node is reporting status Unknown with reason Test for more than 5m0s"))
-	s.Expect(owner.Message).To(Equal("Waiting for remediation"))
+	s.Expect(ownerRemediated.Message).To(Equal("Waiting for remediation"))
 
-	older := deprecated.Get(sick, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)
-	s.Expect(string(older.Status) + " " + older.Reason).To(Equal("False " + clusterv1.UnhealthyNodeConditionV1Beta1Reason))
-	s.Expect(older.Severity).To(Equal(clusterv1.ConditionSeverityWarning))
-	s.Expect(older.Message).To(Equal("Condition Ready on Node is reporting status Unknown with reason Test for more than 5m0s"))
-	older = deprecated.Get(sick, clusterv1.MachineOwnerRemediatedV1Beta1Condition)
-	s.Expect(string(older.Status) + " " + older.Reason).To(Equal("False " + clusterv1.WaitingForRemediationV1Beta1Reason))
-	s.Expect(older.Severity).To(Equal(clusterv1.ConditionSeverityWarning))
-	s.Expect(deprecated.IsTrue(well, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)).To(BeTrue())
-	s.Expect(deprecated.Get(well, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeNil())
+	v1beta1 := deprecated.Get(unhealthy, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)
+	s.Expect(string(v1beta1.Status) + " " + v1beta1.Reason).To(Equal("False " + clusterv1.UnhealthyNodeConditionV1Beta1Reason))
+	s.Expect(v1beta1.Severity).To(Equal(clusterv1.ConditionSeverityWarning))
+	s.Expect(v1beta1.Message).To(Equal("Condition Ready on Node is reporting status Unknown with reason Test for more than 5m0s"))
+	v1beta1 = deprecated.Get(unhealthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)
+	s.Expect(string(v1beta1.Status) + " " + v1beta1.Reason).To(Equal("False " + clusterv1.WaitingForRemediationV1Beta1Reason))
+	s.Expect(v1beta1.Severity).To(Equal(clusterv1.ConditionSeverityWarning))
+	s.Expect(deprecated.IsTrue(healthy, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)).To(BeTrue())
+	s.Expect(deprecated.Get(healthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeNil())
 }
 
-func TestTheReasonOfAnOwnerIsNeverOverwritten(t *testing.T) {
+// Remedy keeps the reason that the owner has set when the message of the Node changes, when remediation is paused and when the check is
+// deleted.
+func TestOwnerRemediation_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick := s.CreateUnhealthyMachine("m-1")
+	unhealthy := s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers")
 	c := s.Start()
-	s.Eventually(stage.Get(s, sick)).
+	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.SetOwnerAnswer(sick, clusterv1.MachineSetMachineRemediationDeferredReason)
+	s.SetOwnerAnswer(unhealthy, clusterv1.MachineSetMachineRemediationDeferredReason)
 	deferred := "False " + clusterv1.MachineSetMachineRemediationDeferredReason
 	c.WaitIdle()
 	s.SetReady("m-1", corev1.ConditionFalse, 11*time.Minute)
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(func(m *clusterv1.Machine) string {
+	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(func(m *clusterv1.Machine) string {
 		return conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition).Message
 	}, ContainSubstring("status False")))
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(sick)).To(Equal(deferred))
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(unhealthy)).To(Equal(deferred))
 
-	// Nobody takes back what the owner has begun, and the check leaves its words when it goes.
+	// The check does not cancel what the owner has started, and leaves its condition when it is deleted.
 	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False PauseRequested")))
 	c.WaitIdle()
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, sick)())).To(Equal(deferred))
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(Equal(deferred))
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 	s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).Should(BeEmpty())
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, sick)())).To(Equal(deferred))
-	s.Expect(deprecated.GetReason(sick, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(Equal(deferred))
+	s.Expect(deprecated.GetReason(unhealthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).
 		To(Equal(clusterv1.MachineSetMachineRemediationDeferredReason))
-	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(sick)).To(BeEmpty())
+	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(unhealthy)).To(BeEmpty())
 }
 
-func TestAnOwnerThatRefusesIsTold(t *testing.T) {
+// A Machine whose owner cannot remediate it does not count against maxInFlight.
+func TestOwnerRemediation_OwnerRefuses_FreesItsPlace(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-2")
-	sick := s.CreateUnhealthyMachine("m-1")
+	unhealthy := s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers", stage.MaxInFlight(1))
 	s.Start()
-	s.Eventually(stage.Get(s, sick)).
+	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.SetOwnerAnswer(sick, stage.CannotBeRemediated)
+	s.SetOwnerAnswer(unhealthy, stage.CannotBeRemediated)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held OwnerRefuses")))
-	// It frees its place.
+	// The next Machine gets its place.
 	s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
 	other := s.CreateMachine("m-3")
 	s.Eventually(func() string {
@@ -104,13 +108,14 @@ func TestAnOwnerThatRefusesIsTold(t *testing.T) {
 	}).Should(Equal(stage.OwnerRequested))
 }
 
-func TestAnOwnerThatDoesNothingForLongIsTold(t *testing.T) {
+// After 30 minutes without an answer of the owner, the check reports OwnerNotActing and keeps its request.
+func TestOwnerRemediation_OwnerNotActing_IsReported(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	sick := s.CreateUnhealthyMachine("m-1")
+	unhealthy := s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers")
 	c := s.Start()
-	s.Eventually(stage.Get(s, sick)).
+	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	s.Advance(29 * time.Minute)
 	c.WaitIdle()
@@ -119,90 +124,96 @@ func TestAnOwnerThatDoesNothingForLongIsTold(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held OwnerNotActing")))
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False OwnerNotActing"))
 	s.Expect(stage.CheckMessage(remedyv1.ReadyCondition)(check)).To(ContainSubstring("m-1"))
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, sick)())).
-		To(Equal(stage.OwnerRequested), "it may still act")
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).
+		To(Equal(stage.OwnerRequested), "the owner can still act")
 }
 
-func TestAMachineWithoutAnOwnerThatReplacesItIsHeld(t *testing.T) {
+// A Machine without owner, or of a MachinePool, is reported as unhealthy, and no owner remediation is requested.
+func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	alone := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
+	unowned := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
 	pooled := s.CreateUnhealthyMachine("m-2", func(m *clusterv1.Machine) { m.OwnerReferences[0].Kind = "MachinePool" })
 	check := s.CreateCheck("workers")
 	s.Start()
-	for _, m := range []*clusterv1.Machine{alone, pooled} {
+	for _, m := range []*clusterv1.Machine{unowned, pooled} {
 		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision(m.Name), Equal("Held NoRemediatingOwner")))
 		s.Eventually(stage.Get(s, m)).
 			Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
 		s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(m)).To(BeEmpty())
 	}
-	// It is given one.
-	s.Change(alone, func() {
-		alone.OwnerReferences = []metav1.OwnerReference{
+	// The Machine gets an owner.
+	s.Change(unowned, func() {
+		unowned.OwnerReferences = []metav1.OwnerReference{
 			{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "workers", UID: "1", Controller: ptr.To(true)},
 		}
 	})
-	s.Eventually(stage.Get(s, alone)).
+	s.Eventually(stage.Get(s, unowned)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }
 
-// replacing returns the annotation of a check with the Machines that are being replaced.
-func replacing(c *remedyv1.MachineHealthCheck) string {
+// replacedMachines returns the annotation of a check with the Machines that are being replaced.
+func replacedMachines(c *remedyv1.MachineHealthCheck) string {
 	return c.Annotations[remedyv1.ReplacingAnnotation]
 }
 
-func TestNoMoreThanMaxInFlightUntilTheReplacementHasANode(t *testing.T) {
+// A deleted Machine counts against maxInFlight until its replacement has a Node.
+func TestMaxInFlight_ReplacementWithoutNode_KeepsThePlace(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	set := s.CreateMachineSet("workers", 2)
-	one, two := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2")
+	first, second := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2")
 	check := s.CreateCheck("workers", stage.MaxInFlight(1))
 	c := s.Start()
-	s.Eventually(stage.Get(s, one)).
+	s.Eventually(stage.Get(s, first)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Held MaxInFlight")))
 	s.Expect(check.Annotations).To(HaveKeyWithValue(remedyv1.ReplacingAnnotation, "m-1 MachineSet/"+set.Name))
 
-	// Its owner deletes it. The place is not free before the owner has as many Machines with a Node as it wants.
-	s.Expect(s.Admin.Delete(s.Ctx, one)).To(Succeed())
+	// The owner deletes the Machine. The place is free when the owner has as many Machines with a Node as it wants.
+	s.Expect(s.Admin.Delete(s.Ctx, first)).To(Succeed())
 	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(replacing, MatchRegexp(`^m-1 MachineSet/workers \S+$`)))
+		Should(WithTransform(replacedMachines, MatchRegexp(`^m-1 MachineSet/workers \S+$`)))
 	c.WaitIdle()
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, two)())).To(BeEmpty())
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, second)())).To(BeEmpty())
 	s.CreateMachine("m-3")
-	s.Eventually(stage.Get(s, two)).
+	s.Eventually(stage.Get(s, second)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(replacing, Equal("m-2 MachineSet/workers")))
+		Should(WithTransform(replacedMachines, Equal("m-2 MachineSet/workers")))
 }
 
-func TestASickMachineIsHandedToItsOwner(t *testing.T) {
+// An unhealthy Machine gets its conditions and the annotation of the responsible check. When the check is deleted, it removes all of them.
+func TestOwnerRemediation_UnhealthyMachine_IsRequested(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick, well := s.CreateMachine("m-1"), s.CreateMachine("m-2")
+	unhealthy, healthy := s.CreateMachine("m-1"), s.CreateMachine("m-2")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck("workers")
 	s.Start()
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
-	s.Expect(stage.MachineCondition("HealthCheckSucceeded")(sick)).To(Equal("False UnhealthyNode"))
-	s.Expect(sick.Annotations).To(HaveKeyWithValue(remedyv1.MarkedByAnnotation, "MachineHealthCheck/workers"))
-	s.Eventually(stage.Get(s, well)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
+	s.Eventually(stage.Get(s, unhealthy)).
+		Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
+	s.Expect(stage.MachineCondition("HealthCheckSucceeded")(unhealthy)).To(Equal("False UnhealthyNode"))
+	s.Expect(unhealthy.Annotations).To(HaveKeyWithValue(remedyv1.MarkedByAnnotation, "MachineHealthCheck/workers"))
+	s.Eventually(stage.Get(s, healthy)).
+		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(func(c *remedyv1.MachineHealthCheck) []*int32 {
 		return []*int32{c.Status.ExpectedMachines, c.Status.CurrentHealthy, c.Status.Remediating}
 	}, HaveExactElements(HaveValue(BeEquivalentTo(2)), HaveValue(BeEquivalentTo(1)), HaveValue(BeEquivalentTo(1)))))
 	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
 	s.Expect(check.OwnerReferences).To(HaveLen(1))
 
-	// It is healthy again: the mark is the owner's to remove, and ours is true.
+	// The Machine is healthy again: its owner removes OwnerRemediated, and Remedy updates HealthCheckSucceeded.
 	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
+	s.Eventually(stage.Get(s, unhealthy)).
+		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
 
-	// The check goes, and leaves no mark behind.
+	// The check is deleted and removes its conditions and annotations.
 	s.SetReady("m-2", corev1.ConditionFalse, 10*time.Minute)
-	s.Eventually(stage.Get(s, well)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
+	s.Eventually(stage.Get(s, healthy)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-	s.Eventually(stage.Get(s, well)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), BeEmpty()))
-	s.Eventually(stage.Get(s, well)).
+	s.Eventually(stage.Get(s, healthy)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), BeEmpty()))
+	s.Eventually(stage.Get(s, healthy)).
 		Should(WithTransform(func(m *clusterv1.Machine) map[string]string { return m.Annotations }, Not(HaveKey(remedyv1.MarkedByAnnotation))))
-	s.Expect(stage.MachineCondition("HealthCheckSucceeded")(well)).To(BeEmpty())
+	s.Expect(stage.MachineCondition("HealthCheckSucceeded")(healthy)).To(BeEmpty())
 }

@@ -29,22 +29,22 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// mostOfAStatus is how many bytes a status can have: two thirds of what etcd takes in one write.
-const mostOfAStatus = 1 << 20
+// maxStatusBytes is the maximum size of a status: two thirds of what etcd accepts in one write.
+const maxStatusBytes = 1 << 20
 
-// TestTheLongestStatusThereCanBeIsBoundedAndWritable: ten thousand Machines with names as long as they can be, all of them sick in every
-// way that is looked for, and all of them telling of it as much as they like, in characters that take six bytes each in JSON.
-func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
+// Ten thousand Machines have names of maximum length, and all of them are unhealthy by each of ten conditions. The messages of the
+// conditions are long and consist of characters that take six bytes each in JSON.
+func TestStatus_LongestPossible_CanBeWritten(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	const machines, kinds = 10_000, 10
 	check := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: strings.Repeat("c", 253)}}
 	check.Spec.ClusterName = "prod"
-	check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "nobody"}
+	check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "none"}
 	check.Spec.MaxInFlight = ptr.To(intstr.FromString("100%"))
 	node := &corev1.Node{}
 	for i := range kinds {
-		kind := fmt.Sprintf("Trouble%d", i)
+		kind := fmt.Sprintf("Problem%d", i)
 		check.Spec.UnhealthyConditions = append(check.Spec.UnhealthyConditions, remedyv1.UnhealthyNodeCondition{
 			Type: remedyv1.NodeConditionType(kind), Status: "True", Timeout: stage.Duration(time.Second),
 		})
@@ -64,9 +64,9 @@ func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
 		nodes[i] = workload.Reading{State: health.Present, Node: node}
 	}
 	s.Expect(s.Admin.Get(s.Ctx, stage.Key(s.Namespace, "prod"), s.Cluster)).To(Succeed())
-	status := longest(check, all, nodes, time.Now())
+	status := longestStatus(check, all, nodes, time.Now())
 
-	// What is cut off is counted.
+	// Targets that are not listed are counted.
 	s.Expect(status.ExpectedMachines).To(HaveValue(BeEquivalentTo(machines)))
 	s.Expect(status.CurrentHealthy).To(HaveValue(BeEquivalentTo(0)))
 	s.Expect(status.Unhealthy).To(HaveValue(BeEquivalentTo(machines)))
@@ -77,13 +77,13 @@ func TestTheLongestStatusThereCanBeIsBoundedAndWritable(t *testing.T) {
 	content, err := json.Marshal(status)
 	s.Expect(err).ToNot(HaveOccurred())
 	t.Logf("%d bytes; the longest message has %d", len(content), len(status.UnhealthyTargets[0].Message))
-	s.Expect(len(content)).To(BeNumerically("<", mostOfAStatus))
+	s.Expect(len(content)).To(BeNumerically("<", maxStatusBytes))
 	s.ChangeStatus(check, func() { check.Status = status })
 	s.Expect(stage.Get(s, check)().Status.UnhealthyTargets).To(HaveLen(100))
 }
 
-// longest is what a reconcile would report of Machines with these Nodes, if nothing was done about them yet.
-func longest(
+// longestStatus is the status of a reconcile of Machines with these Nodes before any remediation starts.
+func longestStatus(
 	check *remedyv1.MachineHealthCheck,
 	machines []*clusterv1.Machine,
 	nodes []workload.Reading,
@@ -91,27 +91,27 @@ func longest(
 ) remedyv1.MachineHealthCheckStatus {
 	reached := health.Milestone{Reached: true, Since: now.Add(-time.Hour)}
 	snapshot := &health.Snapshot{Cluster: health.ClusterFacts{ControlPlaneInitialized: reached, InfrastructureReady: reached}}
-	as, situation := machinehealthcheck.CheckOf(check), &remediation.Situation{}
+	converted, situation := machinehealthcheck.CheckOf(check), &remediation.Situation{}
 	for i, m := range machines {
 		t := &healthcheck.Target{Object: m, Machine: m, Question: workload.Target{Name: m.Status.NodeRef.Name}, Reading: nodes[i]}
-		h, r := machinehealthcheck.Source{}.Facts(as, t, &health.MachineFacts{})
+		h, r := machinehealthcheck.Source{}.Facts(converted, t, &health.MachineFacts{})
 		snapshot.Targets, situation.Targets = append(snapshot.Targets, h), append(situation.Targets, r)
 	}
-	assessment := health.Evaluate(snapshot, &as.Health, now)
-	plan := remediation.Plan(situation, &assessment, &as.Policy, now)
+	assessment := health.Evaluate(snapshot, &converted.Health, now)
+	plan := remediation.Plan(situation, &assessment, &converted.Policy, now)
 	pass := &explain.Pass{
-		Check:      as.Title(),
+		Check:      converted.Title(),
 		Snapshot:   snapshot,
 		Assessment: &assessment,
 		Situation:  situation,
-		Policy:     &as.Policy,
+		Policy:     &converted.Policy,
 		Planned:    &plan,
 	}
 	counted := explain.Status(pass, func(int) *remedyv1.RequestReference { return nil })
 	ended := slices.Repeat([]remedyv1.RecentRemediation{{
 		Target: machines[0].Name, Outcome: remedyv1.ReplacedOutcome, Started: metav1.NewTime(now), Ended: metav1.NewTime(now),
 	}}, len(machines))
-	status := remedyv1.MachineHealthCheckStatus{CheckStatus: report.Status(&as.Status, &counted, ended, check.Generation, now)}
+	status := remedyv1.MachineHealthCheckStatus{CheckStatus: report.Status(&converted.Status, &counted, ended, check.Generation, now)}
 	machinehealthcheck.Count(&status, pass)
 	return status
 }

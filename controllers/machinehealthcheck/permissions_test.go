@@ -24,9 +24,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
-func TestAMachineCannotBeDeletedWithTheseRights(t *testing.T) {
+// The manager is allowed neither to delete a Machine or a Cluster nor to update a Machine: it only patches.
+func TestPermissions_MachineOrCluster_CannotBeDeleted(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	m := s.CreateMachine("m-1")
@@ -37,26 +38,26 @@ func TestAMachineCannotBeDeletedWithTheseRights(t *testing.T) {
 	s.Expect(apierrors.IsForbidden(manager.Update(s.Ctx, m.DeepCopy()))).To(BeTrue())
 }
 
-// TestNobodyAddsARightUnseen compares the rights of the manager, one per line, with those that were agreed on.
-func TestNobodyAddsARightUnseen(t *testing.T) {
+// Every new permission of the manager has to appear in the golden file, where a reviewer sees it.
+func TestPermissions_RolesOfTheManager_EqualTheGoldenFile(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	root, err := assets.ModuleDir(t.Context(), assets.ModulePath)
 	g.Expect(err).ToNot(HaveOccurred())
 	var objects []*unstructured.Unstructured
 	for _, file := range []string{"role.yaml", "aggregated_role.yaml"} {
-		read, err := manifests.Read(filepath.Join(root, "config", "rbac", file))
+		documents, err := manifests.Read(filepath.Join(root, "config", "rbac", file))
 		g.Expect(err).ToNot(HaveOccurred())
-		objects = append(objects, read...)
+		objects = append(objects, documents...)
 	}
 	var lines []string
 	for _, object := range objects {
 		role := &rbacv1.ClusterRole{}
 		g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role)).To(Succeed())
-		// What others grant is added by these labels.
+		// Permissions of other ClusterRoles are aggregated by these labels.
 		if role.AggregationRule != nil {
 			for _, selector := range role.AggregationRule.ClusterRoleSelectors {
-				lines = append(lines, object.GetKind()+" of all with "+metav1.FormatLabelSelector(&selector))
+				lines = append(lines, object.GetKind()+" aggregates "+metav1.FormatLabelSelector(&selector))
 			}
 		}
 		for _, rule := range role.Rules {
@@ -71,11 +72,13 @@ func TestNobodyAddsARightUnseen(t *testing.T) {
 		}
 	}
 	slices.Sort(lines)
-	got, golden := strings.Join(lines, "\n")+"\n", filepath.Join("testdata", "rights.golden.txt")
+	got, golden := strings.Join(lines, "\n")+"\n", filepath.Join("testdata", "permissions.golden.txt")
 	if *update {
 		g.Expect(os.WriteFile(golden, []byte(got), 0o600)).To(Succeed())
 	}
 	want, err := os.ReadFile(golden)
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(got).To(Equal(string(want)), "is it really needed? Then: go test ./controllers/machinehealthcheck -run %s -update", t.Name())
+	g.Expect(got).
+		To(Equal(string(want)),
+			"the permissions have changed; if that is intended, run: go test ./controllers/machinehealthcheck -run %s -update", t.Name())
 }
