@@ -17,8 +17,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// theirRequest is one as Cluster API's own controller makes it. It does not say for which check.
-func theirRequest(s *stage.Stage, m *clusterv1.Machine) *unstructured.Unstructured {
+// createInTreeRequest creates a request as the in-tree controller does, which does not record the check.
+func createInTreeRequest(s *stage.Stage, m *clusterv1.Machine) *unstructured.Unstructured {
 	s.T.Helper()
 	template := remediator.Metal3.Template()
 	request := remediator.Metal3.NewRequest(s.Namespace, m.Name)
@@ -33,37 +33,37 @@ func theirRequest(s *stage.Stage, m *clusterv1.Machine) *unstructured.Unstructur
 	return request
 }
 
-// handed lets a check be one that was handed to us before the controller began.
-func handed(check *clusterv1.MachineHealthCheck) {
+// withHandover gives a check the annotations of one that was adopted before the instance starts.
+func withHandover(check *clusterv1.MachineHealthCheck) {
 	check.Annotations = map[string]string{
 		remedyv1.TakeOverAnnotation: "true", clusterv1.PausedAnnotation: remedyv1.Pause, remedyv1.TakeOverIDAnnotation: "x",
 	}
 }
 
-// TestARequestIsAdoptedWhereItCanOnlyBeOurs: it says for which Machine and from which template it was made, and not by which check of
-// Cluster API.
-func TestARequestIsAdoptedWhereItCanOnlyBeOurs(t *testing.T) {
+// A request of the in-tree controller has its Machine and its template, but not its check. Remedy adopts it only if no other check can have
+// created it.
+func TestInTreeRequest_UnambiguousCheck_IsAdopted(t *testing.T) {
 	t.Parallel()
-	asked := func(s *stage.Stage) { s.TakesOver = intree.TakesOver{Annotated: true} }
+	adoptAnnotated := func(s *stage.Stage) { s.TakesOver = intree.TakesOver{Annotated: true} }
 	tests := []struct {
-		why     string
-		stage   func(*stage.Stage)
-		machine func(*clusterv1.Machine)
-		rival   bool
-		adopted bool
+		name       string
+		stage      func(*stage.Stage)
+		machine    func(*clusterv1.Machine)
+		otherCheck bool
+		adopted    bool
 	}{
-		{why: "there is no other", adopted: true},
-		{why: "another check that was not handed to us may have made it", rival: true},
-		{why: "who only observes writes nothing", stage: func(s *stage.Stage) { s.Observe = true }},
+		{name: "only check", adopted: true},
+		{name: "other check not adopted", otherCheck: true},
+		{name: "observe flag", stage: func(s *stage.Stage) { s.Observe = true }},
 		{
-			why:     "nothing is written for a Machine that is paused",
+			name:    "Machine is paused",
 			machine: func(m *clusterv1.Machine) { m.Annotations = map[string]string{clusterv1.PausedAnnotation: ""} },
 		},
 	}
 	for _, test := range tests {
-		t.Run(test.why, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t, asked)
+			s := stage.New(t, adoptAnnotated)
 			machine := func(*clusterv1.Machine) {}
 			if test.stage != nil {
 				test.stage(s)
@@ -72,27 +72,27 @@ func TestARequestIsAdoptedWhereItCanOnlyBeOurs(t *testing.T) {
 				machine = test.machine
 			}
 			m := s.CreateUnhealthyMachine("m-1", machine)
-			template := byTheirTemplate(s)
-			request := theirRequest(s, m)
-			if test.rival {
-				s.SetInTreePaused(s.CreateInTreeCheck("theirs", template), false)
+			template := byNewTemplate(s)
+			request := createInTreeRequest(s, m)
+			if test.otherCheck {
+				s.SetInTreePaused(s.CreateInTreeCheck("in-tree", template), false)
 			}
-			check := s.CreateInTreeCheck("ours", template, handed)
+			check := s.CreateInTreeCheck("adopted", template, withHandover)
 			s.SetInTreePaused(check, true)
 			c := s.Start()
-			says := map[bool]string{false: "True " + remedyv1.TakenOverReason, true: "False " + remedyv1.OnlyObservedReason}[s.Observe]
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal(says)))
+			expected := map[bool]string{false: "True " + remedyv1.TakenOverReason, true: "False " + remedyv1.OnlyObservedReason}[s.Observe]
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal(expected)))
 			if !test.adopted {
 				c.WaitIdle()
-				now := s.Request(remediator.Metal3, m.Name)()
-				s.Expect(now).ToNot(BeNil(), "it was withdrawn")
-				s.Expect(now.GetResourceVersion()).To(Equal(request.GetResourceVersion()))
+				current := s.Request(remediator.Metal3, m.Name)()
+				s.Expect(current).ToNot(BeNil(), "the request was withdrawn")
+				s.Expect(current.GetResourceVersion()).To(Equal(request.GetResourceVersion()))
 				return
 			}
 			s.Eventually(func() map[string]string { return s.Request(remediator.Metal3, m.Name)().GetAnnotations() }).
-				Should(HaveKeyWithValue(remedyv1.CheckAnnotation, "CoreMachineHealthCheck/"+s.Namespace+"/ours"))
+				Should(HaveKeyWithValue(remedyv1.CheckAnnotation, "CoreMachineHealthCheck/"+s.Namespace+"/adopted"))
 			s.Eventually(func() []string { return stage.Get(s, check)().Finalizers }).
-				Should(ConsistOf(remedyv1.CleanupFinalizer), "it waits until that is cleaned up")
+				Should(ConsistOf(remedyv1.CleanupFinalizer), "the check has a request to clean up")
 		})
 	}
 }

@@ -18,46 +18,45 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// Checks of Cluster API, without its own controller: the tests say what that would say. It stands beside ours in module test/differential.
+// These tests play the in-tree controller. In module test/differential, the real one runs next to Remedy.
 
-// TestWhoOnlyLooksOnHandsNothingOver: what is in our hands stays there, and nothing is begun for it. That is what the panic switch is for.
-func TestWhoOnlyLooksOnHandsNothingOver(t *testing.T) {
+// With --observe, the manager keeps the checks that were adopted, adopts no other one and starts no remediation.
+func TestAdoption_ObserveFlag_AdoptsAndReleasesNothing(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAdoption)
-	ours, theirs := s.CreateInTreeCheck("ours"), s.CreateInTreeCheck("theirs", func(check *clusterv1.MachineHealthCheck) {
+	adopted, notAdopted := s.CreateInTreeCheck("adopted"), s.CreateInTreeCheck("not-adopted", func(check *clusterv1.MachineHealthCheck) {
 		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "false"}
-		check.Spec.Selector.MatchLabels = map[string]string{"nobody": "has-it"}
+		check.Spec.Selector.MatchLabels = map[string]string{"no-machine": "has-it"}
 	})
-	s.SetInTreePaused(theirs, false)
+	s.SetInTreePaused(notAdopted, false)
 	c := s.Start()
-	s.CompleteAdoption(ours)
+	s.CompleteAdoption(adopted)
 	c.WaitIdle()
 	c.Crash()
 	c.Stop()
 	m := s.CreateUnhealthyMachine("m-1")
-	s.Annotate(theirs, remedyv1.TakeOverAnnotation, "")
+	s.Annotate(notAdopted, remedyv1.TakeOverAnnotation, "")
 	s.Observe = true
 	c = s.Start()
-	s.Eventually(stage.Get(s, ours)).Should(HaveField("Status.CurrentHealthy", HaveValue(BeZero())), "it is looked at")
-	s.Eventually(stage.Get(s, ours)).
+	s.Eventually(stage.Get(s, adopted)).Should(HaveField("Status.CurrentHealthy", HaveValue(BeZero())), "the check is evaluated")
+	s.Eventually(stage.Get(s, adopted)).
 		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.OnlyObservedReason)))
 	c.WaitIdle()
 	s.TakesOver = intree.TakesOver{}
 	c.Crash()
 	c.Stop()
 	c = s.Start()
-	// It looks after nothing now, and so it does not connect to the cluster either.
+	// No check is monitored now, so the instance does not connect to the cluster.
 	c.NeverIdle = true
 	c.ReconcileAll()
-	s.Expect(stage.PausedAnnotation(stage.Get(s, ours)())).To(Equal(remedyv1.Pause))
-	s.Expect(stage.PausedAnnotation(stage.Get(s, theirs)())).To(BeEmpty())
-	s.Expect(stage.InTreeCondition(remedyv1.TakenOverCondition)(theirs)).To(BeEmpty())
+	s.Expect(stage.PausedAnnotation(stage.Get(s, adopted)())).To(Equal(remedyv1.Pause))
+	s.Expect(stage.PausedAnnotation(stage.Get(s, notAdopted)())).To(BeEmpty())
+	s.Expect(stage.InTreeCondition(remedyv1.TakenOverCondition)(notAdopted)).To(BeEmpty())
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
 }
 
-// TestOurWordGoesAlsoWhereItIsTheOnlyOne: Cluster API's own controller has not said anything, as it does not run or does not look after
-// this check.
-func TestOurWordGoesAlsoWhereItIsTheOnlyOne(t *testing.T) {
+// The in-tree controller has not written a status: it does not run, or it does not reconcile this check.
+func TestRelease_OnlyConditionOfTheCheck_IsRemoved(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.TakesOver{Annotated: true} })
 	s.CreateMachine("m-1")
@@ -69,11 +68,11 @@ func TestOurWordGoesAlsoWhereItIsTheOnlyOne(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.WaitingForHandoverReason)))
 	s.Annotate(check, remedyv1.TakeOverAnnotation, "")
-	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(HaveField("Status.Conditions", BeEmpty()), "our word goes")
+	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(HaveField("Status.Conditions", BeEmpty()), "TakenOver is removed")
 }
 
-// TestASignatureThatComesLateIsTakenOff: whoever led before may have looked before a check was given back, and signed a Machine after it.
-func TestASignatureThatComesLateIsTakenOff(t *testing.T) {
+// An earlier leader that has not seen the release of a check can annotate a Machine after it.
+func TestRelease_LateResponsibleCheck_IsRemoved(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.TakesOver{Annotated: true} })
 	check := s.CreateInTreeCheck("workers")
@@ -84,14 +83,14 @@ func TestASignatureThatComesLateIsTakenOff(t *testing.T) {
 	s.Annotate(other, remedyv1.MarkedByAnnotation, "CoreMachineHealthCheck/other")
 	s.Annotate(late, remedyv1.MarkedByAnnotation, "CoreMachineHealthCheck/workers")
 	s.Eventually(stage.Get(s, late), stage.OutcomeTimeout).
-		Should(HaveField("Annotations", Not(HaveKey(remedyv1.MarkedByAnnotation))), "the signature goes")
-	s.Expect(stage.Get(s, other)().Annotations).To(HaveKey(remedyv1.MarkedByAnnotation), "that is not its own")
+		Should(HaveField("Annotations", Not(HaveKey(remedyv1.MarkedByAnnotation))), "the annotation is removed")
+	s.Expect(stage.Get(s, other)().Annotations).To(HaveKey(remedyv1.MarkedByAnnotation), "another check is responsible")
 	s.Annotate(other, remedyv1.MarkedByAnnotation, "")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(traces, BeEmpty()))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(remedyAnnotations, BeEmpty()))
 }
 
-// traces are our notes on an object.
-func traces(o client.Object) (all []string) {
+// remedyAnnotations are the annotations of Remedy on an object.
+func remedyAnnotations(o client.Object) (all []string) {
 	for key := range o.GetAnnotations() {
 		if strings.HasPrefix(key, remedyv1.Prefix) {
 			all = append(all, key)
@@ -100,8 +99,8 @@ func traces(o client.Object) (all []string) {
 	return all
 }
 
-// TestWhatIsNoneOfOursIsNotChanged: others may have conditions of the same names.
-func TestWhatIsNoneOfOursIsNotChanged(t *testing.T) {
+// Other controllers can set conditions of the same types on a check.
+func TestInTreeCheck_NotAdopted_IsNotWritten(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
@@ -114,14 +113,14 @@ func TestWhatIsNoneOfOursIsNotChanged(t *testing.T) {
 		)
 	})
 	before := check.ResourceVersion
-	s.CreateCheck("ours")
+	s.CreateCheck("workers")
 	c := s.Start()
 	c.WaitIdle()
 	s.Expect(stage.Get(s, check)().ResourceVersion).To(Equal(before))
 }
 
-// TestACheckIsOursWhereNobodyElseIs: no handshake, and the condition Paused is ours to tell.
-func TestACheckIsOursWhereNobodyElseIs(t *testing.T) {
+// With --core-machinehealthchecks=Exclusive, no in-tree controller runs: there is no handover, and Remedy sets the Paused condition.
+func TestAdoption_Exclusive_NeedsNoHandover(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.TakesOver, s.WatchFilter = intree.TakesOver{Exclusive: true}, "a" })
 	m := s.CreateUnhealthyMachine("m-1")
@@ -139,25 +138,25 @@ func TestACheckIsOursWhereNobodyElseIs(t *testing.T) {
 		))
 	s.Change(check, func() { check.Labels[clusterv1.WatchLabel] = "b" })
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty()), "it is not ours any more")
+		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty()), "the check is released")
 }
 
-// byTheirTemplate lets a check of Cluster API remediate by a template.
-func byTheirTemplate(s *stage.Stage) func(*clusterv1.MachineHealthCheck) {
+// byNewTemplate lets an in-tree check remediate with a new template.
+func byNewTemplate(s *stage.Stage) func(*clusterv1.MachineHealthCheck) {
 	spec := &remedyv1.MachineHealthCheckSpec{}
 	stage.ByNewTemplate(s)(spec)
 	return func(check *clusterv1.MachineHealthCheck) {
-		named := spec.RemediationTemplate
+		template := spec.RemediationTemplate
 		check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{
-			APIVersion: named.APIVersion,
-			Kind:       named.Kind,
-			Name:       named.Name,
+			APIVersion: template.APIVersion,
+			Kind:       template.Kind,
+			Name:       template.Name,
 		}
 	}
 }
 
-// TestWhoOnlyObservesDoesNotSayThatItWaits: it would say so for ever of each check that is new.
-func TestWhoOnlyObservesDoesNotSayThatItWaits(t *testing.T) {
+// With --observe, the manager adopts no new check, so a condition that it waits for the handover would stay forever.
+func TestAdoption_ObserveFlag_DoesNotReportWaiting(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAdoption, func(s *stage.Stage) { s.Observe = true })
 	s.CreateMachine("m-1")
@@ -168,6 +167,6 @@ func TestWhoOnlyObservesDoesNotSayThatItWaits(t *testing.T) {
 		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.WaitingForHandoverReason)))
 	s.SetInTreePaused(check, false)
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty()), "nothing is waited for")
+		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty()), "the condition is removed")
 	s.Expect(stage.PausedAnnotation(stage.Get(s, check)())).To(BeEmpty())
 }

@@ -16,12 +16,11 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// BenchmarkCheckThatIsNotOurs measures a pass over a check of Cluster API that nobody has asked us to take over: a fleet may have thousands
-// of these.
-func BenchmarkCheckThatIsNotOurs(b *testing.B) {
+// BenchmarkReconcileCheckNotAdopted measures a reconcile of an in-tree check that is not to be adopted: a fleet can have thousands of them.
+func BenchmarkReconcileCheckNotAdopted(b *testing.B) {
 	s := stage.New(b)
 	m := &stage.MachinesInMemory{Source: fakecache.NewFakeControllerSource()}
-	check := s.CreateInTreeCheck("theirs")
+	check := s.CreateInTreeCheck("not-adopted")
 	r := s.StartInMemory(m, 1, intree.TakesOver{Annotated: true})
 	s.Eventually(func() error {
 		return r.Cache.Get(s.Ctx, client.ObjectKeyFromObject(check), &clusterv1.MachineHealthCheck{})

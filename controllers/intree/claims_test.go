@@ -17,70 +17,72 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// TestWhoLooksAfterACheckThatIsAboutToGo: Cluster API's own controller does until it is gone, unless it has left it to us, or does not run.
-func TestWhoLooksAfterACheckThatIsAboutToGo(t *testing.T) {
-	going := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
+// The in-tree controller is responsible for the Machines of a check until the check no longer exists, unless the check was handed over or
+// no in-tree controller runs.
+func TestClaim_CheckBeingDeleted_IsInTreeUntilHandover(t *testing.T) {
+	deleting := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{
 		Name: "x", Finalizers: []string{remedyv1.CleanupFinalizer}, DeletionTimestamp: &metav1.Time{Time: time.Now()},
 	}}
-	asked := going.DeepCopy()
-	asked.Annotations = map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}
-	paused := asked.DeepCopy()
-	paused.Status.Conditions = theirWord()
+	pauseRequested := deleting.DeepCopy()
+	pauseRequested.Annotations = map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}
+	handedOver := pauseRequested.DeepCopy()
+	handedOver.Status.Conditions = pausedByAnnotation()
 	tests := []struct {
-		why    string
-		checks TakesOver
-		check  *clusterv1.MachineHealthCheck
-		theirs bool
+		name      string
+		takesOver TakesOver
+		check     *clusterv1.MachineHealthCheck
+		inTree    bool
 	}{
-		{"nobody has left it to us", TakesOver{All: true}, going, true},
-		{"its controller has not seen yet that it is left to us", TakesOver{All: true}, asked, true},
-		{"it was left to us", TakesOver{All: true}, paused, false},
-		{"nobody else is there", TakesOver{Exclusive: true}, going, false},
+		{"not paused", TakesOver{All: true}, deleting, true},
+		{"pause not confirmed", TakesOver{All: true}, pauseRequested, true},
+		{"handed over", TakesOver{All: true}, handedOver, false},
+		{"exclusive", TakesOver{Exclusive: true}, deleting, false},
 	}
 	for _, test := range tests {
-		t.Run(test.why, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
-			adoption := &Adoption{Environment: &healthcheck.Environment{}, TakesOver: test.checks}
+			adoption := &Adoption{Environment: &healthcheck.Environment{}, TakesOver: test.takesOver}
 			claim := adoption.claimOf(test.check, nil)
 			foreign := claim.Rank == remediation.ForeignMachineHealthCheck
-			g.Expect([]any{claim.InTree, claim.Deleting, foreign}).To(Equal([]any{test.theirs, !test.theirs, test.theirs}))
-			g.Expect(claim.Check).ToNot(Equal(requests.Check{}), "what it has under way is known")
+			g.Expect([]any{claim.InTree, claim.Deleting, foreign}).To(Equal([]any{test.inTree, !test.inTree, test.inTree}))
+			g.Expect(claim.Check).ToNot(Equal(requests.Check{}), "the claim names the check, so its requests are found")
 		})
 	}
 }
 
-// theirWord is what Cluster API's own controller says of a check that it leaves to whoever has paused it.
-func theirWord() []metav1.Condition {
+// pausedByAnnotation are the conditions that the in-tree controller sets on a check with the paused annotation.
+func pausedByAnnotation() []metav1.Condition {
 	message := "it has the annotation " + clusterv1.PausedAnnotation
 	return []metav1.Condition{{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Message: message}}
 }
 
-// TestAnotherInstanceMayHaveBeenAskedForWhatThisOneWasNot: who looks after its checks stands on them, and not in a flag of ours.
-func TestAnotherInstanceMayHaveBeenAskedForWhatThisOneWasNot(t *testing.T) {
+// Another instance can have adopted a check that this instance does not adopt. The pause of the check shows it, not the flags of this
+// instance.
+func TestClaim_AdoptionNotRequestedHere_DependsOnThePause(t *testing.T) {
 	check := &clusterv1.MachineHealthCheck{}
 	check.Name, check.Annotations = "x", map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause}
-	waiting := check.DeepCopy()
-	check.Status.Conditions = theirWord()
-	free := check.DeepCopy()
-	free.Annotations = nil
+	pauseRequested := check.DeepCopy()
+	check.Status.Conditions = pausedByAnnotation()
+	unpaused := check.DeepCopy()
+	unpaused.Annotations = nil
 	tests := []struct {
-		why            string
-		check          *clusterv1.MachineHealthCheck
-		others, theirs bool
+		name                string
+		check               *clusterv1.MachineHealthCheck
+		watchFilter, inTree bool
 	}{
-		{"another instance has it", check, true, false},
-		{"it is ours to give back", check, false, true},
-		{"nobody has left it to anybody yet", waiting, true, true},
-		{"nobody has paused it", free, true, true},
+		{"adopted by another instance", check, true, false},
+		{"to be released by this instance", check, false, true},
+		{"pause not confirmed", pauseRequested, true, true},
+		{"not paused", unpaused, true, true},
 	}
 	for _, test := range tests {
-		t.Run(test.why, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			adoption := &Adoption{Environment: &healthcheck.Environment{}}
-			if test.others {
+			if test.watchFilter {
 				adoption.WatchFilter = "mine"
 			}
 			claim := adoption.claimOf(test.check, nil)
-			NewWithT(t).Expect([]any{claim.InTree, claim.Rank == remediation.ForeignMachineHealthCheck}).To(Equal([]any{test.theirs, test.theirs}))
+			NewWithT(t).Expect([]any{claim.InTree, claim.Rank == remediation.ForeignMachineHealthCheck}).To(Equal([]any{test.inTree, test.inTree}))
 		})
 	}
 }

@@ -24,14 +24,14 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// policies are what a check asks for, whoever wrote it.
-func policies(core *clusterv1.MachineHealthCheck) (health.Policy, remediation.Policy) {
-	check := checkOf(core)
+// policiesOf returns the policies of an in-tree check.
+func policiesOf(inTree *clusterv1.MachineHealthCheck) (health.Policy, remediation.Policy) {
+	check := checkOf(inTree)
 	return check.Health, check.Policy
 }
 
-// older is a check as many fleets have them, written in the older version of Cluster API's types.
-func older(t *testing.T, spec clusterv1beta1.MachineHealthCheckSpec) *clusterv1.MachineHealthCheck {
+// fromV1beta1 converts a check of an older Cluster API version, as the API server does.
+func fromV1beta1(t *testing.T, spec clusterv1beta1.MachineHealthCheckSpec) *clusterv1.MachineHealthCheck {
 	t.Helper()
 	from := &clusterv1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "workers"}, Spec: spec}
 	to := &clusterv1.MachineHealthCheck{}
@@ -39,10 +39,10 @@ func older(t *testing.T, spec clusterv1beta1.MachineHealthCheckSpec) *clusterv1.
 	return to
 }
 
-// TestAnOlderCheckAsksForWhatItAlwaysDid.
-func TestAnOlderCheckAsksForWhatItAlwaysDid(t *testing.T) {
+// Many fleets have checks of an older version. They keep their selector, conditions, timeouts, limits and template.
+func TestConvert_V1beta1Check_KeepsItsPolicy(t *testing.T) {
 	g := NewWithT(t)
-	core := older(t, clusterv1beta1.MachineHealthCheckSpec{
+	inTree := fromV1beta1(t, clusterv1beta1.MachineHealthCheckSpec{
 		ClusterName: "prod",
 		Selector: metav1.LabelSelector{
 			MatchLabels:      map[string]string{"pool": "a"},
@@ -58,10 +58,10 @@ func TestAnOlderCheckAsksForWhatItAlwaysDid(t *testing.T) {
 			APIVersion: "infrastructure.cluster.x-k8s.io/v1beta1", Kind: "Metal3RemediationTemplate", Name: "soft", Namespace: "team",
 		},
 	})
-	check := checkOf(core)
+	check := checkOf(inTree)
 	g.Expect(check.Cluster.Name).To(Equal("prod"))
 	g.Expect(check.Selector.String()).To(Equal("pool=a,zone in (x,y)"))
-	h, r := policies(core)
+	h, r := policiesOf(inTree)
 	g.Expect(h).To(Equal(health.Policy{
 		NodeConditions: []health.ConditionCheck{
 			{Type: "Ready", Status: "Unknown", Lasting: 5 * time.Minute}, {Type: "DiskBroken", Status: "True"},
@@ -73,96 +73,98 @@ func TestAnOlderCheckAsksForWhatItAlwaysDid(t *testing.T) {
 	g.Expect(r.Steps[0].ID.Template).To(ContainSubstring("Metal3RemediationTemplate"))
 	g.Expect([]any{r.Observe, r.MaxInFlight, r.StormCooldown, r.HealthyDelay, r.RecoveryConfirmed}).To(
 		Equal([]any{false, (*intstr.IntOrString)(nil), time.Duration(0), time.Duration(0), false}),
-		"nothing that it cannot say")
+		"an in-tree check has no field for these")
 }
 
-// TestWhatACheckLeavesOutIsAsItIsInClusterAPI.
-func TestWhatACheckLeavesOutIsAsItIsInClusterAPI(t *testing.T) {
+// Unset fields have the defaults of the in-tree controller.
+func TestConvert_UnsetFields_GetTheInTreeDefaults(t *testing.T) {
 	g := NewWithT(t)
-	core := &clusterv1.MachineHealthCheck{}
-	core.Spec.Checks.UnhealthyMachineConditions = []clusterv1.UnhealthyMachineCondition{{Type: "X", Status: metav1.ConditionFalse}}
-	h, r := policies(core)
+	inTree := &clusterv1.MachineHealthCheck{}
+	inTree.Spec.Checks.UnhealthyMachineConditions = []clusterv1.UnhealthyMachineCondition{{Type: "X", Status: metav1.ConditionFalse}}
+	h, r := policiesOf(inTree)
 	g.Expect(h.NodeStartupTimeout).To(Equal(10 * time.Minute))
 	g.Expect(h.MachineConditions).To(Equal([]health.ConditionCheck{{Type: "X", Status: "False"}}))
 	g.Expect(r.Limits).To(Equal(remediation.Limits{Default: intstr.FromString("100%")}))
-	g.Expect(specOf(core).RemediationTemplate).To(BeNil(), "their owners remediate")
-	core.Spec.Checks.NodeStartupTimeoutSeconds = ptr.To[int32](0)
-	h, _ = policies(core)
-	g.Expect(h.NodeStartupTimeout).To(BeZero(), "it is turned off")
+	g.Expect(specOf(inTree).RemediationTemplate).To(BeNil(), "owner remediation")
+	inTree.Spec.Checks.NodeStartupTimeoutSeconds = ptr.To[int32](0)
+	h, _ = policiesOf(inTree)
+	g.Expect(h.NodeStartupTimeout).To(BeZero(), "zero disables the timeout")
 }
 
-// TestLimitsOfClusterAPIMeanTheSameToUs: some are written in ways that ours are not.
-func TestLimitsOfClusterAPIMeanTheSameToUs(t *testing.T) {
-	for text, same := range map[string]string{
+// Cluster API accepts limits and ranges that the API of Remedy does not.
+func TestConvert_Limits_KeepTheirMeaning(t *testing.T) {
+	for text, expected := range map[string]string{
 		"40%": "40%", "0%": "0%", "100%": "100%", "250%": "100%", "3": "3", "007": "7", "nonsense": "nonsense", "-1": "-1",
 	} {
 		g := NewWithT(t)
 		limit := limitAs(intstr.FromString(text))
-		g.Expect(limit.String()).To(Equal(same), text)
+		g.Expect(limit.String()).To(Equal(expected), text)
 	}
 	g := NewWithT(t)
 	g.Expect(limitAs(intstr.FromInt32(2))).To(Equal(intstr.FromInt32(2)))
-	for text, same := range map[string]string{"": "", "[1-3]": "[1-3]", "[0-4294967295]": "[0-2147483647]", "[3-1]": "[3-1]", "[1]": "[1]"} {
-		g.Expect(rangeAs(text)).To(Equal(same), text)
+	for text, expected := range map[string]string{
+		"": "", "[1-3]": "[1-3]", "[0-4294967295]": "[0-2147483647]", "[3-1]": "[3-1]", "[1]": "[1]",
+	} {
+		g.Expect(rangeAs(text)).To(Equal(expected), text)
 	}
 	both := &clusterv1.MachineHealthCheck{}
 	both.Spec.Remediation.TriggerIf = clusterv1.MachineHealthCheckRemediationTriggerIf{
 		UnhealthyLessThanOrEqualTo: ptr.To(intstr.FromString("10%")), UnhealthyInRange: "[1-2]",
 	}
-	_, r := policies(both)
+	_, r := policiesOf(both)
 	g.Expect(r.Limits.Range).To(HaveValue(Equal(remediation.Range{Least: 1, Most: 2})))
 }
 
-// TestItsStatusIsKeptInItsOwnTerms: what ours has no room for is not lost, and both generations of conditions agree.
-func TestItsStatusIsKeptInItsOwnTerms(t *testing.T) {
+// Conditions of other controllers are not lost, and both generations of conditions agree.
+func TestConvert_Status_KeepsForeignConditions(t *testing.T) {
 	g := NewWithT(t)
-	core := &clusterv1.MachineHealthCheck{}
+	inTree := &clusterv1.MachineHealthCheck{}
 	paused := metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason}
-	mine := metav1.Condition{Type: "Mine", Status: metav1.ConditionTrue, Reason: "Mine"}
-	core.Status.Conditions = []metav1.Condition{paused, mine}
-	before := statusOf(core)
-	told := remedyv1.MachineHealthCheckStatus{Targets: []string{"m-1"}}
-	told.Unhealthy = ptr.To[int32](1)
-	told.ExpectedMachines, told.CurrentHealthy, told.RemediationsAllowed = ptr.To[int32](3), ptr.To[int32](2), ptr.To[int32](1)
-	told.ObservedGeneration = 7
-	told.Conditions = []metav1.Condition{
+	foreign := metav1.Condition{Type: "Foreign", Status: metav1.ConditionTrue, Reason: "Foreign"}
+	inTree.Status.Conditions = []metav1.Condition{paused, foreign}
+	before := statusOf(inTree)
+	reported := remedyv1.MachineHealthCheckStatus{Targets: []string{"m-1"}}
+	reported.Unhealthy = ptr.To[int32](1)
+	reported.ExpectedMachines, reported.CurrentHealthy, reported.RemediationsAllowed = ptr.To[int32](3), ptr.To[int32](2), ptr.To[int32](1)
+	reported.ObservedGeneration = 7
+	reported.Conditions = []metav1.Condition{
 		{Type: remedyv1.PausedCondition, Status: metav1.ConditionFalse, Reason: remedyv1.NotPausedReason},
 		{Type: remedyv1.RemediationAllowedCondition, Status: metav1.ConditionFalse, Reason: "TooManyUnhealthy", Message: "Too many"},
 	}
 	for _, exclusive := range []bool{false, true} {
 		adoption := &Adoption{TakesOver: TakesOver{Exclusive: exclusive}}
-		carried := adoption.carried(&before, &told.CheckStatus)
-		carried.Targets, carried.ExpectedMachines, carried.CurrentHealthy = told.Targets, told.ExpectedMachines, told.CurrentHealthy
-		after := core.DeepCopy()
+		carried := adoption.carried(&before, &reported.CheckStatus)
+		carried.Targets, carried.ExpectedMachines, carried.CurrentHealthy = reported.Targets, reported.ExpectedMachines, reported.CurrentHealthy
+		after := inTree.DeepCopy()
 		setStatus(after, &carried)
 		g.Expect(after.Status.Targets).To(Equal([]string{"m-1"}))
 		numbers := []int32{*after.Status.ExpectedMachines, *after.Status.CurrentHealthy, *after.Status.RemediationsAllowed}
 		g.Expect(numbers).To(Equal([]int32{3, 2, 1}))
 		g.Expect(after.Status.ObservedGeneration).To(BeEquivalentTo(7))
-		g.Expect(meta.FindStatusCondition(after.Status.Conditions, "Mine")).To(Equal(&mine))
+		g.Expect(meta.FindStatusCondition(after.Status.Conditions, "Foreign")).To(Equal(&foreign))
 		paused := meta.IsStatusConditionTrue(after.Status.Conditions, clusterv1.PausedCondition)
-		g.Expect(paused).To(Equal(!exclusive), "the in-tree controller owns it where that runs")
+		g.Expect(paused).To(Equal(!exclusive), "the in-tree controller owns Paused if it runs")
 		g.Expect(meta.IsStatusConditionFalse(after.Status.Conditions, clusterv1.MachineHealthCheckRemediationAllowedCondition)).To(BeTrue())
 		g.Expect(deprecated.Get(after, clusterv1.RemediationAllowedV1Beta1Condition)).To(HaveField("Message", "Too many"))
-		again := adoption.carried(&carried, &told.CheckStatus)
-		g.Expect(again).To(Equal(carried), "it is written once")
+		again := adoption.carried(&carried, &reported.CheckStatus)
+		g.Expect(again).To(Equal(carried), "a second conversion changes nothing")
 	}
-	g.Expect(core.Status.Conditions).To(HaveLen(2), "what is shared is not changed")
+	g.Expect(inTree.Status.Conditions).To(HaveLen(2), "the cached object is not changed")
 }
 
-// TestNothingThatOnlyWeSayStaysInItsStatus: whatever else is said of a check one day has to go with us as well.
-func TestNothingThatOnlyWeSayStaysInItsStatus(t *testing.T) {
+// A release removes every condition that only Remedy sets, also those that are added to Remedy later.
+func TestRemoveConditions_AllConditionsSet_LeavesInTreeOnes(t *testing.T) {
 	g := NewWithT(t)
-	takenOver := metav1.Condition{Type: remedyv1.TakenOverCondition, Status: metav1.ConditionTrue, Reason: remedyv1.TakenOverReason}
-	core := &clusterv1.MachineHealthCheck{}
+	adopted := metav1.Condition{Type: remedyv1.TakenOverCondition, Status: metav1.ConditionTrue, Reason: remedyv1.TakenOverReason}
+	inTree := &clusterv1.MachineHealthCheck{}
 	pass := &explain.Pass{
 		Snapshot: &health.Snapshot{}, Assessment: &health.Assessment{}, Situation: &remediation.Situation{},
 		Policy: &remediation.Policy{}, Planned: &remediation.Planned{},
 	}
-	core.Status.Conditions = append(explain.Conditions(pass), takenOver)
-	g.Expect(len(core.Status.Conditions)).To(BeNumerically(">=", 6))
-	theirs := ConsistOf(HaveField("Type", clusterv1.MachineHealthCheckRemediationAllowedCondition),
+	inTree.Status.Conditions = append(explain.Conditions(pass), adopted)
+	g.Expect(len(inTree.Status.Conditions)).To(BeNumerically(">=", 6))
+	remaining := ConsistOf(HaveField("Type", clusterv1.MachineHealthCheckRemediationAllowedCondition),
 		HaveField("Type", clusterv1.PausedCondition), HaveField("Type", remedyv1.TakenOverCondition))
-	clusterapi.RemoveConditions(core, remedyv1.TakenOverCondition)
-	g.Expect(core.Status.Conditions).To(theirs)
+	clusterapi.RemoveConditions(inTree, remedyv1.TakenOverCondition)
+	g.Expect(inTree.Status.Conditions).To(remaining)
 }

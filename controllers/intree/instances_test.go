@@ -14,24 +14,24 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// Several instances beside each other, each with a filter of its own.
+// These tests have several instances with a watch filter each.
 
-// ofInstance lets an instance be the one to act for a check.
+// ofInstance labels a check for the instance with this watch filter.
 func ofInstance(name string) func(*clusterv1.MachineHealthCheck) {
 	return func(check *clusterv1.MachineHealthCheck) {
 		check.Labels = map[string]string{clusterv1.WatchLabel: name}
 	}
 }
 
-// TestACheckThatAnotherInstanceIsToActForIsGivenBack: whoever took it over knows that it was him. Otherwise it would stay paused, and
-// nobody would look after it.
-func TestACheckThatAnotherInstanceIsToActForIsGivenBack(t *testing.T) {
+// The instance that has adopted a check releases it when the label selects another instance. Otherwise the check would stay paused, and no
+// controller would reconcile it.
+func TestInstances_LabelChanged_CheckIsReleased(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAdoption, func(s *stage.Stage) { s.WatchFilter = "a" })
 	s.CreateUnhealthyMachine("m-1")
 	check := s.CreateInTreeCheck(
 		"workers",
-		byTheirTemplate(s),
+		byNewTemplate(s),
 		func(check *clusterv1.MachineHealthCheck) { check.Labels = map[string]string{clusterv1.WatchLabel: "a"} },
 	)
 	s.Start()
@@ -46,39 +46,39 @@ func TestACheckThatAnotherInstanceIsToActForIsGivenBack(t *testing.T) {
 		HaveField("Annotations", Not(HaveKey(clusterv1.PausedAnnotation))),
 		HaveField("Finalizers", BeEmpty()),
 	),
-		"whoever had it gives it back")
+		"the first instance releases the check")
 	s.SetInTreePaused(check, false)
 
-	// Also if another process has taken it over.
+	// The first instance adopts the check again when the label changes back.
 	s.Change(check, func() { check.Labels[clusterv1.WatchLabel] = "a" })
 	s.CompleteAdoption(check)
 }
 
-// TestACheckOfAnotherInstanceIsLeftAlone: it is paused for us, and it is not for us to say by whom.
-func TestACheckOfAnotherInstanceIsLeftAlone(t *testing.T) {
+// The check is paused for another instance of Remedy.
+func TestInstances_CheckOfOtherInstance_IsNotWritten(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAdoption, func(s *stage.Stage) { s.WatchFilter = "a" })
 	s.CreateMachine("m-1")
-	theirs := s.CreateInTreeCheck("theirs", func(check *clusterv1.MachineHealthCheck) {
+	other := s.CreateInTreeCheck("check-b", func(check *clusterv1.MachineHealthCheck) {
 		check.Labels = map[string]string{clusterv1.WatchLabel: "b"}
 		check.Annotations = map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause, remedyv1.TakeOverIDAnnotation: "x/b"}
 	})
-	s.SetInTreePaused(theirs, true)
-	ours := s.CreateInTreeCheck(
-		"ours",
+	s.SetInTreePaused(other, true)
+	own := s.CreateInTreeCheck(
+		"check-a",
 		func(check *clusterv1.MachineHealthCheck) { check.Labels = map[string]string{clusterv1.WatchLabel: "a"} },
 	)
-	before := theirs.ResourceVersion
+	before := other.ResourceVersion
 	s.Start()
-	s.CompleteAdoption(ours)
-	s.Expect(stage.Get(s, theirs)().ResourceVersion).To(Equal(before))
+	s.CompleteAdoption(own)
+	s.Expect(stage.Get(s, other)().ResourceVersion).To(Equal(before))
 }
 
-// TestALabelMayChangeWhileNobodyLooks: the check is paused for an instance that comes back and is not to act for it any more.
-func TestALabelMayChangeWhileNobodyLooks(t *testing.T) {
+// The check is paused for an instance that restarts and no longer selects it.
+func TestInstances_LabelChangedWhileDown_CheckIsReleased(t *testing.T) {
 	t.Parallel()
-	for before, filter := range map[string]string{"by an instance with a filter": "a", "by one that acted for all": ""} {
-		t.Run(before, func(t *testing.T) {
+	for name, filter := range map[string]string{"instance with filter": "a", "instance without filter": ""} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithAdoption, func(s *stage.Stage) { s.WatchFilter = filter })
 			s.CreateMachine("m-1")
@@ -92,23 +92,23 @@ func TestALabelMayChangeWhileNobodyLooks(t *testing.T) {
 
 			s.WatchFilter = "a"
 			c = s.Start()
-			// It looks after nothing now, and so it does not connect to the cluster either.
+			// No check is monitored now, so the instance does not connect to the cluster.
 			c.NeverIdle = true
 			s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(And(
 				WithTransform(
 					stage.PausedAnnotation,
 					BeEmpty(),
 				),
-				WithTransform(traces, BeEmpty()),
+				WithTransform(remedyAnnotations, BeEmpty()),
 				WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty()),
 			),
-				"whoever comes back gives it back")
+				"the restarted instance releases the check")
 		})
 	}
 }
 
-// TestACheckIsSignedByWhoActsForIt: otherwise whoever had it before would give it back as soon as he is there again.
-func TestACheckIsSignedByWhoActsForIt(t *testing.T) {
+// The instance that the label selects now records its name. Otherwise the earlier instance would release the check when it restarts.
+func TestInstances_LabelChangedWhileDown_NewInstanceIsRecorded(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAdoption, func(s *stage.Stage) { s.WatchFilter = "a" })
 	s.CreateMachine("m-1")
@@ -132,12 +132,12 @@ func TestACheckIsSignedByWhoActsForIt(t *testing.T) {
 	s.Expect(stage.PausedAnnotation(stage.Get(s, check)())).To(Equal(remedyv1.Pause))
 }
 
-// TestACheckMayBeDeletedWhileNobodyLooks: no instance acts for it any more, and it would never go.
-func TestACheckMayBeDeletedWhileNobodyLooks(t *testing.T) {
+// The check is deleted when no instance selects it any more. Its finalizer would block the deletion forever.
+func TestInstances_CheckDeletedWhileDown_IsCleanedUp(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAdoption, func(s *stage.Stage) { s.WatchFilter = "a" })
 	s.CreateUnhealthyMachine("m-1")
-	check := s.CreateInTreeCheck("workers", byTheirTemplate(s), ofInstance("a"))
+	check := s.CreateInTreeCheck("workers", byNewTemplate(s), ofInstance("a"))
 	c := s.Start()
 	s.CompleteAdoption(check)
 	s.WaitRequest(remediator.Metal3, "m-1")
@@ -148,7 +148,7 @@ func TestACheckMayBeDeletedWhileNobodyLooks(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 	c = s.Start()
 	c.NeverIdle = true
-	s.Eventually(s.InTreeChecks, stage.OutcomeTimeout).Should(BeEmpty(), "it goes all the same")
-	left := s.Request(remediator.Metal3, "m-1")()
-	s.Expect(left == nil || left.GetDeletionTimestamp() != nil).To(BeTrue(), "nobody would go on with it")
+	s.Eventually(s.InTreeChecks, stage.OutcomeTimeout).Should(BeEmpty(), "the deletion completes")
+	request := s.Request(remediator.Metal3, "m-1")()
+	s.Expect(request == nil || request.GetDeletionTimestamp() != nil).To(BeTrue(), "no controller would complete the request")
 }

@@ -23,55 +23,56 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// What has been begun when a check goes back to Cluster API's own controller.
+// These tests release a check that has started a remediation.
 
-// takenOver is a check that asks to be taken over, and was, by a controller that has come to rest.
-func takenOver(s *stage.Stage, changes ...func(*clusterv1.MachineHealthCheck)) (*clusterv1.MachineHealthCheck, *stage.Instance) {
+// createAdopted creates a check, requests its adoption, and returns it and the instance that has adopted it.
+func createAdopted(s *stage.Stage, changes ...func(*clusterv1.MachineHealthCheck)) (*clusterv1.MachineHealthCheck, *stage.Instance) {
 	s.T.Helper()
 	s.TakesOver = intree.TakesOver{Annotated: true}
-	asks := func(check *clusterv1.MachineHealthCheck) {
+	annotate := func(check *clusterv1.MachineHealthCheck) {
 		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "true"}
 	}
-	check := s.CreateInTreeCheck("workers", append(changes, asks)...)
+	check := s.CreateInTreeCheck("workers", append(changes, annotate)...)
 	c := s.Start()
 	s.CompleteAdoption(check)
 	return check, c
 }
 
-func goes(o client.Object) bool { return o.GetDeletionTimestamp() != nil }
+func isBeingDeleted(o client.Object) bool { return o.GetDeletionTimestamp() != nil }
 
-// TestARequestThatWasToldToStopIsNotGivenBack: nothing would ever follow on it. Others go on as they are.
-func TestARequestThatWasToldToStopIsNotGivenBack(t *testing.T) {
+// No controller would act on a request with the timed-out annotation after the release. Other requests stay.
+func TestRelease_TimedOutRequest_IsWithdrawn(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateUnhealthyMachine("m-1")
 	s.CreateUnhealthyMachine("m-2")
-	check, c := takenOver(s, byTheirTemplate(s))
+	check, c := createAdopted(s, byNewTemplate(s))
 	s.WaitRequest(remediator.Metal3, "m-1")
 	s.WaitRequest(remediator.Metal3, "m-2")
 	c.WaitIdle()
 	c.Crash()
 	c.Stop()
-	told := s.Request(remediator.Metal3, "m-1")()
-	s.Change(told, func() { told.SetFinalizers([]string{"example.com/reboots"}) })
-	s.Annotate(told, remedyv1.TimedOutAnnotation, time.Now().UTC().Format(time.RFC3339))
+	timedOut := s.Request(remediator.Metal3, "m-1")()
+	s.Change(timedOut, func() { timedOut.SetFinalizers([]string{"example.com/reboots"}) })
+	s.Annotate(timedOut, remedyv1.TimedOutAnnotation, time.Now().UTC().Format(time.RFC3339))
 	s.Annotate(check, remedyv1.TakeOverAnnotation, "")
 	c = s.Start()
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))
 	s.Expect(s.Request(remediator.Metal3, "m-1")()).
-		To(And(Not(BeNil()), WithTransform(goes, BeTrue()), WithTransform(traces, BeEmpty())), "it is withdrawn")
-	s.Expect(s.Request(remediator.Metal3, "m-2")()).To(And(HaveField("GetDeletionTimestamp()", BeNil()), WithTransform(traces, BeEmpty())))
+		To(And(Not(BeNil()), WithTransform(isBeingDeleted, BeTrue()), WithTransform(remedyAnnotations, BeEmpty())), "the request is withdrawn")
+	s.Expect(s.Request(remediator.Metal3, "m-2")()).
+		To(And(HaveField("GetDeletionTimestamp()", BeNil()), WithTransform(remedyAnnotations, BeEmpty())))
 }
 
-// TestTheTurnAtAControlPlaneIsGivenBack: otherwise all other checks would wait until its time is over.
-func TestTheTurnAtAControlPlaneIsGivenBack(t *testing.T) {
+// Otherwise all other checks of the control plane would wait until the Lease expires.
+func TestRelease_ControlPlaneLease_IsReleased(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)
 	s := stage.New(t)
 	s.CreateControlPlane(3)
 	s.FailNode("cp-1")
-	check, c := takenOver(s, byTheirTemplate(s))
+	check, c := createAdopted(s, byNewTemplate(s))
 	s.WaitRequest(remediator.Metal3, "cp-1")
 	c.WaitIdle()
 	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("CoreMachineHealthCheck/" + s.Namespace + "/workers"))
@@ -81,14 +82,14 @@ func TestTheTurnAtAControlPlaneIsGivenBack(t *testing.T) {
 	s.Expect(s.ControlPlaneLeaseHolder()).To(BeEmpty())
 }
 
-// TestTheTurnOfOthersStays when a check is given back that had something under way itself.
-func TestTheTurnOfOthersStays(t *testing.T) {
+// The released check has started a remediation itself, but a check of another management cluster holds the Lease now.
+func TestRelease_LeaseOfOtherCheck_IsKept(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)
 	s := stage.New(t)
 	s.CreateControlPlane(3)
 	s.FailNode("cp-1")
-	check, c := takenOver(s, byTheirTemplate(s))
+	check, c := createAdopted(s, byNewTemplate(s))
 	s.WaitRequest(remediator.Metal3, "cp-1")
 	c.WaitIdle()
 	c.Crash()
@@ -100,14 +101,14 @@ func TestTheTurnOfOthersStays(t *testing.T) {
 	c = s.Start()
 	c.NeverIdle = true
 	s.Eventually(func() bool { return c.Clusters.At(stage.Key(s.Namespace, "prod")).Connection(s.Ctx).Up }).
-		Should(BeTrue(), "or it cannot see the turn")
+		Should(BeTrue(), "a connected instance can read the Lease")
 	s.Annotate(check, remedyv1.TakeOverAnnotation, "")
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))
 	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/far/away"))
 }
 
-// byCore lets a check of Cluster API remediate by a template.
-func byCore(template *remedyv1.MachineTemplateReference) func(*clusterv1.MachineHealthCheck) {
+// byTemplate lets an in-tree check remediate with a template.
+func byTemplate(template *remedyv1.MachineTemplateReference) func(*clusterv1.MachineHealthCheck) {
 	return func(check *clusterv1.MachineHealthCheck) {
 		check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{
 			APIVersion: template.APIVersion, Kind: template.Kind, Name: template.Name,
@@ -115,16 +116,19 @@ func byCore(template *remedyv1.MachineTemplateReference) func(*clusterv1.Machine
 	}
 }
 
-// TestWhatCannotBeCleanedUpIsTold, and keeps nobody from looking after the Machines. What can be is cleaned up.
-func TestWhatCannotBeCleanedUpIsTold(t *testing.T) { //nolint:paralleltest // checks of other tests would wait for that right, too.
+// The manager has no permission on a kind of requests. It reports NotCleanedUp, cleans up everything else and releases the check, so the
+// in-tree controller monitors its Machines again.
+func TestRelease_CleanupFails_IsReported(
+	t *testing.T,
+) { //nolint:paralleltest // checks of other tests would wait for that permission, too.
 	ends := map[string]func(*stage.Stage, *stage.Instance, remediator.Kind, *clusterv1.MachineHealthCheck){
-		"until the right comes back": func(s *stage.Stage, _ *stage.Instance, kind remediator.Kind, check *clusterv1.MachineHealthCheck) {
+		"permission restored": func(s *stage.Stage, _ *stage.Instance, kind remediator.Kind, check *clusterv1.MachineHealthCheck) {
 			s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
 			s.Eventually(stage.Get(s, check)).
-				Should(And(WithTransform(traces, BeEmpty()), WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty())))
-			s.Expect(s.Request(kind, "m-1")()).To(WithTransform(traces, BeEmpty()))
+				Should(And(WithTransform(remedyAnnotations, BeEmpty()), WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty())))
+			s.Expect(s.Request(kind, "m-1")()).To(WithTransform(remedyAnnotations, BeEmpty()))
 		},
-		"and not again after a person has cleaned up": func(
+		"cleaned up by a user": func(
 			s *stage.Stage, c *stage.Instance, _ remediator.Kind, check *clusterv1.MachineHealthCheck,
 		) {
 			s.Change(check, func() { check.Finalizers, check.Annotations = nil, nil })
@@ -132,12 +136,12 @@ func TestWhatCannotBeCleanedUpIsTold(t *testing.T) { //nolint:paralleltest // ch
 			c.ReconcileAll()
 			s.Expect(stage.InTreeCondition(remedyv1.TakenOverCondition)(stage.Get(s, check)())).To(BeEmpty())
 		},
-		"until it is asked for again": func(s *stage.Stage, _ *stage.Instance, _ remediator.Kind, check *clusterv1.MachineHealthCheck) {
+		"adoption requested again": func(s *stage.Stage, _ *stage.Instance, _ remediator.Kind, check *clusterv1.MachineHealthCheck) {
 			s.Annotate(check, remedyv1.TakeOverAnnotation, "true")
 			s.SetInTreePaused(check, false)
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, Equal(remedyv1.Pause)))
 			memory := takeover.ParseMemory(check.Annotations[remedyv1.TakeOverIDAnnotation])
-			s.Expect(memory.Losses).To(BeEmpty(), "nobody but us has taken our pause away")
+			s.Expect(memory.Losses).To(BeEmpty(), "no other controller has removed the pause of Remedy")
 		},
 	}
 	for name, end := range ends { //nolint:paralleltest // as above.
@@ -147,11 +151,11 @@ func TestWhatCannotBeCleanedUpIsTold(t *testing.T) { //nolint:paralleltest // ch
 			s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
 			s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
 			s.CreateUnhealthyMachine("m-1")
-			check, c := takenOver(s, byCore(s.CreateTemplate(kind, "soft")))
+			check, c := createAdopted(s, byTemplate(s.CreateTemplate(kind, "soft")))
 			old := s.WaitRequest(kind, "m-1")
 			s.Change(old, func() { old.SetFinalizers([]string{"example.com/reboots"}) })
 			hard := s.CreateTemplate(remediator.Metal3, "hard")
-			s.Change(check, func() { byCore(hard)(check) })
+			s.Change(check, func() { byTemplate(hard)(check) })
 			s.CreateUnhealthyMachine("m-2")
 			s.WaitRequest(remediator.Metal3, "m-2")
 			c.WaitIdle()
@@ -164,50 +168,51 @@ func TestWhatCannotBeCleanedUpIsTold(t *testing.T) { //nolint:paralleltest // ch
 					BeEmpty(),
 				),
 				WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.NotCleanedUpReason)),
-			), "it goes back, and says so")
-			s.Expect(stage.Get(s, check)().Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer), "it must not go before that is done")
-			s.Expect(s.Request(remediator.Metal3, "m-2")()).To(WithTransform(traces, BeEmpty()), "it can be read")
+			), "the check is released and reports NotCleanedUp")
+			s.Expect(stage.Get(s, check)().Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer), "the finalizer stays until the cleanup is complete")
+			s.Expect(s.Request(remediator.Metal3, "m-2")()).
+				To(WithTransform(remedyAnnotations, BeEmpty()), "requests of this kind can be read and are released")
 			end(s, c, kind, check)
 		})
 	}
 }
 
-// TestACheckOfTheirsLooksAfterItsMachinesUntilItIsGone: their controller does not mind that it is on its way out.
-func TestACheckOfTheirsLooksAfterItsMachinesUntilItIsGone(t *testing.T) {
+// The in-tree controller reconciles a check that is being deleted until the check no longer exists.
+func TestInTreeCheck_BeingDeleted_StaysResponsible(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	m := s.CreateMachine("m-1")
-	theirs := s.CreateInTreeCheck("theirs", func(check *clusterv1.MachineHealthCheck) { check.Finalizers = []string{"example.com/waits"} })
-	s.SetInTreePaused(theirs, false)
-	s.Expect(s.Admin.Delete(s.Ctx, theirs)).To(Succeed())
-	check := s.CreateCheck("ours")
+	inTree := s.CreateInTreeCheck("in-tree", func(check *clusterv1.MachineHealthCheck) { check.Finalizers = []string{"example.com/waits"} })
+	s.SetInTreePaused(inTree, false)
+	s.Expect(s.Admin.Delete(s.Ctx, inTree)).To(Succeed())
+	check := s.CreateCheck("workers")
 	s.SetReady(m.Name, corev1.ConditionUnknown, 10*time.Minute)
 	c := s.Start()
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(stage.Decision("m-1"), HavePrefix("Held ")), "ours waits for theirs")
+		Should(WithTransform(stage.Decision("m-1"), HavePrefix("Held ")), "the in-tree check is responsible")
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
-	s.Change(theirs, func() { theirs.Finalizers = nil })
+	s.Change(inTree, func() { inTree.Finalizers = nil })
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }
 
-// TestOfAPausedCheckThatGoesOnlyWhoHasTheWordTells: our pause was taken away from it, and its Cluster is paused, so that there is no
-// cleaning up yet.
-func TestOfAPausedCheckThatGoesOnlyWhoHasTheWordTells(t *testing.T) {
+// A user has removed the pause of Remedy from the check, and the Cluster is paused, so there is no cleanup yet. Only the in-tree controller
+// writes the status.
+func TestInTreeCheck_DeletedWhilePaused_GetsNoStatus(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
 	s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
-	check := s.CreateInTreeCheck("theirs", func(check *clusterv1.MachineHealthCheck) {
+	check := s.CreateInTreeCheck("in-tree", func(check *clusterv1.MachineHealthCheck) {
 		check.Finalizers = []string{remedyv1.CleanupFinalizer, "example.com/waits"}
 	})
-	said := []metav1.Condition{{
+	paused := []metav1.Condition{{
 		Type: clusterv1.PausedCondition, Status: metav1.ConditionTrue, Reason: clusterv1.PausedReason,
 		Message:            "Cluster spec.paused is set to true",
 		LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second)),
 	}}
-	s.ChangeStatus(check, func() { check.Status.Conditions = said })
+	s.ChangeStatus(check, func() { check.Status.Conditions = paused })
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 	c := s.Start()
 	c.NeverIdle = true

@@ -12,21 +12,21 @@ var shell = slices.Concat(faults, handover)
 
 // The tests of the shell around the handshake. What needs Cluster API's own controller stands in module test/differential.
 const (
-	looksOn    = "TestWhoOnlyLooksOnHandsNothingOver"
-	anothers   = "TestACheckOfAnotherInstanceIsLeftAlone"
-	relabelled = "TestALabelMayChangeWhileNobodyLooks"
-	signed     = "TestACheckIsSignedByWhoActsForIt"
-	otherActs  = "TestACheckThatAnotherInstanceIsToActForIsGivenBack"
-	ownWord    = "TestOurWordGoesAlsoWhereItIsTheOnlyOne"
-	none       = "TestWhatIsNoneOfOursIsNotChanged"
-	lateSigned = "TestASignatureThatComesLateIsTakenOff"
-	stopped    = "TestARequestThatWasToldToStopIsNotGivenBack"
-	turnBack   = "TestTheTurnAtAControlPlaneIsGivenBack"
-	turnStays  = "TestTheTurnOfOthersStays"
-	notCleaned = "TestWhatCannotBeCleanedUpIsTold"
-	deletedFor = "TestACheckMayBeDeletedWhileNobodyLooks"
-	untilGone  = "TestACheckOfTheirsLooksAfterItsMachinesUntilItIsGone"
-	adoptedFor = "TestARequestIsAdoptedWhereItCanOnlyBeOurs"
+	looksOn    = "TestAdoption_ObserveFlag_AdoptsAndReleasesNothing"
+	anothers   = "TestInstances_CheckOfOtherInstance_IsNotWritten"
+	relabelled = "TestInstances_LabelChangedWhileDown_CheckIsReleased"
+	signed     = "TestInstances_LabelChangedWhileDown_NewInstanceIsRecorded"
+	otherActs  = "TestInstances_LabelChanged_CheckIsReleased"
+	ownWord    = "TestRelease_OnlyConditionOfTheCheck_IsRemoved"
+	none       = "TestInTreeCheck_NotAdopted_IsNotWritten"
+	lateSigned = "TestRelease_LateResponsibleCheck_IsRemoved"
+	stopped    = "TestRelease_TimedOutRequest_IsWithdrawn"
+	turnBack   = "TestRelease_ControlPlaneLease_IsReleased"
+	turnStays  = "TestRelease_LeaseOfOtherCheck_IsKept"
+	notCleaned = "TestRelease_CleanupFails_IsReported"
+	deletedFor = "TestInstances_CheckDeletedWhileDown_IsCleanedUp"
+	untilGone  = "TestInTreeCheck_BeingDeleted_StaysResponsible"
+	adoptedFor = "TestInTreeRequest_UnambiguousCheck_IsAdopted"
 )
 
 // handover are sabotages of how a check of Cluster API is handed to us and back.
@@ -35,33 +35,33 @@ var handover = []sabotage{
 	intree("store.go", "a.Annotated && asked)", "true || asked)", none, "to equal"),
 	intree("store.go", "\tf.Instance = a.WatchFilter\n", "", signed, "to have"),
 	intree("gate.go", "; writes && a.Observe {", "; false && writes && a.Observe {", looksOn, "to equal|to be empty"),
-	intree("gate.go", "return slices.Contains(filters, m.Instance)", "return slices.Contains(filters[:1], m.Instance)", relabelled, inVain("whoever comes back gives it back")),
-	intree("gate.go", "return slices.Contains(filters, m.Instance)", "return slices.Contains(filters[1:], m.Instance)", relabelled, inVain("whoever comes back gives it back")),
+	intree("gate.go", "return slices.Contains(filters, m.Instance)", "return slices.Contains(filters[:1], m.Instance)", relabelled, inVain("the restarted instance releases the check")),
+	intree("gate.go", "return slices.Contains(filters, m.Instance)", "return slices.Contains(filters[1:], m.Instance)", relabelled, inVain("the restarted instance releases the check")),
 	intree("gate.go", "return slices.Contains(filters, m.Instance)", "return true", anothers, "to equal"),
-	intree("gate.go", "return condition != nil && ", "return condition != nil && condition == nil && ", "TestACheckIsOursWhereNobodyElseIs", inVain("it is not ours any more")),
-	intree("gate.go", "facts.Wanted, facts.Deleting = false, false", "facts.Deleting = false", otherActs, inVain("whoever had it gives it back")),
-	intree("gate.go", "facts.Wanted, facts.Deleting = false, false", "facts.Wanted = false", deletedFor, inVain("it goes all the same")),
-	intree("gate.go", "\t\tif pauseOf(core) == takeover.OurPause {\n\t\t\tstate", "\t\tif true {\n\t\t\tstate", "TestWhoOnlyObservesDoesNotSayThatItWaits", inVain("nothing is waited for")),
-	intree("gate.go", "takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}", "a.facts(core, cluster).Memory", notCleaned, "nobody but us"),
-	intree("gate.go", "\tcontrollerutil.RemoveFinalizer(core, remedyv1.CleanupFinalizer)\n", "", otherActs, inVain("whoever had it gives it back")),
-	intree("gate.go", "\tmaps.DeleteFunc(core.Annotations, func(key, _ string) bool { return writtenByManager(key) })\n", "", relabelled, inVain("whoever comes back gives it back")),
-	intree("gate.go", "\t\tmeta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.TakenOverCondition)\n", "", ownWord, inVain("our word goes")),
-	intree("gate.go", "\t\tcondition = instance.NotCleanedUp(failed)\n", "\t\t_ = instance.NotCleanedUp(failed)\n", notCleaned, inVain("it goes back, and says so")),
-	intree("gate.go", "\t\t\td.Move, d.Memory = takeover.Unpause, takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}\n", "\t\t\treturn failed\n", notCleaned, inVain("it goes back, and says so")),
+	intree("gate.go", "return condition != nil && ", "return condition != nil && condition == nil && ", "TestAdoption_Exclusive_NeedsNoHandover", inVain("the check is released")),
+	intree("gate.go", "facts.Wanted, facts.Deleting = false, false", "facts.Deleting = false", otherActs, inVain("the first instance releases the check")),
+	intree("gate.go", "facts.Wanted, facts.Deleting = false, false", "facts.Wanted = false", deletedFor, inVain("the deletion completes")),
+	intree("gate.go", "\t\tif pauseOf(core) == takeover.OurPause {\n\t\t\tstate", "\t\tif true {\n\t\t\tstate", "TestAdoption_ObserveFlag_DoesNotReportWaiting", inVain("the condition is removed")),
+	intree("gate.go", "takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}", "a.facts(core, cluster).Memory", notCleaned, "no other controller has removed the pause"),
+	intree("gate.go", "\tcontrollerutil.RemoveFinalizer(core, remedyv1.CleanupFinalizer)\n", "", otherActs, inVain("the first instance releases the check")),
+	intree("gate.go", "\tmaps.DeleteFunc(core.Annotations, func(key, _ string) bool { return writtenByManager(key) })\n", "", relabelled, inVain("the restarted instance releases the check")),
+	intree("gate.go", "\t\tmeta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.TakenOverCondition)\n", "", ownWord, inVain("TakenOver is removed")),
+	intree("gate.go", "\t\tcondition = instance.NotCleanedUp(failed)\n", "\t\t_ = instance.NotCleanedUp(failed)\n", notCleaned, inVain("the check is released and reports NotCleanedUp")),
+	intree("gate.go", "\t\t\td.Move, d.Memory = takeover.Unpause, takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}\n", "\t\t\treturn failed\n", notCleaned, inVain("the check is released and reports NotCleanedUp")),
 	intree("gate.go", "\t\t\td.Move, d.Memory = takeover.Unpause, takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}\n", "", notCleaned, "consist of"),
-	intree("release.go", "if f.Traces || f.Wanted {", "if true {", lateSigned, inVain("the signature goes")),
-	intree("release.go", "\t\toff = notes.OfAuthor(\"\")\n", "", lateSigned, inVain("the signature goes")),
+	intree("release.go", "if f.Traces || f.Wanted {", "if true {", lateSigned, inVain("the annotation is removed")),
+	intree("release.go", "\t\toff = notes.OfAuthor(\"\")\n", "", lateSigned, inVain("the annotation is removed")),
 	intree("release.go", "if holdsControlPlane(check, machines, found) {", "if holdsControlPlane(check, machines, found) && false {", turnBack, "to be empty"),
 	intree("release.go", "|| workload.LeaseHolder(lease) != check.ID.String() {", "{", turnStays, "to equal"),
-	q("adopt.go", "if f.timedOut {", "if f.timedOut && false {", stopped, "it is withdrawn"),
+	q("adopt.go", "if f.timedOut {", "if f.timedOut && false {", stopped, "the request is withdrawn"),
 	q("adopt.go", "off[key] = nil", "_ = key", stopped, "to be empty"),
 	intree("claims.go", ", InTree: true,\n", ",\n", adoptedFor, "to equal|withdrawn"),
 	engine("read.go", "if request == nil || annotations.HasPaused(t.Object) ||", "if request == nil ||", adoptedFor, "to equal|withdrawn"),
 	engine("read.go", "if s.observes() || s.check.deleting() ||", "if s.check.deleting() ||", adoptedFor, "to equal|withdrawn"),
 	intree("release.go", "if !check.Object.GetDeletionTimestamp().IsZero() && signed {", "if !check.Object.GetDeletionTimestamp().IsZero() && signed && false {", deletedFor, "has no responsible check"),
-	intree("release.go", "a.Requests.Withdraw(ctx, request)", "a.Requests.GiveBack(ctx, request)", deletedFor, "nobody would go on with it"),
+	intree("release.go", "a.Requests.Withdraw(ctx, request)", "a.Requests.GiveBack(ctx, request)", deletedFor, "no controller would complete the request"),
 	q("look.go", "failed = append(failed, errors.Wrapf(err, \"failed to list %s\", known.resource))\n\t\t\tcontinue\n", "return nil, err\n", notCleaned, "to be empty"),
-	q("adopt.go", "\treturn r.strip(ctx, f, map[string]any{\"uid\": f.UID})\n", "\treturn nil\n", stopped, "it is withdrawn"),
+	q("adopt.go", "\treturn r.strip(ctx, f, map[string]any{\"uid\": f.UID})\n", "\treturn nil\n", stopped, "the request is withdrawn"),
 	intree("claims.go", ", InTree: true,\n",
-		", InTree: true, Deleting: !core.DeletionTimestamp.IsZero(),\n", untilGone, inVain("ours waits for theirs")),
+		", InTree: true, Deleting: !core.DeletionTimestamp.IsZero(),\n", untilGone, inVain("the in-tree check is responsible")),
 }
