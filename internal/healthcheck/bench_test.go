@@ -19,45 +19,45 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// benchmarkPass measures a pass over so many Machines, first when all are well, and then when one in a hundred is sick and its owner was
-// asked.
-func benchmarkPass(b *testing.B, machines int) {
+// benchmarkReconcile measures a reconcile of so many Machines: first all of them are healthy, then one in a hundred is unhealthy and its
+// owner remediates it.
+func benchmarkReconcile(b *testing.B, machines int) {
 	s := stage.New(b)
-	people := s.NewBulk()
+	bulk := s.NewBulk()
 	m := &stage.MachinesInMemory{Source: fakecache.NewFakeControllerSource()}
 	for i := range machines {
-		one := people.Machine(i)
-		one.UID, one.CreationTimestamp = types.UID(people.Name(i)), metav1.NewTime(time.Now().Add(-time.Hour))
-		one.Status.NodeRef.Name = people.Node(i)
-		m.Machines = append(m.Machines, one)
-		m.Source.Add(one)
+		machine := bulk.Machine(i)
+		machine.UID, machine.CreationTimestamp = types.UID(bulk.Name(i)), metav1.NewTime(time.Now().Add(-time.Hour))
+		machine.Status.NodeRef.Name = bulk.Node(i)
+		m.Machines = append(m.Machines, machine)
+		m.Source.Add(machine)
 	}
-	s.Expect(stage.Parallel(machines, people.CreateNode)).To(Succeed())
+	s.Expect(stage.Parallel(machines, bulk.CreateNode)).To(Succeed())
 	b.Cleanup(func() { s.Expect(s.Workload.DeleteAllOf(s.Ctx, &corev1.Node{})).To(Succeed()) })
 	check := s.CreateCheck("workers")
 	r := s.StartInMemory(m, 0, intree.TakesOver{})
-	look := func() {
+	reconcile := func() {
 		_, err := r.Reconcile(s.Ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(check)})
 		s.Expect(err).ToNot(HaveOccurred())
 	}
-	measure := func(b *testing.B, well int) {
-		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(well)))
+	measure := func(b *testing.B, healthy int) {
+		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(healthy)))
 		s.Eventually(func() bool {
 			before := m.Writes.Load()
-			look()
-			look()
+			reconcile()
+			reconcile()
 			return m.Writes.Load() == before
 		}).WithPolling(time.Second).Should(BeTrue())
 		b.ReportAllocs()
 		for b.Loop() {
-			look()
+			reconcile()
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(machines), "ns/Machine")
 	}
-	b.Run("all are well", func(b *testing.B) { measure(b, machines) })
-	s.Expect(stage.Parallel(machines/100, func(i int) error { return people.FailNode(i * 100) })).To(Succeed())
-	b.Run("one in a hundred is sick", func(b *testing.B) { measure(b, machines-machines/100) })
+	b.Run("all healthy", func(b *testing.B) { measure(b, machines) })
+	s.Expect(stage.Parallel(machines/100, func(i int) error { return bulk.FailNode(i * 100) })).To(Succeed())
+	b.Run("one percent unhealthy", func(b *testing.B) { measure(b, machines-machines/100) })
 }
 
-func BenchmarkPass1000(b *testing.B)  { benchmarkPass(b, 1000) }
-func BenchmarkPass10000(b *testing.B) { benchmarkPass(b, 10_000) }
+func BenchmarkReconcile1000(b *testing.B)  { benchmarkReconcile(b, 1000) }
+func BenchmarkReconcile10000(b *testing.B) { benchmarkReconcile(b, 10_000) }

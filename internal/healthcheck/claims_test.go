@@ -13,7 +13,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// A request of the in-tree controller names no check: it must not be taken for one of whichever check has no requests.
+// A request of the in-tree controller has no annotation of a check, so its check is empty. A claim of a check that is not known is empty,
+// too: it must not match.
 func TestHolds_RequestNamesNoCheck_HoldsNothing(t *testing.T) {
 	g := NewWithT(t)
 	target := &Target{Object: &clusterv1.Machine{}}
@@ -21,6 +22,6 @@ func TestHolds_RequestNamesNoCheck_HoldsNothing(t *testing.T) {
 	unnamed := &snapshot{elsewhere: map[types.UID][]requests.Check{"": {{}}}}
 	g.Expect(unnamed.holds(&Claim{}, target)).To(BeFalse())
 	g.Expect(unnamed.holds(&Claim{Check: own}, target)).To(BeFalse())
-	its := &snapshot{elsewhere: map[types.UID][]requests.Check{"": {own}}}
-	g.Expect(its.holds(&Claim{Check: own}, target)).To(BeTrue())
+	named := &snapshot{elsewhere: map[types.UID][]requests.Check{"": {own}}}
+	g.Expect(named.holds(&Claim{Check: own}, target)).To(BeTrue())
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestACheckIsKeptUntilItsLastMarkIsTakenBack deletes a check whose cache has not brought the mark yet that was given just before. An owner
-// would delete the Machine long after.
-func TestACheckIsKeptUntilItsLastMarkIsTakenBack(t *testing.T) {
+// A check is deleted before its cache shows the owner remediation that it has just requested. Without the cleanup, the owner would delete
+// the Machine later.
+func TestCleanup_StaleMachineCache_KeepsTheFinalizer(t *testing.T) {
 	t.Parallel()
-	for name, alsoGone := range map[string]bool{"beside its Cluster": false, "when the Cluster is gone": true} {
+	for name, clusterDeleted := range map[string]bool{"Cluster exists": false, "Cluster deleted": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
 			m := s.CreateMachine("m-1")
 			check := s.CreateCheck("workers")
 			c := s.Start()
-			c.NeverIdle = alsoGone
+			c.NeverIdle = clusterDeleted
 			s.Eventually(stage.Get(s, m)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
 			c.WaitIdle()
@@ -36,13 +36,13 @@ func TestACheckIsKeptUntilItsLastMarkIsTakenBack(t *testing.T) {
 			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 			s.Eventually(stage.Get(s, m)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-			if alsoGone {
+			if clusterDeleted {
 				s.Expect(s.Admin.Delete(s.Ctx, s.Cluster)).To(Succeed())
 			}
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 			before := c.Reconciles("workers").Load()
 			s.Eventually(func() bool { return c.Reconciles("workers").Load() > before+2 || len(s.Checks()) == 0 }).Should(BeTrue())
-			s.Expect(s.Checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there is something to clean up")
+			s.Expect(s.Checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "the check has something to clean up")
 			c.Watches().Release()
 			s.Eventually(s.Checks).Should(BeEmpty())
 			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
@@ -52,8 +52,8 @@ func TestACheckIsKeptUntilItsLastMarkIsTakenBack(t *testing.T) {
 	}
 }
 
-// TestACheckThatDoesNotGoTellsWhy has a remediator that does not let go of its request.
-func TestACheckThatDoesNotGoTellsWhy(t *testing.T) {
+// A remediator does not remove its finalizer from the request. The check that is being deleted reports that it waits for it.
+func TestCleanup_RequestWithFinalizer_IsReported(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateUnhealthyMachine("m-1")
@@ -73,10 +73,11 @@ func TestACheckThatDoesNotGoTellsWhy(t *testing.T) {
 	s.Eventually(s.Checks).Should(BeEmpty())
 }
 
-// TestACheckThatWaitsForARightTellsWhich: the check may have requests of a kind that it does not name any more, from before the start. The
-// right to that kind is taken away later, and its requests are still there. Checks of other tests may have requests of it just as well: it
-// runs alone.
-func TestACheckThatWaitsForARightTellsWhich(t *testing.T) { //nolint:paralleltest // others would wait for that right, too.
+// The check can have requests of a kind that an earlier version of its spec named. The permission on that kind is revoked when the check is
+// deleted. The test runs alone, because checks of other tests can have requests of any kind.
+func TestCleanup_PermissionRevoked_IsReported(
+	t *testing.T,
+) { //nolint:paralleltest // checks of other tests would wait for that permission, too.
 	s := stage.New(t, stage.WithClock)
 	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
 	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
@@ -88,7 +89,7 @@ func TestACheckThatWaitsForARightTellsWhich(t *testing.T) { //nolint:paralleltes
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
 	c.Crash()
 	c.Stop()
-	// Its spec named that kind before.
+	// An earlier version of its spec named that kind.
 	s.Annotate(
 		check,
 		remedyv1.RequestKindsAnnotation,
@@ -102,14 +103,14 @@ func TestACheckThatWaitsForARightTellsWhich(t *testing.T) { //nolint:paralleltes
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 
 	s.Revoke(kind)
-	says := func(words string) func() bool {
+	reports := func(text string) func() bool {
 		return func() bool {
 			c.Watches().Cut(watched)
 			s.Advance(16 * time.Second)
-			return strings.Contains(stage.CheckMessage(remedyv1.ReadyCondition)(stage.Get(s, check)()), words)
+			return strings.Contains(stage.CheckMessage(remedyv1.ReadyCondition)(stage.Get(s, check)()), text)
 		}
 	}
-	s.Eventually(says("There may be requests that cannot be seen: SomeRemediation." + kind.Group + ": ")).Should(BeTrue())
+	s.Eventually(reports("There may be requests that cannot be seen: SomeRemediation." + kind.Group + ": ")).Should(BeTrue())
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False CleaningUp"))
 	s.SetRequestFinalizers(request)
 	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())

@@ -26,49 +26,49 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// slowly lets an API server take its time, by the clock of the controller, whenever it changes what a Machine says. After the first one
-// something happens.
-type slowly struct {
-	next http.RoundTripper
-	s    *stage.Stage
-	then func()
+// slowConditionWrites advances the clock of the reconcilers at every write of the conditions of a Machine, as if the API server were slow.
+type slowConditionWrites struct {
+	next    http.RoundTripper
+	s       *stage.Stage
+	onWrite func()
 }
 
-func (l *slowly) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(r)
+func (w *slowConditionWrites) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := w.next.RoundTrip(r)
 	if err == nil && r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/machines/") && strings.HasSuffix(r.URL.Path, "/status") {
-		l.s.Clock.Step(100 * time.Millisecond)
-		l.then()
+		w.s.Clock.Step(100 * time.Millisecond)
+		w.onWrite()
 	}
 	return response, err
 }
 
-// toldBefore is how many times Machines were told how they are before the first write of some kind, which is there.
-func toldBefore(c *stage.Instance, is func(faults.Write) bool) int {
+// conditionWritesBefore counts the writes of conditions of Machines before the first write that matches. There has to be one.
+func conditionWritesBefore(c *stage.Instance, match func(faults.Write) bool) int {
 	c.Stage.T.Helper()
 	all := c.Writes()
-	first, told := slices.IndexFunc(all, is), 0
+	first, written := slices.IndexFunc(all, match), 0
 	c.Stage.Expect(first).To(BeNumerically(">", 0))
 	for _, w := range all[:first] {
 		if w.Resource == "machines" && w.Subresource == "status" && w.Landed() {
-			told++
+			written++
 		}
 	}
-	return told
+	return written
 }
 
-// statusOfCheck are the writes of what a check has found.
-func statusOfCheck(w faults.Write) bool {
+// isCheckStatusWrite matches a write of the status of a check.
+func isCheckStatusWrite(w faults.Write) bool {
 	return w.Resource == "machinehealthchecks" && w.Subresource == "status"
 }
 
-// signs says whether a write signs a Machine, which is the first one of an act.
-func signs(machine string) func(faults.Write) bool {
+// isMachineMetadataWrite matches a write of the annotations of a Machine, which is the first write of a remediation.
+func isMachineMetadataWrite(machine string) func(faults.Write) bool {
 	return func(w faults.Write) bool { return w.Resource == "machines" && w.Subresource == "" && w.Name == machine }
 }
 
-// TestWhoFallsIllDoesNotWaitUntilAllOthersAreTold: each Machine has to be told how it is, for the first time, and that takes long.
-func TestWhoFallsIllDoesNotWaitUntilAllOthersAreTold(t *testing.T) {
+// Every Machine gets its first conditions, which takes long. A Machine that becomes unhealthy meanwhile is remediated before all other
+// Machines have conditions.
+func TestConditions_SlowWrites_DoNotDelayRemediation(t *testing.T) {
 	t.Parallel()
 	const all, last = 60, "m-00059"
 	s := stage.New(t, stage.WithClock)
@@ -76,76 +76,81 @@ func TestWhoFallsIllDoesNotWaitUntilAllOthersAreTold(t *testing.T) {
 	s.CreateCheck("workers")
 	user := rest.CopyConfig(s.User())
 	started := make(chan *stage.Instance, 1)
-	fallsIll := sync.OnceFunc(func() {
+	failLast := sync.OnceFunc(func() {
 		s.SetReady(last, corev1.ConditionUnknown, 10*time.Minute)
-		// Nobody goes on before that has arrived.
+		// The write returns when the instance has observed the change.
 		c := <-started
 		s.Eventually(func() bool { return c.HasCurrentNode(last) }).Should(BeTrue())
 	})
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &slowly{next, s, fallsIll} })
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &slowConditionWrites{next, s, failLast} })
 	c, err := s.StartAs(faults.Start(s.Ctx), user)
 	s.Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(c.StopIdle)
 	started <- c
-	sick := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: last}}
-	s.Eventually(stage.Get(s, sick)).
+	unhealthy := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: last}}
+	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	s.Eventually(func() int {
 		return stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)
-	}).Should(Equal(all-1), "all are told at last")
-	s.Expect(toldBefore(c, signs(last))).To(BeNumerically("<", all-1), "others were still waiting to be told")
-	s.Expect(toldBefore(c, statusOfCheck)).To(BeNumerically("<", all-1), "nor does the status wait")
+	}).Should(Equal(all-1), "all other Machines get their condition")
+	s.Expect(conditionWritesBefore(c, isMachineMetadataWrite(last))).
+		To(BeNumerically("<", all-1), "conditions of other Machines were not written yet")
+	s.Expect(conditionWritesBefore(c, isCheckStatusWrite)).
+		To(BeNumerically("<", all-1), "the status of the check does not wait for the conditions")
 }
 
-// stuck lets each write of what a Machine says fail, after so long by the clock of the controller that nobody else is told in that pass.
-type stuck struct {
+// failingConditionWrites fails every write of the conditions of one Machine, until it is fixed. Each write takes so long that the reconcile
+// writes no other conditions.
+type failingConditionWrites struct {
 	next    http.RoundTripper
 	s       *stage.Stage
 	machine string
-	over    *atomic.Bool
+	fixed   *atomic.Bool
 }
 
-func (f *stuck) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/machines/"+f.machine+"/status") && !f.over.Load() {
+func (f *failingConditionWrites) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/machines/"+f.machine+"/status") && !f.fixed.Load() {
 		f.s.Clock.Step(10 * time.Second)
-		return nil, errors.New("a webhook has not answered")
+		return nil, errors.New("failed calling webhook: context deadline exceeded")
 	}
 	return f.next.RoundTrip(r)
 }
 
-// TestOneWhoCannotBeToldDoesNotKeepOthersFromBeingTold: it is sick, so that it comes before those who are well.
-func TestOneWhoCannotBeToldDoesNotKeepOthersFromBeingTold(t *testing.T) {
+// The conditions of unhealthy Machines are written first, so the failing write comes before the others.
+func TestConditions_WriteFailsForOneMachine_OthersAreWritten(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	sick, next, well := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2"), s.CreateMachine("m-3")
-	// Nothing is begun: an act that fails would keep it from being told.
-	s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"stop"} })
-	user, over := rest.CopyConfig(s.User()), &atomic.Bool{}
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &stuck{next, s, sick.Name, over} })
+	unwritable, next, healthy := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2"), s.CreateMachine("m-3")
+	// No remediation starts: if a remediation failed, Remedy would not write the conditions of that Machine.
+	s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"test"} })
+	user, fixed := rest.CopyConfig(s.User()), &atomic.Bool{}
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return &failingConditionWrites{next, s, unwritable.Name, fixed}
+	})
 	c, err := s.StartAs(faults.Start(s.Ctx), user)
 	s.Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(c.StopIdle)
-	s.Eventually(stage.Get(s, well)).
+	s.Eventually(stage.Get(s, healthy)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
 	s.Eventually(stage.Get(s, next)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
-	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(stage.Get(s, sick)())).To(BeEmpty())
-	over.Store(true)
-	s.Eventually(stage.Get(s, sick)).
+	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(stage.Get(s, unwritable)())).To(BeEmpty())
+	fixed.Store(true)
+	s.Eventually(stage.Get(s, unwritable)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
 }
 
-// TestWhoIsWellAgainIsToldBeforeTheOthers: its owner was asked to remediate it, and deletes it as long as it does not know.
-func TestWhoIsWellAgainIsToldBeforeTheOthers(t *testing.T) {
+// The owner of a recovered Machine was requested to remediate it, and deletes it as long as HealthCheckSucceeded is False.
+func TestConditions_RecoveredMachine_IsWrittenFirst(t *testing.T) {
 	t.Parallel()
 	const all, last = 12, "m-00011"
 	s := stage.New(t, stage.WithClock)
 	s.NewBulk().Create(all)
 	s.SetReady("m-00000", corev1.ConditionUnknown, 10*time.Minute)
-	saved := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: last}}
-	s.ChangeStatus(saved, func() {
+	recovered := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: last}}
+	s.ChangeStatus(recovered, func() {
 		conditions.Set(
-			saved,
+			recovered,
 			metav1.Condition{
 				Type:   clusterv1.MachineHealthCheckSucceededCondition,
 				Status: metav1.ConditionFalse,
@@ -153,7 +158,7 @@ func TestWhoIsWellAgainIsToldBeforeTheOthers(t *testing.T) {
 			},
 		)
 		conditions.Set(
-			saved,
+			recovered,
 			metav1.Condition{
 				Type:   clusterv1.MachineOwnerRemediatedCondition,
 				Status: metav1.ConditionFalse,
@@ -161,34 +166,34 @@ func TestWhoIsWellAgainIsToldBeforeTheOthers(t *testing.T) {
 			},
 		)
 	})
-	// Nothing is begun, and all are told in the same way.
-	s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"stop"} })
+	// No remediation starts, so the order of the writes is that of the conditions.
+	s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"test"} })
 	user := rest.CopyConfig(s.User())
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &slowly{next, s, func() {}} })
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return &slowConditionWrites{next, s, func() {}} })
 	c, err := s.StartAs(faults.Start(s.Ctx), user)
 	s.Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(c.StopIdle)
 	s.Eventually(func() int {
 		return stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)
 	}).Should(Equal(all - 1))
-	told := slices.DeleteFunc(c.Writes(), func(w faults.Write) bool { return w.Resource != "machines" || w.Subresource != "status" })
-	s.Expect(told[0].Name).To(Equal(last))
-	s.Expect(told[1].Name).To(Equal("m-00000"), "then the sick one")
+	writes := slices.DeleteFunc(c.Writes(), func(w faults.Write) bool { return w.Resource != "machines" || w.Subresource != "status" })
+	s.Expect(writes[0].Name).To(Equal(last))
+	s.Expect(writes[1].Name).To(Equal("m-00000"), "the unhealthy Machine is next")
 }
 
-// TestNothingIsToldOnMachinesAfterAPauseWasSeen: the caches do not show the pause for as long as the test lasts; what is read past them
-// just before an act does. The first Machine has been seen to by then.
-func TestNothingIsToldOnMachinesAfterAPauseWasSeen(t *testing.T) {
+// The caches do not show the pause until the end of the test. The preflight check of the second Machine reads it live, and the reconcile
+// writes nothing after that.
+func TestConditions_PauseSeenByPreflight_AreNotWritten(t *testing.T) {
 	t.Parallel()
-	for what, stop := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
-		"the Cluster is paused": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
+	for name, pause := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
+		"Cluster paused": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
 			s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
 		},
-		"the check is paused": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+		"check paused": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.Annotate(check, clusterv1.PausedAnnotation, "yes")
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
 			first := s.CreateUnhealthyMachine("m-1")
@@ -201,16 +206,16 @@ func TestNothingIsToldOnMachinesAfterAPauseWasSeen(t *testing.T) {
 			c = s.StartInterrupted(stage.RequestsOwner, func() {
 				<-started
 				c.Watches().Hold("clusters.cluster.x-k8s.io", "machinehealthchecks.remedy.cluster.x-k8s.io")
-				stop(s, check)
+				pause(s, check)
 				before.Store(int64(len(c.Writes())))
 			})
 			c.NeverIdle = true
 			close(started)
 			s.Eventually(before.Load).Should(BeNumerically(">", 0))
-			passes := c.Reconciles("workers")
-			n := passes.Load()
+			reconciles := c.Reconciles("workers")
+			n := reconciles.Load()
 			s.Annotate(first, stage.WakeAnnotation, "now")
-			s.Eventually(passes.Load).Should(BeNumerically(">", n), "the pass is over")
+			s.Eventually(reconciles.Load).Should(BeNumerically(">", n), "the reconcile has ended")
 			for _, w := range c.Writes()[before.Load():] {
 				s.Expect(w.Resource).To(Equal("events"), w.What())
 			}

@@ -27,25 +27,34 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestConnections_ClustersComeAndGo_LeaveNothing adds and deletes clusters in batches and breaks their connections. What every batch left
-// behind would be there as often as there were rounds. The test has the process for itself: it is not parallel.
+// TestConnections_ClustersComeAndGo_LeaveNothing creates and deletes clusters in batches and breaks their connections. A leak of one
+// goroutine or socket a batch would exceed the limits. The test counts those of the process, so it is not parallel.
 func TestConnections_ClustersComeAndGo_LeaveNothing(t *testing.T) {
 	s := stage.New(t, stage.WithProxy)
 	s.CreateMachine("m-1")
 	c := s.Start()
 	const rounds, cuts = 10, 10
 	batch := depth.Of(6, 20)
-	// The first rounds fill what is filled once.
+	// The first rounds fill caches and connection pools.
 	for number := range 2 {
-		comeAndGo(s, c, -1-number, batch, 1)
+		createAndDeleteClusters(s, c, -1-number, batch, 1)
 	}
-	openSockets, connections := func() int { return sockets(s) }, func() int { return s.Proxy.Counts().Open }
-	goroutinesBefore, socketsBefore, connectionsBefore := steady(s, runtime.NumGoroutine), steady(s, openSockets), steady(s, connections)
+	openSockets, connections := func() int { return countSockets(s) }, func() int { return s.Proxy.Counts().Open }
+	goroutinesBefore, socketsBefore, connectionsBefore := waitSteady(
+		s,
+		runtime.NumGoroutine,
+	), waitSteady(
+		s,
+		openSockets,
+	), waitSteady(
+		s,
+		connections,
+	)
 	for number := range rounds - 1 {
-		comeAndGo(s, c, number, batch, 0)
+		createAndDeleteClusters(s, c, number, batch, 0)
 	}
-	comeAndGo(s, c, rounds-1, batch, cuts)
-	// One that is left of each batch would be too many.
+	createAndDeleteClusters(s, c, rounds-1, batch, cuts)
+	// One goroutine that is left of each batch is too many.
 	s.Eventually(runtime.NumGoroutine).Should(BeNumerically("<", goroutinesBefore+rounds), "goroutines")
 	s.Eventually(connections).Should(BeNumerically("<=", connectionsBefore+2), "connections to workload clusters")
 	s.Eventually(openSockets).Should(BeNumerically("<=", socketsBefore+4), "sockets of this process")
@@ -58,17 +67,17 @@ func TestConnections_ClustersComeAndGo_LeaveNothing(t *testing.T) {
 	}
 }
 
-// comeAndGo makes clusters, each with a Machine and a check, waits until they are looked after, breaks their connections so many times, and
-// takes everything away again.
-func comeAndGo(s *stage.Stage, c *stage.Instance, number, batch, cuts int) {
+// createAndDeleteClusters creates clusters, each with a Machine and a check, waits until the checks have evaluated them, breaks their
+// connections so many times, and deletes all of them.
+func createAndDeleteClusters(s *stage.Stage, c *stage.Instance, number, batch, cuts int) {
 	s.T.Helper()
 	name := func(i int) string { return fmt.Sprintf("guest-%d-%d", number, i) }
 	for i := range batch {
 		s.CreateCluster(name(i))
-		machineOf(s, name(i))
+		createMachineOf(s, name(i))
 		s.CreateCheck(name(i), stage.OfPool(name(i)), func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = name(i) })
 	}
-	looked := func() int {
+	monitored := func() int {
 		n := 0
 		for _, check := range s.Checks() {
 			if check.Status.CurrentHealthy != nil && *check.Status.CurrentHealthy == 1 {
@@ -77,7 +86,7 @@ func comeAndGo(s *stage.Stage, c *stage.Instance, number, batch, cuts int) {
 		}
 		return n
 	}
-	s.Eventually(looked).Should(Equal(batch))
+	s.Eventually(monitored).Should(Equal(batch))
 	for range cuts {
 		s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
 		s.Eventually(func() int { return s.Proxy.Counts().Open }).Should(BeZero())
@@ -101,20 +110,20 @@ func comeAndGo(s *stage.Stage, c *stage.Instance, number, batch, cuts int) {
 	}
 }
 
-// machineOf is the Machine of a cluster. All have the same Node.
-func machineOf(s *stage.Stage, cluster string) {
+// createMachineOf creates the Machine of a cluster. All Machines have the same Node.
+func createMachineOf(s *stage.Stage, cluster string) {
 	s.T.Helper()
-	people := s.NewBulk()
+	bulk := s.NewBulk()
 	name := func(int) string { return cluster }
-	people.Name, people.Pool, people.Cluster = name, name, name
-	people.Node = func(int) string { return s.NodeName("m-1") }
-	people.ProviderID = func(int) string { return "test:///" + s.Namespace + "/m-1" }
-	people.Ready = func(int) corev1.ConditionStatus { return "" }
-	people.Create(1)
+	bulk.Name, bulk.Pool, bulk.Cluster = name, name, name
+	bulk.Node = func(int) string { return s.NodeName("m-1") }
+	bulk.ProviderID = func(int) string { return "test:///" + s.Namespace + "/m-1" }
+	bulk.Ready = func(int) corev1.ConditionStatus { return "" }
+	bulk.Create(1)
 }
 
-// steady is a number when it does not change any more.
-func steady(s *stage.Stage, number func() int) int {
+// waitSteady waits until a number does not change any more, and returns it.
+func waitSteady(s *stage.Stage, number func() int) int {
 	s.T.Helper()
 	last := -1
 	s.Eventually(func() bool {
@@ -125,8 +134,8 @@ func steady(s *stage.Stage, number func() int) int {
 	return last
 }
 
-// sockets are those that this process has open, as the kernel says. Where it does not say, there are none.
-func sockets(s *stage.Stage) int {
+// countSockets returns how many sockets this process has open, and 0 on a system without /proc.
+func countSockets(s *stage.Stage) int {
 	s.T.Helper()
 	files, err := filepath.Glob("/proc/self/fd/*")
 	s.Expect(err).ToNot(HaveOccurred())

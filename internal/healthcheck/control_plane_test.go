@@ -21,8 +21,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// recovers is what ends a request: its remediator is done, and the Node is ready.
-func recovers(s *stage.Stage, name string) {
+// recoverMachine completes the request of a Machine: its remediator succeeds and its Node is ready.
+func recoverMachine(s *stage.Stage, name string) {
 	s.T.Helper()
 	s.Remediate(remediator.Metal3, remediator.Succeeds)
 	s.SetReady(name, corev1.ConditionTrue, 0)
@@ -32,9 +32,9 @@ func recovers(s *stage.Stage, name string) {
 	}).Should(BeNil())
 }
 
-// starts are the writes by which requests were made and deleted, in their order. Who has not heard yet that a deletion was asked for asks
-// for it once more: that counts once.
-func starts(c *stage.Instance) []string {
+// requestWrites returns the writes that created and deleted requests, in order. A repeated deletion counts once: the cache of the instance
+// did not show the first one yet.
+func requestWrites(c *stage.Instance) []string {
 	var all []string
 	deleted := map[string]bool{}
 	for _, w := range c.Writes() {
@@ -49,7 +49,8 @@ func starts(c *stage.Instance) []string {
 	return all
 }
 
-func TestMachinesOfAControlPlaneAreRemediatedOneAtATime(t *testing.T) {
+// The check holds the control-plane Lease from the first request to the end of the last one.
+func TestControlPlane_TwoUnhealthyMachines_OneAtATime(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)
 	s := stage.New(t)
@@ -62,21 +63,22 @@ func TestMachinesOfAControlPlaneAreRemediatedOneAtATime(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-2"), Equal("Held ControlPlaneBusy")))
 	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/control"))
 	c.WaitIdle()
-	s.Expect(starts(c)).To(Equal([]string{"create cp-1"}))
+	s.Expect(requestWrites(c)).To(Equal([]string{"create cp-1"}))
 
-	recovers(s, "cp-1")
+	recoverMachine(s, "cp-1")
 	s.WaitRequest(remediator.Metal3, "cp-2")
 	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/control"))
-	recovers(s, "cp-2")
-	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty(), "it is given back")
+	recoverMachine(s, "cp-2")
+	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty(), "the Lease is released")
 	c.WaitIdle()
-	s.Expect(starts(c)).To(Equal([]string{"create cp-1", "delete cp-1", "create cp-2", "delete cp-2"}))
+	s.Expect(requestWrites(c)).To(Equal([]string{"create cp-1", "delete cp-1", "create cp-2", "delete cp-2"}))
 }
 
-// TestTwoChecksTakeTurnsAtAControlPlane also where neither hears of what the other one does.
-func TestTwoChecksTakeTurnsAtAControlPlane(t *testing.T) {
+// Two checks have one Machine of the control plane each. With stale caches, only the Lease keeps them from remediating both at the same
+// time.
+func TestControlPlane_TwoChecks_OneAtATime(t *testing.T) {
 	t.Parallel()
-	for name, deaf := range map[string]bool{"who hear of each other": false, "who only have the Lease": true} {
+	for name, staleCache := range map[string]bool{"current caches": false, "stale caches": true} {
 		t.Run(name, func(t *testing.T) {
 			stage.LockControlPlane(t)
 			s := stage.New(t, stage.WithWorkers)
@@ -89,37 +91,37 @@ func TestTwoChecksTakeTurnsAtAControlPlane(t *testing.T) {
 			}
 			c := s.Start()
 			c.WaitIdle()
-			if deaf {
+			if staleCache {
 				c.Watches().Hold("metal3remediations.infrastructure.cluster.x-k8s.io", "machines.cluster.x-k8s.io")
 			}
 			s.FailNode("cp-1")
 			s.FailNode("cp-2")
-			s.Eventually(func() int { return len(s.Requests(remediator.Metal3)) }).Should(Equal(1), func() string { return seen(s) })
+			s.Eventually(func() int { return len(s.Requests(remediator.Metal3)) }).Should(Equal(1), func() string { return describe(s) })
 			c.ReconcileAll()
 			c.ReconcileAll()
 			first := s.Requests(remediator.Metal3)[0].GetName()
-			s.Expect(starts(c)).To(Equal([]string{"create " + first}))
+			s.Expect(requestWrites(c)).To(Equal([]string{"create " + first}))
 			second := map[string]string{"cp-1": "cp-2", "cp-2": "cp-1"}[first]
 			waiting := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "check-" + second[3:]}}
 			s.Eventually(stage.Get(s, waiting)).Should(WithTransform(stage.Decision(second), Equal("Held ControlPlaneBusy")))
 			s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/check-" + first[3:]))
 
 			c.Watches().Release()
-			recovers(s, first)
+			recoverMachine(s, first)
 			s.Eventually(func() any {
 				s.Wake()
 				return s.Request(remediator.Metal3, second)()
 			}).ShouldNot(BeNil())
-			recovers(s, second)
+			recoverMachine(s, second)
 			s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())
 			c.WaitIdle()
-			s.Expect(starts(c)).To(Equal([]string{"create " + first, "delete " + first, "create " + second, "delete " + second}))
+			s.Expect(requestWrites(c)).To(Equal([]string{"create " + first, "delete " + first, "create " + second, "delete " + second}))
 		})
 	}
 }
 
-// TestWhoWaitsForItsTurnIsToldWhenItComes: the Lease is in the cluster of the Nodes, where nobody follows it.
-func TestWhoWaitsForItsTurnIsToldWhenItComes(t *testing.T) {
+// No instance watches the Lease, which is in the workload cluster. The check that releases it wakes the check that waits.
+func TestControlPlane_LeaseReleased_WakesTheWaitingCheck(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)
 	s := stage.New(t, stage.WithClock)
@@ -136,22 +138,22 @@ func TestWhoWaitsForItsTurnIsToldWhenItComes(t *testing.T) {
 	s.WaitRequest(remediator.Metal3, "cp-1")
 	s.FailNode("cp-2")
 	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(stage.Decision("cp-2"), Equal("Held ControlPlaneBusy")))
-	// Its request goes, and the turn stays with the first check, which may do nothing.
+	// The request is deleted, and the paused check keeps the Lease.
 	s.Annotate(checks[0], clusterv1.PausedAnnotation, "yes")
 	s.Eventually(stage.Get(s, checks[0])).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
 	s.SetReady("cp-1", corev1.ConditionTrue, 0)
 	s.Expect(s.Admin.Delete(s.Ctx, s.Request(remediator.Metal3, "cp-1")())).To(Succeed())
-	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(said("cp-2"), ContainSubstring("check-1")))
+	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(messageOfTarget("cp-2"), ContainSubstring("check-1")))
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
-	// It gives it back. Nothing else happens that would wake the other one, and no time passes.
+	// The first check releases the Lease. Nothing else wakes the second check, and its clock does not run.
 	s.Annotate(checks[0], clusterv1.PausedAnnotation, "")
 	s.WaitRequest(remediator.Metal3, "cp-2")
-	recovers(s, "cp-2")
+	recoverMachine(s, "cp-2")
 	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())
 }
 
-// TestWhoeverHasTheTurnKeepsItUntilItRunsOut: it may be a check of another management cluster, of which nobody hears anything else.
-func TestWhoeverHasTheTurnKeepsItUntilItRunsOut(t *testing.T) {
+// A check of another management cluster can hold the Lease. Nothing but its expiry shows that this check has stopped.
+func TestControlPlane_LeaseOfOtherCluster_BlocksUntilItExpires(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)
 	s := stage.New(t, stage.WithClock)
@@ -176,12 +178,12 @@ func TestWhoeverHasTheTurnKeepsItUntilItRunsOut(t *testing.T) {
 	s.Advance(time.Minute + time.Second)
 	s.WaitRequest(remediator.Metal3, "cp-1")
 	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/control"))
-	recovers(s, "cp-1")
+	recoverMachine(s, "cp-1")
 	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())
 }
 
-// blind lets the manager see Nodes and Leases of the workload cluster, and nothing of its etcd.
-func blind(s *stage.Stage) {
+// denyEtcd lets the manager read Nodes and Leases of the workload cluster, but not its etcd members.
+func denyEtcd(s *stage.Stage) {
 	s.T.Helper()
 	reader, err := stage.Workload.Config(controlplane.ServiceAccount(s.Namespace, "reader"))
 	s.Expect(err).ToNot(HaveOccurred())
@@ -200,64 +202,64 @@ func blind(s *stage.Stage) {
 	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(reader) })
 }
 
-// TestAControlPlaneIsNotPutAtRisk shows what holds a request, and what ends that.
-func TestAControlPlaneIsNotPutAtRisk(t *testing.T) {
+// Each case has a reason to block a request, and the change that unblocks it.
+func TestControlPlane_QuorumAtRisk_BlocksRemediation(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
-		why     string
-		members int
-		before  func(s *stage.Stage, members []*clusterv1.Machine)
-		holds   string
-		// ends is nil where nothing does.
-		ends func(s *stage.Stage, members []*clusterv1.Machine)
+		name     string
+		members  int
+		prepare  func(s *stage.Stage, members []*clusterv1.Machine)
+		decision string
+		// unblock is nil if no change does.
+		unblock func(s *stage.Stage, members []*clusterv1.Machine)
 	}{
 		{
-			why: "while another member is not healthy", members: 3, holds: "Held QuorumAtRisk",
-			before: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionFalse) },
-			ends:   func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionTrue) },
+			name: "other member unhealthy", members: 3, decision: "Held QuorumAtRisk",
+			prepare: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionFalse) },
+			unblock: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionTrue) },
 		},
 		{
-			why: "while it counts, and not any more when its own member is lost", members: 3, holds: "Held QuorumAtRisk",
-			before: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionFalse) },
-			ends:   func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[0], metav1.ConditionFalse) },
+			name: "own member lost later", members: 3, decision: "Held QuorumAtRisk",
+			prepare: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionFalse) },
+			unblock: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[0], metav1.ConditionFalse) },
 		},
 		{
-			why: "where nobody knows of its members", members: 3, holds: "Held QuorumUnknown",
-			before: func(s *stage.Stage, members []*clusterv1.Machine) {
-				blind(s)
+			name: "members unknown", members: 3, decision: "Held QuorumUnknown",
+			prepare: func(s *stage.Stage, members []*clusterv1.Machine) {
+				denyEtcd(s)
 				for _, m := range members {
 					s.ChangeStatus(m, func() { m.Status.Conditions = nil })
 				}
 			},
-			ends: func(s *stage.Stage, members []*clusterv1.Machine) {
+			unblock: func(s *stage.Stage, members []*clusterv1.Machine) {
 				for i := len(members) - 1; i >= 0; i-- {
 					s.SetEtcdMember(members[i], metav1.ConditionTrue)
 				}
 			},
 		},
-		{why: "where it is the only one", members: 1, holds: "Held SingleControlPlane"},
+		{name: "single member", members: 1, decision: "Held SingleControlPlane"},
 	}
 	for _, test := range tests {
-		t.Run(test.why, func(t *testing.T) {
+		t.Run(test.name, func(t *testing.T) {
 			stage.LockControlPlane(t)
 			s := stage.New(t)
 			members := s.CreateControlPlane(test.members)
-			if test.before != nil {
-				test.before(s, members)
+			if test.prepare != nil {
+				test.prepare(s, members)
 			}
 			s.FailNode("cp-1")
 			check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 			c := s.Start()
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal(test.holds)))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal(test.decision)))
 			c.WaitIdle()
 			s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 			s.Expect(s.ControlPlaneLeaseHolder()).To(BeEmpty())
-			if test.ends == nil {
+			if test.unblock == nil {
 				return
 			}
-			test.ends(s, members)
+			test.unblock(s, members)
 			s.WaitRequest(remediator.Metal3, "cp-1")
-			recovers(s, "cp-1")
+			recoverMachine(s, "cp-1")
 			s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())
 		})
 	}

@@ -15,7 +15,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// liveStore has a check of which one version is read live.
+// liveStore is a store with one version of a check to read live.
 type liveStore struct {
 	Store
 	live *Check
@@ -25,7 +25,7 @@ func (l liveStore) Find(context.Context, client.Reader, client.ObjectKey) (*Chec
 	return l.live, nil, nil
 }
 
-// A cache that is older than the last write must not be compared with: an untrue status would stay.
+// A status is compared with the last one that was written. If the cache is older than that, an outdated status would stay.
 func TestCurrent_CacheIsOlderThanOwnWrite_ReadsLive(t *testing.T) {
 	g := NewWithT(t)
 	check := func(uid, version string) *Check {
@@ -34,17 +34,17 @@ func TestCurrent_CacheIsOlderThanOwnWrite_ReadsLive(t *testing.T) {
 		return &Check{Object: c}
 	}
 	live := liveStore{live: check("a", "10")}
-	r, one := &Reconciler{Environment: &Environment{}, Store: live}, &record{}
+	r, memory := &Reconciler{Environment: &Environment{}, Store: live}, &record{}
 	version := func(cached *Check) string {
-		got, _, err := r.current(t.Context(), one, cached, nil)
+		got, _, err := r.current(t.Context(), memory, cached, nil)
 		g.Expect(err).ToNot(HaveOccurred())
 		return got.Object.GetResourceVersion()
 	}
-	g.Expect(version(check("a", "9"))).To(Equal("10"), "after a start another process may have written")
-	g.Expect(version(check("a", "9"))).To(Equal("10"), "the cache is older, although its version comes later in the alphabet")
+	g.Expect(version(check("a", "9"))).To(Equal("10"), "an earlier process can have written the check")
+	g.Expect(version(check("a", "9"))).To(Equal("10"), "versions are compared as numbers")
 	g.Expect(version(check("a", "11"))).To(Equal("11"), "the cache is newer")
-	g.Expect(version(check("b", "12"))).To(Equal("10"), "another check of that name")
-	one.version = ""
-	g.Expect(version(check("a", "10"))).To(Equal("10"), "a write that has failed may have happened")
-	g.Expect(one.version).To(Equal("10"))
+	g.Expect(version(check("b", "12"))).To(Equal("10"), "a new check with the same name")
+	memory.version = ""
+	g.Expect(version(check("a", "10"))).To(Equal("10"), "a failed write can have succeeded")
+	g.Expect(memory.version).To(Equal("10"))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// outcomes are how the last remediations have ended, the latest first.
+// outcomes are the outcomes of the last remediations of a check, the latest first.
 func outcomes(check *remedyv1.MachineHealthCheck) []string {
 	all := make([]string, 0, len(check.Status.RecentRemediations))
 	for _, r := range check.Status.RecentRemediations {
@@ -25,15 +25,15 @@ func outcomes(check *remedyv1.MachineHealthCheck) []string {
 	return all
 }
 
-func stepOf(request *unstructured.Unstructured) string {
+func stepOfRequest(request *unstructured.Unstructured) string {
 	if request == nil {
 		return ""
 	}
 	return request.GetAnnotations()[remedyv1.TemplateNameAnnotation] + " " + request.GetAnnotations()[remedyv1.StepAnnotation]
 }
 
-// atStep is at which step a check is with a Machine; nil if it is not known to be sick.
-func atStep(machine string) func(*remedyv1.MachineHealthCheck) *int32 {
+// stepOfTarget returns the step of a Machine in the status of a check; nil if the Machine is not listed as unhealthy.
+func stepOfTarget(machine string) func(*remedyv1.MachineHealthCheck) *int32 {
 	return func(check *remedyv1.MachineHealthCheck) *int32 {
 		for i := range check.Status.UnhealthyTargets {
 			if t := &check.Status.UnhealthyTargets[i]; t.Name == machine {
@@ -44,42 +44,47 @@ func atStep(machine string) func(*remedyv1.MachineHealthCheck) *int32 {
 	}
 }
 
-func TestAFailureEscalatesToTheNextTemplateAndThenToTheOwner(t *testing.T) {
+// The first template fails, then the second one, and then the owner remediates.
+func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick := s.CreateMachine("m-1")
+	unhealthy := s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck(
 		"workers",
 		stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.FenceAgents, "hard"), nil),
 	)
 	s.Start()
-	s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(WithTransform(stepOf, Equal("soft 1")))
+	s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(WithTransform(stepOfRequest, Equal("soft 1")))
 	s.Remediate(remediator.FenceAgents, remediator.Fails)
-	s.Eventually(stage.Get(s, sick)).
+	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.Annotations, HaveKeyWithValue(remedyv1.TriedAnnotation, "1 FenceAgentsRemediationTemplate/soft")))
 	s.Eventually(func() string {
 		s.Remediate(remediator.FenceAgents, remediator.Silent)
 		s.Remediate(remediator.FenceAgents, remediator.Hangs)
-		return stepOf(s.Request(remediator.FenceAgents, "m-1")())
+		return stepOfRequest(s.Request(remediator.FenceAgents, "m-1")())
 	}).Should(Equal("hard 2"))
-	s.Expect(stage.MachineCondition("OwnerRemediated")(stage.Get(s, sick)())).To(BeEmpty(), "the owner has not been asked yet")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(atStep("m-1"), HaveValue(BeEquivalentTo(2))))
+	s.Expect(stage.MachineCondition("OwnerRemediated")(stage.Get(s, unhealthy)())).To(BeEmpty(), "owner remediation is the last step")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stepOfTarget("m-1"), HaveValue(BeEquivalentTo(2))))
 	s.Remediate(remediator.FenceAgents, remediator.Fails)
 	s.Eventually(func() *unstructured.Unstructured {
 		s.Remediate(remediator.FenceAgents, remediator.Fails)
 		return s.Request(remediator.FenceAgents, "m-1")()
 	}).Should(BeNil())
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(atStep("m-1"), HaveValue(BeEquivalentTo(3))))
+	s.Eventually(stage.Get(s, unhealthy)).
+		Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stepOfTarget("m-1"), HaveValue(BeEquivalentTo(3))))
 
-	// It recovers after all: what is remembered goes, and the owner finds that there is nothing to do.
+	// The Machine recovers: the remediation history is removed, and the owner has nothing to do.
 	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.Annotations, Not(HaveKey(remedyv1.TriedAnnotation))))
+	s.Eventually(stage.Get(s, unhealthy)).
+		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
+	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.Annotations, Not(HaveKey(remedyv1.TriedAnnotation))))
 }
 
-func TestAStepThatTakesTooLongIsToldToStopAndGivenUp(t *testing.T) {
+// The request of a step that exceeds its timeout gets the timed-out annotation and is deleted. The next step starts when that request no
+// longer exists.
+func TestEscalation_StepTimesOut_NextStepStarts(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	s.CreateMachine("m-1")
@@ -90,17 +95,18 @@ func TestAStepThatTakesTooLongIsToldToStopAndGivenUp(t *testing.T) {
 	s.Remediate(remediator.FenceAgents, remediator.Hangs)
 	s.Advance(9 * time.Minute)
 	c.WaitIdle()
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp()).To(BeNil(), "it has another minute")
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp()).To(BeNil(), "one minute of the timeout is left")
 	s.Advance(time.Minute)
 	s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
 	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
-	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil(), "the one before is still there")
+	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil(), "the request of the first step still exists")
 	s.Remediate(remediator.FenceAgents, remediator.Hangs)
 	s.WaitRequest(remediator.Metal3, "m-1")
 	s.Expect(s.Request(remediator.FenceAgents, "m-1")()).To(BeNil())
 }
 
-func TestARequestThatIsKeptByAStrangerIsTold(t *testing.T) {
+// A finalizer of another controller keeps the request of the first step. The check reports that, and does not remove the finalizer.
+func TestEscalation_ForeignFinalizer_BlocksTheNextStep(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	s.CreateMachine("m-1")
@@ -117,16 +123,18 @@ func TestARequestThatIsKeptByAStrangerIsTold(t *testing.T) {
 	c.WaitIdle()
 	s.Advance(5*time.Minute + time.Second)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held PreviousStepNotReleased")))
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetFinalizers()).To(ConsistOf("example.com/keeper"), "it is not ours to remove")
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetFinalizers()).
+		To(ConsistOf("example.com/keeper"), "another controller owns the finalizer")
 	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil())
 	s.SetRequestFinalizers(request)
 	s.WaitRequest(remediator.Metal3, "m-1")
 }
 
-func TestASequenceThatFailedBeginsAgainAfterABackOff(t *testing.T) {
+// The check reports EscalationExhausted, waits, and starts the second attempt at the first step.
+func TestEscalation_AllStepsFail_RestartsAfterBackoff(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	sick := s.CreateMachine("m-1")
+	unhealthy := s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
 	s.Start()
@@ -139,14 +147,15 @@ func TestASequenceThatFailedBeginsAgainAfterABackOff(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held Backoff")))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.ReadyCondition), Equal("False EscalationExhausted")))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Failed"})))
-	s.Expect(stage.Get(s, sick)().Annotations).To(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))
+	s.Expect(stage.Get(s, unhealthy)().Annotations).To(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))
 	s.Advance(time.Minute + time.Second)
 	second := s.WaitRequest(remediator.FenceAgents, "m-1")
 	s.Expect(second.GetUID()).ToNot(Equal(first.GetUID()))
 	s.Expect(second.GetAnnotations()).To(HaveKeyWithValue(remedyv1.AttemptAnnotation, "2"))
 }
 
-func TestARelapseStartsTheHealthyDelayAnew(t *testing.T) {
+// A Machine that becomes unhealthy during healthyDelay has to be healthy for the whole delay again.
+func TestHealthyDelay_UnhealthyAgain_Restarts(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	s.CreateMachine("m-1")
@@ -176,12 +185,13 @@ func TestARelapseStartsTheHealthyDelayAnew(t *testing.T) {
 	s.Advance(9 * time.Minute)
 	c.WaitIdle()
 	s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(request.GetUID()))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)), "it is not believed yet")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)), "healthyDelay has not passed")
 	s.Advance(time.Minute)
 	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
 }
 
-func TestAPersonConfirmsTheRecoveryWhereTheCheckAsksForIt(t *testing.T) {
+// With recovery: Confirmed, the request stays until a user annotates the healthy Node.
+func TestConfirmedRecovery_HealthyMachine_WaitsForAnnotation(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
@@ -200,6 +210,6 @@ func TestAPersonConfirmsTheRecoveryWhereTheCheckAsksForIt(t *testing.T) {
 	s.Expect(s.Request(remediator.Metal3, "m-1")().GetDeletionTimestamp()).To(BeNil())
 	s.ChangeNode("m-1", func(node *corev1.Node) { node.Annotations = map[string]string{remedyv1.ConfirmedHealthyAnnotation: ""} })
 	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
-	// The word is used up: the next recovery needs another one.
+	// The annotation is removed: the next recovery needs another one.
 	s.Eventually(func() map[string]string { return s.Node("m-1").Annotations }).ShouldNot(HaveKey(remedyv1.ConfirmedHealthyAnnotation))
 }

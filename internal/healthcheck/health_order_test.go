@@ -17,44 +17,44 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-func TestHealthOrder_RecoveredAndUnhealthyComeFirst(t *testing.T) {
+func TestHealthOrder_RecoveredAndUnhealthy_ComeFirst(t *testing.T) {
 	g := NewWithT(t)
 	given := remediation.Mark{Given: true}
 	pass := &explain.Pass{Assessment: &health.Assessment{}, Situation: &remediation.Situation{}}
-	people := []struct {
+	rows := []struct {
 		uid  types.UID
 		kind health.Kind
 		mark remediation.Mark
 	}{
-		{uid: "well", kind: health.Healthy},
-		{uid: "sick", kind: health.Unhealthy},
+		{uid: "healthy", kind: health.Healthy},
+		{uid: "unhealthy", kind: health.Unhealthy},
 		{uid: "suspect", kind: health.Suspect, mark: given},
-		{uid: "saved", kind: health.Healthy, mark: given},
-		{uid: "handed over", kind: health.Unhealthy, mark: given},
+		{uid: "recovered", kind: health.Healthy, mark: given},
+		{uid: "remediating", kind: health.Unhealthy, mark: given},
 	}
-	machines := make([]*Target, len(people))
-	for i, one := range people {
-		machines[i] = &Target{Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: one.uid}}}
-		pass.Assessment.Verdicts = append(pass.Assessment.Verdicts, health.Verdict{Kind: one.kind})
-		pass.Situation.Targets = append(pass.Situation.Targets, remediation.Target{Mark: one.mark})
+	machines := make([]*Target, len(rows))
+	for i, row := range rows {
+		machines[i] = &Target{Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: row.uid}}}
+		pass.Assessment.Verdicts = append(pass.Assessment.Verdicts, health.Verdict{Kind: row.kind})
+		pass.Situation.Targets = append(pass.Situation.Targets, remediation.Target{Mark: row.mark})
 	}
 	check := &record{}
-	order := func() (told []types.UID) {
+	order := func() (uids []types.UID) {
 		for _, i := range check.healthOrder(pass, machines) {
-			told = append(told, machines[i].uid())
+			uids = append(uids, machines[i].uid())
 		}
-		return told
+		return uids
 	}
-	g.Expect(order()).To(Equal([]types.UID{"saved", "sick", "handed over", "well", "suspect"}))
-	for behind, next := range map[types.UID][]types.UID{
-		"saved":   {"sick", "handed over", "well", "suspect", "saved"},
-		"sick":    {"handed over", "well", "suspect", "saved", "sick"},
-		"suspect": {"saved", "sick", "handed over", "well", "suspect"},
-		"gone":    {"saved", "sick", "handed over", "well", "suspect"},
+	g.Expect(order()).To(Equal([]types.UID{"recovered", "unhealthy", "remediating", "healthy", "suspect"}))
+	for last, expected := range map[types.UID][]types.UID{
+		"recovered": {"unhealthy", "remediating", "healthy", "suspect", "recovered"},
+		"unhealthy": {"remediating", "healthy", "suspect", "recovered", "unhealthy"},
+		"suspect":   {"recovered", "unhealthy", "remediating", "healthy", "suspect"},
+		"deleted":   {"recovered", "unhealthy", "remediating", "healthy", "suspect"},
 	} {
-		check.healthAfter = behind
-		g.Expect(order()).To(Equal(next), string(behind))
+		check.healthAfter = last
+		g.Expect(order()).To(Equal(expected), string(last))
 	}
 	check.healthAfter = ""
-	g.Expect(order()).To(Equal([]types.UID{"saved", "sick", "handed over", "well", "suspect"}))
+	g.Expect(order()).To(Equal([]types.UID{"recovered", "unhealthy", "remediating", "healthy", "suspect"}))
 }

@@ -17,9 +17,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestALimitThatComesToNothingIsTold: such a check never remediates anything. That is said while everything is well, and not only when it
-// is too late.
-func TestALimitThatComesToNothingIsTold(t *testing.T) {
+// A check with 49% of two Machines never remediates. It reports that while all Machines are healthy, before a remediation is needed.
+func TestMaxUnhealthy_RoundsDownToZero_IsReported(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	m := s.CreateMachine("m-1")
@@ -32,7 +31,7 @@ func TestALimitThatComesToNothingIsTold(t *testing.T) {
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition),
-			Equal(stage.IsUnhealthy)), "health is told all the same")
+			Equal(stage.IsUnhealthy)), "the health is reported although remediation is not allowed")
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held TooManyUnhealthy")))
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal(zero))
 	c.WaitIdle()

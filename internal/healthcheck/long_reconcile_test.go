@@ -19,8 +19,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestARequestHasItsWholeTimeThoughItsPassTakesLong makes one of two requests five minutes after the other, in the same pass.
-func TestARequestHasItsWholeTimeThoughItsPassTakesLong(t *testing.T) {
+// One reconcile creates two requests, the second one five minutes after the first. The timeout of each starts at its own creation.
+func TestStepTimeout_LongReconcile_StartsAtCreation(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	s.CreateUnhealthyMachine("m-1")
@@ -34,18 +34,19 @@ func TestARequestHasItsWholeTimeThoughItsPassTakesLong(t *testing.T) {
 	}
 	s.Expect(started("m-2").Sub(started("m-1"))).To(Equal(5 * time.Minute))
 	s.Advance(9 * time.Minute)
-	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil(), "its ten minutes were over")
+	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil(), "ten minutes have passed since its creation")
 	c.ReconcileAll()
-	s.Expect(s.Request(remediator.Metal3, "m-2")()).ToNot(BeNil(), "it has another minute")
+	s.Expect(s.Request(remediator.Metal3, "m-2")()).ToNot(BeNil(), "one minute of its timeout is left")
 	s.Advance(time.Minute)
 	s.Eventually(s.Request(remediator.Metal3, "m-2")).Should(BeNil())
 }
 
-// TestARefusalCountsFromWhenItWasSaid: a pass that takes longer than a refusal is worth does not try again at once what was refused in it.
-func TestARefusalCountsFromWhenItWasSaid(t *testing.T) {
+// The reconcile takes longer than the delay after a rejected request. The delay starts at the rejection, so the next reconcile does not
+// retry at once.
+func TestRejectedRequest_LongReconcile_DelayStartsAtRejection(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	kind := demanding(s, "choosy.example.com", "ChoosyRemediation")
+	kind := installKindWithRequiredField(s, "required.example.com", "RequiredRemediation")
 	s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
 	first := &sync.Once{}

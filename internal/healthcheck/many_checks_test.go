@@ -24,53 +24,53 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// asked counts what an API server is asked, by what it is about.
-type asked struct {
-	next http.RoundTripper
-	mu   sync.Mutex
-	by   map[string]int
+// requestCounter counts the requests to an API server by verb and resource.
+type requestCounter struct {
+	next   http.RoundTripper
+	mu     sync.Mutex
+	byKind map[string]int
 }
 
 // RoundTrip implements http.RoundTripper.
-func (a *asked) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c *requestCounter) RoundTrip(r *http.Request) (*http.Response, error) {
 	path := strings.Split(r.URL.Path, "/")
-	what := r.Method
+	kind := r.Method
 	for _, resource := range []string{"machines", "machinehealthchecks", "clusters", "secrets", "events"} {
 		for i, part := range path {
 			if part != resource {
 				continue
 			}
-			what += " " + resource
+			kind += " " + resource
 			switch {
 			case r.URL.Query().Get("watch") != "":
-				what = "watch " + resource
+				kind = "watch " + resource
 			case r.Method == http.MethodGet && i == len(path)-1:
-				what = "list " + resource
+				kind = "list " + resource
 			}
 		}
 	}
-	a.mu.Lock()
-	a.by[what]++
-	a.mu.Unlock()
-	return a.next.RoundTrip(r)
+	c.mu.Lock()
+	c.byKind[kind]++
+	c.mu.Unlock()
+	return c.next.RoundTrip(r)
 }
 
-// soFar is what was asked until now, and how much that is altogether.
-func (a *asked) soFar() (all int, by map[string]int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	by = map[string]int{}
-	for what, n := range a.by {
-		by[what] = n
+// total returns the number of all requests until now, and the numbers by kind.
+func (c *requestCounter) total() (all int, byKind map[string]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	byKind = map[string]int{}
+	for kind, n := range c.byKind {
+		byKind[kind] = n
 		all += n
 	}
-	return all, by
+	return all, byKind
 }
 
-// startAndCount runs the controller, and counts what it asks.
-func startAndCount(s *stage.Stage) (*stage.Instance, *asked) {
+// startCounting starts an instance and counts its requests.
+func startCounting(s *stage.Stage) (*stage.Instance, *requestCounter) {
 	s.T.Helper()
-	counts := &asked{by: map[string]int{}}
+	counts := &requestCounter{byKind: map[string]int{}}
 	user := s.User()
 	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		counts.next = next
@@ -82,25 +82,25 @@ func startAndCount(s *stage.Stage) (*stage.Instance, *asked) {
 	return c, counts
 }
 
-// TestManyChecks_OneNamespace_WorkIndependently: all checks name the same Cluster, so each one is a neighbour of all others.
+// TestManyChecks_OneNamespace_WorkIndependently has all checks in one Cluster, so an event of that Cluster concerns each of them.
 func TestManyChecks_OneNamespace_WorkIndependently(t *testing.T) {
 	s := stage.New(t)
 	const each = 3
 	checks := depth.Of(50, 200)
 	pool := func(i int) string { return fmt.Sprintf("pool-%03d", i) }
-	people := s.NewBulk()
-	people.Pool = func(i int) string { return pool(i / each) }
-	people.Ready = func(i int) corev1.ConditionStatus {
+	bulk := s.NewBulk()
+	bulk.Pool = func(i int) string { return pool(i / each) }
+	bulk.Ready = func(i int) corev1.ConditionStatus {
 		if i%(5*each) == 0 {
 			return corev1.ConditionUnknown
 		}
 		return corev1.ConditionTrue
 	}
-	people.Create(checks * each)
+	bulk.Create(checks * each)
 	for i := range checks {
 		s.CreateCheck(pool(i), stage.OfPool(pool(i)))
 	}
-	c, counts := startAndCount(s)
+	c, counts := startCounting(s)
 	c.NeverIdle = true
 	s.Eventually(func() int {
 		return stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)
@@ -113,25 +113,25 @@ func TestManyChecks_OneNamespace_WorkIndependently(t *testing.T) {
 		s.Expect(check.Status.ExpectedMachines).To(HaveValue(BeEquivalentTo(each)), check.Name)
 		s.Expect(stage.CheckCondition(remedyv1.SelectorsDisjointCondition)(&check)).To(HavePrefix("True"), check.Name)
 	}
-	begun, by := counts.soFar()
-	passes := int64(0)
-	for _, n := range before {
-		passes += n
+	initial, byKind := counts.total()
+	reconciles := int64(0)
+	for _, other := range before {
+		reconciles += other
 	}
-	s.Expect(passes).To(BeNumerically("<=", 10*checks), "passes until everything was told")
-	s.Expect(begun).To(BeNumerically("<=", 15*checks), "requests until everything was told: %v", by)
-	s.Expect(by).ToNot(HaveKey(HavePrefix("list ")), "what is watched is not listed, and five Machines are read one by one")
+	s.Expect(reconciles).To(BeNumerically("<=", 10*checks), "reconciles until the status is complete")
+	s.Expect(initial).To(BeNumerically("<=", 15*checks), "requests until the status is complete: %v", byKind)
+	s.Expect(byKind).ToNot(HaveKey(HavePrefix("list ")), "watched kinds are not listed, and few Machines are read one by one")
 
-	// One Machine changes, and then one Node: one check looks, and asks for as much as if it were alone.
-	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: people.Name(7 * each)}}
+	// One Machine changes, then one Node: only their checks are reconciled, with as many requests as if they were alone.
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: bulk.Name(7 * each)}}
 	s.Annotate(m, clusterv1.RemediateMachineAnnotation, "yes")
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.SetReady(people.Name(8*each), corev1.ConditionUnknown, 10*time.Minute)
-	n := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: people.Name(8 * each)}}
-	s.Eventually(stage.Get(s, n)).
+	s.SetReady(bulk.Name(8*each), corev1.ConditionUnknown, 10*time.Minute)
+	other := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: bulk.Name(8 * each)}}
+	s.Eventually(stage.Get(s, other)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.Expect(stage.Changed(before, c.WaitNoReconciles())).To(ConsistOf(pool(7), pool(8)), "nobody else has anything to look at")
-	more, by := counts.soFar()
-	s.Expect(more-begun).To(BeNumerically("<=", 2*20), "requests for two of them: %v", by)
+	s.Expect(stage.Changed(before, c.WaitNoReconciles())).To(ConsistOf(pool(7), pool(8)), "no other check is reconciled")
+	more, byKind := counts.total()
+	s.Expect(more-initial).To(BeNumerically("<=", 2*20), "requests of two checks: %v", byKind)
 }

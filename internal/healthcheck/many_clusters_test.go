@@ -32,45 +32,44 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestEqualNodeNames_ManyClusters_AreNotMixedUp: every cluster has a Node of the same name, and one Machine, one check and one answer for
-// it.
+// TestEqualNodeNames_ManyClusters_AreNotMixedUp has a Node of the same name in every cluster, and one Machine and one check for it.
 func TestEqualNodeNames_ManyClusters_AreNotMixedUp(t *testing.T) {
 	s := stage.New(t)
 	clusters := depth.Of(60, 300)
-	f, people := newFleet(s), s.NewBulk()
+	f, bulk := newFleet(s), s.NewBulk()
 	cluster := func(i int) string { return fmt.Sprintf("c-%03d", i) }
 	machine := func(i int) *clusterv1.Machine {
 		return &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "of-" + cluster(i)}}
 	}
-	sick := func(i int) bool { return i%7 == 0 }
-	people.Name, people.Cluster, people.Pool = func(i int) string { return machine(i).Name }, cluster, cluster
-	people.Node = func(int) string { return "node-1" }
-	people.NodeMeta = func(i int) metav1.ObjectMeta {
+	unhealthy := func(i int) bool { return i%7 == 0 }
+	bulk.Name, bulk.Cluster, bulk.Pool = func(i int) string { return machine(i).Name }, cluster, cluster
+	bulk.Node = func(int) string { return "node-1" }
+	bulk.NodeMeta = func(i int) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: f.prefix(cluster(i)) + "node-1", Labels: map[string]string{fleetLabel: f.prefix(cluster(i)) + "x"}}
 	}
-	people.Ready = func(i int) corev1.ConditionStatus {
-		if sick(i) {
+	bulk.Ready = func(i int) corev1.ConditionStatus {
+		if unhealthy(i) {
 			return corev1.ConditionUnknown
 		}
 		return corev1.ConditionTrue
 	}
-	s.Expect(stage.Parallel(clusters, func(i int) error { return f.makeCluster(cluster(i)) })).To(Succeed())
-	people.Create(clusters)
+	s.Expect(stage.Parallel(clusters, func(i int) error { return f.createCluster(cluster(i)) })).To(Succeed())
+	bulk.Create(clusters)
 	for i := range clusters {
 		s.CreateCheck(cluster(i), stage.OfPool(cluster(i)), func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = cluster(i) })
 	}
 	c := s.Start()
 	c.NeverIdle = true
 
-	marks := func() map[string]string { return s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition) }
+	ownerRemediated := func() map[string]string { return s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition) }
 	expected := map[string]string{}
 	for i := range clusters {
 		expected[machine(i).Name] = ""
-		if sick(i) {
+		if unhealthy(i) {
 			expected[machine(i).Name] = stage.OwnerRequested
 		}
 	}
-	s.Eventually(marks).Should(Equal(expected))
+	s.Eventually(ownerRemediated).Should(Equal(expected))
 	s.Eventually(func() int {
 		return stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)
 	}).Should(Equal(clusters - stage.Count(expected, stage.OwnerRequested)))
@@ -78,39 +77,39 @@ func TestEqualNodeNames_ManyClusters_AreNotMixedUp(t *testing.T) {
 		s.Expect(check.Status.ExpectedMachines).To(HaveValue(BeEquivalentTo(1)), check.Name)
 	}
 
-	// One of them falls ill, the next one loses its Node, and one only beats its heart.
+	// One Node becomes unhealthy, the next one is deleted, and one only gets a new heartbeat.
 	before := c.WaitNoReconciles()
-	ill, lost, beats := 15, 16, 17
+	failed, deleted, renewed := 15, 16, 17
 	change := func(i int, change func(*corev1.Node)) {
-		node := &corev1.Node{ObjectMeta: people.NodeMeta(i)}
+		node := &corev1.Node{ObjectMeta: bulk.NodeMeta(i)}
 		s.Expect(s.Workload.Get(s.Ctx, client.ObjectKeyFromObject(node), node)).To(Succeed())
 		change(node)
 		s.Expect(s.Workload.Status().Update(s.Ctx, node)).To(Succeed())
 	}
-	change(ill, func(node *corev1.Node) {
+	change(failed, func(node *corev1.Node) {
 		node.Status.Conditions[0].Status, node.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(
 			time.Now().Add(-10*time.Minute),
 		)
 	})
-	change(beats, func(node *corev1.Node) {
+	change(renewed, func(node *corev1.Node) {
 		node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(time.Now().Add(time.Second))
 	})
-	s.Expect(s.Workload.Delete(s.Ctx, &corev1.Node{ObjectMeta: people.NodeMeta(lost)})).To(Succeed())
-	expected[machine(ill).Name], expected[machine(lost).Name] = stage.OwnerRequested, stage.OwnerRequested
-	s.Eventually(marks).Should(Equal(expected))
-	s.Expect(stage.Changed(before, c.WaitNoReconciles())).To(ConsistOf(cluster(ill), cluster(lost)), "nobody else has anything to look at")
+	s.Expect(s.Workload.Delete(s.Ctx, &corev1.Node{ObjectMeta: bulk.NodeMeta(deleted)})).To(Succeed())
+	expected[machine(failed).Name], expected[machine(deleted).Name] = stage.OwnerRequested, stage.OwnerRequested
+	s.Eventually(ownerRemediated).Should(Equal(expected))
+	s.Expect(stage.Changed(before, c.WaitNoReconciles())).To(ConsistOf(cluster(failed), cluster(deleted)), "no other check is reconciled")
 }
 
-// fleet are many workload clusters in one real API server: as many of their own would not fit on any machine. Each is reached at a path of
-// its own, where only its own Nodes are seen, and seen by names that all clusters have in common. Lists, watches and errors are those of
-// the API server.
+// fleet is many workload clusters in one real API server, because many API servers do not fit on one machine. Each cluster has a path of
+// its own. A proxy serves only its Nodes there, under names that all clusters have in common. Lists, watches and errors are those of the
+// API server.
 type fleet struct {
 	s      *stage.Stage
-	street *httptest.Server
+	server *httptest.Server
 	admin  client.Client
 }
 
-// fleetLabel says to which cluster a Node belongs.
+// fleetLabel is the label of a Node with its cluster.
 const fleetLabel = "test.invalid/cluster"
 
 func newFleet(s *stage.Stage) *fleet {
@@ -123,58 +122,58 @@ func newFleet(s *stage.Stage) *fleet {
 	transport, err := rest.TransportFor(stage.Workload.Admin)
 	s.Expect(err).ToNot(HaveOccurred())
 	f := &fleet{s: s, admin: s.UnlimitedClient(stage.Management)}
-	f.street = httptest.NewServer(&httputil.ReverseProxy{
-		Transport: transport, FlushInterval: -1, ModifyResponse: f.answer,
+	f.server = httptest.NewServer(&httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, ModifyResponse: f.rewriteResponse,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			cluster, path, _ := strings.Cut(strings.TrimPrefix(r.In.URL.Path, "/"), "/")
 			r.SetURL(target)
 			r.Out.URL.Path = "/" + path
-			f.ask(cluster, r.Out)
+			f.rewriteRequest(cluster, r.Out)
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	})
 	s.T.Cleanup(func() {
-		f.street.CloseClientConnections()
-		f.street.Close()
+		f.server.CloseClientConnections()
+		f.server.Close()
 	})
 	return f
 }
 
-// prefix is what the names of a cluster's Nodes begin with in truth.
+// prefix is what the names of the Nodes of a cluster begin with in the API server.
 func (f *fleet) prefix(cluster string) string { return f.s.Namespace + "." + cluster + "." }
 
-// nodes is where Nodes are found.
-const nodes = "/api/v1/nodes"
+// nodesPath is the path of the Nodes.
+const nodesPath = "/api/v1/nodes"
 
-func (f *fleet) ask(cluster string, r *http.Request) {
-	if name, one := strings.CutPrefix(r.URL.Path, nodes+"/"); one {
-		r.URL.Path = nodes + "/" + f.prefix(cluster) + name
-	} else if r.URL.Path == nodes {
+func (f *fleet) rewriteRequest(cluster string, r *http.Request) {
+	if name, one := strings.CutPrefix(r.URL.Path, nodesPath+"/"); one {
+		r.URL.Path = nodesPath + "/" + f.prefix(cluster) + name
+	} else if r.URL.Path == nodesPath {
 		query := r.URL.Query()
 		query.Set("labelSelector", fleetLabel+"="+f.prefix(cluster)+"x")
 		r.URL.RawQuery = query.Encode()
 	}
-	// What is to be rewritten has to be text.
-	if strings.HasPrefix(r.URL.Path, nodes) {
+	// rewriteResponse can only change text.
+	if strings.HasPrefix(r.URL.Path, nodesPath) {
 		r.Header.Set("Accept", "application/json")
 	}
 	r.Header.Del("Accept-Encoding")
 	r.Header.Set("X-Cluster", cluster)
 }
 
-// answer takes the prefix off all names, in an answer and in every event of a watch.
-func (f *fleet) answer(r *http.Response) error {
-	if !strings.HasPrefix(r.Request.URL.Path, nodes) {
+// rewriteResponse removes the prefix from all names in a response and in every event of a watch.
+func (f *fleet) rewriteResponse(r *http.Response) error {
+	if !strings.HasPrefix(r.Request.URL.Path, nodesPath) {
 		return nil
 	}
 	r.Header.Del("Content-Length")
 	r.ContentLength = -1
-	r.Body = &renamed{Closer: r.Body, lines: bufio.NewReader(r.Body), prefix: []byte(f.prefix(r.Request.Header.Get("X-Cluster")))}
+	r.Body = &prefixRemover{Closer: r.Body, lines: bufio.NewReader(r.Body), prefix: []byte(f.prefix(r.Request.Header.Get("X-Cluster")))}
 	return nil
 }
 
-// renamed leaves a prefix out wherever it stands. Answers, and events of a watch, are a line each.
-type renamed struct {
+// prefixRemover removes a prefix wherever it occurs. A response, and each event of a watch, is one line.
+type prefixRemover struct {
 	io.Closer
 	lines  *bufio.Reader
 	prefix []byte
@@ -183,7 +182,7 @@ type renamed struct {
 }
 
 // Read implements io.Reader.
-func (r *renamed) Read(into []byte) (int, error) {
+func (r *prefixRemover) Read(into []byte) (int, error) {
 	if len(r.rest) == 0 {
 		if r.err != nil {
 			return 0, r.err
@@ -197,21 +196,21 @@ func (r *renamed) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// makeCluster makes one of the fleet, which has had a control plane for long.
-func (f *fleet) makeCluster(name string) error {
-	content, err := controlplane.Kubeconfig(&rest.Config{Host: f.street.URL + "/" + name})
+// createCluster creates a cluster of the fleet, whose control plane and infrastructure have been ready for an hour.
+func (f *fleet) createCluster(name string) error {
+	content, err := controlplane.Kubeconfig(&rest.Config{Host: f.server.URL + "/" + name})
 	if err != nil {
 		return err
 	}
-	at := metav1.ObjectMeta{Namespace: f.s.Namespace, Name: name}
+	meta := metav1.ObjectMeta{Namespace: f.s.Namespace, Name: name}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: name + "-kubeconfig"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: name + "-kubeconfig"},
 		Data:       map[string][]byte{"value": content},
 	}
 	if err := f.admin.Create(f.s.Ctx, secret); err != nil {
 		return err
 	}
-	cluster := &clusterv1.Cluster{ObjectMeta: at}
+	cluster := &clusterv1.Cluster{ObjectMeta: meta}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: "infrastructure.cluster.x-k8s.io",
 		Kind:     "AnyCluster",

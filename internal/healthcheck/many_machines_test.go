@@ -27,9 +27,9 @@ func TestOneCheck_ManyMachines_CountsAndLimitsAll(t *testing.T) {
 	s.SetDefaultEventuallyPollingInterval(time.Second)
 	const places = 10
 	all := depth.Of(1_000, 10_000)
-	silent, gone, more := all/100, all/200, 6*all/1_000
-	people := s.NewBulk()
-	people.Ready = func(i int) corev1.ConditionStatus {
+	unknown, noNode, more := all/100, all/200, 6*all/1_000
+	bulk := s.NewBulk()
+	bulk.Ready = func(i int) corev1.ConditionStatus {
 		switch {
 		case i%100 == 0:
 			return corev1.ConditionUnknown
@@ -38,49 +38,51 @@ func TestOneCheck_ManyMachines_CountsAndLimitsAll(t *testing.T) {
 		}
 		return corev1.ConditionTrue
 	}
-	begun := time.Now()
-	people.Create(all)
-	made := time.Now()
+	started := time.Now()
+	bulk.Create(all)
+	created := time.Now()
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
 		spec.MaxUnhealthy, spec.MaxInFlight = ptr.To(intstr.FromString("2%")), ptr.To(intstr.FromInt32(places))
 	})
 	c := s.Start()
 	c.NeverIdle = true
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(all-silent-gone)))
-	told := time.Now()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(all-unknown-noNode)))
+	evaluated := time.Now()
 	c.WaitNoReconciles()
-	counts(s, stage.Get(s, check)(), all, silent+gone, places)
-	s.Expect(check.Status.RemediationsAllowed).To(HaveValue(BeEquivalentTo(all/50 - silent - gone)))
+	expectCounts(s, stage.Get(s, check)(), all, unknown+noNode, places)
+	s.Expect(check.Status.RemediationsAllowed).To(HaveValue(BeEquivalentTo(all/50 - unknown - noNode)))
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(HavePrefix("True"))
 	s.Expect(stage.CheckCondition(remedyv1.ClusterReachableCondition)(check)).To(HavePrefix("True"))
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(HavePrefix("True"))
-	marks := s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)
-	s.Expect(stage.Count(marks, stage.OwnerRequested)).To(Equal(places))
-	s.Expect(stage.Count(marks, "")).To(Equal(all - places))
-	s.Expect(stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)).To(Equal(all - silent - gone))
+	ownerRemediated := s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)
+	s.Expect(stage.Count(ownerRemediated, stage.OwnerRequested)).To(Equal(places))
+	s.Expect(stage.Count(ownerRemediated, "")).To(Equal(all - places))
+	s.Expect(stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)).
+		To(Equal(all - unknown - noNode))
 
-	// More are sick than may be: nobody else is touched, and everybody is told.
-	s.Expect(stage.Parallel(more, func(i int) error { return people.FailNode(i*100 + 2) })).To(Succeed())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(all-silent-gone-more)))
+	// More Machines become unhealthy than maxUnhealthy allows: no other Machine is remediated, and the check reports all of them.
+	s.Expect(stage.Parallel(more, func(i int) error { return bulk.FailNode(i*100 + 2) })).To(Succeed())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(all-unknown-noNode-more)))
 	c.WaitNoReconciles()
-	counts(s, stage.Get(s, check)(), all, silent+gone+more, places)
+	expectCounts(s, stage.Get(s, check)(), all, unknown+noNode+more, places)
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False " + remedyv1.TooManyUnhealthyReason))
-	s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)).To(Equal(marks))
-	t.Logf("%d Machines: made in %s, all of them told how they are in %s, everything in %s",
-		all, made.Sub(begun).Round(time.Second), told.Sub(made).Round(time.Second), time.Since(begun).Round(time.Second))
+	s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)).To(Equal(ownerRemediated))
+	t.Logf("%d Machines: created in %s, evaluated in %s, everything in %s",
+		all, created.Sub(started).Round(time.Second), evaluated.Sub(created).Round(time.Second), time.Since(started).Round(time.Second))
 }
 
-// counts looks at everything that is counted, and at what is listed: that has an end, and how many there are is told.
-func counts(s *stage.Stage, check *remedyv1.MachineHealthCheck, all, sick, remediating int) {
+// expectCounts verifies all counts of a status, and the length of its lists, which are truncated.
+func expectCounts(s *stage.Stage, check *remedyv1.MachineHealthCheck, all, unhealthy, remediating int) {
 	s.T.Helper()
 	status := &check.Status
-	for what, n := range map[*int32]int{
-		status.ExpectedMachines: all, status.CurrentHealthy: all - sick, status.Unhealthy: sick, status.Suspect: 0, status.Undetermined: 0,
-		status.Remediating: remediating, status.Held: sick - remediating, status.UnhealthyTargetsTotal: sick,
+	for count, n := range map[*int32]int{
+		status.ExpectedMachines: all, status.CurrentHealthy: all - unhealthy, status.Unhealthy: unhealthy,
+		status.Suspect: 0, status.Undetermined: 0,
+		status.Remediating: remediating, status.Held: unhealthy - remediating, status.UnhealthyTargetsTotal: unhealthy,
 	} {
-		s.Expect(what).To(HaveValue(BeEquivalentTo(n)), "%v", status)
+		s.Expect(count).To(HaveValue(BeEquivalentTo(n)), "%v", status)
 	}
-	s.Expect(status.UnhealthyTargets).To(HaveLen(min(sick, 100)))
+	s.Expect(status.UnhealthyTargets).To(HaveLen(min(unhealthy, 100)))
 	s.Expect(status.Targets).To(HaveLen(min(all, 1000)))
 	content, err := json.Marshal(status)
 	s.Expect(err).ToNot(HaveOccurred())

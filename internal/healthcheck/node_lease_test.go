@@ -21,11 +21,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// leaseRights are what is needed to see whether a kubelet has renewed its Lease.
-var leaseRights = rbacv1.PolicyRule{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"get"}}
+// readLeases is the permission to read the Lease of a kubelet.
+var readLeases = rbacv1.PolicyRule{APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"get"}}
 
-// reallow gives the user of the workload cluster other rights, and waits until the API server knows what is forbidden now, if anything is.
-func reallow(s *stage.Stage, role *rbacv1.ClusterRole, forbidden client.Object, rules ...rbacv1.PolicyRule) {
+// changePermissions changes the permissions of the user of the workload cluster, and waits until the API server forbids the read of an
+// object, if one is given.
+func changePermissions(s *stage.Stage, role *rbacv1.ClusterRole, forbidden client.Object, rules ...rbacv1.PolicyRule) {
 	s.T.Helper()
 	before := role.DeepCopy()
 	role.Rules = append(rules, rbacv1.PolicyRule{NonResourceURLs: []string{"/"}, Verbs: []string{"get"}})
@@ -38,28 +39,29 @@ func reallow(s *stage.Stage, role *rbacv1.ClusterRole, forbidden client.Object, 
 	user, err := client.New(config, client.Options{Scheme: stage.Scheme(s.T)})
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Eventually(func() bool {
-		return apierrors.IsForbidden(user.Get(s.Ctx, stage.Key(corev1.NamespaceNodeLease, "nobody"), forbidden))
+		return apierrors.IsForbidden(user.Get(s.Ctx, stage.Key(corev1.NamespaceNodeLease, "no-node"), forbidden))
 	}).Should(BeTrue())
 }
 
-// TestWhereLeasesCannotBeReadNothingBeginsAndEverythingEnds: whether the kubelet is alive after all matters for what is begun only.
-func TestWhereLeasesCannotBeReadNothingBeginsAndEverythingEnds(t *testing.T) {
+// A current Lease would show that the kubelet still runs, so no remediation starts if the Lease cannot be read. Running remediations
+// continue, and the cleanup does not need the Lease.
+func TestNodeLease_Unreadable_StartsNothingAndCleansUp(t *testing.T) {
 	t.Parallel()
-	for by, asked := range map[string]bool{"by requests": true, "by owners": false} {
+	for by, withTemplate := range map[string]bool{"external remediation": true, "owner remediation": false} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
-			role := allow(s, nodeRights, leaseRights)
+			role := useRestrictedUser(s, readNodes, readLeases)
 			first := s.CreateUnhealthyMachine("m-1")
 			check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
-				if asked {
+				if withTemplate {
 					stage.ByNewTemplate(s)(spec)
 				}
 			})
 			c := s.Start()
 			c.NeverIdle = true
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-			reallow(s, role, &coordinationv1.Lease{}, nodeRights)
+			changePermissions(s, role, &coordinationv1.Lease{}, readNodes)
 			second := s.CreateUnhealthyMachine("m-2")
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Held NotConfirmed")))
 			s.Expect(check.Status.UnhealthyTargets).
@@ -79,28 +81,28 @@ func TestWhereLeasesCannotBeReadNothingBeginsAndEverythingEnds(t *testing.T) {
 	}
 }
 
-// TestALeaseThatCannotBeReadMattersToTheSilentOnly: a Machine that has failed, or that somebody wants to be remediated, may well have gone
-// dark, too.
-func TestALeaseThatCannotBeReadMattersToTheSilentOnly(t *testing.T) {
+// A Machine that has failed, or whose remediation a user has requested, is remediated although its Lease cannot be read. Only a Machine
+// whose single problem is an Unknown Node is blocked.
+func TestNodeLease_Unreadable_BlocksOnlyUnknownNodes(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	allow(s, nodeRights)
-	silent := s.CreateUnhealthyMachine("m-1")
-	wished := s.CreateUnhealthyMachine("m-2", func(m *clusterv1.Machine) {
+	useRestrictedUser(s, readNodes)
+	unknown := s.CreateUnhealthyMachine("m-1")
+	annotated := s.CreateUnhealthyMachine("m-2", func(m *clusterv1.Machine) {
 		m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""}
 	})
 	failed := s.CreateUnhealthyMachine("m-3")
 	s.ChangeStatus(failed, func() {
-		message := &clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To("it is gone")} //nolint:staticcheck // providers still set it
+		message := &clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To("VM deleted")} //nolint:staticcheck // providers still set it
 		failed.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: message}            //nolint:staticcheck // as above
 	})
 	check := s.CreateCheck("workers")
 	c := s.Start()
 	c.NeverIdle = true
-	for _, m := range []*clusterv1.Machine{wished, failed} {
+	for _, m := range []*clusterv1.Machine{annotated, failed} {
 		s.Eventually(stage.Get(s, m)).
 			Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)), m.Name)
 	}
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")))
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, silent)())).To(BeEmpty())
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unknown)())).To(BeEmpty())
 }

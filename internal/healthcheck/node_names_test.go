@@ -17,9 +17,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestEqualNodeNamesInTwoClustersLoseNothing: two Clusters of one namespace, and in each a Node of the same name. What happens to one of
-// them is told of its own Machine, at once, and the other one is left in peace.
-func TestEqualNodeNamesInTwoClustersLoseNothing(t *testing.T) {
+// Two Clusters of one namespace have a Node of the same name each. A change of one Node is reported at once for its own Machine, and only
+// for that one.
+func TestEqualNodeNames_TwoClusters_AreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	one := s.CreateMachine("m-1")
@@ -35,19 +35,19 @@ func TestEqualNodeNamesInTwoClustersLoseNothing(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.NodeName("m-1")}, Spec: corev1.NodeSpec{ProviderID: two.Spec.ProviderID}}
 	s.Create(node)
 	t.Cleanup(func() { s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, node))).To(Succeed()) })
-	turn := func(status corev1.ConditionStatus) {
+	setReady := func(status corev1.ConditionStatus) {
 		s.ChangeStatus(node, func() {
 			node.Status.Conditions = []corev1.NodeCondition{
 				{Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(time.Now().Add(-10 * time.Minute))},
 			}
 		})
 	}
-	turn(corev1.ConditionTrue)
+	setReady(corev1.ConditionTrue)
 	s.ChangeStatus(two, func() { two.Status.NodeRef.Name = node.Name })
 
 	first, second := s.CreateCheck("prod"), s.CreateCheck("other", func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = "other" })
 	c := s.Start()
-	c.NeverIdle = true // A nudge wakes the checks of one Cluster only.
+	c.NeverIdle = true // Wake triggers only the checks of one Cluster.
 	health := func(m *clusterv1.Machine) string {
 		return stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m)
 	}
@@ -59,16 +59,16 @@ func TestEqualNodeNamesInTwoClustersLoseNothing(t *testing.T) {
 
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	s.Eventually(stage.Get(s, one)).Should(WithTransform(health, Equal(stage.IsUnhealthy)))
-	turn(corev1.ConditionUnknown)
+	setReady(corev1.ConditionUnknown)
 	s.Eventually(stage.Get(s, two)).Should(WithTransform(health, Equal(stage.IsUnhealthy)))
 	s.SetReady("m-1", corev1.ConditionTrue, 0)
 	s.Eventually(stage.Get(s, one)).Should(WithTransform(health, Equal(stage.IsHealthy)))
-	s.Expect(health(stage.Get(s, two)())).To(Equal(stage.IsUnhealthy), "that was the other one's recovery")
+	s.Expect(health(stage.Get(s, two)())).To(Equal(stage.IsUnhealthy), "only the other Machine has recovered")
 
-	// The other one is gone, and its namesake is no comfort.
-	turn(corev1.ConditionTrue)
+	// The second Node is deleted. The first one, with the same name, does not count for its Machine.
+	setReady(corev1.ConditionTrue)
 	s.Eventually(stage.Get(s, two)).Should(WithTransform(health, Equal(stage.IsHealthy)))
 	s.Expect(s.Admin.Delete(s.Ctx, node)).To(Succeed())
 	s.Eventually(stage.Get(s, two)).Should(WithTransform(health, Equal("False "+clusterv1.MachineHealthCheckNodeDeletedReason)))
-	s.Expect(health(stage.Get(s, one)())).To(Equal(stage.IsHealthy), "its own Node is there")
+	s.Expect(health(stage.Get(s, one)())).To(Equal(stage.IsHealthy), "its own Node exists")
 }

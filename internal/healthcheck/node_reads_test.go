@@ -23,16 +23,16 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// leadTo makes the kubeconfig of the Cluster lead somewhere else.
-func leadTo(s *stage.Stage, config *rest.Config) {
+// setKubeconfig replaces the kubeconfig of the Cluster.
+func setKubeconfig(s *stage.Stage, config *rest.Config) {
 	s.T.Helper()
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = s.Namespace, "prod-kubeconfig"
 	s.Change(secret, func() { secret.Data = map[string][]byte{"value": s.Kubeconfig(config)} })
 }
 
-// allow lets nobody but a user with these rights, and the right to be probed, into the workload cluster.
-func allow(s *stage.Stage, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+// useRestrictedUser replaces the user of the kubeconfig by one with only these permissions, and the permission to be probed.
+func useRestrictedUser(s *stage.Stage, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	s.T.Helper()
 	name := s.Namespace
 	role := &rbacv1.ClusterRole{
@@ -50,24 +50,25 @@ func allow(s *stage.Stage, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 		config, err = s.Proxy.Config(config)
 		s.Expect(err).ToNot(HaveOccurred())
 	}
-	leadTo(s, config)
+	setKubeconfig(s, config)
 	return role
 }
 
-// nodeRights are all that is needed to read Nodes.
-var nodeRights = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}}
+// readNodes is the permission to read Nodes.
+var readNodes = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}}
 
-// TestAKubeconfigOfAnotherClusterCondemnsNobody has Secrets swapped: the Nodes are well, and elsewhere.
-func TestAKubeconfigOfAnotherClusterCondemnsNobody(t *testing.T) {
+// Two Secrets were swapped: the Nodes of all Machines are healthy, but in another cluster. The Machines are not judged as Machines without
+// a Node.
+func TestKubeconfig_OfOtherCluster_JudgesNoMachine(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	for i := range 6 {
 		s.CreateMachine(fmt.Sprintf("m-%d", i))
 	}
-	leadTo(s, stage.Management.Admin)
+	setKubeconfig(s, stage.Management.Admin)
 	check := s.CreateCheck("workers")
 	c := s.Start()
-	// It asks again now and then whether it is the right one by now.
+	// The instance checks regularly whether it is the right cluster by now.
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False NoKnownNode")))
@@ -78,7 +79,7 @@ func TestAKubeconfigOfAnotherClusterCondemnsNobody(t *testing.T) {
 		s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(&m)).To(BeEmpty())
 	}
 
-	// The first Node that is there shows that it is the right one after all, and the others are not.
+	// One existing Node shows that it is the right cluster. Then the other Nodes were deleted.
 	management, err := client.New(stage.Management.Admin, client.Options{Scheme: stage.Scheme(t)})
 	s.Expect(err).ToNot(HaveOccurred())
 	node := &corev1.Node{
@@ -91,13 +92,14 @@ func TestAKubeconfigOfAnotherClusterCondemnsNobody(t *testing.T) {
 		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
 }
 
-// TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused takes the right to list Nodes away, and then the watch that was begun with it.
-func TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused(t *testing.T) {
+// The permission to read Nodes is revoked, and the running watch is interrupted. A Machine that was healthy then is not reported as healthy
+// any more.
+func TestNodeWatch_Forbidden_DropsEarlierReads(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithProxy)
-	role := allow(
+	role := useRestrictedUser(
 		s,
-		nodeRights,
+		readNodes,
 		rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get"}},
 	)
 	m := s.CreateMachine("m-1")
@@ -105,15 +107,15 @@ func TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused(t *testing.T) {
 	c := s.Start()
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
-	rights := role.DeepCopy()
-	withdrawn := role.DeepCopy()
-	withdrawn.Rules = withdrawn.Rules[1:]
-	s.Expect(s.Workload.Patch(s.Ctx, withdrawn, client.MergeFrom(rights))).To(Succeed())
+	granted := role.DeepCopy()
+	revoked := role.DeepCopy()
+	revoked.Rules = revoked.Rules[1:]
+	s.Expect(s.Workload.Patch(s.Ctx, revoked, client.MergeFrom(granted))).To(Succeed())
 	user, err := stage.Workload.Config(controlplane.User{Name: role.Name})
 	s.Expect(err).ToNot(HaveOccurred())
-	guestUser, err := client.New(user, client.Options{Scheme: stage.Scheme(t)})
+	restricted, err := client.New(user, client.Options{Scheme: stage.Scheme(t)})
 	s.Expect(err).ToNot(HaveOccurred())
-	s.Eventually(func() bool { return apierrors.IsForbidden(guestUser.List(s.Ctx, &corev1.NodeList{})) }).Should(BeTrue())
+	s.Eventually(func() bool { return apierrors.IsForbidden(restricted.List(s.Ctx, &corev1.NodeList{})) }).Should(BeTrue())
 	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
 	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
@@ -123,22 +125,22 @@ func TestASickNodeIsNotCalledHealthyWhenItsWatchIsRefused(t *testing.T) {
 	s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(1)))
 	s.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(0)))
 
-	// It heals by itself.
-	restored := withdrawn.DeepCopy()
-	restored.Rules = rights.Rules
-	s.Expect(s.Workload.Patch(s.Ctx, restored, client.MergeFrom(withdrawn))).To(Succeed())
+	// The instance recovers when the permission is restored.
+	restored := revoked.DeepCopy()
+	restored.Rules = granted.Rules
+	s.Expect(s.Workload.Patch(s.Ctx, restored, client.MergeFrom(revoked))).To(Succeed())
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
-	s.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(0)), "what was read before the watch was refused is not believed again")
+	s.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(0)), "Nodes that were read before the watch was forbidden are not used")
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal("False UnhealthyNode")))
 }
 
-// TestACheckIsNotReadyWhenNoNodeCanBeRead has a kubeconfig whose user may do nothing but be probed.
-func TestACheckIsNotReadyWhenNoNodeCanBeRead(t *testing.T) {
+// The user of the kubeconfig has no permission but to be probed.
+func TestNodes_Forbidden_CheckIsNotReady(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	allow(s)
+	useRestrictedUser(s)
 	s.CreateMachine("m-1")
 	check := s.CreateCheck("workers")
 	c := s.Start()
@@ -149,17 +151,17 @@ func TestACheckIsNotReadyWhenNoNodeCanBeRead(t *testing.T) {
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False NotReady"))
 }
 
-// TestAHoldSaysWhatCouldNotBeReadAgain has a user that may read Nodes, and not their Leases.
-func TestAHoldSaysWhatCouldNotBeReadAgain(t *testing.T) {
+// The user of the kubeconfig is allowed to read Nodes, but not their Leases.
+func TestPreflight_LeaseForbidden_MessageNamesTheLease(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	allow(s, nodeRights)
+	useRestrictedUser(s, readNodes)
 	s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, time.Hour)
 	check := s.CreateCheck("workers")
 	c := s.Start()
 	c.NeverIdle = true
-	said := func(check *remedyv1.MachineHealthCheck) string {
+	message := func(check *remedyv1.MachineHealthCheck) string {
 		for _, target := range check.Status.UnhealthyTargets {
 			if target.HoldReason == "NotConfirmed" {
 				return target.Message
@@ -168,7 +170,7 @@ func TestAHoldSaysWhatCouldNotBeReadAgain(t *testing.T) {
 		return ""
 	}
 	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(said, ContainSubstring("the Lease of its kubelet could not be read: "+
+		Should(WithTransform(message, ContainSubstring("the Lease of its kubelet could not be read: "+
 			"the user of the cluster's kubeconfig may not read that")))
-	s.Expect(said(check)).To(ContainSubstring("Leases"))
+	s.Expect(message(check)).To(ContainSubstring("Leases"))
 }

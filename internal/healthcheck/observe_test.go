@@ -17,8 +17,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestWhoObservesSeesForHowLongANodeIsGone: nothing may be written on the Machine, and yet the time passes.
-func TestWhoObservesSeesForHowLongANodeIsGone(t *testing.T) {
+// In Observe mode, the check does not annotate the Machine with the time of the deletion, but nodeGoneTimeout still passes.
+func TestObserveMode_NodeDeleted_CountsTheTimeout(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	m := s.CreateMachine("m-1")
@@ -38,22 +38,22 @@ func TestWhoObservesSeesForHowLongANodeIsGone(t *testing.T) {
 	s.Expect(stage.Get(s, m)().Annotations).ToNot(HaveKey(remedyv1.NodeGoneSinceAnnotation))
 }
 
-// TestAManagerThatOnlyObservesTakesBackWhatOneBeforeItHasBegun: it is the ceiling over every check, whatever their mode.
-func TestAManagerThatOnlyObservesTakesBackWhatOneBeforeItHasBegun(t *testing.T) {
+// A manager with --observe cancels the remediations of an earlier process, whatever the mode of the check is.
+func TestObserveFlag_RunningRemediation_IsCanceled(t *testing.T) {
 	t.Parallel()
-	marks := func(s *stage.Stage) string {
+	ownerRemediation := func(s *stage.Stage) string {
 		m := s.Machines()[0]
 		return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(&m)
 	}
-	asks := func(s *stage.Stage) string {
-		return map[bool]string{true: "asked"}[len(s.Requests(remediator.Metal3)) > 0]
+	externalRemediation := func(s *stage.Stage) string {
+		return map[bool]string{true: "requested"}[len(s.Requests(remediator.Metal3)) > 0]
 	}
-	for name, begun := range map[string]struct {
-		template bool
-		sign     func(*stage.Stage) string
+	for name, test := range map[string]struct {
+		template    bool
+		remediation func(*stage.Stage) string
 	}{
-		"a mark for its owner": {sign: marks},
-		"a request":            {template: true, sign: asks},
+		"owner remediation":    {remediation: ownerRemediation},
+		"external remediation": {template: true, remediation: externalRemediation},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,25 +61,25 @@ func TestAManagerThatOnlyObservesTakesBackWhatOneBeforeItHasBegun(t *testing.T) 
 			s.CreateUnhealthyMachine("m-1")
 			s.CreateMachine("m-2")
 			check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
-				if begun.template {
+				if test.template {
 					spec.RemediationTemplate = s.CreateTemplate(remediator.Metal3, "soft")
 				}
 			})
 			before := s.Start()
-			s.Eventually(func() string { return begun.sign(s) }).ShouldNot(BeEmpty())
+			s.Eventually(func() string { return test.remediation(s) }).ShouldNot(BeEmpty())
 			before.WaitIdle()
 			before.Crash()
 			before.Stop()
 			s.Observe = true
 			c := s.Start()
-			s.Eventually(func() string { return begun.sign(s) }).Should(BeEmpty())
+			s.Eventually(func() string { return test.remediation(s) }).Should(BeEmpty())
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed Observing")))
 			c.WaitIdle()
 			for _, m := range s.Machines() {
 				s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(&m)).ToNot(Equal(stage.IsUnhealthy))
 				s.Expect(notes.Author(m.Annotations)).To(BeEmpty())
 			}
-			// Kinds that the API server was too busy to name are asked for again, and the finalizer stays until all are known.
+			// The finalizer stays until all kinds of requests are known: an instance retries the kinds that a busy API server has not served.
 			s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", BeEmpty()))
 			writes := len(c.Writes())
 			s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)

@@ -13,25 +13,25 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestWhatIsLeftIsLookedAtBeforeItGoes: the cache shows a Machine that the check does not select any more, and not what has happened to it
-// since.
-func TestWhatIsLeftIsLookedAtBeforeItGoes(t *testing.T) {
+// The cache shows that the check does not select a Machine any more, but not what has changed since. The Machine is read live before its
+// request is withdrawn.
+func TestOrphan_StaleMachineCache_IsReadLive(t *testing.T) {
 	t.Parallel()
-	for what, happens := range map[string]struct {
-		then, atLast func(s *stage.Stage, m *clusterv1.Machine)
-		goes         bool
+	for name, test := range map[string]struct {
+		change, finish func(s *stage.Stage, m *clusterv1.Machine)
+		withdrawn      bool
 	}{
-		"it is selected again": {
-			then:   func(s *stage.Stage, m *clusterv1.Machine) { s.Change(m, func() { m.Labels["pool"] = "workers" }) },
-			atLast: func(*stage.Stage, *clusterv1.Machine) {},
+		"selected again": {
+			change: func(s *stage.Stage, m *clusterv1.Machine) { s.Change(m, func() { m.Labels["pool"] = "workers" }) },
+			finish: func(*stage.Stage, *clusterv1.Machine) {},
 		},
-		"it is paused": {
-			then:   func(s *stage.Stage, m *clusterv1.Machine) { s.Annotate(m, clusterv1.PausedAnnotation, "yes") },
-			atLast: func(s *stage.Stage, m *clusterv1.Machine) { s.Annotate(m, clusterv1.PausedAnnotation, "") },
-			goes:   true,
+		"paused": {
+			change:    func(s *stage.Stage, m *clusterv1.Machine) { s.Annotate(m, clusterv1.PausedAnnotation, "yes") },
+			finish:    func(s *stage.Stage, m *clusterv1.Machine) { s.Annotate(m, clusterv1.PausedAnnotation, "") },
+			withdrawn: true,
 		},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
 			m := s.CreateUnhealthyMachine("m-1")
@@ -42,16 +42,16 @@ func TestWhatIsLeftIsLookedAtBeforeItGoes(t *testing.T) {
 			c.WaitIdle()
 			c.Watches().Lag(1, "machines.cluster.x-k8s.io")
 			s.Change(m, func() { m.Labels["pool"] = "others" })
-			passes := c.Reconciles("workers")
-			before := passes.Load()
-			happens.then(s, m)
-			s.Eventually(passes.Load).Should(BeNumerically(">", before+2), "it has seen that the Machine is not selected, and tries again")
+			reconciles := c.Reconciles("workers")
+			before := reconciles.Load()
+			test.change(s, m)
+			s.Eventually(reconciles.Load).Should(BeNumerically(">", before+2), "the reconciles observe that the Machine is not selected")
 			s.Expect(s.Request(remediator.Metal3, "m-1")()).ToNot(BeNil())
 			c.Watches().Release()
 			c.WaitIdle()
 			s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(request.GetUID()))
-			happens.atLast(s, m)
-			if happens.goes {
+			test.finish(s, m)
+			if test.withdrawn {
 				s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
 			}
 		})

@@ -20,23 +20,23 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// flaps is the mode of a way that changes all the time.
-const flaps faults.Mode = "Flaps"
+// flapping is the mode of a connection that changes all the time.
+const flapping faults.Mode = "Flaps"
 
-// twoClusters are prod, whose way goes wrong, and calm, whose way does not. The clock by which prod is slow goes on when the test says so.
+// twoClusters are prod, whose connection fails, and calm, whose connection does not. The test advances the clock of the latency of prod.
 type twoClusters struct {
 	*stage.Stage
 	*stage.Instance
-	prod, calm *remedyv1.MachineHealthCheck
-	lag        *testingclock.FakeClock
+	prod, calm   *remedyv1.MachineHealthCheck
+	latencyClock *testingclock.FakeClock
 }
 
-// newTwoClusters are at rest. Four Machines of prod are 20 seconds short of being unhealthy, and one may be remediated at a time.
+// newTwoClusters returns two idle clusters. Four Machines of prod become unhealthy in 20 seconds, and maxInFlight is 1.
 func newTwoClusters(t *testing.T) *twoClusters {
 	t.Helper()
-	lag := testingclock.NewFakeClock(time.Now())
-	s := &twoClusters{lag: lag}
-	s.Stage = stage.New(t, stage.WithClock, stage.WithWorkers, func(s *stage.Stage) { s.UseProxy(faults.WithClock(lag)) })
+	latencyClock := testingclock.NewFakeClock(time.Now())
+	s := &twoClusters{latencyClock: latencyClock}
+	s.Stage = stage.New(t, stage.WithClock, stage.WithWorkers, func(s *stage.Stage) { s.UseProxy(faults.WithClock(latencyClock)) })
 	s.CreateClusterAt("calm", stage.Workload.Admin)
 	for _, name := range []string{"m-1", "m-2", "m-3", "m-4"} {
 		s.CreateMachine(name)
@@ -58,7 +58,7 @@ func newTwoClusters(t *testing.T) *twoClusters {
 	return s
 }
 
-// ofCluster makes a Machine one of another cluster, and of a pool of the same name.
+// ofCluster moves a Machine to another cluster, and to a pool with the name of that cluster.
 func ofCluster(name string) func(*clusterv1.Machine) {
 	return func(m *clusterv1.Machine) {
 		m.Labels = map[string]string{clusterv1.ClusterNameLabel: name, "pool": name}
@@ -66,8 +66,8 @@ func ofCluster(name string) func(*clusterv1.Machine) {
 	}
 }
 
-// made are the Machines for which requests were made, in that order, however often.
-func (s *twoClusters) made() []string {
+// createdRequests returns the names of the requests that were created, in order, with repetitions.
+func (s *twoClusters) createdRequests() []string {
 	names := []string{}
 	for _, w := range s.Writes() {
 		if w.Verb == "create" && w.Resource == remediator.Metal3.Plural {
@@ -77,80 +77,81 @@ func (s *twoClusters) made() []string {
 	return names
 }
 
-// goesWrong is what happens to the way to prod.
-func (s *twoClusters) goesWrong(mode faults.Mode) {
+// breakConnection sets a failure mode of the connection to prod.
+func (s *twoClusters) breakConnection(mode faults.Mode) {
 	s.T.Helper()
 	if mode == faults.Slow {
 		s.Expect(s.Proxy.Slow(faults.Speed{Latency: time.Minute})).To(Succeed())
 		return
 	}
-	if mode == flaps {
+	if mode == flapping {
 		mode = faults.BlackHole
 	}
 	s.Expect(s.Proxy.Set(mode)).To(Succeed())
 }
 
-// heals is how it ends: what is slow comes after all, and what flaps does so a few times more.
-func (s *twoClusters) heals(mode faults.Mode) {
+// restoreConnection ends a failure mode: delayed responses arrive, and a flapping connection changes a few times more.
+func (s *twoClusters) restoreConnection(mode faults.Mode) {
 	s.T.Helper()
 	if mode == faults.Slow {
 		for range 10 {
-			s.lag.Step(time.Minute)
+			s.latencyClock.Step(time.Minute)
 			s.Wake()
 		}
 	}
-	if mode == flaps {
+	if mode == flapping {
 		flap, err := s.Proxy.Flap(1)
 		s.Expect(err).ToNot(HaveOccurred())
 		for range 6 {
 			next, err := flap.Next()
 			s.Expect(err).ToNot(HaveOccurred())
-			s.T.Log("the way is now", next)
+			s.T.Log("mode of the connection:", next)
 			s.ReconcileAll()
-			s.Expect(s.made()).To(Equal([]string{"c-1"}), "it was away, and its Nodes speak first")
+			s.Expect(s.createdRequests()).To(Equal([]string{"c-1"}), "no remediation starts before the Nodes had time to report")
 		}
 	}
 	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
 }
 
-// TestAnOutageDelaysNoOtherClusterAndEndsWithoutABurst shows what a cut cluster means for others, and what comes after it.
-func TestAnOutageDelaysNoOtherClusterAndEndsWithoutABurst(t *testing.T) {
+// An outage of one cluster does not delay the other one. When it ends, only Machines that are still unhealthy are remediated, one at a
+// time.
+func TestOutage_OneOfTwoClusters_EndsWithoutBurst(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []faults.Mode{faults.RefuseConnections, faults.BlackHole, faults.HalfOpen, faults.Slow, flaps} {
+	for _, mode := range []faults.Mode{faults.RefuseConnections, faults.BlackHole, faults.HalfOpen, faults.Slow, flapping} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			s := newTwoClusters(t)
-			s.goesWrong(mode)
-			// Two have recovered, and nobody could tell us.
+			s.breakConnection(mode)
+			// Two Nodes recover during the outage.
 			s.SetReady("m-1", corev1.ConditionTrue, 0)
 			s.SetReady("m-2", corev1.ConditionTrue, 0)
 			s.Advance(40 * time.Second)
 
-			// A Machine of the other cluster is remediated while this one is away, and all that was thought of this one comes to nothing.
+			// A Machine of the other cluster is remediated during the outage. No Machine of this cluster is.
 			s.SetReady("c-1", corev1.ConditionUnknown, 10*time.Minute)
 			s.WaitRequest(remediator.Metal3, "c-1")
 			s.Eventually(stage.Get(s.Stage, s.prod)).
 				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False ClusterUnreachable")))
 			s.Expect(stage.CheckCondition(remedyv1.ClusterReachableCondition)(stage.Get(s.Stage, s.calm)())).To(Equal("True ClusterReachable"))
 			s.ReconcileAll()
-			s.Expect(s.made()).To(Equal([]string{"c-1"}))
+			s.Expect(s.createdRequests()).To(Equal([]string{"c-1"}))
 
-			// It is back, and its Nodes speak first.
-			s.heals(mode)
+			// The connection is restored. The reconnect grace period gives the Nodes time to report.
+			s.restoreConnection(mode)
 			s.Eventually(stage.Get(s.Stage, s.prod)).
 				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("Unknown Reconnecting")))
 			s.ReconcileAll()
 			s.ReconcileAll()
-			s.Expect(s.made()).To(Equal([]string{"c-1"}))
+			s.Expect(s.createdRequests()).To(Equal([]string{"c-1"}))
 
-			// Then one at a time, and nobody who was well.
+			// Then unhealthy Machines are remediated one at a time, and no Machine that has recovered.
 			s.Advance(time.Hour)
 			s.Eventually(stage.Get(s.Stage, s.prod)).
 				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
-			s.Eventually(s.made).Should(Equal([]string{"c-1", "m-3"}))
+			s.Eventually(s.createdRequests).Should(Equal([]string{"c-1", "m-3"}))
 			s.Eventually(stage.Get(s.Stage, s.prod)).Should(WithTransform(stage.Decision("m-4"), Equal("Held MaxInFlight")))
 			s.WaitIdle()
-			s.Expect(s.made()).To(Equal([]string{"c-1", "m-3"}))
+			s.Expect(s.createdRequests()).To(Equal([]string{"c-1", "m-3"}))
 		})
 	}
 }

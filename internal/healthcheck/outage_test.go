@@ -16,15 +16,14 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestNothingIsRemediatedOnStaleKnowledge cuts a workload cluster off, in each way that a network can, at a moment when its Nodes were
-// about to be unhealthy.
-func TestNothingIsRemediatedOnStaleKnowledge(t *testing.T) {
+// The connection to a workload cluster fails, in each mode, when its Nodes are about to become unhealthy.
+func TestOutage_StaleNodes_AreNotRemediated(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faults.Mode{faults.RefuseConnections, faults.BlackHole, faults.HalfOpen} {
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithProxy, stage.WithClock)
-			quiet, asked := s.CreateMachine("m-1"), s.CreateMachine("m-2")
+			stale, annotated := s.CreateMachine("m-1"), s.CreateMachine("m-2")
 			s.SetReady("m-1", corev1.ConditionUnknown, time.Minute)
 			check := s.CreateCheck("workers")
 			c := s.Start()
@@ -35,16 +34,16 @@ func TestNothingIsRemediatedOnStaleKnowledge(t *testing.T) {
 			s.Eventually(stage.Get(s, check)).
 				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False ClusterUnreachable")))
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)))
-			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, quiet)())).To(BeEmpty())
+			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, stale)())).To(BeEmpty())
 			s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(2)))
 
-			// What needs no Node is done all the same.
-			s.Annotate(asked, clusterv1.RemediateMachineAnnotation, "yes")
-			s.Eventually(stage.Get(s, asked)).
+			// The remediate annotation needs no Node.
+			s.Annotate(annotated, clusterv1.RemediateMachineAnnotation, "yes")
+			s.Eventually(stage.Get(s, annotated)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, quiet)())).To(BeEmpty())
+			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, stale)())).To(BeEmpty())
 
-			// It is back, and was well all the time: no burst.
+			// The connection is restored, and the Node is healthy: no Machine is remediated.
 			s.SetReady("m-1", corev1.ConditionTrue, 0)
 			s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
 			s.Eventually(stage.Get(s, check)).
@@ -53,10 +52,10 @@ func TestNothingIsRemediatedOnStaleKnowledge(t *testing.T) {
 			s.Advance(time.Hour)
 			s.Eventually(stage.Get(s, check)).
 				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
-			s.Eventually(stage.Get(s, quiet)).
+			s.Eventually(stage.Get(s, stale)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
 			for _, w := range c.Writes() {
-				s.Expect(w.Name == "m-1" && w.Resource == "machines" && w.Subresource == "").To(BeFalse(), "m-1 was never signed")
+				s.Expect(w.Name == "m-1" && w.Resource == "machines" && w.Subresource == "").To(BeFalse(), "m-1 was never annotated")
 			}
 		})
 	}

@@ -27,90 +27,91 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// Many Machines are sick, and the first has been seen to. Whoever says stop then is heard before the next.
-func TestWhoSaysStopIsHeardBeforeTheNextMachine(t *testing.T) {
+// Many Machines are unhealthy, and the remediation of the first one has started. Each of these changes stops the next one in the same
+// reconcile.
+func TestPreflight_StopDuringReconcile_StartsNoMore(t *testing.T) {
 	t.Parallel()
 	stops := map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
-		"the Cluster is paused": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
+		"Cluster paused": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
 			s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
 		},
-		"the check is paused": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+		"check paused": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.Annotate(check, clusterv1.PausedAnnotation, "yes")
 		},
-		"nothing new shall begin": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.Change(check, func() { check.Spec.PauseRequests = []string{"stop"} })
+		"pauseRequests": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+			s.Change(check, func() { check.Spec.PauseRequests = []string{"test"} })
 		},
-		"the check shall observe": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+		"observe mode": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
 		},
-		"the check is deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+		"check deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 		},
 	}
-	for stop, do := range stops {
-		for by, begun := range map[string]func(*http.Request, string) bool{
-			"by requests": stage.CreatesRequest, "by owners": stage.RequestsOwner,
+	for name, change := range stops {
+		for by, isStart := range map[string]func(*http.Request, string) bool{
+			"external remediation": stage.CreatesRequest, "owner remediation": stage.RequestsOwner,
 		} {
-			t.Run(stop+", "+by, func(t *testing.T) {
+			t.Run(name+", "+by, func(t *testing.T) {
 				t.Parallel()
 				s := stage.New(t)
 				for n := range 8 {
 					s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
 				}
 				var check *remedyv1.MachineHealthCheck
-				if by == "by requests" {
+				if by == "external remediation" {
 					check = s.CreateCheck("workers", stage.ByNewTemplate(s))
 				} else {
 					check = s.CreateCheck("workers")
 				}
-				var began atomic.Int64
+				var started atomic.Int64
 				count := func(r *http.Request, body string) bool {
-					if begun(r, body) {
-						began.Add(1)
+					if isStart(r, body) {
+						started.Add(1)
 						return true
 					}
 					return false
 				}
-				c := s.StartInterrupted(count, func() { do(s, check) })
-				s.Eventually(began.Load).Should(BeNumerically(">", 0))
+				c := s.StartInterrupted(count, func() { change(s, check) })
+				s.Eventually(started.Load).Should(BeNumerically(">", 0))
 				c.WaitIdle()
-				s.Expect(began.Load()).To(BeEquivalentTo(1))
+				s.Expect(started.Load()).To(BeEquivalentTo(1))
 			})
 		}
 	}
 }
 
-// A member of etcd has been lost, and the controller has not heard of it yet.
-func TestAQuorumIsTheOneOfNow(t *testing.T) {
+// An etcd member fails, and the cache of the instance does not show it. The preflight check reads the members live.
+func TestPreflight_EtcdMemberLost_BlocksRemediation(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)
 	s := stage.New(t)
-	etcd := func(name string, status metav1.ConditionStatus) {
+	setEtcdMember := func(name string, status metav1.ConditionStatus) {
 		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
 		s.ChangeStatus(m, func() {
-			conditions.Set(m, metav1.Condition{Type: "EtcdMemberHealthy", Status: status, Reason: "Asked"})
+			conditions.Set(m, metav1.Condition{Type: "EtcdMemberHealthy", Status: status, Reason: "Test"})
 		})
 	}
 	for _, name := range []string{"cp-1", "cp-2", "cp-3"} {
 		s.CreateMachine(name, func(m *clusterv1.Machine) { m.Labels[clusterv1.MachineControlPlaneLabel] = "" })
-		etcd(name, metav1.ConditionTrue)
+		setEtcdMember(name, metav1.ConditionTrue)
 	}
 	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(3)))
 	c.WaitIdle()
 	c.Watches().Hold("machines.cluster.x-k8s.io")
-	etcd("cp-2", metav1.ConditionFalse)
+	setEtcdMember("cp-2", metav1.ConditionFalse)
 	s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
 	s.SetReady("cp-1", corev1.ConditionUnknown, 10*time.Minute)
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(stage.Decision("cp-1"), Equal("Held QuorumAtRisk")), "the loss counts")
+		Should(WithTransform(stage.Decision("cp-1"), Equal("Held QuorumAtRisk")), "the failed member counts")
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 	c.Watches().Release()
 }
 
-// TestAMachineThatCannotBeReadAgainHoldsNobodyElse: the API server fails for one Machine, whenever it is asked for that one.
-func TestAMachineThatCannotBeReadAgainHoldsNobodyElse(t *testing.T) {
+// The API server fails every live read of one Machine.
+func TestPreflight_MachineUnreadable_BlocksOnlyThatMachine(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	unreadable, other := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2")
@@ -135,7 +136,7 @@ func TestAMachineThatCannotBeReadAgainHoldsNobodyElse(t *testing.T) {
 	s.Eventually(stage.Get(s, other)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")))
-	s.Expect(said("m-1")(check)).
+	s.Expect(messageOfTarget("m-1")(check)).
 		To(ContainSubstring("the facts could not be read again: the management cluster does not answer as it should"))
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unreadable)())).To(BeEmpty())
 

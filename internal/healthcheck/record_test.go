@@ -16,27 +16,27 @@ import (
 func TestRecords_Begin_ReturnsTrigger(t *testing.T) {
 	g := NewWithT(t)
 	noon := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
-	p, check := &records{}, types.NamespacedName{Namespace: "a", Name: "b"}
+	r, check := &records{}, types.NamespacedName{Namespace: "a", Name: "b"}
 	begin := func(at time.Duration) []any {
-		trigger, late := p.begin(check, noon.Add(at))
+		trigger, late := r.begin(check, noon.Add(at))
 		return []any{trigger, late}
 	}
 	g.Expect(begin(0)).To(Equal([]any{metrics.ByResync, time.Duration(0)}), "no event and no deadline")
-	p.event(check, false, noon)
-	p.event(check, false, noon.Add(time.Second))
+	r.event(check, false, noon)
+	r.event(check, false, noon.Add(time.Second))
 	g.Expect(begin(3*time.Second)).To(Equal([]any{metrics.ByEvent, 3 * time.Second}), "the first event counts")
-	p.due(check, noon.Add(time.Minute))
+	r.due(check, noon.Add(time.Minute))
 	g.Expect(begin(time.Minute + time.Millisecond)).To(Equal([]any{metrics.ByTimer, time.Millisecond}))
-	p.due(check, noon.Add(time.Minute))
-	p.event(check, false, noon)
+	r.due(check, noon.Add(time.Minute))
+	r.event(check, false, noon)
 	g.Expect(begin(time.Second)).To(Equal([]any{metrics.ByEvent, time.Second}), "the event came before the deadline")
 	g.Expect(begin(2*time.Minute)).To(Equal([]any{metrics.ByResync, time.Duration(0)}), "each event triggers one reconcile")
-	p.due(check, noon.Add(time.Minute))
-	p.event(check, false, noon.Add(2*time.Minute))
+	r.due(check, noon.Add(time.Minute))
+	r.event(check, false, noon.Add(2*time.Minute))
 	g.Expect(begin(3*time.Minute)).To(Equal([]any{metrics.ByTimer, 2 * time.Minute}), "the deadline came first")
-	p.event(check, false, noon)
-	p.event(check, true, noon.Add(time.Second))
+	r.event(check, false, noon)
+	r.event(check, true, noon.Add(time.Second))
 	g.Expect(begin(2*time.Second)).To(Equal([]any{metrics.BySpec, 2 * time.Second}), "the check itself has changed")
-	p.forget(check)
-	g.Expect(p.all).To(BeEmpty())
+	r.forget(check)
+	g.Expect(r.all).To(BeEmpty())
 }

@@ -27,8 +27,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// convertible installs a kind of which requests are stored in another version than the one that a check names.
-func convertible(s *stage.Stage) remediator.Kind {
+// installConvertibleKind installs a kind whose storage version is not the version that checks name.
+func installConvertibleKind(s *stage.Stage) remediator.Kind {
 	s.T.Helper()
 	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
 	crds := kind.CRDs()
@@ -43,8 +43,8 @@ func convertible(s *stage.Stage) remediator.Kind {
 	return kind
 }
 
-// convert says how requests of a kind are converted, and waits until that is so.
-func convert(s *stage.Stage, kind remediator.Kind, by *apiextensionsv1.CustomResourceConversion, like any) {
+// setConversion sets the conversion of a kind, and waits until its requests are readable, or unreadable.
+func setConversion(s *stage.Stage, kind remediator.Kind, conversion *apiextensionsv1.CustomResourceConversion, readable any) {
 	s.T.Helper()
 	admin, err := stage.Management.Client()
 	s.Expect(err).ToNot(HaveOccurred())
@@ -52,17 +52,17 @@ func convert(s *stage.Stage, kind remediator.Kind, by *apiextensionsv1.CustomRes
 	s.Expect(admin.Get(s.Ctx, client.ObjectKeyFromObject(kind.RequestCRD()), crd)).To(Succeed())
 	// The API server itself writes to it at any time, and not to what is changed here.
 	before := client.MergeFrom(crd.DeepCopy())
-	crd.Spec.Conversion = by
+	crd.Spec.Conversion = conversion
 	s.Expect(admin.Patch(s.Ctx, crd, before)).To(Succeed())
 	s.Eventually(func() error {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		return s.Admin.List(s.Ctx, list, client.InNamespace(s.Namespace))
-	}).Should(WithTransform(func(err error) bool { return err == nil }, Equal(like)))
+	}).Should(WithTransform(func(err error) bool { return err == nil }, Equal(readable)))
 }
 
-// nobodyAnswers is a conversion by a webhook that is down.
-func nobodyAnswers() *apiextensionsv1.CustomResourceConversion {
+// brokenWebhook is a conversion by a webhook that does not run.
+func brokenWebhook() *apiextensionsv1.CustomResourceConversion {
 	return &apiextensionsv1.CustomResourceConversion{
 		Strategy: apiextensionsv1.WebhookConverter,
 		Webhook: &apiextensionsv1.WebhookConversion{
@@ -73,8 +73,8 @@ func nobodyAnswers() *apiextensionsv1.CustomResourceConversion {
 	}
 }
 
-// awaits makes a Machine that is sick, and of which the first step has been tried. It is paused: the second step begins when that is over.
-func awaits(
+// createWaitingForStep2 creates an unhealthy Machine whose first step was tried. It is paused: the second step starts when the pause ends.
+func createWaitingForStep2(
 	s *stage.Stage,
 	name string,
 	first *remedyv1.MachineTemplateReference,
@@ -88,11 +88,11 @@ func awaits(
 	return m
 }
 
-// goesOn ends the pause of a Machine.
-func goesOn(s *stage.Stage, m *clusterv1.Machine) { s.Annotate(m, clusterv1.PausedAnnotation, "") }
+// unpause ends the pause of a Machine.
+func unpause(s *stage.Stage, m *clusterv1.Machine) { s.Annotate(m, clusterv1.PausedAnnotation, "") }
 
-// said is what a check says about a Machine.
-func said(machine string) func(*remedyv1.MachineHealthCheck) string {
+// messageOfTarget returns the message of a Machine in the status of a check.
+func messageOfTarget(machine string) func(*remedyv1.MachineHealthCheck) string {
 	return func(check *remedyv1.MachineHealthCheck) string {
 		for _, target := range check.Status.UnhealthyTargets {
 			if target.Name == machine {
@@ -103,18 +103,17 @@ func said(machine string) func(*remedyv1.MachineHealthCheck) string {
 	}
 }
 
-// TestRequestsThatCannotBeConvertedHoldNobodyElse: one Machine has a request that cannot be read any more. What there is for others is
-// taken back, and what is to come for them begins.
-func TestRequestsThatCannotBeConvertedHoldNobodyElse(t *testing.T) {
+// The request of one Machine becomes unreadable. The remediations of other Machines are canceled and started as usual.
+func TestRequests_ConversionFails_BlocksOnlyTheirMachine(t *testing.T) {
 	t.Parallel()
-	for name, places := range map[string]string{"where places are not limited": "", "where all requests count": "100%"} {
+	for name, places := range map[string]string{"no maxInFlight": "", "maxInFlight": "100%"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithClock)
-			kind := convertible(s)
+			kind := installConvertibleKind(s)
 			soft := s.CreateTemplate(kind, "soft")
 			first := s.CreateMachine("m-1")
-			before, next := awaits(s, "m-2", soft), awaits(s, "m-3", soft)
+			before, next := createWaitingForStep2(s, "m-2", soft), createWaitingForStep2(s, "m-3", soft)
 			check := s.CreateCheck("workers", stage.BySteps(soft, nil), func(spec *remedyv1.MachineHealthCheckSpec) {
 				if places != "" {
 					spec.MaxInFlight = ptr.To(intstr.FromString(places))
@@ -122,49 +121,50 @@ func TestRequestsThatCannotBeConvertedHoldNobodyElse(t *testing.T) {
 			})
 			c := s.Start()
 			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-			goesOn(s, before)
+			unpause(s, before)
 			s.WaitRequest(kind, "m-1")
 			s.Eventually(stage.Get(s, before)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 			c.WaitIdle()
 
-			convert(s, kind, nobodyAnswers(), false)
+			setConversion(s, kind, brokenWebhook(), false)
 			s.Advance(11 * time.Minute)
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")))
-			s.Expect(said("m-1")(check)).To(ContainSubstring("the facts could not be read again: SomeRemediation." + kind.Group))
-			goesOn(s, next)
+			s.Expect(messageOfTarget("m-1")(check)).To(ContainSubstring("the facts could not be read again: SomeRemediation." + kind.Group))
+			unpause(s, next)
 			s.Eventually(stage.Get(s, next)).
-				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)), "it has none")
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)),
+					"it has no request of the unreadable kind")
 			s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
 			for _, m := range []*clusterv1.Machine{before, next} {
 				s.Eventually(stage.Get(s, m)).
-					Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()), "it is taken back")
+					Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()), "owner remediation is canceled")
 			}
 
-			convert(s, kind, &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}, true)
+			setConversion(s, kind, &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}, true)
 			s.Change(check, func() { check.Spec.PauseRequests = nil })
 			s.Eventually(func() string {
 				s.Advance(16 * time.Second)
 				return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, first)())
-			}).Should(Equal(stage.OwnerRequested), "its time is over")
+			}).Should(Equal(stage.OwnerRequested), "the timeout of the first step has passed")
 			s.Expect(s.Request(kind, "m-1")()).To(BeNil())
 		})
 	}
 }
 
-// TestTheRightToOneKindIsNoConcernOfOthers: as long as it is known from before who has a request of that kind, only they wait. A process
-// that does not know begins with nobody, and takes back what it can all the same.
-func TestTheRightToOneKindIsNoConcernOfOthers(
+// An instance that has read the requests of a kind blocks only the Machines that have one when its permission is revoked. An instance that
+// starts without the permission starts no remediation, but cancels owner remediation.
+func TestRequests_PermissionRevoked_BlocksOnlyThatKind(
 	t *testing.T,
-) { //nolint:paralleltest // checks of other tests would wait for that right, too.
+) { //nolint:paralleltest // checks of other tests would wait for that permission, too.
 	s := stage.New(t, stage.WithClock)
 	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
 	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
 	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
 	soft := s.CreateTemplate(kind, "soft")
 	toOwned := func(m *clusterv1.Machine) { m.Labels["pool"] = "owned" }
-	byRequest := []*clusterv1.Machine{awaits(s, "m-2", soft), awaits(s, "m-3", soft)}
-	byOwner := []*clusterv1.Machine{awaits(s, "o-1", soft, toOwned), awaits(s, "o-2", soft, toOwned)}
+	byRequest := []*clusterv1.Machine{createWaitingForStep2(s, "m-2", soft), createWaitingForStep2(s, "m-3", soft)}
+	byOwner := []*clusterv1.Machine{createWaitingForStep2(s, "o-1", soft, toOwned), createWaitingForStep2(s, "o-2", soft, toOwned)}
 	s.CreateMachine("m-1")
 	s.CreateMachine("m-4")
 	check := s.CreateCheck("workers", stage.BySteps(soft, s.CreateTemplate(remediator.Metal3, "hard")))
@@ -181,28 +181,28 @@ func TestTheRightToOneKindIsNoConcernOfOthers(
 		s.Advance(16 * time.Second)
 		return stage.Decision("m-4")(stage.Get(s, check)())
 	}).Should(Equal("Held TemplateNotResolved"))
-	goesOn(s, byRequest[0])
+	unpause(s, byRequest[0])
 	s.WaitRequest(remediator.Metal3, "m-2")
-	goesOn(s, byOwner[0])
+	unpause(s, byOwner[0])
 	s.Eventually(stage.Get(s, byOwner[0])).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 
 	c.Stop()
 	c = s.Start()
 	c.NeverIdle = true
-	goesOn(s, byRequest[1])
-	goesOn(s, byOwner[1])
-	later := func() bool {
+	unpause(s, byRequest[1])
+	unpause(s, byOwner[1])
+	blocked := func() bool {
 		s.Advance(16 * time.Second)
 		return stage.Decision("m-3")(stage.Get(s, check)()) == "Held TemplateNotResolved" &&
 			stage.Decision("o-2")(stage.Get(s, owned)()) == "Held NotConfirmed"
 	}
-	s.Eventually(later).Should(BeTrue())
-	s.Expect(said("o-2")(owned)).
+	s.Eventually(blocked).Should(BeTrue())
+	s.Expect(messageOfTarget("o-2")(owned)).
 		To(ContainSubstring("its requests could not be read: SomeRemediation." + kind.Group + ": this program may not read them"))
 	s.Change(owned, func() { owned.Spec.PauseRequests = []string{"maintenance"} })
 	s.Eventually(stage.Get(s, byOwner[0])).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()), "it is taken back")
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()), "owner remediation is canceled")
 	s.Change(owned, func() { owned.Spec.PauseRequests = nil })
 
 	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
@@ -216,26 +216,26 @@ func TestTheRightToOneKindIsNoConcernOfOthers(
 	c.NeverIdle = false
 }
 
-// outOfOrder answers for an API that cannot be asked what it serves, as long as it is broken.
-type outOfOrder struct {
+// brokenAPI fails the discovery of one API group version while it is broken, and counts the calls.
+type brokenAPI struct {
 	path   string
 	broken atomic.Bool
-	asked  atomic.Int64
+	calls  atomic.Int64
 }
 
-func (o *outOfOrder) user(s *stage.Stage) *rest.Config {
+func (o *brokenAPI) user(s *stage.Stage) *rest.Config {
 	user := s.User()
 	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) { return o.answer(next, r) })
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return o.roundTrip(next, r) })
 	})
 	return user
 }
 
-func (o *outOfOrder) answer(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+func (o *brokenAPI) roundTrip(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	if r.URL.Path != o.path {
 		return next.RoundTrip(r)
 	}
-	o.asked.Add(1)
+	o.calls.Add(1)
 	if !o.broken.Load() {
 		return next.RoundTrip(r)
 	}
@@ -246,12 +246,12 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests: after a start, a check is deleted that an earlier process has looked after.
-func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
+// After a restart, a check is deleted that an earlier process has reconciled. Discovery of one API fails.
+func TestCleanup_BrokenAPI_BlocksOnlyChecksThatUsedIt(t *testing.T) {
 	t.Parallel()
-	begin := func(
+	deleteCheckAfterRestart := func(
 		t *testing.T, path string, change func(*stage.Stage, *remedyv1.MachineHealthCheck),
-	) (*stage.Stage, *stage.Instance, *outOfOrder) {
+	) (*stage.Stage, *stage.Instance, *brokenAPI) {
 		t.Helper()
 		t.Parallel()
 		s := stage.New(t, stage.WithClock)
@@ -264,7 +264,7 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
 		first.Stop()
 		change(s, check)
-		api := &outOfOrder{path: path}
+		api := &brokenAPI{path: path}
 		api.broken.Store(true)
 		c, err := s.StartAs(faults.Start(s.Ctx), api.user(s))
 		s.Expect(err).ToNot(HaveOccurred())
@@ -273,17 +273,17 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 		s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 		return s, c, api
 	}
-	// It names another template by now.
+	// Its spec does not name the template any more.
 	withoutTemplate := func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 		s.Change(check, func() { check.Spec.RemediationTemplate = nil })
 	}
-	t.Run("not an API of which it never had requests", func(t *testing.T) {
-		s, _, api := begin(t, "/apis/"+remediator.Metal3.GroupVersion().String(), withoutTemplate)
+	t.Run("API never used", func(t *testing.T) {
+		s, _, api := deleteCheckAfterRestart(t, "/apis/"+remediator.Metal3.GroupVersion().String(), withoutTemplate)
 		s.Eventually(s.Checks).Should(BeEmpty())
-		s.Expect(api.asked.Load()).To(BeZero(), "it is none of our business")
+		s.Expect(api.calls.Load()).To(BeZero(), "an API that the check never used is not called")
 	})
-	t.Run("an API of which it had requests", func(t *testing.T) {
-		s, c, api := begin(t, "/apis/"+remediator.FenceAgents.GroupVersion().String(), withoutTemplate)
+	t.Run("API used", func(t *testing.T) {
+		s, c, api := deleteCheckAfterRestart(t, "/apis/"+remediator.FenceAgents.GroupVersion().String(), withoutTemplate)
 		s.Eventually(func() string {
 			s.Wake()
 			return stage.CheckCondition(remedyv1.ReadyCondition)(&s.Checks()[0])
@@ -293,7 +293,8 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 			s.Wake()
 			return c.Reconciles("workers").Load()
 		}).Should(BeNumerically(">", before+3))
-		s.Expect(s.Checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there may be something to clean up")
+		s.Expect(s.Checks()).
+			To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "the check can have requests to clean up")
 		s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(&s.Checks()[0])).To(Equal("False CleaningUp"))
 		s.Expect(stage.CheckMessage(remedyv1.ReadyCondition)(&s.Checks()[0])).
 			To(And(
@@ -305,20 +306,20 @@ func TestAnAPIThatIsOutOfOrderKeepsACheckOnlyIfItMayHaveRequests(t *testing.T) {
 				Not(ContainSubstring(":443")),
 				Not(ContainSubstring("://")),
 			))
-		asked := api.asked.Load()
-		s.Expect(asked).To(BeNumerically("<=", 1), "it is not asked in every pass")
+		calls := api.calls.Load()
+		s.Expect(calls).To(BeNumerically("<=", 1), "not every reconcile calls the API")
 		api.broken.Store(false)
 		s.Advance(remediation.RetryTime)
 		s.Eventually(s.Checks).Should(BeEmpty())
 	})
 }
 
-// giveUp lets a kind be served in another version only.
-func giveUp(s *stage.Stage, kind remediator.Kind, version string) {
+// serveOnly stops serving the version of a kind and serves another one.
+func serveOnly(s *stage.Stage, kind remediator.Kind, version string) {
 	s.T.Helper()
-	known := stage.Scheme(s.T)
-	s.Expect(apiextensionsv1.AddToScheme(known)).To(Succeed())
-	admin, err := client.New(stage.Management.Admin, client.Options{Scheme: known})
+	scheme := stage.Scheme(s.T)
+	s.Expect(apiextensionsv1.AddToScheme(scheme)).To(Succeed())
+	admin, err := client.New(stage.Management.Admin, client.Options{Scheme: scheme})
 	s.Expect(err).ToNot(HaveOccurred())
 	for _, crd := range kind.CRDs() {
 		s.Expect(admin.Get(s.Ctx, client.ObjectKeyFromObject(crd), crd)).To(Succeed())
@@ -332,11 +333,10 @@ func giveUp(s *stage.Stage, kind remediator.Kind, version string) {
 	}
 }
 
-// TestARequestIsNotLostWithTheVersionThatItWasMadeIn: the remediator is upgraded, and does not serve the version any more that the check
-// names.
-func TestARequestIsNotLostWithTheVersionThatItWasMadeIn(t *testing.T) {
+// The remediator is upgraded, and does not serve the version any more that the check names. The request is followed in the new version.
+func TestRequests_VersionNoLongerServed_AreFollowed(t *testing.T) {
 	t.Parallel()
-	for name, restarts := range map[string]bool{"while it is followed": false, "before a start": true} {
+	for name, restarts := range map[string]bool{"running instance": false, "during a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
@@ -354,7 +354,7 @@ func TestARequestIsNotLostWithTheVersionThatItWasMadeIn(t *testing.T) {
 			if restarts {
 				c.Stop()
 			}
-			giveUp(s, older, "v2")
+			serveOnly(s, older, "v2")
 			if restarts {
 				s.Start().NeverIdle = true
 			}
@@ -365,7 +365,7 @@ func TestARequestIsNotLostWithTheVersionThatItWasMadeIn(t *testing.T) {
 					return nil
 				}
 				return c.Status.UnhealthyTargets[0].Request
-			}, HaveValue(HaveField("APIVersion", newer.GroupVersion().String()))), "it goes on")
+			}, HaveValue(HaveField("APIVersion", newer.GroupVersion().String()))), "the request is followed in the new version")
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 			s.Eventually(func() bool { return s.Request(newer, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
 			s.Expect(s.Request(newer, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))

@@ -16,10 +16,11 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-func TestARequestSaysWhatRemediatorsReadOfIt(t *testing.T) {
+// Remediators read the spec, labels, owner reference and annotations of a request.
+func TestRequest_UnhealthyMachine_HasWhatRemediatorsRead(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick := s.CreateMachine("m-1")
+	unhealthy := s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	s.Start()
@@ -29,7 +30,7 @@ func TestARequestSaysWhatRemediatorsReadOfIt(t *testing.T) {
 	s.Expect(request.GetOwnerReferences()).To(HaveLen(1))
 	owner := request.GetOwnerReferences()[0]
 	s.Expect([]string{owner.APIVersion, owner.Kind, owner.Name, string(owner.UID)}).
-		To(Equal([]string{clusterv1.GroupVersion.String(), "Machine", "m-1", string(sick.UID)}))
+		To(Equal([]string{clusterv1.GroupVersion.String(), "Machine", "m-1", string(unhealthy.UID)}))
 	s.Expect(owner.Controller).To(BeNil())
 	annotations := request.GetAnnotations()
 	s.Expect(annotations).To(HaveKeyWithValue(clusterv1.TemplateClonedFromNameAnnotation, "soft"))
@@ -41,11 +42,11 @@ func TestARequestSaysWhatRemediatorsReadOfIt(t *testing.T) {
 	s.Expect(annotations).To(HaveKeyWithValue(remedyv1.AttemptAnnotation, "1"))
 	s.Expect(time.Parse(time.RFC3339Nano, annotations[remedyv1.StartedAnnotation])).To(BeTemporally("~", time.Now(), time.Hour))
 
-	// The Machine says so, too, and the owner is not asked.
-	s.Eventually(stage.Get(s, sick)).
+	// The Machine reports the request, and owner remediation is not requested.
+	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), Equal("False WaitingForRemediation")))
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
-	s.Expect(stage.MachineCondition("OwnerRemediated")(sick)).To(BeEmpty())
+	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
+	s.Expect(stage.MachineCondition("OwnerRemediated")(unhealthy)).To(BeEmpty())
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
 	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
 	s.Expect(check.Status.UnhealthyTargets[0].Request).To(HaveValue(Equal(remedyv1.RequestReference{
@@ -54,10 +55,12 @@ func TestARequestSaysWhatRemediatorsReadOfIt(t *testing.T) {
 	s.Expect(stage.CheckCondition(remedyv1.TemplatesResolvedCondition)(check)).To(Equal("True TemplatesResolved"))
 }
 
-func TestARequestIsWithdrawnWhenTheMachineIsHealthyAgain(t *testing.T) {
+// The request of a recovered Machine is deleted without the timed-out annotation. The Machine counts as healthy when the request no longer
+// exists.
+func TestRequest_MachineRecovers_IsDeleted(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick := s.CreateMachine("m-1")
+	unhealthy := s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	s.Start()
@@ -65,18 +68,20 @@ func TestARequestIsWithdrawnWhenTheMachineIsHealthyAgain(t *testing.T) {
 	s.Remediate(remediator.Metal3, remediator.Succeeds)
 	s.SetReady("m-1", corev1.ConditionTrue, 0)
 	s.Eventually(func() bool { return s.Request(remediator.Metal3, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-	s.Expect(s.Request(remediator.Metal3, "m-1")().GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation), "it has done its work")
+	s.Expect(s.Request(remediator.Metal3, "m-1")().GetAnnotations()).
+		ToNot(HaveKey(remedyv1.TimedOutAnnotation), "the remediation has succeeded")
 
-	// It counts as healthy when its request is gone.
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
+	// The Machine counts as healthy when its request no longer exists.
+	s.Eventually(stage.Get(s, unhealthy)).
+		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)))
 	s.Remediate(remediator.Metal3, remediator.Succeeds)
 	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 
-	// And there is nothing to clean up any more.
+	// The check has nothing left to clean up.
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(func(c *remedyv1.MachineHealthCheck) []string { return c.Finalizers }, BeEmpty()))
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), BeEmpty()))
+	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), BeEmpty()))
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(func(c *remedyv1.MachineHealthCheck) []remedyv1.RecentRemediation { return c.Status.RecentRemediations },
 			ConsistOf(HaveField("Outcome", remedyv1.RecoveredOutcome))))

@@ -18,15 +18,14 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestAHeldPlanStillWakesAtTheNextDeadline: nothing may be done, and yet people are told in time what becomes of the next Machine. Nobody
-// but the check itself looks when that is due.
-func TestAHeldPlanStillWakesAtTheNextDeadline(t *testing.T) {
+// Remediation is blocked, but the check still reports in time that the next Machine becomes unhealthy. Only its own deadline wakes it.
+func TestRequeue_BlockedCheck_WakesAtTheNextDeadline(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	s.CreateUnhealthyMachine("m-1")
 	next := s.CreateMachine("m-2")
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
-	// By the clock of the test, which stands still, this is due in a few seconds, and in as many more as were needed to come here.
+	// By the clock of the test, which does not run, the deadline is in three seconds and the time since the test began.
 	s.SetReady("m-2", corev1.ConditionUnknown, 5*time.Minute-3*time.Second)
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).
@@ -39,16 +38,16 @@ func TestAHeldPlanStillWakesAtTheNextDeadline(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Held TooManyUnhealthy")))
 }
 
-// TestWhatMachinesWaitForIsWatched: as long as its Cluster is not so far, a Machine is not judged. When it is, nobody has to wait for
-// anything else to happen. The connection to the cluster is up all the time, so that it is not what wakes the check.
-func TestWhatMachinesWaitForIsWatched(t *testing.T) {
+// A Machine is not judged before its Cluster has both conditions. A change of either one wakes the check. The connection to the cluster is
+// up all the time, so it does not wake the check.
+func TestClusterConditions_BecomeTrue_WakeTheCheck(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{clusterv1.ClusterControlPlaneInitializedCondition, clusterv1.ClusterInfrastructureReadyCondition} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
 			m := s.CreateUnhealthyMachine("m-1")
-			turn := func(status metav1.ConditionStatus) {
+			setCondition := func(status metav1.ConditionStatus) {
 				s.ChangeStatus(s.Cluster, func() {
 					for i := range s.Cluster.Status.Conditions {
 						if c := &s.Cluster.Status.Conditions[i]; c.Type == kind {
@@ -57,14 +56,14 @@ func TestWhatMachinesWaitForIsWatched(t *testing.T) {
 					}
 				})
 			}
-			turn(metav1.ConditionFalse)
+			setCondition(metav1.ConditionFalse)
 			check := s.CreateCheck("workers")
 			c := s.Start()
 			s.Eventually(stage.Get(s, check)).Should(HaveField("Status.ObservedGeneration", BeEquivalentTo(1)))
 			c.WaitIdle()
 			s.Expect(stage.Get(s, check)().Status.UnhealthyTargets).To(BeEmpty())
 			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
-			turn(metav1.ConditionTrue)
+			setCondition(metav1.ConditionTrue)
 			s.Eventually(stage.Get(s, m)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
 			s.Eventually(stage.Get(s, m)).

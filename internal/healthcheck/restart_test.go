@@ -18,24 +18,23 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestWhatHappenedWhileNobodyLookedIsSeenAtTheStart: what was left behind by an earlier process is cleaned up, whatever has become of the
-// check.
-func TestWhatHappenedWhileNobodyLookedIsSeenAtTheStart(t *testing.T) {
+// The request of an earlier process is withdrawn, whatever has changed while no instance was running.
+func TestRestart_ChangesWhileDown_AreHandled(t *testing.T) {
 	t.Parallel()
-	for name, meanwhile := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
-		"the check was deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+	for name, change := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
+		"check deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 		},
-		"the Machine has recovered": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
+		"Machine recovered": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
 			s.SetReady("m-1", corev1.ConditionTrue, 0)
 		},
-		"the template was exchanged, and the status was lost": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+		"other template and status lost": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.SetReady("m-1", corev1.ConditionTrue, 0)
 			other := s.CreateTemplate(remediator.Metal3, "other")
 			s.Change(check, func() { check.Spec.RemediationTemplate = other })
 			s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
 		},
-		"owners remediate now, the status was lost, and the check was deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+		"no template, status lost and check deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.Change(check, func() { check.Spec.RemediationTemplate = nil })
 			s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
@@ -53,10 +52,10 @@ func TestWhatHappenedWhileNobodyLookedIsSeenAtTheStart(t *testing.T) {
 			c.WaitIdle()
 			c.Crash()
 			c.Stop()
-			meanwhile(s, check)
+			change(s, check)
 			s.Start()
 			s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-			s.Expect(s.Checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "there is something to clean up")
+			s.Expect(s.Checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "the check has a request to clean up")
 			s.Remediate(remediator.FenceAgents, remediator.Hangs)
 			s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(BeNil())
 			s.Eventually(s.Checks).Should(Or(BeEmpty(), ConsistOf(HaveField("Finalizers", BeEmpty()))))
@@ -64,14 +63,14 @@ func TestWhatHappenedWhileNobodyLookedIsSeenAtTheStart(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadAtTheStartIsNoStorm: nobody is known to be healthy then, and that is not because anybody is sick.
-func TestWhatCannotBeReadAtTheStartIsNoStorm(t *testing.T) {
+// No Machine is known to be healthy when the Nodes cannot be read. That is not a storm, because no Machine is known to be unhealthy either.
+func TestRestart_NodesUnreadable_IsNoStorm(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	role := allow(s, nodeRights, leaseRights)
+	role := useRestrictedUser(s, readNodes, readLeases)
 	s.CreateMachine("m-1")
 	s.CreateMachine("m-2")
-	asked := s.CreateMachine("m-3")
+	annotated := s.CreateMachine("m-3")
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
 		cooldown := stage.Duration(time.Hour)
 		spec.MaxUnhealthy, spec.StormCooldownDuration = ptr.To(intstr.FromInt32(1)), &cooldown
@@ -81,7 +80,7 @@ func TestWhatCannotBeReadAtTheStartIsNoStorm(t *testing.T) {
 	c.WaitIdle()
 	c.Crash()
 	c.Stop()
-	reallow(s, role, &corev1.Node{}, leaseRights)
+	changePermissions(s, role, &corev1.Node{}, readLeases)
 	c = s.Start()
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).
@@ -92,21 +91,21 @@ func TestWhatCannotBeReadAtTheStartIsNoStorm(t *testing.T) {
 	c.ReconcileAll()
 	s.Expect(stage.Get(s, check)().Annotations).ToNot(HaveKey(remedyv1.StormSinceAnnotation))
 
-	// When everybody is read, everything is as it was.
-	reallow(s, role, nil, nodeRights, leaseRights)
+	// When the Nodes can be read again, remediation is allowed as before.
+	changePermissions(s, role, nil, readNodes, readLeases)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(3)))
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("True RemediationAllowed"))
-	s.Annotate(asked, clusterv1.RemediateMachineAnnotation, "yes")
-	s.Eventually(stage.Get(s, asked)).
+	s.Annotate(annotated, clusterv1.RemediateMachineAnnotation, "yes")
+	s.Eventually(stage.Get(s, annotated)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }
 
-// TestOldRequestsAreFoundInEveryVersion: the check was changed while nobody looked, and its requests were made in a version that their
-// group serves, and does not prefer. The kind that is preferred there is another one.
-func TestOldRequestsAreFoundInEveryVersion(t *testing.T) {
+// The check was changed while no instance was running. Its request has a version that its group serves but does not prefer. The preferred
+// version of the group has another kind.
+func TestRestart_RequestsInOtherVersion_AreFound(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	kind := convertible(s)
+	kind := installConvertibleKind(s)
 	s.Expect(stage.Management.InstallCRDObjects(remediator.NewKind(kind.Group, "v3", "OtherRemediation").CRDs()...)).To(Succeed())
 	s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
@@ -121,12 +120,13 @@ func TestOldRequestsAreFoundInEveryVersion(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 	s.Start()
 	s.Eventually(s.Checks).Should(BeEmpty())
-	s.Expect(s.Request(kind, "m-1")()).To(BeNil(), "it is not left behind")
+	s.Expect(s.Request(kind, "m-1")()).To(BeNil(), "the request is deleted")
 }
 
-// TestRightsThatComeAfterTheStartAreUsed: the right to a kind that the check does not name any more is missing at the start, and given
-// later.
-func TestRightsThatComeAfterTheStartAreUsed(t *testing.T) { //nolint:paralleltest // checks of other tests would wait for that right, too.
+// The permission on a kind that the check does not name any more is missing at the start, and is granted later.
+func TestRestart_PermissionGrantedLater_IsUsed(
+	t *testing.T,
+) { //nolint:paralleltest // checks of other tests would wait for that permission, too.
 	s := stage.New(t, stage.WithClock)
 	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
 	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())

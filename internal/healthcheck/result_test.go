@@ -18,41 +18,41 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 )
 
-// What has failed is tried again ever more seldom, and whoever has a deadline before that is looked at in time.
-func TestWhatHasFailedMakesNobodyElseLate(t *testing.T) {
+// Errors are retried with backoff, but a deadline before that is kept.
+func TestResult_AfterErrors_KeepsDeadlines(t *testing.T) {
 	g := NewWithT(t)
 	now := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 	counted, err := metrics.New(prometheus.NewPedanticRegistry())
 	g.Expect(err).ToNot(HaveOccurred())
 	e := &Environment{Clock: testingclock.NewFakePassiveClock(now), Metrics: counted}
-	r := &Reconciler{Environment: e, Store: named{kind: "MachineHealthCheck"}}
-	check, refused, started := &record{}, errors.New("refused"), now
+	r := &Reconciler{Environment: e, Store: kindStore{kind: "MachineHealthCheck"}}
+	check, rejected, started := &record{}, errors.New("rejected"), now
 	after := func(wakeUp time.Time, err error) time.Duration {
 		result, err := r.result(t.Context(), check, started, wakeUp, err)
-		g.Expect(err).ToNot(HaveOccurred(), "or the queue would decide when")
+		g.Expect(err).ToNot(HaveOccurred(), "an error would let the queue decide when to retry")
 		return result.RequeueAfter
 	}
-	g.Expect(after(time.Time{}, nil)).To(BeZero(), "somebody wakes us")
-	g.Expect(after(now, nil)).To(Equal(notes.Precision), "what is due is not never")
+	g.Expect(after(time.Time{}, nil)).To(BeZero(), "a watch event wakes the check")
+	g.Expect(after(now, nil)).To(Equal(notes.Precision), "a deadline that has passed is not dropped")
 	started = now.Add(-time.Minute)
-	g.Expect(after(now, nil)).To(Equal(conflictTime), "whoever takes long gives others a chance")
+	g.Expect(after(now, nil)).To(Equal(conflictTime), "after a long reconcile, other checks come first")
 	started = now
-	g.Expect(after(time.Time{}, refused)).To(Equal(firstRetry))
-	g.Expect(after(time.Time{}, refused)).To(Equal(2 * firstRetry))
+	g.Expect(after(time.Time{}, rejected)).To(Equal(firstRetry))
+	g.Expect(after(time.Time{}, rejected)).To(Equal(2 * firstRetry))
 	for range 20 {
-		g.Expect(after(now.Add(10*time.Second), refused)).To(BeNumerically("<=", 10*time.Second))
+		g.Expect(after(now.Add(10*time.Second), rejected)).To(BeNumerically("<=", 10*time.Second))
 	}
-	g.Expect(after(time.Time{}, refused)).To(Equal(lastRetry), "and never more seldom than that")
+	g.Expect(after(time.Time{}, rejected)).To(Equal(lastRetry), "the maximum backoff")
 	conflict := apierrors.NewConflict(schema.GroupResource{}, "m", errors.New("changed"))
-	g.Expect(after(now.Add(time.Hour), conflict)).To(Equal(conflictTime), "what somebody else wrote is on its way")
+	g.Expect(after(now.Add(time.Hour), conflict)).To(Equal(conflictTime), "the cache will soon show the write of another controller")
 	g.Expect(after(now.Add(time.Hour), nil)).To(Equal(time.Hour))
-	g.Expect(after(time.Time{}, refused)).To(Equal(firstRetry), "who has succeeded begins anew")
+	g.Expect(after(time.Time{}, rejected)).To(Equal(firstRetry), "success resets the backoff")
 }
 
-// named is a store of which only the kind is asked.
-type named struct {
+// kindStore is a store that has only a kind.
+type kindStore struct {
 	Store
 	kind string
 }
 
-func (n named) Kind() string { return n.kind }
+func (s kindStore) Kind() string { return s.kind }

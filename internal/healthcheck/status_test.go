@@ -17,8 +17,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestAStatusIsTrueThoughTheCacheIsBehind: what we have written ourselves is not in the cache yet, and everything is as it was before that.
-func TestAStatusIsTrueThoughTheCacheIsBehind(t *testing.T) {
+// The cache does not show the own writes of the instance yet, and the new status equals the one before them.
+func TestStatus_StaleCheckCache_IsUpdated(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
@@ -30,11 +30,11 @@ func TestAStatusIsTrueThoughTheCacheIsBehind(t *testing.T) {
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)))
 	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)), "it is told again")
+	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)), "the status is updated")
 	c.Watches().Release()
 }
 
-func TestEverythingIsLookedAtAgainOnceInAWhile(t *testing.T) {
+func TestSyncPeriod_NoEvents_ReconcilesAgain(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.SyncPeriod = ptr.To(time.Second) })
 	s.CreateMachine("m-1")
@@ -42,20 +42,20 @@ func TestEverythingIsLookedAtAgainOnceInAWhile(t *testing.T) {
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 	c.WaitIdle()
-	routine := func() float64 {
+	resyncs := func() float64 {
 		n := 0.0
 		for _, counted := range c.Series("remedy_evaluations_total", "resync") {
 			n += counted
 		}
 		return n
 	}
-	before := routine()
-	s.Eventually(routine).Should(BeNumerically(">=", before+2))
+	before := resyncs()
+	s.Eventually(resyncs).Should(BeNumerically(">=", before+2))
 }
 
-// TestANewLeaderKnowsWhatItsPredecessorHasWrittenLast: that has landed when the new one had filled its cache, which does not show it for as
-// long as the test lasts.
-func TestANewLeaderKnowsWhatItsPredecessorHasWrittenLast(t *testing.T) {
+// The last write of the earlier leader succeeds when the new leader has filled its cache. The cache does not show it until the end of the
+// test.
+func TestStatus_NewLeaderWithStaleCache_KeepsLastWrite(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateUnhealthyMachine("m-1")
@@ -77,14 +77,14 @@ func TestANewLeaderKnowsWhatItsPredecessorHasWrittenLast(t *testing.T) {
 	}
 	c = s.Start()
 	s.Eventually(func() bool { return c.Evaluated("workers") }).Should(BeTrue())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)), "it is not as its predecessor has told")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)), "the status of the earlier leader is replaced")
 	s.SetReady("m-1", corev1.ConditionTrue, 0)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Recovered", "m-9 Replaced"})))
 	c.Watches().Release()
 }
 
-// TestWhatHasEndedIsWrittenDownOnce: the write that would tell it fails, or seems to.
-func TestWhatHasEndedIsWrittenDownOnce(t *testing.T) {
+// The write of the status that records a remediation fails, or its response is lost.
+func TestStatus_WriteFails_RecordsRemediationOnce(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []faults.Fault{faults.Refuse, faults.LoseRequest, faults.LoseAnswer} {
 		t.Run(string(fault), func(t *testing.T) {
@@ -95,14 +95,14 @@ func TestWhatHasEndedIsWrittenDownOnce(t *testing.T) {
 			c := s.Start()
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
 			c.WaitIdle()
-			met, err := c.FailWriteOf(
+			failed, err := c.FailWriteOf(
 				func(w faults.Write) bool { return w.Resource == "machinehealthchecks" && w.Subresource == "status" },
 				1,
 				fault,
 			)
 			s.Expect(err).ToNot(HaveOccurred())
 			s.SetReady("m-1", corev1.ConditionTrue, 0)
-			s.Eventually(met).Should(Receive())
+			s.Eventually(failed).Should(Receive())
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 			c.WaitIdle()
 			s.Expect(outcomes(stage.Get(s, check)())).To(Equal([]string{"m-1 Recovered"}))

@@ -17,10 +17,11 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-func TestATemplateThatComesLaterIsUsed(t *testing.T) {
+// The check reports a missing template, and the health of the Machine. It creates the request when the template exists.
+func TestTemplate_CreatedLater_IsUsed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick := s.CreateMachine("m-1")
+	unhealthy := s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck("workers", stage.ByTemplate(stage.TemplateReference(remediator.Metal3, "soft")))
 	s.Start()
@@ -29,22 +30,23 @@ func TestATemplateThatComesLaterIsUsed(t *testing.T) {
 	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).
 		To(And(ContainSubstring("Metal3RemediationTemplate/soft"), ContainSubstring("create it")))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held TemplateNotResolved")))
-	// The Machine says that it is not healthy, whatever becomes of the template; and nobody waits for a remediator.
-	s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
-	s.Expect(stage.MachineCondition("ExternallyRemediated")(sick)).To(BeEmpty())
+	// The Machine is reported as unhealthy without the template, but not as waiting for a remediator.
+	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
+	s.Expect(stage.MachineCondition("ExternallyRemediated")(unhealthy)).To(BeEmpty())
 	s.CreateTemplate(remediator.Metal3, "soft")
 	s.WaitRequest(remediator.Metal3, "m-1")
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
 }
 
-func TestATemplateThatIsWrongIsToldAndCanBeMended(t *testing.T) {
+// The check reports a template without spec.template, and creates the request when it is fixed. A request outlives its template.
+func TestTemplate_Invalid_IsReportedUntilFixed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	template := remediator.Metal3.NewTemplate(s.Namespace, "soft", nil)
-	right := template.Object["spec"]
+	valid := template.Object["spec"]
 	template.Object["spec"] = map[string]any{}
 	s.Create(template)
 	check := s.CreateCheck("workers", stage.ByTemplate(stage.TemplateReference(remediator.Metal3, "soft")))
@@ -52,19 +54,20 @@ func TestATemplateThatIsWrongIsToldAndCanBeMended(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False TemplateInvalid")))
 	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).To(ContainSubstring("spec.template"))
-	s.Change(template, func() { template.Object["spec"] = right })
+	s.Change(template, func() { template.Object["spec"] = valid })
 	s.WaitRequest(remediator.Metal3, "m-1")
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
 
-	// It goes while its request is under way: that goes on, and nothing new is started.
+	// The template is deleted during the remediation: the request stays, and no new one is created.
 	s.Expect(s.Admin.Delete(s.Ctx, template)).To(Succeed())
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False TemplateNotFound")))
 	s.Expect(s.Request(remediator.Metal3, "m-1")().GetDeletionTimestamp()).To(BeNil())
 }
 
-func TestARequestIsMadeFromTheTemplateAsItIsNow(t *testing.T) {
+// A request has the spec that the template has at its creation.
+func TestTemplate_Changed_IsUsedByNewRequests(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
@@ -81,7 +84,8 @@ func TestARequestIsMadeFromTheTemplateAsItIsNow(t *testing.T) {
 	s.Expect(s.WaitRequest(remediator.Metal3, "m-1").Object["spec"]).To(Equal(map[string]any{"strategy": "new"}))
 }
 
-func TestAKindAndTheRightsToItMayComeLater(t *testing.T) {
+// The check reports a kind that is not installed, then a missing permission on it, and creates the request when both are fixed.
+func TestTemplate_KindInstalledLater_IsUsed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "LateRemediation")
@@ -113,10 +117,11 @@ func TestAKindAndTheRightsToItMayComeLater(t *testing.T) {
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
 }
 
-func TestARefusedRequestIsToldInTheWordsOfTheAPIServer(t *testing.T) {
+// The API server rejects a request that lacks a required field. The check reports its message, and retries after a delay.
+func TestRejectedRequest_APIServersMessage_IsReported(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	kind := demanding(s, "strict.example.com", "StrictRemediation")
+	kind := installKindWithRequiredField(s, "strict.example.com", "StrictRemediation")
 	s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
@@ -135,18 +140,17 @@ func TestARefusedRequestIsToldInTheWordsOfTheAPIServer(t *testing.T) {
 	s.Expect(strings.Contains(check.Status.UnhealthyTargets[0].Message, "address")).To(BeTrue(), check.Status.UnhealthyTargets[0].Message)
 	c.ReconcileAll()
 	c.ReconcileAll()
-	s.Expect(tried()).To(Equal(1), "whatever wakes us, it is not tried again at once")
+	s.Expect(tried()).To(Equal(1), "a reconcile does not retry before the delay")
 	s.Eventually(func() int {
 		s.Advance(16 * time.Second)
 		return tried()
-	}).Should(BeNumerically(">=", 2), "but after a while")
+	}).Should(BeNumerically(">=", 2), "the request is retried after the delay")
 }
 
-// TestAKindThatIsNotServedHoldsNoOtherStep: there are no requests of a kind whose remediator is not installed. What comes before it is
-// begun.
-func TestAKindThatIsNotServedHoldsNoOtherStep(t *testing.T) {
+// The remediator of a later step is not installed, so there are no requests of its kind. The first step starts.
+func TestTemplate_KindNotServed_BlocksOnlyItsStep(t *testing.T) {
 	t.Parallel()
-	for name, removed := range map[string]bool{"it was never installed": false, "it is removed": true} {
+	for name, removed := range map[string]bool{"never installed": false, "uninstalled": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithClock)
@@ -164,7 +168,7 @@ func TestAKindThatIsNotServedHoldsNoOtherStep(t *testing.T) {
 			if removed {
 				s.Eventually(stage.Get(s, check)).
 					Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
-				uninstall(s, missing)
+				uninstallKind(s, missing)
 			}
 			s.Eventually(func() string {
 				s.Advance(16 * time.Second)
@@ -180,8 +184,8 @@ func TestAKindThatIsNotServedHoldsNoOtherStep(t *testing.T) {
 	}
 }
 
-// uninstall removes a kind.
-func uninstall(s *stage.Stage, kind remediator.Kind) {
+// uninstallKind deletes the CRDs of a kind.
+func uninstallKind(s *stage.Stage, kind remediator.Kind) {
 	s.T.Helper()
 	admin, err := stage.Management.Client()
 	s.Expect(err).ToNot(HaveOccurred())
@@ -190,8 +194,8 @@ func uninstall(s *stage.Stage, kind remediator.Kind) {
 	}
 }
 
-// demanding is a kind whose requests the API server refuses, as they need an address that no template has.
-func demanding(s *stage.Stage, group, name string) remediator.Kind {
+// installKindWithRequiredField installs a kind whose requests the API server rejects: they need an address that no template has.
+func installKindWithRequiredField(s *stage.Stage, group, name string) remediator.Kind {
 	s.T.Helper()
 	kind := remediator.NewKind(group, "v1", name)
 	crds := kind.CRDs()

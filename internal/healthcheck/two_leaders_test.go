@@ -19,20 +19,20 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// until waits while checks are woken up all the time and remediators fail: what was refused is tried again after a while, or when anything
-// happens.
-func until(s *stage.Stage, what func() bool) {
+// wakeUntil waits until a condition is true, while it wakes all checks and remediators fail: a failed call is retried with backoff, or at
+// the next event.
+func wakeUntil(s *stage.Stage, done func() bool) {
 	s.T.Helper()
 	s.Eventually(func() bool {
 		s.Wake()
 		s.Remediate(remediator.FenceAgents, remediator.Fails)
 		s.Remediate(remediator.Metal3, remediator.Hangs)
-		return what()
-	}).Should(BeTrue(), func() string { return seen(s) })
+		return done()
+	}).Should(BeTrue(), func() string { return describe(s) })
 }
 
-// seen is what there is, for those who wonder why it came to no end.
-func seen(s *stage.Stage) string {
+// describe returns the state of all objects for the message of a test that fails.
+func describe(s *stage.Stage) string {
 	var b strings.Builder
 	for _, m := range s.Machines() {
 		fmt.Fprintln(
@@ -61,16 +61,16 @@ func seen(s *stage.Stage) string {
 	return b.String()
 }
 
-// escalates lets two Machines go from the first template to the second one, to their owner, and to recovery.
-func escalates(s *stage.Stage) {
+// runEscalation lets two Machines go from the first template to the second one, to owner remediation, and to recovery.
+func runEscalation(s *stage.Stage) {
 	s.T.Helper()
 	names := []string{"m-1", "m-2"}
-	all := func(is func(m *clusterv1.Machine) bool) func() bool {
+	all := func(match func(m *clusterv1.Machine) bool) func() bool {
 		return func() bool {
 			for _, name := range names {
 				m := &clusterv1.Machine{}
 				s.Expect(s.Admin.Get(s.Ctx, stage.Key(s.Namespace, name), m)).To(Succeed())
-				if !is(m) {
+				if !match(m) {
 					return false
 				}
 			}
@@ -80,39 +80,39 @@ func escalates(s *stage.Stage) {
 	for _, name := range names {
 		s.SetReady(name, corev1.ConditionUnknown, 10*time.Minute)
 	}
-	until(s, func() bool { return len(s.Requests(remediator.Metal3)) == 2 })
-	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty(), "the one before is gone")
+	wakeUntil(s, func() bool { return len(s.Requests(remediator.Metal3)) == 2 })
+	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty(), "the request of the step before no longer exists")
 	s.Clock.Step(11 * time.Minute)
-	until(s, all(func(m *clusterv1.Machine) bool {
+	wakeUntil(s, all(func(m *clusterv1.Machine) bool {
 		return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(m) == stage.OwnerRequested
 	}))
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty(), "the one before is gone")
-	until(s, all(func(m *clusterv1.Machine) bool { return m.Annotations[remedyv1.MarkedByAnnotation] != "" }))
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty(), "the request of the step before no longer exists")
+	wakeUntil(s, all(func(m *clusterv1.Machine) bool { return m.Annotations[remedyv1.MarkedByAnnotation] != "" }))
 	for _, name := range names {
 		s.SetReady(name, corev1.ConditionTrue, 0)
 	}
-	until(s, all(func(m *clusterv1.Machine) bool {
+	wakeUntil(s, all(func(m *clusterv1.Machine) bool {
 		return stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m) == stage.IsHealthy &&
 			m.Annotations[remedyv1.TriedAnnotation] == ""
 	}))
 }
 
-// ends lets the check go, which takes everything with it that is ours.
-func ends(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+// deleteCheck deletes the check and waits until it has cleaned up.
+func deleteCheck(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 	s.T.Helper()
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-	until(s, func() bool {
-		// What could not be asked is asked again after a while.
+	wakeUntil(s, func() bool {
+		// Failed calls are retried after a delay.
 		s.Clock.Step(time.Minute)
 		return len(s.Checks()) == 0
 	})
 	for _, m := range s.Machines() {
-		s.Expect(stage.Annotations(&m)).To(BeEmpty(), "nothing of ours is left behind")
+		s.Expect(stage.Annotations(&m)).To(BeEmpty(), "no annotation is left")
 	}
 }
 
-// escalation is a check with all kinds of steps, and two Machines that are well.
-func escalation(s *stage.Stage) *remedyv1.MachineHealthCheck {
+// createEscalation creates a check with steps of all kinds, and two healthy Machines.
+func createEscalation(s *stage.Stage) *remedyv1.MachineHealthCheck {
 	s.T.Helper()
 	s.Record()
 	s.CreateMachine("m-1")
@@ -123,45 +123,46 @@ func escalation(s *stage.Stage) *remedyv1.MachineHealthCheck {
 	)
 }
 
-func TestAStoryFullOfErrorsEndsAsItShould(t *testing.T) {
+// A quarter of all calls of the API server fail.
+func TestEscalation_RandomErrors_Completes(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 3; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithClock)
-			check := escalation(s)
+			check := createEscalation(s)
 			c := s.Start()
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(2)))
 			c.Trouble(faults.Trouble{Seed: seed, Names: []string{s.Namespace}, Chance: 0.25, Reads: true})
-			escalates(s)
-			met := map[faults.Fault]int{}
+			runEscalation(s)
+			byFault := map[faults.Fault]int{}
 			for _, w := range c.AllWrites() {
-				met[w.Fault]++
+				byFault[w.Fault]++
 			}
-			t.Log("writes by what they met:", met)
-			s.Expect(met).To(HaveKey(Not(BeEmpty())), "there was trouble")
+			t.Log("writes by fault:", byFault)
+			s.Expect(byFault).To(HaveKey(Not(BeEmpty())), "some writes have failed")
 			c.Trouble(faults.Trouble{})
-			ends(s, check)
-			createdOnce(s, c)
+			deleteCheck(s, check)
+			expectCreatedOnce(s, c)
 		})
 	}
 }
 
-// TestTwoLeadersAtOnceEscalateOnce: one of them is always a little behind.
-func TestTwoLeadersAtOnceEscalateOnce(t *testing.T) {
+// The cache of the second leader is always one event behind.
+func TestTwoLeaders_OneLags_EscalateOnce(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	check := escalation(s)
-	one, two := s.Start(), s.Start()
-	two.Watches().Lag(1, heldMachines)
-	escalates(s)
-	two.Watches().Release()
-	ends(s, check)
-	createdOnce(s, one, two)
+	check := createEscalation(s)
+	first, second := s.Start(), s.Start()
+	second.Watches().Lag(1, machinesResource)
+	runEscalation(s)
+	second.Watches().Release()
+	deleteCheck(s, check)
+	expectCreatedOnce(s, first, second)
 }
 
-// TestTwoLeadersAtOnceMarkNoMoreThanOne: one of them has not heard who was marked, and would take somebody else.
-func TestTwoLeadersAtOnceMarkNoMoreThanOne(t *testing.T) {
+// The second leader has not observed which Machine is being remediated, and would remediate another one.
+func TestTwoLeaders_StaleMachines_KeepMaxInFlight(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.Record()
@@ -169,12 +170,12 @@ func TestTwoLeadersAtOnceMarkNoMoreThanOne(t *testing.T) {
 		s.CreateMachine(name)
 	}
 	check := s.CreateCheck("workers", stage.MaxInFlight(1))
-	one, two := s.Start(), s.Start()
+	first, second := s.Start(), s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(4)))
-	one.WaitIdle()
-	two.WaitIdle()
-	two.Watches().Hold(heldMachines)
-	isMarked := func() []string {
+	first.WaitIdle()
+	second.WaitIdle()
+	second.Watches().Hold(machinesResource)
+	inRemediation := func() []string {
 		var names []string
 		for _, m := range s.Machines() {
 			if stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(&m) == stage.OwnerRequested {
@@ -184,34 +185,37 @@ func TestTwoLeadersAtOnceMarkNoMoreThanOne(t *testing.T) {
 		return names
 	}
 	s.FailNode("m-2")
-	s.Eventually(isMarked).Should(Equal([]string{"m-2"}))
-	// What the status says by now may be of either of them.
-	one.ReconcileAll()
-	// The one who knows says no more. The others have been ill for longer, and come first where there is a place.
-	one.Crash()
+	s.Eventually(inRemediation).Should(Equal([]string{"m-2"}))
+	// Either leader can have written the status, so the test does not read it.
+	first.ReconcileAll()
+	// The leader with the current cache crashes. The other Machines have been unhealthy for longer, so they are first in line for a free
+	// place.
+	first.Crash()
 	for _, name := range []string{"m-1", "m-3", "m-4"} {
 		s.SetReady(name, corev1.ConditionUnknown, time.Hour)
 	}
 	for range 3 {
-		two.ReconcileAll()
-		s.Expect(isMarked()).To(Equal([]string{"m-2"}))
+		second.ReconcileAll()
+		s.Expect(inRemediation()).To(Equal([]string{"m-2"}))
 	}
-	two.Watches().Release()
-	two.WaitIdle()
-	s.Expect(isMarked()).To(Equal([]string{"m-2"}))
+	second.Watches().Release()
+	second.WaitIdle()
+	s.Expect(inRemediation()).To(Equal([]string{"m-2"}))
 }
 
 const (
-	heldMachines = "machines.cluster.x-k8s.io"
-	heldRequests = "metal3remediations.infrastructure.cluster.x-k8s.io"
-	heldChecks   = "machinehealthchecks.remedy.cluster.x-k8s.io"
+	machinesResource = "machines.cluster.x-k8s.io"
+	requestsResource = "metal3remediations.infrastructure.cluster.x-k8s.io"
+	checksResource   = "machinehealthchecks.remedy.cluster.x-k8s.io"
 )
 
-// TestARequestThatIsNotSeenYetIsMadeOnce: its own watch lags, and the check is looked at over and over.
-func TestARequestThatIsNotSeenYetIsMadeOnce(t *testing.T) {
+// The watch of the requests lags, and the check is reconciled several times.
+func TestStaleCache_RequestNotCached_IsCreatedOnce(t *testing.T) {
 	t.Parallel()
-	for name, held := range map[string][]string{
-		"requests": {heldRequests}, "requests and checks": {heldRequests, heldChecks}, "all": {heldRequests, heldChecks, heldMachines},
+	for name, resources := range map[string][]string{
+		"requests":                      {requestsResource},
+		"requests and checks":           {requestsResource, checksResource},
+		"requests, checks and Machines": {requestsResource, checksResource, machinesResource},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -222,31 +226,32 @@ func TestARequestThatIsNotSeenYetIsMadeOnce(t *testing.T) {
 			s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")), stage.MaxInFlight(1))
 			c := s.Start()
 			c.WaitIdle()
-			// One has gone through it all, so that everything is being watched and the check has its finalizer.
+			// The first Machine is remediated completely, so all kinds are watched and the check has its finalizer.
 			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 			s.WaitRequest(remediator.Metal3, "m-1")
 			c.WaitIdle()
-			s.Expect(starts(c)).To(Equal([]string{"create m-1"}))
-			c.Watches().Hold(held...)
-			recovers(s, "m-1")
+			s.Expect(requestWrites(c)).To(Equal([]string{"create m-1"}))
+			c.Watches().Hold(resources...)
+			recoverMachine(s, "m-1")
 			s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
 			for range 3 {
 				c.ReconcileAll()
 			}
-			s.Expect(starts(c)).To(Or(Equal([]string{"create m-1", "delete m-1"}), Equal([]string{"create m-1", "delete m-1", "create m-2"})))
+			s.Expect(requestWrites(c)).
+				To(Or(Equal([]string{"create m-1", "delete m-1"}), Equal([]string{"create m-1", "delete m-1", "create m-2"})))
 			c.Watches().Release()
 			s.Eventually(func() any {
 				s.Wake()
 				return s.Request(remediator.Metal3, "m-2")()
-			}, stage.OutcomeTimeout).ShouldNot(BeNil(), "the next has its turn")
+			}, stage.OutcomeTimeout).ShouldNot(BeNil(), "the next Machine is remediated")
 			c.WaitIdle()
-			s.Expect(starts(c)).To(Equal([]string{"create m-1", "delete m-1", "create m-2"}))
+			s.Expect(requestWrites(c)).To(Equal([]string{"create m-1", "delete m-1", "create m-2"}))
 		})
 	}
 }
 
-// TestAnOwnerWhoIsNotHeardYetIsNotOverwritten: the Machine has the owner's words, and the cache has not.
-func TestAnOwnerWhoIsNotHeardYetIsNotOverwritten(t *testing.T) {
+// The owner has set a reason on the Machine, and the cache does not show it.
+func TestStaleCache_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.Record()
@@ -256,12 +261,13 @@ func TestAnOwnerWhoIsNotHeardYetIsNotOverwritten(t *testing.T) {
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	c.WaitIdle()
-	c.Watches().Hold(heldMachines)
+	c.Watches().Hold(machinesResource)
 	s.SetOwnerAnswer(m, clusterv1.MachineSetMachineRemediationDeferredReason)
-	s.Eventually(func() int { return c.Watches().HeldBack(heldMachines) }).Should(BeNumerically(">=", 1))
+	s.Eventually(func() int { return c.Watches().HeldBack(machinesResource) }).Should(BeNumerically(">=", 1))
 	deferred := "False " + clusterv1.MachineSetMachineRemediationDeferredReason
 	s.SetReady("m-1", corev1.ConditionFalse, 11*time.Minute)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(said("m-1"), ContainSubstring("status False")), "it has judged the Node as it is")
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(messageOfTarget("m-1"), ContainSubstring("status False")), "the current Node is evaluated")
 	c.ReconcileAll()
 	c.ReconcileAll()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(Equal(deferred))
@@ -271,22 +277,22 @@ func TestAnOwnerWhoIsNotHeardYetIsNotOverwritten(t *testing.T) {
 	s.Expect(stage.Annotations(m)).To(HaveKey(remedyv1.MarkedByAnnotation))
 }
 
-// TestACheckThatHasChangedUnheardBeginsNothing: it was deleted, observes, or looks after others, and the cache does not know.
-func TestACheckThatHasChangedUnheardBeginsNothing(t *testing.T) {
+// The check was deleted, or set to Observe mode, or selects other Machines, and the cache does not show it.
+func TestStaleCache_CheckChanged_StartsNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
-		"it is deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+		"deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 		},
-		"it observes":    func(s *stage.Stage, check *remedyv1.MachineHealthCheck) { observes(s, check) },
-		"others are its": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) { looksAfterOthers(s, check) },
+		"observe mode":   func(s *stage.Stage, check *remedyv1.MachineHealthCheck) { setObserveMode(s, check) },
+		"other selector": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) { selectOtherPool(s, check) },
 	} {
-		for kind, template := range map[string]bool{"with requests": true, "with marks": false} {
-			t.Run(name+", "+kind, func(t *testing.T) {
+		for remediation, template := range map[string]bool{"external remediation": true, "owner remediation": false} {
+			t.Run(name+", "+remediation, func(t *testing.T) {
 				t.Parallel()
 				s := stage.New(t)
 				s.Record()
-				// One is being remediated, so that all is prepared for more.
+				// One Machine is being remediated, so no other write has to come before the next remediation.
 				s.CreateUnhealthyMachine("m-0")
 				m := s.CreateMachine("m-1")
 				check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
@@ -299,25 +305,25 @@ func TestACheckThatHasChangedUnheardBeginsNothing(t *testing.T) {
 				s.Eventually(stage.Get(s, m)).
 					Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
 				c.WaitIdle()
-				c.Watches().Hold(heldChecks)
+				c.Watches().Hold(checksResource)
 				change(s, check)
 				s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-				nudged(c, 3)
-				nothing := func() {
-					s.Expect(starts(c)).ToNot(ContainElement("create m-1"))
+				reconcileTimes(c, 3)
+				expectNothing := func() {
+					s.Expect(requestWrites(c)).ToNot(ContainElement("create m-1"))
 					s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
 				}
-				nothing()
+				expectNothing()
 				c.Watches().Release()
 				c.WaitIdle()
-				nothing()
+				expectNothing()
 			})
 		}
 	}
 }
 
-// nudged lets the controller look so many times at the check that it knows, which may be gone for everybody else.
-func nudged(c *stage.Instance, times int) {
+// reconcileTimes triggers so many reconciles of a check that the cache still has. It may no longer exist in the API server.
+func reconcileTimes(c *stage.Instance, times int) {
 	c.Stage.T.Helper()
 	for range times {
 		before := c.Reconciles("workers").Load()
@@ -326,18 +332,18 @@ func nudged(c *stage.Instance, times int) {
 	}
 }
 
-func observes(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+func setObserveMode(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 	s.T.Helper()
 	s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
 }
 
-func looksAfterOthers(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+func selectOtherPool(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 	s.T.Helper()
 	s.Change(check, func() { check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "others"} })
 }
 
-// untilQuiet is what has happened before the story begins.
-func untilQuiet(s *stage.Stage) {
+// runUntilIdle runs an instance before the scenario starts.
+func runUntilIdle(s *stage.Stage) {
 	s.T.Helper()
 	c, err := s.StartAs(faults.Start(s.Ctx), s.User())
 	s.Expect(err).ToNot(HaveOccurred())

@@ -19,8 +19,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestAWatchFilterSelectsChecksAndNotTheirClusters has a check with the label, and a Cluster without it.
-func TestAWatchFilterSelectsChecksAndNotTheirClusters(t *testing.T) {
+// The watch filter selects checks by their label. Their Clusters do not need it.
+func TestWatchFilter_ClusterWithoutLabel_IsRead(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.WatchFilter = "a" })
 	s.CreateMachine("m-1")
@@ -30,14 +30,14 @@ func TestAWatchFilterSelectsChecksAndNotTheirClusters(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 }
 
-// TestAnotherInstancesCheckIsNotReadAgain: whatever happens to its Machines and its Cluster, this one only looks at it in its cache.
-func TestAnotherInstancesCheckIsNotReadAgain(t *testing.T) {
+// Events of its Machines and its Cluster cause no live read of a check that another instance reconciles.
+func TestWatchFilter_CheckOfOtherInstance_IsNotReadLive(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.WatchFilter = "a" })
 	s.CreateMachine("m-1")
-	ours, theirs := s.CreateCheck("ours"), s.CreateCheck("theirs")
-	s.Change(ours, func() { ours.Labels = map[string]string{clusterv1.WatchLabel: s.WatchFilter} })
-	s.Change(theirs, func() { theirs.Labels = map[string]string{clusterv1.WatchLabel: "b"} })
+	own, other := s.CreateCheck("check-a"), s.CreateCheck("check-b")
+	s.Change(own, func() { own.Labels = map[string]string{clusterv1.WatchLabel: s.WatchFilter} })
+	s.Change(other, func() { other.Labels = map[string]string{clusterv1.WatchLabel: "b"} })
 	var reads sync.Map
 	count := func(r *http.Request, _ string) bool {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/machinehealthchecks/") {
@@ -47,22 +47,22 @@ func TestAnotherInstancesCheckIsNotReadAgain(t *testing.T) {
 	}
 	c := s.StartInterrupted(count, func() {})
 	c.NeverIdle = true
-	s.Eventually(func() bool { return c.Evaluated("ours") }).Should(BeTrue())
+	s.Eventually(func() bool { return c.Evaluated("check-a") }).Should(BeTrue())
 	for range 3 {
 		c.ReconcileAll()
 	}
-	known := func(check string) bool {
-		_, read := reads.Load(check)
-		return read
+	readLive := func(check string) bool {
+		_, found := reads.Load(check)
+		return found
 	}
-	s.Expect(known("ours")).To(BeTrue())
-	s.Expect(known("theirs")).To(BeFalse())
-	// There is no other instance that would report on it.
-	s.Expect(s.Admin.Delete(s.Ctx, theirs)).To(Succeed())
+	s.Expect(readLive("check-a")).To(BeTrue())
+	s.Expect(readLive("check-b")).To(BeFalse())
+	// No instance would report the status of this check, which the end of the test inspects.
+	s.Expect(s.Admin.Delete(s.Ctx, other)).To(Succeed())
 }
 
-// TestACheckGoesToAnotherInstance: this one forgets it, and knows it again when it comes back.
-func TestACheckGoesToAnotherInstance(t *testing.T) {
+// The instance evaluates the check again when the label changes back.
+func TestWatchFilter_LabelChanged_CheckIsForgotten(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.WatchFilter = "a" })
 	s.CreateUnhealthyMachine("m-1")
@@ -72,44 +72,46 @@ func TestACheckGoesToAnotherInstance(t *testing.T) {
 	}
 	label("a")
 	c := s.Start()
-	known := func() bool { return c.Evaluated("workers") }
-	s.Eventually(known).Should(BeTrue())
+	evaluated := func() bool { return c.Evaluated("workers") }
+	s.Eventually(evaluated).Should(BeTrue())
 	c.WaitIdle()
 	label("b")
-	s.Eventually(known).Should(BeFalse())
+	s.Eventually(evaluated).Should(BeFalse())
 	writes := len(c.Writes())
 	c.ReconcileAll()
-	s.Expect(known()).To(BeFalse())
+	s.Expect(evaluated()).To(BeFalse())
 	s.Expect(c.Writes()[writes:]).To(BeEmpty())
 	label("a")
-	s.Eventually(known).Should(BeTrue())
+	s.Eventually(evaluated).Should(BeTrue())
 }
 
-// TestACheckThatGoesToAnotherInstanceIsLeftAloneAtOnce: many Machines are sick, and it is handed over when the first has been seen to.
-func TestACheckThatGoesToAnotherInstanceIsLeftAloneAtOnce(t *testing.T) {
+// Many Machines are unhealthy. The label of the check changes when the remediation of the first one has started.
+func TestWatchFilter_LabelChangedMidReconcile_StopsWrites(t *testing.T) {
 	t.Parallel()
-	for by, begun := range map[string]func(*http.Request, string) bool{"by requests": stage.CreatesRequest, "by owners": stage.RequestsOwner} {
-		for speed, takes := range map[string]time.Duration{"at once": 0, "by a slow API server": time.Minute} {
+	for by, isStart := range map[string]func(*http.Request, string) bool{
+		"external remediation": stage.CreatesRequest, "owner remediation": stage.RequestsOwner,
+	} {
+		for speed, delay := range map[string]time.Duration{"fast API server": 0, "slow API server": time.Minute} {
 			t.Run(by+", "+speed, func(t *testing.T) {
 				t.Parallel()
-				s := stage.New(t, stage.WithClock, func(s *stage.Stage) { s.WatchFilter = "ours" })
+				s := stage.New(t, stage.WithClock, func(s *stage.Stage) { s.WatchFilter = "own" })
 				for n := range 8 {
 					s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
 				}
 				check := s.CreateCheck("workers")
 				s.Change(check, func() {
 					check.Labels = map[string]string{clusterv1.WatchLabel: s.WatchFilter}
-					if by == "by requests" {
+					if by == "external remediation" {
 						stage.ByNewTemplate(s)(&check.Spec)
 					}
 				})
 				var c *stage.Instance
 				var before atomic.Int64
 				started := make(chan struct{})
-				c = s.StartInterrupted(begun, func() {
+				c = s.StartInterrupted(isStart, func() {
 					<-started
 					s.Change(check, func() { check.Labels[clusterv1.WatchLabel] = "other" })
-					s.Clock.Step(takes)
+					s.Clock.Step(delay)
 					before.Store(int64(len(c.Writes())))
 				})
 				c.NeverIdle = true
@@ -121,7 +123,8 @@ func TestACheckThatGoesToAnotherInstanceIsLeftAloneAtOnce(t *testing.T) {
 					s.Expect(w.Resource).To(Equal("events"), w.What())
 				}
 				s.Change(check, func() { check.Labels[clusterv1.WatchLabel] = s.WatchFilter })
-				s.Eventually(stage.Get(s, check)).Should(HaveField("Status.ObservedGeneration", Equal(check.Generation)), "it is ours again")
+				s.Eventually(stage.Get(s, check)).
+					Should(HaveField("Status.ObservedGeneration", Equal(check.Generation)), "this instance reconciles the check again")
 			})
 		}
 	}

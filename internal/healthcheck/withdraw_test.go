@@ -16,27 +16,28 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// TestARequestIsWithdrawn shows what ends a request beside recovery: the remediator is told to stop, and the Machine keeps nothing.
-func TestARequestIsWithdrawn(t *testing.T) {
+// Each of these changes ends a request without recovery: the remediator gets the timed-out annotation, and the Machine keeps no condition
+// or annotation.
+func TestRequest_NoLongerWanted_IsWithdrawn(t *testing.T) {
 	t.Parallel()
-	for name, because := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine){
-		"when the check is deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+	for name, change := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine){
+		"check deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 		},
-		"when the check does not select the Machine any more": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+		"other labels": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
 			s.Change(m, func() { m.Labels["pool"] = "others" })
 		},
-		"when the check selects others": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+		"other selector": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
 			s.Change(check, func() { check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "others"} })
 		},
-		"when the check only observes": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
+		"observe mode": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
 			s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
 		},
-		"when the Machine shall be skipped": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+		"remediation skipped": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
 			s.Annotate(m, clusterv1.MachineSkipRemediationAnnotation, "yes")
 		},
-		"when owners remediate from now on": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
-			// No owner: what is left then is a hold.
+		"owner remediation": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
+			// Without an owner, remediation is blocked.
 			s.Change(m, func() { m.OwnerReferences = nil })
 			s.Change(check, func() { check.Spec.RemediationTemplate = nil })
 		},
@@ -44,32 +45,33 @@ func TestARequestIsWithdrawn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t)
-			sick := s.CreateMachine("m-1")
+			unhealthy := s.CreateMachine("m-1")
 			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 			check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
 			s.Start()
 			s.WaitRequest(remediator.FenceAgents, "m-1")
 			s.Remediate(remediator.FenceAgents, remediator.Hangs)
-			s.Eventually(stage.Get(s, sick)).
+			s.Eventually(stage.Get(s, unhealthy)).
 				Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), Equal("False WaitingForRemediation")))
-			because(s, check, sick)
+			change(s, check, unhealthy)
 			s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
 			s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
 			s.Remediate(remediator.FenceAgents, remediator.Hangs)
 			s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(BeNil())
-			s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), BeEmpty()))
+			s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), BeEmpty()))
 			if check.Spec.RemediationTemplate == nil {
 				return
 			}
-			s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), BeEmpty()))
-			s.Eventually(stage.Get(s, sick)).Should(WithTransform(stage.Annotations, Not(HaveKey(HavePrefix(remedyv1.Prefix)))))
+			s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), BeEmpty()))
+			s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.Annotations, Not(HaveKey(HavePrefix(remedyv1.Prefix)))))
 			s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).
 				Should(Or(BeEmpty(), HaveEach(HaveField("Finalizers", BeEmpty()))))
 		})
 	}
 }
 
-func TestARequestOfAnotherTemplateReplacesTheOne(t *testing.T) {
+// The request of the earlier template is withdrawn. The next one is created when it no longer exists.
+func TestRequest_OtherTemplate_IsReplaced(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
@@ -87,16 +89,16 @@ func TestARequestOfAnotherTemplateReplacesTheOne(t *testing.T) {
 	s.Expect(s.Request(remediator.FenceAgents, "m-1")()).To(BeNil())
 }
 
-func TestARequestOfAMachineThatIsGoneIsWithdrawn(t *testing.T) {
+func TestRequest_MachineDeleted_IsWithdrawn(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick := s.CreateMachine("m-1")
+	unhealthy := s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
 	s.Start()
 	s.WaitRequest(remediator.FenceAgents, "m-1")
 	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	s.Expect(s.Admin.Delete(s.Ctx, sick)).To(Succeed())
+	s.Expect(s.Admin.Delete(s.Ctx, unhealthy)).To(Succeed())
 	s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
 	s.Eventually(func() bool {
 		s.Remediate(remediator.FenceAgents, remediator.Hangs)
@@ -106,21 +108,22 @@ func TestARequestOfAMachineThatIsGoneIsWithdrawn(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Replaced"})))
 }
 
-func TestAMachineThatIsBeingDeletedGetsNoRequest(t *testing.T) {
+func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	sick := s.CreateMachine("m-1", func(m *clusterv1.Machine) { m.Finalizers = []string{"example.com/keeper"} })
+	unhealthy := s.CreateMachine("m-1", func(m *clusterv1.Machine) { m.Finalizers = []string{"example.com/keeper"} })
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.Expect(s.Admin.Delete(s.Ctx, sick)).To(Succeed())
+	s.Expect(s.Admin.Delete(s.Ctx, unhealthy)).To(Succeed())
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Or(Equal("Held Leaving"), Equal("Held StuckDeleting"))))
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
-	s.SetFinalizers(sick)
+	s.SetFinalizers(unhealthy)
 }
 
-func TestWhatAPersonAsksForIsDoneOnce(t *testing.T) {
+// A user requests a remediation by an annotation. It is not repeated before the user removes the annotation.
+func TestRemediateAnnotation_NotRemoved_RemediatesOnce(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
 	m := s.CreateMachine("m-1")
@@ -133,9 +136,9 @@ func TestWhatAPersonAsksForIsDoneOnce(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held AnnotationNotRemoved")))
 	s.Advance(time.Hour)
 	c.WaitIdle()
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetUID()).To(Equal(request.GetUID()), "it was done, and is not done again")
+	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetUID()).To(Equal(request.GetUID()), "the remediation is not repeated")
 
-	// The person has seen it.
+	// The user removes the annotation.
 	s.Annotate(m, clusterv1.RemediateMachineAnnotation, "")
 	s.Eventually(func() bool {
 		s.Remediate(remediator.FenceAgents, remediator.Succeeds)
@@ -144,21 +147,23 @@ func TestWhatAPersonAsksForIsDoneOnce(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 }
 
-func TestTheSameNameForSomethingElseIsNotTouched(t *testing.T) {
+// A request with the name of the Machine exists that Remedy has not created. The check reports NameTaken, and creates its own request when
+// that one is deleted.
+func TestRequest_NameTaken_IsNotTouched(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
 	s.CreateMachine("m-2")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
-	stranger := remediator.Metal3.NewRequest(s.Namespace, "m-1")
-	s.Create(stranger)
+	foreign := remediator.Metal3.NewRequest(s.Namespace, "m-1")
+	s.Create(foreign)
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	s.Start()
 	s.WaitRequest(remediator.Metal3, "m-2")
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NameTaken")))
-	s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(stranger.GetUID()))
-	s.Expect(s.Admin.Delete(s.Ctx, stranger)).To(Succeed())
+	s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(foreign.GetUID()))
+	s.Expect(s.Admin.Delete(s.Ctx, foreign)).To(Succeed())
 	s.Eventually(func() map[string]string {
 		if request := s.Request(remediator.Metal3, "m-1")(); request != nil {
 			return request.GetAnnotations()
@@ -167,7 +172,8 @@ func TestTheSameNameForSomethingElseIsNotTouched(t *testing.T) {
 	}).Should(HaveKey(remedyv1.CheckAnnotation))
 }
 
-func TestEveryUnhealthyMachineIsHandledInOnePass(t *testing.T) {
+// Without maxInFlight, one reconcile creates the requests of all unhealthy Machines.
+func TestReconcile_ManyUnhealthyMachines_StartsAllAtOnce(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	for _, name := range []string{"m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7"} {
@@ -178,19 +184,19 @@ func TestEveryUnhealthyMachineIsHandledInOnePass(t *testing.T) {
 	c := s.Start()
 	s.Eventually(func() int { return len(s.Requests(remediator.Metal3)) }).Should(Equal(7))
 	c.WaitIdle()
-	// A pass ends with the status of the check.
-	creates, passes, making := 0, 0, false
+	// A reconcile ends with the status of the check.
+	creates, reconciles, creating := 0, 0, false
 	for _, w := range c.Writes() {
 		switch {
 		case w.Verb == "create" && w.Resource == remediator.Metal3.Plural:
 			creates++
-			if !making {
-				passes, making = passes+1, true
+			if !creating {
+				reconciles, creating = reconciles+1, true
 			}
 		case w.Resource == "machinehealthchecks" && w.Subresource == "status":
-			making = false
+			creating = false
 		}
 	}
 	s.Expect(creates).To(Equal(7))
-	s.Expect(passes).To(Equal(1))
+	s.Expect(reconciles).To(Equal(1))
 }
