@@ -1,7 +1,9 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-remedy is the kubectl plugin that kubectl runs as `kubectl remedy`.
+// Command kubectl-remedy is the kubectl plugin that kubectl runs as `kubectl remedy`. It releases checks and uninstalls Remedy.
+//
+// It only parses the command line: package uninstall does the work. Start at run.
 package main
 
 import (
@@ -48,7 +50,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-const usage = `Release MachineHealthChecks to Cluster API's own controller, and uninstall Remedy.
+const usage = `Release MachineHealthChecks to Cluster API's controller, and uninstall Remedy.
 
 Usage:
   kubectl remedy release NAME [-n NAMESPACE]  release one MachineHealthCheck of Cluster API

@@ -29,7 +29,7 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 		},
 		"an empty name in a namespace":    {[]string{"release", "", "-n", "team-a"}, "the name is empty"},
 		"an empty name and all":           {[]string{"release", "--all", ""}, "the name is empty"},
-		"an empty name beside another":    {[]string{"release", "a", ""}, "the name is empty"},
+		"an empty name next to another":   {[]string{"release", "a", ""}, "the name is empty"},
 		"an empty namespace":              {[]string{"release", "a", "-n", ""}, "--namespace is empty: set a value or omit the flag"},
 		"an empty namespace, and no name": {[]string{"release", "--namespace="}, "--namespace is empty"},
 		"an empty namespace and all":      {[]string{"release", "--all", "-n", ""}, "--namespace is empty"},

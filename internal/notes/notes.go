@@ -1,10 +1,12 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package notes turns what has to be remembered into annotations, and back. Annotations survive a restart and a move to another management
-// cluster; status does not.
+// Package notes converts the remediation history and the other facts that the manager has to remember into annotations, and back.
+// Annotations survive a restart and a move to another management cluster; status does not.
 //
-// Whatever cannot be read counts as not written: somebody has changed it by hand, and it is written anew when it is needed.
+// It reads and writes no objects. An invalid value counts as absent, and is written again when it is needed.
+//
+// Start at On, which sets annotations; each pair of functions, such as Storm and OfStorm, converts one fact.
 package notes
 
 import (
@@ -21,13 +23,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Notes are annotations to be set, or to be removed where the value is empty.
+// Notes are annotations to set. An empty value removes the annotation.
 type Notes map[string]string
 
-// Precision is how exactly times are noted down. Who compares a time with a note must not be more exact.
+// Precision is the precision of times in annotations. Truncate a time to it before comparing the two.
 const Precision = time.Millisecond
 
-// Ledger is what is remembered about a target's remediations.
+// Ledger returns the remediation history in the annotations of a target.
 func Ledger(annotations map[string]string) remediation.Ledger {
 	l := remediation.Ledger{NotBefore: Time(annotations[remedyv1.NotBeforeAnnotation])}
 	if attempts := annotations[remedyv1.AttemptsAnnotation]; attempts != "" {
@@ -43,7 +45,7 @@ func Ledger(annotations map[string]string) remediation.Ledger {
 	return l
 }
 
-// OfLedger are the annotations of a ledger.
+// OfLedger returns the annotations of a remediation history.
 func OfLedger(l *remediation.Ledger) Notes {
 	n := Notes{remedyv1.AttemptsAnnotation: "", remedyv1.NotBeforeAnnotation: Text(l.NotBefore), remedyv1.TriedAnnotation: ""}
 	if l.Failures > 0 {
@@ -55,12 +57,12 @@ func OfLedger(l *remediation.Ledger) Notes {
 	return n
 }
 
-// NodeGoneSince is since when the Node of a Machine is gone; zero if nobody has noted that.
+// NodeGoneSince returns since when the Node of a Machine has been missing; zero if it is not.
 func NodeGoneSince(annotations map[string]string) time.Time {
 	return Time(annotations[remedyv1.NodeGoneSinceAnnotation])
 }
 
-// OfNodeGoneSince is the annotation of that.
+// OfNodeGoneSince returns the annotation of that.
 func OfNodeGoneSince(since time.Time) Notes {
 	return Notes{remedyv1.NodeGoneSinceAnnotation: Text(since)}
 }
@@ -72,29 +74,29 @@ func WithoutHistory() Notes {
 	return n
 }
 
-// Author names the check that marked a Machine, as kind/name; empty if none did.
+// Author returns the responsible check of a Machine, as kind/name; empty if there is none.
 func Author(annotations map[string]string) string {
 	return annotations[remedyv1.MarkedByAnnotation]
 }
 
-// OfAuthor is the annotation of that. A check without a name takes it away.
+// OfAuthor returns the annotation of that. An empty name removes it.
 func OfAuthor(check string) Notes { return Notes{remedyv1.MarkedByAnnotation: check} }
 
-// Storm is the storm that a check remembers.
+// Storm returns the storm in the annotations of a check.
 func Storm(annotations map[string]string) remediation.Storm {
-	s := remediation.Storm{Since: Time(annotations[remedyv1.StormSinceAnnotation]), CooldownSince: Time(annotations[remedyv1.CooldownSinceAnnotation])}
-	if s.Since.IsZero() {
+	since := Time(annotations[remedyv1.StormSinceAnnotation])
+	if since.IsZero() {
 		return remediation.Storm{}
 	}
-	return s
+	return remediation.Storm{Since: since, CooldownSince: Time(annotations[remedyv1.CooldownSinceAnnotation])}
 }
 
-// OfStorm are the annotations of a storm.
+// OfStorm returns the annotations of a storm.
 func OfStorm(s remediation.Storm) Notes {
 	return Notes{remedyv1.StormSinceAnnotation: Text(s.Since), remedyv1.CooldownSinceAnnotation: Text(s.CooldownSince)}
 }
 
-// Replacing are the Machines that were handed to their owner and are not replaced yet, by name.
+// Replacing returns the Machines with owner remediation that are not replaced yet, by name.
 func Replacing(annotations map[string]string) []remediation.Replacement {
 	var all []remediation.Replacement
 	for _, entry := range strings.Split(annotations[remedyv1.ReplacingAnnotation], ",") {
@@ -112,7 +114,7 @@ func Replacing(annotations map[string]string) []remediation.Replacement {
 	return slices.CompactFunc(all, func(a, b remediation.Replacement) bool { return a.Target == b.Target })
 }
 
-// OfReplacing is the annotation of that.
+// OfReplacing returns the annotation of that.
 func OfReplacing(all []remediation.Replacement) Notes {
 	entries := make([]string, 0, len(all))
 	for i := range all {
@@ -125,7 +127,7 @@ func OfReplacing(all []remediation.Replacement) Notes {
 	return Notes{remedyv1.ReplacingAnnotation: strings.Join(entries, ",")}
 }
 
-// RequestKinds are the kinds of requests that a check may have created.
+// RequestKinds returns the kinds of requests that a check may have created.
 func RequestKinds(annotations map[string]string) []schema.GroupVersionKind {
 	var all []schema.GroupVersionKind
 	for _, entry := range strings.Split(annotations[remedyv1.RequestKindsAnnotation], ",") {
@@ -136,7 +138,7 @@ func RequestKinds(annotations map[string]string) []schema.GroupVersionKind {
 	return all
 }
 
-// OfRequestKinds is the annotation of that.
+// OfRequestKinds returns the annotation of that.
 func OfRequestKinds(all []schema.GroupVersionKind) Notes {
 	entries := make([]string, 0, len(all))
 	for _, gvk := range all {
@@ -145,13 +147,11 @@ func OfRequestKinds(all []schema.GroupVersionKind) Notes {
 	return Notes{remedyv1.RequestKindsAnnotation: strings.Join(entries, ",")}
 }
 
-// On puts the notes on annotations, and says whether that changes anything.
+// On returns annotations with the notes, and whether that changes anything.
 func (n Notes) On(annotations map[string]string) (map[string]string, bool) {
 	changed := false
 	noted := make(map[string]string, len(annotations)+len(n))
-	for key, value := range annotations {
-		noted[key] = value
-	}
+	maps.Copy(noted, annotations)
 	for key, value := range n {
 		before, found := noted[key]
 		switch {
@@ -166,7 +166,7 @@ func (n Notes) On(annotations map[string]string) (map[string]string, bool) {
 	return noted, changed
 }
 
-// Text is a time as it is noted down; empty if it is none.
+// Text returns a time as an annotation; empty for the zero time.
 func Text(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -174,9 +174,9 @@ func Text(t time.Time) string {
 	return t.UTC().Truncate(Precision).Format(time.RFC3339Nano)
 }
 
-// Time is a time as it was noted down; zero if it is none.
+// Time returns the time in an annotation; zero if there is none.
 func Time(text string) time.Time {
-	// There is none nearly always, and to find out why that is no time costs more than all the rest of a healthy target.
+	// Usually there is none, and the error of time.Parse would cost more than the rest of the evaluation of a healthy target.
 	if text == "" {
 		return time.Time{}
 	}

@@ -27,11 +27,14 @@ func drawTime(t *rapid.T, name string) time.Time {
 }
 
 // What was noted down is read again as it was, and nothing else on the object is touched.
-func TestWhatIsNotedCanBeRead(t *testing.T) {
+func TestNotes_Written_AreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ledger := remediation.Ledger{Failures: rapid.IntRange(0, 1e6).Draw(t, "failures"), NotBefore: drawTime(t, "not before")}
 		if rapid.Bool().Draw(t, "tried") {
-			ledger.Tried = remediation.StepID{Order: rapid.Int32Range(0, 1000).Draw(t, "order"), Template: rapid.StringMatching(`[A-Z][a-z]{0,9}Template/[a-z0-9.-]{1,9}`).Draw(t, "template")}
+			ledger.Tried = remediation.StepID{
+				Order:    rapid.Int32Range(0, 1000).Draw(t, "order"),
+				Template: rapid.StringMatching(`[A-Z][a-z]{0,9}Template/[a-z0-9.-]{1,9}`).Draw(t, "template"),
+			}
 		}
 		gone, storm := drawTime(t, "gone"), remediation.Storm{Since: drawTime(t, "storm")}
 		if !storm.Since.IsZero() {
@@ -40,7 +43,10 @@ func TestWhatIsNotedCanBeRead(t *testing.T) {
 		machines := rapid.IntRange(0, 4).Draw(t, "machines")
 		replacing := make([]remediation.Replacement, 0, machines)
 		for i := range machines {
-			replacing = append(replacing, remediation.Replacement{Target: fmt.Sprintf("m-%d", i), Owner: "MachineSet/a.b-c", GoneSince: drawTime(t, "gone since")})
+			replacing = append(replacing, remediation.Replacement{
+				Target: fmt.Sprintf("m-%d", i), Owner: "MachineSet/a.b-c",
+				GoneSince: drawTime(t, "gone since"),
+			})
 		}
 		n := rapid.IntRange(0, 3).Draw(t, "kinds")
 		kinds := make([]schema.GroupVersionKind, 0, n)
@@ -48,10 +54,13 @@ func TestWhatIsNotedCanBeRead(t *testing.T) {
 			kinds = append(kinds, schema.GroupVersionKind{Group: "a.example.com", Version: "v1beta1", Kind: fmt.Sprintf("Remediation%d", i)})
 		}
 		annotations := map[string]string{"team": "a"}
-		for _, n := range []Notes{OfLedger(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing), OfAuthor("MachineHealthCheck/a"), OfRequestKinds(kinds)} {
+		for _, n := range []Notes{
+			OfLedger(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing),
+			OfAuthor("MachineHealthCheck/a"), OfRequestKinds(kinds),
+		} {
 			annotations, _ = n.On(annotations)
 			if again, changed := n.On(annotations); changed {
-				t.Fatalf("noting the same once more changes %v", again)
+				t.Fatalf("setting the same again changes %v", again)
 			}
 		}
 		g := NewWithT(t)
@@ -61,31 +70,42 @@ func TestWhatIsNotedCanBeRead(t *testing.T) {
 		g.Expect(Replacing(annotations)).To(HaveExactElements(replacing))
 		g.Expect(Author(annotations)).To(Equal("MachineHealthCheck/a"))
 		g.Expect(RequestKinds(annotations)).To(HaveExactElements(kinds))
-		for _, n := range []Notes{OfLedger(&remediation.Ledger{}), OfNodeGoneSince(time.Time{}), OfStorm(remediation.Storm{}), OfReplacing(nil), OfAuthor(""), OfRequestKinds(nil)} {
+		for _, n := range []Notes{
+			OfLedger(&remediation.Ledger{}), OfNodeGoneSince(time.Time{}), OfStorm(remediation.Storm{}), OfReplacing(nil),
+			OfAuthor(""), OfRequestKinds(nil),
+		} {
 			annotations, _ = n.On(annotations)
 		}
 		g.Expect(annotations).To(Equal(map[string]string{"team": "a"}), "nothing is left")
 	})
 }
 
-// The form is an interface: what an earlier version has noted down must be read by a later one.
-func TestTheFormOfNotes(t *testing.T) {
+// The format is an interface: a later version has to read the annotations of an earlier one.
+func TestNotes_Format_IsStable(t *testing.T) {
 	g := NewWithT(t)
-	ledger := remediation.Ledger{Failures: 2, NotBefore: noon.Add(1500 * time.Millisecond), Tried: remediation.StepID{Order: 1, Template: "RebootTemplate/soft"}}
+	ledger := remediation.Ledger{
+		Failures: 2, NotBefore: noon.Add(1500 * time.Millisecond),
+		Tried: remediation.StepID{Order: 1, Template: "RebootTemplate/soft"},
+	}
 	g.Expect(OfLedger(&ledger)).To(Equal(Notes{
-		remedyv1.AttemptsAnnotation: "2", remedyv1.NotBeforeAnnotation: "2026-03-14T12:00:01.5Z", remedyv1.TriedAnnotation: "1 RebootTemplate/soft",
+		remedyv1.AttemptsAnnotation: "2", remedyv1.NotBeforeAnnotation: "2026-03-14T12:00:01.5Z",
+		remedyv1.TriedAnnotation: "1 RebootTemplate/soft",
 	}))
-	g.Expect(OfReplacing([]remediation.Replacement{{Target: "m-1", Owner: "MachineSet/a", GoneSince: noon}, {Target: "m-2", Owner: "MachineSet/a"}})).To(Equal(Notes{
+	g.Expect(OfReplacing([]remediation.Replacement{
+		{Target: "m-1", Owner: "MachineSet/a", GoneSince: noon},
+		{Target: "m-2", Owner: "MachineSet/a"},
+	})).To(Equal(Notes{
 		remedyv1.ReplacingAnnotation: "m-1 MachineSet/a 2026-03-14T12:00:00Z,m-2 MachineSet/a",
 	}))
 }
 
-// What people or other programs have written there is no reason to stop, nor to believe it.
-func TestWhatCannotBeReadCountsAsNotWritten(t *testing.T) {
+// Users and other programs can write anything.
+func TestNotes_InvalidValue_CountsAsAbsent(t *testing.T) {
 	g := NewWithT(t)
 	broken := map[string]string{
 		remedyv1.AttemptsAnnotation: "-1", remedyv1.NotBeforeAnnotation: "tomorrow", remedyv1.TriedAnnotation: "first",
-		remedyv1.NodeGoneSinceAnnotation: "12:00", remedyv1.CooldownSinceAnnotation: "2026-03-14T12:00:00Z", remedyv1.ReplacingAnnotation: "m-1,,m-2 a b c d, x",
+		remedyv1.NodeGoneSinceAnnotation: "12:00", remedyv1.CooldownSinceAnnotation: "2026-03-14T12:00:00Z",
+		remedyv1.ReplacingAnnotation: "m-1,,m-2 a b c d, x",
 	}
 	g.Expect(Ledger(broken)).To(BeZero())
 	g.Expect(NodeGoneSince(broken)).To(BeZero())
@@ -97,7 +117,8 @@ func FuzzNotes(f *testing.F) {
 	f.Add("1", "2026-03-14T12:00:00Z", "1 RebootTemplate/soft", "m-1 MachineSet/a 2026-03-14T12:00:00Z,m-2 MachineSet/a")
 	f.Fuzz(func(t *testing.T, attempts, when, tried, replacing string) {
 		annotations := map[string]string{
-			remedyv1.AttemptsAnnotation: attempts, remedyv1.NotBeforeAnnotation: when, remedyv1.TriedAnnotation: tried, remedyv1.ReplacingAnnotation: replacing,
+			remedyv1.AttemptsAnnotation: attempts, remedyv1.NotBeforeAnnotation: when, remedyv1.TriedAnnotation: tried,
+			remedyv1.ReplacingAnnotation: replacing,
 		}
 		l, all := Ledger(annotations), Replacing(annotations)
 		if l.Failures < 0 {
@@ -114,11 +135,14 @@ func FuzzNotes(f *testing.F) {
 }
 
 // The API server takes annotations of 256 KiB altogether.
-func TestAsManyAsThereCanBeAtOnceAreRemembered(t *testing.T) {
+func TestNotes_MostReplacements_FitIntoAnnotations(t *testing.T) {
 	longest := strings.Repeat("m", 253)
 	all := make([]remediation.Replacement, remediation.MostAtOnce)
 	for i := range all {
-		all[i] = remediation.Replacement{Target: longest, Owner: "MachineSet/" + longest, GoneSince: time.Date(2026, time.March, 14, 12, 0, 0, 123e6, time.UTC)}
+		all[i] = remediation.Replacement{
+			Target: longest, Owner: "MachineSet/" + longest,
+			GoneSince: time.Date(2026, time.March, 14, 12, 0, 0, 123e6, time.UTC),
+		}
 	}
 	NewWithT(t).Expect(len(OfReplacing(all)[remedyv1.ReplacingAnnotation])).To(BeNumerically("<", 220*1024))
 }

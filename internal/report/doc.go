@@ -1,5 +1,10 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report is the only writer of our status and of conditions on Machines. Events come after the write that made them true.
+// Package report merges conditions into the status of checks and Machines, and compares a reconcile with the one before to find what is
+// new.
+//
+// It does not word messages: package explain does. It does no I/O: package healthcheck writes objects and records events.
+//
+// Start at Status for the status of a check, at MachineSays and TellMachine for conditions of Machines, and at Memory for what is new.
 package report

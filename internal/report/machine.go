@@ -14,17 +14,17 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 )
 
-// MachineSays says whether a Machine has these conditions already, so that nothing has to be written.
+// MachineSays reports whether a Machine has these conditions already.
 func MachineSays(m *clusterv1.Machine, c *explain.MachineConditions) bool {
 	for _, wanted := range listed(c) {
-		if wanted != nil && !saysModern(m, wanted) || wanted != nil && !saysDeprecated(m, wanted) {
+		if wanted != nil && !hasCondition(m, wanted) || wanted != nil && !hasV1Beta1Condition(m, wanted) {
 			return false
 		}
 	}
 	return !waitsInVain(m, c)
 }
 
-func saysModern(m *clusterv1.Machine, wanted *explain.MachineCondition) bool {
+func hasCondition(m *clusterv1.Machine, wanted *explain.MachineCondition) bool {
 	present := conditions.Get(m, wanted.Type)
 	if present == nil || !wanted.Writes(present.Status) {
 		return present != nil
@@ -32,18 +32,18 @@ func saysModern(m *clusterv1.Machine, wanted *explain.MachineCondition) bool {
 	return present.Status == wanted.Status && present.Reason == wanted.Reason && present.Message == wanted.Message
 }
 
-func saysDeprecated(m *clusterv1.Machine, wanted *explain.MachineCondition) bool {
+func hasV1Beta1Condition(m *clusterv1.Machine, wanted *explain.MachineCondition) bool {
 	if wanted.Deprecated == nil {
 		return true
 	}
-	told, present := wanted.Deprecated, older(m, wanted.Deprecated.Type)
+	d, present := wanted.Deprecated, v1beta1(m, wanted.Deprecated.Type)
 	if present == nil || !wanted.Writes(metav1.ConditionStatus(present.Status)) {
 		return present != nil
 	}
-	return present.Status == told.Status && string(present.Severity) == told.Severity && present.Reason == told.Reason && present.Message == told.Message
+	return present.Status == d.Status && string(present.Severity) == d.Severity && present.Reason == d.Reason && present.Message == d.Message
 }
 
-// TellMachine sets conditions on a Machine, in both generations. What an owner or a remediator has to say stays as it is.
+// TellMachine sets conditions on a Machine, in both API versions. Conditions that an owner or a remediator has set stay.
 func TellMachine(m *clusterv1.Machine, c *explain.MachineConditions, now time.Time) {
 	if waitsInVain(m, c) {
 		conditions.Delete(m, explain.ExternallyRemediated)
@@ -60,18 +60,18 @@ func TellMachine(m *clusterv1.Machine, c *explain.MachineConditions, now time.Ti
 		if wanted.Deprecated == nil {
 			continue
 		}
-		if present := deprecated.Get(m, clusterv1.ConditionType(wanted.Deprecated.Type)); present == nil || wanted.Writes(metav1.ConditionStatus(present.Status)) {
-			deprecated.SetWithCustomLastTransitionTime(m, ofOlderGeneration(wanted.Deprecated, now))
+		if present := v1beta1(m, wanted.Deprecated.Type); present == nil || wanted.Writes(metav1.ConditionStatus(present.Status)) {
+			deprecated.SetWithCustomLastTransitionTime(m, v1beta1Condition(wanted.Deprecated, now))
 		}
 	}
 }
 
-// TakeBackMark removes what the owner of a Machine was asked, where it has not said anything yet.
+// TakeBackMark removes OwnerRemediated from a Machine, if its owner has not set it.
 func TakeBackMark(m *clusterv1.Machine) {
 	removeWaiting(m, explain.OwnerRemediated)
 }
 
-// ClearMachine removes everything that a check says on a Machine; of its remediation only what nobody has answered yet.
+// ClearMachine removes the conditions of a check from a Machine. Conditions that an owner or a remediator has set stay.
 func ClearMachine(m *clusterv1.Machine) {
 	removeWaiting(m, explain.OwnerRemediated)
 	removeWaiting(m, explain.ExternallyRemediated)
@@ -83,12 +83,12 @@ func removeWaiting(m *clusterv1.Machine, kind string) {
 	if present := conditions.Get(m, kind); present != nil && present.Reason == explain.WaitingForRemediation {
 		conditions.Delete(m, kind)
 	}
-	if present := deprecated.Get(m, clusterv1.ConditionType(kind)); present != nil && present.Reason == explain.WaitingForRemediation {
+	if present := v1beta1(m, kind); present != nil && present.Reason == explain.WaitingForRemediation {
 		deprecated.Delete(m, clusterv1.ConditionType(kind))
 	}
 }
 
-// waitsInVain says whether a Machine is said to wait for a remediator that nobody has asked, or not any more: nobody would ever change that.
+// waitsInVain reports whether ExternallyRemediated is WaitingForRemediation without a request: no other component would remove it.
 func waitsInVain(m *clusterv1.Machine, c *explain.MachineConditions) bool {
 	if c.HealthCheckSucceeded == nil || c.ExternallyRemediated != nil {
 		return false
@@ -101,10 +101,29 @@ func listed(c *explain.MachineConditions) [3]*explain.MachineCondition {
 	return [...]*explain.MachineCondition{c.HealthCheckSucceeded, c.OwnerRemediated, c.ExternallyRemediated}
 }
 
-// ofOlderGeneration is a condition of the older generation. Its time counts only if its status is new.
-func ofOlderGeneration(c *explain.DeprecatedCondition, now time.Time) *clusterv1.Condition {
+// v1beta1Condition returns the condition in v1beta1. Its time is used only if its status is new.
+func v1beta1Condition(c *explain.DeprecatedCondition, now time.Time) *clusterv1.Condition {
 	return &clusterv1.Condition{
-		Type: clusterv1.ConditionType(c.Type), Status: c.Status, Severity: clusterv1.ConditionSeverity(c.Severity), Reason: c.Reason, Message: c.Message,
-		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+		Type: clusterv1.ConditionType(c.Type), Status: c.Status, Severity: clusterv1.ConditionSeverity(c.Severity), Reason: c.Reason,
+		Message: c.Message, LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}
+}
+
+// OlderReason returns the reason of a condition in v1beta1, if it is False; empty otherwise.
+func OlderReason(m *clusterv1.Machine, kind string) string {
+	if present := v1beta1(m, kind); present != nil && present.Status == "False" {
+		return present.Reason
+	}
+	return ""
+}
+
+// v1beta1 returns a condition in v1beta1; nil if there is none. It is not a copy, and must not be changed.
+func v1beta1(m *clusterv1.Machine, kind string) *clusterv1.Condition {
+	all := m.GetV1Beta1Conditions()
+	for i := range all {
+		if string(all[i].Type) == kind {
+			return &all[i]
+		}
+	}
+	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// MarkOn is what the conditions of a Machine report about its remediation by its owner. It is that of the check if the check has signed it.
+// MarkOn returns the owner remediation that the conditions of a Machine report. It belongs to the check that an annotation names.
 func MarkOn(m *clusterv1.Machine, check string) remediation.Mark {
 	healthy, owned := conditions.Get(m, explain.HealthCheckSucceeded), conditions.Get(m, explain.OwnerRemediated)
 	mark := remediation.Mark{
@@ -25,7 +25,7 @@ func MarkOn(m *clusterv1.Machine, check string) remediation.Mark {
 	}
 	mark.Since = owned.LastTransitionTime.Time
 	mark.Refused = owned.Reason == clusterv1.MachineSetMachineCannotBeRemediatedReason
-	// An owner that knows the older generation of conditions only answers there.
+	// An owner that supports only v1beta1 sets only that condition.
 	older := OlderReason(m, explain.OwnerRemediated)
 	mark.Waiting = owned.Reason == explain.WaitingForRemediation && (older == "" || older == explain.WaitingForRemediation)
 	if !mark.Waiting {
@@ -34,7 +34,7 @@ func MarkOn(m *clusterv1.Machine, check string) remediation.Mark {
 			mark.OwnerReason = older
 		}
 	}
-	// Without the word that it is not healthy, no owner does anything.
+	// Without HealthCheckSucceeded=False, no owner acts.
 	mark.Given = mark.Unhealthy
 	return mark
 }

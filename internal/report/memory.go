@@ -16,34 +16,33 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Memory is what this process has reported about one check: events and log lines are about what has changed since. It is empty after a start,
-// and nothing but news and what has ended depends on it.
+// Memory is what the manager has reported about one check since it started. Only events, log lines and ended remediations depend on it.
 type Memory struct {
-	// known: something was reported before.
+	// known: an earlier reconcile was reported.
 	known bool
-	// traces are those of targets about which there is anything to tell, and remediations those under way.
+	// traces are those of targets that are reported, and remediations those in progress.
 	traces       map[string]explain.Trace
 	remediations map[string]underWay
-	// unwritten are those that have ended, and nobody knows that they stand in the status of the check.
+	// unwritten are the ended remediations that may not be in the status of the check.
 	unwritten []remedyv1.RecentRemediation
 }
 
-// underWay is a remediation that has not ended, as far as was seen.
+// underWay is a remediation in progress.
 type underWay struct {
 	started time.Time
 	step    *int32
 	byOwner bool
-	// outcome is how it is about to end; empty if nobody knows.
+	// outcome is how it is about to end; empty if that is not decided.
 	outcome remedyv1.RemediationOutcome
 }
 
 // News is what is new about one target.
 type News struct {
-	// Target is its place among the targets.
+	// Target is its index.
 	Target int
 	Trace  explain.Trace
 	Events []explain.Event
-	// Recovered: it was unhealthy, since SickSince, and is healthy again.
+	// Recovered: it was unhealthy since SickSince, and is healthy again.
 	Recovered bool
 	SickSince time.Time
 }
@@ -54,32 +53,33 @@ type Ending struct {
 	ByOwner bool
 }
 
-// Learn compares a pass with what was told before. News are in the order of the targets. Both are told once, whatever becomes of the pass.
+// Learn compares a reconcile with the one before. News are in the order of the targets. Both results are returned only once.
 func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []Ending) {
 	before, known := *m, m.known
 	after := &Memory{known: true, traces: map[string]explain.Trace{}, remediations: map[string]underWay{}}
 	for i := range pass.Planned.Decisions {
 		name := pass.Snapshot.Targets[i].Name
 		after.follow(pass, i, before.remediations[name], now)
-		earlier, toldBefore := before.traces[name]
-		worth := worthTelling(&pass.Assessment.Verdicts[i], &pass.Planned.Decisions[i])
-		if !worth && !toldBefore {
+		earlier, reportedBefore := before.traces[name]
+		reported := reportable(&pass.Assessment.Verdicts[i], &pass.Planned.Decisions[i])
+		if !reported && !reportedBefore {
 			continue
 		}
 		trace := pass.Trace(i)
-		if worth {
+		if reported {
 			after.traces[name] = trace
 		}
-		if toldBefore && earlier.Key() == trace.Key() {
+		if reportedBefore && earlier.Key() == trace.Key() {
 			continue
 		}
 		since := &earlier
-		if !toldBefore {
-			since = unremarkable(known)
+		if !reportedBefore {
+			since = unreported(known)
 		}
 		one := News{Target: i, Trace: trace, Events: explain.Events(since, &trace)}
-		if sick := earlier.Verdict.Since; earlier.Verdict.Kind == explain.KindUnhealthy && sick != nil && pass.Assessment.Verdicts[i].Recovered() {
-			one.Recovered, one.SickSince = true, sick.Time
+		unhealthy := earlier.Verdict.Since
+		if earlier.Verdict.Kind == explain.KindUnhealthy && unhealthy != nil && pass.Assessment.Verdicts[i].Recovered() {
+			one.Recovered, one.SickSince = true, unhealthy.Time
 		}
 		news = append(news, one)
 	}
@@ -93,30 +93,30 @@ func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []
 	return news, ended
 }
 
-// Unwritten are the remediations that have ended and still have to be written to the status of the check, the latest last.
+// Unwritten returns the ended remediations to write to the status of the check, the latest last.
 func (m *Memory) Unwritten() []remedyv1.RecentRemediation { return slices.Clone(m.unwritten) }
 
-// Written notes that they stand there.
+// Written is called when they are in the status.
 func (m *Memory) Written() { m.unwritten = nil }
 
-// worthTelling leaves out what is well and left alone, which are nearly all targets, nearly always.
-func worthTelling(v *health.Verdict, d *remediation.Decision) bool {
+// reportable reports whether there is anything to report about a target.
+func reportable(v *health.Verdict, d *remediation.Decision) bool {
 	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || d.Action != remediation.None || d.Hold.Reason != "" || d.InFlight
 }
 
-// unremarkable is what a target was about which there was nothing to tell. Before the first pass nobody knows what it was.
-func unremarkable(known bool) *explain.Trace {
+// unreported is the earlier trace of a target that was not reported; nil before the first reconcile.
+func unreported(known bool) *explain.Trace {
 	if !known {
 		return nil
 	}
 	return &explain.Trace{Verdict: explain.VerdictPart{Kind: explain.KindHealthy}}
 }
 
-// follow notes that a remediation is under way, since when, and how it is about to end.
+// follow records a remediation in progress.
 func (m *Memory) follow(pass *explain.Pass, i int, before underWay, now time.Time) {
 	d, target := &pass.Planned.Decisions[i], &pass.Situation.Targets[i]
 	if !d.InFlight {
-		// A look that failed, or a cache that has not seen our own write yet, ends nothing.
+		// A failed preflight check, or a cache without the last write of the manager, does not end a remediation.
 		if d.Hold.Reason == remediation.NotConfirmed && !before.started.IsZero() {
 			m.remediations[pass.Snapshot.Targets[i].Name] = before
 		}
@@ -140,7 +140,7 @@ func (m *Memory) follow(pass *explain.Pass, i int, before underWay, now time.Tim
 	m.remediations[pass.Snapshot.Targets[i].Name] = u
 }
 
-// outcomeOf is how a remediation ends by what was decided now; empty if it goes on.
+// outcomeOf is how a decision ends a remediation; empty if it continues.
 func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
 	switch {
 	case d.Action == remediation.GiveUp && d.Why == remediation.StepFailed:
@@ -155,11 +155,11 @@ func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
 	return ""
 }
 
-// ended are the remediations that are not under way any more, by name.
+// ended are the remediations that are no longer in progress, by name.
 func (m *Memory) ended(pass *explain.Pass, after *Memory, now time.Time) []Ending {
 	var all []Ending
 	for _, name := range slices.Sorted(maps.Keys(m.remediations)) {
-		if _, goesOn := after.remediations[name]; goesOn {
+		if _, continues := after.remediations[name]; continues {
 			continue
 		}
 		u := m.remediations[name]
@@ -174,7 +174,7 @@ func (m *Memory) ended(pass *explain.Pass, after *Memory, now time.Time) []Endin
 	return all
 }
 
-// howItEnded tells from what is there now: a target that is gone was replaced, one that is well has recovered.
+// howItEnded is the outcome of a remediation by the current facts: a target that no longer exists was replaced.
 func howItEnded(pass *explain.Pass, name string) remedyv1.RemediationOutcome {
 	for i := range pass.Snapshot.Targets {
 		switch {

@@ -14,10 +14,10 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// maxRecent is how many remediations that have ended are kept.
+// maxRecent is the number of ended remediations in the status.
 const maxRecent = 10
 
-// Status is what a check reports from now on: the new state with the times of the old one, where that has not changed.
+// Status returns the new status of a check. Times of conditions that have not changed stay.
 func Status(before, now *remedyv1.CheckStatus, ended []remedyv1.RecentRemediation, generation int64, at time.Time) remedyv1.CheckStatus {
 	status := *now
 	status.ObservedGeneration = generation
@@ -26,7 +26,7 @@ func Status(before, now *remedyv1.CheckStatus, ended []remedyv1.RecentRemediatio
 	return status
 }
 
-// Conditions are the new ones with the times of the old ones, where their status has not changed. What is not ours any more goes.
+// Conditions returns the new conditions. The times of those whose status has not changed stay; conditions that are not new are dropped.
 func Conditions(before, now []metav1.Condition, generation int64, at time.Time) []metav1.Condition {
 	all := make([]metav1.Condition, 0, len(now))
 	for i := range now {
@@ -41,11 +41,11 @@ func Conditions(before, now []metav1.Condition, generation int64, at time.Time) 
 	return all
 }
 
-// recent are the last remediations that have ended, the latest first. A write that seemed to fail may have brought some there already.
+// recent are the last remediations that have ended, the latest first. Some may be there already, after a write whose response was lost.
 func recent(ended, before []remedyv1.RecentRemediation) []remedyv1.RecentRemediation {
 	all := make([]remedyv1.RecentRemediation, 0, maxRecent)
 	for i := len(ended) - 1; i >= 0 && len(all) < maxRecent; i-- {
-		if !slices.ContainsFunc(before, func(there remedyv1.RecentRemediation) bool { return equality.Semantic.DeepEqual(there, ended[i]) }) {
+		if !slices.ContainsFunc(before, func(r remedyv1.RecentRemediation) bool { return equality.Semantic.DeepEqual(r, ended[i]) }) {
 			all = append(all, ended[i])
 		}
 	}
