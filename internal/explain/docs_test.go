@@ -5,6 +5,7 @@ package explain
 
 import (
 	"bytes"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -19,17 +20,17 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-var update = flag.Bool("update", false, "write docs/rules.md and docs/reasons.md anew")
+var update = flag.Bool("update", false, "write docs/rules.md and docs/reasons.md")
 
-// The documents are made of the same words that people see: they cannot say anything else.
-func TestDocs(t *testing.T) {
-	for name, made := range map[string]string{"rules.md": rulesPage(tellers(t)), "reasons.md": reasonsPage()} {
+// The documents are generated from the reasons.
+func TestDocs_Generated_AreUpToDate(t *testing.T) {
+	for name, made := range map[string]string{"rules.md": rulesPage(allStories(t)), "reasons.md": reasonsPage()} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
 			path := filepath.Join(root, "docs", name)
 			if *update {
 				g.Expect(os.WriteFile(path, []byte(made), 0o600)).To(Succeed())
-				g.Expect(os.Chmod(path, 0o644)).To(Succeed()) // a document is for everybody
+				g.Expect(os.Chmod(path, 0o644)).To(Succeed()) // documents are readable for all users
 				return
 			}
 			written, err := os.ReadFile(path)
@@ -39,68 +40,74 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// teller is a story that somebody wrote down as an example.
-type teller struct {
+// story is an example in test/stories.
+type story struct {
 	file, text string
 }
 
-// tellers are all stories, in alphabetical order. There may be none.
-func tellers(t *testing.T) []teller {
+// allStories returns all stories in alphabetical order.
+func allStories(t *testing.T) []story {
 	t.Helper()
 	g := NewWithT(t)
 	files, err := filepath.Glob(filepath.Join(root, "test", "stories", "testdata", "*.golden.txt"))
 	g.Expect(err).ToNot(HaveOccurred())
 	slices.Sort(files)
-	all := make([]teller, 0, len(files))
+	all := make([]story, 0, len(files))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		g.Expect(err).ToNot(HaveOccurred())
-		all = append(all, teller{filepath.Base(file), string(text)})
+		all = append(all, story{filepath.Base(file), string(text)})
 	}
 	return all
 }
 
-// examples are links to the first stories that have this reason in them; of one that ends something, those where it does.
-func examples(stories []teller, word *Word) string {
-	says := `\b` + regexp.QuoteMeta(word.Reason) + `\b`
+// examples links the first stories with a reason. For an ending, these are stories in which a remediation ends for it.
+func examples(stories []story, word *Word) string {
+	pattern := `\b` + regexp.QuoteMeta(word.Reason) + `\b`
 	if word.Kind == Ending {
-		says = `: (GiveUp|Withdraw|TakeBack|Unmark), ` + regexp.QuoteMeta(word.Reason) + `:`
+		pattern = `: (EndStep|WithdrawRequest|CancelOwnerRemediation|RemoveConditions), ` + regexp.QuoteMeta(word.Reason) + `:`
 	}
-	tells := regexp.MustCompile(says)
+	matches := regexp.MustCompile(pattern)
 	var links []string
-	for _, story := range stories {
-		if len(links) < 3 && tells.MatchString(story.text) {
-			links = append(links, fmt.Sprintf("[%s](../test/stories/testdata/%s)", strings.TrimSuffix(story.file, ".golden.txt"), story.file))
+	for _, s := range stories {
+		if len(links) < 3 && matches.MatchString(s.text) {
+			links = append(links, fmt.Sprintf("[`%s`](../test/stories/testdata/%s)", strings.TrimSuffix(s.file, ".golden.txt"), s.file))
 		}
 	}
 	return strings.Join(links, ", ")
 }
 
-const rulesHead = `<!-- Made from the words in internal/explain: change those, and run 'make generate'. -->
+const rulesHead = `<!-- Generated from internal/explain by 'make generate'. -->
 
 # Rules
 
-What is looked at, in this order, until there is a decision about a target: gates say whether it is judged at all, rules what is wrong with it, guards what holds
-back a remediation. ` + "`status.unhealthyTargets`" + ` of a check, its events and its log say which of them it was. All reasons in alphabetical order are in [reasons](reasons.md).
+Remedy evaluates these in the order of this page. Gates decide whether the health of a target is evaluated, rules whether it is unhealthy,
+and guards whether it is remediated. ` + "`status.unhealthyTargets`" + ` of a check, its events and its log have the reason.
+[Reasons](reasons.md) lists all reasons in alphabetical order.
 `
 
-// parts are the chapters of the page about rules.
+// parts are the sections of rules.md.
 var parts = []struct {
 	title, intro string
 	kind         Kind
-	// before tells reasons apart that are in several chapters.
+	// before distinguishes headings of reasons that are in several sections.
 	before string
 }{
-	{"Gates", "The first that does not let a target pass decides. A gate either keeps a target from being judged, or lets it past all other gates.", Gate, ""},
-	{"Rules", "All rules speak, so that people see every cause. The first that is met gives the target its reason. One whose time is not over yet makes it a suspect.", Rule, ""},
-	{"When nothing can be said", "A target that passed all gates, and about which no rule says anything, is healthy if its Node was read. Otherwise it is undetermined, and never acted on.", Unknown, ""},
-	{"Guards", "Before anything new is started for an unhealthy target, every guard is asked. The first that holds it gives the reason, and none can start anything.", Guard, ""},
-	{"The last look", "Just before an act, what it rests on is read again, past all caches.", LastLook, "At last: "},
-	{"Other holds", "These are about what is under way already, or could not be started.", Hold, ""},
-	{"Why something ends", "A request or a mark goes for one of these reasons.", Ending, "Ended: "},
+	{
+		"Gates", "The first gate that applies to a target decides. It prevents the rules from being evaluated, or skips all other gates.",
+		Gate, "",
+	},
+	{"Rules", "All rules are evaluated, so every cause is reported. The first rule that is met is the reason. A rule whose timeout is not " +
+		"over makes the target suspect.", Rule, ""},
+	{"Unknown health", "A target is healthy if it passed all gates, no rule applies, and its Node was read. Otherwise its health is " +
+		"undetermined, and it is never remediated.", Unknown, ""},
+	{"Guards", "Before a remediation is started, every guard is evaluated. The first one that blocks it is the reason.", Guard, ""},
+	{"Preflight checks", "Directly before an action, the facts that it is based on are read again, live.", LastLook, "Preflight: "},
+	{"Other causes", "These block a remediation that exists, or that could not be started.", Hold, ""},
+	{"Ends of a remediation", "A request is deleted, or owner remediation is canceled, for one of these reasons.", Ending, "Ended: "},
 }
 
-func rulesPage(stories []teller) string {
+func rulesPage(stories []story) string {
 	var b bytes.Buffer
 	b.WriteString(rulesHead)
 	for _, part := range parts {
@@ -109,20 +116,21 @@ func rulesPage(stories []teller) string {
 			if word.Kind != part.kind {
 				continue
 			}
-			fmt.Fprintf(&b, "\n### %s%s\n\n%s\n\n- Looks at: %s\n- What to do: %s\n", part.before, word.Reason, word.Means, word.LooksAt, word.Remedy)
+			fmt.Fprintf(&b, "\n### %s%s\n\n%s\n\n- Based on: %s\n- What to do: %s\n", part.before, word.Reason, word.Means, word.LooksAt,
+				word.Remedy)
 			if links := examples(stories, &word); links != "" {
 				fmt.Fprintf(&b, "- Example: %s\n", links)
 			}
 		}
 		if part.kind == LastLook {
-			fmt.Fprintf(&b, "\n%s\n", againAtTheLastLook())
+			fmt.Fprintf(&b, "\n%s\n", guardsInPreflight())
 		}
 	}
 	return b.String()
 }
 
-// againAtTheLastLook are guards that are asked twice.
-func againAtTheLastLook() string {
+// guardsInPreflight names the guards that are evaluated again in the preflight check.
+func guardsInPreflight() string {
 	var again []string
 	guards := remediation.Guards()
 	for _, look := range remediation.LastLooks() {
@@ -130,32 +138,34 @@ func againAtTheLastLook() string {
 			again = append(again, "`"+string(look)+"`")
 		}
 	}
-	return "Asked once more, before the last of these: " + strings.Join(again, ", ") + "."
+	return "The preflight check evaluates these guards again, before the last of its own: " + strings.Join(again, ", ") + "."
 }
 
-const reasonsHead = `<!-- Made from the words in internal/explain: change those, and run 'make generate'. -->
+const reasonsHead = `<!-- Generated from internal/explain by 'make generate'. -->
 
 # Reasons
 
-Every reason that a status, a condition, an event, a log line or a metric can have. What is looked at in which order is in [rules](rules.md).
-Further ones may be added in later versions.
+All reasons in status, conditions, events, log lines and metrics. [Rules](rules.md) has the order of evaluation.
+Later versions may add reasons.
 
 | reason | where | meaning | what to do |
 |---|---|---|---|
 `
 
-// wheres say where a reason of a kind is found.
-var wheres = map[Kind]string{
-	Gate: "gate", Rule: "rule", Unknown: "undetermined", Guard: "hold", LastLook: "hold, at the last look", Hold: "hold", Ending: "end", Happening: "event",
+// places are where a reason of a kind is reported.
+var places = map[Kind]string{
+	Gate: "gate", Rule: "rule", Unknown: "undetermined", Guard: "hold", LastLook: "hold, in a preflight check", Hold: "hold", Ending: "end",
+	Happening: "event",
 }
 
 func reasonsPage() string {
 	var b bytes.Buffer
 	b.WriteString(reasonsHead)
-	words := Alphabetical()
+	words := Vocabulary()
+	slices.SortStableFunc(words, func(a, b Word) int { return cmp.Compare(a.Reason, b.Reason) })
 	for i := 0; i < len(words); {
 		word, where := words[i], []string(nil)
-		// What means the same in several places is told once.
+		// A reason with the same documentation in several places is one row.
 		for ; i < len(words) && words[i].Reason == word.Reason && words[i].Means == word.Means && words[i].Remedy == word.Remedy; i++ {
 			where = append(where, place(&words[i]))
 		}
@@ -168,22 +178,23 @@ func place(word *Word) string {
 	if word.Kind == Condition {
 		return "condition `" + strings.Join(word.Conditions, "`, `") + "`"
 	}
-	return wheres[word.Kind]
+	return places[word.Kind]
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 
-func TestAStoryIsAnExampleOfTheReasonsInIt(t *testing.T) {
+func TestDocs_Examples_LinkStoriesWithTheReason(t *testing.T) {
 	g := NewWithT(t)
-	stories := []teller{{"a.golden.txt", "[Check] held: Storm"}, {"b.golden.txt", "Stormy"}, {"c.golden.txt", "Storm, Storm"}}
-	g.Expect(examples(stories, &Word{Reason: "Storm", Kind: Guard})).To(Equal("[a](../test/stories/testdata/a.golden.txt), [c](../test/stories/testdata/c.golden.txt)"))
+	stories := []story{{"a.golden.txt", "[Check] held: Storm"}, {"b.golden.txt", "Stormy"}, {"c.golden.txt", "Storm, Storm"}}
+	g.Expect(examples(stories, &Word{Reason: "Storm", Kind: Guard})).To(Equal("[`a`](../test/stories/testdata/a.golden.txt), " +
+		"[`c`](../test/stories/testdata/c.golden.txt)"))
 	g.Expect(examples(nil, &Word{Reason: "Storm", Kind: Guard})).To(BeEmpty())
-	g.Expect(rulesPage(stories)).To(ContainSubstring("- Example: [a]"))
+	g.Expect(rulesPage(stories)).To(ContainSubstring("- Example: [`a`]"))
 	g.Expect(rulesPage(nil)).ToNot(ContainSubstring("Example"))
 }
 
-// A cell of a table must stay one.
-func TestThePagesAreWellFormed(t *testing.T) {
+// A cell must not contain a separator.
+func TestDocs_Tables_HaveFourColumns(t *testing.T) {
 	g := NewWithT(t)
 	for line := range strings.Lines(reasonsPage()) {
 		if strings.HasPrefix(line, "| ") {

@@ -18,13 +18,14 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// drawWords are words from outside: mostly tame, now and then long, broken or hostile.
+// drawWords returns text of another component: usually valid, sometimes long, broken or malicious.
 func drawWords(t *rapid.T, name string) string {
 	switch rapid.IntRange(0, 5).Draw(t, name+" kind") {
 	case 1:
 		return rapid.String().Draw(t, name)
 	case 2:
-		return strings.Repeat(rapid.SampledFrom([]string{"long ", "ä", "\n", "x\u202e", "\xff"}).Draw(t, name), rapid.IntRange(0, 3000).Draw(t, name+" times"))
+		return strings.Repeat(rapid.SampledFrom([]string{"long ", "ä", "\n", "x\u202e", "\xff"}).Draw(t, name),
+			rapid.IntRange(0, 3000).Draw(t, name+" times"))
 	case 3:
 		return "broken\xff\n  * Condition Ready on Node\r\n\x1b[31m"
 	default:
@@ -36,7 +37,7 @@ func some[T any](t *rapid.T, name string, values ...T) T {
 	return rapid.SampledFrom(values).Draw(t, name)
 }
 
-// rarely is true now and then. Rapid likes the ends of a range, so that neither of them is chosen.
+// rarely is true in one of twelve cases. Rapid prefers the ends of a range, so neither of them is used.
 func rarely(t *rapid.T, name string) bool { return rapid.IntRange(0, 11).Draw(t, name) == 4 }
 
 func drawTime(t *rapid.T, name string) time.Time {
@@ -50,8 +51,8 @@ func maybeTime(t *rapid.T, name string) time.Time {
 	return drawTime(t, name)
 }
 
-// drawPass is a whole world and what becomes of it. Everything that is noted down has been noted before: what is seen for the first time is
-// dated now, until the note is there.
+// drawPass returns a reconcile of a check with drawn facts. All annotations with times exist: without them, the time is that of the first
+// observation.
 func drawPass(t *rapid.T) *Pass {
 	n := rapid.IntRange(0, 6).Draw(t, "targets")
 	p := &Pass{Check: "MachineHealthCheck default/a", Policy: drawPolicy(t), Snapshot: &health.Snapshot{}, Situation: &remediation.Situation{}}
@@ -75,13 +76,20 @@ func drawPass(t *rapid.T) *Pass {
 			target.Request, target.Mark, target.DeletingSince = nil, remediation.Mark{}, time.Time{}
 		}
 	}
-	for i := range max(0, rapid.IntRange(-4, 2).Draw(t, "strays")) {
-		stray := remediation.Stray{Name: fmt.Sprintf("gone%02d", i), Gone: rapid.Bool().Draw(t, "gone"), Request: drawRequest(t, p.Policy), Marked: true}
+	for i := range max(0, rapid.IntRange(-4, 2).Draw(t, "orphans")) {
+		stray := remediation.Stray{
+			Name: fmt.Sprintf("gone%02d", i), Gone: rapid.Bool().Draw(t, "gone"), Request: drawRequest(t, p.Policy),
+			Marked: true,
+		}
 		p.Situation.Strays = append(p.Situation.Strays, stray)
 	}
 	p.Situation.ControlPlane.Etcd = remediation.Etcd{
-		State:   some(t, "etcd", remediation.EtcdStacked, remediation.EtcdStacked, remediation.EtcdExternal, remediation.EtcdUnreadable),
-		Members: []remediation.Member{{Node: "m00-node", Healthy: true}, {Node: "m01-node", Healthy: rapid.Bool().Draw(t, "member")}, {Node: "m02-node", Healthy: true}},
+		State: some(t, "etcd", remediation.EtcdStacked, remediation.EtcdStacked, remediation.EtcdExternal, remediation.EtcdUnreadable),
+		Members: []remediation.Member{
+			{Node: "m00-node", Healthy: true},
+			{Node: "m01-node", Healthy: rapid.Bool().Draw(t, "member")},
+			{Node: "m02-node", Healthy: true},
+		},
 	}
 	if rapid.IntRange(0, 3).Draw(t, "a single member") == 2 {
 		p.Situation.ControlPlane.Etcd.Members = p.Situation.ControlPlane.Etcd.Members[:1]
@@ -94,7 +102,7 @@ func drawPass(t *rapid.T) *Pass {
 	return p
 }
 
-// decide judges and plans anew.
+// decide evaluates and plans again.
 func (p *Pass) decide(now time.Time) {
 	assessment := health.Evaluate(p.Snapshot, checks, now)
 	planned := remediation.Plan(p.Situation, &assessment, p.Policy, now)
@@ -113,12 +121,15 @@ var checks = &health.Policy{
 
 func drawPolicy(t *rapid.T) *remediation.Policy {
 	p := &remediation.Policy{
-		Limits: remediation.Limits{Default: intstr.FromString("100%")}, Counting: some(t, "counting", remediation.CountNotHealthy, remediation.CountUnhealthy),
-		Backoff: remediation.Backoff{Initial: time.Minute, Limit: 10 * time.Minute}, StormCooldown: some(t, "cooldown", 0, 5*time.Minute),
-		HealthyDelay: some(t, "healthy delay", 0, 0, 50*time.Minute), RecoveryConfirmed: rarely(t, "confirmed recovery"), Observe: rarely(t, "observe"),
+		Limits:   remediation.Limits{Default: intstr.FromString("100%")},
+		Counting: some(t, "counting", remediation.CountNotHealthy, remediation.CountUnhealthy),
+		Backoff:  remediation.Backoff{Initial: time.Minute, Limit: 10 * time.Minute}, StormCooldown: some(t, "cooldown", 0, 5*time.Minute),
+		HealthyDelay: some(t, "healthy delay", 0, 0, 50*time.Minute), RecoveryConfirmed: rarely(t, "confirmed recovery"),
+		Observe:            rarely(t, "observe"),
 		ReplacementTimeout: 10 * time.Minute,
 	}
-	limit, percent, slots := intstr.FromInt32(rapid.Int32Range(0, 5).Draw(t, "limit")), intstr.FromString(some(t, "percent", "0%", "40%", "49%")), intstr.FromInt32(1)
+	limit, percent, slots := intstr.FromInt32(rapid.Int32Range(0, 5).Draw(t, "limit")),
+		intstr.FromString(some(t, "percent", "0%", "40%", "49%")), intstr.FromInt32(1)
 	switch rapid.IntRange(0, 7).Draw(t, "limits") {
 	case 1:
 		p.Limits.MaxUnhealthy = &limit
@@ -135,7 +146,10 @@ func drawPolicy(t *rapid.T) *remediation.Policy {
 		p.MaxInFlight = &slots
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "steps") {
-		p.Steps = append(p.Steps, remediation.Step{ID: remediation.StepID{Order: int32(i), Template: fmt.Sprintf("FooTemplate/%d", i)}, Timeout: 30 * time.Minute, Unresolved: rarely(t, "unresolved")})
+		p.Steps = append(p.Steps, remediation.Step{
+			ID:      remediation.StepID{Order: int32(i), Template: fmt.Sprintf("FooTemplate/%d", i)},
+			Timeout: 30 * time.Minute, Unresolved: rarely(t, "unresolved"),
+		})
 	}
 	if len(p.Steps) == 0 || rapid.Bool().Draw(t, "owner last") {
 		p.Steps = append(p.Steps, remediation.Step{ID: remediation.StepID{Order: 9}, Owner: true})
@@ -144,8 +158,12 @@ func drawPolicy(t *rapid.T) *remediation.Policy {
 }
 
 func drawCheck(t *rapid.T) remediation.Check {
-	c := remediation.Check{Frozen: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"), FirstLook: rarely(t, "first look")}
-	c.Cluster = some(t, "cluster", remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterIsDeleting, remediation.ClusterIsMissing)
+	c := remediation.Check{
+		Frozen: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"),
+		FirstLook: rarely(t, "first look"),
+	}
+	c.Cluster = some(t, "cluster", remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterFound,
+		remediation.ClusterIsDeleting, remediation.ClusterIsMissing)
 	if rarely(t, "pause requests") {
 		c.PauseRequests = []string{drawWords(t, "pause request"), "a holiday"}
 	}
@@ -157,20 +175,31 @@ func drawFacts(t *rapid.T, name string) health.Target {
 	target := health.Target{
 		Name:   name,
 		Wishes: health.Wishes{Paused: rarely(t, "paused"), SkipRemediation: rarely(t, "skip"), Remediate: rarely(t, "remediate")},
-		Node:   health.NodeFacts{State: some(t, "node", health.Present, health.Present, health.Present, health.Present, health.Gone, health.NotJoined, health.Unreadable), Name: name + "-node", CreatedAt: ago(time.Hour)},
+		Node: health.NodeFacts{State: some(t, "node", health.Present, health.Present, health.Present, health.Present, health.Gone,
+			health.NotJoined, health.Unreadable), Name: name + "-node", CreatedAt: ago(time.Hour)},
 	}
 	if !rarely(t, "bare") || target.Node.State == health.Gone {
-		target.Machine = &health.MachineFacts{CreatedAt: drawTime(t, "created"), Deleting: rarely(t, "machine deleting"), NodeGoneSince: drawTime(t, "gone since")}
+		target.Machine = &health.MachineFacts{
+			CreatedAt: drawTime(t, "created"), Deleting: rarely(t, "machine deleting"),
+			NodeGoneSince: drawTime(t, "gone since"),
+		}
 		if rarely(t, "failed") {
 			target.Machine.Failure = drawWords(t, "failure")
 		}
 		target.Machine.Conditions = []metav1.Condition{{
-			Type: "InfrastructureReady", Status: some(t, "infra", metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse), Reason: drawWords(t, "infra reason"), LastTransitionTime: metav1.NewTime(drawTime(t, "infra since")),
+			Type: "InfrastructureReady", Status: some(t, "infra", metav1.ConditionTrue, metav1.ConditionTrue, metav1.ConditionFalse),
+			Reason: drawWords(t, "infra reason"), LastTransitionTime: metav1.NewTime(drawTime(t, "infra since")),
 		}}
 	}
 	target.Node.Conditions = []corev1.NodeCondition{
-		{Type: "Ready", Status: some(t, "ready", corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown), Reason: drawWords(t, "reason"), LastTransitionTime: metav1.NewTime(drawTime(t, "ready since"))},
-		{Type: "DiskPressure", Status: some(t, "pressure", corev1.ConditionFalse, corev1.ConditionTrue), Reason: drawWords(t, "pressure reason"), LastTransitionTime: metav1.NewTime(drawTime(t, "pressure since"))},
+		{
+			Type: "Ready", Status: some(t, "ready", corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown),
+			Reason: drawWords(t, "reason"), LastTransitionTime: metav1.NewTime(drawTime(t, "ready since")),
+		},
+		{
+			Type: "DiskPressure", Status: some(t, "pressure", corev1.ConditionFalse, corev1.ConditionTrue), Reason: drawWords(t, "pressure reason"),
+			LastTransitionTime: metav1.NewTime(drawTime(t, "pressure since")),
+		},
 	}
 	return target
 }
@@ -180,7 +209,10 @@ func drawRequest(t *rapid.T, p *remediation.Policy) *remediation.Request {
 	if i < 0 || rapid.IntRange(0, 2).Draw(t, "request") != 1 {
 		return nil
 	}
-	r := &remediation.Request{Step: p.Steps[i].ID, Attempt: 1, Started: drawTime(t, "started"), HealthySince: drawTime(t, "healthy since"), DeletingSince: maybeTime(t, "request deleting")}
+	r := &remediation.Request{
+		Step: p.Steps[i].ID, Attempt: 1, Started: drawTime(t, "started"), HealthySince: drawTime(t, "healthy since"),
+		DeletingSince: maybeTime(t, "request deleting"),
+	}
 	if rarely(t, "another template") {
 		r.Step.Template = drawWords(t, "template")
 	}
@@ -191,13 +223,14 @@ func drawRequest(t *rapid.T, p *remediation.Policy) *remediation.Request {
 func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Target {
 	target := remediation.Target{
 		Name: name, Node: name + "-node", ControlPlane: rapid.Bool().Draw(t, "control plane"), Owner: "MachineSet/a",
-		Excluded: rarely(t, "excluded"), Confirmed: rarely(t, "confirmed"), Request: drawRequest(t, p), Ledger: remediation.Ledger{Failures: rapid.IntRange(0, 2).Draw(t, "failures")},
+		Excluded: rarely(t, "excluded"), Confirmed: rarely(t, "confirmed"), Request: drawRequest(t, p),
+		Ledger: remediation.Ledger{Failures: rapid.IntRange(0, 2).Draw(t, "failures")},
 	}
 	if rarely(t, "backoff") {
 		target.Ledger = remediation.Ledger{Failures: 1, NotBefore: noon.Add(time.Minute)}
 	}
 	if rarely(t, "covered") {
-		target.CoveredBy = drawWords(t, "carer") + "x"
+		target.CoveredBy = drawWords(t, "responsible") + "x"
 	}
 	if rarely(t, "leaving") {
 		target.Leaving = remediation.Departure{Sign: drawWords(t, "sign"), Since: maybeTime(t, "leaving since")}
@@ -209,7 +242,10 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 		target.DeletingSince = drawTime(t, "deleted since")
 	}
 	if rapid.IntRange(0, 2).Draw(t, "mark") == 1 && target.Request == nil {
-		target.Mark = remediation.Mark{Given: true, Ours: true, Since: drawTime(t, "marked"), Refused: rarely(t, "refused"), OwnerReason: drawWords(t, "owner reason")}
+		target.Mark = remediation.Mark{
+			Given: true, Ours: true, Since: drawTime(t, "marked"), Refused: rarely(t, "refused"),
+			OwnerReason: drawWords(t, "owner reason"),
+		}
 		target.Mark.Waiting = !target.Mark.Refused && rapid.Bool().Draw(t, "waiting")
 	}
 	if rarely(t, "name taken") {
@@ -238,7 +274,10 @@ func drawSurroundings(t *rapid.T) Surroundings {
 		s.Reading.Unconnected = drawWords(t, "unconnected because")
 	}
 	for range max(0, rapid.IntRange(-6, 12).Draw(t, "troubles")) {
-		s.Templates = append(s.Templates, TemplateTrouble{Reason: some(t, "trouble", "Forbidden", "TemplateNotFound"), Template: drawWords(t, "template"), Detail: drawWords(t, "detail"), ClusterRole: drawWords(t, "role")})
+		s.Templates = append(s.Templates, TemplateTrouble{
+			Reason:   some(t, "trouble", "Forbidden", "TemplateNotFound"),
+			Template: drawWords(t, "template"), Detail: drawWords(t, "detail"), ClusterRole: drawWords(t, "role"),
+		})
 	}
 	return s
 }

@@ -11,92 +11,92 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Conditions of Machines, and what they say. These are Cluster API's own words: owners, clusterctl and dashboards look for them.
+// Types and reasons of conditions that Cluster API defines.
 const (
 	HealthCheckSucceeded  = "HealthCheckSucceeded"
 	OwnerRemediated       = "OwnerRemediated"
 	ExternallyRemediated  = "ExternallyRemediated"
 	WaitingForRemediation = "WaitingForRemediation"
 
-	failed  = "Health check failed:"
-	waiting = "Waiting for remediation"
-	bullet  = "\n  * "
+	severityWarning = "Warning"
+
+	// The messages of Cluster API: owners, clusterctl and dashboards search for them.
+	failed                = "Health check failed:"
+	bullet                = "\n  * "
+	waitingForRemediation = "Waiting for remediation"
 )
 
-// deprecatedReasons are the reasons that the older generation of conditions has other words for.
+// deprecatedReasons are the reasons that have another name in v1beta1.
 var deprecatedReasons = map[health.Reason]string{
 	health.HasRemediateAnnotation: "HasRemediateMachineAnnotation",
 	health.MachineFailed:          "MachineHasFailure",
 	health.NodeDeleted:            "NodeNotFound",
 }
 
-// MachineConditions are what a Machine shall say. What is nil is left as it is.
+// MachineConditions are the conditions to set on a Machine. A nil one stays as it is.
 type MachineConditions struct {
 	HealthCheckSucceeded, OwnerRemediated, ExternallyRemediated *MachineCondition
 }
 
-// MachineCondition is one condition, in both generations.
+// MachineCondition is a condition in both API versions.
 type MachineCondition struct {
 	metav1.Condition
-	// Deprecated is nil where the older generation has no such condition.
+	// Deprecated is nil where v1beta1 has no such condition.
 	Deprecated *DeprecatedCondition
-	// Yields: it is only set where there is none, or it is True. Whatever else it says is what an owner or a remediator has to say.
+	// Yields: it is set only if there is none, or if it is True. Any other status was set by an owner or a remediator.
 	Yields bool
 }
 
-// DeprecatedCondition is a condition of the older generation, v1beta1.
+// DeprecatedCondition is a condition of v1beta1.
 type DeprecatedCondition struct {
 	Type   string
 	Status corev1.ConditionStatus
-	// Severity is only there if the status is False.
+	// Severity is set only if the status is False.
 	Severity, Reason, Message string
 }
 
-// Writes says whether it is to be set where there is one with this status already; an empty status means that there is none.
+// Writes reports whether the condition replaces one with this status; an empty status means that there is none.
 func (c *MachineCondition) Writes(present metav1.ConditionStatus) bool {
 	return !c.Yields || present == "" || present == metav1.ConditionTrue
 }
 
-// well is what nearly all Machines say, nearly always. All of them share it, and nobody may change it.
-var well = &MachineCondition{
+// succeeded is shared by all healthy Machines, and must not be changed.
+var succeeded = &MachineCondition{
 	Condition:  metav1.Condition{Type: HealthCheckSucceeded, Status: metav1.ConditionTrue, Reason: HealthCheckSucceeded},
 	Deprecated: &DeprecatedCondition{Type: HealthCheckSucceeded, Status: corev1.ConditionTrue},
 }
 
-// ForMachine are the conditions that a Machine shall have after a decision. A suspect keeps what it says, as with Cluster API.
+// ForMachine returns the conditions to set on a Machine after a decision. Those of a suspect Machine stay as they are, as in-tree.
 func ForMachine(f *Facts, check *remediation.Check) MachineConditions {
 	var c MachineConditions
-	if !speaks(f, check) {
+	if !sets(f, check) {
 		return c
 	}
 	switch f.Verdict.Kind {
 	case health.Healthy:
-		c.HealthCheckSucceeded = well
+		c.HealthCheckSucceeded = succeeded
 	case health.Unhealthy:
-		// Who marks, signs before.
+		// The annotation of the check is set before.
 		if f.Decision.Author {
 			c.HealthCheckSucceeded = unhealthyMachine(f.Verdict, f.Node)
 		}
 	case health.Suspect, health.Undetermined, health.Skipped:
-		return c
 	}
 	switch {
 	case f.Decision.Action == remediation.GiveMark:
-		c.OwnerRemediated = waitsFor(OwnerRemediated, waiting)
+		c.OwnerRemediated = waitsFor(OwnerRemediated, waitingForRemediation)
 		c.OwnerRemediated.Deprecated = &DeprecatedCondition{
 			Type: OwnerRemediated, Status: corev1.ConditionFalse, Severity: severityWarning, Reason: WaitingForRemediation,
 		}
-	case f.asksRemediator():
-		// Cluster API leaves the message empty here, and has no such condition in the older generation.
+	case f.requested():
+		// Cluster API leaves the message empty, and has no such condition in v1beta1.
 		c.ExternallyRemediated = waitsFor(ExternallyRemediated, "")
 	}
 	return c
 }
 
-const severityWarning = "Warning"
-
-// speaks says whether this check has anything to say on the Machine: not if it only observes, is paused or going, or another one takes care of it.
-func speaks(f *Facts, check *remediation.Check) bool {
+// sets reports whether the check sets conditions on the Machine. It does not after a failed preflight check.
+func sets(f *Facts, check *remediation.Check) bool {
 	switch {
 	case check.Frozen || check.Deleting || check.Cluster == remediation.ClusterIsMissing:
 		return false
@@ -105,16 +105,12 @@ func speaks(f *Facts, check *remediation.Check) bool {
 	case f.Target != nil && f.Target.CoveredBy != "":
 		return false
 	}
-	// What was seen only just before the act: a pause, or facts that do not bear the verdict out.
-	if f.Decision.Unconfirmed {
-		return false
-	}
-	return f.Verdict != nil && f.Decision.Hold.Reason != remediation.Paused
+	return !f.Decision.Unconfirmed && f.Verdict != nil && f.Decision.Hold.Reason != remediation.Paused
 }
 
-// asksRemediator says whether a request is there that its remediator works on. It is said again while that lasts, as we may have been stopped
-// between the request and this.
-func (f *Facts) asksRemediator() bool {
+// requested reports whether a request exists that is not being deleted. It does so as long as the request exists, because the manager may
+// have stopped between creating the request and setting the condition.
+func (f *Facts) requested() bool {
 	if f.Decision.Action == remediation.MakeRequest {
 		return true
 	}
@@ -129,7 +125,8 @@ func waitsFor(kind, message string) *MachineCondition {
 	}
 }
 
-// unhealthyMachine has Cluster API's layout: a list where there are causes to list, and one line for what a person asked for alone.
+// unhealthyMachine has the layout of Cluster API: a list of causes, and a single line if a person requested remediation and there is no
+// other cause.
 func unhealthyMachine(v *health.Verdict, node string) *MachineCondition {
 	all := causes(v, node)
 	message := failed + bullet + listed(all, bullet, MaxMessage-len(failed)-len(bullet))
@@ -138,7 +135,7 @@ func unhealthyMachine(v *health.Verdict, node string) *MachineCondition {
 	case v.Reason == health.HasRemediateAnnotation && len(all) == 1:
 		message, deprecated = failed+" "+all[0], "Marked for remediation via remediate-machine annotation"
 	case v.Reason == health.NodeDeleted:
-		// The older generation has never said anything here.
+		// Cluster API leaves the message of v1beta1 empty.
 		deprecated = ""
 	}
 	reason, renamed := deprecatedReasons[v.Reason]

@@ -22,7 +22,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// output is everything that is ever printed of a pass.
+// output is everything that is reported about a reconcile.
 type output struct {
 	Status   remedyv1.CheckStatus
 	Traces   []Trace
@@ -30,6 +30,10 @@ type output struct {
 	Strays   []Trace
 	Machines []MachineConditions
 	Events   [][]Event
+}
+
+func orphanTrace(p *Pass, i int) Trace {
+	return NewTrace(&Facts{Check: p.Check, Name: p.Situation.Strays[i].Name, Decision: &p.Planned.Strays[i], Policy: p.Policy})
 }
 
 func printed(p *Pass) output {
@@ -43,12 +47,12 @@ func printed(p *Pass) output {
 		out.Events = append(out.Events, Events(&Trace{}, &trace))
 	}
 	for i := range p.Situation.Strays {
-		out.Strays = append(out.Strays, p.Stray(i))
+		out.Strays = append(out.Strays, orphanTrace(p, i))
 	}
 	return out
 }
 
-// messages are all messages of a pass.
+// messages returns all messages.
 func (o *output) messages() []string {
 	var all []string
 	add := func(message string) { all = append(all, message) }
@@ -82,7 +86,7 @@ var (
 	reasoned = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
 )
 
-func TestMessagesAreBoundedParagraphs(t *testing.T) {
+func TestMessages_AnyInput_AreBoundedParagraphs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		out := printed(drawPass(t))
 		for _, message := range out.messages() {
@@ -97,15 +101,16 @@ func TestMessagesAreBoundedParagraphs(t *testing.T) {
 		}
 		for _, events := range out.Events {
 			for _, event := range events {
-				if len(event.Message) > MaxNote || !reasoned.MatchString(event.Reason) || event.Type != "Normal" && event.Type != "Warning" {
-					t.Fatalf("no event that the API server takes: %+v", event)
+				if len(event.Message) > MaxMessage || !reasoned.MatchString(event.Reason) || event.Type != "Normal" && event.Type != "Warning" {
+					t.Fatalf("the API server rejects the event: %+v", event)
 				}
 			}
 		}
 		for _, machine := range out.Machines {
 			if c := machine.HealthCheckSucceeded; c != nil {
 				lines := strings.Split(c.Message, "\n")
-				if utf8.RuneCountInString(c.Message) > MaxMessage || slices.ContainsFunc(lines[1:], func(s string) bool { return !strings.HasPrefix(s, "  * ") }) {
+				if utf8.RuneCountInString(c.Message) > MaxMessage || slices.ContainsFunc(lines[1:],
+					func(s string) bool { return !strings.HasPrefix(s, "  * ") }) {
 					t.Fatalf("not a list of causes: %q", c.Message)
 				}
 			}
@@ -113,8 +118,8 @@ func TestMessagesAreBoundedParagraphs(t *testing.T) {
 	})
 }
 
-// As long as no deadline is crossed, not a byte changes: whoever compares what is there with what shall be finds nothing to write.
-func TestTimeAloneChangesNothing(t *testing.T) {
+// If no deadline passes, the output does not change, so there is nothing to write.
+func TestMessages_NoDeadlineCrossed_StayTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
 		before := printed(p)
@@ -129,7 +134,7 @@ func TestTimeAloneChangesNothing(t *testing.T) {
 	})
 }
 
-// deadlines are all times ahead at which something may change. A target that is unhealthy already has causes that are only due: those wake nobody up.
+// deadlines returns all times at which something may change, including pending causes of targets that are unhealthy already.
 func deadlines(p *Pass) []time.Time {
 	var all []time.Time
 	if !p.Planned.WakeUp.IsZero() {
@@ -145,7 +150,7 @@ func deadlines(p *Pass) []time.Time {
 	return all
 }
 
-// difference is the first line in which two outputs differ.
+// difference returns the first line in which two outputs differ.
 func difference(a, b output) string {
 	left, right := lines(a), lines(b)
 	for i := range min(len(left), len(right)) {
@@ -164,7 +169,7 @@ func lines(o output) []string {
 	return strings.Split(string(said), "\n")
 }
 
-func TestTheOrderOfTargetsPlaysNoRole(t *testing.T) {
+func TestMessages_OtherOrderOfTargets_StayTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
 		before := printed(p)
@@ -196,7 +201,7 @@ func indices(n int) []int {
 	return all
 }
 
-func TestATraceAgreesWithVerdictAndDecision(t *testing.T) {
+func TestTrace_AnyInput_AgreesWithDecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
 		for i := range p.Snapshot.Targets {
@@ -213,6 +218,7 @@ func agrees(p *Pass, i int) error {
 	if err := rulesAgree(v, &trace); err != nil {
 		return err
 	}
+	notable := !v.Recovered() || d.InFlight || d.Action != remediation.None || d.Hold.Reason != ""
 	held := with(trace.Guards, Held)
 	fromGuard := len(d.Asked) > 0 && d.Hold.Reason != ""
 	asked := len(trace.Guards) - len(with(trace.Guards, NotAsked)) - len(with(trace.Guards, OfNoConcern))
@@ -231,8 +237,8 @@ func agrees(p *Pass, i int) error {
 		return fmt.Errorf("an unhealthy target without an outcome")
 	case trace.Decision.Outcome == remedyv1.Held && trace.Decision.HoldReason == "":
 		return fmt.Errorf("held for no reason")
-	case !p.Notable(i) && (trace.Decision.Message != "" || trace.Verdict.Message != ""):
-		return fmt.Errorf("not worth telling: %q, %q", trace.Verdict.Message, trace.Decision.Message)
+	case !notable && (trace.Decision.Message != "" || trace.Verdict.Message != ""):
+		return fmt.Errorf("a message about a healthy target: %q, %q", trace.Verdict.Message, trace.Decision.Message)
 	}
 	return nil
 }
@@ -268,8 +274,8 @@ func with(lines []Line, answer Answer) []Line {
 	return found
 }
 
-// What we say of gates is worked out from the verdict: here it is compared with the facts themselves.
-func TestAHealthyTargetBehindAClosedGateSaysSo(t *testing.T) {
+// The lines of gates follow from the verdict: here they are compared with the facts.
+func TestTrace_InfrastructureNotReady_HasClosedGate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
 		for i := range p.Snapshot.Targets {
@@ -284,8 +290,8 @@ func TestAHealthyTargetBehindAClosedGateSaysSo(t *testing.T) {
 	})
 }
 
-// The API server would refuse the status otherwise.
-func TestStatusFitsTheAPI(t *testing.T) {
+// The API server rejects any other status.
+func TestStatus_AnyInput_FitsTheAPI(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
 		status := Status(p, func(target int) *remedyv1.RequestReference {
@@ -306,7 +312,8 @@ func TestStatusFitsTheAPI(t *testing.T) {
 			t.Fatalf("%+v", status.Limit)
 		}
 		c := status.Conditions[1]
-		stopped := p.Situation.Check.Frozen || p.Policy.Observe || !p.Planned.Gate.Open || !p.Planned.Storm.Since.IsZero() || len(p.Situation.Check.PauseRequests) > 0
+		stopped := p.Situation.Check.Frozen || p.Policy.Observe || !p.Planned.Gate.Open || !p.Planned.Storm.Since.IsZero() ||
+			len(p.Situation.Check.PauseRequests) > 0
 		if c.Type != remedyv1.RemediationAllowedCondition || stopped && c.Status == metav1.ConditionTrue {
 			t.Fatalf("nothing new is started, and %+v", c)
 		}
@@ -316,7 +323,7 @@ func TestStatusFitsTheAPI(t *testing.T) {
 	})
 }
 
-func TestATraceOutlivesJSON(t *testing.T) {
+func TestTrace_JSON_RoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, trace := range printed(drawPass(t)).Traces {
 			first, err := json.Marshal(&trace)
@@ -327,15 +334,16 @@ func TestATraceOutlivesJSON(t *testing.T) {
 			if err := json.Unmarshal(first, &read); err != nil {
 				t.Fatal(err)
 			}
-			if second, err := json.Marshal(&read); err != nil || string(first) != string(second) || read.Key() != trace.Key() || read.String() != trace.String() {
+			if second, err := json.Marshal(&read); err != nil || string(first) != string(second) || read.Key() != trace.Key() ||
+				read.String() != trace.String() {
 				t.Fatalf("%s\n%s", first, second)
 			}
 		}
 	})
 }
 
-// Nothing is told twice: as long as the trace is the same, nothing happens.
-func TestAnUnchangedTraceIsNoEvent(t *testing.T) {
+// A state that lasts is no event.
+func TestEvents_UnchangedTrace_HasNone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, trace := range printed(drawPass(t)).Traces {
 			if told := Events(&trace, &trace); len(told) > 0 {
@@ -345,8 +353,8 @@ func TestAnUnchangedTraceIsNoEvent(t *testing.T) {
 	})
 }
 
-// A last look holds with exactly one of its lines, and leaves those of the plan as they were.
-func TestALastLookAddsLinesAndChangesNone(t *testing.T) {
+// A preflight check blocks with exactly one line, and does not change the lines of the plan.
+func TestTrace_PreflightCheck_KeepsPlannedLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
 		for i := range p.Planned.Decisions {
@@ -362,9 +370,9 @@ func TestALastLookAddsLinesAndChangesNone(t *testing.T) {
 			after := p.Trace(i)
 			looked := len(d.Asked) > 0 && len(after.LastLooks) > 0
 			if held := with(after.LastLooks, Held); looked && (d.Hold.Reason != "") != (len(held) == 1) || len(held) > 1 {
-				t.Fatalf("%d last looks held it:\n%s", len(held), after.String())
+				t.Fatalf("%d lines of the preflight check block it:\n%s", len(held), after.String())
 			}
-			// Whether it was the plan or the look that found the pause cannot be told here.
+			// Here the trace does not show whether the plan or the preflight check found the pause.
 			unclear := len(d.Asked) == 1 && p.Assessment.Verdicts[i].Kind == health.Unhealthy
 			if !unclear && !reflect.DeepEqual(before.Guards, after.Guards) {
 				t.Fatalf("the guards of the plan have changed:\n%s\n%s", before.String(), after.String())

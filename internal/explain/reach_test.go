@@ -14,9 +14,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// TestEveryWordIsReached shows that the properties see every guard hold a target, every action taken and every state. The seeds are fixed: the result
-// depends on the generators only, and not on luck.
-func TestEveryWordIsReached(t *testing.T) {
+// The properties cover every guard, action, state and condition. The seeds are fixed, so the result depends only on the generators.
+func TestProperties_FixedSeeds_ReachEveryReason(t *testing.T) {
 	missing := reachable()
 	passes := rapid.Custom(drawPass)
 	seed := 0
@@ -29,7 +28,7 @@ func TestEveryWordIsReached(t *testing.T) {
 	t.Logf("%d cases drawn", seed)
 }
 
-// visit strikes out what a pass has reached.
+// visit removes what a reconcile has reached.
 func visit(p *Pass, missing map[string]bool) {
 	for _, c := range Status(p, nil).Conditions {
 		delete(missing, c.Type+" "+c.Reason)
@@ -40,7 +39,7 @@ func visit(p *Pass, missing map[string]bool) {
 		delete(missing, trace.Decision.Action)
 		delete(missing, trace.Verdict.Reason)
 		for _, line := range with(trace.Guards, Held) {
-			delete(missing, "held "+line.Name)
+			delete(missing, "blocks "+line.Name)
 		}
 		for _, line := range with(trace.Rules, Due) {
 			delete(missing, "due "+line.Name)
@@ -48,14 +47,14 @@ func visit(p *Pass, missing map[string]bool) {
 	}
 }
 
-// reachable is everything that can be reached.
+// reachable returns everything that can be reached.
 func reachable() map[string]bool {
 	wanted := map[string]bool{}
 	for _, state := range States() {
 		wanted[string(state)] = true
 	}
 	for action := remediation.None; action <= remediation.Unmark; action++ {
-		wanted[actionWords[action]] = true
+		wanted[actions[action]] = true
 	}
 	for _, reason := range append(health.Gates(), health.Rules()...) {
 		wanted[string(reason)] = true
@@ -64,16 +63,14 @@ func reachable() map[string]bool {
 		wanted["due "+string(rule)] = true
 	}
 	for _, guard := range remediation.Guards() {
-		wanted["held "+string(guard)] = true
+		wanted["blocks "+string(guard)] = true
 	}
-	for _, word := range conditionWords {
-		for _, of := range word.conditions {
-			// Who takes care of a check of Cluster API is told before there is any pass.
-			wanted[of+" "+word.reason] = of != remedyv1.TakenOverCondition
-		}
+	for _, word := range conditionReasons {
+		// The condition TakenOver does not depend on a reconcile of the check.
+		wanted[word.Conditions[0]+" "+word.Reason] = word.Conditions[0] != remedyv1.TakenOverCondition
 	}
 	maps.DeleteFunc(wanted, func(_ string, is bool) bool { return !is })
-	// Which template is in trouble and how is input, and not worked out: two of the reasons stand for all.
+	// The reasons of templates are input: two of them stand for all.
 	for _, reason := range []string{"TemplateInvalid", "KindNotServed", "WrongPlural", "WrongLocation"} {
 		delete(wanted, "TemplatesResolved "+reason)
 	}

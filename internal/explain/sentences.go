@@ -6,33 +6,25 @@ package explain
 import (
 	"fmt"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// VerdictSentence names every cause of a verdict; it is empty for a healthy target. What is only about to become a cause is named where nothing counts yet.
-func VerdictSentence(v *health.Verdict, node string) string {
-	return capital(verdict(v, node, MaxMessage))
-}
-
-func verdict(v *health.Verdict, node string, runes int) string {
+// verdictSentence lists the causes of a verdict. It is empty for a healthy target.
+func verdictSentence(v *health.Verdict, node string) string {
 	switch v.Kind {
 	case health.Unhealthy, health.Suspect:
-		return listed(causes(v, node), "; ", runes)
-	case health.Undetermined, health.Skipped:
-		return notJudged(v)
-	case health.Healthy:
+		return capital(listed(causes(v, node), "; ", MaxMessage))
+	case health.Undetermined, health.Skipped, health.Healthy:
 		if !v.Recovered() {
-			return notJudged(v)
+			return notEvaluated(v)
 		}
 	}
 	return ""
 }
 
-// causes are those findings that make the verdict, in the order of the rules.
+// causes are the findings that the verdict follows from, in the order of the rules.
 func causes(v *health.Verdict, node string) []string {
 	all := make([]string, 0, len(v.Findings))
 	for i := range v.Findings {
@@ -44,95 +36,70 @@ func causes(v *health.Verdict, node string) []string {
 }
 
 func finding(f *health.Finding, node string) string {
-	word := wordOfRule(f.Rule)
-	switch {
-	case word == nil:
-		return string(f.Rule)
-	case f.Met:
-		return word.met(f, node)
-	default:
-		return word.due(f, node)
-	}
+	return sentence(f.Rule, &subject{finding: f, node: node}, Rule)
 }
 
-// notJudged is why nothing is said about the health of a target.
-func notJudged(v *health.Verdict) string {
-	if word := wordOfGate(v.Reason); word != nil {
-		return word.says(v)
-	}
-	for i := range unknownWords {
-		if unknownWords[i].reason == v.Reason {
-			return unknownWords[i].says(v)
-		}
-	}
-	return string(v.Reason)
+// notEvaluated is why the rules have not determined the health of a target.
+func notEvaluated(v *health.Verdict) string {
+	return sentence(v.Reason, &subject{verdict: v}, Gate, Unknown)
 }
 
-// HoldSentence is why nothing is done for a target for now.
-func HoldSentence(f *Facts) string {
-	d, kind := f.Decision, Guard
-	if _, looks := split(f); len(looks) > 0 {
-		kind = LastLook
-	}
-	word := wordOfHold(d.Hold.Reason, kind)
-	if word == nil {
-		return string(d.Hold.Reason)
-	}
-	answer := remediation.Answer{Guard: d.Hold.Reason, Held: true, Until: d.Hold.Until, Seen: d.Hold.Seen}
-	return cut(word.held(&saw{answer, d.Step}), MaxMessage)
-}
+const blockedPrefix = "Blocked: "
 
-const heldPrefix = "Held: "
-
-// DecisionSentence is what is done about a target, and why; or why nothing is. It is empty where there is nothing to do.
-func DecisionSentence(f *Facts) string {
+// decisionSentence is what was done about a target and why, or why remediation is blocked. It is empty if there is nothing to do.
+func decisionSentence(f *Facts) string {
 	d := f.Decision
 	if d.Hold.Reason != "" {
-		return heldPrefix + cut(HoldSentence(f), MaxMessage-len(heldPrefix))
+		kind := Guard
+		if _, preflight := split(f); len(preflight) > 0 {
+			kind = LastLook
+		}
+		s := &subject{Answer: remediation.Answer{Until: d.Hold.Until, Seen: d.Hold.Seen}, step: d.Step}
+		return cut(blockedPrefix+sentence(d.Hold.Reason, s, kind, Guard, LastLook, Hold), MaxMessage)
 	}
 	switch d.Action {
 	case remediation.None:
 		return ""
 	case remediation.Wait:
-		return waits(f)
+		return waiting(f)
 	case remediation.MakeRequest:
-		return fmt.Sprintf("Makes %s, attempt %d", request(d.Step), d.Attempt)
+		return fmt.Sprintf("Created %s, attempt %d", request(d.Step), d.Attempt)
 	case remediation.GiveMark:
-		return fmt.Sprintf("Asks %s to remediate it", f.owner())
+		return "Requested remediation by " + f.owner()
 	case remediation.GiveUp:
-		return fmt.Sprintf("Gives up %s, as %s", request(d.Step), f.because())
+		return "Ended " + request(d.Step) + f.because()
 	case remediation.Withdraw:
-		return fmt.Sprintf("Withdraws %s, as %s", request(d.Step), f.because())
+		return "Withdrew " + request(d.Step) + f.because()
 	case remediation.TakeBack:
-		return fmt.Sprintf("Takes back what %s was asked, as %s", f.owner(), f.because())
+		return "Canceled remediation by " + f.owner() + f.because()
 	case remediation.Unmark:
-		return fmt.Sprintf("Clears what it wrote on the Machine, as %s", f.because())
+		return "Removed the conditions of the check from the Machine" + f.because()
 	}
 	return ""
 }
 
-// waits says what a remediation that is under way waits for. The facts tell, as all of them are the same to a decision.
-func waits(f *Facts) string {
+// waiting is what a remediation in progress waits for.
+func waiting(f *Facts) string {
 	d, t := f.Decision, f.Target
 	switch {
 	case t == nil && d.Attempt > 0:
-		return "Waits for " + request(d.Step)
+		return "Waiting for " + request(d.Step)
 	case t == nil:
-		return "Waits for its owner"
+		return "Waiting for its owner"
 	case t.Request == nil && !t.DeletingSince.IsZero():
-		return "Waits for its deletion, which was asked for" + when("at", t.DeletingSince) + when("and may take until", d.Until)
+		return "Waiting for the deletion of the target" + when("since", t.DeletingSince) + when("until", d.Until)
 	case t.Request == nil:
-		said := "Waits for " + f.owner() + ", which was asked to remediate it" + when("at", t.Mark.Since) + when("and may take until", d.Until)
+		message := "Waiting for remediation by " + f.owner() + when("since", t.Mark.Since) + when("until", d.Until)
 		if reason := foreign(t.Mark.OwnerReason); reason != "" {
-			said += "; it says " + reason
+			message += "; OwnerRemediated has the reason " + reason
 		}
-		return said
+		return message
 	case !t.Request.DeletingSince.IsZero():
-		return "Waits until " + request(d.Step) + " is gone, which was deleted" + when("at", t.Request.DeletingSince)
+		return "Waiting for the deletion of " + request(d.Step) + when("since", t.Request.DeletingSince)
 	case f.Verdict != nil && f.Verdict.Recovered():
-		return "Is healthy again" + when("since", d.HealthySince) + "; " + request(d.Step) + " is withdrawn" + when("at", f.recovered())
+		return "Healthy" + when("since", d.HealthySince) + "; Remedy withdraws " + request(d.Step) + when("at", f.recovered())
 	default:
-		return "Waits for the remediator of " + request(d.Step) + when("until", d.Until)
+		return "Waiting for the remediator of " + request(d.Step) + when("until", d.Until)
 	}
 }
 
@@ -151,19 +118,10 @@ func (f *Facts) owner() string {
 	return or(f.Target.Owner, "its owner")
 }
 
-// because says why something ends; who it is that takes over, if somebody does.
+// because is why a remediation ends.
 func (f *Facts) because() string {
 	if f.Decision.Why == remediation.CoveredByOther && f.Target != nil && f.Target.CoveredBy != "" {
-		return or(f.Target.CoveredBy, "another check") + " takes care of it"
+		return " because " + or(f.Target.CoveredBy, "another check") + " is responsible for the target"
 	}
-	return because(f.Decision.Why)
-}
-
-// capital makes a sentence of a clause.
-func capital(clause string) string {
-	first, size := utf8.DecodeRuneInString(clause)
-	if size == 0 {
-		return ""
-	}
-	return string(unicode.ToUpper(first)) + clause[size:]
+	return " because " + sentence(f.Decision.Why, &subject{}, Ending)
 }

@@ -13,11 +13,46 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// MaxTargets is how many targets status lists.
+// MaxTargets is the maximum number of targets in the status.
 const MaxTargets = 100
 
-// Status is what a check reports of a pass, without what only its reconciler knows: the generation, and remediations that have ended.
-// Conditions have no times yet. request names the request of a target, or is nil where there is none.
+// State is a label of metrics. Every target is in exactly one.
+type State string
+
+// The states.
+const (
+	Healthy      State = "healthy"
+	Suspect      State = "suspect"      // It becomes unhealthy at a deadline.
+	Unhealthy    State = "unhealthy"    // It is not being remediated.
+	Undetermined State = "undetermined" // Its health is not known.
+	Skipped      State = "skipped"      // An annotation excludes it, or the check no longer selects it.
+	Remediating  State = "remediating"  // It is being remediated, whatever its health.
+)
+
+// States returns all states.
+func States() []State {
+	return []State{Healthy, Suspect, Unhealthy, Undetermined, Skipped, Remediating}
+}
+
+var states = map[health.Kind]State{
+	health.Undetermined: Undetermined, health.Skipped: Skipped, health.Healthy: Healthy, health.Suspect: Suspect,
+	health.Unhealthy: Unhealthy,
+}
+
+// StateOf returns the state of a target; without a verdict it is an orphaned target. It is called for every target in every reconcile, so
+// it does not allocate.
+func StateOf(v *health.Verdict, d *remediation.Decision) State {
+	switch {
+	case d.InFlight:
+		return Remediating
+	case v == nil:
+		return Skipped
+	}
+	return states[v.Kind]
+}
+
+// Status returns the status of a check, except for the generation, the times of conditions, and remediations that have ended. request
+// returns the request of a target, or nil if there is none.
 func Status(p *Pass, request func(target int) *remedyv1.RequestReference) remedyv1.CheckStatus {
 	counts, planned := &p.Assessment.Counts, p.Planned
 	targets, total := unhealthyTargets(p, request)
@@ -35,7 +70,7 @@ func Status(p *Pass, request func(target int) *remedyv1.RequestReference) remedy
 	}
 }
 
-// limit is the effective one. That no target may be sick, and that more must be healthy than there are, come to the same.
+// limit is the effective limit. It is 0 also if more healthy targets are required than exist.
 func limit(l *remediation.Limit) *remedyv1.EffectiveLimit {
 	effective := &remedyv1.EffectiveLimit{Source: cut(source(l), 64), MaxUnhealthy: *Number(l.Most)}
 	if l.Least > 0 {
@@ -46,7 +81,7 @@ func limit(l *remediation.Limit) *remedyv1.EffectiveLimit {
 
 func source(l *remediation.Limit) string { return l.Field + "=" + foreign(l.Value) }
 
-// unhealthyTargets are the first by name, and how many there are altogether.
+// unhealthyTargets are the first ones by name, and their total number.
 func unhealthyTargets(p *Pass, request func(target int) *remedyv1.RequestReference) ([]remedyv1.UnhealthyTarget, int) {
 	var chosen []int
 	for i := range p.Planned.Decisions {
@@ -68,28 +103,18 @@ func unhealthyTargets(p *Pass, request func(target int) *remedyv1.RequestReferen
 	return targets, total
 }
 
-// listable are targets that are unhealthy or about to be, and any other that is held: one that waits for a person to confirm that it
-// is healthy is to be seen somewhere.
+// listable reports whether the status lists a target: an unhealthy or suspect one, or another one that is blocked, such as one whose
+// recovery has to be confirmed.
 func listable(v *health.Verdict, d *remediation.Decision) bool {
-	switch v.Kind {
-	case health.Unhealthy, health.Suspect:
-		return true
-	case health.Skipped:
-		return false
-	case health.Healthy, health.Undetermined:
-	}
-	return d.Hold.Reason != ""
+	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || v.Kind != health.Skipped && d.Hold.Reason != ""
 }
 
-// UnhealthyTarget is what status says of a target.
+// UnhealthyTarget returns the target as the status lists it.
 func (t *Trace) UnhealthyTarget() remedyv1.UnhealthyTarget {
 	target := remedyv1.UnhealthyTarget{
 		Name: t.Target, Node: t.Node, Since: t.Verdict.Since, Reason: remedyv1.TargetReason(cmp.Or(t.Verdict.Reason, t.reason())),
 		Message:  sentences(cut(t.Verdict.Message, maxCauses), t.Decision.Message),
-		Decision: t.Decision.Outcome, HoldReason: t.Decision.HoldReason, Until: t.Decision.Until,
-	}
-	if target.Until == nil {
-		target.Until = t.Verdict.Until
+		Decision: t.Decision.Outcome, HoldReason: t.Decision.HoldReason, Until: cmp.Or(t.Decision.Until, t.Verdict.Until),
 	}
 	if t.Decision.InFlight {
 		target.Step = t.Decision.Step
@@ -97,7 +122,7 @@ func (t *Trace) UnhealthyTarget() remedyv1.UnhealthyTarget {
 	return target
 }
 
-// Number is a count as the API has it.
+// Number returns a count in the type of the API.
 func Number(n int) *int32 {
 	bounded := int32(max(0, min(n, math.MaxInt32)))
 	return &bounded

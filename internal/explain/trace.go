@@ -4,6 +4,9 @@
 package explain
 
 import (
+	"cmp"
+	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,67 +16,44 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Facts are what a trace is made of. Name and Decision are needed; a stray has no verdict. The others let it say more.
-type Facts struct {
-	// Check names the check, as kind and namespace/name.
-	Check string
-	// Name is that of the target. Node is that of its Node.
-	Name, Node string
-	Verdict    *health.Verdict
-	Decision   *remediation.Decision
-	// Cluster are the facts that the gates looked at, Target and Policy what the plan rests on.
-	Cluster *health.ClusterFacts
-	Target  *remediation.Target
-	Policy  *remediation.Policy
-}
-
-// Trace is what was seen and decided about one target, in the order of evaluation. Status, events, logs, metrics and the command line print it.
+// Trace has the results of all gates, rules and guards for one target, in the order of evaluation.
 type Trace struct {
 	Check  string `json:"check,omitempty"`
 	Target string `json:"target"`
 	Node   string `json:"node,omitempty"`
-	// State is the one that metrics count.
+	// State is the label of metrics.
 	State State  `json:"state"`
 	Gates []Line `json:"gates"`
 	Rules []Line `json:"rules"`
 	// Verdict follows from gates and rules, and Decision from guards.
 	Verdict   VerdictPart  `json:"verdict"`
 	Guards    []Line       `json:"guards"`
-	LastLooks []Line       `json:"lastLooks,omitempty"`
+	LastLooks []Line       `json:"preflightChecks,omitempty"`
 	Decision  DecisionPart `json:"decision"`
 }
 
-// Line is what one gate, rule or guard said.
+// Line is the result of one gate, rule or guard.
 type Line struct {
 	Name   string `json:"name"`
 	Answer Answer `json:"answer"`
-	// Says is what it saw, where there is anything to tell.
-	Says string `json:"says,omitempty"`
+	// This is the cause, if there is one to report.
+	Says string `json:"message,omitempty"`
 }
 
-// Answer is what a gate, a rule or a guard can say. The set is closed.
+// Answer is the result of a gate, a rule or a guard.
 type Answer string
 
 // The answers.
 const (
-	// Passed is a gate or a guard that has nothing against it.
-	Passed Answer = "passed"
-	// Closed is a gate that keeps the target from being judged.
-	Closed Answer = "closed"
-	// LetThrough is a gate that lets it past all others.
-	LetThrough Answer = "let through"
-	// Held is a guard that holds the target.
-	Held Answer = "held"
-	// Met is a rule whose trouble has lasted for long enough.
-	Met Answer = "met"
-	// Due is a rule whose trouble has not.
-	Due Answer = "due"
-	// Nothing is a rule that has found nothing.
-	Nothing Answer = "nothing"
-	// NotAsked is one that comes after a decision.
-	NotAsked Answer = "not asked"
-	// OfNoConcern is a guard that has no say in a step of this kind.
-	OfNoConcern Answer = "of no concern"
+	Passed      Answer = "passed"         // A gate or a guard has no objection.
+	Closed      Answer = "closed"         // A gate prevents the rules from being evaluated.
+	LetThrough  Answer = "let through"    // A gate skips all gates after it.
+	Held        Answer = "blocks"         // A guard blocks the remediation.
+	Met         Answer = "met"            // The failure has lasted for long enough.
+	Due         Answer = "pending"        // The failure has not lasted for long enough.
+	Nothing     Answer = "not met"        // A rule has found no failure.
+	NotAsked    Answer = "not evaluated"  // An earlier gate or guard decided.
+	OfNoConcern Answer = "not applicable" // A guard does not apply to steps of this kind.
 )
 
 // VerdictPart is the verdict.
@@ -87,10 +67,10 @@ type VerdictPart struct {
 
 // DecisionPart is the decision.
 type DecisionPart struct {
-	// Outcome is what status shows; empty for a target about which it says nothing.
+	// Outcome is the decision in the status; empty for a target that the status does not report.
 	Outcome remedyv1.Decision `json:"outcome,omitempty"`
 	Action  string            `json:"action"`
-	// HoldReason is why nothing is done, Why is why something ends.
+	// HoldReason is why remediation is blocked, Why is why a remediation ends.
 	HoldReason remedyv1.HoldReason `json:"holdReason,omitempty"`
 	Why        string              `json:"why,omitempty"`
 	Until      *metav1.Time        `json:"until,omitempty"`
@@ -101,17 +81,17 @@ type DecisionPart struct {
 	Message    string              `json:"message,omitempty"`
 }
 
-// NewTrace makes the trace of a target. It costs more than the decision did: nobody needs it of targets that are well.
+// NewTrace returns the trace of a target. It costs more than the decision: do not call it for each healthy target.
 func NewTrace(f *Facts) Trace {
 	t := Trace{Check: f.Check, Target: f.Name, Node: f.Node, State: StateOf(f.Verdict, f.Decision)}
-	if f.Verdict != nil {
-		t.Gates, t.Rules = gateLines(f), ruleLines(f)
+	if v := f.Verdict; v != nil {
+		t.Gates, t.Rules = gateLines(v), ruleLines(v, f.Node)
 		t.Verdict = VerdictPart{
-			Kind: kindOf(f.Verdict), Reason: string(f.Verdict.Reason), Since: timeOrNil(f.Verdict.Since), Until: timeOrNil(f.Verdict.Until),
-			Message: VerdictSentence(f.Verdict, f.Node),
+			Kind: kinds[v.Kind], Reason: string(v.Reason), Since: timeOrNil(v.Since), Until: timeOrNil(v.Until),
+			Message: verdictSentence(v, f.Node),
 		}
 	} else {
-		t.Gates, t.Rules = unasked(health.Gates()), unasked(health.Rules())
+		t.Gates, t.Rules = notEvaluatedLines(health.Gates()), notEvaluatedLines(health.Rules())
 		t.Verdict = VerdictPart{Kind: string(remediation.NotLookedAfter)}
 	}
 	t.Guards, t.LastLooks = guardLines(f)
@@ -122,30 +102,29 @@ func NewTrace(f *Facts) Trace {
 func decisionPart(f *Facts) DecisionPart {
 	d := f.Decision
 	part := DecisionPart{
-		Action: actionWords[d.Action], HoldReason: remedyv1.HoldReason(d.Hold.Reason), Why: string(d.Why), Until: timeOrNil(d.Until),
-		Template: foreign(d.Step.Template), Attempt: d.Attempt, InFlight: d.InFlight, Message: DecisionSentence(f),
+		Outcome: outcome(f.Verdict, d), Action: actions[d.Action], HoldReason: remedyv1.HoldReason(d.Hold.Reason), Why: string(d.Why),
+		Until: timeOrNil(d.Until), Template: foreign(d.Step.Template), Attempt: d.Attempt, InFlight: d.InFlight, Message: decisionSentence(f),
 	}
-	part.Outcome = outcome(f.Verdict, d)
 	if part.Outcome == remedyv1.Held && part.HoldReason == "" {
-		// What is cleared away leaves the target held for the same cause.
+		// A remediation that ends leaves the target blocked for the same reason.
 		part.HoldReason = remedyv1.HoldReason(d.Why)
 	}
-	if f.stepped() {
+	if f.numbered() {
 		order := d.Step.Order
 		part.Step = &order
 	}
 	return part
 }
 
-// stepped says whether the step has a number worth telling: a single template has none.
-func (f *Facts) stepped() bool {
+// numbered reports whether the number of the step is reported. A single step has none.
+func (f *Facts) numbered() bool {
 	if f.Decision.Step == (remediation.StepID{}) {
 		return f.Decision.Action == remediation.GiveMark && f.Policy != nil && len(f.Policy.Steps) > 1
 	}
 	return f.Policy == nil || len(f.Policy.Steps) > 1
 }
 
-// outcome is what status shows of a decision.
+// outcome is the decision in the status.
 func outcome(v *health.Verdict, d *remediation.Decision) remedyv1.Decision {
 	switch {
 	case d.Hold.Reason == remediation.Observing:
@@ -158,51 +137,110 @@ func outcome(v *health.Verdict, d *remediation.Decision) remedyv1.Decision {
 		return ""
 	case v.Kind == health.Suspect || d.Why == remediation.Observing:
 		return remedyv1.Observed
-	default:
-		return remedyv1.Held
 	}
+	return remedyv1.Held
 }
 
-var actionWords = map[remediation.Action]string{
+var actions = map[remediation.Action]string{
 	remediation.None:        "None",
 	remediation.Wait:        "Wait",
-	remediation.MakeRequest: "MakeRequest",
-	remediation.GiveMark:    "GiveMark",
-	remediation.GiveUp:      "GiveUp",
-	remediation.Withdraw:    "Withdraw",
-	remediation.TakeBack:    "TakeBack",
-	remediation.Unmark:      "Unmark",
+	remediation.MakeRequest: "CreateRequest",
+	remediation.GiveMark:    "RequestOwnerRemediation",
+	remediation.GiveUp:      "EndStep",
+	remediation.Withdraw:    "WithdrawRequest",
+	remediation.TakeBack:    "CancelOwnerRemediation",
+	remediation.Unmark:      "RemoveConditions",
 }
 
-// KindHealthy and KindUnhealthy are kinds of verdicts as people read them; the others are only compared here.
+// KindHealthy and KindUnhealthy are kinds of verdicts that events and metrics are about.
 const (
 	KindHealthy   = "Healthy"
 	KindUnhealthy = "Unhealthy"
-
-	kindSkipped      = "Skipped"
-	kindSuspect      = "Suspect"
-	kindUndetermined = "Undetermined"
 )
 
-func kindOf(v *health.Verdict) string {
-	switch v.Kind {
-	case health.Skipped:
-		return kindSkipped
-	case health.Healthy:
-		return KindHealthy
-	case health.Suspect:
-		return kindSuspect
-	case health.Unhealthy:
-		return KindUnhealthy
-	case health.Undetermined:
-	}
-	return kindUndetermined
+var kinds = map[health.Kind]string{
+	health.Undetermined: "Undetermined", health.Skipped: "Skipped", health.Healthy: KindHealthy, health.Suspect: "Suspect",
+	health.Unhealthy: KindUnhealthy,
 }
 
-// timeOrNil is a time as the API writes it down, to the second.
+// timeOrNil is a time in the precision of the API.
 func timeOrNil(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
 	}
 	return &metav1.Time{Time: t.UTC().Truncate(time.Second)}
+}
+
+// String returns the trace as text with aligned columns.
+func (t *Trace) String() string {
+	var b strings.Builder
+	title := t.Target
+	if t.Node != "" && t.Node != t.Target {
+		title += ", Node " + t.Node
+	}
+	if t.Check != "" {
+		title += ", by " + t.Check
+	}
+	b.WriteString(foreign(title) + "\n")
+	section(&b, "gates", t.Gates)
+	section(&b, "rules", t.Rules)
+	row(&b, "  ", "verdict", t.Verdict.Kind, withReason(t.Verdict.Reason, t.Verdict.Message))
+	section(&b, "guards", t.Guards)
+	if len(t.LastLooks) > 0 {
+		section(&b, "preflight check", t.LastLooks)
+	}
+	row(&b, "  ", "decision", t.Decision.word(), withReason(t.reason(), strings.TrimPrefix(t.Decision.Message, blockedPrefix)))
+	return b.String()
+}
+
+func section(b *strings.Builder, name string, lines []Line) {
+	fmt.Fprintf(b, "  %s\n", name)
+	for i := range lines {
+		row(b, "    ", lines[i].Name, string(lines[i].Answer), lines[i].Says)
+	}
+}
+
+// row aligns the columns: the longest name has 26 characters, the longest answer 14.
+func row(b *strings.Builder, indent, name, answer, message string) {
+	b.WriteString(strings.TrimRight(fmt.Sprintf("%s%-*s  %-14s  %s", indent, 30-len(indent), name, answer, message), " ") + "\n")
+}
+
+func withReason(reason, message string) string {
+	if reason == "" || message == "" {
+		return reason + message
+	}
+	return reason + ": " + message
+}
+
+// word is the decision in one word.
+func (d *DecisionPart) word() string {
+	if d.HoldReason != "" {
+		return string(remedyv1.Held)
+	}
+	return d.Action
+}
+
+// reason is why remediation is blocked or ends.
+func (t *Trace) reason() string { return cmp.Or(string(t.Decision.HoldReason), t.Decision.Why) }
+
+// Key identifies a decision: a new one is logged, and events are recorded.
+type Key struct {
+	Verdict, Decision, Reason, Step string
+}
+
+// Key returns the key of the decision.
+func (t *Trace) Key() Key {
+	key := Key{Verdict: t.Verdict.Kind, Decision: t.Decision.word(), Reason: cmp.Or(t.reason(), t.Verdict.Reason)}
+	if t.Decision.Step != nil {
+		key.Step = fmt.Sprint(*t.Decision.Step)
+	}
+	return key
+}
+
+// Fields returns the keys and values of the log line of the decision.
+func (t *Trace) Fields() []any {
+	key := t.Key()
+	return []any{
+		"check", t.Check, "target", t.Target, "verdict", key.Verdict, "decision", key.Decision, "reason", key.Reason, "step", key.Step,
+	}
 }

@@ -4,12 +4,14 @@
 package explain
 
 import (
+	"slices"
+
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// unasked are lines of those that were not asked at all.
-func unasked[T ~string](all []T) []Line {
+// notEvaluatedLines are lines of gates, rules or guards that were not evaluated.
+func notEvaluatedLines[T ~string](all []T) []Line {
 	lines := make([]Line, 0, len(all))
 	for _, name := range all {
 		lines = append(lines, Line{Name: string(name), Answer: NotAsked})
@@ -17,55 +19,37 @@ func unasked[T ~string](all []T) []Line {
 	return lines
 }
 
-// gateLines are what the gates must have said, as the verdict tells: one that closes gives it its reason, and one that lets a target
-// through has a rule of the same name that is met.
-func gateLines(f *Facts) []Line {
-	v := f.Verdict
-	lines := unasked(health.Gates())
+// gateLines are the results of the gates. They follow from the verdict: a closed gate is its reason, and a gate that lets a target through
+// has a rule of the same name that is met.
+func gateLines(v *health.Verdict) []Line {
+	lines := notEvaluatedLines(health.Gates())
 	for i := range lines {
 		line := &lines[i]
-		reason := health.Reason(line.Name)
+		gate := health.Reason(line.Name)
 		switch {
-		case v.Kind == health.Unhealthy && found(v, reason):
+		case v.Kind == health.Unhealthy && slices.ContainsFunc(v.Findings, func(f health.Finding) bool { return f.Rule == gate && f.Met }):
 			line.Answer = LetThrough
-		case closes(f, reason):
+		case closed(v, gate):
 			line.Answer = Closed
 		default:
 			line.Answer = Passed
 			continue
 		}
-		if word := wordOfGate(reason); word != nil {
-			line.Says = word.says(v)
-		}
+		line.Says = sentence(gate, &subject{verdict: v}, Gate)
 		break
 	}
 	return lines
 }
 
-// closes says whether it was this gate that kept a target from being judged.
-func closes(f *Facts, gate health.Reason) bool {
-	switch f.Verdict.Kind {
-	case health.Undetermined, health.Skipped, health.Healthy:
-		return f.Verdict.Reason == gate
-	case health.Suspect, health.Unhealthy:
-	}
-	return false
+// closed reports whether a gate prevented the rules from being evaluated.
+func closed(v *health.Verdict, gate health.Reason) bool {
+	return v.Kind != health.Suspect && v.Kind != health.Unhealthy && v.Reason == gate
 }
 
-func found(v *health.Verdict, rule health.Reason) bool {
-	for i := range v.Findings {
-		if v.Findings[i].Rule == rule && v.Findings[i].Met {
-			return true
-		}
-	}
-	return false
-}
-
-// ruleLines are what the rules said, each finding on a line of its own.
-func ruleLines(f *Facts) []Line {
-	v := f.Verdict
-	if barred(f) {
-		return unasked(health.Rules())
+// ruleLines are the results of the rules, with one line for each finding.
+func ruleLines(v *health.Verdict, node string) []Line {
+	if slices.ContainsFunc(health.Gates(), func(gate health.Reason) bool { return closed(v, gate) }) {
+		return notEvaluatedLines(health.Rules())
 	}
 	var lines []Line
 	for _, rule := range health.Rules() {
@@ -78,7 +62,7 @@ func ruleLines(f *Facts) []Line {
 			if v.Findings[i].Met {
 				answer = Met
 			}
-			lines = append(lines, Line{Name: string(rule), Answer: answer, Says: capital(finding(&v.Findings[i], f.Node))})
+			lines = append(lines, Line{Name: string(rule), Answer: answer, Says: capital(finding(&v.Findings[i], node))})
 		}
 		if len(lines) == before {
 			lines = append(lines, Line{Name: string(rule), Answer: Nothing})
@@ -87,37 +71,27 @@ func ruleLines(f *Facts) []Line {
 	return lines
 }
 
-// barred says whether a gate kept the target from being judged.
-func barred(f *Facts) bool {
-	for _, gate := range health.Gates() {
-		if closes(f, gate) {
-			return true
-		}
+// guardLines are the results of the guards, and those of the preflight check if there was one.
+func guardLines(f *Facts) (guardLines, preflightLines []Line) {
+	planned, preflight := split(f)
+	guardLines = answerLines(remediation.Guards(), planned, Guard, f.Decision.Step)
+	if len(preflight) > 0 {
+		preflightLines = answerLines(remediation.LastLooks(), preflight, LastLook, f.Decision.Step)
 	}
-	return false
+	return guardLines, preflightLines
 }
 
-// guardLines are what the guards said when the plan was made, and what they said of a last look, if there was one.
-func guardLines(f *Facts) (guards, looks []Line) {
-	planned, looked := split(f)
-	guards = asked(remediation.Guards(), planned, Guard, f.Decision.Step)
-	if len(looked) > 0 {
-		looks = asked(remediation.LastLooks(), looked, LastLook, f.Decision.Step)
-	}
-	return guards, looks
-}
-
-// asked puts the answers beside the guards. Those that were passed over have no say in a step of this kind; those after the one that held, and
-// all of them where nothing new was to be started, were not asked.
-func asked(names []remediation.Reason, answers []remediation.Answer, kind Kind, step remediation.StepID) []Line {
-	lines := unasked(names)
+// answerLines are the lines of guards. A guard without an answer before one with an answer does not apply to the step. Guards after the one
+// that blocks were not evaluated, and neither was any if nothing was to be started.
+func answerLines(guards []remediation.Reason, answers []remediation.Answer, kind Kind, step remediation.StepID) []Line {
+	lines := notEvaluatedLines(guards)
 	next, held := 0, false
 	for i := range lines {
 		line := &lines[i]
 		switch {
 		case len(answers) == 0 || held:
 		case next < len(answers) && string(answers[next].Guard) == line.Name:
-			answered(line, &answers[next], kind, step)
+			line.answer(&subject{Answer: answers[next], step: step}, kind)
 			held = answers[next].Held
 			next++
 		default:
@@ -127,27 +101,20 @@ func asked(names []remediation.Reason, answers []remediation.Answer, kind Kind, 
 	return lines
 }
 
-func answered(line *Line, answer *remediation.Answer, kind Kind, step remediation.StepID) {
-	line.Answer = Passed
-	word := wordOfHold(answer.Guard, kind)
-	switch {
-	case answer.Held:
-		line.Answer = Held
-		if word != nil {
-			line.Says = word.held(&saw{*answer, step})
-		}
-	case word != nil && word.passed != nil:
-		line.Says = word.passed(&saw{*answer, step})
+func (l *Line) answer(s *subject, kind Kind) {
+	l.Answer = Passed
+	if s.Held {
+		l.Answer, l.Says = Held, sentence(s.Guard, s, kind, Guard, LastLook)
+	} else if w := find(s.Guard, kind, Guard); w != nil && w.passed != nil && s.Seen != (remediation.Seen{}) {
+		l.Says = w.passed(s)
 	}
 }
 
-// split tells what was asked when the plan was made from what was asked again just before the act.
-func split(f *Facts) (planned, looked []remediation.Answer) {
+// split separates the answers for the plan from those of the preflight check.
+func split(f *Facts) (planned, preflight []remediation.Answer) {
 	all := f.Decision.Asked
-	for i := range all {
-		if all[i].Again {
-			return all[:i], all[i:]
-		}
+	if i := slices.IndexFunc(all, func(a remediation.Answer) bool { return a.Again }); i >= 0 {
+		return all[:i], all[i:]
 	}
 	return all, nil
 }

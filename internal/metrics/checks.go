@@ -11,10 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 )
 
-// checks are the metrics of checks. Series are made from what is known of each check when somebody asks, so that none can be left over from an
-// earlier pass, and nobody ever sees half of a pass.
+// checks collects the metrics of checks. Series are created from the last observation when Prometheus scrapes, so no series is left over
+// from an earlier reconcile, and no scrape returns half of an observation.
 type checks struct {
 	descs   map[*family]*prometheus.Desc
 	reasons map[string]bool
@@ -23,9 +24,9 @@ type checks struct {
 	known map[Check]*record
 }
 
-// record is what is known of one check.
+// record has the metrics of one check.
 type record struct {
-	// seen is the last observation; nil before the first one. It is never changed, only replaced.
+	// seen is the last observation; nil before the first one. It is replaced, and never changed.
 	seen   *Observation
 	counts map[count]float64
 }
@@ -35,7 +36,7 @@ type count struct {
 	outcome  Outcome
 }
 
-// checkFamilies are those that belong to checks.
+// checkFamilies are the metrics whose series belong to checks.
 func checkFamilies() []*family {
 	return slices.DeleteFunc(families(), func(f *family) bool { return f.lasts })
 }
@@ -66,13 +67,13 @@ func (c *checks) forget(check Check) {
 	delete(c.known, bounded(check))
 }
 
-// bounded makes all kinds that there are not the same one.
+// bounded replaces an unknown kind.
 func bounded(check Check) Check {
 	check.Kind = oneOf(check.Kind, Kinds())
 	return check
 }
 
-// of finds the record of a check, or begins one. The lock is held.
+// of returns the record of a check, and creates it if there is none. The caller holds the lock.
 func (c *checks) of(check Check) *record {
 	check = bounded(check)
 	known := c.known[check]
@@ -90,7 +91,7 @@ func (c *checks) Describe(into chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. Nobody who reconciles waits for whoever reads.
+// Collect implements prometheus.Collector. It sends after it has released the lock: a slow scrape does not delay a reconcile.
 func (c *checks) Collect(into chan<- prometheus.Metric) {
 	for _, s := range c.series() {
 		into <- s
@@ -109,7 +110,7 @@ func (c *checks) series() []prometheus.Metric {
 	return made.all
 }
 
-// series collects those of one check after the other.
+// series collects the series of one check after the other.
 type series struct {
 	*checks
 	check Check
@@ -125,30 +126,30 @@ func (s *series) add(f *family, value float64, more ...string) {
 	s.all = append(s.all, prometheus.MustNewConstMetric(s.descs[f], kind, value, labels...))
 }
 
-// seen are the gauges.
+// seen adds the gauges.
 func (s *series) seen(o *Observation) {
 	if o == nil {
 		return
 	}
-	for _, state := range states() {
+	for _, state := range explain.States() {
 		s.add(&targets, float64(o.States[state]), string(state))
 	}
-	strange := 0
+	unknown := 0
 	for reason, n := range o.Blocked {
 		switch {
 		case n == 0:
 		case s.reasons[reason]:
 			s.add(&blockedTargets, float64(n), reason)
 		default:
-			strange += n
+			unknown += n
 		}
 	}
-	if strange > 0 {
-		s.add(&blockedTargets, float64(strange), other)
+	if unknown > 0 {
+		s.add(&blockedTargets, float64(unknown), other)
 	}
 	if o.Gate != nil {
 		s.add(&sickTargets, float64(o.Gate.Sick))
-		// Fewer targets than must be healthy are no different from a limit of none.
+		// A limit below zero requires more healthy targets than exist.
 		s.add(&sickTargetsLimit, float64(max(0, o.Gate.Limit)))
 		s.add(&stormActive, number(o.Gate.Storm))
 	}
@@ -169,7 +170,7 @@ func (s *series) conditions(all []metav1.Condition) {
 	s.add(&remediationAllowed, number(allowed))
 }
 
-// counted are the counters: those that have counted something, and those that may.
+// counted adds the counters: those that have counted something, and those of the strategies of the check.
 func (s *series) counted(known *record) {
 	for _, strategy := range append(Strategies(), other) {
 		may := known.seen != nil && slices.Contains(known.seen.Strategies, strategy)

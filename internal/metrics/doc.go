@@ -1,8 +1,10 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics counts what checks see and do, for Prometheus. The words are those of internal/explain, and the labels name the check, never
-// a Node or a Machine: how many series there are depends on the number of checks only. What is told of a check goes when the check goes.
+// Package metrics exports Prometheus metrics of checks. Labels name the check, never a Node or a Machine, so the number of series depends
+// only on the number of checks. The series of a check are removed with the check.
 //
-// docs/metrics.md is made from the table in families.go.
+// It does not decide what a value means: states and reasons are those of internal/explain.
+//
+// Start at families.go, which lists all metrics; docs/metrics.md is generated from it.
 package metrics

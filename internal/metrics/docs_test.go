@@ -19,13 +19,13 @@ import (
 
 const page = "../../docs/metrics.md"
 
-// The document is made of the same table as the metrics.
-func TestDocs(t *testing.T) {
+// The page is generated from the table of the metrics.
+func TestDocs_Generated_AreUpToDate(t *testing.T) {
 	g := NewWithT(t)
 	made := metricsPage()
 	if *update {
 		g.Expect(os.WriteFile(page, []byte(made), 0o600)).To(Succeed())
-		g.Expect(os.Chmod(page, 0o644)).To(Succeed()) // a document is for everybody
+		g.Expect(os.Chmod(page, 0o644)).To(Succeed()) // documents are readable for all users
 		return
 	}
 	written, err := os.ReadFile(page)
@@ -33,18 +33,20 @@ func TestDocs(t *testing.T) {
 	g.Expect(string(written)).To(Equal(made), "docs/metrics.md is out of date: run 'make generate'")
 }
 
-const pageHead = `<!-- Made from the table in internal/metrics: change that, and run 'make generate'. -->
+const pageHead = `<!-- Generated from internal/metrics by 'make generate'. -->
 
 # Metrics
 
-The manager serves these at ` + "`/metrics`" + ` of its diagnostics address, beside those of controller-runtime and of Cluster API's own libraries. That a workload
-cluster is connected, for example, is told by ` + "`capi_cluster_cache_connection_up`" + `.
+The manager serves these metrics at ` + "`/metrics`" + ` of its diagnostics address, together with the metrics of controller-runtime and of
+Cluster API's libraries, such as ` + "`capi_cluster_cache_connection_up`" + ` for connections to workload clusters.
 
-Labels name the check, never a Node or a Machine: how many series there are depends on the number of checks, not on that of their targets. When a check is deleted
-all its series go; a check that comes back under the same name begins at 0. Counters begin at 0 when the manager starts.
+Labels name the check, never a Node or a Machine, so the number of series depends only on the number of checks. All series of a check are
+removed with the check. Counters start at 0 when the manager starts, and when a check is created again under its name.
 
-- ` + "`kind`" + ` is the kind of the check: %s. ` + "`CoreMachineHealthCheck`" + ` is one of Cluster API that was taken over.
-- ` + "`namespace`" + ` and ` + "`name`" + ` are those of the check. Scrape with ` + "`honorLabels: true`" + `, or Prometheus calls the first one ` + "`exported_namespace`" + `.
+- ` + "`kind`" + ` is the kind of the check: %s.
+  A ` + "`CoreMachineHealthCheck`" + ` is an adopted MachineHealthCheck of Cluster API.
+- ` + "`namespace`" + ` and ` + "`name`" + ` are those of the check. Scrape with
+  ` + "`honorLabels: true`" + `, or Prometheus renames the first one to ` + "`exported_namespace`" + `.
 
 | metric | type | labels | meaning |
 |---|---|---|---|
@@ -53,7 +55,7 @@ all its series go; a check that comes back under the same name begins at 0. Coun
 const pageValues = `
 ## Values of labels
 
-All these sets are closed, and further values may be added in later versions. Should anything else turn up, it is counted as ` + "`other`" + `, and a mistake of ours.
+Later versions may add values. The value ` + "`other`" + ` is a bug: please report it.
 
 | label | values |
 |---|---|
@@ -69,8 +71,8 @@ func metricsPage() string {
 	for _, label := range []string{"state", "condition", "strategy", "outcome", "trigger"} {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", label, listed(values(label)))
 	}
-	fmt.Fprintf(&b, "| `reason` of `%s` | every hold in [reasons](reasons.md) |\n", blockedTargets.name)
-	fmt.Fprintf(&b, "| `reason` of `%s` | what is asked at [the last look](rules.md#the-last-look) |\n", confirmAborts.name)
+	fmt.Fprintf(&b, "| `reason` of `%s` | every reason of a hold in [reasons](reasons.md) |\n", blockedTargets.name)
+	fmt.Fprintf(&b, "| `reason` of `%s` | every reason of a [preflight check](rules.md#preflight-checks) |\n", confirmAborts.name)
 	return b.String()
 }
 
@@ -81,17 +83,18 @@ func listed(words []string) string {
 	return "`" + strings.Join(words, "`, `") + "`"
 }
 
-// TestEveryLabelIsExplained: a label is either that of a check, or has its values in the document.
-func TestEveryLabelIsExplained(t *testing.T) {
+// The page has every label of a check, and the values of every other label.
+func TestDocs_Labels_AreExplained(t *testing.T) {
 	g := NewWithT(t)
 	for _, f := range families() {
 		for _, label := range f.labels {
-			g.Expect(metricsPage()).To(Or(ContainSubstring("| `"+label+"` |"), ContainSubstring("- `"+label+"` "), ContainSubstring("`"+label+"` of `"+f.name+"`"), ContainSubstring(" and `"+label+"` are")), f.name)
+			g.Expect(metricsPage()).To(Or(ContainSubstring("| `"+label+"` |"), ContainSubstring("- `"+label+"` "),
+				ContainSubstring("`"+label+"` of `"+f.name+"`"), ContainSubstring(" and `"+label+"` are")), f.name)
 		}
 	}
 }
 
-// passOver is a pass over so many healthy targets.
+// passOver returns a reconcile of a number of healthy targets.
 func passOver(n int) *explain.Pass {
 	return &explain.Pass{
 		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},

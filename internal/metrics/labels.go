@@ -12,17 +12,14 @@ import (
 // Kind is the kind of a check. The set is closed.
 type Kind string
 
-// The kinds of checks.
+// The kinds of checks. A CoreMachineHealthCheck is an adopted MachineHealthCheck of Cluster API.
 const (
-	// MachineHealthCheck is ours.
-	MachineHealthCheck Kind = "MachineHealthCheck"
-	// CoreMachineHealthCheck is one of Cluster API that was taken over. It may have the name and the namespace of one of ours.
+	MachineHealthCheck     Kind = "MachineHealthCheck"
 	CoreMachineHealthCheck Kind = "CoreMachineHealthCheck"
-	// NodeHealthCheck is ours.
-	NodeHealthCheck Kind = "NodeHealthCheck"
+	NodeHealthCheck        Kind = "NodeHealthCheck"
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{CoreMachineHealthCheck, MachineHealthCheck, NodeHealthCheck} }
 
 // Check names a check. A cluster-scoped one has no namespace.
@@ -31,21 +28,19 @@ type Check struct {
 	Namespace, Name string
 }
 
-// Strategy is who is asked to remediate. The set is closed.
+// Strategy is how a target is remediated. The set is closed.
 type Strategy string
 
 // The strategies.
 const (
-	// Owner is the owner of a Machine.
-	Owner Strategy = "owner"
-	// Template is a remediator that gets a request made from a template.
-	Template Strategy = "template"
+	Owner    Strategy = "owner"    // The owner of a Machine remediates it.
+	Template Strategy = "template" // A remediator gets a request created from a template.
 )
 
-// Strategies are all of them.
+// Strategies returns all strategies.
 func Strategies() []Strategy { return []Strategy{Owner, Template} }
 
-// StrategyOf is that of a step.
+// StrategyOf returns the strategy of a step.
 func StrategyOf(step *remediation.Step) Strategy {
 	if step.Owner {
 		return Owner
@@ -53,31 +48,25 @@ func StrategyOf(step *remediation.Step) Strategy {
 	return Template
 }
 
-// Outcome is what became of a remediation. The set is closed.
+// Outcome is the start or the result of a remediation. The set is closed.
 type Outcome string
 
 // The outcomes.
 const (
-	// Started is a remediation that has begun. Each one is counted once more when it has ended.
-	Started Outcome = "started"
-	// Recovered is a target that is healthy again.
-	Recovered Outcome = "recovered"
-	// Replaced is a target that is gone and has been replaced.
-	Replaced Outcome = "replaced"
-	// Failed is a remediator that said it has failed.
-	Failed Outcome = "failed"
-	// TimedOut is a remediation that took too long.
-	TimedOut Outcome = "timed_out"
-	// Withdrawn is a remediation that was not wanted any more.
-	Withdrawn Outcome = "withdrawn"
+	Started   Outcome = "started"
+	Recovered Outcome = "recovered" // The target is healthy again.
+	Replaced  Outcome = "replaced"  // The target was replaced.
+	Failed    Outcome = "failed"    // The remediator reported a failure.
+	TimedOut  Outcome = "timed_out" // The remediation took too long.
+	Withdrawn Outcome = "withdrawn" // The remediation was canceled.
 )
 
-// Outcomes are all of them.
+// Outcomes returns all outcomes.
 func Outcomes() []Outcome {
 	return []Outcome{Started, Recovered, Replaced, Failed, TimedOut, Withdrawn}
 }
 
-// OutcomeOf is that of a remediation that has ended, as status tells it.
+// OutcomeOf returns the outcome of a remediation in the status.
 func OutcomeOf(ended remedyv1.RemediationOutcome) Outcome {
 	switch ended {
 	case remedyv1.RecoveredOutcome:
@@ -98,36 +87,30 @@ type Trigger string
 
 // The triggers.
 const (
-	// ByEvent is a change of something that the check looks at.
-	ByEvent Trigger = "event"
-	// ByTimer is a time that was awaited.
-	ByTimer Trigger = "timer"
-	// ByResync is a look at everything without a cause, as after a start.
-	ByResync Trigger = "resync"
-	// BySpec is a change of the check itself.
-	BySpec Trigger = "spec"
+	ByEvent  Trigger = "event"  // A watched object changed.
+	ByTimer  Trigger = "timer"  // A deadline passed.
+	ByResync Trigger = "resync" // The manager started, or lists everything again.
+	BySpec   Trigger = "spec"   // The check itself changed.
 )
 
-// Triggers are all of them.
+// Triggers returns all triggers.
 func Triggers() []Trigger { return []Trigger{ByEvent, ByTimer, ByResync, BySpec} }
 
-// other stands for a value that is not in the closed set it should be of. So a mistake somewhere else can be seen, and makes no series without end.
+// other replaces a value that is not in its closed set. It makes a bug visible and bounds the number of series.
 const other = "other"
 
-// reasons are the closed set of why a target can be held.
+// reasons returns the closed set of reasons that block a target.
 func reasons() map[string]bool {
 	known := map[string]bool{}
 	for _, word := range explain.Vocabulary() {
-		switch word.Kind {
-		case explain.Guard, explain.LastLook, explain.Hold:
+		if word.Kind == explain.Guard || word.Kind == explain.LastLook || word.Kind == explain.Hold {
 			known[word.Reason] = true
-		case explain.Gate, explain.Rule, explain.Unknown, explain.Ending, explain.Condition, explain.Happening:
 		}
 	}
 	return known
 }
 
-// conditions are the closed set of the conditions of a check, in the order in which they are shown.
+// conditions returns the closed set of the conditions of a check, in their order.
 func conditions() []string {
 	return []string{
 		remedyv1.ReadyCondition, remedyv1.RemediationAllowedCondition, remedyv1.PausedCondition,

@@ -4,6 +4,7 @@
 package metrics
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pkg/errors"
@@ -12,8 +13,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Metrics are counted in one place for the whole process. All methods may be called at the same time; those about one check are called by
-// whoever reconciles it, one after the other, and nothing is told of a check after Forget unless it has come back.
+// Metrics are the metrics of the process. Methods can be called concurrently. Those about one check are called by the worker that
+// reconciles it, and after Forget only if the check exists again.
 type Metrics struct {
 	checks            *checks
 	evaluations       *prometheus.CounterVec
@@ -25,16 +26,16 @@ type Metrics struct {
 	lastLooks         map[remediation.Reason]bool
 }
 
-// nativeReset is how long a native histogram grows at the least before it may begin anew because it has too many buckets.
+// nativeReset is the minimum time before a native histogram with too many buckets is reset.
 const nativeReset = time.Hour
 
-// Decisions take milliseconds; what takes longer than a second is what an alert is about.
+// Decisions take milliseconds; alerts are for those that take longer than a second.
 var latencyBuckets = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
-// A target is unhealthy for minutes if it is replaced, and for days if nobody can help it.
+// A target is unhealthy for minutes if it is replaced, and for days if remediation fails.
 var durationBuckets = []float64{30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 21600, 86400}
 
-// New makes the metrics and registers them, as a rule with the registry of controller-runtime.
+// New creates the metrics and registers them, usually with the registry of controller-runtime.
 func New(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		checks:            newChecks(),
@@ -46,7 +47,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		unhealthyDuration: prometheus.NewHistogramVec(unhealthyDuration.histogramOptions(durationBuckets), unhealthyDuration.labels),
 		lastLooks:         map[remediation.Reason]bool{},
 	}
-	// What can be counted begins at 0: from nothing to 1 is no increase for Prometheus.
+	// Counters start at 0: an increase from no series to 1 is none for Prometheus.
 	for _, trigger := range Triggers() {
 		m.evaluations.WithLabelValues(string(trigger))
 	}
@@ -67,10 +68,10 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// Observe says what a pass over a check has found. It takes the place of everything observed of this check before; what was counted stays.
+// Observe replaces the last observation of a check. Counters stay.
 func (m *Metrics) Observe(check Check, o *Observation) { m.checks.observe(check, o.clone()) }
 
-// Started counts a remediation that has begun.
+// Started counts a remediation that was started.
 func (m *Metrics) Started(check Check, strategy Strategy) { m.checks.count(check, strategy, Started) }
 
 // Ended counts a remediation that has ended.
@@ -81,25 +82,25 @@ func (m *Metrics) Ended(check Check, strategy Strategy, outcome Outcome) {
 // Forget removes every series of a check.
 func (m *Metrics) Forget(check Check) { m.checks.forget(check) }
 
-// Evaluated counts a pass over a check. late is how much time has passed since it was due, or since its cause was seen, whichever came last.
+// Evaluated counts a reconcile of a check. late is the time since it was due, or since its cause was observed, whichever is later.
 func (m *Metrics) Evaluated(kind Kind, trigger Trigger, late time.Duration) {
 	trigger = oneOf(trigger, Triggers())
 	m.evaluations.WithLabelValues(string(trigger)).Inc()
 	m.decisionLatency.WithLabelValues(string(oneOf(kind, Kinds())), string(trigger)).Observe(seconds(late))
 }
 
-// Failed counts a pass in which something could not be read or written.
+// Failed counts a reconcile in which a read or a write failed.
 func (m *Metrics) Failed(kind Kind) { m.failures.WithLabelValues(string(oneOf(kind, Kinds()))).Inc() }
 
-// HealthyAgain tells for how long a target was unhealthy.
+// HealthyAgain records for how long a target was unhealthy.
 func (m *Metrics) HealthyAgain(kind Kind, unhealthy time.Duration) {
 	m.unhealthyDuration.WithLabelValues(string(oneOf(kind, Kinds()))).Observe(seconds(unhealthy))
 }
 
-// HeartbeatIgnored counts an update of a Node that no check has to look at.
+// HeartbeatIgnored counts an update of a Node that causes no reconcile.
 func (m *Metrics) HeartbeatIgnored() { m.heartbeatsIgnored.Inc() }
 
-// ConfirmAborted counts an act that a last look has stopped.
+// ConfirmAborted counts an action that a preflight check has stopped.
 func (m *Metrics) ConfirmAborted(reason remediation.Reason) {
 	if !m.lastLooks[reason] {
 		reason = other
@@ -107,14 +108,12 @@ func (m *Metrics) ConfirmAborted(reason remediation.Reason) {
 	m.confirmAborts.WithLabelValues(string(reason)).Inc()
 }
 
-// seconds is never negative: a clock that was set back is no time gained.
+// seconds is never negative, even if the clock was set back.
 func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }
 
 func oneOf[T ~string](value T, all []T) T {
-	for _, one := range all {
-		if value == one {
-			return value
-		}
+	if slices.Contains(all, value) {
+		return value
 	}
 	return other
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-var update = flag.Bool("update", false, "write docs/metrics.md and the golden file anew")
+var update = flag.Bool("update", false, "write docs/metrics.md and the golden file")
 
 func newMetrics(t testing.TB) (*Metrics, *prometheus.Registry) {
 	t.Helper()
@@ -94,10 +94,10 @@ func everything(t testing.TB) *prometheus.Registry {
 	return registry
 }
 
-func TestWhatPrometheusReads(t *testing.T) {
+func TestMetrics_Exposition_EqualsGoldenFile(t *testing.T) {
 	g := NewWithT(t)
 	const golden = "testdata/exposition.golden.txt"
-	// Which last looks there are is decided elsewhere.
+	// The reasons of preflight checks belong to another package.
 	made := regexp.MustCompile(`(?m)^remedy_confirm_aborts_total.* 0\n`).ReplaceAllString(exposition(t, everything(t)), "")
 	if *update {
 		g.Expect(os.WriteFile(golden, []byte(made), 0o600)).To(Succeed())
@@ -105,18 +105,18 @@ func TestWhatPrometheusReads(t *testing.T) {
 	}
 	written, err := os.ReadFile(golden)
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(made).To(Equal(string(written)), "go test ./internal/metrics -update writes it anew")
+	g.Expect(made).To(Equal(string(written)), "run go test ./internal/metrics -update")
 }
 
-func TestTheMetricsAreAsPrometheusWantsThem(t *testing.T) {
+func TestMetrics_Promlint_HasNoProblems(t *testing.T) {
 	g := NewWithT(t)
 	problems, err := promlint.NewWithMetricFamilies(gather(t, everything(t))).Lint()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(problems).To(BeEmpty())
 }
 
-// TestEveryMetricIsInTheTable: the documentation is made from that.
-func TestEveryMetricIsInTheTable(t *testing.T) {
+// The documentation is generated from the table.
+func TestMetrics_Families_AreInTheTable(t *testing.T) {
 	g := NewWithT(t)
 	table := map[string]*family{}
 	for _, f := range families() {
@@ -138,7 +138,7 @@ func TestEveryMetricIsInTheTable(t *testing.T) {
 	}
 }
 
-func TestAForgottenCheckLeavesNothing(t *testing.T) {
+func TestForget_Check_RemovesAllSeries(t *testing.T) {
 	g := NewWithT(t)
 	m, registry := newMetrics(t)
 	m.Observe(nodes, &Observation{})
@@ -152,11 +152,12 @@ func TestAForgottenCheckLeavesNothing(t *testing.T) {
 	m.Forget(workers)
 
 	m.Observe(workers, &Observation{Strategies: []Strategy{Owner}})
-	g.Expect(exposition(t, registry)).To(ContainSubstring(`remedy_remediations_total{kind="MachineHealthCheck",name="workers",namespace="team-a",outcome="started",strategy="owner"} 0`),
-		"a new check of the same name begins anew")
+	g.Expect(exposition(t, registry)).To(ContainSubstring(`remedy_remediations_total{kind="MachineHealthCheck",`+
+		`name="workers",namespace="team-a",outcome="started",strategy="owner"} 0`),
+		"a new check of the same name starts at 0")
 }
 
-func TestAHoldThatIsOverIsNotShown(t *testing.T) {
+func TestObserve_ReasonNoLongerBlocks_HasNoSeries(t *testing.T) {
 	g := NewWithT(t)
 	m, registry := newMetrics(t)
 	m.Observe(workers, &Observation{Blocked: map[string]int{"Storm": 3, "Backoff": 1}})
@@ -165,7 +166,7 @@ func TestAHoldThatIsOverIsNotShown(t *testing.T) {
 	g.Expect(exposition(t, registry)).To(And(ContainSubstring(`reason="Backoff"} 1`), Not(ContainSubstring("Storm\""))))
 }
 
-func TestAnObservationIsKeptApartFromWhoeverMadeIt(t *testing.T) {
+func TestObserve_ChangedByCaller_StaysTheSame(t *testing.T) {
 	g := NewWithT(t)
 	m, registry := newMetrics(t)
 	o := Observation{
@@ -174,23 +175,29 @@ func TestAnObservationIsKeptApartFromWhoeverMadeIt(t *testing.T) {
 	}
 	m.Observe(workers, &o)
 	before := exposition(t, registry)
-	o.States[explain.Healthy], o.Blocked["Storm"], o.Gate.Sick, o.Conditions[0].Status, o.Strategies[0] = 9, 9, 9, metav1.ConditionFalse, Template
+	o.States[explain.Healthy], o.Blocked["Storm"], o.Gate.Sick, o.Conditions[0].Status, o.Strategies[0] = 9, 9, 9, metav1.ConditionFalse,
+		Template
 	g.Expect(exposition(t, registry)).To(Equal(before))
 }
 
-func TestThereIsOneOfEachInARegistry(t *testing.T) {
+func TestNew_SameRegistry_Fails(t *testing.T) {
 	g := NewWithT(t)
 	_, registry := newMetrics(t)
 	_, err := New(registry)
 	g.Expect(err).To(MatchError(ContainSubstring("failed to register metrics")))
 }
 
-func TestAPassIsSummedUp(t *testing.T) {
+func TestObservationOf_Reconcile_CountsTargets(t *testing.T) {
 	g := NewWithT(t)
 	noted := []metav1.Condition{is(remedyv1.ReadyCondition, metav1.ConditionTrue)}
 	pass := &explain.Pass{
-		Assessment: &health.Assessment{Verdicts: []health.Verdict{{Kind: health.Healthy}, {Kind: health.Unhealthy}, {Kind: health.Unhealthy}, {Kind: health.Skipped}}},
-		Policy:     &remediation.Policy{Steps: []remediation.Step{{}, {}, {Owner: true}}},
+		Assessment: &health.Assessment{Verdicts: []health.Verdict{
+			{Kind: health.Healthy},
+			{Kind: health.Unhealthy},
+			{Kind: health.Unhealthy},
+			{Kind: health.Skipped},
+		}},
+		Policy: &remediation.Policy{Steps: []remediation.Step{{}, {}, {Owner: true}}},
 		Planned: &remediation.Planned{
 			Decisions: []remediation.Decision{{}, {Hold: remediation.Hold{Reason: remediation.InStorm}}, {InFlight: true}, {}},
 			Strays:    []remediation.Decision{{}, {InFlight: true, Hold: remediation.Hold{Reason: remediation.Paused}}},
@@ -203,12 +210,15 @@ func TestAPassIsSummedUp(t *testing.T) {
 		Blocked: map[string]int{"Storm": 1, "Paused": 1}, Gate: &Gate{Sick: 2, Limit: 4, Storm: true},
 		Conditions: noted, Strategies: []Strategy{Template, Owner},
 	}))
-	t.Run("nothing could be looked at", func(t *testing.T) {
-		NewWithT(t).Expect(ObservationOf(nil, noted)).To(Equal(Observation{States: map[explain.State]int{}, Blocked: map[string]int{}, Conditions: noted}))
+	t.Run("nothing was evaluated", func(t *testing.T) {
+		NewWithT(t).Expect(ObservationOf(nil, noted)).To(Equal(Observation{
+			States: map[explain.State]int{}, Blocked: map[string]int{},
+			Conditions: noted,
+		}))
 	})
 }
 
-func TestEveryOutcomeOfStatusHasAWordOfItsOwn(t *testing.T) {
+func TestOutcomeOf_Outcomes_AreDistinct(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[Outcome]bool{Started: true}
 	for _, ended := range []remedyv1.RemediationOutcome{
@@ -224,8 +234,8 @@ func TestEveryOutcomeOfStatusHasAWordOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestMetricsAreReadWhileTheyAreWritten is for the race detector.
-func TestMetricsAreReadWhileTheyAreWritten(t *testing.T) {
+// For the race detector.
+func TestMetrics_ConcurrentUse_HasNoRace(t *testing.T) {
 	m, registry := newMetrics(t)
 	var all sync.WaitGroup
 	for _, check := range []Check{workers, nodes} {

@@ -10,47 +10,47 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Observation is what one pass over a check has found. What it does not say has no series, or is 0 where there always is one.
+// Observation is the result of one reconcile of a check. A missing value has no series, or is 0 if there always is a series.
 type Observation struct {
-	// States say how many targets are in which state.
+	// States has the number of targets in each state.
 	States map[explain.State]int
-	// Blocked says how many targets are held, by the reason.
+	// Blocked has the number of blocked targets for each reason.
 	Blocked map[string]int
-	// Gate is nil where nothing could be counted, as when the Cluster does not exist.
+	// Gate is nil if the targets could not be counted, for example if the Cluster does not exist.
 	Gate *Gate
 	// Conditions are those of the check.
 	Conditions []metav1.Condition
-	// Strategies are those that the check may use.
+	// Strategies are those of the steps of the check.
 	Strategies []Strategy
 }
 
-// Gate is how many targets are sick, and what follows.
+// Gate has the number of unhealthy targets and the limit.
 type Gate struct {
 	Sick, Limit int
 	Storm       bool
 }
 
-// ObservationOf sums a pass up. The conditions are those that were written into status. It allocates nothing for a target.
+// ObservationOf returns the observation of a reconcile. The conditions are those in the status. It allocates nothing for a target.
 func ObservationOf(p *explain.Pass, conditions []metav1.Condition) Observation {
 	o := Observation{States: map[explain.State]int{}, Blocked: map[string]int{}, Conditions: conditions}
 	if p == nil || p.Planned == nil {
 		return o
 	}
-	for i := range p.Planned.Decisions {
-		d := &p.Planned.Decisions[i]
-		o.States[explain.StateOf(&p.Assessment.Verdicts[i], d)]++
-		if reason := explain.BlockedBy(d); reason != "" {
-			o.Blocked[reason]++
+	add := func(v *health.Verdict, d *remediation.Decision) {
+		o.States[explain.StateOf(v, d)]++
+		if d.Hold.Reason != "" {
+			o.Blocked[string(d.Hold.Reason)]++
 		}
 	}
+	for i := range p.Planned.Decisions {
+		add(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i])
+	}
 	for i := range p.Planned.Strays {
-		d := &p.Planned.Strays[i]
-		o.States[explain.StateOf(nil, d)]++
-		if reason := explain.BlockedBy(d); reason != "" {
-			o.Blocked[reason]++
-		}
+		add(nil, &p.Planned.Strays[i])
 	}
 	gate := &p.Planned.Gate
 	o.Gate = &Gate{Sick: gate.Sick, Limit: gate.Limit.Most, Storm: !p.Planned.Storm.Since.IsZero()}
@@ -64,7 +64,7 @@ func ObservationOf(p *explain.Pass, conditions []metav1.Condition) Observation {
 	return o
 }
 
-// clone keeps an observation apart from whoever made it.
+// clone returns a copy that the caller cannot change.
 func (o *Observation) clone() *Observation {
 	kept := &Observation{
 		States: maps.Clone(o.States), Blocked: maps.Clone(o.Blocked),
@@ -76,5 +76,3 @@ func (o *Observation) clone() *Observation {
 	}
 	return kept
 }
-
-func states() []explain.State { return explain.States() }

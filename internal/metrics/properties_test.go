@@ -23,13 +23,17 @@ func drawObservation(t *rapid.T) *Observation {
 	o := &Observation{
 		States:     rapid.MapOf(rapid.SampledFrom(explain.States()), rapid.IntRange(0, 1000)).Draw(t, "states"),
 		Blocked:    rapid.MapOf(rapid.SampledFrom(held()), rapid.IntRange(0, 1000)).Draw(t, "blocked"),
-		Strategies: rapid.SliceOfDistinct(rapid.SampledFrom(append(Strategies(), "prayer")), rapid.ID).Draw(t, "strategies"),
+		Strategies: rapid.SliceOfDistinct(rapid.SampledFrom(append(Strategies(), "unknown strategy")), rapid.ID).Draw(t, "strategies"),
 	}
 	if rapid.Bool().Draw(t, "counted") {
-		o.Gate = &Gate{Sick: rapid.IntRange(0, 1000).Draw(t, "sick"), Limit: rapid.IntRange(-5, 1000).Draw(t, "limit"), Storm: rapid.Bool().Draw(t, "storm")}
+		o.Gate = &Gate{
+			Sick: rapid.IntRange(0, 1000).Draw(t, "unhealthy"), Limit: rapid.IntRange(-5, 1000).Draw(t, "limit"),
+			Storm: rapid.Bool().Draw(t, "storm"),
+		}
 	}
 	for _, name := range rapid.SliceOfDistinct(rapid.SampledFrom(append(conditions(), "Other")), rapid.ID).Draw(t, "conditions") {
-		status := rapid.SampledFrom([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}).Draw(t, "status")
+		status := rapid.SampledFrom([]metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}).Draw(t,
+			"status")
 		o.Conditions = append(o.Conditions, is(name, status))
 	}
 	return o
@@ -42,15 +46,15 @@ func drawCheck(t *rapid.T) Check {
 	}
 }
 
-// life is what has happened to a check since it came.
+// life has the observations and remediations of a check since it was created.
 type life struct {
 	last *Observation
 	done []count
 }
 
-// TestOnlyTheLastPassIsSeen: whatever has come and gone, the metrics are those of a process that has seen each check that is there once, as it
-// is now, and what was done since it came.
-func TestOnlyTheLastPassIsSeen(t *testing.T) {
+// The metrics are those of a process that has observed only the last state of each existing check, and its remediations since it was
+// created.
+func TestMetrics_AnyHistory_ExportOnlyLastObservation(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m, registry := newMetrics(t)
 		lives := map[Check]*life{}
@@ -68,8 +72,8 @@ func TestOnlyTheLastPassIsSeen(t *testing.T) {
 				m.Forget(check)
 				delete(lives, bounded(check))
 			case 1:
-				strategy := rapid.SampledFrom(append(Strategies(), "prayer")).Draw(rt, "strategy")
-				outcome := rapid.SampledFrom(append(Outcomes(), "miracle")).Draw(rt, "outcome")
+				strategy := rapid.SampledFrom(append(Strategies(), "unknown strategy")).Draw(rt, "strategy")
+				outcome := rapid.SampledFrom(append(Outcomes(), "unknown outcome")).Draw(rt, "outcome")
 				of(check).done = append(of(check).done, count{strategy, outcome})
 				if outcome == Started {
 					m.Started(check, strategy)
@@ -92,13 +96,13 @@ func TestOnlyTheLastPassIsSeen(t *testing.T) {
 			}
 		}
 		if got, want := exposition(t, registry), exposition(t, other); got != want {
-			rt.Fatalf("left over from earlier passes:\n%s\ninstead of\n%s", got, want)
+			rt.Fatalf("left over from earlier reconciles:\n%s\ninstead of\n%s", got, want)
 		}
 	})
 }
 
-// TestThereAreOnlySoManySeries: with everything wrong that can be, a check has this many, and the rest does not depend on checks.
-func TestThereAreOnlySoManySeries(t *testing.T) {
+// The number of series of a check is bounded, and that of all other series does not depend on checks.
+func TestMetrics_UnknownValues_AreBounded(t *testing.T) {
 	g := NewWithT(t)
 	all := &Observation{Gate: &Gate{}, Strategies: Strategies(), Blocked: map[string]int{}}
 	for _, reason := range held() {
@@ -112,16 +116,16 @@ func TestThereAreOnlySoManySeries(t *testing.T) {
 		for i := range checks {
 			check := Check{MachineHealthCheck, "somewhere", fmt.Sprintf("check-%d", i)}
 			m.Observe(check, all)
-			for _, strategy := range append(Strategies(), "prayer", "hope") {
-				for _, outcome := range append(Outcomes(), "miracle", "wonder") {
+			for _, strategy := range append(Strategies(), "unknown strategy", "another strategy") {
+				for _, outcome := range append(Outcomes(), "unknown outcome", "another outcome") {
 					m.Ended(check, strategy, outcome)
 				}
 			}
 		}
 		for i := range 1000 {
-			strange := fmt.Sprint(i)
-			m.Evaluated(Kind(strange), Trigger(strange), 0)
-			m.HealthyAgain(Kind(strange), 0)
+			unknown := fmt.Sprint(i)
+			m.Evaluated(Kind(unknown), Trigger(unknown), 0)
+			m.HealthyAgain(Kind(unknown), 0)
 			m.ConfirmAborted("made up")
 		}
 		n := 0
@@ -130,13 +134,13 @@ func TestThereAreOnlySoManySeries(t *testing.T) {
 		}
 		return n
 	}
-	// states, conditions, four numbers; reasons and outcomes with one place each for what there is not.
+	// States, conditions, four numbers; reasons and outcomes with one series each for unknown values.
 	most := len(explain.States()) + len(conditions()) + 4 + len(reasons()) + 1 + (len(Strategies())+1)*(len(Outcomes())+1)
 	g.Expect(series(10) - series(0)).To(Equal(10 * most))
 	g.Expect(series(0)).To(BeNumerically("<", 30), "the rest is the same for any number of checks")
 }
 
-func TestHealthyTargetsCostNothing(t *testing.T) {
+func TestObservationOf_HealthyTargets_DoNotAllocate(t *testing.T) {
 	g := NewWithT(t)
 	cost := func(n int) float64 {
 		pass := passOver(n)

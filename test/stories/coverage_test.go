@@ -86,7 +86,7 @@ func everything(t *testing.T) []string {
 	}
 	// A guard that is asked twice is told of twice.
 	for _, look := range remediation.LastLooks() {
-		if what := "last look " + string(look); !slices.Contains(all, what) {
+		if what := string(explain.LastLook) + " " + string(look); !slices.Contains(all, what) {
 			all = append(all, what)
 		}
 	}

@@ -23,7 +23,7 @@ var midday = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 type story struct {
 	// name is that of its file, and title the first line in it.
 	name, title string
-	// trace is a target and a word, such as "workers/w-1 GiveMark": the decision trace from when that was told of it is kept beside the story.
+	// trace is a target and a word, such as "workers/w-1 RequestOwnerRemediation": the decision trace from when that was told of it is kept beside the story.
 	trace string
 	steps []step
 }

@@ -7,7 +7,7 @@ import "time"
 
 var aboutHealth = []story{
 	{
-		name: "node-goes-dark", title: "A Node goes dark, and its Machine is replaced by its owner", trace: "workers/w-1 GiveMark",
+		name: "node-goes-dark", title: "A Node goes dark, and its Machine is replaced by its owner", trace: "workers/w-1 RequestOwnerRemediation",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers")),
@@ -44,7 +44,7 @@ var aboutHealth = []story{
 		},
 	},
 	{
-		name: "machine-speaks-for-itself", title: "Machines that have failed by themselves, also where no Node can be read", trace: "workers/w-2 GiveMark",
+		name: "machine-speaks-for-itself", title: "Machines that have failed by themselves, also where no Node can be read", trace: "workers/w-2 RequestOwnerRemediation",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers", machineCondition("HardwareHealthy", "False", 5*time.Minute))),

@@ -63,7 +63,7 @@ var aboutLooking = []story{
 		},
 	},
 	{
-		name: "leaving", title: "A Node is about to go by itself, or must not be touched", trace: "nodes/node-w-1 MakeRequest",
+		name: "leaving", title: "A Node is about to go by itself, or must not be touched", trace: "nodes/node-w-1 CreateRequest",
 		steps: []step{
 			workers("w-1", "w-2", "w-3", "w-4", "w-5"),
 			at("12:00:00", nodeCheck(template("RebootTemplate/soft"))),

@@ -60,7 +60,9 @@ func (s *seen) traces() []explain.Trace {
 		all = append(all, p.Trace(i))
 	}
 	for i := range s.pass.Plan.Strays {
-		all = append(all, p.Stray(i))
+		all = append(all, explain.NewTrace(&explain.Facts{
+			Check: p.Check, Name: p.Situation.Strays[i].Name, Decision: &p.Planned.Strays[i], Policy: p.Policy,
+		}))
 	}
 	return all
 }
@@ -96,7 +98,7 @@ func closedGate(trace *explain.Trace) *explain.Line {
 func decisionOf(trace *explain.Trace) string {
 	d := &trace.Decision
 	if d.Action == none && d.HoldReason != "" {
-		return phrase([]string{string(remedyv1.Held), string(d.HoldReason)}, d.Until, strings.TrimPrefix(d.Message, "Held: "))
+		return phrase([]string{string(remedyv1.Held), string(d.HoldReason)}, d.Until, strings.TrimPrefix(d.Message, "Blocked: "))
 	}
 	return phrase([]string{d.Action, d.Why}, d.Until, d.Message)
 }

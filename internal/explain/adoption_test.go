@@ -16,50 +16,62 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
-func TestWhoTakesCareOfACheckOfClusterAPI(t *testing.T) {
+func TestTakenOver_States_HaveReason(t *testing.T) {
 	g := NewWithT(t)
-	says := map[takeover.State]string{
+	reasons := map[takeover.State]string{
 		takeover.Ours: remedyv1.TakenOverReason, takeover.Waiting: remedyv1.WaitingForHandoverReason,
 		takeover.Contested: remedyv1.ContestedReason, takeover.Paused: remedyv1.PausedByOthersReason,
 	}
-	for state, reason := range says {
+	for state, reason := range reasons {
 		c := Instance{}.TakenOver(state)
 		g.Expect(c).ToNot(BeNil())
-		g.Expect([]any{c.Type, c.Reason, c.Status == metav1.ConditionTrue}).To(Equal([]any{remedyv1.TakenOverCondition, reason, state == takeover.Ours}))
+		g.Expect([]any{c.Type, c.Reason, c.Status == metav1.ConditionTrue}).To(Equal([]any{
+			remedyv1.TakenOverCondition, reason,
+			state == takeover.Ours,
+		}))
 		g.Expect(c.Message).ToNot(BeEmpty())
 	}
-	g.Expect(Instance{Observes: true}.TakenOver(takeover.Theirs)).To(BeNil(), "what has nothing to do with us says nothing of us")
+	g.Expect(Instance{Observes: true}.TakenOver(takeover.Theirs)).To(BeNil(), "the in-tree controller reconciles it")
 }
 
-func TestWhoOnlyObservesTakesCareOfNothing(t *testing.T) {
+func TestTakenOver_Observing_IsFalse(t *testing.T) {
 	g := NewWithT(t)
 	c := Instance{Observes: true}.TakenOver(takeover.Ours)
-	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{remedyv1.TakenOverCondition, metav1.ConditionFalse, remedyv1.OnlyObservedReason}))
+	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{
+		remedyv1.TakenOverCondition, metav1.ConditionFalse,
+		remedyv1.OnlyObservedReason,
+	}))
 	g.Expect(Instance{Observes: true}.TakenOver(takeover.Waiting)).To(Equal(Instance{}.TakenOver(takeover.Waiting)))
 }
 
-func TestWhatWasLeftBehindIsTold(t *testing.T) {
+func TestNotCleanedUp_Error_IsInMessage(t *testing.T) {
 	g := NewWithT(t)
 	c := Instance{}.NotCleanedUp(errors.New("no right to patch them"))
-	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{remedyv1.TakenOverCondition, metav1.ConditionFalse, remedyv1.NotCleanedUpReason}))
+	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{
+		remedyv1.TakenOverCondition, metav1.ConditionFalse,
+		remedyv1.NotCleanedUpReason,
+	}))
 	g.Expect(c.Message).To(ContainSubstring("no right to patch them"))
 }
 
-// TestWhoSaidSomethingIsKnown: an instance takes back what it has said of checks that another one is to act for, and nothing else.
-func TestWhoSaidSomethingIsKnown(t *testing.T) {
+// A manager removes its condition from checks that another manager reconciles now, and no other condition.
+func TestFilterOf_Conditions_ReturnsFilter(t *testing.T) {
 	g := NewWithT(t)
 	for _, filter := range []string{"", "x", "a-b.c_d"} {
 		for _, observes := range []bool{false, true} {
 			i := Instance{Filter: filter, Observes: observes}
-			for _, said := range []*metav1.Condition{i.TakenOver(takeover.Ours), i.TakenOver(takeover.Waiting), i.NotCleanedUp(errors.New("some (reason)"))} {
+			for _, said := range []*metav1.Condition{
+				i.TakenOver(takeover.Ours), i.TakenOver(takeover.Waiting),
+				i.NotCleanedUp(errors.New("some (reason)")),
+			} {
 				g.Expect(FilterOf(said)).To(Equal(filter))
 			}
 		}
 	}
 }
 
-// TestWhatWasLeftBehindIsToldInAFewWords: a status has room for so much, and thousands of Machines may all say the same.
-func TestWhatWasLeftBehindIsToldInAFewWords(t *testing.T) {
+// The message of a condition is bounded, and thousands of Machines may have the same error.
+func TestNotCleanedUp_LongError_IsCut(t *testing.T) {
 	g := NewWithT(t)
 	c := Instance{Filter: "x"}.NotCleanedUp(errors.New(strings.Repeat("é", 40000)))
 	g.Expect(len(c.Message)).To(BeNumerically("<", 32768))

@@ -22,10 +22,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// root is the checkout.
+// root is the repository.
 const root = "../.."
 
-// constants are the values of all string constants of a type in the sources of a package. With no type, they are those whose name ends in Reason.
+// constants returns the values of all string constants of a type in a package; without a type, those whose name ends in Reason.
 func constants(g *WithT, folder, typed string) []string {
 	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 	g.Expect(err).ToNot(HaveOccurred())
@@ -57,7 +57,7 @@ func constants(g *WithT, folder, typed string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// worded are the reasons of some kinds that there are words for.
+// worded returns the reasons of some kinds in the vocabulary.
 func worded(kinds ...Kind) []string {
 	found := map[string]bool{}
 	for _, word := range Vocabulary() {
@@ -69,28 +69,28 @@ func worded(kinds ...Kind) []string {
 }
 
 func texts[T ~string](all []T) []string {
-	said := make([]string, 0, len(all))
+	result := make([]string, 0, len(all))
 	for _, one := range all {
-		said = append(said, string(one))
+		result = append(result, string(one))
 	}
-	return said
+	return result
 }
 
-func TestEveryReasonHasWords(t *testing.T) {
+func TestVocabulary_Constants_AreComplete(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(worded(Gate, Rule, Unknown)).To(Equal(constants(g, "internal/health", "Reason")))
 	g.Expect(worded(Guard, LastLook, Hold, Ending)).To(Equal(constants(g, "internal/remediation", "Reason")))
 	g.Expect(worded(Condition)).To(Equal(constants(g, "api/v1alpha1", "")))
 }
 
-// The core does not know the API, and users read the API's words: they are the same, and each has a cause.
-func TestTheReasonsOfTheCoreAreThoseOfTheAPI(t *testing.T) {
+// The packages health and remediation do not import the API: their reasons have to be those of the API.
+func TestVocabulary_CoreReasons_EqualAPIReasons(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(worded(Rule)).To(Equal(constants(g, "api/v1alpha1", "TargetReason")))
 	g.Expect(worded(Guard, LastLook, Hold)).To(Equal(constants(g, "api/v1alpha1", "HoldReason")))
 }
 
-func TestWordsAreInTheOrderOfEvaluation(t *testing.T) {
+func TestVocabulary_Order_IsOrderOfEvaluation(t *testing.T) {
 	g := NewWithT(t)
 	order := map[Kind][]string{}
 	for _, word := range Vocabulary() {
@@ -99,18 +99,18 @@ func TestWordsAreInTheOrderOfEvaluation(t *testing.T) {
 	g.Expect(order[Gate]).To(Equal(texts(health.Gates())))
 	g.Expect(order[Rule]).To(Equal(texts(health.Rules())))
 	g.Expect(order[Guard]).To(Equal(texts(remediation.Guards())))
-	// A guard that is asked once more has its words already.
+	// A guard that the preflight check evaluates again has its sentence already.
 	looks := slices.DeleteFunc(texts(remediation.LastLooks()), func(name string) bool {
 		return slices.Contains(order[Guard], name) && !slices.Contains(order[LastLook], name)
 	})
 	g.Expect(order[LastLook]).To(Equal(looks))
 }
 
-func TestNoReasonHasTwoMeanings(t *testing.T) {
+func TestVocabulary_Reasons_AreDocumentedOnce(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[string]bool{}
 	for _, word := range Vocabulary() {
-		key := string(word.Kind) + " " + word.Reason
+		key := strings.Join(append(word.Conditions, string(word.Kind), word.Reason), " ")
 		g.Expect(seen).ToNot(HaveKey(key))
 		seen[key] = true
 		for _, text := range []string{word.Means, word.Remedy} {
@@ -124,32 +124,27 @@ func TestNoReasonHasTwoMeanings(t *testing.T) {
 	}
 }
 
-func TestEveryHoldHasASentenceOfItsOwn(t *testing.T) {
+func TestVocabulary_Holds_HaveDistinctSentences(t *testing.T) {
 	g := NewWithT(t)
 	sentences := map[string]string{}
-	for _, table := range holdTables {
-		for _, word := range table.words {
-			said := word.held(&saw{})
-			g.Expect(said).ToNot(BeEmpty(), string(word.reason))
-			g.Expect(sentences).ToNot(HaveKey(said), "%s and %s say the same", word.reason, sentences[said])
-			sentences[said] = string(word.reason)
-		}
+	for _, word := range slices.Concat(guards, lastLooks, holds) {
+		message := word.says(&subject{})
+		g.Expect(message).ToNot(BeEmpty(), word.Reason)
+		g.Expect(sentences).ToNot(HaveKey(message), "%s and %s have the same sentence", word.Reason, sentences[message])
+		sentences[message] = word.Reason
 	}
-	for _, word := range endingWords {
-		g.Expect(because(word.reason)).To(Equal(word.because))
-		g.Expect(word.because).ToNot(BeEmpty())
+	for _, word := range endings {
+		g.Expect(sentence(word.Reason, nil, Ending)).To(And(Equal(word.says(nil)), Not(BeEmpty())))
 	}
 }
 
-// Conditions of a check name reasons that the API lists for them, and every reason is one of some condition.
-func TestEveryConditionReasonBelongsToACondition(t *testing.T) {
+// Every reason belongs to a condition, and every condition has reasons.
+func TestVocabulary_ConditionReasons_HaveCondition(t *testing.T) {
 	g := NewWithT(t)
 	of := map[string]bool{}
-	for _, word := range conditionWords {
-		g.Expect(word.conditions).ToNot(BeEmpty(), word.reason)
-		for _, name := range word.conditions {
-			of[name] = true
-		}
+	for _, word := range conditionReasons {
+		g.Expect(word.Conditions).To(HaveLen(1), word.Reason)
+		of[word.Conditions[0]] = true
 	}
 	g.Expect(slices.Sorted(maps.Keys(of))).To(ConsistOf(
 		remedyv1.ReadyCondition, remedyv1.RemediationAllowedCondition, remedyv1.PausedCondition,

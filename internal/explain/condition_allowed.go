@@ -1,0 +1,117 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// allowedCondition reports whether a target that becomes unhealthy is remediated, and the numbers behind it.
+func allowedCondition(p *Pass) metav1.Condition {
+	reason, message := blocked(p)
+	if reason == "" {
+		return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue, remedyv1.RemediationAllowedReason,
+			sentences("Remediation is allowed", numbers(p), advice(p, "")))
+	}
+	return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason,
+		sentences(blockedPrefix+message, numbers(p), advice(p, reason)))
+}
+
+// blocked is why no target is remediated, in the order of the guards; empty if targets can be remediated.
+func blocked(p *Pass) (reason, message string) {
+	check, gate := &p.Situation.Check, &p.Planned.Gate
+	byGuard := func(reason remediation.Reason) (string, string) {
+		return string(reason), sentence(reason, &subject{}, Guard)
+	}
+	switch {
+	case check.Frozen:
+		return remedyv1.PausedReason, paused(p)
+	case check.Deleting:
+		return byGuard(remediation.CheckDeleting)
+	case p.Policy.Observe:
+		return remedyv1.ObservingReason, "The check or the manager only observes"
+	case check.Cluster == remediation.ClusterIsMissing:
+		return remedyv1.ClusterNotFoundReason, clusterMissing(p)
+	case check.Cluster == remediation.ClusterIsDeleting:
+		return byGuard(remediation.ClusterDeleting)
+	case len(check.PauseRequests) > 0:
+		return remedyv1.PauseRequestedReason, "New remediations are paused by pauseRequests: " + quoted(check.PauseRequests)
+	case check.Unreachable:
+		return remedyv1.ClusterUnreachableReason, "Workload cluster is unreachable; only failures that can be verified without it are remediated"
+	case gate.Limit.Most <= 0 && p.Assessment.Counts.Expected > 0:
+		return remedyv1.LimitIsZeroReason, "The limit is 0, so no target is ever remediated"
+	case !gate.Open && gate.Sick < gate.Limit.Least:
+		return remedyv1.TooFewUnhealthyReason, "Too few targets are unhealthy"
+	case !gate.Open:
+		return remedyv1.TooManyUnhealthyReason, "Too many targets are unhealthy"
+	case !p.Planned.Storm.Since.IsZero():
+		s := &subject{Answer: remediation.Answer{Seen: remediation.Seen{Since: p.Planned.Storm.Since}}}
+		if since := p.Planned.Storm.CooldownSince; !since.IsZero() {
+			s.Until = since.Add(p.Policy.StormCooldown)
+		}
+		return remedyv1.StormReason, storm(s)
+	}
+	return "", ""
+}
+
+// numbers are the number of unhealthy targets and the limit.
+func numbers(p *Pass) string {
+	limits, l := &p.Policy.Limits, &p.Planned.Gate.Limit
+	what := "unhealthy"
+	if p.Policy.Counting == remediation.CountNotHealthy || limits.MinHealthy != nil && limits.Range == nil {
+		what = "not known to be healthy"
+	}
+	verb, from := "are", source(l)
+	if p.Planned.Gate.Sick == 1 {
+		verb = "is"
+	}
+	if limits.MaxUnhealthy == nil && limits.MinHealthy == nil && limits.Range == nil {
+		from += " (default)"
+	}
+	return fmt.Sprintf("%d of %s %s %s, and %s", p.Planned.Gate.Sick, counted(p.Assessment.Counts.Expected, "target", "targets"), verb, what,
+		allows(from, l.Least, l.Most))
+}
+
+// advice is what a person can do about a common cause or a configuration that never remediates.
+func advice(p *Pass, reason string) string {
+	n := p.Assessment.Counts.Expected
+	switch {
+	case reason == remedyv1.ClusterNotFoundReason:
+		return "Create the Cluster, or replace the check by one that names another Cluster"
+	case len(p.Snapshot.Targets) == 0 && strings.HasPrefix(p.Check, "NodeHealthCheck "):
+		return "The check selects no Node: compare its selector with the labels of the Nodes"
+	case len(p.Snapshot.Targets) == 0:
+		return "The check selects no Machine of the Cluster: compare its selector with the labels of the Machines"
+	case reason == remedyv1.TooManyUnhealthyReason:
+		return commonCause
+	case reason != remedyv1.LimitIsZeroReason:
+		return ""
+	case p.Planned.Gate.Limit.Field == "unhealthyRange":
+		return "Raise the upper end of unhealthyRange to 1 or more, or set mode: Observe if no remediation is intended"
+	case p.Planned.Gate.Limit.Field == "minHealthy":
+		return fmt.Sprintf("Set minHealthy to at most %d or %d%%, or set mode: Observe if no remediation is intended", n-1, 100*(n-1)/n)
+	}
+	return fmt.Sprintf("Set maxUnhealthy to at least 1 or %d%%, or set mode: Observe if no remediation is intended", (100+n-1)/n)
+}
+
+func clusterMissing(p *Pass) string {
+	if p.Around.Cluster == "" {
+		return sentence(remediation.ClusterNotFound, nil, Guard)
+	}
+	return "The Cluster " + foreign(p.Around.Cluster) + " does not exist"
+}
+
+func quoted(all []string) string {
+	quotes := make([]string, 0, len(all))
+	for _, text := range all {
+		quotes = append(quotes, fmt.Sprintf("%q", foreign(text)))
+	}
+	return names(quotes, maxCauses)
+}

@@ -1,0 +1,238 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Conditions returns all conditions of a check, Ready first. Package report sets their generation and time.
+func Conditions(p *Pass) []metav1.Condition {
+	return withReady(p, allowedCondition(p), pausedCondition(p), reachableCondition(p), templatesCondition(p), selectorsCondition(p))
+}
+
+// WhilePaused returns the conditions of a paused check, which report only the pause. The others stay as they are.
+func WhilePaused(p *Pass) []metav1.Condition {
+	allowed := condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, remedyv1.PausedReason, blockedPrefix+paused(p))
+	return withReady(p, allowed, pausedCondition(p))
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func withReady(p *Pass, others ...metav1.Condition) []metav1.Condition {
+	return append([]metav1.Condition{readyCondition(p, others)}, others...)
+}
+
+// readyCondition summarizes the others.
+func readyCondition(p *Pass, others []metav1.Condition) metav1.Condition {
+	if message := cleanup(p); message != "" {
+		return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.CleaningUpReason, message)
+	}
+	status, notReady := metav1.ConditionUnknown, []string(nil)
+	for i := range others {
+		other := &others[i]
+		if asIntended(other) {
+			continue
+		}
+		if other.Status != metav1.ConditionUnknown {
+			status = metav1.ConditionFalse
+		}
+		notReady = append(notReady, fmt.Sprintf("%s is %s (%s)", other.Type, other.Status, other.Reason))
+	}
+	if len(notReady) > 0 {
+		return condition(remedyv1.ReadyCondition, status, remedyv1.NotReadyReason, listed(notReady, ", ", MaxMessage))
+	}
+	for _, failure := range [...]struct {
+		hold           remediation.Reason
+		reason, prefix string
+	}{
+		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "Every step was tried, and these targets are still unhealthy: "},
+		{remediation.InBackoff, remedyv1.EscalationExhaustedReason, "Remediation of these targets has failed, and is retried with backoff: "},
+		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owners of these have not acted: "},
+	} {
+		if held := heldBy(p, failure.hold); len(held) > 0 {
+			message := failure.prefix + names(held, MaxMessage-len(failure.prefix))
+			return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, failure.reason, message)
+		}
+	}
+	return condition(remedyv1.ReadyCondition, metav1.ConditionTrue, remedyv1.ReadyReason, "")
+}
+
+func heldBy(p *Pass, hold remediation.Reason) []string {
+	var held []string
+	for i := range p.Planned.Decisions {
+		if p.Planned.Decisions[i].Hold.Reason == hold {
+			held = append(held, p.Snapshot.Targets[i].Name)
+		}
+	}
+	return held
+}
+
+// cleanup is what a check that is being deleted has to clean up first; empty if there is nothing, or if it is paused.
+func cleanup(p *Pass) string {
+	if !p.Situation.Check.Deleting || p.Situation.Check.Frozen || !p.Planned.Finalizer && p.Around.Unseen == "" {
+		return ""
+	}
+	var requests, marks []string
+	add := func(name string, r *remediation.Request, marked, paused bool) {
+		name = foreign(name)
+		switch {
+		case r != nil && !r.DeletingSince.IsZero():
+			name += " (deletion requested" + when("at", r.DeletingSince) + ")"
+		case paused:
+			name += " (paused)"
+		}
+		if r != nil {
+			requests = append(requests, name)
+		} else if marked {
+			marks = append(marks, name)
+		}
+	}
+	for i := range p.Situation.Targets {
+		t := &p.Situation.Targets[i]
+		add(t.Name, t.Request, t.Mark.Ours, p.Assessment.Verdicts[i].Reason == health.Paused)
+	}
+	for i := range p.Situation.Strays {
+		s := &p.Situation.Strays[i]
+		add(s.Name, s.Request, s.Marked, s.Frozen)
+	}
+	message := []string{"The check is being deleted; its finalizer stays until the cleanup is complete"}
+	// What a person has to do comes first: the end of a long message is cut off.
+	if why := foreign(p.Around.Unseen); why != "" {
+		message = append(message, "Requests may exist that cannot be listed: "+why,
+			"Fix that, or remove the finalizer "+remedyv1.CleanupFinalizer+" from the check if there are no requests")
+	}
+	if len(requests) > 0 {
+		slices.Sort(requests)
+		message = append(message, "Requests exist for "+listed(requests, ", ", maxCauses), "Finalizers of the remediator block their deletion")
+	}
+	if len(marks) > 0 {
+		slices.Sort(marks)
+		message = append(message, "Conditions of the check remain on "+listed(marks, ", ", maxCauses))
+	}
+	return sentences(message...)
+}
+
+func pausedCondition(p *Pass) metav1.Condition {
+	if p.Situation.Check.Frozen {
+		return condition(remedyv1.PausedCondition, metav1.ConditionTrue, remedyv1.PausedReason, paused(p))
+	}
+	return condition(remedyv1.PausedCondition, metav1.ConditionFalse, remedyv1.NotPausedReason, "")
+}
+
+func paused(p *Pass) string {
+	const cluster, check = "The Cluster has spec.paused", "the check has the annotation cluster.x-k8s.io/paused"
+	switch {
+	case p.Around.ClusterPaused && p.Around.CheckPaused:
+		return cluster + ", and " + check
+	case p.Around.ClusterPaused:
+		return cluster
+	case p.Around.CheckPaused:
+		return capital(check)
+	}
+	return sentence(remediation.Paused, nil, Guard)
+}
+
+// reachableCondition reports whether the cluster of the Nodes can be read.
+func reachableCondition(p *Pass) metav1.Condition {
+	reachable := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return condition(remedyv1.ClusterReachableCondition, status, reason, message)
+	}
+	cluster, r := &p.Snapshot.Cluster, &p.Around.Reading
+	switch {
+	case p.Situation.Check.Cluster == remediation.ClusterIsMissing:
+		return reachable(metav1.ConditionFalse, remedyv1.ClusterNotFoundReason, clusterMissing(p))
+	case p.Around.KubeconfigRefused != "":
+		return reachable(metav1.ConditionFalse, remedyv1.KubeconfigRefusedReason,
+			"The kubeconfig is rejected: "+or(p.Around.KubeconfigRefused, "it would run a program or read files"))
+	case !cluster.ControlPlaneInitialized.Reached:
+		return reachable(metav1.ConditionFalse, remedyv1.ControlPlaneNotInitializedReason,
+			sentence(health.ControlPlaneNotInitialized, nil, Gate))
+	case p.Situation.Check.Unreachable && !r.Blind():
+		return reachable(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason, withCause("Workload cluster is unreachable", r.Unconnected))
+	case p.Situation.Check.FirstLook:
+		return reachable(metav1.ConditionUnknown, remedyv1.ReconnectingReason,
+			notEvaluated(&health.Verdict{Reason: health.FirstLook, Until: cluster.FirstLookUntil}))
+	case r.NoKnownNode:
+		return reachable(metav1.ConditionFalse, remedyv1.NoKnownNodeReason, capital(or(r.Why, "none of the Nodes that Machines refer to exists"))+
+			". No Machine is remediated for a missing Node until one of these Nodes exists")
+	case r.Unread == 0:
+		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, "")
+	case r.Unread == r.Nodes:
+		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("No Node can be read", r.Why))
+	}
+	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason,
+		withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Unread, r.Nodes), r.Why))
+}
+
+// withCause adds the cause to a message, if it is known.
+func withCause(message, why string) string {
+	if why = foreign(why); why != "" {
+		message += ": " + why
+	}
+	return message
+}
+
+// templatesCondition reports whether requests can be created from every template of the check.
+func templatesCondition(p *Pass) metav1.Condition {
+	troubles := slices.Clone(p.Around.Templates)
+	if len(troubles) == 0 {
+		reason := remedyv1.TemplatesResolvedReason
+		if !slices.ContainsFunc(p.Policy.Steps, func(s remediation.Step) bool { return !s.Owner }) {
+			reason = remedyv1.NoTemplatesReason
+		}
+		return condition(remedyv1.TemplatesResolvedCondition, metav1.ConditionTrue, reason, "")
+	}
+	slices.SortFunc(troubles, func(a, b TemplateTrouble) int {
+		return slices.Compare([]string{a.Template, a.Reason, a.Detail, a.ClusterRole}, []string{b.Template, b.Reason, b.Detail, b.ClusterRole})
+	})
+	messages := make([]string, 0, len(troubles))
+	for i := range troubles {
+		t := &troubles[i]
+		meaning := ""
+		if w := find(t.Reason, Condition); w != nil {
+			meaning = strings.TrimSuffix(strings.ReplaceAll(w.Means, "`", ""), ".")
+		}
+		message := withCause(or(t.Template, "A template"), or(t.Detail, meaning))
+		if role := foreign(t.ClusterRole); role != "" {
+			message += fmt.Sprintf(". Apply the ClusterRole %s, with the label %s=true", role, remedyv1.AggregateToManagerLabel)
+		}
+		messages = append(messages, message)
+	}
+	return condition(remedyv1.TemplatesResolvedCondition, metav1.ConditionFalse, troubles[0].Reason, listed(messages, ". ", MaxMessage))
+}
+
+// selectorsCondition reports whether other checks are responsible for targets of the check.
+func selectorsCondition(p *Pass) metav1.Condition {
+	responsible := map[string][]string{}
+	for i := range p.Situation.Targets {
+		if t := &p.Situation.Targets[i]; t.CoveredBy != "" {
+			check := or(t.CoveredBy, "Another check")
+			responsible[check] = append(responsible[check], t.Name)
+		}
+	}
+	if len(responsible) == 0 {
+		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionTrue, remedyv1.SelectorsDisjointReason, "")
+	}
+	const advice = ". Change the selectors so that no two checks select the same targets, or delete the checks that are not needed"
+	messages := make([]string, 0, len(responsible))
+	for _, check := range slices.Sorted(maps.Keys(responsible)) {
+		targets := responsible[check]
+		messages = append(messages,
+			fmt.Sprintf("%s is responsible for %s: %s", check, counted(len(targets), "target", "targets"), names(targets, maxForeign)))
+	}
+	return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.SelectorsOverlapReason,
+		listed(messages, "; ", MaxMessage-len(advice))+advice)
+}

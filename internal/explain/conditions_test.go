@@ -1,0 +1,336 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+func percent(text string) *intstr.IntOrString { v := intstr.FromString(text); return &v }
+func whole(n int32) *intstr.IntOrString       { v := intstr.FromInt32(n); return &v }
+
+// fleet is a reconcile of a check with a number of targets, of which some are unhealthy. The changes are made before the evaluation.
+func fleet(targets, sick int, changes ...func(*Pass)) *Pass {
+	up := health.Milestone{Reached: true}
+	p := &Pass{
+		Check: "MachineHealthCheck default/workers", Snapshot: &health.Snapshot{Cluster: health.ClusterFacts{
+			ControlPlaneInitialized: up,
+			InfrastructureReady:     up,
+		}},
+		Situation: &remediation.Situation{},
+		Policy:    &remediation.Policy{Limits: remediation.Limits{Default: intstr.FromString("100%")}, Steps: []remediation.Step{{Owner: true}}},
+	}
+	for i := range targets {
+		name := fmt.Sprintf("m-%03d", targets-i)
+		p.Snapshot.Targets = append(p.Snapshot.Targets, health.Target{
+			Name: name, Machine: &health.MachineFacts{CreatedAt: ago(time.Hour)},
+			Node: health.NodeFacts{State: health.Present, Name: "n" + name[1:]}, Wishes: health.Wishes{Remediate: i < sick},
+		})
+		p.Situation.Targets = append(p.Situation.Targets, remediation.Target{Name: name, Owner: "MachineSet/a"})
+	}
+	for _, change := range changes {
+		change(p)
+	}
+	p.decide(noon)
+	return p
+}
+
+func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
+	limits := func(l remediation.Limits) func(*Pass) { return func(p *Pass) { p.Policy.Limits = l } }
+	stop := func(change func(*remediation.Check)) func(*Pass) { return func(p *Pass) { change(&p.Situation.Check) } }
+	ten := limits(remediation.Limits{MaxUnhealthy: percent("40%")})
+	const numbers = ". 1 of 4 targets is not known to be healthy, and maxUnhealthy=100% (default) allows 4"
+	const another = ". Create the Cluster, or replace the check by one that names another Cluster"
+	tests := []struct {
+		pass   *Pass
+		reason string
+		says   string
+	}{
+		{fleet(25, 10, ten), "RemediationAllowed", "Remediation is allowed. 10 of 25 targets are not known to be healthy, and " +
+			"maxUnhealthy=40% allows 10"},
+		{fleet(25, 11, ten), "TooManyUnhealthy", "Blocked: Too many targets are unhealthy. 11 of 25 targets are not known to be healthy, and " +
+			"maxUnhealthy=40% allows 10. Check for a common cause before raising the limit"},
+		{fleet(0, 0), "RemediationAllowed", "Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100% " +
+			"(default) allows 0. " +
+			"The check selects no Machine of the Cluster: compare its selector with the labels of the Machines"},
+		{
+			fleet(0, 0, func(p *Pass) { p.Check = "NodeHealthCheck workers" }), "RemediationAllowed",
+			"Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100% (default) allows 0. " +
+				"The check selects no Node: compare its selector with the labels of the Nodes",
+		},
+		{
+			fleet(10, 1, limits(remediation.Limits{Range: &remediation.Range{Least: 3, Most: 5}})), "TooFewUnhealthy",
+			"Blocked: Too few targets are unhealthy. 1 of 10 targets is not known to be healthy, and unhealthyRange=[3-5] allows 3 to 5",
+		},
+		{
+			fleet(3, 1, limits(remediation.Limits{MaxUnhealthy: percent("33%")})), "LimitIsZero",
+			"Blocked: The limit is 0, so no target is ever remediated. 1 of 3 targets is not known to be healthy, and maxUnhealthy=33% allows 0. " +
+				"Set maxUnhealthy to at least 1 or 34%, or set mode: Observe if no remediation is intended",
+		},
+		{
+			fleet(2, 0, limits(remediation.Limits{MinHealthy: whole(3)})), "LimitIsZero",
+			"Blocked: The limit is 0, so no target is ever remediated. 0 of 2 targets are not known to be healthy, and minHealthy=3 requires " +
+				"more healthy targets than exist. " +
+				"Set minHealthy to at most 1 or 50%, or set mode: Observe if no remediation is intended",
+		},
+		{
+			fleet(2, 0, limits(remediation.Limits{Range: &remediation.Range{}})), "LimitIsZero",
+			"Blocked: The limit is 0, so no target is ever remediated. 0 of 2 targets are not known to be healthy, and unhealthyRange=[0-0] " +
+				"allows 0. " +
+				"Raise the upper end of unhealthyRange to 1 or more, or set mode: Observe if no remediation is intended",
+		},
+		{
+			fleet(4, 1, func(p *Pass) {
+				p.Policy.Counting, p.Policy.Limits.Default = remediation.CountUnhealthy, intstr.FromString("49%")
+			}), "RemediationAllowed",
+			"Remediation is allowed. 1 of 4 targets is unhealthy, and maxUnhealthy=49% (default) allows 1",
+		},
+		{
+			fleet(4, 1, func(p *Pass) {
+				p.Policy.Counting, p.Policy.Limits.MinHealthy = remediation.CountUnhealthy, percent("51%")
+			}), "RemediationAllowed",
+			"Remediation is allowed. 1 of 4 targets is not known to be healthy, and minHealthy=51% allows 1",
+		},
+		{fleet(4, 1, stop(func(c *remediation.Check) { c.Frozen = true })), "Paused", "Blocked: The check or its Cluster is paused" + numbers},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Frozen = true }),
+				func(p *Pass) { p.Around.ClusterPaused, p.Around.CheckPaused = true, true }), "Paused",
+			"Blocked: The Cluster has spec.paused, and the check has the annotation cluster.x-k8s.io/paused" + numbers,
+		},
+		{fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true })), "CheckDeleting", "Blocked: The check is being deleted" + numbers},
+		{fleet(4, 1, func(p *Pass) { p.Policy.Observe = true }), "Observing", "Blocked: The check or the manager only observes" + numbers},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterNotFound",
+			"Blocked: The Cluster does not exist" + numbers + another,
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing }),
+				func(p *Pass) { p.Around.Cluster = "team/prod" }), "ClusterNotFound",
+			"Blocked: The Cluster team/prod does not exist" + numbers + another,
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsDeleting })), "ClusterDeleting",
+			"Blocked: The Cluster is being deleted" + numbers,
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.PauseRequests = []string{"b", "a\nb"} })), "PauseRequested",
+			`Blocked: New remediations are paused by pauseRequests: "a b", "b"` + numbers,
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Unreachable = true })), "ClusterUnreachable",
+			"Blocked: Workload cluster is unreachable; only failures that can be verified without it are remediated" + numbers,
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) {
+				c.Storm = remediation.Storm{Since: ago(time.Hour), CooldownSince: ago(time.Minute)}
+			}), func(p *Pass) { p.Policy.StormCooldown = 5 * time.Minute }), "Storm",
+			"Blocked: Too many targets have been unhealthy at once since 2026-03-14T11:00:00Z; the limit is met again, and the cool-down ends " +
+				"at 2026-03-14T12:04:00Z" + numbers,
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Storm, c.FirstLook = remediation.Storm{Since: ago(time.Hour)}, true }),
+				func(p *Pass) { p.Policy.StormCooldown = 5 * time.Minute }), "Storm",
+			"Blocked: Too many targets have been unhealthy at once since 2026-03-14T11:00:00Z; the cool-down starts when the limit is met" + numbers,
+		},
+	}
+	told := map[string]bool{}
+	for _, test := range tests {
+		told[test.reason] = true
+		t.Run(test.says, func(t *testing.T) {
+			g := NewWithT(t)
+			got := allowedCondition(test.pass)
+			g.Expect(got.Reason).To(Equal(test.reason))
+			g.Expect(got.Message).To(Equal(test.says))
+			g.Expect(got.Status == metav1.ConditionTrue).To(Equal(test.reason == "RemediationAllowed"))
+		})
+	}
+	for _, word := range conditionReasons {
+		if word.Conditions[0] == remedyv1.RemediationAllowedCondition && !told[word.Reason] {
+			t.Errorf("no row shows %s", word.Reason)
+		}
+	}
+}
+
+// The advice results in a limit of at least one target.
+func TestAdvice_LimitIsZero_AllowsOneTarget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 3000).Draw(t, "targets")
+		p := fleet(1, 0, func(p *Pass) { p.Policy.Limits.MaxUnhealthy = whole(0) })
+		p.Assessment.Counts.Expected = n
+		var number, share int
+		if _, err := fmt.Sscanf(advice(p, remedyv1.LimitIsZeroReason), "Set maxUnhealthy to at least %d or %d%%,", &number, &share); err != nil {
+			t.Fatal(err)
+		}
+		enough, less := percent(fmt.Sprintf("%d%%", share)), percent(fmt.Sprintf("%d%%", share-1))
+		if (remediation.Limits{MaxUnhealthy: enough}).For(n).Most < 1 || (remediation.Limits{MaxUnhealthy: less}).For(n).Most > 0 {
+			t.Fatalf("%d%% of %d", share, n)
+		}
+		p.Planned.Gate.Limit.Field = "minHealthy"
+		if _, err := fmt.Sscanf(advice(p, remedyv1.LimitIsZeroReason), "Set minHealthy to at most %d or %d%%,", &number, &share); err != nil {
+			t.Fatal(err)
+		}
+		enough, less = percent(fmt.Sprintf("%d%%", share)), percent(fmt.Sprintf("%d%%", share+1))
+		if (remediation.Limits{MinHealthy: enough}).For(n).Most < 1 || (remediation.Limits{MinHealthy: less}).For(n).Most > 0 {
+			t.Fatalf("%d%% of %d", share, n)
+		}
+	})
+}
+
+func TestConditions_OtherConditions_HaveCause(t *testing.T) {
+	// A failed Machine is unhealthy without an annotation.
+	failed := func(p *Pass) { p.Snapshot.Targets[0].Machine.Failure = "CreateError" }
+	stop := func(change func(*remediation.Check)) func(*Pass) { return func(p *Pass) { change(&p.Situation.Check) } }
+	template := func(troubles ...TemplateTrouble) func(*Pass) {
+		return func(p *Pass) {
+			p.Around.Templates, p.Policy.Steps = troubles, []remediation.Step{{ID: remediation.StepID{Template: "FooTemplate/a"}}}
+		}
+	}
+	covered := func(p *Pass) {
+		p.Situation.Targets[2].CoveredBy, p.Situation.Targets[0].CoveredBy = "MachineHealthCheck default/b", "MachineHealthCheck default/b"
+		p.Situation.Targets[1].CoveredBy = "MachineHealthCheck default/a"
+	}
+	tests := []struct {
+		pass                       *Pass
+		kind, status, reason, says string
+	}{
+		{fleet(4, 1), "Paused", "False", "NotPaused", ""},
+		{fleet(4, 1, stop(func(c *remediation.Check) { c.Frozen = true })), "Paused", "True", "Paused", "The check or its Cluster is paused"},
+		{fleet(4, 1), "ClusterReachable", "True", "ClusterReachable", ""},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterReachable", "False",
+			"ClusterNotFound", "The Cluster does not exist",
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Unreachable = true })), "ClusterReachable", "False", "ClusterUnreachable",
+			"Workload cluster is unreachable",
+		},
+		{
+			fleet(4, 1, func(p *Pass) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ClusterReachable", "False",
+			"ControlPlaneNotInitialized", "The control plane of the cluster is not initialized",
+		},
+		{
+			fleet(4, 1, func(p *Pass) { p.Around.KubeconfigRefused = "exec" }), "ClusterReachable", "False", "KubeconfigRefused",
+			"The kubeconfig is rejected: exec",
+		},
+		{fleet(4, 1, func(p *Pass) {
+			p.Situation.Check.Unreachable, p.Around.Reading.Unconnected = true, "there is no connection"
+		}), "ClusterReachable", "False", "ClusterUnreachable", "Workload cluster is unreachable: there is no connection"},
+		{fleet(4, 1, func(p *Pass) {
+			p.Around.Reading = Reading{Nodes: 4, Unread: 4, Why: "none of them exists", NoKnownNode: true}
+		}), "ClusterReachable", "False", "NoKnownNode", "None of them exists. No Machine is remediated for a missing Node until one of these " +
+			"Nodes exists"},
+		{fleet(4, 1, func(p *Pass) {
+			p.Around.Reading = Reading{Nodes: 4, Unread: 4, Why: "permission denied"}
+		}), "ClusterReachable", "False", "NodesUnreadable", "No Node can be read: permission denied"},
+		{fleet(4, 1, func(p *Pass) {
+			p.Around.Reading = Reading{Nodes: 4, Unread: 1, Why: "permission denied"}
+		}), "ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: permission denied"},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.FirstLook = true }),
+				func(p *Pass) { p.Snapshot.Cluster.FirstLookUntil = noon.Add(time.Minute) }), "ClusterReachable", "Unknown", "Reconnecting",
+			"Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z",
+		},
+		{fleet(4, 1), "TemplatesResolved", "True", "NoTemplates", ""},
+		{fleet(4, 1, template()), "TemplatesResolved", "True", "TemplatesResolved", ""},
+		{
+			fleet(4, 1, template(TemplateTrouble{Reason: "TemplateNotFound", Template: "FooTemplate b"},
+				TemplateTrouble{Reason: "Forbidden", Template: "FooTemplate a", Detail: "cannot create\nfoos", ClusterRole: "foo-remediation"})),
+			"TemplatesResolved", "False", "Forbidden",
+			"FooTemplate a: cannot create foos. Apply the ClusterRole foo-remediation, with the label " +
+				"remedy.cluster.x-k8s.io/aggregate-to-manager=true. FooTemplate b: A template does not exist",
+		},
+		{fleet(4, 1), "SelectorsDisjoint", "True", "SelectorsDisjoint", ""},
+		{
+			fleet(4, 1, covered), "SelectorsDisjoint", "False", "SelectorsOverlap",
+			"MachineHealthCheck default/a is responsible for 1 target: m-003; MachineHealthCheck default/b is responsible for 2 targets: m-002, " +
+				"m-004. " +
+				"Change the selectors so that no two checks select the same targets, or delete the checks that are not needed",
+		},
+		{fleet(4, 1), "Ready", "True", "Ready", ""},
+		{fleet(4, 1, func(p *Pass) { p.Policy.Observe = true }), "Ready", "True", "Ready", ""},
+		{
+			fleet(4, 1, covered, stop(func(c *remediation.Check) { c.Frozen = true })), "Ready", "False", "NotReady",
+			"RemediationAllowed is False (Paused), Paused is True (Paused), SelectorsDisjoint is False (SelectorsOverlap)",
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.FirstLook = true })), "Ready", "Unknown", "NotReady",
+			"ClusterReachable is Unknown (Reconnecting)",
+		},
+		{
+			fleet(4, 1, template(), func(p *Pass) {
+				p.Policy.Steps = append(p.Policy.Steps, remediation.Step{ID: remediation.StepID{Order: 1, Template: "BarTemplate/a"}})
+				p.Policy.Backoff.Limit = time.Hour
+				p.Situation.Targets[0].Ledger = remediation.Ledger{Failures: 1, NotBefore: noon.Add(time.Minute)}
+			}, failed), "Ready", "False", "EscalationExhausted", "Every step was tried, and these targets are still unhealthy: m-004",
+		},
+		{
+			fleet(4, 1, template(), func(p *Pass) {
+				p.Policy.Backoff.Limit = time.Hour
+				p.Situation.Targets[0].Ledger = remediation.Ledger{Failures: 1, NotBefore: noon.Add(time.Minute)}
+			}, failed), "Ready", "False", "EscalationExhausted", "Remediation of these targets has failed, and is retried with backoff: m-004",
+		},
+		{
+			fleet(4, 1, func(p *Pass) {
+				p.Situation.Targets[0].Mark = remediation.Mark{Given: true, Ours: true, Since: ago(time.Hour)}
+			}), "Ready", "False", "OwnerNotActing", "Owner remediation was requested, and the owners of these have not acted: m-004",
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true }), func(p *Pass) { p.Around.Unseen = "FooRemediation: forbidden" }),
+			"Ready", "False", "CleaningUp",
+			"The check is being deleted; its finalizer stays until the cleanup is complete. Requests may exist that cannot be listed: " +
+				"FooRemediation: forbidden. " +
+				"Fix that, or remove the finalizer remedy.cluster.x-k8s.io/cleanup from the check if there are no requests",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.kind+" "+test.reason, func(t *testing.T) {
+			g := NewWithT(t)
+			all := Conditions(test.pass)
+			kinds := make([]string, 0, len(all))
+			for _, got := range all {
+				kinds = append(kinds, got.Type)
+				if got.Type == test.kind {
+					g.Expect(got).To(Equal(metav1.Condition{
+						Type: test.kind, Status: metav1.ConditionStatus(test.status), Reason: test.reason,
+						Message: test.says,
+					}))
+				}
+			}
+			g.Expect(kinds).To(Equal([]string{
+				"Ready", "RemediationAllowed", "Paused", "ClusterReachable", "TemplatesResolved",
+				"SelectorsDisjoint",
+			}))
+		})
+	}
+}
+
+// The conditions of a paused check do not depend on its targets.
+func TestWhilePaused_TargetsChange_StaysTheSame(t *testing.T) {
+	g := NewWithT(t)
+	paused := func(p *Pass) { p.Situation.Check.Frozen, p.Around.CheckPaused = true, true }
+	told := WhilePaused(fleet(4, 1, paused))
+	g.Expect(told).To(Equal([]metav1.Condition{
+		{
+			Type: "Ready", Status: metav1.ConditionFalse, Reason: "NotReady",
+			Message: "RemediationAllowed is False (Paused), Paused is True (Paused)",
+		},
+		{
+			Type: "RemediationAllowed", Status: metav1.ConditionFalse, Reason: "Paused",
+			Message: "Blocked: The check has the annotation cluster.x-k8s.io/paused",
+		},
+		{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused", Message: "The check has the annotation cluster.x-k8s.io/paused"},
+	}))
+	g.Expect(WhilePaused(fleet(7, 5, paused, func(p *Pass) { p.Situation.Check.Unreachable = true }))).To(Equal(told))
+}

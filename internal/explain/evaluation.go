@@ -1,0 +1,89 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"cmp"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Pass is the result of one reconcile of a check. All slices of targets have the same order.
+type Pass struct {
+	// Check is the kind and the namespace/name of the check.
+	Check      string
+	Snapshot   *health.Snapshot
+	Assessment *health.Assessment
+	Situation  *remediation.Situation
+	Policy     *remediation.Policy
+	Planned    *remediation.Planned
+	Around     Surroundings
+}
+
+// Surroundings are the facts that only conditions report.
+type Surroundings struct {
+	// Cluster is the namespace/name of the Cluster; empty if the check has none.
+	Cluster                    string
+	ClusterPaused, CheckPaused bool
+	// KubeconfigRefused is why the kubeconfig is rejected; empty if it is not.
+	KubeconfigRefused string
+	Reading           Reading
+	// Unseen is why a check that is being deleted may have requests that cannot be listed; empty if it has none.
+	Unseen    string
+	Templates []TemplateTrouble
+}
+
+// Reading is the result of reading the Nodes.
+type Reading struct {
+	// Unconnected is why there is no connection to the cluster; empty if there is one.
+	Unconnected string
+	// Nodes is the number of Nodes to read, Unread the number of Nodes that could not be read, and Why the cause of the first one.
+	Nodes, Unread int
+	Why           string
+	// NoKnownNode: none of the Nodes that Machines refer to exists.
+	NoKnownNode bool
+}
+
+// Blind reports whether the cluster answers, and no Node can be read.
+func (r *Reading) Blind() bool { return r.Unconnected == "" && r.Nodes > 0 && r.Unread == r.Nodes }
+
+// TemplateTrouble is a template from which no request can be created.
+type TemplateTrouble struct {
+	// Reason is a reason of the condition TemplatesResolved.
+	Reason string
+	// Template is its kind and name.
+	Template string
+	// Detail is the cause; empty if the reason has all there is to report.
+	Detail string
+	// ClusterRole grants a missing permission.
+	ClusterRole string
+}
+
+// Facts are the facts about one target. Name and Decision are required; an orphaned target has no verdict.
+type Facts struct {
+	// Check is the kind and the namespace/name of the check.
+	Check string
+	// Name is the name of the target, Node the name of its Node.
+	Name, Node string
+	Verdict    *health.Verdict
+	Decision   *remediation.Decision
+	Target     *remediation.Target
+	Policy     *remediation.Policy
+}
+
+// Facts returns the facts about a target.
+func (p *Pass) Facts(i int) Facts {
+	target, state := &p.Snapshot.Targets[i], &p.Situation.Targets[i]
+	return Facts{
+		Check: p.Check, Name: target.Name, Node: cmp.Or(target.Node.Name, state.Node), Verdict: &p.Assessment.Verdicts[i],
+		Decision: &p.Planned.Decisions[i], Target: state, Policy: p.Policy,
+	}
+}
+
+// Trace returns the trace of a target.
+func (p *Pass) Trace(i int) Trace {
+	f := p.Facts(i)
+	return NewTrace(&f)
+}

@@ -1,0 +1,122 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Event is an event about a target or a check.
+type Event struct {
+	// Type is Normal or Warning.
+	Type, Reason, Message string
+}
+
+// Events returns the events between two traces of the same target. A state that lasts is no event. Without an earlier trace, as after a
+// restart, only actions are.
+func Events(before, after *Trace) []Event {
+	var all []Event
+	add := func(kind, reason, message string) {
+		all = append(all, Event{Type: kind, Reason: reason, Message: cut(foreign(after.Target)+": "+message, MaxMessage)})
+	}
+	if before != nil && before.Verdict.Kind != after.Verdict.Kind {
+		switch {
+		case after.Verdict.Kind == KindUnhealthy:
+			add(corev1.EventTypeWarning, after.Verdict.Reason, after.Verdict.Message)
+		case after.Verdict.Kind == KindHealthy && (before.Verdict.Kind == KindUnhealthy || before.Decision.InFlight):
+			add(corev1.EventTypeNormal, BecameHealthy, "Became healthy")
+		}
+	}
+	d := &after.Decision
+	if kind, reason := actionEvent(d); reason != "" && (before == nil || !before.Decision.sameAction(d)) {
+		add(kind, reason, d.Message)
+	}
+	// A remediation that ends leaves the target blocked for the same reason: that is no second event.
+	if before != nil && d.HoldReason != "" && before.Decision.HoldReason != d.HoldReason && d.Why == "" {
+		kind := corev1.EventTypeNormal
+		if w := find(d.HoldReason, Hold, LastLook, Guard); w != nil && w.actionNeeded {
+			kind = corev1.EventTypeWarning
+		}
+		add(kind, string(d.HoldReason), d.Message)
+	}
+	return all
+}
+
+// actionEvent is the type and the reason of the event for an action; empty if there is none.
+func actionEvent(d *DecisionPart) (kind, reason string) {
+	switch d.Action {
+	case actions[remediation.MakeRequest], actions[remediation.GiveMark]:
+		return corev1.EventTypeNormal, RemediationStarted
+	case actions[remediation.GiveUp]:
+		return corev1.EventTypeWarning, d.Why
+	case actions[remediation.Withdraw], actions[remediation.TakeBack], actions[remediation.Unmark]:
+		return corev1.EventTypeNormal, d.Why
+	}
+	return "", ""
+}
+
+func (d *DecisionPart) sameAction(other *DecisionPart) bool {
+	same := d.Step == other.Step || d.Step != nil && other.Step != nil && *d.Step == *other.Step
+	return same && d.Action == other.Action && d.Why == other.Why && d.Template == other.Template && d.Attempt == other.Attempt
+}
+
+// ConditionEvents returns the events for the conditions of a check: one for each that changed its status, and for each new reason that
+// needs attention. Ready has none because it repeats the others. A new check has events only for what does not work.
+func ConditionEvents(before, after []metav1.Condition) []Event {
+	var all []Event
+	for i := range after {
+		c := &after[i]
+		was := meta.FindStatusCondition(before, c.Type)
+		// The condition Paused has the event for a pause.
+		pause := c.Type == remedyv1.RemediationAllowedCondition && c.Reason == remedyv1.PausedReason
+		if c.Type == remedyv1.ReadyCondition || pause || !changed(was, c) {
+			continue
+		}
+		kind := corev1.EventTypeWarning
+		if expected(c) {
+			kind = corev1.EventTypeNormal
+		}
+		message := c.Type + " is " + string(c.Status)
+		if c.Message != "" {
+			message += ": " + c.Message
+		}
+		all = append(all, Event{Type: kind, Reason: c.Reason, Message: cut(message, MaxMessage)})
+	}
+	return all
+}
+
+// changed reports whether a condition has something new to report. was is nil where there was none.
+func changed(was, c *metav1.Condition) bool {
+	switch {
+	case was == nil:
+		return !asIntended(c)
+	case was.Status != c.Status:
+		return true
+	}
+	return was.Reason != c.Reason && !expected(c)
+}
+
+// expected reports whether a condition needs no attention: it is as intended, a person caused it, or it is a phase that ends.
+func expected(c *metav1.Condition) bool {
+	switch c.Reason {
+	case remedyv1.CheckDeletingReason, remedyv1.ClusterDeletingReason, remedyv1.ControlPlaneNotInitializedReason,
+		remedyv1.PauseRequestedReason, remedyv1.StormReason, remedyv1.WaitingForHandoverReason:
+		return true
+	}
+	return asIntended(c) || c.Status == metav1.ConditionUnknown || c.Type == remedyv1.PausedCondition
+}
+
+// asIntended reports whether a condition has the status that the check is configured for.
+func asIntended(c *metav1.Condition) bool {
+	good := metav1.ConditionTrue
+	if c.Type == remedyv1.PausedCondition {
+		good = metav1.ConditionFalse
+	}
+	return c.Status == good || c.Reason == remedyv1.ObservingReason || c.Reason == remedyv1.TooFewUnhealthyReason
+}

@@ -1,0 +1,99 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"slices"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// Kind is what a reason explains.
+type Kind string
+
+// The kinds of reasons.
+const (
+	Gate      Kind = "gate"            // The health of a target is not evaluated, or the target is unhealthy at once.
+	Rule      Kind = "rule"            // A target is unhealthy, or becomes unhealthy at a deadline.
+	Unknown   Kind = "unknown"         // No gate and no rule applies to a target that is not known to be healthy.
+	Guard     Kind = "guard"           // No remediation is started.
+	LastLook  Kind = "preflight check" // The preflight check stops an action.
+	Hold      Kind = "hold"            // A remediation that was started, or its start, does not succeed.
+	Ending    Kind = "ending"          // A remediation ends.
+	Condition Kind = "condition"       // A condition of a check has this reason.
+	Happening Kind = "event"           // Only events have this reason.
+)
+
+// Word is a reason with its documentation and its sentence.
+type Word struct {
+	Kind   Kind
+	Reason string
+	// Means is the meaning in a sentence or two. LooksAt names the data behind it; conditions and events have none. Remedy is what a person
+	// can do.
+	Means, LooksAt, Remedy string
+	// Conditions have this reason.
+	Conditions []string
+	// actionNeeded: it lasts until a person acts.
+	actionNeeded bool
+	// The first is the sentence about a target; for an ending it is a clause. The second is the sentence of a guard that does not block, about
+	// what it has seen; nil if there is nothing to report.
+	says, passed func(*subject) string
+}
+
+// subject is what a sentence is about. Gates have a verdict, rules a finding and the name of the Node, guards an answer and a step.
+type subject struct {
+	verdict *health.Verdict
+	finding *health.Finding
+	node    string
+	remediation.Answer
+	step remediation.StepID
+}
+
+func word[R ~string](kind Kind, reason R, says func(*subject) string, means, looksAt, remedy string) Word {
+	return Word{Kind: kind, Reason: string(reason), says: says, Means: means, LooksAt: looksAt, Remedy: remedy}
+}
+
+func (w Word) needsAction() Word { w.actionNeeded = true; return w }
+
+func (w Word) whenPassed(says func(*subject) string) Word { w.passed = says; return w }
+
+// fixed is a sentence that is always the same.
+func fixed(sentence string) func(*subject) string { return func(*subject) string { return sentence } }
+
+var vocabulary = slices.Concat(gates, rules, unknowns, guards, lastLooks, holds, endings, conditionReasons, eventReasons)
+
+// Vocabulary returns every reason. Gates, rules and guards are in the order of evaluation.
+func Vocabulary() []Word { return slices.Clone(vocabulary) }
+
+type wordKey struct {
+	kind   Kind
+	reason string
+}
+
+var words = func() map[wordKey]*Word {
+	all := map[wordKey]*Word{}
+	for i := range vocabulary {
+		all[wordKey{vocabulary[i].Kind, vocabulary[i].Reason}] = &vocabulary[i]
+	}
+	return all
+}()
+
+// find returns a reason as the first of these kinds that it has; nil if it has none of them.
+func find[R ~string](reason R, kinds ...Kind) *Word {
+	for _, kind := range kinds {
+		if w := words[wordKey{kind, string(reason)}]; w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+// sentence is the sentence of a reason of one of these kinds.
+func sentence[R ~string](reason R, s *subject, kinds ...Kind) string {
+	if w := find(reason, kinds...); w != nil {
+		return w.says(s)
+	}
+	return string(reason)
+}

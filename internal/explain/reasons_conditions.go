@@ -1,0 +1,108 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"slices"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// conditionReasons are the reasons of all conditions of a check.
+var conditionReasons = slices.Concat(
+	of(remedyv1.ReadyCondition,
+		reason(remedyv1.ReadyReason, "The check works.", "Nothing."),
+		reason(remedyv1.NotReadyReason, "Another condition has the cause.", "See the conditions that the message names."),
+		reason(remedyv1.EscalationExhaustedReason, "Every step was tried for a target, and it is still unhealthy.",
+			"Check the targets that the message names: no remediator has fixed them."),
+		reason(remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owner has not acted.",
+			"Check the owners of the Machines that the message names."),
+		reason(remedyv1.CleaningUpReason, "The check is being deleted, and its finalizer stays until the cleanup is complete.",
+			"Nothing. If it lasts, the message names what remains and what blocks its deletion."),
+	),
+	of(remedyv1.RemediationAllowedCondition,
+		ofGuard(remedyv1.PausedReason), ofGuard(remedyv1.CheckDeletingReason), ofGuard(remedyv1.ClusterNotFoundReason),
+		ofGuard(remedyv1.ClusterDeletingReason), ofGuard(remedyv1.PauseRequestedReason), ofGuard(remedyv1.ClusterUnreachableReason),
+		ofGuard(remedyv1.TooManyUnhealthyReason), ofGuard(remedyv1.TooFewUnhealthyReason), ofGuard(remedyv1.StormReason),
+		reason(remedyv1.RemediationAllowedReason, "The limit is met, and new remediations are not paused.", "Nothing."),
+		reason(remedyv1.LimitIsZeroReason, "The limit is 0, so no target is ever remediated.",
+			"The message has the smallest limit that allows a remediation."),
+		reason(remedyv1.ObservingReason, "The check or the manager only observes.", "Set `mode: Enforce` to remediate."),
+	),
+	of(remedyv1.PausedCondition,
+		ofGuard(remedyv1.PausedReason),
+		reason(remedyv1.NotPausedReason, "Neither the check nor its Cluster is paused.", "Nothing."),
+	),
+	of(remedyv1.ClusterReachableCondition,
+		reason(remedyv1.ClusterReachableReason, "The cluster of the Nodes can be read.", "Nothing."),
+		ofGuard(remedyv1.ClusterNotFoundReason),
+		reason(remedyv1.ClusterUnreachableReason, "The cluster of the Nodes is unreachable.",
+			"Restore the connection; see also the condition `RemoteConnectionProbe` of the Cluster."),
+		reason(remedyv1.ControlPlaneNotInitializedReason, "The cluster of the Nodes has no API server yet.",
+			"Nothing while the cluster is being created. If it lasts, check the Machines of the control plane."),
+		reason(remedyv1.ReconnectingReason, "The connection was restored, and Nodes get time to report their status.",
+			"Nothing: it ends within a minute."),
+		reason(remedyv1.KubeconfigRefusedReason, "The kubeconfig would run a program or read files, which is not allowed.",
+			"Give the Cluster a kubeconfig with embedded certificates or a token."),
+		reason(remedyv1.NoKnownNodeReason,
+			"None of the Nodes that Machines refer to exists, so the kubeconfig may lead to another cluster, or to an empty one. "+
+				"No Machine is remediated for a missing Node until one of these Nodes exists.",
+			"If the kubeconfig leads to another cluster, correct the Secret `<cluster>-kubeconfig` and restart the manager: "+
+				"it reads the Secret only when it connects. Without a restart it does so when the connection breaks. "+
+				"If the Nodes were deleted, delete their Machines, or annotate them with `cluster.x-k8s.io/remediate-machine`."),
+		reason(remedyv1.NodesUnreadableReason, "The API server answers, and no Node can be read.",
+			"The message has the cause: usually the user of the kubeconfig lacks a permission. Grant it; that needs no restart. "+
+				"Or correct the Secret `<cluster>-kubeconfig` and restart the manager."),
+	),
+	of(remedyv1.TemplatesResolvedCondition,
+		reason(remedyv1.TemplatesResolvedReason, "Requests can be created from every template.", "Nothing."),
+		reason(remedyv1.NoTemplatesReason, "The check names no template; owners remediate.", "Nothing."),
+		reason(remedyv1.TemplateNotFoundReason, "A template does not exist.", "Create it, or correct the reference."),
+		reason(remedyv1.TemplateInvalidReason, "A template has no `spec.template`, or its kind is not namespaced.",
+			"Correct the template, or use another one."),
+		reason(remedyv1.KindNotServedReason, "The kind of a template, or of its request, is not installed.",
+			"Install the remediator, or correct the reference."),
+		reason(remedyv1.ForbiddenReason, "The manager lacks the permission to read a template or to create requests.",
+			"Apply the ClusterRole that the message names, with the label `"+remedyv1.AggregateToManagerLabel+": \"true\"`."),
+		reason(remedyv1.WrongPluralReason, "The annotation that names plurals does not name the one that is served.",
+			"Correct the annotation `"+remedyv1.RequestPluralsAnnotation+"`."),
+		reason(remedyv1.WrongLocationReason, "The remediator reads Nodes of its own cluster, so its templates have to be in that cluster.",
+			"Set `templateLocation: Workload`, and create the template in the cluster of the Nodes."),
+	),
+	of(remedyv1.SelectorsDisjointCondition,
+		reason(remedyv1.SelectorsDisjointReason, "No other check selects the same targets.", "Nothing."),
+		reason(remedyv1.SelectorsOverlapReason, "Another check selects some of the same targets.",
+			"Change one of the selectors. The message names the check that is responsible for the targets."),
+	),
+	of(remedyv1.TakenOverCondition,
+		reason(remedyv1.TakenOverReason, "Remedy has adopted the check and reconciles it.", "Nothing."),
+		reason(remedyv1.WaitingForHandoverReason, "The in-tree controller has not acknowledged yet that the check is paused for it.",
+			"Check that the in-tree controller runs."),
+		reason(remedyv1.ContestedReason, "The annotation that pauses the check for the in-tree controller was removed repeatedly.",
+			"Find out what writes the annotations of the check, usually a GitOps tool, and let it ignore `cluster.x-k8s.io/paused`."),
+		reason(remedyv1.OnlyObservedReason, "The check is adopted and the manager only observes: no controller remediates its Machines.",
+			"Start the manager without `--mode=Observe`, or release the check with `kubectl remedy release`."),
+		reason(remedyv1.NotCleanedUpReason, "The check was released, and some annotations could not be removed. The removal is retried.",
+			"See the message for the cause."),
+		reason(remedyv1.PausedByOthersReason, "A user or another tool has paused the check or its Cluster. It is neither adopted nor released.",
+			"Unpause it when the work on it is done."),
+	),
+)
+
+func of(condition string, reasons ...Word) []Word {
+	for i := range reasons {
+		reasons[i].Conditions = []string{condition}
+	}
+	return reasons
+}
+
+func reason(name, means, remedy string) Word {
+	return Word{Kind: Condition, Reason: name, Means: means, Remedy: remedy}
+}
+
+// ofGuard is a reason that a guard has, too.
+func ofGuard(name string) Word {
+	guard := guards[slices.IndexFunc(guards, func(w Word) bool { return w.Reason == name })]
+	return reason(name, guard.Means, guard.Remedy)
+}

@@ -1,0 +1,99 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+func TestStatus_ManyTargets_ListsTheFirstHundred(t *testing.T) {
+	g := NewWithT(t)
+	status := Status(fleet(150, 130, func(p *Pass) { p.Policy.MaxInFlight = whole(7) }), nil)
+	g.Expect(status.UnhealthyTargets).To(HaveLen(100))
+	g.Expect(*status.UnhealthyTargetsTotal).To(BeEquivalentTo(130))
+	g.Expect(status.UnhealthyTargets[0].Name).To(Equal("m-021"))
+	g.Expect(status.UnhealthyTargets[99].Name).To(Equal("m-120"))
+	g.Expect([]int32{
+		*status.Unhealthy, *status.Suspect, *status.Undetermined, *status.Remediating, *status.Held,
+		*status.RemediationsAllowed,
+	}).To(Equal([]int32{130, 0, 0, 7, 123, 20}))
+	g.Expect(*status.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "maxUnhealthy=100%", MaxUnhealthy: 150}))
+	ranged := Status(fleet(4, 1, func(p *Pass) { p.Policy.Limits.Range = &remediation.Range{Least: 1, Most: 2} }), nil)
+	g.Expect(*ranged.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "unhealthyRange=[1-2]", MinUnhealthy: Number(1), MaxUnhealthy: 2}))
+}
+
+func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
+	g := NewWithT(t)
+	p := fleet(5, 2, func(p *Pass) {
+		p.Policy.MaxInFlight = whole(2)
+		p.Policy.RecoveryConfirmed = true
+		p.Policy.Steps = []remediation.Step{
+			{ID: remediation.StepID{Order: 1, Template: "FooTemplate/a"}, Timeout: time.Hour},
+			{ID: remediation.StepID{Order: 2}, Owner: true},
+		}
+		p.Situation.Targets[1].Request = &remediation.Request{Step: p.Policy.Steps[0].ID, Attempt: 1, Started: ago(time.Minute)}
+		p.Situation.Targets[2].Request = &remediation.Request{
+			Step: p.Policy.Steps[0].ID, Attempt: 1, Started: ago(time.Minute),
+			HealthySince: ago(time.Second),
+		}
+		p.Snapshot.Targets[3].Node.State = health.Gone
+		p.Snapshot.Targets[3].Machine.NodeGoneSince = ago(time.Second)
+	})
+	status := Status(p, func(target int) *remedyv1.RequestReference {
+		return &remedyv1.RequestReference{APIVersion: "v1", Kind: "Foo", Namespace: "default", Name: p.Snapshot.Targets[target].Name}
+	})
+	said := make([]string, 0, len(status.UnhealthyTargets))
+	for _, target := range status.UnhealthyTargets {
+		step, until := "-", "-"
+		if target.Step != nil {
+			step = fmt.Sprint(*target.Step)
+		}
+		if target.Until != nil {
+			until = target.Until.UTC().Format(time.RFC3339)
+		}
+		if target.Request != nil {
+			g.Expect(target.Request.Name).To(Equal(target.Name), "the request of the target")
+		}
+		said = append(said, strings.Join([]string{
+			target.Name, target.Node, string(target.Reason), string(target.Decision),
+			string(target.HoldReason), until, step, fmt.Sprint(target.Request != nil), target.Message,
+		}, " | "))
+	}
+	g.Expect(said).To(Equal([]string{
+		"m-002 | n-002 | NodeDeleted | Observed |  | 2026-03-14T12:04:59Z | - | false | Node n-002 has been missing since " +
+			"2026-03-14T11:59:59Z; the target becomes unhealthy at 2026-03-14T12:04:59Z",
+		// It is healthy again, and a person has to confirm it: the status lists it.
+		"m-003 | n-003 | RecoveryNotConfirmed | Held | RecoveryNotConfirmed | - | 1 | true | Blocked: The target is healthy since " +
+			"2026-03-14T11:59:59Z; waiting for the annotation remediation.medik8s.io/manually-confirmed-healthy on its Node",
+		"m-004 | n-004 | HasRemediateAnnotation | Remediating |  | 2026-03-14T12:59:00Z | 1 | true | Marked for remediation via " +
+			"cluster.x-k8s.io/remediate-machine annotation. Waiting for the remediator of the request of step 1 (FooTemplate/a) until " +
+			"2026-03-14T12:59:00Z",
+		"m-005 | n-005 | HasRemediateAnnotation | Held | MaxInFlight | - | - | false | Marked for remediation via " +
+			"cluster.x-k8s.io/remediate-machine annotation. Blocked: maxInFlight is reached (2 of 2, including m-003); this target is queued",
+	}))
+}
+
+func TestStatus_HealthyTargets_DoNotAllocate(t *testing.T) {
+	g := NewWithT(t)
+	p := fleet(500, 0)
+	g.Expect(testing.AllocsPerRun(100, func() {
+		for i := range p.Planned.Decisions {
+			if StateOf(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i]) != Healthy {
+				panic("not healthy")
+			}
+		}
+	})).To(BeZero())
+	few, many := testing.AllocsPerRun(100, func() { _ = Status(p, nil) }), fleet(5000, 0)
+	// With the race detector, a pool sometimes drops an object.
+	g.Expect(testing.AllocsPerRun(100, func() { _ = Status(many, nil) })).To(BeNumerically("~", few, 5))
+}
