@@ -110,7 +110,7 @@ func TestCleanup_PermissionRevoked_IsReported(
 			return strings.Contains(stage.CheckMessage(remedyv1.ReadyCondition)(stage.Get(s, check)()), text)
 		}
 	}
-	s.Eventually(reports("There may be requests that cannot be seen: SomeRemediation." + kind.Group + ": ")).Should(BeTrue())
+	s.Eventually(reports("Requests may exist that cannot be listed: SomeRemediation." + kind.Group + ": ")).Should(BeTrue())
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False CleaningUp"))
 	s.SetRequestFinalizers(request)
 	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
@@ -121,11 +121,11 @@ func TestCleanup_PermissionRevoked_IsReported(
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(stage.Get(s, check)())).To(Equal("False CleaningUp"))
 	s.Expect(stage.CheckMessage(remedyv1.ReadyCondition)(check)).To(And(
 		ContainSubstring(
-			"The check is being deleted, and goes when nothing of it is left. "+
-				"There may be requests that cannot be seen: SomeRemediation."+kind.Group+": ",
+			"The check is being deleted; its finalizer stays until the cleanup is complete. "+
+				"Requests may exist that cannot be listed: SomeRemediation."+kind.Group+": ",
 		),
 		ContainSubstring("ClusterRole"),
-		ContainSubstring("take the finalizer"),
+		ContainSubstring("remove the finalizer"),
 	))
 
 	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())

@@ -298,7 +298,7 @@ func TestCleanup_BrokenAPI_BlocksOnlyChecksThatUsedIt(t *testing.T) {
 		s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(&s.Checks()[0])).To(Equal("False CleaningUp"))
 		s.Expect(stage.CheckMessage(remedyv1.ReadyCondition)(&s.Checks()[0])).
 			To(And(
-				ContainSubstring("There may be requests that cannot be seen"),
+				ContainSubstring("Requests may exist that cannot be listed"),
 				ContainSubstring(remedyv1.CleanupFinalizer),
 				ContainSubstring(
 					"whether "+remediator.FenceAgents.GroupVersion().String()+", Kind="+remediator.FenceAgents.Kind+" is served",
