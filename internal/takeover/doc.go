@@ -1,30 +1,45 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package takeover answers: does a MachineHealthCheck of Cluster API belong to us at this moment, and if not, what is the next move?
+// Package takeover decides whether Remedy reconciles a MachineHealthCheck of Cluster API at this moment, and what to do next to adopt or
+// release it. It is pure, as packages health and remediation are: facts and a time are the input, one move is the result. It reads and
+// writes
+// nothing: controllers/intree does.
 //
-// Two controllers must never act on one Machine at once. Cluster API's own controller leaves a check alone while that is paused, and says so in
-// the condition Paused. That makes a handshake:
+// Start at Decide in handshake.go. Facts, moves and states are in facts.go; memory.go is what has to be remembered between two reconciles.
 //
-//	Paused=False ──▶ we pause it ──▶ Paused=True ──▶ we act ──▶ we take our pause away ──▶ Paused=False
-//	 (theirs)         (ours)          (theirs)                    (ours)                     (theirs)
+// Remedy and the in-tree controller must never act on one Machine at once. The in-tree controller does not reconcile a paused check, and
+// reports that in the condition Paused. That makes a handshake:
 //
-// The pause is only put on a check that says Paused=False, and with the version at which it said so. Whatever says Paused=True from then on was
-// written to a later version, and Cluster API's controller writes conditions only to the version that its cache has: so it has seen our pause by
-// then, and one pass at a time looks at a check, so that no other is under way. No times are compared, and none has to be waited for.
+//	Paused=False ──▶ Remedy pauses ──▶ Paused=True ──▶ Remedy acts ──▶ Remedy unpauses ──▶ Paused=False
+//	 (in-tree)                          (in-tree)                                           (in-tree)
 //
-// That holds as long as this does:
+// Remedy pauses only a check with Paused=False, and with the resourceVersion that had it. A later Paused=True was written to a later
+// version,
+// and the in-tree controller writes conditions only to the version in its cache: so it has read the pause by then. It has one worker per
+// check, so no other reconcile of the check is in progress. No times are compared.
 //
-//   - One process of each side leads. An old leader that does not know yet that it has lost its lead may be in the midst of a pass.
-//   - What Cluster API's controller reads does not become older. Within a process caches go forward. After a start it holds where the first list
-//     comes from the storage, as client-go asks for from 0.35 on if the API server can; else it is what some API server has in its cache. If that is
-//     behind, a new leader may see the check as it was before our pause, and acts until it hears of it. Nothing on the check tells us.
-//   - Nobody else says Paused. We only do where Cluster API's controller does not run.
-//   - A look and the act that rests on it are two moments. Who takes our pause away in between lets both act once.
+// That holds under these conditions:
 //
-// On our side no move and no act rests on a cache: moves are decided again by what an API server says, and written to that version, and the check is
-// read once more before anything is written to a Machine or asked of a remediator. Where one of these does not hold, both may begin the same at
-// once: a mark that says the same, or a request of the same name, of which there is only one.
+//   - Each side has one leader. A process that has lost its leadership and has not noticed may be in the middle of a reconcile.
+//   - The in-tree controller never reads an older version after a newer one. Within a process, caches only go forward. After a start this
 //
-// It is pure, as packages health and remediation are: facts and a time go in, one move comes out.
+// holds
+//
+//	if its first list is consistent, as client-go requests from 0.35 on if the API server supports it. Otherwise the list is the cache
+//
+// of an
+//
+//	API server. If that lags behind, a new leader may read the check as it was before the pause, and acts until it reads the pause.
+//
+// Nothing
+//
+//	  on the check shows that.
+//	- No other component sets the condition Paused. Remedy does so only where the in-tree controller does not run.
+//	- A live read and the write that is based on it are two moments. If the annotation is removed in between, both may act once.
+//
+// Remedy bases no move on a cache: it decides again after a live read, writes with that resourceVersion, and reads the check live before it
+// writes to a Machine or creates a request. If a condition above does not hold, both may start the same remediation at once: the condition
+// is
+// the same, and only one request of a name exists.
 package takeover

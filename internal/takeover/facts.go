@@ -5,41 +5,39 @@ package takeover
 
 import "time"
 
-// Pause is whose pause is on a check.
+// Pause is the origin of the annotation cluster.x-k8s.io/paused on a check, which its value shows.
 type Pause uint8
 
-// The pauses. There is one annotation for both, and its value tells whose it is.
+// The pauses.
 const (
-	NoPause Pause = iota
-	// OurPause is the one by which Cluster API's controller leaves the check to us.
-	OurPause
-	// ForeignPause is any other: a person's, or that of another tool. It stops us as it stops everybody.
-	ForeignPause
+	NoPause      Pause = iota
+	OurPause           // Remedy has set it for the in-tree controller.
+	ForeignPause       // A user or another tool has set it. Neither controller reconciles the check.
 )
 
-// Facts are what is known of a check.
+// Facts are the facts about a check.
 type Facts struct {
-	// Wanted: the flag, or an annotation on the check or on its Cluster, asks us to take care of it.
+	// Wanted: the flag, or an annotation on the check or on its Cluster, requests adoption.
 	Wanted bool
-	// Exclusive: Cluster API's own controller does not run, so that there is nobody to shake hands with.
+	// Exclusive: the in-tree controller does not run, so no handshake is needed.
 	Exclusive bool
 
-	// Instance is which of our instances asks: the value of its --watch-filter.
+	// Instance is the value of --watch-filter of this manager.
 	Instance string
 
 	Pause Pause
-	// ClusterPaused: its whole Cluster is paused.
+	// ClusterPaused: spec.paused of the Cluster is set.
 	ClusterPaused bool
-	// SaysPaused is that its condition Paused is True because of the annotation, and SaysUnpaused that it is False. Neither is a check that
-	// Cluster API's controller has not looked at yet, or one that it sees paused for another reason.
+	// The condition Paused is True because of the annotation, or it is False. Both are false if the in-tree controller has not reconciled the
+	// check yet, or if the check is paused for another reason.
 	SaysPaused, SaysUnpaused bool
 
 	Deleting bool
-	// Cleanup: there is something of ours to be cleaned up before it may go.
+	// Cleanup: Remedy has something to clean up before the check is deleted.
 	Cleanup bool
-	// Traces: something else of ours stands on it, such as notes.
+	// Traces: the check has other annotations of Remedy.
 	Traces bool
-	// Memory is what stands on the check, together with what this process knows.
+	// Memory is the memory in the annotation, together with that of this process.
 	Memory Memory
 }
 
@@ -48,47 +46,34 @@ type Move uint8
 
 // The moves.
 const (
-	// Leave: it is not ours, and nothing is written.
-	Leave Move = iota
-	// Await: nothing is written until Cluster API's controller has spoken.
-	Await
-	// Take pauses it for us, and notes under which name.
-	Take
-	// Sign: it was handed to another instance of ours, and is ours now. That is noted before anything else.
-	Sign
-	// Act: it is ours, and is treated as a check of our own kind.
-	Act
-	// NoteLoss remembers that somebody has taken our pause away.
-	NoteLoss
-	// Release takes everything of ours off it, our pause last and in the same write.
-	Release
-	// Unpause takes only our pause away: nobody is left who could need it.
-	Unpause
+	Leave    Move = iota // Do nothing: Remedy does not reconcile the check.
+	Await                // Do nothing until the in-tree controller has set its condition.
+	Take                 // Pause the check for the in-tree controller, and record the adoption.
+	Sign                 // Record that this manager has adopted a check that another one had adopted.
+	Act                  // Reconcile the check.
+	NoteLoss             // Record that the annotation of Remedy was removed.
+	Release              // Remove everything that Remedy has set on the check, with the pause in the same write.
+	Unpause              // Remove only the pause, because the in-tree controller does not run any more.
 )
 
-// State is what people are told of it.
+// State is the state of adoption as the condition TakenOver reports it.
 type State uint8
 
 // The states.
 const (
-	// Theirs: Cluster API's own controller takes care of it.
-	Theirs State = iota
-	// Paused: somebody else has paused it, or its Cluster.
-	Paused
-	// Waiting: Cluster API's own controller has not spoken yet.
-	Waiting
-	// Ours: we take care of it.
-	Ours
-	// Contested: somebody keeps taking our pause away, and we have let go.
-	Contested
+	Theirs    State = iota // The in-tree controller reconciles the check.
+	Paused                 // A user or another tool has paused the check or its Cluster.
+	Waiting                // The in-tree controller has not acknowledged the pause.
+	Ours                   // Remedy reconciles the check.
+	Contested              // The pause was removed repeatedly, and Remedy has released the check.
 )
 
-// Decision is what Decide returns.
+// Decision is the result of Decide.
 type Decision struct {
 	Move  Move
 	State State
-	// Memory is what is to be remembered from now on.
+	// Memory is what to remember from now on.
 	Memory Memory
-	// Until is when to look again by itself; zero if only news can change anything.
+	// Until is when to decide again; zero if only a change of the facts can change the decision.
 	Until time.Time
 }

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Decide says what to do next with a check of Cluster API. id names a take-over that may begin now.
+// Decide returns what to do next with a check of Cluster API. id identifies an adoption that may start now.
 func Decide(f *Facts, id string, now time.Time) Decision {
 	d := Decision{Memory: f.Memory}
 	d.Memory.Replaced = f.Memory.Replaced && f.Pause != OurPause
 	switch {
-	// Whoever is about to go only ever takes away what is its own. That harms nobody, and without it the check would never go.
+	// A check that is being deleted only cleans up. Without that, its finalizer would stay.
 	case f.Deleting && f.Cleanup && f.Pause != ForeignPause:
 		d.Move, d.State = Act, Ours
 	case f.Exclusive && f.Wanted:
@@ -36,7 +36,7 @@ func Decide(f *Facts, id string, now time.Time) Decision {
 	return d
 }
 
-// exclusive is where nobody is left to shake hands with. A pause of ours from a time when there was somebody is in the way of everybody.
+// exclusive decides where the in-tree controller does not run. A pause that Remedy set while it ran is removed.
 func (d *Decision) exclusive(f *Facts) {
 	d.Move, d.State = Act, Ours
 	if f.Pause == OurPause {
@@ -44,12 +44,12 @@ func (d *Decision) exclusive(f *Facts) {
 	}
 }
 
-// notWanted is a check that we have no business with, or no longer.
+// notWanted decides about a check that is not to be adopted, or no longer.
 func (d *Decision) notWanted(f *Facts) {
 	ours := f.Pause == OurPause || f.Cleanup || f.Traces || !f.Memory.Empty()
 	switch {
 	case !ours:
-	// A pause is a pause for us, too. What is left is taken away when it is over.
+	// A pause applies to Remedy, too: the release waits for its end.
 	case f.ClusterPaused || f.Pause == ForeignPause:
 		d.State = Paused
 	default:
@@ -57,7 +57,7 @@ func (d *Decision) notWanted(f *Facts) {
 	}
 }
 
-// unpaused is a check that we want, and that nobody has paused.
+// unpaused decides about a check that is to be adopted, and that is not paused.
 func (d *Decision) unpaused(f *Facts, id string, now time.Time) {
 	contested := f.Memory.contestedUntil(now)
 	switch {

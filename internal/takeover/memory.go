@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// Memory is what has to be remembered of a check between two passes. It stands in an annotation, and in the memory of the process: whoever takes
-// our pause away as a rule takes away all that is ours.
+// Memory is what has to be remembered of a check between two reconciles. It is in an annotation and in the memory of the process, because a
+// tool that removes the pause usually removes all annotations of Remedy.
 type Memory struct {
-	// ID names the take-over that is under way; empty if none is.
+	// ID identifies the adoption in progress; empty if there is none.
 	ID string
-	// Instance is which of our instances it is under way for: the value of its --watch-filter.
+	// Instance is the value of --watch-filter of the manager that has adopted the check.
 	Instance string
-	// Replaced: a pause of somebody else stands where ours was. Only the process knows that, as nothing is noted on what is paused.
+	// Replaced: another pause has replaced that of Remedy. It is not in the annotation, because nothing is written to a paused check.
 	Replaced bool
-	// Signed: this process has noted already that it is under way for its instance. Of two that act for one check, each would do so again and again.
+	// Signed: this process has recorded its instance already. Otherwise two managers of one check would do so alternately.
 	Signed bool
-	// Losses are when our pause was found to be taken away, the earliest first.
+	// Losses are the times at which the pause of Remedy was missing, the earliest first.
 	Losses []time.Time
 }
 
 const (
-	// contest is how often our pause may be taken away within contestTime until we let go.
+	// contest is the number of losses within contestTime after which Remedy releases the check.
 	contest     = 3
 	contestTime = 10 * time.Minute
-	// calmTime is for how long we then stay away. Whoever has mended the cause need not do anything else.
+	// calmTime is the time after which Remedy adopts it again.
 	calmTime = time.Hour
-	// precision is how exactly losses are noted down.
+	// precision is the precision of losses in the annotation.
 	precision = time.Millisecond
 )
 
-// contestedUntil is until when we stay away; zero if nobody contests.
+// contestedUntil is when Remedy adopts the check again; zero if adoption is not contested.
 func (m *Memory) contestedUntil(now time.Time) time.Time {
 	n := len(m.Losses)
 	if n < contest || m.Losses[n-1].Sub(m.Losses[n-contest]) > contestTime {
@@ -47,27 +47,26 @@ func (m *Memory) contestedUntil(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// lost is the memory after our pause was found to be taken away.
+// lost is the memory after the pause of Remedy was removed.
 func (m *Memory) lost(now time.Time) Memory {
 	losses := slices.DeleteFunc(slices.Clone(m.Losses), func(at time.Time) bool { return at.After(now) || now.Sub(at) > calmTime })
 	losses = append(losses, now.UTC().Truncate(precision))
 	return Memory{Losses: losses[max(0, len(losses)-contest):]}
 }
 
-// Ended is the memory after we have taken our pause away ourselves: that it is not there any more is no loss. Whose it was stays, as that one has
-// something to clean up yet.
+// Ended returns the memory after Remedy has removed its pause, which is no loss. The instance stays: that manager has to clean up.
 func (m *Memory) Ended() Memory { return Memory{Instance: m.Instance, Losses: m.Losses} }
 
-// Empty says whether there is nothing to remember.
+// Empty reports whether there is nothing to remember.
 func (m *Memory) Empty() bool { return m.ID == "" && m.Instance == "" && len(m.Losses) == 0 }
 
-// noID stands where no take-over is under way.
-const noID = "-"
+// The annotation is an ID or noID, ofInstance and an instance if there is one, and the losses.
+const (
+	noID       = "-"
+	ofInstance = "/"
+)
 
-// ofInstance stands between the name of a take-over and that of the instance, if that has one.
-const ofInstance = "/"
-
-// Text is the memory as it is noted down; empty if there is nothing to remember.
+// Text returns the memory as an annotation; empty if there is nothing to remember.
 func (m *Memory) Text() string {
 	if m.Empty() {
 		return ""
@@ -79,7 +78,7 @@ func (m *Memory) Text() string {
 	return strings.Join(words, " ")
 }
 
-// ParseMemory reads what was noted down. What cannot be read counts as not written.
+// ParseMemory reads the annotation. Invalid parts count as absent.
 func ParseMemory(text string) Memory {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -99,8 +98,7 @@ func ParseMemory(text string) Memory {
 	return m
 }
 
-// With is the memory together with what this process knows. A take-over that the process knows of, and the check does not, was taken away with
-// everything else.
+// With returns the memory together with that of this process. An adoption that only the process has was removed with all annotations.
 func (m *Memory) With(known *Memory) Memory {
 	all := Memory{ID: m.ID, Instance: m.Instance, Losses: slices.Concat(m.Losses, known.Losses)}
 	if all.ID == "" && known.ID != "" {

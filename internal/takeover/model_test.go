@@ -11,24 +11,25 @@ import (
 	"pgregory.net/rapid"
 )
 
-// object is a check as it stands in the API server. Whatever is written makes a new version of it.
+// object is a version of a check in the API server.
 type object struct {
 	pause         Pause
 	clusterPaused bool
-	// paused is the condition: unset, or what Cluster API's controller said last, and byAnnotation whether it named the annotation.
-	said, paused, byAnnotation bool
-	memory                     string
-	wanted                     bool
+	// set, paused and byAnnotation are the condition: whether the in-tree controller has set it, its status, and whether it names the
+	// annotation.
+	set, paused, byAnnotation bool
+	memory                    string
+	wanted                    bool
 }
 
-// theirs is Cluster API's own controller: one at a time, with a cache that lags, and passes that take their time.
-type theirs struct {
+// inTree is the in-tree controller: one worker, with a cache that lags, and reconciles that take time.
+type inTree struct {
 	cache  int
 	acting bool
 }
 
-// ours is an instance of ours. There may be two of them that believe that they lead.
-type ours struct {
+// manager is an instance of Remedy. Two of them may act as leader.
+type manager struct {
 	instance string
 	cache    int
 	known    Memory
@@ -38,8 +39,8 @@ type model struct {
 	t        *rapid.T
 	versions []object
 	now      time.Time
-	theirs   theirs
-	ours     [2]ours
+	inTree   inTree
+	managers [2]manager
 	ids      int
 }
 
@@ -51,50 +52,50 @@ func (m *model) write(change func(*object)) {
 	m.versions = append(m.versions, next)
 }
 
-func (o *object) facts(us *ours) *Facts {
+func (o *object) facts(r *manager) *Facts {
 	noted := ParseMemory(o.memory)
 	return &Facts{
-		Wanted: o.wanted, Instance: us.instance, Pause: o.pause, ClusterPaused: o.clusterPaused,
-		SaysPaused: o.said && o.paused && o.byAnnotation, SaysUnpaused: o.said && !o.paused, Memory: noted.With(&us.known),
+		Wanted: o.wanted, Instance: r.instance, Pause: o.pause, ClusterPaused: o.clusterPaused,
+		SaysPaused: o.set && o.paused && o.byAnnotation, SaysUnpaused: o.set && !o.paused, Memory: noted.With(&r.known),
 	}
 }
 
-// theyLook is a pass of Cluster API's controller, up to where it begins to act.
-func (m *model) theyLook() {
-	if m.theirs.acting {
+// reconcileInTree is a reconcile of the in-tree controller, up to where it begins to act.
+func (m *model) reconcileInTree() {
+	if m.inTree.acting {
 		return
 	}
-	seen := &m.versions[m.theirs.cache]
+	seen := &m.versions[m.inTree.cache]
 	named := seen.pause != NoPause
 	paused := named || seen.clusterPaused
-	if !seen.said || seen.paused != paused || paused && seen.byAnnotation != named {
-		// Cluster API writes conditions onto the newest version only: it reads again until its cache has that.
-		m.theirs.cache = len(m.versions) - 1
-		m.write(func(o *object) { o.said, o.paused, o.byAnnotation = true, paused, named })
+	if !seen.set || seen.paused != paused || paused && seen.byAnnotation != named {
+		// It writes conditions only to the newest version, so it reads again until its cache has that.
+		m.inTree.cache = len(m.versions) - 1
+		m.write(func(o *object) { o.set, o.paused, o.byAnnotation = true, paused, named })
 		return
 	}
-	m.theirs.acting = !paused
+	m.inTree.acting = !paused
 }
 
-// weLook is a pass of ours: a decision by what the cache says, and a look at the truth before an act.
-func (m *model) weLook(us *ours) {
-	d := Decide(m.versions[us.cache].facts(us), m.name(), m.now)
-	fresh := us.cache == len(m.versions)-1
+// reconcile is a reconcile of Remedy: a decision by the cache, and a live read before an action.
+func (m *model) reconcile(r *manager) {
+	d := Decide(m.versions[r.cache].facts(r), m.name(), m.now)
+	fresh := r.cache == len(m.versions)-1
 	switch d.Move {
 	case Act:
-		if Decide(m.live().facts(us), "", m.now).Move == Act && m.theirs.acting {
+		if Decide(m.live().facts(r), "", m.now).Move == Act && m.inTree.acting {
 			m.t.Fatalf("both act: %+v", m.versions)
 		}
-	// Every write carries the version that was seen.
+	// Every write has the version that was read.
 	case Take:
 		if fresh {
 			m.write(func(o *object) { o.pause, o.memory = OurPause, d.Memory.Text() })
-			us.known, us.cache = d.Memory, len(m.versions)-1
+			r.known, r.cache = d.Memory, len(m.versions)-1
 		}
 	case NoteLoss, Sign:
 		if fresh {
 			m.write(func(o *object) { o.memory = d.Memory.Text() })
-			us.known, us.cache = d.Memory, len(m.versions)-1
+			r.known, r.cache = d.Memory, len(m.versions)-1
 		}
 	case Release, Unpause:
 		if fresh {
@@ -104,11 +105,11 @@ func (m *model) weLook(us *ours) {
 					o.pause = NoPause
 				}
 			})
-			us.known, us.cache = Memory{}, len(m.versions)-1
+			r.known, r.cache = Memory{}, len(m.versions)-1
 		}
 	case Leave, Await:
 		if d.Memory.Replaced {
-			us.known = d.Memory
+			r.known = d.Memory
 		}
 	}
 }
@@ -118,34 +119,34 @@ func (m *model) name() string {
 	return fmt.Sprint("id", m.ids)
 }
 
-// happens is one of everything that can happen.
-func (m *model) happens() {
-	us := &m.ours[rapid.IntRange(0, 1).Draw(m.t, "instance")]
-	lag := func(from int) int { return rapid.IntRange(from, len(m.versions)-1).Draw(m.t, "sees") }
-	switch rapid.IntRange(0, 15).Draw(m.t, "happens") {
+// step is one of everything that can happen.
+func (m *model) step() {
+	r := &m.managers[rapid.IntRange(0, 1).Draw(m.t, "instance")]
+	lag := func(from int) int { return rapid.IntRange(from, len(m.versions)-1).Draw(m.t, "version") }
+	switch rapid.IntRange(0, 15).Draw(m.t, "step") {
 	case 0, 1, 2:
-		us.cache = lag(us.cache)
+		r.cache = lag(r.cache)
 	case 3, 4, 5:
-		m.weLook(us)
+		m.reconcile(r)
 	case 6, 7:
-		m.theirs.cache = lag(m.theirs.cache)
+		m.inTree.cache = lag(m.inTree.cache)
 	case 8, 9:
-		m.theyLook()
+		m.reconcileInTree()
 	case 10, 11:
-		m.theirs.acting = false
+		m.inTree.acting = false
 	case 12:
 		m.now = m.now.Add(time.Duration(rapid.IntRange(0, 200).Draw(m.t, "seconds")) * time.Second)
 	case 13:
-		m.somebodyMeddles()
+		m.interfere()
 	case 14:
 		m.write(func(o *object) { o.wanted = !o.wanted })
 	case 15:
-		m.somebodyIsRestarted(us)
+		m.restart(r)
 	}
 }
 
-func (m *model) somebodyMeddles() {
-	switch rapid.IntRange(0, 4).Draw(m.t, "meddles") {
+func (m *model) interfere() {
+	switch rapid.IntRange(0, 4).Draw(m.t, "interference") {
 	case 0:
 		m.write(func(o *object) { o.clusterPaused = !o.clusterPaused })
 	case 1:
@@ -155,40 +156,40 @@ func (m *model) somebodyMeddles() {
 	case 3:
 		m.write(func(o *object) { o.pause, o.memory = NoPause, "" })
 	case 4:
-		// It is moved to another management cluster: annotations go with it, status does not, and others look after it there.
-		m.write(func(o *object) { o.said, o.paused, o.byAnnotation = false, false, false })
-		m.theirs = theirs{cache: len(m.versions) - 1}
-		for i := range m.ours {
-			m.ours[i] = ours{instance: m.ours[i].instance, cache: len(m.versions) - 1}
+		// It is moved to another management cluster, which has other controllers: annotations are copied, status is not.
+		m.write(func(o *object) { o.set, o.paused, o.byAnnotation = false, false, false })
+		m.inTree = inTree{cache: len(m.versions) - 1}
+		for i := range m.managers {
+			m.managers[i] = manager{instance: m.managers[i].instance, cache: len(m.versions) - 1}
 		}
 	}
 }
 
-func (m *model) somebodyIsRestarted(us *ours) {
-	if rapid.Bool().Draw(m.t, "theirs") {
-		m.theirs = theirs{cache: len(m.versions) - 1}
+func (m *model) restart(r *manager) {
+	if rapid.Bool().Draw(m.t, "in-tree") {
+		m.inTree = inTree{cache: len(m.versions) - 1}
 		return
 	}
-	*us = ours{instance: us.instance, cache: len(m.versions) - 1}
+	*r = manager{instance: r.instance, cache: len(m.versions) - 1}
 }
 
-// With whatever lags, is restarted, removed, copied or changed: Cluster API's controller and ours never act at the same time.
-func TestBothNeverActAtOnce(t *testing.T) {
+// The in-tree controller and Remedy never act at the same time, whatever lags, is restarted, removed, copied or changed.
+func TestDecide_AnyHistory_NeverBothAct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{t: t, now: noon, versions: []object{{wanted: rapid.Bool().Draw(t, "wanted")}}}
-		m.ours[1].instance = rapid.SampledFrom([]string{"", "x"}).Draw(t, "instance")
+		m.managers[1].instance = rapid.SampledFrom([]string{"", "x"}).Draw(t, "instance")
 		for range rapid.IntRange(1, 500).Draw(t, "steps") {
-			m.happens()
+			m.step()
 		}
 	})
 }
 
-// When nobody meddles any more, one of both takes care of it in the end, and who does is who was asked.
-func TestSomebodyTakesCareInTheEnd(t *testing.T) {
+// Without further interference, the requested controller reconciles the check in the end.
+func TestDecide_WithoutInterference_OneControllerActs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{t: t, now: noon, versions: []object{{wanted: rapid.Bool().Draw(t, "wanted")}}}
 		for range rapid.IntRange(0, 250).Draw(t, "steps") {
-			m.happens()
+			m.step()
 		}
 		m.write(func(o *object) {
 			o.clusterPaused = false
@@ -196,25 +197,25 @@ func TestSomebodyTakesCareInTheEnd(t *testing.T) {
 				o.pause = NoPause
 			}
 		})
-		// Whatever was contested is so no more.
+		// Any contest ends.
 		m.now = m.now.Add(2 * time.Hour)
 		for range 12 {
-			m.theirs = theirs{cache: len(m.versions) - 1}
-			m.theyLook()
-			m.ours[0].cache, m.ours[1].cache = len(m.versions)-1, len(m.versions)-1
-			m.weLook(&m.ours[0])
-			m.ours[1].cache = len(m.versions) - 1
-			m.weLook(&m.ours[1])
+			m.inTree = inTree{cache: len(m.versions) - 1}
+			m.reconcileInTree()
+			m.managers[0].cache, m.managers[1].cache = len(m.versions)-1, len(m.versions)-1
+			m.reconcile(&m.managers[0])
+			m.managers[1].cache = len(m.versions) - 1
+			m.reconcile(&m.managers[1])
 		}
 		end := m.live()
-		d := Decide(end.facts(&ours{}), "", m.now)
+		d := Decide(end.facts(&manager{}), "", m.now)
 		switch {
 		case end.wanted && d.Move != Act:
-			t.Fatalf("wanted, and yet %+v: %+v", d, *end)
+			t.Fatalf("requested, but %+v: %+v", d, *end)
 		case !end.wanted && (end.pause != NoPause || end.memory != "" || d.Move != Leave):
-			t.Fatalf("something is left: %+v", *end)
-		case !end.wanted && (!end.said || end.paused):
-			t.Fatalf("nobody takes care of it: %+v", *end)
+			t.Fatalf("not cleaned up: %+v", *end)
+		case !end.wanted && (!end.set || end.paused):
+			t.Fatalf("no controller reconciles it: %+v", *end)
 		}
 	})
 }

@@ -83,6 +83,7 @@ var cleanPaths = []string{
 	"internal/metrics",
 	"internal/probes",
 	"internal/report",
+	"internal/takeover",
 	"internal/version",
 	"test/README.md",
 	"test/controlplane/build/etcd",

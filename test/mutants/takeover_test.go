@@ -7,16 +7,16 @@ package mutants_test
 
 // The tests of the handshake: a table, a model in which everything lags and is meddled with, and what is remembered.
 const (
-	nextMove = "TestTheNextMove"
-	neither  = "TestBothNeverActAtOnce"
-	inTheEnd = "TestSomebodyTakesCareInTheEnd"
-	contests = "TestAContestIsOverAfterAnHour"
-	noted    = "TestMemoryIsReadAsItWasWritten"
-	known    = "TestWhatTheProcessKnowsCountsAsWell"
-	ownPause = "TestAPersonsOwnPauseIsNoLoss"
-	unsigned = "TestWhatWasSignedByNobodyIsSigned"
+	nextMove = "TestDecide_Facts_HaveMoveAndState"
+	neither  = "TestDecide_AnyHistory_NeverBothAct"
+	inTheEnd = "TestDecide_WithoutInterference_OneControllerActs"
+	contests = "TestDecide_Contested_EndsAfterAnHour"
+	noted    = "TestMemory_Text_IsReadBack"
+	known    = "TestMemory_WithProcessMemory_IsMerged"
+	ownPause = "TestDecide_PauseReplacedByUser_IsNoLoss"
+	unsigned = "TestDecide_AnnotationRemoved_IsRecordedAgain"
 
-	byOurselves = "TestWhatWeTakeAwayOurselvesIsNoLoss"
+	byOurselves = "TestDecide_UnpausedByRemedy_IsNoLoss"
 )
 
 func o(file, from, to, test string) mutant {
