@@ -28,7 +28,7 @@ type difference struct {
 
 var differences = []*difference{
 	{
-		heading: "A Machine that has given up is unhealthy",
+		heading: "A failed Machine is unhealthy",
 		applies: func(_ *facts, m *machine) bool { return m.failure() != "" },
 		undo:    func(t *health.Target, _ time.Time) { t.Machine.Failure = "" },
 		expects: machineFailed,
@@ -42,7 +42,7 @@ var differences = []*difference{
 		expects: otherNode,
 	},
 	{
-		heading: "A request for remediation does not hide the other causes",
+		heading: "A manual remediation request does not hide the other causes",
 		applies: func(_ *facts, m *machine) bool { return m.remediate },
 		undo:    forgetOtherCauses,
 		expects: func(_ *facts, _ *machine, theirs, ours outcome, _ *health.Verdict) bool {
@@ -51,13 +51,13 @@ var differences = []*difference{
 		},
 	},
 	{
-		heading: "A Node may be gone for a while",
+		heading: "A Node may be missing for a while",
 		applies: func(f *facts, m *machine) bool { return f.isGone(m) && f.policy.goneTimeout > 0 },
 		undo:    func(t *health.Target, longAgo time.Time) { t.Machine.NodeGoneSince = longAgo },
 		expects: goneForAWhile,
 	},
 	{
-		heading: "A condition without a date is not older than its object",
+		heading: "A condition without a time is not older than its object",
 		applies: func(_ *facts, m *machine) bool {
 			undated := func(c condition) bool { return c.since.IsZero() }
 			return slices.ContainsFunc(m.conditions, undated) || (m.node != nil && slices.ContainsFunc(m.node.conditions, undated))

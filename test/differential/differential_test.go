@@ -157,8 +157,8 @@ func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status cl
 
 // The differences that are not about the facts, but about when they are looked at.
 const (
-	cutOff            = "A cluster that cannot be reached is judged as far as possible"
-	nodesSpeakFirst   = "After a lost connection Nodes speak first"
+	cutOff            = "An unreachable cluster is evaluated as far as possible"
+	nodesSpeakFirst   = "After a lost connection, Nodes get time to report their status"
 	inclusiveDeadline = "Deadlines are inclusive"
 )
 

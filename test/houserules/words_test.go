@@ -69,6 +69,7 @@ var cleanPaths = []string{
 	"controllers/nodehealthcheck",
 	"docs/architecture.md",
 	"docs/decisions/20261121-control-plane-from-source.md",
+	"docs/differences.md",
 	"docs/faq.md",
 	"docs/flags.md",
 	"docs/install.md",
