@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	goruntime "runtime"
+	"slices"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/pflag"
@@ -159,7 +160,11 @@ func serve(ctx context.Context, s *settings.Settings) error {
 	if err != nil {
 		return errors.Wrap(err, "failed to set up the manager")
 	}
-	if err := addRunnables(mgr, s, api); err != nil {
+	all, err := newReconcilers(ctx, mgr, s, api)
+	if err != nil {
+		return err
+	}
+	if err := addRunnables(mgr, s, all); err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
@@ -205,20 +210,11 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// addRunnables adds what runs on every instance, leading or not: the lookout for Cluster API, and the probes.
-func addRunnables(mgr manager.Manager, s *settings.Settings, api clusterapi.Discoverer) error {
-	all, err := newShared(mgr)
-	if err != nil {
-		return err
-	}
-	lookout := &clusterapi.APIWatcher{
-		API:      api,
-		Clock:    clock.RealClock{},
-		Log:      mgr.GetLogger().WithName("clusterapi"),
-		Appeared: (&machineSide{shared: all, mgr: mgr, settings: s, api: api}).start,
-	}
-	if err := mgr.Add(lookout); err != nil {
-		return errors.Wrap(err, "failed to add the lookout for Cluster API")
+// addRunnables adds what runs on every instance, leading or not: what detects Cluster API and sets up the reconcilers, and the probes.
+func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers) error {
+	watcher := &clusterapi.APIWatcher{API: all.api, Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("clusterapi"), SetUp: all.setUp}
+	if err := mgr.Add(watcher); err != nil {
+		return errors.Wrap(err, "failed to add the detection of Cluster API")
 	}
 	if s.HealthAddress == "0" {
 		return nil
@@ -232,19 +228,26 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, api clusterapi.Disc
 		probes.Caches(mgr.GetCache()),
 		leader,
 		probes.Fixed("mode", string(s.Mode)),
-		lookout.Check(),
+		watcher.Check(),
 	}
 	server := &manager.Server{Name: "probes", Server: probes.Server(s.HealthAddress, probes.Handler(live, ready))}
 	return errors.Wrap(mgr.Add(server), "failed to add the probes")
 }
 
-// shared is what every controller uses.
-type shared struct {
-	clusters *workload.Clusters
-	metrics  *metrics.Metrics
+// reconcilers are those of all kinds of checks, with what they share.
+type reconcilers struct {
+	*healthcheck.Environment
+	kinds     []controllers.Kind
+	mgr       manager.Manager
+	settings  *settings.Settings
+	api       clusterapi.Discoverer
+	connected bool
 }
 
-func newShared(mgr manager.Manager) (*shared, error) {
+// newReconcilers prepares what needs no Cluster API. It calls no API server.
+func newReconcilers(
+	ctx context.Context, mgr manager.Manager, s *settings.Settings, api clusterapi.Discoverer,
+) (*reconcilers, error) {
 	clusters, err := workload.New(mgr, clock.RealClock{})
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to prepare the reading of Nodes")
@@ -254,73 +257,52 @@ func newShared(mgr manager.Manager) (*shared, error) {
 		return nil, errors.Wrap(err, "failed to register the metrics")
 	}
 	clusters.CountIgnored(counted.HeartbeatIgnored)
-	return &shared{clusters: clusters, metrics: counted}, nil
+	remediationRequests, err := requests.New(ctx, requests.Options{
+		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: s.WatchNamespace,
+	})
+	if err != nil {
+		return nil, errors.Wrap(err, "failed to prepare the remediation requests")
+	}
+	e := &healthcheck.Environment{
+		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
+		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
+		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter,
+	}
+	kinds := controllers.Reconcilers(e, intree.TakesOver{
+		Annotated: s.CoreChecks == settings.Annotated, All: s.CoreChecks == settings.All, Exclusive: s.CoreChecks == settings.Exclusive,
+	})
+	return &reconcilers{Environment: e, kinds: kinds, mgr: mgr, settings: s, api: api}, nil
 }
 
-// machineSide is what needs Cluster API. It is started on a manager that runs already, and tried again if that fails.
-type machineSide struct {
-	*shared
-	mgr       manager.Manager
-	settings  *settings.Settings
-	api       clusterapi.Discoverer
-	connected bool
-	// reconcilers are those that there are to be, and started how many of them are there.
-	reconcilers []*healthcheck.Reconciler
-	started     int
-}
-
-func (m *machineSide) start(ctx context.Context) error {
-	if err := clusterapi.OwnKinds(m.api); err != nil {
+// setUp sets up the reconcilers that can run now, on a manager that runs already. It is called again after an error, and when Cluster API
+// is served.
+func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
+	r.NoClusterAPI = !clusterAPI
+	kinds := slices.DeleteFunc(slices.Clone(r.kinds), func(kind controllers.Kind) bool { return kind.NeedsClusterAPI && !clusterAPI })
+	if len(kinds) == 0 {
+		return nil
+	}
+	if err := clusterapi.OwnKinds(r.api); err != nil {
 		return err
 	}
-	if err := m.connect(ctx); err != nil {
-		return err
-	}
-	if m.reconcilers == nil {
-		asked, err := requests.New(ctx, requests.Options{
-			Client: m.mgr.GetClient(), Reader: m.mgr.GetAPIReader(), Config: m.mgr.GetConfig(), Clock: clock.RealClock{},
-			Namespace: m.settings.WatchNamespace,
+	if clusterAPI && !r.connected {
+		err := r.Clusters.Connect(ctx, r.mgr, workload.Options{
+			UserAgent: r.mgr.GetConfig().UserAgent, SyncPeriod: r.settings.SyncPeriod, OnStandby: r.settings.Gates.Enabled(features.WarmStandby),
 		})
 		if err != nil {
-			return errors.Wrap(err, "failed to prepare the remediation requests")
+			return errors.Wrap(err, "failed to prepare the connections to workload clusters")
 		}
-		m.reconcilers = controllers.Reconcilers(m.environment(asked), intree.TakesOver{
-			Annotated: m.settings.CoreChecks == settings.Annotated, All: m.settings.CoreChecks == settings.All,
-			Exclusive: m.settings.CoreChecks == settings.Exclusive,
-		})
+		r.connected = true
 	}
-	for _, reconciler := range m.reconcilers[m.started:] {
-		if err := reconciler.SetupWithManager(ctx, m.mgr); err != nil {
+	for _, kind := range kinds {
+		if err := kind.SetupWithManager(ctx, r.mgr); err != nil {
 			return err
 		}
-		m.started++
 	}
 	return nil
 }
 
-// environment is what all reconcilers share.
-func (m *machineSide) environment(asked *requests.Requests) *healthcheck.Environment {
-	return &healthcheck.Environment{
-		Cache: m.mgr.GetCache(), Live: m.mgr.GetAPIReader(), Client: m.mgr.GetClient(), Clusters: m.clusters, Requests: asked,
-		Events: m.mgr.GetEventRecorder("remedy"), Metrics: m.metrics, Clock: clock.RealClock{},
-		Observe: m.settings.Mode == settings.Observe, WatchFilter: m.settings.WatchFilter,
-	}
-}
-
-// connect connects the workload clusters, once.
-func (m *machineSide) connect(ctx context.Context) error {
-	if m.connected {
-		return nil
-	}
-	err := m.clusters.Connect(ctx, m.mgr, workload.Options{
-		UserAgent: m.mgr.GetConfig().UserAgent, SyncPeriod: m.settings.SyncPeriod,
-		OnStandby: m.settings.Gates.Enabled(features.WarmStandby),
-	})
-	m.connected = err == nil
-	return errors.Wrap(err, "failed to prepare the connections to workload clusters")
-}
-
-// leaseHolder asks who leads. The answer does not come from a cache, so that a missing right shows.
+// leaseHolder reads live which instance leads, because a cache would hide a missing permission.
 func leaseHolder(reader client.Reader, namespace string) func(ctx context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		lease := &coordinationv1.Lease{}

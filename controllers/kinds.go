@@ -12,13 +12,23 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 )
 
-// Reconcilers are one for each kind of checks. Every kind reports how its checks claim targets, and every reconciler reads the claims of
-// all kinds.
-func Reconcilers(e *healthcheck.Environment, takesOver intree.TakesOver) []*healthcheck.Reconciler {
+// Kind is a kind of checks.
+type Kind struct {
+	*healthcheck.Reconciler
+	// NeedsClusterAPI: the reconciler is set up when Cluster API is served.
+	NeedsClusterAPI bool
+}
+
+// Reconcilers returns a reconciler for each kind of checks. Every kind reports how its checks claim targets, and every reconciler reads the
+// claims of all kinds.
+func Reconcilers(e *healthcheck.Environment, takesOver intree.TakesOver) []Kind {
 	adoption := &intree.Adoption{Environment: e, TakesOver: takesOver}
-	e.Indices = &healthcheck.Indices{All: slices.Concat(machinehealthcheck.Indices(), intree.Indices())}
+	e.Indices = slices.Concat(machinehealthcheck.Indices(), intree.Indices())
 	e.Claimants = []healthcheck.Claimant{
 		machinehealthcheck.Claimant{Observe: e.Observe}, intree.Claimant{Adoption: adoption}, nodehealthcheck.Claimant{Observe: e.Observe},
 	}
-	return []*healthcheck.Reconciler{machinehealthcheck.New(e), intree.New(adoption)}
+	return []Kind{
+		{Reconciler: machinehealthcheck.New(e), NeedsClusterAPI: true},
+		{Reconciler: intree.New(adoption), NeedsClusterAPI: true},
+	}
 }

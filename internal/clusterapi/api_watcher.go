@@ -24,14 +24,14 @@ type APIWatcher struct {
 	API   Discoverer
 	Clock clock.WithTicker
 	Log   logr.Logger
-	// Appeared is called when Cluster API is served for the first time. After an error it is called again at the next discovery.
-	Appeared func(ctx context.Context) error
+	// SetUp is called after each discovery with its result, until it has succeeded where Cluster API is served.
+	SetUp func(ctx context.Context, served bool) error
 
 	mu       sync.Mutex
 	last     Availability
 	failure  error
 	reported string
-	started  bool
+	complete bool
 }
 
 // Start detects Cluster API immediately and then periodically, until the context ends.
@@ -87,10 +87,9 @@ func (w *APIWatcher) detect(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err == nil && detected.Served && !w.started {
-		if err = w.Appeared(ctx); err == nil {
-			w.started = true
-		}
+	if err == nil && !w.complete {
+		err = w.SetUp(ctx, detected.Served)
+		w.complete = err == nil && detected.Served
 	}
 	w.mu.Lock()
 	w.failure = err

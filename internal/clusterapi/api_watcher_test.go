@@ -144,13 +144,17 @@ func newTestWatcher(t *testing.T) *testWatcher {
 		defer w.mu.Unlock()
 		w.lines = append(w.lines, line)
 	}, funcr.Options{})
-	w.APIWatcher = &clusterapi.APIWatcher{API: w.api, Clock: w.clock, Log: logr.New(log.GetSink()), Appeared: func(context.Context) error {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.appeared++
-		return w.refuse
-	}}
+	w.APIWatcher = &clusterapi.APIWatcher{API: w.api, Clock: w.clock, Log: logr.New(log.GetSink()), SetUp: w.setUp}
 	return w
+}
+
+func (w *testWatcher) setUp(_ context.Context, served bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if served {
+		w.appeared++
+	}
+	return w.refuse
 }
 
 func (w *testWatcher) start(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
@@ -19,6 +20,10 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 	var all []Claim
 	for _, claimant := range e.Claimants {
 		claims, err := claimant.Claims(ctx, e.Cache, check, cluster)
+		// Without Cluster API, there are no checks of it.
+		if meta.IsNoMatchError(err) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

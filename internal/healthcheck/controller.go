@@ -15,13 +15,12 @@ import (
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -46,7 +45,9 @@ type Environment struct {
 	WatchFilter string
 	// Claimants are those of all kinds, and Indices those of the cache.
 	Claimants []Claimant
-	Indices   *Indices
+	Indices   []Index
+	// NoClusterAPI: Cluster API is not served yet, so SetupWithManager leaves out its objects.
+	NoClusterAPI bool
 }
 
 // Responsible reports whether this instance is responsible for a check.
@@ -64,32 +65,63 @@ type Reconciler struct {
 	// Gate is nil for a kind of which all checks are the manager's.
 	Gate Gatekeeper
 
-	records records
+	controller controller.Controller
+	records    records
 }
 
-// SetupWithManager starts the controller with the manager, or at once if that is running.
+// SetupWithManager sets up the controller, which starts with the manager, or at once if that is running. Another call adds what was left
+// out or has failed.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
-	if err := r.Indices.add(ctx, mgr.GetCache()); err != nil {
+	for i := range r.Indices {
+		index := &r.Indices[i]
+		if index.created || r.leavesOut(index.Object) {
+			continue
+		}
+		if err := mgr.GetCache().IndexField(ctx, index.Object, index.Field, index.Value); err != nil {
+			return errors.Wrapf(err, "failed to index %T by %s", index.Object, index.Field)
+		}
+		index.created = true
+	}
+	if r.controller == nil {
+		for _, claimant := range r.Claimants {
+			r.Watches.Objects = append(r.Watches.Objects, r.watchOf(claimant))
+		}
+		if err := r.newController(mgr); err != nil {
+			return errors.Wrapf(err, "failed to set up the controller of %s", r.Store.Kind())
+		}
+	}
+	for i := range r.Watches.Objects {
+		watch := &r.Watches.Objects[i]
+		if watch.started || r.leavesOut(watch.Object) {
+			continue
+		}
+		if err := r.controller.Watch(source.Kind(mgr.GetCache(), watch.Object, r.onEach(watch.Checks), watch.Changes)); err != nil {
+			return errors.Wrapf(err, "failed to watch %T", watch.Object)
+		}
+		watch.started = true
+	}
+	return nil
+}
+
+// leavesOut reports whether objects of a kind cannot be read, because Cluster API is not served.
+func (e *Environment) leavesOut(object client.Object) bool {
+	gvk, _ := e.Client.GroupVersionKindFor(object)
+	return e.NoClusterAPI && gvk.Group == clusterv1.GroupVersion.Group
+}
+
+func (r *Reconciler) newController(mgr manager.Manager) (err error) {
+	kind, options := r.Store.Kind(), controller.Options{}
+	if options.MaxConcurrentReconciles, err = workers(mgr.GetControllerOptions(), mgr.GetScheme(), r.Store.Object()); err != nil {
 		return err
 	}
-	kind := r.Store.Kind()
-	b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(kind)).Watches(r.Store.Object(), r.ofCheck())
-	for _, claimant := range r.Claimants {
-		b = b.Watches(claimant.Object(), r.ofClaimant(claimant), builder.WithPredicates(claimant.Changes()))
-	}
-	for _, watch := range r.Watches.Objects {
-		b = b.Watches(watch.Object, r.onEach(watch.Checks), builder.WithPredicates(watch.Changes))
-	}
-	workers, err := workers(mgr.GetControllerOptions(), mgr.GetScheme(), r.Store.Object())
-	if err != nil {
-		return err
-	}
-	err = b.WithOptions(controller.Options{MaxConcurrentReconciles: workers}).WatchesRawSource(r.Clusters.NodeSource(r.ofNode)).
+	r.controller, err = ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(kind)).WithOptions(options).
+		Watches(r.Store.Object(), r.ofCheck()).
+		WatchesRawSource(r.Clusters.NodeSource(r.ofNode)).
 		WatchesRawSource(r.Clusters.ConnectionSource(r.ofConnection)).
 		WatchesRawSource(r.Requests.Source(kind)).
 		WithLogConstructor(logConstructor(mgr.GetLogger(), kind)).
-		Complete(r)
-	return errors.Wrapf(err, "failed to set up the controller of %s", kind)
+		Build(r)
+	return err
 }
 
 // workers is how many checks of a kind are reconciled at the same time; 0 for the default of the manager. The builder of controllers reads
@@ -112,25 +144,10 @@ func logConstructor(log logr.Logger, kind string) func(*ctrl.Request) logr.Logge
 
 // Index is one by which objects are found in the cache.
 type Index struct {
-	Object client.Object
-	Field  string
-	Value  func(client.Object) []string
-}
-
-// Indices are created once. What has failed is created by the next try.
-type Indices struct {
-	All     []Index
-	created int
-}
-
-func (n *Indices) add(ctx context.Context, c cache.Cache) error {
-	for _, i := range n.All[n.created:] {
-		if err := c.IndexField(ctx, i.Object, i.Field, i.Value); err != nil {
-			return errors.Wrapf(err, "failed to index %T by %s", i.Object, i.Field)
-		}
-		n.created++
-	}
-	return nil
+	Object  client.Object
+	Field   string
+	Value   func(client.Object) []string
+	created bool
 }
 
 // event notes that an event concerns a check.

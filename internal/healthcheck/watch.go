@@ -33,6 +33,7 @@ type Watch struct {
 	// Changes leaves out what no rule reads, and Checks returns the checks that an object concerns.
 	Changes predicate.Predicate
 	Checks  func(ctx context.Context, object client.Object) []types.NamespacedName
+	started bool
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -57,11 +58,14 @@ func (r *Reconciler) onEach(concerned func(ctx context.Context, object client.Ob
 	}
 }
 
-// ofClaimant concerns the other checks of the same Cluster: one can be responsible for what another one releases.
-func (r *Reconciler) ofClaimant(claimant Claimant) handler.EventHandler {
-	return r.onEach(func(ctx context.Context, check client.Object) []types.NamespacedName {
-		return r.Watches.Cluster(ctx, claimant.Cluster(check))
-	})
+// watchOf concerns the other checks of the same Cluster: one can be responsible for what another one releases.
+func (r *Reconciler) watchOf(claimant Claimant) Watch {
+	return Watch{
+		Object: claimant.Object(), Changes: claimant.Changes(),
+		Checks: func(ctx context.Context, check client.Object) []types.NamespacedName {
+			return r.Watches.Cluster(ctx, claimant.Cluster(check))
+		},
+	}
 }
 
 func (r *Reconciler) ofNode(ctx context.Context, change workload.NodeChange) []reconcile.Request {

@@ -143,7 +143,7 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ta
 	r := controllers.Reconcilers(&healthcheck.Environment{
 		Cache: mgr.GetCache(), Live: m, Client: m, Clusters: clusters, Requests: remediationRequests,
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
-	}, takesOver)[kind]
+	}, takesOver)[kind].Reconciler
 	s.Expect(r.SetupWithManager(ctx, mgr)).To(Succeed())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
