@@ -70,7 +70,9 @@ func (c nodeChecks) Find(ctx context.Context, _ client.Reader, key client.Object
 func (c nodeChecks) kind(e *healthcheck.Environment) controllers.Kind {
 	c.Environment = e
 	return controllers.Kind{Reconciler: &healthcheck.Reconciler{Environment: e, Store: c, Watches: healthcheck.Watches{
-		Node: func(context.Context, workload.NodeChange) []types.NamespacedName { return []types.NamespacedName{{Name: "check"}} },
+		Node: func(context.Context, workload.NodeChange) []types.NamespacedName {
+			return []types.NamespacedName{{Name: "check"}}
+		},
 		Cluster: func(_ context.Context, cluster client.ObjectKey) []types.NamespacedName {
 			select {
 			case c.claimed <- cluster:

@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command manager runs the controllers of cluster-api-provider-remedy. Here is only wiring: what is decided, and how, is below internal/.
+// Command manager runs the controllers of cluster-api-provider-remedy. This package only wires packages of internal and controllers.
 package main
 
 import (
@@ -47,13 +47,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// minimumKubernetes is the oldest management cluster that checks our objects on admission (ValidatingAdmissionPolicy).
+// minimumKubernetes is the oldest version with ValidatingAdmissionPolicies, which validate the objects of Remedy.
 const minimumKubernetes = "v1.30.0"
 
-// Exit codes: a supervisor tells a wrong call, which does not mend itself, from a failure, which may.
+// Exit codes. A supervisor can retry after a failure, but not after invalid flags.
 const (
-	exitFailed    = 1
-	exitWrongCall = 2
+	exitFailed       = 1
+	exitInvalidFlags = 2
 )
 
 func main() {
@@ -71,11 +71,11 @@ func run(args []string) int {
 			fmt.Fprintf(os.Stderr, "manager: %v\n", problem)
 		}
 		fmt.Fprintln(os.Stderr, "manager --help lists the flags.")
-		return exitWrongCall
+		return exitInvalidFlags
 	}
 	if err := logsv1.ValidateAndApply(s.Logging, nil); err != nil {
-		fmt.Fprintf(os.Stderr, "manager: the flags for logging make no sense: %v\n", err)
-		return exitWrongCall
+		fmt.Fprintf(os.Stderr, "manager: invalid flags for logging: %v\n", err)
+		return exitInvalidFlags
 	}
 	ctrl.SetLogger(klog.Background())
 	if err := serve(ctrl.SetupSignalHandler(), s); err != nil {
@@ -96,18 +96,18 @@ func parse(args []string) (*settings.Settings, error) {
 	if err != nil {
 		return nil, err
 	}
-	// controller-runtime's own: --kubeconfig.
+	// The flag --kubeconfig of controller-runtime.
 	fs.AddGoFlagSet(flag.CommandLine)
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
 	if fs.NArg() > 0 {
-		return nil, errors.Errorf("%q is no flag: values are given as --flag=value", fs.Arg(0))
+		return nil, errors.Errorf("unexpected argument %q: set flags as --flag=value", fs.Arg(0))
 	}
 	return s, s.Validate()
 }
 
-// problems takes a list of errors apart: each gets a line of its own.
+// problems returns the errors of an aggregate, so that each gets a line of its own.
 func problems(err error) []error {
 	var list utilerrors.Aggregate
 	if errors.As(err, &list) {
@@ -116,7 +116,7 @@ func problems(err error) []error {
 	return []error{err}
 }
 
-// What the process itself needs: the lead (a Lease in its own namespace), events, and to ask who may read the diagnostics.
+// The process needs a Lease in its own namespace for leader election, events, and reviews of requests for the diagnostics.
 //
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=remedy-system,resources=leases,verbs=create;get;update
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -142,8 +142,7 @@ func serve(ctx context.Context, s *settings.Settings) error {
 	}
 	err = checkKubernetes(ctx, api)
 	if ctx.Err() != nil {
-		// We were asked to stop, and this is no failure.
-		return nil //nolint:nilerr // it was asked for, and is no failure.
+		return nil //nolint:nilerr // A requested shutdown is no failure.
 	}
 	if err != nil {
 		return err
@@ -168,24 +167,24 @@ func serve(ctx context.Context, s *settings.Settings) error {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
-		return errors.Wrap(err, "the manager failed")
+		return errors.Wrap(err, "failed to run the manager")
 	}
 	setupLog.Info("Stopped")
 	return nil
 }
 
-// checkKubernetes tells a management cluster that is too old from one that does not answer.
+// checkKubernetes returns an error if the management cluster is too old, or does not answer.
 func checkKubernetes(ctx context.Context, api discovery.ServerVersionInterface) error {
 	served, err := clusterapi.ServerVersion(ctx, api)
 	if err != nil {
-		return errors.Wrap(err, "the API server of this management cluster does not answer")
+		return errors.Wrap(err, "failed to read the version of the management cluster")
 	}
 	parsed, err := utilversion.ParseGeneric(served.GitVersion)
 	if err != nil {
-		return errors.Wrapf(err, "the API server says it has version %q, which is no version", served.GitVersion)
+		return errors.Wrapf(err, "failed to parse the version %q of the management cluster", served.GitVersion)
 	}
 	if parsed.LessThan(utilversion.MustParseGeneric(minimumKubernetes)) {
-		return errors.Errorf("this management cluster has Kubernetes %s, %s or later is needed", served.GitVersion, minimumKubernetes)
+		return errors.Errorf("the management cluster has Kubernetes %s, but %s or later is needed", served.GitVersion, minimumKubernetes)
 	}
 	return nil
 }
@@ -193,7 +192,7 @@ func checkKubernetes(ctx context.Context, api discovery.ServerVersionInterface) 
 func restConfig(s *settings.Settings) (*rest.Config, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, errors.Wrap(err, "no cluster to work with: run inside one, or set --kubeconfig or KUBECONFIG")
+		return nil, errors.Wrap(err, "failed to find the management cluster: run inside one, or set --kubeconfig or KUBECONFIG")
 	}
 	config.QPS, config.Burst = s.QPS, s.Burst
 	config.UserAgent = "cluster-api-provider-remedy/" + version.String()

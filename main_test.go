@@ -48,8 +48,8 @@ func newGomega(t *testing.T) *WithT {
 
 var binary string
 
-// plane is the control plane of all tests here, which run one after the other. It belongs to this package alone, because the manager acts on all objects
-// of a cluster, and because a test freezes the API server.
+// plane is the control plane of all tests here, which do not run in parallel. No other package uses it, because the manager acts on all
+// objects of a cluster, and because a test freezes the API server.
 var plane *controlplane.ControlPlane
 
 // startPlane starts it when the first test needs it.
@@ -115,7 +115,7 @@ func start(t *testing.T, cp *controlplane.ControlPlane, args ...string) (*instan
 	return i, log
 }
 
-// readyz returns what the probe says, or "not ready".
+// readyz returns what the probe responds, or "not ready".
 func readyz(i *instance.Instance) func() string {
 	return func() string {
 		status, text, err := i.Probe(context.Background(), "/readyz")
@@ -126,7 +126,7 @@ func readyz(i *instance.Instance) func() string {
 	}
 }
 
-func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
+func TestManager_AnyClusterAPI_Starts(t *testing.T) {
 	cp := startControlPlane(t)
 	t.Cleanup(func() { uninstallAll(t, cp) })
 
@@ -152,11 +152,12 @@ func TestTheManagerStartsWithWhateverClusterAPIThereIs(t *testing.T) {
 		g.Expect(i.Stop()).To(Equal(0))
 		g.Expect(log.String()).To(ContainSubstring("upgrade its core provider"))
 	})
-	t.Run("with Cluster API, and without our own kinds", func(t *testing.T) {
+	t.Run("with Cluster API, and without the kinds of Remedy", func(t *testing.T) {
 		g := newGomega(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
 		i, _ := start(t, cp)
-		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: machinehealthchecks and nodehealthchecks of remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
+		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: machinehealthchecks and nodehealthchecks of " +
+			"remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
 		g.Expect(i.Stop()).To(Equal(0))
 	})
 	t.Run("with Cluster API", func(t *testing.T) {
@@ -184,7 +185,7 @@ func uninstallAll(t *testing.T, cp *controlplane.ControlPlane) {
 	}).ShouldNot(ContainSubstring("cluster.x-k8s.io"))
 }
 
-// clusterAPI returns Cluster API's own definitions of the kinds that are needed, serving these versions only.
+// clusterAPI returns the definitions of Cluster API of the needed kinds, serving these versions only.
 func clusterAPI(t *testing.T, served ...string) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	g := NewWithT(t)
@@ -205,25 +206,26 @@ func clusterAPI(t *testing.T, served ...string) []*apiextensionsv1.CustomResourc
 	return crds
 }
 
-func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
+func TestManager_LeaderStops_ReleasesLease(t *testing.T) {
 	g := newGomega(t)
 	cp := startControlPlane(t)
 	c, err := cp.Client()
 	g.Expect(err).ToNot(HaveOccurred())
 	lease := func() *coordinationv1.Lease {
 		lease := &coordinationv1.Lease{}
-		g.Expect(client.IgnoreNotFound(c.Get(t.Context(), client.ObjectKey{Namespace: instance.Namespace, Name: "controller-leader-election-remedy"}, lease))).To(Succeed())
+		key := client.ObjectKey{Namespace: instance.Namespace, Name: "controller-leader-election-remedy"}
+		g.Expect(client.IgnoreNotFound(c.Get(t.Context(), key, lease))).To(Succeed())
 		return lease
 	}
 	holder := func() string { return ptr.Deref(lease().Spec.HolderIdentity, "") }
-	// A renewal that is under way when the leader stops can land after it has looked and before it gives the lead back, which then fails. The next one is
-	// two seconds away.
+	// A renewal that is in progress when the leader stops can change the Lease between its read and its release, which then fails. The next
+	// renewal is two seconds away.
 	renewed := func() {
 		before := lease().ResourceVersion
 		g.Eventually(func() string { return lease().ResourceVersion }).ShouldNot(Equal(before))
 	}
 
-	// The lease lasts for longer than the test waits: nobody loses the lead because the machine is slow, and nobody gets it by that it runs out.
+	// The Lease does not expire during the test: on a slow machine, no instance loses or acquires it by that.
 	elect := []string{"--leader-elect", "--leader-elect-lease-duration=1h", "--leader-elect-renew-deadline=50m"}
 	first, _ := start(t, cp, elect...)
 	g.Eventually(readyz(first)).Should(ContainSubstring("this instance leads"))
@@ -235,11 +237,11 @@ func TestTheLeadIsHandedOverWhenAnInstanceStops(t *testing.T) {
 	g.Eventually(readyz(second)).Should(ContainSubstring("this instance leads"))
 	renewed()
 	g.Expect(second.Stop()).To(Equal(0))
-	g.Expect(holder()).To(BeEmpty(), "who stops gives the lead back and lets nobody wait for the lease to run out")
+	g.Expect(holder()).To(BeEmpty(), "an instance that stops releases the Lease, so no other one waits until it expires")
 	g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
 }
 
-func TestDiagnosticsAreForThoseWhoMay(t *testing.T) {
+func TestManager_Diagnostics_NeedPermission(t *testing.T) {
 	g := newGomega(t)
 	cp := startControlPlane(t)
 	i, _ := start(t, cp)
@@ -263,7 +265,7 @@ func TestDiagnosticsAreForThoseWhoMay(t *testing.T) {
 			return response.StatusCode
 		}
 	}
-	// Where nobody answers, or whoever decides about rights could not be asked, nothing has been decided.
+	// Without a response, or with an internal error, nothing was decided about permissions.
 	answer := func(path, token string) (status int) {
 		g.Eventually(func() int {
 			status = get(path, token)()
@@ -305,7 +307,7 @@ func token(t *testing.T, cp *controlplane.ControlPlane) (*corev1.ServiceAccount,
 	return account, request.Status.Token
 }
 
-func TestLogsAreJSONOnDemandAndTheProfilerIsServed(t *testing.T) {
+func TestManager_JSONAndProfilerFlags_AreFollowed(t *testing.T) {
 	g := newGomega(t)
 	cp := startControlPlane(t)
 	port, err := controlplane.TakePort()
@@ -328,16 +330,17 @@ func TestLogsAreJSONOnDemandAndTheProfilerIsServed(t *testing.T) {
 	}
 }
 
-func TestAStandbyThatCannotSeeTheLeadIsNotReady(t *testing.T) {
+func TestManager_UnreadableLease_IsNotReady(t *testing.T) {
 	g := newGomega(t)
 	cp := startControlPlane(t)
-	// It has rights on Leases in its own namespace only.
+	// It has permissions on Leases in its own namespace only.
 	t.Setenv("POD_NAMESPACE", "default")
 	i, _ := start(t, cp, "--leader-elect")
-	g.Eventually(readyz(i)).Should(And(HavePrefix("not ready: 503"), ContainSubstring("FAIL leader: on standby, and the Lease cannot be read"), ContainSubstring("forbidden")))
+	g.Eventually(readyz(i)).Should(And(HavePrefix("not ready: 503"),
+		ContainSubstring("FAIL leader: on standby, and the Lease cannot be read"), ContainSubstring("forbidden")))
 }
 
-func TestAHungAPIServerDoesNotHoldUpTheManager(t *testing.T) {
+func TestManager_HungAPIServer_Stops(t *testing.T) {
 	g := newGomega(t)
 	cp := startControlPlane(t)
 	i, log := start(t, cp)
@@ -345,13 +348,13 @@ func TestAHungAPIServerDoesNotHoldUpTheManager(t *testing.T) {
 	g.Expect(cp.Freeze()).To(Succeed())
 	t.Cleanup(func() { g.Expect(cp.Thaw()).To(Succeed()) })
 	late, lateLog := start(t, cp)
-	// Before it has taken over its signals, they end a process as they end any other.
+	// A signal before the manager handles signals would kill the process.
 	g.Eventually(lateLog.String).Should(ContainSubstring("Starting manager"))
 	g.Expect(late.Stop()).To(Equal(0), "also one that has not come so far as to serve probes: %s", lateLog.String())
 	g.Expect(i.Stop()).To(Equal(0), log.String())
 }
 
-func TestAWrongCallIsExplained(t *testing.T) {
+func TestManager_InvalidFlags_AreExplained(t *testing.T) {
 	tests := []struct {
 		reason string
 		args   []string
@@ -359,8 +362,13 @@ func TestAWrongCallIsExplained(t *testing.T) {
 		says   string
 	}{
 		{"a wrong value", []string{"--mode=Off"}, 2, "must be one of Enforce, Observe"},
-		{"two wrong values, a line each", []string{"--sync-period=0", "--kube-api-burst=0"}, 2, "manager: --kube-api-burst=0: must be at least 1\n"},
-		{"a forgotten dash", []string{"mode=Observe"}, 2, `"mode=Observe" is no flag`},
+		{
+			"two wrong values, a line each",
+			[]string{"--sync-period=0", "--kube-api-burst=0"},
+			2,
+			"manager: --kube-api-burst=0: must be at least 1\n",
+		},
+		{"a forgotten dash", []string{"mode=Observe"}, 2, `unexpected argument "mode=Observe"`},
 		{"a log format that does not exist", []string{"--logging-format=xml"}, 2, "logging"},
 		{"TLS that does not exist", []string{"--tls-min-version=TLS9"}, 2, "manager: --tls-min-version"},
 		{"a lead without a namespace", []string{"--leader-elect"}, 2, "set POD_NAMESPACE"},
@@ -376,7 +384,7 @@ func TestAWrongCallIsExplained(t *testing.T) {
 			g.Expect(string(out)).To(ContainSubstring(test.says))
 		})
 	}
-	t.Run("help is no mistake", func(t *testing.T) {
+	t.Run("help succeeds", func(t *testing.T) {
 		g := NewWithT(t)
 		out, err := exec.Command(binary, "--help").Output()
 		g.Expect(err).ToNot(HaveOccurred())

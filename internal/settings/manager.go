@@ -21,15 +21,15 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// LeaseName is the Lease that the instances of one namespace compete for.
-// Instances that share the work (--namespace, --watch-filter) run in namespaces of their own, as with every Cluster API provider.
+// LeaseName is the Lease that the instances of one namespace compete for. Instances with other values of --namespace or --watch-filter run
+// in other namespaces, as with every Cluster API provider.
 const LeaseName = "controller-leader-election-remedy"
 
-// ManagerOptions turns the settings into controller-runtime's.
+// ManagerOptions returns the options of controller-runtime.
 func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) {
 	_, metrics, err := flags.GetManagerOptions(s.Diagnostics)
 	if err != nil {
-		return ctrl.Options{}, errors.Wrap(err, "the flags for TLS make no sense")
+		return ctrl.Options{}, errors.Wrap(err, "invalid flags for TLS")
 	}
 	cacheOptions := cache.Options{
 		SyncPeriod:       &s.SyncPeriod,
@@ -53,7 +53,7 @@ func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) 
 		RenewDeadline:                 &s.LeaderElection.RenewDeadline,
 		RetryPeriod:                   &s.LeaderElection.RetryPeriod,
 
-		// The probes are served by our own server, which says more.
+		// internal/probes serves them.
 		HealthProbeBindAddress:  "0",
 		PprofBindAddress:        s.ProfilerAddress,
 		GracefulShutdownTimeout: ptr.To(20 * time.Second),

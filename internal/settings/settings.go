@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settings holds everything that can be set when the manager is started: the flags, what they mean, and which values make sense.
+// Package settings defines and validates the flags of the manager.
 package settings
 
 import (
@@ -19,33 +19,33 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
 )
 
-// Mode is how far the manager may go.
+// Mode is the mode of the manager. A check can be set to Observe where the manager enforces; the reverse has no effect.
 type Mode string
 
-// The modes. A check can ask for less than the manager's mode, never for more.
+// The modes.
 const (
 	// Enforce remediates.
 	Enforce Mode = "Enforce"
-	// Observe computes and reports everything, and does nothing.
+	// Observe computes and reports everything, and remediates nothing.
 	Observe Mode = "Observe"
 )
 
-// CoreChecks is what happens to Cluster API's own MachineHealthChecks.
+// CoreChecks selects which in-tree MachineHealthChecks are adopted.
 type CoreChecks string
 
-// The ways to treat Cluster API's own MachineHealthChecks.
+// The selections.
 const (
-	// Ignore leaves them to Cluster API.
+	// Ignore adopts none.
 	Ignore CoreChecks = "Ignore"
-	// Annotated takes care of those that ask for it, by an annotation on the check or on its Cluster.
+	// Annotated adopts those with an annotation on the check or on its Cluster.
 	Annotated CoreChecks = "Annotated"
-	// All takes care of all of them.
+	// All adopts all of them.
 	All CoreChecks = "All"
-	// Exclusive takes care of all of them, where Cluster API's own controller does not run.
+	// Exclusive adopts all of them, where the in-tree controller does not run.
 	Exclusive CoreChecks = "Exclusive"
 )
 
-// Settings is what the flags say. Validate tells whether it makes sense.
+// Settings are the values of the flags. Validate validates them.
 type Settings struct {
 	Mode       Mode
 	CoreChecks CoreChecks
@@ -70,17 +70,17 @@ type Settings struct {
 	Gates       featuregate.MutableFeatureGate
 }
 
-// LeaderElection decides which of several instances acts.
+// LeaderElection are the flags of leader election.
 type LeaderElection struct {
 	Enabled bool
-	// Namespace is where the Lease is: our own, by POD_NAMESPACE or by what a cluster puts into every pod.
+	// Namespace is that of the Lease, from POD_NAMESPACE or from the ServiceAccount of the Pod.
 	Namespace     string
 	LeaseDuration time.Duration
 	RenewDeadline time.Duration
 	RetryPeriod   time.Duration
 }
 
-// New returns the defaults, bound to flags in the set.
+// New returns the defaults, and adds the flags to the set.
 func New(fs *pflag.FlagSet) (*Settings, error) {
 	gates, err := features.New()
 	if err != nil {
@@ -88,7 +88,7 @@ func New(fs *pflag.FlagSet) (*Settings, error) {
 	}
 	s := &Settings{Logging: logs.NewOptions(), Gates: gates, LeaderElection: LeaderElection{Namespace: ownNamespace()}}
 	logsv1.AddFlags(s.Logging, fs)
-	// As in every Cluster API provider; decisions are logged at every level.
+	// The default of Cluster API providers. Decisions are logged at every level.
 	if err := fs.Set("v", "2"); err != nil {
 		return nil, errors.Wrap(err, "failed to set the default log level")
 	}
@@ -100,13 +100,13 @@ func New(fs *pflag.FlagSet) (*Settings, error) {
 	return s, nil
 }
 
-// namespaceFile is what a cluster puts into every pod.
+// namespaceFile exists in every Pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// ownNamespace is the namespace that this process runs in, or empty if it does not run in a cluster and was not told.
+// ownNamespace is the namespace of this process; empty if it does not run in a Pod and POD_NAMESPACE is not set.
 func ownNamespace() string {
-	if told := os.Getenv("POD_NAMESPACE"); told != "" {
-		return told
+	if namespace := os.Getenv("POD_NAMESPACE"); namespace != "" {
+		return namespace
 	}
 	content, err := os.ReadFile(namespaceFile)
 	if err != nil {

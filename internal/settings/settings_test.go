@@ -30,7 +30,7 @@ func parse(t *testing.T, args ...string) (*settings.Settings, error) {
 	return s, s.Validate()
 }
 
-func TestTheDefaultsMakeSense(t *testing.T) {
+func TestSettings_Defaults_AreValid(t *testing.T) {
 	g := NewWithT(t)
 	s, err := parse(t)
 	g.Expect(err).ToNot(HaveOccurred())
@@ -39,7 +39,7 @@ func TestTheDefaultsMakeSense(t *testing.T) {
 	g.Expect(s.Logging.Verbosity).To(BeEquivalentTo(2))
 }
 
-func TestEveryFlagThatAClusterAPIUserKnowsIsThere(t *testing.T) {
+func TestSettings_FlagsOfClusterAPI_Exist(t *testing.T) {
 	g := NewWithT(t)
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	_, err := settings.New(fs)
@@ -55,18 +55,20 @@ func TestEveryFlagThatAClusterAPIUserKnowsIsThere(t *testing.T) {
 	}
 }
 
-func TestEveryChoiceIsAccepted(t *testing.T) {
+func TestSettings_ValidFlags_AreAccepted(t *testing.T) {
 	for _, arg := range []string{
 		"--mode=Enforce", "--mode=Observe",
-		"--core-machinehealthchecks=Ignore", "--core-machinehealthchecks=Annotated", "--core-machinehealthchecks=All", "--core-machinehealthchecks=Exclusive",
-		"--health-addr=0", "--diagnostics-address=0", "--profiler-address=", "--profiler-address=:6060", "--feature-gates=WarmStandby=true", "--logging-format=json",
+		"--core-machinehealthchecks=Ignore", "--core-machinehealthchecks=Annotated",
+		"--core-machinehealthchecks=All", "--core-machinehealthchecks=Exclusive",
+		"--health-addr=0", "--diagnostics-address=0", "--profiler-address=", "--profiler-address=:6060",
+		"--feature-gates=WarmStandby=true", "--logging-format=json",
 	} {
 		_, err := parse(t, arg)
 		NewWithT(t).Expect(err).ToNot(HaveOccurred(), arg)
 	}
 }
 
-func TestAWrongFlagIsRefusedWithWhatToDo(t *testing.T) {
+func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 	tests := []struct {
 		reason string
 		args   []string
@@ -75,12 +77,16 @@ func TestAWrongFlagIsRefusedWithWhatToDo(t *testing.T) {
 		{"a mode that does not exist", []string{"--mode=observe"}, []string{"must be one of Enforce, Observe"}},
 		{"an unknown choice", []string{"--core-machinehealthchecks=None"}, []string{"must be one of Ignore, Annotated, All, Exclusive"}},
 		{"an unknown gate", []string{"--feature-gates=Fencing=true"}, []string{"unrecognized feature gate: Fencing"}},
-		{"never looking again", []string{"--sync-period=0s"}, []string{"--sync-period=0s", "at least 1s"}},
+		{"no resync", []string{"--sync-period=0s"}, []string{"--sync-period=0s", "at least 1s"}},
 		{"no worker", []string{"--machinehealthcheck-concurrency=0"}, []string{"--machinehealthcheck-concurrency=0", "at least 1"}},
 		{"no worker", []string{"--nodehealthcheck-concurrency=-1"}, []string{"--nodehealthcheck-concurrency=-1", "at least 1"}},
 		{"no queries", []string{"--kube-api-qps=0"}, []string{"--kube-api-qps=0", "above 0"}},
-		{"what is no number", []string{"--kube-api-qps=NaN"}, []string{"--kube-api-qps=NaN", "a number above 0"}},
-		{"an address that would be chosen for us", []string{"--diagnostics-address="}, []string{`--diagnostics-address=""`, "0 to serve nothing"}},
+		{"not a number", []string{"--kube-api-qps=NaN"}, []string{"--kube-api-qps=NaN", "a number above 0"}},
+		{
+			"an address that the system would choose",
+			[]string{"--diagnostics-address="},
+			[]string{`--diagnostics-address=""`, "0 to serve nothing"},
+		},
 		{"a TLS version that does not exist", []string{"--tls-min-version=TLS9"}, []string{"--tls-min-version", "TLS9"}},
 		{"a cipher that does not exist", []string{"--tls-cipher-suites=FOO"}, []string{"--tls-cipher-suites", "FOO"}},
 		{"no burst", []string{"--kube-api-burst=0"}, []string{"--kube-api-burst=0", "at least 1"}},
@@ -88,10 +94,22 @@ func TestAWrongFlagIsRefusedWithWhatToDo(t *testing.T) {
 		{"no label value", []string{"--watch-filter=a b"}, []string{`--watch-filter="a b"`, "not the value of a label"}},
 		{"an address without a port", []string{"--health-addr=localhost"}, []string{`--health-addr="localhost"`, "host:port"}},
 		{"a port that does not exist", []string{"--diagnostics-address=:99999"}, []string{"--diagnostics-address", "host:port"}},
-		{"a lead that outlasts its lease", []string{"--leader-elect", "--leader-elect-renew-deadline=20s"}, []string{"--leader-elect-lease-duration=15s", "two instances could lead"}},
-		{"no second try", []string{"--leader-elect", "--leader-elect-retry-period=10s"}, []string{"--leader-elect-renew-deadline=10s", "1.2 times"}},
-		{"a retry without a pause", []string{"--leader-elect", "--leader-elect-retry-period=0"}, []string{"--leader-elect-retry-period=0s", "above 0"}},
-		{"several mistakes are all told", []string{"--sync-period=0", "--kube-api-burst=-1"}, []string{"--sync-period", "--kube-api-burst"}},
+		{
+			"a deadline that is longer than the lease",
+			[]string{"--leader-elect", "--leader-elect-renew-deadline=20s"},
+			[]string{"--leader-elect-lease-duration=15s", "two instances could lead"},
+		},
+		{
+			"no second try",
+			[]string{"--leader-elect", "--leader-elect-retry-period=10s"},
+			[]string{"--leader-elect-renew-deadline=10s", "1.2 times"},
+		},
+		{
+			"a retry without a pause",
+			[]string{"--leader-elect", "--leader-elect-retry-period=0"},
+			[]string{"--leader-elect-retry-period=0s", "above 0"},
+		},
+		{"several errors are all reported", []string{"--sync-period=0", "--kube-api-burst=-1"}, []string{"--sync-period", "--kube-api-burst"}},
 	}
 	for _, test := range tests {
 		t.Run(test.reason, func(t *testing.T) {
@@ -103,7 +121,7 @@ func TestAWrongFlagIsRefusedWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestTheSettingsReachControllerRuntime(t *testing.T) {
+func TestManagerOptions_Flags_AreSet(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("POD_NAMESPACE", "remedy-system")
 	s, err := parse(t, "--leader-elect", "--namespace=team-a", "--sync-period=3m", "--profiler-address=:6060",
@@ -127,7 +145,7 @@ func TestTheSettingsReachControllerRuntime(t *testing.T) {
 	g.Expect(*options.Controller.EnableWarmup).To(BeTrue())
 }
 
-func TestALeadNeedsANamespace(t *testing.T) {
+func TestSettings_LeaderElection_NeedsNamespace(t *testing.T) {
 	g := NewWithT(t)
 	s, err := parse(t, "--leader-elect")
 	g.Expect(err).ToNot(HaveOccurred())
@@ -135,8 +153,8 @@ func TestALeadNeedsANamespace(t *testing.T) {
 	g.Expect(s.Validate()).To(MatchError(ContainSubstring("set POD_NAMESPACE")))
 }
 
-// Two instances never lead at once: the one that cannot renew has given up before the other may take over, and it has tried more than once.
-func TestAcceptedTimesOfTheLeadAreSafe(t *testing.T) {
+// Two instances never lead at once: the leader that cannot renew the Lease exits before another one acquires it, after several retries.
+func TestSettings_AcceptedLeaseTimes_AreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := func(name string) time.Duration {
 			return time.Duration(rapid.Int64Range(-int64(time.Second), int64(time.Minute)).Draw(t, name))
@@ -151,8 +169,9 @@ func TestAcceptedTimesOfTheLeadAreSafe(t *testing.T) {
 			LeaseDuration: times("lease"), RenewDeadline: times("renew"), RetryPeriod: times("retry"),
 		}
 		l := s.LeaderElection
-		// The rules that client-go itself refuses by, when it is too late to say so kindly.
-		safe := l.LeaseDuration > l.RenewDeadline && float64(l.RenewDeadline) > 1.2*float64(l.RetryPeriod) && l.RetryPeriod > 0 && l.LeaseDuration >= time.Second
+		// client-go has the same rules, and exits with an error that does not name the flags.
+		safe := l.LeaseDuration > l.RenewDeadline && float64(l.RenewDeadline) > 1.2*float64(l.RetryPeriod) && l.RetryPeriod > 0 &&
+			l.LeaseDuration >= time.Second
 		if accepted := s.Validate() == nil; accepted != safe {
 			t.Fatalf("accepted %v, safe %v: %+v", accepted, safe, l)
 		}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/flags"
 )
 
-// Validate returns everything that makes no sense, each with what to do about it.
+// Validate returns an error for each invalid value, with a valid one.
 func (s *Settings) Validate() error {
 	var problems []error
 	refuse := func(wrong bool, format string, args ...any) {
@@ -27,59 +27,39 @@ func (s *Settings) Validate() error {
 	refuse(s.SyncPeriod < time.Second, "--sync-period=%s: must be at least 1s (default 10m)", s.SyncPeriod)
 	refuse(s.MachineHealthCheckConcurrency < 1, "--machinehealthcheck-concurrency=%d: must be at least 1", s.MachineHealthCheckConcurrency)
 	refuse(s.NodeHealthCheckConcurrency < 1, "--nodehealthcheck-concurrency=%d: must be at least 1", s.NodeHealthCheckConcurrency)
-	// Written so that it refuses what is no number, too.
+	// This form also refuses NaN.
 	refuse(!(s.QPS > 0 && s.QPS <= math.MaxInt32), "--kube-api-qps=%v: must be a number above 0", s.QPS)
 	refuse(s.Burst < 1, "--kube-api-burst=%d: must be at least 1", s.Burst)
 
-	if s.WatchNamespace != "" {
-		faults := validation.IsDNS1123Label(s.WatchNamespace)
-		refuse(len(faults) > 0, "--namespace=%q: not a namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
-	}
-	faults := validation.IsValidLabelValue(s.WatchFilter)
+	faults := validation.IsDNS1123Label(s.WatchNamespace)
+	refuse(s.WatchNamespace != "" && len(faults) > 0, "--namespace=%q: not a namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
+	faults = validation.IsValidLabelValue(s.WatchFilter)
 	refuse(len(faults) > 0, "--watch-filter=%q: not the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
 
-	for _, address := range []struct{ flag, value string }{
-		{"health-addr", s.HealthAddress},
-		{"diagnostics-address", s.Diagnostics.DiagnosticsAddress},
-	} {
-		refuse(!isAddress(address.value), "--%s=%q: must be host:port, for example 127.0.0.1:9440 or :9440, or 0 to serve nothing", address.flag, address.value)
-	}
+	const address = "must be host:port, for example 127.0.0.1:9440 or :9440, or 0 to serve nothing"
+	refuse(!isAddress(s.HealthAddress), "--health-addr=%q: %s", s.HealthAddress, address)
+	refuse(!isAddress(s.Diagnostics.DiagnosticsAddress), "--diagnostics-address=%q: %s", s.Diagnostics.DiagnosticsAddress, address)
 	refuse(s.ProfilerAddress != "" && !isAddress(s.ProfilerAddress),
 		"--profiler-address=%q: must be host:port, for example 127.0.0.1:6060", s.ProfilerAddress)
 	_, _, err := flags.GetManagerOptions(s.Diagnostics)
 	refuse(err != nil, "--tls-min-version, --tls-cipher-suites or --tls-curve-preferences: %v", err)
-	problems = append(problems, s.LeaderElection.problems()...)
+
+	// A leader has to exit before another instance becomes the leader, and needs several retries until then.
+	if l := s.LeaderElection; l.Enabled {
+		refuse(l.Namespace == "",
+			"--leader-elect: outside of a cluster, set POD_NAMESPACE to the namespace of the Lease for which the instances compete")
+		refuse(l.RetryPeriod <= 0, "--leader-elect-retry-period=%s: must be above 0", l.RetryPeriod)
+		// client-go adds up to 20 % to every retry.
+		refuse(l.RenewDeadline <= l.RetryPeriod*6/5,
+			"--leader-elect-renew-deadline=%s: must be more than 1.2 times --leader-elect-retry-period=%s", l.RenewDeadline, l.RetryPeriod)
+		refuse(l.LeaseDuration <= l.RenewDeadline, "--leader-elect-lease-duration=%s: must be longer than --leader-elect-renew-deadline=%s, "+
+			"or two instances could lead at once", l.LeaseDuration, l.RenewDeadline)
+		refuse(l.LeaseDuration < time.Second, "--leader-elect-lease-duration=%s: must be at least 1s", l.LeaseDuration)
+	}
 	return utilerrors.NewAggregate(problems)
 }
 
-// problems: a leader must have given up before another may take over, and needs several tries until it gives up.
-func (l LeaderElection) problems() []error {
-	if !l.Enabled {
-		return nil
-	}
-	var problems []error
-	if l.Namespace == "" {
-		problems = append(problems, errors.New("--leader-elect: outside of a cluster, set POD_NAMESPACE to the namespace in which the instances compete for the lead"))
-	}
-	if l.RetryPeriod <= 0 {
-		problems = append(problems, errors.Errorf("--leader-elect-retry-period=%s: must be above 0", l.RetryPeriod))
-	}
-	// client-go adds up to 20 % to every retry.
-	if l.RenewDeadline <= l.RetryPeriod*6/5 {
-		problems = append(problems, errors.Errorf("--leader-elect-renew-deadline=%s: must be more than 1.2 times --leader-elect-retry-period=%s",
-			l.RenewDeadline, l.RetryPeriod))
-	}
-	if l.LeaseDuration <= l.RenewDeadline {
-		problems = append(problems, errors.Errorf("--leader-elect-lease-duration=%s: must be longer than --leader-elect-renew-deadline=%s, or two instances could lead at once",
-			l.LeaseDuration, l.RenewDeadline))
-	}
-	if l.LeaseDuration < time.Second {
-		problems = append(problems, errors.Errorf("--leader-elect-lease-duration=%s: must be at least 1s", l.LeaseDuration))
-	}
-	return problems
-}
-
-// isAddress accepts what a server can listen on, and 0 for "do not listen".
+// isAddress reports whether a server can listen on an address; 0 serves nothing.
 func isAddress(text string) bool {
 	if text == "0" {
 		return true

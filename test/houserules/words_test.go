@@ -61,6 +61,7 @@ var words = []struct{ avoid, write string }{
 // cleanPaths are the folders and files without these words. The list only grows: a folder without them has to be in it.
 var cleanPaths = []string{
 	"CHANGELOG.md",
+	".",
 	"CONTRIBUTING.md",
 	"README.md",
 	"SECURITY.md",
@@ -85,6 +86,7 @@ var cleanPaths = []string{
 	"internal/probes",
 	"internal/report",
 	"internal/takeover",
+	"internal/settings",
 	"internal/version",
 	"test/README.md",
 	"test/controlplane/build/etcd",
