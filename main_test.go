@@ -139,7 +139,7 @@ func TestManager_AnyClusterAPI_Starts(t *testing.T) {
 		g.Expect(status).To(Equal(http.StatusOK))
 		g.Expect(text).To(HavePrefix("ok   process: version "))
 		g.Expect(i.Stop()).To(Equal(0))
-		g.Expect(log.String()).To(ContainSubstring("The Machine side is off"))
+		g.Expect(log.String()).To(ContainSubstring("MachineHealthChecks are off"))
 		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
 	})
 	t.Run("with a Cluster API that serves v1beta1 only", func(t *testing.T) {

@@ -107,10 +107,10 @@ func (w *APIWatcher) report(detected Availability, err error) {
 		w.Log.Error(err, "Failed to detect Cluster API, retrying")
 		w.reported = "unknown: " + err.Error()
 	case err == nil && detected.Served && w.reported != "on":
-		w.Log.Info("Cluster API is served, the Machine side is on")
+		w.Log.Info("Cluster API is served, MachineHealthChecks are on")
 		w.reported = "on"
 	case err == nil && !detected.Served && w.reported != detected.Why:
-		w.Log.Info("The Machine side is off", "reason", detected.Why)
+		w.Log.Info("MachineHealthChecks are off", "reason", detected.Why)
 		w.reported = detected.Why
 	}
 }

@@ -19,10 +19,10 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// needed are the resources of Cluster API that the Machine side reads or writes.
+// needed are the resources of Cluster API that MachineHealthChecks need.
 var needed = []string{"clusters", "machinedeployments", "machinehealthchecks", "machines", "machinesets"}
 
-// Availability reports whether the Machine side can be on, and if not, why and what to do about it.
+// Availability reports whether MachineHealthChecks can be reconciled, and if not, why and what to do about it.
 type Availability struct {
 	Served bool
 	// Why is a message for the user; empty if Served.
@@ -53,7 +53,7 @@ func Detect(api Discoverer) (Availability, error) {
 	return Availability{Served: true}, nil
 }
 
-// OwnKinds returns an error that names the kinds of this project that are not served. Without them the caches of the Machine side never
+// OwnKinds returns an error that names the kinds of this project that are not served. Without them the caches of the reconcilers never
 // sync.
 func OwnKinds(api Discoverer) error {
 	version := remedyv1.GroupVersion.String()
