@@ -23,9 +23,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// current is a check with its Cluster as the cache has them, or live, where the cache is older than what this process has written or read
-// last: a status that is compared with an older one would be taken for true, and no later event would correct it. After a start everything
-// is read live, as another process may just have written.
+// current returns a check with its Cluster from the cache; or from a live read, if the cache is older than the last write or live read of
+// this process: no later event would correct a status that was compared with an older one. After a start everything is read live, because
+// another process may just have written.
 func (r *Reconciler) current(
 	ctx context.Context, record *record, check *Check, cluster *clusterv1.Cluster,
 ) (*Check, *clusterv1.Cluster, error) {
@@ -43,7 +43,7 @@ func (r *Reconciler) current(
 	return live, at, nil
 }
 
-// WriteCheck is one write to the check, or for it.
+// WriteCheck executes one write to the check, or for it.
 func (p *pass) WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error {
 	switch write {
 	case remediation.AddFinalizer:
@@ -63,7 +63,7 @@ func (p *pass) WriteCheck(ctx context.Context, plan *remediation.Planned, write 
 	case remediation.RemoveFinalizer:
 		return p.removeFinalizer(ctx)
 	}
-	return errors.Errorf("no such write to a check: %d", write)
+	return errors.Errorf("unknown write to a check: %d", write)
 }
 
 // patchCheck changes metadata of the check as it was read, or not at all.
@@ -76,7 +76,7 @@ func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error
 		return nil
 	}
 	if err != nil {
-		return errors.Wrap(err, "failed to write to the check")
+		return errors.Wrap(err, "failed to patch the check")
 	}
 	check := *p.check
 	check.Object = after
@@ -87,7 +87,7 @@ func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error
 // adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together.
 func (p *pass) adopt(ctx context.Context) error {
 	s := p.snapshot
-	// A manager that only observes writes nothing on a check that is not of its own kind.
+	// A manager that only observes writes nothing to an in-tree check.
 	if s.adopts && s.observes() || s.cluster == nil || s.paused() || s.check.deleting() ||
 		owned(s.check.Object, s.cluster) {
 		return nil
@@ -95,7 +95,18 @@ func (p *pass) adopt(ctx context.Context) error {
 	if obstacle, err := p.Obstacle(ctx); err != nil || obstacle != nil {
 		return err
 	}
-	return p.patchCheck(ctx, func(object client.Object) { own(object, s.cluster) })
+	return p.patchCheck(ctx, func(object client.Object) {
+		labels := maps.Clone(object.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[clusterv1.ClusterNameLabel] = s.cluster.Name
+		object.SetLabels(labels)
+		// This also replaces an owner that is an earlier Cluster of that name.
+		object.SetOwnerReferences(util.EnsureOwnerRef(slices.Clone(object.GetOwnerReferences()), metav1.OwnerReference{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: s.cluster.Name, UID: s.cluster.UID,
+		}))
+	})
 }
 
 // owned reports whether a check has the label and the owner that every object of a Cluster has.
@@ -106,29 +117,15 @@ func owned(check client.Object, cluster *clusterv1.Cluster) bool {
 	return check.GetLabels()[clusterv1.ClusterNameLabel] == cluster.Name && slices.ContainsFunc(check.GetOwnerReferences(), owns)
 }
 
-// own sets both. An owner that is an earlier Cluster of that name is replaced.
-func own(check client.Object, cluster *clusterv1.Cluster) {
-	labels := maps.Clone(check.GetLabels())
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[clusterv1.ClusterNameLabel] = cluster.Name
-	check.SetLabels(labels)
-	check.SetOwnerReferences(util.EnsureOwnerRef(slices.Clone(check.GetOwnerReferences()), metav1.OwnerReference{
-		APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: cluster.Name, UID: cluster.UID,
-	}))
-}
-
-// removeFinalizer removes the finalizer when nothing of the check is left anywhere: conditions that no check removes let the owner of a
-// Machine delete it long after the check was deleted. So it is read live what is left: the caches may not have the own last writes yet.
+// removeFinalizer removes the finalizer when nothing of the check is left: a remaining condition would let the owner of a Machine delete
+// the Machine long after the check was deleted. It reads live, because the caches may not have the last own writes yet.
 func (p *pass) removeFinalizer(ctx context.Context) error {
 	why := p.snapshot.unseen()
 	news := p.record.finalizerReason != why
 	p.record.finalizerReason = why
 	if why != "" {
-		// There may be requests that cannot be read, and they have to be cleaned up.
 		if news {
-			ctrl.LoggerFrom(ctx).Info("The check keeps its finalizer: there may be requests of it that cannot be seen", "reason", why)
+			ctrl.LoggerFrom(ctx).Info("The check keeps its finalizer, because it may have requests that cannot be read", "reason", why)
 		}
 		return nil
 	}
@@ -137,7 +134,7 @@ func (p *pass) removeFinalizer(ctx context.Context) error {
 		return err
 	}
 	if left {
-		// An event of it is on its way.
+		// Its event follows.
 		p.snapshot.askAgain(p.clock().Add(conflictTime))
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
-// Claims are the other checks of the Cluster of a check, from the cache.
+// Claims returns the claims of the other checks of the same Cluster, from the cache.
 func (e *Environment) Claims(ctx context.Context, check *Check, cluster *clusterv1.Cluster) ([]Claim, error) {
 	var all []Claim
 	for _, claimant := range e.Claimants {
@@ -32,14 +32,14 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 	return all, nil
 }
 
-// holds reports whether another check has something in flight for a target.
+// holds reports whether another check remediates a target.
 func (s *snapshot) holds(c *Claim, t *Target) bool {
 	return c.Check.Name != "" && slices.Contains(s.elsewhere[t.uid()], c.Check) || c.InFlight[t.Question.Name] ||
 		c.Author != "" && notes.Author(t.Object.GetAnnotations()) == c.Author
 }
 
-// responsible is the other check that is responsible for a target; empty if this one is. What a check has in flight it keeps until that has
-// ended.
+// responsible returns the other check that is responsible for a target; empty if this one is. A check that remediates a target stays
+// responsible until the remediation has ended.
 func (s *snapshot) responsible(t *Target, facts *remediation.Target) (claim remediation.Claim, title string) {
 	if len(s.claims) == 0 {
 		return remediation.Claim{}, ""
@@ -61,7 +61,7 @@ func (s *snapshot) responsible(t *Target, facts *remediation.Target) (claim reme
 	return claim, titles[claim]
 }
 
-// busyElsewhere are targets of the control plane that other checks are remediating.
+// busyElsewhere returns the targets of the control plane that other checks remediate.
 func (s *snapshot) busyElsewhere() []string {
 	var busy []string
 	for t := range s.all {

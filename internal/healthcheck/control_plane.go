@@ -19,7 +19,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// ControlPlane is what is known of the control plane of the Cluster. What cannot be read keeps every check from remediating it.
+// ControlPlane reads the control plane of the Cluster. No check remediates it as long as something cannot be read.
 func (p *pass) ControlPlane(ctx context.Context) remediation.ControlPlane {
 	c := remediation.ControlPlane{Busy: p.snapshot.busyElsewhere()}
 	if !p.snapshot.initialized() {
@@ -45,11 +45,18 @@ func (p *pass) ControlPlane(ctx context.Context) remediation.ControlPlane {
 	if err != nil {
 		return c
 	}
-	c.Etcd = remediation.EtcdOf(membersByPods(inside.Etcd), membersByNodes(inside))
+	var byPods, byNodes []remediation.Member
+	for _, pod := range inside.Etcd {
+		byPods = append(byPods, remediation.Member{Node: pod.Node, Healthy: pod.Ready})
+	}
+	for _, node := range inside.Nodes {
+		byNodes = append(byNodes, remediation.Member{Node: node.Name, Healthy: isReady(node)})
+	}
+	c.Etcd = remediation.EtcdOf(byPods, byNodes)
 	return c
 }
 
-// controlPlaneAgain reads the control plane live, with what this check is busy with, if one of its Nodes is among the targets.
+// controlPlaneAgain reads the control plane live if one of the targets is a member, also which members this check remediates.
 func (p *pass) controlPlaneAgain(ctx context.Context, fresh *snapshot, targets []int) remediation.ControlPlane {
 	if !p.anyOfControlPlane(targets) {
 		return remediation.ControlPlane{}
@@ -66,28 +73,22 @@ func (p *pass) controlPlaneAgain(ctx context.Context, fresh *snapshot, targets [
 	return control
 }
 
-// withoutBusy is what one target has to know of the control plane: what others are busy with.
-func withoutBusy(control remediation.ControlPlane, target string) remediation.ControlPlane {
-	control.Busy = slices.DeleteFunc(slices.Clone(control.Busy), func(name string) bool { return name == target })
-	return control
-}
-
 // etcdMembers are the members as the owner of the control plane reports them; none if it reports nothing about them.
 func (s *snapshot) etcdMembers() []remediation.Member {
 	var members []remediation.Member
-	known := false
+	reported := false
 	for t := range s.all {
 		if !t.ControlPlane || t.Machine == nil {
 			continue
 		}
 		member := remediation.Member{Node: t.Question.Name}
 		if c := conditions.Get(t.Machine, etcdMemberHealthy); c != nil {
-			known = true
+			reported = true
 			member.Healthy, member.Unhealthy = c.Status == metav1.ConditionTrue, c.Status == metav1.ConditionFalse
 		}
 		members = append(members, member)
 	}
-	if !known {
+	if !reported {
 		return nil
 	}
 	return members
@@ -95,22 +96,6 @@ func (s *snapshot) etcdMembers() []remediation.Member {
 
 // etcdMemberHealthy is a condition that owners of control planes set on their Machines.
 const etcdMemberHealthy = "EtcdMemberHealthy"
-
-func membersByPods(pods []workload.EtcdPod) []remediation.Member {
-	members := make([]remediation.Member, 0, len(pods))
-	for _, pod := range pods {
-		members = append(members, remediation.Member{Node: pod.Node, Healthy: pod.Ready})
-	}
-	return members
-}
-
-func membersByNodes(c workload.ControlPlane) []remediation.Member {
-	members := make([]remediation.Member, 0, len(c.Nodes))
-	for _, node := range c.Nodes {
-		members = append(members, remediation.Member{Node: node.Name, Healthy: isReady(node)})
-	}
-	return members
-}
 
 func isReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {

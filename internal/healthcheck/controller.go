@@ -27,7 +27,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// Environment is what the reconcilers of all kinds share.
+// Environment are the dependencies and settings that the reconcilers of all kinds share.
 type Environment struct {
 	// Cache is read in every reconcile, Live just before an action, and Client writes.
 	Cache  client.Reader
@@ -39,7 +39,7 @@ type Environment struct {
 	Events   events.EventRecorder
 	Metrics  *metrics.Metrics
 	Clock    clock.PassiveClock
-	// Observe: the manager only observes, whatever a check asks for.
+	// Observe: the manager only observes, also where a check enforces.
 	Observe bool
 	// WatchFilter selects the checks that this instance is responsible for.
 	WatchFilter string
@@ -62,7 +62,7 @@ type Reconciler struct {
 	Source  Source
 	Actor   Actor
 	Watches Watches
-	// Gate is nil for a kind of which all checks are the manager's.
+	// Gate is nil for a kind of which the manager reconciles all checks.
 	Gate Gatekeeper
 
 	controller controller.Controller
@@ -124,14 +124,14 @@ func (r *Reconciler) newController(mgr manager.Manager) (err error) {
 	return err
 }
 
-// workers is how many checks of a kind are reconciled at the same time; 0 for the default of the manager. The builder of controllers reads
-// this option only of an object that it enqueues itself.
+// workers returns how many checks of a kind are reconciled concurrently; 0 for the default. The builder reads this option only of objects
+// for which it is called with For.
 func workers(options config.Controller, scheme *runtime.Scheme, check client.Object) (int, error) {
 	gvk, err := apiutil.GVKForObject(check, scheme)
 	return options.GroupKindConcurrency[gvk.GroupKind().String()], errors.Wrap(err, "failed to find the kind of the checks")
 }
 
-// logConstructor leaves out what every line would repeat.
+// logConstructor adds only the kind and the name of the check to log lines.
 func logConstructor(log logr.Logger, kind string) func(*ctrl.Request) logr.Logger {
 	log = log.WithName(strings.ToLower(kind))
 	return func(request *ctrl.Request) logr.Logger {
@@ -142,7 +142,7 @@ func logConstructor(log logr.Logger, kind string) func(*ctrl.Request) logr.Logge
 	}
 }
 
-// Index is one by which objects are found in the cache.
+// Index is an index of the cache.
 type Index struct {
 	Object  client.Object
 	Field   string
@@ -150,7 +150,7 @@ type Index struct {
 	created bool
 }
 
-// event notes that an event concerns a check.
+// event records that an event concerns a check.
 func (r *Reconciler) event(check types.NamespacedName, spec bool) {
 	r.records.event(check, spec, r.Clock.Now())
 }

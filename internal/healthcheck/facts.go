@@ -23,7 +23,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// facts are what was read, in the words of those who decide.
+// facts converts the snapshot into the facts of internal/checkup.
 func (s *snapshot) facts(now time.Time) *checkup.Facts {
 	f := &checkup.Facts{
 		Check:     s.check.Title(),
@@ -49,7 +49,7 @@ func (s *snapshot) facts(now time.Time) *checkup.Facts {
 	return f
 }
 
-// target is what its kind knows of a target, and what only the snapshot knows.
+// target returns the facts of a target: those of its kind, and those of the snapshot.
 func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Target, remediation.Target) {
 	h, r := s.source.Facts(s.check, t, machine)
 	machine.NodeGoneSince = cmp.Or(machine.NodeGoneSince, s.nodeGoneSince[t.uid()])
@@ -62,7 +62,7 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 	return h, r
 }
 
-// clusterFacts are what all targets share. Of a Cluster that does not exist nothing is known.
+// clusterFacts returns the facts that all targets share.
 func clusterFacts(cluster *clusterv1.Cluster, connection workload.Connection) health.ClusterFacts {
 	facts := health.ClusterFacts{FirstLookUntil: connection.FirstLookUntil()}
 	if cluster == nil {
@@ -73,7 +73,7 @@ func clusterFacts(cluster *clusterv1.Cluster, connection workload.Connection) he
 	return facts
 }
 
-// checkFacts are what is known of the check and its Cluster.
+// checkFacts returns the facts of the check and its Cluster.
 func (s *snapshot) checkFacts(now time.Time, nodes *explain.Reading) remediation.Check {
 	until := s.connection.FirstLookUntil()
 	c := remediation.Check{
@@ -89,13 +89,12 @@ func (s *snapshot) checkFacts(now time.Time, nodes *explain.Reading) remediation
 	if paused != nil && paused.Status == metav1.ConditionFalse {
 		c.ThawedAt = paused.LastTransitionTime.Time
 	}
-	// As long as there is no control plane, nothing could be read, and nothing has to be. Where no Node at all can be read it is the same as
-	// without a connection: no target is known to be unhealthy.
+	// Without a control plane, Nodes are not read. If none of the Nodes can be read, no target can be judged, as without a connection.
 	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.Blind())
 	return c
 }
 
-// clusterState is whether the Cluster exists and is not being deleted.
+// clusterState returns whether the Cluster exists and is not being deleted.
 func (s *snapshot) clusterState() remediation.ClusterState {
 	switch {
 	case s.cluster == nil:
@@ -125,11 +124,10 @@ func (s *snapshot) surroundings() explain.Surroundings {
 	return around
 }
 
-// unseen is why there may be requests that were not read; empty if there are none. It has the same order each time, so that it is reported
-// once.
+// unseen returns why some requests may not have been read; empty if all were. It is sorted, so it is reported once.
 func (s *snapshot) unseen() string { return strings.Join(slices.Sorted(slices.Values(s.unread)), "; ") }
 
-// reading is how the Nodes could be read. What is about a single target, or only takes its time, is left out.
+// reading returns how many Nodes could be read. Targets without a Node and clusters without a control plane do not count.
 func (s *snapshot) reading() explain.Reading {
 	r := explain.Reading{}
 	if s.connection.Err != nil {
@@ -152,8 +150,7 @@ func (s *snapshot) reading() explain.Reading {
 	return r
 }
 
-// markUnresolved marks the steps of which no request can be created: its template is not usable, or it is not known which requests there
-// are.
+// markUnresolved marks the steps of which no request can be created: the template is not usable, or existing requests could not be read.
 func (s *snapshot) markUnresolved(steps []remediation.Step) {
 	for _, template := range s.check.Templates {
 		for i := range steps {

@@ -16,13 +16,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// orphan is what an orphaned target is about; either may be missing.
+// orphan is an orphaned target with the request for it. One of them can be nil.
 type orphan struct {
 	target  *Target
 	request *requests.Found
 }
 
-// findOrphans finds what is left of this check at targets that it no longer selects, or that no longer exist.
+// findOrphans finds requests and annotations of this check for targets that it no longer selects, or that no longer exist.
 func (s *snapshot) findOrphans() []remediation.Stray {
 	s.orphans = nil
 	requested := map[types.UID]int{}
@@ -48,10 +48,10 @@ func (s *snapshot) findOrphans() []remediation.Stray {
 	return all
 }
 
-// stillOrphaned reads live whether what is left can be removed: not while its target is paused, nor when the check selects it again. An
-// event of either is on its way, and the error says no more than that.
+// stillOrphaned returns an error if a live read shows that the target is paused, or that the check selects it again. An event of either
+// follows.
 func (p *pass) stillOrphaned(ctx context.Context, left *orphan) error {
-	name := ""
+	var name string
 	if left.target != nil {
 		name = left.target.name()
 	} else {
@@ -69,15 +69,15 @@ func (p *pass) stillOrphaned(ctx context.Context, left *orphan) error {
 	return nil
 }
 
-// about reports whether it is left of this target, and not of an earlier one of the same name.
+// about reports whether it concerns this target, and not an earlier one of the same name.
 func (o *orphan) about(t *Target) bool {
 	return o.target != nil && o.target.uid() == t.uid() || o.request != nil && slices.Contains(subjects(o.request), t.uid())
 }
 
-// errNotOrphaned is what a write returns for what has to stay for now.
+// errNotOrphaned is returned by writes for a target that is not orphaned now.
 var errNotOrphaned = errors.New("the target is paused, or the check selects it again")
 
-// orphanedRequests are the requests of this check for other targets than those it selects.
+// orphanedRequests returns the requests of this check for targets that it does not select.
 func (s *snapshot) orphanedRequests() []*requests.Found {
 	if len(s.requests) == 0 {
 		return nil
@@ -95,8 +95,8 @@ func (s *snapshot) orphanedRequests() []*requests.Found {
 	return orphans
 }
 
-// leftOn is what stands on a target that the check does not select. The history of its remediations is for whichever check selects it, and
-// is removed only if none does.
+// leftOn returns what is annotated on a target that the check does not select. Any check that selects the target uses the history of its
+// remediations, so it is removed only if none does.
 func (s *snapshot) leftOn(t *Target) remediation.Stray {
 	noted := t.Object.GetAnnotations()
 	left := remediation.Stray{

@@ -22,7 +22,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// Check is a check of any kind. It is never changed: a write returns another one.
+// Check is a check of any kind. It is immutable: a write returns another one.
 type Check struct {
 	ID requests.Check
 	// Object is the check itself. Its metadata is read and written; events are about it.
@@ -32,20 +32,20 @@ type Check struct {
 	// Paused: the check itself is paused.
 	Paused bool
 	Status remedyv1.CheckStatus
-	// Templates are those that it names, in the order of its steps, and Naming is how they are called in steps.
+	// Templates are those of its steps, in their order, and Naming returns their names in steps.
 	Templates []requests.Reference
 	Naming    requests.Naming
-	// Selector selects its targets by their labels; nil if it makes no sense.
+	// Selector selects its targets by their labels; nil if it is invalid.
 	Selector labels.Selector
 	Health   health.Policy
 	Policy   remediation.Policy
-	// PauseRequests are why it starts nothing.
+	// PauseRequests are the reasons for which users have paused remediation.
 	PauseRequests []string
-	// Claim is the check as it stands among others that select the same targets.
+	// Claim is compared with those of other checks that select the same targets.
 	Claim remediation.Claim
 }
 
-// Title is how people know a check.
+// Title returns the kind and the name of a check for messages.
 func (c *Check) Title() string { return title(c.ID.Kind, client.ObjectKeyFromObject(c.Object)) }
 
 func title(kind string, key client.ObjectKey) string {
@@ -55,7 +55,7 @@ func title(kind string, key client.ObjectKey) string {
 	return kind + " " + key.String()
 }
 
-// Author is how a check signs its targets.
+// Author returns the value of the annotation with which a check signs its targets.
 func (c *Check) Author() string { return c.ID.Kind + "/" + c.ID.Name }
 
 func (c *Check) deleting() bool { return !c.Object.GetDeletionTimestamp().IsZero() }
@@ -68,10 +68,10 @@ type Target struct {
 	Machine *clusterv1.Machine
 	// ControlPlane: it belongs to the control plane.
 	ControlPlane bool
-	// Question is how its Node is asked for, and Subject how requests name it.
+	// Question identifies its Node, and Subject is the target of its requests.
 	Question workload.Target
 	Subject  requests.Target
-	// Reading is its Node, once it was read.
+	// Reading is the result of reading its Node.
 	Reading workload.Reading
 }
 
@@ -81,17 +81,17 @@ func (t *Target) uid() types.UID { return t.Object.GetUID() }
 // Claim is another check that may select the same targets.
 type Claim struct {
 	remediation.Claim
-	// Title is how people know it.
+	// Title is that of the check.
 	Title string
-	// Check is how its requests name it, and Author how it signs targets; empty if it does neither.
+	// Check is the name of the check in its requests, and Author in its signature; empty if it has none.
 	Check  requests.Check
 	Author string
 	// InTree: the in-tree controller is responsible for what it selects.
 	InTree bool
-	// Deleting: it is being deleted, and only what it still has counts.
+	// Deleting: it is being deleted, and only its running remediations count.
 	Deleting bool
 	Selects  func(t *Target) bool
-	// InFlight are the Nodes that it reports to remediate.
+	// InFlight are the Nodes that it remediates according to its status.
 	InFlight map[string]bool
 }
 
@@ -102,54 +102,54 @@ type Store interface {
 	Object() client.Object
 	// Find reads a check and its Cluster, which is nil if it does not exist.
 	Find(ctx context.Context, reader client.Reader, key client.ObjectKey) (*Check, *clusterv1.Cluster, error)
-	// WriteStatus writes a status, unless the check has it already, and returns the check as it is then. Without a pass, what only this kind
-	// reports stays as it is.
+	// WriteStatus writes a status, unless the check has it already, and returns the new check. Without a pass, fields that only this kind has
+	// stay unchanged.
 	WriteStatus(ctx context.Context, check *Check, status *remedyv1.CheckStatus, pass *explain.Pass) (*Check, error)
 }
 
 // Source reads what the checks of one kind monitor.
 type Source interface {
-	// Targets are those that a check selects, and others of its Cluster, by name. Their Nodes are not read yet.
+	// Targets returns those that a check selects, and others of its Cluster, sorted by name. It does not read their Nodes.
 	Targets(ctx context.Context, reader client.Reader, check *Check, live bool) (selected, others []*Target, err error)
-	// Get reads one target, and whether the check selects it; nil if it does not exist.
+	// Get returns one target, and whether the check selects it; nil if it does not exist.
 	Get(ctx context.Context, reader client.Reader, check *Check, name string) (target *Target, selected bool, err error)
-	// Facts are what this kind knows of a target. The facts of its Machine are put into the place that is given.
+	// Facts returns the facts of a target. It writes those of its Machine to the given address.
 	Facts(check *Check, target *Target, machine *health.MachineFacts) (health.Target, remediation.Target)
 }
 
-// Actor writes what only this kind can write. Each write is against the object as it was read, and returns it as it is then.
+// Actor writes to targets of one kind. Each write fails if the object has changed since it was read, and returns the new object.
 type Actor interface {
 	Annotate(ctx context.Context, object client.Object, n notes.Notes) (client.Object, error)
-	// Reported: the object reports this already. Report writes it.
+	// Reported reports whether the conditions of the object are up to date. Report writes them.
 	Reported(object client.Object, facts *explain.Facts, check *remediation.Check) bool
 	Report(ctx context.Context, object client.Object, facts *explain.Facts, check *remediation.Check, now time.Time) (client.Object, error)
-	// CancelOwnerRemediation removes what the owner was asked, and ClearConditions all conditions that the check has set.
+	// CancelOwnerRemediation removes the request for owner remediation, and ClearConditions all conditions that the check has set.
 	CancelOwnerRemediation(ctx context.Context, object client.Object) (client.Object, error)
 	ClearConditions(ctx context.Context, object client.Object) (client.Object, error)
 }
 
-// Claimant knows the checks of one kind that may select the same targets as other checks. Every kind brings one, and every reconciler gets
+// Claimant reads the checks of one kind that may select the same targets as other checks. Every kind has one, and every reconciler uses
 // all.
 type Claimant interface {
-	// Claims are those of the checks of a Cluster, but for the check itself.
+	// Claims returns those of the checks of a Cluster, without the check itself.
 	Claims(ctx context.Context, reader client.Reader, check *Check, cluster *clusterv1.Cluster) ([]Claim, error)
-	// Object is an empty object of the kind, Cluster where the targets of a check are, and Changes leaves out what no other check reads.
+	// Object returns an empty object of the kind, Cluster the Cluster of a check, and Changes the changes that other checks read.
 	Object() client.Object
 	Cluster(check client.Object) client.ObjectKey
 	Changes() predicate.Predicate
 }
 
-// Gatekeeper decides which checks of a kind the manager reconciles. Without one it reconciles all that its --watch-filter selects.
+// Gatekeeper decides which checks of a kind the manager reconciles. Without one, it reconciles all that --watch-filter selects.
 type Gatekeeper interface {
-	// Admit brings a check one step further on its way to the manager, or back, and returns whether it is the manager's now.
+	// Admit executes the next step of the adoption or release of a check, and returns whether the manager reconciles it now.
 	Admit(ctx context.Context, key client.ObjectKey, now time.Time) (admitted bool, wakeUp time.Time, err error)
-	// It releases a check that another instance is responsible for. Forget drops what is remembered of one that no longer exists.
+	// It releases a check for which another instance is responsible. Forget drops the memory of a check that no longer exists.
 	Forget(key client.ObjectKey)
-	// Holds reports whether this instance still has a check in its hands. Changed reports whether an update concerns that.
+	// Holds reports whether this instance has adopted a check. Changed reports whether an update may change that.
 	Holds(check client.Object) bool
 	Changed(before, after client.Object) bool
 	// OwnsStatus reports whether the manager writes the status of a check and the conditions of its targets.
 	OwnsStatus(check *Check) bool
-	// AdoptsRequest reads live whether a request that was not created by the manager can only be that of this check.
+	// AdoptsRequest reads live whether a request that the manager did not create can only be one of this check.
 	AdoptsRequest(ctx context.Context, check *Check, cluster *clusterv1.Cluster, target *Target) (bool, error)
 }

@@ -21,14 +21,14 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// How many targets one preflight check is about: few, as what it has read of the last of them is older by all actions on the others before.
-// They are read one by one; more at a time where all targets have to be read anyway.
+// How many targets one preflight check reads: few, because the actions on the others before make the read of the last target older. They
+// are read one by one. There are more where all targets have to be read anyway.
 const (
 	fewTargets  = 5
 	moreTargets = 25
 )
 
-// Obstacle reads live whether the check or its Cluster is paused, or is not the one that was planned for any more.
+// Obstacle reads live whether the check or its Cluster is paused, or has changed since the plan.
 func (p *pass) Obstacle(ctx context.Context) (*remediation.Look, error) {
 	check, cluster, err := p.r.Store.Find(ctx, p.r.Live, client.ObjectKeyFromObject(p.snapshot.check.Object))
 	if apierrors.IsNotFound(err) {
@@ -48,20 +48,20 @@ func (p *pass) Obstacle(ctx context.Context) (*remediation.Look, error) {
 	return nil, nil
 }
 
-// sawLive notes that nothing may be reported on objects any more, as was just read live. The caches may not have it before this reconcile
-// is over.
+// sawLive makes the pass silent if the check is paused or another instance is responsible for it. The caches may not have that before this
+// reconcile is over.
 func (p *pass) sawLive(now *snapshot) {
 	p.silent = p.silent || now.paused() || !p.r.Responsible(now.check.Object)
 }
 
-// changed reports whether a check is another one than it was, in what a plan rests on.
+// changed reports whether a check differs in what a plan depends on.
 func changed(before, now *Check) bool {
 	a, b := before.Object, now.Object
 	return a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || before.deleting() != now.deleting()
 }
 
-// Preflight reads live what the decisions about the first of some targets rest on. What cannot be read of a target fails the looks that
-// need it.
+// Preflight reads live what the decisions about the first of some targets depend on. What cannot be read of a target fails only the
+// preflight check of that target.
 func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight, error) {
 	few := fewTargets
 	if p.readsAll(targets) {
@@ -84,7 +84,8 @@ func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight
 	control := p.controlPlaneAgain(ctx, fresh, targets)
 	for n, i := range targets {
 		read.Looks[n] = p.look(fresh, i)
-		read.Looks[n].ControlPlane = withoutBusy(control, fresh.targets[i].name())
+		others := slices.DeleteFunc(slices.Clone(control.Busy), func(name string) bool { return name == fresh.targets[i].name() })
+		read.Looks[n].ControlPlane = remediation.ControlPlane{Busy: others, Turn: control.Turn, Etcd: control.Etcd}
 	}
 	return read, nil
 }
@@ -108,7 +109,7 @@ func (s *snapshot) only(targets []int) *snapshot {
 	return &few
 }
 
-// look is what was read live of one target beside its facts.
+// look returns what was read live of one target besides its facts.
 func (p *pass) look(fresh *snapshot, i int) remediation.Look {
 	t := fresh.targets[i]
 	if slices.Contains(fresh.lost, i) {
@@ -127,10 +128,10 @@ func (p *pass) look(fresh *snapshot, i int) remediation.Look {
 	return look
 }
 
-// changed reports whether the check is not the one that was planned for, or its Cluster is being deleted by now.
+// changed reports whether the check has changed since the plan, or its Cluster is being deleted now.
 func (p *pass) changed(fresh *snapshot) bool {
 	planned, now := p.check.Object, fresh.check.Object
-	// The finalizer is what makes the check wait until everything is cleaned up: nothing is begun without it.
+	// Nothing is started without the finalizer, which keeps the check until everything is cleaned up.
 	return changed(p.snapshot.check, fresh.check) || finalized(planned) != finalized(now) ||
 		notes.Storm(now.GetAnnotations()) != notes.Storm(planned.GetAnnotations()) || fresh.clusterState() != p.snapshot.clusterState()
 }
@@ -151,8 +152,8 @@ func (p *pass) readAgain(ctx context.Context, targets []int) (*snapshot, error) 
 	return &fresh, nil
 }
 
-// readsAll reports whether a preflight check of these targets has to read all: where maxInFlight is set, what others have begun counts, and
-// of a control plane, all its members.
+// readsAll reports whether a preflight check of these targets has to read all targets: with maxInFlight, the remediations of others count,
+// and for a control plane, all its members do.
 func (p *pass) readsAll(targets []int) bool {
 	return p.snapshot.check.Policy.MaxInFlight != nil || p.anyOfControlPlane(targets)
 }
@@ -174,7 +175,7 @@ func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []
 		case err != nil && ctx.Err() != nil:
 			return errors.Wrap(err, "failed to read a target live")
 		case err != nil:
-			// That is about this one only.
+			// The error concerns this target only.
 			ctrl.LoggerFrom(ctx).V(4).Info("A target could not be read live", "target", before.name(), "reason", err.Error())
 			fresh.unreadable[i] = cause(err)
 		case t != nil && t.uid() == before.uid() && selected:
@@ -198,7 +199,7 @@ func (p *pass) readAllAgain(ctx context.Context, fresh *snapshot) error {
 		known[t.uid()] = true
 	}
 	for _, t := range targets {
-		// One that is new is for another reconcile, but it exists: as a member of a control plane, for instance.
+		// The next reconcile judges a new target. But it counts already, for instance as a member of the control plane.
 		if found[t.uid()] = t; !known[t.uid()] {
 			fresh.others = append(fresh.others, t)
 		}

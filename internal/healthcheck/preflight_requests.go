@@ -18,22 +18,17 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// liveKind is what could be read live of the requests of one kind.
+// liveKind are the requests of one kind that were read live.
 type liveKind struct {
 	found []*requests.Found
-	// all: they are all of the namespace. Otherwise they are those with the names of the targets in question.
+	// all: they are all of the namespace. Otherwise they are those with the names of some targets.
 	all bool
-	// failed is why it is not known whether there is one, by the names of targets.
+	// failed are the errors of reads, by the names of targets.
 	failed map[string]error
 }
 
-// knows reports whether it is known whether there is one of this name.
-func (k *liveKind) knows(name string, asked bool) bool {
-	return k.all || asked && k.failed[name] == nil
-}
-
-// readRequestsAgain reads live which requests there are for some targets; for all, where it counts how many there are altogether. What
-// cannot be read of one kind does not concern targets that have none of it; there, what was read from the cache is all that is known.
+// readRequestsAgain reads the requests of some targets live; those of all targets where their number counts. Where requests of a kind
+// cannot be read, those of the cache are used.
 func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets []int) {
 	kinds := namedKinds(fresh.check)
 	read := make(map[schema.GroupVersionKind]*liveKind, len(kinds))
@@ -50,7 +45,7 @@ func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets [
 	for _, r := range p.snapshot.requests {
 		known := slices.ContainsFunc(own, func(f *requests.Found) bool { return f.UID == r.UID })
 		asked := slices.ContainsFunc(targets, func(i int) bool { return p.snapshot.targets[i].name() == r.Name })
-		if k := read[r.Kind]; !known && (k == nil || !k.knows(r.Name, asked)) {
+		if k := read[r.Kind]; !known && (k == nil || !k.all && (!asked || k.failed[r.Name] != nil)) {
 			own = append(own, r)
 		}
 	}
@@ -61,9 +56,9 @@ func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets [
 	}
 }
 
-// missed notes for which targets it matters that requests of a kind could not be read. One that has such a request waits. One that would
-// get one is not begun with; nor is any other, if it was never known which there are. What was known once is enough: none is created that
-// is not noted.
+// missed marks the targets for which it matters that requests of a kind could not be read. A target with such a request waits. For a target
+// that would get one, no remediation starts; nor for any other target, if requests of the kind were never read. If they were read once, the
+// cache has all that this process has created since.
 func (p *pass) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind, targets []int) {
 	next := fresh.nextKinds()
 	for _, i := range targets {
@@ -82,12 +77,11 @@ func (p *pass) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind,
 	}
 }
 
-// kindTime is how long it may take to read requests of one kind live. An API server that cannot list them lets its clients wait, and
-// everything else with them.
+// kindTime is how long it may take to read requests of one kind live. An API server that cannot list them lets its clients wait.
 const kindTime = 5 * time.Second
 
-// readKind reads the requests of a kind that have the names of some targets, of any check; or all of the namespace. Where one of them keeps
-// all from being listed, each is read, and listing is not tried again in this reconcile.
+// readKind reads the requests of a kind that have the names of some targets, of any check; or all of the namespace. If they cannot be
+// listed, which a single request can cause, they are read one by one for the rest of this reconcile.
 func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, targets []int, everything bool) *liveKind {
 	if everything && !p.unlisted[gvk] {
 		if k := p.listKind(ctx, gvk); k != nil {
@@ -112,7 +106,7 @@ func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, target
 	return k
 }
 
-// listKind is nil if they cannot be listed.
+// listKind returns nil if the requests cannot be listed.
 func (p *pass) listKind(ctx context.Context, gvk schema.GroupVersionKind) *liveKind {
 	ctx, done := context.WithTimeout(ctx, kindTime)
 	defer done()
@@ -130,7 +124,7 @@ func (p *pass) listKind(ctx context.Context, gvk schema.GroupVersionKind) *liveK
 	return k
 }
 
-// takeNames notes which objects have the name of a request that one of the targets could get next, and are not its own.
+// takeNames records which names of requests that targets could get next belong to other objects.
 func (s *snapshot) takeNames(targets []int, live []*requests.Found) {
 	s.taken = map[string]string{}
 	next := s.nextKinds()

@@ -23,7 +23,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// read takes the snapshot of a check and everything around it, from caches. Nothing that it returns may be changed.
+// read reads the snapshot of a check from caches. It must not be changed.
 func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot, error) {
 	r, check := p.r, p.check
 	s := &snapshot{source: r.Source, check: check, cluster: cluster, observe: r.Observe, adopts: r.Gate != nil}
@@ -54,7 +54,7 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	return s, nil
 }
 
-// question asks for the Nodes of targets.
+// question returns what to read for targets.
 func (s *snapshot) question(targets []*Target) workload.Question {
 	q := workload.Question{Initialized: s.initialized(), Targets: make([]workload.Target, len(targets)), Known: s.known}
 	for i, t := range targets {
@@ -63,7 +63,7 @@ func (s *snapshot) question(targets []*Target) workload.Question {
 	return q
 }
 
-// known goes through the Nodes of all targets of the Cluster.
+// known iterates over the Nodes of all targets of the Cluster.
 func (s *snapshot) known(yield func(workload.Target) bool) {
 	for t := range s.all {
 		if !yield(t.Question) {
@@ -72,7 +72,7 @@ func (s *snapshot) known(yield func(workload.Target) bool) {
 	}
 }
 
-// connecting reports whether nothing is known of the Nodes yet only because they are being read for the first time.
+// connecting reports whether the Nodes are being read for the first time.
 func (s *snapshot) connecting() bool {
 	if !s.initialized() {
 		return false
@@ -85,7 +85,7 @@ func (s *snapshot) connecting() bool {
 	})
 }
 
-// readRequests finds the requests of this check, and from which templates it can create more.
+// readRequests finds the requests of this check, and the templates from which it can create more.
 func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	s.unresolved = map[requests.Reference]bool{}
 	resolved := p.r.Requests.Resolve(ctx, s.check.ID, requests.PluralsOf(s.check.Object.GetAnnotations()), s.check.Templates...)
@@ -96,7 +96,6 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 			s.templates = append(s.templates, *one.Trouble)
 		}
 		s.askAgain(one.Again)
-		// A template that is not known yet is only being read.
 		var unknown *requests.NotKnownError
 		if errors.As(one.Err, &unknown) {
 			s.pending = true
@@ -111,8 +110,7 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// readNames finds which objects have the names of requests that could be created, and which other checks have requests for the same
-// targets.
+// readNames finds the objects with the names of requests that could be created, and the other checks with requests for the same targets.
 func (s *snapshot) readNames(all *requests.Requests) {
 	s.taken, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]requests.Check{}, map[types.UID]*requests.Found{}
 	asks, next := len(s.check.Templates) > 0, s.nextKinds()
@@ -137,7 +135,7 @@ func (s *snapshot) readNames(all *requests.Requests) {
 	}
 }
 
-// readOwners asks how far the owners of targets that were deleted have come. There are none nearly always.
+// readOwners reads the owners that replace deleted targets. Usually there are none.
 func (p *pass) readOwners(ctx context.Context, s *snapshot) error {
 	asked := map[string]bool{}
 	for _, gone := range notes.Replacing(s.check.Object.GetAnnotations()) {
@@ -149,7 +147,7 @@ func (p *pass) readOwners(ctx context.Context, s *snapshot) error {
 		owner := &clusterv1.MachineSet{}
 		err := p.r.Live.Get(ctx, client.ObjectKey{Namespace: s.check.Cluster.Namespace, Name: name}, owner)
 		if apierrors.IsNotFound(err) {
-			// It replaces nothing any more.
+			// An owner that no longer exists replaces nothing.
 			s.owners = append(s.owners, remediation.Owner{Name: gone.Owner})
 			continue
 		}
@@ -165,7 +163,7 @@ func (p *pass) readOwners(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// joined is how many Machines of an owner have a Node, and are not being deleted.
+// joined counts the Machines of an owner that have a Node and are not being deleted.
 func (s *snapshot) joined(owner string) int {
 	n := 0
 	for t := range s.all {
@@ -177,8 +175,8 @@ func (s *snapshot) joined(owner string) int {
 	return n
 }
 
-// adoptRequests adopts requests that the in-tree controller has created for a check that was handed to the manager. A check that is being
-// deleted adopts none: the in-tree controller may be responsible for it until then, and would create again what is withdrawn.
+// adoptRequests adopts requests that the in-tree controller has created for an adopted check. A check that is being deleted adopts none:
+// the in-tree controller may be responsible for it until then, and would create a deleted request again.
 func (p *pass) adoptRequests(ctx context.Context) error {
 	s := p.snapshot
 	if s.observes() || s.check.deleting() || len(s.adoptable) == 0 {

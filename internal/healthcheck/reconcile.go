@@ -19,7 +19,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// conflictTime is when a check is reconciled again after a conflict: what another client wrote is on its way.
+// conflictTime is the delay after a conflict: the cache receives the write of the other client.
 const conflictTime = time.Second
 
 // Reconcile reconciles a check once.
@@ -38,7 +38,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey, record
 	admitted, wakeUp, err := r.admit(ctx, key, check, now)
 	if err != nil || !admitted {
 		if err == nil {
-			// It may have been the manager's until now.
+			// The manager may have reconciled it until now.
 			r.forget(key)
 		}
 		return wakeUp, err
@@ -56,7 +56,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey, record
 	if err != nil {
 		return time.Time{}, err
 	}
-	// Targets are monitored also where the check could not be adopted.
+	// Targets are monitored even if the check could not be adopted.
 	unadopted := utilerrors.NewAggregate([]error{p.adopt(ctx), p.adoptRequests(ctx)})
 	p.facts = p.snapshot.facts(now)
 	wakeUp, err = checkup.Run(ctx, p.facts, p, r.Clock, now)
@@ -81,8 +81,8 @@ func (r *Reconciler) admit(
 	return r.Gate.Admit(ctx, key, now)
 }
 
-// result is when a check is reconciled again. What has failed is tried again with backoff, but no later than the check is due anyway: the
-// queue never decides when. A conflict is no failure.
+// result returns when a check is reconciled again: after a failure with backoff, but no later than it is due anyway. A conflict is no
+// failure.
 func (r *Reconciler) result(ctx context.Context, record *record, started, wakeUp time.Time, err error) (ctrl.Result, error) {
 	retry := time.Duration(0)
 	switch {
@@ -93,7 +93,7 @@ func (r *Reconciler) result(ctx context.Context, record *record, started, wakeUp
 	default:
 		retry = min(firstRetry<<min(record.failures, 16), lastRetry)
 		record.failures++
-		ctrl.LoggerFrom(ctx).Error(err, "A part of a reconcile has failed and is tried again", "after", retry.String())
+		ctrl.LoggerFrom(ctx).Error(err, "Part of the reconcile failed, retrying", "after", retry.String())
 		r.Metrics.Failed(metrics.Kind(r.Store.Kind()))
 	}
 	ended := r.Clock.Now()
@@ -104,11 +104,11 @@ func (r *Reconciler) result(ctx context.Context, record *record, started, wakeUp
 	case retry > 0 && retry < after:
 		return ctrl.Result{RequeueAfter: retry}, nil
 	}
-	// A result of zero would mean never. A reconcile that takes longer than until it is due again would follow on itself without a pause.
+	// Zero would mean never. The minimum keeps a slow reconcile from running again without a pause.
 	return ctrl.Result{RequeueAfter: max(after, min(ended.Sub(started), conflictTime), notes.Precision)}, nil
 }
 
-// firstRetry and lastRetry are after what time something that has failed is tried again, first and at most.
+// firstRetry and lastRetry are the first and the longest delay after a failure.
 const (
 	firstRetry = 250 * time.Millisecond
 	lastRetry  = time.Minute
@@ -132,7 +132,7 @@ func outdated(err error) bool {
 	return apierrors.IsConflict(err) || errors.Is(err, errTargetGone) || errors.Is(err, errNotOrphaned)
 }
 
-// forget drops everything that is kept of a check that no longer exists, or is not the manager's any more.
+// forget drops the state of a check that no longer exists, or that the manager no longer reconciles.
 func (r *Reconciler) forget(key client.ObjectKey) {
 	kind := r.Store.Kind()
 	r.records.forget(key)

@@ -20,29 +20,29 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
-// record is what this process remembers of one check. It is lost with the process: what has to outlast a restart is an annotation. One
-// worker reconciles a check at a time, so only the trigger, which watches set, needs the lock of records.
+// record is the state of one check in memory. A restart loses it: persistent state is in annotations. One worker reconciles a check at a
+// time, so only the trigger, which watches set, needs the lock of records.
 type record struct {
 	trigger trigger
-	// failures is how many reconciles in a row have failed.
+	// failures counts the failed reconciles in a row.
 	failures int
-	// firstReadSince is since when the check waits for what is read for the first time.
+	// firstReadSince is since when the check waits for a first read.
 	firstReadSince time.Time
-	// uid and version are those of the check when its status was read live or written last. The version is empty where a write may or may not
-	// have happened.
+	// uid and version are those of the check at the last live read or write of its status. The version is empty if the result of a write is
+	// unknown.
 	uid     types.UID
 	version string
-	// reported is what was told about the targets.
+	// reported is what was reported about the targets.
 	reported report.Memory
-	// pauses are those of targets: an annotation that was removed leaves no time behind.
+	// pauses are those of targets, because a removed annotation has no time.
 	pauses map[types.UID]pause
-	// nodeGoneSince is since when the Nodes of targets no longer exist, where Observe forbids to annotate the targets.
+	// nodeGoneSince is since when the Nodes of targets no longer exist, if Observe forbids to annotate the targets.
 	nodeGoneSince map[types.UID]time.Time
-	// healthAfter is the target behind which the next reconcile begins to report health.
+	// healthAfter is the target after which the next reconcile begins to report health.
 	healthAfter types.UID
 	// rejected are requests that the API server has rejected.
 	rejected map[rejectedRequest]rejection
-	// finalizerReason is why the finalizer of the check stays although nothing else is left.
+	// finalizerReason is the last logged reason for which the finalizer of the check stays.
 	finalizerReason string
 }
 
@@ -75,14 +75,14 @@ func (r *records) forget(check types.NamespacedName) {
 	delete(r.all, check)
 }
 
-// trigger is when the next reconcile of a check is due, and when the first event since the last one came; zero for neither.
+// trigger is when the next reconcile of a check is due, and the time of the first event since the last one; zero without.
 type trigger struct {
 	due, event time.Time
 	// spec: the check itself has changed since.
 	spec bool
 }
 
-// event notes an event that concerns a check, or that the check itself has changed.
+// event records an event that concerns a check, or a change of the check itself.
 func (r *records) event(check types.NamespacedName, spec bool, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,14 +93,14 @@ func (r *records) event(check types.NamespacedName, spec bool, now time.Time) {
 	t.spec = t.spec || spec
 }
 
-// due notes when a check is reconciled next if nothing happens before.
+// due records when a check is reconciled next if no event comes before.
 func (r *records) due(check types.NamespacedName, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.locked(check).trigger.due = at
 }
 
-// begin returns what has led to a reconcile of a check, and how long ago. Without an event and a deadline it is a resync.
+// begin returns what has triggered a reconcile, and how long ago. Without an event and a deadline it is a resync.
 func (r *records) begin(check types.NamespacedName, now time.Time) (metrics.Trigger, time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,8 +123,8 @@ type pause struct {
 	ended  time.Time
 }
 
-// observePauses notes which targets are paused now, and returns when the pauses of the others ended. After a restart it is not known, so a
-// step that was under way during a pause has less time left than it could have.
+// observePauses records which targets are paused now, and returns when the pauses of the others ended. A restart loses these times, so a
+// remediation step that was paused times out earlier then.
 func (r *record) observePauses(targets []*Target, now time.Time) map[types.UID]time.Time {
 	var known map[types.UID]pause
 	var ended map[types.UID]time.Time
@@ -146,7 +146,7 @@ func (r *record) observePauses(targets []*Target, now time.Time) map[types.UID]t
 	return ended
 }
 
-// observeNodes notes since when Nodes no longer exist. A check that only observes cannot annotate that on its targets.
+// observeNodes records since when Nodes no longer exist. A check that only observes cannot annotate it on its targets.
 func (r *record) observeNodes(targets []*Target, verdicts []health.Verdict) {
 	r.nodeGoneSince = nil
 	for i := range verdicts {
@@ -160,7 +160,7 @@ func (r *record) observeNodes(targets []*Target, verdicts []health.Verdict) {
 	}
 }
 
-// rejectedRequest is a request that was not created: that of a step, for a target, as the check was then.
+// rejectedRequest identifies a request that the API server has rejected.
 type rejectedRequest struct {
 	target     types.UID
 	step       remediation.StepID
@@ -173,8 +173,7 @@ type rejection struct {
 	until time.Time
 }
 
-// rejection returns why a request was rejected, if it is not worth trying again yet. A restart forgets it, so it is tried once too often
-// then.
+// rejection returns why a request was rejected, until it is retried. A restart loses it and retries earlier.
 func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.RefusedError {
 	if found, known := r.rejected[request]; known && now.Before(found.until) {
 		return found.err
@@ -195,14 +194,13 @@ func (r *record) reject(request rejectedRequest, err *checkup.RefusedError, now 
 	r.rejected[request] = rejection{err, now.Add(remediation.RetryTime)}
 }
 
-// firstReadTime is how long a check waits for what is read for the first time. Nothing is done meanwhile, and no condition reports a
-// cluster as unreachable only because the manager has just started.
+// firstReadTime is how long a check waits for first reads. Without it, a new manager would report clusters as unreachable.
 const firstReadTime = 10 * time.Second
 
-// errNotReadYet: what the check rests on is still being read; its reader wakes the check when it is known.
-var errNotReadYet = errors.New("not everything has been read yet")
+// errNotReadYet is returned while a first read is pending. Its source reconciles the check when it is complete.
+var errNotReadYet = errors.New("a first read is pending")
 
-// awaitFirstRead returns until when a check waits while something is pending; zero if it does not.
+// awaitFirstRead returns until when a check waits for a first read; zero if it does not.
 func (r *record) awaitFirstRead(pending bool, now time.Time) time.Time {
 	switch {
 	case !pending:
@@ -217,13 +215,13 @@ func (r *record) awaitFirstRead(pending bool, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// healthTime is how long one reconcile reports health on targets. The first report on thousands takes minutes, and no target that becomes
-// unhealthy meanwhile waits for it: the next reconciles report the rest.
+// healthTime is how long one reconcile reports health on targets. The next reconciles report the rest: the first report on thousands of
+// targets takes minutes, and a target that becomes unhealthy meanwhile must not wait for it.
 const healthTime = 500 * time.Millisecond
 
-// healthOrder is in which order health is reported on targets. First are healthy ones that were handed to their owner, which deletes them
-// until it reads that they are healthy; then unhealthy ones; then all others. It begins behind the target at which the last reconcile ran
-// out of time after a failure: one whose writes fail slowly does not starve the others.
+// healthOrder returns the order in which health is reported on targets. First are healthy targets with OwnerRemediated=False, because their
+// owner deletes them until it reads that they are healthy; then unhealthy targets; then all others. The order begins after the target at
+// which the last reconcile ran out of time after a failure, so targets whose writes fail slowly do not starve the others.
 func (r *record) healthOrder(pass *explain.Pass, targets []*Target) []int {
 	var recovered, unhealthy, others []int
 	for i := range pass.Assessment.Verdicts {

@@ -22,44 +22,36 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
-// Report reports health on every target, on the check what was found, and in events, log and metrics what is new: in that order.
+// Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent pass
+// reports only news. It is followed by another one, because the caches do not have yet why it is silent.
 func (p *pass) Report(ctx context.Context, pass *explain.Pass) error {
 	if pass.Situation.Check.Frozen {
 		return p.reportPaused(ctx, pass)
 	}
-	if p.silent = p.silent || !p.ownsStatus(); p.silent {
-		return p.reportNews(ctx, pass)
-	}
-	p.record.observeNodes(p.snapshot.targets, pass.Assessment.Verdicts)
-	failed := p.reportTargets(ctx, pass)
-	if p.silent {
-		return utilerrors.NewAggregate(append(failed, p.reportNews(ctx, pass)))
+	var failed []error
+	if p.silent = p.silent || !p.ownsStatus(); !p.silent {
+		p.record.observeNodes(p.snapshot.targets, pass.Assessment.Verdicts)
+		failed = p.reportTargets(ctx, pass)
 	}
 	news, ended := p.record.reported.Learn(pass, p.now)
-	counted := explain.Status(pass, p.request)
-	status := report.Status(&p.check.Status, &counted, p.record.reported.Unwritten(), p.check.Object.GetGeneration(), p.now)
-	if err := p.writeStatus(ctx, &status, pass); err != nil {
-		failed = append(failed, err)
+	if p.silent {
+		p.snapshot.askAgain(p.clock().Add(conflictTime))
 	} else {
-		p.record.reported.Written()
+		counted := explain.Status(pass, p.request)
+		status := report.Status(&p.check.Status, &counted, p.record.reported.Unwritten(), p.check.Object.GetGeneration(), p.now)
+		if err := p.writeStatus(ctx, &status, pass); err != nil {
+			failed = append(failed, err)
+		} else {
+			p.record.reported.Written()
+		}
 	}
-	p.tell(ctx, news)
+	p.reportNews(ctx, news)
 	p.count(pass, ended)
 	return utilerrors.NewAggregate(failed)
 }
 
-// reportNews reports what was done before the check was paused, and writes to no object: the pause stands on the check when the caches have
-// it.
-func (p *pass) reportNews(ctx context.Context, pass *explain.Pass) error {
-	p.snapshot.askAgain(p.clock().Add(conflictTime))
-	news, ended := p.record.reported.Learn(pass, p.now)
-	p.tell(ctx, news)
-	p.count(pass, ended)
-	return nil
-}
-
-// reportPaused writes nothing but that the check is paused, and what follows for its conditions. All numbers stay as they were. Where
-// another controller owns the status, that one does it.
+// reportPaused writes only conditions: that the check is paused, and what follows from it. Another controller that owns the status does it
+// itself.
 func (p *pass) reportPaused(ctx context.Context, pass *explain.Pass) error {
 	if !p.ownsStatus() {
 		p.count(pass, nil)
@@ -74,7 +66,7 @@ func (p *pass) reportPaused(ctx context.Context, pass *explain.Pass) error {
 	return err
 }
 
-// reportTargets reports health on targets, until the time is over.
+// reportTargets reports health on targets for at most healthTime.
 func (p *pass) reportTargets(ctx context.Context, pass *explain.Pass) (failed []error) {
 	end := p.r.Clock.Now().Add(healthTime)
 	order := p.record.healthOrder(pass, p.snapshot.targets)
@@ -98,7 +90,7 @@ func (p *pass) reportTargets(ctx context.Context, pass *explain.Pass) (failed []
 	return failed
 }
 
-// reportTarget sets conditions on a target, and reports whether it had to try that: it may have them already.
+// reportTarget sets conditions on a target, and returns false if it has them already.
 func (p *pass) reportTarget(ctx context.Context, t *Target, facts *explain.Facts, check *remediation.Check) (tried bool, err error) {
 	if p.pausedNow[t.name()] || p.r.Actor.Reported(p.latest(t), facts, check) {
 		return false, nil
@@ -118,11 +110,11 @@ func (p *pass) reportTarget(ctx context.Context, t *Target, facts *explain.Facts
 // ownsStatus reports whether the manager writes the status of the check and the conditions of its targets.
 func (p *pass) ownsStatus() bool { return p.r.Gate == nil || p.r.Gate.OwnsStatus(p.check) }
 
-// ownTime is how long a live read counts that the check was still the manager's.
+// ownTime is for how long a live read of the responsibility for a check is used.
 const ownTime = 3 * time.Second
 
-// stillOwnsStatus reads live whether a check is still the manager's, if that was not done a moment ago: another controller may be
-// responsible for the targets by now, and report on them.
+// stillOwnsStatus reads live whether the manager still owns the status of the check, at most once per ownTime: another controller may be
+// responsible for the targets now, and report on them.
 func (p *pass) stillOwnsStatus(ctx context.Context) (bool, error) {
 	if p.r.Gate == nil || p.silent || p.r.Clock.Now().Sub(p.livePreflight) < ownTime {
 		return !p.silent, nil
@@ -144,19 +136,19 @@ func (p *pass) writeStatus(ctx context.Context, status *remedyv1.CheckStatus, pa
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		// It may have happened all the same.
+		// The API server may have executed the write.
 		p.record.version = ""
 		return err
 	case after == p.check:
 		return nil
 	}
 	p.record.version = after.Object.GetResourceVersion()
-	p.tellConditions(ctx, p.check.Status.Conditions, after.Status.Conditions)
+	p.reportConditions(ctx, p.check.Status.Conditions, after.Status.Conditions)
 	p.check = after
 	return nil
 }
 
-// request names the request of a target; nil if there is none.
+// request returns the reference to the request of a target; nil without a request.
 func (p *pass) request(target int) *remedyv1.RequestReference {
 	t := p.snapshot.targets[target]
 	if found := p.snapshot.requestFor(t); found != nil {
@@ -165,14 +157,14 @@ func (p *pass) request(target int) *remedyv1.RequestReference {
 	return p.created[t.name()]
 }
 
-// maxEvents is how many targets events are about in one reconcile. The log and the status are about all.
+// maxEvents is how many targets get events in one reconcile. The log and the status cover all.
 const maxEvents = 50
 
-// action is what all events are about.
+// action is that of all events.
 const action = "Remediate"
 
-// tell logs a line for each decision that has changed, and records events: on the check, and on the target that they are about.
-func (p *pass) tell(ctx context.Context, news []report.News) {
+// reportNews logs each changed decision, and records its events on the check and on the target.
+func (p *pass) reportNews(ctx context.Context, news []report.News) {
 	log := ctrl.LoggerFrom(ctx)
 	for i := range news {
 		n := &news[i]
@@ -191,15 +183,15 @@ func (p *pass) tell(ctx context.Context, news []report.News) {
 	}
 }
 
-// tellConditions reports what has changed for the check as a whole, when that stands in its status.
-func (p *pass) tellConditions(ctx context.Context, before, after []metav1.Condition) {
+// reportConditions logs changed conditions of the check and records events about them.
+func (p *pass) reportConditions(ctx context.Context, before, after []metav1.Condition) {
 	for _, e := range explain.ConditionEvents(before, after) {
 		ctrl.LoggerFrom(ctx).Info("A condition has changed", "type", e.Type, "reason", e.Reason, "message", e.Message)
 		p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, action, "%s", e.Message)
 	}
 }
 
-// count keeps the metrics of the check.
+// count updates the metrics of the check.
 func (p *pass) count(pass *explain.Pass, ended []report.Ending) {
 	check := metrics.Check{Kind: metrics.Kind(p.check.ID.Kind), Namespace: p.check.ID.Namespace, Name: p.check.ID.Name}
 	observed := metrics.ObservationOf(pass, p.check.Status.Conditions)

@@ -7,9 +7,8 @@ import (
 	"context"
 	"slices"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,7 +18,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// noteKinds adds the kinds of requests that a check can create to those that it may have created.
+// noteKinds adds the kinds of requests that a check can create to its annotation.
 func noteKinds(object client.Object, check *Check) {
 	noted := notes.RequestKinds(object.GetAnnotations())
 	for _, template := range check.Templates {
@@ -35,16 +34,10 @@ func annotate(object client.Object, n notes.Notes) {
 	object.SetAnnotations(annotations)
 }
 
-// RequestKinds are the kinds of which a check may have requests.
+// RequestKinds returns the kinds of which a check may have requests. A kind that the check names is read in the version that it names.
 func RequestKinds(check *Check) []schema.GroupVersionKind {
-	return withKinds(namedKinds(check), notes.RequestKinds(check.Object.GetAnnotations())...)
-}
-
-// withKinds are kinds together with others. What is named is read in the version that is named, and in another one only where that is not
-// served.
-func withKinds(kinds []schema.GroupVersionKind, others ...schema.GroupVersionKind) []schema.GroupVersionKind {
-	all := slices.Clone(kinds)
-	for _, gvk := range others {
+	all := namedKinds(check)
+	for _, gvk := range notes.RequestKinds(check.Object.GetAnnotations()) {
 		if !slices.ContainsFunc(all, func(other schema.GroupVersionKind) bool { return other.GroupKind() == gvk.GroupKind() }) {
 			all = append(all, gvk)
 		}
@@ -52,7 +45,7 @@ func withKinds(kinds []schema.GroupVersionKind, others ...schema.GroupVersionKin
 	return all
 }
 
-// readOwn finds the requests of this check. As long as a kind is being read, what it has is not known, and is not taken for nothing.
+// readOwn finds the requests of this check. A kind that is still being read is not taken for a kind without requests.
 func (p *pass) readOwn(ctx context.Context, s *snapshot) error {
 	named := namedKinds(s.check)
 	s.kinds = RequestKinds(s.check)
@@ -68,11 +61,11 @@ func (p *pass) readOwn(ctx context.Context, s *snapshot) error {
 	s.pending = s.pending || len(unknown.Kinds) > 0
 	for _, gvk := range named {
 		why, trouble := unknown.Trouble[gvk]
-		// Where a kind is not served, there are none.
+		// A kind that is not served has no requests.
 		trouble = trouble && why != requests.NotServed
 		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !p.r.Requests.Known(gvk)
 	}
-	// What it no longer names has to be cleaned up, too: only a kind that is not served has nothing left.
+	// Requests of kinds that the check no longer names have to be cleaned up, too.
 	for gvk, why := range unknown.Trouble {
 		if why != requests.NotServed || slices.Contains(named, gvk) {
 			s.askAgain(p.now.Add(remediation.RetryTime))
@@ -87,8 +80,8 @@ func (p *pass) readOwn(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// cause is why something could not be read, in words that are the same each time and hold no address: they are shown. Empty if there is no
-// error.
+// cause returns why something could not be read; empty without an error. Messages of conditions contain it, so it is constant and contains
+// no address.
 func cause(err error) string {
 	var read *workload.ReadError
 	switch {
@@ -97,16 +90,16 @@ func cause(err error) string {
 	case errors.As(err, &read):
 		return read.Error()
 	case apierrors.IsForbidden(err):
-		return "this program may not read the management cluster; give it the rights of its installation"
+		return "the manager is not allowed to read the management cluster; apply the roles of its release"
 	default:
-		return "the management cluster does not answer as it should"
+		return "the API server of the management cluster returned an error"
 	}
 }
 
-// causeOfKind is the same for requests of a remediator, to which others give the rights.
+// causeOfKind is the same for requests: the remediation provider brings the permissions for them.
 func causeOfKind(err error) string {
 	if apierrors.IsForbidden(err) {
-		return "this program may not read them; give it the rights to what its remediator works on"
+		return "the manager is not allowed to read them; apply the roles of the remediation provider"
 	}
 	return cause(err)
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// snapshot is everything that was read for a reconcile: from caches, or live for some of the targets. It is never changed once it was read.
+// snapshot is everything that was read for a reconcile: from caches, or live for some of the targets. It is immutable after the read.
 type snapshot struct {
 	source Source
 	check  *Check
@@ -39,14 +39,14 @@ type snapshot struct {
 	byTarget map[types.UID]*requests.Found
 	// kinds are those of which it may have requests.
 	kinds []schema.GroupVersionKind
-	// unknown: of a kind that the check names it was never known which requests there are. unread is why there may be some that were not read.
+	// unknown: the requests of a kind that the check names were never read. unread are the reasons for which some could not be read.
 	unknown bool
 	unread  []string
-	// pending: something is being read for the first time.
+	// pending: a first read is not complete.
 	pending bool
 	// adoptable are requests that the manager did not create, by target.
 	adoptable map[types.UID]*requests.Found
-	// taken are names of requests that other objects have, by the name of the target.
+	// taken are objects with the name of a request that the check would create, by the name of the target.
 	taken map[string]string
 	// claims are the other checks of the Cluster, and elsewhere those that have requests for a target.
 	claims    []Claim
@@ -55,20 +55,19 @@ type snapshot struct {
 	// unresolved are the templates from which no request can be created.
 	unresolved map[requests.Reference]bool
 	owners     []remediation.Owner
-	// again is when it is worth asking again what could not be found out; zero if an event tells.
+	// again is when to retry what could not be read; zero if an event triggers it.
 	again time.Time
-	// lost are targets that no longer existed, or were others, when they were read live.
+	// lost are targets that no longer existed at the live read, or were replaced by others of the same name.
 	lost []int
-	// unreadable and unsure are why a target or its own request could not be read live, and why it is not known whether it has another one.
+	// unreadable is why a target or its request could not be read live, and unsure why requests of another kind could not be.
 	unreadable, unsure map[int]string
-	// orphans are what the orphaned targets of the facts are about, in their order.
+	// orphans are the orphaned targets of the facts, in their order.
 	orphans []orphan
-	// pauseEnds are when the pauses of targets ended, and nodeGoneSince since when their Nodes no longer exist, as far as this process has
-	// seen it.
+	// pauseEnds are when the pauses of targets ended, and nodeGoneSince since when their Nodes no longer exist, both from the record.
 	pauseEnds, nodeGoneSince map[types.UID]time.Time
 }
 
-// all goes through all targets of the Cluster.
+// all iterates over all targets of the Cluster.
 func (s *snapshot) all(yield func(*Target) bool) {
 	for _, targets := range [][]*Target{s.targets, s.others} {
 		for _, t := range targets {
@@ -84,7 +83,7 @@ func (s *snapshot) owns(r *requests.Found, t *Target) bool {
 	return r.Of(s.check.ID) && r.For(t.Subject)
 }
 
-// subjects are the targets that a request is for: Machines, or a Node.
+// subjects returns the UIDs of the Machines or the Node of a request.
 func subjects(r *requests.Found) []types.UID {
 	if r.Node.UID == "" {
 		return r.Machines
@@ -92,7 +91,7 @@ func subjects(r *requests.Found) []types.UID {
 	return append(slices.Clone(r.Machines), r.Node.UID)
 }
 
-// setRequests notes which requests this check has.
+// setRequests sets the requests of this check.
 func (s *snapshot) setRequests(all []*requests.Found) {
 	s.requests, s.byTarget = all, make(map[types.UID]*requests.Found, len(all))
 	for _, r := range all {
@@ -104,10 +103,10 @@ func (s *snapshot) setRequests(all []*requests.Found) {
 	}
 }
 
-// requestFor is the request of this check for a target; nil if there is none.
+// requestFor returns the request of this check for a target; nil without one.
 func (s *snapshot) requestFor(t *Target) *requests.Found { return s.byTarget[t.uid()] }
 
-// namedKinds are the kinds of requests that a check creates, and of those that it is known to have.
+// namedKinds returns the kinds of requests that a check creates, and of those in its status.
 func namedKinds(check *Check) []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	add := func(gvk schema.GroupVersionKind) {
@@ -126,7 +125,7 @@ func namedKinds(check *Check) []schema.GroupVersionKind {
 	return kinds
 }
 
-// template is the one of a step.
+// template returns the template of a step.
 func (c *Check) template(step remediation.StepID) (requests.Reference, bool) {
 	for _, template := range c.Templates {
 		if c.Naming.Text(template) == step.Template {
@@ -136,8 +135,7 @@ func (c *Check) template(step remediation.StepID) (requests.Reference, bool) {
 	return requests.Reference{}, false
 }
 
-// nextKinds returns the kind of the request that a target would get next; empty if it would get none. There are few answers for many
-// targets.
+// nextKinds returns a function that returns the kind of the next request of a target; empty without one. It caches the few results.
 func (s *snapshot) nextKinds() func(t *Target) schema.GroupVersionKind {
 	known := map[remediation.StepID]schema.GroupVersionKind{}
 	return func(t *Target) schema.GroupVersionKind {
@@ -151,7 +149,7 @@ func (s *snapshot) nextKinds() func(t *Target) schema.GroupVersionKind {
 	}
 }
 
-// kindAfter is the kind of the request of the step that follows what was tried.
+// kindAfter returns the kind of the request of the step after the one that was tried.
 func (c *Check) kindAfter(tried remediation.StepID) schema.GroupVersionKind {
 	step, found := remediation.NextStep(c.Policy.Steps, tried)
 	if !found {
@@ -164,7 +162,7 @@ func (c *Check) kindAfter(tried remediation.StepID) schema.GroupVersionKind {
 	return template.RequestKind()
 }
 
-// askAgain notes that it is worth asking again then.
+// askAgain requests a reconcile at a time.
 func (s *snapshot) askAgain(at time.Time) {
 	if s.again.IsZero() || !at.IsZero() && at.Before(s.again) {
 		s.again = at

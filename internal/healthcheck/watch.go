@@ -19,7 +19,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// Watches are what a kind watches beside its checks and those of other kinds. They read nothing but the cache.
+// Watches are what a kind watches besides checks. They read only the cache.
 type Watches struct {
 	Objects []Watch
 	// Node and Cluster return the checks that a change of a Node, or of a whole Cluster, concerns.
@@ -30,7 +30,7 @@ type Watches struct {
 // Watch is about objects of one kind.
 type Watch struct {
 	Object client.Object
-	// Changes leaves out what no rule reads, and Checks returns the checks that an object concerns.
+	// Changes filters changes that no rule reads, and Checks returns the checks that an object concerns.
 	Changes predicate.Predicate
 	Checks  func(ctx context.Context, object client.Object) []types.NamespacedName
 	started bool
@@ -46,7 +46,7 @@ func (r *Reconciler) add(q queue, checks ...types.NamespacedName) {
 	}
 }
 
-// onEach asks about an object as it is and, at a change, as it was: a check that selected it before is concerned as well.
+// onEach enqueues the checks that an object concerns, also those that it concerned before a change.
 func (r *Reconciler) onEach(concerned func(ctx context.Context, object client.Object) []types.NamespacedName) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.add(q, concerned(ctx, e.Object)...) },
@@ -58,7 +58,7 @@ func (r *Reconciler) onEach(concerned func(ctx context.Context, object client.Ob
 	}
 }
 
-// watchOf concerns the other checks of the same Cluster: one can be responsible for what another one releases.
+// watchOf returns a watch that enqueues the other checks of the same Cluster: one can become responsible for the targets of another.
 func (r *Reconciler) watchOf(claimant Claimant) Watch {
 	return Watch{
 		Object: claimant.Object(), Changes: claimant.Changes(),
@@ -85,12 +85,12 @@ func (r *Reconciler) requests(checks []types.NamespacedName) []reconcile.Request
 	return all
 }
 
-// concerns reports whether this instance is responsible for a check, or still has it in its hands.
+// concerns reports whether this instance is responsible for a check, or has adopted it.
 func (r *Reconciler) concerns(check client.Object) bool {
 	return r.Responsible(check) || r.Gate != nil && r.Gate.Holds(check)
 }
 
-// ofCheck is about the checks themselves. At each resync all of them are reconciled, without any event.
+// ofCheck enqueues the checks themselves. A resync enqueues all of them, without recording an event.
 func (r *Reconciler) ofCheck() handler.EventHandler {
 	changed := func(q queue, check client.Object) {
 		key := client.ObjectKeyFromObject(check)

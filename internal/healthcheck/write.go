@@ -24,7 +24,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// pass is one reconcile of one check: what was read, and what was written since.
+// pass is one reconcile of one check: what it has read and written.
 type pass struct {
 	r        *Reconciler
 	record   *record
@@ -32,17 +32,16 @@ type pass struct {
 	now      time.Time
 	// livePreflight is when the last preflight check, or live read of the check, began.
 	livePreflight time.Time
-	// check and objects are as they are after the own writes, so that the next write is about what it has to be about. Objects are by their
-	// names.
+	// check and objects, by name, include the own writes, so the next write does not conflict.
 	check   *Check
 	objects map[string]client.Object
 	// lease is the control-plane Lease as it was read last; nil if there was none.
 	lease *coordinationv1.Lease
-	// silent: the check or its Cluster was paused at a live read, or the check is not the manager's any more. pausedNow are targets that were
-	// paused.
+	// silent: nothing is reported on objects, because a live read found the check or its Cluster paused, or another instance responsible.
+	// pausedNow are targets that a live read found paused.
 	silent    bool
 	pausedNow map[string]bool
-	// facts are what the reconcile rests on, and created the requests that it has created, by the names of their targets.
+	// facts are those of the snapshot, and created the requests that this reconcile has created, by the names of their targets.
 	facts   *checkup.Facts
 	created map[string]*remedyv1.RequestReference
 	// unlisted are the kinds of requests that could not be listed in this reconcile.
@@ -57,10 +56,10 @@ func newPass(r *Reconciler, record *record, check *Check, now time.Time) *pass {
 	}
 }
 
-// clock is the time now: what is begun at the end of a long reconcile is not as old as its facts.
+// clock returns the present time, which is later than that of the facts in a long reconcile.
 func (p *pass) clock() time.Time { return p.r.Clock.Now().Truncate(notes.Precision) }
 
-// WriteTarget is one write for a target.
+// WriteTarget executes one write for a target.
 func (p *pass) WriteTarget(
 	ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write,
 ) error {
@@ -76,7 +75,7 @@ func (p *pass) WriteTarget(
 	return p.write(ctx, t, p.snapshot.requestFor(t), d, write)
 }
 
-// WriteStray is one write for an orphaned target, or for what the check has left of one that no longer exists.
+// WriteStray executes one write for an orphaned target, or for the request of a target that no longer exists.
 func (p *pass) WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error {
 	left := &p.snapshot.orphans[stray]
 	if err := p.stillOrphaned(ctx, left); err != nil {
@@ -85,7 +84,7 @@ func (p *pass) WriteStray(ctx context.Context, stray int, d *remediation.Decisio
 	return p.write(ctx, left.target, left.request, d, write)
 }
 
-// write is what targets and orphaned targets have in common.
+// write executes the writes that targets and orphaned targets have in common.
 func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d *remediation.Decision, write remediation.Write) error {
 	switch write { //nolint:exhaustive // the others are about targets only
 	case remediation.NoteLedger:
@@ -112,10 +111,10 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 	case remediation.DeleteRequest:
 		return p.r.Requests.Delete(ctx, request)
 	}
-	return errors.Errorf("no such write for a target: %d", write)
+	return errors.Errorf("unknown write for a target: %d", write)
 }
 
-// annotate changes annotations of a target as it was read, or not at all.
+// annotate changes annotations of a target. It fails if the target has changed since it was read.
 func (p *pass) annotate(ctx context.Context, t *Target, n notes.Notes) error {
 	if _, changes := n.On(p.latest(t).GetAnnotations()); !changes {
 		return nil
@@ -125,10 +124,10 @@ func (p *pass) annotate(ctx context.Context, t *Target, n notes.Notes) error {
 	})
 }
 
-// errTargetGone is what a write to a target returns that no longer exists. An event of that is on its way.
+// errTargetGone is returned by writes to a target that no longer exists. The event of its deletion follows.
 var errTargetGone = errors.New("the target no longer exists")
 
-// change writes to a target as it was read or written last in this reconcile, or not at all.
+// change writes to a target. It fails if the target has changed since this reconcile read or wrote it last.
 func (p *pass) change(ctx context.Context, t *Target, write func(context.Context, client.Object) (client.Object, error)) error {
 	after, err := write(ctx, p.latest(t))
 	if apierrors.IsNotFound(err) {
@@ -137,10 +136,10 @@ func (p *pass) change(ctx context.Context, t *Target, write func(context.Context
 	if err == nil {
 		p.objects[t.name()] = after
 	}
-	return errors.Wrap(err, "failed to write to the target")
+	return errors.Wrap(err, "failed to patch the target")
 }
 
-// latest is a target after the own writes of this reconcile.
+// latest returns a target with the own writes of this reconcile.
 func (p *pass) latest(t *Target) client.Object {
 	if written, found := p.objects[t.name()]; found {
 		return written
@@ -148,7 +147,7 @@ func (p *pass) latest(t *Target) client.Object {
 	return t.Object
 }
 
-// requestOwnerRemediation sets OwnerRemediated=False on a target, with the conditions that say why.
+// requestOwnerRemediation sets OwnerRemediated=False on a target, with the conditions that explain it.
 func (p *pass) requestOwnerRemediation(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision) error {
 	t, facts := p.snapshot.targets[target], p.facts
 	wanted := &explain.Facts{
@@ -159,7 +158,7 @@ func (p *pass) requestOwnerRemediation(ctx context.Context, target int, verdict 
 	})
 }
 
-// createRequest creates the request of a step. That the API server rejects it for what it contains is no failure.
+// createRequest creates the request of a step. A RefusedError means that the API server rejects its content.
 func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Decision) error {
 	check := p.snapshot.check
 	template, found := check.template(d.Step)
@@ -191,7 +190,7 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 	return err
 }
 
-// rejects reports whether an error stays until the check, its template or a permission changes.
+// rejects reports whether an error lasts until the check, its template or a permission changes.
 func rejects(err error) bool {
 	var taken *requests.NameTakenError
 	var template *requests.TemplateError
@@ -199,7 +198,7 @@ func rejects(err error) bool {
 		apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
 }
 
-// dropConfirmation removes a person's confirmation from a Node.
+// dropConfirmation removes the annotation with which a user has confirmed that a Node is healthy.
 func (p *pass) dropConfirmation(ctx context.Context, node string) error {
 	api, err := p.cluster().Client(ctx)
 	if err != nil {

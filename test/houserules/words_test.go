@@ -83,6 +83,7 @@ var cleanPaths = []string{
 	"internal/explain",
 	"internal/features",
 	"internal/metrics",
+	"internal/healthcheck",
 	"internal/probes",
 	"internal/report",
 	"internal/takeover",
