@@ -20,7 +20,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
-// Claimant knows which checks of Cluster API may be responsible for the same Machines as another check.
+// Claimant reads which in-tree checks may be responsible for the same Machines as another check.
 type Claimant struct{ Adoption *Adoption }
 
 // Claims are those of the checks of Cluster API of a Cluster.
@@ -40,7 +40,7 @@ func (c Claimant) Claims(
 	return all, nil
 }
 
-// claimOf is that of a check of Cluster API. Another instance alone knows what its flag asks for: of its checks the pause tells.
+// claimOf returns the claim of an in-tree check. The pause of a check of another instance shows whether its flag selects the check.
 func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) healthcheck.Claim {
 	f := a.facts(core, cluster)
 	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.OurPause
@@ -56,8 +56,8 @@ func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv
 	return claim
 }
 
-// inTreeClaim is that of a check that was not handed to the manager: the in-tree controller is responsible for what it selects until it no
-// longer exists.
+// inTreeClaim returns the claim of a check that is not adopted: the in-tree controller is responsible for its Machines until it no longer
+// exists.
 func inTreeClaim(core *clusterv1.MachineHealthCheck) healthcheck.Claim {
 	selector := selectorOf(core)
 	return healthcheck.Claim{
@@ -69,9 +69,8 @@ func inTreeClaim(core *clusterv1.MachineHealthCheck) healthcheck.Claim {
 	}
 }
 
-// AdoptsRequest reads live whether a request can only be that of a check that is the manager's: a request of the in-tree controller does
-// not say for which check it was created. Of the manager's it is the one that names its template. It ends what was begun also where another
-// one is responsible.
+// AdoptsRequest reads live whether a request can only be one of adopted checks: a request of the in-tree controller does not name its check.
+// Of the adopted checks, the one with the template of the request adopts it, also if another one is responsible for the Machine.
 func (a *Adoption) AdoptsRequest(
 	ctx context.Context, check *healthcheck.Check, cluster *clusterv1.Cluster, target *healthcheck.Target,
 ) (bool, error) {

@@ -29,10 +29,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
-// Admit brings a check of Cluster API one step further on its way to the manager, or back. A check that another instance is responsible for
-// now is given back, as far as this instance has adopted it.
+// Admit executes the next step of the adoption or release of an in-tree check. It releases a check that this instance has adopted and for
+// which another instance is responsible now.
 //
-// What is written rests on a live read, and is written to the version that was read.
+// Every write follows a live read, and fails if the check has changed since.
 func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Time) (admitted bool, wakeUp time.Time, err error) {
 	core, cluster, err := a.read(ctx, a.Cache, key)
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Tim
 	facts.Traces = facts.Traces || remains
 	d := takeover.Decide(facts, "", now)
 	if writes := d.Move != takeover.Act && d.Move != takeover.Leave && d.Move != takeover.Await; writes && a.Observe {
-		// Nothing is begun for an adopted check, and no other check is adopted.
+		// A manager that only observes adopts and releases nothing.
 		state := takeover.Theirs
 		if pauseOf(core) == takeover.OurPause {
 			state = takeover.Ours
@@ -65,20 +65,19 @@ func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Tim
 		d = takeover.Decide(facts, string(uuid.NewUUID()), now)
 	}
 	if d.Move == takeover.Act || d.Memory.Replaced {
-		// Also of a check that another process has adopted. Nothing is written to a check that another client has paused.
 		a.remember(core, &d.Memory)
 	}
 	return d.Move == takeover.Act, d.Until, a.execute(ctx, core, cluster, &d, now)
 }
 
-// execute does what was decided, and reports it.
+// execute executes a decision, and reports it.
 func (a *Adoption) execute(
 	ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, d *takeover.Decision, now time.Time,
 ) error {
 	var failed error
 	if d.Move == takeover.Release {
-		// A cleanup that fails must not keep the in-tree controller from the Machines: the pause is removed, and the name of the instance stays,
-		// so that it is tried again. Where another process has cleaned up, and has removed that name, nothing is left to do.
+		// If the cleanup fails, the pause is removed nevertheless, because the in-tree controller must monitor the Machines. The name of the
+		// instance stays, so the cleanup is retried; unless another process has completed it and removed the name.
 		if failed = a.release(ctx, core, cluster); failed == nil {
 			core, failed = a.writeTakenOver(ctx, core, d.State, nil, now)
 		}
@@ -131,7 +130,7 @@ func (a *Adoption) Holds(check client.Object) bool {
 // Forget drops what is remembered of a check that no longer exists.
 func (a *Adoption) Forget(key client.ObjectKey) { a.memories.Delete(key) }
 
-// move makes the next move, if it is one that is written to the check.
+// move writes the next step of an adoption or release to the check, if it needs a write.
 func (a *Adoption) move(
 	ctx context.Context, core *clusterv1.MachineHealthCheck, d *takeover.Decision,
 ) (*clusterv1.MachineHealthCheck, error) {
@@ -155,21 +154,21 @@ func (a *Adoption) move(
 	if apierrors.IsNotFound(err) {
 		return core, nil
 	} else if err != nil {
-		return nil, errors.Wrap(err, "failed to write to the check")
+		return nil, errors.Wrap(err, "failed to patch the check")
 	}
 	if d.Memory.Empty() {
 		a.memories.Delete(client.ObjectKeyFromObject(after))
 	} else {
 		a.remember(after, &d.Memory)
 	}
-	ctrl.LoggerFrom(ctx).Info("A step of an adoption", "did", moves[d.Move], "id", d.Memory.ID)
+	ctrl.LoggerFrom(ctx).Info("Executed a step of an adoption", "step", moves[d.Move], "id", d.Memory.ID)
 	return after, nil
 }
 
-// moves are how moves are called in the log.
+// moves are the descriptions of steps in the log.
 var moves = map[takeover.Move]string{
-	takeover.Take: "paused the check", takeover.NoteLoss: "noted that the pause was removed",
-	takeover.Sign:    "noted that this instance is responsible",
+	takeover.Take: "paused the check", takeover.NoteLoss: "recorded that the pause was removed",
+	takeover.Sign:    "recorded that this instance is responsible",
 	takeover.Unpause: "removed the pause", takeover.Release: "released the check",
 }
 
@@ -187,7 +186,7 @@ func setMemory(core *clusterv1.MachineHealthCheck, memory *takeover.Memory) {
 	}
 }
 
-// hasRemains reports whether the manager has written anything to a check, beside what people have set.
+// hasRemains reports whether the manager has written annotations or conditions to a check.
 func hasRemains(core *clusterv1.MachineHealthCheck) bool {
 	for key := range core.Annotations {
 		if writtenByManager(key) {
@@ -197,7 +196,7 @@ func hasRemains(core *clusterv1.MachineHealthCheck) bool {
 	return meta.FindStatusCondition(core.Status.Conditions, remedyv1.TakenOverCondition) != nil
 }
 
-// writtenByManager reports whether an annotation is one that the manager sets, and not one for people to set.
+// writtenByManager reports whether the manager sets an annotation. Users set the others.
 func writtenByManager(key string) bool {
 	return strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.TakeOverAnnotation && key != remedyv1.RequestPluralsAnnotation
 }
@@ -208,8 +207,8 @@ func removeAnnotations(core *clusterv1.MachineHealthCheck) {
 	controllerutil.RemoveFinalizer(core, remedyv1.CleanupFinalizer)
 }
 
-// writeTakenOver sets the condition TakenOver: which controller is responsible for a check, and why a released one still has something of
-// the manager. All other conditions belong to the responsible controller.
+// writeTakenOver sets the condition TakenOver: which controller is responsible for a check, or why the cleanup of a released check failed.
+// The responsible controller sets all other conditions.
 func (a *Adoption) writeTakenOver(
 	ctx context.Context, core *clusterv1.MachineHealthCheck, state takeover.State, failed error, now time.Time,
 ) (*clusterv1.MachineHealthCheck, error) {
@@ -239,7 +238,7 @@ func (a *Adoption) writeTakenOver(
 	return after, errors.Wrap(client.IgnoreNotFound(err), "failed to write the status of the check")
 }
 
-// Changed reports whether the in-tree controller reports something else of the pause of a check.
+// Changed reports whether the in-tree controller has changed its report of the pause of a check.
 func (*Adoption) Changed(before, after client.Object) bool {
 	return pauseReportChanged(before.(*clusterv1.MachineHealthCheck), after.(*clusterv1.MachineHealthCheck))
 }
@@ -250,8 +249,8 @@ func pauseReportChanged(before, after *clusterv1.MachineHealthCheck) bool {
 	return pausedBefore != paused || unpausedBefore != unpaused
 }
 
-// OwnsStatus reports whether the manager reports on a check and its Machines. A check that is being deleted is cleaned up also where the
-// in-tree controller has not left it to the manager: until the check no longer exists, the in-tree controller reports.
+// OwnsStatus reports whether the manager writes the status of a check and the conditions of its Machines. Until the in-tree controller has
+// paused, it writes them, also for a check that is being deleted.
 func (a *Adoption) OwnsStatus(check *healthcheck.Check) bool {
 	paused, _ := reportedPause(check.Status.Conditions)
 	return a.Exclusive || paused

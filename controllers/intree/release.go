@@ -22,9 +22,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// release removes the manager's annotations from the Machines and requests of a check that is released. What stands there beside them is
-// what the in-tree controller would have done itself, and it goes on with it. All of this comes before the pause is removed, so that a
-// process that stops in between begins again.
+// release removes the annotations of the manager from the Machines and requests of a check. The in-tree controller continues with the
+// conditions and the requests. The pause is removed afterwards, so a process that stops in between starts again.
 func (a *Adoption) release(ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) error {
 	check := checkOf(core)
 	selected, others, err := machinehealthcheck.Source{}.Targets(ctx, a.Live, check, true)
@@ -36,12 +35,13 @@ func (a *Adoption) release(ctx context.Context, core *clusterv1.MachineHealthChe
 		return err
 	}
 	machines := slices.Concat(selected, others)
-	found, err := a.liveRequests(ctx, check)
-	failed := []error{err}
+	// LiveOf returns requests together with an error.
+	found, err := a.Requests.LiveOf(ctx, check.ID, healthcheck.RequestKinds(check)...)
+	failed := []error{errors.Wrap(err, "failed to read the requests")}
 	if holdsControlPlane(check, machines, found) {
-		// A Lease expires where the workload cluster cannot be reached.
+		// If the workload cluster is unreachable, the Lease expires.
 		if err := a.releaseLease(ctx, check, claims); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "The control-plane Lease was not released before it expires")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to release the control-plane Lease, which expires later")
 		}
 	}
 	for i, m := range machines {
@@ -57,8 +57,8 @@ func (a *Adoption) release(ctx context.Context, core *clusterv1.MachineHealthChe
 	return utilerrors.NewAggregate(failed)
 }
 
-// releaseMachine leaves the conditions of a Machine to the in-tree controller, which reports the same. Where the check is deleted, no
-// controller would remove them.
+// releaseMachine removes annotations from a Machine. The in-tree controller sets the same conditions, so it removes these only if the check
+// is being deleted.
 func (a *Adoption) releaseMachine(
 	ctx context.Context, check *healthcheck.Check, t *healthcheck.Target, selected bool, claims []healthcheck.Claim,
 ) error {
@@ -67,7 +67,7 @@ func (a *Adoption) releaseMachine(
 	if !check.Object.GetDeletionTimestamp().IsZero() && signed {
 		var err error
 		if object, err = actor.ClearConditions(ctx, object); err != nil {
-			return errors.Wrap(client.IgnoreNotFound(err), "failed to write to the Machine")
+			return errors.Wrap(client.IgnoreNotFound(err), "failed to patch the Machine")
 		}
 	}
 	off := annotationsOff(t, signed, selected, claims)
@@ -75,11 +75,11 @@ func (a *Adoption) releaseMachine(
 		return nil
 	}
 	_, err := actor.Annotate(ctx, object, off)
-	return errors.Wrap(client.IgnoreNotFound(err), "failed to write to the Machine")
+	return errors.Wrap(client.IgnoreNotFound(err), "failed to patch the Machine")
 }
 
-// annotationsOff are those that are removed from a Machine. The history of its remediations is for whichever check selects it, and is
-// removed only if no other check of the manager does.
+// annotationsOff returns the annotations to remove from a Machine. The history of its remediations is removed only if no other check of the
+// manager selects the Machine.
 func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healthcheck.Claim) notes.Notes {
 	if !signed && !selected {
 		return nil
@@ -94,7 +94,7 @@ func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healt
 	return off
 }
 
-// holdsControlPlane reports whether a check has something in flight for a Machine of the control plane.
+// holdsControlPlane reports whether a check remediates a Machine of the control plane.
 func holdsControlPlane(check *healthcheck.Check, machines []*healthcheck.Target, found []*requests.Found) bool {
 	return slices.ContainsFunc(machines, func(t *healthcheck.Target) bool {
 		asked := slices.ContainsFunc(found, func(f *requests.Found) bool { return slices.Contains(f.Machines, t.Machine.UID) })
@@ -110,8 +110,8 @@ func (a *Adoption) releaseLease(ctx context.Context, check *healthcheck.Check, c
 	return a.ReleaseLease(ctx, check, lease, claims)
 }
 
-// remains reports whether something of the manager is left on a Machine of a check that has nothing on itself, and is not to be the
-// manager's. An earlier leader may have signed one a moment after everything was cleaned up.
+// remains reports whether a Machine of a check that the manager does not adopt is signed by the check. An earlier leader may have signed it
+// after the cleanup.
 func (*Adoption) remains(ctx context.Context, cache client.Reader, core *clusterv1.MachineHealthCheck, f *takeover.Facts) (bool, error) {
 	if f.Traces || f.Wanted {
 		return false, nil
@@ -121,10 +121,4 @@ func (*Adoption) remains(ctx context.Context, cache client.Reader, core *cluster
 		client.UnsafeDisableDeepCopy)
 	ofCluster := func(m clusterv1.Machine) bool { return m.Labels[clusterv1.ClusterNameLabel] == core.Spec.ClusterName }
 	return slices.ContainsFunc(signed.Items, ofCluster), errors.Wrap(err, "failed to read the Machines")
-}
-
-// liveRequests are those of the check, of all kinds of which there may be any. What cannot be read is an error beside what was found.
-func (a *Adoption) liveRequests(ctx context.Context, check *healthcheck.Check) ([]*requests.Found, error) {
-	found, err := a.Requests.LiveOf(ctx, check.ID, healthcheck.RequestKinds(check)...)
-	return found, errors.Wrap(err, "failed to read the requests")
 }

@@ -20,26 +20,25 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks/status,verbs=patch
 
-// Kind is what MachineHealthChecks of Cluster API are called, in annotations, messages and metrics. One may have the name and the namespace
-// of a MachineHealthCheck of Remedy.
+// Kind is the name of the kind in annotations, messages and metrics. It differs from that of Remedy, because a check of each kind may have
+// the same name and namespace.
 const Kind = string(metrics.CoreMachineHealthCheck)
 
-// TakesOver says which checks of Cluster API are adopted.
+// TakesOver are the flags that select which in-tree checks are adopted.
 type TakesOver struct {
 	// Annotated: those that ask for it, or whose Cluster does; All: all of them. Exclusive: all, and the in-tree controller does not run.
 	Annotated, All, Exclusive bool
 }
 
-// Adoption decides which checks of Cluster API are the manager's.
+// Adoption adopts and releases in-tree checks.
 type Adoption struct {
 	TakesOver
 	*healthcheck.Environment
-	// memories are what this process remembers, by the names of checks.
+	// memories are the memories of this process, by the names of checks.
 	memories sync.Map
 }
 
-// New returns the reconciler of the checks of Cluster API that are adopted. It runs also where none is to be adopted: what was is given
-// back.
+// New returns the reconciler of adopted in-tree checks. It also runs if no check is to be adopted, to release those that were.
 func New(a *Adoption) *healthcheck.Reconciler {
 	return &healthcheck.Reconciler{
 		Environment: a.Environment, Store: a, Source: machinehealthcheck.Source{}, Actor: machinehealthcheck.Actor{Client: a.Client}, Gate: a,
@@ -47,7 +46,7 @@ func New(a *Adoption) *healthcheck.Reconciler {
 	}
 }
 
-// selections are all checks of a Cluster: also one that is not the manager's may have to be reconciled, for the next step of the handshake.
+// selections returns all in-tree checks of a Cluster, because an event may trigger the next step of the adoption of each.
 func (a *Adoption) selections(ctx context.Context, cluster client.ObjectKey) []machinehealthcheck.Selection {
 	list := &clusterv1.MachineHealthCheckList{}
 	if err := a.Cache.List(ctx, list, machinehealthcheck.InCluster(cluster)...); err != nil {

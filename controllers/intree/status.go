@@ -7,13 +7,12 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
-
-	"github.com/pkg/errors"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
@@ -22,7 +21,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 )
 
-// statusOf is the status of a check of Cluster API in Remedy's terms.
+// statusOf converts the status of an in-tree check to that of Remedy.
 func statusOf(core *clusterv1.MachineHealthCheck) remedyv1.MachineHealthCheckStatus {
 	status := remedyv1.MachineHealthCheckStatus{
 		ExpectedMachines: core.Status.ExpectedMachines, CurrentHealthy: core.Status.CurrentHealthy, Targets: core.Status.Targets,
@@ -32,8 +31,7 @@ func statusOf(core *clusterv1.MachineHealthCheck) remedyv1.MachineHealthCheckSta
 	return status
 }
 
-// carried is a status with what there is room for in Cluster API's terms. The condition Paused belongs to the in-tree controller where that
-// runs.
+// carried returns the fields of a status that an in-tree check has, too. If the in-tree controller runs, it sets the condition Paused.
 func (a *Adoption) carried(before *remedyv1.MachineHealthCheckStatus, status *remedyv1.CheckStatus) remedyv1.MachineHealthCheckStatus {
 	carried := *before
 	carried.RemediationsAllowed, carried.ObservedGeneration = status.RemediationsAllowed, status.ObservedGeneration
@@ -46,8 +44,8 @@ func (a *Adoption) carried(before *remedyv1.MachineHealthCheckStatus, status *re
 	return carried
 }
 
-// WriteStatus keeps the status in Cluster API's terms. There is no room for single Machines, nor for history; events, metrics and the
-// Machines themselves report them. The in-tree controller writes to the same lists: so the version goes with the write.
+// WriteStatus writes the fields that an in-tree check has: it has none for single Machines and for history. The in-tree controller writes to
+// the same lists, so the write has a resourceVersion.
 func (a *Adoption) WriteStatus(
 	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Pass,
 ) (*healthcheck.Check, error) {
@@ -68,21 +66,17 @@ func (a *Adoption) WriteStatus(
 	return &after, nil
 }
 
-// setStatus puts a status into a check of Cluster API, with the older generation of its conditions.
+// setStatus sets the status of an in-tree check, also its v1beta1 condition.
 func setStatus(core *clusterv1.MachineHealthCheck, status *remedyv1.MachineHealthCheckStatus) {
 	core.Status.ExpectedMachines, core.Status.CurrentHealthy = status.ExpectedMachines, status.CurrentHealthy
 	core.Status.RemediationsAllowed, core.Status.Targets = status.RemediationsAllowed, status.Targets
 	core.Status.ObservedGeneration, core.Status.Conditions = status.ObservedGeneration, status.Conditions
 	if allowed := meta.FindStatusCondition(status.Conditions, remedyv1.RemediationAllowedCondition); allowed != nil {
-		setOlder(core, allowed)
+		if allowed.Status == metav1.ConditionTrue {
+			deprecated.MarkTrue(core, clusterv1.RemediationAllowedV1Beta1Condition)
+		} else {
+			deprecated.MarkFalse(core, clusterv1.RemediationAllowedV1Beta1Condition, allowed.Reason, clusterv1.ConditionSeverityWarning, "%s",
+				allowed.Message)
+		}
 	}
-}
-
-// setOlder says whether remediation is allowed to those who read the older generation of conditions.
-func setOlder(core *clusterv1.MachineHealthCheck, c *metav1.Condition) {
-	if c.Status == metav1.ConditionTrue {
-		deprecated.MarkTrue(core, clusterv1.RemediationAllowedV1Beta1Condition)
-		return
-	}
-	deprecated.MarkFalse(core, clusterv1.RemediationAllowedV1Beta1Condition, c.Reason, clusterv1.ConditionSeverityWarning, "%s", c.Message)
 }

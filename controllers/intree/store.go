@@ -8,12 +8,11 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,13 +24,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
-// Kind is what the checks are called.
+// Kind returns the name of the kind.
 func (*Adoption) Kind() string { return Kind }
 
-// Object is an empty check.
+// Object returns an empty check.
 func (*Adoption) Object() client.Object { return &clusterv1.MachineHealthCheck{} }
 
-// Find reads a check as one of Machines. One that is not the manager's, or not any more, looks like one that is paused.
+// Find reads a check. A check that is not adopted counts as paused.
 func (a *Adoption) Find(ctx context.Context, reader client.Reader, key client.ObjectKey) (*healthcheck.Check, *clusterv1.Cluster, error) {
 	core, cluster, err := a.read(ctx, reader, key)
 	if err != nil {
@@ -42,7 +41,7 @@ func (a *Adoption) Find(ctx context.Context, reader client.Reader, key client.Ob
 	return check, cluster, nil
 }
 
-// checkOf is a check of Cluster API as it is reconciled. Whether it counts as paused depends on its adoption: see Find.
+// checkOf converts an in-tree check. Find sets whether it counts as paused.
 func checkOf(core *clusterv1.MachineHealthCheck) *healthcheck.Check {
 	status := statusOf(core)
 	check := machinehealthcheck.NewCheck(Kind, core, specOf(core), &status.CheckStatus)
@@ -50,10 +49,10 @@ func checkOf(core *clusterv1.MachineHealthCheck) *healthcheck.Check {
 	return check
 }
 
-// authorOf is how a check signs Machines.
+// authorOf returns the value of the annotation with which a check signs Machines.
 func authorOf(core *clusterv1.MachineHealthCheck) string { return Kind + "/" + core.Name }
 
-// selectorOf is nil for a selector that makes no sense.
+// selectorOf returns nil for an invalid selector.
 func selectorOf(core *clusterv1.MachineHealthCheck) labels.Selector {
 	selector, err := metav1.LabelSelectorAsSelector(&core.Spec.Selector)
 	if err != nil {
@@ -73,13 +72,13 @@ func (*Adoption) read(
 	return core, cluster, err
 }
 
-// adopted reports whether a check is the manager's, as far as it and its Cluster show.
+// adopted reports whether a check is adopted, according to the check and its Cluster.
 func adopted(f *takeover.Facts) bool {
 	move := takeover.Decide(f, "", time.Time{}).Move
 	return move == takeover.Act || move == takeover.Sign
 }
 
-// factsFor are the facts for the handshake of this instance. A manager that only observes does not note that it is responsible.
+// factsFor returns the facts for this instance. A manager that only observes does not record that it is responsible.
 func (a *Adoption) factsFor(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *takeover.Facts {
 	f := a.facts(core, cluster)
 	f.Instance = a.WatchFilter
@@ -89,7 +88,7 @@ func (a *Adoption) factsFor(core *clusterv1.MachineHealthCheck, cluster *cluster
 	return f
 }
 
-// facts are what the handshake rests on.
+// facts returns the facts for internal/takeover.
 func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *takeover.Facts {
 	memory := takeover.ParseMemory(core.Annotations[remedyv1.TakeOverIDAnnotation])
 	f := &takeover.Facts{
@@ -106,7 +105,7 @@ func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.
 	return f
 }
 
-// wants reports whether the manager is to adopt a check. The annotation on the check comes before that on its Cluster, and before the flag.
+// wants reports whether a check is to be adopted. Its annotation overrides that of its Cluster, and the flag.
 func (a *Adoption) wants(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) bool {
 	asks := func(o client.Object) string { return o.GetAnnotations()[remedyv1.TakeOverAnnotation] }
 	asked := asks(core) == "true" || cluster != nil && asks(cluster) == "true"
@@ -123,8 +122,8 @@ func pauseOf(core *clusterv1.MachineHealthCheck) takeover.Pause {
 	return takeover.NoPause
 }
 
-// reportedPause is what the in-tree controller has reported last of the pause of a check: that it reads the annotation, or that there is no
-// pause. Its condition Paused is also True where only the Cluster is paused, and only the message of Cluster API tells these apart.
+// reportedPause returns what the in-tree controller reports: that it reads the pause annotation, or that the check is not paused. Its
+// condition Paused is also True if only the Cluster is paused, and only the message of Cluster API distinguishes these.
 func reportedPause(conditions []metav1.Condition) (paused, unpaused bool) {
 	c := meta.FindStatusCondition(conditions, clusterv1.PausedCondition)
 	if c == nil {
@@ -133,13 +132,13 @@ func reportedPause(conditions []metav1.Condition) (paused, unpaused bool) {
 	return c.Status == metav1.ConditionTrue && strings.Contains(c.Message, clusterv1.PausedAnnotation), c.Status == metav1.ConditionFalse
 }
 
-// memory is what this process remembers of an adoption: a client that removes the pause may remove the annotations beside it as well.
+// memory is the adoption of a check in memory, because a client that removes the pause may remove the other annotations, too.
 type memory struct {
 	check types.UID
 	takeover.Memory
 }
 
-// remembered is what is remembered of a check. Of an earlier check of the same name nothing is.
+// remembered returns the memory of a check; empty for another check of the same name.
 func (a *Adoption) remembered(core *clusterv1.MachineHealthCheck) *takeover.Memory {
 	if found, is := a.memories.Load(client.ObjectKeyFromObject(core)); is && found.(memory).check == core.UID {
 		m := found.(memory).Memory

@@ -33,7 +33,7 @@ func (Actor) Reported(object client.Object, facts *explain.Facts, check *remedia
 	return report.MachineSays(object.(*clusterv1.Machine), &wanted)
 }
 
-// Report sets the conditions that say how the Machine is, and what is done about it.
+// Report sets the conditions for the health of the Machine and for its remediation.
 func (a Actor) Report(
 	ctx context.Context, object client.Object, facts *explain.Facts, check *remediation.Check, now time.Time,
 ) (client.Object, error) {

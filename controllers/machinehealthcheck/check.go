@@ -11,9 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -52,7 +51,7 @@ func NewCheck(kind string, object client.Object, spec *remedyv1.MachineHealthChe
 	}
 }
 
-// selectorOf is nil for a selector that makes no sense.
+// selectorOf returns nil for an invalid selector.
 func selectorOf(spec *remedyv1.MachineHealthCheckSpec) labels.Selector {
 	selector, err := spec.Selector.Labels()
 	if err != nil {

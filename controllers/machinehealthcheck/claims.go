@@ -17,7 +17,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 )
 
-// Claimant knows which MachineHealthChecks may be responsible for the same Machines as another check.
+// Claimant reads which MachineHealthChecks may be responsible for the same Machines as another check.
 type Claimant struct {
 	// Observe: the manager only observes.
 	Observe bool

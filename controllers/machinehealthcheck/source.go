@@ -27,7 +27,7 @@ func (Source) Targets(
 	ctx context.Context, reader client.Reader, check *healthcheck.Check, live bool,
 ) (selected, others []*healthcheck.Target, err error) {
 	if check.Selector == nil {
-		return nil, nil, errors.New("the selector makes no sense")
+		return nil, nil, errors.New("the selector is invalid")
 	}
 	options := InCluster(check.Cluster)
 	if live {

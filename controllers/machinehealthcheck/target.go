@@ -83,14 +83,14 @@ func failure(m *clusterv1.Machine) string {
 	if older == nil {
 		return ""
 	}
-	var said []string
+	var parts []string
 	if reason := older.FailureReason; reason != nil && *reason != "" { //nolint:staticcheck // as above
-		said = append(said, string(*reason))
+		parts = append(parts, string(*reason))
 	}
 	if message := older.FailureMessage; message != nil && *message != "" { //nolint:staticcheck // as above
-		said = append(said, *message)
+		parts = append(parts, *message)
 	}
-	return strings.Join(said, ": ")
+	return strings.Join(parts, ": ")
 }
 
 // departure is a sign that a Machine is about to go by itself.

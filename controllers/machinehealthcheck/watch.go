@@ -28,7 +28,7 @@ import (
 type Selection struct {
 	Check  types.NamespacedName
 	Author string
-	// Selector is nil if it makes no sense.
+	// Selector is nil if it is invalid.
 	Selector labels.Selector
 }
 
@@ -140,5 +140,5 @@ func sameCondition(a, b metav1.Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.LastTransitionTime.Equal(&b.LastTransitionTime)
 }
 
-// olderAnswer is what an owner reports that knows the older generation of conditions only.
+// olderAnswer is the response of an owner that reads and sets only v1beta1 conditions.
 func olderAnswer(m *clusterv1.Machine) string { return report.OlderReason(m, explain.OwnerRemediated) }

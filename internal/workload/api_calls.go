@@ -77,7 +77,7 @@ func call[T any](ctx context.Context, c *cluster, request func(ctx context.Conte
 	}
 }
 
-// recordFailure records that a call failed. If the caller's context has ended, that says nothing about the cluster.
+// recordFailure records that a call failed, unless the context of the caller has ended.
 func (c *cluster) recordFailure(ctx context.Context, err *ReadError) *ReadError {
 	if ctx.Err() != nil {
 		return errStopped
@@ -133,11 +133,11 @@ func (a *apiCalls) failed(now time.Time, obstacle Obstacle) {
 
 // takeRetry reports whether a retry is due, and records that it is done.
 func (a *apiCalls) takeRetry(now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.retryAt.IsZero() || now.Before(a.retryAt) {
+	if !a.retryDue(now) {
 		return false
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.retriedAt, a.retryAt = now, time.Time{}
 	return true
 }

@@ -171,7 +171,7 @@ func (c *Clusters) CloseConnections() {
 	}
 }
 
-// NeedLeaderElection is false: an instance on standby has to know which connections were down.
+// NeedLeaderElection is false: an instance on standby has to record which connections were down.
 func (c *Clusters) NeedLeaderElection() bool { return false }
 
 // refreshUnreadable notifies controllers whose read failed when they can read again. ClusterCache sends an event when a connection begins

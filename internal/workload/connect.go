@@ -140,7 +140,7 @@ type connectionEvents struct {
 	source   source.Source
 }
 
-// NeedLeaderElection is false: an instance on standby has to know which connections were down.
+// NeedLeaderElection is false: an instance on standby has to record which connections were down.
 func (e *connectionEvents) NeedLeaderElection() bool { return false }
 
 // Start handles events until the context ends. Later events are received and dropped: ClusterCache ends after this runnable, and would

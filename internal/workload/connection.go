@@ -23,7 +23,7 @@ const FirstLook = 50 * time.Second
 // failures, which takes more than a minute. Until then old Nodes would be judged.
 const probeFailuresUntilDown = 2
 
-// Connection is the state of the connection to a cluster. It says nothing about Nodes.
+// Connection is the state of the connection to a cluster.
 type Connection struct {
 	// Up is whether the API server answered the latest probes.
 	Up bool

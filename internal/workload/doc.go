@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package workload reads Nodes, in the management cluster and in workload clusters. It returns one of four states for each:
-// Present, Gone, NotJoined or Unreadable. A Node is Gone only if a live, connected API server says "not found". What cannot be
-// read is never acted on.
+// Present, Gone, NotJoined or Unreadable. The state Gone requires that a live, connected API server returns "not found". No check remediates
+// a target that cannot be read.
 //
-// It does not judge Nodes: which Node is unhealthy, for how long, and what follows is decided elsewhere.
+// It does not judge Nodes: internal/health does.
 //
 // # Where to start
 //

@@ -104,8 +104,8 @@ func refusedUserFields(user *clientcmdapi.AuthInfo) []string {
 	const instead = "use a token, or client-certificate-data and client-key-data"
 	var found []string
 	for _, field := range []struct {
-		set  bool
-		says string
+		set     bool
+		message string
 	}{
 		{user.Exec != nil, "exec (a program; " + instead + ")"},
 		{user.AuthProvider != nil, "auth-provider (a plugin; " + instead + ")"},
@@ -114,7 +114,7 @@ func refusedUserFields(user *clientcmdapi.AuthInfo) []string {
 		{user.ClientKey != "", "client-key (a file; use client-key-data)"},
 	} {
 		if field.set {
-			found = append(found, field.says)
+			found = append(found, field.message)
 		}
 	}
 	return found

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,11 +31,11 @@ func (c *cluster) lookUpMissed(ctx context.Context, q *Question, readings []Read
 	for _, i := range missed {
 		if q.Targets[i].Name == "" {
 			unnamed = append(unnamed, i)
-			continue
+		} else {
+			named = append(named, i)
 		}
-		named = append(named, i)
 	}
-	// A recent list is enough to know that no Node has joined: the cache notifies when one joins.
+	// A recent list is enough to report that no Node has joined: the cache notifies when one joins.
 	if recent := c.state.calls.recentList(c.clusters.clock.Now()); recent != nil && recent.noneJoined(q, unnamed) {
 		for _, i := range unnamed {
 			readings[i] = Reading{State: health.NotJoined, Live: true}
@@ -58,9 +59,9 @@ func (c *cluster) lookUp(ctx context.Context, q *Question, readings []Reading, n
 	for _, i := range append(unnamed, named...) {
 		if err != nil {
 			readings[i] = unreadable(err)
-			continue
+		} else {
+			readings[i] = list.read(&q.Targets[i])
 		}
-		readings[i] = list.read(&q.Targets[i])
 	}
 }
 
@@ -115,7 +116,15 @@ func fetchNodes(ctx context.Context, api client.Client) (*nodeList, error) {
 	if err := fetchComplete(ctx, api, nodes); err != nil {
 		return nil, err
 	}
-	return newNodeList(nodes), nil
+	l := &nodeList{byName: make(map[string]*corev1.Node, len(nodes.Items)), byProviderID: map[string]bool{}}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		l.byName[node.Name] = Strip(node)
+		if node.Spec.ProviderID != "" {
+			l.byProviderID[node.Spec.ProviderID] = true
+		}
+	}
+	return l, nil
 }
 
 // fetchComplete lists objects without paging, because a list in pages may miss a change. It requires the resourceVersion that every
@@ -130,23 +139,11 @@ func fetchComplete(ctx context.Context, api client.Client, list client.ObjectLis
 	return nil
 }
 
-func newNodeList(nodes *corev1.NodeList) *nodeList {
-	l := &nodeList{byName: make(map[string]*corev1.Node, len(nodes.Items)), byProviderID: map[string]bool{}}
-	for i := range nodes.Items {
-		node := &nodes.Items[i]
-		l.byName[node.Name] = Strip(node)
-		if node.Spec.ProviderID != "" {
-			l.byProviderID[node.Spec.ProviderID] = true
-		}
-	}
-	return l
-}
-
 func (l *nodeList) read(t *Target) Reading {
 	switch {
 	case t.Name != "":
 		return t.read(l.byName[t.Name])
-	case t.ProviderID != "" && l.byProviderID[t.ProviderID]:
+	case l.byProviderID[t.ProviderID]:
 		return unreadable(errNotNamed)
 	default:
 		return Reading{State: health.NotJoined, Live: true}
@@ -155,10 +152,5 @@ func (l *nodeList) read(t *Target) Reading {
 
 // noneJoined reports whether the list has no Node of these targets.
 func (l *nodeList) noneJoined(q *Question, targets []int) bool {
-	for _, i := range targets {
-		if id := q.Targets[i].ProviderID; id != "" && l.byProviderID[id] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(targets, func(i int) bool { return l.byProviderID[q.Targets[i].ProviderID] })
 }

@@ -54,8 +54,8 @@ const (
 	Stopped Obstacle = "Stopped"
 )
 
-// messages say what is wrong and what to do. They contain nothing of the error that a client returned: it may hold addresses,
-// tokens, and port numbers that differ each time.
+// messages contain the problem and what to do. They contain nothing of the error that a client returned, because it may contain
+// addresses, tokens, and port numbers that differ each time.
 var messages = map[Obstacle]string{
 	NotConnected: "there is no connection to the cluster; " +
 		"check that its API server is up and that the kubeconfig in its Secret leads there",
@@ -78,7 +78,7 @@ var messages = map[Obstacle]string{
 	Stopped: "the manager stopped waiting for an answer",
 }
 
-// kubeconfigHints say which Secret to correct. ClusterCache reads the kubeconfig only when it connects, and keeps a connection
+// kubeconfigHints name the Secret to correct. ClusterCache reads the kubeconfig only when it connects, and keeps a connection
 // whose API server answers "GET /". So a corrected Secret alone changes nothing if the wrong kubeconfig leads to such an API server.
 var kubeconfigHints = map[Obstacle]string{
 	NoKnownNode: "; if so, correct Secret %s and restart the manager",
@@ -92,7 +92,7 @@ type ReadError struct {
 	details string
 }
 
-// Error says what is wrong and what to do.
+// Error returns the problem and what to do.
 func (e *ReadError) Error() string {
 	if e.details != "" {
 		return e.details
@@ -192,7 +192,7 @@ func isNetworkError(err error) bool {
 	return errors.As(err, &urlError) || errors.As(err, &network)
 }
 
-// confirmsNotFound reports whether an API server says that the object does not exist. A 404 of a load balancer, of a proxy, or of an
+// confirmsNotFound reports whether an API server confirms that the object does not exist. A 404 of a load balancer, of a proxy, or of an
 // API server that does not serve the resource does not count: it names no object, or the client made up the status.
 func confirmsNotFound(err error, resource, name string) bool {
 	var answer apierrors.APIStatus

@@ -13,7 +13,7 @@ import (
 
 // Question asks for the Nodes of some targets of one cluster.
 type Question struct {
-	// Initialized is whether the cluster has a control plane. Without one no Node is read, and none is Gone.
+	// Initialized is whether the cluster has a control plane. Without one, no Node is read.
 	Initialized bool
 	Targets     []Target
 	// Known are the Nodes that Machines of the same Cluster refer to, whether they are targets or not; nil if there are none. They
@@ -29,7 +29,7 @@ type Target struct {
 	ProviderID string
 }
 
-// Reading is the result for one target. The zero value says nothing about the Node.
+// Reading is the result for one target.
 type Reading struct {
 	State health.NodeState
 	// Node is set if State is Present. It is stripped, and must not be changed: it may belong to the cache.

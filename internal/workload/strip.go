@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,28 +93,17 @@ func annotationIsRead(key string) bool {
 	return false
 }
 
-func taintIsRead(key string) bool {
-	for _, read := range departureTaints {
-		if key == read {
-			return true
-		}
-	}
-	return false
-}
+func taintIsRead(key string) bool { return slices.Contains(departureTaints[:], key) }
 
 // DepartureTaint returns the taint that announces that the Node will be deleted; nil if it has none.
 func DepartureTaint(node *corev1.Node) *corev1.Taint {
-	for i := range node.Spec.Taints {
-		if taintIsRead(node.Spec.Taints[i].Key) {
-			return &node.Spec.Taints[i]
-		}
+	if i := nextTaint(node.Spec.Taints, 0); i < len(node.Spec.Taints) {
+		return &node.Spec.Taints[i]
 	}
 	return nil
 }
 
 // OfControlPlane reports whether the Node has a label of the control plane.
 func OfControlPlane(node *corev1.Node) bool {
-	_, now := node.Labels[ControlPlaneLabel]
-	_, before := node.Labels[LegacyControlPlaneLabel]
-	return now || before
+	return hasLabel(node, ControlPlaneLabel) || hasLabel(node, LegacyControlPlaneLabel)
 }
