@@ -69,7 +69,7 @@ func inTreeClaim(core *clusterv1.MachineHealthCheck) healthcheck.Claim {
 	}
 }
 
-// AdoptsRequest reads live whether a request can only be one of adopted checks: a request of the in-tree controller does not name its check.
+// AdoptsRequest reads live whether a request can only be one of this check: the in-tree controller does not name the check of a request.
 // Of the adopted checks, the one with the template of the request adopts it, also if another one is responsible for the Machine.
 func (a *Adoption) AdoptsRequest(
 	ctx context.Context, check *healthcheck.Check, cluster *clusterv1.Cluster, target *healthcheck.Target,

@@ -23,7 +23,7 @@ import (
 )
 
 // Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent pass
-// reports only news. It is followed by another one, because the caches do not have yet why it is silent.
+// reports only news, and is followed by another pass: the caches do not have yet the reason, for instance a pause.
 func (p *pass) Report(ctx context.Context, pass *explain.Pass) error {
 	if pass.Situation.Check.Frozen {
 		return p.reportPaused(ctx, pass)

@@ -99,7 +99,7 @@ func (c *Cluster) removeTraces(ctx context.Context, o *object) error {
 	return errors.Wrapf(client.IgnoreNotFound(err), "failed to patch %s %s/%s", o.kind, o.Namespace, o.Name)
 }
 
-// withdraw tells the remediator of a request to stop, and deletes the request. The remediator's finalizers stay.
+// withdraw annotates a request so that its remediation stops, and deletes it. The finalizers of the remediation provider stay.
 func (c *Cluster) withdraw(ctx context.Context, o *object, now time.Time) error {
 	api, err := requests.New(ctx, requests.Options{Client: c.client})
 	if err != nil {

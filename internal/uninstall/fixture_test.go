@@ -128,7 +128,7 @@ func (p *fixture) create(o client.Object) {
 }
 
 func (p *fixture) meta(name string, annotations ...string) metav1.ObjectMeta {
-	m := metav1.ObjectMeta{Namespace: p.namespace, Name: name, Annotations: map[string]string{"example.com/theirs": "stays"}}
+	m := metav1.ObjectMeta{Namespace: p.namespace, Name: name, Annotations: map[string]string{"example.com/other": "stays"}}
 	for i := 0; i < len(annotations); i += 2 {
 		m.Annotations[annotations[i]] = annotations[i+1]
 	}
@@ -142,7 +142,7 @@ func (p *fixture) inTreeCheck(name string, annotations ...string) *clusterv1.Mac
 		clusterv1.PausedAnnotation, remedyv1.Pause,
 		remedyv1.TakeOverIDAnnotation, "some-id",
 	}, annotations...)...)}
-	c.Finalizers = []string{remedyv1.CleanupFinalizer, "example.com/theirs"}
+	c.Finalizers = []string{remedyv1.CleanupFinalizer, "example.com/other"}
 	c.Spec.ClusterName, c.Spec.Selector.MatchLabels = "prod", map[string]string{"pool": "a"}
 	c.Spec.Checks.UnhealthyNodeConditions = []clusterv1.UnhealthyNodeCondition{{
 		Type: "Ready", Status: "Unknown",
@@ -342,7 +342,7 @@ func (p *fixture) setConditions(check *clusterv1.MachineHealthCheck, kinds ...st
 	check.Status.Conditions = nil
 	for _, kind := range kinds {
 		check.Status.Conditions = append(check.Status.Conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionTrue, Reason: "Said",
+			Type: kind, Status: metav1.ConditionTrue, Reason: "Reported",
 			LastTransitionTime: metav1.Now(),
 		})
 	}
@@ -354,7 +354,7 @@ func (p *fixture) ownAnnotations(o client.Object) []string {
 	p.t.Helper()
 	var keys []string
 	for key := range p.get(o).GetAnnotations() {
-		if key != "example.com/theirs" {
+		if key != "example.com/other" {
 			keys = append(keys, key)
 		}
 	}

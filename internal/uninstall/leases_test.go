@@ -50,7 +50,7 @@ func TestLeaderElection_HeldLease_ChangesNothing(t *testing.T) {
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(Succeed())
 	p.Expect(said.String()).To(ContainSubstring("Lease %s/%s: deleted", p.namespace, lead.Name))
-	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }
 
 // A crashed leader does not release its Lease. The Lease expires if it is not renewed for its duration.
@@ -97,7 +97,8 @@ func (p *fixture) controlPlaneLease(holder string, renewed time.Time) (far clien
 	p.t.Helper()
 	far, err := client.New(workloads.Admin, client.Options{Scheme: newScheme()})
 	p.Expect(err).ToNot(HaveOccurred())
-	lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: workload.ControlPlaneLease.Namespace, Name: workload.ControlPlaneLease.Name}}
+	key := workload.ControlPlaneLease
+	lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: &holder, LeaseDurationSeconds: ptr.To[int32](600),
 		RenewTime: ptr.To(metav1.NewMicroTime(renewed)),
@@ -112,7 +113,7 @@ func TestControlPlaneLease_OtherHolder_IsKept(t *testing.T) {
 	p := newFixture(t)
 	p.cluster("prod", p.kubeconfig())
 	p.cluster("test", []byte("none"))
-	p.ownCheck("ours")
+	p.ownCheck("own")
 	p.inTreeCheck("core")
 	nodes := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
 	nodes.Spec.ClusterRef = &remedyv1.ClusterReference{Namespace: p.namespace, Name: "prod"}
@@ -127,16 +128,16 @@ func TestControlPlaneLease_OtherHolder_IsKept(t *testing.T) {
 		renewed time.Time
 		stays   bool
 	}{
-		"a check of the same Cluster":   {"MachineHealthCheck/" + p.namespace + "/ours", before, false},
+		"a check of the same Cluster":   {"MachineHealthCheck/" + p.namespace + "/own", before, false},
 		"an adopted check":              {"CoreMachineHealthCheck/" + p.namespace + "/core", before, false},
 		"a NodeHealthCheck":             {"NodeHealthCheck//" + p.namespace, before, false},
-		"an unknown check":              {"MachineHealthCheck/" + p.namespace + "/theirs", before, true},
-		"an unknown namespace":          {"MachineHealthCheck/elsewhere/ours", before, true},
-		"another kind":                  {"CoreMachineHealthCheck/" + p.namespace + "/ours", before, true},
-		"an invalid holder":             {"somebody", before, true},
-		"renewed after the stop":        {"MachineHealthCheck/" + p.namespace + "/ours", after, true},
-		"expired":                       {"MachineHealthCheck/elsewhere/theirs", noon.Add(-15*time.Minute - time.Second), false},
-		"expired within the clock skew": {"MachineHealthCheck/elsewhere/theirs", noon.Add(-15 * time.Minute), true},
+		"an unknown check":              {"MachineHealthCheck/" + p.namespace + "/other", before, true},
+		"an unknown namespace":          {"MachineHealthCheck/elsewhere/own", before, true},
+		"another kind":                  {"CoreMachineHealthCheck/" + p.namespace + "/own", before, true},
+		"an invalid holder":             {"invalid", before, true},
+		"renewed after the stop":        {"MachineHealthCheck/" + p.namespace + "/own", after, true},
+		"expired":                       {"MachineHealthCheck/elsewhere/other", noon.Add(-15*time.Minute - time.Second), false},
+		"expired within the clock skew": {"MachineHealthCheck/elsewhere/other", noon.Add(-15 * time.Minute), true},
 		"released":                      {"", before, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,8 +163,8 @@ func TestControlPlaneLease_OtherHolder_IsKept(t *testing.T) {
 func TestControlPlaneLease_CheckOfOtherCluster_IsKept(t *testing.T) {
 	p := newFixture(t)
 	p.cluster("another", p.kubeconfig())
-	p.ownCheck("ours")
-	far, lease := p.controlPlaneLease("MachineHealthCheck/"+p.namespace+"/ours", noon)
+	p.ownCheck("own")
+	far, lease := p.controlPlaneLease("MachineHealthCheck/"+p.namespace+"/own", noon)
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")))
 	p.Expect(said.String()).To(ContainSubstring("left: Cluster %s/another: Lease", p.namespace))
@@ -173,20 +174,20 @@ func TestControlPlaneLease_CheckOfOtherCluster_IsKept(t *testing.T) {
 // The Lease is deleted only in the version that was read.
 func TestControlPlaneLease_TakenDuringDelete_IsKept(t *testing.T) {
 	p := newFixture(t)
-	p.ownCheck("ours")
-	far, lease := p.controlPlaneLease("MachineHealthCheck/"+p.namespace+"/ours", noon)
+	p.ownCheck("own")
+	far, lease := p.controlPlaneLease("MachineHealthCheck/"+p.namespace+"/own", noon)
 	taken := false
 	p.cluster("prod", p.proxiedKubeconfig(func(r *http.Request) {
 		if r.Method == http.MethodDelete && !taken {
 			taken = true
 			now := lease.DeepCopy()
-			now.Spec.HolderIdentity = ptr.To("MachineHealthCheck/elsewhere/theirs")
+			now.Spec.HolderIdentity = ptr.To("MachineHealthCheck/elsewhere/other")
 			p.Expect(far.Update(p.ctx, now)).To(Succeed())
 		}
 	}))
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")))
 	p.Expect(taken).To(BeTrue())
-	p.Expect(said.String()).To(ContainSubstring(`is held by "MachineHealthCheck/elsewhere/theirs" until`))
+	p.Expect(said.String()).To(ContainSubstring(`is held by "MachineHealthCheck/elsewhere/other" until`))
 	p.Expect(far.Get(p.ctx, client.ObjectKeyFromObject(lease), lease)).To(Succeed())
 }

@@ -28,7 +28,7 @@ func (u *Uninstaller) managers(ctx context.Context) ([]appsv1.Deployment, error)
 
 func scaledUp(manager appsv1.Deployment) bool { return ptr.Deref(manager.Spec.Replicas, 1) > 0 }
 
-// stopManagers scales the managers to zero and waits until none of them can write. A caller who may not do that must not remove anything,
+// stopManagers scales the managers to zero and waits until none of them can write. Without the permission for that, nothing is removed,
 // because a running manager would undo it.
 func (u *Uninstaller) stopManagers(ctx context.Context) error {
 	managers, err := u.managers(ctx)

@@ -27,7 +27,7 @@ func TestStopManagers_MissingPermission_ChangesNothing(t *testing.T) {
 		rule rbacv1.PolicyRule
 		says string
 	}{
-		"nobody": {
+		"missing": {
 			rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}},
 			"failed to list the Deployments of managers",
 		},
@@ -67,7 +67,7 @@ func TestStopManagers_TerminatedPods_AreIgnored(t *testing.T) {
 	}
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
-	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 
 	p.pod("pending")
 	uninstaller, _ = p.uninstaller(false)

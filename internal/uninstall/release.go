@@ -126,7 +126,7 @@ func (r *release) adopted() bool {
 	return !o.empty() || hasConditions(r.check)
 }
 
-// warn prints once that the value of the take-over annotation has no effect.
+// warn prints once that the value of the annotation for adoption has no effect.
 func (u *Uninstaller) warn(warned map[types.UID]bool, kind string, o client.Object) {
 	value, found := o.GetAnnotations()[remedyv1.TakeOverAnnotation]
 	if !found || value == "true" || value == "false" || warned[o.GetUID()] {

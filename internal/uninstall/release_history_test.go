@@ -145,5 +145,5 @@ func TestReleaseHistory_UnlistableChecks_IsKept(t *testing.T) {
 	p.Expect(said.String()).To(ContainSubstring(
 		"left: the remediation history stays on Machines because another check may need it: failed to list the other checks"))
 	p.Expect(p.ownAnnotations(signed)).To(ConsistOf(historyKeys))
-	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }

@@ -25,15 +25,15 @@ func TestRelease_OneCheck_LeavesOthersUnchanged(t *testing.T) {
 
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "one")).To(Succeed(), said.String())
-	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays"}))
-	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
-	p.Expect(p.get(machine).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays"}))
-	p.Expect(p.get(machine).(*clusterv1.Machine).Status.Conditions).To(HaveLen(2), "Cluster API's own controller uses the same conditions")
-	p.Expect(p.get(request).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays"}))
+	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays"}))
+	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/other"}))
+	p.Expect(p.get(machine).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays"}))
+	p.Expect(p.get(machine).(*clusterv1.Machine).Status.Conditions).To(HaveLen(2), "the in-tree controller uses the same conditions")
+	p.Expect(p.get(request).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays"}))
 	p.Expect([]client.Object{p.get(other), p.get(otherMachine)}).To(Equal(untouched))
 
-	p.Expect(uninstaller.Release(p.ctx, p.namespace, "nobody")).To(MatchError(
-		ContainSubstring("MachineHealthCheck " + p.namespace + "/nobody of Cluster API not found")))
+	p.Expect(uninstaller.Release(p.ctx, p.namespace, "missing")).To(MatchError(
+		ContainSubstring("MachineHealthCheck " + p.namespace + "/missing of Cluster API not found")))
 }
 
 // A pause that a user has set is no trace of Remedy.
@@ -42,8 +42,8 @@ func TestRelease_PauseOfAUser_IsKept(t *testing.T) {
 	check := p.inTreeCheck("core", clusterv1.PausedAnnotation, "")
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "core")).To(Succeed(), said.String())
-	p.Expect(p.get(check).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays", clusterv1.PausedAnnotation: ""}))
-	p.Expect(p.get(check).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(check).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", clusterv1.PausedAnnotation: ""}))
+	p.Expect(p.get(check).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }
 
 // A Cluster that adopts all of its checks would adopt a released check again.
@@ -58,8 +58,8 @@ func TestRelease_AdoptingCluster_AnnotatesTheCheck(t *testing.T) {
 	one := p.inTreeCheck("one")
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
-	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays", remedyv1.TakeOverAnnotation: "false"}))
-	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.TakeOverAnnotation: "false"}))
+	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }
 
 // A running manager may be acting, so it releases the check itself before the rest is removed.
@@ -81,7 +81,7 @@ func TestRelease_RunningManager_WaitsForIt(t *testing.T) {
 	p.Expect(told(p)).To(HaveKeyWithValue(clusterv1.PausedAnnotation, remedyv1.Pause), "the manager may be acting")
 
 	let := p.get(core).(*clusterv1.MachineHealthCheck)
-	let.Finalizers = []string{"example.com/theirs"}
+	let.Finalizers = []string{"example.com/other"}
 	delete(let.Annotations, clusterv1.PausedAnnotation)
 	delete(let.Annotations, remedyv1.TakeOverIDAnnotation)
 	p.Expect(p.api.Update(p.ctx, let)).To(Succeed())
@@ -89,7 +89,7 @@ func TestRelease_RunningManager_WaitsForIt(t *testing.T) {
 	p.Expect(p.api.Status().Update(p.ctx, let)).To(Succeed())
 	p.Eventually(done, "10m").Should(Receive(Succeed()))
 	p.Expect(said.String()).To(ContainSubstring("MachineHealthCheck %s/core: released by the manager", p.namespace))
-	p.Expect(told(p)).To(Equal(map[string]string{"example.com/theirs": "stays"}))
+	p.Expect(told(p)).To(Equal(map[string]string{"example.com/other": "stays"}))
 }
 
 // A manager that hangs, or that does not act for the check, does not block the release.
@@ -100,16 +100,16 @@ func TestRelease_HangingManager_ReleasesAfterTimeout(t *testing.T) {
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
 	for _, check := range []client.Object{core, other} {
-		p.Expect(p.get(check).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays", remedyv1.TakeOverAnnotation: "false"}),
+		p.Expect(p.get(check).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.TakeOverAnnotation: "false"}),
 			"the manager would adopt it again")
-		p.Expect(p.get(check).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+		p.Expect(p.get(check).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 	}
 }
 
 // A status can become empty. Other controllers can set conditions of the same types.
 func TestRelease_Status_RemovesOnlyOwnConditions(t *testing.T) {
 	p := newFixture(t)
-	ours, theirs := p.inTreeCheck("ours"), p.inTreeCheck("theirs")
+	ours, theirs := p.inTreeCheck("own"), p.inTreeCheck("other")
 	p.setConditions(ours, remedyv1.TakenOverCondition, remedyv1.ReadyCondition)
 	p.setConditions(theirs, remedyv1.ReadyCondition)
 	uninstaller, said := p.uninstaller(false)
@@ -146,7 +146,7 @@ func TestRelease_NamespacePermissions_AreSufficient(t *testing.T) {
 		"(?m)^skipped because you may not list them and no MachineHealthCheck leaves traces on them: .*configmaps, .*secrets, "))
 	p.Expect(strings.Count(said.String(), "skipped")).To(Equal(1))
 	p.Expect(said.String()).ToNot(Or(ContainSubstring("left:"), ContainSubstring("forbidden")))
-	p.Expect(p.get(core).GetAnnotations()).To(Equal(map[string]string{"example.com/theirs": "stays", remedyv1.TakeOverAnnotation: "false"}))
+	p.Expect(p.get(core).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.TakeOverAnnotation: "false"}))
 	p.Expect(p.ownAnnotations(machine)).To(BeEmpty())
 	p.Expect(p.ownAnnotations(request)).To(BeEmpty())
 	p.Expect(p.get(request).GetDeletionTimestamp()).To(BeNil())

@@ -63,8 +63,7 @@ func (u *Uninstaller) order(o *object) int {
 	return 2
 }
 
-// clean removes from one object what Remedy has set. A check that is released leaves the conditions of its Machines to Cluster API's own
-// controller.
+// clean removes from one object what Remedy has set. A release leaves the conditions of Machines to the in-tree controller.
 func (u *Uninstaller) clean(ctx context.Context, c *Cluster, o *object) (err error) {
 	switch {
 	case u.DryRun:
@@ -98,17 +97,16 @@ func (u *Uninstaller) outcome(o *object) string {
 // withdraws returns true if an object is a request that is withdrawn.
 func (u *Uninstaller) withdraws(o *object) bool { return u.endsWithCheck(o) && o.isRequest() }
 
-// endsWithCheck returns true if an object, by its annotations, is a request that ends with its check. Cluster API's own controller
-// continues a request of one of its checks, if that controller runs and the remediator was not told to stop: no controller would delete
-// such a request.
+// endsWithCheck returns true if an object, by its annotations, is a request that ends with its check. The in-tree controller, if it runs,
+// continues a request of one of its checks, unless its remediation was stopped: the in-tree controller would not delete that one.
 func (u *Uninstaller) endsWithCheck(o *object) bool {
 	check, found := requests.ParseCheck(o.Annotations[remedyv1.CheckAnnotation])
 	_, timedOut := o.Annotations[remedyv1.TimedOutAnnotation]
 	return found && (u.exclusive || timedOut || check.Kind != string(metrics.CoreMachineHealthCheck))
 }
 
-// isRequest returns true if an object has the form of a request, whatever its annotations are: anybody who may annotate an object could
-// otherwise have it deleted. A request has the name of the Machine or Node that owns it, or a NodeHealthCheck owns it. It has no
+// isRequest returns true if an object has the form of a request. Annotations are not enough, because every user who can annotate an object
+// could then have it deleted. A request has the name of the Machine or Node that owns it, or a NodeHealthCheck owns it. It has no
 // controller, unlike the infrastructure of a Machine.
 func (o *object) isRequest() bool {
 	if !o.ofRequests() || metav1.GetControllerOfNoCopy(o) != nil {

@@ -36,8 +36,8 @@ func (p *fixture) setSucceeded(request *unstructured.Unstructured, succeeded str
 // A remediator can take the annotation for a failure, and escalate.
 func TestWithdraw_SucceededRequest_IsNotTimedOut(t *testing.T) {
 	p := newFixture(t)
-	check := "MachineHealthCheck/" + p.namespace + "/ours"
-	done, failed, silent, told := p.request("done", check), p.request("failed", check), p.request("silent", check), p.request("told", check)
+	check := "MachineHealthCheck/" + p.namespace + "/own"
+	done, failed, silent, told := p.request("done", check), p.request("failed", check), p.request("silent", check), p.request("stopped", check)
 	p.setSucceeded(done, "True")
 	p.setSucceeded(failed, "False")
 	p.setSucceeded(silent, "Unknown")
@@ -59,7 +59,7 @@ func TestWithdraw_SucceededRequest_IsNotTimedOut(t *testing.T) {
 	p.Expect(stop(told)).To(Equal(earlier), "it is set once")
 }
 
-// Without Cluster API's own controller, nothing would continue the requests of its checks.
+// Without the in-tree controller, nothing would continue the requests of its checks.
 func TestWithdraw_ExclusiveManager_IncludesInTreeRequests(t *testing.T) {
 	for flag, withdrawn := range map[string]bool{"Exclusive": true, "All": false, "Annotated": false} {
 		t.Run(flag, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestWithdraw_ExclusiveManager_IncludesInTreeRequests(t *testing.T) {
 	}
 }
 
-// The remediator has stopped, and Cluster API's own controller would wait for it for ever.
+// The remediator has stopped, and the in-tree controller would wait for it forever.
 func TestWithdraw_TimedOutRequest_IsDeleted(t *testing.T) {
 	for how, release := range map[string]func(*uninstall.Uninstaller, *fixture) error{
 		"all":       func(l *uninstall.Uninstaller, p *fixture) error { return l.All(p.ctx) },
@@ -94,13 +94,13 @@ func TestWithdraw_TimedOutRequest_IsDeleted(t *testing.T) {
 			p := newFixture(t)
 			p.inTreeCheck("core")
 			check := "CoreMachineHealthCheck/" + p.namespace + "/core"
-			told, goesOn := p.request("told", check), p.request("goes-on", check)
+			told, goesOn := p.request("stopped", check), p.request("goes-on", check)
 			before := told.DeepCopy()
 			told.SetAnnotations(map[string]string{remedyv1.TimedOutAnnotation: "2026-03-14T11:00:00Z", remedyv1.CheckAnnotation: check})
 			p.Expect(p.api.Patch(p.ctx, told, client.MergeFrom(before))).To(Succeed())
 			uninstaller, said := p.uninstaller(false)
 			p.Expect(release(uninstaller, p)).To(Succeed(), said.String())
-			p.Expect(said.String()).To(ContainSubstring("Metal3Remediation %s/told: withdrawn", p.namespace))
+			p.Expect(said.String()).To(ContainSubstring("Metal3Remediation %s/stopped: withdrawn", p.namespace))
 			p.Expect(p.get(told).GetDeletionTimestamp()).ToNot(BeNil())
 			p.Expect(p.get(told).GetAnnotations()).ToNot(HaveKey(remedyv1.CheckAnnotation))
 			p.Expect(p.get(goesOn).GetDeletionTimestamp()).To(BeNil())
@@ -162,7 +162,7 @@ func (p *fixture) nonRequests() map[string]client.Object {
 func TestAll_AnnotatedNonRequest_IsNotDeleted(t *testing.T) {
 	p := newFixture(t)
 	p.cluster("prod", p.kubeconfig())
-	forged := []string{remedyv1.CheckAnnotation, "MachineHealthCheck/" + p.namespace + "/ours"}
+	forged := []string{remedyv1.CheckAnnotation, "MachineHealthCheck/" + p.namespace + "/own"}
 	all := p.nonRequests()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
 	p.Expect(p.api.Get(p.ctx, client.ObjectKeyFromObject(namespace), namespace)).To(Succeed())
@@ -191,7 +191,7 @@ func TestAll_AnnotatedNonRequest_IsNotDeleted(t *testing.T) {
 	p.Expect(said.String()).ToNot(ContainSubstring("withdrawn"))
 }
 
-// The same holds for an object whose annotation says that its remediator was told to stop.
+// The same holds for an object with the annotation that stops a remediator.
 func TestRelease_AnnotatedNonRequest_IsNotDeleted(t *testing.T) {
 	p := newFixture(t)
 	p.inTreeCheck("core")

@@ -25,10 +25,10 @@ type Uninstaller struct {
 	Clock  clock.PassiveClock
 	Timeouts
 
-	// stopped is when the managers had stopped. exclusive is true if one of them ran without Cluster API's own controller.
+	// stopped is when the managers had stopped. exclusive is true if one of them ran without the in-tree controller.
 	stopped   time.Time
 	exclusive bool
-	// releasing is true in Release: Cluster API's own controller continues what the checks have begun.
+	// releasing is true in Release: the in-tree controller continues the remediations of the checks.
 	releasing bool
 
 	// lock guards the results, because workload clusters are cleaned concurrently.

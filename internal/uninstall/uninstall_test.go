@@ -56,9 +56,9 @@ func TestAll_EveryKindOfTrace_RemovesAll(t *testing.T) {
 	p := newFixture(t)
 	p.fill()
 	manager := p.manager()
-	core, ours := p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true"), p.ownCheck("ours")
-	machine := p.machine("m-1", "MachineHealthCheck/ours")
-	withdrawn, kept := p.request("m-2", "MachineHealthCheck/"+p.namespace+"/ours"), p.request("m-3",
+	core, ours := p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true"), p.ownCheck("own")
+	machine := p.machine("m-1", "MachineHealthCheck/own")
+	withdrawn, kept := p.request("m-2", "MachineHealthCheck/"+p.namespace+"/own"), p.request("m-3",
 		"CoreMachineHealthCheck/"+p.namespace+"/core")
 	everything := []client.Object{manager, core, ours, machine, withdrawn, kept}
 	before := make([]client.Object, 0, len(everything))
@@ -87,14 +87,14 @@ func TestAll_EveryKindOfTrace_RemovesAll(t *testing.T) {
 	p.Expect(err).ToNot(HaveOccurred())
 	turn := client.ObjectKey{Namespace: "kube-system", Name: "remedy-control-plane"}
 	p.Expect(far.Get(p.ctx, turn, &coordinationv1.Lease{})).To(MatchError(ContainSubstring("not found")), "its name has no prefix")
-	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 	p.Expect(p.get(core).(*clusterv1.MachineHealthCheck).Status.Conditions).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)))
 	p.Expect(p.get(machine).(*clusterv1.Machine).Status.Conditions).To(BeEmpty(), "the owner must not remediate it")
 	p.Expect(p.get(withdrawn).GetDeletionTimestamp()).ToNot(BeNil())
 	p.Expect(p.get(withdrawn).GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation), "its remediator has to stop")
-	p.Expect(p.get(kept).GetDeletionTimestamp()).To(BeNil(), "Cluster API's own controller continues it")
+	p.Expect(p.get(kept).GetDeletionTimestamp()).To(BeNil(), "the in-tree controller continues it")
 	for _, o := range everything {
-		p.Expect(p.get(o).GetAnnotations()).To(HaveKeyWithValue("example.com/theirs", "stays"))
+		p.Expect(p.get(o).GetAnnotations()).To(HaveKeyWithValue("example.com/other", "stays"))
 	}
 
 	again, said := p.uninstaller(false)
@@ -127,7 +127,7 @@ func lines(said *bytes.Buffer) []string {
 func TestAll_DryRun_WritesNothing(t *testing.T) {
 	p := newFixture(t)
 	written := &writes{}
-	far, _ := p.controlPlaneLease("MachineHealthCheck/"+p.namespace+"/ours", noon)
+	far, _ := p.controlPlaneLease("MachineHealthCheck/"+p.namespace+"/own", noon)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-", Annotations: map[string]string{remedyv1.AttemptsAnnotation: "2"}}}
 	p.Expect(far.Create(p.ctx, node)).To(Succeed())
 	p.cluster("prod", p.proxiedKubeconfig(written.called))
@@ -135,11 +135,11 @@ func TestAll_DryRun_WritesNothing(t *testing.T) {
 	lead := p.leaderLease("")
 	p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true")
 	p.setConditions(p.inTreeCheck("waits"), remedyv1.TakenOverCondition)
-	p.ownCheck("ours")
+	p.ownCheck("own")
 	p.machine("m-1", "CoreMachineHealthCheck/core")
-	p.request("m-2", "MachineHealthCheck/"+p.namespace+"/ours")
+	p.request("m-2", "MachineHealthCheck/"+p.namespace+"/own")
 	p.request("m-3", "CoreMachineHealthCheck/"+p.namespace+"/core")
-	waits := p.inTreeCheck("only-said")
+	waits := p.inTreeCheck("only-conditions")
 	before := waits.DeepCopy()
 	waits.Annotations, waits.Finalizers = nil, nil
 	p.Expect(p.api.Patch(p.ctx, waits, client.MergeFrom(before))).To(Succeed())
@@ -171,7 +171,7 @@ func TestAll_DryRun_WritesNothing(t *testing.T) {
 		ContainSubstring("Lease kube-system/remedy-control-plane in Cluster %s/prod: deleted", p.namespace),
 		ContainSubstring("Node %s in Cluster %s/prod", node.Name, p.namespace),
 		ContainSubstring("Metal3Remediation %s/m-2: withdrawn", p.namespace),
-		ContainSubstring("MachineHealthCheck %s/only-said: removed conditions", p.namespace)))
+		ContainSubstring("MachineHealthCheck %s/only-conditions: removed conditions", p.namespace)))
 }
 
 func TestAll_UnreachableWorkloadCluster_CleansOthers(t *testing.T) {
@@ -195,19 +195,19 @@ func TestAll_UnreachableWorkloadCluster_CleansOthers(t *testing.T) {
 			p.namespace, p.namespace),
 		MatchRegexp("Node n-[a-z0-9]+ in Cluster %s/c-fine: removed %s", p.namespace, remedyv1.AttemptsAnnotation)))
 	p.Expect(traces(t, workloads)).To(BeEmpty())
-	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }
 
 func TestAll_MissingPermission_ReportsAndContinues(t *testing.T) {
 	p := newFixture(t)
-	core, machine := p.inTreeCheck("core"), p.machine("m-1", "MachineHealthCheck/ours")
+	core, machine := p.inTreeCheck("core"), p.machine("m-1", "MachineHealthCheck/own")
 	uninstaller, said := p.user("no-machines", anything("get", "list"), rbacv1.PolicyRule{
 		APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"machinehealthchecks", "machinehealthchecks/status"},
 		Verbs: []string{"patch"},
 	})
 	p.Expect(uninstaller.All(p.ctx)).To(MatchError(ContainSubstring("incomplete")))
 	p.Expect(said.String()).To(MatchRegexp(`left: the management cluster: .*Machine %s/m-1.*forbidden`, p.namespace))
-	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/theirs"}))
+	p.Expect(p.get(core).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 	p.Expect(p.get(machine).GetAnnotations()).To(HaveKey(remedyv1.MarkedByAnnotation), "it names the responsible check")
 }
 
@@ -232,13 +232,13 @@ func TestAll_ConditionsAndRoleLabelOnly_RemovesThem(t *testing.T) {
 	p.Expect(p.api.Update(p.ctx, waits)).To(Succeed())
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{
 		Name:   p.namespace,
-		Labels: map[string]string{remedyv1.AggregateToManagerLabel: "true", "theirs": "stays"},
+		Labels: map[string]string{remedyv1.AggregateToManagerLabel: "true", "other": "stays"},
 	}}
 	p.create(role)
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
 	p.Expect(p.get(waits).(*clusterv1.MachineHealthCheck).Status.Conditions).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)))
-	p.Expect(p.get(role).GetLabels()).To(Equal(map[string]string{"theirs": "stays"}))
+	p.Expect(p.get(role).GetLabels()).To(Equal(map[string]string{"other": "stays"}))
 }
 
 // The output does not list everything that was not done after the interruption. Checks come last, so the next run can continue.
@@ -255,7 +255,7 @@ func TestAll_Interrupted_ReportsOnlyTheInterruption(t *testing.T) {
 	p.Expect(said.String()).ToNot(ContainSubstring("left:"))
 	p.Expect(p.get(machine).GetAnnotations()).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
 	p.Expect(p.get(core).GetAnnotations()).To(HaveKeyWithValue(clusterv1.PausedAnnotation, remedyv1.Pause),
-		"Cluster API's own controller must not start before the Machines are clean")
+		"the in-tree controller must not start before the Machines are clean")
 }
 
 type writer func([]byte) (int, error)

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ControlPlaneLease is the key of the Lease that one check holds while it remediates a control plane. The Lease is in the workload cluster, where
-// the checks of every management cluster find it.
+// ControlPlaneLease is the key of the Lease that one check holds while it remediates a control plane. The Lease is in the workload cluster,
+// where the checks of every management cluster find it.
 var ControlPlaneLease = client.ObjectKey{Namespace: "kube-system", Name: "remedy-control-plane"}
 
 // LeaseHolder returns the holder of a Lease; empty without a Lease.

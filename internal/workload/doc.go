@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package workload reads Nodes, in the management cluster and in workload clusters. It returns one of four states for each:
-// Present, Gone, NotJoined or Unreadable. The state Gone requires that a live, connected API server returns "not found". No check remediates
-// a target that cannot be read.
+// Present, Gone, NotJoined or Unreadable. The state Gone requires that a live, connected API server returns "not found". No check
+// remediates a target that cannot be read.
 //
 // It does not judge Nodes: internal/health does.
 //
