@@ -60,8 +60,8 @@ var words = []struct{ avoid, write string }{
 
 // cleanPaths are the folders and files without these words. The list only grows: a folder without them has to be in it.
 var cleanPaths = []string{
-	"CHANGELOG.md",
 	".",
+	"CHANGELOG.md",
 	"CONTRIBUTING.md",
 	"README.md",
 	"SECURITY.md",
@@ -83,12 +83,12 @@ var cleanPaths = []string{
 	"internal/clusterapi",
 	"internal/explain",
 	"internal/features",
-	"internal/metrics",
 	"internal/healthcheck",
+	"internal/metrics",
 	"internal/probes",
 	"internal/report",
-	"internal/takeover",
 	"internal/settings",
+	"internal/takeover",
 	"internal/uninstall",
 	"internal/version",
 	"test/README.md",
