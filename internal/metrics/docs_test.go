@@ -76,6 +76,33 @@ func metricsPage() string {
 	return b.String()
 }
 
+// values returns the values of a label; nil for a name.
+func values(label string) []string {
+	switch label {
+	case "kind":
+		return texts(Kinds())
+	case "state":
+		return texts(explain.States())
+	case "condition":
+		return conditions()
+	case "strategy":
+		return texts(Strategies())
+	case "outcome":
+		return texts(Outcomes())
+	case "trigger":
+		return texts(Triggers())
+	}
+	return nil
+}
+
+func texts[T ~string](all []T) []string {
+	made := make([]string, len(all))
+	for i := range all {
+		made[i] = string(all[i])
+	}
+	return made
+}
+
 func listed(words []string) string {
 	if len(words) == 0 {
 		return ""

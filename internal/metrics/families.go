@@ -3,11 +3,7 @@
 
 package metrics
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // family is a metric with all its series.
 type family struct {
@@ -103,33 +99,6 @@ func families() []*family {
 		&targets, &blockedTargets, &remediationAllowed, &sickTargets, &sickTargetsLimit, &stormActive, &checkCondition, &remediations,
 		&evaluations, &failures, &heartbeatsIgnored, &confirmAborts, &decisionLatency, &unhealthyDuration,
 	}
-}
-
-// values returns the values of a label; nil for a name.
-func values(label string) []string {
-	switch label {
-	case "kind":
-		return texts(Kinds())
-	case "state":
-		return texts(explain.States())
-	case "condition":
-		return conditions()
-	case "strategy":
-		return texts(Strategies())
-	case "outcome":
-		return texts(Outcomes())
-	case "trigger":
-		return texts(Triggers())
-	}
-	return nil
-}
-
-func texts[T ~string](all []T) []string {
-	made := make([]string, len(all))
-	for i := range all {
-		made[i] = string(all[i])
-	}
-	return made
 }
 
 func (f *family) desc() *prometheus.Desc { return prometheus.NewDesc(f.name, f.help, f.labels, nil) }
