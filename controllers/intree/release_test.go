@@ -118,9 +118,7 @@ func byTemplate(template *remedyv1.MachineTemplateReference) func(*clusterv1.Mac
 
 // The manager has no permission on a kind of requests. It reports NotCleanedUp, cleans up everything else and releases the check, so the
 // in-tree controller monitors its Machines again.
-func TestRelease_CleanupFails_IsReported(
-	t *testing.T,
-) { //nolint:paralleltest // checks of other tests would wait for that permission, too.
+func TestRelease_CleanupFails_IsReported(t *testing.T) { //nolint:paralleltest // other tests would wait for that permission
 	ends := map[string]func(*stage.Stage, *stage.Instance, remediator.Kind, *clusterv1.MachineHealthCheck){
 		"permission restored": func(s *stage.Stage, _ *stage.Instance, kind remediator.Kind, check *clusterv1.MachineHealthCheck) {
 			s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())

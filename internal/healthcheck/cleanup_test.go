@@ -75,9 +75,7 @@ func TestCleanup_RequestWithFinalizer_IsReported(t *testing.T) {
 
 // The check can have requests of a kind that an earlier version of its spec named. The permission on that kind is revoked when the check is
 // deleted. The test runs alone, because checks of other tests can have requests of any kind.
-func TestCleanup_PermissionRevoked_IsReported(
-	t *testing.T,
-) { //nolint:paralleltest // checks of other tests would wait for that permission, too.
+func TestCleanup_PermissionRevoked_IsReported(t *testing.T) { //nolint:paralleltest // other tests would wait for that permission
 	s := stage.New(t, stage.WithClock)
 	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
 	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())

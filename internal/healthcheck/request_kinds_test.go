@@ -154,9 +154,7 @@ func TestRequests_ConversionFails_BlocksOnlyTheirMachine(t *testing.T) {
 
 // An instance that has read the requests of a kind blocks only the Machines that have one when its permission is revoked. An instance that
 // starts without the permission starts no remediation, but cancels owner remediation.
-func TestRequests_PermissionRevoked_BlocksOnlyThatKind(
-	t *testing.T,
-) { //nolint:paralleltest // checks of other tests would wait for that permission, too.
+func TestRequests_PermissionRevoked_BlocksOnlyThatKind(t *testing.T) { //nolint:paralleltest // other tests would wait for that permission
 	s := stage.New(t, stage.WithClock)
 	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
 	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())

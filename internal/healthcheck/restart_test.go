@@ -124,9 +124,7 @@ func TestRestart_RequestsInOtherVersion_AreFound(t *testing.T) {
 }
 
 // The permission on a kind that the check does not name any more is missing at the start, and is granted later.
-func TestRestart_PermissionGrantedLater_IsUsed(
-	t *testing.T,
-) { //nolint:paralleltest // checks of other tests would wait for that permission, too.
+func TestRestart_PermissionGrantedLater_IsUsed(t *testing.T) { //nolint:paralleltest // other tests would wait for that permission
 	s := stage.New(t, stage.WithClock)
 	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
 	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
