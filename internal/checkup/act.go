@@ -16,7 +16,7 @@ import (
 var unwritten = remediation.Look{Failed: true, Unwritten: true}
 
 // act does what was planned for the targets. A target that the preflight check blocks, or whose request is rejected, leaves its place to
-// others, each time after a preflight check of those, for as long as a pass may take.
+// others, each time after a preflight check of those, until the reconcile has run out of time.
 func (p *pass) act(ctx context.Context) {
 	targets := make([]int, 0, len(p.plan.Decisions))
 	for i := range p.plan.Decisions {
@@ -42,7 +42,7 @@ func (p *pass) act(ctx context.Context) {
 	}
 }
 
-// postpone leaves targets to another pass.
+// postpone leaves targets to another reconcile.
 func (p *pass) postpone(targets []int) {
 	for _, i := range targets {
 		p.confirm([]int{i}, &remediation.Look{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
@@ -77,7 +77,7 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 	for len(writing) > 0 {
 		looks, err := p.preflight(ctx, writing)
 		if err != nil {
-			// The next preflight check could read no more.
+			// Another preflight check would fail, too.
 			p.confirm(writing, &remediation.Look{Failed: true, Cause: err.Error()})
 			return false
 		}
@@ -91,8 +91,8 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 	return true
 }
 
-// writeLooked writes for the targets that the preflight check confirms, and returns for how many, and what blocks all others; nil if
-// nothing does.
+// writeLooked does the writes for the targets that the preflight check confirms. It returns the number of finished targets, and what blocks
+// the others, or nil.
 func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediation.Look) (done int, obstacle *remediation.Look) {
 	started := 0
 	for n := range looks {
@@ -129,20 +129,20 @@ func (p *pass) obstacle(ctx context.Context) *remediation.Look {
 	return obstacle
 }
 
-// writeTarget does the writes for one target, in their order. After one has failed the rest waits for another pass.
+// writeTarget does the writes for one target, in order. After one has failed, the others are left to another reconcile.
 func (p *pass) writeTarget(ctx context.Context, i int) {
 	t, d := &p.facts.Situation.Targets[i], &p.plan.Decisions[i]
 	for _, write := range d.Writes(t) {
 		err := p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
-		var refusal *RefusedError
-		if errors.As(err, &refusal) {
-			*d = remediation.Refused(d, t, refusal.Message)
+		var rejected *RefusedError
+		if errors.As(err, &rejected) {
+			*d = remediation.Refused(d, t, rejected.Message)
 			return
 		}
 		if err != nil {
 			p.failed(errors.Wrap(err, t.Name))
 			if write <= remediation.CreateRequest || write == remediation.SetMark {
-				// Nothing was started, as far as is known. A write that has landed all the same is read in the next pass.
+				// Nothing was started, as far as is known. The next reconcile reads whether the write has succeeded all the same.
 				p.confirm([]int{i}, &unwritten)
 			}
 			return

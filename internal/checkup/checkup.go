@@ -32,22 +32,21 @@ type Facts struct {
 
 // Case is one check with its targets, as a controller reads it and writes to it.
 type Case interface {
-	// ControlPlane reads that of the cluster of the Nodes. It is asked for only if something depends on it.
+	// ControlPlane reads the control plane of the workload cluster. It is called only if a decision depends on it.
 	ControlPlane(ctx context.Context) remediation.ControlPlane
-	// Obstacle reads past all caches whether anything is in the way of every write: a pause, or that the check is not the one that was planned
-	// for any more. Nil if nothing is.
+	// Obstacle reads live whether every write is blocked: by a pause, or because the check has changed since the plan. Nil if it is not.
 	Obstacle(ctx context.Context) (*remediation.Look, error)
-	// Preflight reads live what the decisions about the first of some targets rest on, in their order: about one at least, and no more than
-	// can be acted upon before that is out of date. An error means that nothing can be read, and is why.
+	// Preflight reads live what the decisions about the first of these targets are based on, in their order: of at least one, and of no more
+	// than can be acted on before that is out of date. An error means that nothing can be read.
 	Preflight(ctx context.Context, targets []int) (*Preflight, error)
-	// LeaseRenewed reads live when the kubelet of a Node renewed its Lease last; zero if there is none. What it returns of an error is fit
-	// to be shown.
+	// LeaseRenewed reads live when the kubelet of a Node renewed its Lease; zero if there is none. Its error contains no address and no
+	// secret.
 	LeaseRenewed(ctx context.Context, node string) (time.Time, error)
 	// WriteCheck, WriteTarget and WriteStray are one write each.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
 	WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error
-	// Report tells what was found and done.
+	// Report reports the verdicts and the decisions.
 	Report(ctx context.Context, pass *explain.Pass) error
 }
 
@@ -55,13 +54,13 @@ type Case interface {
 type Preflight struct {
 	// Facts are those of these targets, in their order.
 	Facts *Facts
-	// Looks are what was found out about each beside its facts. What cannot be read of a target fails its look.
+	// Looks are the other results for each target. A read error of a target fails its preflight check.
 	Looks []remediation.Look
-	// All are the facts of all targets of the check, where maxInFlight is set; nil elsewhere.
+	// All are the facts of all targets of the check if maxInFlight is set, or else nil.
 	All *Facts
 }
 
-// RefusedError is an error of the API server that refuses a request for what it says, and not because something is wrong just now.
+// RefusedError means that the API server rejects a request because of its content.
 type RefusedError struct {
 	Message string
 	Cause   error
@@ -69,14 +68,14 @@ type RefusedError struct {
 
 func (r *RefusedError) Error() string { return r.Message }
 
-// Unwrap is the error itself.
+// Unwrap returns the cause.
 func (r *RefusedError) Unwrap() error { return r.Cause }
 
-// Run does one pass: it judges, plans, looks once more, acts, and reports. It returns when to look again, zero if nothing changes by
-// itself. The facts are those of now; the clock only measures how long a pass takes.
+// Run is one reconcile. It returns when the next one is due; zero if nothing changes without a watch event. The facts were read at now; the
+// clock only measures how long the reconcile takes.
 //
-// What fails for one target stops neither the others nor the report. But what has to be remembered before anything is done, such as a
-// finalizer, comes first: if that fails, nothing is done.
+// A failure for one target does not stop the others or the report. If a write to the check that has to come first fails, such as a
+// finalizer, nothing is done.
 func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, now time.Time) (time.Time, error) {
 	p := &pass{facts: facts, c: c, clock: timer, now: now}
 	p.assessment = health.Evaluate(&facts.Snapshot, &facts.Health, now)
@@ -89,7 +88,7 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 		p.act(ctx)
 		p.clear(ctx)
 	case slices.ContainsFunc(p.errs, apierrors.IsConflict):
-		// What was read is out of date, and so is everything that could be reported of it. A newer event is on its way.
+		// The facts are out of date, and must not be reported. A watch event will follow.
 		return time.Time{}, utilerrors.NewAggregate(p.errs)
 	default:
 		p.hold(obstacle)
@@ -125,8 +124,8 @@ func (p *pass) failed(err error) bool {
 	return true
 }
 
-// needsControlPlane says whether anything depends on the control plane: one of its Nodes may be remediated by a request; or there is, or
-// was, such a request, so that our turn has to be given back.
+// needsControlPlane reports whether a decision depends on the control plane: one of its Nodes may get a request; or there is, or was, such
+// a request, so that the Lease of the control plane has to be released.
 func (p *pass) needsControlPlane() bool {
 	s, asks := &p.facts.Situation, false
 	for i := range p.facts.Policy.Steps {
@@ -149,7 +148,7 @@ func (p *pass) needsControlPlane() bool {
 	return false
 }
 
-// remember writes to the check what has to be written there before anything is done. It returns what blocks all actions, or nil.
+// remember does the writes to the check that come before all actions. It returns what blocks these, or nil.
 func (p *pass) remember(ctx context.Context) *remediation.Look {
 	writes := p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer)
 	if len(writes) == 0 {

@@ -229,7 +229,7 @@ func TestAPassComesToAnEnd(t *testing.T) {
 	g.Expect(looked).To(Equal(10))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
 	g.Expect(r.pass.Planned.Decisions).To(ContainElement(And(
-		HaveField("Hold.Reason", remediation.NotConfirmed), HaveField("Hold.Seen.Who", "others came first, and it is looked at again soon"), HaveField("Unconfirmed", false))))
+		HaveField("Hold.Reason", remediation.NotConfirmed), HaveField("Hold.Seen.Who", "the reconcile ran out of time; it is retried soon"), HaveField("Unconfirmed", false))))
 }
 
 // However many are refused, those who come after them have their turn.

@@ -13,18 +13,17 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// freshTime is how long a preflight check may be acted upon. The API server, or an admission webhook, may be slow.
+// freshTime is how long a preflight check is valid. The API server, or an admission webhook, may be slow.
 const freshTime = 3 * time.Second
 
 func (p *pass) fresh() bool { return p.clock.Now().Sub(p.preflightAt) < freshTime }
 
-// passTime is how long a pass may go on to find targets that can be started, where many are blocked or rejected.
+// passTime is how long a reconcile may look for targets that are not blocked or rejected.
 const passTime = 30 * time.Second
 
 func (p *pass) late() bool { return p.clock.Now().Sub(p.now) >= passTime }
 
-// preflight reads live what the decisions about the first of some targets rest on, and judges it as the pass has judged what the caches
-// had.
+// preflight reads live what the decisions about the first of these targets are based on, and evaluates it.
 func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.Look, error) {
 	p.preflightAt = p.clock.Now()
 	read, err := p.c.Preflight(ctx, targets)
@@ -41,7 +40,7 @@ func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.Look
 	return read.Looks, nil
 }
 
-// readLease reads live whether the kubelet of a target is alive, where only its silence speaks against the target.
+// readLease reads the Lease of the kubelet live, if Ready=Unknown is the only cause.
 func (p *pass) readLease(ctx context.Context, look *remediation.Look) {
 	if look.Failed || !remediation.OnlySilent(&look.Verdict) {
 		return
@@ -53,8 +52,7 @@ func (p *pass) readLease(ctx context.Context, look *remediation.Look) {
 	}
 }
 
-// othersInFlight counts, for a target, how many others are in flight by what was read live: requests, marks, and targets that are gone and
-// not replaced yet. Where maxInFlight is not set, no decision depends on it.
+// othersInFlight counts, for a target, how many others are in flight by live reads. Without maxInFlight, no decision depends on it.
 func (p *pass) othersInFlight(all *Facts) func(target int) int {
 	if all == nil {
 		return func(int) int { return 0 }

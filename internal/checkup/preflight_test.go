@@ -23,7 +23,7 @@ func TestRun_FactsChangedSincePlan_StartsNothing(t *testing.T) {
 		held   string
 	}{
 		"the target is healthy again":       {func(read *Preflight) { read.Facts.Snapshot.Targets[0].Machine = &health.MachineFacts{} }, "its health has changed"},
-		"another process created a request": {func(read *Preflight) { read.Facts.Situation.Targets[0].Request = &remediation.Request{} }, "there is a request already"},
+		"another process created a request": {func(read *Preflight) { read.Facts.Situation.Targets[0].Request = &remediation.Request{} }, "the target has a remediation request already"},
 		"the check has changed":             {func(read *Preflight) { read.Looks[0].Changed = true }, "the check or its Cluster has changed"},
 	} {
 		t.Run(why, func(t *testing.T) {

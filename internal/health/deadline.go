@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// deadline makes a finding of a trouble that began at since and has to last: it is met from the very moment on at which it has lasted that long.
+// deadline completes a finding that began at since: it is met when it has lasted for lasting.
 func deadline(f Finding, since time.Time, lasting time.Duration, now time.Time) Finding {
 	f.Since, f.Lasting = since, max(lasting, 0)
 	f.Due = since.Add(f.Lasting)
@@ -13,24 +13,23 @@ func deadline(f Finding, since time.Time, lasting time.Duration, now time.Time) 
 	return f
 }
 
-// earliest is the earlier of two times, of which either may be unknown.
-func earliest(a, b time.Time) time.Time {
+// Earliest is the earlier of two times, of which either may be zero for none.
+func Earliest(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
 	}
 	return a
 }
 
-// latest is the later of two times.
-func latest(a, b time.Time) time.Time {
+// Latest is the later of two times.
+func Latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}
 	return a
 }
 
-// began is when a condition got its status. Where nobody wrote it down, it was not before its object was there: that is the most that
-// can be said, and without it the trouble would seem to have lasted since the beginning of time.
+// began is when a condition got its status. If that is not recorded, it is when the object was created.
 func began(transition, created time.Time) time.Time {
 	if transition.IsZero() {
 		return created

@@ -1,19 +1,19 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health answers: is this target healthy, and why?
+// Package health decides whether a target is healthy, and why.
 //
-// It is pure. Facts and a time go in (a Snapshot, a Policy, now), verdicts come out; nothing is read, written, logged or
-// remembered, and the time is never asked for. The linter refuses clients, loggers, clocks and randomness here. That is what
-// makes every verdict testable, explainable and the same on every instance.
+// It is pure: a Snapshot, a Policy and the time go in, verdicts come out. Nothing is read, written, logged or remembered, and the time is
+// an argument. The linter rejects clients, loggers, clocks and randomness. So every verdict can be tested, explained and repeated. It does
+// not decide what to do about an unhealthy target (package remediation).
 //
 //	watch ──▶ Snapshot ──▶ Evaluate ──▶ Plan ──▶ Apply ──▶ Report
 //	                       ~~~~~~~~
 //	                       here
 //
-// gates.go lists, in order, the reasons not to judge a target at all: the first that matches wins. rules.go lists what can be
-// wrong with a target that is judged: all of them speak, so that people see every cause. Each gate and each rule has a file of its own.
+// Start with gates.go, which lists the reasons not to evaluate a target: the first that matches wins. Then read rules.go, which lists what
+// can be wrong with a target: all of them are evaluated, so that users see every cause. Each gate and each rule has its own file.
 //
-// The package knows no Machine and no Cluster of an API. Whoever reads objects translates them into the facts of snapshot.go,
-// so that one set of rules serves Machines and bare Nodes alike.
+// The package does not depend on the API of Machines or Clusters. Callers convert objects to the facts of snapshot.go, so that the same
+// rules apply to Machines and Nodes.
 package health

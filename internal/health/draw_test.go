@@ -28,7 +28,8 @@ func drawMilestone(t *rapid.T, name string) Milestone {
 	return Milestone{Reached: !rarely(t, name+" is missing"), Since: drawTime(t, name+" since")}
 }
 
-// rarely is true now and then. Rapid likes the ends of a range, so that neither of them is chosen: most clusters are up, and only then do the rules have their say.
+// rarely is true now and then. Rapid likes the ends of a range, so that neither of them is chosen: most clusters are up, and only then do
+// the rules have their say.
 func rarely(t *rapid.T, name string) bool {
 	return rapid.IntRange(0, 9).Draw(t, name) == 4
 }

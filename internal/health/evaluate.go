@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// Evaluate judges every target by the facts of the snapshot and the policy, as of now. It changes neither.
+// Evaluate returns the verdict about every target at this time. It does not change its arguments.
 func Evaluate(snapshot *Snapshot, policy *Policy, now time.Time) Assessment {
 	a := Assessment{Verdicts: make([]Verdict, len(snapshot.Targets))}
 	for i := range snapshot.Targets {
@@ -15,15 +15,15 @@ func Evaluate(snapshot *Snapshot, policy *Policy, now time.Time) Assessment {
 		}
 		a.Verdicts[i] = verdict
 		a.Counts.add(verdict.Kind)
-		a.WakeUp = earliest(a.WakeUp, verdict.Until)
+		a.WakeUp = Earliest(a.WakeUp, verdict.Until)
 	}
 	return a
 }
 
-// judge: gates first, the first that matches wins; then all rules speak; then what they said is summed up.
+// judge runs the gates, of which the first that matches wins, and then all rules.
 func judge(t *Target, c *ClusterFacts, p *Policy, now time.Time) Verdict {
 	for i := range gates {
-		verdict, answer := gates[i].asks(t, c, now)
+		verdict, answer := gates[i].match(t, c, now)
 		switch answer {
 		case closed:
 			verdict.Reason = gates[i].reason
@@ -36,17 +36,17 @@ func judge(t *Target, c *ClusterFacts, p *Policy, now time.Time) Verdict {
 	return sumUp(t, findings(t, c, p, now))
 }
 
-// findings lets every rule speak. It allocates nothing for a target that none of them has anything against.
+// findings runs every rule. It allocates nothing for a healthy target.
 func findings(t *Target, c *ClusterFacts, p *Policy, now time.Time) []Finding {
 	var all []Finding
 	for i := range rules {
-		all = rules[i].speak(all, t, c, p, now)
+		all = rules[i].find(all, t, c, p, now)
 	}
 	return all
 }
 
-// sumUp is the verdict that follows from what the rules said. What is met outweighs what is only due; a target about which nobody
-// has said anything is healthy only if its Node was read and it is here to stay.
+// sumUp is the verdict that follows from the findings. Findings that are met win over those that are not. Without findings, a target is
+// healthy only if its Node was read and it is not being deleted.
 func sumUp(t *Target, all []Finding) Verdict {
 	if v, found := verdictOf(all, Unhealthy, true); found {
 		return v
@@ -66,15 +66,15 @@ func sumUp(t *Target, all []Finding) Verdict {
 	}
 }
 
-// verdictOf makes a verdict of the findings that are met, or of those that are not; false if there are none.
+// verdictOf is the verdict of the findings that are met, or of those that are not; false if there are none.
 func verdictOf(all []Finding, kind Kind, met bool) (Verdict, bool) {
 	v := Verdict{Kind: kind}
 	found := false
 	for i := range all {
 		f := &all[i]
 		if !f.Met {
-			// What is only about to become a cause changes the verdict as well, even where there is one already.
-			v.Until = earliest(v.Until, f.Due)
+			// Another cause changes the verdict, too.
+			v.Until = Earliest(v.Until, f.Due)
 		}
 		if f.Met != met {
 			continue
@@ -83,7 +83,7 @@ func verdictOf(all []Finding, kind Kind, met bool) (Verdict, bool) {
 			v.Reason = f.Rule
 		}
 		found = true
-		v.Since = earliest(v.Since, f.Since)
+		v.Since = Earliest(v.Since, f.Since)
 	}
 	if !found {
 		return Verdict{}, false
@@ -92,7 +92,7 @@ func verdictOf(all []Finding, kind Kind, met bool) (Verdict, bool) {
 	return v, true
 }
 
-// metFirst puts the causes before what is only about to become one, and keeps the order of the rules otherwise.
+// metFirst puts the findings that are met first, and otherwise keeps the order of the rules.
 func metFirst(all []Finding) []Finding {
 	ordered := make([]Finding, 0, len(all))
 	for _, met := range []bool{true, false} {
@@ -105,11 +105,11 @@ func metFirst(all []Finding) []Finding {
 	return ordered
 }
 
-// Reasons of a target that no gate and no rule speaks of, and which is not known to be healthy.
+// Reasons of a target without findings that is not known to be healthy.
 const (
-	// Deleting means: the Machine is on its way out.
+	// Deleting means: the Machine is being deleted.
 	Deleting Reason = "Deleting"
-	// NodeNotJoined means: the Machine has no Node yet, and may take as long as it likes.
+	// NodeNotJoined means: the Machine has no Node yet, and nodeStartupTimeout is 0.
 	NodeNotJoined Reason = "NodeNotJoined"
 	// NodeUnreadable means: the Node could not be read.
 	NodeUnreadable Reason = "NodeUnreadable"

@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// ControlPlaneNotInitialized means: there is no API server that a worker could have joined. The Machines of the control plane itself are judged.
+// ControlPlaneNotInitialized means: the cluster has no API server yet. Only Machines of the control plane are evaluated.
 const ControlPlaneNotInitialized Reason = "ControlPlaneNotInitialized"
 
 func gateControlPlaneNotInitialized(t *Target, c *ClusterFacts, _ time.Time) (Verdict, answer) {

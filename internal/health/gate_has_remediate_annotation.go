@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// gateHasRemediateAnnotation: a person asked for a remediation, and does not wait for the cluster to be ready. The rule of the same name says why.
+// A remediation that an annotation requests does not wait for the cluster. The rule of the same name gives the reason.
 func gateHasRemediateAnnotation(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
 	if t.Wishes.Remediate {
 		return Verdict{}, through

@@ -5,8 +5,7 @@ package health
 
 import "time"
 
-// InfrastructureNotReady means: the infrastructure of the cluster is not there yet, or is in trouble. No Machine is blamed for that: one whose Node
-// is there counts as healthy, as with Cluster API.
+// InfrastructureNotReady means: the infrastructure of the cluster is not ready. As in Cluster API, a Machine with a Node counts as healthy.
 const InfrastructureNotReady Reason = "InfrastructureNotReady"
 
 func gateInfrastructureNotReady(t *Target, c *ClusterFacts, _ time.Time) (Verdict, answer) {

@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// gateMachineFailed: a Machine that has given up does not get better by waiting. The rule of the same name says why.
+// A Machine that has failed does not wait for the cluster. The rule of the same name gives the reason.
 func gateMachineFailed(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
 	if t.Machine != nil && t.Machine.Failure != "" {
 		return Verdict{}, through

@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// Paused means: the target carries the annotation cluster.x-k8s.io/paused. It is no target as long as it does.
+// Paused means: the target has the annotation cluster.x-k8s.io/paused. Until that is removed, it is not a target.
 const Paused Reason = "Paused"
 
 func gatePaused(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {

@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// SkipRemediation means: the target carries the annotation cluster.x-k8s.io/skip-remediation. It is no target as long as it does.
+// SkipRemediation means: the target has the annotation cluster.x-k8s.io/skip-remediation. Until that is removed, it is not a target.
 const SkipRemediation Reason = "SkipRemediation"
 
 func gateSkipRemediation(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {

@@ -5,34 +5,42 @@ package health
 
 import "time"
 
-// answer is what a gate says to a target.
+// answer is the answer of a gate.
 type answer uint8
 
 const (
-	// next: this gate has nothing to say.
+	// next: the gate does not match.
 	next answer = iota
-	// closed: the target is not judged.
+	// closed: the target is not evaluated.
 	closed
-	// through: the target is judged, whatever the gates below would say.
+	// through: the target is evaluated without the remaining gates.
 	through
 )
 
-// gate is a reason not to judge a target, or to judge it all the same. A verdict counts only with the answer closed; its reason is that of the gate.
+// gate is a reason not to evaluate a target, or to skip the remaining gates. The verdict is used only with the answer closed.
 type gate struct {
 	reason Reason
-	asks   func(t *Target, c *ClusterFacts, now time.Time) (Verdict, answer)
+	match  func(t *Target, c *ClusterFacts, now time.Time) (Verdict, answer)
 }
 
-// gates are asked in this order, and the first that does not say next decides.
+// gates run in this order until one of them matches.
 var gates = [...]gate{
-	// What people want comes first: leave it alone ...
+	// Annotations of users.
 	{Paused, gatePaused},
 	{SkipRemediation, gateSkipRemediation},
-	// ... or do something, at once. A Machine that has given up by itself waits for nothing either.
 	{HasRemediateAnnotation, gateHasRemediateAnnotation},
 	{MachineFailed, gateMachineFailed},
-	// Then what we cannot know yet.
+	// States of the cluster.
 	{FirstLook, gateFirstLook},
 	{ControlPlaneNotInitialized, gateControlPlaneNotInitialized},
 	{InfrastructureNotReady, gateInfrastructureNotReady},
+}
+
+// Gates are the reasons of the gates, in order.
+func Gates() []Reason {
+	names := make([]Reason, len(gates))
+	for i := range gates {
+		names[i] = gates[i].reason
+	}
+	return names
 }

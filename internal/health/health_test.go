@@ -199,12 +199,12 @@ func TestEveryRuleAndGateIsSafeAlone(t *testing.T) {
 	}
 	for i := range odd {
 		for _, r := range rules {
-			for _, f := range r.speak(nil, &odd[i], &ClusterFacts{}, &usual, noon) {
+			for _, f := range r.find(nil, &odd[i], &ClusterFacts{}, &usual, noon) {
 				NewWithT(t).Expect(f.Rule).To(Equal(r.reason))
 			}
 		}
 		for _, gate := range gates {
-			_, _ = gate.asks(&odd[i], &ClusterFacts{}, noon)
+			_, _ = gate.match(&odd[i], &ClusterFacts{}, noon)
 		}
 	}
 }
@@ -269,4 +269,16 @@ func TestOnlyWhoWasSeenToBeWellHasRecovered(t *testing.T) {
 	g.Expect((&Verdict{Kind: Healthy}).Recovered()).To(BeTrue())
 	g.Expect((&Verdict{Kind: Healthy, Reason: InfrastructureNotReady}).Recovered()).To(BeFalse())
 	g.Expect((&Verdict{Kind: Suspect}).Recovered()).To(BeFalse())
+}
+
+func TestEarliestAndLatest_ZeroTime_IsIgnored(t *testing.T) {
+	g := NewWithT(t)
+	sooner, later := time.Unix(1, 0), time.Unix(2, 0)
+	g.Expect(Earliest(later, sooner)).To(Equal(sooner))
+	g.Expect(Earliest(sooner, later)).To(Equal(sooner))
+	g.Expect(Earliest(time.Time{}, later)).To(Equal(later))
+	g.Expect(Earliest(later, time.Time{})).To(Equal(later))
+	g.Expect(Latest(later, sooner)).To(Equal(later))
+	g.Expect(Latest(sooner, later)).To(Equal(later))
+	g.Expect(Latest(time.Time{}, later)).To(Equal(later))
 }

@@ -5,17 +5,17 @@ package health
 
 import "time"
 
-// Policy is what makes a target unhealthy: the checks of either kind in one form.
+// Policy is the health part of the spec of a check of any kind.
 type Policy struct {
 	NodeConditions    []ConditionCheck
 	MachineConditions []ConditionCheck
-	// NodeStartupTimeout is how long a Machine's Node may take to join; 0 means as long as it likes.
+	// NodeStartupTimeout is how long the Node of a Machine can take to join; 0 is no limit.
 	NodeStartupTimeout time.Duration
-	// NodeGoneTimeout is how long a Node may be gone; 0 means that it counts at once.
+	// NodeGoneTimeout is how long a Node can be missing; 0 is not at all.
 	NodeGoneTimeout time.Duration
 }
 
-// ConditionCheck is a status of a condition that means trouble when it has lasted.
+// ConditionCheck is an unhealthy status of a condition, and how long it must last.
 type ConditionCheck struct {
 	Type, Status string
 	Lasting      time.Duration

@@ -188,8 +188,8 @@ func TestAMachineAndABareNodeAreJudgedAlike(t *testing.T) {
 	})
 }
 
-// TestEveryReasonIsReached shows that the properties above see every gate, rule and kind of verdict. The seeds are fixed: the result depends on the
-// generators only, and not on luck.
+// TestEveryReasonIsReached shows that the properties above see every gate, rule and kind of verdict. The seeds are fixed: the result
+// depends on the generators only, and not on luck.
 func TestEveryReasonIsReached(t *testing.T) {
 	missing := map[string]bool{"reason ": true, "reason " + string(Deleting): true, "reason " + string(NodeNotJoined): true, "reason " + string(NodeUnreadable): true}
 	for _, gate := range gates {

@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// HasRemediateAnnotation means: a person asked for it, by the annotation cluster.x-k8s.io/remediate-machine.
+// HasRemediateAnnotation means: the target has the annotation cluster.x-k8s.io/remediate-machine.
 const HasRemediateAnnotation Reason = "HasRemediateAnnotation"
 
 func ruleHasRemediateAnnotation(all []Finding, t *Target, _ *ClusterFacts, _ *Policy, _ time.Time) []Finding {

@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// MachineFailed means: the Machine has given up; its failureReason or failureMessage is set.
+// MachineFailed means: failureReason or failureMessage of the Machine is set.
 const MachineFailed Reason = "MachineFailed"
 
 func ruleMachineFailed(all []Finding, t *Target, _ *ClusterFacts, _ *Policy, _ time.Time) []Finding {

@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// NodeDeleted means: the Node of the Machine was there and is gone.
+// NodeDeleted means: the Node of the Machine existed and no longer exists.
 const NodeDeleted Reason = "NodeDeleted"
 
 func ruleNodeDeleted(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now time.Time) []Finding {
@@ -14,28 +14,27 @@ func ruleNodeDeleted(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now t
 	}
 	f := Finding{Rule: NodeDeleted}
 	if t.Node.State == Present {
-		// There is one of that name, and it is another server.
+		// A Node of that name exists, but it is another server.
 		f.Cause = t.Node.ProviderID
 	}
 	return append(all, deadline(f, t.goneSince(now), p.NodeGoneTimeout, now))
 }
 
-// goneSince is since when the Machine's Node is gone. What was noted down stays until the Node is seen again: that it cannot be read does not
-// bring it back.
+// goneSince is since when the Node of the Machine no longer exists. The recorded time is kept until the Node is read again.
 func (t *Target) goneSince(now time.Time) time.Time {
-	var noted time.Time
+	var recorded time.Time
 	if t.Machine != nil {
-		noted = t.Machine.NodeGoneSince
+		recorded = t.Machine.NodeGoneSince
 	}
 	switch t.nodeState() {
 	case Present:
 		return time.Time{}
 	case Gone:
-		// Seen for the first time: it is gone since now, as far as anybody knows. So it is if the note is from a clock that was ahead.
-		if noted.IsZero() || noted.After(now) {
+		// It was not recorded yet, or by a clock that was ahead.
+		if recorded.IsZero() || recorded.After(now) {
 			return now
 		}
 	case Unreadable, NotJoined:
 	}
-	return noted
+	return recorded
 }

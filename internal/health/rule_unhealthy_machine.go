@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UnhealthyMachine means: a condition of the Machine has had a bad status for too long.
+// UnhealthyMachine means: a condition of the Machine has had an unhealthy status for its timeout.
 const UnhealthyMachine Reason = "UnhealthyMachine"
 
 func ruleUnhealthyMachine(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now time.Time) []Finding {
@@ -19,7 +19,7 @@ func ruleUnhealthyMachine(all []Finding, t *Target, _ *ClusterFacts, p *Policy, 
 	for i := range p.MachineConditions {
 		check := &p.MachineConditions[i]
 		condition := machineCondition(t.Machine.Conditions, check.Type)
-		if condition == nil || string(condition.Status) != check.Status || hearsay(condition, t.nodeState()) {
+		if condition == nil || string(condition.Status) != check.Status || unverified(condition, t.nodeState()) {
 			continue
 		}
 		f := Finding{Rule: UnhealthyMachine, Condition: check.Type, Status: check.Status, Cause: condition.Reason}
@@ -28,14 +28,14 @@ func ruleUnhealthyMachine(all []Finding, t *Target, _ *ClusterFacts, p *Policy, 
 	return all
 }
 
-// aboutNode says whether a condition of a Machine only repeats what was seen of its Node.
+// aboutNode reports whether a condition of a Machine only repeats the status of its Node.
 func aboutNode(kind string) bool {
 	return kind == "NodeReady" || kind == "NodeHealthy"
 }
 
-// hearsay says whether a condition repeats what was seen of the Node while that could not be seen. Cluster API writes such a condition on every
-// Machine of a cluster that is cut off: it is about the connection, and a fleet of healthy Nodes would pay for it.
-func hearsay(condition *metav1.Condition, node NodeState) bool {
+// unverified reports whether a condition about the Node was set while the Node could not be read. Cluster API sets such a condition on
+// every Machine of a cluster that it cannot connect to, also if all Nodes are healthy.
+func unverified(condition *metav1.Condition, node NodeState) bool {
 	if !aboutNode(condition.Type) {
 		return false
 	}

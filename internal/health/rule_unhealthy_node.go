@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// UnhealthyNode means: a condition of the Node has had a bad status for too long.
+// UnhealthyNode means: a condition of the Node has had an unhealthy status for its timeout.
 const UnhealthyNode Reason = "UnhealthyNode"
 
 func ruleUnhealthyNode(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now time.Time) []Finding {

@@ -5,19 +5,27 @@ package health
 
 import "time"
 
-// rule is one thing that can be wrong with a target. It appends what it has to say to the findings; it may not rely on any other rule
-// or gate, and says nothing about a target that it does not apply to.
+// rule is one cause for a target to be unhealthy. It appends to the findings, and does not depend on other rules or gates.
 type rule struct {
 	reason Reason
-	speak  func(all []Finding, t *Target, c *ClusterFacts, p *Policy, now time.Time) []Finding
+	find   func(all []Finding, t *Target, c *ClusterFacts, p *Policy, now time.Time) []Finding
 }
 
-// rules all speak, in this order. The first that is met gives the verdict its reason.
+// rules all run, in this order. The first that is met determines the reason of the verdict.
 var rules = [...]rule{
-	{HasRemediateAnnotation, ruleHasRemediateAnnotation}, // a person asked for it
-	{MachineFailed, ruleMachineFailed},                   // the Machine has given up
+	{HasRemediateAnnotation, ruleHasRemediateAnnotation}, // an annotation requests it
+	{MachineFailed, ruleMachineFailed},                   // the Machine has failed
 	{UnhealthyMachine, ruleUnhealthyMachine},             // a condition of the Machine has lasted too long
-	{NodeDeleted, ruleNodeDeleted},                       // its Node was there and is gone
-	{NodeStartupTimeout, ruleNodeStartupTimeout},         // its Node has not come
+	{NodeDeleted, ruleNodeDeleted},                       // its Node no longer exists
+	{NodeStartupTimeout, ruleNodeStartupTimeout},         // its Node has not joined
 	{UnhealthyNode, ruleUnhealthyNode},                   // a condition of the Node has lasted too long
+}
+
+// Rules are the reasons of the rules, in order.
+func Rules() []Reason {
+	names := make([]Reason, len(rules))
+	for i := range rules {
+		names[i] = rules[i].reason
+	}
+	return names
 }

@@ -5,15 +5,15 @@ package health
 
 import "time"
 
-// Kind is what was found out about a target.
+// Kind is the result for a target.
 type Kind uint8
 
 const (
-	// Undetermined means: nothing can be said. It is the zero value, and never acted on.
+	// Undetermined means: the health is unknown. It is the zero value, and never leads to an action.
 	Undetermined Kind = iota
-	// Skipped means: people asked to leave it alone. It is no target.
+	// Skipped means: an annotation excludes it.
 	Skipped
-	// Healthy means: its Node was read, and no rule has anything against it.
+	// Healthy means: its Node was read, and there is no finding.
 	Healthy
 	// Suspect means: it will be unhealthy at Until, if nothing changes.
 	Suspect
@@ -21,51 +21,51 @@ const (
 	Unhealthy
 )
 
-// Reason is a cause in one word. Gates and rules have one each.
+// Reason is a cause in one word. Every gate and every rule has one.
 type Reason string
 
-// Verdict is what was found out about one target, and why.
+// Verdict is the result for one target, and why.
 type Verdict struct {
 	Kind Kind
-	// Reason is the first cause; empty if it is healthy, unless a gate has called it so unseen.
+	// Reason is the first cause; empty if it is healthy, unless that is the verdict of a gate.
 	Reason Reason
-	// Since is when the trouble began: the earliest of all causes of this kind. Zero where nobody knows.
+	// Since is the earliest beginning of all causes of this kind; zero if that is not known.
 	Since time.Time
-	// Until is when the verdict changes by itself, be it that another cause is added to it; zero if it does not.
+	// Until is when the verdict or its causes change without a watch event; zero if they do not.
 	Until time.Time
-	// NodeGoneSince is what shall be remembered of the disappearance of a Machine's Node; zero for nothing.
+	// NodeGoneSince is to be recorded on the Machine; zero if its Node exists.
 	NodeGoneSince time.Time
-	// Findings are what every rule had to say, in the order of the rules; those that are met come first.
+	// Findings are in the order of the rules; those that are met come first.
 	Findings []Finding
 }
 
-// Recovered says whether a target is known to be well, and not only called healthy because others are to blame.
+// Recovered reports whether a target is healthy by its findings and not by a gate.
 func (v *Verdict) Recovered() bool {
 	return v.Kind == Healthy && v.Reason == ""
 }
 
-// Finding is what a rule has to say about a target.
+// Finding is the result of a rule.
 type Finding struct {
 	Rule Reason
-	// Met: the trouble has lasted long enough. Otherwise it will have at Due.
+	// Met: it has lasted long enough. Otherwise it will have at Due.
 	Met   bool
 	Since time.Time
 	Due   time.Time
-	// Lasting is how long it must last, by the policy.
+	// Lasting is how long it must last.
 	Lasting time.Duration
-	// Condition, Status and Cause are those of the condition that the finding is about, if it is about one.
+	// Condition, Status and Cause are those of the condition, if there is one.
 	Condition, Status, Cause string
 }
 
-// Assessment is a verdict for each target, in the order of the snapshot, and what they add up to.
+// Assessment is the verdicts in the order of the snapshot, and their counts.
 type Assessment struct {
 	Verdicts []Verdict
 	Counts   Counts
-	// WakeUp is the earliest time at which a verdict changes by itself; zero if none does.
+	// WakeUp is when a verdict changes without a watch event; zero if none does.
 	WakeUp time.Time
 }
 
-// Counts say how many verdicts there are of each kind. Expected are all but the skipped ones.
+// Counts are the numbers of verdicts by kind. Expected are all but the skipped ones.
 type Counts struct {
 	Expected, Healthy, Suspect, Unhealthy, Undetermined, Skipped int
 }
@@ -88,7 +88,8 @@ func (c *Counts) add(kind Kind) {
 	}
 }
 
-// NeedsNode says whether only the cluster of the Node can confirm a finding. Without it, a finding about the Machine still counts.
+// NeedsNode reports whether a finding cannot be verified while the workload cluster is unreachable.
 func (f *Finding) NeedsNode() bool {
-	return f.Rule == NodeDeleted || f.Rule == NodeStartupTimeout || f.Rule == UnhealthyNode || f.Rule == UnhealthyMachine && aboutNode(f.Condition)
+	return f.Rule == NodeDeleted || f.Rule == NodeStartupTimeout || f.Rule == UnhealthyNode ||
+		f.Rule == UnhealthyMachine && aboutNode(f.Condition)
 }

@@ -5,136 +5,136 @@ package remediation
 
 import "time"
 
-// Reason is why something is held, given up or taken back, in one word.
+// Reason is why something is blocked, given up or canceled, in one word.
 type Reason string
 
 // Action is what is done about a target. The set is closed.
 type Action uint8
 
 const (
-	// None is nothing to do.
+	// None does nothing.
 	None Action = iota
-	// Wait is a remediation under way.
+	// Wait waits for a remediation.
 	Wait
-	// MakeRequest asks a remediator for help.
+	// MakeRequest creates a remediation request.
 	MakeRequest
-	// GiveMark hands it to its owner.
+	// GiveMark requests owner remediation.
 	GiveMark
-	// GiveUp ends a step that has failed or taken too long: it is noted down, its remediator is told to stop, the request is deleted.
+	// GiveUp ends a step that has failed or timed out: it is recorded, the remediator is stopped, the request is deleted.
 	GiveUp
-	// Withdraw deletes a request that is not wanted any more.
+	// Withdraw deletes a request that is no longer wanted.
 	Withdraw
-	// TakeBack takes back a mark that its owner has not acted on.
+	// TakeBack cancels owner remediation that the owner has not begun.
 	TakeBack
-	// Unmark clears everything this check wrote on a Machine that it does not look after any more.
+	// Unmark removes the conditions of this check from a Machine for which it is no longer responsible.
 	Unmark
 )
 
-// Why a request or a mark goes, where no hold is the cause.
+// Reasons to end a remediation. The reasons of guards are reasons, too.
 const (
-	// StepTimedOut means: the step has taken too long.
+	// StepTimedOut means: the step has timed out.
 	StepTimedOut Reason = "StepTimedOut"
-	// StepFailed means: the remediator says that it has failed.
+	// StepFailed means: the remediator reports that it has failed.
 	StepFailed Reason = "StepFailed"
-	// StepChanged means: the check does not name this step any more.
+	// StepChanged means: the check no longer has this step.
 	StepChanged Reason = "StepChanged"
 	// Recovered means: the target is healthy again.
 	Recovered Reason = "Recovered"
-	// NodeVanished means: the Node does not exist any more.
+	// NodeVanished means: the Node no longer exists.
 	NodeVanished Reason = "NodeVanished"
-	// NotLookedAfter means: the check does not look after the target any more.
+	// NotLookedAfter means: the check no longer selects the target.
 	NotLookedAfter Reason = "NotLookedAfter"
 )
 
-// Decision is what is done about one target, and why. An unhealthy target has an action or a hold, and never both.
+// Decision is what is done about one target, and why. An unhealthy target has either an action or a hold.
 type Decision struct {
 	Action Action
-	// Why is the cause of an action that ends something.
+	// Why is the reason of an action that ends something.
 	Why  Reason
 	Hold Hold
-	// Step is the step that is made, waited for or given up, or that is held.
+	// Step is the step of the action or of the hold.
 	Step StepID
-	// Until is when the decision is looked at anew, if nothing changes before; zero if nothing but a change matters.
+	// Until is when the decision changes without a watch event; zero if it does not.
 	Until time.Time
-	// InFlight: the target is under remediation. Budgeted: that takes up one of the places that maxInFlight gives.
+	// InFlight: the target is under remediation. Budgeted: it counts for maxInFlight.
 	InFlight, Budgeted bool
 	// Attempt is the number of the attempt that a request belongs to.
 	Attempt int
-	// Ledger and HealthySince are what shall be remembered; LeaseUntil is how long the Lease shall be held, zero for not at all.
+	// Ledger, NodeGoneSince and HealthySince are to be recorded.
 	Ledger        Ledger
 	NodeGoneSince time.Time
 	HealthySince  time.Time
-	LeaseUntil    time.Time
-	// TurnUntil is how long its turn at the control plane shall be taken; zero if it needs none.
-	TurnUntil time.Time
-	// RenewAt is when the Lease has to be renewed, if it is held then.
+	// LeaseUntil and TurnUntil are until when the Leases of the Node and of the control plane are to be held; zero for not at all.
+	LeaseUntil time.Time
+	TurnUntil  time.Time
+	// RenewAt is when the Lease of the Node has to be renewed.
 	RenewAt time.Time
-	// DropConfirmation: what a person has confirmed is used up, and shall not count for the next time.
+	// DropConfirmation: a confirmation of the recovery was used and has to be removed.
 	DropConfirmation bool
-	// Unconfirmed: a last look did not bear out the verdict. Nothing is said of the target's health then.
+	// Unconfirmed: a preflight check did not confirm the verdict, so it is not reported.
 	Unconfirmed bool
-	// Author: this check shall stand on the target as the author of its marks.
+	// Author: the conditions of the target are, or will be, those of this check.
 	Author bool
-	// Asked is what each guard saw, in their order, up to the one that held.
+	// Asked are the answers of the guards, in order, up to the one that blocks.
 	Asked []Answer
 }
 
-// Hold is an action that is not taken. The zero value is none.
+// Hold is why no action is taken. The zero value blocks nothing.
 type Hold struct {
 	Reason Reason
-	// Until is when it ends by itself; zero if it does not.
+	// Until is when it ends without a watch event; zero if it does not.
 	Until time.Time
 	Seen  Seen
 }
 
-// Answer is what one guard had to say.
+// Answer is the answer of one guard.
 type Answer struct {
 	Guard Reason
 	Held  bool
-	// Again: it was asked in the last look, about what had been read anew.
+	// Again: it is from a preflight check.
 	Again bool
 	Until time.Time
 	Seen  Seen
 }
 
-// Seen is what a guard looked at, as far as there is anything to tell.
+// Seen is the details of a guard.
 type Seen struct {
-	// Who or what is in the way.
+	// Who is the object or the cause that blocks.
 	Who string
-	// Have is to be at least Least and at most Most.
+	// Have has to be at least Least and at most Most.
 	Have, Least, Most int
 	Since             time.Time
 }
 
-// Planned is what is to be done, for all targets.
+// Planned is the result of Plan.
 type Planned struct {
-	// Decisions are in the order of the targets, Strays in the order of the strays.
+	// Decisions are in the order of the targets, and Strays in the order of the orphaned targets.
 	Decisions []Decision
 	Strays    []Decision
 	Gate      Gate
-	// Storm, Replacing and Finalizer are what the check shall carry.
+	// Storm, Replacing and Finalizer are to be recorded on the check.
 	Storm     Storm
 	Replacing []Replacement
 	Finalizer bool
 	Counts    Counts
-	// Slots is how many targets may be in flight, if that is Limited.
+	// Slots is the number of places of maxInFlight, if they are Limited.
 	Slots   int
 	Limited bool
-
-	// ReleaseTurn: this check has its turn at the control plane, and needs it no more.
+	// ReleaseTurn: this check has the Lease of the control plane and no longer needs it.
 	ReleaseTurn bool
-	// turn: this check has it. rest is when anything but a decision changes by itself. elsewhere is what is in flight beside the targets.
+	// turn: this check has that Lease, and no orphaned target needs it. rest is when anything but a decision changes. elsewhere is what is in
+	// flight besides the targets.
 	turn      bool
 	rest      time.Time
 	elsewhere int
-	// WakeUp is the earliest time at which anything changes by itself; zero if nothing does.
+	// WakeUp is when anything changes without a watch event; zero if nothing does.
 	WakeUp time.Time
 }
 
-// Counts say how many targets are in which state.
+// Counts are the numbers of targets by state.
 type Counts struct {
-	// Healthy targets have no request left. Remediating are under remediation and nothing holds them, Held are unhealthy and held.
+	// Healthy targets have no request. Held targets are unhealthy and blocked. Remediating ones are in flight and not blocked.
 	Healthy, Remediating, Held int
-	// InFlight is what maxInFlight counts.
+	// InFlight is what maxInFlight limits.
 	InFlight int
 }

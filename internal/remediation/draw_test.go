@@ -257,7 +257,7 @@ func assessed(verdicts []health.Verdict) health.Assessment {
 		case health.Skipped:
 			a.Counts.Skipped++
 		}
-		a.WakeUp = earliest(a.WakeUp, verdicts[i].Until)
+		a.WakeUp = health.Earliest(a.WakeUp, verdicts[i].Until)
 	}
 	return a
 }

@@ -5,8 +5,8 @@ package remediation
 
 import "time"
 
-// NextStep is the step that follows what has been tried in this attempt: the lowest that is higher, or one in the same place with
-// another template, as that one has not been tried. False if there is none; Tried then was the last, and a new attempt begins with the first.
+// NextStep is the step after the one that was tried last in this attempt: the one with the next order, or with the same order and another
+// template. False if there is none: the attempt is over, and the next one begins with the first step.
 func NextStep(steps []Step, tried StepID) (Step, bool) {
 	var next Step
 	found := false
@@ -19,13 +19,13 @@ func NextStep(steps []Step, tried StepID) (Step, bool) {
 	return next, found
 }
 
-// exhausted is what is remembered when every step of an attempt has been tried: one failure more, and a longer wait.
+// exhausted is the remediation history after every step of an attempt: one more failure, and a longer backoff.
 func exhausted(attempt int, p *Policy, now time.Time) Ledger {
 	return Ledger{Failures: attempt, NotBefore: now.Add(p.Backoff.After(attempt))}
 }
 
-// afterGivingUp is what is remembered once a request's step is given up. It has been noted before if we were stopped between that note and
-// the deletion of the request: then it stays, so that one failure never counts twice.
+// afterGivingUp is the remediation history after a step was given up. If the manager was stopped after it wrote that and before it deleted
+// the request, the history stays as it is, so that a failure is counted once.
 func afterGivingUp(ledger Ledger, request *Request, p *Policy, now time.Time) Ledger {
 	if givenUp(&ledger, request) {
 		return ledger
@@ -37,12 +37,12 @@ func afterGivingUp(ledger Ledger, request *Request, p *Policy, now time.Time) Le
 	return exhausted(request.Attempt, p, now)
 }
 
-// givenUp says whether the ledger knows already that a request's step was given up.
+// givenUp reports whether the remediation history includes that the step of a request was given up.
 func givenUp(ledger *Ledger, request *Request) bool {
 	return ledger.Failures >= request.Attempt || ledger.Tried == request.Step
 }
 
-// believable is a ledger without a wait that we would never have noted: one from a clock that was ahead, or from a time of a higher limit.
+// believable limits the backoff in a remediation history: it may be from a clock that was ahead, or from a time of a higher limit.
 func believable(ledger Ledger, p *Policy, now time.Time) Ledger {
 	if longest := now.Add(p.Backoff.Limit); ledger.NotBefore.After(longest) {
 		ledger.NotBefore = longest
@@ -50,12 +50,34 @@ func believable(ledger Ledger, p *Policy, now time.Time) Ledger {
 	return ledger
 }
 
-// named finds a step that the check still names.
-func named(steps []Step, id StepID) (Step, bool) {
+// requestStep is the step of the check with this ID that creates requests.
+func requestStep(steps []Step, id StepID) (Step, bool) {
 	for _, step := range steps {
 		if step.ID == id && !step.Owner {
 			return step, true
 		}
 	}
 	return Step{}, false
+}
+
+// Backoff is the wait between attempts.
+type Backoff struct {
+	Initial, Limit time.Duration
+}
+
+// After is the wait after this many failures in a row: the initial one, doubled with each further failure, up to the limit.
+// With 1m and 10m: 1m, 2m, 4m, 8m, 10m, 10m ...
+func (b Backoff) After(failures int) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	wait := b.Initial
+	// Compared before it is doubled, so that it cannot overflow.
+	for range failures - 1 {
+		if wait > b.Limit/2 {
+			return b.Limit
+		}
+		wait *= 2
+	}
+	return min(wait, b.Limit)
 }

@@ -3,12 +3,10 @@
 
 package remediation
 
-import "time"
-
-// InBackoff means: its last remediation has failed a short while ago.
+// InBackoff means: the last remediation failed, and its backoff is not over.
 const InBackoff Reason = "Backoff"
 
-func guardInBackoff(p *pass, _ *Target, c *candidate) (held bool, until time.Time, seen Seen) {
+func guardInBackoff(p *pass, _ *Target, c *candidate) (bool, Hold) {
 	ledger := &p.plan.Decisions[c.index].Ledger
-	return p.now.Before(ledger.NotBefore), ledger.NotBefore, Seen{Have: ledger.Failures}
+	return p.now.Before(ledger.NotBefore), Hold{Until: ledger.NotBefore, Seen: Seen{Have: ledger.Failures}}
 }

@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// CheckDeleting means: the check is about to go.
+// CheckDeleting means: the check is being deleted.
 const CheckDeleting Reason = "CheckDeleting"
 
-func guardCheckDeleting(p *pass, _ *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return p.s.Check.Deleting, time.Time{}, Seen{}
+func guardCheckDeleting(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	return p.s.Check.Deleting, Hold{}
 }

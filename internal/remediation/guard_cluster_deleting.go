@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// ClusterDeleting means: the Cluster is being taken down, and its Machines with it.
+// ClusterDeleting means: the Cluster is being deleted, and its Machines with it.
 const ClusterDeleting Reason = "ClusterDeleting"
 
-func guardClusterDeleting(p *pass, _ *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return p.s.Check.Cluster == ClusterIsDeleting, time.Time{}, Seen{}
+func guardClusterDeleting(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	return p.s.Check.Cluster == ClusterIsDeleting, Hold{}
 }

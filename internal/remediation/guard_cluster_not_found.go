@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
 // ClusterNotFound means: the Cluster that the check names does not exist.
 const ClusterNotFound Reason = "ClusterNotFound"
 
-func guardClusterNotFound(p *pass, _ *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return p.s.Check.Cluster == ClusterIsMissing, time.Time{}, Seen{}
+func guardClusterNotFound(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	return p.s.Check.Cluster == ClusterIsMissing, Hold{}
 }

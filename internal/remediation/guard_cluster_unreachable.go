@@ -3,19 +3,17 @@
 
 package remediation
 
-import "time"
-
-// ClusterUnreachable means: the cluster cannot be read, and its trouble is one that only the cluster could confirm.
+// ClusterUnreachable means: the workload cluster is unreachable, and the failure cannot be verified without it.
 const ClusterUnreachable Reason = "ClusterUnreachable"
 
-func guardClusterUnreachable(p *pass, _ *Target, c *candidate) (held bool, until time.Time, seen Seen) {
+func guardClusterUnreachable(p *pass, _ *Target, c *candidate) (bool, Hold) {
 	if !p.s.Check.Unreachable {
-		return false, time.Time{}, Seen{}
+		return false, Hold{}
 	}
 	for _, finding := range p.a.Verdicts[c.index].Findings {
 		if finding.Met && !finding.NeedsNode() {
-			return false, time.Time{}, Seen{Who: string(finding.Rule)}
+			return false, Hold{Seen: Seen{Who: string(finding.Rule)}}
 		}
 	}
-	return true, time.Time{}, Seen{}
+	return true, Hold{}
 }

@@ -3,24 +3,22 @@
 
 package remediation
 
-import "time"
-
-// ControlPlaneBusy means: another Node of its control plane is being remediated, by this check or any other.
+// ControlPlaneBusy means: another Node of the control plane is being remediated, by this check or another one.
 const ControlPlaneBusy Reason = "ControlPlaneBusy"
 
-func guardControlPlaneBusy(p *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardControlPlaneBusy(p *pass, t *Target, _ *candidate) (bool, Hold) {
 	if !t.ControlPlane {
-		return false, time.Time{}, Seen{}
+		return false, Hold{}
 	}
 	if p.busy != "" && p.busy != t.Name {
-		return true, time.Time{}, Seen{Who: p.busy}
+		return true, Hold{Seen: Seen{Who: p.busy}}
 	}
 	for _, name := range p.s.ControlPlane.Busy {
 		if name != t.Name && name != t.Node {
-			return true, time.Time{}, Seen{Who: name}
+			return true, Hold{Seen: Seen{Who: name}}
 		}
 	}
-	// Another check is about to begin. If it never does, its turn runs out.
+	// Another check is about to start a remediation. If it does not, its Lease expires.
 	turn := p.s.ControlPlane.Turn
-	return turn.Holder != "" && !turn.Ours && p.now.Before(turn.Until), turn.Until, Seen{Who: turn.Holder}
+	return turn.Holder != "" && !turn.Ours && p.now.Before(turn.Until), Hold{Until: turn.Until, Seen: Seen{Who: turn.Holder}}
 }

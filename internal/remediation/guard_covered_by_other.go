@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// CoveredByOther means: another check takes care of it.
+// CoveredByOther means: another check is responsible for the target.
 const CoveredByOther Reason = "CoveredByOther"
 
-func guardCoveredByOther(_ *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return t.CoveredBy != "", t.CoveredUntil, Seen{Who: t.CoveredBy}
+func guardCoveredByOther(_ *pass, t *Target, _ *candidate) (bool, Hold) {
+	return t.CoveredBy != "", Hold{Until: t.CoveredUntil, Seen: Seen{Who: t.CoveredBy}}
 }

@@ -3,12 +3,10 @@
 
 package remediation
 
-import "time"
-
-// EscalationExhausted means: every step has been tried, and it is still not healthy. They begin anew after a wait.
+// EscalationExhausted means: every step has failed. The first one is tried again after the backoff.
 const EscalationExhausted Reason = "EscalationExhausted"
 
-func guardEscalationExhausted(p *pass, _ *Target, c *candidate) (held bool, until time.Time, seen Seen) {
+func guardEscalationExhausted(p *pass, _ *Target, c *candidate) (bool, Hold) {
 	ledger := &p.plan.Decisions[c.index].Ledger
-	return len(p.policy.Steps) > 1 && p.now.Before(ledger.NotBefore), ledger.NotBefore, Seen{Have: ledger.Failures}
+	return len(p.policy.Steps) > 1 && p.now.Before(ledger.NotBefore), Hold{Until: ledger.NotBefore, Seen: Seen{Have: ledger.Failures}}
 }

@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// Excluded means: a label on its Node keeps it from being remediated.
+// Excluded means: a label on the Node excludes it from remediation.
 const Excluded Reason = "Excluded"
 
-func guardExcluded(_ *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return t.Excluded, time.Time{}, Seen{}
+func guardExcluded(_ *pass, t *Target, _ *candidate) (bool, Hold) {
+	return t.Excluded, Hold{}
 }

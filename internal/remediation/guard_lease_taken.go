@@ -3,14 +3,12 @@
 
 package remediation
 
-import "time"
-
-// LeaseTaken means: somebody else is working on its Node.
+// LeaseTaken means: another component has the Lease of the Node.
 const LeaseTaken Reason = "LeaseTaken"
 
-func guardLeaseTaken(p *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardLeaseTaken(p *pass, t *Target, _ *candidate) (bool, Hold) {
 	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.Ours {
-		return false, time.Time{}, Seen{}
+		return false, Hold{}
 	}
-	return p.now.Before(t.Lease.Until), t.Lease.Until, Seen{Who: t.Lease.Holder}
+	return p.now.Before(t.Lease.Until), Hold{Until: t.Lease.Until, Seen: Seen{Who: t.Lease.Holder}}
 }

@@ -5,24 +5,24 @@ package remediation
 
 import "time"
 
-// Leaving means: it is about to go by itself: its deletion was asked for, or something announces it.
+// Leaving means: the target is being deleted, or a taint or annotation announces that.
 const Leaving Reason = "Leaving"
 
-// LeavingTime is how long something that is said to be leaving is waited for.
+// LeavingTime is how long Remedy waits for the deletion of a target.
 const LeavingTime = 30 * time.Minute
 
-func guardLeaving(p *pass, t *Target, c *candidate) (held bool, until time.Time, seen Seen) {
+func guardLeaving(p *pass, t *Target, c *candidate) (bool, Hold) {
 	if !t.DeletingSince.IsZero() {
-		return true, t.DeletingSince.Add(LeavingTime), Seen{Who: "deletion", Since: t.DeletingSince}
+		return true, Hold{Until: t.DeletingSince.Add(LeavingTime), Seen: Seen{Who: "deletion", Since: t.DeletingSince}}
 	}
-	// What is only announced is for its owner to judge, which knows more about its own plans.
+	// An announcement is left to the owner of the target.
 	if t.Leaving.Sign == "" || c.step.Owner {
-		return false, time.Time{}, Seen{}
+		return false, Hold{}
 	}
-	seen = Seen{Who: t.Leaving.Sign, Since: t.Leaving.Since}
+	hold := Hold{Seen: Seen{Who: t.Leaving.Sign, Since: t.Leaving.Since}}
 	if t.Leaving.Since.IsZero() {
-		return true, time.Time{}, seen
+		return true, hold
 	}
-	until = t.Leaving.Since.Add(LeavingTime)
-	return p.now.Before(until), until, seen
+	hold.Until = t.Leaving.Since.Add(LeavingTime)
+	return p.now.Before(hold.Until), hold
 }

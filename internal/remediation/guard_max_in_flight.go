@@ -3,15 +3,13 @@
 
 package remediation
 
-import "time"
-
-// MaxInFlight means: as many targets are under remediation as may be at the same time, and others come first.
+// MaxInFlight means: maxInFlight is reached, and the target is queued.
 const MaxInFlight Reason = "MaxInFlight"
 
-func guardMaxInFlight(p *pass, t *Target, c *candidate) (held bool, until time.Time, seen Seen) {
-	// The owners of control planes take one Machine after the other by themselves, and have to see all of them.
+func guardMaxInFlight(p *pass, t *Target, c *candidate) (bool, Hold) {
+	// The owner of a control plane replaces one Machine after the other, and needs all of them to be marked.
 	if !p.plan.Limited || c.step.Owner && t.ControlPlane {
-		return false, time.Time{}, Seen{}
+		return false, Hold{}
 	}
-	return p.plan.Counts.InFlight >= p.plan.Slots, time.Time{}, Seen{Who: p.holder, Have: p.plan.Counts.InFlight, Most: p.plan.Slots}
+	return p.plan.Counts.InFlight >= p.plan.Slots, Hold{Seen: Seen{Who: p.holder, Have: p.plan.Counts.InFlight, Most: p.plan.Slots}}
 }

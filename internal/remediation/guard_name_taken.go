@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// NameTaken means: something else bears the name that its request would have.
+// NameTaken means: another object has the name of the remediation request.
 const NameTaken Reason = "NameTaken"
 
-func guardNameTaken(_ *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return t.NameTaken != "", time.Time{}, Seen{Who: t.NameTaken}
+func guardNameTaken(_ *pass, t *Target, _ *candidate) (bool, Hold) {
+	return t.NameTaken != "", Hold{Seen: Seen{Who: t.NameTaken}}
 }

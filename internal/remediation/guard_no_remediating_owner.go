@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// NoRemediatingOwner means: it has no owner that could remediate it.
+// NoRemediatingOwner means: the target has no owner that can remediate it.
 const NoRemediatingOwner Reason = "NoRemediatingOwner"
 
-func guardNoRemediatingOwner(_ *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return t.Owner == "", time.Time{}, Seen{Who: t.Owner}
+func guardNoRemediatingOwner(_ *pass, t *Target, _ *candidate) (bool, Hold) {
+	return t.Owner == "", Hold{Seen: Seen{Who: t.Owner}}
 }

@@ -3,63 +3,69 @@
 
 package remediation
 
-import (
-	"time"
-)
-
-// NotConfirmed means: a last look, past all caches, did not show what the decision rests on.
+// NotConfirmed means: a preflight check did not confirm what the decision is based on.
 const NotConfirmed Reason = "NotConfirmed"
 
-func lookNotConfirmed(l *lastLook) (held bool, until time.Time, seen Seen) {
-	d, look := l.d, l.look
+func guardNotConfirmed(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	c := p.preflight
+	if why := c.unconfirmed(); why != "" {
+		return true, Hold{Seen: Seen{Who: why}}
+	}
+	if c.d.starts() && c.d.Budgeted && c.plan.Limited && c.look.Others >= c.plan.Slots {
+		return true, Hold{Seen: Seen{Who: "maxInFlight is reached", Have: c.look.Others, Most: c.plan.Slots}}
+	}
+	return false, Hold{}
+}
+
+// unconfirmed is why the facts do not confirm the decision; empty if they do.
+func (c *preflight) unconfirmed() string {
+	d, look := c.d, c.look
 	switch {
 	case look.Unwritten:
-		return true, time.Time{}, Seen{Who: "what has to be written first could not be written, and the log says why"}
+		return "a write that has to come first failed; the log of the manager has the error"
 	case look.Failed:
-		return true, time.Time{}, Seen{Who: look.because("the facts could not be read again")}
+		return look.because("the facts could not be read again")
 	case look.Changed:
-		return true, time.Time{}, Seen{Who: "the check or its Cluster has changed"}
+		return "the check or its Cluster has changed"
 	case d.Action == GiveUp && look.Verdict.Recovered():
-		return true, time.Time{}, Seen{Who: "it is healthy again"}
+		return "the target is healthy again"
 	case d.Action == Withdraw && d.Why == Recovered && !look.Verdict.Recovered():
-		return true, time.Time{}, Seen{Who: "it is not healthy any more"}
-	case d.Action == Withdraw && d.Why == Recovered && !look.sameRecovery(l.t):
-		return true, time.Time{}, Seen{Who: "it was not healthy all the time"}
+		return "the target is no longer healthy"
+	case d.Action == Withdraw && d.Why == Recovered && !look.sameRecovery(c.t):
+		return "the target was unhealthy in between"
 	case !d.starts():
-		return false, time.Time{}, Seen{}
+		return ""
 	case look.RequestsUnread:
-		return true, time.Time{}, Seen{Who: look.because("its requests could not be read")}
+		return look.because("its requests could not be read")
 	case look.Late:
-		return true, time.Time{}, Seen{Who: "others came first, and it is looked at again soon"}
+		return "the reconcile ran out of time; it is retried soon"
 	case look.LeaseUnread:
-		return true, time.Time{}, Seen{Who: look.because("the Lease of its kubelet could not be read")}
-	case !l.bornOut() && look.Cause != "":
-		return true, time.Time{}, Seen{Who: look.because("its Node could not be read again")}
-	case !l.bornOut():
-		return true, time.Time{}, Seen{Who: "its health has changed"}
+		return look.because("the Lease of its kubelet could not be read")
+	case !c.bornOut() && look.Cause != "":
+		return look.because("the Node could not be read again")
+	case !c.bornOut():
+		return "its health has changed"
 	case !look.Target.DeletingSince.IsZero():
-		return true, time.Time{}, Seen{Who: "its deletion was asked for"}
+		return "the target is being deleted"
 	case look.Target.Request != nil:
-		return true, time.Time{}, Seen{Who: "there is a request already"}
-	case !look.Target.Ledger.same(&l.t.Ledger):
-		return true, time.Time{}, Seen{Who: "its attempts have changed"}
+		return "the target has a remediation request already"
+	case !look.Target.Ledger.same(&c.t.Ledger):
+		return "the remediation history has changed"
 	case look.Target.CoveredBy != "":
-		return true, time.Time{}, Seen{Who: look.Target.CoveredBy + " takes care of it"}
-	case d.Budgeted && l.plan.Limited && look.Others >= l.plan.Slots:
-		return true, time.Time{}, Seen{Who: "all places are taken", Have: look.Others, Most: l.plan.Slots}
+		return look.Target.CoveredBy + " is responsible for the target"
 	}
-	return false, time.Time{}, Seen{}
+	return ""
 }
 
-// because says why something could not be read, as far as that is known.
-func (l *Look) because(said string) string {
+// because appends the cause of a failed read, if there is one.
+func (l *Look) because(failed string) string {
 	if l.Cause != "" {
-		said += ": " + l.Cause
+		failed += ": " + l.Cause
 	}
-	return said
+	return failed
 }
 
-// sameRecovery says whether the request tells of the recovery that was waited for, and not of a later one.
+// sameRecovery reports whether the request has the recovery that was planned for, and not a later one.
 func (l *Look) sameRecovery(t *Target) bool {
 	now, before := l.Target.Request, t.Request
 	return now == nil || before == nil || now.HealthySince.Equal(before.HealthySince)

@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// OwnerRefuses means: its owner says that it cannot remediate it.
+// OwnerRefuses means: the owner reports that it cannot remediate the target.
 const OwnerRefuses Reason = "OwnerRefuses"
 
-func guardOwnerRefuses(_ *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return t.Mark.Refused, time.Time{}, Seen{Who: t.Owner}
+func guardOwnerRefuses(_ *pass, t *Target, _ *candidate) (bool, Hold) {
+	return t.Mark.Refused, Hold{Seen: Seen{Who: t.Owner}}
 }

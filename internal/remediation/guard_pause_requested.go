@@ -3,18 +3,15 @@
 
 package remediation
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
-// PauseRequested means: somebody asked not to start anything new.
+// PauseRequested means: pauseRequests of the check block new remediations.
 const PauseRequested Reason = "PauseRequested"
 
-func guardPauseRequested(p *pass, _ *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardPauseRequested(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	requests := p.s.Check.PauseRequests
 	if len(requests) == 0 {
-		return false, time.Time{}, Seen{}
+		return false, Hold{}
 	}
-	return true, time.Time{}, Seen{Who: slices.Min(requests), Have: len(requests)}
+	return true, Hold{Seen: Seen{Who: slices.Min(requests), Have: len(requests)}}
 }

@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// Paused means: the check or its Cluster is paused: nothing at all is done.
+// Paused means: the check, its Cluster or the target is paused. Nothing is written.
 const Paused Reason = "Paused"
 
-func guardPaused(p *pass, _ *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	return p.s.Check.Frozen, time.Time{}, Seen{}
+func guardPaused(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	return p.s.Check.Frozen, Hold{}
 }

@@ -3,14 +3,12 @@
 
 package remediation
 
-import "time"
-
-// QuorumAtRisk means: its control plane would lose its quorum.
+// QuorumAtRisk means: the control plane would lose its etcd quorum.
 const QuorumAtRisk Reason = "QuorumAtRisk"
 
-func guardQuorumAtRisk(p *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardQuorumAtRisk(p *pass, t *Target, _ *candidate) (bool, Hold) {
 	if !t.ControlPlane || p.s.ControlPlane.Etcd.State != EtcdStacked {
-		return false, time.Time{}, Seen{}
+		return false, Hold{}
 	}
 	members := p.s.ControlPlane.Etcd.Members
 	others := 0
@@ -19,9 +17,9 @@ func guardQuorumAtRisk(p *pass, t *Target, _ *candidate) (held bool, until time.
 		case member.Node != t.Node && member.Healthy:
 			others++
 		case member.Node == t.Node && member.Unhealthy:
-			// It does not count towards the quorum as it is: nothing can be lost.
-			return false, time.Time{}, Seen{Who: "its own member is not healthy"}
+			// It does not count towards the quorum already.
+			return false, Hold{Seen: Seen{Who: "its own member is not healthy"}}
 		}
 	}
-	return !KeepsQuorum(len(members), others), time.Time{}, Seen{Have: others, Least: len(members)/2 + 1, Most: len(members)}
+	return !KeepsQuorum(len(members), others), Hold{Seen: Seen{Have: others, Least: len(members)/2 + 1, Most: len(members)}}
 }

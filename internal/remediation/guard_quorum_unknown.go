@@ -3,15 +3,13 @@
 
 package remediation
 
-import "time"
-
-// QuorumUnknown means: nobody can tell whether its control plane would keep its quorum.
+// QuorumUnknown means: the etcd members of the control plane cannot be read.
 const QuorumUnknown Reason = "QuorumUnknown"
 
-func guardQuorumUnknown(p *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
-	// Just after a lost connection what its members say is as old as the loss.
+func guardQuorumUnknown(p *pass, t *Target, _ *candidate) (bool, Hold) {
+	// After a reconnect, the reported members are as old as the lost connection.
 	if t.ControlPlane && p.s.Check.FirstLook {
-		return true, p.s.Check.FirstLookUntil, Seen{}
+		return true, Hold{Until: p.s.Check.FirstLookUntil}
 	}
-	return t.ControlPlane && p.s.ControlPlane.Etcd.State == EtcdUnreadable, time.Time{}, Seen{}
+	return t.ControlPlane && p.s.ControlPlane.Etcd.State == EtcdUnreadable, Hold{}
 }

@@ -3,13 +3,11 @@
 
 package remediation
 
-import "time"
-
-// SingleControlPlane means: it is the only member of its control plane: there is nothing that could take over.
+// SingleControlPlane means: the target is the only member of its control plane.
 const SingleControlPlane Reason = "SingleControlPlane"
 
-func guardSingleControlPlane(p *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardSingleControlPlane(p *pass, t *Target, _ *candidate) (bool, Hold) {
 	members := p.s.ControlPlane.Etcd.Members
 	single := p.s.ControlPlane.Etcd.State == EtcdStacked && len(members) == 1 && members[0].Node == t.Node
-	return t.ControlPlane && single, time.Time{}, Seen{Have: len(members)}
+	return t.ControlPlane && single, Hold{Seen: Seen{Have: len(members)}}
 }

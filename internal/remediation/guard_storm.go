@@ -3,12 +3,10 @@
 
 package remediation
 
-import "time"
-
-// InStorm means: too many targets were sick a short while ago.
+// InStorm means: more targets were unhealthy than the limit allows, and the cool-down is not over.
 const InStorm Reason = "Storm"
 
-func guardInStorm(p *pass, _ *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardInStorm(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	storm := p.plan.Storm
-	return storm.active(), storm.ends(p.policy), Seen{Since: storm.Since}
+	return !storm.Since.IsZero(), Hold{Until: storm.ends(p.policy), Seen: Seen{Since: storm.Since}}
 }

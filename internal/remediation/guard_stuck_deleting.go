@@ -3,14 +3,12 @@
 
 package remediation
 
-import "time"
-
-// StuckDeleting means: its deletion hangs. A second cure on top of it would not help.
+// StuckDeleting means: the deletion of the target has not finished in time. Another remediation would not help.
 const StuckDeleting Reason = "StuckDeleting"
 
-func guardStuckDeleting(p *pass, t *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardStuckDeleting(p *pass, t *Target, _ *candidate) (bool, Hold) {
 	if t.DeletingSince.IsZero() {
-		return false, time.Time{}, Seen{}
+		return false, Hold{}
 	}
-	return !p.now.Before(t.DeletingSince.Add(LeavingTime)), time.Time{}, Seen{Since: t.DeletingSince}
+	return !p.now.Before(t.DeletingSince.Add(LeavingTime)), Hold{Seen: Seen{Since: t.DeletingSince}}
 }

@@ -3,11 +3,9 @@
 
 package remediation
 
-import "time"
-
-// TemplateNotResolved means: no request can be made from its template.
+// TemplateNotResolved means: no request can be created from the template.
 const TemplateNotResolved Reason = "TemplateNotResolved"
 
-func guardTemplateNotResolved(_ *pass, _ *Target, c *candidate) (held bool, until time.Time, seen Seen) {
-	return c.stepless || c.step.Unresolved, time.Time{}, Seen{Who: c.step.ID.Template}
+func guardTemplateNotResolved(_ *pass, _ *Target, c *candidate) (bool, Hold) {
+	return c.stepless || c.step.Unresolved, Hold{Seen: Seen{Who: c.step.ID.Template}}
 }

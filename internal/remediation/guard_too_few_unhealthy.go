@@ -3,12 +3,10 @@
 
 package remediation
 
-import "time"
-
-// TooFewUnhealthy means: fewer targets are sick than the range asks for.
+// TooFewUnhealthy means: fewer targets are unhealthy than unhealthyRange requires.
 const TooFewUnhealthy Reason = "TooFewUnhealthy"
 
-func guardTooFewUnhealthy(p *pass, _ *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardTooFewUnhealthy(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	gate := &p.plan.Gate
-	return gate.Sick < gate.Limit.Least, time.Time{}, Seen{Who: gate.Limit.Field + "=" + gate.Limit.Value, Have: gate.Sick, Least: gate.Limit.Least, Most: gate.Limit.Most}
+	return gate.Sick < gate.Limit.Least, gate.hold()
 }

@@ -3,12 +3,10 @@
 
 package remediation
 
-import "time"
-
-// TooManyUnhealthy means: more targets are sick than the limit allows.
+// TooManyUnhealthy means: more targets are unhealthy than the limit allows.
 const TooManyUnhealthy Reason = "TooManyUnhealthy"
 
-func guardTooManyUnhealthy(p *pass, _ *Target, _ *candidate) (held bool, until time.Time, seen Seen) {
+func guardTooManyUnhealthy(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	gate := &p.plan.Gate
-	return gate.Sick > gate.Limit.Most, time.Time{}, Seen{Who: gate.Limit.Field + "=" + gate.Limit.Value, Have: gate.Sick, Least: gate.Limit.Least, Most: gate.Limit.Most}
+	return gate.Sick > gate.Limit.Most, gate.hold()
 }

@@ -5,21 +5,21 @@ package remediation
 
 import "time"
 
-// guard is one thing that can hold back something new. It may not rely on any other guard.
+// guard is one reason to block a new remediation. It does not depend on other guards. A Hold that it returns has no reason.
 type guard struct {
 	reason Reason
-	about  scope
-	asks   func(p *pass, t *Target, c *candidate) (held bool, until time.Time, seen Seen)
+	scope  scope
+	blocks func(p *pass, t *Target, c *candidate) (bool, Hold)
 }
 
-// scope is what a guard has a say in.
+// scope is the set of actions that a guard blocks.
 type scope uint8
 
 const (
 	anything scope = iota
-	// requests are the steps that ask a remediator.
+	// requests are steps of a remediator.
 	requests
-	// marks are the steps that hand a Machine to its owner.
+	// marks are steps of the owner.
 	marks
 	// starts are both.
 	starts
@@ -38,27 +38,27 @@ func (s scope) includes(a Action) bool {
 	return true
 }
 
-// guards are asked in this order, and the first that holds gives the reason. They only ever subtract.
+// guards run in this order. The first that blocks determines the reason. Each one can only block.
 var guards = [...]guard{
-	// Nothing at all, or nothing here.
+	// The check and its Cluster.
 	{Paused, anything, guardPaused},
 	{CheckDeleting, anything, guardCheckDeleting},
 	{ClusterNotFound, anything, guardClusterNotFound},
 	{ClusterDeleting, anything, guardClusterDeleting},
 	{CoveredByOther, anything, guardCoveredByOther},
-	// What the target and its owner say.
+	// The target and its owner.
 	{StuckDeleting, anything, guardStuckDeleting},
 	{Leaving, anything, guardLeaving},
 	{Excluded, anything, guardExcluded},
 	{NoRemediatingOwner, marks, guardNoRemediatingOwner},
 	{OwnerRefuses, marks, guardOwnerRefuses},
-	// Nothing new for now, for anybody.
+	// Temporary, for all targets.
 	{PauseRequested, anything, guardPauseRequested},
 	{ClusterUnreachable, anything, guardClusterUnreachable},
 	{TooManyUnhealthy, anything, guardTooManyUnhealthy},
 	{TooFewUnhealthy, anything, guardTooFewUnhealthy},
 	{InStorm, anything, guardInStorm},
-	// Nothing new for now, for this one.
+	// Temporary, for this target.
 	{AnnotationNotRemoved, requests, guardAnnotationNotRemoved},
 	{EscalationExhausted, requests, guardEscalationExhausted},
 	{InBackoff, requests, guardInBackoff},
@@ -70,28 +70,40 @@ var guards = [...]guard{
 	{QuorumUnknown, requests, guardQuorumUnknown},
 	{SingleControlPlane, requests, guardSingleControlPlane},
 	{QuorumAtRisk, requests, guardQuorumAtRisk},
-	// Its turn.
 	{MaxInFlight, anything, guardMaxInFlight},
-	// Who only observes has seen by now what it would do.
+	// The last one, so that an observing check reports what else would block.
 	{Observing, anything, guardObserving},
 }
 
-// askGuards asks one guard after the other about a candidate, until one holds it.
-func (p *pass) askGuards(guards []guard, c *candidate, d *Decision) {
-	t := &p.s.Targets[c.index]
-	d.Asked = make([]Answer, 0, len(guards))
-	for i := range guards {
-		if guards[i].about == requests && c.step.Owner || guards[i].about == marks && !c.step.Owner {
+// Guards are the reasons of the guards, in order.
+func Guards() []Reason { return reasons(guards[:]) }
+
+// LastLooks are the reasons of the guards of the preflight check, in order.
+func LastLooks() []Reason { return reasons(preflightGuards[:]) }
+
+func reasons(all []guard) []Reason {
+	names := make([]Reason, len(all))
+	for i := range all {
+		names[i] = all[i].reason
+	}
+	return names
+}
+
+// runGuards runs the guards for an action until one blocks, and appends their answers. The Hold has no reason if none blocks.
+func (p *pass) runGuards(all []guard, a Action, t *Target, c *candidate, answers []Answer) ([]Answer, Hold) {
+	for i := range all {
+		if !all[i].scope.includes(a) {
 			continue
 		}
-		held, until, seen := guards[i].asks(p, t, c)
+		held, hold := all[i].blocks(p, t, c)
 		if !held {
-			until = time.Time{}
+			hold.Until = time.Time{}
 		}
-		d.Asked = append(d.Asked, Answer{Guard: guards[i].reason, Held: held, Until: until, Seen: seen})
+		answers = append(answers, Answer{Guard: all[i].reason, Held: held, Again: p.preflight != nil, Until: hold.Until, Seen: hold.Seen})
 		if held {
-			d.Hold = Hold{Reason: guards[i].reason, Until: until, Seen: seen}
-			return
+			hold.Reason = all[i].reason
+			return answers, hold
 		}
 	}
+	return answers, Hold{}
 }

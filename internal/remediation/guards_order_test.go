@@ -65,7 +65,8 @@ var obstacles = []obstacle{
 // external is a control plane whose quorum is nobody's concern, so that its guards speak only where a row wants them to.
 func external(x *scene) { etcd(Etcd{State: EtcdExternal})(x) }
 
-// exclusive are obstacles that cannot stand side by side: a Cluster is in one state, and a check that lets go has no wait ahead, and no storm.
+// exclusive are obstacles that cannot stand side by side: a Cluster is in one state, and a check that lets go has no wait ahead, and no
+// storm.
 var exclusive = map[[2]Reason]bool{
 	{ClusterNotFound, ClusterDeleting}: true, {StuckDeleting, Leaving}: true, {TooManyUnhealthy, TooFewUnhealthy}: true,
 	{CheckDeleting, EscalationExhausted}: true, {EscalationExhausted, Observing}: true, {ClusterNotFound, EscalationExhausted}: true,

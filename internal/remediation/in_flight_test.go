@@ -115,7 +115,8 @@ func TestWhatIsRememberedOfReplacements(t *testing.T) {
 	g.Expect(frozen.Counts.InFlight).To(Equal(1))
 }
 
-// TestMoreAreNeverRememberedThanThereIsRoomFor: marks are from a time without a limit. Whoever is gone, and whoever takes up a place, is remembered.
+// TestMoreAreNeverRememberedThanThereIsRoomFor: marks are from a time without a limit. Whoever is gone, and whoever takes up a place, is
+// remembered.
 func TestMoreAreNeverRememberedThanThereIsRoomFor(t *testing.T) {
 	g := NewWithT(t)
 	names := func(plan *Planned) []string {

@@ -4,17 +4,17 @@
 package remediation
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// inFlight says whether a target is under remediation, and whether that takes up a place of the budget.
+// inFlight reports whether a target is under remediation, and whether that counts for maxInFlight.
 //
-// With a request it is, until that is gone. With a mark for its owner it is until it is healthy again, unless its owner refuses. The owners
-// of control planes take one Machine after the other by themselves, so that their marks take up no place. What another check has at a target
-// that it takes care of is counted there.
+// A target with a request is in flight until the request is deleted. One with OwnerRemediated=False is in flight until it is healthy,
+// unless its owner refuses. Control plane owners replace one Machine after the other, so these do not count. The responsible check counts
+// its own.
 func inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
 	if t.Request != nil {
 		return true, true
@@ -25,15 +25,16 @@ func inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
 	return false, false
 }
 
-// countInFlight counts what is in flight: targets, strays, and Machines that are gone but have not been replaced yet. Those are remembered
-// from before their owner is asked until it has as many Machines with a Node as it wants, or has had the time for it.
+// countInFlight counts targets, orphaned targets, and Machines that were deleted but are not replaced yet. The check remembers these from
+// before their owner gets the request until the owner has as many Machines with a Node as it wants, or until ReplacementTimeout.
 func (p *pass) countInFlight() {
 	for i := range p.s.Targets {
+		t := &p.s.Targets[i]
 		if p.plan.Decisions[i].Budgeted {
-			p.takePlace(p.s.Targets[i].Name)
+			p.takePlace(t.Name)
 		}
-		// Its owner may go on with one that is healthy again, or change its mind: what is marked is remembered, whether it counts or not.
-		if t := &p.s.Targets[i]; p.remembers() && t.Mark.Given && !t.ControlPlane && t.CoveredBy == "" {
+		// The owner may go on with a Machine that is healthy again, or change its refusal, so these are remembered too.
+		if p.remembers() && t.Mark.Given && !t.ControlPlane && t.CoveredBy == "" {
 			p.remember(t)
 		}
 	}
@@ -52,32 +53,50 @@ func (p *pass) countInFlight() {
 	if !p.remembers() || len(p.s.Replacing) == 0 {
 		return
 	}
-	gone := make(map[string]Replacement, len(p.s.Replacing))
-	for _, replacement := range p.s.Replacing {
-		gone[replacement.Target] = replacement
-	}
+	counted := make(map[string]bool, len(p.s.Targets))
 	for i := range p.s.Targets {
-		delete(gone, p.s.Targets[i].Name)
+		counted[p.s.Targets[i].Name] = true
 	}
 	for i := range p.s.Strays {
-		if p.s.Strays[i].Request != nil {
-			delete(gone, p.s.Strays[i].Name)
-		}
+		counted[p.s.Strays[i].Name] = counted[p.s.Strays[i].Name] || p.s.Strays[i].Request != nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(gone)) {
-		if replacement := gone[name]; p.replaces(&replacement) {
+	for _, replacement := range p.s.Replacing {
+		if !counted[replacement.Target] && p.replaces(&replacement) {
+			counted[replacement.Target] = true
 			p.plan.Replacing = append(p.plan.Replacing, replacement)
-			p.takePlace(name)
+			p.takePlace(replacement.Target)
 		}
 	}
 }
 
-// remembers says whether the check has to remember Machines that were handed to their owner. Who only observes remembers nothing.
+// takePlace counts a target for maxInFlight. Of several, messages always name the same one.
+func (p *pass) takePlace(name string) {
+	p.plan.Counts.InFlight++
+	if p.holder == "" || name < p.holder {
+		p.holder = name
+	}
+}
+
+// nowBusy records a Node of the control plane that is being remediated. Of several, messages always name the same one.
+func (p *pass) nowBusy(name string) {
+	if p.busy == "" || name < p.busy {
+		p.busy = name
+	}
+}
+
+// remembers reports whether the check remembers Machines that their owner replaces. An observing check does not.
 func (p *pass) remembers() bool {
 	return p.plan.Limited && !p.s.Check.Frozen && !p.policy.Observe
 }
 
-// replaces says whether the owner of a Machine that is gone is still about to replace it.
+// remember adds a Machine to those that their owner replaces.
+func (p *pass) remember(t *Target) {
+	if !slices.ContainsFunc(p.plan.Replacing, func(r Replacement) bool { return r.Target == t.Name }) {
+		p.plan.Replacing = append(p.plan.Replacing, Replacement{Target: t.Name, Owner: t.Owner})
+	}
+}
+
+// replaces reports whether the owner of a deleted Machine has still to replace it.
 func (p *pass) replaces(r *Replacement) bool {
 	r.GoneSince = noted(r.GoneSince, p.now)
 	if !p.now.Before(r.GoneSince.Add(p.policy.ReplacementTimeout)) {
@@ -88,6 +107,30 @@ func (p *pass) replaces(r *Replacement) bool {
 			return p.s.Owners[i].WithNode < p.s.Owners[i].Desired
 		}
 	}
-	// An owner of which nothing is known may still be at it.
+	// Nothing is known about the owner, so it may have to.
 	return true
+}
+
+// fewEnough drops what the annotation has no space for: before maxInFlight was set, more Machines may have been marked than it allows.
+// Deleted Machines come first, because they are recorded nowhere else; then those in flight. While a place is free there is space for both.
+func (p *pass) fewEnough() {
+	if len(p.plan.Replacing) <= MostAtOnce || p.s.Check.Frozen {
+		return
+	}
+	places := make(map[string]bool, len(p.s.Targets))
+	for i := range p.s.Targets {
+		places[p.s.Targets[i].Name] = p.plan.Decisions[i].Budgeted
+	}
+	rank := func(r Replacement) int {
+		switch budgeted, there := places[r.Target]; {
+		case !there:
+			return 0
+		case budgeted:
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortFunc(p.plan.Replacing, func(a, b Replacement) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Target, b.Target)) })
+	p.plan.Replacing = p.plan.Replacing[:MostAtOnce]
 }

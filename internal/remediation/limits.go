@@ -9,10 +9,11 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// Limits say how many targets may be sick before remediation stops. At most one of MinHealthy, and Range or MaxUnhealthy, is given;
-// where none is, Default counts as MaxUnhealthy.
+// Limits are how many targets may be unhealthy. MinHealthy excludes Range and MaxUnhealthy. Without any of them, Default is MaxUnhealthy.
 type Limits struct {
 	MaxUnhealthy *intstr.IntOrString
 	MinHealthy   *intstr.IntOrString
@@ -20,7 +21,7 @@ type Limits struct {
 	Default      intstr.IntOrString
 }
 
-// Range is the range within which the number of sick targets must lie, both ends included.
+// Range is an unhealthyRange. It includes both ends.
 type Range struct {
 	Least, Most int
 }
@@ -29,34 +30,31 @@ type Range struct {
 func ParseRange(text string) (Range, error) {
 	inner, found := strings.CutPrefix(text, "[")
 	inner, closed := strings.CutSuffix(inner, "]")
-	least, most, split := strings.Cut(inner, "-")
-	if !found || !closed || !split {
-		return Range{}, fmt.Errorf("%q must be two numbers in brackets, the lower one first, such as [3-5]", text)
-	}
+	least, most, _ := strings.Cut(inner, "-")
 	low, errLow := strconv.ParseUint(least, 10, 31)
 	high, errHigh := strconv.ParseUint(most, 10, 31)
-	if errLow != nil || errHigh != nil || low > high {
+	if !found || !closed || errLow != nil || errHigh != nil || low > high {
 		return Range{}, fmt.Errorf("%q must be two numbers in brackets, the lower one first, such as [3-5]", text)
 	}
 	return Range{Least: int(low), Most: int(high)}, nil
 }
 
-// Limit is what the limits come to for a number of targets.
+// Limit is the effective limit for a number of targets.
 type Limit struct {
-	// Field and Value say what it follows from.
+	// Field and Value are the field of the check that it follows from.
 	Field, Value string
-	// Least and Most are the numbers of sick targets between which remediation is allowed. Most is negative where there are
-	// fewer targets than must be healthy.
+	// Least and Most are the numbers of unhealthy targets between which remediation is allowed. Most is negative if there are fewer targets
+	// than minHealthy requires.
 	Least, Most int
 }
 
-// For works out the limit for n targets:
+// For is the limit for n targets:
 //
-//	unhealthyRange [a-b]   from a to b, whatever n is; it wins over maxUnhealthy
-//	minHealthy   p%        up to n - ceil(p*n/100)     51% of 10: ceil(5.1) = 6 must be healthy, so up to 4 may be sick
+//	unhealthyRange [a-b]   from a to b for any n; it overrides maxUnhealthy
+//	minHealthy   p%        up to n - ceil(p*n/100)     51% of 10: ceil(5.1) = 6 must be healthy, so up to 4 may be unhealthy
 //	maxUnhealthy p%        up to floor(p*n/100)        40% of 25: floor(10) = 10; 40% of 6: floor(2.4) = 2
 //
-// Both roundings are the careful ones: they never allow a target more than the percentage says.
+// Both are rounded so that they never allow more than the percentage.
 func (l Limits) For(n int) Limit {
 	switch {
 	case l.Range != nil:
@@ -64,29 +62,67 @@ func (l Limits) For(n int) Limit {
 		return Limit{Field: "unhealthyRange", Value: value, Least: l.Range.Least, Most: l.Range.Most}
 	case l.MinHealthy != nil:
 		return Limit{Field: "minHealthy", Value: l.MinHealthy.String(), Most: n - roundedUp(*l.MinHealthy, n)}
-	case l.MaxUnhealthy != nil:
-		return Limit{Field: "maxUnhealthy", Value: l.MaxUnhealthy.String(), Most: roundedDown(*l.MaxUnhealthy, n)}
-	default:
-		return Limit{Field: "maxUnhealthy", Value: l.Default.String(), Most: roundedDown(l.Default, n)}
 	}
+	most := l.Default
+	if l.MaxUnhealthy != nil {
+		most = *l.MaxUnhealthy
+	}
+	return Limit{Field: "maxUnhealthy", Value: most.String(), Most: roundedDown(most, n)}
 }
 
-// Allows says whether anything may be remediated while so many targets are sick.
-func (l Limit) Allows(sick int) bool {
-	return l.Least <= sick && sick <= l.Most
+// Allows reports whether remediation is allowed with this many unhealthy targets.
+func (l Limit) Allows(unhealthy int) bool {
+	return l.Least <= unhealthy && unhealthy <= l.Most
 }
 
-// Left is how many more targets could become sick until remediation stops; 0 where it is not allowed.
-func (l Limit) Left(sick int) int {
-	if !l.Allows(sick) {
+// Left is how many more targets can become unhealthy until remediation stops; 0 where it is not allowed.
+func (l Limit) Left(unhealthy int) int {
+	if !l.Allows(unhealthy) {
 		return 0
 	}
-	return l.Most - sick
+	return l.Most - unhealthy
 }
 
-// Slots is how many targets may be under remediation at the same time, of n: a percentage is rounded up, and never to nothing, as a check
-// that may do nothing is what mode: Observe is for. 10% of 25 is ceil(2.5) = 3; 10% of 3 is ceil(0.3) = 1. Nor is it ever more than MostAtOnce.
-// False means: as many as there are.
+// Gate is how many targets are unhealthy, and whether the limit allows remediation.
+type Gate struct {
+	Limit Limit
+	Sick  int
+	Open  bool
+}
+
+// gateFor counts the unhealthy targets, and also returns how many are healthy.
+//
+//	Machines  all that are not known to be healthy: expected - healthy. This includes suspects, and Machines that start or are being deleted.
+//	Nodes     the unhealthy ones. Suspects do not count. minHealthy refers to the healthy ones, so with it all others count.
+//
+// A target with a request counts as unhealthy for both: of 10 targets, 2 that are unhealthy and a third that is healthy again and still has
+// its request make 3.
+func gateFor(s *Situation, a *health.Assessment, p *Policy) (Gate, int) {
+	healthy, lingering := 0, 0
+	for i := range s.Targets {
+		switch {
+		case a.Verdicts[i].Kind == health.Skipped:
+		case s.Targets[i].Request != nil && a.Verdicts[i].Kind != health.Unhealthy:
+			lingering++
+		case a.Verdicts[i].Kind == health.Healthy:
+			healthy++
+		}
+	}
+	unhealthy := a.Counts.Unhealthy + lingering
+	if p.Counting == CountNotHealthy || p.Limits.MinHealthy != nil && p.Limits.Range == nil {
+		unhealthy = a.Counts.Expected - healthy
+	}
+	limit := p.Limits.For(a.Counts.Expected)
+	return Gate{Limit: limit, Sick: unhealthy, Open: limit.Allows(unhealthy)}, healthy
+}
+
+// hold is what the guards of the limit report.
+func (g *Gate) hold() Hold {
+	return Hold{Seen: Seen{Who: g.Limit.Field + "=" + g.Limit.Value, Have: g.Sick, Least: g.Limit.Least, Most: g.Limit.Most}}
+}
+
+// Slots is the number of places that maxInFlight allows for n targets. A percentage is rounded up, to at least 1 and at most MostAtOnce:
+// 10% of 25 is ceil(2.5) = 3; 10% of 3 is ceil(0.3) = 1. False if there is no limit.
 func Slots(maxInFlight *intstr.IntOrString, n int) (int, bool) {
 	if maxInFlight == nil {
 		return 0, false
@@ -97,11 +133,10 @@ func Slots(maxInFlight *intstr.IntOrString, n int) (int, bool) {
 	return min(max(1, roundedUp(*maxInFlight, n)), MostAtOnce), true
 }
 
-// MostAtOnce is how many places there are at the most where places are limited. Who is in one has to be remembered on the check, whose annotations
-// have room for so many, however long their names are.
+// MostAtOnce is the highest maxInFlight: an annotation on the check has space for this many names of any length.
 const MostAtOnce = 400
 
-// roundedDown is a number, or floor(p*n/100). What is neither counts as 0, the careful end for a limit; admission refuses it.
+// roundedDown is a number, or floor(p*n/100). An invalid value, which admission rejects, is 0.
 func roundedDown(value intstr.IntOrString, n int) int {
 	number, percent, ok := split(value)
 	if !ok || !percent {
@@ -110,7 +145,7 @@ func roundedDown(value intstr.IntOrString, n int) int {
 	return number * n / 100
 }
 
-// roundedUp is a number, or ceil(p*n/100). What is neither counts as all of them, the careful end for a minimum.
+// roundedUp is a number, or ceil(p*n/100). An invalid value is n.
 func roundedUp(value intstr.IntOrString, n int) int {
 	number, percent, ok := split(value)
 	switch {
@@ -123,7 +158,7 @@ func roundedUp(value intstr.IntOrString, n int) int {
 	}
 }
 
-// split takes a number or a percentage apart.
+// split parses a number or a percentage.
 func split(value intstr.IntOrString) (number int, percent, ok bool) {
 	if value.Type == intstr.Int {
 		return max(0, value.IntValue()), false, value.IntValue() >= 0

@@ -143,16 +143,6 @@ func TestWhenToLookAgain(t *testing.T) {
 	}
 }
 
-func TestTheEarlierTime(t *testing.T) {
-	g := NewWithT(t)
-	g.Expect(earliest(noon, ago(moment))).To(Equal(ago(moment)))
-	g.Expect(earliest(ago(moment), noon)).To(Equal(ago(moment)))
-	g.Expect(earliest(time.Time{}, noon)).To(Equal(noon), "none is no time")
-	g.Expect(earliest(noon, time.Time{})).To(Equal(noon))
-	g.Expect(latest(noon, ago(moment))).To(Equal(noon))
-	g.Expect(latest(ago(moment), noon)).To(Equal(noon))
-}
-
 func TestWhatIsCounted(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(usual(is(well)).plan().Counts).To(Equal(Counts{Healthy: 1}))

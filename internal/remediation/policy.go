@@ -9,49 +9,48 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Policy is what may be done, how fast, and in which order: the settings of either kind in one form.
+// Policy is the remediation part of the spec of a check of any kind.
 type Policy struct {
 	Limits   Limits
 	Counting Counting
-	// MaxInFlight is how many targets may be under remediation at the same time; nil is as many as there are.
+	// MaxInFlight is nil for no limit.
 	MaxInFlight   *intstr.IntOrString
 	Backoff       Backoff
 	StormCooldown time.Duration
 	HealthyDelay  time.Duration
-	// RecoveryConfirmed: a remediation is over only when a person says so.
+	// RecoveryConfirmed: a person has to confirm each recovery.
 	RecoveryConfirmed bool
-	// TellsHealth: it is written on the target when that is not healthy, as Machines and their owners know it.
+	// TellsHealth: targets get conditions, as Machines do.
 	TellsHealth bool
-	// Observe: nothing is done.
-	Observe bool
-	// Steps are tried one after the other, the lowest order first.
+	Observe     bool
+	// Steps are tried by their order.
 	Steps []Step
-	// ReplacementTimeout is how long an owner may take to replace a Machine until that stops counting as under way.
+	// ReplacementTimeout is how long a deleted Machine that its owner has not replaced counts for maxInFlight.
 	ReplacementTimeout time.Duration
 }
 
-// Counting says which targets are sick when their number is compared with the limit.
+// Counting is which targets are compared with the limit.
 type Counting uint8
 
 const (
 	// CountNotHealthy counts every target that is not known to be healthy.
 	CountNotHealthy Counting = iota
-	// CountUnhealthy counts the unhealthy ones, and those that still have a request.
+	// CountUnhealthy counts unhealthy targets and those with a request.
 	CountUnhealthy
 )
 
 // Step is one way to remediate a target.
 type Step struct {
 	ID StepID
-	// Owner: the target is handed to its owner. Otherwise a request is made from the template.
+	// Owner: the owner of the target remediates it. Otherwise a request is created from the template.
 	Owner bool
-	// Timeout is how long it may take; 0 is as long as it likes.
+	// Timeout is 0 for no limit.
 	Timeout time.Duration
-	// Unresolved: no request can be made from the template at present.
+	// Unresolved: no request can be created from the template.
 	Unresolved bool
 }
 
-// StepID tells steps apart: a step with another template is another step, even if its place is the same.
+// StepID identifies a step. With another template it is another step.
 type StepID struct {
 	Order    int32
 	Template string

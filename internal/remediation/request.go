@@ -9,8 +9,25 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// lookAtRequest decides what becomes of the request that there is for a target.
-func (p *pass) lookAtRequest(t *Target, v *health.Verdict, d *Decision) {
+const (
+	// RecoveryNotConfirmed means: the target is healthy again, and a person has to confirm it.
+	RecoveryNotConfirmed Reason = "RecoveryNotConfirmed"
+	// PreviousStepNotReleased means: a finalizer keeps the request of the previous step.
+	PreviousStepNotReleased Reason = "PreviousStepNotReleased"
+)
+
+// ReleaseTime is how long the deletion of a request may take before that is reported.
+const ReleaseTime = 5 * time.Minute
+
+const (
+	// DefaultStepTime is how long the Lease of the Node is held for a step without a timeout.
+	DefaultStepTime = 10 * time.Minute
+	// LeaseMargin is added to every timeout.
+	LeaseMargin = time.Minute
+)
+
+// continueRequest decides about the request of a target.
+func (p *pass) continueRequest(t *Target, v *health.Verdict, d *Decision) {
 	r := t.Request
 	switch {
 	case !r.DeletingSince.IsZero():
@@ -20,30 +37,29 @@ func (p *pass) lookAtRequest(t *Target, v *health.Verdict, d *Decision) {
 	default:
 		p.awaitRemediator(t, v, d)
 	}
-	// Who is done with its work does not keep others from theirs.
+	// A remediator that has succeeded no longer needs the Lease.
 	if d.Action == Wait || d.Hold.Reason != "" && d.Hold.Reason != AnnotationNotRemoved {
 		p.renewLease(t.Lease, d)
 	}
 }
 
-// awaitRemediator waits for a remediator to finish, as long as its step may take.
+// awaitRemediator waits for a remediator until the timeout of its step.
 func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 	r := t.Request
 	if v.Kind == health.Unhealthy || v.Kind == health.Suspect {
-		// It has been healthy in between, perhaps. The next recovery counts anew.
 		d.HealthySince = time.Time{}
 	}
-	step, found := named(p.policy.Steps, r.Step)
+	step, found := requestStep(p.policy.Steps, r.Step)
 	ends := p.ends(r, &step, t.ThawedAt)
 	switch {
 	case r.Succeeded && onlyAskedFor(v):
 		d.Hold = Hold{Reason: AnnotationNotRemoved, Seen: Seen{Who: r.Step.Template}}
 	case !found:
 		d.Action, d.Why = Withdraw, StepChanged
-	// It has recovered, as far as anybody knew, or it may be about to: nothing is given up on a doubt.
+	// The target may be healthy, so no step is given up.
 	case v.Kind == health.Suspect, !d.HealthySince.IsZero():
 		d.Action = Wait
-	// Told to stop already: we were interrupted half-way, in giving it up or in withdrawing it. Only the ledger knows which.
+	// The manager was stopped while it gave the step up, or withdrew the request. The remediation history shows which.
 	case r.TimedOut && givenUp(&d.Ledger, r):
 		d.Action, d.Why = GiveUp, StepTimedOut
 	case r.TimedOut:
@@ -63,25 +79,40 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 	}
 }
 
-// ends is when a step has taken too long. The time during which nobody was allowed to do anything does not count.
-func (p *pass) ends(r *Request, step *Step, thaws ...time.Time) time.Time {
+// ends is when a step times out. The time before the last pause ended does not count.
+func (p *pass) ends(r *Request, step *Step, pauseEnds ...time.Time) time.Time {
 	began := r.Started
-	for _, thawed := range append(thaws, p.s.Check.ThawedAt) {
-		// A thaw that is still to come is one by a clock that was ahead.
-		if !thawed.After(p.now) {
-			began = latest(began, thawed)
+	for _, pauseEnd := range append(pauseEnds, p.s.Check.ThawedAt) {
+		// A time in the future is from a clock that was ahead.
+		if !pauseEnd.After(p.now) {
+			began = health.Latest(began, pauseEnd)
 		}
 	}
 	return began.Add(step.Timeout)
 }
 
-// ReleaseTime is how long the request of the step before may take to go until somebody is told.
-const ReleaseTime = 5 * time.Minute
+// awaitRecovery decides when the request of a target that is healthy again is withdrawn.
+func (p *pass) awaitRecovery(t *Target, d *Decision) {
+	d.HealthySince = noted(t.Request.HealthySince, p.now)
+	over := d.HealthySince.Add(p.policy.HealthyDelay)
+	switch {
+	// A confirmation ends the wait.
+	case t.Confirmed:
+	case p.policy.RecoveryConfirmed:
+		d.Hold = Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: d.HealthySince}}
+		return
+	case p.now.Before(over):
+		d.Action, d.Until = Wait, over
+		return
+	}
+	// The annotation is not written to a request that is deleted anyway.
+	d.Action, d.Why, d.HealthySince, d.Ledger = Withdraw, Recovered, t.Request.HealthySince, Ledger{}
+}
 
-// awaitRelease waits for a request to be gone. We never remove the finalizer of somebody else.
+// awaitRelease waits for the deletion of a request. Finalizers of remediators are never removed.
 func (p *pass) awaitRelease(r *Request, v *health.Verdict, d *Decision) {
 	if v.Recovered() {
-		// Whoever was stopped after the deletion makes up for it: who is well has nothing to be remembered.
+		// The manager may have been stopped after the deletion.
 		d.Ledger = Ledger{}
 	}
 	late := r.DeletingSince.Add(ReleaseTime)
@@ -92,26 +123,16 @@ func (p *pass) awaitRelease(r *Request, v *health.Verdict, d *Decision) {
 	d.Action, d.Until = Wait, late
 }
 
-// PreviousStepNotReleased means: the request of the step before is still there, as a finalizer keeps it.
-const PreviousStepNotReleased Reason = "PreviousStepNotReleased"
-
-// DefaultStepTime is how long a step without a timeout is expected to take, where somebody else has to be told. LeaseMargin is added to it.
-const (
-	DefaultStepTime = 10 * time.Minute
-	LeaseMargin     = time.Minute
-)
-
-// leaseTime is how long a Lease is taken for.
+// leaseTime is how long the Lease of the Node is held for a step.
 func (p *pass) leaseTime(id StepID) time.Duration {
-	if step, found := named(p.policy.Steps, id); found && step.Timeout > 0 {
+	if step, found := requestStep(p.policy.Steps, id); found && step.Timeout > 0 {
 		return step.Timeout + LeaseMargin
 	}
 	return DefaultStepTime + LeaseMargin
 }
 
-// renewLease keeps our Lease of the Node from running out. It is renewed at half of its time, so that an unchanged world is left alone meanwhile.
-// A Lease that somebody else has taken is theirs: the remediator is at work already, and goes on. One that nobody has is taken once more: it was
-// lost, or given back by somebody who did not know what has begun since.
+// renewLease renews the Lease of the Node after half of its time, so that nothing is written more often. If another component holds the
+// Lease, the remediator goes on without it. A Lease without a holder is acquired again.
 func (p *pass) renewLease(lease Lease, d *Decision) {
 	lost := lease.Holder == ""
 	if !lease.Used || !lease.Ours && !lost {

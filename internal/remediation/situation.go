@@ -5,110 +5,106 @@ package remediation
 
 import "time"
 
-// Situation is what a plan rests on, beside the verdicts: plain facts, read at one moment.
+// Situation is what a plan is based on besides the verdicts: facts that were read at one moment.
 type Situation struct {
 	Check Check
-	// Targets are those of the snapshot that was judged, in the same order.
+	// Targets are in the order of the snapshot.
 	Targets []Target
-	// Strays are requests and marks of this check whose target it does not look after any more.
+	// Strays are orphaned targets.
 	Strays []Stray
-	// ControlPlane is that of the cluster of the Nodes.
+	// ControlPlane is that of the workload cluster.
 	ControlPlane ControlPlane
-	// Owners are the owners of those Machines that are being replaced.
+	// Owners are those of Replacing.
 	Owners []Owner
-	// Replacing is the memory of Machines that were handed to their owner, as the check carries it.
+	// Replacing are the Machines that their owners replace, as recorded on the check.
 	Replacing []Replacement
 }
 
-// Check is what is known of the check and of the Cluster that it names.
+// Check is the check and its Cluster.
 type Check struct {
-	// Frozen: the check or its Cluster is paused. Nothing is written at all.
+	// Frozen: the check or its Cluster is paused. Nothing is written.
 	Frozen bool
-	// ThawedAt is when the last pause of the check or its Cluster was over; zero if there was none.
+	// ThawedAt is when the last pause of the check or its Cluster ended; zero if there was none.
 	ThawedAt time.Time
-	// Deleting: the check is about to go, and cleans up before.
 	Deleting bool
 	Cluster  ClusterState
-	// Unreachable: there is a control plane, and it cannot be read.
+	// Unreachable: the control plane is initialized, but the cluster cannot be read.
 	Unreachable bool
-	// FirstLook: the connection has just come back. FirstLookUntil is how long that lasts.
+	// FirstLook: the connection was restored, and the reconnect grace period lasts until FirstLookUntil.
 	FirstLook      bool
 	FirstLookUntil time.Time
 	Storm          Storm
-	// PauseRequests are the reasons that people gave for starting nothing new.
-	PauseRequests []string
+	PauseRequests  []string
 }
 
-// ClusterState is what is known about the existence of the Cluster.
+// ClusterState is whether the Cluster exists.
 type ClusterState uint8
 
 const (
-	// ClusterFound is a Cluster that is there to stay, or the one we run in.
+	// ClusterFound is a Cluster that is not being deleted, or the management cluster.
 	ClusterFound ClusterState = iota
-	// ClusterIsDeleting is a Cluster that is being taken down.
+	// ClusterIsDeleting is a Cluster that is being deleted.
 	ClusterIsDeleting
 	// ClusterIsMissing is a Cluster that does not exist.
 	ClusterIsMissing
 )
 
-// Target is what matters about a target beyond its health.
+// Target is what matters about a target besides its health.
 type Target struct {
 	Name         string
 	ControlPlane bool
-	// Node is the name of its Node, by which control planes know their members.
+	// Node is the name of its Node, which identifies members of etcd.
 	Node string
-	// CoveredBy names the other check that takes care of it; empty if this one does.
-	CoveredBy string
-	// CoveredUntil is when that ends by itself; zero if it does not.
+	// CoveredBy is another responsible check; empty if it is this one. CoveredUntil is when that ends without a write; zero if it does not.
+	CoveredBy    string
 	CoveredUntil time.Time
-	// CoveredElsewhere: that check looks after another object, the Node instead of the Machine or the other way round, and goes on from nothing that stands here.
+	// CoveredElsewhere: that check manages the Node instead of the Machine, or the other way round, so it does not read these annotations.
 	CoveredElsewhere bool
-	// Excluded: a label on the Node keeps it from being remediated.
+	// Excluded: the Node has a label that excludes it from remediation.
 	Excluded bool
-	// DeletingSince is when the deletion of the Machine or Node was asked for.
+	// DeletingSince is the deletion timestamp of the Machine or Node.
 	DeletingSince time.Time
 	Leaving       Departure
 	// Owner is the owner that can remediate it, as kind/name; empty if there is none.
 	Owner string
 	Mark  Mark
-	// Request is the request of this check for this target, if there is one.
+	// Request is the request of this check for this target; nil if there is none.
 	Request *Request
-	// NameTaken names what bears the name that the request would have, and is none of ours for this target. For a Node it is also a request of
-	// this very check for an earlier Node of that name, of whatever kind: whoever works on that one works on the same server.
+	// NameTaken is another object with the name of the request. For a Node, it may be a request of this check of any kind for an earlier Node
+	// of that name, because both are the same server.
 	NameTaken string
 	Ledger    Ledger
-	// NodeGoneSince is what is noted down on the Machine of its Node's disappearance; zero if nothing is.
+	// NodeGoneSince is recorded on the Machine; zero if it is not.
 	NodeGoneSince time.Time
-	// ThawedAt is when the last pause of the target itself was over; zero if none is known of.
+	// ThawedAt is when the last pause of the target ended; zero if that is not known.
 	ThawedAt time.Time
 	Lease    Lease
-	// HeldBack is why it was held at the last look just now, or why its request was refused; none if it was not. Others may take its place.
+	// HeldBack is why a preflight check has blocked it, or the API server has rejected its request, in this reconcile.
 	HeldBack Hold
 	// Confirmed: a person has confirmed that it is healthy.
 	Confirmed bool
 }
 
-// Departure is a sign that the target is about to go by itself.
+// Departure announces that the target will be deleted.
 type Departure struct {
-	// Sign is what says so, such as a taint; empty if nothing does.
+	// Sign is a taint or an annotation; empty if there is none.
 	Sign string
-	// Since is when it was put there; zero where nobody wrote that down.
+	// Since is when it was set; zero if that is not recorded.
 	Since time.Time
 }
 
-// Mark is what a Machine's conditions say about its remediation by its owner.
+// Mark is the condition OwnerRemediated of a Machine.
 type Mark struct {
-	// Given: the owner has been asked, and has not finished.
+	// Given: owner remediation was requested, and is not finished.
 	Given bool
-	// Unhealthy: they say that the Machine is not healthy.
+	// Unhealthy: the condition HealthCheckSucceeded is False.
 	Unhealthy bool
-	// Ours: this check is the author of these marks.
+	// Ours: this check has set both.
 	Ours bool
-	// Waiting: the owner has not said anything yet.
+	// Waiting: the owner has not reacted. Refused: it reports that it cannot remediate.
 	Waiting bool
-	// Refused: the owner says that it cannot.
 	Refused bool
-	// OwnerReason is what the owner says.
+	// OwnerReason is the message of the owner.
 	OwnerReason string
 	Since       time.Time
 }
@@ -118,105 +114,105 @@ type Request struct {
 	Step    StepID
 	Attempt int
 	Started time.Time
-	// DeletingSince is when its deletion was asked for; zero if it was not.
+	// DeletingSince is its deletion timestamp; zero if there is none.
 	DeletingSince time.Time
-	// TimedOut: its remediator has been told to stop.
+	// TimedOut: its remediator was told to stop.
 	TimedOut bool
-	// Succeeded and Failed are what its remediator says.
+	// Succeeded and Failed are reported by its remediator.
 	Succeeded, Failed bool
-	// NodeDeletionExpected: its remediator deletes the Node on its way.
+	// NodeDeletionExpected: its remediator deletes the Node.
 	NodeDeletionExpected bool
-	// HealthySince is when the target was first seen healthy again; zero if it was not.
+	// HealthySince is when the target was first read as healthy again; zero if it was not.
 	HealthySince time.Time
 }
 
-// Ledger is what is remembered about a target's remediations in a row. It stands in annotations on the target.
+// Ledger is the remediation history of a target. It is recorded in annotations on the target.
 type Ledger struct {
-	// Failures is how many attempts have failed since it was healthy.
+	// Failures is how many attempts have failed since the target was healthy.
 	Failures int
-	// NotBefore is when the next attempt may begin.
+	// NotBefore is when the next attempt can begin.
 	NotBefore time.Time
 	// Tried is the last step that was given up in the present attempt; zero if none was.
 	Tried StepID
 }
 
-// Lease is the Lease by which those who work on a Node take turns.
+// Lease is a Lease of a Node or of a control plane.
 type Lease struct {
-	// Used: this check takes part.
+	// Used: this check uses it.
 	Used bool
-	// Holder has it until Until; empty if nobody has. Ours: the holder is this check.
+	// Holder is empty if there is none. Ours: it is this check.
 	Holder string
 	Ours   bool
 	Until  time.Time
 }
 
-// Stray is what is left of this check at a target that it does not look after any more: the target is gone, or is not selected.
+// Stray is an orphaned target: this check has something on it, but it no longer exists or is no longer selected.
 type Stray struct {
 	Name         string
 	ControlPlane bool
 	// Frozen: the target is paused.
 	Frozen bool
-	// Gone: the Node that the request is for does not exist any more.
+	// Gone: the Node of the request no longer exists.
 	Gone    bool
 	Request *Request
-	// Marked: this check is the author of the Machine's marks.
+	// Marked: the conditions of the Machine are those of this check.
 	Marked bool
-	// Ledger and NodeGoneSince are what is noted down there; nothing if another check takes care of it, which goes on from there.
+	// Ledger and NodeGoneSince are recorded on the target; zero if another responsible check continues with them.
 	Ledger        Ledger
 	NodeGoneSince time.Time
 	Lease         Lease
 }
 
-// ControlPlane is what is known of the control plane that Nodes of it must not be taken away from carelessly.
+// ControlPlane is the state of a control plane.
 type ControlPlane struct {
-	// Busy are names of its Nodes, or of their Machines, that are being remediated by any other check.
+	// Busy are names of its Nodes, or of their Machines, that another check remediates.
 	Busy []string
 	Etcd Etcd
-	// Turn is the Lease by which checks take turns at the control plane: what they see of each other could be as old as their looks.
+	// Turn is the Lease of the control plane, which prevents two checks from starting at the same time.
 	Turn Lease
 }
 
-// Etcd is where the control plane keeps its state.
+// Etcd is the etcd of a control plane.
 type Etcd struct {
 	State   EtcdState
 	Members []Member
 }
 
-// EtcdState is what is known about the members.
+// EtcdState is where the members of etcd are.
 type EtcdState uint8
 
 const (
-	// EtcdUnreadable is the zero value, as it is the safe one: its members could not be found out.
+	// EtcdUnreadable means that the members could not be read. It is the zero value because it blocks.
 	EtcdUnreadable EtcdState = iota
-	// EtcdExternal has its members elsewhere.
+	// EtcdExternal has its members outside the cluster.
 	EtcdExternal
 	// EtcdStacked has its members on the Nodes of the control plane.
 	EtcdStacked
 )
 
-// Member is one of etcd's members.
+// Member is a member of etcd.
 type Member struct {
 	Node string
-	// Healthy: it is known to work. Unhealthy: it is known not to. Where nobody knows, neither is set.
+	// Healthy and Unhealthy are both false if the state is unknown.
 	Healthy, Unhealthy bool
 }
 
-// Owner is what is known of an owner whose Machines are replaced.
+// Owner is an owner that replaces Machines.
 type Owner struct {
 	Name string
-	// Desired is how many Machines it wants, and WithNode how many it has whose Node has joined.
+	// Desired is how many Machines it wants, and WithNode is how many it has whose Node has joined.
 	Desired, WithNode int
 }
 
-// Replacement is a Machine that was handed to its owner.
+// Replacement is a Machine that its owner replaces.
 type Replacement struct {
 	Target, Owner string
-	// GoneSince is when it was first seen to be gone; zero while it is there.
+	// GoneSince is when it was first read as deleted; zero while it exists.
 	GoneSince time.Time
 }
 
-// Storm is a time of too many sick targets at once. It stands in annotations on the check.
+// Storm is a time of too many unhealthy targets. It is recorded in annotations on the check.
 type Storm struct {
-	// Since is when it began; zero if there is none. CooldownSince is since when the limit has been kept again.
+	// Since is when it began; zero if there is none. CooldownSince is since when the limit has been kept.
 	Since, CooldownSince time.Time
 }

@@ -5,8 +5,8 @@ package remediation
 
 import "time"
 
-// storm is the storm as it is now. It begins when more targets are sick than the limit allows, and is over when the limit has been kept
-// again for the whole cool-down. Too few sick targets for a range are no storm.
+// next is the storm at this time. It begins when more targets are unhealthy than the limit allows, and ends when the limit was kept for the
+// whole cool-down. Too few unhealthy targets for unhealthyRange are not a storm.
 func (s Storm) next(gate Gate, p *Policy, check *Check, now time.Time) Storm {
 	tooMany := gate.Sick > gate.Limit.Most
 	switch {
@@ -14,7 +14,7 @@ func (s Storm) next(gate Gate, p *Policy, check *Check, now time.Time) Storm {
 		return s
 	case p.StormCooldown <= 0 || p.Observe:
 		return Storm{}
-	// Nobody knows how many are sick in a cluster that cannot be read: no storm begins by that, and none ends.
+	// The number of unhealthy targets is unknown, so no storm begins or ends.
 	case check.Unreachable || check.FirstLook:
 		return Storm{Since: s.Since}
 	case tooMany:
@@ -29,12 +29,7 @@ func (s Storm) next(gate Gate, p *Policy, check *Check, now time.Time) Storm {
 	return cooling
 }
 
-// active says whether there is one.
-func (s Storm) active() bool {
-	return !s.Since.IsZero()
-}
-
-// ends is when it will be over if the limit is kept; zero as long as that is not so.
+// ends is when the storm ends if the limit is kept; zero while it is not.
 func (s Storm) ends(p *Policy) time.Time {
 	if s.CooldownSince.IsZero() {
 		return time.Time{}
@@ -42,7 +37,7 @@ func (s Storm) ends(p *Policy) time.Time {
 	return s.CooldownSince.Add(p.StormCooldown)
 }
 
-// noted is a time that was noted down, or now. A note from a clock that was ahead would make everybody wait for that clock.
+// noted is a recorded time, or now if there is none, or if it is from a clock that was ahead.
 func noted(note, now time.Time) time.Time {
 	if note.IsZero() || note.After(now) {
 		return now

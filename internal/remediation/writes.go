@@ -8,45 +8,45 @@ import "slices"
 // Write is one write to one object. The set is closed.
 type Write uint8
 
-// The writes. Whoever is stopped between two of them finds what was not done yet in the next plan.
+// The writes. After an interruption, the next plan contains those that are missing.
 const (
-	// NoteLedger: attempts, not-before and the step that was tried, on the target.
+	// NoteLedger writes the remediation history to the target.
 	NoteLedger Write = iota
-	// NoteNodeGone: since when the Node is gone, or that it is back, on the Machine.
+	// NoteNodeGone writes to the Machine since when its Node is gone, or removes that.
 	NoteNodeGone
-	// NoteRecovery: healthy-since, or its absence, on the request.
+	// NoteRecovery writes to the request since when the target is healthy, or removes that.
 	NoteRecovery
-	// HoldLease takes or renews our Lease of the Node.
+	// HoldLease acquires or renews the Lease of the Node.
 	HoldLease
-	// TakeTurn takes the turn at the control plane, by the Lease that was seen in the last look.
+	// TakeTurn acquires the Lease of the control plane, as it was read in the preflight check.
 	TakeTurn
-	// SetAuthor names this check as the author of the Machine's marks.
+	// SetAuthor records this check as the one that has set the conditions of the Machine.
 	SetAuthor
-	// CreateRequest makes the request of the step.
+	// CreateRequest creates the request of the step.
 	CreateRequest
-	// SetMark asks the owner to remediate.
+	// SetMark sets OwnerRemediated=False.
 	SetMark
-	// TellToStop puts the word to stop on the request.
+	// TellToStop annotates the request so that its remediator stops.
 	TellToStop
-	// DeleteRequest deletes it.
+	// DeleteRequest deletes the request.
 	DeleteRequest
-	// RemoveMark takes back what the owner was asked.
+	// RemoveMark cancels owner remediation.
 	RemoveMark
-	// ClearMarks clears what is said about health and remediation, as far as it is ours, and then the author.
+	// ClearMarks removes the conditions of this check, and then the record of SetAuthor.
 	ClearMarks
-	// DropAuthor takes that name away again, once there are no marks left.
+	// DropAuthor removes the record of SetAuthor when there are no conditions.
 	DropAuthor
-	// DropConfirmation takes a person's confirmation off the Node.
+	// DropConfirmation removes the confirmation of the recovery from the Node.
 	DropConfirmation
-	// ReleaseLease gives our Lease of the Node back.
+	// ReleaseLease releases the Lease of the Node.
 	ReleaseLease
 )
 
-// Writes are what has to be written for a decision about a target, in this order, each only when the one before has succeeded.
+// Writes are the writes for a decision about a target, in this order. After one has failed, the others are left out.
 func (d *Decision) Writes(t *Target) []Write {
 	var writes []Write
-	// What a start or a failure rests on is remembered before. What is only wiped or renewed waits: a Node that cannot be written to is no
-	// reason to let a remediator go on.
+	// A start or a failure is recorded before it is acted on. Other records are written after the action: a Node that cannot be written to
+	// must not keep a remediator running.
 	first, noted := d.starts() || d.Action == GiveUp, !d.Ledger.same(&t.Ledger)
 	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.Ours
 	writes = appendIf(writes, first && noted, NoteLedger)
@@ -63,15 +63,14 @@ func (d *Decision) Writes(t *Target) []Write {
 	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.Ours, ReleaseLease)
 }
 
-// appendIf adds a write if it is needed.
-func appendIf(writes []Write, needed bool, write Write) []Write {
+func appendIf[W Write | CheckWrite](writes []W, needed bool, write W) []W {
 	if needed {
 		return append(writes, write)
 	}
 	return writes
 }
 
-// StrayWrites are the same for a stray.
+// StrayWrites are the writes for an orphaned target.
 func (d *Decision) StrayWrites(s *Stray) []Write {
 	writes := d.act(nil, s.Request)
 	writes = appendIf(writes, !d.NodeGoneSince.Equal(s.NodeGoneSince), NoteNodeGone)
@@ -80,7 +79,7 @@ func (d *Decision) StrayWrites(s *Stray) []Write {
 	return appendIf(writes, d.LeaseUntil.IsZero() && s.Lease.Ours, ReleaseLease)
 }
 
-// act is what an action itself writes.
+// act appends the writes of the action itself.
 func (d *Decision) act(writes []Write, r *Request) []Write {
 	switch d.Action {
 	case MakeRequest:
@@ -110,43 +109,35 @@ func (l *Ledger) same(other *Ledger) bool {
 // CheckWrite is one write to the check itself. The set is closed.
 type CheckWrite uint8
 
-// The writes to the check. All but the last two come before anything is written for a target.
+// The writes to the check. All but the last two precede the writes to targets.
 const (
-	// AddFinalizer keeps the check until it has cleaned up.
+	// AddFinalizer keeps the check until it is cleaned up.
 	AddFinalizer CheckWrite = iota
-	// NoteStorm remembers the times of a storm.
+	// NoteStorm records the times of a storm.
 	NoteStorm
-	// NoteReplacing remembers which Machines were handed to their owner.
+	// NoteReplacing records which Machines their owners replace.
 	NoteReplacing
-	// ReleaseTurn gives the turn at the control plane to others.
+	// ReleaseTurn releases the Lease of the control plane.
 	ReleaseTurn
-	// RemoveFinalizer lets the check go.
+	// RemoveFinalizer ends the cleanup.
 	RemoveFinalizer
 )
 
-// CheckWrites are what has to be written to a check that has a finalizer or not, in this order. A frozen one is not written to.
+// CheckWrites are the writes to a check with or without a finalizer, in this order. A paused check is not written to.
 func (plan *Planned) CheckWrites(s *Situation, finalizer bool) []CheckWrite {
 	if s.Check.Frozen {
 		return nil
 	}
-	var writes []CheckWrite
-	// A check that is about to go cannot be given a finalizer any more.
-	if plan.Finalizer && !finalizer && !s.Check.Deleting {
-		writes = append(writes, AddFinalizer)
-	}
-	if !plan.Storm.Since.Equal(s.Check.Storm.Since) || !plan.Storm.CooldownSince.Equal(s.Check.Storm.CooldownSince) {
-		writes = append(writes, NoteStorm)
-	}
-	if !slices.EqualFunc(plan.Replacing, s.Replacing, Replacement.same) {
-		writes = append(writes, NoteReplacing)
-	}
-	if plan.ReleaseTurn {
-		writes = append(writes, ReleaseTurn)
-	}
-	if !plan.Finalizer && finalizer {
-		writes = append(writes, RemoveFinalizer)
-	}
-	return writes
+	// No finalizer can be added to an object that is being deleted.
+	writes := appendIf(nil, plan.Finalizer && !finalizer && !s.Check.Deleting, AddFinalizer)
+	writes = appendIf(writes, !plan.Storm.same(s.Check.Storm), NoteStorm)
+	writes = appendIf(writes, !slices.EqualFunc(plan.Replacing, s.Replacing, Replacement.same), NoteReplacing)
+	writes = appendIf(writes, plan.ReleaseTurn, ReleaseTurn)
+	return appendIf(writes, !plan.Finalizer && finalizer, RemoveFinalizer)
+}
+
+func (s Storm) same(other Storm) bool {
+	return s.Since.Equal(other.Since) && s.CooldownSince.Equal(other.CooldownSince)
 }
 
 func (r Replacement) same(other Replacement) bool {

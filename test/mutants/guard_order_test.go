@@ -21,19 +21,19 @@ const guardTable = `	{Paused, anything, guardPaused},
 	{ClusterNotFound, anything, guardClusterNotFound},
 	{ClusterDeleting, anything, guardClusterDeleting},
 	{CoveredByOther, anything, guardCoveredByOther},
-	// What the target and its owner say.
+	// The target and its owner.
 	{StuckDeleting, anything, guardStuckDeleting},
 	{Leaving, anything, guardLeaving},
 	{Excluded, anything, guardExcluded},
 	{NoRemediatingOwner, marks, guardNoRemediatingOwner},
 	{OwnerRefuses, marks, guardOwnerRefuses},
-	// Nothing new for now, for anybody.
+	// Temporary, for all targets.
 	{PauseRequested, anything, guardPauseRequested},
 	{ClusterUnreachable, anything, guardClusterUnreachable},
 	{TooManyUnhealthy, anything, guardTooManyUnhealthy},
 	{TooFewUnhealthy, anything, guardTooFewUnhealthy},
 	{InStorm, anything, guardInStorm},
-	// Nothing new for now, for this one.
+	// Temporary, for this target.
 	{AnnotationNotRemoved, requests, guardAnnotationNotRemoved},
 	{EscalationExhausted, requests, guardEscalationExhausted},
 	{InBackoff, requests, guardInBackoff},
@@ -45,9 +45,8 @@ const guardTable = `	{Paused, anything, guardPaused},
 	{QuorumUnknown, requests, guardQuorumUnknown},
 	{SingleControlPlane, requests, guardSingleControlPlane},
 	{QuorumAtRisk, requests, guardQuorumAtRisk},
-	// Its turn.
 	{MaxInFlight, anything, guardMaxInFlight},
-	// Who only observes has seen by now what it would do.
+	// The last one, so that an observing check reports what else would block.
 	{Observing, anything, guardObserving},
 `
 

@@ -9,7 +9,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// unwanted says why whatever this check has at a target has to go.
+// unwanted is why everything that this check has on a target has to be removed.
 func (p *pass) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
 	switch {
 	case p.s.Check.Deleting:
@@ -26,8 +26,8 @@ func (p *pass) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
 	return "", false
 }
 
-// letGo removes what this check has at a target: first the request, then the marks.
-func (p *pass) letGo(t *Target, why Reason, d *Decision) {
+// cleanUp removes what this check has on a target: first the request, then the conditions.
+func (p *pass) cleanUp(t *Target, why Reason, d *Decision) {
 	switch {
 	case t.Request != nil && t.Request.DeletingSince.IsZero():
 		d.Action, d.Why = Withdraw, why
@@ -43,17 +43,16 @@ func (p *pass) letGo(t *Target, why Reason, d *Decision) {
 	if t.CoveredBy != "" {
 		d.Until = t.CoveredUntil
 	}
-	// Whoever takes care of it now goes on from what we remember; otherwise nobody needs it any more.
 	if t.ledgerIsOurs() {
 		d.Ledger, d.NodeGoneSince = Ledger{}, time.Time{}
 	}
 }
 
-// ledgerIsOurs says whether what is remembered on a target is nobody else's to go on from.
+// ledgerIsOurs reports whether no other check continues with the remediation history of the target.
 func (t *Target) ledgerIsOurs() bool { return t.CoveredBy == "" || t.CoveredElsewhere }
 
-// lookAtStrays decides what becomes of what is left at targets that the check does not look after any more.
-func (p *pass) lookAtStrays() []Decision {
+// cleanUpOrphans decides about orphaned targets.
+func (p *pass) cleanUpOrphans() []Decision {
 	if len(p.s.Strays) == 0 {
 		return nil
 	}
@@ -74,7 +73,7 @@ func (p *pass) lookAtStrays() []Decision {
 			d.Ledger, d.NodeGoneSince = stray.Ledger, stray.NodeGoneSince
 			continue
 		}
-		p.clear(stray, d)
+		p.cleanUpOrphan(stray, d)
 		if stray.Request != nil {
 			p.renewLease(stray.Lease, d)
 		}
@@ -82,7 +81,7 @@ func (p *pass) lookAtStrays() []Decision {
 	return decisions
 }
 
-func (p *pass) clear(stray *Stray, d *Decision) {
+func (p *pass) cleanUpOrphan(stray *Stray, d *Decision) {
 	r := stray.Request
 	why := NotLookedAfter
 	if stray.Gone {
@@ -94,7 +93,7 @@ func (p *pass) clear(stray *Stray, d *Decision) {
 	case r == nil:
 	case stray.Gone && p.awaitsNodeDeletion(r, d):
 		d.Action = Wait
-	// Without the word to stop, some remediators keep their finalizer for ever once the Node is gone.
+	// Some remediators only remove their finalizer after the Node is deleted if they are stopped.
 	case r.DeletingSince.IsZero() || stray.Gone && !r.TimedOut && !r.Succeeded:
 		d.Action, d.Why = Withdraw, why
 	default:
@@ -102,9 +101,9 @@ func (p *pass) clear(stray *Stray, d *Decision) {
 	}
 }
 
-// awaitsNodeDeletion says whether the Node is gone because the remediator deletes it, and has not finished.
+// awaitsNodeDeletion reports whether the remediator has deleted the Node, and has not finished.
 func (p *pass) awaitsNodeDeletion(r *Request, d *Decision) bool {
-	step, found := named(p.policy.Steps, r.Step)
+	step, found := requestStep(p.policy.Steps, r.Step)
 	if !found || !r.NodeDeletionExpected || r.Succeeded || r.Failed || r.TimedOut || !r.DeletingSince.IsZero() ||
 		p.s.Check.Deleting || p.policy.Observe || p.s.Check.Cluster == ClusterIsMissing {
 		return false

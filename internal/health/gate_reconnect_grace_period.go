@@ -5,7 +5,7 @@ package health
 
 import "time"
 
-// FirstLook means: the connection to the cluster was lost and is back. What was read may be old; Nodes and their controller speak first.
+// FirstLook means: the connection to the cluster was restored. Until the grace period ends, the status of Nodes may be out of date.
 const FirstLook Reason = "FirstLook"
 
 func gateFirstLook(_ *Target, c *ClusterFacts, now time.Time) (Verdict, answer) {

@@ -65,19 +65,19 @@ var looks = []lookRow{
 	{why: "requests that cannot be read", look: func(l *Look) { l.RequestsUnread, l.Cause = true, "we may not" }, hold: notConfirmed("its requests could not be read: we may not")},
 	{why: "also for an owner", options: []option{byOwner}, look: func(l *Look) { l.RequestsUnread = true }, hold: notConfirmed("its requests could not be read")},
 	{why: "what ends something needs no others", options: []option{requested(failed)}, look: func(l *Look) { l.RequestsUnread = true }},
-	{why: "a pass that has taken too long", look: func(l *Look) { l.Late = true }, hold: notConfirmed("others came first, and it is looked at again soon")},
+	{why: "a pass that has taken too long", look: func(l *Look) { l.Late = true }, hold: notConfirmed("the reconcile ran out of time; it is retried soon")},
 	{why: "what ends something does not mind that", options: []option{requested(failed)}, look: func(l *Look) { l.Late = true }},
-	{why: "what could not be written", look: func(l *Look) { l.Failed, l.Unwritten = true, true }, hold: notConfirmed("what has to be written first could not be written, and the log says why")},
+	{why: "what could not be written", look: func(l *Look) { l.Failed, l.Unwritten = true, true }, hold: notConfirmed("a write that has to come first failed; the log of the manager has the error")},
 	{why: "and why they cannot", look: func(l *Look) { l.Failed, l.Cause = true, "we may not" }, hold: notConfirmed("the facts could not be read again: we may not")},
-	{why: "a Node that cannot be read again", look: func(l *Look) { l.Verdict.Kind, l.Cause = health.Undetermined, "we may not" }, hold: notConfirmed("its Node could not be read again: we may not")},
+	{why: "a Node that cannot be read again", look: func(l *Look) { l.Verdict.Kind, l.Cause = health.Undetermined, "we may not" }, hold: notConfirmed("the Node could not be read again: we may not")},
 	{why: "another check than the one that was planned for", look: func(l *Look) { l.Changed = true }, hold: notConfirmed("the check or its Cluster has changed")},
 	{why: "also for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Changed = true }, hold: notConfirmed("the check or its Cluster has changed")},
-	{why: "who is healthy again is not given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = well }, hold: notConfirmed("it is healthy again")},
-	{why: "who is not healthy any more keeps its request", options: []option{is(well), requested()}, look: func(l *Look) { l.Verdict = suspect }, hold: notConfirmed("it is not healthy any more")},
-	{why: "who has fallen ill in between has to be healthy for long enough once more", options: []option{is(well), requested(healthySince(noon))}, look: func(l *Look) { l.Target.Request = lost(healthySince(noon.Add(moment))) }, hold: notConfirmed("it was not healthy all the time")},
+	{why: "who is healthy again is not given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = well }, hold: notConfirmed("the target is healthy again")},
+	{why: "who is not healthy any more keeps its request", options: []option{is(well), requested()}, look: func(l *Look) { l.Verdict = suspect }, hold: notConfirmed("the target is no longer healthy")},
+	{why: "who has fallen ill in between has to be healthy for long enough once more", options: []option{is(well), requested(healthySince(noon))}, look: func(l *Look) { l.Target.Request = lost(healthySince(noon.Add(moment))) }, hold: notConfirmed("the target was unhealthy in between")},
 	{why: "a request that is gone by now has nothing to say against it", options: []option{is(well), requested(healthySince(noon))}, look: func(l *Look) { l.Target.Request = nil }},
 	{why: "unless it goes for another cause", options: []option{is(well), goes, requested()}, look: func(l *Look) { l.Verdict = suspect }},
-	{why: "nor one that is only called healthy, as others are to blame", options: []option{is(well), requested()}, look: func(l *Look) { l.Verdict = calledWell }, hold: notConfirmed("it is not healthy any more")},
+	{why: "nor one that is only called healthy, as others are to blame", options: []option{is(well), requested()}, look: func(l *Look) { l.Verdict = calledWell }, hold: notConfirmed("the target is no longer healthy")},
 	{why: "who is only called healthy is given up all the same", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = calledWell }},
 	{why: "who is unhealthy in another way is still given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = wished }},
 	{why: "who is healthy again is not remediated", look: func(l *Look) { l.Verdict.Kind = health.Healthy }, hold: notConfirmed("its health has changed")},
@@ -85,13 +85,13 @@ var looks = []lookRow{
 	{why: "nor who is unhealthy for another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted }, hold: notConfirmed("its health has changed")},
 	{why: "nor who was healthy in between", look: func(l *Look) { l.Verdict.Since = ago(6*time.Minute - moment) }, hold: notConfirmed("its health has changed")},
 	{why: "the same moment is the same", look: func(l *Look) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
-	{why: "who is on its way out", look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("its deletion was asked for")},
-	{why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("its deletion was asked for")},
-	{why: "a request that no cache has seen", look: func(l *Look) { l.Target.Request = &Request{} }, hold: notConfirmed("there is a request already")},
-	{why: "attempts that no cache has seen: a failure", look: func(l *Look) { l.Target.Ledger.Failures = 1 }, hold: notConfirmed("its attempts have changed")},
-	{why: "a wait", look: func(l *Look) { l.Target.Ledger.NotBefore = noon }, hold: notConfirmed("its attempts have changed")},
-	{why: "a step", look: func(l *Look) { l.Target.Ledger.Tried = stepA }, hold: notConfirmed("its attempts have changed")},
-	{why: "another check has something for it now", look: func(l *Look) { l.Target.CoveredBy = "MachineHealthCheck/other" }, hold: notConfirmed("MachineHealthCheck/other takes care of it")},
+	{why: "who is on its way out", look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
+	{why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
+	{why: "a request that no cache has seen", look: func(l *Look) { l.Target.Request = &Request{} }, hold: notConfirmed("the target has a remediation request already")},
+	{why: "attempts that no cache has seen: a failure", look: func(l *Look) { l.Target.Ledger.Failures = 1 }, hold: notConfirmed("the remediation history has changed")},
+	{why: "a wait", look: func(l *Look) { l.Target.Ledger.NotBefore = noon }, hold: notConfirmed("the remediation history has changed")},
+	{why: "a step", look: func(l *Look) { l.Target.Ledger.Tried = stepA }, hold: notConfirmed("the remediation history has changed")},
+	{why: "another check has something for it now", look: func(l *Look) { l.Target.CoveredBy = "MachineHealthCheck/other" }, hold: notConfirmed("MachineHealthCheck/other is responsible for the target")},
 	{why: "something announces that it goes", look: leaves, hold: Hold{Reason: Leaving, Seen: Seen{Who: "a taint"}}},
 	{why: "its owner knows more about that", options: []option{byOwner}, look: leaves},
 	{why: "a label keeps it from being remediated now", look: func(l *Look) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
@@ -107,7 +107,7 @@ var looks = []lookRow{
 	{why: "somebody else is working on its Node by now", look: takes(noon.Add(moment)), hold: Hold{Reason: LeaseTaken, Until: noon.Add(moment), Seen: Seen{Who: "other"}}},
 	{why: "and has finished", look: takes(noon)},
 	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *Look) { l.Others = 1 }},
-	{why: "places that others have taken since", options: []option{slots(2)}, look: func(l *Look) { l.Others = 2 }, hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "all places are taken", Have: 2, Most: 2}}},
+	{why: "places that others have taken since", options: []option{slots(2)}, look: func(l *Look) { l.Others = 2 }, hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "maxInFlight is reached", Have: 2, Most: 2}}},
 	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *Look) { l.Others = 9 }},
 	{why: "where there are as many as targets nobody does", look: func(l *Look) { l.Others = 9 }},
 	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *Look) {
@@ -126,7 +126,7 @@ var looks = []lookRow{
 	{why: "one of the others has become sick", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = members(3, "n2") }, hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}}},
 	{why: "who ends something takes nothing away", options: []option{ofControlPlane, requested(failed)}, look: func(l *Look) { l.ControlPlane = ControlPlane{} }},
 	{why: "what is busy is told before what is at risk", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} }, hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}}},
-	{why: "health is told before all of that", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon }, hold: notConfirmed("its deletion was asked for")},
+	{why: "health is told before all of that", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon }, hold: notConfirmed("the target is being deleted")},
 	{why: "and that before a Lease", options: []option{ofControlPlane, is(sickFor(6 * time.Minute))}, look: func(l *Look) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Hold{Reason: QuorumUnknown}},
 }
 
@@ -176,7 +176,8 @@ var leasesRenewed = []lookRow{
 	},
 }
 
-// TestWhoIsOnlySilent: of nobody else the Lease is read, so that a cluster where it may not be read does not keep them from being remediated.
+// TestWhoIsOnlySilent: of nobody else the Lease is read, so that a cluster where it may not be read does not keep them from being
+// remediated.
 func TestWhoIsOnlySilent(t *testing.T) {
 	silent, soon := readyUnknownFor(6*time.Minute), readyUnknownFor(time.Minute)
 	notReady, pressed := silent, silent

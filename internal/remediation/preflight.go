@@ -1,0 +1,177 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// Look is the result of a preflight check: the facts that an action is based on, read live just before it.
+type Look struct {
+	// Failed: something could not be read. Unwritten: or a write that has to come first failed.
+	Failed, Unwritten bool
+	// Late: the reconcile has run out of time, so nothing more is started.
+	Late bool
+	// Cause is why something could not be read, if that is known. It contains no address and no secret.
+	Cause string
+	// LeaseUnread: the Lease of the kubelet could not be read. RequestsUnread: there may be a request that was not read. Both only block
+	// what would be started.
+	LeaseUnread    bool
+	RequestsUnread bool
+	// Frozen: the check, its Cluster or the target is paused.
+	Frozen bool
+	// Changed: the spec, the deletion or the storm of the check has changed since the plan, or its Cluster is being deleted.
+	Changed bool
+	// Verdict and Target are the present ones.
+	Verdict health.Verdict
+	Target  Target
+	// Others is how many other targets are in flight.
+	Others int
+	// ControlPlane is the present one; its busy Nodes include those of this check. It is only read for Nodes of the control plane.
+	ControlPlane ControlPlane
+	// LeaseRenewed is when the kubelet renewed its Lease, by the clock of the workload cluster; zero if there is no Lease.
+	LeaseRenewed time.Time
+}
+
+// preflightGuards run again before a write, with the facts of the preflight check. A pause blocks every write.
+var preflightGuards = [...]guard{
+	{Paused, anything, guardPaused},
+	{NotConfirmed, anything, guardNotConfirmed},
+	{Leaving, requests, guardLeaving},
+	{Excluded, starts, guardExcluded},
+	{OwnerRefuses, marks, guardOwnerRefuses},
+	{AnnotationNotRemoved, requests, guardAnnotationNotRemoved},
+	{NameTaken, requests, guardNameTaken},
+	{LeaseTaken, requests, guardLeaseTaken},
+	{ControlPlaneBusy, requests, guardControlPlaneBusy},
+	{QuorumUnknown, requests, guardQuorumUnknown},
+	{SingleControlPlane, requests, guardSingleControlPlane},
+	{QuorumAtRisk, requests, guardQuorumAtRisk},
+	{LeaseRenewed, anything, guardLeaseRenewed},
+}
+
+// preflight is the preflight check of one decision: the plan, and what was read since.
+type preflight struct {
+	plan *Planned
+	t    *Target
+	d    *Decision
+	v    *health.Verdict
+	look *Look
+}
+
+// Confirm returns a decision as it is after a preflight check, which has to precede every write: blocked, if the facts do not confirm it.
+// v is the verdict that the decision is based on.
+func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Look, now time.Time) Decision {
+	if d.Action == None || d.Action == Wait {
+		// Only annotations are written. Where nothing could be read, the target may be paused.
+		if look.Frozen || look.Failed || look.Changed {
+			return d.unnoted(t)
+		}
+		return *d
+	}
+	check := &preflight{plan: plan, t: t, d: d, v: v, look: look}
+	p := &pass{
+		s: &Situation{Check: Check{Frozen: look.Frozen}, ControlPlane: look.ControlPlane}, now: now, preflight: check,
+		a: &health.Assessment{Verdicts: []health.Verdict{look.Verdict}}, plan: Planned{Decisions: []Decision{*d}},
+	}
+	c := &candidate{step: Step{Owner: d.Action == GiveMark}, underWay: t.Ledger.Tried != StepID{}}
+	answers, hold := p.runGuards(preflightGuards[:], d.Action, &look.Target, c, slices.Clone(d.Asked))
+	if hold.Reason == "" {
+		confirmed := *d
+		confirmed.Asked = answers
+		return confirmed
+	}
+	h := d.held(t, hold)
+	h.Asked = answers
+	// A confirmed verdict is reported even if the action is blocked.
+	if h.Unconfirmed = !check.bornOut(); !h.Unconfirmed && !look.Frozen {
+		h.Author = h.Author || d.Author
+	}
+	// Without a request, the Lease of the Node is released.
+	if t.Request == nil && !look.Frozen && !look.Failed {
+		h.LeaseUntil, h.DropConfirmation = time.Time{}, d.DropConfirmation
+	}
+	return h
+}
+
+// bornOut reports whether the live facts give the verdict that the decision is based on.
+func (c *preflight) bornOut() bool {
+	now := &c.look.Verdict
+	return !c.look.Failed && now.Kind == c.v.Kind && now.Reason == c.v.Reason && now.Since.Equal(c.v.Since)
+}
+
+// Again plans again if preflight checks blocked, or the API server rejected, what was to be started: other targets can have those places.
+// It updates the plan, and returns the targets with a new decision. Decisions that were carried out stay.
+func Again(plan *Planned, s *Situation, a *health.Assessment, policy *Policy, now time.Time) []int {
+	held := false
+	for i := range plan.Decisions {
+		d, t := &plan.Decisions[i], &s.Targets[i]
+		last := len(d.Asked) - 1
+		if last < 0 || d.Hold.Reason == "" || t.HeldBack.Reason != "" {
+			continue
+		}
+		if d.Asked[last].Again || d.Hold.Reason == RequestFailed {
+			t.HeldBack, held = d.Hold, true
+		}
+	}
+	if !held {
+		return nil
+	}
+	var news []int
+	next := Plan(s, a, policy, now)
+	for i := range next.Decisions {
+		d := &plan.Decisions[i]
+		switch {
+		case d.Hold.Reason == "" || s.Targets[i].HeldBack.Reason != "":
+		case next.Decisions[i].starts():
+			*d = next.Decisions[i]
+			news = append(news, i)
+		case next.Decisions[i].Hold.Reason != "":
+			// It may be blocked for another reason now.
+			d.Hold, d.Until, d.Asked = next.Decisions[i].Hold, next.Decisions[i].Until, next.Decisions[i].Asked
+		}
+	}
+	plan.Replacing = next.Replacing
+	return news
+}
+
+// Refused is a decision whose request the API server rejected with this message.
+func Refused(d *Decision, t *Target, message string) Decision {
+	return d.held(t, Hold{Reason: RequestFailed, Seen: Seen{Who: message}})
+}
+
+// RequestFailed means: the API server rejected the remediation request.
+const RequestFailed Reason = "RequestFailed"
+
+// held blocks a decision: nothing is written for it, and what was to be started is not in flight.
+func (d *Decision) held(t *Target, hold Hold) Decision {
+	h := d.unnoted(t)
+	if d.starts() {
+		h.InFlight, h.Budgeted, h.Attempt, h.TurnUntil = false, false, 0, time.Time{}
+	}
+	h.Action, h.Why, h.Hold, h.Until = None, "", hold, hold.Until
+	return h
+}
+
+// unnoted is a decision that leaves all annotations and Leases as they are.
+func (d *Decision) unnoted(t *Target) Decision {
+	h := *d
+	h.DropConfirmation = false
+	h.Ledger, h.Author, h.NodeGoneSince, h.HealthySince, h.LeaseUntil = t.Ledger, t.Mark.Ours, t.NodeGoneSince, time.Time{}, time.Time{}
+	if t.Request != nil {
+		h.HealthySince = t.Request.HealthySince
+	}
+	if t.Lease.Ours {
+		h.LeaseUntil = t.Lease.Until
+	}
+	return h
+}
+
+// starts reports whether an action starts a remediation.
+func (d *Decision) starts() bool {
+	return d.Action == MakeRequest || d.Action == GiveMark
+}
