@@ -22,27 +22,27 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 )
 
-// Object names an object, and this one rather than any other that bore the name.
+// Object is the name and the UID of an object.
 type Object struct {
 	Name string
 	UID  types.UID
 }
 
-// Target is whom a request is for. Requests bear its name.
+// Target is the Machine or Node that a request is for. The request has its name.
 type Target struct {
-	// Machine and Node are what is known; either may be missing where the other one is the target.
+	// Machine and Node: the one that is not the target may be empty.
 	Machine, Node Object
-	// OfNode: the check looks after Nodes. Otherwise it looks after Machines.
+	// OfNode: the target is the Node. Otherwise it is the Machine.
 	OfNode bool
 }
 
-// OfMachine is a Machine as a target, and its Node if that is known.
+// OfMachine is a Machine as a target, with its Node if it has one.
 func OfMachine(machine, node Object) Target { return Target{Machine: machine, Node: node} }
 
-// OfNode is a Node as a target, and its Machine if there is one in the namespace of the request.
+// OfNode is a Node as a target, with its Machine if there is one in the namespace of the request.
 func OfNode(node, machine Object) Target { return Target{Machine: machine, Node: node, OfNode: true} }
 
-// Object is the target itself.
+// Object is the Machine or the Node.
 func (t Target) Object() Object {
 	if t.OfNode {
 		return t.Node
@@ -50,26 +50,26 @@ func (t Target) Object() Object {
 	return t.Machine
 }
 
-// Place is where a request lives.
+// Place is where a request is.
 type Place uint8
 
 const (
-	// InManagement is beside the check, and its Node is in another cluster.
+	// InManagement is in the cluster of the check. Its Node is in another one.
 	InManagement Place = iota
-	// AtHome is beside the check, and the Node is there, too.
+	// AtHome is in the cluster of the check and of the Node.
 	AtHome
-	// InWorkload is beside the Node, and the check is in another cluster.
+	// InWorkload is in the cluster of the Node. The check is in another one.
 	InWorkload
 )
 
-// Draft is everything that a request says beside what its template does.
+// Draft is everything in a request that is not from its template.
 type Draft struct {
 	Check Check
-	// CheckUID is that of a NodeHealthCheck, which owns its requests where it lives beside them.
+	// CheckUID is that of a NodeHealthCheck, which owns its requests in its own cluster.
 	CheckUID types.UID
 	Target   Target
 	Template Reference
-	// Order is that of the step.
+	// Order is the order of the step.
 	Order   int32
 	Attempt int
 	Started time.Time
@@ -80,29 +80,26 @@ type Draft struct {
 	Place   Place
 }
 
-// nodeHealthCheck is the kind that remediators look for among the owners of a request.
+// nodeHealthCheck is the kind of owner that medik8s remediators require.
 const nodeHealthCheck = "NodeHealthCheck"
 
-// moveLabel lets clusterctl move what does not belong to a Cluster.
+// moveLabel makes clusterctl move an object that no Cluster owns.
 const moveLabel = "clusterctl.cluster.x-k8s.io/move"
 
-// needsMachine are the kinds whose remediators find their target by a Machine that owns the request. Others misread such an owner.
+// needsMachine are the kinds whose remediators require a Machine as owner of the request. Other remediators do not expect one.
 var needsMachine = map[schema.GroupKind]bool{
 	{Group: "infrastructure.cluster.x-k8s.io", Kind: "Metal3Remediation"}: true,
 }
 
-// Build makes a request from a template. Of the template it takes spec.template, with the labels and annotations in it; the kind follows from the
-// kind of the template, whatever spec.template says of it, as that is what the author of the check was allowed to use.
+// Build creates a request from spec.template of a template, including labels and annotations. A kind in spec.template is ignored: the kind
+// follows from the kind of the template, for which the permission of the author of the check was verified.
 func Build(template *unstructured.Unstructured, d *Draft) (*unstructured.Unstructured, error) {
 	inner, problem := innerOf(template)
 	if problem != "" {
 		return nil, errors.New(problem)
 	}
 	content := runtime.DeepCopyJSON(inner)
-	labels, annotations, problem := metadataOf(content)
-	if problem != "" {
-		return nil, errors.New(problem)
-	}
+	labels, annotations, _ := metadataOf(content)
 	for _, field := range []string{"apiVersion", "kind", "metadata", "status"} {
 		delete(content, field)
 	}
@@ -120,7 +117,7 @@ func Build(template *unstructured.Unstructured, d *Draft) (*unstructured.Unstruc
 	return request, nil
 }
 
-// innerOf is spec.template of a template, or what is wrong with it.
+// innerOf is spec.template of a valid template; otherwise problem is why it is invalid.
 func innerOf(template *unstructured.Unstructured) (inner map[string]any, problem string) {
 	spec, _ := template.Object["spec"].(map[string]any)
 	inner, is := spec["template"].(map[string]any)
@@ -132,13 +129,13 @@ func innerOf(template *unstructured.Unstructured) (inner map[string]any, problem
 	}
 	if given, found := inner["spec"]; found {
 		if _, is := given.(map[string]any); !is {
-			return nil, "spec.template.spec is no object"
+			return nil, "spec.template.spec is not an object"
 		}
 	}
 	return inner, ""
 }
 
-// metadataOf are the labels and annotations in spec.template. Those that say something about one request alone are left out.
+// metadataOf are the labels and annotations in spec.template without those that Remedy sets.
 func metadataOf(inner map[string]any) (labels, annotations map[string]string, problem string) {
 	metadata, _ := inner["metadata"].(map[string]any)
 	labels, annotations = map[string]string{}, map[string]string{}
@@ -147,7 +144,7 @@ func metadataOf(inner map[string]any) (labels, annotations map[string]string, pr
 		for key, value := range given {
 			text, is := value.(string)
 			if !is {
-				return nil, nil, "spec.template.metadata." + field + " holds something else than text"
+				return nil, nil, "spec.template.metadata." + field + " has a value that is not a string"
 			}
 			if !strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.TimedOutAnnotation && key != remedyv1.ControlPlaneRequestLabel {
 				into[key] = text
@@ -168,7 +165,7 @@ func (d *Draft) labels() map[string]string {
 	if d.Place == InWorkload {
 		labels[remedyv1.CheckLabel] = d.Check.Label(d.Cluster)
 	}
-	// What a Machine owns is moved with it.
+	// A request that a Machine owns is moved with the Machine.
 	if d.Place == InManagement && d.Target.OfNode && d.Cluster.Name != "" {
 		labels[moveLabel] = ""
 	}
@@ -194,7 +191,7 @@ func (d *Draft) annotations() map[string]string {
 	return annotations
 }
 
-// owners are who a request belongs to. Nobody controls it: it goes when it is withdrawn.
+// owners are the owner references of a request. None of them is a controller.
 func owners(d *Draft) []metav1.OwnerReference {
 	machine := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: d.Target.Machine.Name, UID: d.Target.Machine.UID}
 	node := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: d.Target.Node.Name, UID: d.Target.Node.UID}

@@ -121,8 +121,8 @@ func TestOwnersAreThoseThatARemediatorExpects(t *testing.T) {
 func TestATemplateWithoutATemplateInItIsRefused(t *testing.T) {
 	for says, problem := range map[string]string{
 		`{}`: "no spec.template", `{"spec":"no"}`: "no spec.template", `{"spec":{}}`: "no spec.template", `{"spec":{"template":[]}}`: "no spec.template",
-		`{"spec":{"template":{"spec":"no"}}}`: "spec.template.spec is no object", `{"spec":{"template":{"metadata":{"labels":{"a":1}}}}}`: "labels holds something else",
-		`{"spec":{"template":{"metadata":{"annotations":{"a":[]}}}}}`: "annotations holds something else",
+		`{"spec":{"template":{"spec":"no"}}}`: "spec.template.spec is not an object", `{"spec":{"template":{"metadata":{"labels":{"a":1}}}}}`: "labels has a value that is not a string",
+		`{"spec":{"template":{"metadata":{"annotations":{"a":[]}}}}}`: "annotations has a value that is not a string",
 	} {
 		_, err := Build(templateFor(t, metal3Template, says), &Draft{Template: metal3Template})
 		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(problem)), says)

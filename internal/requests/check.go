@@ -11,18 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Check names a check. A move to another management cluster does not change it.
+// Check identifies a check, also after a move to another management cluster.
 type Check struct {
-	// Kind tells the kinds of checks apart. It must be another one for those of Cluster API, which can have the same name as ours.
+	// Kind is the kind of the check. In-tree checks have another one, because they can have the name of a check of Remedy.
 	Kind string
-	// Namespace is empty where checks have none.
+	// Namespace is empty for cluster-scoped checks.
 	Namespace, Name string
 }
 
-// String is the form that requests carry: kind/namespace/name.
+// String is the value of the annotation on requests: kind/namespace/name.
 func (c Check) String() string { return c.Kind + "/" + c.Namespace + "/" + c.Name }
 
-// ParseCheck is the check that a request carries; false if it does not name one.
+// ParseCheck parses the annotation on requests; false if it is invalid.
 func ParseCheck(text string) (Check, bool) {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 || parts[0] == "" || parts[2] == "" {
@@ -31,7 +31,7 @@ func ParseCheck(text string) (Check, bool) {
 	return Check{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
 }
 
-// text is how messages name it.
+// text is its name in messages.
 func (c Check) text() string {
 	if c.Namespace == "" {
 		return c.Kind + " " + c.Name
@@ -39,7 +39,7 @@ func (c Check) text() string {
 	return c.Kind + " " + c.Namespace + "/" + c.Name
 }
 
-// Label identifies the check and the Cluster that it looks after, where requests live in that cluster: a name can be too long for a label.
+// Label is the label of requests in a workload cluster. It identifies the check and the Cluster by a hash, because a name can be too long.
 func (c Check) Label(cluster client.ObjectKey) string {
 	sum := sha256.Sum256([]byte(c.String() + " " + cluster.String()))
 	return "check-" + hex.EncodeToString(sum[:20])

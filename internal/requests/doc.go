@@ -1,15 +1,13 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package requests is everything about remediation requests and their templates as objects, for either kind of check.
+// Package requests reads and writes remediation requests and reads their templates, for checks of any kind.
 //
-// A template is what a user names. A request is made from it for one target, named as that target, and does what the contract with remediators
-// asks for: it is created and deleted, its remediator is told to stop by an annotation, and what the remediator says is read from its status.
+// A template is named by a check. A request is created from it for one target and has the name of the target. The remediator is told to
+// stop by an annotation, and reports its progress in the status of the request. This package does not decide when a request is created or
+// deleted (package remediation), and does not report anything.
 //
-// The pure part makes a request (Build) and reads one (Read). The other part (Requests) finds out which templates can be used, keeps track of the
-// requests that there are, and writes them. Kinds come and go while we run, and so do the rights to them: nothing has to be restarted.
-//
-// Of which kinds an earlier process may have made requests is found out from our rights: only where we may delete something there can be any, as
-// rights to the kinds of remediators come by ClusterRoles alone. An API of those that cannot be asked keeps what waits for it, and says so; any other
-// one may be out of order without anybody noticing.
+// Start with build.go and found.go, the pure part: they create a request and read one. requests.go has the other part: it finds out which
+// templates can be used (resolve.go), watches the kinds of requests (kind.go, watch.go, store.go), finds requests (find.go) and writes them
+// (write.go, adopt.go). Kinds and permissions can change while the manager runs; no restart is necessary.
 package requests

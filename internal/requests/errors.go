@@ -13,73 +13,62 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// NameTakenError is what Create returns where the name belongs to something else than the request that was to be made.
+// NameTakenError is returned by Create if another object has the name of the request.
 type NameTakenError struct {
-	// By is what bears the name.
 	By *Found
 }
 
 func (e *NameTakenError) Error() string {
-	return fmt.Sprintf("the name is taken by %s: it is waited for until that one is gone", e.By)
+	return fmt.Sprintf("the name is taken by %s: the request is created after that is deleted", e.By)
 }
 
-// ReplacedError is what a write returns where the request has gone, or another one bears its name by now.
+// ReplacedError is returned by a write if the request no longer exists, or another one has its name.
 type ReplacedError struct {
 	Was *Found
 }
 
 func (e *ReplacedError) Error() string {
-	return fmt.Sprintf("%s is not there any more", e.Was)
+	return fmt.Sprintf("%s no longer exists", e.Was)
 }
 
-// TemplateError is what Create returns where no request can be made from the template any more.
+// TemplateError is returned by Create if no request can be created from the template.
 type TemplateError struct {
 	Template Reference
 	Problem  string
 }
 
 func (e *TemplateError) Error() string {
-	return fmt.Sprintf("no request can be made from %s %s/%s: %s", e.Template.Kind, e.Template.Namespace, e.Template.Name, e.Problem)
+	return fmt.Sprintf("no request can be created from %s %s/%s: %s", e.Template.Kind, e.Template.Namespace, e.Template.Name, e.Problem)
 }
 
-// NotKnownError says of which kinds it is not known, for now, which requests there are. Whoever gets it must not start anything that relies on
-// there being none.
+// NotKnownError means that there may be more requests of some kinds. The caller must not start a remediation that depends on them.
 type NotKnownError struct {
-	// Kinds are those that are being read for the first time: whoever asked is woken when that is done.
+	// Kinds are being read for the first time. The caller is reconciled again after that.
 	Kinds []schema.GroupVersionKind
-	// Trouble are those that cannot be read, and why.
+	// Trouble are the kinds that cannot be read, and why.
 	Trouble map[schema.GroupVersionKind]string
 }
 
 func (e *NotKnownError) Error() string {
-	said := make([]string, 0, len(e.Kinds)+len(e.Trouble))
+	texts := make([]string, 0, len(e.Kinds)+len(e.Trouble))
 	for _, kind := range e.Kinds {
-		said = append(said, fmt.Sprintf("%s is being read", kind.GroupKind()))
+		texts = append(texts, fmt.Sprintf("%s is being read", kind.GroupKind()))
 	}
 	for kind, why := range e.Trouble {
-		said = append(said, fmt.Sprintf("%s: %s", kind.GroupKind(), why))
+		texts = append(texts, fmt.Sprintf("%s: %s", kind.GroupKind(), why))
 	}
-	slices.Sort(said)
-	return "not every request is known: " + strings.Join(said, "; ")
+	slices.Sort(texts)
+	return "not every request is known: " + strings.Join(texts, "; ")
 }
 
-// covers says whether a kind is one of them.
-func (e *NotKnownError) covers(kind schema.GroupVersionKind) bool {
-	if e == nil {
-		return false
-	}
-	_, trouble := e.Trouble[kind]
-	return trouble || slices.Contains(e.Kinds, kind)
-}
-
-// unansweredError means that the API server has not said what it was asked.
+// unansweredError means that the API server has not answered.
 type unansweredError struct {
-	// asked is what that was, and why the reason, which may hold addresses: that is for logs.
+	// asked is the question. why may contain addresses, and is only logged.
 	asked string
 	why   error
 }
 
-// unanswered is nil if there is no error.
+// unanswered returns nil for a nil error.
 func unanswered(why error, asked string, args ...any) error {
 	if why == nil {
 		return nil
@@ -89,27 +78,26 @@ func unanswered(why error, asked string, args ...any) error {
 
 func (e *unansweredError) shown() string { return "failed to find out " + e.asked }
 
-// Error implements error.
 func (e *unansweredError) Error() string { return e.shown() + ": " + e.why.Error() }
 
-// Unwrap is the reason.
+// Unwrap returns the cause.
 func (e *unansweredError) Unwrap() error { return e.why }
 
-// Shown says of an error what was not found out, in words that are the same each time and hold no address.
+// Shown is an error as text for a status: it is the same each time and contains no address.
 func Shown(err error) string {
 	var several utilerrors.Aggregate
 	all := []error{err}
 	if errors.As(err, &several) {
 		all = utilerrors.Flatten(several).Errors()
 	}
-	said := make([]string, 0, len(all))
+	texts := make([]string, 0, len(all))
 	for _, each := range all {
-		one, words := (*unansweredError)(nil), "the API server does not answer as it should"
+		one, text := (*unansweredError)(nil), "the API server does not answer as it should"
 		if errors.As(each, &one) {
-			words = one.shown()
+			text = one.shown()
 		}
-		said = append(said, words)
+		texts = append(texts, text)
 	}
-	slices.Sort(said)
-	return strings.Join(slices.Compact(said), ", ")
+	slices.Sort(texts)
+	return strings.Join(slices.Compact(texts), ", ")
 }

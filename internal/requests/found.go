@@ -20,40 +20,39 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Found is what is read of a request, whoever made it. It is shared by all who ask, and must not be changed.
+// Found is the relevant part of a request of any check. It is shared and must not be changed.
 type Found struct {
 	Kind            schema.GroupVersionKind
 	Namespace, Name string
 	UID             types.UID
 	ResourceVersion string
 
-	// Check is the check that it was made for; zero if it names none.
+	// Check is the check that it was created for; zero if it has none.
 	Check Check
-	// Order is that of its step; -1, which is no step, where it cannot be read. Template is what it was made from.
+	// Order is the order of its step; -1 if that is invalid. Template is the template that it was created from.
 	Order    int32
 	Template Reference
-	// Machines are the UIDs of the Machines that own it. Node is the Node that it names.
+	// Machines are the UIDs of the Machines that own it. Node is from its annotations.
 	Machines []types.UID
 	Node     Object
-	// Cluster is the name of the Cluster that it is labelled with.
+	// Cluster is from its label.
 	Cluster string
 	// Owners are all owners, as kind/name.
 	Owners []string
-	// Touched: it carries something of ours. ControlPlane: it says that its Node belongs to the control plane.
+	// Touched: it has an annotation of Remedy. ControlPlane: it has the label for Nodes of the control plane.
 	Touched, ControlPlane bool
 
 	attempt                      int
 	started, deleting, recovered time.Time
-	// noted: something is written where the recovery is noted, even if it cannot be read.
-	timedOut, noted bool
-	said            word
+	// recoveryRecorded: it has the annotation for the recovery, even if that is invalid.
+	timedOut, recoveryRecorded bool
+	status                     remediatorStatus
 }
 
-// noOrder is the order of a step that cannot be read: none has it, so that the request is withdrawn, and made anew if it is needed.
+// noOrder is the order of no step. A request with an invalid order is withdrawn, and created again if necessary.
 const noOrder = -1
 
-// Read reads a request. What cannot be read means what does no harm: the step is none that there is, the attempt is the first, it was started when
-// it was created, and its target has not recovered.
+// Read reads a request. Invalid annotations mean: no step, the first attempt, started when it was created, and not recovered.
 func Read(request *unstructured.Unstructured) *Found {
 	annotations := request.GetAnnotations()
 	f := &Found{
@@ -63,7 +62,7 @@ func Read(request *unstructured.Unstructured) *Found {
 		Node:      Object{Name: annotations[remedyv1.NodeNameAnnotation], UID: types.UID(annotations[remedyv1.NodeUIDAnnotation])},
 		Cluster:   request.GetLabels()[clusterv1.ClusterNameLabel],
 		recovered: notes.Time(annotations[remedyv1.HealthySinceAnnotation]),
-		said:      heard(request),
+		status:    readStatus(request),
 	}
 	f.Check, _ = ParseCheck(annotations[remedyv1.CheckAnnotation])
 	if order, err := strconv.ParseInt(annotations[remedyv1.StepAnnotation], 10, 32); err == nil && order >= 0 {
@@ -79,7 +78,7 @@ func Read(request *unstructured.Unstructured) *Found {
 		f.deleting = deleting.UTC()
 	}
 	_, f.timedOut = annotations[remedyv1.TimedOutAnnotation]
-	_, f.noted = annotations[remedyv1.HealthySinceAnnotation]
+	_, f.recoveryRecorded = annotations[remedyv1.HealthySinceAnnotation]
 	for key := range annotations {
 		f.Touched = f.Touched || strings.HasPrefix(key, remedyv1.Prefix)
 	}
@@ -89,7 +88,7 @@ func Read(request *unstructured.Unstructured) *Found {
 	return f
 }
 
-// madeFrom is the template that a request says it was made from. A name that is missing is that of no template.
+// madeFrom is the template in the annotations of a request. Its name is empty if they have none.
 func madeFrom(f *Found, annotations map[string]string) Reference {
 	r := Reference{
 		APIVersion: f.Kind.GroupVersion().String(), Kind: f.Kind.Kind + clusterv1.TemplateSuffix, Namespace: f.Namespace,
@@ -110,7 +109,7 @@ func (f *Found) readOwners(request *unstructured.Unstructured) {
 	}
 }
 
-// Ref names it as status does.
+// Ref is its reference in the status of a check.
 func (f *Found) Ref() *remedyv1.RequestReference {
 	apiVersion, kind := f.Kind.ToAPIVersionAndKind()
 	return &remedyv1.RequestReference{APIVersion: apiVersion, Kind: kind, Namespace: f.Namespace, Name: f.Name}
@@ -119,10 +118,10 @@ func (f *Found) Ref() *remedyv1.RequestReference {
 // Key is its namespace and name.
 func (f *Found) Key() client.ObjectKey { return client.ObjectKey{Namespace: f.Namespace, Name: f.Name} }
 
-// Of says whether it was made for this check.
+// Of reports whether it was created for this check.
 func (f *Found) Of(c Check) bool { return f.Check == c && c != Check{} }
 
-// For says whether it is for this target: the very Machine that owns it, or the very Node that it names, and none that came later under its name.
+// For reports whether it is for this target: the Machine that owns it, or the Node that it names, by UID.
 func (f *Found) For(t Target) bool {
 	if t.OfNode {
 		return t.Node.UID != "" && f.Node.UID == t.Node.UID
@@ -130,19 +129,19 @@ func (f *Found) For(t Target) bool {
 	return t.Machine.UID != "" && slices.Contains(f.Machines, t.Machine.UID)
 }
 
-// Request is what a plan has to know, in the words of the check that it was made for.
+// Request is the relevant part for a plan.
 func (f *Found) Request(naming Naming) *remediation.Request {
 	return &remediation.Request{
 		Step: naming.StepID(f.Order, f.Template), Attempt: f.attempt, Started: f.started, DeletingSince: f.deleting,
-		TimedOut: f.timedOut, Succeeded: f.said.succeeded, Failed: f.said.failed, NodeDeletionExpected: f.said.nodeDeletion,
+		TimedOut: f.timedOut, Succeeded: f.status.succeeded, Failed: f.status.failed, NodeDeletionExpected: f.status.nodeDeletion,
 		HealthySince: f.recovered,
 	}
 }
 
-// Deleting says whether its deletion was asked for.
+// Deleting reports whether it is being deleted.
 func (f *Found) Deleting() bool { return !f.deleting.IsZero() }
 
-// String names it, and whose it is.
+// String is its name in messages, with its check or its owners.
 func (f *Found) String() string {
 	named := f.Kind.Kind + " " + f.Namespace + "/" + f.Name
 	switch {

@@ -10,53 +10,53 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// use is a kind, and what it is to us. A kind can be both.
+// use is a kind of templates or of requests. A kind can be both.
 type use struct {
 	schema.GroupVersionKind
 	template bool
 }
 
-// kind is what is known of a kind, and what is kept of it.
+// kind is the state of a kind.
 type kind struct {
 	use
 
-	// asking has one place, for whoever finds out about the kind: others wait for the answer.
+	// asking has one place, for the goroutine that asks the API server. Others wait for it.
 	asking chan struct{}
 
 	mu    sync.Mutex
 	facts facts
-	// failure is why nothing could be found out about the kind. It is not tried again until then.
+	// failure is why the API server has not answered. It is asked again after failureUntil.
 	failure      error
 	failureUntil time.Time
-	// refused is why the API server would not let us follow the kind. It is not tried again until then.
+	// refused is why the kind cannot be watched. It is tried again after refusedUntil.
 	refused      string
 	refusedUntil time.Time
-	// lost is what the kind was followed as until the API server did not know it any more. It may still say that it does, until then.
+	// lost is the resource that was watched until the API server no longer served it. Discovery may contain it until refusedUntil.
 	lost schema.GroupVersionResource
-	// Of these there is one, while the kind is followed or what was read of it may still be there.
-	requests  *shelf[*Found]
-	templates *shelf[*foundTemplate]
+	// One of them is set while the kind is watched, or while the objects that were read may still exist.
+	requests  *store[*Found]
+	templates *store[*foundTemplate]
 	cancel    context.CancelFunc
 }
 
-// facts are what the API server says of a kind.
+// facts are the answer of the API server about a kind.
 type facts struct {
 	served, namespaced bool
-	// otherVersion: it is not served in the version that is named, and resource is of one in which it is. Remediators give up old versions while
-	// there are requests of them, which are the same objects in the new one.
+	// otherVersion: it is not served in the version that the check has, and resource is of another version. A new version of a remediator may
+	// no longer serve the old version of existing requests.
 	otherVersion bool
 	resource     schema.GroupVersionResource
-	// until is when to ask again; zero if nobody has asked yet.
+	// until is when to ask again; zero before the first time.
 	until time.Time
 }
 
-// kind is the record of a kind, which is made when it is asked for first.
+// kind is the state of a kind.
 func (r *Requests) kind(u use) *kind {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,13 +68,13 @@ func (r *Requests) kind(u use) *kind {
 	return k
 }
 
-// facts finds out whether a kind is served. The answer that it is holds until we are told otherwise, where the kind is followed. It takes no longer than
-// that takes at most; that nobody answers is believed for a short while, too, so that not everybody has to wait for it.
+// facts finds out whether a kind is served. A positive answer is valid until the watch ends, where kinds are watched. A missing answer is
+// valid for a short time, so that not every check waits for it.
 func (r *Requests) facts(ctx context.Context, k *kind) (facts, error) {
 	if known, found, err := r.recall(k); found {
 		return known, err
 	}
-	inTime, done := context.WithTimeout(ctx, r.patience)
+	inTime, done := context.WithTimeout(ctx, r.timeout)
 	defer done()
 	select {
 	case k.asking <- struct{}{}:
@@ -88,16 +88,16 @@ func (r *Requests) facts(ctx context.Context, k *kind) (facts, error) {
 	found, err := r.discover(inTime, k.use, k.lostAs(r.clock.Now()))
 	err = unanswered(err, "whether %s is served", k.GroupVersionKind)
 	if err != nil && ctx.Err() != nil {
-		// Whoever has asked has gone. That is no answer.
+		// The caller was canceled. That is no answer.
 		return facts{}, err
 	}
 	if k.learn(&found, err, r.clock.Now()) {
-		r.audience.wake(r.askers(k.use, nil)...)
+		r.listeners.wake(r.interested(k.use, nil)...)
 	}
 	return found, err
 }
 
-// recall is what was found out about a kind, as long as it is believed.
+// recall is the last answer, while it is valid.
 func (r *Requests) recall(k *kind) (known facts, found bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,10 +106,10 @@ func (r *Requests) recall(k *kind) (known facts, found bool, err error) {
 		return facts{}, true, k.failure
 	}
 	known = k.facts
-	return known, !known.until.IsZero() && (known.served && !known.otherVersion && r.follows() || now.Before(known.until)), nil
+	return known, !known.until.IsZero() && (known.served && !known.otherVersion && r.watches() || now.Before(known.until)), nil
 }
 
-// learn notes what was found out about a kind. It says whether nothing could be found out before: others have been told so.
+// learn stores an answer, and reports whether the time before there was none.
 func (k *kind) learn(found *facts, err error, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,7 +126,7 @@ func (k *kind) learn(found *facts, err error, now time.Time) bool {
 	return again
 }
 
-// lostAs is what the kind was followed as until just now.
+// lostAs is the resource that was watched until a short time ago.
 func (k *kind) lostAs(now time.Time) schema.GroupVersionResource {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,10 +136,10 @@ func (k *kind) lostAs(now time.Time) schema.GroupVersionResource {
 	return k.lost
 }
 
-// discover asks the API server for a kind, and for one of requests in all versions. What is lost it knows by name only.
+// discover asks the API server for a kind, and for a kind of requests in all versions. The lost resource is ignored.
 func (r *Requests) discover(ctx context.Context, u use, lost schema.GroupVersionResource) (facts, error) {
 	gvk := u.GroupVersionKind
-	if !r.follows() {
+	if !r.watches() {
 		return r.mapped(ctx, gvk)
 	}
 	found, err := r.servedAs(ctx, gvk)
@@ -151,7 +151,7 @@ func (r *Requests) discover(ctx context.Context, u use, lost schema.GroupVersion
 	}
 	group := &metav1.APIGroup{}
 	if err := r.discovery.Get().AbsPath("/apis", gvk.Group).Do(ctx).Into(group); err != nil {
-		return facts{}, errors.WithStack(ignoreNotFound(err))
+		return facts{}, errors.WithStack(client.IgnoreNotFound(err))
 	}
 	for _, version := range group.Versions {
 		if version.Version == gvk.Version {
@@ -166,7 +166,7 @@ func (r *Requests) discover(ctx context.Context, u use, lost schema.GroupVersion
 	return facts{}, nil
 }
 
-// mapped asks the mapper of the client, which cannot be told for how long. So it is not waited for any longer, and nobody else asks it until it answers.
+// mapped asks the mapper of the client, which has no timeout. After the timeout, it is not asked again until it answers.
 func (r *Requests) mapped(ctx context.Context, gvk schema.GroupVersionKind) (facts, error) {
 	select {
 	case r.mapping <- struct{}{}:
@@ -197,11 +197,11 @@ func (r *Requests) mapped(ctx context.Context, gvk schema.GroupVersionKind) (fac
 	}
 }
 
-// servedAs asks for a kind in this very version, past every cache: a kind that was removed is still in there.
+// servedAs asks for a kind in this version, live, because caches still contain a kind that was removed.
 func (r *Requests) servedAs(ctx context.Context, gvk schema.GroupVersionKind) (facts, error) {
 	list := &metav1.APIResourceList{}
 	err := r.discovery.Get().AbsPath("/apis", gvk.Group, gvk.Version).Do(ctx).Into(list)
-	if ignoreNotFound(err) != nil {
+	if client.IgnoreNotFound(err) != nil {
 		return facts{}, errors.WithStack(err)
 	}
 	for i := range list.APIResources {
@@ -213,14 +213,7 @@ func (r *Requests) servedAs(ctx context.Context, gvk schema.GroupVersionKind) (f
 	return facts{}, nil
 }
 
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// refusal is why the kind cannot be followed for now, and until when.
+// refusal is why the kind cannot be watched, and until when.
 func (k *kind) refusal(now time.Time) (string, time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -230,27 +223,37 @@ func (k *kind) refusal(now time.Time) (string, time.Time) {
 	return "", time.Time{}
 }
 
-// ready says whether everything of the kind is known.
+// ready reports whether the kind was listed and is watched.
 func (k *kind) ready() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.requests != nil && k.requests.ready() || k.templates != nil && k.templates.ready()
 }
 
-// shelves are what is kept of the kind; nil if it is not followed.
-func (k *kind) shelves() (*shelf[*Found], *shelf[*foundTemplate]) {
+// stores are the objects of the kind; nil if it is not watched.
+func (k *kind) stores() (*store[*Found], *store[*foundTemplate]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.requests, k.templates
 }
 
-// holds says whether there is a request of such a check.
-func (k *kind) holds(which func(Check) bool) bool {
-	found, _ := k.shelves()
-	return found != nil && slices.ContainsFunc(found.checks(), which)
+// hasRequestOf reports whether there is a request of one of these checks.
+func (k *kind) hasRequestOf(checks map[Check]*interest) bool {
+	found, _ := k.stores()
+	if found == nil {
+		return false
+	}
+	found.mu.RLock()
+	defer found.mu.RUnlock()
+	for i := range found.index {
+		if c, is := i.(Check); is && checks[c] != nil {
+			return true
+		}
+	}
+	return false
 }
 
-// stop ends following the kind.
+// stop stops the watch of the kind.
 func (k *kind) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

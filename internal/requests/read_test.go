@@ -106,22 +106,22 @@ func TestWhatRemediatorsSayIsUnderstood(t *testing.T) {
 	tests := []struct {
 		kind   schema.GroupVersionKind
 		status string
-		want   word
+		want   remediatorStatus
 	}{
-		{far, `{}`, word{}},
-		{far, `{"conditions":[{"type":"Succeeded","status":"True"}]}`, word{succeeded: true}},
-		{far, `{"conditions":[{"type":"Succeeded","status":"False"}]}`, word{failed: true}},
-		{far, `{"conditions":[{"type":"Succeeded","status":"Unknown"}]}`, word{}},
-		{far, `{"conditions":[{"type":"PermanentNodeDeletionExpected","status":"True"}]}`, word{nodeDeletion: true}},
-		{far, `{"conditions":[{"type":"Succeeded","status":"True"},{"type":"Succeeded","status":"False"}]}`, word{}},
-		{far, `{"phase":"Failed"}`, word{}},
-		{metal3, `{"phase":"Failed"}`, word{failed: true}},
-		{metal3, `{"phase":"Deleting machine"}`, word{failed: true}},
-		{metal3, `{"phase":"Waiting"}`, word{}},
-		{sbr, `{"conditions":[{"type":"Ready","status":"False"},{"type":"FencingInProgress","status":"True"}]}`, word{}},
-		{sbr, `{"conditions":[{"type":"Ready","status":"False"},{"type":"FencingInProgress","status":"False"}]}`, word{failed: true}},
-		{far, `{"conditions":"no"}`, word{}},
-		{far, `{"conditions":[1,null,{"type":2,"status":true},{"status":"True"}]}`, word{}},
+		{far, `{}`, remediatorStatus{}},
+		{far, `{"conditions":[{"type":"Succeeded","status":"True"}]}`, remediatorStatus{succeeded: true}},
+		{far, `{"conditions":[{"type":"Succeeded","status":"False"}]}`, remediatorStatus{failed: true}},
+		{far, `{"conditions":[{"type":"Succeeded","status":"Unknown"}]}`, remediatorStatus{}},
+		{far, `{"conditions":[{"type":"PermanentNodeDeletionExpected","status":"True"}]}`, remediatorStatus{nodeDeletion: true}},
+		{far, `{"conditions":[{"type":"Succeeded","status":"True"},{"type":"Succeeded","status":"False"}]}`, remediatorStatus{}},
+		{far, `{"phase":"Failed"}`, remediatorStatus{}},
+		{metal3, `{"phase":"Failed"}`, remediatorStatus{failed: true}},
+		{metal3, `{"phase":"Deleting machine"}`, remediatorStatus{failed: true}},
+		{metal3, `{"phase":"Waiting"}`, remediatorStatus{}},
+		{sbr, `{"conditions":[{"type":"Ready","status":"False"},{"type":"FencingInProgress","status":"True"}]}`, remediatorStatus{}},
+		{sbr, `{"conditions":[{"type":"Ready","status":"False"},{"type":"FencingInProgress","status":"False"}]}`, remediatorStatus{failed: true}},
+		{far, `{"conditions":"no"}`, remediatorStatus{}},
+		{far, `{"conditions":[1,null,{"type":2,"status":true},{"status":"True"}]}`, remediatorStatus{}},
 	}
 	for _, tt := range tests {
 		request := &unstructured.Unstructured{Object: map[string]any{}}
@@ -129,7 +129,7 @@ func TestWhatRemediatorsSayIsUnderstood(t *testing.T) {
 		NewWithT(t).Expect(json.Unmarshal([]byte(tt.status), &status)).To(Succeed())
 		request.Object["status"] = status
 		request.SetGroupVersionKind(tt.kind)
-		NewWithT(t).Expect(heard(request)).To(Equal(tt.want), "%s %s", tt.kind.Kind, tt.status)
+		NewWithT(t).Expect(readStatus(request)).To(Equal(tt.want), "%s %s", tt.kind.Kind, tt.status)
 	}
 }
 

@@ -24,26 +24,25 @@ func (r Reference) TemplateKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
 }
 
-// RequestKind is the kind of the requests that are made from it.
+// RequestKind is the kind of the requests that are created from it.
 func (r Reference) RequestKind() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(r.APIVersion, strings.TrimSuffix(r.Kind, clusterv1.TemplateSuffix))
 }
 
-// Same says whether both name the same template. The version is only how it is looked at.
+// Same reports whether both name the same template, in any version.
 func (r Reference) Same(other Reference) bool {
 	return r.Kind == other.Kind && r.Name == other.Name && r.Namespace == other.Namespace && r.TemplateKind().Group == other.TemplateKind().Group
 }
 
-// Naming knows how the templates of one check are called in sentences and in steps: by kind and name, and by more where two would be called the
-// same. It is made from all templates that the check names, and the same one is used for its steps and for the requests that it has.
+// Naming is the names of the templates of one check in messages and in steps: kind and name, and more if two would have the same name.
 type Naming struct {
 	references []Reference
 }
 
-// NewNaming is the naming of a check with these templates.
+// NewNaming is the naming of a check with all its templates.
 func NewNaming(references ...Reference) Naming { return Naming{references: references} }
 
-// Text is what a template is called, such as Metal3RemediationTemplate/m3.
+// Text is the name of a template, such as Metal3RemediationTemplate/m3.
 func (n Naming) Text(r Reference) string {
 	kind, name := r.Kind, r.Name
 	var otherGroup, otherNamespace bool
@@ -62,16 +61,16 @@ func (n Naming) Text(r Reference) string {
 	return kind + "/" + name
 }
 
-// StepID identifies the step of this order that makes requests from this template.
+// StepID identifies the step with this order and template.
 func (n Naming) StepID(order int32, r Reference) remediation.StepID {
 	return remediation.StepID{Order: order, Template: n.Text(r)}
 }
 
-// pluralEntry is one entry of the annotation that names plurals. The admission policy reads it in the same way.
+// pluralEntry is one entry of the annotation with plurals. The admission policy has the same pattern.
 var pluralEntry = regexp.MustCompile("^[A-Z][A-Za-z0-9]*=[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
-// Plural is the plural of a request kind for which the right to create requests was checked when the check was written: the one that the
-// annotation names, or else the kind with an s.
+// Plural is the plural of a request kind for which admission has verified the permission of the author of the check: the one in the
+// annotation, or else the kind with an s.
 func Plural(annotation, kind string) string {
 	for entry := range strings.SplitSeq(annotation, ",") {
 		entry = strings.TrimSpace(entry)
@@ -82,7 +81,7 @@ func Plural(annotation, kind string) string {
 	return strings.ToLower(kind) + "s"
 }
 
-// PluralsOf is the value of the annotation of a check.
+// PluralsOf is the annotation with plurals of a check.
 func PluralsOf(annotations map[string]string) string {
 	return annotations[remedyv1.RequestPluralsAnnotation]
 }

@@ -18,17 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Options say in which cluster requests and templates are, and how it is reached.
+// Options are the cluster of the requests and templates.
 type Options struct {
-	// Client writes, and asks for rights; its scheme knows authorization.k8s.io/v1. Reader reads past every cache; Client does where it is nil.
+	// Client writes requests and access reviews. Reader reads live; it is Client by default.
 	Client client.Client
 	Reader client.Reader
-	// Config is for following kinds. Without it nothing is followed: everything is read when it is asked for, as in a workload cluster.
+	// Config is for watches. Without it nothing is watched, and everything is read live, as in a workload cluster.
 	Config *rest.Config
 	Clock  clock.Clock
-	// Namespace is the only one that is looked at; empty for all.
+	// Namespace is the only namespace with checks; empty for all.
 	Namespace string
-	// Cluster is the Cluster whose Nodes are beside the requests, where nothing is followed: they are found by their label then.
+	// Cluster is for requests in a workload cluster, which are found by their label.
 	Cluster client.ObjectKey
 }
 
@@ -43,30 +43,30 @@ type Requests struct {
 	namespace string
 	cluster   client.ObjectKey
 
-	// patience is how long the API server may take to say what is served and what is allowed. mapping has one place, for whoever asks the mapper.
-	patience time.Duration
-	mapping  chan struct{}
+	// timeout is that of questions about kinds and permissions. mapping has one place, for the goroutine that asks the mapper.
+	timeout time.Duration
+	mapping chan struct{}
 
-	rights   rights
-	audience audience
-	running  sync.WaitGroup
+	permissions permissions
+	listeners   listeners
+	running     sync.WaitGroup
 
 	mu        sync.Mutex
 	kinds     map[use]*kind
 	interests map[Check]*interest
 }
 
-// interest is what a check has asked about: it is woken when any of that changes.
+// interest is the templates and kinds of requests of a check. It is reconciled when one of them changes.
 type interest struct {
 	templates []Reference
 	kinds     map[schema.GroupVersionKind]bool
 }
 
-// New looks after the requests of a cluster, until the context ends.
+// New watches the requests of a cluster until the context ends.
 func New(ctx context.Context, o Options) (*Requests, error) {
 	r := &Requests{
 		ctx: ctx, client: o.Client, reader: o.Reader, clock: o.Clock, namespace: o.Namespace, cluster: o.Cluster,
-		kinds: map[use]*kind{}, interests: map[Check]*interest{}, patience: patience, mapping: make(chan struct{}, 1),
+		kinds: map[use]*kind{}, interests: map[Check]*interest{}, timeout: defaultTimeout, mapping: make(chan struct{}, 1),
 	}
 	if r.reader == nil {
 		r.reader = o.Client
@@ -74,29 +74,29 @@ func New(ctx context.Context, o Options) (*Requests, error) {
 	if r.clock == nil {
 		r.clock = clock.RealClock{}
 	}
-	r.rights = rights{client: r.client, clock: r.clock, patience: r.patience, known: map[right]answer{}}
+	r.permissions = permissions{client: r.client, clock: r.clock, timeout: r.timeout, known: map[permission]answer{}}
 	if o.Config == nil {
 		return r, nil
 	}
 	http, err := rest.HTTPClientFor(o.Config)
 	if err != nil {
-		return nil, errors.Wrap(err, "failed to make a client for the kinds of remediators")
+		return nil, errors.Wrap(err, "failed to create an HTTP client")
 	}
 	if r.dynamic, err = dynamic.NewForConfigAndClient(o.Config, http); err != nil {
-		return nil, errors.Wrap(err, "failed to make a client for the kinds of remediators")
+		return nil, errors.Wrap(err, "failed to create a dynamic client")
 	}
 	asks, err := discovery.NewDiscoveryClientForConfigAndClient(o.Config, http)
 	if err != nil {
-		return nil, errors.Wrap(err, "failed to make a client for the kinds of remediators")
+		return nil, errors.Wrap(err, "failed to create a discovery client")
 	}
 	r.discovery = asks.RESTClient()
 	return r, nil
 }
 
-// follows says whether kinds are followed. Otherwise everything is read when it is asked for.
-func (r *Requests) follows() bool { return r.dynamic != nil }
+// watches reports whether kinds are watched. Otherwise everything is read live.
+func (r *Requests) watches() bool { return r.dynamic != nil }
 
-// Forget is called when a check is gone. Kinds that nobody asks about any more are not followed any longer.
+// Forget is called when a check no longer exists. Kinds that no check needs are no longer watched.
 func (r *Requests) Forget(c Check) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -104,8 +104,8 @@ func (r *Requests) Forget(c Check) {
 	r.release()
 }
 
-// asksForTemplates notes which templates a check names. It does not name any others.
-func (r *Requests) asksForTemplates(c Check, references []Reference) {
+// setTemplates records the templates of a check.
+func (r *Requests) setTemplates(c Check, references []Reference) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := r.interestOf(c)
@@ -116,8 +116,8 @@ func (r *Requests) asksForTemplates(c Check, references []Reference) {
 	r.release()
 }
 
-// asksForRequests notes of which kinds a check wants to know its requests. It may have some of other kinds, from before.
-func (r *Requests) asksForRequests(c Check, kinds []schema.GroupVersionKind) {
+// setKinds records the kinds of requests of a check. It may have requests of other kinds from an earlier spec.
+func (r *Requests) setKinds(c Check, kinds []schema.GroupVersionKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := r.interestOf(c)
@@ -140,7 +140,7 @@ func (r *Requests) interestOf(c Check) *interest {
 	return i
 }
 
-// release stops following what nobody asks about any more. A kind of which there still are requests of a check that is there is kept.
+// release stops the watches of kinds that no check needs. A kind with requests of an existing check is kept.
 func (r *Requests) release() {
 	wanted := map[use]bool{}
 	for _, i := range r.interests {
@@ -152,7 +152,7 @@ func (r *Requests) release() {
 		}
 	}
 	for u, k := range r.kinds {
-		if wanted[u] || k.holds(func(c Check) bool { return r.interests[c] != nil }) {
+		if wanted[u] || k.hasRequestOf(r.interests) {
 			continue
 		}
 		k.stop()
@@ -160,8 +160,8 @@ func (r *Requests) release() {
 	}
 }
 
-// askers are the checks that have asked about a kind, as far as they are such.
-func (r *Requests) askers(u use, which func(Check, *interest) bool) []Check {
+// interested are the checks that need a kind, filtered by which if that is set.
+func (r *Requests) interested(u use, which func(Check, *interest) bool) []Check {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []Check
@@ -176,13 +176,12 @@ func (r *Requests) askers(u use, which func(Check, *interest) bool) []Check {
 	return all
 }
 
-// How long answers are believed. A right that is there can be taken away: then the API server says so when it is needed. A right or a kind that is
-// missing is expected to come. That there is no answer is believed for as long as it takes to tell everybody who asks at the same time.
+// How long answers are valid. If a permission is removed, the API server rejects the next use of it. A permission or a kind that is missing
+// is expected to be added. A missing answer is valid just long enough for all checks that ask at the same time.
 const (
 	grantedFor = 10 * time.Minute
 	missingFor = 15 * time.Second
 	failedFor  = 5 * time.Second
 )
 
-// patience is how long the API server may take for an answer.
-const patience = 10 * time.Second
+const defaultTimeout = 10 * time.Second

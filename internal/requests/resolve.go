@@ -6,7 +6,6 @@ package requests
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pkg/errors"
@@ -18,35 +17,36 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// Resolved is whether requests can be made from a template.
+// Resolved is whether requests can be created from a template.
 type Resolved struct {
 	Reference Reference
-	// Trouble is what is in the way; nil if nothing is.
+	// Trouble is why not; nil if they can.
 	Trouble *explain.TemplateTrouble
-	// Err is why it is not known yet; nil if it is. A *NotKnownError needs no other try: whoever asked is woken when it is known.
+	// Err is why that is not known; nil if it is. After a *NotKnownError, the check is reconciled when it is known.
 	Err error
-	// Again is when it is worth asking again, as nobody is woken then; zero if there is no need to.
+	// Again is when to call Resolve again; zero if a watch triggers that.
 	Again time.Time
-	// Multiple: its remediator accepts several requests of this kind for one Node.
+	// Multiple: a Node can have several requests of this kind.
 	Multiple bool
 }
 
-// Usable says whether a request can be made.
+// Usable reports whether a request can be created.
 func (r *Resolved) Usable() bool { return r.Trouble == nil && r.Err == nil }
 
-// The rights that are needed, of templates and of requests.
+// The permissions for templates and for requests.
 var (
 	templateVerbs = []string{"get", "list", "watch"}
 	requestVerbs  = []string{"get", "list", "watch", "create", "patch", "delete"}
 )
 
-// Resolve finds out from which of the templates that a check names requests can be made. The check names no others: it is woken when that changes.
-// It asks the API server about a kind when that is named for the first time, or again after trouble; otherwise it knows.
+// Resolve finds out from which templates of a check requests can be created, and reconciles the check when that changes. It asks the API
+// server about a kind the first time, and again after trouble.
 func (r *Requests) Resolve(ctx context.Context, c Check, plurals string, references ...Reference) []Resolved {
-	if r.follows() {
-		r.asksForTemplates(c, references)
+	if r.watches() {
+		r.setTemplates(c, references)
 	}
 	naming := NewNaming(references...)
 	all := make([]Resolved, len(references))
@@ -63,16 +63,24 @@ func (r *Requests) Resolve(ctx context.Context, c Check, plurals string, referen
 
 func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 	if r.namespace != "" && one.Reference.Namespace != r.namespace {
-		one.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "this manager looks after namespace %s only", r.namespace)
+		one.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "the manager watches namespace %s only", r.namespace)
 		return
 	}
 	template, request := r.kind(use{one.Reference.TemplateKind(), true}), r.kind(use{one.Reference.RequestKind(), false})
 	templates, requests, ok := r.resolveKinds(ctx, one, template, request, plurals)
-	if !ok || !r.resolveRights(ctx, one, templates, templateVerbs) || !r.resolveRights(ctx, one, requests, requestVerbs) {
+	if !ok || !r.resolvePermissions(ctx, one, templates, templateVerbs) || !r.resolvePermissions(ctx, one, requests, requestVerbs) {
 		return
 	}
-	if !r.follows() {
-		r.look(ctx, one)
+	if !r.watches() {
+		found, err := r.template(ctx, one.Reference)
+		switch {
+		case err != nil:
+			one.Err = err
+		case found == nil:
+			one.see(nil)
+		default:
+			one.see(readTemplate(found))
+		}
 		return
 	}
 	for _, k := range []*kind{template, request} {
@@ -81,22 +89,18 @@ func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 			return
 		}
 	}
-	r.follow(template, templates)
-	r.follow(request, requests)
-	_, shelf := template.shelves()
-	if shelf == nil {
-		one.Err = &NotKnownError{Kinds: []schema.GroupVersionKind{template.GroupVersionKind}}
-		return
+	r.startWatch(template, templates)
+	r.startWatch(request, requests)
+	if _, kept := template.stores(); kept != nil {
+		if found, known := kept.get(client.ObjectKey{Namespace: one.Reference.Namespace, Name: one.Reference.Name}); known {
+			one.see(found)
+			return
+		}
 	}
-	found, known := shelf.get(client.ObjectKey{Namespace: one.Reference.Namespace, Name: one.Reference.Name})
-	if !known {
-		one.Err = &NotKnownError{Kinds: []schema.GroupVersionKind{template.GroupVersionKind}}
-		return
-	}
-	one.see(found)
+	one.Err = &NotKnownError{Kinds: []schema.GroupVersionKind{template.GroupVersionKind}}
 }
 
-// resolveKinds says whether both kinds are served, and as they have to be.
+// resolveKinds reports whether both kinds are served as required.
 func (r *Requests) resolveKinds(ctx context.Context, one *Resolved, template, request *kind, plurals string) (templates, requests facts, ok bool) {
 	for _, k := range []*kind{template, request} {
 		known, err := r.facts(ctx, k)
@@ -124,53 +128,37 @@ func (r *Requests) resolveKinds(ctx context.Context, one *Resolved, template, re
 	return templates, requests, true
 }
 
-// resolveRights says whether we have these rights to a kind.
-func (r *Requests) resolveRights(ctx context.Context, one *Resolved, known facts, verbs []string) bool {
+// resolvePermissions reports whether the manager has the permissions for a kind.
+func (r *Requests) resolvePermissions(ctx context.Context, one *Resolved, known facts, verbs []string) bool {
 	resource := known.resource.GroupResource()
 	var missing []string
-	var where string
+	where := one.Reference.Namespace
 	for _, verb := range verbs {
 		namespace := one.Reference.Namespace
-		if verb == "list" || verb == "watch" {
+		if r.watches() && (verb == "list" || verb == "watch") {
 			namespace = r.namespace
 		}
-		if !r.follows() {
-			namespace = one.Reference.Namespace
-		}
-		lacking, again, err := r.rights.lacking(ctx, resource, namespace, verb)
+		lacking, again, err := r.permissions.missing(ctx, resource, namespace, verb)
 		if err != nil {
 			one.Err = err
 			return false
 		}
 		if len(lacking) > 0 {
-			missing, where, one.Again = append(missing, verb), namespace, earlier(one.Again, again)
+			missing, one.Again = append(missing, verb), health.Earliest(one.Again, again)
+			if namespace != one.Reference.Namespace {
+				where = namespace
+			}
 		}
 	}
 	if len(missing) == 0 {
 		return true
 	}
-	if slices.ContainsFunc(missing, func(verb string) bool { return verb == "list" || verb == "watch" }) && r.follows() {
-		where = r.namespace
-	}
-	one.trouble(remedyv1.ForbiddenReason, one.Again, "%s", lack(missing, resource, where))
+	one.trouble(remedyv1.ForbiddenReason, one.Again, "%s", notAllowed(missing, resource, where))
 	one.Trouble.ClusterRole = clusterRole(known.resource.Resource)
 	return false
 }
 
-// look reads the template now.
-func (r *Requests) look(ctx context.Context, one *Resolved) {
-	template, err := r.template(ctx, one.Reference)
-	switch {
-	case err != nil:
-		one.Err = err
-	case template == nil:
-		one.see(nil)
-	default:
-		one.see(readTemplate(template))
-	}
-}
-
-// template reads a template past every cache; nil if it does not exist.
+// template reads a template live; nil if it does not exist.
 func (r *Requests) template(ctx context.Context, reference Reference) (*unstructured.Unstructured, error) {
 	template := &unstructured.Unstructured{}
 	template.SetGroupVersionKind(reference.TemplateKind())

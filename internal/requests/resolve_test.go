@@ -202,7 +202,7 @@ func TestARightThatIsTakenAwayIsMissedAndFoundAgain(t *testing.T) {
 		_, _, err := s.requests.Create(t.Context(), s.draft(c, Object{"m" + s.clock.Now().Format("150405"), "uid-1"}))
 		s.clock.Step(missingFor)
 		return err
-	}).Should(MatchError(ContainSubstring("if it is a right that is missing, apply a ClusterRole that allows it, such as remedy-reboots, with the label remedy.cluster.x-k8s.io/aggregate-to-manager=true")))
+	}).Should(MatchError(ContainSubstring("if a permission is missing, apply a ClusterRole that allows it, such as remedy-reboots, with the label remedy.cluster.x-k8s.io/aggregate-to-manager=true")))
 	s.Expect(s.resolved(c, "", soft).Trouble.Reason).To(Equal(remedyv1.ForbiddenReason))
 	s.grant(s.kind.Rules()...)
 	s.usable(c, soft)
@@ -225,5 +225,5 @@ func TestAManagerOfOneNamespaceLooksAtNoOther(t *testing.T) {
 	one, err := New(t.Context(), Options{Client: c, Config: config, Clock: s.clock, Namespace: "elsewhere"})
 	s.Expect(err).ToNot(HaveOccurred())
 	got := one.Resolve(t.Context(), s.check("a"), "", s.reference())[0]
-	s.Expect(got.Trouble.Detail).To(Equal("this manager looks after namespace elsewhere only"))
+	s.Expect(got.Trouble.Detail).To(Equal("the manager watches namespace elsewhere only"))
 }

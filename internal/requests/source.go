@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Source wakes the controller of this kind of check: when one of its requests changes in anything that is read of it; when a request comes or goes
-// that may be in its way; when a template that it names comes, goes, or can be used or not used any more; and when it is known for the first time
-// which requests there are, or not known any more.
+// Source triggers reconciles of the checks of a kind: when the relevant part of one of their requests changes; when a request is created or
+// deleted that may conflict with theirs; when a template that they name is created, deleted, or becomes valid or invalid; and when their
+// requests have been read for the first time, or can no longer be read.
 func (r *Requests) Source(kind string) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		r.audience.join(ctx, func(c Check) {
+		r.listeners.add(ctx, func(c Check) {
 			if c.Kind == kind {
 				queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: c.Namespace, Name: c.Name}})
 			}
@@ -28,36 +28,38 @@ func (r *Requests) Source(kind string) source.Source {
 	})
 }
 
-// Wake wakes checks for which there is news that whoever asks on their behalf has found out.
-func (r *Requests) Wake(checks ...Check) { r.audience.wake(checks...) }
+// Wake triggers reconciles of checks for a caller that has noticed a change.
+func (r *Requests) Wake(checks ...Check) { r.listeners.wake(checks...) }
 
-// audience are all who want to know.
-type audience struct {
+// listeners are the sources.
+type listeners struct {
 	mu sync.Mutex
-	// seats are replaced, never changed: those who tell hold no lock.
-	seats []*func(Check)
+	// all is replaced and never changed, so that it is called without the lock.
+	all []*func(Check)
 }
 
-// join listens until the context ends.
-func (a *audience) join(ctx context.Context, listener func(Check)) {
-	seat := &listener
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.seats = append(slices.Clone(a.seats), seat)
+// add adds a listener until the context ends.
+func (l *listeners) add(ctx context.Context, listener func(Check)) {
+	change := func(changed func([]*func(Check)) []*func(Check)) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all = changed(slices.Clone(l.all))
+	}
+	change(func(all []*func(Check)) []*func(Check) { return append(all, &listener) })
 	context.AfterFunc(ctx, func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.seats = slices.DeleteFunc(slices.Clone(a.seats), func(s *func(Check)) bool { return s == seat })
+		change(func(all []*func(Check)) []*func(Check) {
+			return slices.DeleteFunc(all, func(other *func(Check)) bool { return other == &listener })
+		})
 	})
 }
 
-func (a *audience) wake(checks ...Check) {
-	a.mu.Lock()
-	seats := a.seats
-	a.mu.Unlock()
-	for _, seat := range seats {
+func (l *listeners) wake(checks ...Check) {
+	l.mu.Lock()
+	all := l.all
+	l.mu.Unlock()
+	for _, listener := range all {
 		for _, c := range checks {
-			(*seat)(c)
+			(*listener)(c)
 		}
 	}
 }

@@ -5,7 +5,6 @@ package requests
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -14,16 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 )
 
-// Create makes a request from its template as that is now. It never changes one that is there: if that is the one that was to be made, as the
-// answer to an earlier try was lost, all is well, and created is false; otherwise the error is a *NameTakenError. A template that does not do any
-// more is a *TemplateError; what admission has against the request is found by apierrors.IsInvalid and IsForbidden.
+// Create creates a request from its template, which is read live. It does not change an existing request: if that is the one that was to be
+// created, because the answer to an earlier try was lost, created is false; otherwise the error is a *NameTakenError. For an invalid
+// template the error is a *TemplateError. Rejections by admission are found by apierrors.IsInvalid and IsForbidden.
 func (r *Requests) Create(ctx context.Context, d *Draft) (found *Found, created bool, err error) {
 	template, err := r.template(ctx, d.Template)
 	if err != nil {
@@ -37,8 +35,16 @@ func (r *Requests) Create(ctx context.Context, d *Draft) (found *Found, created 
 		return nil, false, &TemplateError{Template: d.Template, Problem: err.Error()}
 	}
 	kind, key := d.Template.RequestKind(), client.ObjectKeyFromObject(request)
-	made := r.await(kind)
-	defer func() { made(found) }()
+	if s := r.storeOf(kind); s != nil {
+		done := s.create()
+		defer func() {
+			if found == nil {
+				done(nil, "")
+			} else {
+				done(found, found.UID)
+			}
+		}()
+	}
 	err = r.client.Create(ctx, request)
 	if err == nil {
 		return Read(request), true, nil
@@ -51,48 +57,35 @@ func (r *Requests) Create(ctx context.Context, d *Draft) (found *Found, created 
 	case err != nil:
 		return nil, false, err
 	case there == nil:
-		return nil, false, errors.Errorf("%s %s was there, and has gone: it is created at the next try", kind.Kind, key)
+		return nil, false, errors.Errorf("%s %s existed and was deleted: it is created at the next try", kind.Kind, key)
 	case there.is(d):
 		return there, false, nil
 	}
 	return nil, false, &NameTakenError{By: there}
 }
 
-// await lets what is made be seen at once where its kind is followed.
-func (r *Requests) await(kind schema.GroupVersionKind) func(*Found) {
-	r.mu.Lock()
-	k := r.kinds[use{kind, false}]
-	r.mu.Unlock()
-	if k != nil {
-		if s, _ := k.shelves(); s != nil {
-			return s.await()
-		}
-	}
-	return func(*Found) {}
-}
-
-// is says whether it is what was to be made.
+// is reports whether it is the request that was to be created.
 func (f *Found) is(d *Draft) bool {
 	return f.Of(d.Check) && f.For(d.Target) && f.Order == d.Order && f.Template.Same(d.Template) && f.attempt == d.Attempt && !f.Deleting()
 }
 
-// TellToStop tells the remediator to stop, also where the deletion was asked for already. One that has succeeded is not told.
+// TellToStop annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is not annotated.
 func (r *Requests) TellToStop(ctx context.Context, f *Found, now time.Time) error {
 	return r.annotate(ctx, f, often, func(seen *Found) (string, any) {
-		if seen.timedOut || seen.said.succeeded {
+		if seen.timedOut || seen.status.succeeded {
 			return "", nil
 		}
-		// Remediators know no fractions of a second.
+		// Remediators do not parse fractions of a second.
 		return remedyv1.TimedOutAnnotation, now.UTC().Format(time.RFC3339)
 	})
 }
 
-// NoteRecovery notes since when the target has been healthy again; zero takes that away. It is noted on what was seen, or not at all: somebody may
-// have noted a relapse meanwhile.
+// NoteRecovery records since when the target is healthy again; zero removes that. It fails after a conflict, because another process may
+// have recorded that the target is unhealthy.
 func (r *Requests) NoteRecovery(ctx context.Context, f *Found, since time.Time) error {
 	return r.annotate(ctx, f, 1, func(seen *Found) (string, any) {
 		switch {
-		case seen.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(), seen.recovered.IsZero() && since.IsZero() && !seen.noted:
+		case seen.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(), seen.recovered.IsZero() && since.IsZero() && !seen.recoveryRecorded:
 			return "", nil
 		case since.IsZero():
 			return remedyv1.HealthySinceAnnotation, nil
@@ -101,11 +94,11 @@ func (r *Requests) NoteRecovery(ctx context.Context, f *Found, since time.Time) 
 	})
 }
 
-// often is how many times a write that is right whatever others have written is tried when they write at the same time.
+// often is how many times a write that does not depend on other writes is tried after a conflict.
 const often = 5
 
-// annotate sets or removes what change says of the request as it is: of this one, and of none that bears its name by now. An empty key is nothing.
-// It is tried so many times, each time on the request as it is by then.
+// annotate sets or removes an annotation of this request, and of no other request of its name. change is called with the present request
+// before each try. With an empty key there is nothing to do.
 func (r *Requests) annotate(ctx context.Context, f *Found, tries int, change func(*Found) (key string, value any)) error {
 	seen := f
 	var err error
@@ -114,17 +107,11 @@ func (r *Requests) annotate(ctx context.Context, f *Found, tries int, change fun
 		if key == "" {
 			return nil
 		}
-		var patch []byte
-		if patch, err = json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid": seen.UID, "resourceVersion": seen.ResourceVersion, "annotations": map[string]any{key: value},
-		}}); err != nil {
-			return errors.WithStack(err)
-		}
-		err = r.client.Patch(ctx, seen.object(), client.RawPatch(types.MergePatchType, patch))
+		err = r.patch(ctx, seen, map[string]any{"uid": seen.UID, "resourceVersion": seen.ResourceVersion, "annotations": map[string]any{key: value}})
 		if err == nil {
 			return nil
 		}
-		// A UID that is another one is a conflict, or a change that is not valid.
+		// Another UID is a conflict, or an invalid change.
 		if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
 			break
 		}
@@ -142,7 +129,7 @@ func (r *Requests) annotate(ctx context.Context, f *Found, tries int, change fun
 	return r.failed(err, "annotate", f.Kind, f.Key())
 }
 
-// Delete asks for the deletion of this request, and of none that bears its name by now. It is well if it is gone. Finalizers of others stay.
+// Delete deletes this request, and no other request of its name. It succeeds if the request does not exist. Finalizers stay.
 func (r *Requests) Delete(ctx context.Context, f *Found) error {
 	err := r.client.Delete(ctx, f.object(), client.Preconditions{UID: &f.UID})
 	switch {
@@ -160,7 +147,7 @@ func (r *Requests) Delete(ctx context.Context, f *Found) error {
 	return r.failed(err, "delete", f.Kind, f.Key())
 }
 
-// object is what a write needs of it.
+// object identifies it for a write.
 func (f *Found) object() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(f.Kind)
@@ -169,21 +156,21 @@ func (f *Found) object() *unstructured.Unstructured {
 	return object
 }
 
-// failed wraps an error, with a hint if the manager lacks a permission in its own cluster. Elsewhere the label that the hint names has no
+// failed wraps an error, with a hint if the manager lacks a permission in its own cluster. In another cluster the label in the hint has no
 // effect.
 func (r *Requests) failed(err error, verb string, kind schema.GroupVersionKind, key client.ObjectKey) error {
 	hint := ""
 	if apierrors.IsForbidden(err) {
 		resource := r.resource(kind)
-		r.rights.drop(resource)
-		if r.follows() {
-			hint = fmt.Sprintf(" (if it is a right that is missing, %s)", mend(resource))
+		r.permissions.drop(resource)
+		if r.watches() {
+			hint = fmt.Sprintf(" (if a permission is missing, %s)", howToAllow(resource))
 		}
 	}
 	return errors.Wrapf(err, "failed to %s %s %s%s", verb, kind.Kind, key, hint)
 }
 
-// resource is what the kind is called in roles.
+// resource is the resource of a kind in roles.
 func (r *Requests) resource(gvk schema.GroupVersionKind) schema.GroupResource {
 	k := r.kind(use{gvk, false})
 	k.mu.Lock()

@@ -87,6 +87,6 @@ var faults = []sabotage{
 	engine("write.go", tellsToStop, butHidesFailures,
 		"TestEscalation_RandomErrors_Completes", "did not get the timed-out annotation"),
 	engine("reconcile.go", "\t\trecord.failures++\n", "\t\tretry = 0\n", "TestRejectedWrite_NoOtherEvent_IsRetried", inVain("attempt [23]")),
-	q("follow.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatches_CutOrExpired_LoseNothing", inVain("the instance observes the deletion of the request")),
+	q("watch.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatches_CutOrExpired_LoseNothing", inVain("the instance observes the deletion of the request")),
 	engine("report.go", "if !tried || p.r.Clock.Now().Before(end) {", "if !tried || p.r.Clock.Now().Before(end.Add(3600e9)) {", "TestConditions_SlowWrites_DoNotDelayRemediation", "were not written yet"),
 }

@@ -60,7 +60,7 @@ var handover = []sabotage{
 	engine("read.go", "if s.observes() || s.check.deleting() ||", "if s.check.deleting() ||", adoptedFor, "to equal|withdrawn"),
 	intree("release.go", "if !check.Object.GetDeletionTimestamp().IsZero() && signed {", "if !check.Object.GetDeletionTimestamp().IsZero() && signed && false {", deletedFor, "has no responsible check"),
 	intree("release.go", "a.Requests.Withdraw(ctx, request)", "a.Requests.GiveBack(ctx, request)", deletedFor, "no controller would complete the request"),
-	q("look.go", "failed = append(failed, errors.Wrapf(err, \"failed to list %s\", known.resource))\n\t\t\tcontinue\n", "return nil, err\n", notCleaned, "to be empty"),
+	q("find.go", "failed = append(failed, errors.Wrapf(err, \"failed to list %s\", known.resource))\n\t\t\tcontinue\n", "return nil, err\n", notCleaned, "to be empty"),
 	q("adopt.go", "\treturn r.strip(ctx, f, map[string]any{\"uid\": f.UID})\n", "\treturn nil\n", stopped, "the request is withdrawn"),
 	intree("claims.go", ", InTree: true,\n",
 		", InTree: true, Deleting: !core.DeletionTimestamp.IsZero(),\n", untilGone, inVain("the in-tree check is responsible")),

@@ -60,7 +60,7 @@ func TestRequestsAreNotForgottenWithTheRightToSeeThem(t *testing.T) {
 	s.grant(s.kind.Rules()[1])
 	k := s.requests.kind(use{kind, false})
 	// The API server ends a watch for all sorts of reasons, and then it asks for rights.
-	s.requests.lose(t.Context(), k, k.facts, apierrors.NewForbidden(k.facts.resource.GroupResource(), "", nil))
+	s.requests.stopWatch(t.Context(), k, k.facts, apierrors.NewForbidden(k.facts.resource.GroupResource(), "", nil))
 	found, err := s.requests.Of(t.Context(), c)
 	s.Expect(namesOf(found)).To(Equal([]string{"m1"}))
 	var unknown *NotKnownError

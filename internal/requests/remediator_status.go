@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// word is what a remediator says of its work.
-type word struct {
+// remediatorStatus is what a remediator reports in the status of a request.
+type remediatorStatus struct {
 	succeeded, failed, nodeDeletion bool
 }
 
@@ -19,8 +19,8 @@ const (
 	nodeDeletionCondition = "PermanentNodeDeletionExpected"
 )
 
-// dialects are how remediators say that they have failed that do not say it by the condition of the contract.
-var dialects = map[schema.GroupKind]func(status map[string]any, conditions map[string]string) bool{
+// failures are how some remediators report a failure without the condition of the contract.
+var failures = map[schema.GroupKind]func(status map[string]any, conditions map[string]string) bool{
 	{Group: "infrastructure.cluster.x-k8s.io", Kind: "Metal3Remediation"}: func(status map[string]any, _ map[string]string) bool {
 		phase, _ := status["phase"].(string)
 		return phase == "Failed" || phase == "Deleting machine"
@@ -30,33 +30,33 @@ var dialects = map[schema.GroupKind]func(status map[string]any, conditions map[s
 	},
 }
 
-// heard is what the remediator of a request says. What it says in a way that nobody understands is not said.
-func heard(request *unstructured.Unstructured) word {
+// readStatus reads the status of a request. Invalid parts are ignored.
+func readStatus(request *unstructured.Unstructured) remediatorStatus {
 	status, _ := request.Object["status"].(map[string]any)
 	conditions := conditionsOf(status)
-	w := word{
+	s := remediatorStatus{
 		succeeded:    conditions[succeededCondition] == "True",
 		failed:       conditions[succeededCondition] == "False",
 		nodeDeletion: conditions[nodeDeletionCondition] == "True",
 	}
-	if failed := dialects[request.GroupVersionKind().GroupKind()]; failed != nil && !w.succeeded {
-		w.failed = w.failed || failed(status, conditions)
+	if failed := failures[request.GroupVersionKind().GroupKind()]; failed != nil && !s.succeeded {
+		s.failed = s.failed || failed(status, conditions)
 	}
-	return w
+	return s
 }
 
-// conditionsOf are the statuses of conditions by their type. A type that is there twice is as good as not there.
+// conditionsOf are the statuses of conditions by type. A type that is there twice with different statuses is ignored.
 func conditionsOf(status map[string]any) map[string]string {
 	list, _ := status["conditions"].([]any)
 	conditions := make(map[string]string, len(list))
 	for _, item := range list {
 		condition, _ := item.(map[string]any)
 		kind, _ := condition["type"].(string)
-		said, _ := condition["status"].(string)
-		if before, found := conditions[kind]; found && before != said {
-			said = ""
+		value, _ := condition["status"].(string)
+		if before, found := conditions[kind]; found && before != value {
+			value = ""
 		}
-		conditions[kind] = said
+		conditions[kind] = value
 	}
 	return conditions
 }

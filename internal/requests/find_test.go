@@ -94,7 +94,7 @@ func TestTheRightCheckIsWokenAndOnlyForWhatIsRead(t *testing.T) {
 	arrived()
 	s.Expect(admin.Create(t.Context(), s.kind.NewTemplate(s.namespace, "last", map[string]any{}))).To(Succeed())
 	s.Eventually(func() *foundTemplate {
-		_, templates := s.requests.kind(use{s.reference().TemplateKind(), true}).shelves()
+		_, templates := s.requests.kind(use{s.reference().TemplateKind(), true}).stores()
 		last, _ := templates.get(client.ObjectKey{Namespace: s.namespace, Name: "last"})
 		return last
 	}).ShouldNot(BeNil())
@@ -164,7 +164,7 @@ func TestAnUnchangedWorldIsNotAskedAboutAgain(t *testing.T) {
 func TestWhatIsKeptOfARequestIsSmall(t *testing.T) {
 	g := NewWithT(t)
 	const many = 100
-	kept := newShelf(Read, func(_, _ *Found) {}, func() {})
+	kept := newStore(Read, func(_, _ *Found) {}, func() {})
 	heap := func() uint64 {
 		runtime.GC()
 		var stats runtime.MemStats
@@ -181,7 +181,7 @@ func TestWhatIsKeptOfARequestIsSmall(t *testing.T) {
 		g.Expect(kept.Add(request)).To(Succeed())
 	}
 	after := heap()
-	g.Expect(kept.under(Check{"MachineHealthCheck", "a", "b"}, nil)).To(HaveLen(many))
+	g.Expect(kept.indexed(Check{"MachineHealthCheck", "a", "b"}, nil)).To(HaveLen(many))
 	g.Expect(after).To(BeNumerically("<", before+many*10_000), "four hundred kilobytes each are not kept")
 }
 

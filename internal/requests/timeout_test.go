@@ -51,8 +51,8 @@ func answered(request *http.Request, code int, body string) *http.Response {
 	}
 }
 
-// TestNobodyWaitsForEverToLearnWhetherAKindIsServed: whoever asks is told after a while that there was no answer, and so are all who ask just then. When
-// there is one again, they are woken.
+// TestNobodyWaitsForEverToLearnWhetherAKindIsServed: whoever asks is told after a while that there was no answer, and so are all who ask
+// just then. When there is one again, they are woken.
 func TestNobodyWaitsForEverToLearnWhetherAKindIsServed(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
@@ -61,7 +61,7 @@ func TestNobodyWaitsForEverToLearnWhetherAKindIsServed(t *testing.T) {
 	var hangs atomic.Bool
 	hangs.Store(true)
 	s.through(silent("/apis/"+s.kind.Group, &hangs))
-	s.requests.patience = 50 * time.Millisecond
+	s.requests.timeout = 50 * time.Millisecond
 	kind := s.reference().RequestKind()
 	trouble := func(name string) error {
 		_, err := s.requests.Of(t.Context(), s.check(name), kind)
@@ -81,7 +81,7 @@ func TestNobodyWaitsForEverToLearnWhetherAKindIsServed(t *testing.T) {
 	s.Eventually(unanswered).ShouldNot(BeEmpty())
 
 	hangs.Store(false)
-	s.requests.patience = patience
+	s.requests.timeout = defaultTimeout
 	s.clock.Step(failedFor)
 	s.wakes()
 	s.usable(s.check("a"), s.reference())
@@ -121,7 +121,7 @@ func TestAMapperThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	slow := mappedBy{admin, slowMapper{admin.RESTMapper(), asked, let}}
 	plain, err := New(t.Context(), Options{Client: slow, Reader: admin, Clock: s.clock})
 	s.Expect(err).ToNot(HaveOccurred())
-	plain.patience = 50 * time.Millisecond
+	plain.timeout = 50 * time.Millisecond
 	for range 3 {
 		one := plain.Resolve(t.Context(), nodeCheck, "", s.reference())[0]
 		s.Expect(one.Err).To(MatchError(ContainSubstring("failed to find out")))
@@ -129,7 +129,7 @@ func TestAMapperThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	}
 	s.Expect(asked.Load()).To(BeEquivalentTo(1))
 	close(let)
-	plain.patience = patience
+	plain.timeout = defaultTimeout
 	s.Eventually(func() *Resolved {
 		s.clock.Step(failedFor)
 		return &plain.Resolve(t.Context(), nodeCheck, "", s.reference())[0]
@@ -166,8 +166,8 @@ func TestARightThatCouldNotBeFoundOutIsNotMissing(t *testing.T) {
 	s.usable(s.check("a"), s.reference())
 }
 
-// TestAWatchThatIsLostLeavesNoRequestUnseen: lists and watches of the kind fail for a while. What has happened meanwhile is news when that is over, at the
-// latest after the longest pause between two tries.
+// TestAWatchThatIsLostLeavesNoRequestUnseen: lists and watches of the kind fail for a while. What has happened meanwhile is news when that
+// is over, at the latest after the longest pause between two tries.
 func TestAWatchThatIsLostLeavesNoRequestUnseen(t *testing.T) {
 	s := settled(t)
 	var fails atomic.Bool

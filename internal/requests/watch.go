@@ -4,6 +4,7 @@
 package requests
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -16,14 +17,14 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// How long it takes until a watch that has ended is tried again.
+// The backoff of a watch that has ended.
 const (
 	firstPause   = time.Second
 	longestPause = 30 * time.Second
 )
 
-// follow begins to follow a kind that is served and that we have the right to. It does not wait until it is read.
-func (r *Requests) follow(k *kind, known facts) {
+// startWatch starts to watch a kind. It does not wait for the list.
+func (r *Requests) startWatch(k *kind, known facts) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	refused := r.clock.Now().Before(k.refusedUntil) && (k.refused != "" || known.resource == k.lost)
@@ -32,16 +33,16 @@ func (r *Requests) follow(k *kind, known facts) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	k.cancel = cancel
-	full := func() { r.audience.wake(r.askers(k.use, nil)...) }
+	filled := func() { r.listeners.wake(r.interested(k.use, nil)...) }
 	switch {
 	case k.template && k.templates == nil:
-		k.templates = newShelf(readTemplate, func(before, after *foundTemplate) { r.templateChanged(k, before, after) }, full)
+		k.templates = newStore(readTemplate, func(before, after *foundTemplate) { r.templateChanged(k, before, after) }, filled)
 	case !k.template && k.requests == nil:
-		k.requests = newShelf(Read, func(before, after *Found) { r.requestChanged(k, before, after) }, full)
+		k.requests = newStore(Read, func(before, after *Found) { r.requestChanged(k, before, after) }, filled)
 	}
-	var store toolscache.ReflectorStore = k.requests
+	var target toolscache.ReflectorStore = k.requests
 	if k.template {
-		store = k.templates
+		target = k.templates
 	}
 	resource := r.dynamic.Resource(known.resource).Namespace(r.namespace)
 	lists := &toolscache.ListWatch{
@@ -54,17 +55,17 @@ func (r *Requests) follow(k *kind, known facts) {
 	}
 	expected := &unstructured.Unstructured{}
 	expected.SetGroupVersionKind(known.resource.GroupVersion().WithKind(k.Kind))
-	reflector := toolscache.NewReflectorWithOptions(toolscache.ToListWatcherWithWatchListSemantics(lists, r.dynamic), expected, store,
+	reflector := toolscache.NewReflectorWithOptions(toolscache.ToListWatcherWithWatchListSemantics(lists, r.dynamic), expected, target,
 		toolscache.ReflectorOptions{Name: "remediation requests", TypeDescription: k.String()})
 	r.running.Go(func() {
-		if err := r.keepFollowing(ctx, reflector); err != nil {
-			r.lose(ctx, k, known, err)
+		if err := r.watch(ctx, reflector); err != nil {
+			r.stopWatch(ctx, k, known, err)
 		}
 	})
 }
 
-// keepFollowing reads and watches until the context ends, or until the kind or the right to it is gone: what nobody serves is not asked for any more.
-func (r *Requests) keepFollowing(ctx context.Context, reflector *toolscache.Reflector) error {
+// watch lists and watches until the context ends, or until the kind is not served or not allowed.
+func (r *Requests) watch(ctx context.Context, reflector *toolscache.Reflector) error {
 	pause := firstPause
 	for ctx.Err() == nil {
 		began := r.clock.Now()
@@ -88,13 +89,13 @@ func (r *Requests) keepFollowing(ctx context.Context, reflector *toolscache.Refl
 	return nil
 }
 
-// lose notes that a kind cannot be followed any more, and tells those who have asked about it. What was known of a kind that is served no more is
-// gone with it, unless it is found in another version. Where it is the right that is missing, there still are requests.
-func (r *Requests) lose(ctx context.Context, k *kind, known facts, err error) {
-	r.rights.drop(known.resource.GroupResource())
+// stopWatch is called when a kind can no longer be watched. If it is not served, its objects no longer exist, unless it is served in
+// another version. If it is not allowed, they still exist.
+func (r *Requests) stopWatch(ctx context.Context, k *kind, known facts, err error) {
+	r.permissions.drop(known.resource.GroupResource())
 	k.mu.Lock()
 	if ctx.Err() != nil {
-		// Nobody asks about it any more.
+		// No check needs the kind.
 		k.mu.Unlock()
 		return
 	}
@@ -108,19 +109,19 @@ func (r *Requests) lose(ctx context.Context, k *kind, known facts, err error) {
 	default:
 		k.refused = "the API server does not let the manager list and watch it"
 		if k.requests != nil {
-			k.requests.doubt()
+			k.requests.stop()
 		}
 		if k.templates != nil {
-			k.templates.doubt()
+			k.templates.stop()
 		}
 	}
 	k.mu.Unlock()
-	r.audience.wake(r.askers(k.use, nil)...)
+	r.listeners.wake(r.interested(k.use, nil)...)
 }
 
-// requestChanged wakes the check whose request has changed. One that comes or goes may be in the way of others.
+// requestChanged triggers the check of a request. A request that is created or deleted may conflict with those of other checks.
 func (r *Requests) requestChanged(k *kind, before, after *Found) {
-	if before != nil && after != nil && before.tells(after) {
+	if before != nil && after != nil && before.equals(after) {
 		return
 	}
 	var wake []Check
@@ -130,44 +131,34 @@ func (r *Requests) requestChanged(k *kind, before, after *Found) {
 		}
 	}
 	if before == nil || after == nil || before.UID != after.UID || before.Check != after.Check || !before.sameTarget(after) {
-		namespace := k.namespaceOf(before, after)
-		wake = append(wake, r.askers(k.use, func(c Check, _ *interest) bool {
+		namespace := cmp.Or(after, before).Namespace
+		wake = append(wake, r.interested(k.use, func(c Check, _ *interest) bool {
 			return !slices.Contains(wake, c) && (c.Namespace == "" || c.Namespace == namespace)
 		})...)
 	}
-	r.audience.wake(wake...)
+	r.listeners.wake(wake...)
 }
 
-func (k *kind) namespaceOf(before, after *Found) string {
-	if after != nil {
-		return after.Namespace
-	}
-	return before.Namespace
-}
-
-// tells says whether another look at a request tells the same.
-func (f *Found) tells(other *Found) bool {
+// equals reports whether the relevant part of a request is the same.
+func (f *Found) equals(other *Found) bool {
 	return f.UID == other.UID && f.Check == other.Check && f.Order == other.Order && f.Template == other.Template && f.sameTarget(other) &&
 		f.attempt == other.attempt && f.started.Equal(other.started) && f.deleting.Equal(other.deleting) && f.recovered.Equal(other.recovered) &&
-		f.timedOut == other.timedOut && f.said == other.said
+		f.timedOut == other.timedOut && f.status == other.status
 }
 
 func (f *Found) sameTarget(other *Found) bool {
 	return f.Node == other.Node && slices.Equal(f.Machines, other.Machines)
 }
 
-// templateChanged wakes the checks that name a template that comes, goes, or can be used or not used any more.
+// templateChanged triggers the checks with a template that was created or deleted, or became valid or invalid.
 func (r *Requests) templateChanged(k *kind, before, after *foundTemplate) {
-	there := after
-	switch {
-	case before != nil && after != nil && before.problem == after.problem && before.multiple == after.multiple:
+	if before != nil && after != nil && before.problem == after.problem && before.multiple == after.multiple {
 		return
-	case after == nil:
-		there = before
 	}
-	r.audience.wake(r.askers(k.use, func(_ Check, i *interest) bool {
+	key := cmp.Or(after, before).key
+	r.listeners.wake(r.interested(k.use, func(_ Check, i *interest) bool {
 		return slices.ContainsFunc(i.templates, func(t Reference) bool {
-			return t.TemplateKind() == k.GroupVersionKind && t.Namespace == there.key.Namespace && t.Name == there.key.Name
+			return t.TemplateKind() == k.GroupVersionKind && t.Namespace == key.Namespace && t.Name == key.Name
 		})
 	})...)
 }

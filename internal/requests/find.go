@@ -21,26 +21,26 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// Of are all requests that were made for a check, by name: those of these kinds, and of others that are known. They are shared and must not be
-// changed. A kind that is not served in the version that is named is looked at in another one, in which its requests are then changed, too. An error is a *NotKnownError where there may be more of these kinds than are known; what is known comes with it.
-//
-// It never waits for a kind to be read.
+// Of returns the requests of a check by name, of these kinds and of other kinds that are watched. They are shared and must not be changed.
+// A kind that is not served in this version is read and written in another one. If there may be more requests, the error is a
+// *NotKnownError, and the known requests are returned with it. It does not wait for a list.
 func (r *Requests) Of(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Found, error) {
-	if !r.follows() {
+	if !r.watches() {
 		return r.listOf(ctx, c, kinds)
 	}
-	r.asksForRequests(c, kinds)
-	found, doubtful := r.under(c)
+	r.setKinds(c, kinds)
+	found, doubtful := r.indexed(c)
+	all := append(doubtful, kinds...)
 	var unknown *NotKnownError
-	for _, gvk := range append(doubtful, kinds...) {
+	for n, gvk := range all {
 		k := r.kind(use{gvk, false})
-		if k.ready() || unknown.covers(gvk) {
+		if k.ready() || slices.Contains(all[:n], gvk) {
 			continue
 		}
 		if unknown == nil {
 			unknown = &NotKnownError{Trouble: map[schema.GroupVersionKind]string{}}
 		}
-		if why := r.begin(ctx, k); why != "" {
+		if why := r.watchKind(ctx, k); why != "" {
 			unknown.Trouble[gvk] = why
 		} else {
 			unknown.Kinds = append(unknown.Kinds, gvk)
@@ -52,48 +52,48 @@ func (r *Requests) Of(ctx context.Context, c Check, kinds ...schema.GroupVersion
 	return found, nil
 }
 
-// NotServed is the trouble with a kind that is not installed in any version, so that there cannot be any requests of it.
+// NotServed is the trouble with a kind that is not served in any version. There cannot be any requests of it.
 const NotServed = "it is not served"
 
-// begin begins to follow a kind, or says why not.
-func (r *Requests) begin(ctx context.Context, k *kind) string {
+// watchKind starts to watch a kind, or returns why it cannot.
+func (r *Requests) watchKind(ctx context.Context, k *kind) string {
 	known, err := r.facts(ctx, k)
 	switch {
 	case err != nil:
-		return notFollowed(ctx, k, err)
+		return notWatched(ctx, k, err)
 	case !known.served:
 		return NotServed
 	}
-	missing, _, err := r.rights.lacking(ctx, known.resource.GroupResource(), r.namespace, "list", "watch")
+	missing, _, err := r.permissions.missing(ctx, known.resource.GroupResource(), r.namespace, "list", "watch")
 	switch {
 	case err != nil:
-		return notFollowed(ctx, k, err)
+		return notWatched(ctx, k, err)
 	case len(missing) > 0:
-		return lack(missing, known.resource.GroupResource(), r.namespace) + ": " + mend(known.resource.GroupResource())
+		return notAllowed(missing, known.resource.GroupResource(), r.namespace) + ": " + howToAllow(known.resource.GroupResource())
 	}
 	if refused, _ := k.refusal(r.clock.Now()); refused != "" {
 		return refused
 	}
-	r.follow(k, known)
+	r.startWatch(k, known)
 	return ""
 }
 
-// notFollowed is what is said of a kind about which something could not be found out. Why not is for the log.
-func notFollowed(ctx context.Context, k *kind, err error) string {
-	log.FromContext(ctx).V(4).Info("A kind of requests cannot be followed", "kind", k.GroupKind().String(), "reason", err.Error())
+// notWatched is the message about a kind without an answer of the API server. The cause is logged.
+func notWatched(ctx context.Context, k *kind, err error) string {
+	log.FromContext(ctx).V(4).Info("A kind of requests cannot be watched", "kind", k.GroupKind().String(), "reason", err.Error())
 	return Shown(err)
 }
 
-// under are the requests of all kinds that are known under an index, by name, and the kinds of which there may be more.
-func (r *Requests) under(i any) (all []*Found, doubtful []schema.GroupVersionKind) {
+// indexed are the requests of an index by name, and the kinds that may have more.
+func (r *Requests) indexed(i any) (all []*Found, doubtful []schema.GroupVersionKind) {
 	r.mu.Lock()
 	for _, k := range r.kinds {
-		s, _ := k.shelves()
+		s, _ := k.stores()
 		if s == nil {
 			continue
 		}
 		before := len(all)
-		if all = s.under(i, all); len(all) > before && !s.ready() {
+		if all = s.indexed(i, all); len(all) > before && !s.ready() {
 			doubtful = append(doubtful, k.GroupVersionKind)
 		}
 	}
@@ -101,7 +101,7 @@ func (r *Requests) under(i any) (all []*Found, doubtful []schema.GroupVersionKin
 	return sorted(all), doubtful
 }
 
-// sorted is by name, each once: a kind may be followed in two versions.
+// sorted sorts requests by name and removes duplicates: a kind may be watched in two versions.
 func sorted(all []*Found) []*Found {
 	slices.SortFunc(all, func(a, b *Found) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind.Kind, b.Kind.Kind),
@@ -110,44 +110,42 @@ func sorted(all []*Found) []*Found {
 	return slices.CompactFunc(all, func(a, b *Found) bool { return a.UID == b.UID })
 }
 
-// About are all requests that are known to be for a target, whosever they are: those of other checks are in the way of ours.
+// About are the known requests for a target, of any check.
 func (r *Requests) About(t Target) []*Found {
 	if t.Object().UID == "" {
 		return nil
 	}
-	all, _ := r.under(t.Object().UID)
+	all, _ := r.indexed(t.Object().UID)
 	return slices.DeleteFunc(all, func(f *Found) bool { return !f.For(t) })
 }
 
-// Named is the request of this kind and name, whosever it is, as far as it is known; nil if there is none. False if that is not known.
+// storeOf is the store of a kind of requests; nil if it is not watched.
+func (r *Requests) storeOf(kind schema.GroupVersionKind) *store[*Found] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k := r.kinds[use{kind, false}]
+	if k == nil {
+		return nil
+	}
+	s, _ := k.stores()
+	return s
+}
+
+// Named is the request of this kind and name, of any check; nil if there is none. False if that is not known.
 func (r *Requests) Named(kind schema.GroupVersionKind, key client.ObjectKey) (*Found, bool) {
-	r.mu.Lock()
-	k := r.kinds[use{kind, false}]
-	r.mu.Unlock()
-	if k == nil {
-		return nil, false
+	if s := r.storeOf(kind); s != nil {
+		return s.get(key)
 	}
-	s, _ := k.shelves()
-	if s == nil {
-		return nil, false
-	}
-	return s.get(key)
+	return nil, false
 }
 
-// Known says whether it was known at one time which requests of a kind there are. Those that were made since are known, too, also if the kind cannot be
-// followed any more: of those that are known, some may have gone.
+// Known reports whether a kind was ever listed. Requests that were created since are known, too, but some may no longer exist.
 func (r *Requests) Known(kind schema.GroupVersionKind) bool {
-	r.mu.Lock()
-	k := r.kinds[use{kind, false}]
-	r.mu.Unlock()
-	if k == nil {
-		return false
-	}
-	s, _ := k.shelves()
-	return s != nil && s.known()
+	s := r.storeOf(kind)
+	return s != nil && s.listed()
 }
 
-// Live is the request of this kind and name, whosever it is, read past every cache; nil if there is none.
+// Live reads the request of this kind and name, of any check, live; nil if there is none.
 func (r *Requests) Live(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*Found, error) {
 	request := &unstructured.Unstructured{}
 	request.SetGroupVersionKind(kind)
@@ -161,10 +159,10 @@ func (r *Requests) Live(ctx context.Context, kind schema.GroupVersionKind, key c
 	return Read(request), nil
 }
 
-// LiveOf are the requests of these kinds that were made for a check, read past every cache. Kinds have to be followed here.
+// LiveOf lists the requests of a check of these kinds live, where kinds are watched.
 func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Found, error) {
-	if !r.follows() {
-		return nil, errors.New("kinds are not followed here")
+	if !r.watches() {
+		return nil, errors.New("kinds are not watched here")
 	}
 	var all []*Found
 	var failed []error
@@ -191,7 +189,7 @@ func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVer
 	return sorted(all), utilerrors.NewAggregate(failed)
 }
 
-// listOf reads the requests of a check now, by their label.
+// listOf lists the requests of a check live by their label.
 func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVersionKind) ([]*Found, error) {
 	var all []*Found
 	unknown := &NotKnownError{Trouble: map[schema.GroupVersionKind]string{}}
