@@ -6,50 +6,52 @@ package v1alpha1
 // Prefix is the prefix of every annotation, label and finalizer of Remedy. kubectl remedy release --all removes every key with it.
 const Prefix = "remedy.cluster.x-k8s.io/"
 
-// Annotations that people set.
+// Annotations that users set.
 const (
-	// TakeOverAnnotation on a MachineHealthCheck of Cluster API, or on its Cluster, with the value "true", asks us to take care of that check.
+	// TakeOverAnnotation on an in-tree MachineHealthCheck, or on its Cluster, with the value "true", makes the manager adopt that check.
 	TakeOverAnnotation = Prefix + "take-over"
 
-	// RequestPluralsAnnotation on a check names the plurals of request kinds that do not simply end in "s", such as "FooProxy=fooproxies,Gas=gases".
-	// It is needed where the one who writes the check must be allowed to create requests of such a kind.
+	// RequestPluralsAnnotation on a check names the plurals of request kinds that do not simply end in "s", such as
+	// "FooProxy=fooproxies,Gas=gases". It is necessary where the author of the check must be allowed to create requests of such a kind.
 	RequestPluralsAnnotation = Prefix + "request-plurals"
 )
 
-// Pause is the value of Cluster API's annotation for pauses by which its own controller leaves a check to us.
+// Pause is the value of the annotation cluster.x-k8s.io/paused on a check that the manager has adopted.
 const Pause = "remedy.cluster.x-k8s.io"
 
-// Annotations that we set, to remember what must survive a restart and a move to another management cluster.
+// Annotations that the manager sets. They survive a restart and a move to another management cluster.
 const (
-	// MarkedByAnnotation on a Machine names the check that marked it, as kind/name. It is written before the mark.
+	// MarkedByAnnotation on a Machine is the check that has set its conditions, as kind/name. It is written before them.
 	MarkedByAnnotation = Prefix + "marked-by"
 
-	// NodeGoneSinceAnnotation on a Machine is when its Node was first found to be gone (RFC3339). It goes when the Node is back.
+	// NodeGoneSinceAnnotation on a Machine is since when its Node does not exist (RFC3339). It is removed when the Node exists again.
 	NodeGoneSinceAnnotation = Prefix + "node-gone-since"
 
-	// AttemptsAnnotation on a Machine or a Node counts the remediations that have failed in a row.
+	// AttemptsAnnotation on a Machine or a Node is the number of remediations that have failed in a row.
 	AttemptsAnnotation = Prefix + "attempts"
 
-	// NotBeforeAnnotation on a Machine or a Node is when the next remediation may begin at the earliest (RFC3339).
+	// NotBeforeAnnotation on a Machine or a Node is when the next remediation can begin (RFC3339).
 	NotBeforeAnnotation = Prefix + "not-before"
 
-	// TriedAnnotation on a Machine or a Node is the escalation step that was given up last, as its order and its template. It goes when a new attempt begins.
+	// TriedAnnotation on a Machine or a Node is the escalation step that was given up last, as order and template. It is removed when a new
+	// attempt begins.
 	TriedAnnotation = Prefix + "tried"
 
-	// ReplacingAnnotation on a check names the Machines that were handed to their owner and are not replaced yet, as maxInFlight has to count them.
+	// ReplacingAnnotation on a check is the Machines that their owners have still to replace. maxInFlight counts them.
 	ReplacingAnnotation = Prefix + "replacing"
 
-	// StormSinceAnnotation on a check is when the limit was exceeded (RFC3339). It goes when the storm is over.
+	// StormSinceAnnotation on a check is when the limit was exceeded (RFC3339). It is removed when the storm ends.
 	StormSinceAnnotation = Prefix + "storm-since"
 
-	// RequestKindsAnnotation on a check lists the kinds of requests that it may have created, such as "Metal3Remediation.v1beta1.example.com". It is
-	// written with the finalizer, before the first request of a kind, so that requests of a kind that the check no longer names are found.
+	// RequestKindsAnnotation on a check lists the kinds of requests that it may have created, such as "Metal3Remediation.v1beta1.example.com".
+	// It is written with the finalizer, before the first request of a kind, so that requests of a kind that the check no longer names are
+	// found.
 	RequestKindsAnnotation = Prefix + "request-kinds"
 
-	// CooldownSinceAnnotation on a check is since when the limit has been kept again, during a storm (RFC3339).
+	// CooldownSinceAnnotation on a check is since when the limit has been kept, during a storm (RFC3339).
 	CooldownSinceAnnotation = Prefix + "cooldown-since"
 
-	// CheckAnnotation on a request names the check that it was created for, as kind/namespace/name.
+	// CheckAnnotation on a request is the check that it was created for, as kind/namespace/name.
 	CheckAnnotation = Prefix + "check"
 
 	// StepAnnotation on a request is the order of the escalation step that it belongs to.
@@ -64,48 +66,50 @@ const (
 	// NodeUIDAnnotation on a request is the UID of the Node that it was created for.
 	NodeUIDAnnotation = Prefix + "node-uid"
 
-	// HealthySinceAnnotation on a request is since when its target has been healthy again (RFC3339). It goes when the target relapses.
+	// HealthySinceAnnotation on a request is since when its target is healthy again (RFC3339). It is removed when the target becomes
+	// unhealthy.
 	HealthySinceAnnotation = Prefix + "healthy-since"
 
-	// TakeOverIDAnnotation on a MachineHealthCheck of Cluster API identifies the take-over that is under way.
+	// TakeOverIDAnnotation on an in-tree MachineHealthCheck identifies its adoption.
 	TakeOverIDAnnotation = Prefix + "take-over-id"
 )
 
-// Labels of our own.
+// Labels of Remedy.
 const (
-	// AggregateToManagerLabel with the value "true" on a ClusterRole gives its rights to the manager, so that it can read templates and create requests.
+	// AggregateToManagerLabel with the value "true" on a ClusterRole gives its permissions to the manager, which needs them to read templates
+	// and create requests.
 	AggregateToManagerLabel = Prefix + "aggregate-to-manager"
 
 	// CheckLabel on a request in a workload cluster identifies the check and the Cluster that it was created for.
 	CheckLabel = Prefix + "check"
 )
 
-// CleanupFinalizer is on a check as long as there is something to clean up when it goes.
+// CleanupFinalizer is on a check while there is something to clean up when it is deleted.
 const CleanupFinalizer = Prefix + "cleanup"
 
-// Annotations and labels of others that mean something to us.
+// Annotations and labels of other projects.
 const (
-	// AggregateToRemediationLabel is how remediators of medik8s offer their rights. It counts as our own.
+	// AggregateToRemediationLabel on a ClusterRole of a medik8s remediator has the same effect as AggregateToManagerLabel.
 	AggregateToRemediationLabel = "rbac.ext-remediation/aggregate-to-ext-remediation"
 
-	// ExcludeLabel with the value "true" on a Node keeps it from being remediated.
+	// ExcludeLabel with the value "true" on a Node excludes it from remediation.
 	ExcludeLabel = "remediation.medik8s.io/exclude-from-remediation"
 
-	// ControlPlaneRequestLabel on a request says that its Node belongs to the control plane.
+	// ControlPlaneRequestLabel on a request means that its Node belongs to the control plane.
 	ControlPlaneRequestLabel = "remediation.medik8s.io/isControlPlaneNode"
 
-	// ConfirmedHealthyAnnotation on a Node says that a person has confirmed it to be healthy.
+	// ConfirmedHealthyAnnotation on a Node means that a person has confirmed that it is healthy.
 	ConfirmedHealthyAnnotation = "remediation.medik8s.io/manually-confirmed-healthy"
 
 	// NodeNameAnnotation on a request is the name of the Node that it was created for.
 	NodeNameAnnotation = "remediation.medik8s.io/node-name"
 
-	// TemplateNameAnnotation on a request is the name of the template that it was made from.
+	// TemplateNameAnnotation on a request is the name of the template that it was created from.
 	TemplateNameAnnotation = "remediation.medik8s.io/template-name"
 
-	// TimedOutAnnotation on a request tells its remediator to stop (RFC3339).
+	// TimedOutAnnotation on a request makes its remediator stop (RFC3339).
 	TimedOutAnnotation = "remediation.medik8s.io/nhc-timed-out"
 
-	// MultipleTemplatesAnnotation on a template says that several templates of its kind may be used for one Node.
+	// MultipleTemplatesAnnotation on a template means that several templates of its kind can be used for one Node.
 	MultipleTemplatesAnnotation = "remediation.medik8s.io/multiple-templates-support"
 )

@@ -5,62 +5,62 @@ package v1alpha1
 
 // Conditions of a check.
 const (
-	// ReadyCondition sums up the others: True if the check does its work.
+	// ReadyCondition summarizes the others: True if the check works.
 	ReadyCondition = "Ready"
-	// RemediationAllowedCondition is True if something new may be remediated, should it become unhealthy.
+	// RemediationAllowedCondition is True if new remediations are allowed.
 	RemediationAllowedCondition = "RemediationAllowed"
-	// PausedCondition is True if the check, or its Cluster, is paused: then nothing at all is done.
+	// PausedCondition is True if the check, or its Cluster, is paused. Then nothing is done.
 	PausedCondition = "Paused"
-	// ClusterReachableCondition is True if the cluster of the Nodes can be read.
+	// ClusterReachableCondition is True if the workload cluster can be read.
 	ClusterReachableCondition = "ClusterReachable"
-	// TemplatesResolvedCondition is True if requests can be made from every template that the check names.
+	// TemplatesResolvedCondition is True if requests can be created from every template of the check.
 	TemplatesResolvedCondition = "TemplatesResolved"
-	// SelectorsDisjointCondition is True if no other check looks after the same targets.
+	// SelectorsDisjointCondition is True if no other check selects the same targets.
 	SelectorsDisjointCondition = "SelectorsDisjoint"
-	// TakenOverCondition is on a MachineHealthCheck of Cluster API that we are asked to take care of: True if we do. It is the only one that we
-	// write there as long as Cluster API's own controller takes care of it.
+	// TakenOverCondition is on an in-tree MachineHealthCheck with TakeOverAnnotation: True if the manager has adopted it. Until then, the
+	// manager sets no other condition.
 	TakenOverCondition = "TakenOver"
 )
 
 // Reasons of Ready.
 const (
-	// ReadyReason: the check does its work.
+	// ReadyReason: the check works.
 	ReadyReason = "Ready"
-	// NotReadyReason: another condition says what is in the way.
+	// NotReadyReason: another condition has the reason.
 	NotReadyReason = "NotReady"
-	// EscalationExhaustedReason: every step has been tried for a target, and it is still not healthy.
+	// EscalationExhaustedReason: every step has failed for a target.
 	EscalationExhaustedReason = "EscalationExhausted"
-	// OwnerNotActingReason: an owner has been asked to remediate a Machine, and has not for long.
+	// OwnerNotActingReason: an owner has not remediated a Machine in time.
 	OwnerNotActingReason = "OwnerNotActing"
-	// CleaningUpReason: the check is being deleted, and stays until nothing of it is left anywhere.
+	// CleaningUpReason: the check is being deleted, and waits for its cleanup.
 	CleaningUpReason = "CleaningUp"
 )
 
 // Reasons of RemediationAllowed.
 const (
-	// RemediationAllowedReason: the limit is kept, and nobody said stop.
+	// RemediationAllowedReason: the limit is kept, and nothing blocks new remediations.
 	RemediationAllowedReason = "RemediationAllowed"
-	// TooFewUnhealthyReason: fewer targets are sick than the range asks for.
+	// TooFewUnhealthyReason: fewer targets are unhealthy than unhealthyRange requires.
 	TooFewUnhealthyReason = "TooFewUnhealthy"
-	// TooManyUnhealthyReason: more targets are sick than the limit allows.
+	// TooManyUnhealthyReason: more targets are unhealthy than the limit allows.
 	TooManyUnhealthyReason = "TooManyUnhealthy"
-	// LimitIsZeroReason: the limit rounds down to no target at all, so that nothing will ever be remediated.
+	// LimitIsZeroReason: the limit is 0 targets, so that nothing is remediated.
 	LimitIsZeroReason = "LimitIsZero"
-	// StormReason: too many targets were sick a short while ago, and the cool-down is not over.
+	// StormReason: too many targets were unhealthy, and the cool-down is not over.
 	StormReason = "Storm"
-	// PauseRequestedReason: pauseRequests holds up new remediations.
+	// PauseRequestedReason: pauseRequests block new remediations.
 	PauseRequestedReason = "PauseRequested"
 	// ObservingReason: the check, or the manager, only observes.
 	ObservingReason = "Observing"
 	// PausedReason: the check, or its Cluster, is paused. Also a reason of Paused.
 	PausedReason = "Paused"
-	// ClusterUnreachableReason: the cluster of the Nodes cannot be read. Also a reason of ClusterReachable.
+	// ClusterUnreachableReason: the workload cluster cannot be read. Also a reason of ClusterReachable.
 	ClusterUnreachableReason = "ClusterUnreachable"
 	// ClusterNotFoundReason: the Cluster that the check names does not exist. Also a reason of ClusterReachable.
 	ClusterNotFoundReason = "ClusterNotFound"
-	// ClusterDeletingReason: the Cluster is being taken down, and its Machines with it.
+	// ClusterDeletingReason: the Cluster is being deleted, and its Machines with it.
 	ClusterDeletingReason = "ClusterDeleting"
-	// CheckDeletingReason: the check is about to go, and cleans up before.
+	// CheckDeletingReason: the check is being deleted.
 	CheckDeletingReason = "CheckDeleting"
 )
 
@@ -69,25 +69,25 @@ const NotPausedReason = "NotPaused"
 
 // Reasons of ClusterReachable.
 const (
-	// ClusterReachableReason: the cluster of the Nodes can be read.
+	// ClusterReachableReason: the workload cluster can be read.
 	ClusterReachableReason = "ClusterReachable"
-	// ControlPlaneNotInitializedReason: the cluster of the Nodes has no API server yet.
+	// ControlPlaneNotInitializedReason: the workload cluster has no API server yet.
 	ControlPlaneNotInitializedReason = "ControlPlaneNotInitialized"
-	// ReconnectingReason: the connection was lost and is back; Nodes and their controller speak first.
+	// ReconnectingReason: the connection was restored, and the manager waits for fresh Node status.
 	ReconnectingReason = "Reconnecting"
-	// KubeconfigRefusedReason: the kubeconfig would run a program or read files, which is not allowed.
+	// KubeconfigRefusedReason: the kubeconfig runs a program or reads files, which is not allowed.
 	KubeconfigRefusedReason = "KubeconfigRefused"
 	// NoKnownNodeReason: none of the Nodes that Machines refer to exists, so the kubeconfig may lead to another cluster.
 	NoKnownNodeReason = "NoKnownNode"
-	// NodesUnreadableReason: the API server answers, and no Node can be read.
+	// NodesUnreadableReason: the API server answers, but Nodes cannot be read.
 	NodesUnreadableReason = "NodesUnreadable"
 )
 
 // Reasons of TemplatesResolved.
 const (
-	// TemplatesResolvedReason: requests can be made from every template.
+	// TemplatesResolvedReason: requests can be created from every template.
 	TemplatesResolvedReason = "TemplatesResolved"
-	// NoTemplatesReason: the check names none; owners remediate.
+	// NoTemplatesReason: the check has no template; owners remediate.
 	NoTemplatesReason = "NoTemplates"
 	// TemplateNotFoundReason: a template does not exist.
 	TemplateNotFoundReason = "TemplateNotFound"
@@ -95,34 +95,34 @@ const (
 	TemplateInvalidReason = "TemplateInvalid"
 	// KindNotServedReason: the kind of a template, or of its request, is not installed.
 	KindNotServedReason = "KindNotServed"
-	// ForbiddenReason: the manager may not read a template, or not create requests; the message names the ClusterRole to apply.
+	// ForbiddenReason: the manager is not allowed to read a template or to create requests; the message contains the ClusterRole to apply.
 	ForbiddenReason = "Forbidden"
-	// WrongPluralReason: the annotation that names plurals does not name the one that is served.
+	// WrongPluralReason: the annotation with plurals does not contain the plural that is served.
 	WrongPluralReason = "WrongPlural"
-	// WrongLocationReason: the remediator looks for its Node in its own cluster, so that templates have to be there.
+	// WrongLocationReason: the remediator reads Nodes of its own cluster, so the templates have to be there.
 	WrongLocationReason = "WrongLocation"
 )
 
 // Reasons of SelectorsDisjoint.
 const (
-	// SelectorsDisjointReason: no other check looks after the same targets.
+	// SelectorsDisjointReason: no other check selects the same targets.
 	SelectorsDisjointReason = "SelectorsDisjoint"
-	// SelectorsOverlapReason: another check looks after some of the same targets; the message says which one takes care of them.
+	// SelectorsOverlapReason: another check selects some of the same targets; the message contains the responsible check.
 	SelectorsOverlapReason = "SelectorsOverlap"
 )
 
 // Reasons of TakenOver.
 const (
-	// TakenOverReason: Cluster API's own controller has confirmed that it leaves this check to us.
+	// TakenOverReason: the in-tree controller has confirmed the pause of this check.
 	TakenOverReason = "TakenOver"
-	// WaitingForHandoverReason: Cluster API's own controller has not confirmed yet that it leaves this check to us.
+	// WaitingForHandoverReason: the in-tree controller has not confirmed the pause of this check yet.
 	WaitingForHandoverReason = "WaitingForHandover"
-	// ContestedReason: somebody keeps taking the pause away by which Cluster API's own controller leaves this check to us.
+	// ContestedReason: another client has repeatedly removed the pause of this check.
 	ContestedReason = "Contested"
-	// OnlyObservedReason: Cluster API's own controller leaves this check to us, and the manager only observes, so that nobody takes care of it.
+	// OnlyObservedReason: the manager has adopted this check and only observes, so that nothing is remediated.
 	OnlyObservedReason = "OnlyObserved"
-	// NotCleanedUpReason: the check was given back, and not everything of ours could be taken away yet.
+	// NotCleanedUpReason: the check was released, and not everything could be removed yet.
 	NotCleanedUpReason = "NotCleanedUp"
-	// PausedByOthersReason: somebody else has paused the check or its Cluster, and nobody is handed anything meanwhile.
+	// PausedByOthersReason: another client has paused the check or its Cluster, so its adoption or release waits.
 	PausedByOthersReason = "PausedByOthers"
 )

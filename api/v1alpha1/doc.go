@@ -1,9 +1,10 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha1 is what users write and read: the kinds of the API group remedy.cluster.x-k8s.io.
+// Package v1alpha1 has the kinds of the API group remedy.cluster.x-k8s.io.
 //
-// It imports nothing but API types, so that everybody can import it.
+// It only imports API types, so that any project can import it. It has no behavior: controllers have. Start with
+// machinehealthcheck_types.go.
 //
 // +kubebuilder:object:generate=true
 // +groupName=remedy.cluster.x-k8s.io

@@ -15,7 +15,7 @@ var (
 
 	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-	// AddToScheme makes the kinds of this package known to a scheme.
+	// AddToScheme adds the kinds of this package to a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
 )
 

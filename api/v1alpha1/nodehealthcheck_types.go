@@ -5,24 +5,24 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeHealthCheckSpec says which Nodes to look after, what makes them unhealthy, and what to do then.
+// NodeHealthCheckSpec is which Nodes to monitor, what makes them unhealthy, and how to remediate them.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.remediationTemplate) != has(self.escalatingRemediations)",message="name a remediationTemplate or escalatingRemediations: one of the two, as a Node has no owner that could replace it"
+// +kubebuilder:validation:XValidation:rule="has(self.remediationTemplate) != has(self.escalatingRemediations)",message="set either remediationTemplate or escalatingRemediations: a Node has no owner that can replace it"
 // +kubebuilder:validation:XValidation:rule="self.templateLocation == 'Management' || has(self.clusterRef)",message="templateLocation: Workload needs a clusterRef: without one the Nodes are those of this cluster",fieldPath=".templateLocation"
-// +kubebuilder:validation:XValidation:rule="has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)",message="clusterRef cannot be changed: make another check for the other Cluster"
+// +kubebuilder:validation:XValidation:rule="has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)",message="clusterRef cannot be changed: create another check for the other Cluster"
 type NodeHealthCheckSpec struct {
-	// clusterRef is the Cluster of Cluster API whose Nodes are looked after.
-	// Where it is not given, they are the Nodes of the cluster that this object is in.
+	// clusterRef is the Cluster of Cluster API whose Nodes are monitored.
+	// By default, these are the Nodes of the cluster that this object is in.
 	// It cannot be changed.
 	// +optional
 	ClusterRef *ClusterReference `json:"clusterRef,omitempty"`
 
-	// selector picks the Nodes that are looked after. An empty one ({}) picks every Node.
-	// Where it is not given, they are all Nodes that do not belong to the control plane.
+	// selector selects the Nodes that are monitored. By default, these are all Nodes that do not belong to the control plane. An empty one
+	// ({}) selects every Node.
 	// +optional
 	Selector *Selector `json:"selector,omitempty"`
 
-	// unhealthyConditions are conditions of the Node, each of which makes it unhealthy when it has held for its duration.
+	// unhealthyConditions are conditions of the Node, each of which makes it unhealthy when its status has lasted for its duration.
 	// The default is Ready with the status False or Unknown, for 300s.
 	// +optional
 	// +listType=atomic
@@ -34,11 +34,11 @@ type NodeHealthCheckSpec struct {
 
 	Limits `json:",inline"`
 
-	// remediationTemplate is what a remediation request is made from, for a remediator to act on. It or escalatingRemediations is required.
+	// remediationTemplate is the template of remediation requests for a remediator. It or escalatingRemediations is required.
 	// +optional
 	RemediationTemplate *NodeTemplateReference `json:"remediationTemplate,omitempty"`
 
-	// escalatingRemediations are remediations to try one after the other, by their order, until the Node is healthy.
+	// escalatingRemediations are remediations that are tried by their order until the Node is healthy. By default there are none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -46,8 +46,8 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(step, self.exists_one(other, other.order == step.order))",message="two steps have the same order: give each an order of its own"
 	EscalatingRemediations []NodeEscalationStep `json:"escalatingRemediations,omitempty"`
 
-	// templateLocation says where templates and requests are: in the Management cluster, which is this one and the default, or in the Workload cluster, beside the Nodes.
-	// Remediators that look for their Node in their own cluster need Workload.
+	// templateLocation is the cluster of templates and requests: Management, the default, is the cluster of this object; Workload is the
+	// cluster of the Nodes. Remediators that read the Node in their own cluster need Workload.
 	// +optional
 	// +kubebuilder:validation:Enum=Management;Workload
 	// +kubebuilder:default=Management
@@ -56,10 +56,10 @@ type NodeHealthCheckSpec struct {
 	Pace `json:",inline"`
 }
 
-// TemplateLocation says in which cluster templates and requests are.
+// TemplateLocation is the cluster of templates and requests.
 type TemplateLocation string
 
-// The places where templates and requests can be.
+// The locations of templates and requests.
 const (
 	// ManagementLocation is the cluster that the check is in.
 	ManagementLocation TemplateLocation = "Management"
@@ -67,36 +67,36 @@ const (
 	WorkloadLocation TemplateLocation = "Workload"
 )
 
-// LastingNodeCondition is a status of a condition of the Node that means trouble when it lasts.
+// LastingNodeCondition is a status of a condition of the Node that is unhealthy when it lasts.
 //
-// +kubebuilder:validation:XValidation:rule="!(self.type == 'Ready' && self.status == 'True')",message="a Node that is Ready is well, and with this every one of them would be remediated: name the status False or Unknown"
+// +kubebuilder:validation:XValidation:rule="!(self.type == 'Ready' && self.status == 'True')",message="a Ready Node is healthy, so every healthy Node would be remediated: use status False or Unknown"
 type LastingNodeCondition struct {
 	// type is the type of the Node's condition, such as Ready.
 	// +required
 	Type NodeConditionType `json:"type"`
 
-	// status is the status that means trouble: True, False or Unknown.
+	// status is the unhealthy status: True, False or Unknown.
 	// +required
 	Status ConditionStatus `json:"status"`
 
-	// duration is how long it must have lasted.
+	// duration is how long the status must last, such as 300s.
 	// +required
 	Duration Duration `json:"duration"`
 }
 
 // NodeEscalationStep is one remediation of several.
 type NodeEscalationStep struct {
-	// order is the place of this step: the lowest comes first.
+	// order is the position of this step. The lowest comes first.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Order int32 `json:"order"`
 
-	// remediationTemplate is what the request of this step is made from.
+	// remediationTemplate is the template of the request of this step.
 	// +required
 	RemediationTemplate NodeTemplateReference `json:"remediationTemplate"`
 
-	// timeout is how long this step may take until the next one follows.
+	// timeout is how long this step can take. Then the next one begins.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be at least 1m: a remediator needs time to act"
 	Timeout Duration `json:"timeout"`
@@ -106,7 +106,7 @@ type NodeEscalationStep struct {
 type NodeTemplateReference struct {
 	TemplateKind `json:",inline"`
 
-	// namespace is the namespace of the template, and of the requests that are made from it.
+	// namespace is the namespace of the template and of its requests.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -114,11 +114,11 @@ type NodeTemplateReference struct {
 	Namespace string `json:"namespace"`
 }
 
-// NodeHealthCheckStatus is what was seen at the last look.
+// NodeHealthCheckStatus is the state after the last reconcile.
 type NodeHealthCheckStatus struct {
 	CheckStatus `json:",inline"`
 
-	// observedNodes is the number of Nodes that are looked after.
+	// observedNodes is the number of Nodes that are monitored.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ObservedNodes *int32 `json:"observedNodes,omitempty"`
@@ -128,20 +128,20 @@ type NodeHealthCheckStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	HealthyNodes *int32 `json:"healthyNodes,omitempty"`
 
-	// inFlightRemediations are the names of the remediation requests that are there, and when each was created, up to a thousand.
+	// inFlightRemediations are the names of the remediation requests, and when each was created, up to a thousand.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=1000
 	InFlightRemediations map[string]metav1.Time `json:"inFlightRemediations,omitempty"`
 }
 
-// NodeHealthCheck looks after Nodes: those of the cluster it is in, or those of a Cluster of Cluster API. When one is sick for too long
-// it asks a remediator for help, by a request that is made from a template.
+// NodeHealthCheck monitors Nodes of the cluster it is in, or of a Cluster of Cluster API. For an unhealthy Node, the manager creates a
+// remediation request from a template.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=nodehealthchecks,scope=Cluster,shortName=rnhc,categories=remedy
-// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`,description="The Cluster whose Nodes are looked after; empty for this one"
-// +kubebuilder:printcolumn:name="Targets",type=integer,JSONPath=`.status.observedNodes`,description="How many Nodes are looked after"
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`,description="The Cluster whose Nodes are monitored; empty for this one"
+// +kubebuilder:printcolumn:name="Targets",type=integer,JSONPath=`.status.observedNodes`,description="How many Nodes are monitored"
 // +kubebuilder:printcolumn:name="Healthy",type=integer,JSONPath=`.status.healthyNodes`,description="How many are known to be healthy"
 // +kubebuilder:printcolumn:name="Unhealthy",type=integer,JSONPath=`.status.unhealthy`,description="How many are unhealthy"
 // +kubebuilder:printcolumn:name="Remediating",type=integer,JSONPath=`.status.remediating`,description="How many are being remediated"
@@ -150,19 +150,19 @@ type NodeHealthCheckStatus struct {
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,priority=10,description="Enforce or Observe"
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether the check is paused"
-// +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.status.limit.maxUnhealthy`,priority=10,description="How many may be sick before remediation stops"
+// +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.status.limit.maxUnhealthy`,priority=10,description="How many can be unhealthy before remediation stops"
 // +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.limit.source`,priority=10,description="The field that the limit follows from"
 // +kubebuilder:printcolumn:name="Cluster-Namespace",type=string,JSONPath=`.spec.clusterRef.namespace`,priority=10,description="The namespace of the Cluster"
-// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.remediationTemplate.kind`,priority=10,description="What a remediation request is made from, where there are no steps"
+// +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.remediationTemplate.kind`,priority=10,description="The template of remediation requests, if there are no steps"
 type NodeHealthCheck struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which Nodes to look after, what makes them unhealthy, and what to do then.
+	// spec is which Nodes to monitor, what makes them unhealthy, and how to remediate them.
 	// +required
 	Spec NodeHealthCheckSpec `json:"spec"`
 
-	// status is what was seen at the last look.
+	// status is the state after the last reconcile.
 	// +optional
 	Status NodeHealthCheckStatus `json:"status,omitempty,omitzero"`
 }

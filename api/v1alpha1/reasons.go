@@ -12,17 +12,17 @@ type TargetReason string
 
 // Reasons of an unhealthy target, or of one that is about to be.
 const (
-	// HasRemediateAnnotation is a Machine whose remediation a person asked for.
+	// HasRemediateAnnotation is a Machine with the annotation that requests remediation.
 	HasRemediateAnnotation TargetReason = "HasRemediateAnnotation"
-	// MachineFailed is a Machine that has given up: its failureReason or failureMessage is set.
+	// MachineFailed is a Machine with failureReason or failureMessage.
 	MachineFailed TargetReason = "MachineFailed"
-	// UnhealthyMachine is a Machine one of whose conditions has had a bad status for too long.
+	// UnhealthyMachine is a Machine with a condition that has had an unhealthy status for its timeout.
 	UnhealthyMachine TargetReason = "UnhealthyMachine"
-	// NodeDeleted is a Machine whose Node was there and is gone.
+	// NodeDeleted is a Machine whose Node existed and no longer exists.
 	NodeDeleted TargetReason = "NodeDeleted"
 	// NodeStartupTimeout is a Machine whose Node has not joined in time.
 	NodeStartupTimeout TargetReason = "NodeStartupTimeout"
-	// UnhealthyNode is a Node one of whose conditions has had a bad status for too long.
+	// UnhealthyNode is a Node with a condition that has had an unhealthy status for its timeout.
 	UnhealthyNode TargetReason = "UnhealthyNode"
 )
 
@@ -33,72 +33,72 @@ const (
 // +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
 type HoldReason string
 
-// Reasons to hold a target.
+// Reasons to block a remediation.
 const (
-	// HeldFrozen is a pause of the check, its Cluster or the target: nothing at all is done.
+	// HeldFrozen is a pause of the check, its Cluster or the target: nothing is done.
 	HeldFrozen HoldReason = "Paused"
 	// HeldObserving is a check, or a manager, that only observes.
 	HeldObserving HoldReason = "Observing"
-	// HeldPauseRequested is a check whose pauseRequests say stop.
+	// HeldPauseRequested is a check with pauseRequests.
 	HeldPauseRequested HoldReason = "PauseRequested"
-	// HeldTooFewUnhealthy is a closed gate: fewer targets are sick than the range asks for.
+	// HeldTooFewUnhealthy means that fewer targets are unhealthy than unhealthyRange requires.
 	HeldTooFewUnhealthy HoldReason = "TooFewUnhealthy"
-	// HeldTooManyUnhealthy is a closed gate: more targets are sick than the limit allows.
+	// HeldTooManyUnhealthy means that more targets are unhealthy than the limit allows.
 	HeldTooManyUnhealthy HoldReason = "TooManyUnhealthy"
-	// HeldStorm is a cool-down after too many targets were sick.
+	// HeldStorm is a cool-down after too many targets were unhealthy.
 	HeldStorm HoldReason = "Storm"
 	// HeldClusterUnreachable is a cluster that cannot be read.
 	HeldClusterUnreachable HoldReason = "ClusterUnreachable"
 	// HeldClusterNotFound is a Cluster that does not exist.
 	HeldClusterNotFound HoldReason = "ClusterNotFound"
-	// HeldClusterDeleting is a Cluster that is being taken down, and its Machines with it.
+	// HeldClusterDeleting is a Cluster that is being deleted, and its Machines with it.
 	HeldClusterDeleting HoldReason = "ClusterDeleting"
-	// HeldCheckDeleting is a check that is about to go.
+	// HeldCheckDeleting is a check that is being deleted.
 	HeldCheckDeleting HoldReason = "CheckDeleting"
-	// HeldCoveredByOther is a target that another check takes care of.
+	// HeldCoveredByOther is a target with another responsible check.
 	HeldCoveredByOther HoldReason = "CoveredByOther"
 	// HeldExcluded is a Node with the label that excludes it from remediation.
 	HeldExcluded HoldReason = "Excluded"
-	// HeldMaxInFlight is a target that waits for its turn.
+	// HeldMaxInFlight is a target that is queued because maxInFlight is reached.
 	HeldMaxInFlight HoldReason = "MaxInFlight"
-	// HeldBackoff is a target whose last remediation has failed a short while ago.
+	// HeldBackoff is a target whose last remediation has failed, and whose backoff is not over.
 	HeldBackoff HoldReason = "Backoff"
-	// HeldEscalationExhausted is a target for which every step has been tried.
+	// HeldEscalationExhausted is a target for which every step has failed.
 	HeldEscalationExhausted HoldReason = "EscalationExhausted"
 	// HeldControlPlaneBusy is a Node of a control plane another Node of which is being remediated.
 	HeldControlPlaneBusy HoldReason = "ControlPlaneBusy"
 	// HeldQuorumAtRisk is a Node of a control plane that would lose its quorum.
 	HeldQuorumAtRisk HoldReason = "QuorumAtRisk"
-	// HeldQuorumUnknown is a Node of a control plane whose quorum cannot be told.
+	// HeldQuorumUnknown is a Node of a control plane whose quorum is unknown.
 	HeldQuorumUnknown HoldReason = "QuorumUnknown"
 	// HeldSingleControlPlane is the only Node of a control plane.
 	HeldSingleControlPlane HoldReason = "SingleControlPlane"
-	// HeldLeaving is a target that is about to go, by the autoscaler, a spot termination or a deletion.
+	// HeldLeaving is a target that will be deleted, by the autoscaler, a spot termination or a user.
 	HeldLeaving HoldReason = "Leaving"
-	// HeldStuckDeleting is a target whose deletion hangs.
+	// HeldStuckDeleting is a target whose deletion has not finished in time.
 	HeldStuckDeleting HoldReason = "StuckDeleting"
-	// HeldOwnerRefuses is a Machine that its owner says it cannot remediate.
+	// HeldOwnerRefuses is a Machine whose owner reports that it cannot remediate it.
 	HeldOwnerRefuses HoldReason = "OwnerRefuses"
-	// HeldOwnerNotActing is a Machine that its owner has been asked to remediate, and has not for long.
+	// HeldOwnerNotActing is a Machine that its owner has not remediated in time.
 	HeldOwnerNotActing HoldReason = "OwnerNotActing"
 	// HeldNoRemediatingOwner is a Machine without an owner that could remediate it.
 	HeldNoRemediatingOwner HoldReason = "NoRemediatingOwner"
-	// HeldTemplateNotResolved is a template from which no request can be made; the condition TemplatesResolved says why.
+	// HeldTemplateNotResolved is a template from which no request can be created; the condition TemplatesResolved has the cause.
 	HeldTemplateNotResolved HoldReason = "TemplateNotResolved"
-	// HeldRequestFailed is a request that the API server refused to create.
+	// HeldRequestFailed is a request that the API server has rejected.
 	HeldRequestFailed HoldReason = "RequestFailed"
-	// HeldAnnotationNotRemoved is a target that was remediated as a person asked for, by an annotation that is still there.
+	// HeldAnnotationNotRemoved is a target that was remediated on request, and still has the annotation that requests it.
 	HeldAnnotationNotRemoved HoldReason = "AnnotationNotRemoved"
-	// HeldNameTaken is a request of the same name that belongs to somebody else.
+	// HeldNameTaken is another request of the same name.
 	HeldNameTaken HoldReason = "NameTaken"
-	// HeldPreviousStepNotReleased is the request of the step before, which its remediator does not let go.
+	// HeldPreviousStepNotReleased is the request of the previous step, which a finalizer of its remediator keeps.
 	HeldPreviousStepNotReleased HoldReason = "PreviousStepNotReleased"
-	// HeldLeaseTaken is a Node that somebody else is working on.
+	// HeldLeaseTaken is a Node whose Lease another component holds.
 	HeldLeaseTaken HoldReason = "LeaseTaken"
-	// HeldLeaseRenewed is a Node that is said to be unknown while its kubelet still renews its Lease.
+	// HeldLeaseRenewed is a Node with Ready=Unknown whose kubelet still renews its Lease.
 	HeldLeaseRenewed HoldReason = "LeaseRenewed"
-	// HeldNotConfirmed is a verdict that a live look did not confirm.
+	// HeldNotConfirmed is a verdict that a preflight check did not confirm.
 	HeldNotConfirmed HoldReason = "NotConfirmed"
-	// HeldRecoveryNotConfirmed is a target that is healthy again, and waits for a person to confirm it.
+	// HeldRecoveryNotConfirmed is a target that is healthy again, which a person has to confirm.
 	HeldRecoveryNotConfirmed HoldReason = "RecoveryNotConfirmed"
 )

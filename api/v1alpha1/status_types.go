@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// CheckStatus is what both kinds report.
+// CheckStatus is the status of checks of all kinds.
 type CheckStatus struct {
 	// conditions are Ready (the summary), RemediationAllowed, Paused, ClusterReachable, TemplatesResolved and SelectorsDisjoint.
 	// +optional
@@ -14,7 +14,7 @@ type CheckStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the generation of the spec that this status is based on.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -29,7 +29,7 @@ type CheckStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Suspect *int32 `json:"suspect,omitempty"`
 
-	// undetermined is the number of targets of which nothing can be said, because what is needed cannot be read.
+	// undetermined is the number of targets whose health is unknown, because something cannot be read.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Undetermined *int32 `json:"undetermined,omitempty"`
@@ -39,17 +39,17 @@ type CheckStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Remediating *int32 `json:"remediating,omitempty"`
 
-	// held is the number of unhealthy targets that are not remediated for now; unhealthyTargets says why.
+	// held is the number of unhealthy targets whose remediation is blocked; unhealthyTargets has the reasons.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Held *int32 `json:"held,omitempty"`
 
-	// remediationsAllowed is how many more targets could be unhealthy until remediation stops.
+	// remediationsAllowed is how many more targets can be unhealthy before remediation stops.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
 
-	// limit is how many targets may be sick before remediation stops, and where that follows from.
+	// limit is how many targets can be unhealthy before remediation stops, and the field that it follows from.
 	// +optional
 	Limit *EffectiveLimit `json:"limit,omitempty"`
 
@@ -60,19 +60,20 @@ type CheckStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	UnhealthyTargets []UnhealthyTarget `json:"unhealthyTargets,omitempty"`
 
-	// unhealthyTargetsTotal is how many there are, listed or not.
+	// unhealthyTargetsTotal is the number of these targets, listed or not.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	UnhealthyTargetsTotal *int32 `json:"unhealthyTargetsTotal,omitempty"`
 
-	// recentRemediations are the last ten remediations that have ended, the latest first. They may be lost when the check is moved to another cluster.
+	// recentRemediations are the last ten remediations that have ended, the latest first. They may be lost when the check is moved to another
+	// cluster.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	RecentRemediations []RecentRemediation `json:"recentRemediations,omitempty"`
 }
 
-// EffectiveLimit is how many targets may be sick before remediation stops.
+// EffectiveLimit is how many targets can be unhealthy before remediation stops.
 type EffectiveLimit struct {
 	// source is the field that the limit follows from, with its value, such as maxUnhealthy=40%.
 	// +required
@@ -80,12 +81,12 @@ type EffectiveLimit struct {
 	// +kubebuilder:validation:MaxLength=64
 	Source string `json:"source"`
 
-	// minUnhealthy is how many targets must be sick at the least; only an unhealthyRange sets it.
+	// minUnhealthy is how many targets must be unhealthy for remediation; only unhealthyRange sets it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	MinUnhealthy *int32 `json:"minUnhealthy,omitempty"`
 
-	// maxUnhealthy is how many targets may be sick at the most, of as many as there are now.
+	// maxUnhealthy is how many of the present targets can be unhealthy.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	MaxUnhealthy int32 `json:"maxUnhealthy"`
@@ -98,15 +99,15 @@ type Decision string
 const (
 	// Remediating is a target that is being remediated.
 	Remediating Decision = "Remediating"
-	// Held is a target that is not remediated for now; the hold reason says why.
+	// Held is a target whose remediation is blocked by the hold reason.
 	Held Decision = "Held"
-	// Observed is a target that is only watched: it is not unhealthy yet, or the check only observes.
+	// Observed is a target that is not unhealthy yet, or whose check only observes.
 	Observed Decision = "Observed"
 )
 
-// UnhealthyTarget answers: why is this target (not) being remediated, and when will it be?
+// UnhealthyTarget is why a target is unhealthy, whether it is remediated, and when that changes.
 type UnhealthyTarget struct {
-	// name is the name of the Machine, or of the Node where there is none.
+	// name is the name of the Machine, or of the Node if the check monitors Nodes.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -117,7 +118,7 @@ type UnhealthyTarget struct {
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node,omitempty"`
 
-	// since is when the trouble began.
+	// since is when the first cause began.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
@@ -135,11 +136,11 @@ type UnhealthyTarget struct {
 	// +kubebuilder:validation:Enum=Remediating;Held;Observed
 	Decision Decision `json:"decision"`
 
-	// holdReason is why nothing is done for now, in one word.
+	// holdReason is why remediation is blocked, in one word.
 	// +optional
 	HoldReason HoldReason `json:"holdReason,omitempty"`
 
-	// until is when the decision will be looked at anew, if nothing changes before: when a suspect becomes unhealthy, when a hold ends, or when a step times out.
+	// until is when the decision changes if nothing else happens: a suspect becomes unhealthy, a block ends, or a step times out.
 	// +optional
 	Until *metav1.Time `json:"until,omitempty"`
 
@@ -186,13 +187,13 @@ type RemediationOutcome string
 const (
 	// RecoveredOutcome is a target that is healthy again.
 	RecoveredOutcome RemediationOutcome = "Recovered"
-	// ReplacedOutcome is a target that is gone and has been replaced.
+	// ReplacedOutcome is a target that was deleted and replaced.
 	ReplacedOutcome RemediationOutcome = "Replaced"
-	// FailedOutcome is a remediator that said it has failed.
+	// FailedOutcome is a remediator that has reported a failure.
 	FailedOutcome RemediationOutcome = "Failed"
 	// TimedOutOutcome is a remediation that took too long.
 	TimedOutOutcome RemediationOutcome = "TimedOut"
-	// WithdrawnOutcome is a remediation that is not wanted any more.
+	// WithdrawnOutcome is a remediation that was no longer wanted.
 	WithdrawnOutcome RemediationOutcome = "Withdrawn"
 )
 

@@ -3,7 +3,7 @@
 
 package v1alpha1
 
-// TemplateKind names a remediation template. The request that is made from it has the same kind without "Template".
+// TemplateKind names a remediation template. Its requests have the same kind without "Template".
 type TemplateKind struct {
 	// apiVersion is the group and version of the template, such as infrastructure.cluster.x-k8s.io/v1beta1.
 	// +required

@@ -14,29 +14,29 @@ type Duration struct {
 	metav1.Duration `json:"-"`
 }
 
-// Selector picks objects by their labels. Everything that is listed must hold.
+// Selector selects objects by their labels. All requirements must be met.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.matchLabels) || self.matchLabels.all(key, key.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$'))",message="every key of matchLabels must be the key of a label, such as node-role.kubernetes.io/worker"
 type Selector struct {
-	// matchLabels are labels that must be there with exactly this value.
+	// matchLabels are labels that an object must have with this value.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	MatchLabels map[string]LabelValue `json:"matchLabels,omitempty"`
 
-	// matchExpressions are requirements that must all hold.
+	// matchExpressions are requirements that must all be met.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	MatchExpressions []SelectorRequirement `json:"matchExpressions,omitempty"`
 }
 
-// LabelValue is the value of a label; it may be empty.
+// LabelValue is the value of a label. It can be empty.
 //
 // +kubebuilder:validation:MaxLength=63
 // +kubebuilder:validation:XValidation:rule="self.matches('^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$')",message="must be the value of a label: at most 63 letters, digits, '-', '_' or '.', beginning and ending with a letter or digit"
 type LabelValue string
 
-// SelectorRequirement is what must hold for one label.
+// SelectorRequirement is a requirement for one label.
 //
 // +kubebuilder:validation:XValidation:rule="self.operator in ['In', 'NotIn'] ? (has(self.values) && size(self.values) > 0) : (!has(self.values) || size(self.values) == 0)",message="the operators In and NotIn need values; Exists and DoesNotExist must have none"
 type SelectorRequirement struct {
@@ -47,12 +47,12 @@ type SelectorRequirement struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$')",message="must be the key of a label, such as node-role.kubernetes.io/worker"
 	Key string `json:"key"`
 
-	// operator says how the label is compared: In, NotIn, Exists or DoesNotExist.
+	// operator is how the label is compared: In, NotIn, Exists or DoesNotExist.
 	// +required
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist
 	Operator metav1.LabelSelectorOperator `json:"operator"`
 
-	// values are what the operators In and NotIn compare with.
+	// values are the values for the operators In and NotIn. Other operators have none.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -93,5 +93,5 @@ type NodeConditionType string
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=316
 // +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')",message="must be the type of a condition, such as InfrastructureReady"
-// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'Available', 'HealthCheckSucceeded', 'OwnerRemediated', 'ExternallyRemediated'])",message="must not be Ready, Available, HealthCheckSucceeded, OwnerRemediated or ExternallyRemediated: they follow from the check's own verdict; name the condition that is the cause"
+// +kubebuilder:validation:XValidation:rule="!(self in ['Ready', 'Available', 'HealthCheckSucceeded', 'OwnerRemediated', 'ExternallyRemediated'])",message="must not be Ready, Available, HealthCheckSucceeded, OwnerRemediated or ExternallyRemediated: they follow from the verdict of the check; use the condition that is the cause, such as InfrastructureReady"
 type MachineConditionType string

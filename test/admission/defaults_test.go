@@ -59,7 +59,10 @@ func TestDefaultsAreThoseOfTheConstants(t *testing.T) {
 			},
 		}}
 		wanted := check.Spec.DeepCopy()
-		wanted.UnhealthyConditions = remedyv1.DefaultUnhealthyConditions()
+		lasting := *duration(5 * time.Minute)
+		wanted.UnhealthyConditions = []remedyv1.LastingNodeCondition{
+			{Type: "Ready", Status: "False", Duration: lasting}, {Type: "Ready", Status: "Unknown", Duration: lasting},
+		}
 		wanted.TemplateLocation = remedyv1.DefaultTemplateLocation
 		wanted.Pace = defaultPace()
 		g.Expect(typed.Create(t.Context(), check, client.DryRunAll)).To(Succeed())

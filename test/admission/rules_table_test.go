@@ -35,11 +35,11 @@ const (
 	notALabelKey      = "must be the key of a label"
 	notALabelValue    = "must be the value of a label"
 	wrongOperands     = "the operators In and NotIn need values; Exists and DoesNotExist must have none"
-	wellNode          = "a Node that is Ready is well, and with this every one of them would be remediated: name the status False or Unknown"
+	wellNode          = "a Ready Node is healthy, so every healthy Node would be remediated: use status False or Unknown"
 	sameCondition     = "a condition is listed twice with the same status: keep one of them"
 	sameOrder         = "two steps have the same order: give each an order of its own"
 	tooShortAStep     = "must be at least 1m: a remediator needs time to act"
-	notInFlight       = "must be a number of at least 1, or a percentage from 1% to 100%; to stop remediation, use pauseRequests or mode: Observe"
+	notInFlight       = "must be a number of at least 1, such as 2, or a percentage from 1% to 100%, such as 10%; to stop remediation, use pauseRequests or mode: Observe"
 	steps             = "spec.escalatingRemediations"
 	aStep             = "remediationTemplate: {apiVersion: a.b/v1, kind: FooTemplate, name: x, namespace: default}, timeout: 5m"
 )
@@ -65,7 +65,7 @@ var sharedRows = []row{
 	{reason: "one percent, and all of them", patch: "{spec: {maxInFlight: 1%, maxUnhealthy: 0%}}"},
 	{reason: "a part of a percent", patch: "{spec: {minHealthy: 33.3%}}", at: "spec.minHealthy", says: notALimit},
 	{reason: "an absolute minimum", patch: "{spec: {minHealthy: 3}}"},
-	{reason: "both limits", patch: "{spec: {maxUnhealthy: 40%, minHealthy: 51%}}", at: "spec", says: "minHealthy and maxUnhealthy are two ways to say the same: keep one of them"},
+	{reason: "both limits", patch: "{spec: {maxUnhealthy: 40%, minHealthy: 51%}}", at: "spec", says: "minHealthy and maxUnhealthy exclude each other: keep one of them, such as maxUnhealthy: 40%"},
 	{reason: "a minimum and a range", patch: "{spec: {unhealthyRange: '[3-5]', minHealthy: 51%}}", at: "spec", says: "minHealthy and unhealthyRange exclude each other: keep one of them"},
 	{reason: "a range beside a maximum, over which it wins", patch: "{spec: {unhealthyRange: '[3-5]', maxUnhealthy: 40%}}"},
 	{reason: "a range of one number", patch: "{spec: {unhealthyRange: '[0-0]'}}"},
@@ -78,8 +78,8 @@ var sharedRows = []row{
 	{reason: "none at once", patch: "{spec: {maxInFlight: 0}}", at: "spec.maxInFlight", says: notInFlight},
 	{reason: "none of hundred at once", patch: "{spec: {maxInFlight: 0%}}", at: "spec.maxInFlight", says: notInFlight},
 	{reason: "a waiting time of its own", patch: "{spec: {backoff: {initial: 30s}}}"},
-	{reason: "a first wait that is longer than the longest", patch: "{spec: {backoff: {initial: 1h}}}", at: "spec.backoff.limit", says: "limit must not be shorter than initial"},
-	{reason: "no wait", patch: "{spec: {backoff: {initial: 0s}}}", at: "spec.backoff.initial", says: "initial must be at least 1s"},
+	{reason: "a first wait that is longer than the longest", patch: "{spec: {backoff: {initial: 1h}}}", at: "spec.backoff.limit", says: "limit must not be shorter than initial, such as 10m"},
+	{reason: "no wait", patch: "{spec: {backoff: {initial: 0s}}}", at: "spec.backoff.initial", says: "initial must be at least 1s, such as 1m"},
 	{reason: "a wait that is no time", patch: "{spec: {backoff: {initial: soon}}}", at: "spec.backoff.initial", says: notADuration},
 	{reason: "a longest wait that is no time", patch: "{spec: {backoff: {limit: '10'}}}", at: "spec.backoff.limit", says: notADuration},
 	{reason: "a long storm", patch: "{spec: {stormCooldownDuration: 1h30m}}"},
@@ -139,7 +139,7 @@ var machineRows = []row{
 	{reason: "an empty list of labels", base: machinesMinimal, patch: "{spec: {selector: {matchLabels: {nodepool: null}}}}", at: "spec.selector", says: "must not be empty"},
 	{reason: "a selector of another Cluster", base: machinesMinimal, patch: "{spec: {selector: {matchLabels: {cluster.x-k8s.io/cluster-name: prod-2}}}}", at: "spec", says: "selector names another Cluster than clusterName"},
 	{reason: "a Cluster's name in capitals", base: machinesMinimal, patch: "{spec: {clusterName: Prod}}", at: "spec.clusterName", says: notAClusterName},
-	{reason: "another Cluster", base: machinesMinimal, patch: "{spec: {clusterName: prod-2}}", update: true, at: "spec.clusterName", says: "cannot be changed: make another check for the other Cluster"},
+	{reason: "another Cluster", base: machinesMinimal, patch: "{spec: {clusterName: prod-2}}", update: true, at: "spec.clusterName", says: "cannot be changed: create another check for the other Cluster"},
 	{reason: "everything but the Cluster can be changed", base: machinesMinimal, patch: "{spec: {selector: {matchLabels: {nodepool: other}}, maxUnhealthy: 1, remediationTemplate: null}}", update: true},
 	{reason: "no startup timeout", base: machinesMinimal, patch: "{spec: {nodeStartupTimeout: 0s}}"},
 	{reason: "no startup timeout, without a unit", base: machinesMinimal, patch: "{spec: {nodeStartupTimeout: '0'}}"},
@@ -148,11 +148,11 @@ var machineRows = []row{
 	{reason: "a startup timeout of no time", base: machinesMinimal, patch: "{spec: {nodeStartupTimeout: 10 minutes}}", at: "spec.nodeStartupTimeout", says: notADuration},
 	{reason: "gone for no time", base: machinesMinimal, patch: "{spec: {nodeGoneTimeout: x}}", at: "spec.nodeGoneTimeout", says: notADuration},
 	{reason: "a Machine's condition", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: InfrastructureReady, status: 'False', timeout: 1h}]}}"},
-	{reason: "a Machine's condition that follows from the verdict", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: Ready, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
-	{reason: "a Machine's condition that sums up others", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: Available, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
-	{reason: "the verdict itself", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: HealthCheckSucceeded, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
-	{reason: "what the owner does about it", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: OwnerRemediated, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
-	{reason: "what a remediator does about it", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: ExternallyRemediated, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the check's own verdict"},
+	{reason: "a Machine's condition that follows from the verdict", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: Ready, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the verdict of the check"},
+	{reason: "a Machine's condition that sums up others", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: Available, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the verdict of the check"},
+	{reason: "the verdict itself", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: HealthCheckSucceeded, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the verdict of the check"},
+	{reason: "what the owner does about it", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: OwnerRemediated, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the verdict of the check"},
+	{reason: "what a remediator does about it", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: ExternallyRemediated, status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: "they follow from the verdict of the check"},
 	{reason: "a Machine's condition twice", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: InfrastructureReady, status: 'False', timeout: 1h}, {type: InfrastructureReady, status: 'False', timeout: 2h}]}}", at: "spec.unhealthyMachineConditions", says: sameCondition},
 	{reason: "a Cluster's name with a dot", base: machinesMinimal, patch: "{spec: {clusterName: prod.eu}}"},
 	{reason: "a Machine's condition with a space", base: machinesMinimal, patch: "{spec: {unhealthyMachineConditions: [{type: 'Infra Ready', status: 'False', timeout: 1h}]}}", at: "spec.unhealthyMachineConditions[].type", says: notAConditionType},
@@ -175,7 +175,7 @@ var machineRows = []row{
 var nodeRows = []row{
 	{reason: "the smallest check", base: nodesMinimal},
 	{reason: "every Node", base: nodesMinimal, patch: "{spec: {selector: {}}}"},
-	{reason: "no remediation at all", base: nodesMinimal, patch: "{spec: {remediationTemplate: null}}", at: "spec", says: "name a remediationTemplate or escalatingRemediations"},
+	{reason: "no remediation at all", base: nodesMinimal, patch: "{spec: {remediationTemplate: null}}", at: "spec", says: "set either remediationTemplate or escalatingRemediations"},
 	{reason: "a template without a namespace", base: nodesMinimal, patch: "{spec: {remediationTemplate: {namespace: null}}}", at: "spec.remediationTemplate.namespace", says: "Required value"},
 	{reason: "a template in no namespace", base: nodesMinimal, patch: "{spec: {remediationTemplate: {namespace: A_B}}}", at: "spec.remediationTemplate.namespace", says: notANamespace},
 	{reason: "a step in no namespace", base: nodesMinimal, patch: "{spec: {remediationTemplate: null, escalatingRemediations: [{order: 1, timeout: 5m, remediationTemplate: {apiVersion: a.b/v1, kind: FooTemplate, name: x, namespace: A_B}}]}}", at: steps + "[].remediationTemplate.namespace", says: notANamespace},
@@ -184,7 +184,7 @@ var nodeRows = []row{
 	{reason: "a template in the workload cluster without a Cluster", base: nodesMinimal, patch: "{spec: {templateLocation: Workload}}", at: "spec.templateLocation", says: "templateLocation: Workload needs a clusterRef"},
 	{reason: "a Cluster's name in capitals", base: nodesMinimal, patch: "{spec: {clusterRef: {namespace: team-a, name: Prod}}}", at: "spec.clusterRef.name", says: notAClusterName},
 	{reason: "a Cluster in no namespace", base: nodesMinimal, patch: "{spec: {clusterRef: {namespace: Team, name: prod}}}", at: "spec.clusterRef.namespace", says: notANamespace},
-	{reason: "another Cluster", base: nodes, patch: "{spec: {clusterRef: {name: prod-2}}}", update: true, at: "spec", says: "clusterRef cannot be changed: make another check for the other Cluster"},
+	{reason: "another Cluster", base: nodes, patch: "{spec: {clusterRef: {name: prod-2}}}", update: true, at: "spec", says: "clusterRef cannot be changed: create another check for the other Cluster"},
 	{reason: "no Cluster any more", base: nodes, patch: "{spec: {clusterRef: null, templateLocation: Management}}", update: true, at: "spec", says: "clusterRef cannot be changed"},
 	{reason: "a Cluster after all", base: nodesMinimal, patch: "{spec: {clusterRef: {namespace: team-a, name: prod-1}}}", update: true, at: "spec", says: "clusterRef cannot be changed"},
 	{reason: "everything but the Cluster can be changed", base: nodes, patch: "{spec: {selector: {matchLabels: {pool: b}}, maxUnhealthy: 1, templateLocation: Management}}", update: true},
