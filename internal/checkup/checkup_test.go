@@ -136,7 +136,7 @@ var (
 
 func made(target int) string { return fmt.Sprintf("target %d: %d", target, remediation.CreateRequest) }
 
-func TestTheOrderOfAPass(t *testing.T) {
+func TestRun_Writes_AreInOrder(t *testing.T) {
 	g := NewWithT(t)
 	r := sick(2)
 	wakeUp, err := r.run()
@@ -146,7 +146,7 @@ func TestTheOrderOfAPass(t *testing.T) {
 	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(2))
 }
 
-func TestOneBadTargetStopsNoOther(t *testing.T) {
+func TestRun_TargetFails_OthersContinue(t *testing.T) {
 	g := NewWithT(t)
 	r := sick(2)
 	r.fails[made(0)] = errors.New("the API server is busy")
@@ -157,7 +157,7 @@ func TestOneBadTargetStopsNoOther(t *testing.T) {
 	g.Expect(r.pass.Planned.Decisions[1].Action).To(Equal(remediation.MakeRequest))
 }
 
-func TestWhoIsRefusedLeavesItsPlace(t *testing.T) {
+func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
 	g := NewWithT(t)
 	r := sick(2)
 	one := intstr.FromInt32(1)
@@ -171,7 +171,7 @@ func TestWhoIsRefusedLeavesItsPlace(t *testing.T) {
 }
 
 // What is begun rests on a look that is not old: one serves for as many as can be seen at once, and between them somebody may say stop.
-func TestALookServesFewActs(t *testing.T) {
+func TestPreflight_SlowWrites_RunsAgain(t *testing.T) {
 	g := NewWithT(t)
 	r := sick(3)
 	r.few = 2
@@ -180,7 +180,7 @@ func TestALookServesFewActs(t *testing.T) {
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", made(0), "obstacle?", made(1), "look [2]", made(2), "report"}))
 }
 
-func TestALookThatIsOldServesNobody(t *testing.T) {
+func TestPreflight_OutOfDate_IsNotUsed(t *testing.T) {
 	g := NewWithT(t)
 	r := sick(2)
 	r.takes = freshTime
@@ -189,7 +189,7 @@ func TestALookThatIsOldServesNobody(t *testing.T) {
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", "obstacle?", made(0), "look [1]", "obstacle?", made(1), "report"}), "a look that took long is not trusted with a pause, either")
 }
 
-func TestWhereNothingCanBeReadNobodyElseIsLookedAt(t *testing.T) {
+func TestPreflight_ReadsFail_BlocksAll(t *testing.T) {
 	g := NewWithT(t)
 	r := sick(4)
 	r.few = 2
@@ -214,7 +214,7 @@ func refused(machines, first int) *record {
 }
 
 // One place, and everybody is refused: each leaves it to the next, but not without end.
-func TestAPassComesToAnEnd(t *testing.T) {
+func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 50)
 	r.takes = passTime / 10
@@ -233,7 +233,7 @@ func TestAPassComesToAnEnd(t *testing.T) {
 }
 
 // However many are refused, those who come after them have their turn.
-func TestWhoIsRefusedKeepsNobodyBack(t *testing.T) {
+func TestRun_ManyRejected_OthersContinue(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 49)
 	_, err := r.run()
@@ -242,7 +242,7 @@ func TestWhoIsRefusedKeepsNobodyBack(t *testing.T) {
 	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(1))
 }
 
-func TestWhoSaysStopIsHeardBeforeTheNextAct(t *testing.T) {
+func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
 	for reason, obstacle := range map[remediation.Reason]*remediation.Look{
 		remediation.Paused: {Frozen: true},
 		// An edit is no pause.
@@ -262,7 +262,7 @@ func TestWhoSaysStopIsHeardBeforeTheNextAct(t *testing.T) {
 }
 
 // Two places, of which somebody else has taken one since: what this pass begins counts, too.
-func TestWhatWasBegunAfterTheLookCounts(t *testing.T) {
+func TestPreflight_StartedSince_Counts(t *testing.T) {
 	g := NewWithT(t)
 	r := sick(2)
 	two := intstr.FromInt32(2)
@@ -274,7 +274,7 @@ func TestWhatWasBegunAfterTheLookCounts(t *testing.T) {
 	g.Expect(r.calls).ToNot(ContainElement(made(1)))
 }
 
-func TestWithoutAFinalizerNothingIsDone(t *testing.T) {
+func TestRun_FinalizerFails_DoesNothing(t *testing.T) {
 	for _, test := range []struct {
 		why      string
 		change   func(*record)
@@ -302,7 +302,7 @@ func TestWithoutAFinalizerNothingIsDone(t *testing.T) {
 }
 
 // The finalizer goes last, and only if all before has succeeded.
-func TestTheFinalizerGoesLast(t *testing.T) {
+func TestRun_Deleting_RemovesFinalizerLast(t *testing.T) {
 	g := NewWithT(t)
 	clean := func() *record {
 		r := sick(0)
@@ -329,7 +329,7 @@ func TestTheFinalizerGoesLast(t *testing.T) {
 }
 
 // The control plane is read only if something depends on it.
-func TestWhenTheControlPlaneIsRead(t *testing.T) {
+func TestRun_ControlPlane_IsReadIfNeeded(t *testing.T) {
 	for _, test := range []struct {
 		why    string
 		change func(*Facts)

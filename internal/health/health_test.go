@@ -66,7 +66,7 @@ func state(s NodeState) option           { return func(t *Target) { t.Node.State
 func with(change func(*Target)) option   { return change }
 func created(since time.Duration) option { return func(t *Target) { t.Machine.CreatedAt = ago(since) } }
 
-func TestVerdicts(t *testing.T) {
+func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 	tests := []struct {
 		why     string
 		target  Target
@@ -187,7 +187,7 @@ func TestVerdicts(t *testing.T) {
 }
 
 // Every rule is safe alone: it must not rely on a gate or on another rule having looked before.
-func TestEveryRuleAndGateIsSafeAlone(t *testing.T) {
+func TestRulesAndGates_Alone_AreSafe(t *testing.T) {
 	odd := []Target{
 		{},
 		{Machine: &MachineFacts{}},
@@ -209,7 +209,7 @@ func TestEveryRuleAndGateIsSafeAlone(t *testing.T) {
 	}
 }
 
-func TestAllCausesAreTold(t *testing.T) {
+func TestEvaluate_SeveralCauses_AreAllReported(t *testing.T) {
 	g := NewWithT(t)
 	target := machine(with(func(t *Target) { t.Wishes.Remediate, t.Machine.Failure = true, "CreateError" }),
 		infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour))
@@ -226,7 +226,7 @@ func TestAllCausesAreTold(t *testing.T) {
 	}))
 }
 
-func TestCountsAddUp(t *testing.T) {
+func TestEvaluate_Counts_AddUp(t *testing.T) {
 	g := NewWithT(t)
 	targets := []Target{
 		machine(), bareNode(), machine(nodeIs("Ready", "False", time.Minute)), machine(state(Gone)), machine(state(Unreadable)),
@@ -239,7 +239,7 @@ func TestCountsAddUp(t *testing.T) {
 }
 
 // Cluster API says so of every Machine of a cluster that is cut off, and no Node has to be sick for it.
-func TestTheConnectionIsNotTheNode(t *testing.T) {
+func TestEvaluate_ConnectionDown_IsNoCause(t *testing.T) {
 	g := NewWithT(t)
 	says := func(kind, status, reason string, node NodeState) Verdict {
 		target := machine(state(node), with(func(t *Target) {
@@ -264,7 +264,7 @@ func TestTheConnectionIsNotTheNode(t *testing.T) {
 	g.Expect(v.Findings[0].NeedsNode()).To(BeFalse())
 }
 
-func TestOnlyWhoWasSeenToBeWellHasRecovered(t *testing.T) {
+func TestRecovered_OnlyFindings_Count(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect((&Verdict{Kind: Healthy}).Recovered()).To(BeTrue())
 	g.Expect((&Verdict{Kind: Healthy, Reason: InfrastructureNotReady}).Recovered()).To(BeFalse())

@@ -35,7 +35,7 @@ func copiedPolicy(p Policy) Policy {
 	return p
 }
 
-func TestTheSameFactsGiveTheSameVerdictsAndStayAsTheyAre(t *testing.T) {
+func TestEvaluate_SameFacts_GiveSameVerdicts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		before, policyBefore := copied(s), copiedPolicy(p)
@@ -49,7 +49,7 @@ func TestTheSameFactsGiveTheSameVerdictsAndStayAsTheyAre(t *testing.T) {
 	})
 }
 
-func TestOrderPlaysNoRole(t *testing.T) {
+func TestEvaluate_TargetOrder_IsIrrelevant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		straight := Evaluate(&s, &p, noon)
@@ -76,7 +76,7 @@ func TestOrderPlaysNoRole(t *testing.T) {
 	})
 }
 
-func TestWhatIsUnhealthyByTimeStaysSo(t *testing.T) {
+func TestEvaluate_Unhealthy_StaysSoWithTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		later := noon.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "later")))
@@ -91,7 +91,7 @@ func TestWhatIsUnhealthyByTimeStaysSo(t *testing.T) {
 	})
 }
 
-func TestDeadlinesAreHonest(t *testing.T) {
+func TestEvaluate_Deadline_IsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		for i, v := range Evaluate(&s, &p, noon).Verdicts {
@@ -116,7 +116,7 @@ func TestDeadlinesAreHonest(t *testing.T) {
 	})
 }
 
-func TestNothingHappensBetweenWakeUps(t *testing.T) {
+func TestEvaluate_BetweenWakeUps_IsUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		first := Evaluate(&s, &p, noon)
@@ -133,7 +133,7 @@ func TestNothingHappensBetweenWakeUps(t *testing.T) {
 	})
 }
 
-func TestUnreadableIsNeverDeadNorWell(t *testing.T) {
+func TestEvaluate_UnreadableNode_IsUndetermined(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		for i := range s.Targets {
@@ -152,7 +152,7 @@ func TestUnreadableIsNeverDeadNorWell(t *testing.T) {
 	})
 }
 
-func TestPauseAndSkipOutweighEverything(t *testing.T) {
+func TestEvaluate_PauseOrSkip_WinsOverEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		for i := range s.Targets {
@@ -168,7 +168,7 @@ func TestPauseAndSkipOutweighEverything(t *testing.T) {
 }
 
 // Twin: a Machine and a bare Node about which the same is known get the same verdict.
-func TestAMachineAndABareNodeAreJudgedAlike(t *testing.T) {
+func TestEvaluate_MachineAndNode_AreTreatedAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		p.MachineConditions = nil
@@ -188,9 +188,9 @@ func TestAMachineAndABareNodeAreJudgedAlike(t *testing.T) {
 	})
 }
 
-// TestEveryReasonIsReached shows that the properties above see every gate, rule and kind of verdict. The seeds are fixed: the result
+// TestProperties_DrawnCases_ReachEveryReason shows that the properties above see every gate, rule and kind of verdict. The seeds are fixed: the result
 // depends on the generators only, and not on luck.
-func TestEveryReasonIsReached(t *testing.T) {
+func TestProperties_DrawnCases_ReachEveryReason(t *testing.T) {
 	missing := map[string]bool{"reason ": true, "reason " + string(Deleting): true, "reason " + string(NodeNotJoined): true, "reason " + string(NodeUnreadable): true}
 	for _, gate := range gates {
 		missing["reason "+string(gate.reason)] = true
@@ -257,7 +257,7 @@ func BenchmarkEvaluate1000(b *testing.B)  { benchmarkEvaluate(b, 1000) }
 func BenchmarkEvaluate10000(b *testing.B) { benchmarkEvaluate(b, 10000) }
 
 // A healthy target costs nothing on the heap, however many there are: only the list of verdicts is made.
-func TestAHealthyTargetAllocatesNothing(t *testing.T) {
+func TestHealthyTarget_Unchanged_AllocatesNothing(t *testing.T) {
 	s := Snapshot{Cluster: up(), Targets: make([]Target, 1000)}
 	for i := range s.Targets {
 		s.Targets[i] = machine()
@@ -268,7 +268,7 @@ func TestAHealthyTargetAllocatesNothing(t *testing.T) {
 }
 
 // What is remembered of a Node that is gone stays until the Node is back, whatever can be read meanwhile.
-func TestAGoneNodeIsRememberedUntilItIsBack(t *testing.T) {
+func TestNodeGoneSince_MissingNode_IsKeptUntilBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		for i, v := range Evaluate(&s, &p, noon).Verdicts {

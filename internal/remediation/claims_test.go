@@ -9,7 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestWhoTakesCare(t *testing.T) {
+func TestResponsibleClaim_SeveralClaims_FollowsRank(t *testing.T) {
 	machines := Claim{Rank: MachineHealthCheck, Namespace: "b", Name: "b"}
 	nodes := Claim{Rank: NodeHealthCheck, Name: "a"}
 	foreign := Claim{Rank: ForeignMachineHealthCheck, Namespace: "z", Name: "z"}

@@ -65,7 +65,7 @@ var lettingGo = []row{
 	},
 }
 
-func TestWhatIsLetGo(t *testing.T) { decide(t, lettingGo) }
+func TestPlan_UnwantedTarget_IsCleanedUp(t *testing.T) { decide(t, lettingGo) }
 
 // A move is under way: whatever there is, and whatever would have to go, stays as it is.
 var frozenRows = []row{
@@ -91,7 +91,7 @@ var frozenRows = []row{
 	},
 }
 
-func TestWhatIsFrozenStays(t *testing.T) { decide(t, frozenRows) }
+func TestPlan_Paused_KeepsEverything(t *testing.T) { decide(t, frozenRows) }
 
 // strayRow is a stray, and what is decided about it.
 type strayRow struct {
@@ -203,7 +203,7 @@ var strays = []strayRow{
 	},
 }
 
-func TestWhatBecomesOfStrays(t *testing.T) {
+func TestPlan_OrphanedTarget_IsCleanedUp(t *testing.T) {
 	for _, test := range strays {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
@@ -216,7 +216,7 @@ func TestWhatBecomesOfStrays(t *testing.T) {
 }
 
 // The order of causes is that of the verdict gates: what people asked for is no matter of health.
-func TestOnlyASkippedTargetIsNotLookedAfter(t *testing.T) {
+func TestPlan_OnlySkippedTarget_IsNotSelected(t *testing.T) {
 	for kind, unwanted := range map[health.Kind]bool{
 		health.Healthy: false, health.Suspect: false, health.Unhealthy: false, health.Undetermined: false, health.Skipped: true,
 	} {

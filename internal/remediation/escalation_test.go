@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestTheNextStep(t *testing.T) {
+func TestNextStep_Tried_ReturnsNextOrder(t *testing.T) {
 	a, b, o := Step{ID: stepA, Timeout: time.Minute}, Step{ID: stepB}, Step{ID: stepO, Owner: true}
 	other := Step{ID: StepID{1, "C/c"}}
 	tests := []struct {
@@ -42,7 +42,7 @@ func TestTheNextStep(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedOfAFailure(t *testing.T) {
+func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 	p := usual(twoSteps).policy
 	tests := []struct {
 		why     string
@@ -71,7 +71,7 @@ func TestWhatIsRememberedOfAFailure(t *testing.T) {
 	}
 }
 
-func TestAWaitThatNobodyWouldHaveNotedIsNotBelieved(t *testing.T) {
+func TestHistory_BackoffTooLong_IsLimited(t *testing.T) {
 	g := NewWithT(t)
 	p := usual().policy
 	longest := Ledger{Failures: 2, NotBefore: ago(-10 * time.Minute), Tried: stepA}
@@ -83,7 +83,7 @@ func TestAWaitThatNobodyWouldHaveNotedIsNotBelieved(t *testing.T) {
 }
 
 // The memory of a target decides what is started, and when.
-func TestWhatIsStartedFromMemory(t *testing.T) {
+func TestPlan_History_DeterminesStep(t *testing.T) {
 	makes := func(id StepID, attempt int, l Ledger) Decision {
 		return underWay(Decision{Action: MakeRequest, Step: id, Attempt: attempt, Ledger: l})
 	}

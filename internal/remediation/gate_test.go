@@ -41,7 +41,7 @@ func (f fleet) count(p Policy) (Gate, int) {
 	return gateFor(&s, &a, &p)
 }
 
-func TestTheGate(t *testing.T) {
+func TestGate_Verdicts_AreCounted(t *testing.T) {
 	upTo := func(value string) Limits { return Limits{MaxUnhealthy: percent(value)} }
 	tests := []struct {
 		why     string
@@ -91,7 +91,7 @@ func TestTheGate(t *testing.T) {
 }
 
 // 003, end to end: with 40% of 6 Machines two sick ones are remediated, and of three none.
-func TestTheGateOpensAndCloses(t *testing.T) {
+func TestGate_UnhealthyCount_OpensAndCloses(t *testing.T) {
 	for sick, started := range map[int]int{0: 0, 1: 1, 2: 2, 3: 0, 6: 0} {
 		g := NewWithT(t)
 		x := usual(is(well), policy(func(p *Policy) { p.Limits.MaxUnhealthy = percent("40%") }))

@@ -247,7 +247,7 @@ var places = []answer{
 	{why: "its requests do", guard: MaxInFlight, options: []option{slots(1), ofControlPlane, inFlightToo(false)}, held: true, seen: Seen{Who: "m2", Have: 1, Most: 1}},
 }
 
-func TestEachGuardAlone(t *testing.T) {
+func TestGuard_Alone_BlocksAsListed(t *testing.T) {
 	for _, rows := range [][]answer{wholeCheck, wholeCluster, oneTarget, controlPlane, places} {
 		for _, test := range rows {
 			t.Run(string(test.guard)+": "+test.why, func(t *testing.T) {

@@ -77,7 +77,7 @@ var exclusive = map[[2]Reason]bool{
 	{QuorumUnknown, SingleControlPlane}:        true, {QuorumUnknown, QuorumAtRisk}: true, {SingleControlPlane, QuorumAtRisk}: true,
 }
 
-func TestTheOrderOfTheGuards(t *testing.T) {
+func TestGuards_Order_IsAsListed(t *testing.T) {
 	g := NewWithT(t)
 	wanted := make([]Reason, 0, len(obstacles))
 	for _, each := range obstacles {
@@ -87,7 +87,7 @@ func TestTheOrderOfTheGuards(t *testing.T) {
 }
 
 // Each obstacle holds the steps it has a say in, and no others.
-func TestEachGuardHoldsWhatItHasASayIn(t *testing.T) {
+func TestGuard_StepInScope_IsBlocked(t *testing.T) {
 	for _, step := range []bool{false, true} {
 		for _, each := range obstacles {
 			t.Run(fmt.Sprintf("%s, by its owner: %t", each.reason, step), func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestEachGuardHoldsWhatItHasASayIn(t *testing.T) {
 }
 
 // Of two obstacles the first in the order is told, whichever comes first in time.
-func TestTheFirstGuardThatHoldsIsTold(t *testing.T) {
+func TestGuards_SeveralBlock_FirstIsReported(t *testing.T) {
 	for i, one := range obstacles {
 		for _, other := range obstacles[i+1:] {
 			for _, step := range []bool{false, true} {
@@ -141,7 +141,7 @@ func TestTheFirstGuardThatHoldsIsTold(t *testing.T) {
 }
 
 // What was asked can be told afterwards: each guard that has a say in the step, in their order, up to the one that holds.
-func TestWhatTheGuardsWereAskedIsKept(t *testing.T) {
+func TestGuards_Answers_AreKept(t *testing.T) {
 	g := NewWithT(t)
 	started := usual(byOwner).plan().Decisions[0]
 	asked := make([]Reason, 0, len(started.Asked))

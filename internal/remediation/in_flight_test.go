@@ -14,7 +14,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-func TestWhatIsInFlight(t *testing.T) {
+func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 	given := Mark{Given: true}
 	tests := []struct {
 		why                string
@@ -52,7 +52,7 @@ func replacing(all ...Replacement) option {
 func owners(all ...Owner) option { return func(x *scene) { x.situation.Owners = all } }
 
 // What was handed to its owner takes up its place until it is replaced.
-func TestWhatIsBeingReplaced(t *testing.T) {
+func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 	gone, noticed := Replacement{Target: "gone", Owner: owner}, Replacement{Target: "gone", Owner: owner, GoneSince: ago(time.Minute)}
 	lacking := owners(Owner{Name: "MachineSet/b", Desired: 5, WithNode: 5}, Owner{Name: owner, Desired: 3, WithNode: 2})
 	since := func(d time.Duration) Replacement { return Replacement{Target: "gone", Owner: owner, GoneSince: ago(d)} }
@@ -104,7 +104,7 @@ func TestWhatIsBeingReplaced(t *testing.T) {
 }
 
 // Without a limit nothing needs to be remembered; a frozen check remembers what it did.
-func TestWhatIsRememberedOfReplacements(t *testing.T) {
+func TestReplacing_NoMaxInFlight_IsNotRecorded(t *testing.T) {
 	g := NewWithT(t)
 	before := []Replacement{{Target: "gone", Owner: owner}}
 	lacking := owners(Owner{Name: owner, Desired: 3, WithNode: 2})
@@ -115,9 +115,9 @@ func TestWhatIsRememberedOfReplacements(t *testing.T) {
 	g.Expect(frozen.Counts.InFlight).To(Equal(1))
 }
 
-// TestMoreAreNeverRememberedThanThereIsRoomFor: marks are from a time without a limit. Whoever is gone, and whoever takes up a place, is
+// TestReplacing_TooMany_AreTruncated: marks are from a time without a limit. Whoever is gone, and whoever takes up a place, is
 // remembered.
-func TestMoreAreNeverRememberedThanThereIsRoomFor(t *testing.T) {
+func TestReplacing_TooMany_AreTruncated(t *testing.T) {
 	g := NewWithT(t)
 	names := func(plan *Planned) []string {
 		g.Expect(plan.Replacing).To(HaveLen(MostAtOnce))
@@ -150,7 +150,7 @@ func TestMoreAreNeverRememberedThanThereIsRoomFor(t *testing.T) {
 func called(name string) option { return target(func(t *Target) { t.Name = name }) }
 
 // One place is free, and two want it: who gets it?
-func TestWhoComesFirst(t *testing.T) {
+func TestCandidates_Order_IsAsListed(t *testing.T) {
 	tests := []struct {
 		why   string
 		one   []option

@@ -12,7 +12,7 @@ import (
 
 // What was wrong once stays right.
 
-func TestAPlanLeavesWhatItIsGivenAsItIs(t *testing.T) {
+func TestPlan_Arguments_AreNotChanged(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(slots(1), check(func(c *Check) { c.Frozen = true }))
 	x.situation.Replacing = []Replacement{{Target: "b"}, {Target: "a"}}
@@ -20,7 +20,7 @@ func TestAPlanLeavesWhatItIsGivenAsItIs(t *testing.T) {
 	g.Expect(x.situation.Replacing[0].Target).To(Equal("b"))
 }
 
-func TestTheLedgerOfACoveredTargetIsNotOurs(t *testing.T) {
+func TestPlan_CoveredTarget_KeepsItsHistory(t *testing.T) {
 	x := usual(coveredBy("MachineHealthCheck/other"), remembers(1, noon.Add(time.Hour)))
 	d := x.plan().Decisions[0]
 	NewWithT(t).Expect(d.Writes(&x.situation.Targets[0])).To(BeEmpty(), "two checks with different limits would correct each other for ever")
@@ -29,7 +29,7 @@ func TestTheLedgerOfACoveredTargetIsNotOurs(t *testing.T) {
 	NewWithT(t).Expect(d.Writes(&x.situation.Targets[0])).To(BeEmpty(), "its steps are those of the other check")
 }
 
-func TestWhoWasPausedIsGivenTheTimeThatIsLeft(t *testing.T) {
+func TestStepTimeout_AfterPause_StartsAgain(t *testing.T) {
 	g := NewWithT(t)
 	thawed := func(ago_ time.Duration) option { return check(func(c *Check) { c.ThawedAt = ago(ago_) }) }
 	decide := func(options ...option) Decision { return usual(options...).plan().Decisions[0] }
@@ -43,12 +43,12 @@ func TestWhoWasPausedIsGivenTheTimeThatIsLeft(t *testing.T) {
 	g.Expect(deletes.Action).To(Equal(Wait), "nor does who deletes the Node lose time by a pause")
 }
 
-func TestACheckWithoutAClusterWaitsForNoNodeToGo(t *testing.T) {
+func TestOrphan_ClusterNotFound_IsWithdrawn(t *testing.T) {
 	x := usual(stray(Stray{Gone: true, Request: lost(expected)}), timeout(0), check(func(c *Check) { c.Cluster = ClusterIsMissing }))
 	NewWithT(t).Expect(x.plan().Strays[0].Action).To(Equal(Withdraw))
 }
 
-func TestAStrayTakesUpOnePlace(t *testing.T) {
+func TestOrphan_InReplacing_CountsOnce(t *testing.T) {
 	x := usual(is(well), slots(3), stray(Stray{Name: "s", Request: lost()}))
 	x.situation.Replacing = []Replacement{{Target: "s", Owner: owner}}
 	x.situation.Owners = []Owner{{Name: owner, Desired: 2, WithNode: 1}}
@@ -56,12 +56,12 @@ func TestAStrayTakesUpOnePlace(t *testing.T) {
 	NewWithT(t).Expect(x.plan().Counts.InFlight).To(Equal(1))
 }
 
-func TestAStrayOfTheControlPlaneKeepsItBusy(t *testing.T) {
+func TestOrphan_ControlPlane_KeepsItBusy(t *testing.T) {
 	x := usual(ofControlPlane, stray(Stray{Name: "cp-2", ControlPlane: true, Request: lost()}))
 	NewWithT(t).Expect(x.plan().Decisions[0].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "cp-2"}}))
 }
 
-func TestNobodyIsGivenToItsOwnerWhileARemediatorIsAtWork(t *testing.T) {
+func TestPlan_RequestExists_RequestsNoOwnerRemediation(t *testing.T) {
 	x := usual(byOwner)
 	plan := x.plan()
 	look := &Look{Verdict: x.verdicts[0], Target: Target{Request: &Request{}}}
@@ -69,7 +69,7 @@ func TestNobodyIsGivenToItsOwnerWhileARemediatorIsAtWork(t *testing.T) {
 	NewWithT(t).Expect(got.Hold.Reason).To(Equal(NotConfirmed))
 }
 
-func TestTheSameOneOfSeveralIsNamed(t *testing.T) {
+func TestPlan_SeveralBlock_NamesTheSameOne(t *testing.T) {
 	g := NewWithT(t)
 	for _, busy := range [][]string{{"cp-2", "cp-3"}, {"cp-3", "cp-2"}} {
 		x := usual(ofControlPlane)
@@ -80,7 +80,7 @@ func TestTheSameOneOfSeveralIsNamed(t *testing.T) {
 	}
 }
 
-func TestAConfirmationIsUsedUp(t *testing.T) {
+func TestConfirmation_Used_IsRemoved(t *testing.T) {
 	g := NewWithT(t)
 	drops := func(options ...option) bool {
 		return usual(append(options, confirmed)...).plan().Decisions[0].DropConfirmation
@@ -95,7 +95,7 @@ func TestAConfirmationIsUsedUp(t *testing.T) {
 	g.Expect(d.Writes(&x.situation.Targets[0])).To(Equal([]Write{DropConfirmation}))
 }
 
-func TestWhatCouldNotBeReadIsReadAgain(t *testing.T) {
+func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {
 	g := NewWithT(t)
 	for _, look := range []*Look{{Failed: true}, nil} {
 		x := usual()
@@ -113,7 +113,7 @@ func TestWhatCouldNotBeReadIsReadAgain(t *testing.T) {
 }
 
 // The Lease by which turns are taken, and the members of etcd, are in the cluster of the Nodes. Nobody follows them there.
-func TestWhatNobodyTellsOfIsLookedAtAgain(t *testing.T) {
+func TestConclude_NoWatch_Polls(t *testing.T) {
 	g := NewWithT(t)
 	for _, x := range []*scene{
 		usual(ofControlPlane, turn(Lease{Used: true, Holder: "other", Until: noon.Add(time.Hour)})),
@@ -129,7 +129,7 @@ func TestWhatNobodyTellsOfIsLookedAtAgain(t *testing.T) {
 	g.Expect(plan.WakeUp).To(BeZero(), "a request that goes is news")
 }
 
-func TestWhoIsHeldBackLeavesItsPlaceToOthers(t *testing.T) {
+func TestPlanAgain_BlockedTarget_LeavesItsPlace(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(slots(1), also(Target{Name: "m2", Owner: owner}, sickFor(6*time.Minute)))
 	a := assessed(x.verdicts)
@@ -144,7 +144,7 @@ func TestWhoIsHeldBackLeavesItsPlaceToOthers(t *testing.T) {
 	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "once is enough")
 }
 
-func TestWhoTakesAFreePlaceIsRememberedToo(t *testing.T) {
+func TestPlanAgain_NewTarget_IsRecorded(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(byOwner, slots(1), also(Target{Name: "m2", Owner: owner}, sickFor(6*time.Minute)))
 	a := assessed(x.verdicts)

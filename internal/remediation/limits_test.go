@@ -17,7 +17,7 @@ func percent(text string) *intstr.IntOrString { v := intstr.FromString(text); re
 func number(n int32) *intstr.IntOrString      { v := intstr.FromInt32(n); return &v }
 
 // Every example with a number in the proposals is a row here, with the document it is from.
-func TestTheLimit(t *testing.T) {
+func TestLimit_Values_AreRounded(t *testing.T) {
 	machines, nodes := intstr.FromString("100%"), intstr.FromString("49%")
 	tests := []struct {
 		why    string
@@ -65,7 +65,7 @@ func TestTheLimit(t *testing.T) {
 	}
 }
 
-func TestTheLimitSaysWhatItFollowsFrom(t *testing.T) {
+func TestLimit_Field_IsReported(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(Limits{Range: &Range{3, 5}}.For(10)).To(Equal(Limit{Field: "unhealthyRange", Value: "[3-5]", Least: 3, Most: 5}))
 	g.Expect(Limits{MinHealthy: percent("51%")}.For(10)).To(Equal(Limit{Field: "minHealthy", Value: "51%", Most: 4}))
@@ -74,7 +74,7 @@ func TestTheLimitSaysWhatItFollowsFrom(t *testing.T) {
 }
 
 // The library's own arithmetic is the reference; ours knows which way is careful.
-func TestPercentagesAreThoseOfKubernetes(t *testing.T) {
+func TestPercentages_Rounding_MatchesKubernetes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 100000).Draw(t, "n")
 		value := intstr.FromString(rapid.SampledFrom([]string{"0%", "1%", "33%", "40%", "49%", "51%", "99%", "100%"}).Draw(t, "value"))
@@ -95,7 +95,7 @@ func TestPercentagesAreThoseOfKubernetes(t *testing.T) {
 	})
 }
 
-func TestMoreTargetsNeverAllowFewer(t *testing.T) {
+func TestLimit_MoreTargets_AllowAtLeastAsMany(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, more := rapid.IntRange(0, 1000).Draw(t, "n"), rapid.IntRange(0, 1000).Draw(t, "more")
 		p := percent(rapid.SampledFrom([]string{"0%", "10%", "49%", "100%"}).Draw(t, "p"))
@@ -107,7 +107,7 @@ func TestMoreTargetsNeverAllowFewer(t *testing.T) {
 	})
 }
 
-func TestSlots(t *testing.T) {
+func TestSlots_MaxInFlight_IsRoundedUp(t *testing.T) {
 	g := NewWithT(t)
 	for _, test := range []struct {
 		value    *intstr.IntOrString
@@ -132,7 +132,7 @@ func TestSlots(t *testing.T) {
 	g.Expect(limited).To(BeFalse())
 }
 
-func TestParseRange(t *testing.T) {
+func TestParseRange_Text_IsParsedOrRejected(t *testing.T) {
 	g := NewWithT(t)
 	got, err := ParseRange("[3-5]")
 	g.Expect(err).ToNot(HaveOccurred())
@@ -175,7 +175,7 @@ func FuzzLimits(f *testing.F) {
 	})
 }
 
-func TestQuorum(t *testing.T) {
+func TestKeepsQuorum_Members_NeedMajority(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(KeepsQuorum(1, 0)).To(BeFalse())
 	g.Expect(KeepsQuorum(2, 1)).To(BeFalse(), "two members tolerate no loss")
@@ -189,7 +189,7 @@ func TestQuorum(t *testing.T) {
 }
 
 // What is allowed leaves a majority of all members answering.
-func TestQuorumIsAMajority(t *testing.T) {
+func TestKeepsQuorum_AnySize_IsMajority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 99).Draw(t, "n")
 		others := rapid.IntRange(0, n-1).Draw(t, "others")
@@ -199,7 +199,7 @@ func TestQuorumIsAMajority(t *testing.T) {
 	})
 }
 
-func TestBackoff(t *testing.T) {
+func TestBackoff_Failures_DoubleUpToLimit(t *testing.T) {
 	g := NewWithT(t)
 	b := Backoff{Initial: time.Minute, Limit: 10 * time.Minute}
 	for failures, wait := range []time.Duration{0, 1 * time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 10 * time.Minute, 10 * time.Minute} {
@@ -211,7 +211,7 @@ func TestBackoff(t *testing.T) {
 	g.Expect(Backoff{Initial: time.Hour, Limit: time.Minute}.After(1)).To(Equal(time.Minute), "the limit is the limit")
 }
 
-func TestBackoffNeverShrinksAndKeepsItsLimit(t *testing.T) {
+func TestBackoff_AnyFailures_GrowsUpToLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Backoff{
 			Initial: time.Duration(rapid.Int64Range(1, 1<<62).Draw(t, "initial")),

@@ -126,4 +126,4 @@ var marksGiven = []row{
 	{why: "who is well again is not under way", options: []option{is(well), marked(), remembers(1, ago(-time.Minute))}, want: Decision{}},
 }
 
-func TestWhatBecomesOfAMark(t *testing.T) { decide(t, marksGiven, byOwner) }
+func TestPlan_OwnerRemediation_WaitsOrCancels(t *testing.T) { decide(t, marksGiven, byOwner) }

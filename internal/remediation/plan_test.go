@@ -12,7 +12,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-func TestWhatIsStarted(t *testing.T) {
+func TestPlan_UnhealthyTarget_StartsStep(t *testing.T) {
 	makes := underWay(Decision{Action: MakeRequest})
 	withLease := func(d time.Duration) Decision { m := makes; m.LeaseUntil = noon.Add(d); return m }
 	decide(t, []row{
@@ -39,7 +39,7 @@ func actions(plan *Planned) []Action {
 	return all
 }
 
-func TestPlacesAreGivenAwayOnce(t *testing.T) {
+func TestPlan_MaxInFlight_GivesEachPlaceOnce(t *testing.T) {
 	g := NewWithT(t)
 	three := func(x *scene) {
 		also(Target{Name: "m2", Node: "n2", Owner: owner}, sickFor(time.Hour))(x)
@@ -65,7 +65,7 @@ func TestPlacesAreGivenAwayOnce(t *testing.T) {
 }
 
 // What holds a place already lets it be known before anything new is started.
-func TestTheControlPlaneGoesOneByOne(t *testing.T) {
+func TestPlan_ControlPlane_GoesOneByOne(t *testing.T) {
 	g := NewWithT(t)
 	ofThree := func(x *scene) {
 		ofControlPlane(x)
@@ -90,7 +90,7 @@ func TestTheControlPlaneGoesOneByOne(t *testing.T) {
 }
 
 // Who only observes sees what it would do: it would begin with one, and the others would have to wait for that.
-func TestWhatAnObserverSees(t *testing.T) {
+func TestPlan_Observing_ReportsWhatWouldBlock(t *testing.T) {
 	for _, test := range []struct {
 		why     string
 		options []option
@@ -119,7 +119,7 @@ func TestWhatAnObserverSees(t *testing.T) {
 	}
 }
 
-func TestWhenToLookAgain(t *testing.T) {
+func TestPlan_WakeUp_IsEarliestChange(t *testing.T) {
 	tests := []struct {
 		why     string
 		options []option
@@ -143,7 +143,7 @@ func TestWhenToLookAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsCounted(t *testing.T) {
+func TestPlan_Counts_AddUp(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(usual(is(well)).plan().Counts).To(Equal(Counts{Healthy: 1}))
 	g.Expect(usual(is(well), recoveryConfirmed, requested()).plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}), "only what is unhealthy is held")
@@ -155,7 +155,7 @@ func TestWhatIsCounted(t *testing.T) {
 }
 
 // A finalizer keeps the check as long as there is anything to clean up.
-func TestWhatNeedsAFinalizer(t *testing.T) {
+func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 	tests := []struct {
 		why     string
 		options []option
@@ -186,7 +186,7 @@ func TestWhatNeedsAFinalizer(t *testing.T) {
 }
 
 // Whoever marks a Machine signs before, and as long as there is a mark of its own.
-func TestWhoSigns(t *testing.T) {
+func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 	tells := policy(func(p *Policy) { p.TellsHealth = true })
 	mark := func(m Mark) option { return target(func(t *Target) { t.Mark = m }) }
 	tests := []struct {
@@ -217,7 +217,7 @@ func TestWhoSigns(t *testing.T) {
 	}
 }
 
-func TestAPlanForNothing(t *testing.T) {
+func TestPlan_NoTargets_IsEmpty(t *testing.T) {
 	g := NewWithT(t)
 	got := Plan(&Situation{}, &health.Assessment{}, &Policy{}, noon)
 	g.Expect(got).To(Equal(Planned{Decisions: []Decision{}, Gate: Gate{Limit: Limit{Field: "maxUnhealthy", Value: "0"}, Open: true}}))

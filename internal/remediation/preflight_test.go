@@ -176,9 +176,9 @@ var leasesRenewed = []lookRow{
 	},
 }
 
-// TestWhoIsOnlySilent: of nobody else the Lease is read, so that a cluster where it may not be read does not keep them from being
+// TestOnlySilent_OtherCause_IsFalse: of nobody else the Lease is read, so that a cluster where it may not be read does not keep them from being
 // remediated.
-func TestWhoIsOnlySilent(t *testing.T) {
+func TestOnlySilent_OtherCause_IsFalse(t *testing.T) {
 	silent, soon := readyUnknownFor(6*time.Minute), readyUnknownFor(time.Minute)
 	notReady, pressed := silent, silent
 	notReady.Status, pressed.Condition = string(corev1.ConditionFalse), "DiskPressure"
@@ -206,7 +206,7 @@ func TestWhoIsOnlySilent(t *testing.T) {
 	}
 }
 
-func TestALastLook(t *testing.T) {
+func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
 	for _, test := range append(append([]lookRow{}, looks...), leasesRenewed...) {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
@@ -241,7 +241,7 @@ func TestALastLook(t *testing.T) {
 }
 
 // What is held at last was never started, and changes nothing of what is remembered.
-func TestWhatIsHeldAtLast(t *testing.T) {
+func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(lease(Lease{Used: true}), func(x *scene) { x.policy.TellsHealth = true }, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, NotBefore: noon} }))
 	t1 := &x.situation.Targets[0]
@@ -265,7 +265,7 @@ func TestWhatIsHeldAtLast(t *testing.T) {
 }
 
 // What holds a target is one thing, and its health another: what is borne out is told all the same.
-func TestWhatIsToldOfWhatIsHeld(t *testing.T) {
+func TestPreflight_ConfirmedVerdict_IsReported(t *testing.T) {
 	tests := []struct {
 		why    string
 		look   func(*Look)
@@ -294,7 +294,7 @@ func TestWhatIsToldOfWhatIsHeld(t *testing.T) {
 }
 
 // What only waits has nothing to confirm. But it notes things down, and a pause stops that, too.
-func TestWhatOnlyNotes(t *testing.T) {
+func TestPreflight_OnlyAnnotations_ArePausedToo(t *testing.T) {
 	for _, options := range [][]option{{requested(healthySince(noon)), ours(ago(-time.Minute))}, {is(well), remembers(1, noon)}} {
 		g := NewWithT(t)
 		x := usual(options...)
@@ -312,7 +312,7 @@ func TestWhatOnlyNotes(t *testing.T) {
 	}
 }
 
-func TestTheLastLooks(t *testing.T) {
+func TestPreflightGuards_Order_IsAsListed(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(LastLooks()).To(Equal([]Reason{Paused, NotConfirmed, Leaving, Excluded, OwnerRefuses, AnnotationNotRemoved, NameTaken, LeaseTaken, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
 }

@@ -107,7 +107,7 @@ func (d *drawn) writesOf(plan *Planned, finalizer bool) []any {
 
 // Fixpoint: once everything is written, the same moment brings nothing new. Only a mark that was taken back leaves room for the step that
 // comes instead of it, and what is done then is the last of it.
-func TestAPlanThatIsCarriedOutLeavesNothingToDo(t *testing.T) {
+func TestPlan_CarriedOut_LeavesNothingToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		plan := d.plan()
@@ -176,7 +176,7 @@ func plain(d *Decision) Decision {
 }
 
 // Twin: a name says nothing. A Machine and a bare Node with the same facts and the same places to be had get the same plan.
-func TestANameSaysNothing(t *testing.T) {
+func TestPlan_Names_AreIrrelevant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		twin := d.renamed()
@@ -193,7 +193,7 @@ func TestANameSaysNothing(t *testing.T) {
 }
 
 // Twin: of two targets with the same facts none is preferred, where there are places for both.
-func TestTwinsAreTreatedAlike(t *testing.T) {
+func TestPlan_EqualTargets_AreTreatedAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		if len(d.situation.Targets) == 0 {
@@ -222,7 +222,7 @@ func TestTwinsAreTreatedAlike(t *testing.T) {
 }
 
 // Who observes, or is about to go, writes nothing but what takes away. Until a request is gone, its Lease is held.
-func TestWhoObservesOrGoesOnlyWritesWhatTakesAway(t *testing.T) {
+func TestWrites_ObservingOrDeleting_OnlyRemove(t *testing.T) {
 	takes := []Write{TellToStop, DeleteRequest, RemoveMark, ClearMarks, DropAuthor, DropConfirmation, ReleaseLease}
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)

@@ -35,7 +35,7 @@ func copied(d *drawn) drawn {
 	return c
 }
 
-func TestTheSameFactsGiveTheSamePlanAndStayAsTheyAre(t *testing.T) {
+func TestPlan_SameFacts_GiveSamePlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		before := copied(&d)
@@ -49,7 +49,7 @@ func TestTheSameFactsGiveTheSamePlanAndStayAsTheyAre(t *testing.T) {
 	})
 }
 
-func TestTheOrderOfTargetsPlaysNoRole(t *testing.T) {
+func TestPlan_TargetOrder_IsIrrelevant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		turned := copied(&d)
@@ -66,7 +66,7 @@ func TestTheOrderOfTargetsPlaysNoRole(t *testing.T) {
 }
 
 // No silence: an unhealthy target has an action or a hold, and never both; what holds has a reason.
-func TestEveryUnhealthyTargetHasOneActionOrOneHold(t *testing.T) {
+func TestPlan_UnhealthyTarget_HasOneActionOrHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		held := 0
@@ -91,7 +91,7 @@ func TestEveryUnhealthyTargetHasOneActionOrOneHold(t *testing.T) {
 }
 
 // Only the unhealthy are acted on; what is unreadable, suspect or skipped never is.
-func TestOnlyTheUnhealthyAreRemediated(t *testing.T) {
+func TestPlan_HealthyTarget_IsNotRemediated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		for i, got := range d.plan().Decisions {
@@ -103,7 +103,7 @@ func TestOnlyTheUnhealthyAreRemediated(t *testing.T) {
 }
 
 // Budget: what is started and what is in flight together are never more than may be, except for what was in flight before.
-func TestTheBudgetIsKept(t *testing.T) {
+func TestPlan_MaxInFlight_IsKept(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		plan := d.plan()
@@ -129,7 +129,7 @@ func TestTheBudgetIsKept(t *testing.T) {
 }
 
 // Guards subtract: without any one of them, at least as many candidates get past the others.
-func TestGuardsOnlySubtract(t *testing.T) {
+func TestGuards_MoreGuards_StartNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		// Where places are few, one that a guard lets go takes the place of another.
@@ -149,7 +149,7 @@ func TestGuardsOnlySubtract(t *testing.T) {
 	})
 }
 
-func TestFrozenMeansThatNothingIsWritten(t *testing.T) {
+func TestPlan_Paused_WritesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		d.situation.Check.Frozen = true
@@ -170,7 +170,7 @@ func TestFrozenMeansThatNothingIsWritten(t *testing.T) {
 	})
 }
 
-func TestAPausedTargetIsLeftAlone(t *testing.T) {
+func TestPlan_PausedTarget_IsUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		for i := range d.assessment.Verdicts {
@@ -186,7 +186,7 @@ func TestAPausedTargetIsLeftAlone(t *testing.T) {
 }
 
 // What holds up new starts lets what is in flight go on to its end.
-func TestWhatIsHeldUpLetsTheRestGoOn(t *testing.T) {
+func TestPlan_Blocked_ContinuesWhatHasBegun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		d.situation.Check = Check{}
@@ -212,7 +212,7 @@ func TestWhatIsHeldUpLetsTheRestGoOn(t *testing.T) {
 }
 
 // Who observes, or is about to go, only ever takes away.
-func TestWhoObservesOrGoesOnlyTakesAway(t *testing.T) {
+func TestPlan_ObservingOrDeleting_StartsNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		d.situation.Check.Deleting = rapid.Bool().Draw(t, "goes")
@@ -227,7 +227,7 @@ func TestWhoObservesOrGoesOnlyTakesAway(t *testing.T) {
 }
 
 // The next look is ahead, and nothing new begins before it if the world stays as it is.
-func TestNothingBeginsBetweenWakeUps(t *testing.T) {
+func TestPlan_BetweenWakeUps_IsUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		first := d.plan()
@@ -249,7 +249,7 @@ func TestNothingBeginsBetweenWakeUps(t *testing.T) {
 }
 
 // Control plane: at most one Node of it is asked for, and only if the others keep the quorum, or its own member is lost already.
-func TestTheControlPlaneIsSpared(t *testing.T) {
+func TestPlan_ControlPlane_KeepsQuorum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		asked := 0
@@ -278,7 +278,7 @@ func TestTheControlPlaneIsSpared(t *testing.T) {
 }
 
 // Twin: a Machine and a bare Node with the same verdict and the same budget input get the same plan.
-func TestBothKindsAreTreatedAlike(t *testing.T) {
+func TestPlan_BothKinds_AreTreatedAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		d.policy.Counting = CountNotHealthy
@@ -297,7 +297,7 @@ func TestBothKindsAreTreatedAlike(t *testing.T) {
 }
 
 // What is withdrawn, given up or taken back is ours.
-func TestOnlyOursIsTakenAway(t *testing.T) {
+func TestPlan_OtherChecks_AreNotCleanedUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		for i, got := range d.plan().Decisions {

@@ -16,9 +16,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// TestEveryGuardAndActionIsReached shows that the properties see every guard hold, and every action taken for each of its causes. The seeds
+// TestProperties_DrawnCases_ReachEverything shows that the properties see every guard hold, and every action taken for each of its causes. The seeds
 // are fixed: the result depends on the generators only, and not on luck.
-func TestEveryGuardAndActionIsReached(t *testing.T) {
+func TestProperties_DrawnCases_ReachEverything(t *testing.T) {
 	missing := reachable()
 	plans := rapid.Custom(func(t *rapid.T) Planned {
 		d := draw(t)
@@ -115,7 +115,7 @@ func BenchmarkEvaluateAndPlan1000(b *testing.B)  { benchmarkDecisions(b, 1000) }
 func BenchmarkEvaluateAndPlan10000(b *testing.B) { benchmarkDecisions(b, 10000) }
 
 // However many targets are healthy, the number of allocations is the same.
-func TestAHealthyTargetAllocatesNothing(t *testing.T) {
+func TestHealthyTarget_Unchanged_AllocatesNothing(t *testing.T) {
 	allocations := func(n int) float64 {
 		situation, snapshot, policy, checks := healthyFleet(n)
 		return testing.AllocsPerRun(10, func() {

@@ -144,7 +144,7 @@ var remediators = []row{
 	},
 }
 
-func TestWhatARemediatorIsWaitedFor(t *testing.T) { decide(t, remediators, twoSteps) }
+func TestRequest_Remediator_IsAwaitedUntilTimeout(t *testing.T) { decide(t, remediators, twoSteps) }
 
 var releases = []row{
 	{why: "a request that is going is waited for", options: []option{requested(beingDeleted(time.Minute))}, want: underWay(Decision{Action: Wait, Until: ago(-4 * time.Minute)})},
@@ -165,7 +165,7 @@ var releases = []row{
 	},
 }
 
-func TestWhatIsGoingIsWaitedFor(t *testing.T) { decide(t, releases, twoSteps) }
+func TestRequest_Deleting_IsAwaited(t *testing.T) { decide(t, releases, twoSteps) }
 
 var recoveries = []row{
 	{why: "who is well again needs no request", options: []option{requested()}, want: underWay(Decision{Action: Withdraw, Why: Recovered})},
@@ -211,7 +211,7 @@ var recoveries = []row{
 	},
 }
 
-func TestWhenARequestIsWithdrawn(t *testing.T) { decide(t, recoveries, twoSteps, is(well)) }
+func TestRequest_Recovered_IsWithdrawn(t *testing.T) { decide(t, recoveries, twoSteps, is(well)) }
 
 // The Lease of the first step lasts as long as the step, and a minute: 11m.
 func ours(until time.Time) option {
@@ -286,4 +286,4 @@ var leases = []row{
 	},
 }
 
-func TestHowLongALeaseIsHeld(t *testing.T) { decide(t, leases) }
+func TestLease_Request_IsRenewedAndReleased(t *testing.T) { decide(t, leases) }

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestAStorm(t *testing.T) {
+func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 	five := Policy{StormCooldown: 5 * time.Minute}
 	kept, broken := Gate{Limit: Limit{Most: 2}, Sick: 2, Open: true}, Gate{Limit: Limit{Most: 2}, Sick: 3}
 	since := ago(time.Hour)
@@ -66,7 +66,7 @@ func TestAStorm(t *testing.T) {
 	}
 }
 
-func TestWhenAStormEnds(t *testing.T) {
+func TestStorm_Cooldown_EndsAfterIt(t *testing.T) {
 	g := NewWithT(t)
 	p := Policy{StormCooldown: 5 * time.Minute}
 	g.Expect(Storm{Since: ago(time.Hour)}.ends(&p)).To(BeZero(), "as long as too many are sick nobody knows")
@@ -74,7 +74,7 @@ func TestWhenAStormEnds(t *testing.T) {
 }
 
 // A storm is looked after on every pass, also when nobody is sick any more.
-func TestAStormEndsWithoutASickTarget(t *testing.T) {
+func TestStorm_NoUnhealthyTarget_Ends(t *testing.T) {
 	g := NewWithT(t)
 	plan := usual(cooldown, stormy(4*time.Minute), is(well)).plan()
 	g.Expect(plan.Storm).To(Equal(Storm{Since: ago(time.Hour), CooldownSince: ago(4 * time.Minute)}))

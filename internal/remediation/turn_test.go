@@ -19,7 +19,7 @@ var (
 )
 
 // A turn is taken before the request is made, kept while it is there, and given back when the last of the control plane is gone.
-func TestTurnsAtTheControlPlane(t *testing.T) {
+func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 	ofCP := lost()
 	tests := []struct {
 		why      string
@@ -57,7 +57,7 @@ func TestTurnsAtTheControlPlane(t *testing.T) {
 }
 
 // Whoever is held at the last look has no turn, and gives back one that was left from before.
-func TestWhoIsHeldAtLastHasNoTurn(t *testing.T) {
+func TestControlPlaneLease_PreflightBlocks_IsReleased(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(ofControlPlane, turn(ourTurn))
 	plan := x.plan()
@@ -76,7 +76,7 @@ func TestWhoIsHeldAtLastHasNoTurn(t *testing.T) {
 }
 
 // What is known of a Node that is gone stands on the Machine, as nothing else tells since when.
-func TestWhatIsKnownOfANodeThatIsGone(t *testing.T) {
+func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 	gone := sickFor(time.Hour)
 	gone.NodeGoneSince = ago(time.Minute)
 	noted := target(func(t *Target) { t.NodeGoneSince = ago(time.Minute) })
@@ -108,7 +108,7 @@ func TestWhatIsKnownOfANodeThatIsGone(t *testing.T) {
 }
 
 // What is left in notes at a Machine that nobody looks after any more is taken away, too.
-func TestNotesOfStrays(t *testing.T) {
+func TestOrphan_Records_AreRemoved(t *testing.T) {
 	g := NewWithT(t)
 	left := Stray{Name: "m2", Ledger: Ledger{Failures: 1}, NodeGoneSince: noon}
 	x := usual(stray(left))
@@ -122,7 +122,7 @@ func TestNotesOfStrays(t *testing.T) {
 }
 
 // A remediator that is told to stop takes its time, and nobody else may begin meanwhile.
-func TestALeaseIsRenewedUntilTheRequestIsGone(t *testing.T) {
+func TestLease_Withdrawn_IsRenewedUntilDeleted(t *testing.T) {
 	g := NewWithT(t)
 	old := Lease{Used: true, Ours: true, Holder: "this", Until: ago(-time.Minute)}
 	for _, options := range [][]option{{goes, requested(), lease(old)}, {goes, requested(beingDeleted(time.Minute)), lease(old)}} {
@@ -140,7 +140,7 @@ func TestALeaseIsRenewedUntilTheRequestIsGone(t *testing.T) {
 }
 
 // What a person asked for is done once, and its request stays as the proof until the wish is withdrawn.
-func TestAWishIsGrantedOnce(t *testing.T) {
+func TestRemediateAnnotation_Remediated_IsNotRepeated(t *testing.T) {
 	g := NewWithT(t)
 	done := func(options ...option) Decision {
 		d := usual(append([]option{is(wished), requested(succeeded, func(r *Request) { r.Started = ago(time.Hour) })}, options...)...).plan().Decisions[0]
@@ -158,7 +158,7 @@ func TestAWishIsGrantedOnce(t *testing.T) {
 }
 
 // A pause of the target gives a step its time back, as one of the check does.
-func TestAPauseOfTheTargetGivesTimeBack(t *testing.T) {
+func TestStepTimeout_AfterPauseOfTarget_StartsAgain(t *testing.T) {
 	g := NewWithT(t)
 	old := requested(func(r *Request) { r.Started = ago(time.Hour) })
 	g.Expect(usual(old).plan().Decisions[0].Action).To(Equal(GiveUp))
@@ -170,7 +170,7 @@ func TestAPauseOfTheTargetGivesTimeBack(t *testing.T) {
 }
 
 // What a clock that was ahead has noted changes the plan when its time comes, so that somebody has to look then.
-func TestAThawThatIsStillToComeIsLookedAtWhenItComes(t *testing.T) {
+func TestUnpauseTime_InFuture_WakesThen(t *testing.T) {
 	soon := ago(-moment)
 	for _, ahead := range []option{
 		target(func(t *Target) { t.ThawedAt = soon }),
@@ -182,7 +182,7 @@ func TestAThawThatIsStillToComeIsLookedAtWhenItComes(t *testing.T) {
 }
 
 // Of whom nobody knows since when it is sick, it is not said that it was the longest.
-func TestTheUnknownComesLast(t *testing.T) {
+func TestCandidates_UnknownSince_ComeLast(t *testing.T) {
 	unknown := sickFor(time.Hour)
 	unknown.Since = time.Time{}
 	x := usual(is(unknown), also(Target{Name: "m2", Owner: owner}, sickFor(time.Minute)), slots(1))
@@ -190,7 +190,7 @@ func TestTheUnknownComesLast(t *testing.T) {
 }
 
 // Who holds a target by nothing but a Lease lets go of it when that runs out, whether the target is sick or not.
-func TestAnotherCheckLetsGoByItself(t *testing.T) {
+func TestCoveredByOther_Until_IsReported(t *testing.T) {
 	for _, verdict := range []health.Verdict{sickFor(time.Hour), well, unreadable} {
 		x := usual(is(verdict), coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
 		plan := x.plan()
@@ -202,7 +202,7 @@ func TestAnotherCheckLetsGoByItself(t *testing.T) {
 }
 
 // A Node that cannot be written to is no reason to let a remediator go on: what is only wiped or renewed comes last.
-func TestWhatIsOnlyWipedComesLast(t *testing.T) {
+func TestWrites_RemovedHistory_ComesLast(t *testing.T) {
 	g := NewWithT(t)
 	known := target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })
 	writes := func(options ...option) []Write {
@@ -216,7 +216,7 @@ func TestWhatIsOnlyWipedComesLast(t *testing.T) {
 }
 
 // A check of the other kind goes on from what stands on the other object: what stands here is nobody's.
-func TestNotesAreWipedWhereTheOtherCheckLooksElsewhere(t *testing.T) {
+func TestCoveredElsewhere_Records_AreRemoved(t *testing.T) {
 	g := NewWithT(t)
 	for _, elsewhere := range []bool{false, true} {
 		x := usual(coveredBy("other"), target(func(t *Target) {
@@ -229,7 +229,7 @@ func TestNotesAreWipedWhereTheOtherCheckLooksElsewhere(t *testing.T) {
 }
 
 // A storm neither begins nor ends during a first look. When that is over, it can begin to end.
-func TestAStormWaitsForTheFirstLook(t *testing.T) {
+func TestStorm_Reconnecting_WakesAfterGracePeriod(t *testing.T) {
 	g := NewWithT(t)
 	looking := check(func(c *Check) { c.FirstLook, c.FirstLookUntil = true, ago(-time.Minute) })
 	x := usual(is(leftAlone), cooldown, stormy(time.Minute), looking)
@@ -241,7 +241,7 @@ func TestAStormWaitsForTheFirstLook(t *testing.T) {
 }
 
 // Between two steps nobody has to be kept from the Node.
-func TestWhoIsHeldBetweenStepsGivesItsLeaseBack(t *testing.T) {
+func TestLease_BlockedBetweenSteps_IsReleased(t *testing.T) {
 	g := NewWithT(t)
 	for _, test := range []struct {
 		look Look
@@ -255,7 +255,7 @@ func TestWhoIsHeldBetweenStepsGivesItsLeaseBack(t *testing.T) {
 }
 
 // The members are those of the first source that knows any. A control plane of which nobody knows any keeps its state elsewhere.
-func TestWhoKnowsTheMembers(t *testing.T) {
+func TestEtcdOf_Sources_FirstWithMembersWins(t *testing.T) {
 	g := NewWithT(t)
 	byMachines, byNodes := members(3, "n2").Members, members(1).Members
 	g.Expect(EtcdOf(byMachines, nil, byNodes)).To(Equal(Etcd{State: EtcdStacked, Members: byMachines}))
@@ -264,7 +264,7 @@ func TestWhoKnowsTheMembers(t *testing.T) {
 }
 
 // Whoever is stopped between the deletion of a request and the wipe of what is remembered makes up for it, whatever happens meanwhile.
-func TestAWipeIsMadeUpFor(t *testing.T) {
+func TestHistory_RecoveredWhileDeleting_IsRemoved(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(is(well), requested(beingDeleted(time.Minute)), target(func(t *Target) { t.Ledger = Ledger{Failures: 2} }))
 	g.Expect(x.plan().Decisions[0].Ledger).To(BeZero())
@@ -273,7 +273,7 @@ func TestAWipeIsMadeUpFor(t *testing.T) {
 }
 
 // Who waited for another one that was held at the last look says what it waits for now.
-func TestWhoStillWaitsSaysWhatFor(t *testing.T) {
+func TestPlanAgain_StillBlocked_ReportsNewReason(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(ofControlPlane, also(Target{Name: "m2", Node: "n2", ControlPlane: true, Owner: owner}, sickFor(time.Hour)))
 	a, plan := assessed(x.verdicts), x.plan()

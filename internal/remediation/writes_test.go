@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-func TestWhatIsWritten(t *testing.T) {
+func TestWrites_Decision_AreInOrder(t *testing.T) {
 	tests := []struct {
 		why      string
 		decision Decision
@@ -62,7 +62,7 @@ func TestWhatIsWritten(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenToTheCheck(t *testing.T) {
+func TestCheckWrites_Plan_AreInOrder(t *testing.T) {
 	storm := Storm{Since: ago(time.Hour), CooldownSince: ago(time.Minute)}
 	one := []Replacement{{Target: "m1", Owner: owner, GoneSince: noon}}
 	tests := []struct {

@@ -37,7 +37,7 @@ func templateFor(t testing.TB, r Reference, spec string) *unstructured.Unstructu
 	return template
 }
 
-func TestARequestIsWhatItsTemplateSaysAndNamesItsTarget(t *testing.T) {
+func TestBuild_Template_GivesRequestForTarget(t *testing.T) {
 	g := NewWithT(t)
 	template := templateFor(t, metal3Template, `{"spec":{"template":{
 		"apiVersion":"v1","kind":"Secret",
@@ -74,7 +74,7 @@ func TestARequestIsWhatItsTemplateSaysAndNamesItsTarget(t *testing.T) {
 	g.Expect(template).To(Equal(before), "they share nothing")
 }
 
-func TestOwnersAreThoseThatARemediatorExpects(t *testing.T) {
+func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 	node, machine := Object{"n1", "node-uid"}, Object{"m1", "machine-uid"}
 	prod := client.ObjectKey{Namespace: "team", Name: "prod"}
 	tests := []struct {
@@ -118,7 +118,7 @@ func TestOwnersAreThoseThatARemediatorExpects(t *testing.T) {
 	}
 }
 
-func TestATemplateWithoutATemplateInItIsRefused(t *testing.T) {
+func TestBuild_InvalidTemplate_IsRejected(t *testing.T) {
 	for says, problem := range map[string]string{
 		`{}`: "no spec.template", `{"spec":"no"}`: "no spec.template", `{"spec":{}}`: "no spec.template", `{"spec":{"template":[]}}`: "no spec.template",
 		`{"spec":{"template":{"spec":"no"}}}`: "spec.template.spec is not an object", `{"spec":{"template":{"metadata":{"labels":{"a":1}}}}}`: "labels has a value that is not a string",
@@ -129,7 +129,7 @@ func TestATemplateWithoutATemplateInItIsRefused(t *testing.T) {
 	}
 }
 
-func TestTemplatesAreCalledByKindAndNameAndByMoreWhereTwoAreTheSame(t *testing.T) {
+func TestNaming_SameKindAndName_AddsGroupOrNamespace(t *testing.T) {
 	g := NewWithT(t)
 	a := Reference{"a.io/v1", "FooTemplate", "one", "x"}
 	group, namespace, version := a, a, a
@@ -144,7 +144,7 @@ func TestTemplatesAreCalledByKindAndNameAndByMoreWhereTwoAreTheSame(t *testing.T
 	g.Expect(NewNaming(a).StepID(3, a)).To(Equal(remediation.StepID{Order: 3, Template: "FooTemplate/x"}))
 }
 
-func TestPluralsAreReadAsAdmissionReadsThem(t *testing.T) {
+func TestPlural_Annotation_IsReadLikeAdmission(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(Plural("", "Metal3Remediation")).To(Equal("metal3remediations"))
 	g.Expect(Plural("FooProxy=fooproxies, Gas=gases ", "Gas")).To(Equal("gases"))
@@ -153,7 +153,7 @@ func TestPluralsAreReadAsAdmissionReadsThem(t *testing.T) {
 	g.Expect(PluralsOf(map[string]string{remedyv1.RequestPluralsAnnotation: "Gas=gases"})).To(Equal("Gas=gases"))
 }
 
-func TestWhatClusterAPIsControllerMadeIsRecognised(t *testing.T) {
+func TestAdoptable_InTreeRequest_IsRecognized(t *testing.T) {
 	g := NewWithT(t)
 	machine := Object{"m1", "machine-uid"}
 	made := &unstructured.Unstructured{Object: map[string]any{}}

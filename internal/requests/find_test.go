@@ -24,7 +24,7 @@ func namesOf(all []*Found) []string {
 	return names
 }
 
-func TestRequestsOfSeveralChecksAreKeptApart(t *testing.T) {
+func TestFind_SeveralChecks_AreKeptApart(t *testing.T) {
 	s := settled(t)
 	checks := []Check{s.check("a"), s.check("b"), {Kind: nodeCheck.Kind, Name: "a"}}
 	kind := s.reference().RequestKind()
@@ -62,7 +62,7 @@ func TestRequestsOfSeveralChecksAreKeptApart(t *testing.T) {
 	s.Expect(about[0].String()).To(Equal("Reboot " + s.namespace + "/1x of MachineHealthCheck " + s.namespace + "/b"))
 }
 
-func TestTheRightCheckIsWokenAndOnlyForWhatIsRead(t *testing.T) {
+func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 	s := settled(t)
 	for _, name := range []string{"a", "b"} {
 		s.usable(s.check(name), s.reference())
@@ -142,7 +142,7 @@ func (s *scene) watches() {
 	}).Should(Succeed())
 }
 
-func TestAnUnchangedWorldIsNotAskedAboutAgain(t *testing.T) {
+func TestFind_Unchanged_AsksNothing(t *testing.T) {
 	s := settledAlone(t)
 	c, soft := s.check("a"), s.reference()
 	s.create(c, Object{"m1", "uid-1"})
@@ -161,7 +161,7 @@ func TestAnUnchangedWorldIsNotAskedAboutAgain(t *testing.T) {
 	s.Expect(min(testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of))).To(BeNumerically("<=", 4), "a slice of what is found, and no copy of it")
 }
 
-func TestWhatIsKeptOfARequestIsSmall(t *testing.T) {
+func TestStore_LargeRequest_KeepsRelevantPart(t *testing.T) {
 	g := NewWithT(t)
 	const many = 100
 	kept := newStore(Read, func(_, _ *Found) {}, func() {})
@@ -185,7 +185,7 @@ func TestWhatIsKeptOfARequestIsSmall(t *testing.T) {
 	g.Expect(after).To(BeNumerically("<", before+many*10_000), "four hundred kilobytes each are not kept")
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestForget_LastCheck_StopsEveryWatch(t *testing.T) {
 	s := settledAlone(t)
 	before := runtime.NumGoroutine()
 	s.requests.Forget(s.check("a"))
@@ -205,7 +205,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	s.Expect(err).ToNot(HaveOccurred(), "what was read is still known")
 }
 
-func TestAKindIsFollowedAsLongAsThereAreRequestsOfIt(t *testing.T) {
+func TestWatch_RequestsExist_IsKept(t *testing.T) {
 	s := settled(t)
 	c := s.check("a")
 	request := s.create(c, Object{"m1", "uid-1"})
@@ -223,7 +223,7 @@ func TestAKindIsFollowedAsLongAsThereAreRequestsOfIt(t *testing.T) {
 	}).Should(BeEmpty())
 }
 
-func TestWhereNothingIsFollowedEverythingIsReadWhenItIsAskedFor(t *testing.T) {
+func TestOf_NothingWatched_ReadsLive(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
 	prod := client.ObjectKey{Namespace: "team", Name: "prod"}
@@ -259,7 +259,7 @@ func TestWhereNothingIsFollowedEverythingIsReadWhenItIsAskedFor(t *testing.T) {
 	s.Expect(live).To(BeNil())
 }
 
-func TestRequestsOfACheckAreReadPastEveryCache(t *testing.T) {
+func TestLiveOf_Requests_AreReadLive(t *testing.T) {
 	s := settled(t)
 	s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.create(s.check("b"), Object{"m2", "uid-2"})

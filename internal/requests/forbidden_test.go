@@ -33,7 +33,7 @@ func refuseLists(plural string, refuses *atomic.Bool) func(http.RoundTripper) ht
 	}
 }
 
-func TestAListThatIsRefusedAgainstAllRightsIsTriedAgainWhenItIsDue(t *testing.T) {
+func TestWatch_ListForbidden_IsRetriedWhenDue(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
 	s.grant(s.kind.Rules()...)
@@ -53,7 +53,7 @@ func TestAListThatIsRefusedAgainstAllRightsIsTriedAgainWhenItIsDue(t *testing.T)
 }
 
 // A right that is taken away leaves requests behind that we made: they are not forgotten, and nothing is begun in their stead.
-func TestRequestsAreNotForgottenWithTheRightToSeeThem(t *testing.T) {
+func TestWatch_PermissionRemoved_KeepsRequests(t *testing.T) {
 	s := settled(t)
 	c, kind := s.check("a"), s.reference().RequestKind()
 	s.create(c, Object{"m1", "uid-1"})

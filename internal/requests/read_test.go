@@ -51,7 +51,7 @@ func drawDraft(t *rapid.T) *Draft {
 	return d
 }
 
-func TestWhatIsBuiltIsReadAsTheSame(t *testing.T) {
+func TestRead_BuiltRequest_IsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := NewWithT(t)
 		d := drawDraft(t)
@@ -83,7 +83,7 @@ func TestWhatIsBuiltIsReadAsTheSame(t *testing.T) {
 	})
 }
 
-func TestNamesOfTemplatesAreNeverAmbiguous(t *testing.T) {
+func TestNaming_AnyTemplates_AreUnambiguous(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		references := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Reference {
 			few := func(label string, all ...string) string { return rapid.SampledFrom(all).Draw(t, label) }
@@ -100,7 +100,7 @@ func TestNamesOfTemplatesAreNeverAmbiguous(t *testing.T) {
 	})
 }
 
-func TestWhatRemediatorsSayIsUnderstood(t *testing.T) {
+func TestReadStatus_Remediators_AreUnderstood(t *testing.T) {
 	sbr := schema.GroupVersionKind{Group: "storage-based-remediation.medik8s.io", Version: "v1alpha1", Kind: "StorageBasedRemediation"}
 	far, metal3 := farTemplate.RequestKind(), metal3Template.RequestKind()
 	tests := []struct {
@@ -133,7 +133,7 @@ func TestWhatRemediatorsSayIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestWhatIsBrokenDoesNoHarm(t *testing.T) {
+func TestRead_InvalidAnnotations_DoNoHarm(t *testing.T) {
 	g := NewWithT(t)
 	request := &unstructured.Unstructured{Object: map[string]any{"status": "no"}}
 	request.SetGroupVersionKind(farTemplate.RequestKind())

@@ -17,7 +17,7 @@ import (
 )
 
 // Everything that can be missing is missing at first, and comes while the manager runs.
-func TestEveryTroubleIsToldAndHealsWithoutARestart(t *testing.T) {
+func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	s := newScene(t, "Reboot")
 	c, soft, group := s.check("a"), s.reference(), s.kind.Group
 	resource := func(plural string) string { return plural + "." + group }
@@ -72,7 +72,7 @@ func TestEveryTroubleIsToldAndHealsWithoutARestart(t *testing.T) {
 	s.wokenFor(func() bool { return is(remedyv1.TemplateNotFoundReason) })
 }
 
-func TestWhatIsForbiddenOrNotServedIsNotFollowed(t *testing.T) {
+func TestOf_ForbiddenOrNotServed_IsNotWatched(t *testing.T) {
 	s := newScene(t, "Reboot")
 	c, soft := s.check("a"), s.reference()
 	s.trouble(c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference")
@@ -84,7 +84,7 @@ func TestWhatIsForbiddenOrNotServedIsNotFollowed(t *testing.T) {
 	s.requests.running.Wait()
 }
 
-func TestTheDeniedAnswerIsAskedAgainWhenItIsDueAndNotBefore(t *testing.T) {
+func TestResolve_Denied_IsAskedAgainWhenDue(t *testing.T) {
 	s := newScene(t, "Reboot")
 	c, soft := s.check("a"), s.reference()
 	ask := func() int {
@@ -111,7 +111,7 @@ func TestTheDeniedAnswerIsAskedAgainWhenItIsDueAndNotBefore(t *testing.T) {
 	s.Expect(ask()).To(Equal(4 + 2))
 }
 
-func TestKindsThatDoNotDo(t *testing.T) {
+func TestResolve_UnsuitableKind_IsReported(t *testing.T) {
 	t.Run("a request that is not namespaced", func(t *testing.T) {
 		s := newScene(t, "Reboot")
 		s.kind.Cluster = true
@@ -143,7 +143,7 @@ func TestKindsThatDoNotDo(t *testing.T) {
 	})
 }
 
-func TestRightsInOneNamespaceAreEnoughToWrite(t *testing.T) {
+func TestResolve_NamespacedPermission_IsEnoughToWrite(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
 	rules := s.kind.Rules()
@@ -161,7 +161,7 @@ func TestRightsInOneNamespaceAreEnoughToWrite(t *testing.T) {
 	s.create(s.check("a"), Object{"m1", "uid-1"})
 }
 
-func TestAKindThatIsRemovedIsMissedAndFoundAgain(t *testing.T) {
+func TestResolve_KindRemoved_IsFoundAgain(t *testing.T) {
 	s := settled(t)
 	c, soft := s.check("a"), s.reference()
 	s.create(c, Object{"m1", "uid-1"})
@@ -191,7 +191,7 @@ func TestAKindThatIsRemovedIsMissedAndFoundAgain(t *testing.T) {
 	s.Expect(s.there("m1").GetUID()).To(Equal(made.UID))
 }
 
-func TestARightThatIsTakenAwayIsMissedAndFoundAgain(t *testing.T) {
+func TestResolve_PermissionRemoved_IsFoundAgain(t *testing.T) {
 	s := settled(t)
 	c, soft := s.check("a"), s.reference()
 	rules := s.kind.Rules()
@@ -208,7 +208,7 @@ func TestARightThatIsTakenAwayIsMissedAndFoundAgain(t *testing.T) {
 	s.usable(c, soft)
 }
 
-func TestTemplatesThatAreCalledTheSameAreToldApart(t *testing.T) {
+func TestResolve_SameName_IsUnambiguous(t *testing.T) {
 	s := settled(t)
 	other := s.reference()
 	other.Namespace = "elsewhere"
@@ -217,7 +217,7 @@ func TestTemplatesThatAreCalledTheSameAreToldApart(t *testing.T) {
 	s.Expect(all[1].Trouble.Template).To(Equal("RebootTemplate/elsewhere/soft"))
 }
 
-func TestAManagerOfOneNamespaceLooksAtNoOther(t *testing.T) {
+func TestResolve_OtherNamespace_IsRejected(t *testing.T) {
 	s := settled(t)
 	config := s.config()
 	c, err := client.New(config, client.Options{})

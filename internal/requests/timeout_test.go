@@ -51,9 +51,9 @@ func answered(request *http.Request, code int, body string) *http.Response {
 	}
 }
 
-// TestNobodyWaitsForEverToLearnWhetherAKindIsServed: whoever asks is told after a while that there was no answer, and so are all who ask
+// TestDiscovery_Hangs_TimesOut: whoever asks is told after a while that there was no answer, and so are all who ask
 // just then. When there is one again, they are woken.
-func TestNobodyWaitsForEverToLearnWhetherAKindIsServed(t *testing.T) {
+func TestDiscovery_Hangs_TimesOut(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
 	s.grant(s.kind.Rules()...)
@@ -113,8 +113,8 @@ type mappedBy struct {
 
 func (m mappedBy) RESTMapper() meta.RESTMapper { return m.mapper }
 
-// TestAMapperThatDoesNotAnswerIsAskedOnce, where nothing is followed.
-func TestAMapperThatDoesNotAnswerIsAskedOnce(t *testing.T) {
+// TestMapper_Hangs_IsAskedOnce, where nothing is followed.
+func TestMapper_Hangs_IsAskedOnce(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
 	asked, let := &atomic.Int64{}, make(chan struct{})
@@ -136,8 +136,8 @@ func TestAMapperThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	}).Should(HaveField("Trouble", HaveField("Reason", remedyv1.TemplateNotFoundReason)))
 }
 
-// TestARightThatCouldNotBeFoundOutIsNotMissing: one of those who decide about rights is down. That is no "no".
-func TestARightThatCouldNotBeFoundOutIsNotMissing(t *testing.T) {
+// TestPermission_ReviewFails_IsNotMissing: one of those who decide about rights is down. That is no "no".
+func TestPermission_ReviewFails_IsNotMissing(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
 	s.grant(s.kind.Rules()...)
@@ -166,9 +166,9 @@ func TestARightThatCouldNotBeFoundOutIsNotMissing(t *testing.T) {
 	s.usable(s.check("a"), s.reference())
 }
 
-// TestAWatchThatIsLostLeavesNoRequestUnseen: lists and watches of the kind fail for a while. What has happened meanwhile is news when that
+// TestWatch_Lost_MissesNoRequest: lists and watches of the kind fail for a while. What has happened meanwhile is news when that
 // is over, at the latest after the longest pause between two tries.
-func TestAWatchThatIsLostLeavesNoRequestUnseen(t *testing.T) {
+func TestWatch_Lost_MissesNoRequest(t *testing.T) {
 	s := settled(t)
 	var fails atomic.Bool
 	s.through(func(next http.RoundTripper) http.RoundTripper {

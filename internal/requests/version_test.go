@@ -43,8 +43,8 @@ func (s *scene) redefine(crds ...*apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// TestRequestsAreFollowedInTheVersionThatIsServed: a remediator gives up an old version while there are requests, which were made in it.
-func TestRequestsAreFollowedInTheVersionThatIsServed(t *testing.T) {
+// TestWatch_VersionRemoved_UsesServedVersion: a remediator gives up an old version while there are requests, which were made in it.
+func TestWatch_VersionRemoved_UsesServedVersion(t *testing.T) {
 	s := settled(t)
 	c, kind := s.check("a"), s.reference().RequestKind()
 	s.create(c, Object{"m1", "uid-1"})

@@ -20,7 +20,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
-func TestARequestIsCreatedOnceAndSeenAtOnce(t *testing.T) {
+func TestCreate_Request_IsFoundAtOnce(t *testing.T) {
 	s := settled(t)
 	c, machine := s.check("a"), Object{"m1", "uid-1"}
 	made := s.create(c, machine)
@@ -32,7 +32,7 @@ func TestARequestIsCreatedOnceAndSeenAtOnce(t *testing.T) {
 	s.Expect(again.UID).To(Equal(made.UID))
 }
 
-func TestANameThatIsTakenIsWaitedFor(t *testing.T) {
+func TestCreate_NameTaken_Waits(t *testing.T) {
 	s := settled(t)
 	a, machine := s.check("a"), Object{"m1", "uid-1"}
 	taken := func(d *Draft, by string) {
@@ -74,7 +74,7 @@ func (s *scene) hold(name string) {
 	s.Expect(admin.Update(s.t.Context(), there)).To(Succeed())
 }
 
-func TestAForeignFinalizerStaysAndTheWordToStopArrivesAllTheSame(t *testing.T) {
+func TestTellToStop_Finalizer_IsAnnotatedAndKept(t *testing.T) {
 	s := settled(t)
 	made := s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.hold("m1")
@@ -89,7 +89,7 @@ func TestAForeignFinalizerStaysAndTheWordToStopArrivesAllTheSame(t *testing.T) {
 	s.Expect(there.GetAnnotations()).To(HaveKeyWithValue(remedyv1.TimedOutAnnotation, "2026-01-02T12:01:00Z"), "once is enough")
 }
 
-func TestWhoHasSucceededIsNotToldToStop(t *testing.T) {
+func TestTellToStop_Succeeded_IsNotAnnotated(t *testing.T) {
 	s := settled(t)
 	made := s.create(s.check("a"), Object{"m1", "uid-1"})
 	there := s.there("m1")
@@ -100,7 +100,7 @@ func TestWhoHasSucceededIsNotToldToStop(t *testing.T) {
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
 }
 
-func TestARecoveryIsNotedAndTakenBack(t *testing.T) {
+func TestNoteRecovery_Recovery_IsRecordedAndRemoved(t *testing.T) {
 	s := settled(t)
 	made := s.create(s.check("a"), Object{"m1", "uid-1"})
 	since := func() time.Time { return Read(s.there("m1")).Request(Naming{}).HealthySince }
@@ -117,7 +117,7 @@ func TestARecoveryIsNotedAndTakenBack(t *testing.T) {
 }
 
 // Who has seen the request before a relapse was noted on it must not write down that its target was healthy all the time.
-func TestARecoveryIsNotNotedOverWhatWasNotSeen(t *testing.T) {
+func TestNoteRecovery_Conflict_Fails(t *testing.T) {
 	s := settled(t)
 	made := s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.Expect(s.requests.NoteRecovery(t.Context(), made, noon)).To(Succeed())
@@ -126,7 +126,7 @@ func TestARecoveryIsNotNotedOverWhatWasNotSeen(t *testing.T) {
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.HealthySinceAnnotation))
 }
 
-func TestNoWriteHitsWhatCameLaterUnderTheSameName(t *testing.T) {
+func TestWrite_OtherUID_Fails(t *testing.T) {
 	s := settled(t)
 	old := s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.Expect(admin.Delete(t.Context(), s.there("m1"))).To(Succeed())
@@ -148,7 +148,7 @@ func TestNoWriteHitsWhatCameLaterUnderTheSameName(t *testing.T) {
 	s.Expect(s.there("m1")).To(Equal(before))
 }
 
-func TestWhatAdmissionRefusesIsRecognised(t *testing.T) {
+func TestCreate_AdmissionRejects_IsRecognized(t *testing.T) {
 	s := newScene(t, "Reboot")
 	crds := s.kind.CRDs()
 	crds[0].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"] = apiextensionsv1.JSONSchemaProps{
@@ -169,7 +169,7 @@ func TestWhatAdmissionRefusesIsRecognised(t *testing.T) {
 	}).Should(BeTrue())
 }
 
-func TestATemplateThatHasGoneMakesNoRequest(t *testing.T) {
+func TestCreate_TemplateDeleted_Fails(t *testing.T) {
 	s := settled(t)
 	var problem *TemplateError
 	d := s.draft(s.check("a"), Object{"m1", "uid-1"})
@@ -188,7 +188,7 @@ func TestATemplateThatHasGoneMakesNoRequest(t *testing.T) {
 	s.Expect(errors.As(err, &problem)).To(BeTrue())
 }
 
-func TestAnAnswerThatIsLostMakesNoSecondRequest(t *testing.T) {
+func TestCreate_LostAnswer_CreatesNoSecondRequest(t *testing.T) {
 	s := settled(t)
 	process := faults.Start(t.Context())
 	s.stop()
@@ -208,7 +208,7 @@ func TestAnAnswerThatIsLostMakesNoSecondRequest(t *testing.T) {
 }
 
 // A life of a request, with a crash before and after every write of it.
-func TestNoCrashBetweenTwoWritesLeavesAnythingBehind(t *testing.T) {
+func TestWrites_CrashBetween_LeavesNothing(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
 	s.grant(s.kind.Rules()...)

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	sayIn  = "TestEachGuardHoldsWhatItHasASayIn"
-	before = "TestTheFirstGuardThatHoldsIsTold"
+	sayIn  = "TestGuard_StepInScope_IsBlocked"
+	before = "TestGuards_SeveralBlock_FirstIsReported"
 )
 
 // The table of guards, as it stands there.

@@ -6,8 +6,8 @@
 package mutants_test
 
 const (
-	alone = "TestEachGuardAlone"
-	looks = "TestALastLook"
+	alone = "TestGuard_Alone_BlocksAsListed"
+	looks = "TestPreflight_Facts_ConfirmOrBlock"
 )
 
 var guards = []mutant{
@@ -38,7 +38,7 @@ var guards = []mutant{
 	r("guard_excluded.go", "t.Excluded,", "false,", alone),
 	r("guard_no_remediating_owner.go", "t.Owner == \"\"", "false", alone),
 	r("guard_owner_refuses.go", "t.Mark.Refused", "false", alone),
-	r("guard_pause_requested.go", "len(requests) == 0", "len(requests) <= 1", "TestTheFirstGuardThatHoldsIsTold"),
+	r("guard_pause_requested.go", "len(requests) == 0", "len(requests) <= 1", "TestGuards_SeveralBlock_FirstIsReported"),
 	r("guard_pause_requested.go", "slices.Min(requests)", "slices.Max(requests)", alone),
 	r("guard_cluster_unreachable.go", "!p.s.Check.Unreachable", "false", alone),
 	r("guard_cluster_unreachable.go", "finding.Met && ", "", alone),
@@ -104,7 +104,7 @@ var guards = []mutant{
 	r("guard_lease_renewed.go", "!p.preflight.d.starts() || ", "", looks),
 	r("guard_lease_renewed.go", "if !f.Met {", "if false {", looks),
 	r("guard_lease_renewed.go", " || !OnlySilent(&look.Verdict)", "", looks),
-	r("guard_lease_renewed.go", "v.Kind == health.Unhealthy && ", "", "TestWhoIsOnlySilent"),
+	r("guard_lease_renewed.go", "v.Kind == health.Unhealthy && ", "", "TestOnlySilent_OtherCause_IsFalse"),
 	r("guard_lease_renewed.go", "f.Met && ", "", looks),
 	r("guard_lease_renewed.go", "f.Rule != health.UnhealthyNode || ", "f.Rule == health.NodeDeleted || ", looks),
 	r("guard_lease_renewed.go", "f.Condition != string(corev1.NodeReady) || ", "", looks),

@@ -5,7 +5,7 @@
 
 package mutants_test
 
-const verdicts = "TestVerdicts"
+const verdicts = "TestEvaluate_Facts_GiveVerdict"
 
 func h(file, from, to, test string) mutant {
 	return mutant{file: "internal/health/" + file, from: from, to: to, test: test}
@@ -45,12 +45,12 @@ var health = []mutant{
 	h("rules.go", "\t{NodeStartupTimeout, ruleNodeStartupTimeout},         // its Node has not joined\n", "", verdicts),
 	h("rules.go", "\t{UnhealthyNode, ruleUnhealthyNode},                   // a condition of the Node has lasted too long\n", "", verdicts),
 	h("rule_has_remediate_annotation.go", "!t.Wishes.Remediate", "t.Wishes.Remediate", verdicts),
-	h("rule_machine_failed.go", "Cause: t.Machine.Failure", "Cause: \"\"", "TestAllCausesAreTold"),
+	h("rule_machine_failed.go", "Cause: t.Machine.Failure", "Cause: \"\"", "TestEvaluate_SeveralCauses_AreAllReported"),
 	h("rule_unhealthy_machine.go", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
 	h("deadline.go", "transition.IsZero()", "created.IsZero()", verdicts),
 	h("rule_node_deleted.go", "recorded.IsZero() || ", "", verdicts),
 	h("rule_node_deleted.go", " || recorded.After(now)", "", verdicts),
-	h("rule_node_deleted.go", "t.nodeState() != Gone", "t.nodeState() != Gone && t.nodeState() != Unreadable", "TestUnreadableIsNeverDeadNorWell"),
+	h("rule_node_deleted.go", "t.nodeState() != Gone", "t.nodeState() != Gone && t.nodeState() != Unreadable", "TestEvaluate_UnreadableNode_IsUndetermined"),
 	h("rule_node_startup_timeout.go", "p.NodeStartupTimeout <= 0", "p.NodeStartupTimeout < 0", verdicts),
 	h("rule_node_startup_timeout.go", "if m.Reached {", "if true {", verdicts),
 	h("rule_node_startup_timeout.go", "t.nodeState() != NotJoined", "t.nodeState() == Present", verdicts),
@@ -59,12 +59,12 @@ var health = []mutant{
 
 	h("snapshot.go", "t.Machine.ProviderID != t.Node.ProviderID", "t.Machine.ProviderID == t.Node.ProviderID", verdicts),
 	h("snapshot.go", "t.Machine.ProviderID != \"\" && t.Node.ProviderID != \"\"", "true", verdicts),
-	h("verdict.go", "if kind != Skipped {", "if true {", "TestCountsAddUp"),
+	h("verdict.go", "if kind != Skipped {", "if true {", "TestEvaluate_Counts_AddUp"),
 	h("evaluate.go", "\t\ta.WakeUp = Earliest(a.WakeUp, verdict.Until)\n", "", verdicts),
 	h("evaluate.go", "case t.Machine != nil && t.Machine.Deleting:", "case false:", verdicts),
-	h("evaluate.go", "case t.nodeState() == Present:", "case t.nodeState() == Present || t.nodeState() == Unreadable:", "TestUnreadableIsNeverDeadNorWell"),
+	h("evaluate.go", "case t.nodeState() == Present:", "case t.nodeState() == Present || t.nodeState() == Unreadable:", "TestEvaluate_UnreadableNode_IsUndetermined"),
 	h("evaluate.go", "if f.Met != met {", "if f.Met == met {", verdicts),
 	h("evaluate.go", "v.Since = Earliest(v.Since, f.Since)", "v.Since = f.Since", verdicts),
 	h("evaluate.go", "v.Until = Earliest(v.Until, f.Due)", "v.Until = f.Due", verdicts),
-	h("evaluate.go", "[]bool{true, false}", "[]bool{false, true}", "TestAllCausesAreTold"),
+	h("evaluate.go", "[]bool{true, false}", "[]bool{false, true}", "TestEvaluate_SeveralCauses_AreAllReported"),
 }

@@ -5,30 +5,30 @@
 
 package mutants_test
 
-const paused = "TestWhoWasPausedIsGivenTheTimeThatIsLeft"
+const paused = "TestStepTimeout_AfterPause_StartsAgain"
 
 // What was wrong once must not come back.
 var lessons = []mutant{
 	r("request.go", "!pauseEnd.After(p.now)", "true", paused),
-	r("inflight.go", "slices.Clone(p.s.Replacing)", "p.s.Replacing", "TestAPlanLeavesWhatItIsGivenAsItIs"),
-	r("inflight.go", "if p.s.Strays[i].ControlPlane {", "if false {", "TestAStrayOfTheControlPlaneKeepsItBusy"),
-	r("inflight.go", " || p.s.Strays[i].Request != nil\n", "\n", "TestAStrayTakesUpOnePlace"),
-	r("plan.go", "if t.CoveredBy == \"\" {\n\t\td.Ledger, d.NodeGoneSince = believable", "if true {\n\t\td.Ledger, d.NodeGoneSince = believable", "TestTheLedgerOfACoveredTargetIsNotOurs"),
-	r("inflight.go", "p.busy == \"\" || name < p.busy", "true", "TestTheSameOneOfSeveralIsNamed"),
-	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && !unwanted", "TestAConfirmationIsUsedUp"),
-	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && t.Request == nil", "TestAConfirmationIsUsedUp"),
-	r("plan.go", "d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed", "false", "TestWhatCouldNotBeReadIsReadAgain"),
-	r("plan.go", "h.Reason == QuorumUnknown || ", "", "TestWhatNobodyTellsOfIsLookedAtAgain"),
-	r("plan.go", "h.Reason == ControlPlaneBusy && !h.Until.IsZero()", "false", "TestWhatNobodyTellsOfIsLookedAtAgain"),
-	r("plan.go", " && !h.Until.IsZero()", "", "TestWhatNobodyTellsOfIsLookedAtAgain"),
-	r("cleanup.go", " || p.s.Check.Cluster == ClusterIsMissing {", " {", "TestACheckWithoutAClusterWaitsForNoNodeToGo"),
-	r("candidates.go", "!found && c.underWay && !unwanted", "!found && c.underWay && (unwanted || !unwanted)", "TestTheLedgerOfACoveredTargetIsNotOurs"),
-	r("candidates.go", "d.Hold = t.HeldBack; d.Hold.Reason != \"\"", "false", "TestWhoIsHeldBackLeavesItsPlaceToOthers"),
-	r("preflight.go", "plan.Replacing = next.Replacing", "", "TestWhoTakesAFreePlaceIsRememberedToo"),
-	r("owner.go", "case why != \"\":", "case why != \"\" && v.Kind == health.Unhealthy:", "TestWhatBecomesOfAMark"),
-	h("rule_unhealthy_machine.go", " || unverified(condition, t.nodeState())", "", "TestTheConnectionIsNotTheNode"),
-	h("rule_unhealthy_machine.go", "return condition.Status == metav1.ConditionUnknown", "return false", "TestTheConnectionIsNotTheNode"),
-	h("rule_unhealthy_machine.go", "return node == Unreadable", "return false", "TestTheConnectionIsNotTheNode"),
-	h("verdict.go", " ||\n\t\tf.Rule == UnhealthyMachine && aboutNode(f.Condition)", "", "TestTheConnectionIsNotTheNode"),
-	h("verdict.go", "v.Kind == Healthy && v.Reason == \"\"", "v.Kind == Healthy", "TestOnlyWhoWasSeenToBeWellHasRecovered"),
+	r("inflight.go", "slices.Clone(p.s.Replacing)", "p.s.Replacing", "TestPlan_Arguments_AreNotChanged"),
+	r("inflight.go", "if p.s.Strays[i].ControlPlane {", "if false {", "TestOrphan_ControlPlane_KeepsItBusy"),
+	r("inflight.go", " || p.s.Strays[i].Request != nil\n", "\n", "TestOrphan_InReplacing_CountsOnce"),
+	r("plan.go", "if t.CoveredBy == \"\" {\n\t\td.Ledger, d.NodeGoneSince = believable", "if true {\n\t\td.Ledger, d.NodeGoneSince = believable", "TestPlan_CoveredTarget_KeepsItsHistory"),
+	r("inflight.go", "p.busy == \"\" || name < p.busy", "true", "TestPlan_SeveralBlock_NamesTheSameOne"),
+	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && !unwanted", "TestConfirmation_Used_IsRemoved"),
+	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && t.Request == nil", "TestConfirmation_Used_IsRemoved"),
+	r("plan.go", "d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed", "false", "TestConclude_ReadFailed_RetriesSoon"),
+	r("plan.go", "h.Reason == QuorumUnknown || ", "", "TestConclude_NoWatch_Polls"),
+	r("plan.go", "h.Reason == ControlPlaneBusy && !h.Until.IsZero()", "false", "TestConclude_NoWatch_Polls"),
+	r("plan.go", " && !h.Until.IsZero()", "", "TestConclude_NoWatch_Polls"),
+	r("cleanup.go", " || p.s.Check.Cluster == ClusterIsMissing {", " {", "TestOrphan_ClusterNotFound_IsWithdrawn"),
+	r("candidates.go", "!found && c.underWay && !unwanted", "!found && c.underWay && (unwanted || !unwanted)", "TestPlan_CoveredTarget_KeepsItsHistory"),
+	r("candidates.go", "d.Hold = t.HeldBack; d.Hold.Reason != \"\"", "false", "TestPlanAgain_BlockedTarget_LeavesItsPlace"),
+	r("preflight.go", "plan.Replacing = next.Replacing", "", "TestPlanAgain_NewTarget_IsRecorded"),
+	r("owner.go", "case why != \"\":", "case why != \"\" && v.Kind == health.Unhealthy:", "TestPlan_OwnerRemediation_WaitsOrCancels"),
+	h("rule_unhealthy_machine.go", " || unverified(condition, t.nodeState())", "", "TestEvaluate_ConnectionDown_IsNoCause"),
+	h("rule_unhealthy_machine.go", "return condition.Status == metav1.ConditionUnknown", "return false", "TestEvaluate_ConnectionDown_IsNoCause"),
+	h("rule_unhealthy_machine.go", "return node == Unreadable", "return false", "TestEvaluate_ConnectionDown_IsNoCause"),
+	h("verdict.go", " ||\n\t\tf.Rule == UnhealthyMachine && aboutNode(f.Condition)", "", "TestEvaluate_ConnectionDown_IsNoCause"),
+	h("verdict.go", "v.Kind == Healthy && v.Reason == \"\"", "v.Kind == Healthy", "TestRecovered_OnlyFindings_Count"),
 }

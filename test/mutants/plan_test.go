@@ -6,39 +6,39 @@
 package mutants_test
 
 const (
-	remediators = "TestWhatARemediatorIsWaitedFor"
-	recoveries  = "TestWhenARequestIsWithdrawn"
-	leases      = "TestHowLongALeaseIsHeld"
-	marks       = "TestWhatBecomesOfAMark"
-	lettingGo   = "TestWhatIsLetGo"
-	strays      = "TestWhatBecomesOfStrays"
-	frozen      = "TestWhatIsFrozenStays"
-	storms      = "TestAStorm"
-	gate        = "TestTheGate"
-	nextSteps   = "TestTheNextStep"
-	failures    = "TestWhatIsRememberedOfAFailure"
-	memory      = "TestWhatIsStartedFromMemory"
-	observers   = "TestWhatAnObserverSees"
-	started     = "TestWhatIsStarted"
-	placesGiven = "TestPlacesAreGivenAwayOnce"
-	oneByOne    = "TestTheControlPlaneGoesOneByOne"
-	inFlight    = "TestWhatIsInFlight"
-	replaced    = "TestWhatIsBeingReplaced"
-	turns       = "TestWhoComesFirst"
-	carers      = "TestWhoTakesCare"
-	again       = "TestWhenToLookAgain"
-	finalizers  = "TestWhatNeedsAFinalizer"
-	signs       = "TestWhoSigns"
-	counts      = "TestWhatIsCounted"
-	written     = "TestWhatIsWritten"
-	checkWrites = "TestWhatIsWrittenToTheCheck"
-	told        = "TestWhatIsToldOfWhatIsHeld"
-	heldAtLast  = "TestWhatIsHeldAtLast"
+	remediators = "TestRequest_Remediator_IsAwaitedUntilTimeout"
+	recoveries  = "TestRequest_Recovered_IsWithdrawn"
+	leases      = "TestLease_Request_IsRenewedAndReleased"
+	marks       = "TestPlan_OwnerRemediation_WaitsOrCancels"
+	lettingGo   = "TestPlan_UnwantedTarget_IsCleanedUp"
+	strays      = "TestPlan_OrphanedTarget_IsCleanedUp"
+	frozen      = "TestPlan_Paused_KeepsEverything"
+	storms      = "TestStorm_Limit_BeginsAndEnds"
+	gate        = "TestGate_Verdicts_AreCounted"
+	nextSteps   = "TestNextStep_Tried_ReturnsNextOrder"
+	failures    = "TestHistory_StepGivenUp_IsRecordedOnce"
+	memory      = "TestPlan_History_DeterminesStep"
+	observers   = "TestPlan_Observing_ReportsWhatWouldBlock"
+	started     = "TestPlan_UnhealthyTarget_StartsStep"
+	placesGiven = "TestPlan_MaxInFlight_GivesEachPlaceOnce"
+	oneByOne    = "TestPlan_ControlPlane_GoesOneByOne"
+	inFlight    = "TestInFlight_RequestsAndConditions_AreCounted"
+	replaced    = "TestInFlight_DeletedMachine_CountsUntilReplaced"
+	turns       = "TestCandidates_Order_IsAsListed"
+	carers      = "TestResponsibleClaim_SeveralClaims_FollowsRank"
+	again       = "TestPlan_WakeUp_IsEarliestChange"
+	finalizers  = "TestPlan_SomethingToCleanUp_NeedsFinalizer"
+	signs       = "TestPlan_Conditions_AreRecordedAsOfThisCheck"
+	counts      = "TestPlan_Counts_AddUp"
+	written     = "TestWrites_Decision_AreInOrder"
+	checkWrites = "TestCheckWrites_Plan_AreInOrder"
+	told        = "TestPreflight_ConfirmedVerdict_IsReported"
+	heldAtLast  = "TestPreflight_Blocked_ChangesNoRecord"
 )
 
 // What becomes of what is there already.
 var lookedAt = []mutant{
-	r("request.go", "case !r.DeletingSince.IsZero():", "case false:", "TestWhatIsGoingIsWaitedFor"),
+	r("request.go", "case !r.DeletingSince.IsZero():", "case false:", "TestRequest_Deleting_IsAwaited"),
 	r("request.go", "case v.Recovered():", "case false:", recoveries),
 	r("request.go", "d.Action == Wait || d.Hold.Reason != \"\"", "d.Hold.Reason != \"\"", leases),
 	r("request.go", "d.Action == Wait || d.Hold.Reason != \"\"", "d.Action == Wait", leases),
@@ -55,9 +55,9 @@ var lookedAt = []mutant{
 	r("request.go", "case r.TimedOut:", "case false:", remediators),
 	r("request.go", "\t\tif step.Timeout > 0 {\n", "\t\tif true {\n", remediators),
 	r("request.go", "if d.Action == GiveUp {", "if false {", remediators),
-	r("request.go", "ReleaseTime = 5", "ReleaseTime = 4", "TestWhatIsGoingIsWaitedFor"),
-	r("request.go", "v.Kind == health.Unhealthy && ", "", "TestWhatIsGoingIsWaitedFor"),
-	r("request.go", "!p.now.Before(late)", "p.now.After(late)", "TestWhatIsGoingIsWaitedFor"),
+	r("request.go", "ReleaseTime = 5", "ReleaseTime = 4", "TestRequest_Deleting_IsAwaited"),
+	r("request.go", "v.Kind == health.Unhealthy && ", "", "TestRequest_Deleting_IsAwaited"),
+	r("request.go", "!p.now.Before(late)", "p.now.After(late)", "TestRequest_Deleting_IsAwaited"),
 	r("request.go", "found && step.Timeout > 0", "found", leases),
 	r("request.go", "step.Timeout + LeaseMargin", "step.Timeout", leases),
 	r("request.go", "DefaultStepTime + LeaseMargin", "DefaultStepTime", leases),
@@ -140,7 +140,7 @@ var summedUp = []mutant{
 	r("escalation.go", "ledger.Failures >= request.Attempt", "ledger.Failures > request.Attempt", failures),
 	r("escalation.go", " || ledger.Tried == request.Step\n", "\n", failures),
 	r("escalation.go", "; more {", "; !more {", failures),
-	r("escalation.go", "ledger.NotBefore.After(longest)", "false", "TestAWaitThatNobodyWouldHaveNotedIsNotBelieved"),
+	r("escalation.go", "ledger.NotBefore.After(longest)", "false", "TestHistory_BackoffTooLong_IsLimited"),
 	r("escalation.go", "step.ID == id && ", "", remediators),
 	r("escalation.go", " && !step.Owner {", " {", remediators),
 
@@ -155,7 +155,7 @@ var summedUp = []mutant{
 	r("storm.go", "case tooMany:", "case tooMany && false:", storms),
 	r("storm.go", "case s.Since.IsZero():", "case false:", storms),
 	r("storm.go", "!now.Before(cooling.ends(p))", "now.After(cooling.ends(p))", storms),
-	r("storm.go", "s.CooldownSince.IsZero()", "false", "TestWhenAStormEnds"),
+	r("storm.go", "s.CooldownSince.IsZero()", "false", "TestStorm_Cooldown_EndsAfterIt"),
 	r("storm.go", " || note.After(now)", "", storms),
 	r("storm.go", "note.IsZero() || ", "", storms),
 
@@ -176,14 +176,14 @@ var summedUp = []mutant{
 	r("inflight.go", "!v.Recovered() && t.CoveredBy == \"\"", "!v.Recovered()", inFlight),
 	r("inflight.go", "return true, !t.ControlPlane", "return true, true", inFlight),
 	r("inflight.go", "if p.plan.Decisions[i].Budgeted {", "if p.plan.Decisions[i].InFlight {", replaced),
-	r("inflight.go", "p.plan.Limited && ", "", "TestWhatIsRememberedOfReplacements"),
-	r("inflight.go", " && !p.policy.Observe", "", "TestWhatIsRememberedOfReplacements"),
+	r("inflight.go", "p.plan.Limited && ", "", "TestReplacing_NoMaxInFlight_IsNotRecorded"),
+	r("inflight.go", " && !p.policy.Observe", "", "TestReplacing_NoMaxInFlight_IsNotRecorded"),
 	r("inflight.go", "p.remembers() && t.Mark.Given && ", "p.remembers() && ", replaced),
 	r("inflight.go", "t.Mark.Given && !t.ControlPlane && ", "t.Mark.Given && ", replaced),
 	r("inflight.go", "!t.ControlPlane && t.CoveredBy == \"\"", "!t.ControlPlane", replaced),
 	r("inflight.go", "p.s.Strays[i].Request != nil {\n\t\t\tp.takePlace", "i >= 0 {\n\t\t\tp.takePlace", replaced),
-	r("inflight.go", "\tif p.s.Check.Frozen {\n", "\tif false {\n", "TestWhatIsRememberedOfReplacements"),
-	r("inflight.go", "!p.remembers() || ", "", "TestWhatIsRememberedOfReplacements"),
+	r("inflight.go", "\tif p.s.Check.Frozen {\n", "\tif false {\n", "TestReplacing_NoMaxInFlight_IsNotRecorded"),
+	r("inflight.go", "!p.remembers() || ", "", "TestReplacing_NoMaxInFlight_IsNotRecorded"),
 	r("inflight.go", "counted[p.s.Targets[i].Name] = true", "counted[p.s.Targets[i].Node] = true", replaced),
 	r("inflight.go", "noted(r.GoneSince, p.now)", "r.GoneSince", replaced),
 	r("inflight.go", "!p.now.Before(r.GoneSince.Add", "p.now.After(r.GoneSince.Add", replaced),
@@ -216,7 +216,7 @@ var summedUp = []mutant{
 	r("plan.go", "Slots(policy.MaxInFlight, a.Counts.Expected)", "Slots(policy.MaxInFlight, len(s.Targets))", placesGiven),
 	r("plan.go", "p.s.Check.Frozen || ", "", frozen),
 	r("plan.go", " || v.Reason == health.Paused", "", frozen),
-	r("plan.go", "d.InFlight && t.ControlPlane", "d.InFlight", "TestEachGuardAlone"),
+	r("plan.go", "d.InFlight && t.ControlPlane", "d.InFlight", "TestGuard_Alone_BlocksAsListed"),
 	r("inflight.go", "p.busy == \"\" || ", "", oneByOne),
 	r("inflight.go", "name < p.busy", "true", alone),
 	r("plan.go", "believable(t.Ledger, p.policy, p.now)", "t.Ledger", memory),
@@ -237,14 +237,14 @@ var summedUp = []mutant{
 	r("plan.go", "\tif t.Request == nil {\n\t\td.LeaseUntil", "\tif false {\n\t\td.LeaseUntil", leases),
 	r("plan.go", "\tif t.Request == nil {\n\t\td.LeaseUntil", "\tif true {\n\t\td.LeaseUntil", leases),
 	r("plan.go", " && d.Action == None", "", remediators),
-	r("plan.go", " && d.Hold.Reason == \"\"", "", "TestWhatIsGoingIsWaitedFor"),
+	r("plan.go", " && d.Hold.Reason == \"\"", "", "TestRequest_Deleting_IsAwaited"),
 	r("plan.go", "a.Verdicts[i].Kind == health.Unhealthy && d.Action", "d.Action", started),
 	r("plan.go", "cmp.Compare(a.Target, b.Target)", "cmp.Compare(b.Target, a.Target)", replaced),
-	r("plan.go", "p.wakeAt(p.s.Check.ThawedAt)", "", "TestAThawThatIsStillToComeIsLookedAtWhenItComes"),
-	r("plan.go", "p.wakeAt(p.s.Targets[i].ThawedAt)", "", "TestAThawThatIsStillToComeIsLookedAtWhenItComes"),
+	r("plan.go", "p.wakeAt(p.s.Check.ThawedAt)", "", "TestUnpauseTime_InFuture_WakesThen"),
+	r("plan.go", "p.wakeAt(p.s.Targets[i].ThawedAt)", "", "TestUnpauseTime_InFuture_WakesThen"),
 	r("plan.go", "if a.WakeUp.After(now) {", "if false {", again),
 	r("plan.go", "p.later(health.Earliest(d.Until, d.Hold.Until))", "p.later(d.Until)", again),
-	r("plan.go", "p.later(health.Earliest(d.Until, d.Hold.Until))", "health.Earliest(d.Until, d.Hold.Until)", "TestWhatIsGoingIsWaitedFor"),
+	r("plan.go", "p.later(health.Earliest(d.Until, d.Hold.Until))", "health.Earliest(d.Until, d.Hold.Until)", "TestRequest_Deleting_IsAwaited"),
 	r("plan.go", "d.Hold.Reason != \"\" && unhealthy", "d.Hold.Reason != \"\" && (unhealthy || true)", counts),
 	r("plan.go", "case d.InFlight:\n\t\t\tplan.Counts", "case d.Budgeted:\n\t\t\tplan.Counts", counts),
 	r("plan.go", "health.Earliest(plan.WakeUp, d.Until)", "plan.WakeUp", again),
@@ -255,7 +255,7 @@ var summedUp = []mutant{
 	r("plan.go", "d.Until = p.later(d.Until)", "", strays),
 	r("plan.go", "p.wakeAt(plan.Storm.ends(p.policy))", "", again),
 	r("plan.go", "if !replacement.GoneSince.IsZero() {", "if false {", replaced),
-	r("plan.go", "if t.After(p.now) {", "if true {", "TestWhatIsGoingIsWaitedFor"),
+	r("plan.go", "if t.After(p.now) {", "if true {", "TestRequest_Deleting_IsAwaited"),
 	r("plan.go", "t.Request != nil || t.Mark", "t.Mark", finalizers),
 	r("plan.go", " || t.Mark.Ours || ", " || ", finalizers),
 	r("plan.go", " || t.Lease.Ours || ", " || ", finalizers),
@@ -332,9 +332,9 @@ var writtenDown = []mutant{
 	r("preflight.go", "now.Reason == c.v.Reason && ", "", looks),
 	r("preflight.go", " && now.Since.Equal(c.v.Since)", "", looks),
 	r("preflight.go", "now.Since.Equal(c.v.Since)", "now.Since == c.v.Since", looks),
-	r("preflight.go", "if d.Action == None || d.Action == Wait {", "if d.Action == None {", "TestWhatOnlyNotes"),
-	r("preflight.go", "if d.Action == None || d.Action == Wait {", "if d.Action == Wait {", "TestWhatOnlyNotes"),
-	r("preflight.go", "if look.Frozen || look.Failed || look.Changed {", "if false {", "TestWhatOnlyNotes"),
+	r("preflight.go", "if d.Action == None || d.Action == Wait {", "if d.Action == None {", "TestPreflight_OnlyAnnotations_ArePausedToo"),
+	r("preflight.go", "if d.Action == None || d.Action == Wait {", "if d.Action == Wait {", "TestPreflight_OnlyAnnotations_ArePausedToo"),
+	r("preflight.go", "if look.Frozen || look.Failed || look.Changed {", "if false {", "TestPreflight_OnlyAnnotations_ArePausedToo"),
 	r("preflight.go", "slices.Clone(d.Asked)", "slices.Clone(d.Asked[:0])", looks),
 	r("preflight.go", "h := d.unnoted(t)", "h := *d", heldAtLast),
 	r("preflight.go", "\tif d.starts() {\n\t\th", "\tif false {\n\t\th", heldAtLast),
@@ -346,6 +346,6 @@ var writtenDown = []mutant{
 	r("preflight.go", "\t\th.LeaseUntil = t.Lease.Until\n", "", heldAtLast),
 	r("preflight.go", "d.Action == MakeRequest || d.Action == GiveMark", "d.Action == MakeRequest", looks),
 	r("preflight.go", "d.Action == MakeRequest || d.Action == GiveMark", "d.Action == GiveMark", looks),
-	r("guards.go", "names[i] = all[i].reason", "names[i] = all[0].reason", "TestTheOrderOfTheGuards"),
-	r("guards.go", "names[i] = all[i].reason", "names[i] = all[0].reason", "TestTheLastLooks"),
+	r("guards.go", "names[i] = all[i].reason", "names[i] = all[0].reason", "TestGuards_Order_IsAsListed"),
+	r("guards.go", "names[i] = all[i].reason", "names[i] = all[0].reason", "TestPreflightGuards_Order_IsAsListed"),
 }

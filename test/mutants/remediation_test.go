@@ -9,10 +9,10 @@ func r(file, from, to, test string) mutant {
 	return mutant{file: "internal/remediation/" + file, from: from, to: to, test: test}
 }
 
-const limit = "TestTheLimit"
+const limit = "TestLimit_Values_AreRounded"
 
 var remediation = []mutant{
-	r("limits.go", "low > high", "low < high", "TestParseRange"),
+	r("limits.go", "low > high", "low < high", "TestParseRange_Text_IsParsedOrRejected"),
 	r("limits.go", "case l.Range != nil:", "case l.Range != nil && l.MaxUnhealthy == nil:", limit),
 	r("limits.go", "n - roundedUp(*l.MinHealthy, n)", "n - roundedDown(*l.MinHealthy, n)", limit),
 	r("limits.go", "Most: roundedDown(most, n)", "Most: roundedUp(most, n)", limit),
@@ -20,17 +20,17 @@ var remediation = []mutant{
 	r("limits.go", "l.Least <= unhealthy", "l.Least < unhealthy", limit),
 	r("limits.go", "unhealthy <= l.Most", "unhealthy < l.Most", limit),
 	r("limits.go", "if !l.Allows(unhealthy) {", "if l.Allows(unhealthy) {", limit),
-	r("limits.go", "max(1, roundedUp(*maxInFlight, n))", "roundedUp(*maxInFlight, n)", "TestSlots"),
-	r("limits.go", "number * n / 100", "(number*n + 99) / 100", "TestPercentagesAreThoseOfKubernetes"),
-	r("limits.go", "(number*n + 99) / 100", "number * n / 100", "TestPercentagesAreThoseOfKubernetes"),
+	r("limits.go", "max(1, roundedUp(*maxInFlight, n))", "roundedUp(*maxInFlight, n)", "TestSlots_MaxInFlight_IsRoundedUp"),
+	r("limits.go", "number * n / 100", "(number*n + 99) / 100", "TestPercentages_Rounding_MatchesKubernetes"),
+	r("limits.go", "(number*n + 99) / 100", "number * n / 100", "TestPercentages_Rounding_MatchesKubernetes"),
 	r("limits.go", "\tcase !ok:\n\t\treturn n\n", "\tcase !ok:\n\t\treturn 0\n", limit),
-	r("limits.go", "min(max(1, roundedUp(*maxInFlight, n)), MostAtOnce)", "max(1, roundedUp(*maxInFlight, n))", "TestSlots"),
+	r("limits.go", "min(max(1, roundedUp(*maxInFlight, n)), MostAtOnce)", "max(1, roundedUp(*maxInFlight, n))", "TestSlots_MaxInFlight_IsRoundedUp"),
 	r("limits.go", "parsed > 100", "parsed > 1000", limit),
 	r("limits.go", "value.IntValue() >= 0", "true", limit),
-	r("etcd.go", "n/2+1", "n/2", "TestQuorum"),
-	r("etcd.go", "n/2+1", "(n+1)/2", "TestQuorum"),
-	r("escalation.go", "failures <= 0", "failures < 0", "TestBackoff"),
-	r("escalation.go", "wait > b.Limit/2", "wait > b.Limit", "TestBackoff"),
-	r("escalation.go", "wait *= 2", "wait += b.Initial", "TestBackoff"),
-	r("escalation.go", "min(wait, b.Limit)", "wait", "TestBackoff"),
+	r("etcd.go", "n/2+1", "n/2", "TestKeepsQuorum_Members_NeedMajority"),
+	r("etcd.go", "n/2+1", "(n+1)/2", "TestKeepsQuorum_Members_NeedMajority"),
+	r("escalation.go", "failures <= 0", "failures < 0", "TestBackoff_Failures_DoubleUpToLimit"),
+	r("escalation.go", "wait > b.Limit/2", "wait > b.Limit", "TestBackoff_Failures_DoubleUpToLimit"),
+	r("escalation.go", "wait *= 2", "wait += b.Initial", "TestBackoff_Failures_DoubleUpToLimit"),
+	r("escalation.go", "min(wait, b.Limit)", "wait", "TestBackoff_Failures_DoubleUpToLimit"),
 }

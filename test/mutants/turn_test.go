@@ -6,11 +6,11 @@
 package mutants_test
 
 const (
-	atTurn = "TestTurnsAtTheControlPlane"
-	goneBy = "TestWhatIsKnownOfANodeThatIsGone"
-	wish   = "TestAWishIsGrantedOnce"
-	lasts  = "TestALeaseIsRenewedUntilTheRequestIsGone"
-	notes  = "TestNotesOfStrays"
+	atTurn = "TestControlPlaneLease_Request_IsHeldUntilDeleted"
+	goneBy = "TestNodeGoneSince_MissingNode_IsRecorded"
+	wish   = "TestRemediateAnnotation_Remediated_IsNotRepeated"
+	lasts  = "TestLease_Withdrawn_IsRenewedUntilDeleted"
+	notes  = "TestOrphan_Records_AreRemoved"
 )
 
 // Turns at the control plane, wishes, and notes on targets.
@@ -27,7 +27,7 @@ var turnsAndNotes = []mutant{
 	r("candidates.go", "t.ControlPlane && p.s.ControlPlane.Turn.Used", "t.ControlPlane", atTurn),
 	r("writes.go", "d.Action == MakeRequest && !d.TurnUntil.IsZero()", "!d.TurnUntil.IsZero()", atTurn),
 	r("writes.go", "d.Action == MakeRequest && !d.TurnUntil.IsZero()", "false", atTurn),
-	r("preflight.go", "false, 0, time.Time{}", "false, 0, h.TurnUntil", "TestWhoIsHeldAtLastHasNoTurn"),
+	r("preflight.go", "false, 0, time.Time{}", "false, 0, h.TurnUntil", "TestControlPlaneLease_PreflightBlocks_IsReleased"),
 	r("guard_control_plane_busy.go", "turn.Holder != \"\" && !turn.Ours && p.now.Before(turn.Until)", "false", alone),
 	r("guard_control_plane_busy.go", "!turn.Ours && p.now", "p.now", alone),
 	r("guard_control_plane_busy.go", " && p.now.Before(turn.Until)", "", alone),
@@ -37,9 +37,9 @@ var turnsAndNotes = []mutant{
 	r("plan.go", " || !d.NodeGoneSince.IsZero())", ")", goneBy),
 	r("cleanup.go", "d.Ledger, d.NodeGoneSince = Ledger{}, time.Time{}\n\t}", "d.Ledger = Ledger{}\n\t\t_ = time.Time{}\n\t}", goneBy),
 	r("writes.go", "!d.NodeGoneSince.Equal(t.NodeGoneSince)", "false", goneBy),
-	h("rule_node_deleted.go", "recorded.IsZero() || recorded.After(now)", "recorded.IsZero()", "TestAGoneNodeIsRememberedUntilItIsBack"),
-	h("rule_node_deleted.go", "case Present:\n\t\treturn time.Time{}\n", "", "TestAGoneNodeIsRememberedUntilItIsBack"),
-	h("evaluate.go", "t.Machine != nil {\n\t\t\tverdict", "true {\n\t\t\tverdict", "TestAGoneNodeIsRememberedUntilItIsBack"),
+	h("rule_node_deleted.go", "recorded.IsZero() || recorded.After(now)", "recorded.IsZero()", "TestNodeGoneSince_MissingNode_IsKeptUntilBack"),
+	h("rule_node_deleted.go", "case Present:\n\t\treturn time.Time{}\n", "", "TestNodeGoneSince_MissingNode_IsKeptUntilBack"),
+	h("evaluate.go", "t.Machine != nil {\n\t\t\tverdict", "true {\n\t\t\tverdict", "TestNodeGoneSince_MissingNode_IsKeptUntilBack"),
 
 	r("cleanup.go", "d.Ledger, d.NodeGoneSince = stray.Ledger, stray.NodeGoneSince", "", notes),
 	r("writes.go", "!d.Ledger.same(&s.Ledger)", "false", notes),
@@ -49,7 +49,7 @@ var turnsAndNotes = []mutant{
 	r("writes.go", "d.LeaseUntil.After(s.Lease.Until)", "false", lasts),
 	r("plan.go", "p.wakeAt(d.RenewAt)\n\t\tplan.turn", "plan.turn", lasts),
 
-	r("request.go", "r.Succeeded && onlyAskedFor(v)", "onlyAskedFor(v)", "TestAWishIsGrantedOnce"),
+	r("request.go", "r.Succeeded && onlyAskedFor(v)", "onlyAskedFor(v)", "TestRemediateAnnotation_Remediated_IsNotRepeated"),
 	r("request.go", "r.Succeeded && onlyAskedFor(v)", "r.Succeeded", wish),
 	r("request.go", " && d.Hold.Reason != AnnotationNotRemoved", "", wish),
 	r("guard_annotation_not_removed.go", " && failures > 0", "", alone),
@@ -58,10 +58,10 @@ var turnsAndNotes = []mutant{
 	r("guard_annotation_not_removed.go", "v.Findings[i].Met && ", "", alone),
 	r("guard_annotation_not_removed.go", "v.Findings[i].Rule != health.HasRemediateAnnotation", "false", alone),
 
-	r("request.go", "p.ends(r, &step, t.ThawedAt)", "p.ends(r, &step)", "TestAPauseOfTheTargetGivesTimeBack"),
-	r("request.go", "append(pauseEnds, p.s.Check.ThawedAt)", "pauseEnds", "TestAPauseOfTheTargetGivesTimeBack"),
-	r("candidates.go", "first(!a.since.IsZero(), !b.since.IsZero()),", "", "TestTheUnknownComesLast"),
-	r("guard_covered_by_other.go", "Until: t.CoveredUntil, ", "", "TestAnotherCheckLetsGoByItself"),
+	r("request.go", "p.ends(r, &step, t.ThawedAt)", "p.ends(r, &step)", "TestStepTimeout_AfterPauseOfTarget_StartsAgain"),
+	r("request.go", "append(pauseEnds, p.s.Check.ThawedAt)", "pauseEnds", "TestStepTimeout_AfterPauseOfTarget_StartsAgain"),
+	r("candidates.go", "first(!a.since.IsZero(), !b.since.IsZero()),", "", "TestCandidates_UnknownSince_ComeLast"),
+	r("guard_covered_by_other.go", "Until: t.CoveredUntil, ", "", "TestCoveredByOther_Until_IsReported"),
 
 	r("preflight.go", "\t{Leaving, requests, guardLeaving},\n", "", looks),
 	r("preflight.go", "\t{Excluded, starts, guardExcluded},\n", "", looks),
@@ -83,27 +83,27 @@ var turnsAndNotes = []mutant{
 	r("guards.go", "return a == GiveMark\n", "return true\n", looks),
 	r("guards.go", "a == MakeRequest || a == GiveMark", "a == MakeRequest", looks),
 
-	r("writes.go", "d.starts() || d.Action == GiveUp", "d.starts()", "TestWhatIsOnlyWipedComesLast"),
-	r("writes.go", "d.starts() || d.Action == GiveUp", "true", "TestWhatIsOnlyWipedComesLast"),
+	r("writes.go", "d.starts() || d.Action == GiveUp", "d.starts()", "TestWrites_RemovedHistory_ComesLast"),
+	r("writes.go", "d.starts() || d.Action == GiveUp", "true", "TestWrites_RemovedHistory_ComesLast"),
 	r("writes.go", "appendIf(writes, !first && noted, NoteLedger)", "writes", written),
 	r("writes.go", "appendIf(writes, !first && holds, HoldLease)", "writes", written),
 	r("writes.go", "appendIf(writes, first && holds, HoldLease)", "writes", written),
-	r("cleanup.go", "t.CoveredBy == \"\" || t.CoveredElsewhere", "t.CoveredBy == \"\"", "TestNotesAreWipedWhereTheOtherCheckLooksElsewhere"),
-	r("cleanup.go", "d.Until = t.CoveredUntil", "", "TestAnotherCheckLetsGoByItself"),
-	r("plan.go", "p.wakeAt(p.s.Check.FirstLookUntil)", "", "TestAStormWaitsForTheFirstLook"),
-	r("plan.go", "if p.policy.StormCooldown > 0 {\n", "if true {\n", "TestAStormWaitsForTheFirstLook"),
-	r("preflight.go", "time.Time{}, d.DropConfirmation", "time.Time{}, false", "TestWhoIsHeldBetweenStepsGivesItsLeaseBack"),
-	r("preflight.go", "if look.Frozen || look.Failed || look.Changed {", "if look.Frozen || look.Changed {", "TestWhatOnlyNotes"),
-	r("preflight.go", "if t.Request == nil && !look.Frozen && !look.Failed {", "if false {", "TestWhoIsHeldBetweenStepsGivesItsLeaseBack"),
-	r("preflight.go", "if t.Request == nil && !look.Frozen && !look.Failed {", "if t.Request == nil && !look.Failed {", "TestWhoIsHeldBetweenStepsGivesItsLeaseBack"),
-	r("preflight.go", "if t.Request == nil && !look.Frozen && !look.Failed {", "if t.Request == nil && !look.Frozen {", "TestWhoIsHeldBetweenStepsGivesItsLeaseBack"),
-	r("etcd.go", "len(members) > 0", "len(members) >= 0", "TestWhoKnowsTheMembers"),
-	r("etcd.go", "EtcdStacked, Members: members", "EtcdExternal, Members: members", "TestWhoKnowsTheMembers"),
-	r("preflight.go", "if look.Frozen || look.Failed || look.Changed {", "if look.Frozen || look.Failed {", "TestWhatOnlyNotes"),
-	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if false {\n\t\t// The manager", "TestAWipeIsMadeUpFor"),
-	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if true {\n\t\t// The manager", "TestAWipeIsMadeUpFor"),
-	r("preflight.go", "case next.Decisions[i].Hold.Reason != \"\":", "case false:", "TestWhoStillWaitsSaysWhatFor"),
-	r("preflight.go", "case d.Hold.Reason == \"\" || s.Targets[i].HeldBack.Reason != \"\":", "case d.Hold.Reason == \"\":", "TestWhoStillWaitsSaysWhatFor"),
+	r("cleanup.go", "t.CoveredBy == \"\" || t.CoveredElsewhere", "t.CoveredBy == \"\"", "TestCoveredElsewhere_Records_AreRemoved"),
+	r("cleanup.go", "d.Until = t.CoveredUntil", "", "TestCoveredByOther_Until_IsReported"),
+	r("plan.go", "p.wakeAt(p.s.Check.FirstLookUntil)", "", "TestStorm_Reconnecting_WakesAfterGracePeriod"),
+	r("plan.go", "if p.policy.StormCooldown > 0 {\n", "if true {\n", "TestStorm_Reconnecting_WakesAfterGracePeriod"),
+	r("preflight.go", "time.Time{}, d.DropConfirmation", "time.Time{}, false", "TestLease_BlockedBetweenSteps_IsReleased"),
+	r("preflight.go", "if look.Frozen || look.Failed || look.Changed {", "if look.Frozen || look.Changed {", "TestPreflight_OnlyAnnotations_ArePausedToo"),
+	r("preflight.go", "if t.Request == nil && !look.Frozen && !look.Failed {", "if false {", "TestLease_BlockedBetweenSteps_IsReleased"),
+	r("preflight.go", "if t.Request == nil && !look.Frozen && !look.Failed {", "if t.Request == nil && !look.Failed {", "TestLease_BlockedBetweenSteps_IsReleased"),
+	r("preflight.go", "if t.Request == nil && !look.Frozen && !look.Failed {", "if t.Request == nil && !look.Frozen {", "TestLease_BlockedBetweenSteps_IsReleased"),
+	r("etcd.go", "len(members) > 0", "len(members) >= 0", "TestEtcdOf_Sources_FirstWithMembersWins"),
+	r("etcd.go", "EtcdStacked, Members: members", "EtcdExternal, Members: members", "TestEtcdOf_Sources_FirstWithMembersWins"),
+	r("preflight.go", "if look.Frozen || look.Failed || look.Changed {", "if look.Frozen || look.Failed {", "TestPreflight_OnlyAnnotations_ArePausedToo"),
+	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if false {\n\t\t// The manager", "TestHistory_RecoveredWhileDeleting_IsRemoved"),
+	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if true {\n\t\t// The manager", "TestHistory_RecoveredWhileDeleting_IsRemoved"),
+	r("preflight.go", "case next.Decisions[i].Hold.Reason != \"\":", "case false:", "TestPlanAgain_StillBlocked_ReportsNewReason"),
+	r("preflight.go", "case d.Hold.Reason == \"\" || s.Targets[i].HeldBack.Reason != \"\":", "case d.Hold.Reason == \"\":", "TestPlanAgain_StillBlocked_ReportsNewReason"),
 	r("guard_not_confirmed.go", "!look.sameRecovery(c.t)", "false", looks),
 	r("guard_not_confirmed.go", "now == nil || before == nil || ", "now != nil && ", looks),
 }
