@@ -24,7 +24,7 @@ import (
 
 var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 
-// record is a Case that writes down what it is asked for, and fails where it is told to.
+// record is a Case that records its calls, and fails where the test wants that.
 type record struct {
 	facts *Facts
 	calls []string
@@ -101,7 +101,7 @@ func (r *record) WriteTarget(_ context.Context, target int, _ *health.Verdict, _
 }
 
 func (r *record) WriteStray(_ context.Context, stray int, _ *remediation.Decision, write remediation.Write) error {
-	return r.call("stray %d: %d", stray, write)
+	return r.call("orphan %d: %d", stray, write)
 }
 
 func (r *record) Report(_ context.Context, pass *explain.Pass) error {
@@ -109,13 +109,16 @@ func (r *record) Report(_ context.Context, pass *explain.Pass) error {
 	return r.call("report")
 }
 
-// sick are so many Machines that a remediator is to help.
-func sick(n int) *record {
+// unhealthy are n unhealthy Machines of a check with a template.
+func unhealthy(n int) *record {
 	f := &Facts{
-		Check:  "MachineHealthCheck a/b",
-		Policy: remediation.Policy{Limits: remediation.Limits{Default: intstr.FromString("100%")}, Steps: []remediation.Step{{ID: remediation.StepID{Template: "A/a"}}}},
+		Check: "MachineHealthCheck a/b",
+		Policy: remediation.Policy{
+			Limits: remediation.Limits{Default: intstr.FromString("100%")}, Steps: []remediation.Step{{ID: remediation.StepID{Template: "A/a"}}},
+		},
 	}
-	f.Snapshot.Cluster = health.ClusterFacts{ControlPlaneInitialized: health.Milestone{Reached: true}, InfrastructureReady: health.Milestone{Reached: true}}
+	reached := health.Milestone{Reached: true}
+	f.Snapshot.Cluster = health.ClusterFacts{ControlPlaneInitialized: reached, InfrastructureReady: reached}
 	for i := range n {
 		name := fmt.Sprintf("m-%d", i)
 		f.Snapshot.Targets = append(f.Snapshot.Targets, health.Target{Name: name, Machine: &health.MachineFacts{Failure: "CreateError"}})
@@ -138,7 +141,7 @@ func made(target int) string { return fmt.Sprintf("target %d: %d", target, remed
 
 func TestRun_Writes_AreInOrder(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(2)
+	r := unhealthy(2)
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(wakeUp).To(BeZero(), "a step without a timeout is waited for")
@@ -148,32 +151,34 @@ func TestRun_Writes_AreInOrder(t *testing.T) {
 
 func TestRun_TargetFails_OthersContinue(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(2)
+	r := unhealthy(2)
 	r.fails[made(0)] = errors.New("the API server is busy")
 	_, err := r.run()
 	g.Expect(err).To(MatchError(ContainSubstring("m-0: the API server is busy")))
 	g.Expect(r.calls).To(ContainElements(made(1), "report"))
-	g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(remediation.NotConfirmed), "nothing was started as far as anybody knows")
+	g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(remediation.NotConfirmed), "nothing was started, as far as is known")
 	g.Expect(r.pass.Planned.Decisions[1].Action).To(Equal(remediation.MakeRequest))
 }
 
 func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(2)
+	r := unhealthy(2)
 	one := intstr.FromInt32(1)
 	r.facts.Policy.MaxInFlight = &one
 	r.fails[made(0)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
 	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred(), "a refusal is no failure of ours")
+	g.Expect(err).ToNot(HaveOccurred(), "a rejected request is no error of the reconcile")
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0]", made(0), "look [1]", made(1), "report"}))
-	g.Expect(r.pass.Planned.Decisions[0].Hold).To(Equal(remediation.Hold{Reason: remediation.RequestFailed, Seen: remediation.Seen{Who: "denied"}}))
+	g.Expect(r.pass.Planned.Decisions[0].Hold).To(
+		Equal(remediation.Hold{Reason: remediation.RequestFailed, Seen: remediation.Seen{Who: "denied"}}),
+	)
 	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
 }
 
-// What is begun rests on a look that is not old: one serves for as many as can be seen at once, and between them somebody may say stop.
+// An action needs a recent preflight check. One serves several targets, and between two actions the check may be paused.
 func TestPreflight_SlowWrites_RunsAgain(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(3)
+	r := unhealthy(3)
 	r.few = 2
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -182,16 +187,19 @@ func TestPreflight_SlowWrites_RunsAgain(t *testing.T) {
 
 func TestPreflight_OutOfDate_IsNotUsed(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(2)
+	r := unhealthy(2)
 	r.takes = freshTime
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", "obstacle?", made(0), "look [1]", "obstacle?", made(1), "report"}), "a look that took long is not trusted with a pause, either")
+	g.Expect(r.calls).To(
+		Equal([]string{"obstacle?", finalizer, "look [0 1]", "obstacle?", made(0), "look [1]", "obstacle?", made(1), "report"}),
+		"a look that took long is not trusted with a pause, either",
+	)
 }
 
 func TestPreflight_ReadsFail_BlocksAll(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(4)
+	r := unhealthy(4)
 	r.few = 2
 	r.fails["look [0 1]"] = errors.New("no answer")
 	_, err := r.run()
@@ -202,9 +210,9 @@ func TestPreflight_ReadsFail_BlocksAll(t *testing.T) {
 	}
 }
 
-// refused are sick Machines for which there is one place, and of which the API server refuses the first ones.
+// refused are unhealthy Machines with one place. The API server rejects the requests of the first ones.
 func refused(machines, first int) *record {
-	r := sick(machines)
+	r := unhealthy(machines)
 	one := intstr.FromInt32(1)
 	r.facts.Policy.MaxInFlight = &one
 	for i := range first {
@@ -213,7 +221,7 @@ func refused(machines, first int) *record {
 	return r
 }
 
-// One place, and everybody is refused: each leaves it to the next, but not without end.
+// There is one place, and every request is rejected. Each target leaves the place to the next one until the time is over.
 func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 50)
@@ -229,7 +237,8 @@ func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g.Expect(looked).To(Equal(10))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
 	g.Expect(r.pass.Planned.Decisions).To(ContainElement(And(
-		HaveField("Hold.Reason", remediation.NotConfirmed), HaveField("Hold.Seen.Who", "the reconcile ran out of time; it is retried soon"), HaveField("Unconfirmed", false))))
+		HaveField("Hold.Reason", remediation.NotConfirmed),
+		HaveField("Hold.Seen.Who", "the reconcile ran out of time; it is retried soon"), HaveField("Unconfirmed", false))))
 }
 
 // However many are refused, those who come after them have their turn.
@@ -249,7 +258,7 @@ func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
 		remediation.NotConfirmed: {Changed: true},
 	} {
 		g := NewWithT(t)
-		r := sick(3)
+		r := unhealthy(3)
 		r.then = map[string]func(){made(0): func() { r.obstacle = obstacle }}
 		_, err := r.run()
 		g.Expect(err).ToNot(HaveOccurred())
@@ -261,10 +270,10 @@ func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
 	}
 }
 
-// Two places, of which somebody else has taken one since: what this pass begins counts, too.
+// There are two places, and another process has taken one since. What this reconcile starts counts, too.
 func TestPreflight_StartedSince_Counts(t *testing.T) {
 	g := NewWithT(t)
-	r := sick(2)
+	r := unhealthy(2)
 	two := intstr.FromInt32(2)
 	r.facts.Policy.MaxInFlight = &two
 	r.replacing = []remediation.Replacement{{Target: "gone", Owner: "MachineSet/a"}}
@@ -283,12 +292,12 @@ func TestRun_FinalizerFails_DoesNothing(t *testing.T) {
 	}{
 		{"it could not be written", func(r *record) { r.fails[finalizer] = errors.New("forbidden") }, true, true},
 		{"the check is paused by now", func(r *record) { r.obstacle = &remediation.Look{Frozen: true} }, true, false},
-		{"nobody knows whether it is", func(r *record) { r.fails["obstacle?"] = errors.New("no answer") }, true, true},
-		{"what was seen is out of date, and nothing is told of it", func(r *record) { r.fails[finalizer] = errors.Wrap(conflict, "failed") }, false, true},
+		{"it is unknown whether it is", func(r *record) { r.fails["obstacle?"] = errors.New("no answer") }, true, true},
+		{"the facts are out of date and are not reported", func(r *record) { r.fails[finalizer] = errors.Wrap(conflict, "failed") }, false, true},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
-			r := sick(1)
+			r := unhealthy(1)
 			test.change(r)
 			_, err := r.run()
 			g.Expect(err != nil).To(Equal(test.fails))
@@ -305,7 +314,7 @@ func TestRun_FinalizerFails_DoesNothing(t *testing.T) {
 func TestRun_Deleting_RemovesFinalizerLast(t *testing.T) {
 	g := NewWithT(t)
 	clean := func() *record {
-		r := sick(0)
+		r := unhealthy(0)
 		r.facts.Finalizer = true
 		return r
 	}
@@ -320,7 +329,7 @@ func TestRun_Deleting_RemovesFinalizerLast(t *testing.T) {
 	g.Expect(r.calls).ToNot(ContainElement(remove))
 	r = clean()
 	r.facts.Situation.Strays = []remediation.Stray{{Name: "m", Marked: true}, {Name: "n", Marked: true}}
-	cleared := func(i int) string { return fmt.Sprintf("stray %d: %d", i, remediation.ClearMarks) }
+	cleared := func(i int) string { return fmt.Sprintf("orphan %d: %d", i, remediation.ClearMarks) }
 	r.fails[cleared(0)] = errors.New("no answer")
 	_, err = r.run()
 	g.Expect(err).To(HaveOccurred())
@@ -335,11 +344,11 @@ func TestRun_ControlPlane_IsReadIfNeeded(t *testing.T) {
 		change func(*Facts)
 		read   bool
 	}{
-		{"a sick Machine of it may get a request", func(*Facts) {}, true},
+		{"an unhealthy Machine of it may get a request", func(*Facts) {}, true},
 		{"a worker is no part of it", func(f *Facts) { f.Situation.Targets[0].ControlPlane = false }, false},
-		{"owners take care of it by themselves", func(f *Facts) { f.Policy.Steps = []remediation.Step{{Owner: true}} }, false},
+		{"owners remediate without it", func(f *Facts) { f.Policy.Steps = []remediation.Step{{Owner: true}} }, false},
 		{"a healthy one has nothing", func(f *Facts) { f.Snapshot.Targets[0].Machine.Failure = "" }, false},
-		{"but there may be a turn to be given back", func(f *Facts) { f.Snapshot.Targets[0].Machine.Failure = ""; f.Finalizer = true }, true},
+		{"but there may be a Lease to be released", func(f *Facts) { f.Snapshot.Targets[0].Machine.Failure = ""; f.Finalizer = true }, true},
 		{"a pause leaves everything", func(f *Facts) { f.Situation.Check.Frozen = true }, false},
 		{"what is left of one counts, too", func(f *Facts) {
 			f.Situation.Targets[0].ControlPlane = false
@@ -348,7 +357,7 @@ func TestRun_ControlPlane_IsReadIfNeeded(t *testing.T) {
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
-			r := sick(1)
+			r := unhealthy(1)
 			r.facts.Situation.Targets[0].ControlPlane = true
 			test.change(r.facts)
 			_, err := r.run()

@@ -22,13 +22,18 @@ func TestRun_FactsChangedSincePlan_StartsNothing(t *testing.T) {
 		change func(read *Preflight)
 		held   string
 	}{
-		"the target is healthy again":       {func(read *Preflight) { read.Facts.Snapshot.Targets[0].Machine = &health.MachineFacts{} }, "its health has changed"},
-		"another process created a request": {func(read *Preflight) { read.Facts.Situation.Targets[0].Request = &remediation.Request{} }, "the target has a remediation request already"},
-		"the check has changed":             {func(read *Preflight) { read.Looks[0].Changed = true }, "the check or its Cluster has changed"},
+		"the target is healthy again": {
+			func(read *Preflight) { read.Facts.Snapshot.Targets[0].Machine = &health.MachineFacts{} }, "its health has changed",
+		},
+		"another process created a request": {
+			func(read *Preflight) { read.Facts.Situation.Targets[0].Request = &remediation.Request{} },
+			"the target has a remediation request already",
+		},
+		"the check has changed": {func(read *Preflight) { read.Looks[0].Changed = true }, "the check or its Cluster has changed"},
 	} {
 		t.Run(why, func(t *testing.T) {
 			g := NewWithT(t)
-			r := sick(2)
+			r := unhealthy(2)
 			r.looks[0] = func(read *Preflight, _ int) { test.change(read) }
 			_, err := r.run()
 			g.Expect(err).ToNot(HaveOccurred())
@@ -39,9 +44,9 @@ func TestRun_FactsChangedSincePlan_StartsNothing(t *testing.T) {
 	}
 }
 
-// silent is one target whose Node is Unknown; nothing else speaks against it.
+// silent is one target. Ready=Unknown is its only cause.
 func silent() *record {
-	r := sick(1)
+	r := unhealthy(1)
 	since := metav1.NewTime(noon.Add(-time.Hour))
 	r.facts.Health.NodeConditions = []health.ConditionCheck{{Type: "Ready", Status: "Unknown", Lasting: 10 * time.Minute}}
 	r.facts.Snapshot.Targets[0] = health.Target{Name: "m-0", Machine: &health.MachineFacts{}, Node: health.NodeFacts{
@@ -52,7 +57,7 @@ func silent() *record {
 	return r
 }
 
-// A Lease is read for a target only where a silent kubelet is all that speaks against it, and just before it is acted upon.
+// The Lease is read just before an action, and only if Ready=Unknown is the only cause.
 func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 	for _, test := range []struct {
 		why   string
@@ -67,7 +72,7 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			r := silent()
-			// The kubelet is silent for longer than the condition has to last, but not for twice as long.
+			// Ready=Unknown has lasted for longer than its timeout, but not for twice as long.
 			since := metav1.NewTime(noon.Add(-15 * time.Minute))
 			r.facts.Snapshot.Targets[0].Node.Conditions[0].LastTransitionTime = since
 			test.setup(r)
@@ -82,7 +87,7 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 			}
 		})
 	}
-	g, r := NewWithT(t), sick(1)
+	g, r := NewWithT(t), unhealthy(1)
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).ToNot(ContainElement("lease n-0"), "it is unhealthy for another reason")

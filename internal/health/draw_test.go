@@ -29,7 +29,7 @@ func drawMilestone(t *rapid.T, name string) Milestone {
 }
 
 // rarely is true now and then. Rapid likes the ends of a range, so that neither of them is chosen: most clusters are up, and only then do
-// the rules have their say.
+// the rules are evaluated.
 func rarely(t *rapid.T, name string) bool {
 	return rapid.IntRange(0, 9).Draw(t, name) == 4
 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// noon is now in every test. Everything else is said by how long ago, or how soon, it is.
+// noon is now in every test. All other times are relative to it.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) time.Time { return noon.Add(-d) }
@@ -81,9 +81,19 @@ func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 		{why: "a bare ready Node is healthy", target: bareNode(), kind: Healthy},
 
 		// Gates, in their order.
-		{why: "a paused Machine is no target, whatever else is true", target: machine(with(func(t *Target) { t.Wishes = Wishes{Paused: true, Remediate: true} })), kind: Skipped, reason: Paused},
-		{why: "nor is one to be left alone, even if somebody asked for a remediation, too", target: machine(with(func(t *Target) { t.Wishes = Wishes{SkipRemediation: true, Remediate: true} })), kind: Skipped, reason: SkipRemediation},
-		{why: "paused comes before left alone", target: machine(with(func(t *Target) { t.Wishes = Wishes{Paused: true, SkipRemediation: true} })), kind: Skipped, reason: Paused},
+		{
+			why:    "a paused Machine is no target, whatever else is true",
+			target: machine(with(func(t *Target) { t.Wishes = Wishes{Paused: true, Remediate: true} })), kind: Skipped, reason: Paused,
+		},
+		{
+			why:    "nor is one with skip-remediation, even with remediate-machine",
+			target: machine(with(func(t *Target) { t.Wishes = Wishes{SkipRemediation: true, Remediate: true} })), kind: Skipped,
+			reason: SkipRemediation,
+		},
+		{
+			why:    "paused comes before left alone",
+			target: machine(with(func(t *Target) { t.Wishes = Wishes{Paused: true, SkipRemediation: true} })), kind: Skipped, reason: Paused,
+		},
 		{
 			why: "a person's request waits for nothing", target: machine(with(func(t *Target) { t.Wishes.Remediate = true }), state(Unreadable)),
 			cluster: func(c *ClusterFacts) { *c = ClusterFacts{FirstLookUntil: ago(-time.Minute)} }, kind: Unhealthy, reason: HasRemediateAnnotation,
@@ -93,7 +103,7 @@ func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 			cluster: func(c *ClusterFacts) { *c = ClusterFacts{} }, policy: func(p *Policy) { p.NodeStartupTimeout = 0 }, kind: Unhealthy, reason: MachineFailed,
 		},
 		{
-			why: "after a reconnect nothing is said of a bad Node", target: machine(nodeIs("Ready", "Unknown", time.Hour)),
+			why: "after a reconnect an unhealthy Node has no verdict", target: machine(nodeIs("Ready", "Unknown", time.Hour)),
 			cluster: func(c *ClusterFacts) { c.FirstLookUntil = ago(-50 * time.Second) }, kind: Undetermined, reason: FirstLook, until: ago(-50 * time.Second),
 		},
 		{
@@ -115,56 +125,165 @@ func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Healthy, reason: InfrastructureNotReady,
 		},
 		{
-			why: "and without one nothing is said", target: machine(state(NotJoined), created(time.Hour)),
+			why: "and without one there is no verdict", target: machine(state(NotJoined), created(time.Hour)),
 			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Undetermined, reason: InfrastructureNotReady,
 		},
 
 		// Conditions of the Node.
-		{why: "unknown for as long as the timeout, to the moment: deadlines are inclusive", target: machine(nodeIs("Ready", "Unknown", 5*time.Minute)), kind: Unhealthy, reason: UnhealthyNode, since: ago(5 * time.Minute)},
-		{why: "a moment less is not enough", target: machine(nodeIs("Ready", "Unknown", 5*time.Minute-time.Nanosecond)), kind: Suspect, reason: UnhealthyNode, since: ago(5*time.Minute - time.Nanosecond), until: ago(-time.Nanosecond)},
-		{why: "a bare Node is judged by the same rule", target: bareNode(nodeIs("Ready", "False", 300*time.Second)), kind: Unhealthy, reason: UnhealthyNode, since: ago(300 * time.Second)},
-		{why: "a condition that the Node does not have is no match", target: machine(with(func(t *Target) { t.Node.Conditions = nil })), kind: Healthy},
+		{
+			why:    "unknown for as long as the timeout, to the moment: deadlines are inclusive",
+			target: machine(nodeIs("Ready", "Unknown", 5*time.Minute)), kind: Unhealthy, reason: UnhealthyNode, since: ago(5 * time.Minute),
+		},
+		{
+			why: "a moment less is not enough", target: machine(nodeIs("Ready", "Unknown", 5*time.Minute-time.Nanosecond)), kind: Suspect,
+			reason: UnhealthyNode, since: ago(5*time.Minute - time.Nanosecond), until: ago(-time.Nanosecond),
+		},
+		{
+			why: "a bare Node is judged by the same rule", target: bareNode(nodeIs("Ready", "False", 300*time.Second)), kind: Unhealthy,
+			reason: UnhealthyNode, since: ago(300 * time.Second),
+		},
+		{
+			why: "a condition that the Node does not have is no match", target: machine(with(func(t *Target) { t.Node.Conditions = nil })),
+			kind: Healthy,
+		},
 		{why: "another status is no match", target: machine(nodeIs("Ready", "True", 24*time.Hour)), kind: Healthy},
-		{why: "with a timeout of 0 it counts at once", target: machine(nodeIs("Ready", "False", 0)), policy: func(p *Policy) { p.NodeConditions[1].Lasting = 0 }, kind: Unhealthy, reason: UnhealthyNode, since: noon},
-		{why: "a transition in the future has not lasted yet", target: machine(nodeIs("Ready", "False", -time.Minute)), kind: Suspect, reason: UnhealthyNode, since: ago(-time.Minute), until: ago(-6 * time.Minute)},
-		{why: "a negative timeout is none", target: machine(nodeIs("Ready", "False", -time.Minute)), policy: func(p *Policy) { p.NodeConditions[1].Lasting = -time.Hour }, kind: Suspect, reason: UnhealthyNode, since: ago(-time.Minute), until: ago(-time.Minute)},
-		{why: "a transition that nobody wrote down was not before its object", target: machine(with(func(t *Target) {
+		{
+			why: "with a timeout of 0 it counts at once", target: machine(nodeIs("Ready", "False", 0)),
+			policy: func(p *Policy) { p.NodeConditions[1].Lasting = 0 }, kind: Unhealthy, reason: UnhealthyNode, since: noon,
+		},
+		{
+			why: "a transition in the future has not lasted yet", target: machine(nodeIs("Ready", "False", -time.Minute)), kind: Suspect,
+			reason: UnhealthyNode, since: ago(-time.Minute), until: ago(-6 * time.Minute),
+		},
+		{
+			why: "a negative timeout is none", target: machine(nodeIs("Ready", "False", -time.Minute)),
+			policy: func(p *Policy) { p.NodeConditions[1].Lasting = -time.Hour }, kind: Suspect, reason: UnhealthyNode, since: ago(-time.Minute),
+			until: ago(-time.Minute),
+		},
+		{why: "a transition without a time was not before its object", target: machine(with(func(t *Target) {
 			t.Node.CreatedAt, t.Node.Conditions = ago(time.Minute), []corev1.NodeCondition{{Type: "Ready", Status: "False"}}
 		})), kind: Suspect, reason: UnhealthyNode, since: ago(time.Minute), until: ago(-4 * time.Minute)},
 
 		// Conditions of the Machine.
-		{why: "a condition of the Machine counts as those of the Node do", target: machine(infrastructureNotReadyFor(time.Hour)), kind: Unhealthy, reason: UnhealthyMachine, since: ago(time.Hour)},
-		{why: "also where the Node cannot be read", target: machine(infrastructureNotReadyFor(time.Hour), state(Unreadable)), kind: Unhealthy, reason: UnhealthyMachine, since: ago(time.Hour)},
-		{why: "and is suspect before", target: machine(infrastructureNotReadyFor(50*time.Minute), state(Unreadable)), kind: Suspect, reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-10 * time.Minute)},
-		{why: "what is met outweighs what is only due, and the first rule gives the reason", target: machine(infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour)), kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour), until: ago(-59 * time.Minute)},
-		{why: "with two causes the trouble began with the older one", target: machine(infrastructureNotReadyFor(time.Hour), nodeIs("Ready", "False", 3*time.Hour)), kind: Unhealthy, reason: UnhealthyMachine, since: ago(3 * time.Hour)},
-		{why: "of two things that are due, the earlier decides when", target: machine(infrastructureNotReadyFor(50*time.Minute), nodeIs("Ready", "False", time.Minute)), kind: Suspect, reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-4 * time.Minute)},
+		{
+			why: "a condition of the Machine counts as those of the Node do", target: machine(infrastructureNotReadyFor(time.Hour)),
+			kind: Unhealthy, reason: UnhealthyMachine, since: ago(time.Hour),
+		},
+		{
+			why: "also where the Node cannot be read", target: machine(infrastructureNotReadyFor(time.Hour), state(Unreadable)), kind: Unhealthy,
+			reason: UnhealthyMachine, since: ago(time.Hour),
+		},
+		{
+			why: "and is suspect before", target: machine(infrastructureNotReadyFor(50*time.Minute), state(Unreadable)), kind: Suspect,
+			reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-10 * time.Minute),
+		},
+		{
+			why:    "what is met outweighs what is only due, and the first rule gives the reason",
+			target: machine(infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour)), kind: Unhealthy, reason: UnhealthyNode,
+			since: ago(time.Hour), until: ago(-59 * time.Minute),
+		},
+		{
+			why:    "with two causes the trouble began with the older one",
+			target: machine(infrastructureNotReadyFor(time.Hour), nodeIs("Ready", "False", 3*time.Hour)), kind: Unhealthy,
+			reason: UnhealthyMachine, since: ago(3 * time.Hour),
+		},
+		{
+			why:    "of two things that are due, the earlier decides when",
+			target: machine(infrastructureNotReadyFor(50*time.Minute), nodeIs("Ready", "False", time.Minute)), kind: Suspect,
+			reason: UnhealthyMachine, since: ago(50 * time.Minute), until: ago(-4 * time.Minute),
+		},
 
-		{why: "whichever rule it comes from", target: machine(infrastructureNotReadyFor(58*time.Minute), nodeIs("Ready", "False", time.Minute)), kind: Suspect, reason: UnhealthyMachine, since: ago(58 * time.Minute), until: ago(-2 * time.Minute)},
+		{
+			why: "whichever rule it comes from", target: machine(infrastructureNotReadyFor(58*time.Minute), nodeIs("Ready", "False", time.Minute)),
+			kind: Suspect, reason: UnhealthyMachine, since: ago(58 * time.Minute), until: ago(-2 * time.Minute),
+		},
 
-		// The Node is gone.
-		{why: "a Node that is gone counts at once (003: considered unhealthy immediately)", target: machine(state(Gone)), kind: Unhealthy, reason: NodeDeleted, since: noon},
-		{why: "or after its time", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(time.Minute) })), policy: func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute }, kind: Suspect, reason: NodeDeleted, since: ago(time.Minute), until: ago(-4 * time.Minute)},
-		{why: "to the moment", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(5 * time.Minute) })), policy: func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute }, kind: Unhealthy, reason: NodeDeleted, since: ago(5 * time.Minute)},
-		{why: "a note from a clock that was ahead delays nothing", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(-time.Hour) })), kind: Unhealthy, reason: NodeDeleted, since: noon},
-		{why: "a Node of the same name that belongs to another machine is not ours", target: machine(with(func(t *Target) { t.Node.ProviderID = "x://2" })), kind: Unhealthy, reason: NodeDeleted, since: noon},
-		{why: "where one of them has no provider ID nothing is compared", target: machine(with(func(t *Target) { t.Node.ProviderID = "" })), kind: Healthy},
+		// The Node does not exist.
+		{
+			why: "a missing Node counts at once (003: considered unhealthy immediately)", target: machine(state(Gone)), kind: Unhealthy,
+			reason: NodeDeleted, since: noon,
+		},
+		{
+			why: "or after its time", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(time.Minute) })),
+			policy: func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute }, kind: Suspect, reason: NodeDeleted, since: ago(time.Minute),
+			until: ago(-4 * time.Minute),
+		},
+		{
+			why: "to the moment", target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(5 * time.Minute) })),
+			policy: func(p *Policy) { p.NodeGoneTimeout = 5 * time.Minute }, kind: Unhealthy, reason: NodeDeleted, since: ago(5 * time.Minute),
+		},
+		{
+			why:    "a note from a clock that was ahead delays nothing",
+			target: machine(state(Gone), with(func(t *Target) { t.Machine.NodeGoneSince = ago(-time.Hour) })), kind: Unhealthy,
+			reason: NodeDeleted, since: noon,
+		},
+		{
+			why:    "a Node of the same name with another provider ID is not its Node",
+			target: machine(with(func(t *Target) { t.Node.ProviderID = "x://2" })), kind: Unhealthy, reason: NodeDeleted, since: noon,
+		},
+		{
+			why: "where one of them has no provider ID nothing is compared", target: machine(with(func(t *Target) { t.Node.ProviderID = "" })),
+			kind: Healthy,
+		},
 		{why: "a Node that cannot be read is not gone", target: machine(state(Unreadable)), kind: Undetermined, reason: NodeUnreadable},
-		{why: "not even if it was bad when it was last seen", target: machine(state(Unreadable), nodeIs("Ready", "Unknown", 24*time.Hour)), kind: Undetermined, reason: NodeUnreadable},
+		{
+			why: "not even if it was bad when it was last seen", target: machine(state(Unreadable), nodeIs("Ready", "Unknown", 24*time.Hour)),
+			kind: Undetermined, reason: NodeUnreadable,
+		},
 
 		// The Node has not come.
-		{why: "a Node has its time to join", target: machine(state(NotJoined), created(4*time.Minute), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{} })), kind: Suspect, reason: NodeStartupTimeout, since: ago(4 * time.Minute), until: ago(-6 * time.Minute)},
-		{why: "after which the Machine is unhealthy", target: machine(state(NotJoined), created(10*time.Minute), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{} })), kind: Unhealthy, reason: NodeStartupTimeout, since: ago(10 * time.Minute)},
-		{why: "the time runs from the last thing it had to wait for: its own infrastructure", target: machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady.Since = ago(time.Minute) })), kind: Suspect, reason: NodeStartupTimeout, since: ago(time.Minute), until: ago(-9 * time.Minute)},
-		{why: "the infrastructure of the cluster", target: machine(state(NotJoined)), cluster: func(c *ClusterFacts) { c.InfrastructureReady.Since = ago(time.Minute) }, kind: Suspect, reason: NodeStartupTimeout, since: ago(time.Minute), until: ago(-9 * time.Minute)},
-		{why: "or the control plane", target: machine(state(NotJoined)), cluster: func(c *ClusterFacts) { c.ControlPlaneInitialized.Since = ago(time.Minute) }, kind: Suspect, reason: NodeStartupTimeout, since: ago(time.Minute), until: ago(-9 * time.Minute)},
-		{why: "what was reached once and is not any more plays no role", target: machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{false, ago(time.Minute)} })), kind: Unhealthy, reason: NodeStartupTimeout, since: ago(2 * time.Hour)},
-		{why: "a timeout of 0 is none (003: set to 0 to disable the node startup timeout)", target: machine(state(NotJoined), created(1000*time.Hour)), policy: func(p *Policy) { p.NodeStartupTimeout = 0 }, kind: Undetermined, reason: NodeNotJoined},
-		{why: "who cannot see the cluster does not say that its Node did not come", target: machine(state(Unreadable), created(1000*time.Hour)), kind: Undetermined, reason: NodeUnreadable},
+		{
+			why:    "a Node has its time to join",
+			target: machine(state(NotJoined), created(4*time.Minute), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{} })),
+			kind:   Suspect, reason: NodeStartupTimeout, since: ago(4 * time.Minute), until: ago(-6 * time.Minute),
+		},
+		{
+			why:    "after which the Machine is unhealthy",
+			target: machine(state(NotJoined), created(10*time.Minute), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{} })),
+			kind:   Unhealthy, reason: NodeStartupTimeout, since: ago(10 * time.Minute),
+		},
+		{
+			why:    "the time runs from the last thing it had to wait for: its own infrastructure",
+			target: machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady.Since = ago(time.Minute) })), kind: Suspect,
+			reason: NodeStartupTimeout, since: ago(time.Minute), until: ago(-9 * time.Minute),
+		},
+		{
+			why: "the infrastructure of the cluster", target: machine(state(NotJoined)),
+			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Since = ago(time.Minute) }, kind: Suspect, reason: NodeStartupTimeout,
+			since: ago(time.Minute), until: ago(-9 * time.Minute),
+		},
+		{
+			why: "or the control plane", target: machine(state(NotJoined)),
+			cluster: func(c *ClusterFacts) { c.ControlPlaneInitialized.Since = ago(time.Minute) }, kind: Suspect, reason: NodeStartupTimeout,
+			since: ago(time.Minute), until: ago(-9 * time.Minute),
+		},
+		{
+			why:    "what was reached once and is not any more plays no role",
+			target: machine(state(NotJoined), with(func(t *Target) { t.Machine.InfrastructureReady = Milestone{false, ago(time.Minute)} })),
+			kind:   Unhealthy, reason: NodeStartupTimeout, since: ago(2 * time.Hour),
+		},
+		{
+			why:    "a timeout of 0 is none (003: set to 0 to disable the node startup timeout)",
+			target: machine(state(NotJoined), created(1000*time.Hour)), policy: func(p *Policy) { p.NodeStartupTimeout = 0 }, kind: Undetermined,
+			reason: NodeNotJoined,
+		},
+		{
+			why: "in an unreachable cluster the startup timeout does not count", target: machine(state(Unreadable), created(1000*time.Hour)),
+			kind: Undetermined, reason: NodeUnreadable,
+		},
 
-		{why: "a Machine on its way out is not healthy", target: machine(with(func(t *Target) { t.Machine.Deleting = true })), kind: Undetermined, reason: Deleting},
-		{why: "also not while the infrastructure is in trouble", target: machine(with(func(t *Target) { t.Machine.Deleting = true })), cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Undetermined, reason: InfrastructureNotReady},
-		{why: "and can be unhealthy", target: machine(with(func(t *Target) { t.Machine.Deleting = true }), nodeIs("Ready", "False", time.Hour)), kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour)},
+		{
+			why: "a Machine that is being deleted is not healthy", target: machine(with(func(t *Target) { t.Machine.Deleting = true })),
+			kind: Undetermined, reason: Deleting,
+		},
+		{
+			why: "also not while the infrastructure is in trouble", target: machine(with(func(t *Target) { t.Machine.Deleting = true })),
+			cluster: func(c *ClusterFacts) { c.InfrastructureReady.Reached = false }, kind: Undetermined, reason: InfrastructureNotReady,
+		},
+		{
+			why: "and can be unhealthy", target: machine(with(func(t *Target) { t.Machine.Deleting = true }), nodeIs("Ready", "False", time.Hour)),
+			kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour),
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -218,7 +337,9 @@ func TestEvaluate_SeveralCauses_AreAllReported(t *testing.T) {
 	for _, f := range got.Findings {
 		told = append(told, f.Rule)
 	}
-	g.Expect(told).To(Equal([]Reason{HasRemediateAnnotation, MachineFailed, UnhealthyNode, UnhealthyMachine}), "what is met comes first, then what is due")
+	g.Expect(told).To(
+		Equal([]Reason{HasRemediateAnnotation, MachineFailed, UnhealthyNode, UnhealthyMachine}), "what is met comes first, then what is due",
+	)
 	g.Expect(got.Findings[1].Cause).To(Equal("CreateError"))
 	g.Expect(got.Findings[2]).To(Equal(Finding{
 		Rule: UnhealthyNode, Met: true, Since: ago(time.Hour), Due: ago(55 * time.Minute), Lasting: 5 * time.Minute,
@@ -238,10 +359,10 @@ func TestEvaluate_Counts_AddUp(t *testing.T) {
 	g.Expect(Evaluate(&Snapshot{}, &Policy{}, noon)).To(Equal(Assessment{Verdicts: []Verdict{}}))
 }
 
-// Cluster API says so of every Machine of a cluster that is cut off, and no Node has to be sick for it.
+// Cluster API sets this condition on every Machine of an unreachable cluster, also if all Nodes are healthy.
 func TestEvaluate_ConnectionDown_IsNoCause(t *testing.T) {
 	g := NewWithT(t)
-	says := func(kind, status, reason string, node NodeState) Verdict {
+	verdictWith := func(kind, status, reason string, node NodeState) Verdict {
 		target := machine(state(node), with(func(t *Target) {
 			t.Machine.Conditions = []metav1.Condition{{Type: kind, Status: metav1.ConditionStatus(status), Reason: reason, LastTransitionTime: metav1.NewTime(ago(time.Hour))}}
 		}))
@@ -250,17 +371,17 @@ func TestEvaluate_ConnectionDown_IsNoCause(t *testing.T) {
 	}
 	for _, kind := range []string{"NodeReady", "NodeHealthy"} {
 		for _, reason := range []string{"ConnectionDown", "InspectionFailed", "InternalError"} {
-			g.Expect(says(kind, "Unknown", reason, Present).Kind).To(Equal(Healthy), "%s, %s", kind, reason)
-			g.Expect(says(kind, "Unknown", reason, Unreadable).Kind).To(Equal(Undetermined))
+			g.Expect(verdictWith(kind, "Unknown", reason, Present).Kind).To(Equal(Healthy), "%s, %s", kind, reason)
+			g.Expect(verdictWith(kind, "Unknown", reason, Unreadable).Kind).To(Equal(Undetermined))
 		}
-		g.Expect(says(kind, "Unknown", "NodeConditionUnknown", Unreadable).Kind).To(Equal(Undetermined), "it is as old as the last look")
-		v := says(kind, "Unknown", "NodeConditionUnknown", Present)
+		g.Expect(verdictWith(kind, "Unknown", "NodeConditionUnknown", Unreadable).Kind).To(Equal(Undetermined), "it is as old as the connection")
+		v := verdictWith(kind, "Unknown", "NodeConditionUnknown", Present)
 		g.Expect(v.Kind).To(Equal(Unhealthy))
 		g.Expect(v.Findings[0].NeedsNode()).To(BeTrue())
-		g.Expect(says(kind, "False", "InternalError", Present).Kind).To(Equal(Unhealthy), "that is something that was seen")
+		g.Expect(verdictWith(kind, "False", "InternalError", Present).Kind).To(Equal(Unhealthy), "that is something that was seen")
 	}
-	v := says("InfrastructureReady", "False", "InternalError", Unreadable)
-	g.Expect(v.Kind).To(Equal(Unhealthy), "what is said of the Machine itself counts")
+	v := verdictWith("InfrastructureReady", "False", "InternalError", Unreadable)
+	g.Expect(v.Kind).To(Equal(Unhealthy), "a condition of the Machine itself counts")
 	g.Expect(v.Findings[0].NeedsNode()).To(BeFalse())
 }
 
@@ -269,16 +390,4 @@ func TestRecovered_OnlyFindings_Count(t *testing.T) {
 	g.Expect((&Verdict{Kind: Healthy}).Recovered()).To(BeTrue())
 	g.Expect((&Verdict{Kind: Healthy, Reason: InfrastructureNotReady}).Recovered()).To(BeFalse())
 	g.Expect((&Verdict{Kind: Suspect}).Recovered()).To(BeFalse())
-}
-
-func TestEarliestAndLatest_ZeroTime_IsIgnored(t *testing.T) {
-	g := NewWithT(t)
-	sooner, later := time.Unix(1, 0), time.Unix(2, 0)
-	g.Expect(Earliest(later, sooner)).To(Equal(sooner))
-	g.Expect(Earliest(sooner, later)).To(Equal(sooner))
-	g.Expect(Earliest(time.Time{}, later)).To(Equal(later))
-	g.Expect(Earliest(later, time.Time{})).To(Equal(later))
-	g.Expect(Latest(later, sooner)).To(Equal(later))
-	g.Expect(Latest(sooner, later)).To(Equal(later))
-	g.Expect(Latest(time.Time{}, later)).To(Equal(later))
 }

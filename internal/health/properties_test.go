@@ -82,7 +82,7 @@ func TestEvaluate_Unhealthy_StaysSoWithTime(t *testing.T) {
 		later := noon.Add(time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "later")))
 		first, second := Evaluate(&s, &p, noon), Evaluate(&s, &p, later)
 		for i := range first.Verdicts {
-			// Gone for the first time is gone since now: it moves with the time until somebody notes it down.
+			// A Node that is missing for the first time is missing since now, until that is recorded.
 			unnoted := s.Targets[i].nodeState() == Gone && (s.Targets[i].Machine == nil || s.Targets[i].Machine.NodeGoneSince.IsZero())
 			if first.Verdicts[i].Kind == Unhealthy && second.Verdicts[i].Kind != Unhealthy && !unnoted {
 				t.Fatalf("unhealthy, and %v later %+v", later.Sub(noon), second.Verdicts[i])
@@ -145,7 +145,7 @@ func TestEvaluate_UnreadableNode_IsUndetermined(t *testing.T) {
 			}
 			for _, f := range v.Findings {
 				if f.Rule == UnhealthyNode || f.Rule == NodeDeleted || f.Rule == NodeStartupTimeout {
-					t.Fatalf("what cannot be read speaks: %+v", f)
+					t.Fatalf("an unreadable Node has a finding: %+v", f)
 				}
 			}
 		}
@@ -188,8 +188,8 @@ func TestEvaluate_MachineAndNode_AreTreatedAlike(t *testing.T) {
 	})
 }
 
-// TestProperties_DrawnCases_ReachEveryReason shows that the properties above see every gate, rule and kind of verdict. The seeds are fixed: the result
-// depends on the generators only, and not on luck.
+// TestProperties_DrawnCases_ReachEveryReason shows that the properties above see every gate, rule and kind of verdict. The seeds are fixed:
+// the result depends on the generators only, and not on luck.
 func TestProperties_DrawnCases_ReachEveryReason(t *testing.T) {
 	missing := map[string]bool{"reason ": true, "reason " + string(Deleting): true, "reason " + string(NodeNotJoined): true, "reason " + string(NodeUnreadable): true}
 	for _, gate := range gates {
@@ -239,7 +239,9 @@ func FuzzEvaluate(f *testing.F) {
 func benchmarkEvaluate(b *testing.B, n int) {
 	s := Snapshot{Cluster: up(), Targets: make([]Target, n)}
 	for i := range s.Targets {
-		s.Targets[i] = machine(nodeIs("DiskPressure", "False", time.Hour), nodeIs("MemoryPressure", "False", time.Hour), nodeIs("PIDPressure", "False", time.Hour))
+		s.Targets[i] = machine(
+			nodeIs("DiskPressure", "False", time.Hour), nodeIs("MemoryPressure", "False", time.Hour), nodeIs("PIDPressure", "False", time.Hour),
+		)
 		s.Targets[i].Machine.Conditions = []metav1.Condition{{Type: "InfrastructureReady", Status: "True"}, {Type: "NodeReady", Status: "True"}}
 		s.Targets[i].Node.Conditions = append(s.Targets[i].Node.Conditions, corev1.NodeCondition{Type: "NetworkUnavailable", Status: "False"})
 	}
@@ -267,7 +269,7 @@ func TestHealthyTarget_Unchanged_AllocatesNothing(t *testing.T) {
 	}
 }
 
-// What is remembered of a Node that is gone stays until the Node is back, whatever can be read meanwhile.
+// The time since which a Node is missing is kept until the Node is read again, whatever can be read meanwhile.
 func TestNodeGoneSince_MissingNode_IsKeptUntilBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)

@@ -27,9 +27,18 @@ func TestResponsibleClaim_SeveralClaims_FollowsRank(t *testing.T) {
 		{why: "one that was not handed to us comes before ours: we never fight it", claims: []Claim{nodes, machines, foreign}, carer: foreign},
 		{why: "whoever holds something keeps it until that is gone", claims: []Claim{foreign, machines, holding(nodes)}, carer: holding(nodes)},
 		{why: "of two that do, it is as without", claims: []Claim{holding(nodes), holding(machines)}, carer: holding(machines)},
-		{why: "then it goes by namespace", claims: []Claim{machines, {Rank: MachineHealthCheck, Namespace: "a", Name: "z"}}, carer: Claim{Rank: MachineHealthCheck, Namespace: "a", Name: "z"}},
-		{why: "then by name", claims: []Claim{machines, {Rank: MachineHealthCheck, Namespace: "b", Name: "a"}}, carer: Claim{Rank: MachineHealthCheck, Namespace: "b", Name: "a"}},
-		{why: "and ours comes before one of Cluster API of its very name", claims: []Claim{{Rank: MachineHealthCheck, Namespace: "b", Name: "b", Handed: true}, machines}, carer: machines},
+		{
+			why: "then it goes by namespace", claims: []Claim{machines, {Rank: MachineHealthCheck, Namespace: "a", Name: "z"}},
+			carer: Claim{Rank: MachineHealthCheck, Namespace: "a", Name: "z"},
+		},
+		{
+			why: "then by name", claims: []Claim{machines, {Rank: MachineHealthCheck, Namespace: "b", Name: "a"}},
+			carer: Claim{Rank: MachineHealthCheck, Namespace: "b", Name: "a"},
+		},
+		{
+			why:    "and ours comes before one of Cluster API of its very name",
+			claims: []Claim{{Rank: MachineHealthCheck, Namespace: "b", Name: "b", Handed: true}, machines}, carer: machines,
+		},
 		{why: "a check that observes never takes care", claims: []Claim{observing(machines)}, nobody: true},
 		{why: "and leaves it to others", claims: []Claim{observing(machines), nodes}, carer: nodes},
 		{why: "once it has withdrawn what it had", claims: []Claim{holding(observing(machines)), nodes}, carer: holding(observing(machines))},

@@ -26,41 +26,87 @@ func everything(x *scene) {
 }
 
 var lettingGo = []row{
-	{why: "a check that goes takes its requests with it", options: []option{goes, everything}, want: underWay(Decision{Action: Withdraw, Why: CheckDeleting})},
-	{why: "so does one that only observes from now on", options: []option{observes, everything}, want: underWay(Decision{Action: Withdraw, Why: Observing})},
-	{why: "and one whose Cluster does not exist", options: []option{clusterIs(ClusterIsMissing), everything}, want: underWay(Decision{Action: Withdraw, Why: ClusterNotFound})},
-	{why: "but not one whose Cluster is still there", options: []option{clusterIs(ClusterIsDeleting), requested()}, want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)})},
+	{
+		why: "a check that goes takes its requests with it", options: []option{goes, everything},
+		want: underWay(Decision{Action: Withdraw, Why: CheckDeleting}),
+	},
+	{
+		why: "so does one that only observes from now on", options: []option{observes, everything},
+		want: underWay(Decision{Action: Withdraw, Why: Observing}),
+	},
+	{
+		why: "and one whose Cluster does not exist", options: []option{clusterIs(ClusterIsMissing), everything},
+		want: underWay(Decision{Action: Withdraw, Why: ClusterNotFound}),
+	},
+	{
+		why: "but not one whose Cluster is still there", options: []option{clusterIs(ClusterIsDeleting), requested()},
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+	},
 	{
 		why: "what another check takes care of now keeps its memory", options: []option{coveredBy("MachineHealthCheck/other"), everything},
 		want: underWay(Decision{Action: Withdraw, Why: CoveredByOther, Ledger: Ledger{Failures: 2, NotBefore: ago(-time.Minute)}}),
 	},
-	{why: "what people want to be left alone is", options: []option{is(leftAlone), everything}, want: underWay(Decision{Action: Withdraw, Why: NotLookedAfter})},
-	{why: "a check that goes is told first", options: []option{goes, observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()}, want: underWay(Decision{Action: Withdraw, Why: CheckDeleting})},
-	{why: "then one that observes", options: []option{observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()}, want: underWay(Decision{Action: Withdraw, Why: Observing})},
-	{why: "then the Cluster", options: []option{clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()}, want: underWay(Decision{Action: Withdraw, Why: ClusterNotFound})},
-	{why: "then the other check", options: []option{coveredBy("o"), is(leftAlone), requested()}, want: underWay(Decision{Action: Withdraw, Why: CoveredByOther})},
-	{why: "a request that is going is waited for, and the marks with it", options: []option{goes, everything, requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait})},
+	{
+		why: "what people want to be left alone is", options: []option{is(leftAlone), everything},
+		want: underWay(Decision{Action: Withdraw, Why: NotLookedAfter}),
+	},
+	{
+		why:     "a check that goes is told first",
+		options: []option{goes, observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
+		want:    underWay(Decision{Action: Withdraw, Why: CheckDeleting}),
+	},
+	{
+		why: "then one that observes", options: []option{observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
+		want: underWay(Decision{Action: Withdraw, Why: Observing}),
+	},
+	{
+		why: "then the Cluster", options: []option{clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
+		want: underWay(Decision{Action: Withdraw, Why: ClusterNotFound}),
+	},
+	{
+		why: "then the other check", options: []option{coveredBy("o"), is(leftAlone), requested()},
+		want: underWay(Decision{Action: Withdraw, Why: CoveredByOther}),
+	},
+	{
+		why:     "a request that is going is waited for, and the marks with it",
+		options: []option{goes, everything, requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait}),
+	},
 	{
 		why: "health does not matter", options: []option{goes, is(well), requested(healthySince(ago(time.Minute)))},
 		want: underWay(Decision{Action: Withdraw, Why: CheckDeleting, HealthySince: ago(time.Minute)}),
 	},
-	{why: "then the marks go", options: []option{goes, marked()}, want: Decision{Action: Unmark, Why: CheckDeleting, InFlight: true, Budgeted: true}},
-	{why: "also those that the owner has answered, as far as they are ours", options: []option{observes, marked(refused)}, want: Decision{Action: Unmark, Why: Observing}},
 	{
-		why: "also of who is well: what we said about its health is ours, too", options: []option{is(well), goes, target(func(t *Target) { t.Mark.Ours = true })},
+		why: "then the marks go", options: []option{goes, marked()},
+		want: Decision{Action: Unmark, Why: CheckDeleting, InFlight: true, Budgeted: true},
+	},
+	{
+		why: "also those that the owner has answered, as far as they are ours", options: []option{observes, marked(refused)},
+		want: Decision{Action: Unmark, Why: Observing},
+	},
+	{
+		why: "also of who is well: what we said about its health is ours, too", options: []option{
+			is(well), goes, target(func(t *Target) { t.Mark.Ours = true }),
+		},
 		want: Decision{Action: Unmark, Why: CheckDeleting},
 	},
 	{
-		why: "what another check covers is cleared of ours", options: []option{coveredBy("MachineHealthCheck/other"), is(well), target(func(t *Target) { t.Mark.Ours = true })},
+		why: "what another check covers is cleared of ours", options: []option{
+			coveredBy("MachineHealthCheck/other"), is(well), target(func(t *Target) { t.Mark.Ours = true }),
+		},
 		want: Decision{Action: Unmark, Why: CoveredByOther},
 	},
 	{
 		why: "somebody else's marks stay", options: []option{goes, marked(byOther)},
 		want: Decision{Hold: Hold{Reason: CheckDeleting}, Step: stepA, InFlight: true, Budgeted: true},
 	},
-	{why: "what has nothing needs nothing, and is forgotten", options: []option{is(leftAlone), remembers(2, ago(-time.Minute))}, want: Decision{}},
 	{
-		why: "unless another check needs the memory", options: []option{is(well), coveredBy("MachineHealthCheck/other"), remembers(2, ago(-time.Minute))},
+		why: "what has nothing needs nothing, and is forgotten", options: []option{is(leftAlone), remembers(2, ago(-time.Minute))},
+		want: Decision{},
+	},
+	{
+		why: "unless another check needs the memory", options: []option{
+			is(well), coveredBy("MachineHealthCheck/other"), remembers(2, ago(-time.Minute)),
+		},
 		want: Decision{Ledger: Ledger{Failures: 2, NotBefore: ago(-time.Minute)}},
 	},
 }
@@ -70,7 +116,9 @@ func TestPlan_UnwantedTarget_IsCleanedUp(t *testing.T) { decide(t, lettingGo) }
 // A move is under way: whatever there is, and whatever would have to go, stays as it is.
 var frozenRows = []row{
 	{
-		why: "a paused check", options: []option{check(func(c *Check) { c.Frozen = true }), requested(failed), marked(), ours(ago(time.Hour)), remembers(1, ago(-time.Minute))},
+		why: "a paused check", options: []option{
+			check(func(c *Check) { c.Frozen = true }), requested(failed), marked(), ours(ago(time.Hour)), remembers(1, ago(-time.Minute)),
+		},
 		want: underWay(Decision{Hold: Hold{Reason: Paused}, LeaseUntil: ago(time.Hour), Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
@@ -78,15 +126,21 @@ var frozenRows = []row{
 		want: underWay(Decision{Hold: Hold{Reason: Paused}, Step: stepB}),
 	},
 	{
-		why: "also one that is about to go", options: []option{check(func(c *Check) { c.Frozen, c.Deleting = true, true }), requested(started(time.Hour))},
+		why: "also one that is about to go", options: []option{
+			check(func(c *Check) { c.Frozen, c.Deleting = true, true }), requested(started(time.Hour)),
+		},
 		want: underWay(Decision{Hold: Hold{Reason: Paused}}),
 	},
 	{
-		why: "and a paused target, of a check that goes", options: []option{is(paused), goes, requested(healthySince(ago(time.Hour))), marked(), ours(ago(time.Hour)), remembers(1, ago(-24*time.Hour))},
+		why: "and a paused target, of a check that goes", options: []option{
+			is(paused), goes, requested(healthySince(ago(time.Hour))), marked(), ours(ago(time.Hour)), remembers(1, ago(-24*time.Hour)),
+		},
 		want: underWay(Decision{HealthySince: ago(time.Hour), LeaseUntil: ago(time.Hour), Ledger: Ledger{Failures: 1, NotBefore: ago(-24 * time.Hour)}}),
 	},
 	{
-		why: "what has come to its end is not ended, either", options: []option{check(func(c *Check) { c.Frozen = true }), target(func(t *Target) { t.Ledger.Tried = stepB })},
+		why: "what has come to its end is not ended, either", options: []option{
+			check(func(c *Check) { c.Frozen = true }), target(func(t *Target) { t.Ledger.Tried = stepB }),
+		},
 		want: Decision{Hold: Hold{Reason: Paused}, Ledger: Ledger{Tried: stepB}},
 	},
 }
@@ -117,7 +171,9 @@ var strays = []strayRow{
 	},
 	{why: "is deleted once", stray: Stray{Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
 	{
-		why: "a request for a Node that does not exist any more is told to stop first, or its remediator may keep it for ever", stray: Stray{Gone: true, Request: lost()},
+		why: "a request for a Node that does not exist any more is told to stop first, or its remediator may keep it for ever", stray: Stray{
+			Gone: true, Request: lost(),
+		},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
 	},
 	{
@@ -125,18 +181,30 @@ var strays = []strayRow{
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop},
 	},
 	{why: "once", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
-	{why: "and never after a success", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)}, want: inTheWay(Decision{Action: Wait})},
-	{why: "which only has to be deleted", stray: Stray{Gone: true, Request: lost(succeeded)}, want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest}},
+	{
+		why: "and never after a success", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
+		want: inTheWay(Decision{Action: Wait}),
+	},
+	{
+		why: "which only has to be deleted", stray: Stray{Gone: true, Request: lost(succeeded)},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
+	},
 	{
 		why: "a remediator that deletes the Node on its way is waited for", stray: Stray{Gone: true, Request: lost(expected)},
 		want: inTheWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
-	{why: "as long as its step may take", stray: Stray{Gone: true, Request: lost(expected, started(10*time.Minute-moment))}, want: inTheWay(Decision{Action: Wait, Until: ago(-moment)})},
+	{
+		why: "as long as its step may take", stray: Stray{Gone: true, Request: lost(expected, started(10*time.Minute-moment))},
+		want: inTheWay(Decision{Action: Wait, Until: ago(-moment)}),
+	},
 	{
 		why: "to the moment", stray: Stray{Gone: true, Request: lost(expected, started(10*time.Minute))},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
 	},
-	{why: "or as it likes", stray: Stray{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)}, want: inTheWay(Decision{Action: Wait})},
+	{
+		why: "or as it likes", stray: Stray{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)},
+		want: inTheWay(Decision{Action: Wait}),
+	},
 	{
 		why: "until it has succeeded", stray: Stray{Gone: true, Request: lost(expected, succeeded)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
@@ -169,26 +237,48 @@ var strays = []strayRow{
 		why: "a Node that is still there is not waited to go", stray: Stray{Request: lost(expected)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter}), writes: []Write{TellToStop, DeleteRequest},
 	},
-	{why: "marks on what is not selected any more", stray: Stray{Marked: true}, want: Decision{Action: Unmark, Why: NotLookedAfter}, writes: []Write{ClearMarks}},
-	{why: "or whose Node is gone", stray: Stray{Marked: true, Gone: true}, want: Decision{Action: Unmark, Why: NodeVanished}, writes: []Write{ClearMarks}},
+	{
+		why: "marks on what is not selected any more", stray: Stray{Marked: true}, want: Decision{Action: Unmark, Why: NotLookedAfter},
+		writes: []Write{ClearMarks},
+	},
+	{
+		why: "or whose Node is gone", stray: Stray{Marked: true, Gone: true}, want: Decision{Action: Unmark, Why: NodeVanished},
+		writes: []Write{ClearMarks},
+	},
 	{
 		why: "the request goes first, and the marks when it is gone", stray: Stray{Marked: true, Request: lost()},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter}), writes: []Write{TellToStop, DeleteRequest},
 	},
-	{why: "a paused stray is left as it is", stray: Stray{Frozen: true, Gone: true, Marked: true, Request: lost()}, want: inTheWay(Decision{})},
-	{why: "and all of them if the check is paused", stray: Stray{Gone: true, Marked: true, Request: lost()}, options: []option{check(func(c *Check) { c.Frozen = true })}, want: inTheWay(Decision{})},
 	{
-		why: "the Lease is kept as long as the request is there", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
+		why: "a paused stray is left as it is", stray: Stray{Frozen: true, Gone: true, Marked: true, Request: lost()},
+		want: inTheWay(Decision{}),
+	},
+	{
+		why: "and all of them if the check is paused", stray: Stray{Gone: true, Marked: true, Request: lost()},
+		options: []option{check(func(c *Check) { c.Frozen = true })}, want: inTheWay(Decision{}),
+	},
+	{
+		why: "the Lease is kept as long as the request is there", stray: Stray{
+			Lease: Lease{Ours: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute)),
+		},
 		want: inTheWay(Decision{Action: Wait, LeaseUntil: ago(-time.Minute)}),
 	},
 	{
 		why: "also while that is withdrawn", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}, Request: lost()},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter, LeaseUntil: ago(-time.Minute)}), writes: []Write{TellToStop, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter, LeaseUntil: ago(-time.Minute)}), writes: []Write{
+			TellToStop, DeleteRequest,
+		},
 	},
 	{why: "then it is given back", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
-	{why: "after the marks are cleared", stray: Stray{Marked: true, Lease: Lease{Ours: true, Until: noon}}, want: Decision{Action: Unmark, Why: NotLookedAfter}, writes: []Write{ClearMarks, ReleaseLease}},
+	{
+		why: "after the marks are cleared", stray: Stray{Marked: true, Lease: Lease{Ours: true, Until: noon}},
+		want: Decision{Action: Unmark, Why: NotLookedAfter}, writes: []Write{ClearMarks, ReleaseLease},
+	},
 	{why: "somebody else's is not", stray: Stray{Lease: Lease{Until: ago(-time.Minute)}}},
-	{why: "nor is it kept", stray: Stray{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
+	{
+		why: "nor is it kept", stray: Stray{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
+		want: inTheWay(Decision{Action: Wait}),
+	},
 	{
 		why: "nor is any while it is paused", stray: Stray{Frozen: true, Lease: Lease{Ours: true, Until: ago(-time.Minute)}},
 		want: Decision{LeaseUntil: ago(-time.Minute)},
@@ -199,7 +289,9 @@ var strays = []strayRow{
 	},
 	{
 		why: "what was noted about its health stays", stray: Stray{Request: lost(healthySince(ago(time.Minute)))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter, HealthySince: ago(time.Minute)}), writes: []Write{TellToStop, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter, HealthySince: ago(time.Minute)}), writes: []Write{
+			TellToStop, DeleteRequest,
+		},
 	},
 }
 

@@ -60,7 +60,7 @@ type Decision struct {
 	InFlight, Budgeted bool
 	// Attempt is the number of the attempt that a request belongs to.
 	Attempt int
-	// Ledger, NodeGoneSince and HealthySince are to be recorded.
+	// The remediation history, NodeGoneSince and HealthySince are to be recorded.
 	Ledger        Ledger
 	NodeGoneSince time.Time
 	HealthySince  time.Time
@@ -108,7 +108,7 @@ type Seen struct {
 
 // Planned is the result of Plan.
 type Planned struct {
-	// Decisions are in the order of the targets, and Strays in the order of the orphaned targets.
+	// Decisions are in the order of the targets. The decisions about orphaned targets follow, in their order.
 	Decisions []Decision
 	Strays    []Decision
 	Gate      Gate

@@ -75,7 +75,9 @@ func drawStepID(t *rapid.T, order int32) StepID {
 }
 
 func drawVerdict(t *rapid.T) health.Verdict {
-	kind := some(t, "kind", health.Unhealthy, health.Unhealthy, health.Unhealthy, health.Healthy, health.Suspect, health.Undetermined, health.Skipped)
+	kind := some(
+		t, "kind", health.Unhealthy, health.Unhealthy, health.Unhealthy, health.Healthy, health.Suspect, health.Undetermined, health.Skipped,
+	)
 	v := health.Verdict{Kind: kind}
 	switch kind {
 	case health.Skipped:
@@ -169,7 +171,10 @@ func drawStray(t *rapid.T, p *Policy, i int) Stray {
 
 func drawCheck(t *rapid.T) Check {
 	c := Check{Frozen: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"), FirstLook: rarely(t, "first look")}
-	c.Cluster = some(t, "cluster", ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterIsDeleting, ClusterIsMissing)
+	c.Cluster = some(
+		t, "cluster", ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterIsDeleting,
+		ClusterIsMissing,
+	)
 	c.ThawedAt = maybeTime(t, "check thawed")
 	if rarely(t, "pause requests") {
 		c.PauseRequests = []string{"an upgrade", "a holiday"}

@@ -51,15 +51,42 @@ func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 		after   Ledger
 	}{
 		{why: "a step that has a next one", request: Request{Step: stepA, Attempt: 1}, after: Ledger{Tried: stepA}},
-		{why: "in a later attempt, too", before: Ledger{Failures: 1, NotBefore: ago(time.Hour)}, request: Request{Step: stepA, Attempt: 2}, after: Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA}},
-		{why: "the last one: the attempt has failed, and nothing of it is tried any more", before: Ledger{Tried: stepA}, request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}},
-		{why: "the second time the wait doubles", before: Ledger{Failures: 1, Tried: stepA}, request: Request{Step: stepB, Attempt: 2}, after: Ledger{Failures: 2, NotBefore: ago(-2 * time.Minute)}},
-		{why: "until it is as long as it may be", before: Ledger{Failures: 9, Tried: stepA}, request: Request{Step: stepB, Attempt: 10}, after: Ledger{Failures: 10, NotBefore: ago(-10 * time.Minute)}},
-		{why: "a memory that was lost is made good by the request", request: Request{Step: stepB, Attempt: 3}, after: Ledger{Failures: 3, NotBefore: ago(-4 * time.Minute)}},
-		{why: "interrupted between the note and the deletion: the step is noted once", before: Ledger{Tried: stepA}, request: Request{Step: stepA, Attempt: 1}, after: Ledger{Tried: stepA}},
-		{why: "and so is the attempt, with its wait", before: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}, request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}},
-		{why: "also where the steps that were to come are gone meanwhile", before: Ledger{Tried: stepB}, request: Request{Step: stepB, Attempt: 1}, after: Ledger{Tried: stepB}},
-		{why: "a request from before plays no role any more", before: Ledger{Failures: 3, NotBefore: ago(-time.Second)}, request: Request{Step: stepA, Attempt: 2}, after: Ledger{Failures: 3, NotBefore: ago(-time.Second)}},
+		{
+			why: "in a later attempt, too", before: Ledger{Failures: 1, NotBefore: ago(time.Hour)}, request: Request{Step: stepA, Attempt: 2},
+			after: Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA},
+		},
+		{
+			why: "the last one: the attempt has failed, and nothing of it is tried any more", before: Ledger{Tried: stepA},
+			request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-time.Minute)},
+		},
+		{
+			why: "the second time the wait doubles", before: Ledger{Failures: 1, Tried: stepA}, request: Request{Step: stepB, Attempt: 2},
+			after: Ledger{Failures: 2, NotBefore: ago(-2 * time.Minute)},
+		},
+		{
+			why: "until it is as long as it may be", before: Ledger{Failures: 9, Tried: stepA}, request: Request{Step: stepB, Attempt: 10},
+			after: Ledger{Failures: 10, NotBefore: ago(-10 * time.Minute)},
+		},
+		{
+			why: "a memory that was lost is made good by the request", request: Request{Step: stepB, Attempt: 3},
+			after: Ledger{Failures: 3, NotBefore: ago(-4 * time.Minute)},
+		},
+		{
+			why: "interrupted between the note and the deletion: the step is noted once", before: Ledger{Tried: stepA},
+			request: Request{Step: stepA, Attempt: 1}, after: Ledger{Tried: stepA},
+		},
+		{
+			why: "and so is the attempt, with its wait", before: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)},
+			request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)},
+		},
+		{
+			why: "also where the steps that were to come are gone meanwhile", before: Ledger{Tried: stepB},
+			request: Request{Step: stepB, Attempt: 1}, after: Ledger{Tried: stepB},
+		},
+		{
+			why: "a request from before plays no role any more", before: Ledger{Failures: 3, NotBefore: ago(-time.Second)},
+			request: Request{Step: stepA, Attempt: 2}, after: Ledger{Failures: 3, NotBefore: ago(-time.Second)},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -90,11 +117,20 @@ func TestPlan_History_DeterminesStep(t *testing.T) {
 	tried := func(l Ledger) option { return target(func(t *Target) { t.Ledger = l }) }
 	decide(t, []row{
 		{why: "without one, the first step of the first attempt", want: makes(stepA, 1, Ledger{})},
-		{why: "the step after the one that was tried", options: []option{tried(Ledger{Tried: stepA})}, want: makes(stepB, 1, Ledger{Tried: stepA})},
-		{why: "after a failure the first step again, as the next attempt", options: []option{remembers(2, noon)}, want: makes(stepA, 3, Ledger{Failures: 2, NotBefore: noon})},
+		{
+			why: "the step after the one that was tried", options: []option{tried(Ledger{Tried: stepA})},
+			want: makes(stepB, 1, Ledger{Tried: stepA}),
+		},
+		{
+			why: "after a failure the first step again, as the next attempt", options: []option{remembers(2, noon)},
+			want: makes(stepA, 3, Ledger{Failures: 2, NotBefore: noon}),
+		},
 		{
 			why: "not before its time", options: []option{remembers(2, ago(-moment))},
-			want: Decision{Step: stepA, Until: ago(-moment), Ledger: Ledger{Failures: 2, NotBefore: ago(-moment)}, Hold: Hold{Reason: EscalationExhausted, Until: ago(-moment), Seen: Seen{Have: 2}}},
+			want: Decision{
+				Step: stepA, Until: ago(-moment), Ledger: Ledger{Failures: 2, NotBefore: ago(-moment)},
+				Hold: Hold{Reason: EscalationExhausted, Until: ago(-moment), Seen: Seen{Have: 2}},
+			},
 		},
 		{
 			why: "a wait from a clock that was ahead is cut to the longest", options: []option{remembers(2, ago(-1000*time.Hour))},

@@ -24,16 +24,31 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 	}{
 		{why: "nothing has been done about it", verdict: sickFor(time.Hour)},
 		{why: "with a request it is, until that is gone", target: Target{Request: &Request{}}, verdict: well, inFlight: true, budgeted: true},
-		{why: "also of the control plane", target: Target{ControlPlane: true, Request: &Request{}}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
+		{
+			why: "also of the control plane", target: Target{ControlPlane: true, Request: &Request{}}, verdict: sickFor(time.Hour), inFlight: true,
+			budgeted: true,
+		},
 		{why: "with a mark it is, whoever gave it", target: Target{Mark: given}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
 		{why: "until it is healthy again", target: Target{Mark: given}, verdict: well},
 		{why: "and not only called so", target: Target{Mark: given}, verdict: calledWell, inFlight: true, budgeted: true},
 		{why: "a suspect is not healthy", target: Target{Mark: given}, verdict: suspect, inFlight: true, budgeted: true},
-		{why: "what is being deleted for it is not, either", target: Target{Mark: given}, verdict: health.Verdict{Reason: health.Deleting}, inFlight: true, budgeted: true},
+		{
+			why: "what is being deleted for it is not, either", target: Target{Mark: given}, verdict: health.Verdict{Reason: health.Deleting},
+			inFlight: true, budgeted: true,
+		},
 		{why: "an owner that cannot frees the place", target: Target{Mark: Mark{Given: true, Refused: true}}, verdict: sickFor(time.Hour)},
-		{why: "the marks of a control plane take up no place", target: Target{ControlPlane: true, Mark: given}, verdict: sickFor(time.Hour), inFlight: true},
-		{why: "what another check has at a target that it takes care of is counted there", target: Target{CoveredBy: "MachineHealthCheck/other", Mark: given}, verdict: sickFor(time.Hour)},
-		{why: "but a request of our own is ours", target: Target{CoveredBy: "MachineHealthCheck/other", Request: &Request{}}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
+		{
+			why: "the marks of a control plane take up no place", target: Target{ControlPlane: true, Mark: given}, verdict: sickFor(time.Hour),
+			inFlight: true,
+		},
+		{
+			why:    "what another check has at a target that it takes care of is counted there",
+			target: Target{CoveredBy: "MachineHealthCheck/other", Mark: given}, verdict: sickFor(time.Hour),
+		},
+		{
+			why: "but a request of our own is ours", target: Target{CoveredBy: "MachineHealthCheck/other", Request: &Request{}},
+			verdict: sickFor(time.Hour), inFlight: true, budgeted: true,
+		},
 		{why: "a mark that was never given is none", target: Target{Mark: Mark{Ours: true, Waiting: true}}, verdict: sickFor(time.Hour)},
 	}
 	for _, test := range tests {
@@ -63,34 +78,71 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 		replacing []Replacement
 		wakeUp    time.Time
 	}{
-		{why: "a Machine that its owner is to replace is remembered before it is asked", options: []option{byOwner, marked()}, inFlight: 1, replacing: []Replacement{{Target: "m1", Owner: owner}}, wakeUp: ago(-29 * time.Minute)},
-		{why: "its being gone is noted", options: []option{is(well), replacing(gone), lacking}, inFlight: 1, replacing: []Replacement{since(0)}, wakeUp: ago(-10 * time.Minute)},
-		{why: "once", options: []option{is(well), replacing(noticed), lacking}, inFlight: 1, replacing: []Replacement{noticed}, wakeUp: ago(-9 * time.Minute)},
-		{why: "a note from a clock that was ahead counts from now", options: []option{is(well), replacing(since(-time.Hour)), lacking}, inFlight: 1, replacing: []Replacement{since(0)}, wakeUp: ago(-10 * time.Minute)},
-		{why: "it is over when the owner has as many with a Node as it wants", options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 3})}},
-		{why: "or more", options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 4})}},
-		{why: "of an owner that could not be read nobody says that it is done", options: []option{is(well), replacing(noticed), owners(Owner{Name: "MachineSet/b", Desired: 3})}, inFlight: 1, replacing: []Replacement{noticed}, wakeUp: ago(-9 * time.Minute)},
-		{why: "or when it has had the time", options: []option{is(well), replacing(since(10*time.Minute - moment)), lacking}, inFlight: 1, replacing: []Replacement{since(10*time.Minute - moment)}, wakeUp: ago(-moment)},
-		{why: "to the moment", options: []option{is(well), replacing(since(10 * time.Minute)), lacking}},
-		{why: "a Machine of that name that is there is not gone", options: []option{is(well), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking}},
 		{
-			why: "and is remembered once", options: []option{byOwner, marked(), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking},
+			why: "a Machine that its owner is to replace is remembered before it is asked", options: []option{byOwner, marked()}, inFlight: 1,
+			replacing: []Replacement{{Target: "m1", Owner: owner}}, wakeUp: ago(-29 * time.Minute),
+		},
+		{
+			why: "its being gone is noted", options: []option{is(well), replacing(gone), lacking}, inFlight: 1, replacing: []Replacement{since(0)},
+			wakeUp: ago(-10 * time.Minute),
+		},
+		{
+			why: "once", options: []option{is(well), replacing(noticed), lacking}, inFlight: 1, replacing: []Replacement{noticed},
+			wakeUp: ago(-9 * time.Minute),
+		},
+		{
+			why: "a note from a clock that was ahead counts from now", options: []option{is(well), replacing(since(-time.Hour)), lacking},
+			inFlight: 1, replacing: []Replacement{since(0)}, wakeUp: ago(-10 * time.Minute),
+		},
+		{
+			why:     "it is over when the owner has as many with a Node as it wants",
+			options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 3})},
+		},
+		{why: "or more", options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 4})}},
+		{
+			why:     "of an owner that could not be read nobody says that it is done",
+			options: []option{is(well), replacing(noticed), owners(Owner{Name: "MachineSet/b", Desired: 3})}, inFlight: 1,
+			replacing: []Replacement{noticed}, wakeUp: ago(-9 * time.Minute),
+		},
+		{
+			why: "or when it has had the time", options: []option{is(well), replacing(since(10*time.Minute - moment)), lacking}, inFlight: 1,
+			replacing: []Replacement{since(10*time.Minute - moment)}, wakeUp: ago(-moment),
+		},
+		{why: "to the moment", options: []option{is(well), replacing(since(10 * time.Minute)), lacking}},
+		{
+			why:     "a Machine of that name that is there is not gone",
+			options: []option{is(well), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking},
+		},
+		{
+			why: "and is remembered once", options: []option{
+				byOwner, marked(), replacing(Replacement{Target: "m1", Owner: owner, GoneSince: ago(time.Minute)}), lacking,
+			},
 			inFlight: 1, replacing: []Replacement{{Target: "m1", Owner: owner}}, wakeUp: ago(-29 * time.Minute),
 		},
 		{
-			why: "an owner may go on with one that is healthy again: it is remembered, and takes up no place", options: []option{byOwner, is(well), marked()},
+			why: "an owner may go on with one that is healthy again: it is remembered, and takes up no place", options: []option{
+				byOwner, is(well), marked(),
+			},
 			replacing: []Replacement{{Target: "m1", Owner: owner}},
 		},
 		{why: "or change its mind", options: []option{byOwner, marked(refused)}, replacing: []Replacement{{Target: "m1", Owner: owner}}},
 		{why: "but not for another check", options: []option{byOwner, marked(byOther), coveredBy("MachineHealthCheck/other")}},
-		{why: "nor before it has been asked", options: []option{byOwner, is(suspect), target(func(t *Target) { t.Mark.Ours = true })}, wakeUp: ago(-4 * time.Minute)},
+		{
+			why: "nor before it has been asked", options: []option{byOwner, is(suspect), target(func(t *Target) { t.Mark.Ours = true })},
+			wakeUp: ago(-4 * time.Minute),
+		},
 		{why: "what has a request is not handed to its owner", options: []option{requested()}, inFlight: 1, wakeUp: ago(-9 * time.Minute)},
 		{why: "nor are those of a control plane counted", options: []option{byOwner, ofControlPlane, marked()}, wakeUp: ago(-29 * time.Minute)},
 		{
-			why: "all of them in the order of their names", options: []option{is(well), replacing(Replacement{Target: "z", Owner: owner, GoneSince: ago(time.Minute)}, noticed), lacking},
+			why: "all of them in the order of their names", options: []option{
+				is(well), replacing(Replacement{Target: "z", Owner: owner, GoneSince: ago(time.Minute)}, noticed), lacking,
+			},
 			inFlight: 2, replacing: []Replacement{noticed, {Target: "z", Owner: owner, GoneSince: ago(time.Minute)}}, wakeUp: ago(-9 * time.Minute),
 		},
-		{why: "a stray whose request is still there takes up a place, too", options: []option{is(well), stray(Stray{Name: "s", Request: lost()}), stray(Stray{Name: "t", Marked: true})}, inFlight: 1},
+		{
+			why:     "a stray whose request is still there takes up a place, too",
+			options: []option{is(well), stray(Stray{Name: "s", Request: lost()}), stray(Stray{Name: "t", Marked: true})}, inFlight: 1,
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -109,7 +161,9 @@ func TestReplacing_NoMaxInFlight_IsNotRecorded(t *testing.T) {
 	before := []Replacement{{Target: "gone", Owner: owner}}
 	lacking := owners(Owner{Name: owner, Desired: 3, WithNode: 2})
 	g.Expect(usual(byOwner, marked(), replacing(before...), lacking).plan().Replacing).To(BeEmpty())
-	g.Expect(usual(byOwner, slots(1), observes, replacing(before...), lacking).plan().Replacing).To(BeEmpty(), "who only observes does not count, either")
+	g.Expect(usual(byOwner, slots(1), observes, replacing(before...), lacking).plan().Replacing).To(
+		BeEmpty(), "who only observes does not count, either",
+	)
 	frozen := usual(byOwner, marked(), slots(1), replacing(before...), check(func(c *Check) { c.Frozen = true })).plan()
 	g.Expect(frozen.Replacing).To(Equal(before))
 	g.Expect(frozen.Counts.InFlight).To(Equal(1))
@@ -135,7 +189,9 @@ func TestReplacing_TooMany_AreTruncated(t *testing.T) {
 			}
 		}
 	}
-	gone, lacking := replacing(Replacement{Target: "z-gone", Owner: owner, GoneSince: ago(time.Minute)}), owners(Owner{Name: owner, Desired: 1000, WithNode: 2})
+	gone, lacking := replacing(Replacement{Target: "z-gone", Owner: owner, GoneSince: ago(time.Minute)}), owners(
+		Owner{Name: owner, Desired: 1000, WithNode: 2},
+	)
 
 	free := usual(byOwner, called("m-new"), slots(MostAtOnce), gone, lacking, crowd(2*MostAtOnce, well)).plan()
 	g.Expect(free.Decisions[0].Action).To(Equal(GiveMark), "there is a place: those that are well take up none")
@@ -157,9 +213,20 @@ func TestCandidates_Order_IsAsListed(t *testing.T) {
 		other Target
 		sick  health.Verdict
 	}{
-		{why: "what is under way before what a person asked for", one: []option{is(sickFor(time.Minute)), called("z"), target(func(t *Target) { t.Ledger.Tried = stepA })}, other: Target{Name: "a"}, sick: wished},
-		{why: "what a person asked for before the longest unhealthy", one: []option{is(wished), func(x *scene) { x.verdicts[0].Since = noon }, called("z")}, other: Target{Name: "a"}, sick: sickFor(time.Hour)},
-		{why: "the longest unhealthy before the first by name", one: []option{is(sickFor(time.Hour + moment)), called("z")}, other: Target{Name: "a"}, sick: sickFor(time.Hour)},
+		{
+			why: "what is under way before what a person asked for",
+			one: []option{is(sickFor(time.Minute)), called("z"), target(func(t *Target) { t.Ledger.Tried = stepA })}, other: Target{Name: "a"},
+			sick: wished,
+		},
+		{
+			why: "what a person asked for before the longest unhealthy",
+			one: []option{is(wished), func(x *scene) { x.verdicts[0].Since = noon }, called("z")}, other: Target{Name: "a"},
+			sick: sickFor(time.Hour),
+		},
+		{
+			why: "the longest unhealthy before the first by name", one: []option{is(sickFor(time.Hour + moment)), called("z")},
+			other: Target{Name: "a"}, sick: sickFor(time.Hour),
+		},
 		{why: "then the first by name", one: []option{is(sickFor(time.Hour)), called("a")}, other: Target{Name: "z"}, sick: sickFor(time.Hour)},
 	}
 	for _, test := range tests {

@@ -33,7 +33,7 @@ func (p *pass) countInFlight() {
 		if p.plan.Decisions[i].Budgeted {
 			p.takePlace(t.Name)
 		}
-		// The owner may go on with a Machine that is healthy again, or change its refusal, so these are remembered too.
+		// The owner may go on with a Machine that is healthy again, or no longer refuse, so these are remembered too.
 		if p.remembers() && t.Mark.Given && !t.ControlPlane && t.CoveredBy == "" {
 			p.remember(t)
 		}

@@ -37,7 +37,9 @@ func TestStepTimeout_AfterPause_StartsAgain(t *testing.T) {
 	g.Expect(decide(requested(started(time.Hour)), thawed(time.Minute)).Until).To(Equal(ago(-9 * time.Minute)))
 	g.Expect(decide(requested(started(time.Hour)), thawed(10*time.Minute)).Action).To(Equal(GiveUp), "to the moment")
 	g.Expect(decide(requested(started(time.Hour)), thawed(-time.Hour)).Action).To(Equal(GiveUp), "a clock that was ahead is not believed")
-	g.Expect(decide(requested(started(5*time.Minute)), thawed(20*time.Minute)).Until).To(Equal(ago(-5*time.Minute)), "a pause before it began plays no role")
+	g.Expect(decide(requested(started(5*time.Minute)), thawed(20*time.Minute)).Until).To(
+		Equal(ago(-5*time.Minute)), "a pause before it began plays no role",
+	)
 
 	deletes := usual(stray(Stray{Gone: true, Request: lost(expected, started(time.Hour))}), thawed(time.Minute)).plan().Strays[0]
 	g.Expect(deletes.Action).To(Equal(Wait), "nor does who deletes the Node lose time by a pause")

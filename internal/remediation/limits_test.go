@@ -30,7 +30,10 @@ func TestLimit_Values_AreRounded(t *testing.T) {
 		{why: "003: 40% of 6 is 2, rounded down", limits: Limits{MaxUnhealthy: percent("40%")}, of: 6, yes: []int{2}, no: []int{3}},
 		{why: "003: maxUnhealthy 2, whatever is checked", limits: Limits{MaxUnhealthy: number(2)}, of: 1000, yes: []int{2}, no: []int{3}},
 		{why: "003: [3-5] of 10", limits: Limits{Range: &Range{3, 5}}, of: 10, yes: []int{3, 4, 5}, no: []int{2, 6}},
-		{why: "000: a range wins over maxUnhealthy", limits: Limits{Range: &Range{3, 5}, MaxUnhealthy: number(1)}, of: 10, yes: []int{3}, no: []int{1}},
+		{
+			why: "000: a range wins over maxUnhealthy", limits: Limits{Range: &Range{3, 5}, MaxUnhealthy: number(1)}, of: 10, yes: []int{3},
+			no: []int{1},
+		},
 		{why: "003: 100% of the control plane", limits: Limits{MaxUnhealthy: percent("100%")}, of: 3, yes: []int{3}},
 		{why: "001, 002: 49% where nothing is said of Nodes", limits: Limits{Default: nodes}, of: 100, yes: []int{49}, no: []int{50}},
 		{why: "001, 002: 49% of 2 rounds to none", limits: Limits{Default: nodes}, of: 2, yes: []int{0}, no: []int{1}},

@@ -19,15 +19,26 @@ func inStorm(x *scene)        { cooldown(x); stormy(time.Minute)(x) }
 func noOwner(x *scene)        { x.situation.Targets[0].Owner = "" }
 
 var marksGiven = []row{
-	{why: "an owner has half an hour", options: []option{marked()}, want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true}},
-	{why: "almost all of it", options: []option{marked(markedFor(30*time.Minute - moment))}, want: Decision{Action: Wait, Until: ago(-moment), Step: stepO, InFlight: true, Budgeted: true}},
+	{
+		why: "an owner has half an hour", options: []option{marked()},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
+	},
+	{
+		why: "almost all of it", options: []option{marked(markedFor(30*time.Minute - moment))},
+		want: Decision{Action: Wait, Until: ago(-moment), Step: stepO, InFlight: true, Budgeted: true},
+	},
 	{
 		why: "to the moment: then somebody is told, and it stays under way", options: []option{marked(markedFor(30 * time.Minute))},
-		want: Decision{Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner, Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{
+			Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner, Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true,
+		},
 	},
 	{
 		why: "with what the owner says", options: []option{marked(markedFor(time.Hour), answered)},
-		want: Decision{Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner + ": RemediationDeferred", Since: ago(time.Hour)}}, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{
+			Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner + ": RemediationDeferred", Since: ago(time.Hour)}}, Step: stepO,
+			InFlight: true, Budgeted: true,
+		},
 	},
 	{
 		why: "a refusal is held, and takes up no place", options: []option{marked(refused)},
@@ -38,7 +49,9 @@ var marksGiven = []row{
 		want: Decision{Hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}}, Step: stepO},
 	},
 	{
-		why: "what the owner is replacing has its time", options: []option{marked(answered, markedFor(time.Hour)), deletingFor(30*time.Minute - moment)},
+		why: "what the owner is replacing has its time", options: []option{
+			marked(answered, markedFor(time.Hour)), deletingFor(30*time.Minute - moment),
+		},
 		want: Decision{Action: Wait, Until: ago(-moment), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
@@ -109,7 +122,9 @@ var marksGiven = []row{
 		want: Decision{Action: TakeBack, Why: NoRemediatingOwner, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "a request comes first: at most one thing is done about a target", options: []option{steps(Step{ID: stepA}), requested(), marked(), pauseRequested},
+		why: "a request comes first: at most one thing is done about a target", options: []option{
+			steps(Step{ID: stepA}), requested(), marked(), pauseRequested,
+		},
 		want: underWay(Decision{Action: Wait}),
 	},
 	{
@@ -120,9 +135,18 @@ var marksGiven = []row{
 		why: "and a storm from one of which nothing can be said", options: []option{inStorm, is(unreadable), marked()},
 		want: Decision{Action: TakeBack, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
 	},
-	{why: "nothing that can be said of it now takes it out of its owner's hands", options: []option{is(suspect), marked()}, want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true}},
-	{why: "nor that nothing can be said", options: []option{is(unreadable), marked()}, want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true}},
-	{why: "nor that it is only called healthy", options: []option{is(calledWell), marked()}, want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true}},
+	{
+		why: "nothing that can be said of it now takes it out of its owner's hands", options: []option{is(suspect), marked()},
+		want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true},
+	},
+	{
+		why: "nor that nothing can be said", options: []option{is(unreadable), marked()},
+		want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true},
+	},
+	{
+		why: "nor that it is only called healthy", options: []option{is(calledWell), marked()},
+		want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true},
+	},
 	{why: "who is well again is not under way", options: []option{is(well), marked(), remembers(1, ago(-time.Minute))}, want: Decision{}},
 }
 

@@ -17,13 +17,31 @@ func TestPlan_UnhealthyTarget_StartsStep(t *testing.T) {
 	withLease := func(d time.Duration) Decision { m := makes; m.LeaseUntil = noon.Add(d); return m }
 	decide(t, []row{
 		{why: "a remediator is asked for help", want: makes},
-		{why: "after the Lease of the Node was taken, for as long as the step may take and a minute", options: []option{lease(Lease{Used: true})}, want: withLease(11 * time.Minute)},
-		{why: "a longer step has a longer Lease", options: []option{lease(Lease{Used: true}), timeout(time.Hour)}, want: withLease(61 * time.Minute)},
-		{why: "a step without a timeout is taken for ten minutes", options: []option{lease(Lease{Used: true}), timeout(0)}, want: withLease(11 * time.Minute)},
-		{why: "a worker is handed to its owner, and takes up a place", options: []option{byOwner}, want: Decision{Action: GiveMark, Step: stepO, InFlight: true, Budgeted: true}},
-		{why: "a Machine of the control plane takes up none", options: []option{byOwner, ofControlPlane}, want: Decision{Action: GiveMark, Step: stepO, InFlight: true}},
+		{
+			why:     "after the Lease of the Node was taken, for as long as the step may take and a minute",
+			options: []option{lease(Lease{Used: true})}, want: withLease(11 * time.Minute),
+		},
+		{
+			why: "a longer step has a longer Lease", options: []option{lease(Lease{Used: true}), timeout(time.Hour)},
+			want: withLease(61 * time.Minute),
+		},
+		{
+			why: "a step without a timeout is taken for ten minutes", options: []option{lease(Lease{Used: true}), timeout(0)},
+			want: withLease(11 * time.Minute),
+		},
+		{
+			why: "a worker is handed to its owner, and takes up a place", options: []option{byOwner},
+			want: Decision{Action: GiveMark, Step: stepO, InFlight: true, Budgeted: true},
+		},
+		{
+			why: "a Machine of the control plane takes up none", options: []option{byOwner, ofControlPlane},
+			want: Decision{Action: GiveMark, Step: stepO, InFlight: true},
+		},
 		{why: "a request for one does", options: []option{ofControlPlane}, want: makes},
-		{why: "no Lease is taken for an owner", options: []option{byOwner, lease(Lease{Used: true})}, want: Decision{Action: GiveMark, Step: stepO, InFlight: true, Budgeted: true}},
+		{
+			why: "no Lease is taken for an owner", options: []option{byOwner, lease(Lease{Used: true})},
+			want: Decision{Action: GiveMark, Step: stepO, InFlight: true, Budgeted: true},
+		},
 		{why: "a suspect has time", options: []option{is(suspect)}, want: Decision{Until: time.Time{}}},
 		{why: "what cannot be read is left alone", options: []option{is(unreadable)}, want: Decision{}},
 		{why: "and so is what people want to be left alone", options: []option{is(leftAlone)}, want: Decision{}},
@@ -79,7 +97,9 @@ func TestPlan_ControlPlane_GoesOneByOne(t *testing.T) {
 	g.Expect(plan.Decisions[2].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
 
 	plan = usual(ofThree, byOwner, slots(1)).plan()
-	g.Expect(actions(&plan)).To(Equal([]Action{GiveMark, GiveMark, GiveMark}), "KubeadmControlPlane has to see them all, and serialises by itself")
+	g.Expect(actions(&plan)).To(
+		Equal([]Action{GiveMark, GiveMark, GiveMark}), "KubeadmControlPlane has to see them all, and serialises by itself",
+	)
 	g.Expect(plan.Replacing).To(BeNil())
 	g.Expect(plan.Counts.InFlight).To(BeZero())
 
@@ -98,8 +118,16 @@ func TestPlan_Observing_ReportsWhatWouldBlock(t *testing.T) {
 	}{
 		{why: "two want one place", options: []option{slots(1)}, held: []Reason{Observing, MaxInFlight}},
 		{why: "two want two", options: []option{slots(2)}, held: []Reason{Observing, Observing}},
-		{why: "one after the other, of a control plane", options: []option{ofControlPlane, external, func(x *scene) { x.situation.Targets[1].ControlPlane = true }}, held: []Reason{Observing, ControlPlaneBusy}},
-		{why: "their owner is asked for all of them", options: []option{byOwner, slots(1), ofControlPlane, func(x *scene) { x.situation.Targets[1].ControlPlane = true }}, held: []Reason{Observing, Observing}},
+		{
+			why:     "one after the other, of a control plane",
+			options: []option{ofControlPlane, external, func(x *scene) { x.situation.Targets[1].ControlPlane = true }},
+			held:    []Reason{Observing, ControlPlaneBusy},
+		},
+		{
+			why:     "their owner is asked for all of them",
+			options: []option{byOwner, slots(1), ofControlPlane, func(x *scene) { x.situation.Targets[1].ControlPlane = true }},
+			held:    []Reason{Observing, Observing},
+		},
 		{why: "a place that is taken", options: []option{slots(1), requested(beingDeleted(time.Minute))}, held: []Reason{"", MaxInFlight}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
@@ -134,7 +162,10 @@ func TestPlan_WakeUp_IsEarliestChange(t *testing.T) {
 		{why: "what is over is no reason, nor is what is now", options: []option{is(well), requested(beingDeleted(5 * time.Minute))}},
 		{why: "a Lease that is to be renewed", options: []option{requested(), ours(ago(-6 * time.Minute))}, wakeUp: ago(-30 * time.Second)},
 		{why: "the end of a storm", options: []option{is(well), cooldown, stormy(time.Minute)}, wakeUp: ago(-4 * time.Minute)},
-		{why: "the end of a stray's step", options: []option{is(well), stray(Stray{Gone: true, Request: lost(expected)})}, wakeUp: ago(-9 * time.Minute)},
+		{
+			why: "the end of a stray's step", options: []option{is(well), stray(Stray{Gone: true, Request: lost(expected)})},
+			wakeUp: ago(-9 * time.Minute),
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -146,7 +177,9 @@ func TestPlan_WakeUp_IsEarliestChange(t *testing.T) {
 func TestPlan_Counts_AddUp(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(usual(is(well)).plan().Counts).To(Equal(Counts{Healthy: 1}))
-	g.Expect(usual(is(well), recoveryConfirmed, requested()).plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}), "only what is unhealthy is held")
+	g.Expect(usual(is(well), recoveryConfirmed, requested()).plan().Counts).To(
+		Equal(Counts{Remediating: 1, InFlight: 1}), "only what is unhealthy is held",
+	)
 	g.Expect(usual(is(suspect)).plan().Counts).To(BeZero())
 	g.Expect(usual().plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}))
 	g.Expect(usual(byOwner, ofControlPlane).plan().Counts).To(Equal(Counts{Remediating: 1}))
@@ -174,7 +207,10 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 		{why: "what is remembered of a target", options: []option{pauseRequested, remembers(1, noon)}, want: true},
 		{why: "who is well has nothing to be remembered", options: []option{is(well), remembers(1, noon)}},
 		{why: "who is only called so has", options: []option{is(calledWell), remembers(1, noon)}, want: true},
-		{why: "what is remembered for another check is its own", options: []option{is(well), coveredBy("MachineHealthCheck/other"), remembers(1, noon)}},
+		{
+			why:     "what is remembered for another check is its own",
+			options: []option{is(well), coveredBy("MachineHealthCheck/other"), remembers(1, noon)},
+		},
 		{why: "a stray", options: []option{is(well), stray(Stray{Marked: true})}, want: true},
 		{why: "one target is enough", options: []option{is(well), requested(), also(Target{Name: "m2"}, well)}, want: true},
 	}
@@ -199,15 +235,27 @@ func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 		{why: "who asks the owner signs, whatever else it tells", options: []option{steps(Step{ID: stepO, Owner: true})}, want: true},
 		{why: "of the others there is nothing to tell yet", options: []option{tells, is(suspect)}},
 		{why: "who does not tell signs nothing"},
-		{why: "who has told keeps the name there as long as that stands", options: []option{tells, is(suspect), mark(Mark{Ours: true, Unhealthy: true})}, want: true},
+		{
+			why:     "who has told keeps the name there as long as that stands",
+			options: []option{tells, is(suspect), mark(Mark{Ours: true, Unhealthy: true})}, want: true,
+		},
 		{why: "who has asked the owner, too", options: []option{tells, is(well), mark(Mark{Ours: true, Given: true})}, want: true},
 		{why: "when there is nothing left the name goes", options: []option{tells, is(well), mark(Mark{Ours: true})}},
 		{why: "what another has told is not signed by us", options: []option{tells, is(well), mark(Mark{Unhealthy: true, Given: true})}},
 		{why: "who lets go signs nothing new", options: []option{tells, observes}},
-		{why: "and keeps the name until its request is gone", options: []option{tells, observes, requested(), mark(Mark{Ours: true, Unhealthy: true})}, want: true},
-		{why: "and while that is going", options: []option{tells, observes, requested(beingDeleted(time.Minute)), mark(Mark{Ours: true, Unhealthy: true})}, want: true},
+		{
+			why:     "and keeps the name until its request is gone",
+			options: []option{tells, observes, requested(), mark(Mark{Ours: true, Unhealthy: true})}, want: true,
+		},
+		{
+			why:     "and while that is going",
+			options: []option{tells, observes, requested(beingDeleted(time.Minute)), mark(Mark{Ours: true, Unhealthy: true})}, want: true,
+		},
 		{why: "then the name goes with the marks", options: []option{tells, observes, mark(Mark{Ours: true, Unhealthy: true})}},
-		{why: "who is frozen leaves it as it is", options: []option{tells, is(well), check(func(c *Check) { c.Frozen = true }), mark(Mark{Ours: true})}, want: true},
+		{
+			why:     "who is frozen leaves it as it is",
+			options: []option{tells, is(well), check(func(c *Check) { c.Frozen = true }), mark(Mark{Ours: true})}, want: true,
+		},
 		{why: "and signs nothing", options: []option{tells, check(func(c *Check) { c.Frozen = true })}},
 	}
 	for _, test := range tests {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
@@ -55,59 +54,167 @@ var looks = []lookRow{
 	{why: "what is borne out is done", look: func(*Look) {}},
 	{why: "also for an owner", options: []option{byOwner}, look: func(*Look) {}},
 	{why: "a pause stops it", look: func(l *Look) { l.Frozen = true }, hold: Hold{Reason: Paused}},
-	{why: "a pause stops whatever would clean up", options: []option{is(well), requested()}, look: func(l *Look) { l.Frozen = true }, hold: Hold{Reason: Paused}},
+	{
+		why: "a pause stops whatever would clean up", options: []option{is(well), requested()}, look: func(l *Look) { l.Frozen = true },
+		hold: Hold{Reason: Paused},
+	},
 	{why: "a pause is told first", look: func(l *Look) { l.Frozen, l.Failed = true, true }, hold: Hold{Reason: Paused}},
-	{why: "what could not be read does not count", look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
-	{why: "nor for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
-	{why: "nor for what would clean up", options: []option{goes, marked()}, look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
+	{
+		why: "what could not be read does not count", look: func(l *Look) { l.Failed = true },
+		hold: notConfirmed("the facts could not be read again"),
+	},
+	{
+		why: "nor for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Failed = true },
+		hold: notConfirmed("the facts could not be read again"),
+	},
+	{
+		why: "nor for what would clean up", options: []option{goes, marked()}, look: func(l *Look) { l.Failed = true },
+		hold: notConfirmed("the facts could not be read again"),
+	},
 	{why: "facts that cannot be read again", look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
-	{why: "a Lease of the kubelet that cannot be read", look: func(l *Look) { l.LeaseUnread, l.Cause = true, "we may not" }, hold: notConfirmed("the Lease of its kubelet could not be read: we may not")},
-	{why: "requests that cannot be read", look: func(l *Look) { l.RequestsUnread, l.Cause = true, "we may not" }, hold: notConfirmed("its requests could not be read: we may not")},
-	{why: "also for an owner", options: []option{byOwner}, look: func(l *Look) { l.RequestsUnread = true }, hold: notConfirmed("its requests could not be read")},
+	{
+		why: "a Lease of the kubelet that cannot be read", look: func(l *Look) { l.LeaseUnread, l.Cause = true, "we may not" },
+		hold: notConfirmed("the Lease of its kubelet could not be read: we may not"),
+	},
+	{
+		why: "requests that cannot be read", look: func(l *Look) { l.RequestsUnread, l.Cause = true, "we may not" },
+		hold: notConfirmed("its requests could not be read: we may not"),
+	},
+	{
+		why: "also for an owner", options: []option{byOwner}, look: func(l *Look) { l.RequestsUnread = true },
+		hold: notConfirmed("its requests could not be read"),
+	},
 	{why: "what ends something needs no others", options: []option{requested(failed)}, look: func(l *Look) { l.RequestsUnread = true }},
-	{why: "a pass that has taken too long", look: func(l *Look) { l.Late = true }, hold: notConfirmed("the reconcile ran out of time; it is retried soon")},
+	{
+		why: "a pass that has taken too long", look: func(l *Look) { l.Late = true },
+		hold: notConfirmed("the reconcile ran out of time; it is retried soon"),
+	},
 	{why: "what ends something does not mind that", options: []option{requested(failed)}, look: func(l *Look) { l.Late = true }},
-	{why: "what could not be written", look: func(l *Look) { l.Failed, l.Unwritten = true, true }, hold: notConfirmed("a write that has to come first failed; the log of the manager has the error")},
-	{why: "and why they cannot", look: func(l *Look) { l.Failed, l.Cause = true, "we may not" }, hold: notConfirmed("the facts could not be read again: we may not")},
-	{why: "a Node that cannot be read again", look: func(l *Look) { l.Verdict.Kind, l.Cause = health.Undetermined, "we may not" }, hold: notConfirmed("the Node could not be read again: we may not")},
-	{why: "another check than the one that was planned for", look: func(l *Look) { l.Changed = true }, hold: notConfirmed("the check or its Cluster has changed")},
-	{why: "also for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Changed = true }, hold: notConfirmed("the check or its Cluster has changed")},
-	{why: "who is healthy again is not given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = well }, hold: notConfirmed("the target is healthy again")},
-	{why: "who is not healthy any more keeps its request", options: []option{is(well), requested()}, look: func(l *Look) { l.Verdict = suspect }, hold: notConfirmed("the target is no longer healthy")},
-	{why: "who has fallen ill in between has to be healthy for long enough once more", options: []option{is(well), requested(healthySince(noon))}, look: func(l *Look) { l.Target.Request = lost(healthySince(noon.Add(moment))) }, hold: notConfirmed("the target was unhealthy in between")},
-	{why: "a request that is gone by now has nothing to say against it", options: []option{is(well), requested(healthySince(noon))}, look: func(l *Look) { l.Target.Request = nil }},
+	{
+		why: "what could not be written", look: func(l *Look) { l.Failed, l.Unwritten = true, true },
+		hold: notConfirmed("a write that has to come first failed; the log of the manager has the error"),
+	},
+	{
+		why: "and why they cannot", look: func(l *Look) { l.Failed, l.Cause = true, "we may not" },
+		hold: notConfirmed("the facts could not be read again: we may not"),
+	},
+	{
+		why: "a Node that cannot be read again", look: func(l *Look) { l.Verdict.Kind, l.Cause = health.Undetermined, "we may not" },
+		hold: notConfirmed("the Node could not be read again: we may not"),
+	},
+	{
+		why: "another check than the one that was planned for", look: func(l *Look) { l.Changed = true },
+		hold: notConfirmed("the check or its Cluster has changed"),
+	},
+	{
+		why: "also for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Changed = true },
+		hold: notConfirmed("the check or its Cluster has changed"),
+	},
+	{
+		why: "who is healthy again is not given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = well },
+		hold: notConfirmed("the target is healthy again"),
+	},
+	{
+		why: "who is not healthy any more keeps its request", options: []option{is(well), requested()},
+		look: func(l *Look) { l.Verdict = suspect }, hold: notConfirmed("the target is no longer healthy"),
+	},
+	{
+		why:     "who has fallen ill in between has to be healthy for long enough once more",
+		options: []option{is(well), requested(healthySince(noon))},
+		look:    func(l *Look) { l.Target.Request = lost(healthySince(noon.Add(moment))) },
+		hold:    notConfirmed("the target was unhealthy in between"),
+	},
+	{
+		why: "a request that is gone by now has nothing to say against it", options: []option{is(well), requested(healthySince(noon))},
+		look: func(l *Look) { l.Target.Request = nil },
+	},
 	{why: "unless it goes for another cause", options: []option{is(well), goes, requested()}, look: func(l *Look) { l.Verdict = suspect }},
-	{why: "nor one that is only called healthy, as others are to blame", options: []option{is(well), requested()}, look: func(l *Look) { l.Verdict = calledWell }, hold: notConfirmed("the target is no longer healthy")},
-	{why: "who is only called healthy is given up all the same", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = calledWell }},
-	{why: "who is unhealthy in another way is still given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = wished }},
-	{why: "who is healthy again is not remediated", look: func(l *Look) { l.Verdict.Kind = health.Healthy }, hold: notConfirmed("its health has changed")},
-	{why: "nor who is only suspect", options: []option{byOwner}, look: func(l *Look) { l.Verdict.Kind = health.Suspect }, hold: notConfirmed("its health has changed")},
-	{why: "nor who is unhealthy for another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted }, hold: notConfirmed("its health has changed")},
-	{why: "nor who was healthy in between", look: func(l *Look) { l.Verdict.Since = ago(6*time.Minute - moment) }, hold: notConfirmed("its health has changed")},
+	{
+		why: "nor one that is only called healthy, as others are to blame", options: []option{is(well), requested()},
+		look: func(l *Look) { l.Verdict = calledWell }, hold: notConfirmed("the target is no longer healthy"),
+	},
+	{
+		why: "who is only called healthy is given up all the same", options: []option{requested(failed)},
+		look: func(l *Look) { l.Verdict = calledWell },
+	},
+	{
+		why: "who is unhealthy in another way is still given up", options: []option{requested(failed)},
+		look: func(l *Look) { l.Verdict = wished },
+	},
+	{
+		why: "who is healthy again is not remediated", look: func(l *Look) { l.Verdict.Kind = health.Healthy },
+		hold: notConfirmed("its health has changed"),
+	},
+	{
+		why: "nor who is only suspect", options: []option{byOwner}, look: func(l *Look) { l.Verdict.Kind = health.Suspect },
+		hold: notConfirmed("its health has changed"),
+	},
+	{
+		why: "nor who is unhealthy for another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted },
+		hold: notConfirmed("its health has changed"),
+	},
+	{
+		why: "nor who was healthy in between", look: func(l *Look) { l.Verdict.Since = ago(6*time.Minute - moment) },
+		hold: notConfirmed("its health has changed"),
+	},
 	{why: "the same moment is the same", look: func(l *Look) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
 	{why: "who is on its way out", look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
-	{why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
-	{why: "a request that no cache has seen", look: func(l *Look) { l.Target.Request = &Request{} }, hold: notConfirmed("the target has a remediation request already")},
-	{why: "attempts that no cache has seen: a failure", look: func(l *Look) { l.Target.Ledger.Failures = 1 }, hold: notConfirmed("the remediation history has changed")},
+	{
+		why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.DeletingSince = noon },
+		hold: notConfirmed("the target is being deleted"),
+	},
+	{
+		why: "a request that no cache has seen", look: func(l *Look) { l.Target.Request = &Request{} },
+		hold: notConfirmed("the target has a remediation request already"),
+	},
+	{
+		why: "attempts that no cache has seen: a failure", look: func(l *Look) { l.Target.Ledger.Failures = 1 },
+		hold: notConfirmed("the remediation history has changed"),
+	},
 	{why: "a wait", look: func(l *Look) { l.Target.Ledger.NotBefore = noon }, hold: notConfirmed("the remediation history has changed")},
 	{why: "a step", look: func(l *Look) { l.Target.Ledger.Tried = stepA }, hold: notConfirmed("the remediation history has changed")},
-	{why: "another check has something for it now", look: func(l *Look) { l.Target.CoveredBy = "MachineHealthCheck/other" }, hold: notConfirmed("MachineHealthCheck/other is responsible for the target")},
+	{
+		why: "another check has something for it now", look: func(l *Look) { l.Target.CoveredBy = "MachineHealthCheck/other" },
+		hold: notConfirmed("MachineHealthCheck/other is responsible for the target"),
+	},
 	{why: "something announces that it goes", look: leaves, hold: Hold{Reason: Leaving, Seen: Seen{Who: "a taint"}}},
 	{why: "its owner knows more about that", options: []option{byOwner}, look: leaves},
 	{why: "a label keeps it from being remediated now", look: func(l *Look) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
 	{why: "also by its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
 	{why: "what ends something does not mind a label", options: []option{requested(failed)}, look: func(l *Look) { l.Target.Excluded = true }},
-	{why: "its owner refuses by now", options: []option{byOwner}, look: func(l *Look) { l.Target.Mark.Refused = true }, hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}}},
+	{
+		why: "its owner refuses by now", options: []option{byOwner}, look: func(l *Look) { l.Target.Mark.Refused = true },
+		hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}},
+	},
 	{why: "a remediator is not asked about its owner", look: func(l *Look) { l.Target.Mark.Refused = true }},
-	{why: "who is sick besides is tried again, whatever was wished", options: []option{is(wished), remembers(1, time.Time{}), alsoSick}, look: func(*Look) {}},
-	{why: "a wish that was granted is all that is left", options: []option{is(wished), remembers(1, time.Time{}), alsoSick}, look: onlyWished, hold: Hold{Reason: AnnotationNotRemoved, Seen: Seen{Have: 1}}},
+	{
+		why: "who is sick besides is tried again, whatever was wished", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
+		look: func(*Look) {},
+	},
+	{
+		why: "a wish that was granted is all that is left", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
+		look: onlyWished, hold: Hold{Reason: AnnotationNotRemoved, Seen: Seen{Have: 1}},
+	},
 	{why: "and all that there was, but it was not granted yet", options: []option{is(wished), alsoSick}, look: onlyWished},
-	{why: "or is being granted", options: []option{is(wished), alsoSick, twoSteps, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })}, look: onlyWished},
-	{why: "something else bears the name of its request by now", look: func(l *Look) { l.Target.NameTaken = "other" }, hold: Hold{Reason: NameTaken, Seen: Seen{Who: "other"}}},
-	{why: "somebody else is working on its Node by now", look: takes(noon.Add(moment)), hold: Hold{Reason: LeaseTaken, Until: noon.Add(moment), Seen: Seen{Who: "other"}}},
+	{
+		why:     "or is being granted",
+		options: []option{is(wished), alsoSick, twoSteps, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })},
+		look:    onlyWished,
+	},
+	{
+		why: "something else bears the name of its request by now", look: func(l *Look) { l.Target.NameTaken = "other" },
+		hold: Hold{Reason: NameTaken, Seen: Seen{Who: "other"}},
+	},
+	{
+		why: "somebody else is working on its Node by now", look: takes(noon.Add(moment)),
+		hold: Hold{Reason: LeaseTaken, Until: noon.Add(moment), Seen: Seen{Who: "other"}},
+	},
 	{why: "and has finished", look: takes(noon)},
 	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *Look) { l.Others = 1 }},
-	{why: "places that others have taken since", options: []option{slots(2)}, look: func(l *Look) { l.Others = 2 }, hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "maxInFlight is reached", Have: 2, Most: 2}}},
+	{
+		why: "places that others have taken since", options: []option{slots(2)}, look: func(l *Look) { l.Others = 2 },
+		hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "maxInFlight is reached", Have: 2, Most: 2}},
+	},
 	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *Look) { l.Others = 9 }},
 	{why: "where there are as many as targets nobody does", look: func(l *Look) { l.Others = 9 }},
 	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *Look) {
@@ -116,94 +223,48 @@ var looks = []lookRow{
 	}},
 
 	{why: "the control plane, as it is now: nobody else is being remediated", options: []option{ofControlPlane}, look: busy("n1", "m1")},
-	{why: "somebody else is", options: []option{ofControlPlane}, look: busy("n2"), hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}}},
-	{why: "another check has its turn", options: []option{ofControlPlane}, look: turnOf("other", noon.Add(moment)), hold: Hold{Reason: ControlPlaneBusy, Until: noon.Add(moment), Seen: Seen{Who: "other"}}},
+	{
+		why: "somebody else is", options: []option{ofControlPlane}, look: busy("n2"),
+		hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}},
+	},
+	{
+		why: "another check has its turn", options: []option{ofControlPlane}, look: turnOf("other", noon.Add(moment)),
+		hold: Hold{Reason: ControlPlaneBusy, Until: noon.Add(moment), Seen: Seen{Who: "other"}},
+	},
 	{why: "and has let it run out", options: []option{ofControlPlane}, look: turnOf("other", noon)},
 	{why: "its owner serialises by itself", options: []option{ofControlPlane, byOwner}, look: busy("n2")},
 	{why: "a worker is no part of it", look: busy("n2")},
-	{why: "its members cannot be found out any more", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = Etcd{} }, hold: Hold{Reason: QuorumUnknown}},
-	{why: "it is the only one left", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = members(1) }, hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}}},
-	{why: "one of the others has become sick", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = members(3, "n2") }, hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}}},
-	{why: "who ends something takes nothing away", options: []option{ofControlPlane, requested(failed)}, look: func(l *Look) { l.ControlPlane = ControlPlane{} }},
-	{why: "what is busy is told before what is at risk", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} }, hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}}},
-	{why: "health is told before all of that", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon }, hold: notConfirmed("the target is being deleted")},
-	{why: "and that before a Lease", options: []option{ofControlPlane, is(sickFor(6 * time.Minute))}, look: func(l *Look) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Hold{Reason: QuorumUnknown}},
-}
-
-// Its Ready condition has been Unknown for longer than 5m; a Lease that was renewed since gives it 5m more.
-var leasesRenewed = []lookRow{
-	{why: "no Lease is no objection", look: renewed(time.Time{})},
-	{why: "nor is one that was renewed before that", look: renewed(ago(7 * time.Minute))},
-	{why: "or at the same time", look: renewed(ago(6 * time.Minute))},
-	{why: "a moment later, it lives: for one further timeout at most", look: renewed(ago(6*time.Minute - moment)), hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: ago(6*time.Minute - moment)}}},
-	{why: "nor is its owner asked", options: []option{byOwner}, look: renewed(noon), hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}}},
-	{why: "almost that long", options: []option{is(sickFor(10*time.Minute - moment))}, look: renewed(noon), hold: Hold{Reason: LeaseRenewed, Until: ago(-moment), Seen: Seen{Since: noon}}},
-	{why: "to the moment", options: []option{is(sickFor(10 * time.Minute))}, look: renewed(noon)},
-	{why: "what ends something does not mind", options: []option{requested(failed)}, look: renewed(noon)},
-	{why: "a Node that says of itself that it is not ready is not contradicted", options: []option{finding(func(f *health.Finding) { f.Status = string(corev1.ConditionFalse) })}, look: renewed(noon)},
-	{why: "nor one with another trouble", options: []option{finding(func(f *health.Finding) { f.Condition = "DiskPressure" })}, look: renewed(noon)},
-	{why: "nor a Machine", options: []option{finding(func(f *health.Finding) { f.Rule = health.UnhealthyMachine })}, look: renewed(noon)},
 	{
-		why: "any other cause stands by itself", look: renewed(noon),
-		options: []option{func(x *scene) {
-			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine, Met: true})
-		}},
+		why: "its members cannot be found out any more", options: []option{ofControlPlane},
+		look: func(l *Look) { l.ControlPlane.Etcd = Etcd{} }, hold: Hold{Reason: QuorumUnknown},
 	},
 	{
-		why: "but not one that has not lasted long enough", look: renewed(noon),
-		options: []option{func(x *scene) {
-			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine})
-		}},
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+		why: "it is the only one left", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = members(1) },
+		hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}},
 	},
 	{
-		why: "nor does a timeout that is not over", look: renewed(noon),
-		options: []option{func(x *scene) {
-			longer := x.verdicts[0].Findings[0]
-			longer.Met, longer.Due, longer.Lasting = false, longer.Since.Add(time.Hour), time.Hour
-			x.verdicts[0].Findings = append(x.verdicts[0].Findings, longer)
-		}},
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+		why: "one of the others has become sick", options: []option{ofControlPlane},
+		look: func(l *Look) { l.ControlPlane.Etcd = members(3, "n2") },
+		hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}},
 	},
 	{
-		why: "of two timeouts the longer counts", look: renewed(noon),
-		options: []option{func(x *scene) {
-			longer := x.verdicts[0].Findings[0]
-			longer.Due, longer.Lasting = longer.Since.Add(time.Minute), time.Hour
-			x.verdicts[0].Findings = append([]health.Finding{longer}, x.verdicts[0].Findings...)
-		}},
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-55 * time.Minute), Seen: Seen{Since: noon}},
+		why: "who ends something takes nothing away", options: []option{ofControlPlane, requested(failed)},
+		look: func(l *Look) { l.ControlPlane = ControlPlane{} },
 	},
-}
-
-// TestOnlySilent_OtherCause_IsFalse: of nobody else the Lease is read, so that a cluster where it may not be read does not keep them from being
-// remediated.
-func TestOnlySilent_OtherCause_IsFalse(t *testing.T) {
-	silent, soon := readyUnknownFor(6*time.Minute), readyUnknownFor(time.Minute)
-	notReady, pressed := silent, silent
-	notReady.Status, pressed.Condition = string(corev1.ConditionFalse), "DiskPressure"
-	failed := health.Finding{Rule: health.MachineFailed, Met: true}
-	ofMachine := silent
-	ofMachine.Rule = health.UnhealthyMachine
-	for why, test := range map[string]struct {
-		kind     health.Kind
-		findings []health.Finding
-		only     bool
-	}{
-		"its Node is silent":                    {health.Unhealthy, []health.Finding{silent}, true},
-		"it says that it is not ready":          {health.Unhealthy, []health.Finding{notReady}, false},
-		"it has another trouble":                {health.Unhealthy, []health.Finding{pressed}, false},
-		"its Machine has":                       {health.Unhealthy, []health.Finding{ofMachine}, false},
-		"its Machine has failed, too":           {health.Unhealthy, []health.Finding{failed, silent}, false},
-		"what it has besides has not lasted":    {health.Unhealthy, []health.Finding{silent, {Rule: health.UnhealthyMachine}}, true},
-		"it has failed, and has just gone dark": {health.Unhealthy, []health.Finding{failed, soon}, false},
-		"it has just gone dark":                 {health.Suspect, []health.Finding{soon}, false},
-		"it is healthy":                         {health.Healthy, nil, false},
-	} {
-		t.Run(why, func(t *testing.T) {
-			NewWithT(t).Expect(OnlySilent(&health.Verdict{Kind: test.kind, Findings: test.findings})).To(Equal(test.only))
-		})
-	}
+	{
+		why: "what is busy is told before what is at risk", options: []option{ofControlPlane},
+		look: func(l *Look) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} },
+		hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}},
+	},
+	{
+		why: "health is told before all of that", options: []option{ofControlPlane},
+		look: func(l *Look) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon },
+		hold: notConfirmed("the target is being deleted"),
+	},
+	{
+		why: "and that before a Lease", options: []option{ofControlPlane, is(sickFor(6 * time.Minute))},
+		look: func(l *Look) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Hold{Reason: QuorumUnknown},
+	},
 }
 
 func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
@@ -243,7 +304,10 @@ func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
 // What is held at last was never started, and changes nothing of what is remembered.
 func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 	g := NewWithT(t)
-	x := usual(lease(Lease{Used: true}), func(x *scene) { x.policy.TellsHealth = true }, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, NotBefore: noon} }))
+	x := usual(
+		lease(Lease{Used: true}), func(x *scene) { x.policy.TellsHealth = true },
+		target(func(t *Target) { t.Ledger = Ledger{Failures: 1, NotBefore: noon} }),
+	)
 	t1 := &x.situation.Targets[0]
 	plan := x.plan()
 	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{HoldLease, SetAuthor, CreateRequest}))
@@ -260,7 +324,10 @@ func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{NoteLedger, NoteRecovery, TellToStop, DeleteRequest, DropAuthor}))
 	held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &Look{Frozen: true, Verdict: x.verdicts[0]}, noon)
 	held.Asked = nil
-	g.Expect(held).To(Equal(underWay(Decision{Hold: Hold{Reason: Paused}, HealthySince: ago(time.Minute), LeaseUntil: ago(-time.Minute), Author: true})), "it is in flight as before")
+	g.Expect(held).To(
+		Equal(underWay(Decision{Hold: Hold{Reason: Paused}, HealthySince: ago(time.Minute), LeaseUntil: ago(-time.Minute), Author: true})),
+		"it is in flight as before",
+	)
 	g.Expect(held.Writes(t1)).To(BeEmpty())
 }
 

@@ -318,7 +318,9 @@ func TestPlan_OtherChecks_AreNotCleanedUp(t *testing.T) {
 func FuzzPlan(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
 		d := draw(t)
-		d.policy.StormCooldown, d.policy.HealthyDelay = time.Duration(rapid.Int64().Draw(t, "cooldown")), time.Duration(rapid.Int64().Draw(t, "delay"))
+		d.policy.StormCooldown, d.policy.HealthyDelay = time.Duration(rapid.Int64().Draw(t, "cooldown")), time.Duration(
+			rapid.Int64().Draw(t, "delay"),
+		)
 		d.policy.Backoff = Backoff{time.Duration(rapid.Int64().Draw(t, "initial")), time.Duration(rapid.Int64().Draw(t, "limit"))}
 		for i := range d.policy.Steps {
 			d.policy.Steps[i].Timeout = time.Duration(rapid.Int64().Draw(t, "timeout"))

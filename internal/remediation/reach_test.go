@@ -16,8 +16,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// TestProperties_DrawnCases_ReachEverything shows that the properties see every guard hold, and every action taken for each of its causes. The seeds
-// are fixed: the result depends on the generators only, and not on luck.
+// TestProperties_DrawnCases_ReachEverything shows that the properties see every guard hold, and every action taken for each of its causes.
+// The seeds are fixed: the result depends on the generators only, and not on luck.
 func TestProperties_DrawnCases_ReachEverything(t *testing.T) {
 	missing := reachable()
 	plans := rapid.Custom(func(t *rapid.T) Planned {

@@ -36,26 +36,44 @@ func underWay(d Decision) Decision {
 }
 
 var remediators = []row{
-	{why: "a remediator has the time of its step", options: []option{requested()}, want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)})},
-	{why: "almost all of it", options: []option{requested(started(10*time.Minute - moment))}, want: underWay(Decision{Action: Wait, Until: ago(-moment)})},
+	{
+		why: "a remediator has the time of its step", options: []option{requested()},
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+	},
+	{
+		why: "almost all of it", options: []option{requested(started(10*time.Minute - moment))},
+		want: underWay(Decision{Action: Wait, Until: ago(-moment)}),
+	},
 	{
 		why: "to the moment: then the next step's turn has come", options: []option{requested(started(10 * time.Minute))},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
 	},
-	{why: "a step without a timeout takes as long as it likes", options: []option{timeout(0), requested(started(1000 * time.Hour))}, want: underWay(Decision{Action: Wait})},
 	{
-		why: "the time during which nobody was allowed to look does not count", options: []option{requested(started(time.Hour)), check(func(c *Check) { c.ThawedAt = ago(10*time.Minute - moment) })},
+		why: "a step without a timeout takes as long as it likes", options: []option{timeout(0), requested(started(1000 * time.Hour))},
+		want: underWay(Decision{Action: Wait}),
+	},
+	{
+		why: "the time during which nobody was allowed to look does not count", options: []option{
+			requested(started(time.Hour)), check(func(c *Check) { c.ThawedAt = ago(10*time.Minute - moment) }),
+		},
 		want: underWay(Decision{Action: Wait, Until: ago(-moment)}),
 	},
 	{
-		why: "to the moment after that", options: []option{requested(started(time.Hour)), check(func(c *Check) { c.ThawedAt = ago(10 * time.Minute) })},
+		why: "to the moment after that", options: []option{
+			requested(started(time.Hour)), check(func(c *Check) { c.ThawedAt = ago(10 * time.Minute) }),
+		},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
-		why: "a pause that was over before it began plays no role", options: []option{requested(), check(func(c *Check) { c.ThawedAt = ago(time.Hour) })},
+		why: "a pause that was over before it began plays no role", options: []option{
+			requested(), check(func(c *Check) { c.ThawedAt = ago(time.Hour) }),
+		},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
-	{why: "also if it was begun by a clock that was ahead", options: []option{timeout(0), requested(started(-time.Hour))}, want: underWay(Decision{Action: Wait})},
+	{
+		why: "also if it was begun by a clock that was ahead", options: []option{timeout(0), requested(started(-time.Hour))},
+		want: underWay(Decision{Action: Wait}),
+	},
 	{
 		why: "an explicit failure is not waited for", options: []option{requested(failed)},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
@@ -65,7 +83,9 @@ var remediators = []row{
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
-		why: "who noted a failure, told it to stop and was interrupted goes on", options: []option{requested(toldToStop), target(func(t *Target) { t.Ledger.Tried = stepA })},
+		why: "who noted a failure, told it to stop and was interrupted goes on", options: []option{
+			requested(toldToStop), target(func(t *Target) { t.Ledger.Tried = stepA }),
+		},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
@@ -73,10 +93,15 @@ var remediators = []row{
 		want: underWay(Decision{Action: Withdraw, Why: NotLookedAfter}),
 	},
 	{
-		why: "also where the step has no timeout", options: []option{timeout(0), requested(toldToStop), target(func(t *Target) { t.Ledger.Tried = stepA })},
+		why: "also where the step has no timeout", options: []option{
+			timeout(0), requested(toldToStop), target(func(t *Target) { t.Ledger.Tried = stepA }),
+		},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
 	},
-	{why: "a success is waited for until the target is healthy", options: []option{requested(succeeded)}, want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)})},
+	{
+		why: "a success is waited for until the target is healthy", options: []option{requested(succeeded)},
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+	},
 	{
 		why: "and if it does not become healthy in time, the next step comes all the same", options: []option{requested(succeeded, started(10*time.Minute))},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
@@ -94,23 +119,34 @@ var remediators = []row{
 		want: underWay(Decision{Action: Withdraw, Why: StepChanged, Step: stepO}),
 	},
 	{
-		why: "a step that is not the first has its own time", options: []option{policy(func(p *Policy) { p.Steps[1].Timeout = time.Hour }), requested(ofStep(stepB))},
+		why: "a step that is not the first has its own time", options: []option{
+			policy(func(p *Policy) { p.Steps[1].Timeout = time.Hour }), requested(ofStep(stepB)),
+		},
 		want: underWay(Decision{Action: Wait, Step: stepB, Until: ago(-59 * time.Minute)}),
 	},
 	{
-		why: "once the last step has failed all of them begin anew, after a wait", options: []option{target(func(t *Target) { t.Ledger.Tried = stepA }), requested(ofStep(stepB), failed)},
+		why: "once the last step has failed all of them begin anew, after a wait", options: []option{
+			target(func(t *Target) { t.Ledger.Tried = stepA }), requested(ofStep(stepB), failed),
+		},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
-		why: "each time after a longer one", options: []option{target(func(t *Target) { t.Ledger = Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA} }), requested(ofStep(stepB), attempt(2), failed)},
+		why: "each time after a longer one", options: []option{
+			target(func(t *Target) { t.Ledger = Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA} }),
+			requested(ofStep(stepB), attempt(2), failed),
+		},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Attempt: 2, Ledger: Ledger{Failures: 2, NotBefore: ago(-2 * time.Minute)}}),
 	},
 	{
-		why: "what has been noted already counts once: the step", options: []option{target(func(t *Target) { t.Ledger = Ledger{Tried: stepA} }), requested(failed)},
+		why: "what has been noted already counts once: the step", options: []option{
+			target(func(t *Target) { t.Ledger = Ledger{Tried: stepA} }), requested(failed),
+		},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
-		why: "and the attempt, with the wait that was noted first", options: []option{remembers(1, ago(-30*time.Second)), requested(ofStep(stepB), failed)},
+		why: "and the attempt, with the wait that was noted first", options: []option{
+			remembers(1, ago(-30*time.Second)), requested(ofStep(stepB), failed),
+		},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Ledger: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}}),
 	},
 	{
@@ -122,7 +158,9 @@ var remediators = []row{
 		want: underWay(Decision{Action: Wait}),
 	},
 	{
-		why: "of what cannot be read nobody says that it has relapsed", options: []option{is(unreadable), requested(healthySince(ago(time.Minute)), started(time.Hour))},
+		why: "of what cannot be read nobody says that it has relapsed", options: []option{
+			is(unreadable), requested(healthySince(ago(time.Minute)), started(time.Hour)),
+		},
 		want: underWay(Decision{Action: Wait, HealthySince: ago(time.Minute)}),
 	},
 	{
@@ -130,16 +168,23 @@ var remediators = []row{
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
-		why: "no pause that was asked for stops it", options: []option{check(func(c *Check) { c.PauseRequests = []string{"an upgrade"} }), requested(failed)},
+		why: "no pause that was asked for stops it", options: []option{
+			check(func(c *Check) { c.PauseRequests = []string{"an upgrade"} }), requested(failed),
+		},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
 	},
 	{
 		why: "nor a storm, nor a closed gate", options: []option{cooldown, limited(0), requested(started(10 * time.Minute))},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
 	},
-	{why: "nor a Cluster that is being taken down", options: []option{check(func(c *Check) { c.Cluster = ClusterIsDeleting }), requested()}, want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)})},
 	{
-		why: "a label that came later does not end what is under way", options: []option{target(func(t *Target) { t.Excluded = true }), requested()},
+		why: "nor a Cluster that is being taken down", options: []option{check(func(c *Check) { c.Cluster = ClusterIsDeleting }), requested()},
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+	},
+	{
+		why: "a label that came later does not end what is under way", options: []option{
+			target(func(t *Target) { t.Excluded = true }), requested(),
+		},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 }
@@ -147,8 +192,14 @@ var remediators = []row{
 func TestRequest_Remediator_IsAwaitedUntilTimeout(t *testing.T) { decide(t, remediators, twoSteps) }
 
 var releases = []row{
-	{why: "a request that is going is waited for", options: []option{requested(beingDeleted(time.Minute))}, want: underWay(Decision{Action: Wait, Until: ago(-4 * time.Minute)})},
-	{why: "for five minutes", options: []option{requested(beingDeleted(5*time.Minute - moment))}, want: underWay(Decision{Action: Wait, Until: ago(-moment)})},
+	{
+		why: "a request that is going is waited for", options: []option{requested(beingDeleted(time.Minute))},
+		want: underWay(Decision{Action: Wait, Until: ago(-4 * time.Minute)}),
+	},
+	{
+		why: "for five minutes", options: []option{requested(beingDeleted(5*time.Minute - moment))},
+		want: underWay(Decision{Action: Wait, Until: ago(-moment)}),
+	},
 	{
 		why: "to the moment: then somebody is told", options: []option{requested(beingDeleted(5 * time.Minute))},
 		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(5 * time.Minute)}}, Until: time.Time{}}),
@@ -157,7 +208,10 @@ var releases = []row{
 		why: "and nothing else is", options: []option{requested(beingDeleted(time.Hour)), target(func(t *Target) { t.Excluded = true })},
 		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(time.Hour)}}}),
 	},
-	{why: "of a target that is well nobody needs to be", options: []option{is(well), requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait})},
+	{
+		why: "of a target that is well nobody needs to be", options: []option{is(well), requested(beingDeleted(time.Hour))},
+		want: underWay(Decision{Action: Wait}),
+	},
 	{why: "nor of a suspect", options: []option{is(suspect), requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait})},
 	{
 		why: "however it ended: it is going", options: []option{requested(beingDeleted(time.Minute), failed, toldToStop, started(time.Hour), ofStep(StepID{7, "Z/z"}))},
@@ -178,7 +232,9 @@ var recoveries = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-5 * time.Minute), HealthySince: noon}),
 	},
 	{
-		why: "that runs from when it was first seen to be well", options: []option{healthyDelay(5 * time.Minute), requested(healthySince(ago(5*time.Minute - moment)))},
+		why: "that runs from when it was first seen to be well", options: []option{
+			healthyDelay(5 * time.Minute), requested(healthySince(ago(5*time.Minute - moment))),
+		},
 		want: underWay(Decision{Action: Wait, Until: ago(-moment), HealthySince: ago(5*time.Minute - moment)}),
 	},
 	{
@@ -186,25 +242,43 @@ var recoveries = []row{
 		want: underWay(Decision{Action: Withdraw, Why: Recovered, HealthySince: ago(5 * time.Minute)}),
 	},
 	{
-		why: "a note from a clock that was ahead counts from now", options: []option{healthyDelay(5 * time.Minute), requested(healthySince(ago(-time.Hour)))},
+		why: "a note from a clock that was ahead counts from now", options: []option{
+			healthyDelay(5 * time.Minute), requested(healthySince(ago(-time.Hour))),
+		},
 		want: underWay(Decision{Action: Wait, Until: ago(-5 * time.Minute), HealthySince: noon}),
 	},
-	{why: "a person who says that it is well need not wait", options: []option{healthyDelay(5 * time.Minute), confirmed, requested()}, want: underWay(Decision{Action: Withdraw, Why: Recovered})},
 	{
-		why: "recovery: Confirmed waits for that person, however long", options: []option{recoveryConfirmed, healthyDelay(5 * time.Minute), requested(healthySince(ago(time.Hour)))},
+		why: "a person who says that it is well need not wait", options: []option{healthyDelay(5 * time.Minute), confirmed, requested()},
+		want: underWay(Decision{Action: Withdraw, Why: Recovered}),
+	},
+	{
+		why: "recovery: Confirmed waits for that person, however long", options: []option{
+			recoveryConfirmed, healthyDelay(5 * time.Minute), requested(healthySince(ago(time.Hour))),
+		},
 		want: underWay(Decision{Hold: Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: ago(time.Hour)}}, HealthySince: ago(time.Hour)}),
 	},
 	{
 		why: "from when it was first seen to be well", options: []option{recoveryConfirmed, requested()},
 		want: underWay(Decision{Hold: Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: noon}}, HealthySince: noon}),
 	},
-	{why: "and for nothing else", options: []option{recoveryConfirmed, confirmed, requested()}, want: underWay(Decision{Action: Withdraw, Why: Recovered})},
 	{
-		why: "who is only called healthy, as others are to blame, keeps its request", options: []option{is(calledWell), confirmed, requested(healthySince(ago(time.Minute)))},
+		why: "and for nothing else", options: []option{recoveryConfirmed, confirmed, requested()},
+		want: underWay(Decision{Action: Withdraw, Why: Recovered}),
+	},
+	{
+		why: "who is only called healthy, as others are to blame, keeps its request", options: []option{
+			is(calledWell), confirmed, requested(healthySince(ago(time.Minute))),
+		},
 		want: underWay(Decision{Action: Wait, HealthySince: ago(time.Minute)}),
 	},
-	{why: "a confirmation of who is not well means nothing", options: []option{is(sickFor(time.Hour)), confirmed, requested()}, want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)})},
-	{why: "a failure does not matter any more", options: []option{requested(failed, started(time.Hour))}, want: underWay(Decision{Action: Withdraw, Why: Recovered})},
+	{
+		why: "a confirmation of who is not well means nothing", options: []option{is(sickFor(time.Hour)), confirmed, requested()},
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+	},
+	{
+		why: "a failure does not matter any more", options: []option{requested(failed, started(time.Hour))},
+		want: underWay(Decision{Action: Withdraw, Why: Recovered}),
+	},
 	{
 		why: "a step that the check does not name any more ends as any other", options: []option{requested(ofStep(StepID{1, "Z/z"}))},
 		want: underWay(Decision{Action: Withdraw, Why: Recovered, Step: StepID{1, "Z/z"}}),
@@ -248,7 +322,9 @@ var leases = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-time.Hour), RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute), HealthySince: noon}),
 	},
 	{
-		why: "whoever has taken it has it: the remediator is at work already", options: []option{requested(), lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(time.Minute)})},
+		why: "whoever has taken it has it: the remediator is at work already", options: []option{
+			requested(), lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(time.Minute)}),
+		},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
@@ -272,7 +348,9 @@ var leases = []row{
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, LeaseUntil: ago(-time.Minute), Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
-		why: "who waits for a person to say that it is well keeps it, however long that takes", options: []option{is(well), recoveryConfirmed, requested(), ours(noon)},
+		why: "who waits for a person to say that it is well keeps it, however long that takes", options: []option{
+			is(well), recoveryConfirmed, requested(), ours(noon),
+		},
 		want: underWay(Decision{Hold: Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: noon}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute), HealthySince: noon}),
 	},
 	{

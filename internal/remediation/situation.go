@@ -10,8 +10,7 @@ type Situation struct {
 	Check Check
 	// Targets are in the order of the snapshot.
 	Targets []Target
-	// Strays are orphaned targets.
-	Strays []Stray
+	Strays  []Stray
 	// ControlPlane is that of the workload cluster.
 	ControlPlane ControlPlane
 	// Owners are those of Replacing.
@@ -99,7 +98,7 @@ type Mark struct {
 	Given bool
 	// Unhealthy: the condition HealthCheckSucceeded is False.
 	Unhealthy bool
-	// Ours: this check has set both.
+	// This check has set both.
 	Ours bool
 	// Waiting: the owner has not reacted. Refused: it reports that it cannot remediate.
 	Waiting bool
@@ -116,7 +115,7 @@ type Request struct {
 	Started time.Time
 	// DeletingSince is its deletion timestamp; zero if there is none.
 	DeletingSince time.Time
-	// TimedOut: its remediator was told to stop.
+	// TimedOut: its remediator has to stop.
 	TimedOut bool
 	// Succeeded and Failed are reported by its remediator.
 	Succeeded, Failed bool
@@ -140,7 +139,7 @@ type Ledger struct {
 type Lease struct {
 	// Used: this check uses it.
 	Used bool
-	// Holder is empty if there is none. Ours: it is this check.
+	// Holder is empty if there is none. The next field reports whether it is this check.
 	Holder string
 	Ours   bool
 	Until  time.Time
@@ -157,7 +156,7 @@ type Stray struct {
 	Request *Request
 	// Marked: the conditions of the Machine are those of this check.
 	Marked bool
-	// Ledger and NodeGoneSince are recorded on the target; zero if another responsible check continues with them.
+	// The remediation history and NodeGoneSince are recorded on the target; zero if another responsible check continues with them.
 	Ledger        Ledger
 	NodeGoneSince time.Time
 	Lease         Lease

@@ -27,17 +27,29 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 		{why: "without a cool-down there are no storms", gate: broken},
 		{why: "and one that was noted down is over", before: Storm{Since: since}, gate: broken},
 		{why: "a negative one is none", before: Storm{Since: since}, gate: broken, policy: Policy{StormCooldown: -moment}},
-		{why: "who only observes notes no storm down", before: Storm{Since: since}, gate: broken, policy: Policy{StormCooldown: time.Minute, Observe: true}},
+		{
+			why: "who only observes notes no storm down", before: Storm{Since: since}, gate: broken,
+			policy: Policy{StormCooldown: time.Minute, Observe: true},
+		},
 		{why: "it began when it began", before: Storm{Since: since}, gate: broken, policy: five, want: Storm{Since: since}},
 		{why: "unless a clock was ahead", before: Storm{Since: ago(-time.Hour)}, gate: broken, policy: five, want: Storm{Since: noon}},
-		{why: "when the limit is kept again it cools down", before: Storm{Since: since}, gate: kept, policy: five, want: Storm{Since: since, CooldownSince: noon}},
+		{
+			why: "when the limit is kept again it cools down", before: Storm{Since: since}, gate: kept, policy: five,
+			want: Storm{Since: since, CooldownSince: noon},
+		},
 		{
 			why: "for as long as it takes", before: Storm{Since: since, CooldownSince: ago(5*time.Minute - moment)}, gate: kept, policy: five,
 			want: Storm{Since: since, CooldownSince: ago(5*time.Minute - moment)},
 		},
 		{why: "to the moment", before: Storm{Since: since, CooldownSince: ago(5 * time.Minute)}, gate: kept, policy: five},
-		{why: "a cool-down from a clock that was ahead begins now", before: Storm{Since: since, CooldownSince: ago(-time.Hour)}, gate: kept, policy: five, want: Storm{Since: since, CooldownSince: noon}},
-		{why: "a relapse begins the cool-down anew", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: broken, policy: five, want: Storm{Since: since}},
+		{
+			why: "a cool-down from a clock that was ahead begins now", before: Storm{Since: since, CooldownSince: ago(-time.Hour)}, gate: kept,
+			policy: five, want: Storm{Since: since, CooldownSince: noon},
+		},
+		{
+			why: "a relapse begins the cool-down anew", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: broken,
+			policy: five, want: Storm{Since: since},
+		},
 		{
 			why: "nobody knows how many are sick in a cluster that cannot be read: none ends", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
 			check: Check{Unreachable: true}, want: Storm{Since: since},

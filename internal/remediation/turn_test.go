@@ -27,22 +27,49 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 		writes   []Write
 		released bool
 	}{
-		{why: "it is taken before the request is made", options: []option{ofControlPlane, turn(nobodysTurn)}, writes: []Write{TakeTurn, CreateRequest}},
-		{why: "after that at the Node", options: []option{ofControlPlane, turn(nobodysTurn), lease(Lease{Used: true})}, writes: []Write{HoldLease, TakeTurn, CreateRequest}},
-		{why: "anew if we were stopped after having taken it", options: []option{ofControlPlane, turn(ourTurn)}, writes: []Write{TakeTurn, CreateRequest}},
+		{
+			why: "it is taken before the request is made", options: []option{ofControlPlane, turn(nobodysTurn)},
+			writes: []Write{TakeTurn, CreateRequest},
+		},
+		{
+			why: "after that at the Node", options: []option{ofControlPlane, turn(nobodysTurn), lease(Lease{Used: true})},
+			writes: []Write{HoldLease, TakeTurn, CreateRequest},
+		},
+		{
+			why: "anew if we were stopped after having taken it", options: []option{ofControlPlane, turn(ourTurn)},
+			writes: []Write{TakeTurn, CreateRequest},
+		},
 		{why: "not for a worker", options: []option{turn(nobodysTurn)}, writes: []Write{CreateRequest}},
 		{why: "nor where nobody takes turns", options: []option{ofControlPlane}, writes: []Write{CreateRequest}},
-		{why: "nor by owners, who serialise by themselves", options: []option{ofControlPlane, byOwner, turn(nobodysTurn)}, writes: []Write{SetAuthor, SetMark}},
+		{
+			why: "nor by owners, who serialise by themselves", options: []option{ofControlPlane, byOwner, turn(nobodysTurn)},
+			writes: []Write{SetAuthor, SetMark},
+		},
 		{why: "it is kept while the request is there", options: []option{ofControlPlane, turn(ourTurn), requested()}},
 		{why: "also at a target that is paused", options: []option{ofControlPlane, turn(ourTurn), requested(), is(paused)}},
-		{why: "also while it is being withdrawn", options: []option{ofControlPlane, turn(ourTurn), requested(), is(well)}, writes: []Write{DeleteRequest}},
-		{why: "also for one that the check does not look after any more", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Request: ofCP})}},
+		{
+			why: "also while it is being withdrawn", options: []option{ofControlPlane, turn(ourTurn), requested(), is(well)},
+			writes: []Write{DeleteRequest},
+		},
+		{
+			why:     "also for one that the check does not look after any more",
+			options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Request: ofCP})},
+		},
 		{why: "a worker's request does not need it", options: []option{requested(), turn(ourTurn)}, released: true},
 		{why: "nor does a stray one", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "m2", Request: ofCP})}, released: true},
-		{why: "nor a stray mark", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Marked: true})}, released: true},
+		{
+			why: "nor a stray mark", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Marked: true})},
+			released: true,
+		},
 		{why: "it is given back when there is nothing left", options: []option{ofControlPlane, is(well), turn(ourTurn)}, released: true},
-		{why: "also by an observer", options: []option{ofControlPlane, turn(ourTurn), policy(func(p *Policy) { p.Observe = true })}, released: true},
-		{why: "somebody else's is left alone", options: []option{ofControlPlane, is(well), turn(Lease{Used: true, Holder: "other", Until: noon})}},
+		{
+			why: "also by an observer", options: []option{ofControlPlane, turn(ourTurn), policy(func(p *Policy) { p.Observe = true })},
+			released: true,
+		},
+		{
+			why:     "somebody else's is left alone",
+			options: []option{ofControlPlane, is(well), turn(Lease{Used: true, Holder: "other", Until: noon})},
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -70,7 +97,9 @@ func TestControlPlaneLease_PreflightBlocks_IsReleased(t *testing.T) {
 	g.Expect(plan.CheckWrites(&x.situation, true)).To(Equal([]CheckWrite{ReleaseTurn}))
 	well := usual(ofControlPlane, is(well), turn(ourTurn))
 	cleaned := well.plan()
-	g.Expect(cleaned.CheckWrites(&well.situation, true)).To(Equal([]CheckWrite{ReleaseTurn, RemoveFinalizer}), "the turn goes before the finalizer")
+	g.Expect(cleaned.CheckWrites(&well.situation, true)).To(
+		Equal([]CheckWrite{ReleaseTurn, RemoveFinalizer}), "the turn goes before the finalizer",
+	)
 	x.situation.Check.Frozen = true
 	g.Expect(plan.CheckWrites(&x.situation, true)).To(BeEmpty(), "a paused check gives nothing back")
 }
@@ -91,7 +120,10 @@ func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 		{why: "it goes when the Node is back", options: []option{is(well), noted}, want: []Write{NoteNodeGone}},
 		{why: "a pause leaves it", options: []option{is(paused), noted}, finalizer: true},
 		{why: "who observes notes nothing", options: []option{is(gone), policy(func(p *Policy) { p.Observe = true })}},
-		{why: "and takes away what was noted before", options: []option{is(gone), noted, policy(func(p *Policy) { p.Observe = true })}, want: []Write{NoteNodeGone}},
+		{
+			why: "and takes away what was noted before", options: []option{is(gone), noted, policy(func(p *Policy) { p.Observe = true })},
+			want: []Write{NoteNodeGone},
+		},
 		{why: "a check that goes takes it away", options: []option{is(gone), noted, goes}, want: []Write{NoteNodeGone}},
 		{why: "another check that takes care of it needs it", options: []option{is(gone), noted, coveredBy("other")}},
 		{why: "who is not taken care of leaves it to the other", options: []option{is(gone), coveredBy("other")}},
@@ -164,7 +196,9 @@ func TestStepTimeout_AfterPauseOfTarget_StartsAgain(t *testing.T) {
 	g.Expect(usual(old).plan().Decisions[0].Action).To(Equal(GiveUp))
 	thawed := func(at time.Time) option { return target(func(t *Target) { t.ThawedAt = at }) }
 	g.Expect(usual(old, thawed(ago(time.Minute))).plan().Decisions[0].Until).To(Equal(ago(-9 * time.Minute)))
-	g.Expect(usual(old, thawed(ago(-moment))).plan().Decisions[0].Action).To(Equal(GiveUp), "one that is still to come is by a clock that was ahead")
+	g.Expect(usual(old, thawed(ago(-moment))).plan().Decisions[0].Action).To(
+		Equal(GiveUp), "one that is still to come is by a clock that was ahead",
+	)
 	both := []option{old, thawed(ago(2 * time.Minute)), check(func(c *Check) { c.ThawedAt = ago(time.Minute) })}
 	g.Expect(usual(both...).plan().Decisions[0].Until).To(Equal(ago(-9*time.Minute)), "the later of both")
 }
@@ -212,7 +246,9 @@ func TestWrites_RemovedHistory_ComesLast(t *testing.T) {
 	g.Expect(writes(goes)).To(Equal([]Write{TellToStop, DeleteRequest, NoteLedger}))
 	g.Expect(writes(goes, ours(ago(-time.Minute)))).To(Equal([]Write{TellToStop, DeleteRequest, NoteLedger, HoldLease}))
 	g.Expect(writes(is(well))).To(Equal([]Write{DeleteRequest, NoteLedger}))
-	g.Expect(writes(requested(failed), target(func(t *Target) { t.Ledger = Ledger{} }))).To(Equal([]Write{NoteLedger, TellToStop, DeleteRequest}), "but a failure is remembered before")
+	g.Expect(writes(requested(failed), target(func(t *Target) { t.Ledger = Ledger{} }))).To(
+		Equal([]Write{NoteLedger, TellToStop, DeleteRequest}), "but a failure is remembered before",
+	)
 }
 
 // A check of the other kind goes on from what stands on the other object: what stands here is nobody's.

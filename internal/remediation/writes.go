@@ -12,7 +12,7 @@ type Write uint8
 const (
 	// NoteLedger writes the remediation history to the target.
 	NoteLedger Write = iota
-	// NoteNodeGone writes to the Machine since when its Node is gone, or removes that.
+	// NoteNodeGone writes to the Machine since when its Node does not exist, or removes that.
 	NoteNodeGone
 	// NoteRecovery writes to the request since when the target is healthy, or removes that.
 	NoteRecovery

@@ -20,9 +20,14 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 		{why: "nothing for nothing"},
 		{why: "nothing for waiting", decision: Decision{Action: Wait, InFlight: true}, target: Target{Request: lost()}},
 		{why: "a request is made", decision: Decision{Action: MakeRequest}, want: []Write{CreateRequest}},
-		{why: "once the Lease is held", decision: Decision{Action: MakeRequest, LeaseUntil: ago(-time.Minute)}, want: []Write{HoldLease, CreateRequest}},
 		{
-			why: "and what is remembered was noted, and the marks were signed", decision: Decision{Action: MakeRequest, LeaseUntil: ago(-time.Minute), Author: true, Ledger: Ledger{Failures: 1}},
+			why: "once the Lease is held", decision: Decision{Action: MakeRequest, LeaseUntil: ago(-time.Minute)},
+			want: []Write{HoldLease, CreateRequest},
+		},
+		{
+			why: "and what is remembered was noted, and the marks were signed", decision: Decision{
+				Action: MakeRequest, LeaseUntil: ago(-time.Minute), Author: true, Ledger: Ledger{Failures: 1},
+			},
 			want: []Write{NoteLedger, HoldLease, SetAuthor, CreateRequest},
 		},
 		{why: "a mark is signed before it is set", decision: Decision{Action: GiveMark, Author: true}, want: []Write{SetAuthor, SetMark}},
@@ -30,29 +35,83 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 		{why: "who is told about signs, too", decision: Decision{Author: true}, want: []Write{SetAuthor}},
 		{why: "a name that nothing stands by goes", target: Target{Mark: Mark{Ours: true}}, want: []Write{DropAuthor}},
 		{
-			why: "a step that failed: the note first, then the word to stop, then the deletion", decision: Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}},
+			why: "a step that failed: the note first, then the word to stop, then the deletion", decision: Decision{
+				Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA},
+			},
 			target: Target{Request: lost()}, want: []Write{NoteLedger, TellToStop, DeleteRequest},
 		},
-		{why: "interrupted after the note", decision: Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}, target: Target{Request: lost(), Ledger: Ledger{Tried: stepA}}, want: []Write{TellToStop, DeleteRequest}},
-		{why: "and after the word", decision: Decision{Action: GiveUp, Why: StepTimedOut}, target: Target{Request: lost(toldToStop)}, want: []Write{DeleteRequest}},
-		{why: "what has succeeded is not told to stop", decision: Decision{Action: GiveUp, Why: StepTimedOut}, target: Target{Request: lost(succeeded)}, want: []Write{DeleteRequest}},
-		{why: "nor is what has come to a good end", decision: Decision{Action: Withdraw, Why: Recovered}, target: Target{Request: lost()}, want: []Write{DeleteRequest}},
-		{why: "but what is withdrawn for any other cause", decision: Decision{Action: Withdraw, Why: StepChanged}, target: Target{Request: lost()}, want: []Write{TellToStop, DeleteRequest}},
-		{why: "what is being deleted is only told", decision: Decision{Action: Withdraw, Why: CheckDeleting}, target: Target{Request: lost(beingDeleted(time.Minute))}, want: []Write{TellToStop}},
-		{why: "a mark is taken back, and the name stays", decision: Decision{Action: TakeBack, Author: true}, target: Target{Mark: Mark{Ours: true}}, want: []Write{RemoveMark}},
-		{why: "who lets go clears everything, the name with it", decision: Decision{Action: Unmark}, target: Target{Mark: Mark{Ours: true}}, want: []Write{ClearMarks}},
-		{why: "a recovery is noted", decision: Decision{Action: Wait, HealthySince: noon}, target: Target{Request: lost()}, want: []Write{NoteRecovery}},
-		{why: "and so is a relapse", decision: Decision{Action: Wait}, target: Target{Request: lost(healthySince(noon))}, want: []Write{NoteRecovery}},
-		{why: "once", decision: Decision{Action: Wait, HealthySince: noon.In(time.FixedZone("elsewhere", 3600))}, target: Target{Request: lost(healthySince(noon))}},
+		{
+			why: "interrupted after the note", decision: Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}},
+			target: Target{Request: lost(), Ledger: Ledger{Tried: stepA}}, want: []Write{TellToStop, DeleteRequest},
+		},
+		{
+			why: "and after the word", decision: Decision{Action: GiveUp, Why: StepTimedOut}, target: Target{Request: lost(toldToStop)},
+			want: []Write{DeleteRequest},
+		},
+		{
+			why: "what has succeeded is not told to stop", decision: Decision{Action: GiveUp, Why: StepTimedOut},
+			target: Target{Request: lost(succeeded)}, want: []Write{DeleteRequest},
+		},
+		{
+			why: "nor is what has come to a good end", decision: Decision{Action: Withdraw, Why: Recovered}, target: Target{Request: lost()},
+			want: []Write{DeleteRequest},
+		},
+		{
+			why: "but what is withdrawn for any other cause", decision: Decision{Action: Withdraw, Why: StepChanged},
+			target: Target{Request: lost()}, want: []Write{TellToStop, DeleteRequest},
+		},
+		{
+			why: "what is being deleted is only told", decision: Decision{Action: Withdraw, Why: CheckDeleting},
+			target: Target{Request: lost(beingDeleted(time.Minute))}, want: []Write{TellToStop},
+		},
+		{
+			why: "a mark is taken back, and the name stays", decision: Decision{Action: TakeBack, Author: true},
+			target: Target{Mark: Mark{Ours: true}}, want: []Write{RemoveMark},
+		},
+		{
+			why: "who lets go clears everything, the name with it", decision: Decision{Action: Unmark}, target: Target{Mark: Mark{Ours: true}},
+			want: []Write{ClearMarks},
+		},
+		{
+			why: "a recovery is noted", decision: Decision{Action: Wait, HealthySince: noon}, target: Target{Request: lost()},
+			want: []Write{NoteRecovery},
+		},
+		{
+			why: "and so is a relapse", decision: Decision{Action: Wait}, target: Target{Request: lost(healthySince(noon))},
+			want: []Write{NoteRecovery},
+		},
+		{
+			why: "once", decision: Decision{Action: Wait, HealthySince: noon.In(time.FixedZone("elsewhere", 3600))},
+			target: Target{Request: lost(healthySince(noon))},
+		},
 		{why: "without a request there is nowhere to note it", decision: Decision{HealthySince: noon}},
 		{why: "a failure is noted", decision: Decision{Ledger: Ledger{Failures: 1}}, want: []Write{NoteLedger}},
 		{why: "and so is a wait", decision: Decision{Ledger: Ledger{NotBefore: noon}}, want: []Write{NoteLedger}},
-		{why: "and a step", decision: Decision{Ledger: Ledger{Tried: stepB}}, target: Target{Ledger: Ledger{Tried: stepA}}, want: []Write{NoteLedger}},
-		{why: "the same moment is no change", decision: Decision{Ledger: Ledger{NotBefore: noon.In(time.FixedZone("elsewhere", 3600))}}, target: Target{Ledger: Ledger{NotBefore: noon}}},
-		{why: "a Lease is renewed", decision: Decision{Action: Wait, LeaseUntil: ago(-moment)}, target: Target{Request: lost(), Lease: Lease{Ours: true, Until: noon}}, want: []Write{HoldLease}},
-		{why: "but not without need", decision: Decision{Action: Wait, LeaseUntil: noon}, target: Target{Request: lost(), Lease: Lease{Ours: true, Until: noon}}},
-		{why: "one that somebody else has let run out is taken, however long that had it", decision: Decision{Action: MakeRequest, LeaseUntil: noon}, target: Target{Lease: Lease{Until: noon}}, want: []Write{HoldLease, CreateRequest}},
-		{why: "what is not needed any more is given back, at last", decision: Decision{Action: Unmark}, target: Target{Mark: Mark{Ours: true}, Lease: Lease{Ours: true, Until: noon}}, want: []Write{ClearMarks, ReleaseLease}},
+		{
+			why: "and a step", decision: Decision{Ledger: Ledger{Tried: stepB}}, target: Target{Ledger: Ledger{Tried: stepA}},
+			want: []Write{NoteLedger},
+		},
+		{
+			why: "the same moment is no change", decision: Decision{Ledger: Ledger{NotBefore: noon.In(time.FixedZone("elsewhere", 3600))}},
+			target: Target{Ledger: Ledger{NotBefore: noon}},
+		},
+		{
+			why: "a Lease is renewed", decision: Decision{Action: Wait, LeaseUntil: ago(-moment)},
+			target: Target{Request: lost(), Lease: Lease{Ours: true, Until: noon}}, want: []Write{HoldLease},
+		},
+		{
+			why: "but not without need", decision: Decision{Action: Wait, LeaseUntil: noon},
+			target: Target{Request: lost(), Lease: Lease{Ours: true, Until: noon}},
+		},
+		{
+			why:      "one that somebody else has let run out is taken, however long that had it",
+			decision: Decision{Action: MakeRequest, LeaseUntil: noon}, target: Target{Lease: Lease{Until: noon}},
+			want: []Write{HoldLease, CreateRequest},
+		},
+		{
+			why: "what is not needed any more is given back, at last", decision: Decision{Action: Unmark},
+			target: Target{Mark: Mark{Ours: true}, Lease: Lease{Ours: true, Until: noon}}, want: []Write{ClearMarks, ReleaseLease},
+		},
 		{why: "somebody else's is not given back", target: Target{Lease: Lease{Until: noon}}},
 	}
 	for _, test := range tests {
@@ -74,20 +133,38 @@ func TestCheckWrites_Plan_AreInOrder(t *testing.T) {
 		want      []CheckWrite
 	}{
 		{why: "nothing for nothing"},
-		{why: "a finalizer comes before everything else", plan: Planned{Finalizer: true, Storm: storm, Replacing: one}, want: []CheckWrite{AddFinalizer, NoteStorm, NoteReplacing}},
+		{
+			why: "a finalizer comes before everything else", plan: Planned{Finalizer: true, Storm: storm, Replacing: one},
+			want: []CheckWrite{AddFinalizer, NoteStorm, NoteReplacing},
+		},
 		{why: "once", plan: Planned{Finalizer: true}, finalizer: true},
 		{why: "who is about to go cannot be given one", plan: Planned{Finalizer: true}, check: Check{Deleting: true}},
-		{why: "and goes when there is nothing left, at last", plan: Planned{Storm: storm, Replacing: one}, check: Check{Deleting: true}, finalizer: true, want: []CheckWrite{NoteStorm, NoteReplacing, RemoveFinalizer}},
+		{
+			why: "and goes when there is nothing left, at last", plan: Planned{Storm: storm, Replacing: one}, check: Check{Deleting: true},
+			finalizer: true, want: []CheckWrite{NoteStorm, NoteReplacing, RemoveFinalizer},
+		},
 		{why: "who has nothing needs none", finalizer: true, want: []CheckWrite{RemoveFinalizer}},
 		{why: "a storm is noted", plan: Planned{Storm: Storm{Since: noon}}, want: []CheckWrite{NoteStorm}},
 		{why: "and its end", check: Check{Storm: storm}, want: []CheckWrite{NoteStorm}},
-		{why: "and its cooling down", plan: Planned{Storm: storm}, check: Check{Storm: Storm{Since: ago(time.Hour)}}, want: []CheckWrite{NoteStorm}},
+		{
+			why: "and its cooling down", plan: Planned{Storm: storm}, check: Check{Storm: Storm{Since: ago(time.Hour)}},
+			want: []CheckWrite{NoteStorm},
+		},
 		{why: "once", plan: Planned{Storm: Storm{storm.Since.Local(), storm.CooldownSince.Local()}}, check: Check{Storm: storm}},
 		{why: "what was handed to an owner is noted", plan: Planned{Replacing: one}, want: []CheckWrite{NoteReplacing}},
 		{why: "once", plan: Planned{Replacing: []Replacement{{Target: "m1", Owner: owner, GoneSince: noon.Local()}}}, replacing: one},
-		{why: "that it is gone, too", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m1", Owner: owner}}, want: []CheckWrite{NoteReplacing}},
-		{why: "and another owner", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m1", Owner: "MachineSet/b", GoneSince: noon}}, want: []CheckWrite{NoteReplacing}},
-		{why: "and another target", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m2", Owner: owner, GoneSince: noon}}, want: []CheckWrite{NoteReplacing}},
+		{
+			why: "that it is gone, too", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m1", Owner: owner}},
+			want: []CheckWrite{NoteReplacing},
+		},
+		{
+			why: "and another owner", plan: Planned{Replacing: one},
+			replacing: []Replacement{{Target: "m1", Owner: "MachineSet/b", GoneSince: noon}}, want: []CheckWrite{NoteReplacing},
+		},
+		{
+			why: "and another target", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m2", Owner: owner, GoneSince: noon}},
+			want: []CheckWrite{NoteReplacing},
+		},
 		{why: "and its end", replacing: one, want: []CheckWrite{NoteReplacing}},
 		{why: "a frozen check is not written to", plan: Planned{Finalizer: true, Storm: storm, Replacing: one}, check: Check{Frozen: true}},
 		{why: "not even to let it go", check: Check{Frozen: true, Deleting: true}, finalizer: true},

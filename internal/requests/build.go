@@ -193,8 +193,9 @@ func (d *Draft) annotations() map[string]string {
 
 // owners are the owner references of a request. None of them is a controller.
 func owners(d *Draft) []metav1.OwnerReference {
-	machine := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: d.Target.Machine.Name, UID: d.Target.Machine.UID}
-	node := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: d.Target.Node.Name, UID: d.Target.Node.UID}
+	t := &d.Target
+	machine := metav1.OwnerReference{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: t.Machine.Name, UID: t.Machine.UID}
+	node := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: t.Node.Name, UID: t.Node.UID}
 	check := metav1.OwnerReference{APIVersion: remedyv1.GroupVersion.String(), Kind: nodeHealthCheck, Name: d.Check.Name, UID: d.CheckUID}
 	switch {
 	case !d.Target.OfNode:

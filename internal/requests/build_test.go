@@ -26,7 +26,7 @@ var (
 	noon           = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 )
 
-// templateFor is a template that says this.
+// templateFor is a template with this content.
 func templateFor(t testing.TB, r Reference, spec string) *unstructured.Unstructured {
 	t.Helper()
 	template := &unstructured.Unstructured{Object: map[string]any{}}
@@ -49,7 +49,9 @@ func TestBuild_Template_GivesRequestForTarget(t *testing.T) {
 	before := template.DeepCopy()
 	request, err := Build(template, &Draft{
 		Check: machineCheck, Target: OfMachine(Object{"m1", "machine-uid"}, Object{"n1", "node-uid"}), Template: metal3Template,
-		Order: 2, Attempt: 3, Started: noon.Add(1500 * time.Microsecond), ControlPlane: true, Cluster: client.ObjectKey{Namespace: "default", Name: "prod"},
+		Order: 2, Attempt: 3, Started: noon.Add(1500 * time.Microsecond), ControlPlane: true, Cluster: client.ObjectKey{
+			Namespace: "default", Name: "prod",
+		},
 	})
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(request.Object).To(Equal(map[string]any{
@@ -83,13 +85,43 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 		owners []string
 		labels []string
 	}{
-		{"a Machine", Draft{Target: OfMachine(machine, node), Template: metal3Template, Cluster: prod}, []string{"Machine"}, []string{"cluster.x-k8s.io/cluster-name"}},
-		{"a Node of another cluster", Draft{Target: OfNode(node, machine), Template: farTemplate, Cluster: prod}, []string{"NodeHealthCheck"}, []string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"}},
-		{"a Node, for a kind that needs a Machine", Draft{Target: OfNode(node, machine), Template: metal3Template, Cluster: prod}, []string{"NodeHealthCheck", "Machine"}, []string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"}},
-		{"a Node without a Machine, for such a kind", Draft{Target: OfNode(node, Object{}), Template: metal3Template, Cluster: prod}, []string{"NodeHealthCheck"}, []string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"}},
+		{
+			"a Machine",
+			Draft{Target: OfMachine(machine, node), Template: metal3Template, Cluster: prod},
+			[]string{"Machine"},
+			[]string{"cluster.x-k8s.io/cluster-name"},
+		},
+		{
+			"a Node of another cluster",
+			Draft{Target: OfNode(node, machine), Template: farTemplate, Cluster: prod},
+			[]string{"NodeHealthCheck"},
+			[]string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"},
+		},
+		{
+			"a Node, for a kind that needs a Machine",
+			Draft{Target: OfNode(node, machine), Template: metal3Template, Cluster: prod},
+			[]string{"NodeHealthCheck", "Machine"},
+			[]string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"},
+		},
+		{
+			"a Node without a Machine, for such a kind",
+			Draft{Target: OfNode(node, Object{}), Template: metal3Template, Cluster: prod},
+			[]string{"NodeHealthCheck"},
+			[]string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"},
+		},
 		{"a Node at home", Draft{Target: OfNode(node, machine), Template: farTemplate, Place: AtHome}, []string{"NodeHealthCheck", "Node"}, nil},
-		{"a Node at home, of a cluster that manages itself", Draft{Target: OfNode(node, machine), Template: metal3Template, Place: AtHome}, []string{"NodeHealthCheck", "Node", "Machine"}, nil},
-		{"beside a Node", Draft{Target: OfNode(node, machine), Template: metal3Template, Place: InWorkload, Cluster: prod}, []string{"Node"}, []string{"cluster.x-k8s.io/cluster-name", "remedy.cluster.x-k8s.io/check"}},
+		{
+			"a Node at home, of a cluster that manages itself",
+			Draft{Target: OfNode(node, machine), Template: metal3Template, Place: AtHome},
+			[]string{"NodeHealthCheck", "Node", "Machine"},
+			nil,
+		},
+		{
+			"next to a Node",
+			Draft{Target: OfNode(node, machine), Template: metal3Template, Place: InWorkload, Cluster: prod},
+			[]string{"Node"},
+			[]string{"cluster.x-k8s.io/cluster-name", "remedy.cluster.x-k8s.io/check"},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -102,7 +134,7 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 				kinds = append(kinds, owner.Kind)
 				g.Expect(owner.UID).To(Equal(uids[owner.Kind]))
 				g.Expect(owner.Controller).To(BeNil())
-				g.Expect(owner.BlockOwnerDeletion).To(BeNil(), "that would need the right to change finalizers of the owner")
+				g.Expect(owner.BlockOwnerDeletion).To(BeNil(), "that would need the permission to change finalizers of the owner")
 			}
 			g.Expect(kinds).To(Equal(tt.owners))
 			labels := []string{}
@@ -170,8 +202,10 @@ func TestAdoptable_InTreeRequest_IsRecognized(t *testing.T) {
 	g.Expect(Read(made).Adoptable(machine, farTemplate)).To(BeFalse())
 	ours := made.DeepCopy()
 	ours.SetAnnotations(map[string]string{"cluster.x-k8s.io/cloned-from-name": "m3", remedyv1.CheckAnnotation: "broken"})
-	g.Expect(Read(ours).Adoptable(machine, metal3Template)).To(BeFalse(), "something of ours is on it")
+	g.Expect(Read(ours).Adoptable(machine, metal3Template)).To(BeFalse(), "it has an annotation of Remedy")
 	owned := made.DeepCopy()
-	owned.SetOwnerReferences(append(owned.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}))
-	g.Expect(Read(owned).Adoptable(machine, metal3Template)).To(BeFalse(), "somebody else has a part in it")
+	owned.SetOwnerReferences(
+		append(owned.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}),
+	)
+	g.Expect(Read(owned).Adoptable(machine, metal3Template)).To(BeFalse(), "it has another owner")
 }

@@ -3,7 +3,7 @@
 
 // Package requests reads and writes remediation requests and reads their templates, for checks of any kind.
 //
-// A template is named by a check. A request is created from it for one target and has the name of the target. The remediator is told to
+// A template is named by a check. A request is created from it for one target and has the name of the target. The remediator has to
 // stop by an annotation, and reports its progress in the status of the request. This package does not decide when a request is created or
 // deleted (package remediation), and does not report anything.
 //

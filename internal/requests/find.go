@@ -71,7 +71,7 @@ func (r *Requests) watchKind(ctx context.Context, k *kind) string {
 	case len(missing) > 0:
 		return notAllowed(missing, known.resource.GroupResource(), r.namespace) + ": " + howToAllow(known.resource.GroupResource())
 	}
-	if refused, _ := k.refusal(r.clock.Now()); refused != "" {
+	if refused, _ := k.refusedFor(r.clock.Now()); refused != "" {
 		return refused
 	}
 	r.startWatch(k, known)

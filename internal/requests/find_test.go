@@ -90,7 +90,7 @@ func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 		}
 		return rest
 	}
-	// By then it is told, too, that everything was read for the first time: templates are told of by who reads them all, one after the other.
+	// The event of the first list arrives before that: changes of templates arrive one after the other.
 	arrived()
 	s.Expect(admin.Create(t.Context(), s.kind.NewTemplate(s.namespace, "last", map[string]any{}))).To(Succeed())
 	s.Eventually(func() *foundTemplate {
@@ -100,7 +100,10 @@ func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 	}).ShouldNot(BeNil())
 	s.wakes()
 	request := s.create(s.check("a"), Object{"m1", "uid-1"})
-	s.Expect(arrived()).To(ConsistOf(BeElementOf("a", "b"), BeElementOf("a", "b")), "a request that comes may be in the way of others, but not in another namespace")
+	s.Expect(arrived()).To(
+		ConsistOf(BeElementOf("a", "b"), BeElementOf("a", "b")),
+		"a request that comes may be in the way of others, but not in another namespace",
+	)
 
 	there := s.there("m1")
 	there.SetLabels(map[string]string{"some": "label"})
@@ -108,7 +111,7 @@ func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 	s.Expect(admin.Update(t.Context(), there)).To(Succeed())
 	s.Expect(unstructured.SetNestedField(there.Object, int64(7), "status", "retries")).To(Succeed())
 	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
-	s.Expect(arrived()).To(BeEmpty(), "nobody reads that")
+	s.Expect(arrived()).To(BeEmpty(), "no part of it is read")
 
 	s.Expect(unstructured.SetNestedSlice(there.Object, []any{map[string]any{"type": "Succeeded", "status": "True"}}, "status", "conditions")).To(Succeed())
 	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
@@ -158,7 +161,9 @@ func TestFind_Unchanged_AsksNothing(t *testing.T) {
 	s.Expect(s.traffic.since()).To(BeEmpty())
 	of := func() { _, _ = s.requests.Of(context.Background(), c, s.kind.GroupVersionKind) }
 	// What the rest of the process allocates meanwhile is counted, too.
-	s.Expect(min(testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of))).To(BeNumerically("<=", 4), "a slice of what is found, and no copy of it")
+	s.Expect(min(testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of))).To(
+		BeNumerically("<=", 4), "a slice of what is found, and no copy of it",
+	)
 }
 
 func TestStore_LargeRequest_KeepsRelevantPart(t *testing.T) {
@@ -263,7 +268,7 @@ func TestLiveOf_Requests_AreReadLive(t *testing.T) {
 	s := settled(t)
 	s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.create(s.check("b"), Object{"m2", "uid-2"})
-	// Another process knows nothing of them.
+	// Another process has not read them.
 	s.begin(t.Context(), s.config())
 	gone := s.kind.GroupVersion().WithKind("Gone")
 	found, err := s.requests.LiveOf(t.Context(), s.check("a"), gone, s.reference().RequestKind())

@@ -17,7 +17,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// refuseLists answers as an API server does that has something against a list, whatever it has said of the rights.
+// refuseLists rejects lists, whatever the access review has answered.
 func refuseLists(plural string, refuses *atomic.Bool) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
@@ -52,14 +52,14 @@ func TestWatch_ListForbidden_IsRetriedWhenDue(t *testing.T) {
 	s.usable(c, soft)
 }
 
-// A right that is taken away leaves requests behind that we made: they are not forgotten, and nothing is begun in their stead.
+// After a permission is removed, existing requests are still known, and no others are created instead.
 func TestWatch_PermissionRemoved_KeepsRequests(t *testing.T) {
 	s := settled(t)
 	c, kind := s.check("a"), s.reference().RequestKind()
 	s.create(c, Object{"m1", "uid-1"})
 	s.grant(s.kind.Rules()[1])
 	k := s.requests.kind(use{kind, false})
-	// The API server ends a watch for all sorts of reasons, and then it asks for rights.
+	// The API server ends watches regularly, and verifies the permission for the next one.
 	s.requests.stopWatch(t.Context(), k, k.facts, apierrors.NewForbidden(k.facts.resource.GroupResource(), "", nil))
 	found, err := s.requests.Of(t.Context(), c)
 	s.Expect(namesOf(found)).To(Equal([]string{"m1"}))

@@ -103,7 +103,8 @@ func madeFrom(f *Found, annotations map[string]string) Reference {
 func (f *Found) readOwners(request *unstructured.Unstructured) {
 	for _, owner := range request.GetOwnerReferences() {
 		f.Owners = append(f.Owners, owner.Kind+"/"+owner.Name)
-		if group, _, _ := strings.Cut(owner.APIVersion, "/"); group == clusterv1.GroupVersion.Group && owner.Kind == "Machine" && owner.UID != "" {
+		group, _, _ := strings.Cut(owner.APIVersion, "/")
+		if group == clusterv1.GroupVersion.Group && owner.Kind == "Machine" && owner.UID != "" {
 			f.Machines = append(f.Machines, owner.UID)
 		}
 	}

@@ -213,8 +213,8 @@ func (r *Requests) servedAs(ctx context.Context, gvk schema.GroupVersionKind) (f
 	return facts{}, nil
 }
 
-// refusal is why the kind cannot be watched, and until when.
-func (k *kind) refusal(now time.Time) (string, time.Time) {
+// refusedFor is why the kind cannot be watched, and until when.
+func (k *kind) refusedFor(now time.Time) (string, time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if now.Before(k.refusedUntil) {

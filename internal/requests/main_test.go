@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// scene is a test's own: a kind of remediator, a namespace, and a manager with the rights that the test gives it.
+// scene is a test's own: a kind of remediator, a namespace, and a manager with the permissions that the test grants.
 type scene struct {
 	*WithT
 	t         *testing.T
@@ -73,7 +73,7 @@ type scene struct {
 	woken     workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// newScene has a kind of this name, of a group of its own. Nothing is installed, and nobody has any rights.
+// newScene has a kind of this name in its own group. Nothing is installed or granted.
 func newScene(t *testing.T, kind string) *scene {
 	t.Helper()
 	// Most of a test is waiting, and no two share anything.
@@ -162,7 +162,7 @@ func (s *scene) uninstall(crds ...*apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// grant gives the manager these rights in all namespaces, and takes away all that it has.
+// grant gives the manager these permissions in all namespaces, and removes all others.
 func (s *scene) grant(rules ...rbacv1.PolicyRule) {
 	s.t.Helper()
 	named := metav1.ObjectMeta{Name: s.namespace}
@@ -191,7 +191,7 @@ func (s *scene) check(name string) Check {
 	return Check{Kind: machineCheck.Kind, Namespace: s.namespace, Name: name}
 }
 
-// resolved is what a check is told of its only template, when that is known. Time goes by until it is.
+// resolved is the result for the only template of a check. The clock advances until it is known.
 func (s *scene) resolved(c Check, plurals string, reference Reference) Resolved {
 	s.t.Helper()
 	var one Resolved

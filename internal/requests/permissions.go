@@ -143,9 +143,8 @@ func notAllowed(verbs []string, resource schema.GroupResource, namespace string)
 
 // howToAllow is what to do about missing permissions.
 func howToAllow(resource schema.GroupResource) string {
-	return fmt.Sprintf(
-		"apply a ClusterRole that allows it, such as %s, with the label %s=true", clusterRole(resource.Resource), remedyv1.AggregateToManagerLabel,
-	)
+	return "apply a ClusterRole that allows it, such as " + clusterRole(resource.Resource) +
+		", with the label " + remedyv1.AggregateToManagerLabel + "=true"
 }
 
 // clusterRole is the name of a ClusterRole with the permissions for a kind of requests.

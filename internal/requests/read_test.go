@@ -147,7 +147,7 @@ func TestRead_InvalidAnnotations_DoNoHarm(t *testing.T) {
 		Step: remediation.StepID{Order: -1, Template: "FenceAgentsRemediationTemplate/"}, Attempt: 1, Started: noon, TimedOut: true,
 	}), "its step is none that there is, and it was started when it was created")
 	g.Expect(found.Of(nodeCheck)).To(BeTrue())
-	g.Expect(found.For(Target{})).To(BeFalse(), "nobody is everybody")
+	g.Expect(found.For(Target{})).To(BeFalse(), "an empty target is no target")
 	g.Expect(found.For(Target{OfNode: true})).To(BeFalse())
 	g.Expect((&Found{}).Of(Check{})).To(BeFalse())
 }

@@ -31,7 +31,8 @@ func (r Reference) RequestKind() schema.GroupVersionKind {
 
 // Same reports whether both name the same template, in any version.
 func (r Reference) Same(other Reference) bool {
-	return r.Kind == other.Kind && r.Name == other.Name && r.Namespace == other.Namespace && r.TemplateKind().Group == other.TemplateKind().Group
+	return r.Kind == other.Kind && r.Name == other.Name && r.Namespace == other.Namespace &&
+		r.TemplateKind().Group == other.TemplateKind().Group
 }
 
 // Naming is the names of the templates of one check in messages and in steps: kind and name, and more if two would have the same name.

@@ -25,7 +25,9 @@ var failures = map[schema.GroupKind]func(status map[string]any, conditions map[s
 		phase, _ := status["phase"].(string)
 		return phase == "Failed" || phase == "Deleting machine"
 	},
-	{Group: "storage-based-remediation.medik8s.io", Kind: "StorageBasedRemediation"}: func(_ map[string]any, conditions map[string]string) bool {
+	{Group: "storage-based-remediation.medik8s.io", Kind: "StorageBasedRemediation"}: func(
+		_ map[string]any, conditions map[string]string,
+	) bool {
 		return conditions["Ready"] == "False" && conditions["FencingInProgress"] == "False"
 	},
 }

@@ -84,7 +84,7 @@ func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 		return
 	}
 	for _, k := range []*kind{template, request} {
-		if refused, until := k.refusal(r.clock.Now()); refused != "" {
+		if refused, until := k.refusedFor(r.clock.Now()); refused != "" {
 			one.trouble(remedyv1.ForbiddenReason, until, "%s: %s", k.Kind, refused)
 			return
 		}
@@ -101,7 +101,9 @@ func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 }
 
 // resolveKinds reports whether both kinds are served as required.
-func (r *Requests) resolveKinds(ctx context.Context, one *Resolved, template, request *kind, plurals string) (templates, requests facts, ok bool) {
+func (r *Requests) resolveKinds(
+	ctx context.Context, one *Resolved, template, request *kind, plurals string,
+) (templates, requests facts, ok bool) {
 	for _, k := range []*kind{template, request} {
 		known, err := r.facts(ctx, k)
 		switch {
@@ -109,7 +111,8 @@ func (r *Requests) resolveKinds(ctx context.Context, one *Resolved, template, re
 			one.Err = err
 			return templates, requests, false
 		case !known.served, known.otherVersion:
-			one.trouble(remedyv1.KindNotServedReason, known.until, "%s is not served in %s: install the remediator, or correct the reference", k.Kind, k.GroupVersion())
+			one.trouble(remedyv1.KindNotServedReason, known.until,
+				"%s is not served in %s: install the remediator, or correct the reference", k.Kind, k.GroupVersion())
 			return templates, requests, false
 		case !known.namespaced:
 			one.trouble(remedyv1.TemplateInvalidReason, known.until, "%s is not namespaced", k.Kind)
@@ -172,7 +175,8 @@ func (r *Requests) template(ctx context.Context, reference Reference) (*unstruct
 func (r *Resolved) see(found *foundTemplate) {
 	switch {
 	case found == nil:
-		r.trouble(remedyv1.TemplateNotFoundReason, time.Time{}, "there is none in namespace %s: create it, or correct the reference", r.Reference.Namespace)
+		r.trouble(remedyv1.TemplateNotFoundReason, time.Time{},
+			"there is none in namespace %s: create it, or correct the reference", r.Reference.Namespace)
 	case found.problem != "":
 		r.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "%s", found.problem)
 	default:

@@ -29,23 +29,32 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	s.Expect(first.Again).To(Equal(noon.Add(missingFor)))
 	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(MatchError(ContainSubstring("is not served")))
-	s.trouble(c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+group+"/v1: install the remediator, or correct the reference")
+	s.trouble(
+		c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+group+"/v1: install the remediator, or correct the reference",
+	)
 	s.install(s.kind.TemplateCRD())
 	s.trouble(c, soft, remedyv1.KindNotServedReason, "Reboot is not served in "+group+"/v1: install the remediator, or correct the reference")
 	s.install(s.kind.RequestCRD())
 
-	forbidden := s.trouble(c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch "+resource("reboottemplates")+" in any namespace")
+	forbidden := s.trouble(
+		c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch "+resource("reboottemplates")+" in any namespace",
+	)
 	s.Expect(forbidden.Trouble.ClusterRole).To(Equal("remedy-reboottemplates"))
 	s.Expect(forbidden.Again).ToNot(BeZero())
 	_, err = s.requests.Of(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(MatchError(ContainSubstring("must be allowed to list, watch " + resource("reboots") + " in any namespace: apply a ClusterRole that allows it, such as remedy-reboots, with the label " + remedyv1.AggregateToManagerLabel + "=true")))
 	rules := s.kind.Rules()
 	s.grant(rules[1])
-	s.trouble(c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch, create, patch, delete "+resource("reboots")+" in any namespace")
+	s.trouble(
+		c, soft, remedyv1.ForbiddenReason,
+		"the manager must be allowed to get, list, watch, create, patch, delete "+resource("reboots")+" in any namespace",
+	)
 	few := *rules[0].DeepCopy()
 	few.Verbs = []string{"get", "list", "watch", "create"}
 	s.grant(rules[1], few)
-	forbidden = s.trouble(c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to patch, delete "+resource("reboots")+" in namespace "+s.namespace)
+	forbidden = s.trouble(
+		c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to patch, delete "+resource("reboots")+" in namespace "+s.namespace,
+	)
 	s.Expect(forbidden.Trouble.ClusterRole).To(Equal("remedy-reboots"))
 
 	s.traffic.since()
@@ -75,9 +84,14 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 func TestOf_ForbiddenOrNotServed_IsNotWatched(t *testing.T) {
 	s := newScene(t, "Reboot")
 	c, soft := s.check("a"), s.reference()
-	s.trouble(c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference")
+	s.trouble(
+		c, soft, remedyv1.KindNotServedReason,
+		"RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference",
+	)
 	s.install(s.kind.CRDs()...)
-	s.trouble(c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch reboottemplates."+s.kind.Group+" in any namespace")
+	s.trouble(
+		c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch reboottemplates."+s.kind.Group+" in any namespace",
+	)
 	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(HaveOccurred())
 	s.Expect(s.traffic.lists("reboots")).To(BeZero())
@@ -124,7 +138,7 @@ func TestResolve_UnsuitableKind_IsReported(t *testing.T) {
 		s.install(s.kind.CRDs()...)
 		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "RebootTemplate is not namespaced")
 	})
-	t.Run("a plural that nobody can guess", func(t *testing.T) {
+	t.Run("an irregular plural", func(t *testing.T) {
 		s := newScene(t, "Gas")
 		s.kind.Plural = "gases"
 		s.install(s.kind.CRDs()...)
@@ -137,7 +151,7 @@ func TestResolve_UnsuitableKind_IsReported(t *testing.T) {
 			one := s.requests.Resolve(t.Context(), s.check("a"), "Gas=gases", s.reference())[0]
 			return one.Usable()
 		}).Should(BeTrue())
-		// Whoever is allowed to create something else than what is created has not been checked.
+		// The permission was verified for another resource.
 		one := s.resolved(s.check("a"), "Gas=others", s.reference())
 		s.Expect(one.Trouble.Reason).To(Equal(remedyv1.WrongPluralReason))
 	})
@@ -171,7 +185,10 @@ func TestResolve_KindRemoved_IsFoundAgain(t *testing.T) {
 		s.clock.Step(longestPause)
 		return s.wakes()
 	}).Should(ContainElement("a"))
-	s.trouble(c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference")
+	s.trouble(
+		c, soft, remedyv1.KindNotServedReason,
+		"RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference",
+	)
 	s.Eventually(func() error {
 		_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
 		return err
@@ -179,7 +196,7 @@ func TestResolve_KindRemoved_IsFoundAgain(t *testing.T) {
 	s.requests.running.Wait()
 	s.traffic.since()
 	s.requests.Resolve(t.Context(), c, "", soft)
-	s.Expect(s.traffic.lists("reboots")).To(BeZero(), "nobody lists what is not there")
+	s.Expect(s.traffic.lists("reboots")).To(BeZero(), "a kind that is not served is not listed")
 
 	s.install(s.kind.CRDs()...)
 	s.template()
@@ -197,7 +214,7 @@ func TestResolve_PermissionRemoved_IsFoundAgain(t *testing.T) {
 	rules := s.kind.Rules()
 	rules[0].Verbs = slices.DeleteFunc(rules[0].Verbs, func(verb string) bool { return verb == "create" })
 	s.grant(rules...)
-	// The answer from before is believed until the API server says otherwise.
+	// The cached answer is valid until the API server contradicts it.
 	s.Eventually(func() error {
 		_, _, err := s.requests.Create(t.Context(), s.draft(c, Object{"m" + s.clock.Now().Format("150405"), "uid-1"}))
 		s.clock.Step(missingFor)

@@ -15,8 +15,8 @@ import (
 )
 
 // Source triggers reconciles of the checks of a kind: when the relevant part of one of their requests changes; when a request is created or
-// deleted that may conflict with theirs; when a template that they name is created, deleted, or becomes valid or invalid; and when their
-// requests have been read for the first time, or can no longer be read.
+// deleted that may conflict with one of them; when a template that they name is created, deleted, or becomes valid or invalid; and when
+// their requests have been read for the first time, or can no longer be read.
 func (r *Requests) Source(kind string) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 		r.listeners.add(ctx, func(c Check) {

@@ -31,7 +31,7 @@ func (s *scene) through(other func(next http.RoundTripper) http.RoundTripper) {
 	s.begin(s.t.Context(), config)
 }
 
-// silent gives no answer to questions about such paths, while it is told so.
+// silent does not answer requests for these paths while hangs is true.
 func silent(path string, is *atomic.Bool) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
@@ -51,7 +51,7 @@ func answered(request *http.Request, code int, body string) *http.Response {
 	}
 }
 
-// TestDiscovery_Hangs_TimesOut: whoever asks is told after a while that there was no answer, and so are all who ask
+// TestDiscovery_Hangs_TimesOut: the caller gets an error after a timeout, and so do all who ask
 // just then. When there is one again, they are woken.
 func TestDiscovery_Hangs_TimesOut(t *testing.T) {
 	s := newScene(t, "Reboot")
@@ -92,7 +92,7 @@ func TestDiscovery_Hangs_TimesOut(t *testing.T) {
 	}).Should(ContainElements("b", "c"))
 }
 
-// slowMapper never answers until it is let go.
+// slowMapper does not answer until let is closed.
 type slowMapper struct {
 	meta.RESTMapper
 	asked *atomic.Int64
@@ -136,7 +136,7 @@ func TestMapper_Hangs_IsAskedOnce(t *testing.T) {
 	}).Should(HaveField("Trouble", HaveField("Reason", remedyv1.TemplateNotFoundReason)))
 }
 
-// TestPermission_ReviewFails_IsNotMissing: one of those who decide about rights is down. That is no "no".
+// TestPermission_ReviewFails_IsNotMissing: an authorizer is down. That is no denial.
 func TestPermission_ReviewFails_IsNotMissing(t *testing.T) {
 	s := newScene(t, "Reboot")
 	s.install(s.kind.CRDs()...)
@@ -157,7 +157,9 @@ func TestPermission_ReviewFails_IsNotMissing(t *testing.T) {
 	s.Expect(one.Trouble).To(BeNil())
 	s.Expect(one.Err).To(MatchError(ContainSubstring("the authorizer is down")))
 	asked := func() int {
-		return len(slices.DeleteFunc(s.traffic.since(), func(asked string) bool { return !strings.HasSuffix(asked, "/selfsubjectaccessreviews") }))
+		return len(
+			slices.DeleteFunc(s.traffic.since(), func(asked string) bool { return !strings.HasSuffix(asked, "/selfsubjectaccessreviews") }),
+		)
 	}
 	s.Expect(asked()).To(Equal(1))
 	s.requests.Resolve(t.Context(), s.check("a"), "", s.reference())
@@ -205,7 +207,7 @@ func TestWatch_Lost_MissesNoRequest(t *testing.T) {
 	}
 	news(func() bool { return found() != nil })
 
-	// Its definition goes and comes again, and somebody makes it anew, which is not seen at first.
+	// The CRD is deleted and created again, and so is the request, which is not read at first.
 	fails.Store(true)
 	s.uninstall(s.kind.CRDs()...)
 	s.install(s.kind.CRDs()...)

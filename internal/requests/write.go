@@ -85,7 +85,8 @@ func (r *Requests) TellToStop(ctx context.Context, f *Found, now time.Time) erro
 func (r *Requests) NoteRecovery(ctx context.Context, f *Found, since time.Time) error {
 	return r.annotate(ctx, f, 1, func(seen *Found) (string, any) {
 		switch {
-		case seen.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(), seen.recovered.IsZero() && since.IsZero() && !seen.recoveryRecorded:
+		case seen.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(),
+			seen.recovered.IsZero() && since.IsZero() && !seen.recoveryRecorded:
 			return "", nil
 		case since.IsZero():
 			return remedyv1.HealthySinceAnnotation, nil
@@ -107,7 +108,9 @@ func (r *Requests) annotate(ctx context.Context, f *Found, tries int, change fun
 		if key == "" {
 			return nil
 		}
-		err = r.patch(ctx, seen, map[string]any{"uid": seen.UID, "resourceVersion": seen.ResourceVersion, "annotations": map[string]any{key: value}})
+		err = r.patch(ctx, seen, map[string]any{
+			"uid": seen.UID, "resourceVersion": seen.ResourceVersion, "annotations": map[string]any{key: value},
+		})
 		if err == nil {
 			return nil
 		}

@@ -24,7 +24,7 @@ func TestCreate_Request_IsFoundAtOnce(t *testing.T) {
 	s := settled(t)
 	c, machine := s.check("a"), Object{"m1", "uid-1"}
 	made := s.create(c, machine)
-	s.Expect(s.mine()).To(HaveLen(1), "nobody has to wait for the watch")
+	s.Expect(s.mine()).To(HaveLen(1), "it does not wait for the watch")
 	s.Expect(s.there("m1").Object).To(HaveKeyWithValue("spec", HaveKeyWithValue("strategy", "reboot")))
 	again, created, err := s.requests.Create(t.Context(), s.draft(c, machine))
 	s.Expect(err).ToNot(HaveOccurred())
@@ -46,9 +46,9 @@ func TestCreate_NameTaken_Waits(t *testing.T) {
 		s.Expect(s.there("m1")).To(Equal(before), "it is left alone")
 	}
 	stranger := s.kind.NewRequest(s.namespace, "m1")
-	stranger.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "somebody", UID: "somebody"}})
+	stranger.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"}})
 	s.Expect(admin.Create(t.Context(), stranger)).To(Succeed())
-	taken(s.draft(a, machine), "Reboot "+s.namespace+"/m1 of ConfigMap/somebody")
+	taken(s.draft(a, machine), "Reboot "+s.namespace+"/m1 of ConfigMap/other")
 	s.wakes()
 	s.Expect(admin.Delete(t.Context(), stranger)).To(Succeed())
 	s.Eventually(s.wakes).Should(ContainElement("a"), "now it is free")
@@ -66,7 +66,7 @@ func TestCreate_NameTaken_Waits(t *testing.T) {
 	taken(s.draft(a, machine), ours)
 }
 
-// hold puts a finalizer of somebody else on a request.
+// hold adds a finalizer to a request.
 func (s *scene) hold(name string) {
 	s.t.Helper()
 	there := s.there(name)
@@ -106,7 +106,7 @@ func TestNoteRecovery_Recovery_IsRecordedAndRemoved(t *testing.T) {
 	since := func() time.Time { return Read(s.there("m1")).Request(Naming{}).HealthySince }
 	when := noon.Add(1234567 * time.Microsecond)
 	s.Expect(s.requests.NoteRecovery(t.Context(), made, time.Time{})).To(Succeed())
-	s.Expect(s.there("m1").GetResourceVersion()).To(Equal(made.ResourceVersion), "there is nothing to take back")
+	s.Expect(s.there("m1").GetResourceVersion()).To(Equal(made.ResourceVersion), "there is nothing to remove")
 	s.Expect(s.requests.NoteRecovery(t.Context(), made, when)).To(Succeed())
 	s.Expect(since()).To(Equal(when.Truncate(time.Millisecond)))
 	version := s.there("m1").GetResourceVersion()
@@ -132,12 +132,12 @@ func TestWrite_OtherUID_Fails(t *testing.T) {
 	s.Expect(admin.Delete(t.Context(), s.there("m1"))).To(Succeed())
 	var replaced *ReplacedError
 	s.Expect(errors.As(s.requests.TellToStop(t.Context(), old, noon), &replaced)).To(BeTrue())
-	s.Expect(s.requests.Delete(t.Context(), old)).To(Succeed(), "it is gone")
+	s.Expect(s.requests.Delete(t.Context(), old)).To(Succeed(), "it no longer exists")
 
 	other := s.kind.NewRequest(s.namespace, "m1")
 	s.Expect(admin.Create(t.Context(), other)).To(Succeed())
 	before := s.there("m1")
-	// Also with the version of the other one: then only the UID tells them apart.
+	// Also with the resourceVersion of the other one: then only the UID differs.
 	disguised := *old
 	disguised.ResourceVersion = other.GetResourceVersion()
 	for _, seen := range []*Found{old, &disguised} {
@@ -235,7 +235,7 @@ func TestWrites_CrashBetween_LeavesNothing(t *testing.T) {
 	})
 }
 
-// live creates a request for each of two steps, the second when the first was told to stop and is gone.
+// live creates a request for each of two steps, the second after the first was stopped and deleted.
 func (s *scene) live(ctx context.Context, process *faults.Process, machine string) error {
 	c, err := client.New(process.Config(s.quietConfig()), client.Options{})
 	if err != nil {

@@ -1,0 +1,105 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package remediation
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+)
+
+// Its Ready condition has been Unknown for longer than 5m; a Lease that was renewed since gives it 5m more.
+var leasesRenewed = []lookRow{
+	{why: "no Lease is no objection", look: renewed(time.Time{})},
+	{why: "nor is one that was renewed before that", look: renewed(ago(7 * time.Minute))},
+	{why: "or at the same time", look: renewed(ago(6 * time.Minute))},
+	{
+		why: "a moment later, it lives: for one further timeout at most", look: renewed(ago(6*time.Minute - moment)),
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: ago(6*time.Minute - moment)}},
+	},
+	{
+		why: "nor is its owner asked", options: []option{byOwner}, look: renewed(noon),
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+	},
+	{
+		why: "almost that long", options: []option{is(sickFor(10*time.Minute - moment))}, look: renewed(noon),
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-moment), Seen: Seen{Since: noon}},
+	},
+	{why: "to the moment", options: []option{is(sickFor(10 * time.Minute))}, look: renewed(noon)},
+	{why: "what ends something does not mind", options: []option{requested(failed)}, look: renewed(noon)},
+	{
+		why:     "a Node that says of itself that it is not ready is not contradicted",
+		options: []option{finding(func(f *health.Finding) { f.Status = string(corev1.ConditionFalse) })}, look: renewed(noon),
+	},
+	{
+		why: "nor one with another trouble", options: []option{finding(func(f *health.Finding) { f.Condition = "DiskPressure" })},
+		look: renewed(noon),
+	},
+	{why: "nor a Machine", options: []option{finding(func(f *health.Finding) { f.Rule = health.UnhealthyMachine })}, look: renewed(noon)},
+	{
+		why: "any other cause stands by itself", look: renewed(noon),
+		options: []option{func(x *scene) {
+			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine, Met: true})
+		}},
+	},
+	{
+		why: "but not one that has not lasted long enough", look: renewed(noon),
+		options: []option{func(x *scene) {
+			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine})
+		}},
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+	},
+	{
+		why: "nor does a timeout that is not over", look: renewed(noon),
+		options: []option{func(x *scene) {
+			longer := x.verdicts[0].Findings[0]
+			longer.Met, longer.Due, longer.Lasting = false, longer.Since.Add(time.Hour), time.Hour
+			x.verdicts[0].Findings = append(x.verdicts[0].Findings, longer)
+		}},
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+	},
+	{
+		why: "of two timeouts the longer counts", look: renewed(noon),
+		options: []option{func(x *scene) {
+			longer := x.verdicts[0].Findings[0]
+			longer.Due, longer.Lasting = longer.Since.Add(time.Minute), time.Hour
+			x.verdicts[0].Findings = append([]health.Finding{longer}, x.verdicts[0].Findings...)
+		}},
+		hold: Hold{Reason: LeaseRenewed, Until: ago(-55 * time.Minute), Seen: Seen{Since: noon}},
+	},
+}
+
+// TestOnlySilent_OtherCause_IsFalse: of nobody else the Lease is read, so that a cluster where it may not be read does not keep them from
+// being remediated.
+func TestOnlySilent_OtherCause_IsFalse(t *testing.T) {
+	silent, soon := readyUnknownFor(6*time.Minute), readyUnknownFor(time.Minute)
+	notReady, pressed := silent, silent
+	notReady.Status, pressed.Condition = string(corev1.ConditionFalse), "DiskPressure"
+	failed := health.Finding{Rule: health.MachineFailed, Met: true}
+	ofMachine := silent
+	ofMachine.Rule = health.UnhealthyMachine
+	for why, test := range map[string]struct {
+		kind     health.Kind
+		findings []health.Finding
+		only     bool
+	}{
+		"its Node is silent":                    {health.Unhealthy, []health.Finding{silent}, true},
+		"it says that it is not ready":          {health.Unhealthy, []health.Finding{notReady}, false},
+		"it has another trouble":                {health.Unhealthy, []health.Finding{pressed}, false},
+		"its Machine has":                       {health.Unhealthy, []health.Finding{ofMachine}, false},
+		"its Machine has failed, too":           {health.Unhealthy, []health.Finding{failed, silent}, false},
+		"what it has besides has not lasted":    {health.Unhealthy, []health.Finding{silent, {Rule: health.UnhealthyMachine}}, true},
+		"it has failed, and has just gone dark": {health.Unhealthy, []health.Finding{failed, soon}, false},
+		"it has just gone dark":                 {health.Suspect, []health.Finding{soon}, false},
+		"it is healthy":                         {health.Healthy, nil, false},
+	} {
+		t.Run(why, func(t *testing.T) {
+			NewWithT(t).Expect(OnlySilent(&health.Verdict{Kind: test.kind, Findings: test.findings})).To(Equal(test.only))
+		})
+	}
+}
