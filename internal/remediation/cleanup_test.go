@@ -51,7 +51,7 @@ var lettingGo = []row{
 		want: underWay(Decision{Action: Withdraw, Why: NotLookedAfter}),
 	},
 	{
-		why:     "a check that goes is told first",
+		why:     "a check that goes is reported first",
 		options: []option{goes, observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
 		want:    underWay(Decision{Action: Withdraw, Why: CheckDeleting}),
 	},
@@ -147,7 +147,7 @@ var frozenRows = []row{
 
 func TestPlan_Paused_KeepsEverything(t *testing.T) { decide(t, frozenRows) }
 
-// strayRow is a stray, and what is decided about it.
+// strayRow is an orphaned target, and what is decided about it.
 type strayRow struct {
 	why     string
 	stray   Stray
@@ -156,7 +156,7 @@ type strayRow struct {
 	writes  []Write
 }
 
-// inTheWay completes what is decided about a stray with a request.
+// inTheWay completes what is decided about an orphaned target with a request.
 func inTheWay(d Decision) Decision {
 	d.Step, d.Attempt, d.InFlight = stepA, 1, true
 	return d
@@ -171,7 +171,7 @@ var strays = []strayRow{
 	},
 	{why: "is deleted once", stray: Stray{Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
 	{
-		why: "a request for a Node that does not exist any more is told to stop first, or its remediator may keep it for ever", stray: Stray{
+		why: "a request for a Node that does not exist any more is stopped first, or its remediator may keep it for ever", stray: Stray{
 			Gone: true, Request: lost(),
 		},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
@@ -214,7 +214,7 @@ var strays = []strayRow{
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
 	},
 	{
-		why: "or was told to stop", stray: Stray{Gone: true, Request: lost(expected, toldToStop)},
+		why: "or was stopped", stray: Stray{Gone: true, Request: lost(expected, toldToStop)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
 	},
 	{
@@ -269,7 +269,7 @@ var strays = []strayRow{
 			TellToStop, DeleteRequest,
 		},
 	},
-	{why: "then it is given back", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
+	{why: "then it is released", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
 	{
 		why: "after the marks are cleared", stray: Stray{Marked: true, Lease: Lease{Ours: true, Until: noon}},
 		want: Decision{Action: Unmark, Why: NotLookedAfter}, writes: []Write{ClearMarks, ReleaseLease},

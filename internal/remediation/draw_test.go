@@ -232,7 +232,7 @@ func draw(t *rapid.T) drawn {
 		}
 	}
 	d.assessment = assessed(verdicts)
-	for i := range max(0, rapid.IntRange(-6, 2).Draw(t, "strays")) {
+	for i := range max(0, rapid.IntRange(-6, 2).Draw(t, "orphaned targets")) {
 		d.situation.Strays = append(d.situation.Strays, drawStray(t, &d.policy, i))
 	}
 	for i := range max(0, rapid.IntRange(-6, 3).Draw(t, "replacing")) {

@@ -172,7 +172,7 @@ func TestGate_Verdicts_AreCounted(t *testing.T) {
 	}
 }
 
-// 003, end to end: with 40% of 6 Machines two sick ones are remediated, and of three none.
+// 003, end to end: with 40% of 6 Machines two unhealthy ones are remediated, and of three none.
 func TestGate_UnhealthyCount_OpensAndCloses(t *testing.T) {
 	for sick, started := range map[int]int{0: 0, 1: 1, 2: 2, 3: 0, 6: 0} {
 		g := NewWithT(t)
@@ -185,7 +185,7 @@ func TestGate_UnhealthyCount_OpensAndCloses(t *testing.T) {
 		}
 		plan := x.plan()
 		g.Expect(plan.Counts).To(
-			Equal(Counts{Healthy: 6 - sick, Remediating: started, InFlight: started, Held: sick - started}), "%d are sick", sick,
+			Equal(Counts{Healthy: 6 - sick, Remediating: started, InFlight: started, Held: sick - started}), "%d are unhealthy", sick,
 		)
 	}
 }

@@ -109,7 +109,7 @@ var wholeCluster = []answer{
 		held: true,
 	},
 	{
-		why: "as many sick as the limit allows, to the last one", guard: TooManyUnhealthy, options: []option{
+		why: "as many unhealthy as the limit allows, to the last one", guard: TooManyUnhealthy, options: []option{
 			limited(2), also(Target{Name: "m2"}, sickFor(time.Hour)),
 		},
 		seen: Seen{Who: "maxUnhealthy=2", Have: 2, Most: 2},
@@ -137,7 +137,7 @@ var wholeCluster = []answer{
 	},
 	{why: "to the moment", guard: InStorm, options: []option{cooldown, stormy(5 * time.Minute)}},
 	{
-		why: "while too many are sick nobody knows when it ends", guard: InStorm, options: []option{cooldown, stormy(0), limited(0)},
+		why: "while too many are unhealthy nobody knows when it ends", guard: InStorm, options: []option{cooldown, stormy(0), limited(0)},
 		held: true, seen: Seen{Since: ago(time.Hour)},
 	},
 }

@@ -28,7 +28,7 @@ func (o *obstacle) in(byOwner bool) bool {
 	return o.request
 }
 
-// The order in which obstacles are told. It is written down once more here, as it is what people see.
+// The order in which obstacles are told. It is written down again here, as it is what people see.
 var obstacles = []obstacle{
 	{Paused, true, true, check(func(c *Check) { c.Frozen = true })},
 	{CheckDeleting, true, true, check(func(c *Check) { c.Deleting = true })},

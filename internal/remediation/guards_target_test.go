@@ -67,7 +67,7 @@ var oneTarget = []answer{
 		options: []option{is(wished), twoSteps, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })}, seen: Seen{Have: 1},
 	},
 	{
-		why: "who is sick besides is tried again", guard: AnnotationNotRemoved,
+		why: "who is unhealthy besides is tried again", guard: AnnotationNotRemoved,
 		options: []option{remembers(1, time.Time{}), is(wished), alsoSick}, seen: Seen{Have: 1},
 	},
 	{
@@ -189,7 +189,7 @@ var controlPlane = []answer{
 		seen: Seen{Have: 2, Least: 2, Most: 3},
 	},
 	{
-		why: "3 members: one of the others may be sick", guard: QuorumAtRisk, options: []option{ofControlPlane, etcd(members(3, "n2"))},
+		why: "3 members: one of the others may be unhealthy", guard: QuorumAtRisk, options: []option{ofControlPlane, etcd(members(3, "n2"))},
 		held: true, seen: Seen{Have: 1, Least: 2, Most: 3},
 	},
 	{

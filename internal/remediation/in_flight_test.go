@@ -140,7 +140,7 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 			inFlight: 2, replacing: []Replacement{noticed, {Target: "z", Owner: owner, GoneSince: ago(time.Minute)}}, wakeUp: ago(-9 * time.Minute),
 		},
 		{
-			why:     "a stray whose request is still there takes up a place, too",
+			why:     "an orphaned target whose request is still there takes up a place, too",
 			options: []option{is(well), stray(Stray{Name: "s", Request: lost()}), stray(Stray{Name: "t", Marked: true})}, inFlight: 1,
 		},
 	}

@@ -57,11 +57,11 @@ func TestLimit_Values_AreRounded(t *testing.T) {
 			g := NewWithT(t)
 			limit := test.limits.For(test.of)
 			for _, sick := range test.yes {
-				g.Expect(limit.Allows(sick)).To(BeTrue(), "%d sick", sick)
+				g.Expect(limit.Allows(sick)).To(BeTrue(), "%d unhealthy", sick)
 				g.Expect(limit.Left(sick)).To(Equal(limit.Most - sick))
 			}
 			for _, sick := range test.no {
-				g.Expect(limit.Allows(sick)).To(BeFalse(), "%d sick", sick)
+				g.Expect(limit.Allows(sick)).To(BeFalse(), "%d unhealthy", sick)
 				g.Expect(limit.Left(sick)).To(BeZero())
 			}
 		})
@@ -169,7 +169,7 @@ func FuzzLimits(f *testing.F) {
 				t.Fatalf("%s of %d allows %d", value.String(), of, most)
 			}
 			if most := (Limits{MinHealthy: &value}).For(of).Most; most > of {
-				t.Fatalf("of %d with %s healthy %d may be sick", of, value.String(), most)
+				t.Fatalf("of %d with %s healthy %d may be unhealthy", of, value.String(), most)
 			}
 			if slots, _ := Slots(&value, of); slots < 1 {
 				t.Fatalf("%s of %d at once is %d", value.String(), of, slots)

@@ -76,7 +76,7 @@ var marksGiven = []row{
 		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "a storm takes back, too", options: []option{inStorm, marked()},
+		why: "a storm cancels, too", options: []option{inStorm, marked()},
 		want: Decision{Action: TakeBack, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
@@ -110,7 +110,7 @@ var marksGiven = []row{
 		want: Decision{Action: TakeBack, Why: StepChanged, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "a pause is told before a storm", options: []option{pauseRequested, inStorm, noOwner, marked()},
+		why: "a pause is reported before a storm", options: []option{pauseRequested, inStorm, noOwner, marked()},
 		want: Decision{Action: TakeBack, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{

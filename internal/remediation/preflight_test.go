@@ -13,7 +13,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// seenAgain is a last look that bears out everything about a scene.
+// seenAgain is a preflight check that bears out everything about a scene.
 func (x *scene) seenAgain() *Look {
 	return &Look{Verdict: x.verdicts[0], Target: x.situation.Targets[0], ControlPlane: x.situation.ControlPlane}
 }
@@ -58,7 +58,7 @@ var looks = []lookRow{
 		why: "a pause stops whatever would clean up", options: []option{is(well), requested()}, look: func(l *Look) { l.Frozen = true },
 		hold: Hold{Reason: Paused},
 	},
-	{why: "a pause is told first", look: func(l *Look) { l.Frozen, l.Failed = true, true }, hold: Hold{Reason: Paused}},
+	{why: "a pause is reported first", look: func(l *Look) { l.Frozen, l.Failed = true, true }, hold: Hold{Reason: Paused}},
 	{
 		why: "what could not be read does not count", look: func(l *Look) { l.Failed = true },
 		hold: notConfirmed("the facts could not be read again"),
@@ -73,12 +73,12 @@ var looks = []lookRow{
 	},
 	{why: "facts that cannot be read again", look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
 	{
-		why: "a Lease of the kubelet that cannot be read", look: func(l *Look) { l.LeaseUnread, l.Cause = true, "we may not" },
-		hold: notConfirmed("the Lease of its kubelet could not be read: we may not"),
+		why: "a Lease of the kubelet that cannot be read", look: func(l *Look) { l.LeaseUnread, l.Cause = true, "not allowed" },
+		hold: notConfirmed("the Lease of its kubelet could not be read: not allowed"),
 	},
 	{
-		why: "requests that cannot be read", look: func(l *Look) { l.RequestsUnread, l.Cause = true, "we may not" },
-		hold: notConfirmed("its requests could not be read: we may not"),
+		why: "requests that cannot be read", look: func(l *Look) { l.RequestsUnread, l.Cause = true, "not allowed" },
+		hold: notConfirmed("its requests could not be read: not allowed"),
 	},
 	{
 		why: "also for an owner", options: []option{byOwner}, look: func(l *Look) { l.RequestsUnread = true },
@@ -95,12 +95,12 @@ var looks = []lookRow{
 		hold: notConfirmed("a write that has to come first failed; the log of the manager has the error"),
 	},
 	{
-		why: "and why they cannot", look: func(l *Look) { l.Failed, l.Cause = true, "we may not" },
-		hold: notConfirmed("the facts could not be read again: we may not"),
+		why: "and why they cannot", look: func(l *Look) { l.Failed, l.Cause = true, "not allowed" },
+		hold: notConfirmed("the facts could not be read again: not allowed"),
 	},
 	{
-		why: "a Node that cannot be read again", look: func(l *Look) { l.Verdict.Kind, l.Cause = health.Undetermined, "we may not" },
-		hold: notConfirmed("the Node could not be read again: we may not"),
+		why: "a Node that cannot be read again", look: func(l *Look) { l.Verdict.Kind, l.Cause = health.Undetermined, "not allowed" },
+		hold: notConfirmed("the Node could not be read again: not allowed"),
 	},
 	{
 		why: "another check than the one that was planned for", look: func(l *Look) { l.Changed = true },
@@ -119,7 +119,7 @@ var looks = []lookRow{
 		look: func(l *Look) { l.Verdict = suspect }, hold: notConfirmed("the target is no longer healthy"),
 	},
 	{
-		why:     "who has fallen ill in between has to be healthy for long enough once more",
+		why:     "who has become unhealthy in between has to be healthy for long enough again",
 		options: []option{is(well), requested(healthySince(noon))},
 		look:    func(l *Look) { l.Target.Request = lost(healthySince(noon.Add(moment))) },
 		hold:    notConfirmed("the target was unhealthy in between"),
@@ -158,7 +158,7 @@ var looks = []lookRow{
 		hold: notConfirmed("its health has changed"),
 	},
 	{why: "the same moment is the same", look: func(l *Look) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
-	{why: "who is on its way out", look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
+	{why: "who is being deleted", look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
 	{
 		why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.DeletingSince = noon },
 		hold: notConfirmed("the target is being deleted"),
@@ -188,7 +188,7 @@ var looks = []lookRow{
 	},
 	{why: "a remediator is not asked about its owner", look: func(l *Look) { l.Target.Mark.Refused = true }},
 	{
-		why: "who is sick besides is tried again, whatever was wished", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
+		why: "who is unhealthy besides is tried again, whatever was wished", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
 		look: func(*Look) {},
 	},
 	{
@@ -243,7 +243,7 @@ var looks = []lookRow{
 		hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}},
 	},
 	{
-		why: "one of the others has become sick", options: []option{ofControlPlane},
+		why: "one of the others has become unhealthy", options: []option{ofControlPlane},
 		look: func(l *Look) { l.ControlPlane.Etcd = members(3, "n2") },
 		hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}},
 	},
@@ -252,12 +252,12 @@ var looks = []lookRow{
 		look: func(l *Look) { l.ControlPlane = ControlPlane{} },
 	},
 	{
-		why: "what is busy is told before what is at risk", options: []option{ofControlPlane},
+		why: "what is busy is reported before what is at risk", options: []option{ofControlPlane},
 		look: func(l *Look) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} },
 		hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}},
 	},
 	{
-		why: "health is told before all of that", options: []option{ofControlPlane},
+		why: "health is reported before all of that", options: []option{ofControlPlane},
 		look: func(l *Look) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon },
 		hold: notConfirmed("the target is being deleted"),
 	},

@@ -105,7 +105,7 @@ func (d *drawn) writesOf(plan *Planned, finalizer bool) []any {
 	return all
 }
 
-// Fixpoint: once everything is written, the same moment brings nothing new. Only a mark that was taken back leaves room for the step that
+// Fixpoint: once everything is written, the same moment brings nothing new. Only a mark that was canceled leaves room for the step that
 // comes instead of it, and what is done then is the last of it.
 func TestPlan_CarriedOut_LeavesNothingToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -296,7 +296,7 @@ func TestPlan_BothKinds_AreTreatedAlike(t *testing.T) {
 	})
 }
 
-// What is withdrawn, given up or taken back is ours.
+// What is withdrawn, given up or canceled is ours.
 func TestPlan_OtherChecks_AreNotCleanedUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
@@ -306,10 +306,10 @@ func TestPlan_OtherChecks_AreNotCleanedUp(t *testing.T) {
 				t.Fatalf("there is nothing to take away: %+v", got)
 			}
 			if (got.Action == TakeBack || got.Action == Unmark) && !target.Mark.Ours {
-				t.Fatalf("somebody else's mark is taken back: %+v", got)
+				t.Fatalf("somebody else's mark is canceled: %+v", got)
 			}
 			if got.Action == TakeBack && !target.Mark.Waiting {
-				t.Fatalf("a mark that its owner acts on is taken back: %+v", got)
+				t.Fatalf("a mark that its owner acts on is canceled: %+v", got)
 			}
 		}
 	})

@@ -46,7 +46,7 @@ func TestProperties_DrawnCases_ReachEverything(t *testing.T) {
 	t.Logf("%d cases drawn", seed)
 }
 
-// reachable are all guards, the holds that come from no guard, all actions with their causes, and what is done about strays.
+// reachable are all guards, the holds that come from no guard, all actions with their causes, and what is done about orphaned targets.
 func reachable() map[string]bool {
 	wanted := map[string]bool{"hold ": true}
 	for _, hold := range []Reason{PreviousStepNotReleased, OwnerNotActing, RecoveryNotConfirmed} {

@@ -125,7 +125,7 @@ var remediators = []row{
 		want: underWay(Decision{Action: Wait, Step: stepB, Until: ago(-59 * time.Minute)}),
 	},
 	{
-		why: "once the last step has failed all of them begin anew, after a wait", options: []option{
+		why: "once the last step has failed all of them begin again, after a wait", options: []option{
 			target(func(t *Target) { t.Ledger.Tried = stepA }), requested(ofStep(stepB), failed),
 		},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
@@ -150,7 +150,7 @@ var remediators = []row{
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Ledger: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}}),
 	},
 	{
-		why: "a relapse: the next recovery counts anew", options: []option{requested(healthySince(ago(time.Minute)))},
+		why: "a relapse: the next recovery counts again", options: []option{requested(healthySince(ago(time.Minute)))},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
@@ -328,7 +328,7 @@ var leases = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "a Lease that nobody has is taken once more", options: []option{requested(), lease(Lease{Used: true})},
+		why: "a Lease that nobody has is taken again", options: []option{requested(), lease(Lease{Used: true})},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute)}),
 	},
 	{

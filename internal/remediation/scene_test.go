@@ -137,7 +137,7 @@ func requested(changes ...func(*Request)) option {
 	})
 }
 
-// lost is the same for a stray.
+// lost is the same for an orphaned target.
 func lost(changes ...func(*Request)) *Request {
 	r := &Request{Step: stepA, Attempt: 1, Started: ago(time.Minute)}
 	for _, change := range changes {

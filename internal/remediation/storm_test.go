@@ -47,11 +47,11 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 			policy: five, want: Storm{Since: since, CooldownSince: noon},
 		},
 		{
-			why: "a relapse begins the cool-down anew", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: broken,
+			why: "a relapse begins the cool-down again", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: broken,
 			policy: five, want: Storm{Since: since},
 		},
 		{
-			why: "nobody knows how many are sick in a cluster that cannot be read: none ends", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
+			why: "nobody knows how many are unhealthy in a cluster that cannot be read: none ends", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
 			check: Check{Unreachable: true}, want: Storm{Since: since},
 		},
 		{why: "and none begins", gate: broken, policy: five, check: Check{Unreachable: true}},
@@ -65,7 +65,7 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 			why: "and no end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
 			check: Check{Frozen: true}, want: Storm{Since: since, CooldownSince: ago(time.Hour)},
 		},
-		{why: "too few sick targets for a range are no storm", gate: Gate{Limit: Limit{Least: 3, Most: 5}, Sick: 2}, policy: five},
+		{why: "too few unhealthy targets for a range are no storm", gate: Gate{Limit: Limit{Least: 3, Most: 5}, Sick: 2}, policy: five},
 		{why: "fewer targets than must be healthy are one", gate: Gate{Limit: Limit{Most: -1}}, policy: five, want: Storm{Since: noon}},
 	}
 	for _, test := range tests {
@@ -81,11 +81,11 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 func TestStorm_Cooldown_EndsAfterIt(t *testing.T) {
 	g := NewWithT(t)
 	p := Policy{StormCooldown: 5 * time.Minute}
-	g.Expect(Storm{Since: ago(time.Hour)}.ends(&p)).To(BeZero(), "as long as too many are sick nobody knows")
+	g.Expect(Storm{Since: ago(time.Hour)}.ends(&p)).To(BeZero(), "as long as too many are unhealthy nobody knows")
 	g.Expect(Storm{Since: ago(time.Hour), CooldownSince: ago(time.Minute)}.ends(&p)).To(Equal(ago(-4 * time.Minute)))
 }
 
-// A storm is looked after on every pass, also when nobody is sick any more.
+// A storm is looked after on every pass, also when nobody is unhealthy any more.
 func TestStorm_NoUnhealthyTarget_Ends(t *testing.T) {
 	g := NewWithT(t)
 	plan := usual(cooldown, stormy(4*time.Minute), is(well)).plan()

@@ -18,7 +18,7 @@ var (
 	ourTurn     = Lease{Used: true, Ours: true, Holder: "this", Until: ago(-time.Minute)}
 )
 
-// A turn is taken before the request is made, kept while it is there, and given back when the last of the control plane is gone.
+// A turn is taken before the request is made, kept while it is there, and released when the last of the control plane is gone.
 func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 	ofCP := lost()
 	tests := []struct {
@@ -36,7 +36,7 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			writes: []Write{HoldLease, TakeTurn, CreateRequest},
 		},
 		{
-			why: "anew if we were stopped after having taken it", options: []option{ofControlPlane, turn(ourTurn)},
+			why: "again if we were stopped after having taken it", options: []option{ofControlPlane, turn(ourTurn)},
 			writes: []Write{TakeTurn, CreateRequest},
 		},
 		{why: "not for a worker", options: []option{turn(nobodysTurn)}, writes: []Write{CreateRequest}},
@@ -56,12 +56,12 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Request: ofCP})},
 		},
 		{why: "a worker's request does not need it", options: []option{requested(), turn(ourTurn)}, released: true},
-		{why: "nor does a stray one", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "m2", Request: ofCP})}, released: true},
+		{why: "nor does an orphaned target one", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "m2", Request: ofCP})}, released: true},
 		{
-			why: "nor a stray mark", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Marked: true})},
+			why: "nor an orphaned target mark", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Marked: true})},
 			released: true,
 		},
-		{why: "it is given back when there is nothing left", options: []option{ofControlPlane, is(well), turn(ourTurn)}, released: true},
+		{why: "it is released when there is nothing left", options: []option{ofControlPlane, is(well), turn(ourTurn)}, released: true},
 		{
 			why: "also by an observer", options: []option{ofControlPlane, turn(ourTurn), policy(func(p *Policy) { p.Observe = true })},
 			released: true,
@@ -83,7 +83,7 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 	}
 }
 
-// Whoever is held at the last look has no turn, and gives back one that was left from before.
+// Whoever is held at the preflight check has no turn, and gives back one that was left from before.
 func TestControlPlaneLease_PreflightBlocks_IsReleased(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(ofControlPlane, turn(ourTurn))
@@ -125,7 +125,7 @@ func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 			want: []Write{NoteNodeGone},
 		},
 		{why: "a check that goes takes it away", options: []option{is(gone), noted, goes}, want: []Write{NoteNodeGone}},
-		{why: "another check that takes care of it needs it", options: []option{is(gone), noted, coveredBy("other")}},
+		{why: "another check that is responsible for it needs it", options: []option{is(gone), noted, coveredBy("other")}},
 		{why: "who is not taken care of leaves it to the other", options: []option{is(gone), coveredBy("other")}},
 	}
 	for _, test := range tests {
@@ -153,7 +153,7 @@ func TestOrphan_Records_AreRemoved(t *testing.T) {
 	g.Expect(plan.Strays[0].StrayWrites(&left)).To(BeEmpty(), "a pause leaves them")
 }
 
-// A remediator that is told to stop takes its time, and nobody else may begin meanwhile.
+// A remediator that is stopped takes its time, and nobody else may begin meanwhile.
 func TestLease_Withdrawn_IsRenewedUntilDeleted(t *testing.T) {
 	g := NewWithT(t)
 	old := Lease{Used: true, Ours: true, Holder: "this", Until: ago(-time.Minute)}
@@ -184,7 +184,7 @@ func TestRemediateAnnotation_Remediated_IsNotRepeated(t *testing.T) {
 	g.Expect(done(steps(Step{ID: stepB}))).To(Equal(held), "nor another one")
 	unfinished := usual(is(wished), requested()).plan().Decisions[0]
 	g.Expect(unfinished.Action).To(Equal(Wait), "it has to be done first")
-	g.Expect(done(alsoSick)).To(Equal(Decision{Action: GiveUp, Why: StepTimedOut}), "who is sick besides was not helped")
+	g.Expect(done(alsoSick)).To(Equal(Decision{Action: GiveUp, Why: StepTimedOut}), "who is unhealthy besides was not helped")
 	d := usual(is(wished), requested(succeeded), ours(ago(-time.Minute))).plan().Decisions[0]
 	g.Expect(d.LeaseUntil).To(Equal(ago(-time.Minute)), "and nobody is kept from the Node by that")
 }
@@ -215,7 +215,7 @@ func TestUnpauseTime_InFuture_WakesThen(t *testing.T) {
 	}
 }
 
-// Of whom nobody knows since when it is sick, it is not said that it was the longest.
+// Of whom nobody knows since when it is unhealthy, it is not said that it was the longest.
 func TestCandidates_UnknownSince_ComeLast(t *testing.T) {
 	unknown := sickFor(time.Hour)
 	unknown.Since = time.Time{}
@@ -223,7 +223,7 @@ func TestCandidates_UnknownSince_ComeLast(t *testing.T) {
 	NewWithT(t).Expect(x.plan().Decisions[1].Action).To(Equal(MakeRequest))
 }
 
-// Who holds a target by nothing but a Lease lets go of it when that runs out, whether the target is sick or not.
+// Who holds a target by nothing but a Lease lets go of it when that runs out, whether the target is unhealthy or not.
 func TestCoveredByOther_Until_IsReported(t *testing.T) {
 	for _, verdict := range []health.Verdict{sickFor(time.Hour), well, unreadable} {
 		x := usual(is(verdict), coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
@@ -308,7 +308,7 @@ func TestHistory_RecoveredWhileDeleting_IsRemoved(t *testing.T) {
 	g.Expect(x.plan().Decisions[0].Ledger).To(Equal(Ledger{Failures: 2}), "who is not well is remembered")
 }
 
-// Who waited for another one that was held at the last look says what it waits for now.
+// Who waited for another one that was held at the preflight check says what it waits for now.
 func TestPlanAgain_StillBlocked_ReportsNewReason(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(ofControlPlane, also(Target{Name: "m2", Node: "n2", ControlPlane: true, Owner: owner}, sickFor(time.Hour)))
@@ -318,7 +318,7 @@ func TestPlanAgain_StillBlocked_ReportsNewReason(t *testing.T) {
 	x.situation.Targets[1].Leaving = Departure{Sign: "a taint", Since: noon}
 	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty())
 	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(NotConfirmed))
-	g.Expect(plan.Decisions[0].Asked).ToNot(BeEmpty(), "and what the last look saw is not forgotten")
+	g.Expect(plan.Decisions[0].Asked).ToNot(BeEmpty(), "and what the preflight check saw is not forgotten")
 	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(Leaving))
 	g.Expect(plan.Decisions[1].Until).To(Equal(noon.Add(LeavingTime)))
 }

@@ -65,7 +65,7 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			target: Target{Request: lost(beingDeleted(time.Minute))}, want: []Write{TellToStop},
 		},
 		{
-			why: "a mark is taken back, and the name stays", decision: Decision{Action: TakeBack, Author: true},
+			why: "a mark is canceled, and the name stays", decision: Decision{Action: TakeBack, Author: true},
 			target: Target{Mark: Mark{Ours: true}}, want: []Write{RemoveMark},
 		},
 		{
@@ -109,10 +109,10 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			want: []Write{HoldLease, CreateRequest},
 		},
 		{
-			why: "what is not needed any more is given back, at last", decision: Decision{Action: Unmark},
+			why: "what is not needed any more is released, at last", decision: Decision{Action: Unmark},
 			target: Target{Mark: Mark{Ours: true}, Lease: Lease{Ours: true, Until: noon}}, want: []Write{ClearMarks, ReleaseLease},
 		},
-		{why: "somebody else's is not given back", target: Target{Lease: Lease{Until: noon}}},
+		{why: "somebody else's is not released", target: Target{Lease: Lease{Until: noon}}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
