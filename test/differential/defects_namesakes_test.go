@@ -83,9 +83,9 @@ func wakesInTree(t *testing.T, clusters int) int {
 	return queue.Len()
 }
 
-// TestEqualNodeNamesInTwoClustersLoseNothing: the in-tree reconciler finds the Machine of a Node by the name of the Node in all Clusters of all
+// TestEqualNodeNames_TwoClusters_AreNotMixedUp: the in-tree reconciler finds the Machine of a Node by the name of the Node in all Clusters of all
 // namespaces. Where it finds two, it drops the news.
-func TestEqualNodeNamesInTwoClustersLoseNothing(t *testing.T) {
+func TestEqualNodeNames_TwoClusters_AreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	g.Expect(wakesInTree(t, 1)).To(Equal(1))

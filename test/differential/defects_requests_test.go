@@ -21,8 +21,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// TestEveryUnhealthyMachineIsHandledInOnePass: the in-tree reconciler stops at the first Machine that has its request already.
-func TestEveryUnhealthyMachineIsHandledInOnePass(t *testing.T) {
+// TestReconcile_ManyUnhealthyMachines_StartsAllAtOnce: the in-tree reconciler stops at the first Machine that has its request already.
+func TestReconcile_ManyUnhealthyMachines_StartsAllAtOnce(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
 	names := []string{"m-1", "m-2", "m-3", "m-4"}
@@ -167,8 +167,8 @@ func TestARequestThatWasJustMadeIsNoFailure(t *testing.T) {
 	}
 }
 
-// TestAMachineThatIsBeingDeletedGetsNoRequest: it goes anyway, and a remediator would get in the way of its end.
-func TestAMachineThatIsBeingDeletedGetsNoRequest(t *testing.T) {
+// TestRequest_MachineBeingDeleted_IsNotCreated: it goes anyway, and a remediator would get in the way of its end.
+func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
 	for _, a := range []*environment{theirs, ours} {

@@ -51,8 +51,8 @@ func TestTwoChecksOfOneMachineDoNotContradictEachOther(t *testing.T) {
 	ours.Expect(ours.health(n)()).To(Equal(isSick))
 }
 
-// TestALimitThatComesToNothingIsTold: such a check never does anything. The in-tree reconciler says that it may, until something is to be done.
-func TestALimitThatComesToNothingIsTold(t *testing.T) {
+// TestMaxUnhealthy_RoundsDownToZero_IsReported: such a check never does anything. The in-tree reconciler says that it may, until something is to be done.
+func TestMaxUnhealthy_RoundsDownToZero_IsReported(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
 	none := intstr.FromString("49%")
@@ -74,9 +74,9 @@ func TestALimitThatComesToNothingIsTold(t *testing.T) {
 	ours.Eventually(ours.tells(workers, remedyv1.RemediationAllowedCondition)).Should(Equal("False " + remedyv1.LimitIsZeroReason))
 }
 
-// TestAHeldPlanStillWakesAtTheNextDeadline: with its gate closed the in-tree reconciler plans no further look, so that the next Machine is unhealthy
+// TestRequeue_BlockedCheck_WakesAtTheNextDeadline: with its gate closed the in-tree reconciler plans no further look, so that the next Machine is unhealthy
 // without being called so until something happens by chance.
-func TestAHeldPlanStillWakesAtTheNextDeadline(t *testing.T) {
+func TestRequeue_BlockedCheck_WakesAtTheNextDeadline(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
 	next := map[*environment]*clusterv1.Machine{}
@@ -105,8 +105,8 @@ func TestAHeldPlanStillWakesAtTheNextDeadline(t *testing.T) {
 	ours.Eventually(ours.health(next[ours])).Should(Equal(isSick))
 }
 
-// TestAMachineWhoseNodeHasJoinedIsNotLate: Cluster API has not written yet which Node it is.
-func TestAMachineWhoseNodeHasJoinedIsNotLate(t *testing.T) {
+// TestNodeStartup_NodeJoinedWithoutNodeRef_DoesNotTimeOut: Cluster API has not written yet which Node it is.
+func TestNodeStartup_NodeJoinedWithoutNodeRef_DoesNotTimeOut(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
 	machines := map[*environment]*clusterv1.Machine{}
