@@ -45,13 +45,13 @@ func (nodeChecks) Object() client.Object { return &remedyv1.NodeHealthCheck{} }
 
 func (c nodeChecks) Find(ctx context.Context, _ client.Reader, key client.ObjectKey) (*healthcheck.Check, *clusterv1.Cluster, error) {
 	check := &healthcheck.Check{
-		ID: requests.Check{Kind: c.Kind(), Name: key.Name}, Object: &remedyv1.NodeHealthCheck{}, Cluster: workload.Home,
+		ID: requests.Check{Kind: c.Kind(), Name: key.Name}, Object: &remedyv1.NodeHealthCheck{}, Cluster: workload.ManagementCluster,
 	}
 	claims, err := c.Claims(ctx, check, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	nodes, err := c.Clusters.At(check.Cluster).Nodes(ctx)
+	nodes, err := c.Clusters.Get(check.Cluster).Nodes(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -127,7 +127,7 @@ func problems(err error) []error {
 // serve runs until the context ends.
 func serve(ctx context.Context, s *settings.Settings) error {
 	setupLog := ctrl.Log.WithName("setup")
-	setupLog.Info("Starting manager", "version", version.String(), "mode", s.Mode, "coreMachineHealthChecks", s.CoreChecks,
+	setupLog.Info("Starting manager", "version", version.String(), "mode", s.Mode, "coreMachineHealthChecks", s.InTreeChecks,
 		"namespace", s.WatchNamespace, "watchFilter", s.WatchFilter)
 	if s.ContentionProfiling {
 		goruntime.SetBlockProfileRate(1)
@@ -255,7 +255,7 @@ func newReconcilers(
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to register the metrics")
 	}
-	clusters.CountIgnored(counted.HeartbeatIgnored)
+	clusters.CountIgnoredUpdates(counted.HeartbeatIgnored)
 	remediationRequests, err := requests.New(ctx, requests.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: s.WatchNamespace,
 	})
@@ -267,8 +267,8 @@ func newReconcilers(
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
 		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter,
 	}
-	kinds := controllers.Reconcilers(e, intree.TakesOver{
-		Annotated: s.CoreChecks == settings.Annotated, All: s.CoreChecks == settings.All, Exclusive: s.CoreChecks == settings.Exclusive,
+	kinds := controllers.Reconcilers(e, intree.AdoptionPolicy{
+		Annotated: s.InTreeChecks == settings.Annotated, All: s.InTreeChecks == settings.All, Exclusive: s.InTreeChecks == settings.Exclusive,
 	})
 	return &reconcilers{Environment: e, kinds: kinds, mgr: mgr, settings: s, api: api}, nil
 }

@@ -35,8 +35,8 @@ type HoldReason string
 
 // Reasons to block a remediation.
 const (
-	// HeldFrozen is a pause of the check, its Cluster or the target: nothing is done.
-	HeldFrozen HoldReason = "Paused"
+	// HeldPaused is a pause of the check, its Cluster or the target: nothing is done.
+	HeldPaused HoldReason = "Paused"
 	// HeldObserving is a check, or a manager, that only observes.
 	HeldObserving HoldReason = "Observing"
 	// HeldPauseRequested is a check with pauseRequests.

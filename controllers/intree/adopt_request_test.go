@@ -44,7 +44,7 @@ func withHandover(check *clusterv1.MachineHealthCheck) {
 // created it.
 func TestInTreeRequest_UnambiguousCheck_IsAdopted(t *testing.T) {
 	t.Parallel()
-	adoptAnnotated := func(s *stage.Stage) { s.TakesOver = intree.TakesOver{Annotated: true} }
+	adoptAnnotated := func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{Annotated: true} }
 	tests := []struct {
 		name       string
 		stage      func(*stage.Stage)

@@ -42,7 +42,7 @@ func TestAdoption_ObserveFlag_AdoptsAndReleasesNothing(t *testing.T) {
 	s.Eventually(stage.Get(s, adopted)).
 		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.OnlyObservedReason)))
 	c.WaitIdle()
-	s.TakesOver = intree.TakesOver{}
+	s.TakesOver = intree.AdoptionPolicy{}
 	c.Crash()
 	c.Stop()
 	c = s.Start()
@@ -58,7 +58,7 @@ func TestAdoption_ObserveFlag_AdoptsAndReleasesNothing(t *testing.T) {
 // The in-tree controller has not written a status: it does not run, or it does not reconcile this check.
 func TestRelease_OnlyConditionOfTheCheck_IsRemoved(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.TakesOver{Annotated: true} })
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{Annotated: true} })
 	s.CreateMachine("m-1")
 	check := s.CreateInTreeCheck("workers", func(check *clusterv1.MachineHealthCheck) {
 		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "true"}
@@ -74,7 +74,7 @@ func TestRelease_OnlyConditionOfTheCheck_IsRemoved(t *testing.T) {
 // An earlier leader that has not seen the release of a check can annotate a Machine after it.
 func TestRelease_LateResponsibleCheck_IsRemoved(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.TakesOver{Annotated: true} })
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{Annotated: true} })
 	check := s.CreateInTreeCheck("workers")
 	s.SetInTreePaused(check, false)
 	late, other := s.CreateMachine("m-1"), s.CreateMachine("m-2")
@@ -122,7 +122,7 @@ func TestInTreeCheck_NotAdopted_IsNotWritten(t *testing.T) {
 // With --core-machinehealthchecks=Exclusive, no in-tree controller runs: there is no handover, and Remedy sets the Paused condition.
 func TestAdoption_Exclusive_NeedsNoHandover(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, func(s *stage.Stage) { s.TakesOver, s.WatchFilter = intree.TakesOver{Exclusive: true}, "a" })
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver, s.WatchFilter = intree.AdoptionPolicy{Exclusive: true}, "a" })
 	m := s.CreateUnhealthyMachine("m-1")
 	check := s.CreateInTreeCheck("workers", func(check *clusterv1.MachineHealthCheck) {
 		check.Labels = map[string]string{clusterv1.WatchLabel: "a"}

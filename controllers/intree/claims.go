@@ -43,14 +43,14 @@ func (c Claimant) Claims(
 // claimOf returns the claim of an in-tree check. The pause of a check of another instance shows whether its flag selects the check.
 func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) healthcheck.Claim {
 	f := a.facts(core, cluster)
-	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.OurPause
+	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.RemedyPause
 	if !adopted(f) {
 		return inTreeClaim(core)
 	}
 	claim := machinehealthcheck.ClaimOf(checkOf(core), a.Observe)
 	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is
 	// responsible until it no longer exists.
-	if claim.InTree = claim.Deleting && !a.Exclusive && (f.Pause != takeover.OurPause || !f.SaysPaused); claim.InTree {
+	if claim.InTree = claim.Deleting && !a.Exclusive && (f.Pause != takeover.RemedyPause || !f.ReportsPaused); claim.InTree {
 		claim.Deleting, claim.Rank = false, remediation.ForeignMachineHealthCheck
 	}
 	return claim

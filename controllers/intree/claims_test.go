@@ -29,19 +29,19 @@ func TestClaim_CheckBeingDeleted_IsInTreeUntilHandover(t *testing.T) {
 	handedOver.Status.Conditions = pausedByAnnotation()
 	tests := []struct {
 		name      string
-		takesOver TakesOver
+		takesOver AdoptionPolicy
 		check     *clusterv1.MachineHealthCheck
 		inTree    bool
 	}{
-		{"not paused", TakesOver{All: true}, deleting, true},
-		{"pause not confirmed", TakesOver{All: true}, pauseRequested, true},
-		{"handed over", TakesOver{All: true}, handedOver, false},
-		{"exclusive", TakesOver{Exclusive: true}, deleting, false},
+		{"not paused", AdoptionPolicy{All: true}, deleting, true},
+		{"pause not confirmed", AdoptionPolicy{All: true}, pauseRequested, true},
+		{"handed over", AdoptionPolicy{All: true}, handedOver, false},
+		{"exclusive", AdoptionPolicy{Exclusive: true}, deleting, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			g := NewWithT(t)
-			adoption := &Adoption{Environment: &healthcheck.Environment{}, TakesOver: test.takesOver}
+			adoption := &Adoption{Environment: &healthcheck.Environment{}, AdoptionPolicy: test.takesOver}
 			claim := adoption.claimOf(test.check, nil)
 			foreign := claim.Rank == remediation.ForeignMachineHealthCheck
 			g.Expect([]any{claim.InTree, claim.Deleting, foreign}).To(Equal([]any{test.inTree, !test.inTree, test.inTree}))

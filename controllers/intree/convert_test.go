@@ -132,7 +132,7 @@ func TestConvert_Status_KeepsForeignConditions(t *testing.T) {
 		{Type: remedyv1.RemediationAllowedCondition, Status: metav1.ConditionFalse, Reason: "TooManyUnhealthy", Message: "Too many"},
 	}
 	for _, exclusive := range []bool{false, true} {
-		adoption := &Adoption{TakesOver: TakesOver{Exclusive: exclusive}}
+		adoption := &Adoption{AdoptionPolicy: AdoptionPolicy{Exclusive: exclusive}}
 		carried := adoption.carried(&before, &reported.CheckStatus)
 		carried.Targets, carried.ExpectedMachines, carried.CurrentHealthy = reported.Targets, reported.ExpectedMachines, reported.CurrentHealthy
 		after := inTree.DeepCopy()
@@ -157,7 +157,7 @@ func TestRemoveConditions_AllConditionsSet_LeavesInTreeOnes(t *testing.T) {
 	g := NewWithT(t)
 	adopted := metav1.Condition{Type: remedyv1.TakenOverCondition, Status: metav1.ConditionTrue, Reason: remedyv1.TakenOverReason}
 	inTree := &clusterv1.MachineHealthCheck{}
-	pass := &explain.Pass{
+	pass := &explain.Evaluation{
 		Snapshot: &health.Snapshot{}, Assessment: &health.Assessment{}, Situation: &remediation.Situation{},
 		Policy: &remediation.Policy{}, Planned: &remediation.Planned{},
 	}

@@ -50,9 +50,9 @@ func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Tim
 	d := takeover.Decide(facts, "", now)
 	if writes := d.Move != takeover.Act && d.Move != takeover.Leave && d.Move != takeover.Await; writes && a.Observe {
 		// A manager that only observes adopts and releases nothing.
-		state := takeover.Theirs
-		if pauseOf(core) == takeover.OurPause {
-			state = takeover.Ours
+		state := takeover.InTree
+		if pauseOf(core) == takeover.RemedyPause {
+			state = takeover.Adopted
 		}
 		_, err := a.writeTakenOver(ctx, core, state, nil, now)
 		return false, time.Time{}, err
@@ -101,12 +101,12 @@ func (a *Adoption) leave(ctx context.Context, cached *clusterv1.MachineHealthChe
 	if a.Observe {
 		return nil
 	}
-	if !a.Holds(cached) {
+	if !a.HasAdopted(cached) {
 		a.memories.Delete(client.ObjectKeyFromObject(cached))
 		return nil
 	}
 	core, cluster, err := a.read(ctx, a.Live, client.ObjectKeyFromObject(cached))
-	if err != nil || !a.Holds(core) || a.Responsible(core) {
+	if err != nil || !a.HasAdopted(core) || a.Responsible(core) {
 		return client.IgnoreNotFound(err)
 	}
 	facts := a.factsFor(core, cluster)
@@ -116,9 +116,9 @@ func (a *Adoption) leave(ctx context.Context, cached *clusterv1.MachineHealthChe
 	return a.execute(ctx, core, cluster, &d, now)
 }
 
-// Holds reports whether a check was adopted, or got the condition TakenOver, by an instance with the same --watch-filter. An instance
+// HasAdopted reports whether a check was adopted, or got the condition TakenOver, by an instance with the same --watch-filter. An instance
 // without one would be responsible for this check as well, if it still ran.
-func (a *Adoption) Holds(check client.Object) bool {
+func (a *Adoption) HasAdopted(check client.Object) bool {
 	filters := []string{a.WatchFilter, ""}
 	if m := takeover.ParseMemory(check.GetAnnotations()[remedyv1.TakeOverIDAnnotation]); m.ID != "" || m.Instance != "" {
 		return slices.Contains(filters, m.Instance)
@@ -136,10 +136,10 @@ func (a *Adoption) move(
 ) (*clusterv1.MachineHealthCheck, error) {
 	after := core.DeepCopy()
 	switch d.Move { //nolint:exhaustive // the others write nothing
-	case takeover.Take:
+	case takeover.Adopt:
 		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.PausedAnnotation, remedyv1.Pause)
 		setMemory(after, &d.Memory)
-	case takeover.NoteLoss, takeover.Sign:
+	case takeover.NoteLoss, takeover.Record:
 		setMemory(after, &d.Memory)
 	case takeover.Unpause:
 		unpause(after)
@@ -167,13 +167,13 @@ func (a *Adoption) move(
 
 // moves are the descriptions of steps in the log.
 var moves = map[takeover.Move]string{
-	takeover.Take: "paused the check", takeover.NoteLoss: "recorded that the pause was removed",
-	takeover.Sign:    "recorded that this instance is responsible",
+	takeover.Adopt: "paused the check", takeover.NoteLoss: "recorded that the pause was removed",
+	takeover.Record:  "recorded that this instance is responsible",
 	takeover.Unpause: "removed the pause", takeover.Release: "released the check",
 }
 
 func unpause(core *clusterv1.MachineHealthCheck) {
-	if pauseOf(core) == takeover.OurPause {
+	if pauseOf(core) == takeover.RemedyPause {
 		delete(core.Annotations, clusterv1.PausedAnnotation)
 	}
 }
@@ -213,7 +213,7 @@ func (a *Adoption) writeTakenOver(
 	ctx context.Context, core *clusterv1.MachineHealthCheck, state takeover.State, failed error, now time.Time,
 ) (*clusterv1.MachineHealthCheck, error) {
 	instance := explain.Instance{Filter: a.WatchFilter, Observes: a.Observe}
-	condition := instance.TakenOver(state)
+	condition := instance.Adopted(state)
 	if failed != nil {
 		condition = instance.NotCleanedUp(failed)
 	}
@@ -221,7 +221,7 @@ func (a *Adoption) writeTakenOver(
 		return core, nil
 	}
 	after := core.DeepCopy()
-	if state != takeover.Ours {
+	if state != takeover.Adopted {
 		clusterapi.RemoveConditions(after, remedyv1.TakenOverCondition)
 	}
 	if condition == nil {

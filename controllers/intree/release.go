@@ -49,7 +49,7 @@ func (a *Adoption) release(ctx context.Context, core *clusterv1.MachineHealthChe
 	}
 	for _, request := range found {
 		if core.DeletionTimestamp.IsZero() {
-			failed = append(failed, a.Requests.GiveBack(ctx, request))
+			failed = append(failed, a.Requests.Release(ctx, request))
 		} else {
 			failed = append(failed, a.Requests.Withdraw(ctx, request))
 		}
@@ -63,7 +63,7 @@ func (a *Adoption) releaseMachine(
 	ctx context.Context, check *healthcheck.Check, t *healthcheck.Target, selected bool, claims []healthcheck.Claim,
 ) error {
 	actor, object := machinehealthcheck.Actor{Client: a.Client}, t.Object
-	signed := notes.Author(t.Machine.Annotations) == check.Author()
+	signed := notes.ResponsibleCheck(t.Machine.Annotations) == check.Author()
 	if !check.Object.GetDeletionTimestamp().IsZero() && signed {
 		var err error
 		if object, err = actor.ClearConditions(ctx, object); err != nil {
@@ -71,7 +71,7 @@ func (a *Adoption) releaseMachine(
 		}
 	}
 	off := annotationsOff(t, signed, selected, claims)
-	if _, changes := off.On(object.GetAnnotations()); !changes {
+	if _, changes := off.Apply(object.GetAnnotations()); !changes {
 		return nil
 	}
 	_, err := actor.Annotate(ctx, object, off)
@@ -86,7 +86,7 @@ func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healt
 	}
 	off := notes.Notes{}
 	if signed {
-		off = notes.OfAuthor("")
+		off = notes.OfResponsibleCheck("")
 	}
 	if !slices.ContainsFunc(claims, func(c healthcheck.Claim) bool { return c.Author != "" && c.Selects(t) }) {
 		maps.Copy(off, notes.WithoutHistory())
@@ -98,12 +98,12 @@ func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healt
 func holdsControlPlane(check *healthcheck.Check, machines []*healthcheck.Target, found []*requests.Found) bool {
 	return slices.ContainsFunc(machines, func(t *healthcheck.Target) bool {
 		asked := slices.ContainsFunc(found, func(f *requests.Found) bool { return slices.Contains(f.Machines, t.Machine.UID) })
-		return t.ControlPlane && (asked || notes.Author(t.Machine.Annotations) == check.Author())
+		return t.ControlPlane && (asked || notes.ResponsibleCheck(t.Machine.Annotations) == check.Author())
 	})
 }
 
 func (a *Adoption) releaseLease(ctx context.Context, check *healthcheck.Check, claims []healthcheck.Claim) error {
-	lease, err := a.Clusters.At(check.Cluster).Live().Lease(ctx, workload.ControlPlaneLease)
+	lease, err := a.Clusters.Get(check.Cluster).Live().Lease(ctx, workload.ControlPlaneLease)
 	if err != nil || lease == nil || workload.LeaseHolder(lease) != check.ID.String() {
 		return err
 	}

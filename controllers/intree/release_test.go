@@ -28,7 +28,7 @@ import (
 // createAdopted creates a check, requests its adoption, and returns it and the instance that has adopted it.
 func createAdopted(s *stage.Stage, changes ...func(*clusterv1.MachineHealthCheck)) (*clusterv1.MachineHealthCheck, *stage.Instance) {
 	s.T.Helper()
-	s.TakesOver = intree.TakesOver{Annotated: true}
+	s.TakesOver = intree.AdoptionPolicy{Annotated: true}
 	annotate := func(check *clusterv1.MachineHealthCheck) {
 		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "true"}
 	}
@@ -100,7 +100,7 @@ func TestRelease_LeaseOfOtherCheck_IsKept(t *testing.T) {
 	s.Expect(s.Workload.Update(s.Ctx, lease)).To(Succeed())
 	c = s.Start()
 	c.NeverIdle = true
-	s.Eventually(func() bool { return c.Clusters.At(stage.Key(s.Namespace, "prod")).Connection(s.Ctx).Up }).
+	s.Eventually(func() bool { return c.Clusters.Get(stage.Key(s.Namespace, "prod")).Connection(s.Ctx).Up }).
 		Should(BeTrue(), "a connected instance can read the Lease")
 	s.Annotate(check, remedyv1.TakeOverAnnotation, "")
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))

@@ -22,17 +22,17 @@ import (
 
 // Kind is the name of the kind in annotations, messages and metrics. It differs from that of Remedy, because a check of each kind may have
 // the same name and namespace.
-const Kind = string(metrics.CoreMachineHealthCheck)
+const Kind = string(metrics.InTreeMachineHealthCheck)
 
-// TakesOver are the flags that select which in-tree checks are adopted.
-type TakesOver struct {
+// AdoptionPolicy are the flags that select which in-tree checks are adopted.
+type AdoptionPolicy struct {
 	// Annotated: those that ask for it, or whose Cluster does; All: all of them. Exclusive: all, and the in-tree controller does not run.
 	Annotated, All, Exclusive bool
 }
 
 // Adoption adopts and releases in-tree checks.
 type Adoption struct {
-	TakesOver
+	AdoptionPolicy
 	*healthcheck.Environment
 	// memories are the memories of this process, by the names of checks.
 	memories sync.Map

@@ -47,7 +47,7 @@ func (a *Adoption) carried(before *remedyv1.MachineHealthCheckStatus, status *re
 // WriteStatus writes the fields that an in-tree check has: it has none for single Machines and for history. The in-tree controller writes
 // to the same lists, so the write has a resourceVersion.
 func (a *Adoption) WriteStatus(
-	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Pass,
+	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Evaluation,
 ) (*healthcheck.Check, error) {
 	before := check.Object.(*clusterv1.MachineHealthCheck)
 	known := statusOf(before)

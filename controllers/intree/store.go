@@ -37,7 +37,7 @@ func (a *Adoption) Find(ctx context.Context, reader client.Reader, key client.Ob
 		return nil, nil, err
 	}
 	check := checkOf(core)
-	check.Paused = !adopted(a.facts(core, cluster)) || annotations.HasPaused(core) && pauseOf(core) != takeover.OurPause
+	check.Paused = !adopted(a.facts(core, cluster)) || annotations.HasPaused(core) && pauseOf(core) != takeover.RemedyPause
 	return check, cluster, nil
 }
 
@@ -45,7 +45,7 @@ func (a *Adoption) Find(ctx context.Context, reader client.Reader, key client.Ob
 func checkOf(core *clusterv1.MachineHealthCheck) *healthcheck.Check {
 	status := statusOf(core)
 	check := machinehealthcheck.NewCheck(Kind, core, specOf(core), &status.CheckStatus)
-	check.Claim.Handed = true
+	check.Claim.Adopted = true
 	return check
 }
 
@@ -75,7 +75,7 @@ func (*Adoption) read(
 // adopted reports whether a check is adopted, according to the check and its Cluster.
 func adopted(f *takeover.Facts) bool {
 	move := takeover.Decide(f, "", time.Time{}).Move
-	return move == takeover.Act || move == takeover.Sign
+	return move == takeover.Act || move == takeover.Record
 }
 
 // factsFor returns the facts for this instance. A manager that only observes does not record that it is responsible.
@@ -101,7 +101,7 @@ func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.
 		Memory:    memory.With(a.remembered(core)),
 	}
 	f.ClusterPaused = cluster != nil && cluster.Spec.Paused != nil && *cluster.Spec.Paused
-	f.SaysPaused, f.SaysUnpaused = reportedPause(core.Status.Conditions)
+	f.ReportsPaused, f.ReportsUnpaused = reportedPause(core.Status.Conditions)
 	return f
 }
 
@@ -115,7 +115,7 @@ func (a *Adoption) wants(core *clusterv1.MachineHealthCheck, cluster *clusterv1.
 func pauseOf(core *clusterv1.MachineHealthCheck) takeover.Pause {
 	switch {
 	case core.Annotations[clusterv1.PausedAnnotation] == remedyv1.Pause:
-		return takeover.OurPause
+		return takeover.RemedyPause
 	case annotations.HasPaused(core):
 		return takeover.ForeignPause
 	}

@@ -23,14 +23,14 @@ type Actor struct{ Client client.Client }
 func (a Actor) Annotate(ctx context.Context, object client.Object, n notes.Notes) (client.Object, error) {
 	before := object.(*clusterv1.Machine)
 	after := before.DeepCopy()
-	after.Annotations, _ = n.On(before.Annotations)
+	after.Annotations, _ = n.Apply(before.Annotations)
 	return after, a.Client.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // Reported reports whether the Machine has these conditions already.
 func (Actor) Reported(object client.Object, facts *explain.Facts, check *remediation.Check) bool {
 	wanted := explain.ForMachine(facts, check)
-	return report.MachineSays(object.(*clusterv1.Machine), &wanted)
+	return report.HasConditions(object.(*clusterv1.Machine), &wanted)
 }
 
 // Report sets the conditions for the health of the Machine and for its remediation.
@@ -38,17 +38,17 @@ func (a Actor) Report(
 	ctx context.Context, object client.Object, facts *explain.Facts, check *remediation.Check, now time.Time,
 ) (client.Object, error) {
 	wanted := explain.ForMachine(facts, check)
-	return a.patchStatus(ctx, object, func(m *clusterv1.Machine) { report.TellMachine(m, &wanted, now) })
+	return a.patchStatus(ctx, object, func(m *clusterv1.Machine) { report.SetConditions(m, &wanted, now) })
 }
 
 // CancelOwnerRemediation removes what the owner was asked.
 func (a Actor) CancelOwnerRemediation(ctx context.Context, object client.Object) (client.Object, error) {
-	return a.patchStatus(ctx, object, report.TakeBackMark)
+	return a.patchStatus(ctx, object, report.CancelOwnerRemediation)
 }
 
 // ClearConditions removes all conditions that the check has set.
 func (a Actor) ClearConditions(ctx context.Context, object client.Object) (client.Object, error) {
-	return a.patchStatus(ctx, object, report.ClearMachine)
+	return a.patchStatus(ctx, object, report.RemoveConditions)
 }
 
 func (a Actor) patchStatus(ctx context.Context, object client.Object, change func(*clusterv1.Machine)) (client.Object, error) {

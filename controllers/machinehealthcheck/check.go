@@ -110,7 +110,7 @@ func ClusterOf(ctx context.Context, reader client.Reader, key client.ObjectKey) 
 
 // WriteStatus writes the status of a check, unless it has it already.
 func (s store) WriteStatus(
-	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Pass,
+	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Evaluation,
 ) (*healthcheck.Check, error) {
 	before := check.Object.(*remedyv1.MachineHealthCheck)
 	after := before.DeepCopy()
@@ -129,7 +129,7 @@ func (s store) WriteStatus(
 const maxTargets = 1000
 
 // Count sets what only checks of Machines report. Without a pass it stays as it is.
-func Count(status *remedyv1.MachineHealthCheckStatus, pass *explain.Pass) {
+func Count(status *remedyv1.MachineHealthCheckStatus, pass *explain.Evaluation) {
 	if pass == nil {
 		return
 	}

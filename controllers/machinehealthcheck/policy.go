@@ -41,7 +41,7 @@ func remediationPolicy(namespace string, spec *remedyv1.MachineHealthCheckSpec, 
 		StormCooldown:     duration(spec.StormCooldownDuration, 0),
 		HealthyDelay:      duration(spec.HealthyDelay, 0),
 		RecoveryConfirmed: spec.Recovery == remedyv1.ConfirmedRecovery,
-		TellsHealth:       true,
+		ReportsHealth:     true,
 		Observe:           spec.Mode == remedyv1.ObserveMode,
 		Steps:             steps(namespace, spec, naming),
 		Backoff: remediation.Backoff{

@@ -63,7 +63,7 @@ func nodeKey(cluster, node string) string { return cluster + "/" + node }
 
 // authorOf is the check that has signed a Machine.
 func authorOf(machine client.Object) []string {
-	if author := notes.Author(machine.GetAnnotations()); author != "" {
+	if author := notes.ResponsibleCheck(machine.GetAnnotations()); author != "" {
 		return []string{author}
 	}
 	return nil

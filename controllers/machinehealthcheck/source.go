@@ -71,7 +71,7 @@ func (Source) Get(
 func targetOf(m *clusterv1.Machine) healthcheck.Target {
 	return healthcheck.Target{
 		Object: m, Machine: m, ControlPlane: util.IsControlPlaneMachine(m),
-		Question: workload.Target{Name: m.Status.NodeRef.Name, ProviderID: m.Spec.ProviderID},
-		Subject:  requests.OfMachine(requests.Object{Name: m.Name, UID: m.UID}, requests.Object{Name: m.Status.NodeRef.Name}),
+		NodeTarget: workload.Target{Name: m.Status.NodeRef.Name, ProviderID: m.Spec.ProviderID},
+		Subject:    requests.OfMachine(requests.Object{Name: m.Name, UID: m.UID}, requests.Object{Name: m.Status.NodeRef.Name}),
 	}
 }

@@ -93,13 +93,13 @@ func longestStatus(
 	snapshot := &health.Snapshot{Cluster: health.ClusterFacts{ControlPlaneInitialized: reached, InfrastructureReady: reached}}
 	converted, situation := machinehealthcheck.CheckOf(check), &remediation.Situation{}
 	for i, m := range machines {
-		t := &healthcheck.Target{Object: m, Machine: m, Question: workload.Target{Name: m.Status.NodeRef.Name}, Reading: nodes[i]}
+		t := &healthcheck.Target{Object: m, Machine: m, NodeTarget: workload.Target{Name: m.Status.NodeRef.Name}, Reading: nodes[i]}
 		h, r := machinehealthcheck.Source{}.Facts(converted, t, &health.MachineFacts{})
 		snapshot.Targets, situation.Targets = append(snapshot.Targets, h), append(situation.Targets, r)
 	}
 	assessment := health.Evaluate(snapshot, &converted.Health, now)
 	plan := remediation.Plan(situation, &assessment, &converted.Policy, now)
-	pass := &explain.Pass{
+	pass := &explain.Evaluation{
 		Check:      converted.Title(),
 		Snapshot:   snapshot,
 		Assessment: &assessment,

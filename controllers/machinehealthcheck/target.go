@@ -37,9 +37,9 @@ func (Source) Facts(check *healthcheck.Check, t *healthcheck.Target, facts *heal
 	}
 	h := health.Target{
 		Name:    m.Name,
-		Node:    t.Reading.Facts(&t.Question),
+		Node:    t.Reading.Facts(&t.NodeTarget),
 		Machine: facts,
-		Wishes: health.Wishes{
+		Annotations: health.Annotations{
 			Paused:          annotations.HasPaused(m),
 			SkipRemediation: annotations.HasSkipRemediation(m),
 			Remediate:       annotations.HasRemediateMachine(m),
@@ -52,14 +52,14 @@ func (Source) Facts(check *healthcheck.Check, t *healthcheck.Target, facts *heal
 func remediationFacts(check *healthcheck.Check, t *healthcheck.Target) remediation.Target {
 	m, node := t.Machine, t.Reading.Node
 	r := remediation.Target{
-		Name:          m.Name,
-		Node:          m.Status.NodeRef.Name,
-		ControlPlane:  t.ControlPlane,
-		Owner:         clusterapi.RemediatingOwner(m),
-		Mark:          report.MarkOn(m, check.Author()),
-		Ledger:        notes.Ledger(m.Annotations),
-		NodeGoneSince: notes.NodeGoneSince(m.Annotations),
-		Leaving:       departure(m, node),
+		Name:             m.Name,
+		Node:             m.Status.NodeRef.Name,
+		ControlPlane:     t.ControlPlane,
+		Owner:            clusterapi.RemediatingOwner(m),
+		OwnerRemediation: report.OwnerRemediation(m, check.Author()),
+		History:          notes.History(m.Annotations),
+		NodeGoneSince:    notes.NodeGoneSince(m.Annotations),
+		Leaving:          departure(m, node),
 	}
 	if !m.DeletionTimestamp.IsZero() {
 		r.DeletingSince = m.DeletionTimestamp.Time

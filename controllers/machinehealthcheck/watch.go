@@ -92,7 +92,7 @@ func (w watches) ofCluster(ctx context.Context, cluster client.ObjectKey) []type
 // ofMachine concerns the checks that select a Machine, and the one that has signed it.
 func (w watches) ofMachine(ctx context.Context, o client.Object) []types.NamespacedName {
 	m := o.(*clusterv1.Machine)
-	author := notes.Author(m.Annotations)
+	author := notes.ResponsibleCheck(m.Annotations)
 	return w.concerned(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, func(s *Selection) bool {
 		return s.Author == author || s.selects(m)
 	})
@@ -100,7 +100,7 @@ func (w watches) ofMachine(ctx context.Context, o client.Object) []types.Namespa
 
 // ofNode concerns the checks that select the Machine of a Node. A Node of no Machine may be the one that a Machine waits for.
 func (w watches) ofNode(ctx context.Context, change workload.NodeChange) []types.NamespacedName {
-	if change.Cluster == workload.Home {
+	if change.Cluster == workload.ManagementCluster {
 		return nil
 	}
 	machines := &clusterv1.MachineList{}
@@ -141,4 +141,6 @@ func sameCondition(a, b metav1.Condition) bool {
 }
 
 // olderAnswer is the response of an owner that reads and sets only v1beta1 conditions.
-func olderAnswer(m *clusterv1.Machine) string { return report.OlderReason(m, explain.OwnerRemediated) }
+func olderAnswer(m *clusterv1.Machine) string {
+	return report.V1Beta1Reason(m, explain.OwnerRemediated)
+}

@@ -66,7 +66,7 @@ func (c Claimant) claimOf(check *remedyv1.NodeHealthCheck) healthcheck.Claim {
 		Title: Kind + " " + check.Name, Check: requests.Check{Kind: Kind, Name: check.Name}, Deleting: !check.DeletionTimestamp.IsZero(),
 		Selects: func(t *healthcheck.Target) bool {
 			node := t.Reading.Node
-			return node != nil && (!workersOnly || !workload.OfControlPlane(node)) && selector.Matches(labels.Set(node.Labels))
+			return node != nil && (!workersOnly || !workload.IsControlPlaneNode(node)) && selector.Matches(labels.Set(node.Labels))
 		},
 		InFlight: map[string]bool{},
 	}
@@ -83,7 +83,7 @@ func (Claimant) Object() client.Object { return &remedyv1.NodeHealthCheck{} }
 func (Claimant) Cluster(check client.Object) client.ObjectKey {
 	ref := check.(*remedyv1.NodeHealthCheck).Spec.ClusterRef
 	if ref == nil {
-		return workload.Home
+		return workload.ManagementCluster
 	}
 	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // unwritten blocks all actions: something could not be written that has to be written first.
-var unwritten = remediation.Look{Failed: true, Unwritten: true}
+var unwritten = remediation.PreflightCheck{Failed: true, Unwritten: true}
 
 // act does what was planned for the targets. A target that the preflight check blocks, or whose request is rejected, leaves its place to
 // others, each time after a preflight check of those, until the reconcile has run out of time.
@@ -31,11 +31,11 @@ func (p *pass) act(ctx context.Context) {
 			return
 		}
 		remembered := p.plan.Replacing
-		targets = remediation.Again(&p.plan, &p.facts.Situation, &p.assessment, &p.facts.Policy, p.now)
+		targets = remediation.PlanAgain(&p.plan, &p.facts.Situation, &p.assessment, &p.facts.Policy, p.now)
 		if len(targets) == 0 || slices.Equal(remembered, p.plan.Replacing) {
 			continue
 		}
-		if p.failed(p.c.WriteCheck(ctx, &p.plan, remediation.NoteReplacing)) {
+		if p.failed(p.c.WriteCheck(ctx, &p.plan, remediation.WriteReplacing)) {
 			p.confirm(targets, &unwritten)
 			return
 		}
@@ -45,12 +45,12 @@ func (p *pass) act(ctx context.Context) {
 // postpone leaves targets to another reconcile.
 func (p *pass) postpone(targets []int) {
 	for _, i := range targets {
-		p.confirm([]int{i}, &remediation.Look{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
+		p.confirm([]int{i}, &remediation.PreflightCheck{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
 	}
 }
 
 // hold blocks all decisions for the same reason.
-func (p *pass) hold(obstacle *remediation.Look) {
+func (p *pass) hold(obstacle *remediation.PreflightCheck) {
 	for i := range p.plan.Decisions {
 		if len(p.plan.Decisions[i].Writes(&p.facts.Situation.Targets[i])) > 0 {
 			p.confirm([]int{i}, obstacle)
@@ -58,7 +58,7 @@ func (p *pass) hold(obstacle *remediation.Look) {
 	}
 }
 
-func (p *pass) confirm(targets []int, look *remediation.Look) {
+func (p *pass) confirm(targets []int, look *remediation.PreflightCheck) {
 	for _, i := range targets {
 		t, d := &p.facts.Situation.Targets[i], &p.plan.Decisions[i]
 		*d = remediation.Confirm(&p.plan, t, d, &p.assessment.Verdicts[i], look, p.now)
@@ -78,7 +78,7 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 		looks, err := p.preflight(ctx, writing)
 		if err != nil {
 			// Another preflight check would fail, too.
-			p.confirm(writing, &remediation.Look{Failed: true, Cause: err.Error()})
+			p.confirm(writing, &remediation.PreflightCheck{Failed: true, Cause: err.Error()})
 			return false
 		}
 		done, obstacle := p.writeLooked(ctx, writing, looks)
@@ -93,7 +93,11 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
 
 // writeLooked does the writes for the targets that the preflight check confirms. It returns the number of finished targets, and what blocks
 // the others, or nil.
-func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediation.Look) (done int, obstacle *remediation.Look) {
+func (p *pass) writeLooked(
+	ctx context.Context,
+	writing []int,
+	looks []remediation.PreflightCheck,
+) (done int, obstacle *remediation.PreflightCheck) {
 	started := 0
 	for n := range looks {
 		look, i := &looks[n], writing[n]
@@ -112,7 +116,7 @@ func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediati
 		look.Others += started
 		p.confirm([]int{i}, look)
 		d := &p.plan.Decisions[i]
-		if d.Budgeted && (d.Action == remediation.MakeRequest || d.Action == remediation.GiveMark) {
+		if d.Budgeted && (d.Action == remediation.StartRequest || d.Action == remediation.RequestOwnerRemediation) {
 			started++
 		}
 		p.writeTarget(ctx, i)
@@ -121,10 +125,10 @@ func (p *pass) writeLooked(ctx context.Context, writing []int, looks []remediati
 }
 
 // obstacle is what blocks every write now; nil if nothing does.
-func (p *pass) obstacle(ctx context.Context) *remediation.Look {
+func (p *pass) obstacle(ctx context.Context) *remediation.PreflightCheck {
 	obstacle, err := p.c.Obstacle(ctx)
 	if p.failed(err) {
-		return &remediation.Look{Failed: true}
+		return &remediation.PreflightCheck{Failed: true}
 	}
 	return obstacle
 }
@@ -134,14 +138,14 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 	t, d := &p.facts.Situation.Targets[i], &p.plan.Decisions[i]
 	for _, write := range d.Writes(t) {
 		err := p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
-		var rejected *RefusedError
+		var rejected *RejectedError
 		if errors.As(err, &rejected) {
-			*d = remediation.Refused(d, t, rejected.Message)
+			*d = remediation.Rejected(d, t, rejected.Message)
 			return
 		}
 		if err != nil {
 			p.failed(errors.Wrap(err, t.Name))
-			if write <= remediation.CreateRequest || write == remediation.SetMark {
+			if write <= remediation.CreateRequest || write == remediation.SetOwnerRemediated {
 				// Nothing was started, as far as is known. The next reconcile reads whether the write has succeeded all the same.
 				p.confirm([]int{i}, &unwritten)
 			}
@@ -152,9 +156,9 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 
 // clear removes what is left on targets that the check no longer selects.
 func (p *pass) clear(ctx context.Context) {
-	for i := range p.plan.Strays {
-		stray, d := &p.facts.Situation.Strays[i], &p.plan.Strays[i]
-		writes := d.StrayWrites(stray)
+	for i := range p.plan.Orphans {
+		stray, d := &p.facts.Situation.Orphans[i], &p.plan.Orphans[i]
+		writes := d.OrphanWrites(stray)
 		if len(writes) == 0 {
 			continue
 		}
@@ -162,7 +166,7 @@ func (p *pass) clear(ctx context.Context) {
 			return
 		}
 		for _, write := range writes {
-			if err := p.c.WriteStray(ctx, i, d, write); err != nil {
+			if err := p.c.WriteOrphan(ctx, i, d, write); err != nil {
 				p.failed(errors.Wrap(err, stray.Name))
 				break
 			}

@@ -27,7 +27,7 @@ type Facts struct {
 	Situation remediation.Situation
 	Health    health.Policy
 	Policy    remediation.Policy
-	Around    explain.Surroundings
+	Around    explain.ConditionFacts
 }
 
 // Case is one check with its targets, as a controller reads it and writes to it.
@@ -35,41 +35,41 @@ type Case interface {
 	// ControlPlane reads the control plane of the workload cluster. It is called only if a decision depends on it.
 	ControlPlane(ctx context.Context) remediation.ControlPlane
 	// Obstacle reads live whether every write is blocked: by a pause, or because the check has changed since the plan. Nil if it is not.
-	Obstacle(ctx context.Context) (*remediation.Look, error)
+	Obstacle(ctx context.Context) (*remediation.PreflightCheck, error)
 	// Preflight reads live what the decisions about the first of these targets are based on, in their order: of at least one, and of no more
 	// than can be acted on before that is out of date. An error means that nothing can be read.
 	Preflight(ctx context.Context, targets []int) (*Preflight, error)
 	// LeaseRenewed reads live when the kubelet of a Node renewed its Lease; zero if there is none. Its error contains no address and no
 	// secret.
 	LeaseRenewed(ctx context.Context, node string) (time.Time, error)
-	// WriteCheck, WriteTarget and WriteStray are one write each.
+	// WriteCheck, WriteTarget and WriteOrphan are one write each.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
-	WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error
+	WriteOrphan(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error
 	// Report reports the verdicts and the decisions.
-	Report(ctx context.Context, pass *explain.Pass) error
+	Report(ctx context.Context, pass *explain.Evaluation) error
 }
 
 // Preflight is what was read live of some targets.
 type Preflight struct {
 	// Facts are those of these targets, in their order.
 	Facts *Facts
-	// Looks are the other results for each target. A read error of a target fails its preflight check.
-	Looks []remediation.Look
+	// Checks are the other results for each target. A read error of a target fails its preflight check.
+	Checks []remediation.PreflightCheck
 	// All are the facts of all targets of the check if maxInFlight is set, or else nil.
 	All *Facts
 }
 
-// RefusedError means that the API server rejects a request because of its content.
-type RefusedError struct {
+// RejectedError means that the API server rejects a request because of its content.
+type RejectedError struct {
 	Message string
 	Cause   error
 }
 
-func (r *RefusedError) Error() string { return r.Message }
+func (r *RejectedError) Error() string { return r.Message }
 
 // Unwrap returns the cause.
-func (r *RefusedError) Unwrap() error { return r.Cause }
+func (r *RejectedError) Unwrap() error { return r.Cause }
 
 // Run is one reconcile. It returns when the next one is due; zero if nothing changes without a watch event. The facts were read at now; the
 // clock only measures how long the reconcile takes.
@@ -94,9 +94,9 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 		p.hold(obstacle)
 	}
 	p.plan.Conclude(&p.assessment, now)
-	report := &explain.Pass{
+	report := &explain.Evaluation{
 		Check: facts.Check, Snapshot: &facts.Snapshot, Assessment: &p.assessment, Situation: &facts.Situation,
-		Policy: &facts.Policy, Planned: &p.plan, Around: facts.Around,
+		Policy: &facts.Policy, Planned: &p.plan, Context: facts.Around,
 	}
 	p.failed(c.Report(ctx, report))
 	p.release(ctx)
@@ -131,7 +131,7 @@ func (p *pass) needsControlPlane() bool {
 	for i := range p.facts.Policy.Steps {
 		asks = asks || !p.facts.Policy.Steps[i].Owner
 	}
-	if s.Check.Frozen {
+	if s.Check.Paused {
 		return false
 	}
 	for i := range s.Targets {
@@ -140,8 +140,8 @@ func (p *pass) needsControlPlane() bool {
 			return true
 		}
 	}
-	for i := range s.Strays {
-		if s.Strays[i].ControlPlane {
+	for i := range s.Orphans {
+		if s.Orphans[i].ControlPlane {
 			return true
 		}
 	}
@@ -149,7 +149,7 @@ func (p *pass) needsControlPlane() bool {
 }
 
 // remember does the writes to the check that come before all actions. It returns what blocks these, or nil.
-func (p *pass) remember(ctx context.Context) *remediation.Look {
+func (p *pass) remember(ctx context.Context) *remediation.PreflightCheck {
 	writes := p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer)
 	if len(writes) == 0 {
 		return nil
@@ -158,7 +158,7 @@ func (p *pass) remember(ctx context.Context) *remediation.Look {
 		return obstacle
 	}
 	for _, write := range writes {
-		if write < remediation.ReleaseTurn && p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
+		if write < remediation.ReleaseControlPlaneLease && p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
 			return &unwritten
 		}
 	}
@@ -172,7 +172,7 @@ func (p *pass) release(ctx context.Context) {
 	}
 	looked := false
 	for _, write := range p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer) {
-		if write < remediation.ReleaseTurn {
+		if write < remediation.ReleaseControlPlaneLease {
 			continue
 		}
 		if !looked && p.obstacle(ctx) != nil {

@@ -38,9 +38,9 @@ type record struct {
 	// renewed is when kubelets renewed their Leases, and replacing what others have handed to owners.
 	renewed   time.Time
 	replacing []remediation.Replacement
-	obstacle  *remediation.Look
+	obstacle  *remediation.PreflightCheck
 	then      map[string]func()
-	pass      *explain.Pass
+	pass      *explain.Evaluation
 }
 
 func (r *record) call(format string, args ...any) error {
@@ -57,7 +57,7 @@ func (r *record) ControlPlane(context.Context) remediation.ControlPlane {
 	return remediation.ControlPlane{}
 }
 
-func (r *record) Obstacle(context.Context) (*remediation.Look, error) {
+func (r *record) Obstacle(context.Context) (*remediation.PreflightCheck, error) {
 	if err := r.call("obstacle?"); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (r *record) Preflight(_ context.Context, targets []int) (*Preflight, error)
 	if err := r.call("look %v", targets); err != nil {
 		return nil, err
 	}
-	read := &Preflight{Facts: &Facts{Health: r.facts.Health}, Looks: make([]remediation.Look, len(targets))}
+	read := &Preflight{Facts: &Facts{Health: r.facts.Health}, Checks: make([]remediation.PreflightCheck, len(targets))}
 	read.Facts.Snapshot.Cluster = r.facts.Snapshot.Cluster
 	for n, i := range targets {
 		read.Facts.Snapshot.Targets = append(read.Facts.Snapshot.Targets, r.facts.Snapshot.Targets[i])
@@ -100,11 +100,11 @@ func (r *record) WriteTarget(_ context.Context, target int, _ *health.Verdict, _
 	return r.call("target %d: %d", target, write)
 }
 
-func (r *record) WriteStray(_ context.Context, stray int, _ *remediation.Decision, write remediation.Write) error {
+func (r *record) WriteOrphan(_ context.Context, stray int, _ *remediation.Decision, write remediation.Write) error {
 	return r.call("orphan %d: %d", stray, write)
 }
 
-func (r *record) Report(_ context.Context, pass *explain.Pass) error {
+func (r *record) Report(_ context.Context, pass *explain.Evaluation) error {
 	r.pass = pass
 	return r.call("report")
 }
@@ -157,7 +157,7 @@ func TestRun_TargetFails_OthersContinue(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("m-0: the API server is busy")))
 	g.Expect(r.calls).To(ContainElements(made(1), "report"))
 	g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(remediation.NotConfirmed), "nothing was started, as far as is known")
-	g.Expect(r.pass.Planned.Decisions[1].Action).To(Equal(remediation.MakeRequest))
+	g.Expect(r.pass.Planned.Decisions[1].Action).To(Equal(remediation.StartRequest))
 }
 
 func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
@@ -165,7 +165,7 @@ func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
 	r := unhealthy(2)
 	one := intstr.FromInt32(1)
 	r.facts.Policy.MaxInFlight = &one
-	r.fails[made(0)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
+	r.fails[made(0)] = &RejectedError{Message: "denied", Cause: errors.New("denied")}
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred(), "a rejected request is no error of the reconcile")
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0]", made(0), "look [1]", made(1), "report"}))
@@ -216,7 +216,7 @@ func refused(machines, first int) *record {
 	one := intstr.FromInt32(1)
 	r.facts.Policy.MaxInFlight = &one
 	for i := range first {
-		r.fails[made(i)] = &RefusedError{Message: "denied", Cause: errors.New("denied")}
+		r.fails[made(i)] = &RejectedError{Message: "denied", Cause: errors.New("denied")}
 	}
 	return r
 }
@@ -252,8 +252,8 @@ func TestRun_ManyRejected_OthersContinue(t *testing.T) {
 }
 
 func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
-	for reason, obstacle := range map[remediation.Reason]*remediation.Look{
-		remediation.Paused: {Frozen: true},
+	for reason, obstacle := range map[remediation.Reason]*remediation.PreflightCheck{
+		remediation.Paused: {Paused: true},
 		// An edit is no pause.
 		remediation.NotConfirmed: {Changed: true},
 	} {
@@ -263,7 +263,7 @@ func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
 		_, err := r.run()
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1 2]", made(0), "obstacle?", "report"}))
-		g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.MakeRequest))
+		g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.StartRequest))
 		for _, d := range r.pass.Planned.Decisions[1:] {
 			g.Expect(d.Hold.Reason).To(Equal(reason))
 		}
@@ -291,7 +291,7 @@ func TestRun_FinalizerFails_DoesNothing(t *testing.T) {
 		fails    bool
 	}{
 		{"it could not be written", func(r *record) { r.fails[finalizer] = errors.New("forbidden") }, true, true},
-		{"the check is paused by now", func(r *record) { r.obstacle = &remediation.Look{Frozen: true} }, true, false},
+		{"the check is paused by now", func(r *record) { r.obstacle = &remediation.PreflightCheck{Paused: true} }, true, false},
 		{"it is unknown whether it is", func(r *record) { r.fails["obstacle?"] = errors.New("no answer") }, true, true},
 		{"the facts are out of date and are not reported", func(r *record) { r.fails[finalizer] = errors.Wrap(conflict, "failed") }, false, true},
 	} {
@@ -328,8 +328,8 @@ func TestRun_Deleting_RemovesFinalizerLast(t *testing.T) {
 	g.Expect(err).To(HaveOccurred())
 	g.Expect(r.calls).ToNot(ContainElement(remove))
 	r = clean()
-	r.facts.Situation.Strays = []remediation.Stray{{Name: "m", Marked: true}, {Name: "n", Marked: true}}
-	cleared := func(i int) string { return fmt.Sprintf("orphan %d: %d", i, remediation.ClearMarks) }
+	r.facts.Situation.Orphans = []remediation.Orphan{{Name: "m", Marked: true}, {Name: "n", Marked: true}}
+	cleared := func(i int) string { return fmt.Sprintf("orphan %d: %d", i, remediation.ClearConditions) }
 	r.fails[cleared(0)] = errors.New("no answer")
 	_, err = r.run()
 	g.Expect(err).To(HaveOccurred())
@@ -349,10 +349,10 @@ func TestRun_ControlPlane_IsReadIfNeeded(t *testing.T) {
 		{"owners remediate without it", func(f *Facts) { f.Policy.Steps = []remediation.Step{{Owner: true}} }, false},
 		{"a healthy one has nothing", func(f *Facts) { f.Snapshot.Targets[0].Machine.Failure = "" }, false},
 		{"but there may be a Lease to be released", func(f *Facts) { f.Snapshot.Targets[0].Machine.Failure = ""; f.Finalizer = true }, true},
-		{"a pause leaves everything", func(f *Facts) { f.Situation.Check.Frozen = true }, false},
+		{"a pause leaves everything", func(f *Facts) { f.Situation.Check.Paused = true }, false},
 		{"what is left of one counts, too", func(f *Facts) {
 			f.Situation.Targets[0].ControlPlane = false
-			f.Situation.Strays = []remediation.Stray{{Name: "cp", ControlPlane: true, Marked: true}}
+			f.Situation.Orphans = []remediation.Orphan{{Name: "cp", ControlPlane: true, Marked: true}}
 		}, true},
 	} {
 		t.Run(test.why, func(t *testing.T) {

@@ -24,7 +24,7 @@ const passTime = 30 * time.Second
 func (p *pass) late() bool { return p.clock.Now().Sub(p.now) >= passTime }
 
 // preflight reads live what the decisions about the first of these targets are based on, and evaluates it.
-func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.Look, error) {
+func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.PreflightCheck, error) {
 	p.preflightAt = p.clock.Now()
 	read, err := p.c.Preflight(ctx, targets)
 	if err != nil {
@@ -32,17 +32,17 @@ func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.Look
 	}
 	assessment := health.Evaluate(&read.Facts.Snapshot, &read.Facts.Health, p.now)
 	others := p.othersInFlight(read.All)
-	for n := range read.Looks {
-		look := &read.Looks[n]
+	for n := range read.Checks {
+		look := &read.Checks[n]
 		look.Verdict, look.Target = assessment.Verdicts[n], read.Facts.Situation.Targets[n]
 		look.Others = others(targets[n])
 	}
-	return read.Looks, nil
+	return read.Checks, nil
 }
 
 // readLease reads the Lease of the kubelet live, if Ready=Unknown is the only cause.
-func (p *pass) readLease(ctx context.Context, look *remediation.Look) {
-	if look.Failed || !remediation.OnlySilent(&look.Verdict) {
+func (p *pass) readLease(ctx context.Context, look *remediation.PreflightCheck) {
+	if look.Failed || !remediation.OnlyReadyUnknown(&look.Verdict) {
 		return
 	}
 	renewed, err := p.c.LeaseRenewed(ctx, look.Target.Node)
@@ -59,7 +59,7 @@ func (p *pass) othersInFlight(all *Facts) func(target int) int {
 	}
 	assessment := health.Evaluate(&all.Snapshot, &all.Health, p.now)
 	paused := all.Situation
-	paused.Check = remediation.Check{Frozen: true}
+	paused.Check = remediation.Check{Paused: true}
 	plan := remediation.Plan(&paused, &assessment, &all.Policy, p.now)
 	count := plan.Counts.InFlight
 	for _, gone := range paused.Replacing {

@@ -29,7 +29,7 @@ func TestRun_FactsChangedSincePlan_StartsNothing(t *testing.T) {
 			func(read *Preflight) { read.Facts.Situation.Targets[0].Request = &remediation.Request{} },
 			"the target has a remediation request already",
 		},
-		"the check has changed": {func(read *Preflight) { read.Looks[0].Changed = true }, "the check or its Cluster has changed"},
+		"the check has changed": {func(read *Preflight) { read.Checks[0].Changed = true }, "the check or its Cluster has changed"},
 	} {
 		t.Run(why, func(t *testing.T) {
 			g := NewWithT(t)

@@ -20,11 +20,11 @@ type Instance struct {
 	Observes bool
 }
 
-// TakenOver returns the condition TakenOver in a state of adoption; nil if the in-tree controller reconciles the check.
-func (i Instance) TakenOver(state takeover.State) *metav1.Condition {
+// Adopted returns the condition TakenOver in a state of adoption; nil if the in-tree controller reconciles the check.
+func (i Instance) Adopted(state takeover.State) *metav1.Condition {
 	const release = "or run 'kubectl remedy release'"
 	switch state {
-	case takeover.Ours:
+	case takeover.Adopted:
 		if i.Observes {
 			return i.condition(metav1.ConditionFalse, remedyv1.OnlyObservedReason, "Remedy has adopted this check, and the manager only observes: "+
 				"no controller remediates its Machines. Start the manager without --mode=Observe, "+release)
@@ -42,7 +42,7 @@ func (i Instance) TakenOver(state takeover.State) *metav1.Condition {
 	case takeover.Paused:
 		return i.condition(metav1.ConditionFalse, remedyv1.PausedByOthersReason,
 			"A user or another tool has paused this check or its Cluster. No controller reconciles it until it is unpaused")
-	case takeover.Theirs:
+	case takeover.InTree:
 	}
 	return nil
 }

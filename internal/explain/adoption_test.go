@@ -19,29 +19,29 @@ import (
 func TestTakenOver_States_HaveReason(t *testing.T) {
 	g := NewWithT(t)
 	reasons := map[takeover.State]string{
-		takeover.Ours: remedyv1.TakenOverReason, takeover.Waiting: remedyv1.WaitingForHandoverReason,
+		takeover.Adopted: remedyv1.TakenOverReason, takeover.Waiting: remedyv1.WaitingForHandoverReason,
 		takeover.Contested: remedyv1.ContestedReason, takeover.Paused: remedyv1.PausedByOthersReason,
 	}
 	for state, reason := range reasons {
-		c := Instance{}.TakenOver(state)
+		c := Instance{}.Adopted(state)
 		g.Expect(c).ToNot(BeNil())
 		g.Expect([]any{c.Type, c.Reason, c.Status == metav1.ConditionTrue}).To(Equal([]any{
 			remedyv1.TakenOverCondition, reason,
-			state == takeover.Ours,
+			state == takeover.Adopted,
 		}))
 		g.Expect(c.Message).ToNot(BeEmpty())
 	}
-	g.Expect(Instance{Observes: true}.TakenOver(takeover.Theirs)).To(BeNil(), "the in-tree controller reconciles it")
+	g.Expect(Instance{Observes: true}.Adopted(takeover.InTree)).To(BeNil(), "the in-tree controller reconciles it")
 }
 
 func TestTakenOver_Observing_IsFalse(t *testing.T) {
 	g := NewWithT(t)
-	c := Instance{Observes: true}.TakenOver(takeover.Ours)
+	c := Instance{Observes: true}.Adopted(takeover.Adopted)
 	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{
 		remedyv1.TakenOverCondition, metav1.ConditionFalse,
 		remedyv1.OnlyObservedReason,
 	}))
-	g.Expect(Instance{Observes: true}.TakenOver(takeover.Waiting)).To(Equal(Instance{}.TakenOver(takeover.Waiting)))
+	g.Expect(Instance{Observes: true}.Adopted(takeover.Waiting)).To(Equal(Instance{}.Adopted(takeover.Waiting)))
 }
 
 func TestNotCleanedUp_Error_IsInMessage(t *testing.T) {
@@ -61,7 +61,7 @@ func TestFilterOf_Conditions_ReturnsFilter(t *testing.T) {
 		for _, observes := range []bool{false, true} {
 			i := Instance{Filter: filter, Observes: observes}
 			for _, said := range []*metav1.Condition{
-				i.TakenOver(takeover.Ours), i.TakenOver(takeover.Waiting),
+				i.Adopted(takeover.Adopted), i.Adopted(takeover.Waiting),
 				i.NotCleanedUp(errors.New("some (reason)")),
 			} {
 				g.Expect(FilterOf(said)).To(Equal(filter))

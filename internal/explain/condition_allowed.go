@@ -14,7 +14,7 @@ import (
 )
 
 // allowedCondition reports whether a target that becomes unhealthy is remediated, and the numbers behind it.
-func allowedCondition(p *Pass) metav1.Condition {
+func allowedCondition(p *Evaluation) metav1.Condition {
 	reason, message := blocked(p)
 	if reason == "" {
 		return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue, remedyv1.RemediationAllowedReason,
@@ -25,13 +25,13 @@ func allowedCondition(p *Pass) metav1.Condition {
 }
 
 // blocked is why no target is remediated, in the order of the guards; empty if targets can be remediated.
-func blocked(p *Pass) (reason, message string) {
+func blocked(p *Evaluation) (reason, message string) {
 	check, gate := &p.Situation.Check, &p.Planned.Gate
 	byGuard := func(reason remediation.Reason) (string, string) {
 		return string(reason), sentence(reason, &subject{}, Guard)
 	}
 	switch {
-	case check.Frozen:
+	case check.Paused:
 		return remedyv1.PausedReason, paused(p)
 	case check.Deleting:
 		return byGuard(remediation.CheckDeleting)
@@ -47,7 +47,7 @@ func blocked(p *Pass) (reason, message string) {
 		return remedyv1.ClusterUnreachableReason, "Workload cluster is unreachable; only failures that can be verified without it are remediated"
 	case gate.Limit.Most <= 0 && p.Assessment.Counts.Expected > 0:
 		return remedyv1.LimitIsZeroReason, "The limit is 0, so no target is ever remediated"
-	case !gate.Open && gate.Sick < gate.Limit.Least:
+	case !gate.Open && gate.Unhealthy < gate.Limit.Least:
 		return remedyv1.TooFewUnhealthyReason, "Too few targets are unhealthy"
 	case !gate.Open:
 		return remedyv1.TooManyUnhealthyReason, "Too many targets are unhealthy"
@@ -62,25 +62,31 @@ func blocked(p *Pass) (reason, message string) {
 }
 
 // numbers are the number of unhealthy targets and the limit.
-func numbers(p *Pass) string {
+func numbers(p *Evaluation) string {
 	limits, l := &p.Policy.Limits, &p.Planned.Gate.Limit
 	what := "unhealthy"
 	if p.Policy.Counting == remediation.CountNotHealthy || limits.MinHealthy != nil && limits.Range == nil {
 		what = "not known to be healthy"
 	}
 	verb, from := "are", source(l)
-	if p.Planned.Gate.Sick == 1 {
+	if p.Planned.Gate.Unhealthy == 1 {
 		verb = "is"
 	}
 	if limits.MaxUnhealthy == nil && limits.MinHealthy == nil && limits.Range == nil {
 		from += " (default)"
 	}
-	return fmt.Sprintf("%d of %s %s %s, and %s", p.Planned.Gate.Sick, counted(p.Assessment.Counts.Expected, "target", "targets"), verb, what,
-		allows(from, l.Least, l.Most))
+	return fmt.Sprintf(
+		"%d of %s %s %s, and %s",
+		p.Planned.Gate.Unhealthy,
+		counted(p.Assessment.Counts.Expected, "target", "targets"),
+		verb,
+		what,
+		allows(from, l.Least, l.Most),
+	)
 }
 
 // advice is what a person can do about a common cause or a configuration that never remediates.
-func advice(p *Pass, reason string) string {
+func advice(p *Evaluation, reason string) string {
 	n := p.Assessment.Counts.Expected
 	switch {
 	case reason == remedyv1.ClusterNotFoundReason:
@@ -101,11 +107,11 @@ func advice(p *Pass, reason string) string {
 	return fmt.Sprintf("Set maxUnhealthy to at least 1 or %d%%, or set mode: Observe if no remediation is intended", (100+n-1)/n)
 }
 
-func clusterMissing(p *Pass) string {
-	if p.Around.Cluster == "" {
+func clusterMissing(p *Evaluation) string {
+	if p.Context.Cluster == "" {
 		return sentence(remediation.ClusterNotFound, nil, Guard)
 	}
-	return "The Cluster " + foreign(p.Around.Cluster) + " does not exist"
+	return "The Cluster " + foreign(p.Context.Cluster) + " does not exist"
 }
 
 func quoted(all []string) string {

@@ -17,12 +17,12 @@ import (
 )
 
 // Conditions returns all conditions of a check, Ready first. Package report sets their generation and time.
-func Conditions(p *Pass) []metav1.Condition {
+func Conditions(p *Evaluation) []metav1.Condition {
 	return withReady(p, allowedCondition(p), pausedCondition(p), reachableCondition(p), templatesCondition(p), selectorsCondition(p))
 }
 
 // WhilePaused returns the conditions of a paused check, which report only the pause. The others stay as they are.
-func WhilePaused(p *Pass) []metav1.Condition {
+func WhilePaused(p *Evaluation) []metav1.Condition {
 	allowed := condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, remedyv1.PausedReason, blockedPrefix+paused(p))
 	return withReady(p, allowed, pausedCondition(p))
 }
@@ -31,12 +31,12 @@ func condition(kind string, status metav1.ConditionStatus, reason, message strin
 	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
 }
 
-func withReady(p *Pass, others ...metav1.Condition) []metav1.Condition {
+func withReady(p *Evaluation, others ...metav1.Condition) []metav1.Condition {
 	return append([]metav1.Condition{readyCondition(p, others)}, others...)
 }
 
 // readyCondition summarizes the others.
-func readyCondition(p *Pass, others []metav1.Condition) metav1.Condition {
+func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	if message := cleanup(p); message != "" {
 		return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.CleaningUpReason, message)
 	}
@@ -70,7 +70,7 @@ func readyCondition(p *Pass, others []metav1.Condition) metav1.Condition {
 	return condition(remedyv1.ReadyCondition, metav1.ConditionTrue, remedyv1.ReadyReason, "")
 }
 
-func heldBy(p *Pass, hold remediation.Reason) []string {
+func heldBy(p *Evaluation, hold remediation.Reason) []string {
 	var held []string
 	for i := range p.Planned.Decisions {
 		if p.Planned.Decisions[i].Hold.Reason == hold {
@@ -81,8 +81,8 @@ func heldBy(p *Pass, hold remediation.Reason) []string {
 }
 
 // cleanup is what a check that is being deleted has to clean up first; empty if there is nothing, or if it is paused.
-func cleanup(p *Pass) string {
-	if !p.Situation.Check.Deleting || p.Situation.Check.Frozen || !p.Planned.Finalizer && p.Around.Unseen == "" {
+func cleanup(p *Evaluation) string {
+	if !p.Situation.Check.Deleting || p.Situation.Check.Paused || !p.Planned.Finalizer && p.Context.UnlistableRequests == "" {
 		return ""
 	}
 	var requests, marks []string
@@ -102,15 +102,15 @@ func cleanup(p *Pass) string {
 	}
 	for i := range p.Situation.Targets {
 		t := &p.Situation.Targets[i]
-		add(t.Name, t.Request, t.Mark.Ours, p.Assessment.Verdicts[i].Reason == health.Paused)
+		add(t.Name, t.Request, t.OwnerRemediation.MarkedByThis, p.Assessment.Verdicts[i].Reason == health.Paused)
 	}
-	for i := range p.Situation.Strays {
-		s := &p.Situation.Strays[i]
-		add(s.Name, s.Request, s.Marked, s.Frozen)
+	for i := range p.Situation.Orphans {
+		s := &p.Situation.Orphans[i]
+		add(s.Name, s.Request, s.Marked, s.Paused)
 	}
 	message := []string{"The check is being deleted; its finalizer stays until the cleanup is complete"}
 	// What a person has to do comes first: the end of a long message is cut off.
-	if why := foreign(p.Around.Unseen); why != "" {
+	if why := foreign(p.Context.UnlistableRequests); why != "" {
 		message = append(message, "Requests may exist that cannot be listed: "+why,
 			"Fix that, or remove the finalizer "+remedyv1.CleanupFinalizer+" from the check if there are no requests")
 	}
@@ -125,56 +125,64 @@ func cleanup(p *Pass) string {
 	return sentences(message...)
 }
 
-func pausedCondition(p *Pass) metav1.Condition {
-	if p.Situation.Check.Frozen {
+func pausedCondition(p *Evaluation) metav1.Condition {
+	if p.Situation.Check.Paused {
 		return condition(remedyv1.PausedCondition, metav1.ConditionTrue, remedyv1.PausedReason, paused(p))
 	}
 	return condition(remedyv1.PausedCondition, metav1.ConditionFalse, remedyv1.NotPausedReason, "")
 }
 
-func paused(p *Pass) string {
+func paused(p *Evaluation) string {
 	const cluster, check = "The Cluster has spec.paused", "the check has the annotation cluster.x-k8s.io/paused"
 	switch {
-	case p.Around.ClusterPaused && p.Around.CheckPaused:
+	case p.Context.ClusterPaused && p.Context.CheckPaused:
 		return cluster + ", and " + check
-	case p.Around.ClusterPaused:
+	case p.Context.ClusterPaused:
 		return cluster
-	case p.Around.CheckPaused:
+	case p.Context.CheckPaused:
 		return capital(check)
 	}
 	return sentence(remediation.Paused, nil, Guard)
 }
 
 // reachableCondition reports whether the cluster of the Nodes can be read.
-func reachableCondition(p *Pass) metav1.Condition {
+func reachableCondition(p *Evaluation) metav1.Condition {
 	reachable := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return condition(remedyv1.ClusterReachableCondition, status, reason, message)
 	}
-	cluster, r := &p.Snapshot.Cluster, &p.Around.Reading
+	cluster, r := &p.Snapshot.Cluster, &p.Context.Reading
 	switch {
 	case p.Situation.Check.Cluster == remediation.ClusterIsMissing:
 		return reachable(metav1.ConditionFalse, remedyv1.ClusterNotFoundReason, clusterMissing(p))
-	case p.Around.KubeconfigRefused != "":
+	case p.Context.KubeconfigRejected != "":
 		return reachable(metav1.ConditionFalse, remedyv1.KubeconfigRefusedReason,
-			"The kubeconfig is rejected: "+or(p.Around.KubeconfigRefused, "it would run a program or read files"))
+			"The kubeconfig is rejected: "+or(p.Context.KubeconfigRejected, "it would run a program or read files"))
 	case !cluster.ControlPlaneInitialized.Reached:
 		return reachable(metav1.ConditionFalse, remedyv1.ControlPlaneNotInitializedReason,
 			sentence(health.ControlPlaneNotInitialized, nil, Gate))
-	case p.Situation.Check.Unreachable && !r.Blind():
-		return reachable(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason, withCause("Workload cluster is unreachable", r.Unconnected))
-	case p.Situation.Check.FirstLook:
+	case p.Situation.Check.Unreachable && !r.NoneReadable():
+		return reachable(
+			metav1.ConditionFalse,
+			remedyv1.ClusterUnreachableReason,
+			withCause("Workload cluster is unreachable", r.ConnectionError),
+		)
+	case p.Situation.Check.Reconnecting:
 		return reachable(metav1.ConditionUnknown, remedyv1.ReconnectingReason,
-			notEvaluated(&health.Verdict{Reason: health.FirstLook, Until: cluster.FirstLookUntil}))
+			notEvaluated(&health.Verdict{Reason: health.ReconnectGracePeriod, Until: cluster.ReconnectingUntil}))
 	case r.NoKnownNode:
-		return reachable(metav1.ConditionFalse, remedyv1.NoKnownNodeReason, capital(or(r.Why, "none of the Nodes that Machines refer to exists"))+
-			". No Machine is remediated for a missing Node until one of these Nodes exists")
-	case r.Unread == 0:
+		return reachable(
+			metav1.ConditionFalse,
+			remedyv1.NoKnownNodeReason,
+			capital(or(r.Why, "none of the Nodes that Machines refer to exists"))+
+				". No Machine is remediated for a missing Node until one of these Nodes exists",
+		)
+	case r.Failed == 0:
 		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, "")
-	case r.Unread == r.Nodes:
+	case r.Failed == r.Nodes:
 		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("No Node can be read", r.Why))
 	}
 	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason,
-		withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Unread, r.Nodes), r.Why))
+		withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why))
 }
 
 // withCause adds the cause to a message, if it is known.
@@ -186,8 +194,8 @@ func withCause(message, why string) string {
 }
 
 // templatesCondition reports whether requests can be created from every template of the check.
-func templatesCondition(p *Pass) metav1.Condition {
-	troubles := slices.Clone(p.Around.Templates)
+func templatesCondition(p *Evaluation) metav1.Condition {
+	troubles := slices.Clone(p.Context.Templates)
 	if len(troubles) == 0 {
 		reason := remedyv1.TemplatesResolvedReason
 		if !slices.ContainsFunc(p.Policy.Steps, func(s remediation.Step) bool { return !s.Owner }) {
@@ -195,7 +203,7 @@ func templatesCondition(p *Pass) metav1.Condition {
 		}
 		return condition(remedyv1.TemplatesResolvedCondition, metav1.ConditionTrue, reason, "")
 	}
-	slices.SortFunc(troubles, func(a, b TemplateTrouble) int {
+	slices.SortFunc(troubles, func(a, b TemplateProblem) int {
 		return slices.Compare([]string{a.Template, a.Reason, a.Detail, a.ClusterRole}, []string{b.Template, b.Reason, b.Detail, b.ClusterRole})
 	})
 	messages := make([]string, 0, len(troubles))
@@ -215,7 +223,7 @@ func templatesCondition(p *Pass) metav1.Condition {
 }
 
 // selectorsCondition reports whether other checks are responsible for targets of the check.
-func selectorsCondition(p *Pass) metav1.Condition {
+func selectorsCondition(p *Evaluation) metav1.Condition {
 	responsible := map[string][]string{}
 	for i := range p.Situation.Targets {
 		if t := &p.Situation.Targets[i]; t.CoveredBy != "" {

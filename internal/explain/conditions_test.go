@@ -22,9 +22,9 @@ func percent(text string) *intstr.IntOrString { v := intstr.FromString(text); re
 func whole(n int32) *intstr.IntOrString       { v := intstr.FromInt32(n); return &v }
 
 // fleet is a reconcile of a check with a number of targets, of which some are unhealthy. The changes are made before the evaluation.
-func fleet(targets, sick int, changes ...func(*Pass)) *Pass {
+func fleet(targets, sick int, changes ...func(*Evaluation)) *Evaluation {
 	up := health.Milestone{Reached: true}
-	p := &Pass{
+	p := &Evaluation{
 		Check: "MachineHealthCheck default/workers", Snapshot: &health.Snapshot{Cluster: health.ClusterFacts{
 			ControlPlaneInitialized: up,
 			InfrastructureReady:     up,
@@ -36,7 +36,7 @@ func fleet(targets, sick int, changes ...func(*Pass)) *Pass {
 		name := fmt.Sprintf("m-%03d", targets-i)
 		p.Snapshot.Targets = append(p.Snapshot.Targets, health.Target{
 			Name: name, Machine: &health.MachineFacts{CreatedAt: ago(time.Hour)},
-			Node: health.NodeFacts{State: health.Present, Name: "n" + name[1:]}, Wishes: health.Wishes{Remediate: i < sick},
+			Node: health.NodeFacts{State: health.Present, Name: "n" + name[1:]}, Annotations: health.Annotations{Remediate: i < sick},
 		})
 		p.Situation.Targets = append(p.Situation.Targets, remediation.Target{Name: name, Owner: "MachineSet/a"})
 	}
@@ -48,13 +48,15 @@ func fleet(targets, sick int, changes ...func(*Pass)) *Pass {
 }
 
 func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
-	limits := func(l remediation.Limits) func(*Pass) { return func(p *Pass) { p.Policy.Limits = l } }
-	stop := func(change func(*remediation.Check)) func(*Pass) { return func(p *Pass) { change(&p.Situation.Check) } }
+	limits := func(l remediation.Limits) func(*Evaluation) { return func(p *Evaluation) { p.Policy.Limits = l } }
+	stop := func(change func(*remediation.Check)) func(*Evaluation) {
+		return func(p *Evaluation) { change(&p.Situation.Check) }
+	}
 	ten := limits(remediation.Limits{MaxUnhealthy: percent("40%")})
 	const numbers = ". 1 of 4 targets is not known to be healthy, and maxUnhealthy=100% (default) allows 4"
 	const another = ". Create the Cluster, or replace the check by one that names another Cluster"
 	tests := []struct {
-		pass   *Pass
+		pass   *Evaluation
 		reason string
 		says   string
 	}{
@@ -66,7 +68,7 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 			"(default) allows 0. " +
 			"The check selects no Machine of the Cluster: compare its selector with the labels of the Machines"},
 		{
-			fleet(0, 0, func(p *Pass) { p.Check = "NodeHealthCheck workers" }), "RemediationAllowed",
+			fleet(0, 0, func(p *Evaluation) { p.Check = "NodeHealthCheck workers" }), "RemediationAllowed",
 			"Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100% (default) allows 0. " +
 				"The check selects no Node: compare its selector with the labels of the Nodes",
 		},
@@ -92,32 +94,32 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 				"Raise the upper end of unhealthyRange to 1 or more, or set mode: Observe if no remediation is intended",
 		},
 		{
-			fleet(4, 1, func(p *Pass) {
+			fleet(4, 1, func(p *Evaluation) {
 				p.Policy.Counting, p.Policy.Limits.Default = remediation.CountUnhealthy, intstr.FromString("49%")
 			}), "RemediationAllowed",
 			"Remediation is allowed. 1 of 4 targets is unhealthy, and maxUnhealthy=49% (default) allows 1",
 		},
 		{
-			fleet(4, 1, func(p *Pass) {
+			fleet(4, 1, func(p *Evaluation) {
 				p.Policy.Counting, p.Policy.Limits.MinHealthy = remediation.CountUnhealthy, percent("51%")
 			}), "RemediationAllowed",
 			"Remediation is allowed. 1 of 4 targets is not known to be healthy, and minHealthy=51% allows 1",
 		},
-		{fleet(4, 1, stop(func(c *remediation.Check) { c.Frozen = true })), "Paused", "Blocked: The check or its Cluster is paused" + numbers},
+		{fleet(4, 1, stop(func(c *remediation.Check) { c.Paused = true })), "Paused", "Blocked: The check or its Cluster is paused" + numbers},
 		{
-			fleet(4, 1, stop(func(c *remediation.Check) { c.Frozen = true }),
-				func(p *Pass) { p.Around.ClusterPaused, p.Around.CheckPaused = true, true }), "Paused",
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Paused = true }),
+				func(p *Evaluation) { p.Context.ClusterPaused, p.Context.CheckPaused = true, true }), "Paused",
 			"Blocked: The Cluster has spec.paused, and the check has the annotation cluster.x-k8s.io/paused" + numbers,
 		},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true })), "CheckDeleting", "Blocked: The check is being deleted" + numbers},
-		{fleet(4, 1, func(p *Pass) { p.Policy.Observe = true }), "Observing", "Blocked: The check or the manager only observes" + numbers},
+		{fleet(4, 1, func(p *Evaluation) { p.Policy.Observe = true }), "Observing", "Blocked: The check or the manager only observes" + numbers},
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterNotFound",
 			"Blocked: The Cluster does not exist" + numbers + another,
 		},
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing }),
-				func(p *Pass) { p.Around.Cluster = "team/prod" }), "ClusterNotFound",
+				func(p *Evaluation) { p.Context.Cluster = "team/prod" }), "ClusterNotFound",
 			"Blocked: The Cluster team/prod does not exist" + numbers + another,
 		},
 		{
@@ -135,13 +137,13 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) {
 				c.Storm = remediation.Storm{Since: ago(time.Hour), CooldownSince: ago(time.Minute)}
-			}), func(p *Pass) { p.Policy.StormCooldown = 5 * time.Minute }), "Storm",
+			}), func(p *Evaluation) { p.Policy.StormCooldown = 5 * time.Minute }), "Storm",
 			"Blocked: Too many targets have been unhealthy at once since 2026-03-14T11:00:00Z; the limit is met again, and the cool-down ends " +
 				"at 2026-03-14T12:04:00Z" + numbers,
 		},
 		{
-			fleet(4, 1, stop(func(c *remediation.Check) { c.Storm, c.FirstLook = remediation.Storm{Since: ago(time.Hour)}, true }),
-				func(p *Pass) { p.Policy.StormCooldown = 5 * time.Minute }), "Storm",
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Storm, c.Reconnecting = remediation.Storm{Since: ago(time.Hour)}, true }),
+				func(p *Evaluation) { p.Policy.StormCooldown = 5 * time.Minute }), "Storm",
 			"Blocked: Too many targets have been unhealthy at once since 2026-03-14T11:00:00Z; the cool-down starts when the limit is met" + numbers,
 		},
 	}
@@ -157,8 +159,8 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		})
 	}
 	for _, word := range conditionReasons {
-		if word.Conditions[0] == remedyv1.RemediationAllowedCondition && !told[word.Reason] {
-			t.Errorf("no row shows %s", word.Reason)
+		if word.Conditions[0] == remedyv1.RemediationAllowedCondition && !told[word.Name] {
+			t.Errorf("no row shows %s", word.Name)
 		}
 	}
 }
@@ -167,7 +169,7 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 func TestAdvice_LimitIsZero_AllowsOneTarget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 3000).Draw(t, "targets")
-		p := fleet(1, 0, func(p *Pass) { p.Policy.Limits.MaxUnhealthy = whole(0) })
+		p := fleet(1, 0, func(p *Evaluation) { p.Policy.Limits.MaxUnhealthy = whole(0) })
 		p.Assessment.Counts.Expected = n
 		var number, share int
 		if _, err := fmt.Sscanf(advice(p, remedyv1.LimitIsZeroReason), "Set maxUnhealthy to at least %d or %d%%,", &number, &share); err != nil {
@@ -190,23 +192,25 @@ func TestAdvice_LimitIsZero_AllowsOneTarget(t *testing.T) {
 
 func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 	// A failed Machine is unhealthy without an annotation.
-	failed := func(p *Pass) { p.Snapshot.Targets[0].Machine.Failure = "CreateError" }
-	stop := func(change func(*remediation.Check)) func(*Pass) { return func(p *Pass) { change(&p.Situation.Check) } }
-	template := func(troubles ...TemplateTrouble) func(*Pass) {
-		return func(p *Pass) {
-			p.Around.Templates, p.Policy.Steps = troubles, []remediation.Step{{ID: remediation.StepID{Template: "FooTemplate/a"}}}
+	failed := func(p *Evaluation) { p.Snapshot.Targets[0].Machine.Failure = "CreateError" }
+	stop := func(change func(*remediation.Check)) func(*Evaluation) {
+		return func(p *Evaluation) { change(&p.Situation.Check) }
+	}
+	template := func(troubles ...TemplateProblem) func(*Evaluation) {
+		return func(p *Evaluation) {
+			p.Context.Templates, p.Policy.Steps = troubles, []remediation.Step{{ID: remediation.StepID{Template: "FooTemplate/a"}}}
 		}
 	}
-	covered := func(p *Pass) {
+	covered := func(p *Evaluation) {
 		p.Situation.Targets[2].CoveredBy, p.Situation.Targets[0].CoveredBy = "MachineHealthCheck default/b", "MachineHealthCheck default/b"
 		p.Situation.Targets[1].CoveredBy = "MachineHealthCheck default/a"
 	}
 	tests := []struct {
-		pass                       *Pass
+		pass                       *Evaluation
 		kind, status, reason, says string
 	}{
 		{fleet(4, 1), "Paused", "False", "NotPaused", ""},
-		{fleet(4, 1, stop(func(c *remediation.Check) { c.Frozen = true })), "Paused", "True", "Paused", "The check or its Cluster is paused"},
+		{fleet(4, 1, stop(func(c *remediation.Check) { c.Paused = true })), "Paused", "True", "Paused", "The check or its Cluster is paused"},
 		{fleet(4, 1), "ClusterReachable", "True", "ClusterReachable", ""},
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterReachable", "False",
@@ -217,36 +221,36 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			"Workload cluster is unreachable",
 		},
 		{
-			fleet(4, 1, func(p *Pass) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ClusterReachable", "False",
+			fleet(4, 1, func(p *Evaluation) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ClusterReachable", "False",
 			"ControlPlaneNotInitialized", "The control plane of the cluster is not initialized",
 		},
 		{
-			fleet(4, 1, func(p *Pass) { p.Around.KubeconfigRefused = "exec" }), "ClusterReachable", "False", "KubeconfigRefused",
+			fleet(4, 1, func(p *Evaluation) { p.Context.KubeconfigRejected = "exec" }), "ClusterReachable", "False", "KubeconfigRefused",
 			"The kubeconfig is rejected: exec",
 		},
-		{fleet(4, 1, func(p *Pass) {
-			p.Situation.Check.Unreachable, p.Around.Reading.Unconnected = true, "there is no connection"
+		{fleet(4, 1, func(p *Evaluation) {
+			p.Situation.Check.Unreachable, p.Context.Reading.ConnectionError = true, "there is no connection"
 		}), "ClusterReachable", "False", "ClusterUnreachable", "Workload cluster is unreachable: there is no connection"},
-		{fleet(4, 1, func(p *Pass) {
-			p.Around.Reading = Reading{Nodes: 4, Unread: 4, Why: "none of them exists", NoKnownNode: true}
+		{fleet(4, 1, func(p *Evaluation) {
+			p.Context.Reading = NodeReads{Nodes: 4, Failed: 4, Why: "none of them exists", NoKnownNode: true}
 		}), "ClusterReachable", "False", "NoKnownNode", "None of them exists. No Machine is remediated for a missing Node until one of these " +
 			"Nodes exists"},
-		{fleet(4, 1, func(p *Pass) {
-			p.Around.Reading = Reading{Nodes: 4, Unread: 4, Why: "permission denied"}
+		{fleet(4, 1, func(p *Evaluation) {
+			p.Context.Reading = NodeReads{Nodes: 4, Failed: 4, Why: "permission denied"}
 		}), "ClusterReachable", "False", "NodesUnreadable", "No Node can be read: permission denied"},
-		{fleet(4, 1, func(p *Pass) {
-			p.Around.Reading = Reading{Nodes: 4, Unread: 1, Why: "permission denied"}
+		{fleet(4, 1, func(p *Evaluation) {
+			p.Context.Reading = NodeReads{Nodes: 4, Failed: 1, Why: "permission denied"}
 		}), "ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: permission denied"},
 		{
-			fleet(4, 1, stop(func(c *remediation.Check) { c.FirstLook = true }),
-				func(p *Pass) { p.Snapshot.Cluster.FirstLookUntil = noon.Add(time.Minute) }), "ClusterReachable", "Unknown", "Reconnecting",
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Reconnecting = true }),
+				func(p *Evaluation) { p.Snapshot.Cluster.ReconnectingUntil = noon.Add(time.Minute) }), "ClusterReachable", "Unknown", "Reconnecting",
 			"Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z",
 		},
 		{fleet(4, 1), "TemplatesResolved", "True", "NoTemplates", ""},
 		{fleet(4, 1, template()), "TemplatesResolved", "True", "TemplatesResolved", ""},
 		{
-			fleet(4, 1, template(TemplateTrouble{Reason: "TemplateNotFound", Template: "FooTemplate b"},
-				TemplateTrouble{Reason: "Forbidden", Template: "FooTemplate a", Detail: "cannot create\nfoos", ClusterRole: "foo-remediation"})),
+			fleet(4, 1, template(TemplateProblem{Reason: "TemplateNotFound", Template: "FooTemplate b"},
+				TemplateProblem{Reason: "Forbidden", Template: "FooTemplate a", Detail: "cannot create\nfoos", ClusterRole: "foo-remediation"})),
 			"TemplatesResolved", "False", "Forbidden",
 			"FooTemplate a: cannot create foos. Apply the ClusterRole foo-remediation, with the label " +
 				"remedy.cluster.x-k8s.io/aggregate-to-manager=true. FooTemplate b: A template does not exist",
@@ -259,35 +263,40 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 				"Change the selectors so that no two checks select the same targets, or delete the checks that are not needed",
 		},
 		{fleet(4, 1), "Ready", "True", "Ready", ""},
-		{fleet(4, 1, func(p *Pass) { p.Policy.Observe = true }), "Ready", "True", "Ready", ""},
+		{fleet(4, 1, func(p *Evaluation) { p.Policy.Observe = true }), "Ready", "True", "Ready", ""},
 		{
-			fleet(4, 1, covered, stop(func(c *remediation.Check) { c.Frozen = true })), "Ready", "False", "NotReady",
+			fleet(4, 1, covered, stop(func(c *remediation.Check) { c.Paused = true })), "Ready", "False", "NotReady",
 			"RemediationAllowed is False (Paused), Paused is True (Paused), SelectorsDisjoint is False (SelectorsOverlap)",
 		},
 		{
-			fleet(4, 1, stop(func(c *remediation.Check) { c.FirstLook = true })), "Ready", "Unknown", "NotReady",
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Reconnecting = true })), "Ready", "Unknown", "NotReady",
 			"ClusterReachable is Unknown (Reconnecting)",
 		},
 		{
-			fleet(4, 1, template(), func(p *Pass) {
+			fleet(4, 1, template(), func(p *Evaluation) {
 				p.Policy.Steps = append(p.Policy.Steps, remediation.Step{ID: remediation.StepID{Order: 1, Template: "BarTemplate/a"}})
 				p.Policy.Backoff.Limit = time.Hour
-				p.Situation.Targets[0].Ledger = remediation.Ledger{Failures: 1, NotBefore: noon.Add(time.Minute)}
+				p.Situation.Targets[0].History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
 			}, failed), "Ready", "False", "EscalationExhausted", "Every step was tried, and these targets are still unhealthy: m-004",
 		},
 		{
-			fleet(4, 1, template(), func(p *Pass) {
+			fleet(4, 1, template(), func(p *Evaluation) {
 				p.Policy.Backoff.Limit = time.Hour
-				p.Situation.Targets[0].Ledger = remediation.Ledger{Failures: 1, NotBefore: noon.Add(time.Minute)}
+				p.Situation.Targets[0].History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
 			}, failed), "Ready", "False", "EscalationExhausted", "Remediation of these targets has failed, and is retried with backoff: m-004",
 		},
 		{
-			fleet(4, 1, func(p *Pass) {
-				p.Situation.Targets[0].Mark = remediation.Mark{Given: true, Ours: true, Since: ago(time.Hour)}
+			fleet(4, 1, func(p *Evaluation) {
+				p.Situation.Targets[0].OwnerRemediation = remediation.OwnerRemediation{Requested: true, MarkedByThis: true, Since: ago(time.Hour)}
 			}), "Ready", "False", "OwnerNotActing", "Owner remediation was requested, and the owners of these have not acted: m-004",
 		},
 		{
-			fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true }), func(p *Pass) { p.Around.Unseen = "FooRemediation: forbidden" }),
+			fleet(
+				4,
+				1,
+				stop(func(c *remediation.Check) { c.Deleting = true }),
+				func(p *Evaluation) { p.Context.UnlistableRequests = "FooRemediation: forbidden" },
+			),
 			"Ready", "False", "CleaningUp",
 			"The check is being deleted; its finalizer stays until the cleanup is complete. Requests may exist that cannot be listed: " +
 				"FooRemediation: forbidden. " +
@@ -319,7 +328,7 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 // The conditions of a paused check do not depend on its targets.
 func TestWhilePaused_TargetsChange_StaysTheSame(t *testing.T) {
 	g := NewWithT(t)
-	paused := func(p *Pass) { p.Situation.Check.Frozen, p.Around.CheckPaused = true, true }
+	paused := func(p *Evaluation) { p.Situation.Check.Paused, p.Context.CheckPaused = true, true }
 	told := WhilePaused(fleet(4, 1, paused))
 	g.Expect(told).To(Equal([]metav1.Condition{
 		{
@@ -332,5 +341,5 @@ func TestWhilePaused_TargetsChange_StaysTheSame(t *testing.T) {
 		},
 		{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused", Message: "The check has the annotation cluster.x-k8s.io/paused"},
 	}))
-	g.Expect(WhilePaused(fleet(7, 5, paused, func(p *Pass) { p.Situation.Check.Unreachable = true }))).To(Equal(told))
+	g.Expect(WhilePaused(fleet(7, 5, paused, func(p *Evaluation) { p.Situation.Check.Unreachable = true }))).To(Equal(told))
 }

@@ -158,7 +158,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			NewWithT(t).Expect(decisionSentence(&Facts{Decision: &d})).To(Equal("Blocked: " + test.says))
 		})
 	}
-	for _, reason := range worded(Guard, LastLook, Hold) {
+	for _, reason := range worded(Guard, Preflight, Hold) {
 		if !told[reason] {
 			t.Errorf("no row has the reason %s", reason)
 		}
@@ -167,8 +167,8 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 
 func TestDecisionSentence_PausedAfterPlan_ReportsIt(t *testing.T) {
 	g := NewWithT(t)
-	d := remediation.Decision{Hold: remediation.Hold{Reason: remediation.Paused}, Asked: []remediation.Answer{
-		{Guard: remediation.Paused}, {Guard: remediation.MaxInFlight}, {Guard: remediation.Paused, Held: true, Again: true},
+	d := remediation.Decision{Hold: remediation.Hold{Reason: remediation.Paused}, Answers: []remediation.Answer{
+		{Guard: remediation.Paused}, {Guard: remediation.MaxInFlight}, {Guard: remediation.Paused, Blocks: true, Preflight: true},
 	}}
 	g.Expect(decisionSentence(&Facts{Decision: &d})).To(Equal("Blocked: The check, its Cluster or the target was paused after the decision"))
 }
@@ -194,21 +194,27 @@ func TestDecisionSentence_Actions_HaveCause(t *testing.T) {
 		{"nothing", remediation.Decision{}, healthy, nil, ""},
 		{
 			"request",
-			remediation.Decision{Action: remediation.MakeRequest, Step: step, Attempt: 2},
+			remediation.Decision{Action: remediation.StartRequest, Step: step, Attempt: 2},
 			sick, nil,
 			"Created the request of step 1 (FooTemplate/a), attempt 2",
 		},
 		{"single template", remediation.Decision{
-			Action: remediation.MakeRequest, Step: remediation.StepID{Template: "FooTemplate/a"},
+			Action: remediation.StartRequest, Step: remediation.StepID{Template: "FooTemplate/a"},
 			Attempt: 1,
 		}, sick, nil, "Created the request (FooTemplate/a), attempt 1"},
 		{
 			"owner remediation",
-			remediation.Decision{Action: remediation.GiveMark},
+			remediation.Decision{Action: remediation.RequestOwnerRemediation},
 			sick, &remediation.Target{Owner: "MachineSet/a"},
 			"Requested remediation by MachineSet/a",
 		},
-		{"owner remediation, unknown owner", remediation.Decision{Action: remediation.GiveMark}, sick, nil, "Requested remediation by its owner"},
+		{
+			"owner remediation, unknown owner",
+			remediation.Decision{Action: remediation.RequestOwnerRemediation},
+			sick,
+			nil,
+			"Requested remediation by its owner",
+		},
 		{
 			"timeout",
 			remediation.Decision{Action: remediation.GiveUp, Why: remediation.StepTimedOut, Step: step},
@@ -253,43 +259,43 @@ func TestDecisionSentence_Actions_HaveCause(t *testing.T) {
 		},
 		{
 			"owner remediation is canceled",
-			remediation.Decision{Action: remediation.TakeBack, Why: remediation.PauseRequested},
+			remediation.Decision{Action: remediation.CancelOwnerRemediation, Why: remediation.PauseRequested},
 			sick,
 			&remediation.Target{Owner: "MachineSet/a"}, "Canceled remediation by MachineSet/a because new remediations are paused by pauseRequests",
 		},
 		{
 			"storm",
-			remediation.Decision{Action: remediation.TakeBack, Why: remediation.InStorm},
+			remediation.Decision{Action: remediation.CancelOwnerRemediation, Why: remediation.InStorm},
 			sick, nil,
 			"Canceled remediation by its owner because too many targets were unhealthy at once",
 		},
 		{
 			"no remediating owner",
-			remediation.Decision{Action: remediation.TakeBack, Why: remediation.NoRemediatingOwner},
+			remediation.Decision{Action: remediation.CancelOwnerRemediation, Why: remediation.NoRemediatingOwner},
 			sick, nil,
 			"Canceled remediation by its owner because the Machine has no owner that can remediate it",
 		},
 		{
 			"no longer selected",
-			remediation.Decision{Action: remediation.Unmark, Why: remediation.NotLookedAfter},
+			remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.NotSelected},
 			nil, nil,
 			"Removed the conditions of the check from the Machine because the check no longer selects the target",
 		},
 		{
 			"observe mode",
-			remediation.Decision{Action: remediation.Unmark, Why: remediation.Observing},
+			remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.Observing},
 			nil, nil,
 			"Removed the conditions of the check from the Machine because the check or the manager only observes",
 		},
 		{
 			"check being deleted",
-			remediation.Decision{Action: remediation.Unmark, Why: remediation.CheckDeleting},
+			remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.CheckDeleting},
 			nil, nil,
 			"Removed the conditions of the check from the Machine because the check is being deleted",
 		},
 		{
 			"no Cluster",
-			remediation.Decision{Action: remediation.Unmark, Why: remediation.ClusterNotFound},
+			remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ClusterNotFound},
 			nil, nil,
 			"Removed the conditions of the check from the Machine because the Cluster does not exist",
 		},
@@ -318,14 +324,14 @@ func TestDecisionSentence_Actions_HaveCause(t *testing.T) {
 			"owner works",
 			remediation.Decision{Action: remediation.Wait, Until: late},
 			sick,
-			&remediation.Target{Owner: "MachineSet/a", Mark: remediation.Mark{Since: noon}},
+			&remediation.Target{Owner: "MachineSet/a", OwnerRemediation: remediation.OwnerRemediation{Since: noon}},
 			"Waiting for remediation by MachineSet/a since 2026-03-14T12:00:00Z until 2026-03-14T13:00:00Z",
 		},
 		{
 			"owner with a reason",
 			remediation.Decision{Action: remediation.Wait},
 			sick,
-			&remediation.Target{Owner: "MachineSet/a", Mark: remediation.Mark{OwnerReason: "RemediationDeferred"}},
+			&remediation.Target{Owner: "MachineSet/a", OwnerRemediation: remediation.OwnerRemediation{OwnerReason: "RemediationDeferred"}},
 			"Waiting for remediation by MachineSet/a; OwnerRemediated has the reason RemediationDeferred",
 		},
 		{

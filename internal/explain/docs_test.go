@@ -62,10 +62,10 @@ func allStories(t *testing.T) []story {
 }
 
 // examples links the first stories with a reason. For an ending, these are stories in which a remediation ends for it.
-func examples(stories []story, word *Word) string {
-	pattern := `\b` + regexp.QuoteMeta(word.Reason) + `\b`
+func examples(stories []story, word *Reason) string {
+	pattern := `\b` + regexp.QuoteMeta(word.Name) + `\b`
 	if word.Kind == Ending {
-		pattern = `: (EndStep|WithdrawRequest|CancelOwnerRemediation|RemoveConditions), ` + regexp.QuoteMeta(word.Reason) + `:`
+		pattern = `: (EndStep|WithdrawRequest|CancelOwnerRemediation|RemoveConditions), ` + regexp.QuoteMeta(word.Name) + `:`
 	}
 	matches := regexp.MustCompile(pattern)
 	var links []string
@@ -102,7 +102,7 @@ var parts = []struct {
 	{"Unknown health", "A target is healthy if it passed all gates, no rule applies, and its Node was read. Otherwise its health is " +
 		"undetermined, and it is never remediated.", Unknown, ""},
 	{"Guards", "Before a remediation is started, every guard is evaluated. The first one that blocks it is the reason.", Guard, ""},
-	{"Preflight checks", "Directly before an action, the facts that it is based on are read again, live.", LastLook, "Preflight: "},
+	{"Preflight checks", "Directly before an action, the facts that it is based on are read again, live.", Preflight, "Preflight: "},
 	{"Other causes", "These block a remediation that exists, or that could not be started.", Hold, ""},
 	{"Ends of a remediation", "A request is deleted, or owner remediation is canceled, for one of these reasons.", Ending, "Ended: "},
 }
@@ -112,17 +112,17 @@ func rulesPage(stories []story) string {
 	b.WriteString(rulesHead)
 	for _, part := range parts {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", part.title, part.intro)
-		for _, word := range Vocabulary() {
+		for _, word := range Reasons() {
 			if word.Kind != part.kind {
 				continue
 			}
-			fmt.Fprintf(&b, "\n### %s%s\n\n%s\n\n- Based on: %s\n- What to do: %s\n", part.before, word.Reason, word.Means, word.LooksAt,
+			fmt.Fprintf(&b, "\n### %s%s\n\n%s\n\n- Based on: %s\n- What to do: %s\n", part.before, word.Name, word.Means, word.BasedOn,
 				word.Remedy)
 			if links := examples(stories, &word); links != "" {
 				fmt.Fprintf(&b, "- Example: %s\n", links)
 			}
 		}
-		if part.kind == LastLook {
+		if part.kind == Preflight {
 			fmt.Fprintf(&b, "\n%s\n", guardsInPreflight())
 		}
 	}
@@ -133,7 +133,7 @@ func rulesPage(stories []story) string {
 func guardsInPreflight() string {
 	var again []string
 	guards := remediation.Guards()
-	for _, look := range remediation.LastLooks() {
+	for _, look := range remediation.PreflightGuards() {
 		if slices.Contains(guards, look) && look != remediation.Paused {
 			again = append(again, "`"+string(look)+"`")
 		}
@@ -154,27 +154,27 @@ Later versions may add reasons.
 
 // places are where a reason of a kind is reported.
 var places = map[Kind]string{
-	Gate: "gate", Rule: "rule", Unknown: "undetermined", Guard: "hold", LastLook: "hold, in a preflight check", Hold: "hold", Ending: "end",
-	Happening: "event",
+	Gate: "gate", Rule: "rule", Unknown: "undetermined", Guard: "hold", Preflight: "hold, in a preflight check", Hold: "hold", Ending: "end",
+	EventOnly: "event",
 }
 
 func reasonsPage() string {
 	var b bytes.Buffer
 	b.WriteString(reasonsHead)
-	words := Vocabulary()
-	slices.SortStableFunc(words, func(a, b Word) int { return cmp.Compare(a.Reason, b.Reason) })
+	words := Reasons()
+	slices.SortStableFunc(words, func(a, b Reason) int { return cmp.Compare(a.Name, b.Name) })
 	for i := 0; i < len(words); {
 		word, where := words[i], []string(nil)
 		// A reason with the same documentation in several places is one row.
-		for ; i < len(words) && words[i].Reason == word.Reason && words[i].Means == word.Means && words[i].Remedy == word.Remedy; i++ {
+		for ; i < len(words) && words[i].Name == word.Name && words[i].Means == word.Means && words[i].Remedy == word.Remedy; i++ {
 			where = append(where, place(&words[i]))
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", word.Reason, strings.Join(where, "; "), cell(word.Means), cell(word.Remedy))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", word.Name, strings.Join(where, "; "), cell(word.Means), cell(word.Remedy))
 	}
 	return b.String()
 }
 
-func place(word *Word) string {
+func place(word *Reason) string {
 	if word.Kind == Condition {
 		return "condition `" + strings.Join(word.Conditions, "`, `") + "`"
 	}
@@ -186,9 +186,9 @@ func cell(text string) string { return strings.ReplaceAll(text, "|", "\\|") }
 func TestDocs_Examples_LinkStoriesWithTheReason(t *testing.T) {
 	g := NewWithT(t)
 	stories := []story{{"a.golden.txt", "[Check] held: Storm"}, {"b.golden.txt", "Stormy"}, {"c.golden.txt", "Storm, Storm"}}
-	g.Expect(examples(stories, &Word{Reason: "Storm", Kind: Guard})).To(Equal("[`a`](../test/stories/testdata/a.golden.txt), " +
+	g.Expect(examples(stories, &Reason{Name: "Storm", Kind: Guard})).To(Equal("[`a`](../test/stories/testdata/a.golden.txt), " +
 		"[`c`](../test/stories/testdata/c.golden.txt)"))
-	g.Expect(examples(nil, &Word{Reason: "Storm", Kind: Guard})).To(BeEmpty())
+	g.Expect(examples(nil, &Reason{Name: "Storm", Kind: Guard})).To(BeEmpty())
 	g.Expect(rulesPage(stories)).To(ContainSubstring("- Example: [`a`]"))
 	g.Expect(rulesPage(nil)).ToNot(ContainSubstring("Example"))
 }
@@ -205,10 +205,10 @@ func TestDocs_Tables_HaveFourColumns(t *testing.T) {
 	for _, part := range parts {
 		before[part.kind] = part.before
 	}
-	for _, word := range Vocabulary() {
-		g.Expect(reasonsPage()).To(ContainSubstring("| `" + word.Reason + "` | "))
-		if word.Kind != Condition && word.Kind != Happening {
-			g.Expect(rulesPage(nil)).To(ContainSubstring("\n### " + before[word.Kind] + word.Reason + "\n"))
+	for _, word := range Reasons() {
+		g.Expect(reasonsPage()).To(ContainSubstring("| `" + word.Name + "` | "))
+		if word.Kind != Condition && word.Kind != EventOnly {
+			g.Expect(rulesPage(nil)).To(ContainSubstring("\n### " + before[word.Kind] + word.Name + "\n"))
 		}
 	}
 }

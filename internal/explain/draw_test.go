@@ -53,9 +53,14 @@ func maybeTime(t *rapid.T, name string) time.Time {
 
 // drawPass returns a reconcile of a check with drawn facts. All annotations with times exist: without them, the time is that of the first
 // observation.
-func drawPass(t *rapid.T) *Pass {
+func drawPass(t *rapid.T) *Evaluation {
 	n := rapid.IntRange(0, 6).Draw(t, "targets")
-	p := &Pass{Check: "MachineHealthCheck default/a", Policy: drawPolicy(t), Snapshot: &health.Snapshot{}, Situation: &remediation.Situation{}}
+	p := &Evaluation{
+		Check:     "MachineHealthCheck default/a",
+		Policy:    drawPolicy(t),
+		Snapshot:  &health.Snapshot{},
+		Situation: &remediation.Situation{},
+	}
 	calm := rapid.Bool().Draw(t, "calm")
 	p.Snapshot.Cluster = health.ClusterFacts{
 		ControlPlaneInitialized: health.Milestone{Reached: calm || !rarely(t, "no control plane"), Since: drawTime(t, "control plane")},
@@ -63,8 +68,8 @@ func drawPass(t *rapid.T) *Pass {
 	}
 	if !calm {
 		p.Situation.Check = drawCheck(t)
-		if p.Situation.Check.FirstLook {
-			p.Snapshot.Cluster.FirstLookUntil = noon.Add(50 * time.Second)
+		if p.Situation.Check.Reconnecting {
+			p.Snapshot.Cluster.ReconnectingUntil = noon.Add(50 * time.Second)
 		}
 	}
 	for i := range n {
@@ -73,15 +78,15 @@ func drawPass(t *rapid.T) *Pass {
 		p.Situation.Targets = append(p.Situation.Targets, drawTarget(t, name, p.Policy))
 		// In a calm pass nothing is under way for most targets, so the guards that are asked last are asked often enough.
 		if target := &p.Situation.Targets[i]; calm && i > 1 {
-			target.Request, target.Mark, target.DeletingSince = nil, remediation.Mark{}, time.Time{}
+			target.Request, target.OwnerRemediation, target.DeletingSince = nil, remediation.OwnerRemediation{}, time.Time{}
 		}
 	}
 	for i := range max(0, rapid.IntRange(-4, 2).Draw(t, "orphans")) {
-		stray := remediation.Stray{
+		stray := remediation.Orphan{
 			Name: fmt.Sprintf("gone%02d", i), Gone: rapid.Bool().Draw(t, "gone"), Request: drawRequest(t, p.Policy),
 			Marked: true,
 		}
-		p.Situation.Strays = append(p.Situation.Strays, stray)
+		p.Situation.Orphans = append(p.Situation.Orphans, stray)
 	}
 	p.Situation.ControlPlane.Etcd = remediation.Etcd{
 		State: some(t, "etcd", remediation.EtcdStacked, remediation.EtcdStacked, remediation.EtcdExternal, remediation.EtcdUnreadable),
@@ -97,13 +102,13 @@ func drawPass(t *rapid.T) *Pass {
 			p.Situation.Targets[i].ControlPlane = i == 0
 		}
 	}
-	p.Around = drawSurroundings(t)
+	p.Context = drawSurroundings(t)
 	p.decide(noon)
 	return p
 }
 
 // decide evaluates and plans again.
-func (p *Pass) decide(now time.Time) {
+func (p *Evaluation) decide(now time.Time) {
 	assessment := health.Evaluate(p.Snapshot, checks, now)
 	planned := remediation.Plan(p.Situation, &assessment, p.Policy, now)
 	p.Assessment, p.Planned = &assessment, &planned
@@ -159,8 +164,8 @@ func drawPolicy(t *rapid.T) *remediation.Policy {
 
 func drawCheck(t *rapid.T) remediation.Check {
 	c := remediation.Check{
-		Frozen: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"),
-		FirstLook: rarely(t, "first look"),
+		Paused: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"),
+		Reconnecting: rarely(t, "first look"),
 	}
 	c.Cluster = some(t, "cluster", remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterFound, remediation.ClusterFound,
 		remediation.ClusterIsDeleting, remediation.ClusterIsMissing)
@@ -173,8 +178,8 @@ func drawCheck(t *rapid.T) remediation.Check {
 
 func drawFacts(t *rapid.T, name string) health.Target {
 	target := health.Target{
-		Name:   name,
-		Wishes: health.Wishes{Paused: rarely(t, "paused"), SkipRemediation: rarely(t, "skip"), Remediate: rarely(t, "remediate")},
+		Name:        name,
+		Annotations: health.Annotations{Paused: rarely(t, "paused"), SkipRemediation: rarely(t, "skip"), Remediate: rarely(t, "remediate")},
 		Node: health.NodeFacts{State: some(t, "node", health.Present, health.Present, health.Present, health.Present, health.Gone,
 			health.NotJoined, health.Unreadable), Name: name + "-node", CreatedAt: ago(time.Hour)},
 	}
@@ -224,10 +229,10 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 	target := remediation.Target{
 		Name: name, Node: name + "-node", ControlPlane: rapid.Bool().Draw(t, "control plane"), Owner: "MachineSet/a",
 		Excluded: rarely(t, "excluded"), Confirmed: rarely(t, "confirmed"), Request: drawRequest(t, p),
-		Ledger: remediation.Ledger{Failures: rapid.IntRange(0, 2).Draw(t, "failures")},
+		History: remediation.History{Failures: rapid.IntRange(0, 2).Draw(t, "failures")},
 	}
 	if rarely(t, "backoff") {
-		target.Ledger = remediation.Ledger{Failures: 1, NotBefore: noon.Add(time.Minute)}
+		target.History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
 	}
 	if rarely(t, "covered") {
 		target.CoveredBy = drawWords(t, "responsible") + "x"
@@ -242,11 +247,11 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 		target.DeletingSince = drawTime(t, "deleted since")
 	}
 	if rapid.IntRange(0, 2).Draw(t, "mark") == 1 && target.Request == nil {
-		target.Mark = remediation.Mark{
-			Given: true, Ours: true, Since: drawTime(t, "marked"), Refused: rarely(t, "refused"),
+		target.OwnerRemediation = remediation.OwnerRemediation{
+			Requested: true, MarkedByThis: true, Since: drawTime(t, "marked"), Refused: rarely(t, "refused"),
 			OwnerReason: drawWords(t, "owner reason"),
 		}
-		target.Mark.Waiting = !target.Mark.Refused && rapid.Bool().Draw(t, "waiting")
+		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")
 	}
 	if rarely(t, "name taken") {
 		target.NameTaken = drawWords(t, "holder of the name")
@@ -257,24 +262,24 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 	return target
 }
 
-func drawSurroundings(t *rapid.T) Surroundings {
-	s := Surroundings{ClusterPaused: rapid.Bool().Draw(t, "cluster paused"), CheckPaused: rapid.Bool().Draw(t, "check paused")}
+func drawSurroundings(t *rapid.T) ConditionFacts {
+	s := ConditionFacts{ClusterPaused: rapid.Bool().Draw(t, "cluster paused"), CheckPaused: rapid.Bool().Draw(t, "check paused")}
 	if rarely(t, "kubeconfig") {
-		s.KubeconfigRefused = drawWords(t, "refused")
+		s.KubeconfigRejected = drawWords(t, "refused")
 	}
 	if rarely(t, "unseen") {
-		s.Unseen = drawWords(t, "unseen requests")
+		s.UnlistableRequests = drawWords(t, "unseen requests")
 	}
 	if rarely(t, "unread") {
 		s.Reading.Nodes = rapid.IntRange(1, 4).Draw(t, "nodes")
-		s.Reading.Unread, s.Reading.Why = rapid.IntRange(1, s.Reading.Nodes).Draw(t, "unread nodes"), drawWords(t, "why")
+		s.Reading.Failed, s.Reading.Why = rapid.IntRange(1, s.Reading.Nodes).Draw(t, "unread nodes"), drawWords(t, "why")
 		s.Reading.NoKnownNode = rarely(t, "no known node")
 	}
 	if rarely(t, "unconnected") {
-		s.Reading.Unconnected = drawWords(t, "unconnected because")
+		s.Reading.ConnectionError = drawWords(t, "unconnected because")
 	}
 	for range max(0, rapid.IntRange(-6, 12).Draw(t, "troubles")) {
-		s.Templates = append(s.Templates, TemplateTrouble{
+		s.Templates = append(s.Templates, TemplateProblem{
 			Reason:   some(t, "trouble", "Forbidden", "TemplateNotFound"),
 			Template: drawWords(t, "template"), Detail: drawWords(t, "detail"), ClusterRole: drawWords(t, "role"),
 		})

@@ -10,8 +10,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Pass is the result of one reconcile of a check. All slices of targets have the same order.
-type Pass struct {
+// Evaluation is the result of one reconcile of a check. All slices of targets have the same order.
+type Evaluation struct {
 	// Check is the kind and the namespace/name of the check.
 	Check      string
 	Snapshot   *health.Snapshot
@@ -19,38 +19,40 @@ type Pass struct {
 	Situation  *remediation.Situation
 	Policy     *remediation.Policy
 	Planned    *remediation.Planned
-	Around     Surroundings
+	Context    ConditionFacts
 }
 
-// Surroundings are the facts that only conditions report.
-type Surroundings struct {
+// ConditionFacts are the facts that only conditions report.
+type ConditionFacts struct {
 	// Cluster is the namespace/name of the Cluster; empty if the check has none.
 	Cluster                    string
 	ClusterPaused, CheckPaused bool
-	// KubeconfigRefused is why the kubeconfig is rejected; empty if it is not.
-	KubeconfigRefused string
-	Reading           Reading
-	// Unseen is why a check that is being deleted may have requests that cannot be listed; empty if it has none.
-	Unseen    string
-	Templates []TemplateTrouble
+	// KubeconfigRejected is why the kubeconfig is rejected; empty if it is not.
+	KubeconfigRejected string
+	Reading            NodeReads
+	// UnlistableRequests is why a check that is being deleted may have requests that cannot be listed; empty if it has none.
+	UnlistableRequests string
+	Templates          []TemplateProblem
 }
 
-// Reading is the result of reading the Nodes.
-type Reading struct {
-	// Unconnected is why there is no connection to the cluster; empty if there is one.
-	Unconnected string
+// NodeReads is the result of reading the Nodes.
+type NodeReads struct {
+	// ConnectionError is why there is no connection to the cluster; empty if there is one.
+	ConnectionError string
 	// Nodes is the number of Nodes to read, Unread the number of Nodes that could not be read, and Why the cause of the first one.
-	Nodes, Unread int
+	Nodes, Failed int
 	Why           string
 	// NoKnownNode: none of the Nodes that Machines refer to exists.
 	NoKnownNode bool
 }
 
-// Blind reports whether the cluster answers, and no Node can be read.
-func (r *Reading) Blind() bool { return r.Unconnected == "" && r.Nodes > 0 && r.Unread == r.Nodes }
+// NoneReadable reports whether the cluster answers, and no Node can be read.
+func (r *NodeReads) NoneReadable() bool {
+	return r.ConnectionError == "" && r.Nodes > 0 && r.Failed == r.Nodes
+}
 
-// TemplateTrouble is a template from which no request can be created.
-type TemplateTrouble struct {
+// TemplateProblem is a template from which no request can be created.
+type TemplateProblem struct {
 	// Reason is a reason of the condition TemplatesResolved.
 	Reason string
 	// Template is its kind and name.
@@ -74,7 +76,7 @@ type Facts struct {
 }
 
 // Facts returns the facts about a target.
-func (p *Pass) Facts(i int) Facts {
+func (p *Evaluation) Facts(i int) Facts {
 	target, state := &p.Snapshot.Targets[i], &p.Situation.Targets[i]
 	return Facts{
 		Check: p.Check, Name: target.Name, Node: cmp.Or(target.Node.Name, state.Node), Verdict: &p.Assessment.Verdicts[i],
@@ -83,7 +85,7 @@ func (p *Pass) Facts(i int) Facts {
 }
 
 // Trace returns the trace of a target.
-func (p *Pass) Trace(i int) Trace {
+func (p *Evaluation) Trace(i int) Trace {
 	f := p.Facts(i)
 	return NewTrace(&f)
 }

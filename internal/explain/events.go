@@ -40,7 +40,7 @@ func Events(before, after *Trace) []Event {
 	// A remediation that ends leaves the target blocked for the same reason: that is no second event.
 	if before != nil && d.HoldReason != "" && before.Decision.HoldReason != d.HoldReason && d.Why == "" {
 		kind := corev1.EventTypeNormal
-		if w := find(d.HoldReason, Hold, LastLook, Guard); w != nil && w.actionNeeded {
+		if w := find(d.HoldReason, Hold, Preflight, Guard); w != nil && w.actionNeeded {
 			kind = corev1.EventTypeWarning
 		}
 		add(kind, string(d.HoldReason), d.Message)
@@ -51,11 +51,11 @@ func Events(before, after *Trace) []Event {
 // actionEvent is the type and the reason of the event for an action; empty if there is none.
 func actionEvent(d *DecisionPart) (kind, reason string) {
 	switch d.Action {
-	case actions[remediation.MakeRequest], actions[remediation.GiveMark]:
+	case actions[remediation.StartRequest], actions[remediation.RequestOwnerRemediation]:
 		return corev1.EventTypeNormal, RemediationStarted
 	case actions[remediation.GiveUp]:
 		return corev1.EventTypeWarning, d.Why
-	case actions[remediation.Withdraw], actions[remediation.TakeBack], actions[remediation.Unmark]:
+	case actions[remediation.Withdraw], actions[remediation.CancelOwnerRemediation], actions[remediation.RemoveConditions]:
 		return corev1.EventTypeNormal, d.Why
 	}
 	return "", ""

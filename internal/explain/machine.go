@@ -77,13 +77,13 @@ func ForMachine(f *Facts, check *remediation.Check) MachineConditions {
 		c.HealthCheckSucceeded = succeeded
 	case health.Unhealthy:
 		// The annotation of the check is set before.
-		if f.Decision.Author {
+		if f.Decision.MarkedBy {
 			c.HealthCheckSucceeded = unhealthyMachine(f.Verdict, f.Node)
 		}
 	case health.Suspect, health.Undetermined, health.Skipped:
 	}
 	switch {
-	case f.Decision.Action == remediation.GiveMark:
+	case f.Decision.Action == remediation.RequestOwnerRemediation:
 		c.OwnerRemediated = waitsFor(OwnerRemediated, waitingForRemediation)
 		c.OwnerRemediated.Deprecated = &DeprecatedCondition{
 			Type: OwnerRemediated, Status: corev1.ConditionFalse, Severity: severityWarning, Reason: WaitingForRemediation,
@@ -98,7 +98,7 @@ func ForMachine(f *Facts, check *remediation.Check) MachineConditions {
 // sets reports whether the check sets conditions on the Machine. It does not after a failed preflight check.
 func sets(f *Facts, check *remediation.Check) bool {
 	switch {
-	case check.Frozen || check.Deleting || check.Cluster == remediation.ClusterIsMissing:
+	case check.Paused || check.Deleting || check.Cluster == remediation.ClusterIsMissing:
 		return false
 	case f.Policy != nil && f.Policy.Observe:
 		return false
@@ -111,7 +111,7 @@ func sets(f *Facts, check *remediation.Check) bool {
 // requested reports whether a request exists that is not being deleted. It does so as long as the request exists, because the manager may
 // have stopped between creating the request and setting the condition.
 func (f *Facts) requested() bool {
-	if f.Decision.Action == remediation.MakeRequest {
+	if f.Decision.Action == remediation.StartRequest {
 		return true
 	}
 	return f.Verdict.Kind == health.Unhealthy && f.Decision.Action == remediation.Wait &&

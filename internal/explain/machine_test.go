@@ -82,7 +82,7 @@ func TestForMachine_Unhealthy_MatchesClusterAPI(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
-			c := ForMachine(&Facts{Node: "n", Verdict: test.verdict, Decision: &remediation.Decision{Author: true}}, &remediation.Check{})
+			c := ForMachine(&Facts{Node: "n", Verdict: test.verdict, Decision: &remediation.Decision{MarkedBy: true}}, &remediation.Check{})
 			g.Expect(c.OwnerRemediated).To(BeNil())
 			g.Expect(c.ExternallyRemediated).To(BeNil())
 			got := c.HealthCheckSucceeded
@@ -111,7 +111,7 @@ func TestForMachine_Healthy_SetsOnlyHealthCheckSucceeded(t *testing.T) {
 func TestForMachine_Remediation_SetsWaitingForRemediation(t *testing.T) {
 	g := NewWithT(t)
 	facts := &Facts{
-		Verdict: met(health.NodeDeleted, health.Finding{}), Decision: &remediation.Decision{Action: remediation.GiveMark},
+		Verdict: met(health.NodeDeleted, health.Finding{}), Decision: &remediation.Decision{Action: remediation.RequestOwnerRemediation},
 		Target: &remediation.Target{},
 	}
 	c := ForMachine(facts, &remediation.Check{})
@@ -135,7 +135,7 @@ func TestForMachine_Remediation_SetsWaitingForRemediation(t *testing.T) {
 		Type: clusterv1.MachineExternallyRemediatedCondition, Status: metav1.ConditionFalse,
 		Reason: clusterv1.MachineExternallyRemediatedWaitingForRemediationReason,
 	}
-	facts.Decision = &remediation.Decision{Action: remediation.MakeRequest}
+	facts.Decision = &remediation.Decision{Action: remediation.StartRequest}
 	c = ForMachine(facts, &remediation.Check{})
 	g.Expect(c.ExternallyRemediated.Condition).To(Equal(request))
 	g.Expect(c.ExternallyRemediated.Yields).To(BeTrue())
@@ -162,7 +162,7 @@ func TestForMachine_NotResponsible_SetsNothing(t *testing.T) {
 		"suspect":             {facts: Facts{Verdict: due(health.NodeDeleted, health.Finding{})}},
 		"undetermined":        {facts: Facts{Verdict: unknown(health.NodeUnreadable)}},
 		"skipped":             {facts: Facts{Verdict: &health.Verdict{Kind: health.Skipped}}},
-		"paused check":        {facts: Facts{Verdict: sick}, check: remediation.Check{Frozen: true}},
+		"paused check":        {facts: Facts{Verdict: sick}, check: remediation.Check{Paused: true}},
 		"check being deleted": {facts: Facts{Verdict: sick}, check: remediation.Check{Deleting: true}},
 		"missing Cluster":     {facts: Facts{Verdict: sick}, check: remediation.Check{Cluster: remediation.ClusterIsMissing}},
 		"observe mode":        {facts: Facts{Verdict: sick, Policy: &remediation.Policy{Observe: true}}},

@@ -32,11 +32,11 @@ type output struct {
 	Events   [][]Event
 }
 
-func orphanTrace(p *Pass, i int) Trace {
-	return NewTrace(&Facts{Check: p.Check, Name: p.Situation.Strays[i].Name, Decision: &p.Planned.Strays[i], Policy: p.Policy})
+func orphanTrace(p *Evaluation, i int) Trace {
+	return NewTrace(&Facts{Check: p.Check, Name: p.Situation.Orphans[i].Name, Decision: &p.Planned.Orphans[i], Policy: p.Policy})
 }
 
-func printed(p *Pass) output {
+func printed(p *Evaluation) output {
 	out := output{Status: Status(p, nil)}
 	for i := range p.Snapshot.Targets {
 		f := p.Facts(i)
@@ -46,7 +46,7 @@ func printed(p *Pass) output {
 		out.Machines = append(out.Machines, ForMachine(&f, &p.Situation.Check))
 		out.Events = append(out.Events, Events(&Trace{}, &trace))
 	}
-	for i := range p.Situation.Strays {
+	for i := range p.Situation.Orphans {
 		out.Strays = append(out.Strays, orphanTrace(p, i))
 	}
 	return out
@@ -66,9 +66,9 @@ func (o *output) messages() []string {
 		for i := range traces {
 			add(traces[i].Verdict.Message)
 			add(traces[i].Decision.Message)
-			for _, lines := range [][]Line{traces[i].Gates, traces[i].Rules, traces[i].Guards, traces[i].LastLooks} {
+			for _, lines := range [][]Line{traces[i].Gates, traces[i].Rules, traces[i].Guards, traces[i].Preflight} {
 				for _, line := range lines {
-					add(line.Says)
+					add(line.Message)
 				}
 			}
 		}
@@ -135,7 +135,7 @@ func TestMessages_NoDeadlineCrossed_StayTheSame(t *testing.T) {
 }
 
 // deadlines returns all times at which something may change, including pending causes of targets that are unhealthy already.
-func deadlines(p *Pass) []time.Time {
+func deadlines(p *Evaluation) []time.Time {
 	var all []time.Time
 	if !p.Planned.WakeUp.IsZero() {
 		all = append(all, p.Planned.WakeUp)
@@ -178,7 +178,7 @@ func TestMessages_OtherOrderOfTargets_StayTheSame(t *testing.T) {
 		for to, from := range order {
 			p.Snapshot.Targets[to], p.Situation.Targets[to] = targets[from], states[from]
 		}
-		slices.Reverse(p.Around.Templates)
+		slices.Reverse(p.Context.Templates)
 		slices.Reverse(p.Situation.Check.PauseRequests)
 		p.decide(noon)
 		after := printed(p)
@@ -213,22 +213,22 @@ func TestTrace_AnyInput_AgreesWithDecision(t *testing.T) {
 	})
 }
 
-func agrees(p *Pass, i int) error {
+func agrees(p *Evaluation, i int) error {
 	v, d, trace := &p.Assessment.Verdicts[i], &p.Planned.Decisions[i], p.Trace(i)
 	if err := rulesAgree(v, &trace); err != nil {
 		return err
 	}
 	notable := !v.Recovered() || d.InFlight || d.Action != remediation.None || d.Hold.Reason != ""
-	held := with(trace.Guards, Held)
-	fromGuard := len(d.Asked) > 0 && d.Hold.Reason != ""
-	asked := len(trace.Guards) - len(with(trace.Guards, NotAsked)) - len(with(trace.Guards, OfNoConcern))
+	held := with(trace.Guards, Blocks)
+	fromGuard := len(d.Answers) > 0 && d.Hold.Reason != ""
+	asked := len(trace.Guards) - len(with(trace.Guards, NotEvaluated)) - len(with(trace.Guards, NotApplicable))
 	switch {
 	case fromGuard != (len(held) == 1) || len(held) > 1:
 		return fmt.Errorf("%d guards held it", len(held))
 	case fromGuard && held[0].Name != string(d.Hold.Reason):
 		return fmt.Errorf("held by %s", held[0].Name)
-	case asked != len(d.Asked):
-		return fmt.Errorf("%d guards asked, not %d", asked, len(d.Asked))
+	case asked != len(d.Answers):
+		return fmt.Errorf("%d guards asked, not %d", asked, len(d.Answers))
 	case string(trace.Decision.HoldReason) != string(d.Hold.Reason) && d.Hold.Reason != "":
 		return fmt.Errorf("the hold is %s", trace.Decision.HoldReason)
 	case d.InFlight != (trace.State == Remediating):
@@ -252,13 +252,13 @@ func rulesAgree(v *health.Verdict, trace *Trace) error {
 	}
 	judged := v.Kind == health.Unhealthy || v.Kind == health.Suspect
 	switch {
-	case len(with(trace.Rules, Met)) != open || len(with(trace.Rules, Due)) != len(v.Findings)-open:
+	case len(with(trace.Rules, Met)) != open || len(with(trace.Rules, Pending)) != len(v.Findings)-open:
 		return fmt.Errorf("the rules found something else")
 	case judged && len(closed) > 0, len(closed) > 1:
 		return fmt.Errorf("%d gates closed before a verdict", len(closed))
 	case len(closed) == 1 && v.Kind != health.Healthy && closed[0].Name != string(v.Reason):
 		return fmt.Errorf("closed by %s", closed[0].Name)
-	case len(closed) == 1 && len(with(trace.Rules, NotAsked)) != len(trace.Rules):
+	case len(closed) == 1 && len(with(trace.Rules, NotEvaluated)) != len(trace.Rules):
 		return fmt.Errorf("rules were asked behind a closed gate")
 	}
 	return nil
@@ -304,7 +304,7 @@ func TestStatus_AnyInput_FitsTheAPI(t *testing.T) {
 		}
 		for _, target := range status.UnhealthyTargets {
 			if !reasoned.MatchString(string(target.Reason)) || target.Decision == "" || len(target.HoldReason) > 64 ||
-				target.HoldReason != "" && !slices.Contains(worded(Guard, Hold, LastLook), string(target.HoldReason)) {
+				target.HoldReason != "" && !slices.Contains(worded(Guard, Hold, Preflight), string(target.HoldReason)) {
 				t.Fatalf("%+v", target)
 			}
 		}
@@ -312,7 +312,7 @@ func TestStatus_AnyInput_FitsTheAPI(t *testing.T) {
 			t.Fatalf("%+v", status.Limit)
 		}
 		c := status.Conditions[1]
-		stopped := p.Situation.Check.Frozen || p.Policy.Observe || !p.Planned.Gate.Open || !p.Planned.Storm.Since.IsZero() ||
+		stopped := p.Situation.Check.Paused || p.Policy.Observe || !p.Planned.Gate.Open || !p.Planned.Storm.Since.IsZero() ||
 			len(p.Situation.Check.PauseRequests) > 0
 		if c.Type != remedyv1.RemediationAllowedCondition || stopped && c.Status == metav1.ConditionTrue {
 			t.Fatalf("nothing new is started, and %+v", c)
@@ -359,8 +359,8 @@ func TestTrace_PreflightCheck_KeepsPlannedLines(t *testing.T) {
 		p := drawPass(t)
 		for i := range p.Planned.Decisions {
 			d, before := &p.Planned.Decisions[i], p.Trace(i)
-			look := &remediation.Look{
-				Failed: rapid.Bool().Draw(t, "failed"), Frozen: rapid.Bool().Draw(t, "frozen"), Verdict: p.Assessment.Verdicts[i],
+			look := &remediation.PreflightCheck{
+				Failed: rapid.Bool().Draw(t, "failed"), Paused: rapid.Bool().Draw(t, "frozen"), Verdict: p.Assessment.Verdicts[i],
 				Target: p.Situation.Targets[i], LeaseRenewed: noon,
 			}
 			if rapid.Bool().Draw(t, "requested") {
@@ -368,12 +368,12 @@ func TestTrace_PreflightCheck_KeepsPlannedLines(t *testing.T) {
 			}
 			*d = remediation.Confirm(p.Planned, &p.Situation.Targets[i], d, &p.Assessment.Verdicts[i], look, noon)
 			after := p.Trace(i)
-			looked := len(d.Asked) > 0 && len(after.LastLooks) > 0
-			if held := with(after.LastLooks, Held); looked && (d.Hold.Reason != "") != (len(held) == 1) || len(held) > 1 {
+			looked := len(d.Answers) > 0 && len(after.Preflight) > 0
+			if held := with(after.Preflight, Blocks); looked && (d.Hold.Reason != "") != (len(held) == 1) || len(held) > 1 {
 				t.Fatalf("%d lines of the preflight check block it:\n%s", len(held), after.String())
 			}
 			// Here the trace does not show whether the plan or the preflight check found the pause.
-			unclear := len(d.Asked) == 1 && p.Assessment.Verdicts[i].Kind == health.Unhealthy
+			unclear := len(d.Answers) == 1 && p.Assessment.Verdicts[i].Kind == health.Unhealthy
 			if !unclear && !reflect.DeepEqual(before.Guards, after.Guards) {
 				t.Fatalf("the guards of the plan have changed:\n%s\n%s", before.String(), after.String())
 			}

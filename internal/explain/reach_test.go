@@ -29,7 +29,7 @@ func TestProperties_FixedSeeds_ReachEveryReason(t *testing.T) {
 }
 
 // visit removes what a reconcile has reached.
-func visit(p *Pass, missing map[string]bool) {
+func visit(p *Evaluation, missing map[string]bool) {
 	for _, c := range Status(p, nil).Conditions {
 		delete(missing, c.Type+" "+c.Reason)
 	}
@@ -38,10 +38,10 @@ func visit(p *Pass, missing map[string]bool) {
 		delete(missing, string(trace.State))
 		delete(missing, trace.Decision.Action)
 		delete(missing, trace.Verdict.Reason)
-		for _, line := range with(trace.Guards, Held) {
+		for _, line := range with(trace.Guards, Blocks) {
 			delete(missing, "blocks "+line.Name)
 		}
-		for _, line := range with(trace.Rules, Due) {
+		for _, line := range with(trace.Rules, Pending) {
 			delete(missing, "due "+line.Name)
 		}
 	}
@@ -53,7 +53,7 @@ func reachable() map[string]bool {
 	for _, state := range States() {
 		wanted[string(state)] = true
 	}
-	for action := remediation.None; action <= remediation.Unmark; action++ {
+	for action := remediation.None; action <= remediation.RemoveConditions; action++ {
 		wanted[actions[action]] = true
 	}
 	for _, reason := range append(health.Gates(), health.Rules()...) {
@@ -67,7 +67,7 @@ func reachable() map[string]bool {
 	}
 	for _, word := range conditionReasons {
 		// The condition TakenOver does not depend on a reconcile of the check.
-		wanted[word.Conditions[0]+" "+word.Reason] = word.Conditions[0] != remedyv1.TakenOverCondition
+		wanted[word.Conditions[0]+" "+word.Name] = word.Conditions[0] != remedyv1.TakenOverCondition
 	}
 	maps.DeleteFunc(wanted, func(_ string, is bool) bool { return !is })
 	// The reasons of templates are input: two of them stand for all.

@@ -19,20 +19,20 @@ const (
 	Rule      Kind = "rule"            // A target is unhealthy, or becomes unhealthy at a deadline.
 	Unknown   Kind = "unknown"         // No gate and no rule applies to a target that is not known to be healthy.
 	Guard     Kind = "guard"           // No remediation is started.
-	LastLook  Kind = "preflight check" // The preflight check stops an action.
+	Preflight Kind = "preflight check" // The preflight check stops an action.
 	Hold      Kind = "hold"            // A remediation that was started, or its start, does not succeed.
 	Ending    Kind = "ending"          // A remediation ends.
 	Condition Kind = "condition"       // A condition of a check has this reason.
-	Happening Kind = "event"           // Only events have this reason.
+	EventOnly Kind = "event"           // Only events have this reason.
 )
 
-// Word is a reason with its documentation and its sentence.
-type Word struct {
-	Kind   Kind
-	Reason string
+// Reason is a reason with its documentation and its sentence.
+type Reason struct {
+	Kind Kind
+	Name string
 	// Means is the meaning in a sentence or two. LooksAt names the data behind it; conditions and events have none. Remedy is what a person
 	// can do.
-	Means, LooksAt, Remedy string
+	Means, BasedOn, Remedy string
 	// Conditions have this reason.
 	Conditions []string
 	// actionNeeded: it lasts until a person acts.
@@ -51,37 +51,37 @@ type subject struct {
 	step remediation.StepID
 }
 
-func word[R ~string](kind Kind, reason R, says func(*subject) string, means, looksAt, remedy string) Word {
-	return Word{Kind: kind, Reason: string(reason), says: says, Means: means, LooksAt: looksAt, Remedy: remedy}
+func word[R ~string](kind Kind, reason R, says func(*subject) string, means, looksAt, remedy string) Reason {
+	return Reason{Kind: kind, Name: string(reason), says: says, Means: means, BasedOn: looksAt, Remedy: remedy}
 }
 
-func (w Word) needsAction() Word { w.actionNeeded = true; return w }
+func (w Reason) needsAction() Reason { w.actionNeeded = true; return w }
 
-func (w Word) whenPassed(says func(*subject) string) Word { w.passed = says; return w }
+func (w Reason) whenPassed(says func(*subject) string) Reason { w.passed = says; return w }
 
 // fixed is a sentence that is always the same.
 func fixed(sentence string) func(*subject) string { return func(*subject) string { return sentence } }
 
 var vocabulary = slices.Concat(gates, rules, unknowns, guards, lastLooks, holds, endings, conditionReasons, eventReasons)
 
-// Vocabulary returns every reason. Gates, rules and guards are in the order of evaluation.
-func Vocabulary() []Word { return slices.Clone(vocabulary) }
+// Reasons returns every reason. Gates, rules and guards are in the order of evaluation.
+func Reasons() []Reason { return slices.Clone(vocabulary) }
 
 type wordKey struct {
 	kind   Kind
 	reason string
 }
 
-var words = func() map[wordKey]*Word {
-	all := map[wordKey]*Word{}
+var words = func() map[wordKey]*Reason {
+	all := map[wordKey]*Reason{}
 	for i := range vocabulary {
-		all[wordKey{vocabulary[i].Kind, vocabulary[i].Reason}] = &vocabulary[i]
+		all[wordKey{vocabulary[i].Kind, vocabulary[i].Name}] = &vocabulary[i]
 	}
 	return all
 }()
 
 // find returns a reason as the first of these kinds that it has; nil if it has none of them.
-func find[R ~string](reason R, kinds ...Kind) *Word {
+func find[R ~string](reason R, kinds ...Kind) *Reason {
 	for _, kind := range kinds {
 		if w := words[wordKey{kind, string(reason)}]; w != nil {
 			return w

@@ -90,19 +90,19 @@ var conditionReasons = slices.Concat(
 	),
 )
 
-func of(condition string, reasons ...Word) []Word {
+func of(condition string, reasons ...Reason) []Reason {
 	for i := range reasons {
 		reasons[i].Conditions = []string{condition}
 	}
 	return reasons
 }
 
-func reason(name, means, remedy string) Word {
-	return Word{Kind: Condition, Reason: name, Means: means, Remedy: remedy}
+func reason(name, means, remedy string) Reason {
+	return Reason{Kind: Condition, Name: name, Means: means, Remedy: remedy}
 }
 
 // ofGuard is a reason that a guard has, too.
-func ofGuard(name string) Word {
-	guard := guards[slices.IndexFunc(guards, func(w Word) bool { return w.Reason == name })]
+func ofGuard(name string) Reason {
+	guard := guards[slices.IndexFunc(guards, func(w Reason) bool { return w.Name == name })]
 	return reason(name, guard.Means, guard.Remedy)
 }

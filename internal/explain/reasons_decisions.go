@@ -11,30 +11,30 @@ import (
 )
 
 // lastLooks are the reasons of preflight checks, in the order of evaluation.
-var lastLooks = []Word{
-	word(LastLook, remediation.Paused, fixed("The check, its Cluster or the target was paused after the decision"),
+var lastLooks = []Reason{
+	word(Preflight, remediation.Paused, fixed("The check, its Cluster or the target was paused after the decision"),
 		"The check, its Cluster or the target was paused after the decision.",
 		"All three, in a live read.",
 		"Unpause it when the work on it is done."),
-	word(LastLook, remediation.NotConfirmed, preflightFailed,
+	word(Preflight, remediation.NotConfirmed, preflightFailed,
 		"A preflight check did not find the facts that the decision is based on.",
 		"Exactly these facts, in a live read.",
 		"Nothing: the target is evaluated again. If it lasts, a read or a write fails: the message or the log has the cause."),
-	word(LastLook, remediation.LeaseRenewed, leaseRenewed,
+	word(Preflight, remediation.LeaseRenewed, leaseRenewed,
 		"The Node is Unknown, but its kubelet has renewed its Lease since. The remediation is blocked for one more timeout at most.",
 		"The Lease of the Node, where its condition Ready is Unknown; both times by the clock of its cluster.",
 		"Find out why the kubelet reaches its Lease and does not report the status of its Node."),
 }
 
 // holds are about remediations that exist, and about failures.
-var holds = []Word{
+var holds = []Reason{
 	word(Hold, remediation.OwnerNotActing, ownerNotActing,
 		"Owner remediation was requested, and the owner has not acted.",
-		fmt.Sprintf("The condition `OwnerRemediated` of the Machine, after %s.", remediation.OwnerTime),
+		fmt.Sprintf("The condition `OwnerRemediated` of the Machine, after %s.", remediation.OwnerTimeout),
 		"Check the owner and its controller. The message quotes what the owner reports.").needsAction(),
 	word(Hold, remediation.PreviousStepNotReleased, previousStepNotReleased,
 		"A finalizer blocks the deletion of the request of the previous step.",
-		fmt.Sprintf("The deletion timestamp of the request, after %s.", remediation.ReleaseTime),
+		fmt.Sprintf("The deletion timestamp of the request, after %s.", remediation.ReleaseTimeout),
 		"Check the remediator, which has to remove its finalizer. Remedy never removes the finalizer of another component.").needsAction(),
 	word(Hold, remediation.RequestFailed, requestRejected,
 		"The API server rejected the request.",
@@ -47,7 +47,7 @@ var holds = []Word{
 }
 
 // endings are the reasons for which a remediation ends.
-var endings = []Word{
+var endings = []Reason{
 	word(Ending, remediation.StepTimedOut, fixed("the step timed out"), "The step timed out.",
 		"The `timeout` of the step, or of the remediation.", "Check the remediator. Raise the timeout if the remediator only needs more time."),
 	word(Ending, remediation.StepFailed, fixed("the remediator reported a failure"), "The remediator reported a failure.",
@@ -58,7 +58,7 @@ var endings = []Word{
 		"Its health, `healthyDelay` and `recovery` of the check.", "Nothing."),
 	word(Ending, remediation.NodeVanished, fixed("the Node no longer exists"), "The Node no longer exists.",
 		"The Node that the request is for.", "Nothing."),
-	word(Ending, remediation.NotLookedAfter, fixed("the check no longer selects the target"), "The check no longer selects the target.",
+	word(Ending, remediation.NotSelected, fixed("the check no longer selects the target"), "The check no longer selects the target.",
 		"The selector of the check, and the annotations of the target.", "Nothing, if that is intended."),
 	word(Ending, remediation.CheckDeleting, fixed("the check is being deleted"), "The check is being deleted, and Remedy cleans up.",
 		"The deletion timestamp of the check.", "Nothing."),
@@ -88,10 +88,10 @@ const (
 	RemediationStarted = "RemediationStarted"
 )
 
-var eventReasons = []Word{
-	{Kind: Happening, Reason: BecameHealthy, Means: "An unhealthy target became healthy.", Remedy: "Nothing."},
+var eventReasons = []Reason{
+	{Kind: EventOnly, Name: BecameHealthy, Means: "An unhealthy target became healthy.", Remedy: "Nothing."},
 	{
-		Kind: Happening, Reason: RemediationStarted, Means: "A request was created for an unhealthy target, or owner remediation was requested.",
+		Kind: EventOnly, Name: RemediationStarted, Means: "A request was created for an unhealthy target, or owner remediation was requested.",
 		Remedy: "Nothing.",
 	},
 }

@@ -17,7 +17,7 @@ const (
 )
 
 // guards are in the order of evaluation.
-var guards = []Word{
+var guards = []Reason{
 	// The check and its Cluster.
 	word(Guard, remediation.Paused, fixed("The check or its Cluster is paused"),
 		"The check or its Cluster is paused. Remedy changes nothing; requests that exist stay.",
@@ -43,12 +43,12 @@ var guards = []Word{
 	// The target and its owner.
 	word(Guard, remediation.StuckDeleting, deletionStuck,
 		"The deletion of the target does not finish. Another remediation would not help.",
-		fmt.Sprintf("The deletion timestamp of the Machine or the Node: more than %s ago.", remediation.LeavingTime),
+		fmt.Sprintf("The deletion timestamp of the Machine or the Node: more than %s ago.", remediation.DeletionTimeout),
 		"Find the cause: a finalizer, a drain that cannot finish, or a provider that cannot delete the server.").needsAction(),
 	word(Guard, remediation.Leaving, leaving,
 		"The target is being deleted, or another component announces its termination.",
 		fmt.Sprintf("The deletion timestamp, and signs such as a taint of an autoscaler or of a spot termination, for %s.",
-			remediation.LeavingTime),
+			remediation.DeletionTimeout),
 		"Nothing: the target is deleted, or is remediated when the time is over. Remove the sign if it is wrong.").whenPassed(leavingTimedOut),
 	word(Guard, remediation.Excluded, fixed("The Node has the label "+remedyv1.ExcludeLabel),
 		"A label on the Node excludes it from remediation.",

@@ -11,7 +11,7 @@ import (
 )
 
 // gates are in the order of evaluation.
-var gates = []Word{
+var gates = []Reason{
 	word(Gate, health.Paused, fixed("The target has the annotation cluster.x-k8s.io/paused"),
 		"The target has the annotation `cluster.x-k8s.io/paused`. The check ignores it.",
 		"The annotations of the Machine or the Node.",
@@ -28,7 +28,7 @@ var gates = []Word{
 		"The Machine has failed for good, and waiting does not help. The gates below are not evaluated.",
 		"`failureReason` and `failureMessage` in the status of the Machine.",
 		"Nothing: the rule of the same name makes the target unhealthy at once."),
-	word(Gate, health.FirstLook, reconnected,
+	word(Gate, health.ReconnectGracePeriod, reconnected,
 		"The connection to the workload cluster was restored. What was read before may be outdated, so Nodes get time to report their status.",
 		"The time at which the connection was restored.",
 		"Nothing: it ends within a minute."),
@@ -43,7 +43,7 @@ var gates = []Word{
 }
 
 // rules are in the order of evaluation. Where Cluster API has a message, it is quoted verbatim: people search for it.
-var rules = []Word{
+var rules = []Reason{
 	word(Rule, health.HasRemediateAnnotation, fixed("marked for remediation via cluster.x-k8s.io/remediate-machine annotation"),
 		"A person requested remediation with the annotation `cluster.x-k8s.io/remediate-machine`.",
 		"The annotations of the Machine.",
@@ -71,7 +71,7 @@ var rules = []Word{
 }
 
 // unknowns are for targets that no gate and no rule applies to, and which are not known to be healthy.
-var unknowns = []Word{
+var unknowns = []Reason{
 	word(Unknown, health.Deleting, fixed("The Machine is being deleted"),
 		"The Machine is being deleted.",
 		"The deletion timestamp of the Machine.",

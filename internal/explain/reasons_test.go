@@ -60,9 +60,9 @@ func constants(g *WithT, folder, typed string) []string {
 // worded returns the reasons of some kinds in the vocabulary.
 func worded(kinds ...Kind) []string {
 	found := map[string]bool{}
-	for _, word := range Vocabulary() {
+	for _, word := range Reasons() {
 		if slices.Contains(kinds, word.Kind) {
-			found[word.Reason] = true
+			found[word.Name] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
@@ -79,7 +79,7 @@ func texts[T ~string](all []T) []string {
 func TestVocabulary_Constants_AreComplete(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(worded(Gate, Rule, Unknown)).To(Equal(constants(g, "internal/health", "Reason")))
-	g.Expect(worded(Guard, LastLook, Hold, Ending)).To(Equal(constants(g, "internal/remediation", "Reason")))
+	g.Expect(worded(Guard, Preflight, Hold, Ending)).To(Equal(constants(g, "internal/remediation", "Reason")))
 	g.Expect(worded(Condition)).To(Equal(constants(g, "api/v1alpha1", "")))
 }
 
@@ -87,30 +87,30 @@ func TestVocabulary_Constants_AreComplete(t *testing.T) {
 func TestVocabulary_CoreReasons_EqualAPIReasons(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(worded(Rule)).To(Equal(constants(g, "api/v1alpha1", "TargetReason")))
-	g.Expect(worded(Guard, LastLook, Hold)).To(Equal(constants(g, "api/v1alpha1", "HoldReason")))
+	g.Expect(worded(Guard, Preflight, Hold)).To(Equal(constants(g, "api/v1alpha1", "HoldReason")))
 }
 
 func TestVocabulary_Order_IsOrderOfEvaluation(t *testing.T) {
 	g := NewWithT(t)
 	order := map[Kind][]string{}
-	for _, word := range Vocabulary() {
-		order[word.Kind] = append(order[word.Kind], word.Reason)
+	for _, word := range Reasons() {
+		order[word.Kind] = append(order[word.Kind], word.Name)
 	}
 	g.Expect(order[Gate]).To(Equal(texts(health.Gates())))
 	g.Expect(order[Rule]).To(Equal(texts(health.Rules())))
 	g.Expect(order[Guard]).To(Equal(texts(remediation.Guards())))
 	// A guard that the preflight check evaluates again has its sentence already.
-	looks := slices.DeleteFunc(texts(remediation.LastLooks()), func(name string) bool {
-		return slices.Contains(order[Guard], name) && !slices.Contains(order[LastLook], name)
+	looks := slices.DeleteFunc(texts(remediation.PreflightGuards()), func(name string) bool {
+		return slices.Contains(order[Guard], name) && !slices.Contains(order[Preflight], name)
 	})
-	g.Expect(order[LastLook]).To(Equal(looks))
+	g.Expect(order[Preflight]).To(Equal(looks))
 }
 
 func TestVocabulary_Reasons_AreDocumentedOnce(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[string]bool{}
-	for _, word := range Vocabulary() {
-		key := strings.Join(append(word.Conditions, string(word.Kind), word.Reason), " ")
+	for _, word := range Reasons() {
+		key := strings.Join(append(word.Conditions, string(word.Kind), word.Name), " ")
 		g.Expect(seen).ToNot(HaveKey(key))
 		seen[key] = true
 		for _, text := range []string{word.Means, word.Remedy} {
@@ -118,8 +118,8 @@ func TestVocabulary_Reasons_AreDocumentedOnce(t *testing.T) {
 			g.Expect(text).To(Equal(capital(text)), key)
 		}
 		g.Expect(strings.Count(word.Means, ". ")).To(BeNumerically("<=", 1), "%s: a meaning is short", key)
-		if word.Kind != Condition && word.Kind != Happening {
-			g.Expect(word.LooksAt).To(HaveSuffix("."), key)
+		if word.Kind != Condition && word.Kind != EventOnly {
+			g.Expect(word.BasedOn).To(HaveSuffix("."), key)
 		}
 	}
 }
@@ -129,12 +129,12 @@ func TestVocabulary_Holds_HaveDistinctSentences(t *testing.T) {
 	sentences := map[string]string{}
 	for _, word := range slices.Concat(guards, lastLooks, holds) {
 		message := word.says(&subject{})
-		g.Expect(message).ToNot(BeEmpty(), word.Reason)
-		g.Expect(sentences).ToNot(HaveKey(message), "%s and %s have the same sentence", word.Reason, sentences[message])
-		sentences[message] = word.Reason
+		g.Expect(message).ToNot(BeEmpty(), word.Name)
+		g.Expect(sentences).ToNot(HaveKey(message), "%s and %s have the same sentence", word.Name, sentences[message])
+		sentences[message] = word.Name
 	}
 	for _, word := range endings {
-		g.Expect(sentence(word.Reason, nil, Ending)).To(And(Equal(word.says(nil)), Not(BeEmpty())))
+		g.Expect(sentence(word.Name, nil, Ending)).To(And(Equal(word.says(nil)), Not(BeEmpty())))
 	}
 }
 
@@ -143,7 +143,7 @@ func TestVocabulary_ConditionReasons_HaveCondition(t *testing.T) {
 	g := NewWithT(t)
 	of := map[string]bool{}
 	for _, word := range conditionReasons {
-		g.Expect(word.Conditions).To(HaveLen(1), word.Reason)
+		g.Expect(word.Conditions).To(HaveLen(1), word.Name)
 		of[word.Conditions[0]] = true
 	}
 	g.Expect(slices.Sorted(maps.Keys(of))).To(ConsistOf(

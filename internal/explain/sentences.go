@@ -52,27 +52,27 @@ func decisionSentence(f *Facts) string {
 	if d.Hold.Reason != "" {
 		kind := Guard
 		if _, preflight := split(f); len(preflight) > 0 {
-			kind = LastLook
+			kind = Preflight
 		}
 		s := &subject{Answer: remediation.Answer{Until: d.Hold.Until, Seen: d.Hold.Seen}, step: d.Step}
-		return cut(blockedPrefix+sentence(d.Hold.Reason, s, kind, Guard, LastLook, Hold), MaxMessage)
+		return cut(blockedPrefix+sentence(d.Hold.Reason, s, kind, Guard, Preflight, Hold), MaxMessage)
 	}
 	switch d.Action {
 	case remediation.None:
 		return ""
 	case remediation.Wait:
 		return waiting(f)
-	case remediation.MakeRequest:
+	case remediation.StartRequest:
 		return fmt.Sprintf("Created %s, attempt %d", request(d.Step), d.Attempt)
-	case remediation.GiveMark:
+	case remediation.RequestOwnerRemediation:
 		return "Requested remediation by " + f.owner()
 	case remediation.GiveUp:
 		return "Ended " + request(d.Step) + f.because()
 	case remediation.Withdraw:
 		return "Withdrew " + request(d.Step) + f.because()
-	case remediation.TakeBack:
+	case remediation.CancelOwnerRemediation:
 		return "Canceled remediation by " + f.owner() + f.because()
-	case remediation.Unmark:
+	case remediation.RemoveConditions:
 		return "Removed the conditions of the check from the Machine" + f.because()
 	}
 	return ""
@@ -89,8 +89,8 @@ func waiting(f *Facts) string {
 	case t.Request == nil && !t.DeletingSince.IsZero():
 		return "Waiting for the deletion of the target" + when("since", t.DeletingSince) + when("until", d.Until)
 	case t.Request == nil:
-		message := "Waiting for remediation by " + f.owner() + when("since", t.Mark.Since) + when("until", d.Until)
-		if reason := foreign(t.Mark.OwnerReason); reason != "" {
+		message := "Waiting for remediation by " + f.owner() + when("since", t.OwnerRemediation.Since) + when("until", d.Until)
+		if reason := foreign(t.OwnerRemediation.OwnerReason); reason != "" {
 			message += "; OwnerRemediated has the reason " + reason
 		}
 		return message

@@ -99,7 +99,7 @@ func TestVerdictSentence_Verdicts_NameAllCauses(t *testing.T) {
 			"The target has the annotation cluster.x-k8s.io/skip-remediation",
 		},
 		{
-			"reconnected", &health.Verdict{Reason: health.FirstLook, Until: noon},
+			"reconnected", &health.Verdict{Reason: health.ReconnectGracePeriod, Until: noon},
 			"Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:00:00Z",
 		},
 		{"no control plane", unknown(health.ControlPlaneNotInitialized), "The control plane of the cluster is not initialized"},

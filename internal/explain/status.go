@@ -53,7 +53,7 @@ func StateOf(v *health.Verdict, d *remediation.Decision) State {
 
 // Status returns the status of a check, except for the generation, the times of conditions, and remediations that have ended. request
 // returns the request of a target, or nil if there is none.
-func Status(p *Pass, request func(target int) *remedyv1.RequestReference) remedyv1.CheckStatus {
+func Status(p *Evaluation, request func(target int) *remedyv1.RequestReference) remedyv1.CheckStatus {
 	counts, planned := &p.Assessment.Counts, p.Planned
 	targets, total := unhealthyTargets(p, request)
 	return remedyv1.CheckStatus{
@@ -63,7 +63,7 @@ func Status(p *Pass, request func(target int) *remedyv1.RequestReference) remedy
 		Undetermined:          Number(counts.Undetermined),
 		Remediating:           Number(planned.Counts.Remediating),
 		Held:                  Number(planned.Counts.Held),
-		RemediationsAllowed:   Number(planned.Gate.Limit.Left(planned.Gate.Sick)),
+		RemediationsAllowed:   Number(planned.Gate.Limit.Left(planned.Gate.Unhealthy)),
 		Limit:                 limit(&planned.Gate.Limit),
 		UnhealthyTargets:      targets,
 		UnhealthyTargetsTotal: Number(total),
@@ -82,7 +82,7 @@ func limit(l *remediation.Limit) *remedyv1.EffectiveLimit {
 func source(l *remediation.Limit) string { return l.Field + "=" + foreign(l.Value) }
 
 // unhealthyTargets are the first ones by name, and their total number.
-func unhealthyTargets(p *Pass, request func(target int) *remedyv1.RequestReference) ([]remedyv1.UnhealthyTarget, int) {
+func unhealthyTargets(p *Evaluation, request func(target int) *remedyv1.RequestReference) ([]remedyv1.UnhealthyTarget, int) {
 	var chosen []int
 	for i := range p.Planned.Decisions {
 		if listable(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i]) {

@@ -18,7 +18,7 @@ import (
 
 func TestStatus_ManyTargets_ListsTheFirstHundred(t *testing.T) {
 	g := NewWithT(t)
-	status := Status(fleet(150, 130, func(p *Pass) { p.Policy.MaxInFlight = whole(7) }), nil)
+	status := Status(fleet(150, 130, func(p *Evaluation) { p.Policy.MaxInFlight = whole(7) }), nil)
 	g.Expect(status.UnhealthyTargets).To(HaveLen(100))
 	g.Expect(*status.UnhealthyTargetsTotal).To(BeEquivalentTo(130))
 	g.Expect(status.UnhealthyTargets[0].Name).To(Equal("m-021"))
@@ -28,13 +28,13 @@ func TestStatus_ManyTargets_ListsTheFirstHundred(t *testing.T) {
 		*status.RemediationsAllowed,
 	}).To(Equal([]int32{130, 0, 0, 7, 123, 20}))
 	g.Expect(*status.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "maxUnhealthy=100%", MaxUnhealthy: 150}))
-	ranged := Status(fleet(4, 1, func(p *Pass) { p.Policy.Limits.Range = &remediation.Range{Least: 1, Most: 2} }), nil)
+	ranged := Status(fleet(4, 1, func(p *Evaluation) { p.Policy.Limits.Range = &remediation.Range{Least: 1, Most: 2} }), nil)
 	g.Expect(*ranged.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "unhealthyRange=[1-2]", MinUnhealthy: Number(1), MaxUnhealthy: 2}))
 }
 
 func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
 	g := NewWithT(t)
-	p := fleet(5, 2, func(p *Pass) {
+	p := fleet(5, 2, func(p *Evaluation) {
 		p.Policy.MaxInFlight = whole(2)
 		p.Policy.RecoveryConfirmed = true
 		p.Policy.Steps = []remediation.Step{

@@ -28,7 +28,7 @@ type Trace struct {
 	// Verdict follows from gates and rules, and Decision from guards.
 	Verdict   VerdictPart  `json:"verdict"`
 	Guards    []Line       `json:"guards"`
-	LastLooks []Line       `json:"preflightChecks,omitempty"`
+	Preflight []Line       `json:"preflightChecks,omitempty"`
 	Decision  DecisionPart `json:"decision"`
 }
 
@@ -37,7 +37,7 @@ type Line struct {
 	Name   string `json:"name"`
 	Answer Answer `json:"answer"`
 	// This is the cause, if there is one to report.
-	Says string `json:"message,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // Answer is the result of a gate, a rule or a guard.
@@ -45,15 +45,15 @@ type Answer string
 
 // The answers.
 const (
-	Passed      Answer = "passed"         // A gate or a guard has no objection.
-	Closed      Answer = "closed"         // A gate prevents the rules from being evaluated.
-	LetThrough  Answer = "let through"    // A gate skips all gates after it.
-	Held        Answer = "blocks"         // A guard blocks the remediation.
-	Met         Answer = "met"            // The failure has lasted for long enough.
-	Due         Answer = "pending"        // The failure has not lasted for long enough.
-	Nothing     Answer = "not met"        // A rule has found no failure.
-	NotAsked    Answer = "not evaluated"  // An earlier gate or guard decided.
-	OfNoConcern Answer = "not applicable" // A guard does not apply to steps of this kind.
+	Passed        Answer = "passed"         // A gate or a guard has no objection.
+	Closed        Answer = "closed"         // A gate prevents the rules from being evaluated.
+	LetThrough    Answer = "let through"    // A gate skips all gates after it.
+	Blocks        Answer = "blocks"         // A guard blocks the remediation.
+	Met           Answer = "met"            // The failure has lasted for long enough.
+	Pending       Answer = "pending"        // The failure has not lasted for long enough.
+	NotMet        Answer = "not met"        // A rule has found no failure.
+	NotEvaluated  Answer = "not evaluated"  // An earlier gate or guard decided.
+	NotApplicable Answer = "not applicable" // A guard does not apply to steps of this kind.
 )
 
 // VerdictPart is the verdict.
@@ -92,9 +92,9 @@ func NewTrace(f *Facts) Trace {
 		}
 	} else {
 		t.Gates, t.Rules = notEvaluatedLines(health.Gates()), notEvaluatedLines(health.Rules())
-		t.Verdict = VerdictPart{Kind: string(remediation.NotLookedAfter)}
+		t.Verdict = VerdictPart{Kind: string(remediation.NotSelected)}
 	}
-	t.Guards, t.LastLooks = guardLines(f)
+	t.Guards, t.Preflight = guardLines(f)
 	t.Decision = decisionPart(f)
 	return t
 }
@@ -119,7 +119,7 @@ func decisionPart(f *Facts) DecisionPart {
 // numbered reports whether the number of the step is reported. A single step has none.
 func (f *Facts) numbered() bool {
 	if f.Decision.Step == (remediation.StepID{}) {
-		return f.Decision.Action == remediation.GiveMark && f.Policy != nil && len(f.Policy.Steps) > 1
+		return f.Decision.Action == remediation.RequestOwnerRemediation && f.Policy != nil && len(f.Policy.Steps) > 1
 	}
 	return f.Policy == nil || len(f.Policy.Steps) > 1
 }
@@ -142,14 +142,14 @@ func outcome(v *health.Verdict, d *remediation.Decision) remedyv1.Decision {
 }
 
 var actions = map[remediation.Action]string{
-	remediation.None:        "None",
-	remediation.Wait:        "Wait",
-	remediation.MakeRequest: "CreateRequest",
-	remediation.GiveMark:    "RequestOwnerRemediation",
-	remediation.GiveUp:      "EndStep",
-	remediation.Withdraw:    "WithdrawRequest",
-	remediation.TakeBack:    "CancelOwnerRemediation",
-	remediation.Unmark:      "RemoveConditions",
+	remediation.None:                    "None",
+	remediation.Wait:                    "Wait",
+	remediation.StartRequest:            "CreateRequest",
+	remediation.RequestOwnerRemediation: "RequestOwnerRemediation",
+	remediation.GiveUp:                  "EndStep",
+	remediation.Withdraw:                "WithdrawRequest",
+	remediation.CancelOwnerRemediation:  "CancelOwnerRemediation",
+	remediation.RemoveConditions:        "RemoveConditions",
 }
 
 // KindHealthy and KindUnhealthy are kinds of verdicts that events and metrics are about.
@@ -186,8 +186,8 @@ func (t *Trace) String() string {
 	section(&b, "rules", t.Rules)
 	row(&b, "  ", "verdict", t.Verdict.Kind, withReason(t.Verdict.Reason, t.Verdict.Message))
 	section(&b, "guards", t.Guards)
-	if len(t.LastLooks) > 0 {
-		section(&b, "preflight check", t.LastLooks)
+	if len(t.Preflight) > 0 {
+		section(&b, "preflight check", t.Preflight)
 	}
 	row(&b, "  ", "decision", t.Decision.word(), withReason(t.reason(), strings.TrimPrefix(t.Decision.Message, blockedPrefix)))
 	return b.String()
@@ -196,7 +196,7 @@ func (t *Trace) String() string {
 func section(b *strings.Builder, name string, lines []Line) {
 	fmt.Fprintf(b, "  %s\n", name)
 	for i := range lines {
-		row(b, "    ", lines[i].Name, string(lines[i].Answer), lines[i].Says)
+		row(b, "    ", lines[i].Name, string(lines[i].Answer), lines[i].Message)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func notEvaluatedLines[T ~string](all []T) []Line {
 	lines := make([]Line, 0, len(all))
 	for _, name := range all {
-		lines = append(lines, Line{Name: string(name), Answer: NotAsked})
+		lines = append(lines, Line{Name: string(name), Answer: NotEvaluated})
 	}
 	return lines
 }
@@ -35,7 +35,7 @@ func gateLines(v *health.Verdict) []Line {
 			line.Answer = Passed
 			continue
 		}
-		line.Says = sentence(gate, &subject{verdict: v}, Gate)
+		line.Message = sentence(gate, &subject{verdict: v}, Gate)
 		break
 	}
 	return lines
@@ -58,14 +58,14 @@ func ruleLines(v *health.Verdict, node string) []Line {
 			if v.Findings[i].Rule != rule {
 				continue
 			}
-			answer := Due
+			answer := Pending
 			if v.Findings[i].Met {
 				answer = Met
 			}
-			lines = append(lines, Line{Name: string(rule), Answer: answer, Says: capital(finding(&v.Findings[i], node))})
+			lines = append(lines, Line{Name: string(rule), Answer: answer, Message: capital(finding(&v.Findings[i], node))})
 		}
 		if len(lines) == before {
-			lines = append(lines, Line{Name: string(rule), Answer: Nothing})
+			lines = append(lines, Line{Name: string(rule), Answer: NotMet})
 		}
 	}
 	return lines
@@ -76,7 +76,7 @@ func guardLines(f *Facts) (guardLines, preflightLines []Line) {
 	planned, preflight := split(f)
 	guardLines = answerLines(remediation.Guards(), planned, Guard, f.Decision.Step)
 	if len(preflight) > 0 {
-		preflightLines = answerLines(remediation.LastLooks(), preflight, LastLook, f.Decision.Step)
+		preflightLines = answerLines(remediation.PreflightGuards(), preflight, Preflight, f.Decision.Step)
 	}
 	return guardLines, preflightLines
 }
@@ -92,10 +92,10 @@ func answerLines(guards []remediation.Reason, answers []remediation.Answer, kind
 		case len(answers) == 0 || held:
 		case next < len(answers) && string(answers[next].Guard) == line.Name:
 			line.answer(&subject{Answer: answers[next], step: step}, kind)
-			held = answers[next].Held
+			held = answers[next].Blocks
 			next++
 		default:
-			line.Answer = OfNoConcern
+			line.Answer = NotApplicable
 		}
 	}
 	return lines
@@ -103,17 +103,17 @@ func answerLines(guards []remediation.Reason, answers []remediation.Answer, kind
 
 func (l *Line) answer(s *subject, kind Kind) {
 	l.Answer = Passed
-	if s.Held {
-		l.Answer, l.Says = Held, sentence(s.Guard, s, kind, Guard, LastLook)
+	if s.Blocks {
+		l.Answer, l.Message = Blocks, sentence(s.Guard, s, kind, Guard, Preflight)
 	} else if w := find(s.Guard, kind, Guard); w != nil && w.passed != nil && s.Seen != (remediation.Seen{}) {
-		l.Says = w.passed(s)
+		l.Message = w.passed(s)
 	}
 }
 
 // split separates the answers for the plan from those of the preflight check.
 func split(f *Facts) (planned, preflight []remediation.Answer) {
-	all := f.Decision.Asked
-	if i := slices.IndexFunc(all, func(a remediation.Answer) bool { return a.Again }); i >= 0 {
+	all := f.Decision.Answers
+	if i := slices.IndexFunc(all, func(a remediation.Answer) bool { return a.Preflight }); i >= 0 {
 		return all[:i], all[i:]
 	}
 	return all, nil

@@ -44,7 +44,7 @@ func queued() *Facts {
 	}
 	for _, guard := range remediation.Guards() {
 		if !slices.Contains(notApplicable, guard) {
-			d.Asked = append(d.Asked, remediation.Answer{Guard: guard, Held: guard == remediation.MaxInFlight, Seen: saw[guard]})
+			d.Answers = append(d.Answers, remediation.Answer{Guard: guard, Blocks: guard == remediation.MaxInFlight, Seen: saw[guard]})
 		}
 	}
 	d.Hold = remediation.Hold{Reason: remediation.MaxInFlight, Seen: saw[remediation.MaxInFlight]}
@@ -141,7 +141,7 @@ func TestTrace_Fields_IdentifyTheDecision(t *testing.T) {
 	facts.Decision.Hold.Seen.Have = 7
 	same := NewTrace(facts)
 	g.Expect(same.Key()).To(Equal(trace.Key()), "a number is no new decision")
-	facts.Decision = &remediation.Decision{Action: remediation.MakeRequest, Attempt: 1, InFlight: true}
+	facts.Decision = &remediation.Decision{Action: remediation.StartRequest, Attempt: 1, InFlight: true}
 	started := NewTrace(facts)
 	g.Expect(started.Key()).To(Equal(Key{Verdict: "Unhealthy", Decision: "CreateRequest", Reason: "UnhealthyNode"}))
 	facts.Decision = &remediation.Decision{Action: remediation.GiveUp, Why: remediation.StepFailed, InFlight: true}
@@ -167,19 +167,19 @@ func TestTrace_GatesAndRules_HaveAnswers(t *testing.T) {
 	}{
 		{
 			"closed gate", &health.Verdict{Kind: health.Skipped, Reason: health.SkipRemediation},
-			"Paused passed, SkipRemediation closed, HasRemediateAnnotation not evaluated", NotAsked,
+			"Paused passed, SkipRemediation closed, HasRemediateAnnotation not evaluated", NotEvaluated,
 		},
 		{"annotation", met(health.HasRemediateAnnotation, health.Finding{}), "HasRemediateAnnotation let through, MachineFailed not " +
 			"evaluated", Met},
-		{"failed Machine", met(health.MachineFailed, health.Finding{}), "MachineFailed let through, FirstLook not evaluated", Nothing},
+		{"failed Machine", met(health.MachineFailed, health.Finding{}), "MachineFailed let through, FirstLook not evaluated", NotMet},
 		{"infrastructure not ready", unknown(health.InfrastructureNotReady), "ControlPlaneNotInitialized passed, InfrastructureNotReady " +
-			"closed", NotAsked},
+			"closed", NotEvaluated},
 		{
 			"healthy at a closed gate", &health.Verdict{Kind: health.Healthy, Reason: health.InfrastructureNotReady},
-			"InfrastructureNotReady closed", NotAsked,
+			"InfrastructureNotReady closed", NotEvaluated,
 		},
-		{"healthy by the rules", &health.Verdict{Kind: health.Healthy}, "InfrastructureNotReady passed", Nothing},
-		{"unreadable Node", unknown(health.NodeUnreadable), "InfrastructureNotReady passed", Nothing},
+		{"healthy by the rules", &health.Verdict{Kind: health.Healthy}, "InfrastructureNotReady passed", NotMet},
+		{"unreadable Node", unknown(health.NodeUnreadable), "InfrastructureNotReady passed", NotMet},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -193,24 +193,24 @@ func TestTrace_GatesAndRules_HaveAnswers(t *testing.T) {
 
 func TestTrace_PreflightCheck_IsSeparate(t *testing.T) {
 	g := NewWithT(t)
-	d := &remediation.Decision{Hold: remediation.Hold{Reason: remediation.NotConfirmed}, Asked: []remediation.Answer{
+	d := &remediation.Decision{Hold: remediation.Hold{Reason: remediation.NotConfirmed}, Answers: []remediation.Answer{
 		{Guard: remediation.Paused},
 		{Guard: remediation.CheckDeleting},
-		{Guard: remediation.Paused, Again: true},
-		{Guard: remediation.NotConfirmed, Held: true, Again: true},
+		{Guard: remediation.Paused, Preflight: true},
+		{Guard: remediation.NotConfirmed, Blocks: true, Preflight: true},
 	}}
 	trace := NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(answers(trace.Guards)).To(HavePrefix("Paused passed, CheckDeleting passed, ClusterNotFound not applicable"))
-	g.Expect(answers(trace.LastLooks)).To(HavePrefix("Paused passed, NotConfirmed blocks, Leaving not evaluated"))
+	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, NotConfirmed blocks, Leaving not evaluated"))
 	// An action that ends a remediation is not planned by guards.
-	d.Asked = d.Asked[2:]
+	d.Answers = d.Answers[2:]
 	trace = NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(answers(trace.Guards)).To(HavePrefix("Paused not evaluated, CheckDeleting not evaluated"))
-	g.Expect(answers(trace.LastLooks)).To(HavePrefix("Paused passed, NotConfirmed blocks"))
+	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, NotConfirmed blocks"))
 	g.Expect(trace.String()).To(ContainSubstring("preflight check"))
-	d.Asked = nil
+	d.Answers = nil
 	trace = NewTrace(&Facts{Name: "m", Decision: d})
-	g.Expect(trace.LastLooks).To(BeEmpty())
+	g.Expect(trace.Preflight).To(BeEmpty())
 	g.Expect(trace.State).To(Equal(Skipped), "an orphaned target has no health")
 	g.Expect(trace.Verdict.Kind).To(Equal("NotLookedAfter"))
 }
@@ -241,7 +241,7 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 		return remediation.Decision{Hold: remediation.Hold{Reason: reason, Seen: remediation.Seen{Have: 1, Most: 1}}, InFlight: inFlight}
 	}
 	none, wait := remediation.Decision{}, remediation.Decision{Action: remediation.Wait, Attempt: 1, InFlight: true}
-	start := remediation.Decision{Action: remediation.MakeRequest, Attempt: 1, InFlight: true}
+	start := remediation.Decision{Action: remediation.StartRequest, Attempt: 1, InFlight: true}
 	tests := []struct {
 		why           string
 		before, after *Trace
@@ -269,7 +269,8 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 			[]Event{{"Warning", "RequestFailed", "m-1: Blocked: The API server rejected the request: it returned no cause"}},
 		},
 		{
-			"starts", of(sick, hold(remediation.MaxInFlight, false)), of(sick, remediation.Decision{Action: remediation.GiveMark, InFlight: true}),
+			"starts", of(sick, hold(remediation.MaxInFlight, false)),
+			of(sick, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}),
 			[]Event{{"Normal", "RemediationStarted", "m-1: Requested remediation by its owner"}},
 		},
 		{"waits after the start", of(sick, start), of(sick, wait), nil},
@@ -287,7 +288,8 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 		{"recovers from suspect", of(suspect, wait), of(well, wait), []Event{{"Normal", "BecameHealthy", "m-1: Became healthy"}}},
 		{"suspect recovers", of(suspect, none), of(well, none), nil},
 		{
-			"ends and stays blocked", of(sick, wait), of(sick, remediation.Decision{Action: remediation.Unmark, Why: remediation.ClusterNotFound}),
+			"ends and stays blocked", of(sick, wait),
+			of(sick, remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ClusterNotFound}),
 			[]Event{{"Normal", "ClusterNotFound", "m-1: Removed the conditions of the check from the Machine because the Cluster does not exist"}},
 		},
 		{"action after a restart", nil, of(sick, start), []Event{{"Normal", "RemediationStarted", "m-1: Created the request, attempt 1"}}},

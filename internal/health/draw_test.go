@@ -38,7 +38,7 @@ func drawCluster(t *rapid.T) ClusterFacts {
 	c := ClusterFacts{ControlPlaneInitialized: drawMilestone(t, "control plane"), InfrastructureReady: drawMilestone(t, "infrastructure")}
 	// In most of these cases the first look is over at noon, and the cluster is judged as any other.
 	if rapid.Bool().Draw(t, "reconnected") {
-		c.FirstLookUntil = drawTime(t, "first look until")
+		c.ReconnectingUntil = drawTime(t, "first look until")
 	}
 	return c
 }
@@ -80,7 +80,7 @@ func drawMachine(t *rapid.T) *MachineFacts {
 
 func drawTarget(t *rapid.T) Target {
 	target := Target{
-		Wishes: Wishes{
+		Annotations: Annotations{
 			Paused: rarely(t, "paused"), SkipRemediation: rarely(t, "skip"),
 			Remediate: rarely(t, "remediate"),
 		},

@@ -9,7 +9,7 @@ import "time"
 const Paused Reason = "Paused"
 
 func gatePaused(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
-	if t.Wishes.Paused {
+	if t.Annotations.Paused {
 		return Verdict{Kind: Skipped}, closed
 	}
 	return Verdict{}, next

@@ -5,12 +5,13 @@ package health
 
 import "time"
 
-// FirstLook means: the connection to the cluster was restored. Until the grace period ends, the status of Nodes may be out of date.
-const FirstLook Reason = "FirstLook"
+// ReconnectGracePeriod means: the connection to the cluster was restored. Until the grace period ends, the status of Nodes may be out of
+// date.
+const ReconnectGracePeriod Reason = "FirstLook"
 
-func gateFirstLook(_ *Target, c *ClusterFacts, now time.Time) (Verdict, answer) {
-	if now.Before(c.FirstLookUntil) {
-		return Verdict{Kind: Undetermined, Until: c.FirstLookUntil}, closed
+func gateReconnectGracePeriod(_ *Target, c *ClusterFacts, now time.Time) (Verdict, answer) {
+	if now.Before(c.ReconnectingUntil) {
+		return Verdict{Kind: Undetermined, Until: c.ReconnectingUntil}, closed
 	}
 	return Verdict{}, next
 }

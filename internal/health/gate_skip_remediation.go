@@ -9,7 +9,7 @@ import "time"
 const SkipRemediation Reason = "SkipRemediation"
 
 func gateSkipRemediation(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
-	if t.Wishes.SkipRemediation {
+	if t.Annotations.SkipRemediation {
 		return Verdict{Kind: Skipped}, closed
 	}
 	return Verdict{}, next

@@ -31,7 +31,7 @@ var gates = [...]gate{
 	{HasRemediateAnnotation, gateHasRemediateAnnotation},
 	{MachineFailed, gateMachineFailed},
 	// States of the cluster.
-	{FirstLook, gateFirstLook},
+	{ReconnectGracePeriod, gateReconnectGracePeriod},
 	{ControlPlaneNotInitialized, gateControlPlaneNotInitialized},
 	{InfrastructureNotReady, gateInfrastructureNotReady},
 }

@@ -83,20 +83,20 @@ func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 		// Gates, in their order.
 		{
 			why:    "a paused Machine is no target, whatever else is true",
-			target: machine(with(func(t *Target) { t.Wishes = Wishes{Paused: true, Remediate: true} })), kind: Skipped, reason: Paused,
+			target: machine(with(func(t *Target) { t.Annotations = Annotations{Paused: true, Remediate: true} })), kind: Skipped, reason: Paused,
 		},
 		{
 			why:    "nor is one with skip-remediation, even with remediate-machine",
-			target: machine(with(func(t *Target) { t.Wishes = Wishes{SkipRemediation: true, Remediate: true} })), kind: Skipped,
+			target: machine(with(func(t *Target) { t.Annotations = Annotations{SkipRemediation: true, Remediate: true} })), kind: Skipped,
 			reason: SkipRemediation,
 		},
 		{
 			why:    "paused comes before left alone",
-			target: machine(with(func(t *Target) { t.Wishes = Wishes{Paused: true, SkipRemediation: true} })), kind: Skipped, reason: Paused,
+			target: machine(with(func(t *Target) { t.Annotations = Annotations{Paused: true, SkipRemediation: true} })), kind: Skipped, reason: Paused,
 		},
 		{
-			why: "a person's request waits for nothing", target: machine(with(func(t *Target) { t.Wishes.Remediate = true }), state(Unreadable)),
-			cluster: func(c *ClusterFacts) { *c = ClusterFacts{FirstLookUntil: ago(-time.Minute)} }, kind: Unhealthy, reason: HasRemediateAnnotation,
+			why: "a person's request waits for nothing", target: machine(with(func(t *Target) { t.Annotations.Remediate = true }), state(Unreadable)),
+			cluster: func(c *ClusterFacts) { *c = ClusterFacts{ReconnectingUntil: ago(-time.Minute)} }, kind: Unhealthy, reason: HasRemediateAnnotation,
 		},
 		{
 			why: "a Machine that has given up does not wait either (003: if the FailureReason is set, at once)", target: machine(with(func(t *Target) { t.Machine.Failure = "CreateError" }), state(NotJoined)),
@@ -104,11 +104,11 @@ func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 		},
 		{
 			why: "after a reconnect an unhealthy Node has no verdict", target: machine(nodeIs("Ready", "Unknown", time.Hour)),
-			cluster: func(c *ClusterFacts) { c.FirstLookUntil = ago(-50 * time.Second) }, kind: Undetermined, reason: FirstLook, until: ago(-50 * time.Second),
+			cluster: func(c *ClusterFacts) { c.ReconnectingUntil = ago(-50 * time.Second) }, kind: Undetermined, reason: ReconnectGracePeriod, until: ago(-50 * time.Second),
 		},
 		{
 			why: "until its time is over, to the moment", target: machine(nodeIs("Ready", "Unknown", time.Hour)),
-			cluster: func(c *ClusterFacts) { c.FirstLookUntil = noon }, kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour),
+			cluster: func(c *ClusterFacts) { c.ReconnectingUntil = noon }, kind: Unhealthy, reason: UnhealthyNode, since: ago(time.Hour),
 		},
 		{
 			why: "a worker cannot have joined what is not there", target: machine(state(NotJoined), created(time.Hour)),
@@ -330,7 +330,7 @@ func TestRulesAndGates_Alone_AreSafe(t *testing.T) {
 
 func TestEvaluate_SeveralCauses_AreAllReported(t *testing.T) {
 	g := NewWithT(t)
-	target := machine(with(func(t *Target) { t.Wishes.Remediate, t.Machine.Failure = true, "CreateError" }),
+	target := machine(with(func(t *Target) { t.Annotations.Remediate, t.Machine.Failure = true, "CreateError" }),
 		infrastructureNotReadyFor(time.Minute), nodeIs("Ready", "False", time.Hour))
 	got := Evaluate(&Snapshot{Cluster: up(), Targets: []Target{target}}, &usual, noon).Verdicts[0]
 	told := make([]Reason, 0, len(got.Findings))
@@ -351,7 +351,7 @@ func TestEvaluate_Counts_AddUp(t *testing.T) {
 	g := NewWithT(t)
 	targets := []Target{
 		machine(), bareNode(), machine(nodeIs("Ready", "False", time.Minute)), machine(state(Gone)), machine(state(Unreadable)),
-		machine(with(func(t *Target) { t.Wishes.Paused = true })),
+		machine(with(func(t *Target) { t.Annotations.Paused = true })),
 	}
 	got := Evaluate(&Snapshot{Cluster: up(), Targets: targets}, &usual, noon)
 	g.Expect(got.Counts).To(Equal(Counts{Expected: 5, Healthy: 2, Suspect: 1, Unhealthy: 1, Undetermined: 1, Skipped: 1}))

@@ -107,8 +107,8 @@ func TestEvaluate_Deadline_IsExact(t *testing.T) {
 					t.Fatalf("at its deadline it is %+v", at)
 				}
 			}
-			if v.Reason == FirstLook {
-				if at := Evaluate(&one, &p, v.Until).Verdicts[0]; at.Reason == FirstLook {
+			if v.Reason == ReconnectGracePeriod {
+				if at := Evaluate(&one, &p, v.Until).Verdicts[0]; at.Reason == ReconnectGracePeriod {
 					t.Fatalf("the first look never ends: %+v", at)
 				}
 			}
@@ -156,8 +156,8 @@ func TestEvaluate_PauseOrSkip_WinsOverEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := drawSnapshot(t), drawPolicy(t)
 		for i := range s.Targets {
-			s.Targets[i].Wishes.Paused = rapid.Bool().Draw(t, "paused")
-			s.Targets[i].Wishes.SkipRemediation = !s.Targets[i].Wishes.Paused
+			s.Targets[i].Annotations.Paused = rapid.Bool().Draw(t, "paused")
+			s.Targets[i].Annotations.SkipRemediation = !s.Targets[i].Annotations.Paused
 		}
 		for _, v := range Evaluate(&s, &p, noon).Verdicts {
 			if v.Kind != Skipped || len(v.Findings) > 0 {

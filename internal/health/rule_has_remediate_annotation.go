@@ -9,7 +9,7 @@ import "time"
 const HasRemediateAnnotation Reason = "HasRemediateAnnotation"
 
 func ruleHasRemediateAnnotation(all []Finding, t *Target, _ *ClusterFacts, _ *Policy, _ time.Time) []Finding {
-	if !t.Wishes.Remediate {
+	if !t.Annotations.Remediate {
 		return all
 	}
 	return append(all, Finding{Rule: HasRemediateAnnotation, Met: true})

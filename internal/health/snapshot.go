@@ -20,8 +20,8 @@ type Snapshot struct {
 type ClusterFacts struct {
 	ControlPlaneInitialized Milestone
 	InfrastructureReady     Milestone
-	// FirstLookUntil is the end of the grace period after a lost connection was restored.
-	FirstLookUntil time.Time
+	// ReconnectingUntil is the end of the grace period after a lost connection was restored.
+	ReconnectingUntil time.Time
 }
 
 // Milestone is a state that is reached once. Since is zero if it is not recorded.
@@ -35,13 +35,13 @@ type Target struct {
 	// Name is that of the Machine, or else of the Node.
 	Name string
 	// Machine is nil for a Node.
-	Machine *MachineFacts
-	Node    NodeFacts
-	Wishes  Wishes
+	Machine     *MachineFacts
+	Node        NodeFacts
+	Annotations Annotations
 }
 
-// Wishes are annotations of users on the target.
-type Wishes struct {
+// Annotations are annotations of users on the target.
+type Annotations struct {
 	Paused          bool
 	SkipRemediation bool
 	Remediate       bool

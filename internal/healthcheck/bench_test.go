@@ -35,7 +35,7 @@ func benchmarkReconcile(b *testing.B, machines int) {
 	s.Expect(stage.Parallel(machines, bulk.CreateNode)).To(Succeed())
 	b.Cleanup(func() { s.Expect(s.Workload.DeleteAllOf(s.Ctx, &corev1.Node{})).To(Succeed()) })
 	check := s.CreateCheck("workers")
-	r := s.StartInMemory(m, 0, intree.TakesOver{})
+	r := s.StartInMemory(m, 0, intree.AdoptionPolicy{})
 	reconcile := func() {
 		_, err := r.Reconcile(s.Ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(check)})
 		s.Expect(err).ToNot(HaveOccurred())

@@ -51,11 +51,11 @@ func (p *pass) WriteCheck(ctx context.Context, plan *remediation.Planned, write 
 			controllerutil.AddFinalizer(object, remedyv1.CleanupFinalizer)
 			noteKinds(object, p.check)
 		})
-	case remediation.NoteStorm:
+	case remediation.WriteStorm:
 		return p.patchCheck(ctx, func(object client.Object) { annotate(object, notes.OfStorm(plan.Storm)) })
-	case remediation.NoteReplacing:
+	case remediation.WriteReplacing:
 		return p.patchCheck(ctx, func(object client.Object) { annotate(object, notes.OfReplacing(plan.Replacing)) })
-	case remediation.ReleaseTurn:
+	case remediation.ReleaseControlPlaneLease:
 		if p.lease == nil {
 			return nil
 		}
@@ -150,7 +150,7 @@ func (p *pass) leavesBehind(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	signed := func(t *Target) bool { return notes.Author(t.Object.GetAnnotations()) == p.check.Author() }
+	signed := func(t *Target) bool { return notes.ResponsibleCheck(t.Object.GetAnnotations()) == p.check.Author() }
 	if slices.ContainsFunc(targets, signed) || slices.ContainsFunc(others, signed) {
 		return true, nil
 	}

@@ -34,8 +34,8 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 
 // holds reports whether another check remediates a target.
 func (s *snapshot) holds(c *Claim, t *Target) bool {
-	return c.Check.Name != "" && slices.Contains(s.elsewhere[t.uid()], c.Check) || c.InFlight[t.Question.Name] ||
-		c.Author != "" && notes.Author(t.Object.GetAnnotations()) == c.Author
+	return c.Check.Name != "" && slices.Contains(s.elsewhere[t.uid()], c.Check) || c.InFlight[t.NodeTarget.Name] ||
+		c.Author != "" && notes.ResponsibleCheck(t.Object.GetAnnotations()) == c.Author
 }
 
 // responsible returns the other check that is responsible for a target; empty if this one is. A check that remediates a target stays
@@ -56,8 +56,8 @@ func (s *snapshot) responsible(t *Target, facts *remediation.Target) (claim reme
 		}
 	}
 	own := s.check.Claim
-	own.Observes, own.Holds = s.observes(), s.requestFor(t) != nil || facts.Mark.Ours
-	claim, _ = remediation.Carer(append(claims, own))
+	own.Observes, own.Holds = s.observes(), s.requestFor(t) != nil || facts.OwnerRemediation.MarkedByThis
+	claim, _ = remediation.ResponsibleClaim(append(claims, own))
 	return claim, titles[claim]
 }
 
@@ -70,11 +70,11 @@ func (s *snapshot) busyElsewhere() []string {
 		}
 		held := len(s.elsewhere[t.uid()]) > 0
 		if t.Machine != nil {
-			mark := report.MarkOn(t.Machine, s.check.Author())
-			held = held || mark.Given && !mark.Refused && !mark.Ours
+			mark := report.OwnerRemediation(t.Machine, s.check.Author())
+			held = held || mark.Requested && !mark.Refused && !mark.MarkedByThis
 		}
 		for i := range s.claims {
-			held = held || s.claims[i].InFlight[t.Question.Name]
+			held = held || s.claims[i].InFlight[t.NodeTarget.Name]
 		}
 		if held {
 			busy = append(busy, t.name())

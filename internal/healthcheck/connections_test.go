@@ -103,7 +103,7 @@ func createAndDeleteClusters(s *stage.Stage, c *stage.Instance, number, batch, c
 		}
 	}
 	for i := range batch {
-		s.Eventually(func() bool { return c.Clusters.At(stage.Key(s.Namespace, name(i))).Connection(s.Ctx).Up }).Should(BeFalse())
+		s.Eventually(func() bool { return c.Clusters.Get(stage.Key(s.Namespace, name(i))).Connection(s.Ctx).Up }).Should(BeFalse())
 		s.Eventually(func() bool {
 			return apierrors.IsNotFound(c.Cache.Get(s.Ctx, stage.Key(s.Namespace, name(i)), &remedyv1.MachineHealthCheck{}))
 		}).Should(BeTrue())

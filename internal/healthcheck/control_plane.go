@@ -31,10 +31,10 @@ func (p *pass) ControlPlane(ctx context.Context) remediation.ControlPlane {
 		return c
 	}
 	p.lease = lease
-	c.Turn = remediation.Lease{Used: true}
+	c.Lease = remediation.Lease{Used: true}
 	if lease != nil {
 		holder := workload.LeaseHolder(lease)
-		c.Turn.Holder, c.Turn.Ours, c.Turn.Until = holder, holder == p.snapshot.check.ID.String(), workload.LeaseExpiry(&lease.Spec)
+		c.Lease.Holder, c.Lease.HeldByThis, c.Lease.Until = holder, holder == p.snapshot.check.ID.String(), workload.LeaseExpiry(&lease.Spec)
 	}
 	members := p.snapshot.etcdMembers()
 	if len(members) > 0 {
@@ -81,7 +81,7 @@ func (s *snapshot) etcdMembers() []remediation.Member {
 		if !t.ControlPlane || t.Machine == nil {
 			continue
 		}
-		member := remediation.Member{Node: t.Question.Name}
+		member := remediation.Member{Node: t.NodeTarget.Name}
 		if c := conditions.Get(t.Machine, etcdMemberHealthy); c != nil {
 			reported = true
 			member.Healthy, member.Unhealthy = c.Status == metav1.ConditionTrue, c.Status == metav1.ConditionFalse
@@ -118,7 +118,7 @@ func (p *pass) takeLease(ctx context.Context, until time.Time) error {
 
 // ReleaseLease releases the control-plane Lease of a check as it was read, and wakes the checks that may wait for it.
 func (e *Environment) ReleaseLease(ctx context.Context, check *Check, lease *coordinationv1.Lease, claims []Claim) error {
-	api, err := e.Clusters.At(check.Cluster).Client(ctx)
+	api, err := e.Clusters.Get(check.Cluster).Client(ctx)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func (s *snapshot) facts(now time.Time) *checkup.Facts {
 	for i, t := range s.targets {
 		f.Snapshot.Targets[i], f.Situation.Targets[i] = s.target(t, &machines[i])
 	}
-	f.Situation.Strays = s.findOrphans()
+	f.Situation.Orphans = s.findOrphans()
 	return f
 }
 
@@ -53,7 +53,7 @@ func (s *snapshot) facts(now time.Time) *checkup.Facts {
 func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Target, remediation.Target) {
 	h, r := s.source.Facts(s.check, t, machine)
 	machine.NodeGoneSince = cmp.Or(machine.NodeGoneSince, s.nodeGoneSince[t.uid()])
-	r.NameTaken, r.ThawedAt = s.taken[t.name()], s.pauseEnds[t.uid()]
+	r.NameTaken, r.UnpausedAt = s.taken[t.name()], s.pauseEnds[t.uid()]
 	claim, title := s.responsible(t, &r)
 	r.CoveredBy, r.CoveredUntil, r.CoveredElsewhere = title, claim.Until, title != "" && claim.Rank != s.check.Claim.Rank
 	if found := s.requestFor(t); found != nil {
@@ -64,7 +64,7 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 
 // clusterFacts returns the facts that all targets share.
 func clusterFacts(cluster *clusterv1.Cluster, connection workload.Connection) health.ClusterFacts {
-	facts := health.ClusterFacts{FirstLookUntil: connection.FirstLookUntil()}
+	facts := health.ClusterFacts{ReconnectingUntil: connection.GracePeriodEnd()}
 	if cluster == nil {
 		return facts
 	}
@@ -74,23 +74,23 @@ func clusterFacts(cluster *clusterv1.Cluster, connection workload.Connection) he
 }
 
 // checkFacts returns the facts of the check and its Cluster.
-func (s *snapshot) checkFacts(now time.Time, nodes *explain.Reading) remediation.Check {
-	until := s.connection.FirstLookUntil()
+func (s *snapshot) checkFacts(now time.Time, nodes *explain.NodeReads) remediation.Check {
+	until := s.connection.GracePeriodEnd()
 	c := remediation.Check{
-		Frozen:         s.paused(),
-		Deleting:       s.check.deleting(),
-		FirstLook:      now.Before(until),
-		FirstLookUntil: until,
-		Storm:          notes.Storm(s.check.Object.GetAnnotations()),
-		PauseRequests:  s.check.PauseRequests,
-		Cluster:        s.clusterState(),
+		Paused:            s.paused(),
+		Deleting:          s.check.deleting(),
+		Reconnecting:      now.Before(until),
+		ReconnectingUntil: until,
+		Storm:             notes.Storm(s.check.Object.GetAnnotations()),
+		PauseRequests:     s.check.PauseRequests,
+		Cluster:           s.clusterState(),
 	}
 	paused := meta.FindStatusCondition(s.check.Status.Conditions, remedyv1.PausedCondition)
 	if paused != nil && paused.Status == metav1.ConditionFalse {
-		c.ThawedAt = paused.LastTransitionTime.Time
+		c.UnpausedAt = paused.LastTransitionTime.Time
 	}
 	// Without a control plane, Nodes are not read. If none of the Nodes can be read, no target can be judged, as without a connection.
-	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.Blind())
+	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.NoneReadable())
 	return c
 }
 
@@ -110,16 +110,16 @@ func (s *snapshot) initialized() bool {
 	return s.cluster != nil && meta.IsStatusConditionTrue(s.cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
 }
 
-func (s *snapshot) surroundings() explain.Surroundings {
-	around := explain.Surroundings{
+func (s *snapshot) surroundings() explain.ConditionFacts {
+	around := explain.ConditionFacts{
 		Cluster: s.check.Cluster.String(), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
 		Templates: s.templates, Reading: s.reading(),
 	}
-	if workload.ObstacleOf(s.connection.Err) == workload.KubeconfigRefused {
-		around.KubeconfigRefused = s.connection.Err.Error()
+	if workload.ReadErrorReasonOf(s.connection.Err) == workload.KubeconfigRefused {
+		around.KubeconfigRejected = s.connection.Err.Error()
 	}
 	if finalized(s.check.Object) {
-		around.Unseen = s.unseen()
+		around.UnlistableRequests = s.unseen()
 	}
 	return around
 }
@@ -128,21 +128,21 @@ func (s *snapshot) surroundings() explain.Surroundings {
 func (s *snapshot) unseen() string { return strings.Join(slices.Sorted(slices.Values(s.unread)), "; ") }
 
 // reading returns how many Nodes could be read. Targets without a Node and clusters without a control plane do not count.
-func (s *snapshot) reading() explain.Reading {
-	r := explain.Reading{}
+func (s *snapshot) reading() explain.NodeReads {
+	r := explain.NodeReads{}
 	if s.connection.Err != nil {
-		r.Unconnected = s.connection.Err.Error()
+		r.ConnectionError = s.connection.Err.Error()
 	}
 	for _, t := range s.targets {
-		obstacle := workload.ObstacleOf(t.Reading.Err)
-		if obstacle == workload.NotNamed || obstacle == workload.NotInitialized {
+		obstacle := workload.ReadErrorReasonOf(t.Reading.Err)
+		if obstacle == workload.NoNodeRef || obstacle == workload.NotInitialized {
 			continue
 		}
 		r.Nodes++
 		if obstacle == "" {
 			continue
 		}
-		if r.Unread++; r.Unread == 1 {
+		if r.Failed++; r.Failed == 1 {
 			r.Why = t.Reading.Err.Error()
 		}
 		r.NoKnownNode = r.NoKnownNode || obstacle == workload.NoKnownNode

@@ -19,12 +19,12 @@ import (
 
 func TestHealthOrder_RecoveredAndUnhealthy_ComeFirst(t *testing.T) {
 	g := NewWithT(t)
-	given := remediation.Mark{Given: true}
-	pass := &explain.Pass{Assessment: &health.Assessment{}, Situation: &remediation.Situation{}}
+	given := remediation.OwnerRemediation{Requested: true}
+	pass := &explain.Evaluation{Assessment: &health.Assessment{}, Situation: &remediation.Situation{}}
 	rows := []struct {
 		uid  types.UID
 		kind health.Kind
-		mark remediation.Mark
+		mark remediation.OwnerRemediation
 	}{
 		{uid: "healthy", kind: health.Healthy},
 		{uid: "unhealthy", kind: health.Unhealthy},
@@ -36,7 +36,7 @@ func TestHealthOrder_RecoveredAndUnhealthy_ComeFirst(t *testing.T) {
 	for i, row := range rows {
 		machines[i] = &Target{Object: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{UID: row.uid}}}
 		pass.Assessment.Verdicts = append(pass.Assessment.Verdicts, health.Verdict{Kind: row.kind})
-		pass.Situation.Targets = append(pass.Situation.Targets, remediation.Target{Mark: row.mark})
+		pass.Situation.Targets = append(pass.Situation.Targets, remediation.Target{OwnerRemediation: row.mark})
 	}
 	check := &record{}
 	order := func() (uids []types.UID) {

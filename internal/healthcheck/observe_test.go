@@ -77,7 +77,7 @@ func TestObserveFlag_RunningRemediation_IsCanceled(t *testing.T) {
 			c.WaitIdle()
 			for _, m := range s.Machines() {
 				s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(&m)).ToNot(Equal(stage.IsUnhealthy))
-				s.Expect(notes.Author(m.Annotations)).To(BeEmpty())
+				s.Expect(notes.ResponsibleCheck(m.Annotations)).To(BeEmpty())
 			}
 			// The finalizer stays until all kinds of requests are known: an instance retries the kinds that a busy API server has not served.
 			s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", BeEmpty()))

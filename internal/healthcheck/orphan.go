@@ -23,15 +23,15 @@ type orphan struct {
 }
 
 // findOrphans finds requests and annotations of this check for targets that it no longer selects, or that no longer exist.
-func (s *snapshot) findOrphans() []remediation.Stray {
+func (s *snapshot) findOrphans() []remediation.Orphan {
 	s.orphans = nil
 	requested := map[types.UID]int{}
-	var all []remediation.Stray
+	var all []remediation.Orphan
 	for _, r := range s.orphanedRequests() {
 		for _, uid := range subjects(r) {
 			requested[uid] = len(all)
 		}
-		all = append(all, remediation.Stray{Name: r.Name, ControlPlane: r.ControlPlane, Gone: true, Request: r.Request(s.check.Naming)})
+		all = append(all, remediation.Orphan{Name: r.Name, ControlPlane: r.ControlPlane, Gone: true, Request: r.Request(s.check.Naming)})
 		s.orphans = append(s.orphans, orphan{request: r})
 	}
 	for _, t := range s.others {
@@ -41,7 +41,7 @@ func (s *snapshot) findOrphans() []remediation.Stray {
 		case found:
 			left.Request = all[at].Request
 			all[at], s.orphans[at].target = left, t
-		case left.Marked || left.Ledger != (remediation.Ledger{}) || !left.NodeGoneSince.IsZero():
+		case left.Marked || left.History != (remediation.History{}) || !left.NodeGoneSince.IsZero():
 			all, s.orphans = append(all, left), append(s.orphans, orphan{target: t})
 		}
 	}
@@ -97,16 +97,17 @@ func (s *snapshot) orphanedRequests() []*requests.Found {
 
 // leftOn returns what is annotated on a target that the check does not select. Any check that selects the target uses the history of its
 // remediations, so it is removed only if none does.
-func (s *snapshot) leftOn(t *Target) remediation.Stray {
+func (s *snapshot) leftOn(t *Target) remediation.Orphan {
 	noted := t.Object.GetAnnotations()
-	left := remediation.Stray{
-		Name: t.name(), ControlPlane: t.ControlPlane, Frozen: annotations.HasPaused(t.Object), Marked: notes.Author(noted) == s.check.Author(),
+	left := remediation.Orphan{
+		Name: t.name(), ControlPlane: t.ControlPlane, Paused: annotations.HasPaused(t.Object),
+		Marked: notes.ResponsibleCheck(noted) == s.check.Author(),
 	}
 	for i := range s.claims {
 		if c := &s.claims[i]; c.Author != "" && c.Selects(t) {
 			return left
 		}
 	}
-	left.Ledger, left.NodeGoneSince = notes.Ledger(noted), notes.NodeGoneSince(noted)
+	left.History, left.NodeGoneSince = notes.History(noted), notes.NodeGoneSince(noted)
 	return left
 }

@@ -68,9 +68,9 @@ type Target struct {
 	Machine *clusterv1.Machine
 	// ControlPlane: it belongs to the control plane.
 	ControlPlane bool
-	// Question identifies its Node, and Subject is the target of its requests.
-	Question workload.Target
-	Subject  requests.Target
+	// NodeTarget identifies its Node, and Subject is the target of its requests.
+	NodeTarget workload.Target
+	Subject    requests.Target
 	// Reading is the result of reading its Node.
 	Reading workload.Reading
 }
@@ -104,7 +104,7 @@ type Store interface {
 	Find(ctx context.Context, reader client.Reader, key client.ObjectKey) (*Check, *clusterv1.Cluster, error)
 	// WriteStatus writes a status, unless the check has it already, and returns the new check. Without a pass, fields that only this kind has
 	// stay unchanged.
-	WriteStatus(ctx context.Context, check *Check, status *remedyv1.CheckStatus, pass *explain.Pass) (*Check, error)
+	WriteStatus(ctx context.Context, check *Check, status *remedyv1.CheckStatus, pass *explain.Evaluation) (*Check, error)
 }
 
 // Source reads what the checks of one kind monitor.
@@ -145,8 +145,8 @@ type Gatekeeper interface {
 	Admit(ctx context.Context, key client.ObjectKey, now time.Time) (admitted bool, wakeUp time.Time, err error)
 	// It releases a check for which another instance is responsible. Forget drops the memory of a check that no longer exists.
 	Forget(key client.ObjectKey)
-	// Holds reports whether this instance has adopted a check. Changed reports whether an update may change that.
-	Holds(check client.Object) bool
+	// HasAdopted reports whether this instance has adopted a check. Changed reports whether an update may change that.
+	HasAdopted(check client.Object) bool
 	Changed(before, after client.Object) bool
 	// OwnsStatus reports whether the manager writes the status of a check and the conditions of its targets.
 	OwnsStatus(check *Check) bool

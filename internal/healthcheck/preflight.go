@@ -29,10 +29,10 @@ const (
 )
 
 // Obstacle reads live whether the check or its Cluster is paused, or has changed since the plan.
-func (p *pass) Obstacle(ctx context.Context) (*remediation.Look, error) {
+func (p *pass) Obstacle(ctx context.Context) (*remediation.PreflightCheck, error) {
 	check, cluster, err := p.r.Store.Find(ctx, p.r.Live, client.ObjectKeyFromObject(p.snapshot.check.Object))
 	if apierrors.IsNotFound(err) {
-		return &remediation.Look{Changed: true}, nil
+		return &remediation.PreflightCheck{Changed: true}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -41,9 +41,9 @@ func (p *pass) Obstacle(ctx context.Context) (*remediation.Look, error) {
 	p.sawLive(now)
 	switch {
 	case now.paused():
-		return &remediation.Look{Frozen: true}, nil
+		return &remediation.PreflightCheck{Paused: true}, nil
 	case changed(p.snapshot.check, check), !p.r.Responsible(check.Object):
-		return &remediation.Look{Changed: true}, nil
+		return &remediation.PreflightCheck{Changed: true}, nil
 	}
 	return nil, nil
 }
@@ -77,22 +77,22 @@ func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight
 	if p.sawLive(fresh); !p.r.Responsible(fresh.check.Object) {
 		return nil, errors.New("another instance is responsible for the check now")
 	}
-	read := &checkup.Preflight{Facts: fresh.only(targets).facts(p.now), Looks: make([]remediation.Look, len(targets))}
+	read := &checkup.Preflight{Facts: fresh.only(targets).facts(p.now), Checks: make([]remediation.PreflightCheck, len(targets))}
 	if fresh.check.Policy.MaxInFlight != nil {
 		read.All = fresh.facts(p.now)
 	}
 	control := p.controlPlaneAgain(ctx, fresh, targets)
 	for n, i := range targets {
-		read.Looks[n] = p.look(fresh, i)
+		read.Checks[n] = p.look(fresh, i)
 		others := slices.DeleteFunc(slices.Clone(control.Busy), func(name string) bool { return name == fresh.targets[i].name() })
-		read.Looks[n].ControlPlane = remediation.ControlPlane{Busy: others, Turn: control.Turn, Etcd: control.Etcd}
+		read.Checks[n].ControlPlane = remediation.ControlPlane{Busy: others, Lease: control.Lease, Etcd: control.Etcd}
 	}
 	return read, nil
 }
 
 // LeaseRenewed reads live when the kubelet of a Node renewed its Lease last.
 func (p *pass) LeaseRenewed(ctx context.Context, node string) (time.Time, error) {
-	renewed, err := p.cluster().Live().HeartbeatRenewed(ctx, node)
+	renewed, err := p.cluster().Live().NodeLeaseRenewTime(ctx, node)
 	if err != nil {
 		return time.Time{}, errors.New(cause(err))
 	}
@@ -110,13 +110,13 @@ func (s *snapshot) only(targets []int) *snapshot {
 }
 
 // look returns what was read live of one target besides its facts.
-func (p *pass) look(fresh *snapshot, i int) remediation.Look {
+func (p *pass) look(fresh *snapshot, i int) remediation.PreflightCheck {
 	t := fresh.targets[i]
 	if slices.Contains(fresh.lost, i) {
-		return remediation.Look{Failed: true}
+		return remediation.PreflightCheck{Failed: true}
 	}
 	p.pausedNow[t.name()] = annotations.HasPaused(t.Object)
-	look := remediation.Look{Frozen: fresh.paused() || p.pausedNow[t.name()]}
+	look := remediation.PreflightCheck{Paused: fresh.paused() || p.pausedNow[t.name()]}
 	if why, is := fresh.unreadable[i]; is {
 		look.Failed, look.Cause = true, why
 		return look
@@ -221,7 +221,7 @@ func (p *pass) readNodesAgain(ctx context.Context, fresh *snapshot, targets []in
 	for _, i := range targets {
 		asked = append(asked, fresh.targets[i])
 	}
-	for n, reading := range p.cluster().Live().Look(ctx, fresh.question(asked)) {
+	for n, reading := range p.cluster().Live().Read(ctx, fresh.question(asked)) {
 		t := *fresh.targets[targets[n]]
 		t.Reading = reading
 		fresh.targets[targets[n]] = &t
@@ -229,4 +229,4 @@ func (p *pass) readNodesAgain(ctx context.Context, fresh *snapshot, targets []in
 }
 
 // cluster is where the Nodes are.
-func (p *pass) cluster() workload.Cluster { return p.r.Clusters.At(p.snapshot.check.Cluster) }
+func (p *pass) cluster() workload.Cluster { return p.r.Clusters.Get(p.snapshot.check.Cluster) }

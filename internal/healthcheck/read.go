@@ -34,7 +34,7 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	if s.claims, err = r.Claims(ctx, check, cluster); err != nil {
 		return nil, err
 	}
-	workloads := r.Clusters.At(check.Cluster)
+	workloads := r.Clusters.Get(check.Cluster)
 	s.connection = workloads.Connection(ctx)
 	for i, reading := range workloads.Read(ctx, s.question(s.targets)) {
 		s.targets[i].Reading = reading
@@ -55,10 +55,10 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 }
 
 // question returns what to read for targets.
-func (s *snapshot) question(targets []*Target) workload.Question {
-	q := workload.Question{Initialized: s.initialized(), Targets: make([]workload.Target, len(targets)), Known: s.known}
+func (s *snapshot) question(targets []*Target) workload.ReadRequest {
+	q := workload.ReadRequest{Initialized: s.initialized(), Targets: make([]workload.Target, len(targets)), Known: s.known}
 	for i, t := range targets {
-		q.Targets[i] = t.Question
+		q.Targets[i] = t.NodeTarget
 	}
 	return q
 }
@@ -66,7 +66,7 @@ func (s *snapshot) question(targets []*Target) workload.Question {
 // known iterates over the Nodes of all targets of the Cluster.
 func (s *snapshot) known(yield func(workload.Target) bool) {
 	for t := range s.all {
-		if !yield(t.Question) {
+		if !yield(t.NodeTarget) {
 			return
 		}
 	}
@@ -77,11 +77,11 @@ func (s *snapshot) connecting() bool {
 	if !s.initialized() {
 		return false
 	}
-	if !s.connection.Up && s.connection.LastSeen.IsZero() && workload.ObstacleOf(s.connection.Err) == workload.NotConnected {
+	if !s.connection.Up && s.connection.LastSeen.IsZero() && workload.ReadErrorReasonOf(s.connection.Err) == workload.NotConnected {
 		return true
 	}
 	return slices.ContainsFunc(s.targets, func(t *Target) bool {
-		return t.Reading.Err != nil && workload.ObstacleOf(t.Reading.Err) == workload.NotReadYet
+		return t.Reading.Err != nil && workload.ReadErrorReasonOf(t.Reading.Err) == workload.NotReadYet
 	})
 }
 

@@ -169,12 +169,12 @@ type rejectedRequest struct {
 }
 
 type rejection struct {
-	err   *checkup.RefusedError
+	err   *checkup.RejectedError
 	until time.Time
 }
 
 // rejection returns why a request was rejected, until it is retried. A restart loses it and retries earlier.
-func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.RefusedError {
+func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.RejectedError {
 	if found, known := r.rejected[request]; known && now.Before(found.until) {
 		return found.err
 	}
@@ -182,7 +182,7 @@ func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.Refu
 }
 
 // reject remembers a rejection until the check is reconciled anyway, and forgets older ones.
-func (r *record) reject(request rejectedRequest, err *checkup.RefusedError, now time.Time) {
+func (r *record) reject(request rejectedRequest, err *checkup.RejectedError, now time.Time) {
 	for known, found := range r.rejected {
 		if !now.Before(found.until) {
 			delete(r.rejected, known)
@@ -222,11 +222,11 @@ const healthTime = 500 * time.Millisecond
 // healthOrder returns the order in which health is reported on targets. First are healthy targets with OwnerRemediated=False, because their
 // owner deletes them until it reads that they are healthy; then unhealthy targets; then all others. The order begins after the target at
 // which the last reconcile ran out of time after a failure, so targets whose writes fail slowly do not starve the others.
-func (r *record) healthOrder(pass *explain.Pass, targets []*Target) []int {
+func (r *record) healthOrder(pass *explain.Evaluation, targets []*Target) []int {
 	var recovered, unhealthy, others []int
 	for i := range pass.Assessment.Verdicts {
 		switch kind := pass.Assessment.Verdicts[i].Kind; {
-		case kind == health.Healthy && pass.Situation.Targets[i].Mark.Given:
+		case kind == health.Healthy && pass.Situation.Targets[i].OwnerRemediation.Requested:
 			recovered = append(recovered, i)
 		case kind == health.Unhealthy:
 			unhealthy = append(unhealthy, i)

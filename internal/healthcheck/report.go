@@ -24,8 +24,8 @@ import (
 
 // Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent pass
 // reports only news, and is followed by another pass: the caches do not have yet the reason, for instance a pause.
-func (p *pass) Report(ctx context.Context, pass *explain.Pass) error {
-	if pass.Situation.Check.Frozen {
+func (p *pass) Report(ctx context.Context, pass *explain.Evaluation) error {
+	if pass.Situation.Check.Paused {
 		return p.reportPaused(ctx, pass)
 	}
 	var failed []error
@@ -33,7 +33,7 @@ func (p *pass) Report(ctx context.Context, pass *explain.Pass) error {
 		p.record.observeNodes(p.snapshot.targets, pass.Assessment.Verdicts)
 		failed = p.reportTargets(ctx, pass)
 	}
-	news, ended := p.record.reported.Learn(pass, p.now)
+	news, ended := p.record.reported.Compare(pass, p.now)
 	if p.silent {
 		p.snapshot.askAgain(p.clock().Add(conflictTime))
 	} else {
@@ -52,7 +52,7 @@ func (p *pass) Report(ctx context.Context, pass *explain.Pass) error {
 
 // reportPaused writes only conditions: that the check is paused, and what follows from it. Another controller that owns the status does it
 // itself.
-func (p *pass) reportPaused(ctx context.Context, pass *explain.Pass) error {
+func (p *pass) reportPaused(ctx context.Context, pass *explain.Evaluation) error {
 	if !p.ownsStatus() {
 		p.count(pass, nil)
 		return nil
@@ -67,7 +67,7 @@ func (p *pass) reportPaused(ctx context.Context, pass *explain.Pass) error {
 }
 
 // reportTargets reports health on targets for at most healthTime.
-func (p *pass) reportTargets(ctx context.Context, pass *explain.Pass) (failed []error) {
+func (p *pass) reportTargets(ctx context.Context, pass *explain.Evaluation) (failed []error) {
 	end := p.r.Clock.Now().Add(healthTime)
 	order := p.record.healthOrder(pass, p.snapshot.targets)
 	p.record.healthAfter = ""
@@ -130,7 +130,7 @@ func (p *pass) stillOwnsStatus(ctx context.Context) (bool, error) {
 }
 
 // writeStatus writes the status of the check, if anything in it has changed.
-func (p *pass) writeStatus(ctx context.Context, status *remedyv1.CheckStatus, pass *explain.Pass) error {
+func (p *pass) writeStatus(ctx context.Context, status *remedyv1.CheckStatus, pass *explain.Evaluation) error {
 	after, err := p.r.Store.WriteStatus(ctx, p.check, status, pass)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -164,13 +164,13 @@ const maxEvents = 50
 const action = "Remediate"
 
 // reportNews logs each changed decision, and records its events on the check and on the target.
-func (p *pass) reportNews(ctx context.Context, news []report.News) {
+func (p *pass) reportNews(ctx context.Context, news []report.Change) {
 	log := ctrl.LoggerFrom(ctx)
 	for i := range news {
 		n := &news[i]
 		log.Info("Decided", n.Trace.Fields()...)
 		if n.Recovered {
-			p.r.Metrics.HealthyAgain(metrics.Kind(p.check.ID.Kind), p.now.Sub(n.SickSince))
+			p.r.Metrics.HealthyAgain(metrics.Kind(p.check.ID.Kind), p.now.Sub(n.UnhealthySince))
 		}
 		if i >= maxEvents {
 			continue
@@ -192,20 +192,20 @@ func (p *pass) reportConditions(ctx context.Context, before, after []metav1.Cond
 }
 
 // count updates the metrics of the check.
-func (p *pass) count(pass *explain.Pass, ended []report.Ending) {
+func (p *pass) count(pass *explain.Evaluation, ended []report.EndedRemediation) {
 	check := metrics.Check{Kind: metrics.Kind(p.check.ID.Kind), Namespace: p.check.ID.Namespace, Name: p.check.ID.Name}
 	observed := metrics.ObservationOf(pass, p.check.Status.Conditions)
 	p.r.Metrics.Observe(check, &observed)
 	for i := range pass.Planned.Decisions {
 		switch pass.Planned.Decisions[i].Action { //nolint:exhaustive // the others start nothing
-		case remediation.MakeRequest:
+		case remediation.StartRequest:
 			p.r.Metrics.Started(check, metrics.Template)
-		case remediation.GiveMark:
+		case remediation.RequestOwnerRemediation:
 			p.r.Metrics.Started(check, metrics.Owner)
 		}
-		for _, a := range pass.Planned.Decisions[i].Asked {
-			if a.Again && a.Held {
-				p.r.Metrics.ConfirmAborted(a.Guard)
+		for _, a := range pass.Planned.Decisions[i].Answers {
+			if a.Preflight && a.Blocks {
+				p.r.Metrics.PreflightFailed(a.Guard)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func noteKinds(object client.Object, check *Check) {
 }
 
 func annotate(object client.Object, n notes.Notes) {
-	annotations, _ := n.On(object.GetAnnotations())
+	annotations, _ := n.Apply(object.GetAnnotations())
 	object.SetAnnotations(annotations)
 }
 

@@ -51,7 +51,7 @@ type snapshot struct {
 	// claims are the other checks of the Cluster, and elsewhere those that have requests for a target.
 	claims    []Claim
 	elsewhere map[types.UID][]requests.Check
-	templates []explain.TemplateTrouble
+	templates []explain.TemplateProblem
 	// unresolved are the templates from which no request can be created.
 	unresolved map[requests.Reference]bool
 	owners     []remediation.Owner
@@ -139,7 +139,7 @@ func (c *Check) template(step remediation.StepID) (requests.Reference, bool) {
 func (s *snapshot) nextKinds() func(t *Target) schema.GroupVersionKind {
 	known := map[remediation.StepID]schema.GroupVersionKind{}
 	return func(t *Target) schema.GroupVersionKind {
-		tried := notes.Ledger(t.Object.GetAnnotations()).Tried
+		tried := notes.History(t.Object.GetAnnotations()).Tried
 		next, found := known[tried]
 		if !found {
 			next = s.check.kindAfter(tried)

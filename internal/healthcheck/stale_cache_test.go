@@ -112,7 +112,7 @@ func TestStaleCache_MachineChanged_StartsNothing(t *testing.T) {
 			)
 			c := s.Start()
 			// The Machine has its responsible check already, so no write to the Machine comes before the request.
-			s.Eventually(func() string { return notes.Author(stage.Get(s, m)().Annotations) }).Should(Equal("MachineHealthCheck/workers"))
+			s.Eventually(func() string { return notes.ResponsibleCheck(stage.Get(s, m)().Annotations) }).Should(Equal("MachineHealthCheck/workers"))
 			c.WaitIdle()
 			c.Watches().Hold("machines.cluster.x-k8s.io")
 			change(s, m)

@@ -87,7 +87,7 @@ func (r *Reconciler) requests(checks []types.NamespacedName) []reconcile.Request
 
 // concerns reports whether this instance is responsible for a check, or has adopted it.
 func (r *Reconciler) concerns(check client.Object) bool {
-	return r.Responsible(check) || r.Gate != nil && r.Gate.Holds(check)
+	return r.Responsible(check) || r.Gate != nil && r.Gate.HasAdopted(check)
 }
 
 // ofCheck enqueues the checks themselves. A resync enqueues all of them, without recording an event.

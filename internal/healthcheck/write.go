@@ -67,16 +67,16 @@ func (p *pass) WriteTarget(
 	switch write { //nolint:exhaustive // orphaned targets have the others in common
 	case remediation.CreateRequest:
 		return p.createRequest(ctx, t, d)
-	case remediation.SetMark:
+	case remediation.SetOwnerRemediated:
 		return p.requestOwnerRemediation(ctx, target, verdict, d)
-	case remediation.DropConfirmation:
-		return p.dropConfirmation(ctx, t.Question.Name)
+	case remediation.RemoveConfirmation:
+		return p.dropConfirmation(ctx, t.NodeTarget.Name)
 	}
 	return p.write(ctx, t, p.snapshot.requestFor(t), d, write)
 }
 
-// WriteStray executes one write for an orphaned target, or for the request of a target that no longer exists.
-func (p *pass) WriteStray(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error {
+// WriteOrphan executes one write for an orphaned target, or for the request of a target that no longer exists.
+func (p *pass) WriteOrphan(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error {
 	left := &p.snapshot.orphans[stray]
 	if err := p.stillOrphaned(ctx, left); err != nil {
 		return err
@@ -87,27 +87,27 @@ func (p *pass) WriteStray(ctx context.Context, stray int, d *remediation.Decisio
 // write executes the writes that targets and orphaned targets have in common.
 func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d *remediation.Decision, write remediation.Write) error {
 	switch write { //nolint:exhaustive // the others are about targets only
-	case remediation.NoteLedger:
-		return p.annotate(ctx, t, notes.OfLedger(&d.Ledger))
-	case remediation.NoteNodeGone:
+	case remediation.WriteHistory:
+		return p.annotate(ctx, t, notes.OfHistory(&d.History))
+	case remediation.WriteNodeGone:
 		return p.annotate(ctx, t, notes.OfNodeGoneSince(d.NodeGoneSince))
-	case remediation.SetAuthor:
-		return p.annotate(ctx, t, notes.OfAuthor(p.snapshot.check.Author()))
-	case remediation.DropAuthor:
-		return p.annotate(ctx, t, notes.OfAuthor(""))
-	case remediation.RemoveMark:
+	case remediation.SetMarkedBy:
+		return p.annotate(ctx, t, notes.OfResponsibleCheck(p.snapshot.check.Author()))
+	case remediation.RemoveMarkedBy:
+		return p.annotate(ctx, t, notes.OfResponsibleCheck(""))
+	case remediation.RemoveOwnerRemediated:
 		return p.change(ctx, t, p.r.Actor.CancelOwnerRemediation)
-	case remediation.ClearMarks:
+	case remediation.ClearConditions:
 		if err := p.change(ctx, t, p.r.Actor.ClearConditions); err != nil {
 			return err
 		}
-		return p.annotate(ctx, t, notes.OfAuthor(""))
-	case remediation.TakeTurn:
-		return p.takeLease(ctx, d.TurnUntil)
-	case remediation.NoteRecovery:
-		return p.r.Requests.NoteRecovery(ctx, request, d.HealthySince)
-	case remediation.TellToStop:
-		return p.r.Requests.TellToStop(ctx, request, p.now)
+		return p.annotate(ctx, t, notes.OfResponsibleCheck(""))
+	case remediation.AcquireControlPlaneLease:
+		return p.takeLease(ctx, d.ControlPlaneLeaseUntil)
+	case remediation.WriteRecovery:
+		return p.r.Requests.WriteRecovery(ctx, request, d.HealthySince)
+	case remediation.StopRemediator:
+		return p.r.Requests.StopRemediator(ctx, request, p.now)
 	case remediation.DeleteRequest:
 		return p.r.Requests.Delete(ctx, request)
 	}
@@ -116,7 +116,7 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 
 // annotate changes annotations of a target. It fails if the target has changed since it was read.
 func (p *pass) annotate(ctx context.Context, t *Target, n notes.Notes) error {
-	if _, changes := n.On(p.latest(t).GetAnnotations()); !changes {
+	if _, changes := n.Apply(p.latest(t).GetAnnotations()); !changes {
 		return nil
 	}
 	return p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
@@ -151,7 +151,7 @@ func (p *pass) latest(t *Target) client.Object {
 func (p *pass) requestOwnerRemediation(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision) error {
 	t, facts := p.snapshot.targets[target], p.facts
 	wanted := &explain.Facts{
-		Name: t.name(), Node: t.Question.Name, Verdict: verdict, Decision: d, Target: &facts.Situation.Targets[target], Policy: &facts.Policy,
+		Name: t.name(), Node: t.NodeTarget.Name, Verdict: verdict, Decision: d, Target: &facts.Situation.Targets[target], Policy: &facts.Policy,
 	}
 	return p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
 		return p.r.Actor.Report(ctx, object, wanted, &facts.Situation.Check, p.now)
@@ -180,7 +180,7 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 		ControlPlane: t.ControlPlane, Cluster: check.Cluster,
 	})
 	if err != nil && rejects(err) {
-		rejected := &checkup.RefusedError{Message: err.Error(), Cause: err}
+		rejected := &checkup.RejectedError{Message: err.Error(), Cause: err}
 		p.record.reject(request, rejected, p.clock())
 		return rejected
 	}

@@ -122,8 +122,8 @@ func TestDocs_Labels_AreExplained(t *testing.T) {
 }
 
 // passOver returns a reconcile of a number of healthy targets.
-func passOver(n int) *explain.Pass {
-	return &explain.Pass{
+func passOver(n int) *explain.Evaluation {
+	return &explain.Evaluation{
 		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},
 		Planned:    &remediation.Planned{Decisions: make([]remediation.Decision, n)},
 	}

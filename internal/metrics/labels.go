@@ -14,13 +14,13 @@ type Kind string
 
 // The kinds of checks. A CoreMachineHealthCheck is an adopted MachineHealthCheck of Cluster API.
 const (
-	MachineHealthCheck     Kind = "MachineHealthCheck"
-	CoreMachineHealthCheck Kind = "CoreMachineHealthCheck"
-	NodeHealthCheck        Kind = "NodeHealthCheck"
+	MachineHealthCheck       Kind = "MachineHealthCheck"
+	InTreeMachineHealthCheck Kind = "CoreMachineHealthCheck"
+	NodeHealthCheck          Kind = "NodeHealthCheck"
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{CoreMachineHealthCheck, MachineHealthCheck, NodeHealthCheck} }
+func Kinds() []Kind { return []Kind{InTreeMachineHealthCheck, MachineHealthCheck, NodeHealthCheck} }
 
 // Check names a check. A cluster-scoped one has no namespace.
 type Check struct {
@@ -102,9 +102,9 @@ const other = "other"
 // reasons returns the closed set of reasons that block a target.
 func reasons() map[string]bool {
 	known := map[string]bool{}
-	for _, word := range explain.Vocabulary() {
-		if word.Kind == explain.Guard || word.Kind == explain.LastLook || word.Kind == explain.Hold {
-			known[word.Reason] = true
+	for _, word := range explain.Reasons() {
+		if word.Kind == explain.Guard || word.Kind == explain.Preflight || word.Kind == explain.Hold {
+			known[word.Name] = true
 		}
 	}
 	return known

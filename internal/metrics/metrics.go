@@ -54,7 +54,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	for _, kind := range Kinds() {
 		m.failures.WithLabelValues(string(kind))
 	}
-	for _, reason := range remediation.LastLooks() {
+	for _, reason := range remediation.PreflightGuards() {
 		m.lastLooks[reason] = true
 		m.confirmAborts.WithLabelValues(string(reason))
 	}
@@ -100,8 +100,8 @@ func (m *Metrics) HealthyAgain(kind Kind, unhealthy time.Duration) {
 // HeartbeatIgnored counts an update of a Node that causes no reconcile.
 func (m *Metrics) HeartbeatIgnored() { m.heartbeatsIgnored.Inc() }
 
-// ConfirmAborted counts an action that a preflight check has stopped.
-func (m *Metrics) ConfirmAborted(reason remediation.Reason) {
+// PreflightFailed counts an action that a preflight check has stopped.
+func (m *Metrics) PreflightFailed(reason remediation.Reason) {
 	if !m.lastLooks[reason] {
 		reason = other
 	}

@@ -71,7 +71,7 @@ func everything(t testing.TB) *prometheus.Registry {
 	m.Observe(workers, &Observation{
 		States:  map[explain.State]int{explain.Healthy: 7, explain.Unhealthy: 2, explain.Remediating: 1},
 		Blocked: map[string]int{"TooManyUnhealthy": 2, "made up": 1, "Paused": 0},
-		Gate:    &Gate{Sick: 3, Limit: 2, Storm: true},
+		Gate:    &Gate{Unhealthy: 3, Limit: 2, Storm: true},
 		Conditions: []metav1.Condition{
 			is(remedyv1.ReadyCondition, metav1.ConditionTrue), is(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse),
 			is(remedyv1.ClusterReachableCondition, metav1.ConditionUnknown), is("SomethingElse", metav1.ConditionTrue),
@@ -89,8 +89,8 @@ func everything(t testing.TB) *prometheus.Registry {
 	m.Evaluated(MachineHealthCheck, "whim", -time.Hour)
 	m.HealthyAgain(NodeHealthCheck, 7*time.Minute)
 	m.HeartbeatIgnored()
-	m.ConfirmAborted(remediation.NotConfirmed)
-	m.ConfirmAborted("made up")
+	m.PreflightFailed(remediation.NotConfirmed)
+	m.PreflightFailed("made up")
 	return registry
 }
 
@@ -170,12 +170,12 @@ func TestObserve_ChangedByCaller_StaysTheSame(t *testing.T) {
 	g := NewWithT(t)
 	m, registry := newMetrics(t)
 	o := Observation{
-		States: map[explain.State]int{explain.Healthy: 1}, Blocked: map[string]int{"Storm": 1}, Gate: &Gate{Sick: 1},
+		States: map[explain.State]int{explain.Healthy: 1}, Blocked: map[string]int{"Storm": 1}, Gate: &Gate{Unhealthy: 1},
 		Conditions: []metav1.Condition{is(remedyv1.ReadyCondition, metav1.ConditionTrue)}, Strategies: []Strategy{Owner},
 	}
 	m.Observe(workers, &o)
 	before := exposition(t, registry)
-	o.States[explain.Healthy], o.Blocked["Storm"], o.Gate.Sick, o.Conditions[0].Status, o.Strategies[0] = 9, 9, 9, metav1.ConditionFalse,
+	o.States[explain.Healthy], o.Blocked["Storm"], o.Gate.Unhealthy, o.Conditions[0].Status, o.Strategies[0] = 9, 9, 9, metav1.ConditionFalse,
 		Template
 	g.Expect(exposition(t, registry)).To(Equal(before))
 }
@@ -190,7 +190,7 @@ func TestNew_SameRegistry_Fails(t *testing.T) {
 func TestObservationOf_Reconcile_CountsTargets(t *testing.T) {
 	g := NewWithT(t)
 	noted := []metav1.Condition{is(remedyv1.ReadyCondition, metav1.ConditionTrue)}
-	pass := &explain.Pass{
+	pass := &explain.Evaluation{
 		Assessment: &health.Assessment{Verdicts: []health.Verdict{
 			{Kind: health.Healthy},
 			{Kind: health.Unhealthy},
@@ -200,14 +200,14 @@ func TestObservationOf_Reconcile_CountsTargets(t *testing.T) {
 		Policy: &remediation.Policy{Steps: []remediation.Step{{}, {}, {Owner: true}}},
 		Planned: &remediation.Planned{
 			Decisions: []remediation.Decision{{}, {Hold: remediation.Hold{Reason: remediation.InStorm}}, {InFlight: true}, {}},
-			Strays:    []remediation.Decision{{}, {InFlight: true, Hold: remediation.Hold{Reason: remediation.Paused}}},
-			Gate:      remediation.Gate{Sick: 2, Limit: remediation.Limit{Most: 4}},
+			Orphans:   []remediation.Decision{{}, {InFlight: true, Hold: remediation.Hold{Reason: remediation.Paused}}},
+			Gate:      remediation.Gate{Unhealthy: 2, Limit: remediation.Limit{Most: 4}},
 			Storm:     remediation.Storm{Since: time.Unix(1, 0)},
 		},
 	}
 	g.Expect(ObservationOf(pass, noted)).To(Equal(Observation{
 		States:  map[explain.State]int{explain.Healthy: 1, explain.Unhealthy: 1, explain.Remediating: 2, explain.Skipped: 2},
-		Blocked: map[string]int{"Storm": 1, "Paused": 1}, Gate: &Gate{Sick: 2, Limit: 4, Storm: true},
+		Blocked: map[string]int{"Storm": 1, "Paused": 1}, Gate: &Gate{Unhealthy: 2, Limit: 4, Storm: true},
 		Conditions: noted, Strategies: []Strategy{Template, Owner},
 	}))
 	t.Run("nothing was evaluated", func(t *testing.T) {

@@ -30,12 +30,12 @@ type Observation struct {
 
 // Gate has the number of unhealthy targets and the limit.
 type Gate struct {
-	Sick, Limit int
-	Storm       bool
+	Unhealthy, Limit int
+	Storm            bool
 }
 
 // ObservationOf returns the observation of a reconcile. The conditions are those in the status. It allocates nothing for a target.
-func ObservationOf(p *explain.Pass, conditions []metav1.Condition) Observation {
+func ObservationOf(p *explain.Evaluation, conditions []metav1.Condition) Observation {
 	o := Observation{States: map[explain.State]int{}, Blocked: map[string]int{}, Conditions: conditions}
 	if p == nil || p.Planned == nil {
 		return o
@@ -49,11 +49,11 @@ func ObservationOf(p *explain.Pass, conditions []metav1.Condition) Observation {
 	for i := range p.Planned.Decisions {
 		add(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i])
 	}
-	for i := range p.Planned.Strays {
-		add(nil, &p.Planned.Strays[i])
+	for i := range p.Planned.Orphans {
+		add(nil, &p.Planned.Orphans[i])
 	}
 	gate := &p.Planned.Gate
-	o.Gate = &Gate{Sick: gate.Sick, Limit: gate.Limit.Most, Storm: !p.Planned.Storm.Since.IsZero()}
+	o.Gate = &Gate{Unhealthy: gate.Unhealthy, Limit: gate.Limit.Most, Storm: !p.Planned.Storm.Since.IsZero()}
 	if p.Policy != nil {
 		for i := range p.Policy.Steps {
 			if s := StrategyOf(&p.Policy.Steps[i]); !slices.Contains(o.Strategies, s) {

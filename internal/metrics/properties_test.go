@@ -27,7 +27,7 @@ func drawObservation(t *rapid.T) *Observation {
 	}
 	if rapid.Bool().Draw(t, "counted") {
 		o.Gate = &Gate{
-			Sick: rapid.IntRange(0, 1000).Draw(t, "unhealthy"), Limit: rapid.IntRange(-5, 1000).Draw(t, "limit"),
+			Unhealthy: rapid.IntRange(0, 1000).Draw(t, "unhealthy"), Limit: rapid.IntRange(-5, 1000).Draw(t, "limit"),
 			Storm: rapid.Bool().Draw(t, "storm"),
 		}
 	}
@@ -126,7 +126,7 @@ func TestMetrics_UnknownValues_AreBounded(t *testing.T) {
 			unknown := fmt.Sprint(i)
 			m.Evaluated(Kind(unknown), Trigger(unknown), 0)
 			m.HealthyAgain(Kind(unknown), 0)
-			m.ConfirmAborted("made up")
+			m.PreflightFailed("made up")
 		}
 		n := 0
 		for _, f := range gather(t, registry) {

@@ -29,9 +29,9 @@ type Notes map[string]string
 // Precision is the precision of times in annotations. Truncate a time to it before comparing the two.
 const Precision = time.Millisecond
 
-// Ledger returns the remediation history in the annotations of a target.
-func Ledger(annotations map[string]string) remediation.Ledger {
-	l := remediation.Ledger{NotBefore: Time(annotations[remedyv1.NotBeforeAnnotation])}
+// History returns the remediation history in the annotations of a target.
+func History(annotations map[string]string) remediation.History {
+	l := remediation.History{NotBefore: Time(annotations[remedyv1.NotBeforeAnnotation])}
 	if attempts := annotations[remedyv1.AttemptsAnnotation]; attempts != "" {
 		if n, err := strconv.Atoi(attempts); err == nil && n > 0 {
 			l.Failures = n
@@ -45,8 +45,8 @@ func Ledger(annotations map[string]string) remediation.Ledger {
 	return l
 }
 
-// OfLedger returns the annotations of a remediation history.
-func OfLedger(l *remediation.Ledger) Notes {
+// OfHistory returns the annotations of a remediation history.
+func OfHistory(l *remediation.History) Notes {
 	n := Notes{remedyv1.AttemptsAnnotation: "", remedyv1.NotBeforeAnnotation: Text(l.NotBefore), remedyv1.TriedAnnotation: ""}
 	if l.Failures > 0 {
 		n[remedyv1.AttemptsAnnotation] = strconv.Itoa(l.Failures)
@@ -69,18 +69,18 @@ func OfNodeGoneSince(since time.Time) Notes {
 
 // WithoutHistory removes the remediation history of a Machine, which is shared by all checks that monitor it.
 func WithoutHistory() Notes {
-	n := OfLedger(&remediation.Ledger{})
+	n := OfHistory(&remediation.History{})
 	maps.Copy(n, OfNodeGoneSince(time.Time{}))
 	return n
 }
 
-// Author returns the responsible check of a Machine, as kind/name; empty if there is none.
-func Author(annotations map[string]string) string {
+// ResponsibleCheck returns the responsible check of a Machine, as kind/name; empty if there is none.
+func ResponsibleCheck(annotations map[string]string) string {
 	return annotations[remedyv1.MarkedByAnnotation]
 }
 
-// OfAuthor returns the annotation of that. An empty name removes it.
-func OfAuthor(check string) Notes { return Notes{remedyv1.MarkedByAnnotation: check} }
+// OfResponsibleCheck returns the annotation of that. An empty name removes it.
+func OfResponsibleCheck(check string) Notes { return Notes{remedyv1.MarkedByAnnotation: check} }
 
 // Storm returns the storm in the annotations of a check.
 func Storm(annotations map[string]string) remediation.Storm {
@@ -147,8 +147,8 @@ func OfRequestKinds(all []schema.GroupVersionKind) Notes {
 	return Notes{remedyv1.RequestKindsAnnotation: strings.Join(entries, ",")}
 }
 
-// On returns annotations with the notes, and whether that changes anything.
-func (n Notes) On(annotations map[string]string) (map[string]string, bool) {
+// Apply returns annotations with the notes, and whether that changes anything.
+func (n Notes) Apply(annotations map[string]string) (map[string]string, bool) {
 	changed := false
 	noted := make(map[string]string, len(annotations)+len(n))
 	maps.Copy(noted, annotations)

@@ -29,7 +29,7 @@ func drawTime(t *rapid.T, name string) time.Time {
 // What was noted down is read again as it was, and nothing else on the object is touched.
 func TestNotes_Written_AreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		ledger := remediation.Ledger{Failures: rapid.IntRange(0, 1e6).Draw(t, "failures"), NotBefore: drawTime(t, "not before")}
+		ledger := remediation.History{Failures: rapid.IntRange(0, 1e6).Draw(t, "failures"), NotBefore: drawTime(t, "not before")}
 		if rapid.Bool().Draw(t, "tried") {
 			ledger.Tried = remediation.StepID{
 				Order:    rapid.Int32Range(0, 1000).Draw(t, "order"),
@@ -55,26 +55,26 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 		}
 		annotations := map[string]string{"team": "a"}
 		for _, n := range []Notes{
-			OfLedger(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing),
-			OfAuthor("MachineHealthCheck/a"), OfRequestKinds(kinds),
+			OfHistory(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing),
+			OfResponsibleCheck("MachineHealthCheck/a"), OfRequestKinds(kinds),
 		} {
-			annotations, _ = n.On(annotations)
-			if again, changed := n.On(annotations); changed {
+			annotations, _ = n.Apply(annotations)
+			if again, changed := n.Apply(annotations); changed {
 				t.Fatalf("setting the same again changes %v", again)
 			}
 		}
 		g := NewWithT(t)
-		g.Expect(Ledger(annotations)).To(Equal(ledger))
+		g.Expect(History(annotations)).To(Equal(ledger))
 		g.Expect(NodeGoneSince(annotations)).To(Equal(gone))
 		g.Expect(Storm(annotations)).To(Equal(storm))
 		g.Expect(Replacing(annotations)).To(HaveExactElements(replacing))
-		g.Expect(Author(annotations)).To(Equal("MachineHealthCheck/a"))
+		g.Expect(ResponsibleCheck(annotations)).To(Equal("MachineHealthCheck/a"))
 		g.Expect(RequestKinds(annotations)).To(HaveExactElements(kinds))
 		for _, n := range []Notes{
-			OfLedger(&remediation.Ledger{}), OfNodeGoneSince(time.Time{}), OfStorm(remediation.Storm{}), OfReplacing(nil),
-			OfAuthor(""), OfRequestKinds(nil),
+			OfHistory(&remediation.History{}), OfNodeGoneSince(time.Time{}), OfStorm(remediation.Storm{}), OfReplacing(nil),
+			OfResponsibleCheck(""), OfRequestKinds(nil),
 		} {
-			annotations, _ = n.On(annotations)
+			annotations, _ = n.Apply(annotations)
 		}
 		g.Expect(annotations).To(Equal(map[string]string{"team": "a"}), "nothing is left")
 	})
@@ -83,11 +83,11 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 // The format is an interface: a later version has to read the annotations of an earlier one.
 func TestNotes_Format_IsStable(t *testing.T) {
 	g := NewWithT(t)
-	ledger := remediation.Ledger{
+	ledger := remediation.History{
 		Failures: 2, NotBefore: noon.Add(1500 * time.Millisecond),
 		Tried: remediation.StepID{Order: 1, Template: "RebootTemplate/soft"},
 	}
-	g.Expect(OfLedger(&ledger)).To(Equal(Notes{
+	g.Expect(OfHistory(&ledger)).To(Equal(Notes{
 		remedyv1.AttemptsAnnotation: "2", remedyv1.NotBeforeAnnotation: "2026-03-14T12:00:01.5Z",
 		remedyv1.TriedAnnotation: "1 RebootTemplate/soft",
 	}))
@@ -107,7 +107,7 @@ func TestNotes_InvalidValue_CountsAsAbsent(t *testing.T) {
 		remedyv1.NodeGoneSinceAnnotation: "12:00", remedyv1.CooldownSinceAnnotation: "2026-03-14T12:00:00Z",
 		remedyv1.ReplacingAnnotation: "m-1,,m-2 a b c d, x",
 	}
-	g.Expect(Ledger(broken)).To(BeZero())
+	g.Expect(History(broken)).To(BeZero())
 	g.Expect(NodeGoneSince(broken)).To(BeZero())
 	g.Expect(Storm(broken)).To(BeZero(), "a cool-down without a storm is none")
 	g.Expect(Replacing(broken)).To(BeEmpty())
@@ -120,12 +120,12 @@ func FuzzNotes(f *testing.F) {
 			remedyv1.AttemptsAnnotation: attempts, remedyv1.NotBeforeAnnotation: when, remedyv1.TriedAnnotation: tried,
 			remedyv1.ReplacingAnnotation: replacing,
 		}
-		l, all := Ledger(annotations), Replacing(annotations)
+		l, all := History(annotations), Replacing(annotations)
 		if l.Failures < 0 {
 			t.Fatal("a negative number of failures")
 		}
 		// What was read can be noted down, and is the same then.
-		if again := Ledger(OfLedger(&l)); again != l {
+		if again := History(OfHistory(&l)); again != l {
 			t.Fatalf("%+v becomes %+v", l, again)
 		}
 		if again := Replacing(OfReplacing(all)); fmt.Sprint(again) != fmt.Sprint(all) {
@@ -137,7 +137,7 @@ func FuzzNotes(f *testing.F) {
 // The API server takes annotations of 256 KiB altogether.
 func TestNotes_MostReplacements_FitIntoAnnotations(t *testing.T) {
 	longest := strings.Repeat("m", 253)
-	all := make([]remediation.Replacement, remediation.MostAtOnce)
+	all := make([]remediation.Replacement, remediation.HighestMaxInFlight)
 	for i := range all {
 		all[i] = remediation.Replacement{
 			Target: longest, Owner: "MachineSet/" + longest,

@@ -24,11 +24,11 @@ type candidate struct {
 
 func (p *pass) candidateOf(i int) candidate {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
-	c := candidate{index: i, underWay: t.Ledger.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
-	step, found := NextStep(p.policy.Steps, t.Ledger.Tried)
-	if _, unwanted := p.unwanted(t, v); !found && c.underWay && !unwanted && !p.s.Check.Frozen {
+	c := candidate{index: i, underWay: t.History.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
+	step, found := NextStep(p.policy.Steps, t.History.Tried)
+	if _, unwanted := p.unwanted(t, v); !found && c.underWay && !unwanted && !p.s.Check.Paused {
 		// The check no longer has the steps that remained, so the attempt is over.
-		d.Ledger = exhausted(t.Ledger.Failures+1, p.policy, p.now)
+		d.History = exhausted(t.History.Failures+1, p.policy, p.now)
 		step, found = NextStep(p.policy.Steps, StepID{})
 	}
 	c.step, c.stepless = step, !found
@@ -58,11 +58,11 @@ func (p *pass) start(all []guard) {
 		if d.Hold = t.HeldBack; d.Hold.Reason != "" {
 			continue
 		}
-		action := MakeRequest
+		action := StartRequest
 		if c.step.Owner {
-			action = GiveMark
+			action = RequestOwnerRemediation
 		}
-		d.Asked, d.Hold = p.runGuards(all, action, t, c, make([]Answer, 0, len(all)))
+		d.Answers, d.Hold = p.runGuards(all, action, t, c, make([]Answer, 0, len(all)))
 		if d.Hold.Reason == "" {
 			p.begin(c, d)
 		}
@@ -99,17 +99,17 @@ func (p *pass) begin(c *candidate, d *Decision) {
 		p.nowBusy(t.Name)
 	}
 	if c.step.Owner {
-		d.Action, d.Author = GiveMark, true
+		d.Action, d.MarkedBy = RequestOwnerRemediation, true
 		if d.Budgeted && p.remembers() {
 			p.remember(t)
 		}
 		return
 	}
-	d.Action, d.Attempt = MakeRequest, d.Ledger.Failures+1
+	d.Action, d.Attempt = StartRequest, d.History.Failures+1
 	if t.Lease.Used {
 		d.LeaseUntil = p.now.Add(p.leaseTime(c.step.ID))
 	}
-	if t.ControlPlane && p.s.ControlPlane.Turn.Used {
-		d.TurnUntil = p.now.Add(p.leaseTime(c.step.ID))
+	if t.ControlPlane && p.s.ControlPlane.Lease.Used {
+		d.ControlPlaneLeaseUntil = p.now.Add(p.leaseTime(c.step.ID))
 	}
 }

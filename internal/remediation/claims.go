@@ -13,8 +13,8 @@ type Claim struct {
 	Rank Rank
 	// Namespace and Name are those of the check. Its age does not count, because a move to another management cluster makes all ages equal.
 	Namespace, Name string
-	// Handed: it is an in-tree check that the manager has adopted. It may have the name of another check.
-	Handed bool
+	// Adopted: it is an in-tree check that the manager has adopted. It may have the name of another check.
+	Adopted bool
 	// Holds: it has a request, conditions or a Lease for the target.
 	Holds bool
 	// Observes: it only observes, and is responsible only for what it has not withdrawn. A paused or blocked check claims its targets all the
@@ -36,9 +36,9 @@ const (
 	NodeHealthCheck
 )
 
-// Carer is the responsible check of a target: the one that holds something; then a MachineHealthCheck before a NodeHealthCheck; then by
-// namespace and name. False if there is none.
-func Carer(claims []Claim) (Claim, bool) {
+// ResponsibleClaim is the responsible check of a target: the one that holds something; then a MachineHealthCheck before a NodeHealthCheck;
+// then by namespace and name. False if there is none.
+func ResponsibleClaim(claims []Claim) (Claim, bool) {
 	var carer Claim
 	found := false
 	for _, claim := range claims {
@@ -55,6 +55,6 @@ func (c Claim) before(other Claim) bool {
 		cmp.Compare(c.Rank, other.Rank),
 		cmp.Compare(c.Namespace, other.Namespace),
 		cmp.Compare(c.Name, other.Name),
-		first(!c.Handed, !other.Handed),
+		first(!c.Adopted, !other.Adopted),
 	) < 0
 }

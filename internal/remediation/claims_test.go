@@ -37,7 +37,7 @@ func TestResponsibleClaim_SeveralClaims_FollowsRank(t *testing.T) {
 		},
 		{
 			why:    "and ours comes before one of Cluster API of its very name",
-			claims: []Claim{{Rank: MachineHealthCheck, Namespace: "b", Name: "b", Handed: true}, machines}, carer: machines,
+			claims: []Claim{{Rank: MachineHealthCheck, Namespace: "b", Name: "b", Adopted: true}, machines}, carer: machines,
 		},
 		{why: "a check that observes never takes care", claims: []Claim{observing(machines)}, nobody: true},
 		{why: "and leaves it to others", claims: []Claim{observing(machines), nodes}, carer: nodes},
@@ -47,13 +47,13 @@ func TestResponsibleClaim_SeveralClaims_FollowsRank(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			for range test.claims {
-				carer, found := Carer(test.claims)
+				carer, found := ResponsibleClaim(test.claims)
 				g.Expect(found).To(Equal(!test.nobody))
 				g.Expect(carer).To(Equal(test.carer))
 				// Whoever asks first plays no role.
 				test.claims = append(test.claims[1:], test.claims[0])
 			}
-			_, found := Carer(test.claims)
+			_, found := ResponsibleClaim(test.claims)
 			g.Expect(found).To(Equal(!test.nobody))
 		})
 	}

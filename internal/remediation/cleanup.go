@@ -21,7 +21,7 @@ func (p *pass) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
 	case t.CoveredBy != "":
 		return CoveredByOther, true
 	case v.Kind == health.Skipped:
-		return NotLookedAfter, true
+		return NotSelected, true
 	}
 	return "", false
 }
@@ -33,18 +33,18 @@ func (p *pass) cleanUp(t *Target, why Reason, d *Decision) {
 		d.Action, d.Why = Withdraw, why
 	case t.Request != nil:
 		d.Action = Wait
-	case t.Mark.Ours:
-		d.Action, d.Why = Unmark, why
+	case t.OwnerRemediation.MarkedByThis:
+		d.Action, d.Why = RemoveConditions, why
 	}
 	if t.Request != nil {
 		p.renewLease(t.Lease, d)
 	}
-	d.Author = t.Mark.Ours && d.Action != Unmark
+	d.MarkedBy = t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions
 	if t.CoveredBy != "" {
 		d.Until = t.CoveredUntil
 	}
 	if t.ledgerIsOurs() {
-		d.Ledger, d.NodeGoneSince = Ledger{}, time.Time{}
+		d.History, d.NodeGoneSince = History{}, time.Time{}
 	}
 }
 
@@ -53,24 +53,24 @@ func (t *Target) ledgerIsOurs() bool { return t.CoveredBy == "" || t.CoveredElse
 
 // cleanUpOrphans decides about orphaned targets.
 func (p *pass) cleanUpOrphans() []Decision {
-	if len(p.s.Strays) == 0 {
+	if len(p.s.Orphans) == 0 {
 		return nil
 	}
-	decisions := make([]Decision, len(p.s.Strays))
-	for i := range p.s.Strays {
-		stray, d := &p.s.Strays[i], &decisions[i]
+	decisions := make([]Decision, len(p.s.Orphans))
+	for i := range p.s.Orphans {
+		stray, d := &p.s.Orphans[i], &decisions[i]
 		if stray.Request != nil {
 			d.Step, d.Attempt, d.HealthySince, d.InFlight = stray.Request.Step, stray.Request.Attempt, stray.Request.HealthySince, true
 		}
-		frozen := p.s.Check.Frozen || stray.Frozen
-		if stray.Lease.Ours && (frozen || stray.Request != nil) {
+		frozen := p.s.Check.Paused || stray.Paused
+		if stray.Lease.HeldByThis && (frozen || stray.Request != nil) {
 			d.LeaseUntil = stray.Lease.Until
 		}
 		if p.plan.turn && stray.ControlPlane && stray.Request != nil {
-			d.TurnUntil = p.s.ControlPlane.Turn.Until
+			d.ControlPlaneLeaseUntil = p.s.ControlPlane.Lease.Until
 		}
 		if frozen {
-			d.Ledger, d.NodeGoneSince = stray.Ledger, stray.NodeGoneSince
+			d.History, d.NodeGoneSince = stray.History, stray.NodeGoneSince
 			continue
 		}
 		p.cleanUpOrphan(stray, d)
@@ -81,15 +81,15 @@ func (p *pass) cleanUpOrphans() []Decision {
 	return decisions
 }
 
-func (p *pass) cleanUpOrphan(stray *Stray, d *Decision) {
+func (p *pass) cleanUpOrphan(stray *Orphan, d *Decision) {
 	r := stray.Request
-	why := NotLookedAfter
+	why := NotSelected
 	if stray.Gone {
 		why = NodeVanished
 	}
 	switch {
 	case r == nil && stray.Marked:
-		d.Action, d.Why = Unmark, why
+		d.Action, d.Why = RemoveConditions, why
 	case r == nil:
 	case stray.Gone && p.awaitsNodeDeletion(r, d):
 		d.Action = Wait

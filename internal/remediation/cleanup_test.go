@@ -44,11 +44,11 @@ var lettingGo = []row{
 	},
 	{
 		why: "what another check takes care of now keeps its memory", options: []option{coveredBy("MachineHealthCheck/other"), everything},
-		want: underWay(Decision{Action: Withdraw, Why: CoveredByOther, Ledger: Ledger{Failures: 2, NotBefore: ago(-time.Minute)}}),
+		want: underWay(Decision{Action: Withdraw, Why: CoveredByOther, History: History{Failures: 2, NotBefore: ago(-time.Minute)}}),
 	},
 	{
 		why: "what people want to be left alone is", options: []option{is(leftAlone), everything},
-		want: underWay(Decision{Action: Withdraw, Why: NotLookedAfter}),
+		want: underWay(Decision{Action: Withdraw, Why: NotSelected}),
 	},
 	{
 		why:     "a check that goes is reported first",
@@ -77,23 +77,23 @@ var lettingGo = []row{
 	},
 	{
 		why: "then the marks go", options: []option{goes, marked()},
-		want: Decision{Action: Unmark, Why: CheckDeleting, InFlight: true, Budgeted: true},
+		want: Decision{Action: RemoveConditions, Why: CheckDeleting, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "also those that the owner has answered, as far as they are ours", options: []option{observes, marked(refused)},
-		want: Decision{Action: Unmark, Why: Observing},
+		want: Decision{Action: RemoveConditions, Why: Observing},
 	},
 	{
 		why: "also of who is well: what we said about its health is ours, too", options: []option{
-			is(well), goes, target(func(t *Target) { t.Mark.Ours = true }),
+			is(well), goes, target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }),
 		},
-		want: Decision{Action: Unmark, Why: CheckDeleting},
+		want: Decision{Action: RemoveConditions, Why: CheckDeleting},
 	},
 	{
 		why: "what another check covers is cleared of ours", options: []option{
-			coveredBy("MachineHealthCheck/other"), is(well), target(func(t *Target) { t.Mark.Ours = true }),
+			coveredBy("MachineHealthCheck/other"), is(well), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }),
 		},
-		want: Decision{Action: Unmark, Why: CoveredByOther},
+		want: Decision{Action: RemoveConditions, Why: CoveredByOther},
 	},
 	{
 		why: "somebody else's marks stay", options: []option{goes, marked(byOther)},
@@ -107,7 +107,7 @@ var lettingGo = []row{
 		why: "unless another check needs the memory", options: []option{
 			is(well), coveredBy("MachineHealthCheck/other"), remembers(2, ago(-time.Minute)),
 		},
-		want: Decision{Ledger: Ledger{Failures: 2, NotBefore: ago(-time.Minute)}},
+		want: Decision{History: History{Failures: 2, NotBefore: ago(-time.Minute)}},
 	},
 }
 
@@ -117,17 +117,17 @@ func TestPlan_UnwantedTarget_IsCleanedUp(t *testing.T) { decide(t, lettingGo) }
 var frozenRows = []row{
 	{
 		why: "a paused check", options: []option{
-			check(func(c *Check) { c.Frozen = true }), requested(failed), marked(), ours(ago(time.Hour)), remembers(1, ago(-time.Minute)),
+			check(func(c *Check) { c.Paused = true }), requested(failed), marked(), ours(ago(time.Hour)), remembers(1, ago(-time.Minute)),
 		},
-		want: underWay(Decision{Hold: Hold{Reason: Paused}, LeaseUntil: ago(time.Hour), Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
+		want: underWay(Decision{Hold: Hold{Reason: Paused}, LeaseUntil: ago(time.Hour), History: History{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
-		why: "also what is not the first step", options: []option{twoSteps, check(func(c *Check) { c.Frozen = true }), requested(ofStep(stepB))},
+		why: "also what is not the first step", options: []option{twoSteps, check(func(c *Check) { c.Paused = true }), requested(ofStep(stepB))},
 		want: underWay(Decision{Hold: Hold{Reason: Paused}, Step: stepB}),
 	},
 	{
 		why: "also one that is about to go", options: []option{
-			check(func(c *Check) { c.Frozen, c.Deleting = true, true }), requested(started(time.Hour)),
+			check(func(c *Check) { c.Paused, c.Deleting = true, true }), requested(started(time.Hour)),
 		},
 		want: underWay(Decision{Hold: Hold{Reason: Paused}}),
 	},
@@ -135,13 +135,13 @@ var frozenRows = []row{
 		why: "and a paused target, of a check that goes", options: []option{
 			is(paused), goes, requested(healthySince(ago(time.Hour))), marked(), ours(ago(time.Hour)), remembers(1, ago(-24*time.Hour)),
 		},
-		want: underWay(Decision{HealthySince: ago(time.Hour), LeaseUntil: ago(time.Hour), Ledger: Ledger{Failures: 1, NotBefore: ago(-24 * time.Hour)}}),
+		want: underWay(Decision{HealthySince: ago(time.Hour), LeaseUntil: ago(time.Hour), History: History{Failures: 1, NotBefore: ago(-24 * time.Hour)}}),
 	},
 	{
 		why: "what has come to its end is not ended, either", options: []option{
-			check(func(c *Check) { c.Frozen = true }), target(func(t *Target) { t.Ledger.Tried = stepB }),
+			check(func(c *Check) { c.Paused = true }), target(func(t *Target) { t.History.Tried = stepB }),
 		},
-		want: Decision{Hold: Hold{Reason: Paused}, Ledger: Ledger{Tried: stepB}},
+		want: Decision{Hold: Hold{Reason: Paused}, History: History{Tried: stepB}},
 	},
 }
 
@@ -150,7 +150,7 @@ func TestPlan_Paused_KeepsEverything(t *testing.T) { decide(t, frozenRows) }
 // strayRow is an orphaned target, and what is decided about it.
 type strayRow struct {
 	why     string
-	stray   Stray
+	stray   Orphan
 	options []option
 	want    Decision
 	writes  []Write
@@ -166,131 +166,131 @@ func expected(r *Request) { r.NodeDeletionExpected = true }
 
 var strays = []strayRow{
 	{
-		why: "a request for what is not selected any more", stray: Stray{Request: lost()},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter}), writes: []Write{TellToStop, DeleteRequest},
+		why: "a request for what is not selected any more", stray: Orphan{Request: lost()},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
 	},
-	{why: "is deleted once", stray: Stray{Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
+	{why: "is deleted once", stray: Orphan{Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
 	{
-		why: "a request for a Node that does not exist any more is stopped first, or its remediator may keep it for ever", stray: Stray{
+		why: "a request for a Node that does not exist any more is stopped first, or its remediator may keep it for ever", stray: Orphan{
 			Gone: true, Request: lost(),
 		},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "also if it is being deleted already", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop},
+		why: "also if it is being deleted already", stray: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute))},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator},
 	},
-	{why: "once", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
+	{why: "once", stray: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
 	{
-		why: "and never after a success", stray: Stray{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
+		why: "and never after a success", stray: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
 		want: inTheWay(Decision{Action: Wait}),
 	},
 	{
-		why: "which only has to be deleted", stray: Stray{Gone: true, Request: lost(succeeded)},
+		why: "which only has to be deleted", stray: Orphan{Gone: true, Request: lost(succeeded)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
 	},
 	{
-		why: "a remediator that deletes the Node on its way is waited for", stray: Stray{Gone: true, Request: lost(expected)},
+		why: "a remediator that deletes the Node on its way is waited for", stray: Orphan{Gone: true, Request: lost(expected)},
 		want: inTheWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "as long as its step may take", stray: Stray{Gone: true, Request: lost(expected, started(10*time.Minute-moment))},
+		why: "as long as its step may take", stray: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute-moment))},
 		want: inTheWay(Decision{Action: Wait, Until: ago(-moment)}),
 	},
 	{
-		why: "to the moment", stray: Stray{Gone: true, Request: lost(expected, started(10*time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+		why: "to the moment", stray: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute))},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "or as it likes", stray: Stray{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)},
+		why: "or as it likes", stray: Orphan{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)},
 		want: inTheWay(Decision{Action: Wait}),
 	},
 	{
-		why: "until it has succeeded", stray: Stray{Gone: true, Request: lost(expected, succeeded)},
+		why: "until it has succeeded", stray: Orphan{Gone: true, Request: lost(expected, succeeded)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
 	},
 	{
-		why: "or failed", stray: Stray{Gone: true, Request: lost(expected, failed)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+		why: "or failed", stray: Orphan{Gone: true, Request: lost(expected, failed)},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "or was stopped", stray: Stray{Gone: true, Request: lost(expected, toldToStop)},
+		why: "or was stopped", stray: Orphan{Gone: true, Request: lost(expected, toldToStop)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
 	},
 	{
-		why: "or is being deleted", stray: Stray{Gone: true, Request: lost(expected, beingDeleted(time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop},
+		why: "or is being deleted", stray: Orphan{Gone: true, Request: lost(expected, beingDeleted(time.Minute))},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator},
 	},
 	{
-		why: "a check that goes does not wait for it", stray: Stray{Gone: true, Request: lost(expected)}, options: []option{goes},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+		why: "a check that goes does not wait for it", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{goes},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "nor does one that observes", stray: Stray{Gone: true, Request: lost(expected)}, options: []option{observes},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+		why: "nor does one that observes", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{observes},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "nor one that does not name the step any more", stray: Stray{Gone: true, Request: lost(expected)}, options: []option{byOwner},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{TellToStop, DeleteRequest},
+		why: "nor one that does not name the step any more", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{byOwner},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "a Node that is still there is not waited to go", stray: Stray{Request: lost(expected)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter}), writes: []Write{TellToStop, DeleteRequest},
+		why: "a Node that is still there is not waited to go", stray: Orphan{Request: lost(expected)},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "marks on what is not selected any more", stray: Stray{Marked: true}, want: Decision{Action: Unmark, Why: NotLookedAfter},
-		writes: []Write{ClearMarks},
+		why: "marks on what is not selected any more", stray: Orphan{Marked: true}, want: Decision{Action: RemoveConditions, Why: NotSelected},
+		writes: []Write{ClearConditions},
 	},
 	{
-		why: "or whose Node is gone", stray: Stray{Marked: true, Gone: true}, want: Decision{Action: Unmark, Why: NodeVanished},
-		writes: []Write{ClearMarks},
+		why: "or whose Node is gone", stray: Orphan{Marked: true, Gone: true}, want: Decision{Action: RemoveConditions, Why: NodeVanished},
+		writes: []Write{ClearConditions},
 	},
 	{
-		why: "the request goes first, and the marks when it is gone", stray: Stray{Marked: true, Request: lost()},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter}), writes: []Write{TellToStop, DeleteRequest},
+		why: "the request goes first, and the marks when it is gone", stray: Orphan{Marked: true, Request: lost()},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "a paused stray is left as it is", stray: Stray{Frozen: true, Gone: true, Marked: true, Request: lost()},
+		why: "a paused stray is left as it is", stray: Orphan{Paused: true, Gone: true, Marked: true, Request: lost()},
 		want: inTheWay(Decision{}),
 	},
 	{
-		why: "and all of them if the check is paused", stray: Stray{Gone: true, Marked: true, Request: lost()},
-		options: []option{check(func(c *Check) { c.Frozen = true })}, want: inTheWay(Decision{}),
+		why: "and all of them if the check is paused", stray: Orphan{Gone: true, Marked: true, Request: lost()},
+		options: []option{check(func(c *Check) { c.Paused = true })}, want: inTheWay(Decision{}),
 	},
 	{
-		why: "the Lease is kept as long as the request is there", stray: Stray{
-			Lease: Lease{Ours: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute)),
+		why: "the Lease is kept as long as the request is there", stray: Orphan{
+			Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute)),
 		},
 		want: inTheWay(Decision{Action: Wait, LeaseUntil: ago(-time.Minute)}),
 	},
 	{
-		why: "also while that is withdrawn", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}, Request: lost()},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter, LeaseUntil: ago(-time.Minute)}), writes: []Write{
-			TellToStop, DeleteRequest,
+		why: "also while that is withdrawn", stray: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}, Request: lost()},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected, LeaseUntil: ago(-time.Minute)}), writes: []Write{
+			StopRemediator, DeleteRequest,
 		},
 	},
-	{why: "then it is released", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
+	{why: "then it is released", stray: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
 	{
-		why: "after the marks are cleared", stray: Stray{Marked: true, Lease: Lease{Ours: true, Until: noon}},
-		want: Decision{Action: Unmark, Why: NotLookedAfter}, writes: []Write{ClearMarks, ReleaseLease},
+		why: "after the marks are cleared", stray: Orphan{Marked: true, Lease: Lease{HeldByThis: true, Until: noon}},
+		want: Decision{Action: RemoveConditions, Why: NotSelected}, writes: []Write{ClearConditions, ReleaseLease},
 	},
-	{why: "somebody else's is not", stray: Stray{Lease: Lease{Until: ago(-time.Minute)}}},
+	{why: "somebody else's is not", stray: Orphan{Lease: Lease{Until: ago(-time.Minute)}}},
 	{
-		why: "nor is it kept", stray: Stray{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
+		why: "nor is it kept", stray: Orphan{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
 		want: inTheWay(Decision{Action: Wait}),
 	},
 	{
-		why: "nor is any while it is paused", stray: Stray{Frozen: true, Lease: Lease{Ours: true, Until: ago(-time.Minute)}},
+		why: "nor is any while it is paused", stray: Orphan{Paused: true, Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}},
 		want: Decision{LeaseUntil: ago(-time.Minute)},
 	},
 	{
-		why: "or while the check is", stray: Stray{Lease: Lease{Ours: true, Until: ago(-time.Minute)}}, options: []option{check(func(c *Check) { c.Frozen = true })},
+		why: "or while the check is", stray: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}}, options: []option{check(func(c *Check) { c.Paused = true })},
 		want: Decision{LeaseUntil: ago(-time.Minute)},
 	},
 	{
-		why: "what was noted about its health stays", stray: Stray{Request: lost(healthySince(ago(time.Minute)))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NotLookedAfter, HealthySince: ago(time.Minute)}), writes: []Write{
-			TellToStop, DeleteRequest,
+		why: "what was noted about its health stays", stray: Orphan{Request: lost(healthySince(ago(time.Minute)))},
+		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected, HealthySince: ago(time.Minute)}), writes: []Write{
+			StopRemediator, DeleteRequest,
 		},
 	},
 }
@@ -300,11 +300,11 @@ func TestPlan_OrphanedTarget_IsCleanedUp(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			plan := usual(append(test.options, stray(test.stray))...).plan()
-			g.Expect(plan.Strays).To(Equal([]Decision{test.want}))
-			g.Expect(plan.Strays[0].StrayWrites(&test.stray)).To(Equal(test.writes))
+			g.Expect(plan.Orphans).To(Equal([]Decision{test.want}))
+			g.Expect(plan.Orphans[0].OrphanWrites(&test.stray)).To(Equal(test.writes))
 		})
 	}
-	NewWithT(t).Expect(usual().plan().Strays).To(BeNil())
+	NewWithT(t).Expect(usual().plan().Orphans).To(BeNil())
 }
 
 // The order of causes is that of the verdict gates: what people asked for is no matter of health.
@@ -313,6 +313,6 @@ func TestPlan_OnlySkippedTarget_IsNotSelected(t *testing.T) {
 		health.Healthy: false, health.Suspect: false, health.Unhealthy: false, health.Undetermined: false, health.Skipped: true,
 	} {
 		got := usual(is(health.Verdict{Kind: kind}), requested()).plan().Decisions[0]
-		NewWithT(t).Expect(got.Why == NotLookedAfter).To(Equal(unwanted), "%d", kind)
+		NewWithT(t).Expect(got.Why == NotSelected).To(Equal(unwanted), "%d", kind)
 	}
 }

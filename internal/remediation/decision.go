@@ -16,18 +16,18 @@ const (
 	None Action = iota
 	// Wait waits for a remediation.
 	Wait
-	// MakeRequest creates a remediation request.
-	MakeRequest
-	// GiveMark requests owner remediation.
-	GiveMark
+	// StartRequest creates a remediation request.
+	StartRequest
+	// RequestOwnerRemediation requests owner remediation.
+	RequestOwnerRemediation
 	// GiveUp ends a step that has failed or timed out: it is recorded, the remediator is stopped, the request is deleted.
 	GiveUp
 	// Withdraw deletes a request that is no longer wanted.
 	Withdraw
-	// TakeBack cancels owner remediation that the owner has not begun.
-	TakeBack
-	// Unmark removes the conditions of this check from a Machine for which it is no longer responsible.
-	Unmark
+	// CancelOwnerRemediation cancels owner remediation that the owner has not begun.
+	CancelOwnerRemediation
+	// RemoveConditions removes the conditions of this check from a Machine for which it is no longer responsible.
+	RemoveConditions
 )
 
 // Reasons to end a remediation. The reasons of guards are reasons, too.
@@ -42,8 +42,8 @@ const (
 	Recovered Reason = "Recovered"
 	// NodeVanished means: the Node no longer exists.
 	NodeVanished Reason = "NodeVanished"
-	// NotLookedAfter means: the check no longer selects the target.
-	NotLookedAfter Reason = "NotLookedAfter"
+	// NotSelected means: the check no longer selects the target.
+	NotSelected Reason = "NotLookedAfter"
 )
 
 // Decision is what is done about one target, and why. An unhealthy target has either an action or a hold.
@@ -61,22 +61,22 @@ type Decision struct {
 	// Attempt is the number of the attempt that a request belongs to.
 	Attempt int
 	// The remediation history, NodeGoneSince and HealthySince are to be recorded.
-	Ledger        Ledger
+	History       History
 	NodeGoneSince time.Time
 	HealthySince  time.Time
 	// LeaseUntil and TurnUntil are until when the Leases of the Node and of the control plane are to be held; zero for not at all.
-	LeaseUntil time.Time
-	TurnUntil  time.Time
+	LeaseUntil             time.Time
+	ControlPlaneLeaseUntil time.Time
 	// RenewAt is when the Lease of the Node has to be renewed.
 	RenewAt time.Time
 	// DropConfirmation: a confirmation of the recovery was used and has to be removed.
 	DropConfirmation bool
 	// Unconfirmed: a preflight check did not confirm the verdict, so it is not reported.
 	Unconfirmed bool
-	// Author: the conditions of the target are, or will be, those of this check.
-	Author bool
-	// Asked are the answers of the guards, in order, up to the one that blocks.
-	Asked []Answer
+	// MarkedBy: the conditions of the target are, or will be, those of this check.
+	MarkedBy bool
+	// Answers are the answers of the guards, in order, up to the one that blocks.
+	Answers []Answer
 }
 
 // Hold is why no action is taken. The zero value blocks nothing.
@@ -89,12 +89,12 @@ type Hold struct {
 
 // Answer is the answer of one guard.
 type Answer struct {
-	Guard Reason
-	Held  bool
-	// Again: it is from a preflight check.
-	Again bool
-	Until time.Time
-	Seen  Seen
+	Guard  Reason
+	Blocks bool
+	// Preflight: it is from a preflight check.
+	Preflight bool
+	Until     time.Time
+	Seen      Seen
 }
 
 // Seen is the details of a guard.
@@ -110,7 +110,7 @@ type Seen struct {
 type Planned struct {
 	// Decisions are in the order of the targets. The decisions about orphaned targets follow, in their order.
 	Decisions []Decision
-	Strays    []Decision
+	Orphans   []Decision
 	Gate      Gate
 	// Storm, Replacing and Finalizer are to be recorded on the check.
 	Storm     Storm
@@ -120,8 +120,8 @@ type Planned struct {
 	// Slots is the number of places of maxInFlight, if they are Limited.
 	Slots   int
 	Limited bool
-	// ReleaseTurn: this check has the Lease of the control plane and no longer needs it.
-	ReleaseTurn bool
+	// ReleaseControlPlaneLease: this check has the Lease of the control plane and no longer needs it.
+	ReleaseControlPlaneLease bool
 	// turn: this check has that Lease, and no orphaned target needs it. rest is when anything but a decision changes. elsewhere is what is in
 	// flight besides the targets.
 	turn      bool

@@ -83,7 +83,7 @@ func drawVerdict(t *rapid.T) health.Verdict {
 	case health.Skipped:
 		v.Reason = some(t, "skipped", health.Paused, health.SkipRemediation)
 	case health.Undetermined:
-		v.Reason = some(t, "undetermined", health.FirstLook, health.NodeUnreadable, health.Deleting)
+		v.Reason = some(t, "undetermined", health.ReconnectGracePeriod, health.NodeUnreadable, health.Deleting)
 	case health.Suspect, health.Unhealthy:
 		f := health.Finding{
 			Rule:  some(t, "rule", health.UnhealthyNode, health.UnhealthyNode, health.HasRemediateAnnotation, health.UnhealthyMachine, health.NodeDeleted),
@@ -124,13 +124,13 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 	target := Target{
 		Name: fmt.Sprintf("m%02d", i), Node: fmt.Sprintf("n%02d", i), ControlPlane: rapid.IntRange(0, 3).Draw(t, "control plane") >= 2,
 		Owner: "MachineSet/a", Excluded: rarely(t, "excluded"), Confirmed: rarely(t, "confirmed"), Request: drawRequest(t, p),
-		Ledger: Ledger{NotBefore: maybeTime(t, "not before")}, DeletingSince: maybeTime(t, "deleting"),
+		History: History{NotBefore: maybeTime(t, "not before")}, DeletingSince: maybeTime(t, "deleting"),
 	}
-	if !target.Ledger.NotBefore.IsZero() {
-		target.Ledger.Failures = rapid.IntRange(1, 3).Draw(t, "failures")
+	if !target.History.NotBefore.IsZero() {
+		target.History.Failures = rapid.IntRange(1, 3).Draw(t, "failures")
 	}
 	if rarely(t, "tried") {
-		target.Ledger.Tried = drawStepID(t, rapid.Int32Range(0, 2).Draw(t, "order"))
+		target.History.Tried = drawStepID(t, rapid.Int32Range(0, 2).Draw(t, "order"))
 	}
 	if rarely(t, "covered") {
 		target.CoveredBy = "MachineHealthCheck/other"
@@ -138,7 +138,7 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 	if rarely(t, "node gone") {
 		target.NodeGoneSince = drawTime(t, "node gone since")
 	}
-	target.ThawedAt = maybeTime(t, "thawed")
+	target.UnpausedAt = maybeTime(t, "thawed")
 	if rarely(t, "leaving") {
 		target.Leaving = Departure{Sign: "taint", Since: maybeTime(t, "leaving since")}
 	}
@@ -146,23 +146,23 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 		target.Owner = ""
 	}
 	if rapid.IntRange(0, 2).Draw(t, "mark") == 1 {
-		target.Mark = Mark{Given: true, Ours: often(t, "our mark"), Since: drawTime(t, "marked"), Refused: rapid.IntRange(0, 4).Draw(t, "refused") == 2}
-		target.Mark.Waiting = !target.Mark.Refused && rapid.Bool().Draw(t, "waiting")
+		target.OwnerRemediation = OwnerRemediation{Requested: true, MarkedByThis: often(t, "our mark"), Since: drawTime(t, "marked"), Refused: rapid.IntRange(0, 4).Draw(t, "refused") == 2}
+		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")
 	}
 	if target.Request == nil && rarely(t, "name taken") {
 		target.NameTaken = "somebody else's"
 	}
 	if target.Lease.Used = rapid.Bool().Draw(t, "leases"); target.Lease.Used && rapid.IntRange(0, 3).Draw(t, "lease") == 2 {
-		target.Lease.Until, target.Lease.Ours = drawTime(t, "lease until"), rapid.Bool().Draw(t, "our lease")
+		target.Lease.Until, target.Lease.HeldByThis = drawTime(t, "lease until"), rapid.Bool().Draw(t, "our lease")
 		target.Lease.Holder = "somebody"
 	}
 	return target
 }
 
-func drawStray(t *rapid.T, p *Policy, i int) Stray {
-	s := Stray{Name: fmt.Sprintf("gone%02d", i), Frozen: rarely(t, "frozen"), Gone: rapid.Bool().Draw(t, "gone"), Request: drawRequest(t, p)}
+func drawStray(t *rapid.T, p *Policy, i int) Orphan {
+	s := Orphan{Name: fmt.Sprintf("gone%02d", i), Paused: rarely(t, "frozen"), Gone: rapid.Bool().Draw(t, "gone"), Request: drawRequest(t, p)}
 	if rarely(t, "noted") {
-		s.Ledger.Failures = 1
+		s.History.Failures = 1
 	}
 	s.Marked = s.Request == nil || rapid.Bool().Draw(t, "marked")
 	s.ControlPlane = rapid.Bool().Draw(t, "stray of the control plane")
@@ -170,12 +170,12 @@ func drawStray(t *rapid.T, p *Policy, i int) Stray {
 }
 
 func drawCheck(t *rapid.T) Check {
-	c := Check{Frozen: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"), FirstLook: rarely(t, "first look")}
+	c := Check{Paused: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"), Reconnecting: rarely(t, "first look")}
 	c.Cluster = some(
 		t, "cluster", ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterIsDeleting,
 		ClusterIsMissing,
 	)
-	c.ThawedAt = maybeTime(t, "check thawed")
+	c.UnpausedAt = maybeTime(t, "check thawed")
 	if rarely(t, "pause requests") {
 		c.PauseRequests = []string{"an upgrade", "a holiday"}
 	}
@@ -190,9 +190,9 @@ func drawControlPlane(t *rapid.T, n int) ControlPlane {
 	if rarely(t, "busy") {
 		c.Busy = []string{fmt.Sprintf("n%02d", rapid.IntRange(0, n+1).Draw(t, "busy node"))}
 	}
-	if c.Turn.Used = rapid.Bool().Draw(t, "turns"); c.Turn.Used && rapid.IntRange(0, 3).Draw(t, "turn") == 2 {
-		c.Turn.Until, c.Turn.Ours = drawTime(t, "turn until"), rapid.Bool().Draw(t, "our turn")
-		c.Turn.Holder = "somebody"
+	if c.Lease.Used = rapid.Bool().Draw(t, "turns"); c.Lease.Used && rapid.IntRange(0, 3).Draw(t, "turn") == 2 {
+		c.Lease.Until, c.Lease.HeldByThis = drawTime(t, "turn until"), rapid.Bool().Draw(t, "our turn")
+		c.Lease.Holder = "somebody"
 	}
 	for range rapid.IntRange(1, 5).Draw(t, "members") {
 		m := Member{Node: fmt.Sprintf("n%02d", rapid.IntRange(0, min(n, 4)).Draw(t, "member")), Healthy: rapid.IntRange(0, 3).Draw(t, "member healthy") != 2}
@@ -228,12 +228,12 @@ func draw(t *rapid.T) drawn {
 			d.situation.Targets[i].ControlPlane = i == 2
 		}
 		if last := &d.situation.Targets[i]; calm && i > 1 {
-			last.Request, last.Mark.Given, last.DeletingSince = nil, last.Mark.Refused, time.Time{}
+			last.Request, last.OwnerRemediation.Requested, last.DeletingSince = nil, last.OwnerRemediation.Refused, time.Time{}
 		}
 	}
 	d.assessment = assessed(verdicts)
 	for i := range max(0, rapid.IntRange(-6, 2).Draw(t, "orphaned targets")) {
-		d.situation.Strays = append(d.situation.Strays, drawStray(t, &d.policy, i))
+		d.situation.Orphans = append(d.situation.Orphans, drawStray(t, &d.policy, i))
 	}
 	for i := range max(0, rapid.IntRange(-6, 3).Draw(t, "replacing")) {
 		r := Replacement{Target: fmt.Sprintf("r%02d", i), Owner: some(t, "owner", "MachineSet/a", "MachineSet/b"), GoneSince: maybeTime(t, "gone since")}

@@ -20,13 +20,13 @@ func NextStep(steps []Step, tried StepID) (Step, bool) {
 }
 
 // exhausted is the remediation history after every step of an attempt: one more failure, and a longer backoff.
-func exhausted(attempt int, p *Policy, now time.Time) Ledger {
-	return Ledger{Failures: attempt, NotBefore: now.Add(p.Backoff.After(attempt))}
+func exhausted(attempt int, p *Policy, now time.Time) History {
+	return History{Failures: attempt, NotBefore: now.Add(p.Backoff.After(attempt))}
 }
 
 // afterGivingUp is the remediation history after a step was given up. If the manager was stopped after it wrote that and before it deleted
 // the request, the history stays as it is, so that a failure is counted once.
-func afterGivingUp(ledger Ledger, request *Request, p *Policy, now time.Time) Ledger {
+func afterGivingUp(ledger History, request *Request, p *Policy, now time.Time) History {
 	if givenUp(&ledger, request) {
 		return ledger
 	}
@@ -38,12 +38,12 @@ func afterGivingUp(ledger Ledger, request *Request, p *Policy, now time.Time) Le
 }
 
 // givenUp reports whether the remediation history includes that the step of a request was given up.
-func givenUp(ledger *Ledger, request *Request) bool {
+func givenUp(ledger *History, request *Request) bool {
 	return ledger.Failures >= request.Attempt || ledger.Tried == request.Step
 }
 
 // believable limits the backoff in a remediation history: it may be from a clock that was ahead, or from a time of a higher limit.
-func believable(ledger Ledger, p *Policy, now time.Time) Ledger {
+func believable(ledger History, p *Policy, now time.Time) History {
 	if longest := now.Add(p.Backoff.Limit); ledger.NotBefore.After(longest) {
 		ledger.NotBefore = longest
 	}

@@ -46,46 +46,46 @@ func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 	p := usual(twoSteps).policy
 	tests := []struct {
 		why     string
-		before  Ledger
+		before  History
 		request Request
-		after   Ledger
+		after   History
 	}{
-		{why: "a step that has a next one", request: Request{Step: stepA, Attempt: 1}, after: Ledger{Tried: stepA}},
+		{why: "a step that has a next one", request: Request{Step: stepA, Attempt: 1}, after: History{Tried: stepA}},
 		{
-			why: "in a later attempt, too", before: Ledger{Failures: 1, NotBefore: ago(time.Hour)}, request: Request{Step: stepA, Attempt: 2},
-			after: Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA},
+			why: "in a later attempt, too", before: History{Failures: 1, NotBefore: ago(time.Hour)}, request: Request{Step: stepA, Attempt: 2},
+			after: History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA},
 		},
 		{
-			why: "the last one: the attempt has failed, and nothing of it is tried any more", before: Ledger{Tried: stepA},
-			request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-time.Minute)},
+			why: "the last one: the attempt has failed, and nothing of it is tried any more", before: History{Tried: stepA},
+			request: Request{Step: stepB, Attempt: 1}, after: History{Failures: 1, NotBefore: ago(-time.Minute)},
 		},
 		{
-			why: "the second time the wait doubles", before: Ledger{Failures: 1, Tried: stepA}, request: Request{Step: stepB, Attempt: 2},
-			after: Ledger{Failures: 2, NotBefore: ago(-2 * time.Minute)},
+			why: "the second time the wait doubles", before: History{Failures: 1, Tried: stepA}, request: Request{Step: stepB, Attempt: 2},
+			after: History{Failures: 2, NotBefore: ago(-2 * time.Minute)},
 		},
 		{
-			why: "until it is as long as it may be", before: Ledger{Failures: 9, Tried: stepA}, request: Request{Step: stepB, Attempt: 10},
-			after: Ledger{Failures: 10, NotBefore: ago(-10 * time.Minute)},
+			why: "until it is as long as it may be", before: History{Failures: 9, Tried: stepA}, request: Request{Step: stepB, Attempt: 10},
+			after: History{Failures: 10, NotBefore: ago(-10 * time.Minute)},
 		},
 		{
 			why: "a memory that was lost is made good by the request", request: Request{Step: stepB, Attempt: 3},
-			after: Ledger{Failures: 3, NotBefore: ago(-4 * time.Minute)},
+			after: History{Failures: 3, NotBefore: ago(-4 * time.Minute)},
 		},
 		{
-			why: "interrupted between the note and the deletion: the step is noted once", before: Ledger{Tried: stepA},
-			request: Request{Step: stepA, Attempt: 1}, after: Ledger{Tried: stepA},
+			why: "interrupted between the note and the deletion: the step is noted once", before: History{Tried: stepA},
+			request: Request{Step: stepA, Attempt: 1}, after: History{Tried: stepA},
 		},
 		{
-			why: "and so is the attempt, with its wait", before: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)},
-			request: Request{Step: stepB, Attempt: 1}, after: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)},
+			why: "and so is the attempt, with its wait", before: History{Failures: 1, NotBefore: ago(-30 * time.Second)},
+			request: Request{Step: stepB, Attempt: 1}, after: History{Failures: 1, NotBefore: ago(-30 * time.Second)},
 		},
 		{
-			why: "also where the steps that were to come are gone meanwhile", before: Ledger{Tried: stepB},
-			request: Request{Step: stepB, Attempt: 1}, after: Ledger{Tried: stepB},
+			why: "also where the steps that were to come are gone meanwhile", before: History{Tried: stepB},
+			request: Request{Step: stepB, Attempt: 1}, after: History{Tried: stepB},
 		},
 		{
-			why: "a request from before plays no role any more", before: Ledger{Failures: 3, NotBefore: ago(-time.Second)},
-			request: Request{Step: stepA, Attempt: 2}, after: Ledger{Failures: 3, NotBefore: ago(-time.Second)},
+			why: "a request from before plays no role any more", before: History{Failures: 3, NotBefore: ago(-time.Second)},
+			request: Request{Step: stepA, Attempt: 2}, after: History{Failures: 3, NotBefore: ago(-time.Second)},
 		},
 	}
 	for _, test := range tests {
@@ -101,48 +101,48 @@ func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 func TestHistory_BackoffTooLong_IsLimited(t *testing.T) {
 	g := NewWithT(t)
 	p := usual().policy
-	longest := Ledger{Failures: 2, NotBefore: ago(-10 * time.Minute), Tried: stepA}
+	longest := History{Failures: 2, NotBefore: ago(-10 * time.Minute), Tried: stepA}
 	g.Expect(believable(longest, &p, noon)).To(Equal(longest), "as long as the limit is believable")
 	longer := longest
 	longer.NotBefore = ago(-10*time.Minute - moment)
 	g.Expect(believable(longer, &p, noon)).To(Equal(longest), "a moment longer is not")
-	g.Expect(believable(Ledger{}, &p, noon)).To(BeZero())
+	g.Expect(believable(History{}, &p, noon)).To(BeZero())
 }
 
 // The memory of a target decides what is started, and when.
 func TestPlan_History_DeterminesStep(t *testing.T) {
-	makes := func(id StepID, attempt int, l Ledger) Decision {
-		return underWay(Decision{Action: MakeRequest, Step: id, Attempt: attempt, Ledger: l})
+	makes := func(id StepID, attempt int, l History) Decision {
+		return underWay(Decision{Action: StartRequest, Step: id, Attempt: attempt, History: l})
 	}
-	tried := func(l Ledger) option { return target(func(t *Target) { t.Ledger = l }) }
+	tried := func(l History) option { return target(func(t *Target) { t.History = l }) }
 	decide(t, []row{
-		{why: "without one, the first step of the first attempt", want: makes(stepA, 1, Ledger{})},
+		{why: "without one, the first step of the first attempt", want: makes(stepA, 1, History{})},
 		{
-			why: "the step after the one that was tried", options: []option{tried(Ledger{Tried: stepA})},
-			want: makes(stepB, 1, Ledger{Tried: stepA}),
+			why: "the step after the one that was tried", options: []option{tried(History{Tried: stepA})},
+			want: makes(stepB, 1, History{Tried: stepA}),
 		},
 		{
 			why: "after a failure the first step again, as the next attempt", options: []option{remembers(2, noon)},
-			want: makes(stepA, 3, Ledger{Failures: 2, NotBefore: noon}),
+			want: makes(stepA, 3, History{Failures: 2, NotBefore: noon}),
 		},
 		{
 			why: "not before its time", options: []option{remembers(2, ago(-moment))},
 			want: Decision{
-				Step: stepA, Until: ago(-moment), Ledger: Ledger{Failures: 2, NotBefore: ago(-moment)},
+				Step: stepA, Until: ago(-moment), History: History{Failures: 2, NotBefore: ago(-moment)},
 				Hold: Hold{Reason: EscalationExhausted, Until: ago(-moment), Seen: Seen{Have: 2}},
 			},
 		},
 		{
 			why: "a wait from a clock that was ahead is cut to the longest", options: []option{remembers(2, ago(-1000*time.Hour))},
 			want: Decision{
-				Step: stepA, Until: ago(-10 * time.Minute), Ledger: Ledger{Failures: 2, NotBefore: ago(-10 * time.Minute)},
+				Step: stepA, Until: ago(-10 * time.Minute), History: History{Failures: 2, NotBefore: ago(-10 * time.Minute)},
 				Hold: Hold{Reason: EscalationExhausted, Until: ago(-10 * time.Minute), Seen: Seen{Have: 2}},
 			},
 		},
 		{
-			why: "where the steps that were to come are gone the attempt is over, and has failed", options: []option{tried(Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})},
+			why: "where the steps that were to come are gone the attempt is over, and has failed", options: []option{tried(History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})},
 			want: Decision{
-				Step: stepA, Until: ago(-2 * time.Minute), Ledger: Ledger{Failures: 2, NotBefore: ago(-2 * time.Minute)},
+				Step: stepA, Until: ago(-2 * time.Minute), History: History{Failures: 2, NotBefore: ago(-2 * time.Minute)},
 				Hold: Hold{Reason: EscalationExhausted, Until: ago(-2 * time.Minute), Seen: Seen{Have: 2}},
 			},
 		},

@@ -10,7 +10,7 @@ const AnnotationNotRemoved Reason = "AnnotationNotRemoved"
 
 // The annotation requests one attempt. That was made if a request has succeeded, or if every step has failed.
 func guardAnnotationNotRemoved(p *pass, _ *Target, c *candidate) (bool, Hold) {
-	failures := p.plan.Decisions[c.index].Ledger.Failures
+	failures := p.plan.Decisions[c.index].History.Failures
 	return onlyAskedFor(&p.a.Verdicts[c.index]) && !c.underWay && failures > 0, Hold{Seen: Seen{Have: failures}}
 }
 

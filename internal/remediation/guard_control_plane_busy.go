@@ -19,6 +19,6 @@ func guardControlPlaneBusy(p *pass, t *Target, _ *candidate) (bool, Hold) {
 		}
 	}
 	// Another check is about to start a remediation. If it does not, its Lease expires.
-	turn := p.s.ControlPlane.Turn
-	return turn.Holder != "" && !turn.Ours && p.now.Before(turn.Until), Hold{Until: turn.Until, Seen: Seen{Who: turn.Holder}}
+	turn := p.s.ControlPlane.Lease
+	return turn.Holder != "" && !turn.HeldByThis && p.now.Before(turn.Until), Hold{Until: turn.Until, Seen: Seen{Who: turn.Holder}}
 }

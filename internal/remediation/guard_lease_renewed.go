@@ -14,8 +14,8 @@ import (
 // LeaseRenewed means: the kubelet has renewed its Lease since the Node became Unknown. It blocks for one more timeout at most.
 const LeaseRenewed Reason = "LeaseRenewed"
 
-// OnlySilent reports whether the only cause that is met is Ready=Unknown. With any other cause the Lease does not matter.
-func OnlySilent(v *health.Verdict) bool {
+// OnlyReadyUnknown reports whether the only cause that is met is Ready=Unknown. With any other cause the Lease does not matter.
+func OnlyReadyUnknown(v *health.Verdict) bool {
 	return v.Kind == health.Unhealthy && !slices.ContainsFunc(v.Findings, func(f health.Finding) bool {
 		return f.Met && (f.Rule != health.UnhealthyNode || f.Condition != string(corev1.NodeReady) || f.Status != string(corev1.ConditionUnknown))
 	})
@@ -24,7 +24,7 @@ func OnlySilent(v *health.Verdict) bool {
 // Both times are from the clock of the workload cluster. A missing Lease does not block.
 func guardLeaseRenewed(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	look := p.preflight.look
-	if !p.preflight.d.starts() || look.LeaseRenewed.IsZero() || !OnlySilent(&look.Verdict) {
+	if !p.preflight.d.starts() || look.LeaseRenewed.IsZero() || !OnlyReadyUnknown(&look.Verdict) {
 		return false, Hold{}
 	}
 	hold := Hold{Seen: Seen{Since: look.LeaseRenewed}}

@@ -7,7 +7,7 @@ package remediation
 const LeaseTaken Reason = "LeaseTaken"
 
 func guardLeaseTaken(p *pass, t *Target, _ *candidate) (bool, Hold) {
-	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.Ours {
+	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.HeldByThis {
 		return false, Hold{}
 	}
 	return p.now.Before(t.Lease.Until), Hold{Until: t.Lease.Until, Seen: Seen{Who: t.Lease.Holder}}

@@ -8,12 +8,12 @@ import "time"
 // Leaving means: the target is being deleted, or a taint or annotation announces that.
 const Leaving Reason = "Leaving"
 
-// LeavingTime is how long Remedy waits for the deletion of a target.
-const LeavingTime = 30 * time.Minute
+// DeletionTimeout is how long Remedy waits for the deletion of a target.
+const DeletionTimeout = 30 * time.Minute
 
 func guardLeaving(p *pass, t *Target, c *candidate) (bool, Hold) {
 	if !t.DeletingSince.IsZero() {
-		return true, Hold{Until: t.DeletingSince.Add(LeavingTime), Seen: Seen{Who: "deletion", Since: t.DeletingSince}}
+		return true, Hold{Until: t.DeletingSince.Add(DeletionTimeout), Seen: Seen{Who: "deletion", Since: t.DeletingSince}}
 	}
 	// An announcement is left to the owner of the target.
 	if t.Leaving.Sign == "" || c.step.Owner {
@@ -23,6 +23,6 @@ func guardLeaving(p *pass, t *Target, c *candidate) (bool, Hold) {
 	if t.Leaving.Since.IsZero() {
 		return true, hold
 	}
-	hold.Until = t.Leaving.Since.Add(LeavingTime)
+	hold.Until = t.Leaving.Since.Add(DeletionTimeout)
 	return p.now.Before(hold.Until), hold
 }

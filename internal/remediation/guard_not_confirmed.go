@@ -49,7 +49,7 @@ func (c *preflight) unconfirmed() string {
 		return "the target is being deleted"
 	case look.Target.Request != nil:
 		return "the target has a remediation request already"
-	case !look.Target.Ledger.same(&c.t.Ledger):
+	case !look.Target.History.same(&c.t.History):
 		return "the remediation history has changed"
 	case look.Target.CoveredBy != "":
 		return look.Target.CoveredBy + " is responsible for the target"
@@ -58,7 +58,7 @@ func (c *preflight) unconfirmed() string {
 }
 
 // because appends the cause of a failed read, if there is one.
-func (l *Look) because(failed string) string {
+func (l *PreflightCheck) because(failed string) string {
 	if l.Cause != "" {
 		failed += ": " + l.Cause
 	}
@@ -66,7 +66,7 @@ func (l *Look) because(failed string) string {
 }
 
 // sameRecovery reports whether the request has the recovery that was planned for, and not a later one.
-func (l *Look) sameRecovery(t *Target) bool {
+func (l *PreflightCheck) sameRecovery(t *Target) bool {
 	now, before := l.Target.Request, t.Request
 	return now == nil || before == nil || now.HealthySince.Equal(before.HealthySince)
 }

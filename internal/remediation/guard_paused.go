@@ -7,5 +7,5 @@ package remediation
 const Paused Reason = "Paused"
 
 func guardPaused(p *pass, _ *Target, _ *candidate) (bool, Hold) {
-	return p.s.Check.Frozen, Hold{}
+	return p.s.Check.Paused, Hold{}
 }

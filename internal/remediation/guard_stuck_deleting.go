@@ -10,5 +10,5 @@ func guardStuckDeleting(p *pass, t *Target, _ *candidate) (bool, Hold) {
 	if t.DeletingSince.IsZero() {
 		return false, Hold{}
 	}
-	return !p.now.Before(t.DeletingSince.Add(LeavingTime)), Hold{Seen: Seen{Since: t.DeletingSince}}
+	return !p.now.Before(t.DeletingSince.Add(DeletionTimeout)), Hold{Seen: Seen{Since: t.DeletingSince}}
 }

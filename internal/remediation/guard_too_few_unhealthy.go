@@ -8,5 +8,5 @@ const TooFewUnhealthy Reason = "TooFewUnhealthy"
 
 func guardTooFewUnhealthy(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	gate := &p.plan.Gate
-	return gate.Sick < gate.Limit.Least, gate.hold()
+	return gate.Unhealthy < gate.Limit.Least, gate.hold()
 }

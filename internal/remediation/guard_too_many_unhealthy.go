@@ -8,5 +8,5 @@ const TooManyUnhealthy Reason = "TooManyUnhealthy"
 
 func guardTooManyUnhealthy(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	gate := &p.plan.Gate
-	return gate.Sick > gate.Limit.Most, gate.hold()
+	return gate.Unhealthy > gate.Limit.Most, gate.hold()
 }

@@ -28,11 +28,11 @@ const (
 func (s scope) includes(a Action) bool {
 	switch s {
 	case requests:
-		return a == MakeRequest
+		return a == StartRequest
 	case marks:
-		return a == GiveMark
+		return a == RequestOwnerRemediation
 	case starts:
-		return a == MakeRequest || a == GiveMark
+		return a == StartRequest || a == RequestOwnerRemediation
 	case anything:
 	}
 	return true
@@ -78,8 +78,8 @@ var guards = [...]guard{
 // Guards are the reasons of the guards, in order.
 func Guards() []Reason { return reasons(guards[:]) }
 
-// LastLooks are the reasons of the guards of the preflight check, in order.
-func LastLooks() []Reason { return reasons(preflightGuards[:]) }
+// PreflightGuards are the reasons of the guards of the preflight check, in order.
+func PreflightGuards() []Reason { return reasons(preflightGuards[:]) }
 
 func reasons(all []guard) []Reason {
 	names := make([]Reason, len(all))
@@ -99,7 +99,7 @@ func (p *pass) runGuards(all []guard, a Action, t *Target, c *candidate, answers
 		if !held {
 			hold.Until = time.Time{}
 		}
-		answers = append(answers, Answer{Guard: all[i].reason, Held: held, Again: p.preflight != nil, Until: hold.Until, Seen: hold.Seen})
+		answers = append(answers, Answer{Guard: all[i].reason, Blocks: held, Preflight: p.preflight != nil, Until: hold.Until, Seen: hold.Seen})
 		if held {
 			hold.Reason = all[i].reason
 			return answers, hold

@@ -29,13 +29,13 @@ func leaving(since time.Time) option {
 }
 
 func remembers(failures int, notBefore time.Time) option {
-	return target(func(t *Target) { t.Ledger = Ledger{Failures: failures, NotBefore: notBefore} })
+	return target(func(t *Target) { t.History = History{Failures: failures, NotBefore: notBefore} })
 }
 
 var wholeCheck = []answer{
 	{why: "a check that is not paused acts", guard: Paused},
 	{
-		why: "one that is, or whose Cluster is, does nothing", guard: Paused, options: []option{check(func(c *Check) { c.Frozen = true })},
+		why: "one that is, or whose Cluster is, does nothing", guard: Paused, options: []option{check(func(c *Check) { c.Paused = true })},
 		held: true,
 	},
 	{why: "a check that is to stay acts", guard: CheckDeleting},
@@ -163,7 +163,7 @@ func TestGuard_Alone_BlocksAsListed(t *testing.T) {
 			t.Run(string(test.guard)+": "+test.why, func(t *testing.T) {
 				g := NewWithT(t)
 				g.Expect(usual(test.options...).alone(test.guard)).To(
-					Equal([]Answer{{Guard: test.guard, Held: test.held, Until: test.until, Seen: test.seen}}),
+					Equal([]Answer{{Guard: test.guard, Blocks: test.held, Until: test.until, Seen: test.seen}}),
 				)
 			})
 		}

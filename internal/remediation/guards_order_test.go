@@ -30,7 +30,7 @@ func (o *obstacle) in(byOwner bool) bool {
 
 // The order in which obstacles are told. It is written down again here, as it is what people see.
 var obstacles = []obstacle{
-	{Paused, true, true, check(func(c *Check) { c.Frozen = true })},
+	{Paused, true, true, check(func(c *Check) { c.Paused = true })},
 	{CheckDeleting, true, true, check(func(c *Check) { c.Deleting = true })},
 	{ClusterNotFound, true, true, check(func(c *Check) { c.Cluster = ClusterIsMissing })},
 	{ClusterDeleting, true, true, check(func(c *Check) { c.Cluster = ClusterIsDeleting })},
@@ -39,7 +39,7 @@ var obstacles = []obstacle{
 	{Leaving, true, true, deletingFor(time.Minute)},
 	{Excluded, true, true, target(func(t *Target) { t.Excluded = true })},
 	{NoRemediatingOwner, false, true, target(func(t *Target) { t.Owner = "" })},
-	{OwnerRefuses, false, true, marked(func(m *Mark) { m.Refused, m.Waiting, m.Ours = true, false, false })},
+	{OwnerRefuses, false, true, marked(func(m *OwnerRemediation) { m.Refused, m.Waiting, m.MarkedByThis = true, false, false })},
 	{PauseRequested, true, true, check(func(c *Check) { c.PauseRequests = []string{"an upgrade"} })},
 	{ClusterUnreachable, true, true, unreachable},
 	{TooManyUnhealthy, true, true, limited(0)},
@@ -92,9 +92,9 @@ func TestGuard_StepInScope_IsBlocked(t *testing.T) {
 		for _, each := range obstacles {
 			t.Run(fmt.Sprintf("%s, by its owner: %t", each.reason, step), func(t *testing.T) {
 				g := NewWithT(t)
-				base, started, held := []option{external}, MakeRequest, each.request
+				base, started, held := []option{external}, StartRequest, each.request
 				if step {
-					base, started, held = append(base, byOwner), GiveMark, each.byMark
+					base, started, held = append(base, byOwner), RequestOwnerRemediation, each.byMark
 				}
 				got := usual(append(base, each.option)...).plan().Decisions[0]
 				if !held {
@@ -104,9 +104,9 @@ func TestGuard_StepInScope_IsBlocked(t *testing.T) {
 				}
 				g.Expect(got.Action).To(Equal(None))
 				g.Expect(got.Hold.Reason).To(Equal(each.reason))
-				last := got.Asked[len(got.Asked)-1]
+				last := got.Answers[len(got.Answers)-1]
 				g.Expect(got.Hold).To(Equal(Hold{Reason: last.Guard, Until: last.Until, Seen: last.Seen}))
-				g.Expect(last.Held).To(BeTrue())
+				g.Expect(last.Blocks).To(BeTrue())
 			})
 		}
 	}
@@ -131,7 +131,7 @@ func TestGuards_SeveralBlock_FirstIsReported(t *testing.T) {
 					for _, each := range []obstacle{one, other} {
 						alone := x.alone(each.reason)
 						g.Expect(alone).To(HaveLen(1))
-						g.Expect(alone[0].Held).To(BeTrue(), "%s", each.reason)
+						g.Expect(alone[0].Blocks).To(BeTrue(), "%s", each.reason)
 					}
 					g.Expect(x.plan().Decisions[0].Hold.Reason).To(Equal(one.reason))
 				})
@@ -144,9 +144,9 @@ func TestGuards_SeveralBlock_FirstIsReported(t *testing.T) {
 func TestGuards_Answers_AreKept(t *testing.T) {
 	g := NewWithT(t)
 	started := usual(byOwner).plan().Decisions[0]
-	asked := make([]Reason, 0, len(started.Asked))
-	for _, each := range started.Asked {
-		g.Expect(each.Held).To(BeFalse())
+	asked := make([]Reason, 0, len(started.Answers))
+	for _, each := range started.Answers {
+		g.Expect(each.Blocks).To(BeFalse())
 		g.Expect(each.Until).To(BeZero(), "who lets it pass names no time")
 		asked = append(asked, each.Guard)
 	}
@@ -155,10 +155,10 @@ func TestGuards_Answers_AreKept(t *testing.T) {
 		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClusterUnreachable, TooManyUnhealthy, TooFewUnhealthy, InStorm, MaxInFlight, Observing,
 	}))
 	held := usual(remembers(1, noon), target(func(t *Target) { t.Excluded = true })).plan().Decisions[0]
-	g.Expect(held.Asked).To(HaveLen(8))
-	g.Expect(held.Asked[7]).To(Equal(Answer{Guard: Excluded, Held: true}))
+	g.Expect(held.Answers).To(HaveLen(8))
+	g.Expect(held.Answers[7]).To(Equal(Answer{Guard: Excluded, Blocks: true}))
 	waited := usual(remembers(1, ago(time.Minute))).plan().Decisions[0]
-	g.Expect(waited.Asked).To(ContainElement(Answer{Guard: InBackoff, Seen: Seen{Have: 1}}), "a time that is over is not told")
-	g.Expect(usual(is(well)).plan().Decisions[0].Asked).To(BeEmpty(), "who is well need not ask")
-	g.Expect(usual(is(health.Verdict{})).plan().Decisions[0].Asked).To(BeEmpty())
+	g.Expect(waited.Answers).To(ContainElement(Answer{Guard: InBackoff, Seen: Seen{Have: 1}}), "a time that is over is not told")
+	g.Expect(usual(is(well)).plan().Decisions[0].Answers).To(BeEmpty(), "who is well need not ask")
+	g.Expect(usual(is(health.Verdict{})).plan().Decisions[0].Answers).To(BeEmpty())
 }

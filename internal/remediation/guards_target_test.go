@@ -55,7 +55,7 @@ var oneTarget = []answer{
 	{why: "its owner has not refused", guard: OwnerRefuses, options: []option{byOwner}, seen: Seen{Who: owner}},
 	{
 		why: "CannotBeRemediated", guard: OwnerRefuses,
-		options: []option{byOwner, marked(func(m *Mark) { m.Refused, m.Waiting = true, false })}, held: true, seen: Seen{Who: owner},
+		options: []option{byOwner, marked(func(m *OwnerRemediation) { m.Refused, m.Waiting = true, false })}, held: true, seen: Seen{Who: owner},
 	},
 	{why: "a wish is granted", guard: AnnotationNotRemoved, options: []option{is(wished)}},
 	{
@@ -64,7 +64,7 @@ var oneTarget = []answer{
 	},
 	{
 		why: "all steps are part of one attempt", guard: AnnotationNotRemoved,
-		options: []option{is(wished), twoSteps, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })}, seen: Seen{Have: 1},
+		options: []option{is(wished), twoSteps, target(func(t *Target) { t.History = History{Failures: 1, Tried: stepA} })}, seen: Seen{Have: 1},
 	},
 	{
 		why: "who is unhealthy besides is tried again", guard: AnnotationNotRemoved,
@@ -117,7 +117,7 @@ var oneTarget = []answer{
 	},
 	{
 		why: "our own is no objection", guard: LeaseTaken,
-		options: []option{lease(Lease{Used: true, Holder: "NodeHealthCheck-a", Ours: true, Until: ago(-time.Hour)})},
+		options: []option{lease(Lease{Used: true, Holder: "NodeHealthCheck-a", HeldByThis: true, Until: ago(-time.Hour)})},
 	},
 	{why: "a Lease without a holder is free", guard: LeaseTaken, options: []option{lease(Lease{Used: true, Until: ago(-time.Hour)})}},
 	{
@@ -141,7 +141,7 @@ var controlPlane = []answer{
 	},
 	{
 		why: "it is its own turn", guard: ControlPlaneBusy,
-		options: []option{ofControlPlane, turn(Lease{Used: true, Holder: "this", Ours: true, Until: ago(-moment)})}, seen: Seen{Who: "this"},
+		options: []option{ofControlPlane, turn(Lease{Used: true, Holder: "this", HeldByThis: true, Until: ago(-moment)})}, seen: Seen{Who: "this"},
 	},
 	{why: "a worker needs no turn", guard: ControlPlaneBusy, options: []option{turn(Lease{Used: true, Holder: "other", Until: ago(-moment)})}},
 	{why: "nobody else of the control plane is in the way", guard: ControlPlaneBusy, options: []option{ofControlPlane}},

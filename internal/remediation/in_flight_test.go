@@ -15,7 +15,7 @@ import (
 )
 
 func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
-	given := Mark{Given: true}
+	given := OwnerRemediation{Requested: true}
 	tests := []struct {
 		why                string
 		target             Target
@@ -28,28 +28,28 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 			why: "also of the control plane", target: Target{ControlPlane: true, Request: &Request{}}, verdict: sickFor(time.Hour), inFlight: true,
 			budgeted: true,
 		},
-		{why: "with a mark it is, whoever gave it", target: Target{Mark: given}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
-		{why: "until it is healthy again", target: Target{Mark: given}, verdict: well},
-		{why: "and not only called so", target: Target{Mark: given}, verdict: calledWell, inFlight: true, budgeted: true},
-		{why: "a suspect is not healthy", target: Target{Mark: given}, verdict: suspect, inFlight: true, budgeted: true},
+		{why: "with a mark it is, whoever gave it", target: Target{OwnerRemediation: given}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
+		{why: "until it is healthy again", target: Target{OwnerRemediation: given}, verdict: well},
+		{why: "and not only called so", target: Target{OwnerRemediation: given}, verdict: calledWell, inFlight: true, budgeted: true},
+		{why: "a suspect is not healthy", target: Target{OwnerRemediation: given}, verdict: suspect, inFlight: true, budgeted: true},
 		{
-			why: "what is being deleted for it is not, either", target: Target{Mark: given}, verdict: health.Verdict{Reason: health.Deleting},
+			why: "what is being deleted for it is not, either", target: Target{OwnerRemediation: given}, verdict: health.Verdict{Reason: health.Deleting},
 			inFlight: true, budgeted: true,
 		},
-		{why: "an owner that cannot frees the place", target: Target{Mark: Mark{Given: true, Refused: true}}, verdict: sickFor(time.Hour)},
+		{why: "an owner that cannot frees the place", target: Target{OwnerRemediation: OwnerRemediation{Requested: true, Refused: true}}, verdict: sickFor(time.Hour)},
 		{
-			why: "the marks of a control plane take up no place", target: Target{ControlPlane: true, Mark: given}, verdict: sickFor(time.Hour),
+			why: "the marks of a control plane take up no place", target: Target{ControlPlane: true, OwnerRemediation: given}, verdict: sickFor(time.Hour),
 			inFlight: true,
 		},
 		{
 			why:    "what another check has at a target that it takes care of is counted there",
-			target: Target{CoveredBy: "MachineHealthCheck/other", Mark: given}, verdict: sickFor(time.Hour),
+			target: Target{CoveredBy: "MachineHealthCheck/other", OwnerRemediation: given}, verdict: sickFor(time.Hour),
 		},
 		{
 			why: "but a request of our own is ours", target: Target{CoveredBy: "MachineHealthCheck/other", Request: &Request{}},
 			verdict: sickFor(time.Hour), inFlight: true, budgeted: true,
 		},
-		{why: "a mark that was never given is none", target: Target{Mark: Mark{Ours: true, Waiting: true}}, verdict: sickFor(time.Hour)},
+		{why: "a mark that was never given is none", target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true, Waiting: true}}, verdict: sickFor(time.Hour)},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 		{why: "or change its mind", options: []option{byOwner, marked(refused)}, replacing: []Replacement{{Target: "m1", Owner: owner}}},
 		{why: "but not for another check", options: []option{byOwner, marked(byOther), coveredBy("MachineHealthCheck/other")}},
 		{
-			why: "nor before it has been asked", options: []option{byOwner, is(suspect), target(func(t *Target) { t.Mark.Ours = true })},
+			why: "nor before it has been asked", options: []option{byOwner, is(suspect), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true })},
 			wakeUp: ago(-4 * time.Minute),
 		},
 		{why: "what has a request is not handed to its owner", options: []option{requested()}, inFlight: 1, wakeUp: ago(-9 * time.Minute)},
@@ -141,7 +141,7 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 		},
 		{
 			why:     "an orphaned target whose request is still there takes up a place, too",
-			options: []option{is(well), stray(Stray{Name: "s", Request: lost()}), stray(Stray{Name: "t", Marked: true})}, inFlight: 1,
+			options: []option{is(well), stray(Orphan{Name: "s", Request: lost()}), stray(Orphan{Name: "t", Marked: true})}, inFlight: 1,
 		},
 	}
 	for _, test := range tests {
@@ -164,7 +164,7 @@ func TestReplacing_NoMaxInFlight_IsNotRecorded(t *testing.T) {
 	g.Expect(usual(byOwner, slots(1), observes, replacing(before...), lacking).plan().Replacing).To(
 		BeEmpty(), "who only observes does not count, either",
 	)
-	frozen := usual(byOwner, marked(), slots(1), replacing(before...), check(func(c *Check) { c.Frozen = true })).plan()
+	frozen := usual(byOwner, marked(), slots(1), replacing(before...), check(func(c *Check) { c.Paused = true })).plan()
 	g.Expect(frozen.Replacing).To(Equal(before))
 	g.Expect(frozen.Counts.InFlight).To(Equal(1))
 }
@@ -174,7 +174,7 @@ func TestReplacing_NoMaxInFlight_IsNotRecorded(t *testing.T) {
 func TestReplacing_TooMany_AreTruncated(t *testing.T) {
 	g := NewWithT(t)
 	names := func(plan *Planned) []string {
-		g.Expect(plan.Replacing).To(HaveLen(MostAtOnce))
+		g.Expect(plan.Replacing).To(HaveLen(HighestMaxInFlight))
 		all := make([]string, 0, len(plan.Replacing))
 		for _, r := range plan.Replacing {
 			all = append(all, r.Target)
@@ -185,7 +185,7 @@ func TestReplacing_TooMany_AreTruncated(t *testing.T) {
 	crowd := func(n int, v health.Verdict) option {
 		return func(x *scene) {
 			for i := range n {
-				also(Target{Name: fmt.Sprintf("a-%04d", i), Owner: owner, Mark: Mark{Given: true, Ours: true, Since: ago(time.Minute)}}, v)(x)
+				also(Target{Name: fmt.Sprintf("a-%04d", i), Owner: owner, OwnerRemediation: OwnerRemediation{Requested: true, MarkedByThis: true, Since: ago(time.Minute)}}, v)(x)
 			}
 		}
 	}
@@ -193,11 +193,11 @@ func TestReplacing_TooMany_AreTruncated(t *testing.T) {
 		Owner{Name: owner, Desired: 1000, WithNode: 2},
 	)
 
-	free := usual(byOwner, called("m-new"), slots(MostAtOnce), gone, lacking, crowd(2*MostAtOnce, well)).plan()
-	g.Expect(free.Decisions[0].Action).To(Equal(GiveMark), "there is a place: those that are well take up none")
+	free := usual(byOwner, called("m-new"), slots(HighestMaxInFlight), gone, lacking, crowd(2*HighestMaxInFlight, well)).plan()
+	g.Expect(free.Decisions[0].Action).To(Equal(RequestOwnerRemediation), "there is a place: those that are well take up none")
 	g.Expect(names(&free)).To(ContainElements("m-new", "z-gone"))
 
-	full := usual(byOwner, called("m-new"), slots(MostAtOnce), gone, lacking, crowd(MostAtOnce, sickFor(time.Hour))).plan()
+	full := usual(byOwner, called("m-new"), slots(HighestMaxInFlight), gone, lacking, crowd(HighestMaxInFlight, sickFor(time.Hour))).plan()
 	g.Expect(full.Decisions[0].Hold.Reason).To(Equal(MaxInFlight))
 	g.Expect(names(&full)).To(ContainElement("z-gone"))
 }
@@ -215,7 +215,7 @@ func TestCandidates_Order_IsAsListed(t *testing.T) {
 	}{
 		{
 			why: "what is under way before what a person asked for",
-			one: []option{is(sickFor(time.Minute)), called("z"), target(func(t *Target) { t.Ledger.Tried = stepA })}, other: Target{Name: "a"},
+			one: []option{is(sickFor(time.Minute)), called("z"), target(func(t *Target) { t.History.Tried = stepA })}, other: Target{Name: "a"},
 			sick: wished,
 		},
 		{
@@ -235,13 +235,13 @@ func TestCandidates_Order_IsAsListed(t *testing.T) {
 			x := usual(append([]option{twoSteps, slots(1)}, test.one...)...)
 			also(test.other, test.sick)(x)
 			plan := x.plan()
-			g.Expect([]Action{plan.Decisions[0].Action, plan.Decisions[1].Action}).To(Equal([]Action{MakeRequest, None}))
+			g.Expect([]Action{plan.Decisions[0].Action, plan.Decisions[1].Action}).To(Equal([]Action{StartRequest, None}))
 			g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: MaxInFlight, Seen: Seen{Who: x.situation.Targets[0].Name, Have: 1, Most: 1}}))
 			// It is not the order in which they are listed.
 			x.situation.Targets[0], x.situation.Targets[1] = x.situation.Targets[1], x.situation.Targets[0]
 			x.verdicts[0], x.verdicts[1] = x.verdicts[1], x.verdicts[0]
 			plan = x.plan()
-			g.Expect([]Action{plan.Decisions[0].Action, plan.Decisions[1].Action}).To(Equal([]Action{None, MakeRequest}))
+			g.Expect([]Action{plan.Decisions[0].Action, plan.Decisions[1].Action}).To(Equal([]Action{None, StartRequest}))
 		})
 	}
 }

@@ -19,7 +19,7 @@ func inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
 	if t.Request != nil {
 		return true, true
 	}
-	if t.Mark.Given && !t.Mark.Refused && !v.Recovered() && t.CoveredBy == "" {
+	if t.OwnerRemediation.Requested && !t.OwnerRemediation.Refused && !v.Recovered() && t.CoveredBy == "" {
 		return true, !t.ControlPlane
 	}
 	return false, false
@@ -34,19 +34,19 @@ func (p *pass) countInFlight() {
 			p.takePlace(t.Name)
 		}
 		// The owner may go on with a Machine that is healthy again, or no longer refuse, so these are remembered too.
-		if p.remembers() && t.Mark.Given && !t.ControlPlane && t.CoveredBy == "" {
+		if p.remembers() && t.OwnerRemediation.Requested && !t.ControlPlane && t.CoveredBy == "" {
 			p.remember(t)
 		}
 	}
-	for i := range p.s.Strays {
-		if p.s.Strays[i].Request != nil {
-			p.takePlace(p.s.Strays[i].Name)
-			if p.s.Strays[i].ControlPlane {
-				p.nowBusy(p.s.Strays[i].Name)
+	for i := range p.s.Orphans {
+		if p.s.Orphans[i].Request != nil {
+			p.takePlace(p.s.Orphans[i].Name)
+			if p.s.Orphans[i].ControlPlane {
+				p.nowBusy(p.s.Orphans[i].Name)
 			}
 		}
 	}
-	if p.s.Check.Frozen {
+	if p.s.Check.Paused {
 		p.plan.Replacing = slices.Clone(p.s.Replacing)
 		return
 	}
@@ -57,8 +57,8 @@ func (p *pass) countInFlight() {
 	for i := range p.s.Targets {
 		counted[p.s.Targets[i].Name] = true
 	}
-	for i := range p.s.Strays {
-		counted[p.s.Strays[i].Name] = counted[p.s.Strays[i].Name] || p.s.Strays[i].Request != nil
+	for i := range p.s.Orphans {
+		counted[p.s.Orphans[i].Name] = counted[p.s.Orphans[i].Name] || p.s.Orphans[i].Request != nil
 	}
 	for _, replacement := range p.s.Replacing {
 		if !counted[replacement.Target] && p.replaces(&replacement) {
@@ -86,7 +86,7 @@ func (p *pass) nowBusy(name string) {
 
 // remembers reports whether the check remembers Machines that their owner replaces. An observing check does not.
 func (p *pass) remembers() bool {
-	return p.plan.Limited && !p.s.Check.Frozen && !p.policy.Observe
+	return p.plan.Limited && !p.s.Check.Paused && !p.policy.Observe
 }
 
 // remember adds a Machine to those that their owner replaces.
@@ -114,7 +114,7 @@ func (p *pass) replaces(r *Replacement) bool {
 // fewEnough drops what the annotation has no space for: before maxInFlight was set, more Machines may have been marked than it allows.
 // Deleted Machines come first, because they are recorded nowhere else; then those in flight. While a place is free there is space for both.
 func (p *pass) fewEnough() {
-	if len(p.plan.Replacing) <= MostAtOnce || p.s.Check.Frozen {
+	if len(p.plan.Replacing) <= HighestMaxInFlight || p.s.Check.Paused {
 		return
 	}
 	places := make(map[string]bool, len(p.s.Targets))
@@ -132,5 +132,5 @@ func (p *pass) fewEnough() {
 		}
 	}
 	slices.SortFunc(p.plan.Replacing, func(a, b Replacement) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.Target, b.Target)) })
-	p.plan.Replacing = p.plan.Replacing[:MostAtOnce]
+	p.plan.Replacing = p.plan.Replacing[:HighestMaxInFlight]
 }

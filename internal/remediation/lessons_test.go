@@ -14,7 +14,7 @@ import (
 
 func TestPlan_Arguments_AreNotChanged(t *testing.T) {
 	g := NewWithT(t)
-	x := usual(slots(1), check(func(c *Check) { c.Frozen = true }))
+	x := usual(slots(1), check(func(c *Check) { c.Paused = true }))
 	x.situation.Replacing = []Replacement{{Target: "b"}, {Target: "a"}}
 	g.Expect(x.plan().Replacing).To(HaveLen(2))
 	g.Expect(x.situation.Replacing[0].Target).To(Equal("b"))
@@ -24,14 +24,14 @@ func TestPlan_CoveredTarget_KeepsItsHistory(t *testing.T) {
 	x := usual(coveredBy("MachineHealthCheck/other"), remembers(1, noon.Add(time.Hour)))
 	d := x.plan().Decisions[0]
 	NewWithT(t).Expect(d.Writes(&x.situation.Targets[0])).To(BeEmpty(), "two checks with different limits would correct each other for ever")
-	x = usual(coveredBy("MachineHealthCheck/other"), target(func(t *Target) { t.Ledger.Tried = StepID{Order: 7, Template: "Z/z"} }))
+	x = usual(coveredBy("MachineHealthCheck/other"), target(func(t *Target) { t.History.Tried = StepID{Order: 7, Template: "Z/z"} }))
 	d = x.plan().Decisions[0]
 	NewWithT(t).Expect(d.Writes(&x.situation.Targets[0])).To(BeEmpty(), "its steps are those of the other check")
 }
 
 func TestStepTimeout_AfterPause_StartsAgain(t *testing.T) {
 	g := NewWithT(t)
-	thawed := func(ago_ time.Duration) option { return check(func(c *Check) { c.ThawedAt = ago(ago_) }) }
+	thawed := func(ago_ time.Duration) option { return check(func(c *Check) { c.UnpausedAt = ago(ago_) }) }
 	decide := func(options ...option) Decision { return usual(options...).plan().Decisions[0] }
 	g.Expect(decide(requested(started(time.Hour)), thawed(time.Minute)).Action).To(Equal(Wait))
 	g.Expect(decide(requested(started(time.Hour)), thawed(time.Minute)).Until).To(Equal(ago(-9 * time.Minute)))
@@ -41,17 +41,17 @@ func TestStepTimeout_AfterPause_StartsAgain(t *testing.T) {
 		Equal(ago(-5*time.Minute)), "a pause before it began plays no role",
 	)
 
-	deletes := usual(stray(Stray{Gone: true, Request: lost(expected, started(time.Hour))}), thawed(time.Minute)).plan().Strays[0]
+	deletes := usual(stray(Orphan{Gone: true, Request: lost(expected, started(time.Hour))}), thawed(time.Minute)).plan().Orphans[0]
 	g.Expect(deletes.Action).To(Equal(Wait), "nor does who deletes the Node lose time by a pause")
 }
 
 func TestOrphan_ClusterNotFound_IsWithdrawn(t *testing.T) {
-	x := usual(stray(Stray{Gone: true, Request: lost(expected)}), timeout(0), check(func(c *Check) { c.Cluster = ClusterIsMissing }))
-	NewWithT(t).Expect(x.plan().Strays[0].Action).To(Equal(Withdraw))
+	x := usual(stray(Orphan{Gone: true, Request: lost(expected)}), timeout(0), check(func(c *Check) { c.Cluster = ClusterIsMissing }))
+	NewWithT(t).Expect(x.plan().Orphans[0].Action).To(Equal(Withdraw))
 }
 
 func TestOrphan_InReplacing_CountsOnce(t *testing.T) {
-	x := usual(is(well), slots(3), stray(Stray{Name: "s", Request: lost()}))
+	x := usual(is(well), slots(3), stray(Orphan{Name: "s", Request: lost()}))
 	x.situation.Replacing = []Replacement{{Target: "s", Owner: owner}}
 	x.situation.Owners = []Owner{{Name: owner, Desired: 2, WithNode: 1}}
 	x.policy.ReplacementTimeout = time.Hour
@@ -59,14 +59,14 @@ func TestOrphan_InReplacing_CountsOnce(t *testing.T) {
 }
 
 func TestOrphan_ControlPlane_KeepsItBusy(t *testing.T) {
-	x := usual(ofControlPlane, stray(Stray{Name: "cp-2", ControlPlane: true, Request: lost()}))
+	x := usual(ofControlPlane, stray(Orphan{Name: "cp-2", ControlPlane: true, Request: lost()}))
 	NewWithT(t).Expect(x.plan().Decisions[0].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "cp-2"}}))
 }
 
 func TestPlan_RequestExists_RequestsNoOwnerRemediation(t *testing.T) {
 	x := usual(byOwner)
 	plan := x.plan()
-	look := &Look{Verdict: x.verdicts[0], Target: Target{Request: &Request{}}}
+	look := &PreflightCheck{Verdict: x.verdicts[0], Target: Target{Request: &Request{}}}
 	got := Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
 	NewWithT(t).Expect(got.Hold.Reason).To(Equal(NotConfirmed))
 }
@@ -76,7 +76,7 @@ func TestPlan_SeveralBlock_NamesTheSameOne(t *testing.T) {
 	for _, busy := range [][]string{{"cp-2", "cp-3"}, {"cp-3", "cp-2"}} {
 		x := usual(ofControlPlane)
 		for _, name := range busy {
-			x.situation.Strays = append(x.situation.Strays, Stray{Name: name, ControlPlane: true, Request: lost()})
+			x.situation.Orphans = append(x.situation.Orphans, Orphan{Name: name, ControlPlane: true, Request: lost()})
 		}
 		g.Expect(x.plan().Decisions[0].Hold.Seen.Who).To(Equal("cp-2"))
 	}
@@ -94,16 +94,16 @@ func TestConfirmation_Used_IsRemoved(t *testing.T) {
 	g.Expect(drops(is(well), observes)).To(BeFalse())
 	x := usual(is(well), confirmed)
 	d := x.plan().Decisions[0]
-	g.Expect(d.Writes(&x.situation.Targets[0])).To(Equal([]Write{DropConfirmation}))
+	g.Expect(d.Writes(&x.situation.Targets[0])).To(Equal([]Write{RemoveConfirmation}))
 }
 
 func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {
 	g := NewWithT(t)
-	for _, look := range []*Look{{Failed: true}, nil} {
+	for _, look := range []*PreflightCheck{{Failed: true}, nil} {
 		x := usual()
 		plan := x.plan()
 		if look == nil {
-			plan.Decisions[0] = Refused(&plan.Decisions[0], &x.situation.Targets[0], "denied")
+			plan.Decisions[0] = Rejected(&plan.Decisions[0], &x.situation.Targets[0], "denied")
 		} else {
 			plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
 		}
@@ -136,14 +136,14 @@ func TestPlanAgain_BlockedTarget_LeavesItsPlace(t *testing.T) {
 	x := usual(slots(1), also(Target{Name: "m2", Owner: owner}, sickFor(6*time.Minute)))
 	a := assessed(x.verdicts)
 	plan := x.plan()
-	g.Expect(plan.Decisions[0].Action).To(Equal(MakeRequest))
+	g.Expect(plan.Decisions[0].Action).To(Equal(StartRequest))
 	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(MaxInFlight))
-	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "nobody was held back")
-	plan.Decisions[0] = Refused(&plan.Decisions[0], &x.situation.Targets[0], "denied")
-	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
+	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "nobody was held back")
+	plan.Decisions[0] = Rejected(&plan.Decisions[0], &x.situation.Targets[0], "denied")
+	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
 	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(RequestFailed))
-	g.Expect(plan.Decisions[1].Action).To(Equal(MakeRequest))
-	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "once is enough")
+	g.Expect(plan.Decisions[1].Action).To(Equal(StartRequest))
+	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "once is enough")
 }
 
 func TestPlanAgain_NewTarget_IsRecorded(t *testing.T) {
@@ -152,7 +152,7 @@ func TestPlanAgain_NewTarget_IsRecorded(t *testing.T) {
 	a := assessed(x.verdicts)
 	plan := x.plan()
 	g.Expect(plan.Replacing).To(Equal([]Replacement{{Target: "m1", Owner: owner}}))
-	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &Look{Failed: true}, noon)
-	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
+	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Failed: true}, noon)
+	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
 	g.Expect(plan.Replacing).To(Equal([]Replacement{{Target: "m2", Owner: owner}}))
 }

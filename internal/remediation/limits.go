@@ -85,9 +85,9 @@ func (l Limit) Left(unhealthy int) int {
 
 // Gate is how many targets are unhealthy, and whether the limit allows remediation.
 type Gate struct {
-	Limit Limit
-	Sick  int
-	Open  bool
+	Limit     Limit
+	Unhealthy int
+	Open      bool
 }
 
 // gateFor counts the unhealthy targets, and also returns how many are healthy.
@@ -113,12 +113,12 @@ func gateFor(s *Situation, a *health.Assessment, p *Policy) (Gate, int) {
 		unhealthy = a.Counts.Expected - healthy
 	}
 	limit := p.Limits.For(a.Counts.Expected)
-	return Gate{Limit: limit, Sick: unhealthy, Open: limit.Allows(unhealthy)}, healthy
+	return Gate{Limit: limit, Unhealthy: unhealthy, Open: limit.Allows(unhealthy)}, healthy
 }
 
 // hold is what the guards of the limit report.
 func (g *Gate) hold() Hold {
-	return Hold{Seen: Seen{Who: g.Limit.Field + "=" + g.Limit.Value, Have: g.Sick, Least: g.Limit.Least, Most: g.Limit.Most}}
+	return Hold{Seen: Seen{Who: g.Limit.Field + "=" + g.Limit.Value, Have: g.Unhealthy, Least: g.Limit.Least, Most: g.Limit.Most}}
 }
 
 // Slots is the number of places that maxInFlight allows for n targets. A percentage is rounded up, to at least 1 and at most MostAtOnce:
@@ -130,11 +130,11 @@ func Slots(maxInFlight *intstr.IntOrString, n int) (int, bool) {
 	if _, _, ok := split(*maxInFlight); !ok {
 		return 1, true
 	}
-	return min(max(1, roundedUp(*maxInFlight, n)), MostAtOnce), true
+	return min(max(1, roundedUp(*maxInFlight, n)), HighestMaxInFlight), true
 }
 
-// MostAtOnce is the highest maxInFlight: an annotation on the check has space for this many names of any length.
-const MostAtOnce = 400
+// HighestMaxInFlight is the highest maxInFlight: an annotation on the check has space for this many names of any length.
+const HighestMaxInFlight = 400
 
 // roundedDown is a number, or floor(p*n/100). An invalid value, which admission rejects, is 0.
 func roundedDown(value intstr.IntOrString, n int) int {

@@ -123,9 +123,9 @@ func TestSlots_MaxInFlight_IsRoundedUp(t *testing.T) {
 		{percent("10%"), 0, 1},
 		{percent("100%"), 4, 4},
 		{percent("1%"), 101, 2},
-		{percent("10%"), 10000, MostAtOnce},
-		{number(MostAtOnce), 10000, MostAtOnce},
-		{number(MostAtOnce + 1), 10000, MostAtOnce},
+		{percent("10%"), 10000, HighestMaxInFlight},
+		{number(HighestMaxInFlight), 10000, HighestMaxInFlight},
+		{number(HighestMaxInFlight + 1), 10000, HighestMaxInFlight},
 	} {
 		slots, limited := Slots(test.value, test.n)
 		g.Expect(limited).To(BeTrue())

@@ -9,25 +9,25 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// OwnerTime is how long an owner may take to act before that is reported.
-const OwnerTime = 30 * time.Minute
+// OwnerTimeout is how long an owner may take to act before that is reported.
+const OwnerTimeout = 30 * time.Minute
 
 // OwnerNotActing means: the owner has not acted on OwnerRemediated=False in time.
 const OwnerNotActing Reason = "OwnerNotActing"
 
 // awaitOwner decides about a target that its owner remediates, and that is not known to be healthy.
 func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
-	step, found := NextStep(p.policy.Steps, t.Ledger.Tried)
+	step, found := NextStep(p.policy.Steps, t.History.Tried)
 	if !step.Owner {
 		step, found = Step{}, false
 	}
 	d.Step = step.ID
-	late, stuck := t.Mark.Since.Add(OwnerTime), t.DeletingSince.Add(LeavingTime)
+	late, stuck := t.OwnerRemediation.Since.Add(OwnerTimeout), t.DeletingSince.Add(DeletionTimeout)
 	switch why := p.cancels(t, found); {
 	// Guards report an owner that refuses.
-	case t.Mark.Refused:
+	case t.OwnerRemediation.Refused:
 	case why != "":
-		d.Action, d.Why = TakeBack, why
+		d.Action, d.Why = CancelOwnerRemediation, why
 	case v.Kind != health.Unhealthy:
 		d.Action = Wait
 	case !t.DeletingSince.IsZero() && !p.now.Before(stuck):
@@ -35,9 +35,9 @@ func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 	case !t.DeletingSince.IsZero():
 		d.Action, d.Until = Wait, stuck
 	case !p.now.Before(late):
-		d.Hold = Hold{Reason: OwnerNotActing, Seen: Seen{Who: t.Owner, Since: t.Mark.Since}}
-		if t.Mark.OwnerReason != "" {
-			d.Hold.Seen.Who = t.Owner + ": " + t.Mark.OwnerReason
+		d.Hold = Hold{Reason: OwnerNotActing, Seen: Seen{Who: t.Owner, Since: t.OwnerRemediation.Since}}
+		if t.OwnerRemediation.OwnerReason != "" {
+			d.Hold.Seen.Who = t.Owner + ": " + t.OwnerRemediation.OwnerReason
 		}
 	default:
 		d.Action, d.Until = Wait, late
@@ -48,7 +48,7 @@ func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 // limit that is exceeded is no reason.
 func (p *pass) cancels(t *Target, ownerStep bool) Reason {
 	switch {
-	case !t.Mark.Ours || !t.Mark.Waiting:
+	case !t.OwnerRemediation.MarkedByThis || !t.OwnerRemediation.Waiting:
 		return ""
 	case len(p.s.Check.PauseRequests) > 0:
 		return PauseRequested

@@ -8,11 +8,16 @@ import (
 	"time"
 )
 
-func markedFor(d time.Duration) func(*Mark) { return func(m *Mark) { m.Since = ago(d) } }
-func answered(m *Mark)                      { m.Waiting, m.OwnerReason = false, "RemediationDeferred" }
+func markedFor(d time.Duration) func(*OwnerRemediation) {
+	return func(m *OwnerRemediation) { m.Since = ago(d) }
+}
 
-func refused(m *Mark) { m.Waiting, m.Refused, m.OwnerReason = false, true, "CannotBeRemediated" }
-func byOther(m *Mark) { m.Ours = false }
+func answered(m *OwnerRemediation) { m.Waiting, m.OwnerReason = false, "RemediationDeferred" }
+
+func refused(m *OwnerRemediation) {
+	m.Waiting, m.Refused, m.OwnerReason = false, true, "CannotBeRemediated"
+}
+func byOther(m *OwnerRemediation) { m.MarkedByThis = false }
 
 func pauseRequested(x *scene) { x.situation.Check.PauseRequests = []string{"an upgrade"} }
 func inStorm(x *scene)        { cooldown(x); stormy(time.Minute)(x) }
@@ -65,7 +70,7 @@ var marksGiven = []row{
 
 	{
 		why: "who asks for a pause gets back what the owner has not answered", options: []option{pauseRequested, marked()},
-		want: Decision{Action: TakeBack, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "but nothing that it has begun with", options: []option{pauseRequested, inStorm, noOwner, marked(answered)},
@@ -77,7 +82,7 @@ var marksGiven = []row{
 	},
 	{
 		why: "a storm cancels, too", options: []option{inStorm, marked()},
-		want: Decision{Action: TakeBack, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a closed gate leaves the marks that were given", options: []option{limited(0), marked()},
@@ -89,37 +94,37 @@ var marksGiven = []row{
 	},
 	{
 		why: "a mark for an owner that is not there any more", options: []option{noOwner, marked()},
-		want: Decision{Action: TakeBack, Why: NoRemediatingOwner, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: NoRemediatingOwner, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a mark of a check that has a template now", options: []option{twoSteps, marked()},
-		want: Decision{Action: TakeBack, Why: StepChanged, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: StepChanged, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "a mark of a check that has nothing more to try", options: []option{marked(), target(func(t *Target) { t.Ledger.Tried = stepO })},
-		want: Decision{Action: TakeBack, Why: StepChanged, InFlight: true, Budgeted: true, Ledger: Ledger{Tried: stepO}},
+		why: "a mark of a check that has nothing more to try", options: []option{marked(), target(func(t *Target) { t.History.Tried = stepO })},
+		want: Decision{Action: CancelOwnerRemediation, Why: StepChanged, InFlight: true, Budgeted: true, History: History{Tried: stepO}},
 	},
 	{
 		why: "the owner as the last resort is in its place", options: []option{
-			steps(Step{ID: stepA}, Step{ID: stepO, Owner: true}), marked(), target(func(t *Target) { t.Ledger.Tried = stepA }),
+			steps(Step{ID: stepA}, Step{ID: stepO, Owner: true}), marked(), target(func(t *Target) { t.History.Tried = stepA }),
 		},
-		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true, Ledger: Ledger{Tried: stepA}},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true, History: History{Tried: stepA}},
 	},
 	{
 		why: "but not before its turn", options: []option{steps(Step{ID: stepA}, Step{ID: stepO, Owner: true}), marked()},
-		want: Decision{Action: TakeBack, Why: StepChanged, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: StepChanged, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a pause is reported before a storm", options: []option{pauseRequested, inStorm, noOwner, marked()},
-		want: Decision{Action: TakeBack, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a storm before an owner that is not there", options: []option{inStorm, noOwner, marked()},
-		want: Decision{Action: TakeBack, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "and that before a change of the check", options: []option{noOwner, twoSteps, marked()},
-		want: Decision{Action: TakeBack, Why: NoRemediatingOwner, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: NoRemediatingOwner, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a request comes first: at most one thing is done about a target", options: []option{
@@ -129,11 +134,11 @@ var marksGiven = []row{
 	},
 	{
 		why: "a pause takes it back from a suspect, too", options: []option{pauseRequested, is(suspect), marked()},
-		want: Decision{Action: TakeBack, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "and a storm from one of which nothing can be said", options: []option{inStorm, is(unreadable), marked()},
-		want: Decision{Action: TakeBack, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{Action: CancelOwnerRemediation, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "nothing that can be said of it now takes it out of its owner's hands", options: []option{is(suspect), marked()},

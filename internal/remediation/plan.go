@@ -40,7 +40,7 @@ type pass struct {
 func planWith(all []guard, s *Situation, a *health.Assessment, policy *Policy, now time.Time) Planned {
 	p := &pass{s: s, a: a, policy: policy, now: now}
 	p.plan.Decisions = make([]Decision, len(s.Targets))
-	p.plan.turn = s.ControlPlane.Turn.Ours && s.ControlPlane.Turn.Used
+	p.plan.turn = s.ControlPlane.Lease.HeldByThis && s.ControlPlane.Lease.Used
 	p.plan.Gate, p.plan.Counts.Healthy = gateFor(s, a, policy)
 	p.plan.Storm = s.Check.Storm.next(p.plan.Gate, policy, &s.Check, now)
 	p.plan.Slots, p.plan.Limited = Slots(policy.MaxInFlight, a.Counts.Expected)
@@ -53,7 +53,7 @@ func planWith(all []guard, s *Situation, a *health.Assessment, policy *Policy, n
 	}
 	p.countInFlight()
 	p.start(all)
-	p.plan.Strays = p.cleanUpOrphans()
+	p.plan.Orphans = p.cleanUpOrphans()
 	p.sumUp()
 	return p.plan
 }
@@ -61,11 +61,11 @@ func planWith(all []guard, s *Situation, a *health.Assessment, policy *Policy, n
 // decide decides about what exists on a target.
 func (p *pass) decide(i int) {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
-	d.Ledger, d.Author, d.NodeGoneSince = t.Ledger, t.Mark.Ours, t.NodeGoneSince
+	d.History, d.MarkedBy, d.NodeGoneSince = t.History, t.OwnerRemediation.MarkedByThis, t.NodeGoneSince
 	if t.Request != nil {
 		d.HealthySince, d.Step, d.Attempt = t.Request.HealthySince, t.Request.Step, t.Request.Attempt
 	}
-	if t.Lease.Ours {
+	if t.Lease.HeldByThis {
 		d.LeaseUntil = t.Lease.Until
 	}
 	d.InFlight, d.Budgeted = inFlight(t, v)
@@ -73,16 +73,16 @@ func (p *pass) decide(i int) {
 		p.nowBusy(t.Name)
 	}
 	if t.ControlPlane && t.Request != nil && p.plan.turn {
-		d.TurnUntil = p.s.ControlPlane.Turn.Until
+		d.ControlPlaneLeaseUntil = p.s.ControlPlane.Lease.Until
 	}
-	if p.s.Check.Frozen || v.Reason == health.Paused {
+	if p.s.Check.Paused || v.Reason == health.Paused {
 		return
 	}
 	if t.CoveredBy == "" {
-		d.Ledger, d.NodeGoneSince = believable(t.Ledger, p.policy, p.now), v.NodeGoneSince
+		d.History, d.NodeGoneSince = believable(t.History, p.policy, p.now), v.NodeGoneSince
 	}
 	// Its conditions are, or will be, those of this check.
-	d.Author = p.policy.TellsHealth && v.Kind == health.Unhealthy || t.Mark.Ours && (t.Mark.Unhealthy || t.Mark.Given)
+	d.MarkedBy = p.policy.ReportsHealth && v.Kind == health.Unhealthy || t.OwnerRemediation.MarkedByThis && (t.OwnerRemediation.Unhealthy || t.OwnerRemediation.Requested)
 	why, unwanted := p.unwanted(t, v)
 	d.DropConfirmation = t.Confirmed && t.Request == nil && !unwanted
 	switch {
@@ -91,8 +91,8 @@ func (p *pass) decide(i int) {
 	case t.Request != nil:
 		p.continueRequest(t, v, d)
 	case v.Recovered():
-		d.Ledger = Ledger{}
-	case d.InFlight, t.Mark.Given && v.Kind == health.Unhealthy:
+		d.History = History{}
+	case d.InFlight, t.OwnerRemediation.Requested && v.Kind == health.Unhealthy:
 		p.awaitOwner(t, v, d)
 	}
 	if t.Request == nil {
@@ -109,23 +109,23 @@ func (p *pass) sumUp() {
 	p.wakeAt(plan.Storm.ends(p.policy))
 	if p.policy.StormCooldown > 0 {
 		// Until then, no storm can begin or end.
-		p.wakeAt(p.s.Check.FirstLookUntil)
+		p.wakeAt(p.s.Check.ReconnectingUntil)
 	}
 	// The end of a pause by a clock that was ahead moves the timeouts.
-	p.wakeAt(p.s.Check.ThawedAt)
+	p.wakeAt(p.s.Check.UnpausedAt)
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
 		d.Until = p.later(health.Earliest(d.Until, d.Hold.Until))
 		p.wakeAt(d.RenewAt)
-		p.wakeAt(p.s.Targets[i].ThawedAt)
+		p.wakeAt(p.s.Targets[i].UnpausedAt)
 		plan.Finalizer = plan.Finalizer || leavesSomething(&p.s.Targets[i], d)
 	}
-	for i := range plan.Strays {
-		d := &plan.Strays[i]
+	for i := range plan.Orphans {
+		d := &plan.Orphans[i]
 		d.Until = p.later(d.Until)
 		p.wakeAt(d.Until)
 		p.wakeAt(d.RenewAt)
-		plan.turn = plan.turn && d.TurnUntil.IsZero()
+		plan.turn = plan.turn && d.ControlPlaneLeaseUntil.IsZero()
 		plan.Finalizer = true
 	}
 	for _, replacement := range plan.Replacing {
@@ -154,7 +154,7 @@ const RetryTime = 15 * time.Second
 // Conclude counts the decisions and determines the next reconcile. It is called again after preflight checks have changed decisions.
 func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 	plan.Counts.Held, plan.Counts.Remediating, plan.Counts.InFlight = 0, 0, plan.elsewhere+budgeted(plan.Decisions)
-	plan.WakeUp, plan.ReleaseTurn = plan.rest, plan.turn
+	plan.WakeUp, plan.ReleaseControlPlaneLease = plan.rest, plan.turn
 	if a.WakeUp.After(now) {
 		plan.WakeUp = health.Earliest(plan.WakeUp, a.WakeUp)
 	}
@@ -167,7 +167,7 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 		case d.InFlight:
 			plan.Counts.Remediating++
 		}
-		plan.ReleaseTurn = plan.ReleaseTurn && d.TurnUntil.IsZero()
+		plan.ReleaseControlPlaneLease = plan.ReleaseControlPlaneLease && d.ControlPlaneLeaseUntil.IsZero()
 		if d.Until.After(now) {
 			plan.WakeUp = health.Earliest(plan.WakeUp, d.Until)
 		}
@@ -195,6 +195,6 @@ func budgeted(decisions []Decision) int {
 
 // leavesSomething reports whether the target has, or will have, something to clean up when the check is deleted.
 func leavesSomething(t *Target, d *Decision) bool {
-	return t.Request != nil || t.Mark.Ours || t.Lease.Ours || d.Author || d.Action == MakeRequest ||
-		t.ledgerIsOurs() && (d.Ledger != (Ledger{}) || !d.NodeGoneSince.IsZero())
+	return t.Request != nil || t.OwnerRemediation.MarkedByThis || t.Lease.HeldByThis || d.MarkedBy || d.Action == StartRequest ||
+		t.ledgerIsOurs() && (d.History != (History{}) || !d.NodeGoneSince.IsZero())
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestPlan_UnhealthyTarget_StartsStep(t *testing.T) {
-	makes := underWay(Decision{Action: MakeRequest})
+	makes := underWay(Decision{Action: StartRequest})
 	withLease := func(d time.Duration) Decision { m := makes; m.LeaseUntil = noon.Add(d); return m }
 	decide(t, []row{
 		{why: "a remediator is asked for help", want: makes},
@@ -31,16 +31,16 @@ func TestPlan_UnhealthyTarget_StartsStep(t *testing.T) {
 		},
 		{
 			why: "a worker is handed to its owner, and takes up a place", options: []option{byOwner},
-			want: Decision{Action: GiveMark, Step: stepO, InFlight: true, Budgeted: true},
+			want: Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true, Budgeted: true},
 		},
 		{
 			why: "a Machine of the control plane takes up none", options: []option{byOwner, ofControlPlane},
-			want: Decision{Action: GiveMark, Step: stepO, InFlight: true},
+			want: Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true},
 		},
 		{why: "a request for one does", options: []option{ofControlPlane}, want: makes},
 		{
 			why: "no Lease is taken for an owner", options: []option{byOwner, lease(Lease{Used: true})},
-			want: Decision{Action: GiveMark, Step: stepO, InFlight: true, Budgeted: true},
+			want: Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true, Budgeted: true},
 		},
 		{why: "a suspect has time", options: []option{is(suspect)}, want: Decision{Until: time.Time{}}},
 		{why: "what cannot be read is left alone", options: []option{is(unreadable)}, want: Decision{}},
@@ -64,17 +64,17 @@ func TestPlan_MaxInFlight_GivesEachPlaceOnce(t *testing.T) {
 		also(Target{Name: "m3", Node: "n3", Owner: owner}, sickFor(time.Hour))(x)
 	}
 	plan := usual(three, slots(2)).plan()
-	g.Expect(actions(&plan)).To(Equal([]Action{MakeRequest, MakeRequest, None}))
+	g.Expect(actions(&plan)).To(Equal([]Action{StartRequest, StartRequest, None}))
 	g.Expect(plan.Counts).To(Equal(Counts{Remediating: 2, InFlight: 2, Held: 1}))
 	g.Expect([]any{plan.Slots, plan.Limited}).To(Equal([]any{2, true}))
 	g.Expect(plan.Replacing).To(BeNil(), "a request is seen by itself")
 
 	plan = usual(three, slots(2), byOwner).plan()
-	g.Expect(actions(&plan)).To(Equal([]Action{GiveMark, GiveMark, None}))
+	g.Expect(actions(&plan)).To(Equal([]Action{RequestOwnerRemediation, RequestOwnerRemediation, None}))
 	g.Expect(plan.Replacing).To(Equal([]Replacement{{Target: "m1", Owner: owner}, {Target: "m2", Owner: owner}}))
 
 	plan = usual(three, byOwner).plan()
-	g.Expect(actions(&plan)).To(Equal([]Action{GiveMark, GiveMark, GiveMark}))
+	g.Expect(actions(&plan)).To(Equal([]Action{RequestOwnerRemediation, RequestOwnerRemediation, RequestOwnerRemediation}))
 	g.Expect([]any{plan.Slots, plan.Limited}).To(Equal([]any{0, false}))
 	g.Expect(plan.Replacing).To(BeNil(), "without a limit nobody counts")
 
@@ -92,20 +92,20 @@ func TestPlan_ControlPlane_GoesOneByOne(t *testing.T) {
 		also(Target{Name: "m3", Node: "n3", Owner: owner, ControlPlane: true}, sickFor(time.Hour))(x)
 	}
 	plan := usual(ofThree).plan()
-	g.Expect(actions(&plan)).To(Equal([]Action{MakeRequest, None, None}))
+	g.Expect(actions(&plan)).To(Equal([]Action{StartRequest, None, None}))
 	g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
 	g.Expect(plan.Decisions[2].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
 
 	plan = usual(ofThree, byOwner, slots(1)).plan()
 	g.Expect(actions(&plan)).To(
-		Equal([]Action{GiveMark, GiveMark, GiveMark}), "KubeadmControlPlane has to see them all, and serialises by itself",
+		Equal([]Action{RequestOwnerRemediation, RequestOwnerRemediation, RequestOwnerRemediation}), "KubeadmControlPlane has to see them all, and serialises by itself",
 	)
 	g.Expect(plan.Replacing).To(BeNil())
 	g.Expect(plan.Counts.InFlight).To(BeZero())
 
 	last := steps(Step{ID: stepA}, Step{ID: stepO, Owner: true})
-	plan = usual(ofThree, last, target(func(t *Target) { t.Ledger.Tried = stepA })).plan()
-	g.Expect(actions(&plan)).To(Equal([]Action{GiveMark, None, None}), "one that is handed to its owner is in flight as any other")
+	plan = usual(ofThree, last, target(func(t *Target) { t.History.Tried = stepA })).plan()
+	g.Expect(actions(&plan)).To(Equal([]Action{RequestOwnerRemediation, None, None}), "one that is handed to its owner is in flight as any other")
 	g.Expect(plan.Decisions[1].Hold.Seen.Who).To(Equal("m1"))
 }
 
@@ -158,12 +158,12 @@ func TestPlan_WakeUp_IsEarliestChange(t *testing.T) {
 		{why: "also where everything is held", options: []option{limited(0), also(Target{Name: "m2"}, suspect)}, wakeUp: ago(-4 * time.Minute)},
 		{why: "a step's time", options: []option{requested()}, wakeUp: ago(-9 * time.Minute)},
 		{why: "a hold's time", options: []option{leaving(ago(time.Minute))}, wakeUp: ago(-29 * time.Minute)},
-		{why: "the earliest of all", options: []option{requested(), also(Target{Name: "m2"}, suspect), also(Target{Name: "m3", Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}, sickFor(time.Hour))}, wakeUp: ago(-time.Minute)},
+		{why: "the earliest of all", options: []option{requested(), also(Target{Name: "m2"}, suspect), also(Target{Name: "m3", History: History{Failures: 1, NotBefore: ago(-time.Minute)}}, sickFor(time.Hour))}, wakeUp: ago(-time.Minute)},
 		{why: "what is over is no reason, nor is what is now", options: []option{is(well), requested(beingDeleted(5 * time.Minute))}},
 		{why: "a Lease that is to be renewed", options: []option{requested(), ours(ago(-6 * time.Minute))}, wakeUp: ago(-30 * time.Second)},
 		{why: "the end of a storm", options: []option{is(well), cooldown, stormy(time.Minute)}, wakeUp: ago(-4 * time.Minute)},
 		{
-			why: "the end of an orphaned target's step", options: []option{is(well), stray(Stray{Gone: true, Request: lost(expected)})},
+			why: "the end of an orphaned target's step", options: []option{is(well), stray(Orphan{Gone: true, Request: lost(expected)})},
 			wakeUp: ago(-9 * time.Minute),
 		},
 	}
@@ -199,7 +199,7 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 		{why: "a request that will be made", want: true},
 		{why: "a request that is there", options: []option{is(well), requested()}, want: true},
 		{why: "a mark that will be given", options: []option{byOwner}, want: true},
-		{why: "a mark of its own", options: []option{is(well), target(func(t *Target) { t.Mark.Ours = true })}, want: true},
+		{why: "a mark of its own", options: []option{is(well), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true })}, want: true},
 		{why: "a mark of another", options: []option{byOwner, is(suspect), marked(byOther)}},
 		{why: "a Lease of its own", options: []option{is(well), ours(noon)}, want: true},
 		{why: "a Lease of another", options: []option{is(well), lease(Lease{Used: true, Holder: "node-maintenance"})}},
@@ -211,7 +211,7 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 			why:     "what is remembered for another check is its own",
 			options: []option{is(well), coveredBy("MachineHealthCheck/other"), remembers(1, noon)},
 		},
-		{why: "an orphaned target", options: []option{is(well), stray(Stray{Marked: true})}, want: true},
+		{why: "an orphaned target", options: []option{is(well), stray(Orphan{Marked: true})}, want: true},
 		{why: "one target is enough", options: []option{is(well), requested(), also(Target{Name: "m2"}, well)}, want: true},
 	}
 	for _, test := range tests {
@@ -223,8 +223,8 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 
 // Whoever marks a Machine signs before, and as long as there is a mark of its own.
 func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
-	tells := policy(func(p *Policy) { p.TellsHealth = true })
-	mark := func(m Mark) option { return target(func(t *Target) { t.Mark = m }) }
+	tells := policy(func(p *Policy) { p.ReportsHealth = true })
+	mark := func(m OwnerRemediation) option { return target(func(t *Target) { t.OwnerRemediation = m }) }
 	tests := []struct {
 		why     string
 		options []option
@@ -237,30 +237,30 @@ func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 		{why: "who does not tell signs nothing"},
 		{
 			why:     "who has told keeps the name there as long as that stands",
-			options: []option{tells, is(suspect), mark(Mark{Ours: true, Unhealthy: true})}, want: true,
+			options: []option{tells, is(suspect), mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}, want: true,
 		},
-		{why: "who has asked the owner, too", options: []option{tells, is(well), mark(Mark{Ours: true, Given: true})}, want: true},
-		{why: "when there is nothing left the name goes", options: []option{tells, is(well), mark(Mark{Ours: true})}},
-		{why: "what another has told is not signed by us", options: []option{tells, is(well), mark(Mark{Unhealthy: true, Given: true})}},
+		{why: "who has asked the owner, too", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true, Requested: true})}, want: true},
+		{why: "when there is nothing left the name goes", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true})}},
+		{why: "what another has told is not signed by us", options: []option{tells, is(well), mark(OwnerRemediation{Unhealthy: true, Requested: true})}},
 		{why: "who lets go signs nothing new", options: []option{tells, observes}},
 		{
 			why:     "and keeps the name until its request is gone",
-			options: []option{tells, observes, requested(), mark(Mark{Ours: true, Unhealthy: true})}, want: true,
+			options: []option{tells, observes, requested(), mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}, want: true,
 		},
 		{
 			why:     "and while that is going",
-			options: []option{tells, observes, requested(beingDeleted(time.Minute)), mark(Mark{Ours: true, Unhealthy: true})}, want: true,
+			options: []option{tells, observes, requested(beingDeleted(time.Minute)), mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}, want: true,
 		},
-		{why: "then the name goes with the marks", options: []option{tells, observes, mark(Mark{Ours: true, Unhealthy: true})}},
+		{why: "then the name goes with the marks", options: []option{tells, observes, mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}},
 		{
 			why:     "who is frozen leaves it as it is",
-			options: []option{tells, is(well), check(func(c *Check) { c.Frozen = true }), mark(Mark{Ours: true})}, want: true,
+			options: []option{tells, is(well), check(func(c *Check) { c.Paused = true }), mark(OwnerRemediation{MarkedByThis: true})}, want: true,
 		},
-		{why: "and signs nothing", options: []option{tells, check(func(c *Check) { c.Frozen = true })}},
+		{why: "and signs nothing", options: []option{tells, check(func(c *Check) { c.Paused = true })}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
-			NewWithT(t).Expect(usual(test.options...).plan().Decisions[0].Author).To(Equal(test.want))
+			NewWithT(t).Expect(usual(test.options...).plan().Decisions[0].MarkedBy).To(Equal(test.want))
 		})
 	}
 }

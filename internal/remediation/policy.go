@@ -20,9 +20,9 @@ type Policy struct {
 	HealthyDelay  time.Duration
 	// RecoveryConfirmed: a person has to confirm each recovery.
 	RecoveryConfirmed bool
-	// TellsHealth: targets get conditions, as Machines do.
-	TellsHealth bool
-	Observe     bool
+	// ReportsHealth: targets get conditions, as Machines do.
+	ReportsHealth bool
+	Observe       bool
 	// Steps are tried by their order.
 	Steps []Step
 	// ReplacementTimeout is how long a deleted Machine that its owner has not replaced counts for maxInFlight.

@@ -10,8 +10,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// Look is the result of a preflight check: the facts that an action is based on, read live just before it.
-type Look struct {
+// PreflightCheck is the result of a preflight check: the facts that an action is based on, read live just before it.
+type PreflightCheck struct {
 	// Failed: something could not be read. Unwritten: or a write that has to come first failed.
 	Failed, Unwritten bool
 	// Late: the reconcile has run out of time, so nothing more is started.
@@ -22,8 +22,8 @@ type Look struct {
 	// what would be started.
 	LeaseUnread    bool
 	RequestsUnread bool
-	// Frozen: the check, its Cluster or the target is paused.
-	Frozen bool
+	// Paused: the check, its Cluster or the target is paused.
+	Paused bool
 	// Changed: the spec, the deletion or the storm of the check has changed since the plan, or its Cluster is being deleted.
 	Changed bool
 	// Verdict and Target are the present ones.
@@ -60,39 +60,39 @@ type preflight struct {
 	t    *Target
 	d    *Decision
 	v    *health.Verdict
-	look *Look
+	look *PreflightCheck
 }
 
 // Confirm returns a decision as it is after a preflight check, which has to precede every write: blocked, if the facts do not confirm it.
 // v is the verdict that the decision is based on.
-func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Look, now time.Time) Decision {
+func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *PreflightCheck, now time.Time) Decision {
 	if d.Action == None || d.Action == Wait {
 		// Only annotations are written. Where nothing could be read, the target may be paused.
-		if look.Frozen || look.Failed || look.Changed {
+		if look.Paused || look.Failed || look.Changed {
 			return d.unnoted(t)
 		}
 		return *d
 	}
 	check := &preflight{plan: plan, t: t, d: d, v: v, look: look}
 	p := &pass{
-		s: &Situation{Check: Check{Frozen: look.Frozen}, ControlPlane: look.ControlPlane}, now: now, preflight: check,
+		s: &Situation{Check: Check{Paused: look.Paused}, ControlPlane: look.ControlPlane}, now: now, preflight: check,
 		a: &health.Assessment{Verdicts: []health.Verdict{look.Verdict}}, plan: Planned{Decisions: []Decision{*d}},
 	}
-	c := &candidate{step: Step{Owner: d.Action == GiveMark}, underWay: t.Ledger.Tried != StepID{}}
-	answers, hold := p.runGuards(preflightGuards[:], d.Action, &look.Target, c, slices.Clone(d.Asked))
+	c := &candidate{step: Step{Owner: d.Action == RequestOwnerRemediation}, underWay: t.History.Tried != StepID{}}
+	answers, hold := p.runGuards(preflightGuards[:], d.Action, &look.Target, c, slices.Clone(d.Answers))
 	if hold.Reason == "" {
 		confirmed := *d
-		confirmed.Asked = answers
+		confirmed.Answers = answers
 		return confirmed
 	}
 	h := d.held(t, hold)
-	h.Asked = answers
+	h.Answers = answers
 	// A confirmed verdict is reported even if the action is blocked.
-	if h.Unconfirmed = !check.bornOut(); !h.Unconfirmed && !look.Frozen {
-		h.Author = h.Author || d.Author
+	if h.Unconfirmed = !check.bornOut(); !h.Unconfirmed && !look.Paused {
+		h.MarkedBy = h.MarkedBy || d.MarkedBy
 	}
 	// Without a request, the Lease of the Node is released.
-	if t.Request == nil && !look.Frozen && !look.Failed {
+	if t.Request == nil && !look.Paused && !look.Failed {
 		h.LeaseUntil, h.DropConfirmation = time.Time{}, d.DropConfirmation
 	}
 	return h
@@ -104,17 +104,17 @@ func (c *preflight) bornOut() bool {
 	return !c.look.Failed && now.Kind == c.v.Kind && now.Reason == c.v.Reason && now.Since.Equal(c.v.Since)
 }
 
-// Again plans again if preflight checks blocked, or the API server rejected, what was to be started: other targets can have those places.
-// It updates the plan, and returns the targets with a new decision. Decisions that were carried out stay.
-func Again(plan *Planned, s *Situation, a *health.Assessment, policy *Policy, now time.Time) []int {
+// PlanAgain plans again if preflight checks blocked, or the API server rejected, what was to be started: other targets can have those
+// places. It updates the plan, and returns the targets with a new decision. Decisions that were carried out stay.
+func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy, now time.Time) []int {
 	held := false
 	for i := range plan.Decisions {
 		d, t := &plan.Decisions[i], &s.Targets[i]
-		last := len(d.Asked) - 1
+		last := len(d.Answers) - 1
 		if last < 0 || d.Hold.Reason == "" || t.HeldBack.Reason != "" {
 			continue
 		}
-		if d.Asked[last].Again || d.Hold.Reason == RequestFailed {
+		if d.Answers[last].Preflight || d.Hold.Reason == RequestFailed {
 			t.HeldBack, held = d.Hold, true
 		}
 	}
@@ -132,15 +132,15 @@ func Again(plan *Planned, s *Situation, a *health.Assessment, policy *Policy, no
 			news = append(news, i)
 		case next.Decisions[i].Hold.Reason != "":
 			// It may be blocked for another reason now.
-			d.Hold, d.Until, d.Asked = next.Decisions[i].Hold, next.Decisions[i].Until, next.Decisions[i].Asked
+			d.Hold, d.Until, d.Answers = next.Decisions[i].Hold, next.Decisions[i].Until, next.Decisions[i].Answers
 		}
 	}
 	plan.Replacing = next.Replacing
 	return news
 }
 
-// Refused is a decision whose request the API server rejected with this message.
-func Refused(d *Decision, t *Target, message string) Decision {
+// Rejected is a decision whose request the API server rejected with this message.
+func Rejected(d *Decision, t *Target, message string) Decision {
 	return d.held(t, Hold{Reason: RequestFailed, Seen: Seen{Who: message}})
 }
 
@@ -151,7 +151,7 @@ const RequestFailed Reason = "RequestFailed"
 func (d *Decision) held(t *Target, hold Hold) Decision {
 	h := d.unnoted(t)
 	if d.starts() {
-		h.InFlight, h.Budgeted, h.Attempt, h.TurnUntil = false, false, 0, time.Time{}
+		h.InFlight, h.Budgeted, h.Attempt, h.ControlPlaneLeaseUntil = false, false, 0, time.Time{}
 	}
 	h.Action, h.Why, h.Hold, h.Until = None, "", hold, hold.Until
 	return h
@@ -161,11 +161,11 @@ func (d *Decision) held(t *Target, hold Hold) Decision {
 func (d *Decision) unnoted(t *Target) Decision {
 	h := *d
 	h.DropConfirmation = false
-	h.Ledger, h.Author, h.NodeGoneSince, h.HealthySince, h.LeaseUntil = t.Ledger, t.Mark.Ours, t.NodeGoneSince, time.Time{}, time.Time{}
+	h.History, h.MarkedBy, h.NodeGoneSince, h.HealthySince, h.LeaseUntil = t.History, t.OwnerRemediation.MarkedByThis, t.NodeGoneSince, time.Time{}, time.Time{}
 	if t.Request != nil {
 		h.HealthySince = t.Request.HealthySince
 	}
-	if t.Lease.Ours {
+	if t.Lease.HeldByThis {
 		h.LeaseUntil = t.Lease.Until
 	}
 	return h
@@ -173,5 +173,5 @@ func (d *Decision) unnoted(t *Target) Decision {
 
 // starts reports whether an action starts a remediation.
 func (d *Decision) starts() bool {
-	return d.Action == MakeRequest || d.Action == GiveMark
+	return d.Action == StartRequest || d.Action == RequestOwnerRemediation
 }

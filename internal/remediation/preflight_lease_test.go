@@ -99,7 +99,7 @@ func TestOnlySilent_OtherCause_IsFalse(t *testing.T) {
 		"it is healthy":                         {health.Healthy, nil, false},
 	} {
 		t.Run(why, func(t *testing.T) {
-			NewWithT(t).Expect(OnlySilent(&health.Verdict{Kind: test.kind, Findings: test.findings})).To(Equal(test.only))
+			NewWithT(t).Expect(OnlyReadyUnknown(&health.Verdict{Kind: test.kind, Findings: test.findings})).To(Equal(test.only))
 		})
 	}
 }

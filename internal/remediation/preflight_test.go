@@ -14,182 +14,186 @@ import (
 )
 
 // seenAgain is a preflight check that bears out everything about a scene.
-func (x *scene) seenAgain() *Look {
-	return &Look{Verdict: x.verdicts[0], Target: x.situation.Targets[0], ControlPlane: x.situation.ControlPlane}
+func (x *scene) seenAgain() *PreflightCheck {
+	return &PreflightCheck{Verdict: x.verdicts[0], Target: x.situation.Targets[0], ControlPlane: x.situation.ControlPlane}
 }
 
 func notConfirmed(why string) Hold { return Hold{Reason: NotConfirmed, Seen: Seen{Who: why}} }
 
 // renewed is a Lease of the Node that its kubelet has renewed since.
-func renewed(at time.Time) func(*Look) { return func(l *Look) { l.LeaseRenewed = at } }
+func renewed(at time.Time) func(*PreflightCheck) {
+	return func(l *PreflightCheck) { l.LeaseRenewed = at }
+}
 
 func finding(change func(*health.Finding)) option {
 	return func(x *scene) { change(&x.verdicts[0].Findings[0]) }
 }
 
 // onlyWished: what else was wrong is over.
-func onlyWished(l *Look) { l.Verdict = wished }
+func onlyWished(l *PreflightCheck) { l.Verdict = wished }
 
-func leaves(l *Look) { l.Target.Leaving = Departure{Sign: "a taint"} }
+func leaves(l *PreflightCheck) { l.Target.Leaving = Departure{Sign: "a taint"} }
 
 // takes is somebody else's Lease of the Node, and turnOf one of the control plane.
-func takes(until time.Time) func(*Look) {
-	return func(l *Look) { l.Target.Lease = Lease{Used: true, Holder: "other", Until: until} }
+func takes(until time.Time) func(*PreflightCheck) {
+	return func(l *PreflightCheck) { l.Target.Lease = Lease{Used: true, Holder: "other", Until: until} }
 }
 
-func turnOf(holder string, until time.Time) func(*Look) {
-	return func(l *Look) { l.ControlPlane.Turn = Lease{Used: true, Holder: holder, Until: until} }
+func turnOf(holder string, until time.Time) func(*PreflightCheck) {
+	return func(l *PreflightCheck) { l.ControlPlane.Lease = Lease{Used: true, Holder: holder, Until: until} }
 }
 
 type lookRow struct {
 	why     string
 	options []option
-	look    func(*Look)
+	look    func(*PreflightCheck)
 	hold    Hold
 }
 
-func busy(names ...string) func(*Look) { return func(l *Look) { l.ControlPlane.Busy = names } }
+func busy(names ...string) func(*PreflightCheck) {
+	return func(l *PreflightCheck) { l.ControlPlane.Busy = names }
+}
 
 var looks = []lookRow{
-	{why: "what is borne out is done", look: func(*Look) {}},
-	{why: "also for an owner", options: []option{byOwner}, look: func(*Look) {}},
-	{why: "a pause stops it", look: func(l *Look) { l.Frozen = true }, hold: Hold{Reason: Paused}},
+	{why: "what is borne out is done", look: func(*PreflightCheck) {}},
+	{why: "also for an owner", options: []option{byOwner}, look: func(*PreflightCheck) {}},
+	{why: "a pause stops it", look: func(l *PreflightCheck) { l.Paused = true }, hold: Hold{Reason: Paused}},
 	{
-		why: "a pause stops whatever would clean up", options: []option{is(well), requested()}, look: func(l *Look) { l.Frozen = true },
+		why: "a pause stops whatever would clean up", options: []option{is(well), requested()}, look: func(l *PreflightCheck) { l.Paused = true },
 		hold: Hold{Reason: Paused},
 	},
-	{why: "a pause is reported first", look: func(l *Look) { l.Frozen, l.Failed = true, true }, hold: Hold{Reason: Paused}},
+	{why: "a pause is reported first", look: func(l *PreflightCheck) { l.Paused, l.Failed = true, true }, hold: Hold{Reason: Paused}},
 	{
-		why: "what could not be read does not count", look: func(l *Look) { l.Failed = true },
+		why: "what could not be read does not count", look: func(l *PreflightCheck) { l.Failed = true },
 		hold: notConfirmed("the facts could not be read again"),
 	},
 	{
-		why: "nor for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Failed = true },
+		why: "nor for what would end", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Failed = true },
 		hold: notConfirmed("the facts could not be read again"),
 	},
 	{
-		why: "nor for what would clean up", options: []option{goes, marked()}, look: func(l *Look) { l.Failed = true },
+		why: "nor for what would clean up", options: []option{goes, marked()}, look: func(l *PreflightCheck) { l.Failed = true },
 		hold: notConfirmed("the facts could not be read again"),
 	},
-	{why: "facts that cannot be read again", look: func(l *Look) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
+	{why: "facts that cannot be read again", look: func(l *PreflightCheck) { l.Failed = true }, hold: notConfirmed("the facts could not be read again")},
 	{
-		why: "a Lease of the kubelet that cannot be read", look: func(l *Look) { l.LeaseUnread, l.Cause = true, "not allowed" },
+		why: "a Lease of the kubelet that cannot be read", look: func(l *PreflightCheck) { l.LeaseUnread, l.Cause = true, "not allowed" },
 		hold: notConfirmed("the Lease of its kubelet could not be read: not allowed"),
 	},
 	{
-		why: "requests that cannot be read", look: func(l *Look) { l.RequestsUnread, l.Cause = true, "not allowed" },
+		why: "requests that cannot be read", look: func(l *PreflightCheck) { l.RequestsUnread, l.Cause = true, "not allowed" },
 		hold: notConfirmed("its requests could not be read: not allowed"),
 	},
 	{
-		why: "also for an owner", options: []option{byOwner}, look: func(l *Look) { l.RequestsUnread = true },
+		why: "also for an owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.RequestsUnread = true },
 		hold: notConfirmed("its requests could not be read"),
 	},
-	{why: "what ends something needs no others", options: []option{requested(failed)}, look: func(l *Look) { l.RequestsUnread = true }},
+	{why: "what ends something needs no others", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.RequestsUnread = true }},
 	{
-		why: "a pass that has taken too long", look: func(l *Look) { l.Late = true },
+		why: "a pass that has taken too long", look: func(l *PreflightCheck) { l.Late = true },
 		hold: notConfirmed("the reconcile ran out of time; it is retried soon"),
 	},
-	{why: "what ends something does not mind that", options: []option{requested(failed)}, look: func(l *Look) { l.Late = true }},
+	{why: "what ends something does not mind that", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Late = true }},
 	{
-		why: "what could not be written", look: func(l *Look) { l.Failed, l.Unwritten = true, true },
+		why: "what could not be written", look: func(l *PreflightCheck) { l.Failed, l.Unwritten = true, true },
 		hold: notConfirmed("a write that has to come first failed; the log of the manager has the error"),
 	},
 	{
-		why: "and why they cannot", look: func(l *Look) { l.Failed, l.Cause = true, "not allowed" },
+		why: "and why they cannot", look: func(l *PreflightCheck) { l.Failed, l.Cause = true, "not allowed" },
 		hold: notConfirmed("the facts could not be read again: not allowed"),
 	},
 	{
-		why: "a Node that cannot be read again", look: func(l *Look) { l.Verdict.Kind, l.Cause = health.Undetermined, "not allowed" },
+		why: "a Node that cannot be read again", look: func(l *PreflightCheck) { l.Verdict.Kind, l.Cause = health.Undetermined, "not allowed" },
 		hold: notConfirmed("the Node could not be read again: not allowed"),
 	},
 	{
-		why: "another check than the one that was planned for", look: func(l *Look) { l.Changed = true },
+		why: "another check than the one that was planned for", look: func(l *PreflightCheck) { l.Changed = true },
 		hold: notConfirmed("the check or its Cluster has changed"),
 	},
 	{
-		why: "also for what would end", options: []option{requested(failed)}, look: func(l *Look) { l.Changed = true },
+		why: "also for what would end", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Changed = true },
 		hold: notConfirmed("the check or its Cluster has changed"),
 	},
 	{
-		why: "who is healthy again is not given up", options: []option{requested(failed)}, look: func(l *Look) { l.Verdict = well },
+		why: "who is healthy again is not given up", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Verdict = well },
 		hold: notConfirmed("the target is healthy again"),
 	},
 	{
 		why: "who is not healthy any more keeps its request", options: []option{is(well), requested()},
-		look: func(l *Look) { l.Verdict = suspect }, hold: notConfirmed("the target is no longer healthy"),
+		look: func(l *PreflightCheck) { l.Verdict = suspect }, hold: notConfirmed("the target is no longer healthy"),
 	},
 	{
 		why:     "who has become unhealthy in between has to be healthy for long enough again",
 		options: []option{is(well), requested(healthySince(noon))},
-		look:    func(l *Look) { l.Target.Request = lost(healthySince(noon.Add(moment))) },
+		look:    func(l *PreflightCheck) { l.Target.Request = lost(healthySince(noon.Add(moment))) },
 		hold:    notConfirmed("the target was unhealthy in between"),
 	},
 	{
 		why: "a request that is gone by now has nothing to say against it", options: []option{is(well), requested(healthySince(noon))},
-		look: func(l *Look) { l.Target.Request = nil },
+		look: func(l *PreflightCheck) { l.Target.Request = nil },
 	},
-	{why: "unless it goes for another cause", options: []option{is(well), goes, requested()}, look: func(l *Look) { l.Verdict = suspect }},
+	{why: "unless it goes for another cause", options: []option{is(well), goes, requested()}, look: func(l *PreflightCheck) { l.Verdict = suspect }},
 	{
 		why: "nor one that is only called healthy, as others are to blame", options: []option{is(well), requested()},
-		look: func(l *Look) { l.Verdict = calledWell }, hold: notConfirmed("the target is no longer healthy"),
+		look: func(l *PreflightCheck) { l.Verdict = calledWell }, hold: notConfirmed("the target is no longer healthy"),
 	},
 	{
 		why: "who is only called healthy is given up all the same", options: []option{requested(failed)},
-		look: func(l *Look) { l.Verdict = calledWell },
+		look: func(l *PreflightCheck) { l.Verdict = calledWell },
 	},
 	{
 		why: "who is unhealthy in another way is still given up", options: []option{requested(failed)},
-		look: func(l *Look) { l.Verdict = wished },
+		look: func(l *PreflightCheck) { l.Verdict = wished },
 	},
 	{
-		why: "who is healthy again is not remediated", look: func(l *Look) { l.Verdict.Kind = health.Healthy },
+		why: "who is healthy again is not remediated", look: func(l *PreflightCheck) { l.Verdict.Kind = health.Healthy },
 		hold: notConfirmed("its health has changed"),
 	},
 	{
-		why: "nor who is only suspect", options: []option{byOwner}, look: func(l *Look) { l.Verdict.Kind = health.Suspect },
+		why: "nor who is only suspect", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Verdict.Kind = health.Suspect },
 		hold: notConfirmed("its health has changed"),
 	},
 	{
-		why: "nor who is unhealthy for another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted },
+		why: "nor who is unhealthy for another reason", look: func(l *PreflightCheck) { l.Verdict.Reason = health.NodeDeleted },
 		hold: notConfirmed("its health has changed"),
 	},
 	{
-		why: "nor who was healthy in between", look: func(l *Look) { l.Verdict.Since = ago(6*time.Minute - moment) },
+		why: "nor who was healthy in between", look: func(l *PreflightCheck) { l.Verdict.Since = ago(6*time.Minute - moment) },
 		hold: notConfirmed("its health has changed"),
 	},
-	{why: "the same moment is the same", look: func(l *Look) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
-	{why: "who is being deleted", look: func(l *Look) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
+	{why: "the same moment is the same", look: func(l *PreflightCheck) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
+	{why: "who is being deleted", look: func(l *PreflightCheck) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
 	{
-		why: "neither for its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.DeletingSince = noon },
+		why: "neither for its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.DeletingSince = noon },
 		hold: notConfirmed("the target is being deleted"),
 	},
 	{
-		why: "a request that no cache has seen", look: func(l *Look) { l.Target.Request = &Request{} },
+		why: "a request that no cache has seen", look: func(l *PreflightCheck) { l.Target.Request = &Request{} },
 		hold: notConfirmed("the target has a remediation request already"),
 	},
 	{
-		why: "attempts that no cache has seen: a failure", look: func(l *Look) { l.Target.Ledger.Failures = 1 },
+		why: "attempts that no cache has seen: a failure", look: func(l *PreflightCheck) { l.Target.History.Failures = 1 },
 		hold: notConfirmed("the remediation history has changed"),
 	},
-	{why: "a wait", look: func(l *Look) { l.Target.Ledger.NotBefore = noon }, hold: notConfirmed("the remediation history has changed")},
-	{why: "a step", look: func(l *Look) { l.Target.Ledger.Tried = stepA }, hold: notConfirmed("the remediation history has changed")},
+	{why: "a wait", look: func(l *PreflightCheck) { l.Target.History.NotBefore = noon }, hold: notConfirmed("the remediation history has changed")},
+	{why: "a step", look: func(l *PreflightCheck) { l.Target.History.Tried = stepA }, hold: notConfirmed("the remediation history has changed")},
 	{
-		why: "another check has something for it now", look: func(l *Look) { l.Target.CoveredBy = "MachineHealthCheck/other" },
+		why: "another check has something for it now", look: func(l *PreflightCheck) { l.Target.CoveredBy = "MachineHealthCheck/other" },
 		hold: notConfirmed("MachineHealthCheck/other is responsible for the target"),
 	},
 	{why: "something announces that it goes", look: leaves, hold: Hold{Reason: Leaving, Seen: Seen{Who: "a taint"}}},
 	{why: "its owner knows more about that", options: []option{byOwner}, look: leaves},
-	{why: "a label keeps it from being remediated now", look: func(l *Look) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
-	{why: "also by its owner", options: []option{byOwner}, look: func(l *Look) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
-	{why: "what ends something does not mind a label", options: []option{requested(failed)}, look: func(l *Look) { l.Target.Excluded = true }},
+	{why: "a label keeps it from being remediated now", look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
+	{why: "also by its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
+	{why: "what ends something does not mind a label", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Target.Excluded = true }},
 	{
-		why: "its owner refuses by now", options: []option{byOwner}, look: func(l *Look) { l.Target.Mark.Refused = true },
+		why: "its owner refuses by now", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.OwnerRemediation.Refused = true },
 		hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}},
 	},
-	{why: "a remediator is not asked about its owner", look: func(l *Look) { l.Target.Mark.Refused = true }},
+	{why: "a remediator is not asked about its owner", look: func(l *PreflightCheck) { l.Target.OwnerRemediation.Refused = true }},
 	{
 		why: "who is unhealthy besides is tried again, whatever was wished", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
-		look: func(*Look) {},
+		look: func(*PreflightCheck) {},
 	},
 	{
 		why: "a wish that was granted is all that is left", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
@@ -198,11 +202,11 @@ var looks = []lookRow{
 	{why: "and all that there was, but it was not granted yet", options: []option{is(wished), alsoSick}, look: onlyWished},
 	{
 		why:     "or is being granted",
-		options: []option{is(wished), alsoSick, twoSteps, target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })},
+		options: []option{is(wished), alsoSick, twoSteps, target(func(t *Target) { t.History = History{Failures: 1, Tried: stepA} })},
 		look:    onlyWished,
 	},
 	{
-		why: "something else bears the name of its request by now", look: func(l *Look) { l.Target.NameTaken = "other" },
+		why: "something else bears the name of its request by now", look: func(l *PreflightCheck) { l.Target.NameTaken = "other" },
 		hold: Hold{Reason: NameTaken, Seen: Seen{Who: "other"}},
 	},
 	{
@@ -210,14 +214,14 @@ var looks = []lookRow{
 		hold: Hold{Reason: LeaseTaken, Until: noon.Add(moment), Seen: Seen{Who: "other"}},
 	},
 	{why: "and has finished", look: takes(noon)},
-	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *Look) { l.Others = 1 }},
+	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 1 }},
 	{
-		why: "places that others have taken since", options: []option{slots(2)}, look: func(l *Look) { l.Others = 2 },
+		why: "places that others have taken since", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 2 },
 		hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "maxInFlight is reached", Have: 2, Most: 2}},
 	},
-	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *Look) { l.Others = 9 }},
-	{why: "where there are as many as targets nobody does", look: func(l *Look) { l.Others = 9 }},
-	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *Look) {
+	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *PreflightCheck) { l.Others = 9 }},
+	{why: "where there are as many as targets nobody does", look: func(l *PreflightCheck) { l.Others = 9 }},
+	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *PreflightCheck) {
 		l.Others = 9
 		l.Target = Target{Request: &Request{}, DeletingSince: noon, CoveredBy: "o"}
 	}},
@@ -236,34 +240,34 @@ var looks = []lookRow{
 	{why: "a worker is no part of it", look: busy("n2")},
 	{
 		why: "its members cannot be found out any more", options: []option{ofControlPlane},
-		look: func(l *Look) { l.ControlPlane.Etcd = Etcd{} }, hold: Hold{Reason: QuorumUnknown},
+		look: func(l *PreflightCheck) { l.ControlPlane.Etcd = Etcd{} }, hold: Hold{Reason: QuorumUnknown},
 	},
 	{
-		why: "it is the only one left", options: []option{ofControlPlane}, look: func(l *Look) { l.ControlPlane.Etcd = members(1) },
+		why: "it is the only one left", options: []option{ofControlPlane}, look: func(l *PreflightCheck) { l.ControlPlane.Etcd = members(1) },
 		hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}},
 	},
 	{
 		why: "one of the others has become unhealthy", options: []option{ofControlPlane},
-		look: func(l *Look) { l.ControlPlane.Etcd = members(3, "n2") },
+		look: func(l *PreflightCheck) { l.ControlPlane.Etcd = members(3, "n2") },
 		hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}},
 	},
 	{
 		why: "who ends something takes nothing away", options: []option{ofControlPlane, requested(failed)},
-		look: func(l *Look) { l.ControlPlane = ControlPlane{} },
+		look: func(l *PreflightCheck) { l.ControlPlane = ControlPlane{} },
 	},
 	{
 		why: "what is busy is reported before what is at risk", options: []option{ofControlPlane},
-		look: func(l *Look) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} },
+		look: func(l *PreflightCheck) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} },
 		hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}},
 	},
 	{
 		why: "health is reported before all of that", options: []option{ofControlPlane},
-		look: func(l *Look) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon },
+		look: func(l *PreflightCheck) { l.ControlPlane, l.Target.DeletingSince = ControlPlane{}, noon },
 		hold: notConfirmed("the target is being deleted"),
 	},
 	{
 		why: "and that before a Lease", options: []option{ofControlPlane, is(sickFor(6 * time.Minute))},
-		look: func(l *Look) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Hold{Reason: QuorumUnknown},
+		look: func(l *PreflightCheck) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Hold{Reason: QuorumUnknown},
 	},
 }
 
@@ -281,22 +285,22 @@ func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
 			if test.hold.Reason == "" {
 				again := 3
 				switch d.Action { //nolint:exhaustive // the others start nothing
-				case MakeRequest:
+				case StartRequest:
 					again = 12
-				case GiveMark:
+				case RequestOwnerRemediation:
 					again = 5
 				}
-				g.Expect(got.Asked).To(HaveLen(len(d.Asked) + again))
-				got.Asked = d.Asked
+				g.Expect(got.Answers).To(HaveLen(len(d.Answers) + again))
+				got.Answers = d.Answers
 				g.Expect(got).To(Equal(d))
 				return
 			}
 			g.Expect([]any{got.Action, got.Why, got.Until}).To(Equal([]any{None, Reason(""), test.hold.Until}))
-			writes := slices.DeleteFunc(got.Writes(&x.situation.Targets[0]), func(w Write) bool { return w == SetAuthor })
+			writes := slices.DeleteFunc(got.Writes(&x.situation.Targets[0]), func(w Write) bool { return w == SetMarkedBy })
 			g.Expect(writes).To(BeEmpty(), "what is held is not written")
-			last := got.Asked[len(got.Asked)-1]
-			g.Expect(last).To(Equal(Answer{Guard: test.hold.Reason, Held: true, Again: true, Until: test.hold.Until, Seen: test.hold.Seen}))
-			g.Expect(got.Asked[:len(d.Asked)]).To(Equal(append([]Answer{}, d.Asked...)))
+			last := got.Answers[len(got.Answers)-1]
+			g.Expect(last).To(Equal(Answer{Guard: test.hold.Reason, Blocks: true, Preflight: true, Until: test.hold.Until, Seen: test.hold.Seen}))
+			g.Expect(got.Answers[:len(d.Answers)]).To(Equal(append([]Answer{}, d.Answers...)))
 		})
 	}
 }
@@ -305,27 +309,27 @@ func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
 func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(
-		lease(Lease{Used: true}), func(x *scene) { x.policy.TellsHealth = true },
-		target(func(t *Target) { t.Ledger = Ledger{Failures: 1, NotBefore: noon} }),
+		lease(Lease{Used: true}), func(x *scene) { x.policy.ReportsHealth = true },
+		target(func(t *Target) { t.History = History{Failures: 1, NotBefore: noon} }),
 	)
 	t1 := &x.situation.Targets[0]
 	plan := x.plan()
-	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{HoldLease, SetAuthor, CreateRequest}))
-	refused := Refused(&plan.Decisions[0], t1, "no agent of that name")
-	asked := plan.Decisions[0].Asked
+	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{AcquireLease, SetMarkedBy, CreateRequest}))
+	refused := Rejected(&plan.Decisions[0], t1, "no agent of that name")
+	asked := plan.Decisions[0].Answers
 	g.Expect(refused).To(Equal(Decision{
-		Hold: Hold{Reason: RequestFailed, Seen: Seen{Who: "no agent of that name"}}, Step: stepA, Ledger: Ledger{Failures: 1, NotBefore: noon}, Asked: asked,
+		Hold: Hold{Reason: RequestFailed, Seen: Seen{Who: "no agent of that name"}}, Step: stepA, History: History{Failures: 1, NotBefore: noon}, Answers: asked,
 	}))
 	g.Expect(refused.Writes(t1)).To(BeEmpty())
 
-	x = usual(requested(failed, healthySince(ago(time.Minute))), ours(ago(-time.Minute)), target(func(t *Target) { t.Mark.Ours = true }))
+	x = usual(requested(failed, healthySince(ago(time.Minute))), ours(ago(-time.Minute)), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }))
 	t1 = &x.situation.Targets[0]
 	plan = x.plan()
-	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{NoteLedger, NoteRecovery, TellToStop, DeleteRequest, DropAuthor}))
-	held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &Look{Frozen: true, Verdict: x.verdicts[0]}, noon)
-	held.Asked = nil
+	g.Expect(plan.Decisions[0].Writes(t1)).To(Equal([]Write{WriteHistory, WriteRecovery, StopRemediator, DeleteRequest, RemoveMarkedBy}))
+	held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Paused: true, Verdict: x.verdicts[0]}, noon)
+	held.Answers = nil
 	g.Expect(held).To(
-		Equal(underWay(Decision{Hold: Hold{Reason: Paused}, HealthySince: ago(time.Minute), LeaseUntil: ago(-time.Minute), Author: true})),
+		Equal(underWay(Decision{Hold: Hold{Reason: Paused}, HealthySince: ago(time.Minute), LeaseUntil: ago(-time.Minute), MarkedBy: true})),
 		"it is in flight as before",
 	)
 	g.Expect(held.Writes(t1)).To(BeEmpty())
@@ -335,16 +339,16 @@ func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 func TestPreflight_ConfirmedVerdict_IsReported(t *testing.T) {
 	tests := []struct {
 		why    string
-		look   func(*Look)
+		look   func(*PreflightCheck)
 		signed bool
 		told   bool
 	}{
-		{why: "what is borne out is told, and signed before", look: func(l *Look) { l.Target.DeletingSince = noon }, signed: true, told: true},
-		{why: "what could not be read is not", look: func(l *Look) { l.Failed = true }},
-		{why: "nor is another health", look: func(l *Look) { l.Verdict.Kind = health.Suspect }},
-		{why: "nor another reason", look: func(l *Look) { l.Verdict.Reason = health.NodeDeleted }},
-		{why: "nor another time", look: func(l *Look) { l.Verdict.Since = noon }},
-		{why: "a pause signs nothing", look: func(l *Look) { l.Frozen = true }, told: true},
+		{why: "what is borne out is told, and signed before", look: func(l *PreflightCheck) { l.Target.DeletingSince = noon }, signed: true, told: true},
+		{why: "what could not be read is not", look: func(l *PreflightCheck) { l.Failed = true }},
+		{why: "nor is another health", look: func(l *PreflightCheck) { l.Verdict.Kind = health.Suspect }},
+		{why: "nor another reason", look: func(l *PreflightCheck) { l.Verdict.Reason = health.NodeDeleted }},
+		{why: "nor another time", look: func(l *PreflightCheck) { l.Verdict.Since = noon }},
+		{why: "a pause signs nothing", look: func(l *PreflightCheck) { l.Paused = true }, told: true},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -355,7 +359,7 @@ func TestPreflight_ConfirmedVerdict_IsReported(t *testing.T) {
 			test.look(look)
 			got := Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
 			g.Expect(got.Hold.Reason).ToNot(BeEmpty())
-			g.Expect([]bool{got.Author, !got.Unconfirmed}).To(Equal([]bool{test.signed, test.told}))
+			g.Expect([]bool{got.MarkedBy, !got.Unconfirmed}).To(Equal([]bool{test.signed, test.told}))
 		})
 	}
 }
@@ -369,9 +373,9 @@ func TestPreflight_OnlyAnnotations_ArePausedToo(t *testing.T) {
 		plan := x.plan()
 		d := plan.Decisions[0]
 		g.Expect(d.Writes(t1)).ToNot(BeEmpty())
-		g.Expect(Confirm(&plan, t1, &d, &x.verdicts[0], &Look{}, noon)).To(Equal(d))
+		g.Expect(Confirm(&plan, t1, &d, &x.verdicts[0], &PreflightCheck{}, noon)).To(Equal(d))
 		// Of what could not be read nobody knows whether it is paused, or still there.
-		for _, look := range []*Look{{Frozen: true}, {Failed: true}, {Changed: true}} {
+		for _, look := range []*PreflightCheck{{Paused: true}, {Failed: true}, {Changed: true}} {
 			held := Confirm(&plan, t1, &d, &x.verdicts[0], look, noon)
 			g.Expect(held.Writes(t1)).To(BeEmpty())
 			g.Expect([]any{held.Action, held.Until, held.InFlight}).To(Equal([]any{d.Action, d.Until, d.InFlight}))
@@ -381,5 +385,5 @@ func TestPreflight_OnlyAnnotations_ArePausedToo(t *testing.T) {
 
 func TestPreflightGuards_Order_IsAsListed(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(LastLooks()).To(Equal([]Reason{Paused, NotConfirmed, Leaving, Excluded, OwnerRefuses, AnnotationNotRemoved, NameTaken, LeaseTaken, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
+	g.Expect(PreflightGuards()).To(Equal([]Reason{Paused, NotConfirmed, Leaving, Excluded, OwnerRefuses, AnnotationNotRemoved, NameTaken, LeaseTaken, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
 }

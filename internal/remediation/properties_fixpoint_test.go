@@ -20,30 +20,30 @@ func (d *drawn) landed(plan *Planned, finalizer bool) (drawn, bool) {
 		switch write {
 		case AddFinalizer, RemoveFinalizer:
 			finalizer = write == AddFinalizer
-		case NoteStorm:
+		case WriteStorm:
 			s.Check.Storm = plan.Storm
-		case NoteReplacing:
+		case WriteReplacing:
 			s.Replacing = slices.Clone(plan.Replacing)
-		case ReleaseTurn:
-			s.ControlPlane.Turn = Lease{Used: true}
+		case ReleaseControlPlaneLease:
+			s.ControlPlane.Lease = Lease{Used: true}
 		}
 	}
 	for i := range plan.Decisions {
 		decision := &plan.Decisions[i]
 		for _, write := range decision.Writes(&d.situation.Targets[i]) {
 			s.Targets[i].land(write, decision)
-			if write == TakeTurn {
-				s.ControlPlane.Turn = Lease{Used: true, Holder: "us", Ours: true, Until: decision.TurnUntil}
+			if write == AcquireControlPlaneLease {
+				s.ControlPlane.Lease = Lease{Used: true, Holder: "us", HeldByThis: true, Until: decision.ControlPlaneLeaseUntil}
 			}
 		}
 	}
-	for i := range plan.Strays {
-		decision, stray := &plan.Strays[i], &s.Strays[i]
-		as := Target{Request: stray.Request, Lease: stray.Lease, Ledger: stray.Ledger, NodeGoneSince: stray.NodeGoneSince, Mark: Mark{Ours: stray.Marked}}
-		for _, write := range decision.StrayWrites(&d.situation.Strays[i]) {
+	for i := range plan.Orphans {
+		decision, stray := &plan.Orphans[i], &s.Orphans[i]
+		as := Target{Request: stray.Request, Lease: stray.Lease, History: stray.History, NodeGoneSince: stray.NodeGoneSince, OwnerRemediation: OwnerRemediation{MarkedByThis: stray.Marked}}
+		for _, write := range decision.OrphanWrites(&d.situation.Orphans[i]) {
 			as.land(write, decision)
 		}
-		stray.Request, stray.Lease, stray.Ledger, stray.NodeGoneSince, stray.Marked = as.Request, as.Lease, as.Ledger, as.NodeGoneSince, as.Mark.Ours
+		stray.Request, stray.Lease, stray.History, stray.NodeGoneSince, stray.Marked = as.Request, as.Lease, as.History, as.NodeGoneSince, as.OwnerRemediation.MarkedByThis
 	}
 	return after, finalizer
 }
@@ -51,38 +51,38 @@ func (d *drawn) landed(plan *Planned, finalizer bool) (drawn, bool) {
 // land is what a write makes of a target.
 func (t *Target) land(write Write, d *Decision) {
 	switch write {
-	case NoteLedger:
-		t.Ledger = d.Ledger
-	case NoteNodeGone:
+	case WriteHistory:
+		t.History = d.History
+	case WriteNodeGone:
 		t.NodeGoneSince = d.NodeGoneSince
-	case NoteRecovery:
+	case WriteRecovery:
 		t.Request.HealthySince = d.HealthySince
-	case HoldLease:
-		t.Lease = Lease{Used: t.Lease.Used, Holder: "us", Ours: true, Until: d.LeaseUntil}
-	case SetAuthor:
+	case AcquireLease:
+		t.Lease = Lease{Used: t.Lease.Used, Holder: "us", HeldByThis: true, Until: d.LeaseUntil}
+	case SetMarkedBy:
 		// Whoever signs says right after it that the target is not healthy.
-		t.Mark.Ours, t.Mark.Unhealthy = true, true
+		t.OwnerRemediation.MarkedByThis, t.OwnerRemediation.Unhealthy = true, true
 	case CreateRequest:
 		t.Request = &Request{Step: d.Step, Attempt: d.Attempt, Started: noon}
-	case SetMark:
-		if !t.Mark.Given {
-			t.Mark.Given, t.Mark.Waiting, t.Mark.Unhealthy, t.Mark.Since = true, true, true, noon
+	case SetOwnerRemediated:
+		if !t.OwnerRemediation.Requested {
+			t.OwnerRemediation.Requested, t.OwnerRemediation.Waiting, t.OwnerRemediation.Unhealthy, t.OwnerRemediation.Since = true, true, true, noon
 		}
-	case TellToStop:
+	case StopRemediator:
 		t.Request.TimedOut = true
 	case DeleteRequest:
 		t.Request.DeletingSince = noon
-	case RemoveMark:
-		t.Mark.Given, t.Mark.Waiting = false, false
-	case ClearMarks:
-		t.Mark = Mark{}
-	case DropAuthor:
-		t.Mark.Ours = false
-	case DropConfirmation:
+	case RemoveOwnerRemediated:
+		t.OwnerRemediation.Requested, t.OwnerRemediation.Waiting = false, false
+	case ClearConditions:
+		t.OwnerRemediation = OwnerRemediation{}
+	case RemoveMarkedBy:
+		t.OwnerRemediation.MarkedByThis = false
+	case RemoveConfirmation:
 		t.Confirmed = false
 	case ReleaseLease:
 		t.Lease = Lease{Used: t.Lease.Used}
-	case TakeTurn:
+	case AcquireControlPlaneLease:
 	}
 }
 
@@ -97,8 +97,8 @@ func (d *drawn) writesOf(plan *Planned, finalizer bool) []any {
 			all = append(all, write)
 		}
 	}
-	for i := range plan.Strays {
-		for _, write := range plan.Strays[i].StrayWrites(&d.situation.Strays[i]) {
+	for i := range plan.Orphans {
+		for _, write := range plan.Orphans[i].OrphanWrites(&d.situation.Orphans[i]) {
 			all = append(all, write)
 		}
 	}
@@ -116,7 +116,7 @@ func TestPlan_CarriedOut_LeavesNothingToDo(t *testing.T) {
 		room, ends := false, false
 		for i := range second.Decisions {
 			ends = ends || plan.Decisions[i].Action == GiveUp || plan.Decisions[i].Action == Withdraw
-			room = room || plan.Decisions[i].Action == TakeBack || plan.Decisions[i].Action == Unmark
+			room = room || plan.Decisions[i].Action == CancelOwnerRemediation || plan.Decisions[i].Action == RemoveConditions
 		}
 		for i := range second.Decisions {
 			if second.Decisions[i].starts() && !room {
@@ -126,7 +126,7 @@ func TestPlan_CarriedOut_LeavesNothingToDo(t *testing.T) {
 		// A Lease is not renewed in the moment in which a request is ended, but while it is waited for; and a finalizer goes when nothing is
 		// left.
 		writes := slices.DeleteFunc(after.writesOf(&second, finalizer), func(write any) bool {
-			return ends && write == HoldLease || plan.Finalizer && write == RemoveFinalizer
+			return ends && write == AcquireLease || plan.Finalizer && write == RemoveFinalizer
 		})
 		if len(writes) > 0 && !room {
 			t.Fatalf("everything is written, and then %v: %+v, and then %+v", writes, plan, second)
@@ -149,8 +149,8 @@ func (d *drawn) renamed() drawn {
 	for i := range s.Targets {
 		s.Targets[i].Name, s.Targets[i].Node = "x"+s.Targets[i].Name, "y"+s.Targets[i].Node
 	}
-	for i := range s.Strays {
-		s.Strays[i].Name = "x" + s.Strays[i].Name
+	for i := range s.Orphans {
+		s.Orphans[i].Name = "x" + s.Orphans[i].Name
 	}
 	for i := range s.Replacing {
 		s.Replacing[i].Target = "x" + s.Replacing[i].Target
@@ -168,9 +168,9 @@ func (d *drawn) renamed() drawn {
 // plain is a decision without the names in it.
 func plain(d *Decision) Decision {
 	p := *d
-	p.Hold.Seen.Who, p.Asked = "", slices.Clone(d.Asked)
-	for i := range p.Asked {
-		p.Asked[i].Seen.Who = ""
+	p.Hold.Seen.Who, p.Answers = "", slices.Clone(d.Answers)
+	for i := range p.Answers {
+		p.Answers[i].Seen.Who = ""
 	}
 	return p
 }
@@ -186,7 +186,7 @@ func TestPlan_Names_AreIrrelevant(t *testing.T) {
 				t.Fatalf("%s gets %+v, and %s %+v", d.situation.Targets[i].Name, a, twin.situation.Targets[i].Name, b)
 			}
 		}
-		if one.WakeUp != other.WakeUp || one.Counts != other.Counts || one.Gate != other.Gate || one.Storm != other.Storm || one.Finalizer != other.Finalizer || one.ReleaseTurn != other.ReleaseTurn {
+		if one.WakeUp != other.WakeUp || one.Counts != other.Counts || one.Gate != other.Gate || one.Storm != other.Storm || one.Finalizer != other.Finalizer || one.ReleaseControlPlaneLease != other.ReleaseControlPlaneLease {
 			t.Fatalf("%+v, and with other names %+v", one, other)
 		}
 	})
@@ -214,7 +214,7 @@ func TestPlan_EqualTargets_AreTreatedAlike(t *testing.T) {
 		plan := d.plan()
 		a, b := plain(&plan.Decisions[i]), plain(&plan.Decisions[len(plan.Decisions)-1])
 		// How many are in flight has changed between the two.
-		a.Asked, b.Asked = nil, nil
+		a.Answers, b.Answers = nil, nil
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("%+v, and its twin %+v", a, b)
 		}
@@ -223,7 +223,7 @@ func TestPlan_EqualTargets_AreTreatedAlike(t *testing.T) {
 
 // Who observes, or is about to go, writes nothing but what takes away. Until a request is gone, its Lease is held.
 func TestWrites_ObservingOrDeleting_OnlyRemove(t *testing.T) {
-	takes := []Write{TellToStop, DeleteRequest, RemoveMark, ClearMarks, DropAuthor, DropConfirmation, ReleaseLease}
+	takes := []Write{StopRemediator, DeleteRequest, RemoveOwnerRemediated, ClearConditions, RemoveMarkedBy, RemoveConfirmation, ReleaseLease}
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		d.situation.Check.Deleting = rapid.Bool().Draw(t, "goes")
@@ -232,8 +232,8 @@ func TestWrites_ObservingOrDeleting_OnlyRemove(t *testing.T) {
 		check := func(decision *Decision, write Write, requested bool) {
 			switch {
 			case slices.Contains(takes, write):
-			case write == NoteLedger && decision.Ledger == Ledger{}, write == NoteNodeGone && decision.NodeGoneSince.IsZero():
-			case write == HoldLease && requested:
+			case write == WriteHistory && decision.History == History{}, write == WriteNodeGone && decision.NodeGoneSince.IsZero():
+			case write == AcquireLease && requested:
 			default:
 				t.Fatalf("write %d of %+v", write, decision)
 			}
@@ -243,15 +243,15 @@ func TestWrites_ObservingOrDeleting_OnlyRemove(t *testing.T) {
 				check(&plan.Decisions[i], write, d.situation.Targets[i].Request != nil)
 			}
 		}
-		for i := range plan.Strays {
-			for _, write := range plan.Strays[i].StrayWrites(&d.situation.Strays[i]) {
-				check(&plan.Strays[i], write, d.situation.Strays[i].Request != nil)
+		for i := range plan.Orphans {
+			for _, write := range plan.Orphans[i].OrphanWrites(&d.situation.Orphans[i]) {
+				check(&plan.Orphans[i], write, d.situation.Orphans[i].Request != nil)
 			}
 		}
 		for _, write := range plan.CheckWrites(&d.situation, rapid.Bool().Draw(t, "finalizer")) {
 			// What is left over has to be cleaned up before the check goes, so that it may still need its finalizer; and what is noted on a check
 			// that goes is gone with it.
-			if d.policy.Observe && (write == NoteReplacing && len(plan.Replacing) > 0 || write == NoteStorm && !plan.Storm.Since.IsZero()) {
+			if d.policy.Observe && (write == WriteReplacing && len(plan.Replacing) > 0 || write == WriteStorm && !plan.Storm.Since.IsZero()) {
 				t.Fatalf("check write %d: %+v", write, plan)
 			}
 		}

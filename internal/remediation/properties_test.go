@@ -18,17 +18,17 @@ func copied(d *drawn) drawn {
 	c := *d
 	c.assessment.Verdicts = slices.Clone(d.assessment.Verdicts)
 	c.policy.Steps = slices.Clone(d.policy.Steps)
-	c.situation.Targets, c.situation.Strays = slices.Clone(d.situation.Targets), slices.Clone(d.situation.Strays)
+	c.situation.Targets, c.situation.Orphans = slices.Clone(d.situation.Targets), slices.Clone(d.situation.Orphans)
 	for i := range c.situation.Targets {
 		if r := c.situation.Targets[i].Request; r != nil {
 			request := *r
 			c.situation.Targets[i].Request = &request
 		}
 	}
-	for i := range c.situation.Strays {
-		if r := c.situation.Strays[i].Request; r != nil {
+	for i := range c.situation.Orphans {
+		if r := c.situation.Orphans[i].Request; r != nil {
 			request := *r
-			c.situation.Strays[i].Request = &request
+			c.situation.Orphans[i].Request = &request
 		}
 	}
 	c.situation.Replacing, c.situation.Owners = slices.Clone(d.situation.Replacing), slices.Clone(d.situation.Owners)
@@ -112,14 +112,14 @@ func TestPlan_MaxInFlight_IsKept(t *testing.T) {
 			if got.starts() && got.Budgeted {
 				started++
 			}
-			if got.Action == GiveMark && d.situation.Targets[i].ControlPlane && got.Budgeted {
+			if got.Action == RequestOwnerRemediation && d.situation.Targets[i].ControlPlane && got.Budgeted {
 				t.Fatalf("the mark of a Machine of the control plane takes up a place: %+v", got)
 			}
 		}
 		if plan.Limited && started > 0 && plan.Counts.InFlight > plan.Slots {
 			t.Fatalf("%d are started, and then %d of %d are in flight", started, plan.Counts.InFlight, plan.Slots)
 		}
-		if plan.Gate.Limit.Left(plan.Gate.Sick) < 0 || plan.Counts.InFlight < 0 || plan.Counts.Healthy < 0 {
+		if plan.Gate.Limit.Left(plan.Gate.Unhealthy) < 0 || plan.Counts.InFlight < 0 || plan.Counts.Healthy < 0 {
 			t.Fatalf("less than nothing: %+v", plan)
 		}
 		if started > 0 && !plan.Gate.Open {
@@ -152,16 +152,16 @@ func TestGuards_MoreGuards_StartNoMore(t *testing.T) {
 func TestPlan_Paused_WritesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
-		d.situation.Check.Frozen = true
+		d.situation.Check.Paused = true
 		plan := d.plan()
 		for i := range plan.Decisions {
 			if writes := plan.Decisions[i].Writes(&d.situation.Targets[i]); len(writes) > 0 {
 				t.Fatalf("frozen, and yet %v: %+v", writes, plan.Decisions[i])
 			}
 		}
-		for i := range plan.Strays {
-			if writes := plan.Strays[i].StrayWrites(&d.situation.Strays[i]); len(writes) > 0 {
-				t.Fatalf("frozen, and yet %v: %+v", writes, plan.Strays[i])
+		for i := range plan.Orphans {
+			if writes := plan.Orphans[i].OrphanWrites(&d.situation.Orphans[i]); len(writes) > 0 {
+				t.Fatalf("frozen, and yet %v: %+v", writes, plan.Orphans[i])
 			}
 		}
 		if writes := plan.CheckWrites(&d.situation, rapid.Bool().Draw(t, "finalizer")); len(writes) > 0 {
@@ -192,7 +192,7 @@ func TestPlan_Blocked_ContinuesWhatHasBegun(t *testing.T) {
 		d.situation.Check = Check{}
 		d.policy.StormCooldown = 0
 		for i := range d.situation.Targets {
-			d.situation.Targets[i].Mark = Mark{}
+			d.situation.Targets[i].OwnerRemediation = OwnerRemediation{}
 		}
 		free := d.plan()
 		held := copied(&d)
@@ -218,7 +218,7 @@ func TestPlan_ObservingOrDeleting_StartsNothing(t *testing.T) {
 		d.situation.Check.Deleting = rapid.Bool().Draw(t, "goes")
 		d.policy.Observe = !d.situation.Check.Deleting
 		plan := d.plan()
-		for _, got := range append(plan.Decisions, plan.Strays...) {
+		for _, got := range append(plan.Decisions, plan.Orphans...) {
 			if got.starts() || got.Action == GiveUp {
 				t.Fatalf("%+v", got)
 			}
@@ -255,7 +255,7 @@ func TestPlan_ControlPlane_KeepsQuorum(t *testing.T) {
 		asked := 0
 		for i, got := range d.plan().Decisions {
 			target := &d.situation.Targets[i]
-			if got.Action != MakeRequest || !target.ControlPlane {
+			if got.Action != StartRequest || !target.ControlPlane {
 				continue
 			}
 			asked++
@@ -305,10 +305,10 @@ func TestPlan_OtherChecks_AreNotCleanedUp(t *testing.T) {
 			if (got.Action == Withdraw || got.Action == GiveUp) && target.Request == nil {
 				t.Fatalf("there is nothing to take away: %+v", got)
 			}
-			if (got.Action == TakeBack || got.Action == Unmark) && !target.Mark.Ours {
+			if (got.Action == CancelOwnerRemediation || got.Action == RemoveConditions) && !target.OwnerRemediation.MarkedByThis {
 				t.Fatalf("somebody else's mark is canceled: %+v", got)
 			}
-			if got.Action == TakeBack && !target.Mark.Waiting {
+			if got.Action == CancelOwnerRemediation && !target.OwnerRemediation.Waiting {
 				t.Fatalf("a mark that its owner acts on is canceled: %+v", got)
 			}
 		}
@@ -328,7 +328,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		now := time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "now"), 0)
 		plan := Plan(&d.situation, &d.assessment, &d.policy, now)
-		if plan.Gate.Limit.Left(plan.Gate.Sick) < 0 || plan.Counts.InFlight < 0 || len(plan.Decisions) != len(d.situation.Targets) {
+		if plan.Gate.Limit.Left(plan.Gate.Unhealthy) < 0 || plan.Counts.InFlight < 0 || len(plan.Decisions) != len(d.situation.Targets) {
 			t.Fatalf("%+v", plan)
 		}
 		for i := range plan.Decisions {

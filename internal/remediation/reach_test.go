@@ -30,13 +30,13 @@ func TestProperties_DrawnCases_ReachEverything(t *testing.T) {
 		for _, got := range plan.Decisions {
 			delete(missing, "hold "+string(got.Hold.Reason))
 			delete(missing, fmt.Sprintf("action %d %s", got.Action, got.Why))
-			for _, answer := range got.Asked {
-				if answer.Held {
+			for _, answer := range got.Answers {
+				if answer.Blocks {
 					delete(missing, "guard "+string(answer.Guard))
 				}
 			}
 		}
-		for _, got := range plan.Strays {
+		for _, got := range plan.Orphans {
 			delete(missing, fmt.Sprintf("stray %d %s", got.Action, got.Why))
 		}
 	}
@@ -56,18 +56,18 @@ func reachable() map[string]bool {
 		wanted["guard "+string(g.reason)] = true
 	}
 	for action, whys := range map[Action][]Reason{
-		None: {""}, Wait: {""}, MakeRequest: {""}, GiveMark: {""},
-		GiveUp:   {StepFailed, StepTimedOut},
-		Withdraw: {Recovered, StepChanged, CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotLookedAfter},
-		TakeBack: {PauseRequested, InStorm, NoRemediatingOwner, StepChanged},
-		Unmark:   {CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotLookedAfter},
+		None: {""}, Wait: {""}, StartRequest: {""}, RequestOwnerRemediation: {""},
+		GiveUp:                 {StepFailed, StepTimedOut},
+		Withdraw:               {Recovered, StepChanged, CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotSelected},
+		CancelOwnerRemediation: {PauseRequested, InStorm, NoRemediatingOwner, StepChanged},
+		RemoveConditions:       {CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotSelected},
 	} {
 		for _, why := range whys {
 			wanted[fmt.Sprintf("action %d %s", action, why)] = true
 		}
 	}
-	for _, why := range []Reason{NotLookedAfter, NodeVanished} {
-		wanted[fmt.Sprintf("stray %d %s", Withdraw, why)], wanted[fmt.Sprintf("stray %d %s", Unmark, why)] = true, true
+	for _, why := range []Reason{NotSelected, NodeVanished} {
+		wanted[fmt.Sprintf("stray %d %s", Withdraw, why)], wanted[fmt.Sprintf("stray %d %s", RemoveConditions, why)] = true, true
 	}
 	return wanted
 }
@@ -89,7 +89,7 @@ func healthyFleet(n int) (Situation, health.Snapshot, Policy, health.Policy) {
 			Machine: &health.MachineFacts{CreatedAt: at, InfrastructureReady: up, Conditions: machineConditions},
 			Node:    health.NodeFacts{State: health.Present, Name: name, CreatedAt: at, Conditions: nodeConditions},
 		}
-		situation.Targets[i] = Target{Name: name, Node: name, Owner: "MachineSet/a", Mark: Mark{Ours: true}}
+		situation.Targets[i] = Target{Name: name, Node: name, Owner: "MachineSet/a", OwnerRemediation: OwnerRemediation{MarkedByThis: true}}
 	}
 	checks := health.Policy{
 		NodeConditions:     []health.ConditionCheck{{Type: "Ready", Status: "Unknown", Lasting: 5 * time.Minute}, {Type: "Ready", Status: "False", Lasting: 5 * time.Minute}},

@@ -16,8 +16,8 @@ const (
 	PreviousStepNotReleased Reason = "PreviousStepNotReleased"
 )
 
-// ReleaseTime is how long the deletion of a request may take before that is reported.
-const ReleaseTime = 5 * time.Minute
+// ReleaseTimeout is how long the deletion of a request may take before that is reported.
+const ReleaseTimeout = 5 * time.Minute
 
 const (
 	// DefaultStepTime is how long the Lease of the Node is held for a step without a timeout.
@@ -50,7 +50,7 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 		d.HealthySince = time.Time{}
 	}
 	step, found := requestStep(p.policy.Steps, r.Step)
-	ends := p.ends(r, &step, t.ThawedAt)
+	ends := p.ends(r, &step, t.UnpausedAt)
 	switch {
 	case r.Succeeded && onlyAskedFor(v):
 		d.Hold = Hold{Reason: AnnotationNotRemoved, Seen: Seen{Who: r.Step.Template}}
@@ -60,10 +60,10 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 	case v.Kind == health.Suspect, !d.HealthySince.IsZero():
 		d.Action = Wait
 	// The manager was stopped while it gave the step up, or withdrew the request. The remediation history shows which.
-	case r.TimedOut && givenUp(&d.Ledger, r):
+	case r.TimedOut && givenUp(&d.History, r):
 		d.Action, d.Why = GiveUp, StepTimedOut
 	case r.TimedOut:
-		d.Action, d.Why = Withdraw, NotLookedAfter
+		d.Action, d.Why = Withdraw, NotSelected
 	case r.Failed:
 		d.Action, d.Why = GiveUp, StepFailed
 	case step.Timeout > 0 && !p.now.Before(ends):
@@ -75,14 +75,14 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 		}
 	}
 	if d.Action == GiveUp {
-		d.Ledger = afterGivingUp(d.Ledger, r, p.policy, p.now)
+		d.History = afterGivingUp(d.History, r, p.policy, p.now)
 	}
 }
 
 // ends is when a step times out. The time before the last pause ended does not count.
 func (p *pass) ends(r *Request, step *Step, pauseEnds ...time.Time) time.Time {
 	began := r.Started
-	for _, pauseEnd := range append(pauseEnds, p.s.Check.ThawedAt) {
+	for _, pauseEnd := range append(pauseEnds, p.s.Check.UnpausedAt) {
 		// A time in the future is from a clock that was ahead.
 		if !pauseEnd.After(p.now) {
 			began = health.Latest(began, pauseEnd)
@@ -106,16 +106,16 @@ func (p *pass) awaitRecovery(t *Target, d *Decision) {
 		return
 	}
 	// The annotation is not written to a request that is deleted anyway.
-	d.Action, d.Why, d.HealthySince, d.Ledger = Withdraw, Recovered, t.Request.HealthySince, Ledger{}
+	d.Action, d.Why, d.HealthySince, d.History = Withdraw, Recovered, t.Request.HealthySince, History{}
 }
 
 // awaitRelease waits for the deletion of a request. Finalizers of remediators are never removed.
 func (p *pass) awaitRelease(r *Request, v *health.Verdict, d *Decision) {
 	if v.Recovered() {
 		// The manager may have been stopped after the deletion.
-		d.Ledger = Ledger{}
+		d.History = History{}
 	}
-	late := r.DeletingSince.Add(ReleaseTime)
+	late := r.DeletingSince.Add(ReleaseTimeout)
 	if v.Kind == health.Unhealthy && !p.now.Before(late) {
 		d.Hold = Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: r.DeletingSince}}
 		return
@@ -135,7 +135,7 @@ func (p *pass) leaseTime(id StepID) time.Duration {
 // Lease, the remediator goes on without it. A Lease without a holder is acquired again.
 func (p *pass) renewLease(lease Lease, d *Decision) {
 	lost := lease.Holder == ""
-	if !lease.Used || !lease.Ours && !lost {
+	if !lease.Used || !lease.HeldByThis && !lost {
 		return
 	}
 	lasting := p.leaseTime(d.Step)

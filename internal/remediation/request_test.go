@@ -46,7 +46,7 @@ var remediators = []row{
 	},
 	{
 		why: "to the moment: then the next step's turn has come", options: []option{requested(started(10 * time.Minute))},
-		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 	{
 		why: "a step without a timeout takes as long as it likes", options: []option{timeout(0), requested(started(1000 * time.Hour))},
@@ -54,19 +54,19 @@ var remediators = []row{
 	},
 	{
 		why: "the time during which nobody was allowed to look does not count", options: []option{
-			requested(started(time.Hour)), check(func(c *Check) { c.ThawedAt = ago(10*time.Minute - moment) }),
+			requested(started(time.Hour)), check(func(c *Check) { c.UnpausedAt = ago(10*time.Minute - moment) }),
 		},
 		want: underWay(Decision{Action: Wait, Until: ago(-moment)}),
 	},
 	{
 		why: "to the moment after that", options: []option{
-			requested(started(time.Hour)), check(func(c *Check) { c.ThawedAt = ago(10 * time.Minute) }),
+			requested(started(time.Hour)), check(func(c *Check) { c.UnpausedAt = ago(10 * time.Minute) }),
 		},
-		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 	{
 		why: "a pause that was over before it began plays no role", options: []option{
-			requested(), check(func(c *Check) { c.ThawedAt = ago(time.Hour) }),
+			requested(), check(func(c *Check) { c.UnpausedAt = ago(time.Hour) }),
 		},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
@@ -76,27 +76,27 @@ var remediators = []row{
 	},
 	{
 		why: "an explicit failure is not waited for", options: []option{requested(failed)},
-		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}}),
 	},
 	{
 		why: "it is told as a failure even if the time is over, too", options: []option{requested(failed, started(time.Hour))},
-		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}}),
 	},
 	{
 		why: "who noted a failure, told it to stop and was interrupted goes on", options: []option{
-			requested(toldToStop), target(func(t *Target) { t.Ledger.Tried = stepA }),
+			requested(toldToStop), target(func(t *Target) { t.History.Tried = stepA }),
 		},
-		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 	{
 		why: "who told it to stop without noting a failure was withdrawing it: no step follows from that", options: []option{requested(toldToStop, failed, started(time.Hour))},
-		want: underWay(Decision{Action: Withdraw, Why: NotLookedAfter}),
+		want: underWay(Decision{Action: Withdraw, Why: NotSelected}),
 	},
 	{
 		why: "also where the step has no timeout", options: []option{
-			timeout(0), requested(toldToStop), target(func(t *Target) { t.Ledger.Tried = stepA }),
+			timeout(0), requested(toldToStop), target(func(t *Target) { t.History.Tried = stepA }),
 		},
-		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 	{
 		why: "a success is waited for until the target is healthy", options: []option{requested(succeeded)},
@@ -104,7 +104,7 @@ var remediators = []row{
 	},
 	{
 		why: "and if it does not become healthy in time, the next step comes all the same", options: []option{requested(succeeded, started(10*time.Minute))},
-		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 	{
 		why: "a template that the check does not name any more", options: []option{requested(ofStep(StepID{1, "Z/z"}))},
@@ -126,28 +126,28 @@ var remediators = []row{
 	},
 	{
 		why: "once the last step has failed all of them begin again, after a wait", options: []option{
-			target(func(t *Target) { t.Ledger.Tried = stepA }), requested(ofStep(stepB), failed),
+			target(func(t *Target) { t.History.Tried = stepA }), requested(ofStep(stepB), failed),
 		},
-		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, History: History{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
 		why: "each time after a longer one", options: []option{
-			target(func(t *Target) { t.Ledger = Ledger{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA} }),
+			target(func(t *Target) { t.History = History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepA} }),
 			requested(ofStep(stepB), attempt(2), failed),
 		},
-		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Attempt: 2, Ledger: Ledger{Failures: 2, NotBefore: ago(-2 * time.Minute)}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Attempt: 2, History: History{Failures: 2, NotBefore: ago(-2 * time.Minute)}}),
 	},
 	{
 		why: "what has been noted already counts once: the step", options: []option{
-			target(func(t *Target) { t.Ledger = Ledger{Tried: stepA} }), requested(failed),
+			target(func(t *Target) { t.History = History{Tried: stepA} }), requested(failed),
 		},
-		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}}),
 	},
 	{
 		why: "and the attempt, with the wait that was noted first", options: []option{
 			remembers(1, ago(-30*time.Second)), requested(ofStep(stepB), failed),
 		},
-		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, Ledger: Ledger{Failures: 1, NotBefore: ago(-30 * time.Second)}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Step: stepB, History: History{Failures: 1, NotBefore: ago(-30 * time.Second)}}),
 	},
 	{
 		why: "a relapse: the next recovery counts again", options: []option{requested(healthySince(ago(time.Minute)))},
@@ -165,17 +165,17 @@ var remediators = []row{
 	},
 	{
 		why: "and its time goes on", options: []option{unreachable, is(unreadable), requested(started(10 * time.Minute))},
-		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 	{
 		why: "no pause that was asked for stops it", options: []option{
 			check(func(c *Check) { c.PauseRequests = []string{"an upgrade"} }), requested(failed),
 		},
-		want: underWay(Decision{Action: GiveUp, Why: StepFailed, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}}),
 	},
 	{
 		why: "nor a storm, nor a closed gate", options: []option{cooldown, limited(0), requested(started(10 * time.Minute))},
-		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, Ledger: Ledger{Tried: stepA}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 	{
 		why: "nor a Cluster that is being taken down", options: []option{check(func(c *Check) { c.Cluster = ClusterIsDeleting }), requested()},
@@ -289,7 +289,7 @@ func TestRequest_Recovered_IsWithdrawn(t *testing.T) { decide(t, recoveries, two
 
 // The Lease of the first step lasts as long as the step, and a minute: 11m.
 func ours(until time.Time) option {
-	return lease(Lease{Used: true, Holder: "NodeHealthCheck-a", Ours: true, Until: until})
+	return lease(Lease{Used: true, Holder: "NodeHealthCheck-a", HeldByThis: true, Until: until})
 }
 
 var leases = []row{
@@ -340,12 +340,12 @@ var leases = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "who does not take part any more renews nothing", options: []option{requested(), lease(Lease{Ours: true, Until: ago(-time.Minute)})},
+		why: "who does not take part any more renews nothing", options: []option{requested(), lease(Lease{HeldByThis: true, Until: ago(-time.Minute)})},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), LeaseUntil: ago(-time.Minute)}),
 	},
 	{
 		why: "it is kept as long as a request is there that is given up", options: []option{requested(failed), ours(ago(-time.Minute))},
-		want: underWay(Decision{Action: GiveUp, Why: StepFailed, LeaseUntil: ago(-time.Minute), Ledger: Ledger{Failures: 1, NotBefore: ago(-time.Minute)}}),
+		want: underWay(Decision{Action: GiveUp, Why: StepFailed, LeaseUntil: ago(-time.Minute), History: History{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
 		why: "who waits for a person to say that it is well keeps it, however long that takes", options: []option{

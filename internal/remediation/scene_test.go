@@ -67,7 +67,7 @@ func (x *scene) alone(reason Reason) []Answer {
 		}
 	}
 	a := assessed(x.verdicts)
-	return planWith(only, &x.situation, &a, &x.policy, noon).Decisions[0].Asked
+	return planWith(only, &x.situation, &a, &x.policy, noon).Decisions[0].Answers
 }
 
 func target(change func(*Target)) option { return func(x *scene) { change(&x.situation.Targets[0]) } }
@@ -78,7 +78,7 @@ func etcd(e Etcd) option                 { return func(x *scene) { x.situation.C
 func steps(all ...Step) option           { return func(x *scene) { x.policy.Steps = all } }
 
 // turn is a Lease of the control plane.
-func turn(l Lease) option { return func(x *scene) { x.situation.ControlPlane.Turn = l } }
+func turn(l Lease) option { return func(x *scene) { x.situation.ControlPlane.Lease = l } }
 
 // alsoSick adds another cause to the first target, and soonSick one that is only about to be.
 func alsoSick(x *scene) {
@@ -96,12 +96,14 @@ func also(t Target, v health.Verdict) option {
 	}
 }
 
-func stray(s Stray) option {
-	return func(x *scene) { x.situation.Strays = append(x.situation.Strays, s) }
+func stray(s Orphan) option {
+	return func(x *scene) { x.situation.Orphans = append(x.situation.Orphans, s) }
 }
 
 // byOwner hands the target to its owner. twoSteps asks one remediator after the other.
-func byOwner(x *scene) { x.policy.Steps, x.policy.TellsHealth = []Step{{ID: stepO, Owner: true}}, true }
+func byOwner(x *scene) {
+	x.policy.Steps, x.policy.ReportsHealth = []Step{{ID: stepO, Owner: true}}, true
+}
 
 func twoSteps(x *scene) {
 	x.policy.Steps = []Step{{ID: stepA, Timeout: 10 * time.Minute}, {ID: stepB, Timeout: 10 * time.Minute}}
@@ -147,11 +149,11 @@ func lost(changes ...func(*Request)) *Request {
 }
 
 // marked is a mark that this check gave a minute ago, and that the owner has not answered.
-func marked(changes ...func(*Mark)) option {
+func marked(changes ...func(*OwnerRemediation)) option {
 	return target(func(t *Target) {
-		t.Mark = Mark{Given: true, Ours: true, Waiting: true, Since: ago(time.Minute)}
+		t.OwnerRemediation = OwnerRemediation{Requested: true, MarkedByThis: true, Waiting: true, Since: ago(time.Minute)}
 		for _, change := range changes {
-			change(&t.Mark)
+			change(&t.OwnerRemediation)
 		}
 	})
 }
@@ -195,7 +197,7 @@ func decide(t *testing.T, rows []row, base ...option) {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			got := usual(append(append([]option{}, base...), test.options...)...).plan().Decisions[0]
-			got.Asked, got.Author = nil, false
+			got.Answers, got.MarkedBy = nil, false
 			g.Expect(got).To(Equal(test.want))
 		})
 	}

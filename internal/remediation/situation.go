@@ -10,7 +10,7 @@ type Situation struct {
 	Check Check
 	// Targets are in the order of the snapshot.
 	Targets []Target
-	Strays  []Stray
+	Orphans []Orphan
 	// ControlPlane is that of the workload cluster.
 	ControlPlane ControlPlane
 	// Owners are those of Replacing.
@@ -21,19 +21,19 @@ type Situation struct {
 
 // Check is the check and its Cluster.
 type Check struct {
-	// Frozen: the check or its Cluster is paused. Nothing is written.
-	Frozen bool
-	// ThawedAt is when the last pause of the check or its Cluster ended; zero if there was none.
-	ThawedAt time.Time
-	Deleting bool
-	Cluster  ClusterState
+	// Paused: the check or its Cluster is paused. Nothing is written.
+	Paused bool
+	// UnpausedAt is when the last pause of the check or its Cluster ended; zero if there was none.
+	UnpausedAt time.Time
+	Deleting   bool
+	Cluster    ClusterState
 	// Unreachable: the control plane is initialized, but the cluster cannot be read.
 	Unreachable bool
-	// FirstLook: the connection was restored, and the reconnect grace period lasts until FirstLookUntil.
-	FirstLook      bool
-	FirstLookUntil time.Time
-	Storm          Storm
-	PauseRequests  []string
+	// Reconnecting: the connection was restored, and the reconnect grace period lasts until FirstLookUntil.
+	Reconnecting      bool
+	ReconnectingUntil time.Time
+	Storm             Storm
+	PauseRequests     []string
 }
 
 // ClusterState is whether the Cluster exists.
@@ -65,19 +65,19 @@ type Target struct {
 	DeletingSince time.Time
 	Leaving       Departure
 	// Owner is the owner that can remediate it, as kind/name; empty if there is none.
-	Owner string
-	Mark  Mark
+	Owner            string
+	OwnerRemediation OwnerRemediation
 	// Request is the request of this check for this target; nil if there is none.
 	Request *Request
 	// NameTaken is another object with the name of the request. For a Node, it may be a request of this check of any kind for an earlier Node
 	// of that name, because both are the same server.
 	NameTaken string
-	Ledger    Ledger
+	History   History
 	// NodeGoneSince is recorded on the Machine; zero if it is not.
 	NodeGoneSince time.Time
-	// ThawedAt is when the last pause of the target ended; zero if that is not known.
-	ThawedAt time.Time
-	Lease    Lease
+	// UnpausedAt is when the last pause of the target ended; zero if that is not known.
+	UnpausedAt time.Time
+	Lease      Lease
 	// HeldBack is why a preflight check has blocked it, or the API server has rejected its request, in this reconcile.
 	HeldBack Hold
 	// Confirmed: a person has confirmed that it is healthy.
@@ -92,14 +92,14 @@ type Departure struct {
 	Since time.Time
 }
 
-// Mark is the condition OwnerRemediated of a Machine.
-type Mark struct {
-	// Given: owner remediation was requested, and is not finished.
-	Given bool
+// OwnerRemediation is the condition OwnerRemediated of a Machine.
+type OwnerRemediation struct {
+	// Requested: owner remediation was requested, and is not finished.
+	Requested bool
 	// Unhealthy: the condition HealthCheckSucceeded is False.
 	Unhealthy bool
 	// This check has set both.
-	Ours bool
+	MarkedByThis bool
 	// Waiting: the owner has not reacted. Refused: it reports that it cannot remediate.
 	Waiting bool
 	Refused bool
@@ -125,8 +125,8 @@ type Request struct {
 	HealthySince time.Time
 }
 
-// Ledger is the remediation history of a target. It is recorded in annotations on the target.
-type Ledger struct {
+// History is the remediation history of a target. It is recorded in annotations on the target.
+type History struct {
 	// Failures is how many attempts have failed since the target was healthy.
 	Failures int
 	// NotBefore is when the next attempt can begin.
@@ -140,24 +140,24 @@ type Lease struct {
 	// Used: this check uses it.
 	Used bool
 	// Holder is empty if there is none. The next field reports whether it is this check.
-	Holder string
-	Ours   bool
-	Until  time.Time
+	Holder     string
+	HeldByThis bool
+	Until      time.Time
 }
 
-// Stray is an orphaned target: this check has something on it, but it no longer exists or is no longer selected.
-type Stray struct {
+// Orphan is an orphaned target: this check has something on it, but it no longer exists or is no longer selected.
+type Orphan struct {
 	Name         string
 	ControlPlane bool
-	// Frozen: the target is paused.
-	Frozen bool
+	// Paused: the target is paused.
+	Paused bool
 	// Gone: the Node of the request no longer exists.
 	Gone    bool
 	Request *Request
 	// Marked: the conditions of the Machine are those of this check.
 	Marked bool
 	// The remediation history and NodeGoneSince are recorded on the target; zero if another responsible check continues with them.
-	Ledger        Ledger
+	History       History
 	NodeGoneSince time.Time
 	Lease         Lease
 }
@@ -167,8 +167,8 @@ type ControlPlane struct {
 	// Busy are names of its Nodes, or of their Machines, that another check remediates.
 	Busy []string
 	Etcd Etcd
-	// Turn is the Lease of the control plane, which prevents two checks from starting at the same time.
-	Turn Lease
+	// Lease is the Lease of the control plane, which prevents two checks from starting at the same time.
+	Lease Lease
 }
 
 // Etcd is the etcd of a control plane.

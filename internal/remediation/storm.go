@@ -8,14 +8,14 @@ import "time"
 // next is the storm at this time. It begins when more targets are unhealthy than the limit allows, and ends when the limit was kept for the
 // whole cool-down. Too few unhealthy targets for unhealthyRange are not a storm.
 func (s Storm) next(gate Gate, p *Policy, check *Check, now time.Time) Storm {
-	tooMany := gate.Sick > gate.Limit.Most
+	tooMany := gate.Unhealthy > gate.Limit.Most
 	switch {
-	case check.Frozen:
+	case check.Paused:
 		return s
 	case p.StormCooldown <= 0 || p.Observe:
 		return Storm{}
 	// The number of unhealthy targets is unknown, so no storm begins or ends.
-	case check.Unreachable || check.FirstLook:
+	case check.Unreachable || check.Reconnecting:
 		return Storm{Since: s.Since}
 	case tooMany:
 		return Storm{Since: noted(s.Since, now)}

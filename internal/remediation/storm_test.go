@@ -12,7 +12,7 @@ import (
 
 func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 	five := Policy{StormCooldown: 5 * time.Minute}
-	kept, broken := Gate{Limit: Limit{Most: 2}, Sick: 2, Open: true}, Gate{Limit: Limit{Most: 2}, Sick: 3}
+	kept, broken := Gate{Limit: Limit{Most: 2}, Unhealthy: 2, Open: true}, Gate{Limit: Limit{Most: 2}, Unhealthy: 3}
 	since := ago(time.Hour)
 	tests := []struct {
 		why    string
@@ -57,15 +57,15 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 		{why: "and none begins", gate: broken, policy: five, check: Check{Unreachable: true}},
 		{
 			why: "nor just after a reconnect", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
-			check: Check{FirstLook: true}, want: Storm{Since: since},
+			check: Check{Reconnecting: true}, want: Storm{Since: since},
 		},
-		{why: "where all are undetermined", gate: broken, policy: five, check: Check{FirstLook: true}},
-		{why: "a frozen check notes nothing down: no beginning", gate: broken, policy: five, check: Check{Frozen: true}},
+		{why: "where all are undetermined", gate: broken, policy: five, check: Check{Reconnecting: true}},
+		{why: "a frozen check notes nothing down: no beginning", gate: broken, policy: five, check: Check{Paused: true}},
 		{
 			why: "and no end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
-			check: Check{Frozen: true}, want: Storm{Since: since, CooldownSince: ago(time.Hour)},
+			check: Check{Paused: true}, want: Storm{Since: since, CooldownSince: ago(time.Hour)},
 		},
-		{why: "too few unhealthy targets for a range are no storm", gate: Gate{Limit: Limit{Least: 3, Most: 5}, Sick: 2}, policy: five},
+		{why: "too few unhealthy targets for a range are no storm", gate: Gate{Limit: Limit{Least: 3, Most: 5}, Unhealthy: 2}, policy: five},
 		{why: "fewer targets than must be healthy are one", gate: Gate{Limit: Limit{Most: -1}}, policy: five, want: Storm{Since: noon}},
 	}
 	for _, test := range tests {

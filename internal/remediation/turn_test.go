@@ -15,7 +15,7 @@ import (
 
 var (
 	nobodysTurn = Lease{Used: true}
-	ourTurn     = Lease{Used: true, Ours: true, Holder: "this", Until: ago(-time.Minute)}
+	ourTurn     = Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-time.Minute)}
 )
 
 // A turn is taken before the request is made, kept while it is there, and released when the last of the control plane is gone.
@@ -29,21 +29,21 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 	}{
 		{
 			why: "it is taken before the request is made", options: []option{ofControlPlane, turn(nobodysTurn)},
-			writes: []Write{TakeTurn, CreateRequest},
+			writes: []Write{AcquireControlPlaneLease, CreateRequest},
 		},
 		{
 			why: "after that at the Node", options: []option{ofControlPlane, turn(nobodysTurn), lease(Lease{Used: true})},
-			writes: []Write{HoldLease, TakeTurn, CreateRequest},
+			writes: []Write{AcquireLease, AcquireControlPlaneLease, CreateRequest},
 		},
 		{
 			why: "again if we were stopped after having taken it", options: []option{ofControlPlane, turn(ourTurn)},
-			writes: []Write{TakeTurn, CreateRequest},
+			writes: []Write{AcquireControlPlaneLease, CreateRequest},
 		},
 		{why: "not for a worker", options: []option{turn(nobodysTurn)}, writes: []Write{CreateRequest}},
 		{why: "nor where nobody takes turns", options: []option{ofControlPlane}, writes: []Write{CreateRequest}},
 		{
 			why: "nor by owners, who serialise by themselves", options: []option{ofControlPlane, byOwner, turn(nobodysTurn)},
-			writes: []Write{SetAuthor, SetMark},
+			writes: []Write{SetMarkedBy, SetOwnerRemediated},
 		},
 		{why: "it is kept while the request is there", options: []option{ofControlPlane, turn(ourTurn), requested()}},
 		{why: "also at a target that is paused", options: []option{ofControlPlane, turn(ourTurn), requested(), is(paused)}},
@@ -53,12 +53,12 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 		},
 		{
 			why:     "also for one that the check does not look after any more",
-			options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Request: ofCP})},
+			options: []option{is(well), turn(ourTurn), stray(Orphan{Name: "cp-2", ControlPlane: true, Request: ofCP})},
 		},
 		{why: "a worker's request does not need it", options: []option{requested(), turn(ourTurn)}, released: true},
-		{why: "nor does an orphaned target one", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "m2", Request: ofCP})}, released: true},
+		{why: "nor does an orphaned target one", options: []option{is(well), turn(ourTurn), stray(Orphan{Name: "m2", Request: ofCP})}, released: true},
 		{
-			why: "nor an orphaned target mark", options: []option{is(well), turn(ourTurn), stray(Stray{Name: "cp-2", ControlPlane: true, Marked: true})},
+			why: "nor an orphaned target mark", options: []option{is(well), turn(ourTurn), stray(Orphan{Name: "cp-2", ControlPlane: true, Marked: true})},
 			released: true,
 		},
 		{why: "it is released when there is nothing left", options: []option{ofControlPlane, is(well), turn(ourTurn)}, released: true},
@@ -78,7 +78,7 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			plan := x.plan()
 			g.Expect(plan.Decisions[0].Writes(&x.situation.Targets[0])).To(Equal(test.writes))
 			writes := plan.CheckWrites(&x.situation, true)
-			g.Expect(slices.Contains(writes, ReleaseTurn)).To(Equal(test.released))
+			g.Expect(slices.Contains(writes, ReleaseControlPlaneLease)).To(Equal(test.released))
 		})
 	}
 }
@@ -88,19 +88,19 @@ func TestControlPlaneLease_PreflightBlocks_IsReleased(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(ofControlPlane, turn(ourTurn))
 	plan := x.plan()
-	g.Expect(plan.ReleaseTurn).To(BeFalse())
-	g.Expect(plan.Decisions[0].TurnUntil).To(Equal(ago(-11*time.Minute)), "its timeout and a margin")
-	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &Look{Failed: true}, noon)
+	g.Expect(plan.ReleaseControlPlaneLease).To(BeFalse())
+	g.Expect(plan.Decisions[0].ControlPlaneLeaseUntil).To(Equal(ago(-11*time.Minute)), "its timeout and a margin")
+	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Failed: true}, noon)
 	a := assessed(x.verdicts)
 	plan.Conclude(&a, noon)
-	g.Expect(plan.ReleaseTurn).To(BeTrue())
-	g.Expect(plan.CheckWrites(&x.situation, true)).To(Equal([]CheckWrite{ReleaseTurn}))
+	g.Expect(plan.ReleaseControlPlaneLease).To(BeTrue())
+	g.Expect(plan.CheckWrites(&x.situation, true)).To(Equal([]CheckWrite{ReleaseControlPlaneLease}))
 	well := usual(ofControlPlane, is(well), turn(ourTurn))
 	cleaned := well.plan()
 	g.Expect(cleaned.CheckWrites(&well.situation, true)).To(
-		Equal([]CheckWrite{ReleaseTurn, RemoveFinalizer}), "the turn goes before the finalizer",
+		Equal([]CheckWrite{ReleaseControlPlaneLease, RemoveFinalizer}), "the turn goes before the finalizer",
 	)
-	x.situation.Check.Frozen = true
+	x.situation.Check.Paused = true
 	g.Expect(plan.CheckWrites(&x.situation, true)).To(BeEmpty(), "a paused check gives nothing back")
 }
 
@@ -115,16 +115,16 @@ func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 		want      []Write
 		finalizer bool
 	}{
-		{why: "it is noted", options: []option{is(gone), byOwner}, want: []Write{NoteNodeGone, SetAuthor, SetMark}, finalizer: true},
+		{why: "it is noted", options: []option{is(gone), byOwner}, want: []Write{WriteNodeGone, SetMarkedBy, SetOwnerRemediated}, finalizer: true},
 		{why: "once", options: []option{is(gone), noted, requested()}, finalizer: true},
-		{why: "it goes when the Node is back", options: []option{is(well), noted}, want: []Write{NoteNodeGone}},
+		{why: "it goes when the Node is back", options: []option{is(well), noted}, want: []Write{WriteNodeGone}},
 		{why: "a pause leaves it", options: []option{is(paused), noted}, finalizer: true},
 		{why: "who observes notes nothing", options: []option{is(gone), policy(func(p *Policy) { p.Observe = true })}},
 		{
 			why: "and takes away what was noted before", options: []option{is(gone), noted, policy(func(p *Policy) { p.Observe = true })},
-			want: []Write{NoteNodeGone},
+			want: []Write{WriteNodeGone},
 		},
-		{why: "a check that goes takes it away", options: []option{is(gone), noted, goes}, want: []Write{NoteNodeGone}},
+		{why: "a check that goes takes it away", options: []option{is(gone), noted, goes}, want: []Write{WriteNodeGone}},
 		{why: "another check that is responsible for it needs it", options: []option{is(gone), noted, coveredBy("other")}},
 		{why: "who is not taken care of leaves it to the other", options: []option{is(gone), coveredBy("other")}},
 	}
@@ -142,32 +142,32 @@ func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 // What is left in notes at a Machine that nobody looks after any more is taken away, too.
 func TestOrphan_Records_AreRemoved(t *testing.T) {
 	g := NewWithT(t)
-	left := Stray{Name: "m2", Ledger: Ledger{Failures: 1}, NodeGoneSince: noon}
+	left := Orphan{Name: "m2", History: History{Failures: 1}, NodeGoneSince: noon}
 	x := usual(stray(left))
 	plan := x.plan()
-	g.Expect(plan.Strays[0].StrayWrites(&left)).To(Equal([]Write{NoteNodeGone, NoteLedger}))
+	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(Equal([]Write{WriteNodeGone, WriteHistory}))
 	g.Expect(plan.Finalizer).To(BeTrue())
-	left.Frozen = true
+	left.Paused = true
 	x = usual(stray(left))
 	plan = x.plan()
-	g.Expect(plan.Strays[0].StrayWrites(&left)).To(BeEmpty(), "a pause leaves them")
+	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(BeEmpty(), "a pause leaves them")
 }
 
 // A remediator that is stopped takes its time, and nobody else may begin meanwhile.
 func TestLease_Withdrawn_IsRenewedUntilDeleted(t *testing.T) {
 	g := NewWithT(t)
-	old := Lease{Used: true, Ours: true, Holder: "this", Until: ago(-time.Minute)}
+	old := Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-time.Minute)}
 	for _, options := range [][]option{{goes, requested(), lease(old)}, {goes, requested(beingDeleted(time.Minute)), lease(old)}} {
 		x := usual(options...)
 		plan := x.plan()
 		g.Expect(plan.Decisions[0].LeaseUntil).To(Equal(ago(-11 * time.Minute)))
 		g.Expect(plan.Decisions[0].RenewAt).To(Equal(ago(-5*time.Minute - 30*time.Second)))
 	}
-	left := Stray{Name: "m2", Request: lost(), Lease: old}
+	left := Orphan{Name: "m2", Request: lost(), Lease: old}
 	x := usual(is(well), stray(left))
 	plan := x.plan()
-	g.Expect(plan.Strays[0].LeaseUntil).To(Equal(ago(-11 * time.Minute)))
-	g.Expect(plan.Strays[0].StrayWrites(&left)).To(Equal([]Write{TellToStop, DeleteRequest, HoldLease}))
+	g.Expect(plan.Orphans[0].LeaseUntil).To(Equal(ago(-11 * time.Minute)))
+	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(Equal([]Write{StopRemediator, DeleteRequest, AcquireLease}))
 	g.Expect(plan.WakeUp).To(Equal(ago(-5*time.Minute - 30*time.Second)))
 }
 
@@ -194,12 +194,12 @@ func TestStepTimeout_AfterPauseOfTarget_StartsAgain(t *testing.T) {
 	g := NewWithT(t)
 	old := requested(func(r *Request) { r.Started = ago(time.Hour) })
 	g.Expect(usual(old).plan().Decisions[0].Action).To(Equal(GiveUp))
-	thawed := func(at time.Time) option { return target(func(t *Target) { t.ThawedAt = at }) }
+	thawed := func(at time.Time) option { return target(func(t *Target) { t.UnpausedAt = at }) }
 	g.Expect(usual(old, thawed(ago(time.Minute))).plan().Decisions[0].Until).To(Equal(ago(-9 * time.Minute)))
 	g.Expect(usual(old, thawed(ago(-moment))).plan().Decisions[0].Action).To(
 		Equal(GiveUp), "one that is still to come is by a clock that was ahead",
 	)
-	both := []option{old, thawed(ago(2 * time.Minute)), check(func(c *Check) { c.ThawedAt = ago(time.Minute) })}
+	both := []option{old, thawed(ago(2 * time.Minute)), check(func(c *Check) { c.UnpausedAt = ago(time.Minute) })}
 	g.Expect(usual(both...).plan().Decisions[0].Until).To(Equal(ago(-9*time.Minute)), "the later of both")
 }
 
@@ -207,8 +207,8 @@ func TestStepTimeout_AfterPauseOfTarget_StartsAgain(t *testing.T) {
 func TestUnpauseTime_InFuture_WakesThen(t *testing.T) {
 	soon := ago(-moment)
 	for _, ahead := range []option{
-		target(func(t *Target) { t.ThawedAt = soon }),
-		check(func(c *Check) { c.ThawedAt = soon }),
+		target(func(t *Target) { t.UnpausedAt = soon }),
+		check(func(c *Check) { c.UnpausedAt = soon }),
 	} {
 		x := usual(requested(func(r *Request) { r.Started = ago(time.Hour) }), ahead)
 		NewWithT(t).Expect(x.plan().WakeUp).To(Equal(soon))
@@ -220,7 +220,7 @@ func TestCandidates_UnknownSince_ComeLast(t *testing.T) {
 	unknown := sickFor(time.Hour)
 	unknown.Since = time.Time{}
 	x := usual(is(unknown), also(Target{Name: "m2", Owner: owner}, sickFor(time.Minute)), slots(1))
-	NewWithT(t).Expect(x.plan().Decisions[1].Action).To(Equal(MakeRequest))
+	NewWithT(t).Expect(x.plan().Decisions[1].Action).To(Equal(StartRequest))
 }
 
 // Who holds a target by nothing but a Lease lets go of it when that runs out, whether the target is unhealthy or not.
@@ -238,16 +238,16 @@ func TestCoveredByOther_Until_IsReported(t *testing.T) {
 // A Node that cannot be written to is no reason to let a remediator go on: what is only wiped or renewed comes last.
 func TestWrites_RemovedHistory_ComesLast(t *testing.T) {
 	g := NewWithT(t)
-	known := target(func(t *Target) { t.Ledger = Ledger{Failures: 1, Tried: stepA} })
+	known := target(func(t *Target) { t.History = History{Failures: 1, Tried: stepA} })
 	writes := func(options ...option) []Write {
 		x := usual(append([]option{requested(), known}, options...)...)
 		return x.plan().Decisions[0].Writes(&x.situation.Targets[0])
 	}
-	g.Expect(writes(goes)).To(Equal([]Write{TellToStop, DeleteRequest, NoteLedger}))
-	g.Expect(writes(goes, ours(ago(-time.Minute)))).To(Equal([]Write{TellToStop, DeleteRequest, NoteLedger, HoldLease}))
-	g.Expect(writes(is(well))).To(Equal([]Write{DeleteRequest, NoteLedger}))
-	g.Expect(writes(requested(failed), target(func(t *Target) { t.Ledger = Ledger{} }))).To(
-		Equal([]Write{NoteLedger, TellToStop, DeleteRequest}), "but a failure is remembered before",
+	g.Expect(writes(goes)).To(Equal([]Write{StopRemediator, DeleteRequest, WriteHistory}))
+	g.Expect(writes(goes, ours(ago(-time.Minute)))).To(Equal([]Write{StopRemediator, DeleteRequest, WriteHistory, AcquireLease}))
+	g.Expect(writes(is(well))).To(Equal([]Write{DeleteRequest, WriteHistory}))
+	g.Expect(writes(requested(failed), target(func(t *Target) { t.History = History{} }))).To(
+		Equal([]Write{WriteHistory, StopRemediator, DeleteRequest}), "but a failure is remembered before",
 	)
 }
 
@@ -256,10 +256,10 @@ func TestCoveredElsewhere_Records_AreRemoved(t *testing.T) {
 	g := NewWithT(t)
 	for _, elsewhere := range []bool{false, true} {
 		x := usual(coveredBy("other"), target(func(t *Target) {
-			t.Ledger, t.NodeGoneSince, t.CoveredElsewhere = Ledger{Failures: 1}, noon, elsewhere
+			t.History, t.NodeGoneSince, t.CoveredElsewhere = History{Failures: 1}, noon, elsewhere
 		}))
 		plan := x.plan()
-		g.Expect(plan.Decisions[0].Ledger == Ledger{}).To(Equal(elsewhere))
+		g.Expect(plan.Decisions[0].History == History{}).To(Equal(elsewhere))
 		g.Expect(plan.Decisions[0].NodeGoneSince.IsZero()).To(Equal(elsewhere))
 	}
 }
@@ -267,7 +267,7 @@ func TestCoveredElsewhere_Records_AreRemoved(t *testing.T) {
 // A storm neither begins nor ends during a first look. When that is over, it can begin to end.
 func TestStorm_Reconnecting_WakesAfterGracePeriod(t *testing.T) {
 	g := NewWithT(t)
-	looking := check(func(c *Check) { c.FirstLook, c.FirstLookUntil = true, ago(-time.Minute) })
+	looking := check(func(c *Check) { c.Reconnecting, c.ReconnectingUntil = true, ago(-time.Minute) })
 	x := usual(is(leftAlone), cooldown, stormy(time.Minute), looking)
 	g.Expect(x.plan().WakeUp).To(Equal(ago(-time.Minute)))
 	x = usual(is(leftAlone), cooldown, looking)
@@ -280,9 +280,9 @@ func TestStorm_Reconnecting_WakesAfterGracePeriod(t *testing.T) {
 func TestLease_BlockedBetweenSteps_IsReleased(t *testing.T) {
 	g := NewWithT(t)
 	for _, test := range []struct {
-		look Look
+		look PreflightCheck
 		want []Write
-	}{{Look{Verdict: well}, []Write{DropConfirmation, ReleaseLease}}, {Look{Frozen: true}, nil}, {Look{Failed: true}, nil}} {
+	}{{PreflightCheck{Verdict: well}, []Write{RemoveConfirmation, ReleaseLease}}, {PreflightCheck{Paused: true}, nil}, {PreflightCheck{Failed: true}, nil}} {
 		x := usual(confirmed, ours(ago(-time.Minute)))
 		t1, plan := &x.situation.Targets[0], x.plan()
 		held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &test.look, noon)
@@ -302,10 +302,10 @@ func TestEtcdOf_Sources_FirstWithMembersWins(t *testing.T) {
 // Whoever is stopped between the deletion of a request and the wipe of what is remembered makes up for it, whatever happens meanwhile.
 func TestHistory_RecoveredWhileDeleting_IsRemoved(t *testing.T) {
 	g := NewWithT(t)
-	x := usual(is(well), requested(beingDeleted(time.Minute)), target(func(t *Target) { t.Ledger = Ledger{Failures: 2} }))
-	g.Expect(x.plan().Decisions[0].Ledger).To(BeZero())
+	x := usual(is(well), requested(beingDeleted(time.Minute)), target(func(t *Target) { t.History = History{Failures: 2} }))
+	g.Expect(x.plan().Decisions[0].History).To(BeZero())
 	is(sickFor(time.Hour))(x)
-	g.Expect(x.plan().Decisions[0].Ledger).To(Equal(Ledger{Failures: 2}), "who is not well is remembered")
+	g.Expect(x.plan().Decisions[0].History).To(Equal(History{Failures: 2}), "who is not well is remembered")
 }
 
 // Who waited for another one that was held at the preflight check says what it waits for now.
@@ -314,11 +314,11 @@ func TestPlanAgain_StillBlocked_ReportsNewReason(t *testing.T) {
 	x := usual(ofControlPlane, also(Target{Name: "m2", Node: "n2", ControlPlane: true, Owner: owner}, sickFor(time.Hour)))
 	a, plan := assessed(x.verdicts), x.plan()
 	g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
-	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &Look{Failed: true}, noon)
+	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Failed: true}, noon)
 	x.situation.Targets[1].Leaving = Departure{Sign: "a taint", Since: noon}
-	g.Expect(Again(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty())
+	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty())
 	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(NotConfirmed))
-	g.Expect(plan.Decisions[0].Asked).ToNot(BeEmpty(), "and what the preflight check saw is not forgotten")
+	g.Expect(plan.Decisions[0].Answers).ToNot(BeEmpty(), "and what the preflight check saw is not forgotten")
 	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(Leaving))
-	g.Expect(plan.Decisions[1].Until).To(Equal(noon.Add(LeavingTime)))
+	g.Expect(plan.Decisions[1].Until).To(Equal(noon.Add(DeletionTimeout)))
 }

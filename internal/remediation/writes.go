@@ -10,34 +10,34 @@ type Write uint8
 
 // The writes. After an interruption, the next plan contains those that are missing.
 const (
-	// NoteLedger writes the remediation history to the target.
-	NoteLedger Write = iota
-	// NoteNodeGone writes to the Machine since when its Node does not exist, or removes that.
-	NoteNodeGone
-	// NoteRecovery writes to the request since when the target is healthy, or removes that.
-	NoteRecovery
-	// HoldLease acquires or renews the Lease of the Node.
-	HoldLease
-	// TakeTurn acquires the Lease of the control plane, as it was read in the preflight check.
-	TakeTurn
-	// SetAuthor records this check as the one that has set the conditions of the Machine.
-	SetAuthor
+	// WriteHistory writes the remediation history to the target.
+	WriteHistory Write = iota
+	// WriteNodeGone writes to the Machine since when its Node does not exist, or removes that.
+	WriteNodeGone
+	// WriteRecovery writes to the request since when the target is healthy, or removes that.
+	WriteRecovery
+	// AcquireLease acquires or renews the Lease of the Node.
+	AcquireLease
+	// AcquireControlPlaneLease acquires the Lease of the control plane, as it was read in the preflight check.
+	AcquireControlPlaneLease
+	// SetMarkedBy records this check as the one that has set the conditions of the Machine.
+	SetMarkedBy
 	// CreateRequest creates the request of the step.
 	CreateRequest
-	// SetMark sets OwnerRemediated=False.
-	SetMark
-	// TellToStop annotates the request so that its remediator stops.
-	TellToStop
+	// SetOwnerRemediated sets OwnerRemediated=False.
+	SetOwnerRemediated
+	// StopRemediator annotates the request so that its remediator stops.
+	StopRemediator
 	// DeleteRequest deletes the request.
 	DeleteRequest
-	// RemoveMark cancels owner remediation.
-	RemoveMark
-	// ClearMarks removes the conditions of this check, and then the record of SetAuthor.
-	ClearMarks
-	// DropAuthor removes the record of SetAuthor when there are no conditions.
-	DropAuthor
-	// DropConfirmation removes the confirmation of the recovery from the Node.
-	DropConfirmation
+	// RemoveOwnerRemediated cancels owner remediation.
+	RemoveOwnerRemediated
+	// ClearConditions removes the conditions of this check, and then the record of SetAuthor.
+	ClearConditions
+	// RemoveMarkedBy removes the record of SetAuthor when there are no conditions.
+	RemoveMarkedBy
+	// RemoveConfirmation removes the confirmation of the recovery from the Node.
+	RemoveConfirmation
 	// ReleaseLease releases the Lease of the Node.
 	ReleaseLease
 )
@@ -47,20 +47,20 @@ func (d *Decision) Writes(t *Target) []Write {
 	var writes []Write
 	// A start or a failure is recorded before it is acted on. Other records are written after the action: a Node that cannot be written to
 	// must not keep a remediator running.
-	first, noted := d.starts() || d.Action == GiveUp, !d.Ledger.same(&t.Ledger)
-	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.Ours
-	writes = appendIf(writes, first && noted, NoteLedger)
-	writes = appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), NoteNodeGone)
-	writes = appendIf(writes, t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince), NoteRecovery)
-	writes = appendIf(writes, first && holds, HoldLease)
-	writes = appendIf(writes, d.Action == MakeRequest && !d.TurnUntil.IsZero(), TakeTurn)
-	writes = appendIf(writes, d.Author && !t.Mark.Ours, SetAuthor)
+	first, noted := d.starts() || d.Action == GiveUp, !d.History.same(&t.History)
+	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.HeldByThis
+	writes = appendIf(writes, first && noted, WriteHistory)
+	writes = appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)
+	writes = appendIf(writes, t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince), WriteRecovery)
+	writes = appendIf(writes, first && holds, AcquireLease)
+	writes = appendIf(writes, d.Action == StartRequest && !d.ControlPlaneLeaseUntil.IsZero(), AcquireControlPlaneLease)
+	writes = appendIf(writes, d.MarkedBy && !t.OwnerRemediation.MarkedByThis, SetMarkedBy)
 	writes = d.act(writes, t.Request)
-	writes = appendIf(writes, !d.Author && t.Mark.Ours && d.Action != Unmark, DropAuthor)
-	writes = appendIf(writes, !first && noted, NoteLedger)
-	writes = appendIf(writes, d.DropConfirmation, DropConfirmation)
-	writes = appendIf(writes, !first && holds, HoldLease)
-	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.Ours, ReleaseLease)
+	writes = appendIf(writes, !d.MarkedBy && t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions, RemoveMarkedBy)
+	writes = appendIf(writes, !first && noted, WriteHistory)
+	writes = appendIf(writes, d.DropConfirmation, RemoveConfirmation)
+	writes = appendIf(writes, !first && holds, AcquireLease)
+	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.HeldByThis, ReleaseLease)
 }
 
 func appendIf[W Write | CheckWrite](writes []W, needed bool, write W) []W {
@@ -70,39 +70,39 @@ func appendIf[W Write | CheckWrite](writes []W, needed bool, write W) []W {
 	return writes
 }
 
-// StrayWrites are the writes for an orphaned target.
-func (d *Decision) StrayWrites(s *Stray) []Write {
+// OrphanWrites are the writes for an orphaned target.
+func (d *Decision) OrphanWrites(s *Orphan) []Write {
 	writes := d.act(nil, s.Request)
-	writes = appendIf(writes, !d.NodeGoneSince.Equal(s.NodeGoneSince), NoteNodeGone)
-	writes = appendIf(writes, !d.Ledger.same(&s.Ledger), NoteLedger)
-	writes = appendIf(writes, d.LeaseUntil.After(s.Lease.Until), HoldLease)
-	return appendIf(writes, d.LeaseUntil.IsZero() && s.Lease.Ours, ReleaseLease)
+	writes = appendIf(writes, !d.NodeGoneSince.Equal(s.NodeGoneSince), WriteNodeGone)
+	writes = appendIf(writes, !d.History.same(&s.History), WriteHistory)
+	writes = appendIf(writes, d.LeaseUntil.After(s.Lease.Until), AcquireLease)
+	return appendIf(writes, d.LeaseUntil.IsZero() && s.Lease.HeldByThis, ReleaseLease)
 }
 
 // act appends the writes of the action itself.
 func (d *Decision) act(writes []Write, r *Request) []Write {
 	switch d.Action {
-	case MakeRequest:
+	case StartRequest:
 		writes = append(writes, CreateRequest)
-	case GiveMark:
-		writes = append(writes, SetMark)
+	case RequestOwnerRemediation:
+		writes = append(writes, SetOwnerRemediated)
 	case GiveUp, Withdraw:
 		if d.Why != Recovered && !r.TimedOut && !r.Succeeded {
-			writes = append(writes, TellToStop)
+			writes = append(writes, StopRemediator)
 		}
 		if r.DeletingSince.IsZero() {
 			writes = append(writes, DeleteRequest)
 		}
-	case TakeBack:
-		writes = append(writes, RemoveMark)
-	case Unmark:
-		writes = append(writes, ClearMarks)
+	case CancelOwnerRemediation:
+		writes = append(writes, RemoveOwnerRemediated)
+	case RemoveConditions:
+		writes = append(writes, ClearConditions)
 	case None, Wait:
 	}
 	return writes
 }
 
-func (l *Ledger) same(other *Ledger) bool {
+func (l *History) same(other *History) bool {
 	return l.Failures == other.Failures && l.Tried == other.Tried && l.NotBefore.Equal(other.NotBefore)
 }
 
@@ -113,26 +113,26 @@ type CheckWrite uint8
 const (
 	// AddFinalizer keeps the check until it is cleaned up.
 	AddFinalizer CheckWrite = iota
-	// NoteStorm records the times of a storm.
-	NoteStorm
-	// NoteReplacing records which Machines their owners replace.
-	NoteReplacing
-	// ReleaseTurn releases the Lease of the control plane.
-	ReleaseTurn
+	// WriteStorm records the times of a storm.
+	WriteStorm
+	// WriteReplacing records which Machines their owners replace.
+	WriteReplacing
+	// ReleaseControlPlaneLease releases the Lease of the control plane.
+	ReleaseControlPlaneLease
 	// RemoveFinalizer ends the cleanup.
 	RemoveFinalizer
 )
 
 // CheckWrites are the writes to a check with or without a finalizer, in this order. A paused check is not written to.
 func (plan *Planned) CheckWrites(s *Situation, finalizer bool) []CheckWrite {
-	if s.Check.Frozen {
+	if s.Check.Paused {
 		return nil
 	}
 	// No finalizer can be added to an object that is being deleted.
 	writes := appendIf(nil, plan.Finalizer && !finalizer && !s.Check.Deleting, AddFinalizer)
-	writes = appendIf(writes, !plan.Storm.same(s.Check.Storm), NoteStorm)
-	writes = appendIf(writes, !slices.EqualFunc(plan.Replacing, s.Replacing, Replacement.same), NoteReplacing)
-	writes = appendIf(writes, plan.ReleaseTurn, ReleaseTurn)
+	writes = appendIf(writes, !plan.Storm.same(s.Check.Storm), WriteStorm)
+	writes = appendIf(writes, !slices.EqualFunc(plan.Replacing, s.Replacing, Replacement.same), WriteReplacing)
+	writes = appendIf(writes, plan.ReleaseControlPlaneLease, ReleaseControlPlaneLease)
 	return appendIf(writes, !plan.Finalizer && finalizer, RemoveFinalizer)
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 )
 
-// MachineSays reports whether a Machine has these conditions already.
-func MachineSays(m *clusterv1.Machine, c *explain.MachineConditions) bool {
+// HasConditions reports whether a Machine has these conditions already.
+func HasConditions(m *clusterv1.Machine, c *explain.MachineConditions) bool {
 	for _, wanted := range listed(c) {
 		if wanted != nil && !hasCondition(m, wanted) || wanted != nil && !hasV1Beta1Condition(m, wanted) {
 			return false
@@ -43,8 +43,8 @@ func hasV1Beta1Condition(m *clusterv1.Machine, wanted *explain.MachineCondition)
 	return present.Status == d.Status && string(present.Severity) == d.Severity && present.Reason == d.Reason && present.Message == d.Message
 }
 
-// TellMachine sets conditions on a Machine, in both API versions. Conditions that an owner or a remediator has set stay.
-func TellMachine(m *clusterv1.Machine, c *explain.MachineConditions, now time.Time) {
+// SetConditions sets conditions on a Machine, in both API versions. Conditions that an owner or a remediator has set stay.
+func SetConditions(m *clusterv1.Machine, c *explain.MachineConditions, now time.Time) {
 	if waitsInVain(m, c) {
 		conditions.Delete(m, explain.ExternallyRemediated)
 	}
@@ -66,13 +66,13 @@ func TellMachine(m *clusterv1.Machine, c *explain.MachineConditions, now time.Ti
 	}
 }
 
-// TakeBackMark removes OwnerRemediated from a Machine, if its owner has not set it.
-func TakeBackMark(m *clusterv1.Machine) {
+// CancelOwnerRemediation removes OwnerRemediated from a Machine, if its owner has not set it.
+func CancelOwnerRemediation(m *clusterv1.Machine) {
 	removeWaiting(m, explain.OwnerRemediated)
 }
 
-// ClearMachine removes the conditions of a check from a Machine. Conditions that an owner or a remediator has set stay.
-func ClearMachine(m *clusterv1.Machine) {
+// RemoveConditions removes the conditions of a check from a Machine. Conditions that an owner or a remediator has set stay.
+func RemoveConditions(m *clusterv1.Machine) {
 	removeWaiting(m, explain.OwnerRemediated)
 	removeWaiting(m, explain.ExternallyRemediated)
 	conditions.Delete(m, explain.HealthCheckSucceeded)
@@ -109,8 +109,8 @@ func v1beta1Condition(c *explain.DeprecatedCondition, now time.Time) *clusterv1.
 	}
 }
 
-// OlderReason returns the reason of a condition in v1beta1, if it is False; empty otherwise.
-func OlderReason(m *clusterv1.Machine, kind string) string {
+// V1Beta1Reason returns the reason of a condition in v1beta1, if it is False; empty otherwise.
+func V1Beta1Reason(m *clusterv1.Machine, kind string) string {
 	if present := v1beta1(m, kind); present != nil && present.Status == "False" {
 		return present.Reason
 	}

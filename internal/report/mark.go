@@ -13,12 +13,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// MarkOn returns the owner remediation that the conditions of a Machine report. It belongs to the check that an annotation names.
-func MarkOn(m *clusterv1.Machine, check string) remediation.Mark {
+// OwnerRemediation returns the owner remediation that the conditions of a Machine report. It belongs to the check that an annotation names.
+func OwnerRemediation(m *clusterv1.Machine, check string) remediation.OwnerRemediation {
 	healthy, owned := conditions.Get(m, explain.HealthCheckSucceeded), conditions.Get(m, explain.OwnerRemediated)
-	mark := remediation.Mark{
-		Unhealthy: healthy != nil && healthy.Status == metav1.ConditionFalse,
-		Ours:      notes.Author(m.Annotations) == check,
+	mark := remediation.OwnerRemediation{
+		Unhealthy:    healthy != nil && healthy.Status == metav1.ConditionFalse,
+		MarkedByThis: notes.ResponsibleCheck(m.Annotations) == check,
 	}
 	if owned == nil || owned.Status != metav1.ConditionFalse {
 		return mark
@@ -26,7 +26,7 @@ func MarkOn(m *clusterv1.Machine, check string) remediation.Mark {
 	mark.Since = owned.LastTransitionTime.Time
 	mark.Refused = owned.Reason == clusterv1.MachineSetMachineCannotBeRemediatedReason
 	// An owner that supports only v1beta1 sets only that condition.
-	older := OlderReason(m, explain.OwnerRemediated)
+	older := V1Beta1Reason(m, explain.OwnerRemediated)
 	mark.Waiting = owned.Reason == explain.WaitingForRemediation && (older == "" || older == explain.WaitingForRemediation)
 	if !mark.Waiting {
 		mark.OwnerReason = owned.Reason
@@ -35,6 +35,6 @@ func MarkOn(m *clusterv1.Machine, check string) remediation.Mark {
 		}
 	}
 	// Without HealthCheckSucceeded=False, no owner acts.
-	mark.Given = mark.Unhealthy
+	mark.Requested = mark.Unhealthy
 	return mark
 }

@@ -36,25 +36,25 @@ type underWay struct {
 	outcome remedyv1.RemediationOutcome
 }
 
-// News is what is new about one target.
-type News struct {
+// Change is what is new about one target.
+type Change struct {
 	// Target is its index.
 	Target int
 	Trace  explain.Trace
 	Events []explain.Event
 	// Recovered: it was unhealthy since SickSince, and is healthy again.
-	Recovered bool
-	SickSince time.Time
+	Recovered      bool
+	UnhealthySince time.Time
 }
 
-// Ending is a remediation that has ended.
-type Ending struct {
+// EndedRemediation is a remediation that has ended.
+type EndedRemediation struct {
 	remedyv1.RecentRemediation
 	ByOwner bool
 }
 
-// Learn compares a reconcile with the one before. News are in the order of the targets. Both results are returned only once.
-func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []Ending) {
+// Compare compares a reconcile with the one before. News are in the order of the targets. Both results are returned only once.
+func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change, ended []EndedRemediation) {
 	before, known := *m, m.known
 	after := &Memory{known: true, traces: map[string]explain.Trace{}, remediations: map[string]underWay{}}
 	for i := range pass.Planned.Decisions {
@@ -76,10 +76,10 @@ func (m *Memory) Learn(pass *explain.Pass, now time.Time) (news []News, ended []
 		if !reportedBefore {
 			since = unreported(known)
 		}
-		one := News{Target: i, Trace: trace, Events: explain.Events(since, &trace)}
+		one := Change{Target: i, Trace: trace, Events: explain.Events(since, &trace)}
 		unhealthy := earlier.Verdict.Since
 		if earlier.Verdict.Kind == explain.KindUnhealthy && unhealthy != nil && pass.Assessment.Verdicts[i].Recovered() {
-			one.Recovered, one.SickSince = true, unhealthy.Time
+			one.Recovered, one.UnhealthySince = true, unhealthy.Time
 		}
 		news = append(news, one)
 	}
@@ -113,7 +113,7 @@ func unreported(known bool) *explain.Trace {
 }
 
 // follow records a remediation in progress.
-func (m *Memory) follow(pass *explain.Pass, i int, before underWay, now time.Time) {
+func (m *Memory) follow(pass *explain.Evaluation, i int, before underWay, now time.Time) {
 	d, target := &pass.Planned.Decisions[i], &pass.Situation.Targets[i]
 	if !d.InFlight {
 		// A failed preflight check, or a cache without the last write of the manager, does not end a remediation.
@@ -126,10 +126,10 @@ func (m *Memory) follow(pass *explain.Pass, i int, before underWay, now time.Tim
 	switch {
 	case target.Request != nil:
 		u.started, u.byOwner = target.Request.Started, false
-	case target.Mark.Given:
-		u.started, u.byOwner = target.Mark.Since, true
+	case target.OwnerRemediation.Requested:
+		u.started, u.byOwner = target.OwnerRemediation.Since, true
 	case before.started.IsZero():
-		u.started, u.byOwner = now, d.Action == remediation.GiveMark
+		u.started, u.byOwner = now, d.Action == remediation.RequestOwnerRemediation
 	}
 	if u.step == nil && len(pass.Policy.Steps) > 1 {
 		u.step = &d.Step.Order
@@ -149,15 +149,15 @@ func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
 		return remedyv1.TimedOutOutcome
 	case d.Action == remediation.Withdraw && d.Why == remediation.Recovered:
 		return remedyv1.RecoveredOutcome
-	case d.Action == remediation.Withdraw, d.Action == remediation.TakeBack, d.Action == remediation.Unmark:
+	case d.Action == remediation.Withdraw, d.Action == remediation.CancelOwnerRemediation, d.Action == remediation.RemoveConditions:
 		return remedyv1.WithdrawnOutcome
 	}
 	return ""
 }
 
 // ended are the remediations that are no longer in progress, by name.
-func (m *Memory) ended(pass *explain.Pass, after *Memory, now time.Time) []Ending {
-	var all []Ending
+func (m *Memory) ended(pass *explain.Evaluation, after *Memory, now time.Time) []EndedRemediation {
+	var all []EndedRemediation
 	for _, name := range slices.Sorted(maps.Keys(m.remediations)) {
 		if _, continues := after.remediations[name]; continues {
 			continue
@@ -166,7 +166,7 @@ func (m *Memory) ended(pass *explain.Pass, after *Memory, now time.Time) []Endin
 		if u.outcome == "" {
 			u.outcome = howItEnded(pass, name)
 		}
-		all = append(all, Ending{ByOwner: u.byOwner, RecentRemediation: remedyv1.RecentRemediation{
+		all = append(all, EndedRemediation{ByOwner: u.byOwner, RecentRemediation: remedyv1.RecentRemediation{
 			Target: name, Step: u.step, Outcome: u.outcome,
 			Started: metav1.NewTime(u.started.UTC().Truncate(time.Second)), Ended: metav1.NewTime(now.UTC().Truncate(time.Second)),
 		}})
@@ -175,13 +175,13 @@ func (m *Memory) ended(pass *explain.Pass, after *Memory, now time.Time) []Endin
 }
 
 // howItEnded is the outcome of a remediation by the current facts: a target that no longer exists was replaced.
-func howItEnded(pass *explain.Pass, name string) remedyv1.RemediationOutcome {
+func howItEnded(pass *explain.Evaluation, name string) remedyv1.RemediationOutcome {
 	for i := range pass.Snapshot.Targets {
 		switch {
 		case pass.Snapshot.Targets[i].Name != name:
 		case pass.Assessment.Verdicts[i].Recovered():
 			return remedyv1.RecoveredOutcome
-		case pass.Situation.Targets[i].Mark.Refused:
+		case pass.Situation.Targets[i].OwnerRemediation.Refused:
 			return remedyv1.FailedOutcome
 		default:
 			return remedyv1.WithdrawnOutcome

@@ -33,8 +33,8 @@ func conditionsFor(kind health.Kind, d remediation.Decision) *explain.MachineCon
 
 var (
 	healthy = conditionsFor(health.Healthy, remediation.Decision{})
-	handed  = conditionsFor(health.Unhealthy, remediation.Decision{Action: remediation.GiveMark, Author: true})
-	asked   = conditionsFor(health.Unhealthy, remediation.Decision{Action: remediation.MakeRequest, Author: true})
+	handed  = conditionsFor(health.Unhealthy, remediation.Decision{Action: remediation.RequestOwnerRemediation, MarkedBy: true})
+	asked   = conditionsFor(health.Unhealthy, remediation.Decision{Action: remediation.StartRequest, MarkedBy: true})
 )
 
 // both returns status and reason of a condition in both API versions; v1beta1 has no reason if it is True.
@@ -53,9 +53,9 @@ func TestTellMachine_Conditions_AreSetOnce(t *testing.T) {
 	g := NewWithT(t)
 	m := &clusterv1.Machine{}
 	for _, c := range []*explain.MachineConditions{healthy, handed, healthy, asked, handed, healthy} {
-		g.Expect(MachineSays(m, c)).To(BeFalse())
-		TellMachine(m, c, noon)
-		g.Expect(MachineSays(m, c)).To(BeTrue(), "it is not written twice")
+		g.Expect(HasConditions(m, c)).To(BeFalse())
+		SetConditions(m, c, noon)
+		g.Expect(HasConditions(m, c)).To(BeTrue(), "it is not written twice")
 	}
 	g.Expect(both(m, explain.HealthCheckSucceeded)).To(Equal([]string{"True HealthCheckSucceeded", "True "}))
 	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False WaitingForRemediation", "False WaitingForRemediation"}),
@@ -66,18 +66,18 @@ func TestTellMachine_Conditions_AreSetOnce(t *testing.T) {
 func TestTellMachine_OwnerCondition_Stays(t *testing.T) {
 	g := NewWithT(t)
 	m := &clusterv1.Machine{}
-	TellMachine(m, handed, noon)
+	SetConditions(m, handed, noon)
 	conditions.Set(m, metav1.Condition{
 		Type: explain.OwnerRemediated, Status: metav1.ConditionFalse, Reason: "MachineDeleting",
 		LastTransitionTime: metav1.NewTime(noon),
 	})
-	g.Expect(MachineSays(m, handed)).To(BeTrue())
-	TellMachine(m, handed, noon.Add(time.Hour))
+	g.Expect(HasConditions(m, handed)).To(BeTrue())
+	SetConditions(m, handed, noon.Add(time.Hour))
 	g.Expect(conditions.Get(m, explain.OwnerRemediated).Reason).To(Equal("MachineDeleting"))
-	TakeBackMark(m)
+	CancelOwnerRemediation(m)
 	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False MachineDeleting"}),
 		"the v1beta1 condition that the owner has not set is removed")
-	ClearMachine(m)
+	RemoveConditions(m)
 	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False MachineDeleting"}))
 	g.Expect(both(m, explain.HealthCheckSucceeded)).To(BeEmpty())
 }
@@ -90,8 +90,8 @@ func TestTellMachine_EarlierRemediation_IsReplaced(t *testing.T) {
 		Type: explain.OwnerRemediated, Status: metav1.ConditionTrue, Reason: "Done",
 		LastTransitionTime: metav1.NewTime(noon),
 	})
-	g.Expect(MachineSays(m, handed)).To(BeFalse())
-	TellMachine(m, handed, noon)
+	g.Expect(HasConditions(m, handed)).To(BeFalse())
+	SetConditions(m, handed, noon)
 	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False WaitingForRemediation", "False WaitingForRemediation"}))
 }
 
@@ -130,9 +130,9 @@ func TestStatus_RecentRemediations_KeepsTen(t *testing.T) {
 func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	g := NewWithT(t)
 	memory := &Memory{}
-	learn := func(verdict health.Verdict, target remediation.Target, d remediation.Decision) []Ending {
+	learn := func(verdict health.Verdict, target remediation.Target, d remediation.Decision) []EndedRemediation {
 		target.Name = "m"
-		_, ended := memory.Learn(&explain.Pass{
+		_, ended := memory.Compare(&explain.Evaluation{
 			Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
 			Assessment: &health.Assessment{Verdicts: []health.Verdict{verdict}},
 			Situation:  &remediation.Situation{Targets: []remediation.Target{target}}, Policy: &remediation.Policy{},
@@ -141,8 +141,9 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 		return ended
 	}
 	unhealthy := health.Verdict{Kind: health.Unhealthy, Reason: health.NodeDeleted}
-	given := remediation.Target{Mark: remediation.Mark{Given: true, Since: noon.Add(-time.Minute)}}
-	g.Expect(learn(unhealthy, remediation.Target{}, remediation.Decision{Action: remediation.GiveMark, InFlight: true})).To(BeEmpty())
+	given := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: noon.Add(-time.Minute)}}
+	g.Expect(learn(unhealthy, remediation.Target{}, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true})).
+		To(BeEmpty())
 	failed := remediation.Decision{Hold: remediation.Hold{Reason: remediation.NotConfirmed}}
 	g.Expect(learn(unhealthy, remediation.Target{}, failed)).To(BeEmpty())
 	g.Expect(learn(unhealthy, given, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())

@@ -20,7 +20,7 @@ import (
 // Adoptable reports whether the in-tree controller has created the request for this Machine from this template, and no check has adopted
 // it.
 func (f *Found) Adoptable(machine Object, template Reference) bool {
-	return !f.Touched && machine.UID != "" && f.Name == machine.Name && slices.Equal(f.Machines, []types.UID{machine.UID}) &&
+	return !f.HasAnnotations && machine.UID != "" && f.Name == machine.Name && slices.Equal(f.Machines, []types.UID{machine.UID}) &&
 		len(f.Owners) == 1 && template.Name != "" && f.Template.Same(template)
 }
 
@@ -33,9 +33,9 @@ func (r *Requests) Adopt(ctx context.Context, f *Found, check Check, order int32
 	return r.failed(err, "adopt", f.Kind, f.Key())
 }
 
-// GiveBack removes the annotations of the check from a request, so that the in-tree controller continues with it. A request whose
+// Release removes the annotations of the check from a request, so that the in-tree controller continues with it. A request whose
 // remediator had to stop is withdrawn instead, because nothing would continue with it.
-func (r *Requests) GiveBack(ctx context.Context, f *Found) error {
+func (r *Requests) Release(ctx context.Context, f *Found) error {
 	if f.timedOut {
 		return r.Withdraw(ctx, f)
 	}

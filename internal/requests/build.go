@@ -56,8 +56,8 @@ type Place uint8
 const (
 	// InManagement is in the cluster of the check. Its Node is in another one.
 	InManagement Place = iota
-	// AtHome is in the cluster of the check and of the Node.
-	AtHome
+	// InOneCluster is in the cluster of the check and of the Node.
+	InOneCluster
 	// InWorkload is in the cluster of the Node. The check is in another one.
 	InWorkload
 )
@@ -204,7 +204,7 @@ func owners(d *Draft) []metav1.OwnerReference {
 		return []metav1.OwnerReference{node}
 	}
 	all := []metav1.OwnerReference{check}
-	if d.Place == AtHome {
+	if d.Place == InOneCluster {
 		all = append(all, node)
 	}
 	if d.Target.Machine.UID != "" && needsMachine[d.Template.RequestKind().GroupKind()] {

@@ -109,10 +109,10 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 			[]string{"NodeHealthCheck"},
 			[]string{"cluster.x-k8s.io/cluster-name", "clusterctl.cluster.x-k8s.io/move"},
 		},
-		{"a Node at home", Draft{Target: OfNode(node, machine), Template: farTemplate, Place: AtHome}, []string{"NodeHealthCheck", "Node"}, nil},
+		{"a Node at home", Draft{Target: OfNode(node, machine), Template: farTemplate, Place: InOneCluster}, []string{"NodeHealthCheck", "Node"}, nil},
 		{
 			"a Node at home, of a cluster that manages itself",
-			Draft{Target: OfNode(node, machine), Template: metal3Template, Place: AtHome},
+			Draft{Target: OfNode(node, machine), Template: metal3Template, Place: InOneCluster},
 			[]string{"NodeHealthCheck", "Node", "Machine"},
 			nil,
 		},

@@ -39,8 +39,8 @@ type Found struct {
 	Cluster string
 	// Owners are all owners, as kind/name.
 	Owners []string
-	// Touched: it has an annotation of Remedy. ControlPlane: it has the label for Nodes of the control plane.
-	Touched, ControlPlane bool
+	// HasAnnotations: it has an annotation of Remedy. ControlPlane: it has the label for Nodes of the control plane.
+	HasAnnotations, ControlPlane bool
 
 	attempt                      int
 	started, deleting, recovered time.Time
@@ -80,7 +80,7 @@ func Read(request *unstructured.Unstructured) *Found {
 	_, f.timedOut = annotations[remedyv1.TimedOutAnnotation]
 	_, f.recoveryRecorded = annotations[remedyv1.HealthySinceAnnotation]
 	for key := range annotations {
-		f.Touched = f.Touched || strings.HasPrefix(key, remedyv1.Prefix)
+		f.HasAnnotations = f.HasAnnotations || strings.HasPrefix(key, remedyv1.Prefix)
 	}
 	_, f.ControlPlane = request.GetLabels()[remedyv1.ControlPlaneRequestLabel]
 	f.Template = madeFrom(f, annotations)

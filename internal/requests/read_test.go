@@ -37,7 +37,7 @@ func drawDraft(t *rapid.T) *Draft {
 		CheckUID: types.UID(uids.Draw(t, "check UID")), Order: rapid.Int32Range(0, 1000).Draw(t, "order"), Attempt: rapid.IntRange(1, 1000).Draw(t, "attempt"),
 		Started:  noon.Add(time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "started"))),
 		Template: rapid.SampledFrom([]Reference{metal3Template, farTemplate}).Draw(t, "template"), ControlPlane: rapid.Bool().Draw(t, "control plane"),
-		Place: rapid.SampledFrom([]Place{InManagement, AtHome, InWorkload}).Draw(t, "place"),
+		Place: rapid.SampledFrom([]Place{InManagement, InOneCluster, InWorkload}).Draw(t, "place"),
 	}
 	d.Template.Name = names.Draw(t, "template name")
 	d.Target = OfMachine(drawObject(t, "machine"), drawObject(t, "node"))

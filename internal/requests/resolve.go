@@ -24,7 +24,7 @@ import (
 type Resolved struct {
 	Reference Reference
 	// Trouble is why not; nil if they can.
-	Trouble *explain.TemplateTrouble
+	Trouble *explain.TemplateProblem
 	// Err is why that is not known; nil if it is. After a *NotKnownError, the check is reconciled when it is known.
 	Err error
 	// Again is when to call Resolve again; zero if a watch triggers that.
@@ -186,5 +186,5 @@ func (r *Resolved) see(found *foundTemplate) {
 
 func (r *Resolved) trouble(reason string, again time.Time, format string, args ...any) {
 	r.Again = again
-	r.Trouble = &explain.TemplateTrouble{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+	r.Trouble = &explain.TemplateProblem{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }

@@ -69,8 +69,9 @@ func (f *Found) is(d *Draft) bool {
 	return f.Of(d.Check) && f.For(d.Target) && f.Order == d.Order && f.Template.Same(d.Template) && f.attempt == d.Attempt && !f.Deleting()
 }
 
-// TellToStop annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is not annotated.
-func (r *Requests) TellToStop(ctx context.Context, f *Found, now time.Time) error {
+// StopRemediator annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is not
+// annotated.
+func (r *Requests) StopRemediator(ctx context.Context, f *Found, now time.Time) error {
 	return r.annotate(ctx, f, often, func(seen *Found) (string, any) {
 		if seen.timedOut || seen.status.succeeded {
 			return "", nil
@@ -80,9 +81,9 @@ func (r *Requests) TellToStop(ctx context.Context, f *Found, now time.Time) erro
 	})
 }
 
-// NoteRecovery records since when the target is healthy again; zero removes that. It fails after a conflict, because another process may
+// WriteRecovery records since when the target is healthy again; zero removes that. It fails after a conflict, because another process may
 // have recorded that the target is unhealthy.
-func (r *Requests) NoteRecovery(ctx context.Context, f *Found, since time.Time) error {
+func (r *Requests) WriteRecovery(ctx context.Context, f *Found, since time.Time) error {
 	return r.annotate(ctx, f, 1, func(seen *Found) (string, any) {
 		switch {
 		case seen.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(),

@@ -82,8 +82,8 @@ func TestTellToStop_Finalizer_IsAnnotatedAndKept(t *testing.T) {
 	s.Expect(s.requests.Delete(t.Context(), made)).To(Succeed())
 	s.Eventually(func() bool { return s.mine()[0].Deleting() }).Should(BeTrue())
 	// What was seen before is old by now.
-	s.Expect(s.requests.TellToStop(t.Context(), made, noon.Add(time.Minute))).To(Succeed())
-	s.Expect(s.requests.TellToStop(t.Context(), made, noon.Add(time.Hour))).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), made, noon.Add(time.Minute))).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), made, noon.Add(time.Hour))).To(Succeed())
 	there := s.there("m1")
 	s.Expect(there.GetFinalizers()).To(Equal([]string{"example.io/held"}))
 	s.Expect(there.GetAnnotations()).To(HaveKeyWithValue(remedyv1.TimedOutAnnotation, "2026-01-02T12:01:00Z"), "once is enough")
@@ -96,7 +96,7 @@ func TestTellToStop_Succeeded_IsNotAnnotated(t *testing.T) {
 	s.Expect(unstructured.SetNestedSlice(there.Object, []any{map[string]any{"type": "Succeeded", "status": "True"}}, "status", "conditions")).To(Succeed())
 	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
 	// It had not, when it was seen.
-	s.Expect(s.requests.TellToStop(t.Context(), made, noon)).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), made, noon)).To(Succeed())
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
 }
 
@@ -105,14 +105,14 @@ func TestNoteRecovery_Recovery_IsRecordedAndRemoved(t *testing.T) {
 	made := s.create(s.check("a"), Object{"m1", "uid-1"})
 	since := func() time.Time { return Read(s.there("m1")).Request(Naming{}).HealthySince }
 	when := noon.Add(1234567 * time.Microsecond)
-	s.Expect(s.requests.NoteRecovery(t.Context(), made, time.Time{})).To(Succeed())
+	s.Expect(s.requests.WriteRecovery(t.Context(), made, time.Time{})).To(Succeed())
 	s.Expect(s.there("m1").GetResourceVersion()).To(Equal(made.ResourceVersion), "there is nothing to remove")
-	s.Expect(s.requests.NoteRecovery(t.Context(), made, when)).To(Succeed())
+	s.Expect(s.requests.WriteRecovery(t.Context(), made, when)).To(Succeed())
 	s.Expect(since()).To(Equal(when.Truncate(time.Millisecond)))
 	version := s.there("m1").GetResourceVersion()
-	s.Expect(s.requests.NoteRecovery(t.Context(), Read(s.there("m1")), when)).To(Succeed())
+	s.Expect(s.requests.WriteRecovery(t.Context(), Read(s.there("m1")), when)).To(Succeed())
 	s.Expect(s.there("m1").GetResourceVersion()).To(Equal(version))
-	s.Expect(s.requests.NoteRecovery(t.Context(), Read(s.there("m1")), time.Time{})).To(Succeed())
+	s.Expect(s.requests.WriteRecovery(t.Context(), Read(s.there("m1")), time.Time{})).To(Succeed())
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.HealthySinceAnnotation))
 }
 
@@ -120,9 +120,9 @@ func TestNoteRecovery_Recovery_IsRecordedAndRemoved(t *testing.T) {
 func TestNoteRecovery_Conflict_Fails(t *testing.T) {
 	s := settled(t)
 	made := s.create(s.check("a"), Object{"m1", "uid-1"})
-	s.Expect(s.requests.NoteRecovery(t.Context(), made, noon)).To(Succeed())
-	s.Expect(s.requests.NoteRecovery(t.Context(), Read(s.there("m1")), time.Time{})).To(Succeed())
-	s.Expect(s.requests.NoteRecovery(t.Context(), made, noon)).To(MatchError(apierrors.IsConflict, "a conflict"))
+	s.Expect(s.requests.WriteRecovery(t.Context(), made, noon)).To(Succeed())
+	s.Expect(s.requests.WriteRecovery(t.Context(), Read(s.there("m1")), time.Time{})).To(Succeed())
+	s.Expect(s.requests.WriteRecovery(t.Context(), made, noon)).To(MatchError(apierrors.IsConflict, "a conflict"))
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.HealthySinceAnnotation))
 }
 
@@ -131,7 +131,7 @@ func TestWrite_OtherUID_Fails(t *testing.T) {
 	old := s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.Expect(admin.Delete(t.Context(), s.there("m1"))).To(Succeed())
 	var replaced *ReplacedError
-	s.Expect(errors.As(s.requests.TellToStop(t.Context(), old, noon), &replaced)).To(BeTrue())
+	s.Expect(errors.As(s.requests.StopRemediator(t.Context(), old, noon), &replaced)).To(BeTrue())
 	s.Expect(s.requests.Delete(t.Context(), old)).To(Succeed(), "it no longer exists")
 
 	other := s.kind.NewRequest(s.namespace, "m1")
@@ -141,8 +141,8 @@ func TestWrite_OtherUID_Fails(t *testing.T) {
 	disguised := *old
 	disguised.ResourceVersion = other.GetResourceVersion()
 	for _, seen := range []*Found{old, &disguised} {
-		s.Expect(errors.As(s.requests.TellToStop(t.Context(), seen, noon), &replaced)).To(BeTrue())
-		s.Expect(errors.As(s.requests.NoteRecovery(t.Context(), seen, noon), &replaced)).To(BeTrue())
+		s.Expect(errors.As(s.requests.StopRemediator(t.Context(), seen, noon), &replaced)).To(BeTrue())
+		s.Expect(errors.As(s.requests.WriteRecovery(t.Context(), seen, noon), &replaced)).To(BeTrue())
 		s.Expect(s.requests.Delete(t.Context(), seen)).To(Succeed())
 	}
 	s.Expect(s.there("m1")).To(Equal(before))
@@ -257,7 +257,7 @@ func (s *scene) live(ctx context.Context, process *faults.Process, machine strin
 		}
 	}
 	if there.Order == 1 {
-		if err := r.TellToStop(ctx, there, noon); err != nil {
+		if err := r.StopRemediator(ctx, there, noon); err != nil {
 			return err
 		}
 		if err := r.Delete(ctx, there); err != nil {
@@ -267,5 +267,5 @@ func (s *scene) live(ctx context.Context, process *faults.Process, machine strin
 			return err
 		}
 	}
-	return r.NoteRecovery(ctx, there, noon.Add(time.Hour))
+	return r.WriteRecovery(ctx, there, noon.Add(time.Hour))
 }

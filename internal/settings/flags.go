@@ -17,11 +17,11 @@ import (
 
 // addProductFlags adds the flags that no other provider has.
 func (s *Settings) addProductFlags(fs *pflag.FlagSet) {
-	s.Mode, s.CoreChecks = Enforce, Annotated
+	s.Mode, s.InTreeChecks = Enforce, Annotated
 	fs.Var(&choice[Mode]{value: &s.Mode, among: []Mode{Enforce, Observe}}, "mode",
 		"Enforce remediates. Observe computes and reports everything, and remediates nothing. "+
 			"A check can be set to Observe while this is Enforce; the reverse has no effect.")
-	fs.Var(&choice[CoreChecks]{value: &s.CoreChecks, among: []CoreChecks{Ignore, Annotated, All, Exclusive}}, "core-machinehealthchecks",
+	fs.Var(&choice[InTreeChecks]{value: &s.InTreeChecks, among: []InTreeChecks{Ignore, Annotated, All, Exclusive}}, "core-machinehealthchecks",
 		fmt.Sprintf("Which in-tree MachineHealthChecks to adopt: Ignore (none), Annotated (those with the annotation %s on the check or on its "+
 			"Cluster), All, or Exclusive (all, where the in-tree controller does not run).", remedyv1.TakeOverAnnotation))
 }

@@ -30,25 +30,25 @@ const (
 	Observe Mode = "Observe"
 )
 
-// CoreChecks selects which in-tree MachineHealthChecks are adopted.
-type CoreChecks string
+// InTreeChecks selects which in-tree MachineHealthChecks are adopted.
+type InTreeChecks string
 
 // The selections.
 const (
 	// Ignore adopts none.
-	Ignore CoreChecks = "Ignore"
+	Ignore InTreeChecks = "Ignore"
 	// Annotated adopts those with an annotation on the check or on its Cluster.
-	Annotated CoreChecks = "Annotated"
+	Annotated InTreeChecks = "Annotated"
 	// All adopts all of them.
-	All CoreChecks = "All"
+	All InTreeChecks = "All"
 	// Exclusive adopts all of them, where the in-tree controller does not run.
-	Exclusive CoreChecks = "Exclusive"
+	Exclusive InTreeChecks = "Exclusive"
 )
 
 // Settings are the values of the flags. Validate validates them.
 type Settings struct {
-	Mode       Mode
-	CoreChecks CoreChecks
+	Mode         Mode
+	InTreeChecks InTreeChecks
 
 	WatchNamespace string
 	WatchFilter    string

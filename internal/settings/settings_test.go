@@ -35,7 +35,7 @@ func TestSettings_Defaults_AreValid(t *testing.T) {
 	s, err := parse(t)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(s.Mode).To(Equal(settings.Enforce))
-	g.Expect(s.CoreChecks).To(Equal(settings.Annotated))
+	g.Expect(s.InTreeChecks).To(Equal(settings.Annotated))
 	g.Expect(s.Logging.Verbosity).To(BeEquivalentTo(2))
 }
 

@@ -11,7 +11,7 @@ type Pause uint8
 // The pauses.
 const (
 	NoPause      Pause = iota
-	OurPause           // Remedy has set it for the in-tree controller.
+	RemedyPause        // Remedy has set it for the in-tree controller.
 	ForeignPause       // A user or another tool has set it. Neither controller reconciles the check.
 )
 
@@ -30,7 +30,7 @@ type Facts struct {
 	ClusterPaused bool
 	// The condition Paused is True because of the annotation, or it is False. Both are false if the in-tree controller has not reconciled the
 	// check yet, or if the check is paused for another reason.
-	SaysPaused, SaysUnpaused bool
+	ReportsPaused, ReportsUnpaused bool
 
 	Deleting bool
 	// Cleanup: Remedy has something to clean up before the check is deleted.
@@ -48,8 +48,8 @@ type Move uint8
 const (
 	Leave    Move = iota // Do nothing: Remedy does not reconcile the check.
 	Await                // Do nothing until the in-tree controller has set its condition.
-	Take                 // Pause the check for the in-tree controller, and record the adoption.
-	Sign                 // Record that this manager has adopted a check that another one had adopted.
+	Adopt                // Pause the check for the in-tree controller, and record the adoption.
+	Record               // Record that this manager has adopted a check that another one had adopted.
 	Act                  // Reconcile the check.
 	NoteLoss             // Record that the annotation of Remedy was removed.
 	Release              // Remove everything that Remedy has set on the check, with the pause in the same write.
@@ -61,10 +61,10 @@ type State uint8
 
 // The states.
 const (
-	Theirs    State = iota // The in-tree controller reconciles the check.
+	InTree    State = iota // The in-tree controller reconciles the check.
 	Paused                 // A user or another tool has paused the check or its Cluster.
 	Waiting                // The in-tree controller has not acknowledged the pause.
-	Ours                   // Remedy reconciles the check.
+	Adopted                // Remedy reconciles the check.
 	Contested              // The pause was removed repeatedly, and Remedy has released the check.
 )
 

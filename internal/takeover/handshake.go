@@ -11,11 +11,11 @@ import (
 // Decide returns what to do next with a check of Cluster API. id identifies an adoption that may start now.
 func Decide(f *Facts, id string, now time.Time) Decision {
 	d := Decision{Memory: f.Memory}
-	d.Memory.Replaced = f.Memory.Replaced && f.Pause != OurPause
+	d.Memory.Replaced = f.Memory.Replaced && f.Pause != RemedyPause
 	switch {
 	// A check that is being deleted only cleans up. Without that, its finalizer would stay.
 	case f.Deleting && f.Cleanup && f.Pause != ForeignPause:
-		d.Move, d.State = Act, Ours
+		d.Move, d.State = Act, Adopted
 	case f.Exclusive && f.Wanted:
 		d.exclusive(f)
 	case !f.Wanted:
@@ -23,12 +23,12 @@ func Decide(f *Facts, id string, now time.Time) Decision {
 	case f.Pause == ForeignPause:
 		d.State = Paused
 		d.Memory.Replaced = f.Memory.ID != ""
-	case f.Pause == OurPause && f.SaysPaused && f.Memory.Instance != f.Instance && !f.Memory.Signed && !f.ClusterPaused:
-		d.Move, d.State, d.Memory.Instance, d.Memory.Signed = Sign, Ours, f.Instance, true
+	case f.Pause == RemedyPause && f.ReportsPaused && f.Memory.Instance != f.Instance && !f.Memory.Recorded && !f.ClusterPaused:
+		d.Move, d.State, d.Memory.Instance, d.Memory.Recorded = Record, Adopted, f.Instance, true
 		d.Memory.ID = cmp.Or(f.Memory.ID, id)
-	case f.Pause == OurPause && f.SaysPaused:
-		d.Move, d.State = Act, Ours
-	case f.Pause == OurPause:
+	case f.Pause == RemedyPause && f.ReportsPaused:
+		d.Move, d.State = Act, Adopted
+	case f.Pause == RemedyPause:
 		d.Move, d.State = Await, Waiting
 	default:
 		d.unpaused(f, id, now)
@@ -38,15 +38,15 @@ func Decide(f *Facts, id string, now time.Time) Decision {
 
 // exclusive decides where the in-tree controller does not run. A pause that Remedy set while it ran is removed.
 func (d *Decision) exclusive(f *Facts) {
-	d.Move, d.State = Act, Ours
-	if f.Pause == OurPause {
+	d.Move, d.State = Act, Adopted
+	if f.Pause == RemedyPause {
 		d.Move, d.Memory = Unpause, d.Memory.Ended()
 	}
 }
 
 // notWanted decides about a check that is not to be adopted, or no longer.
 func (d *Decision) notWanted(f *Facts) {
-	ours := f.Pause == OurPause || f.Cleanup || f.Traces || !f.Memory.Empty()
+	ours := f.Pause == RemedyPause || f.Cleanup || f.Traces || !f.Memory.Empty()
 	switch {
 	case !ours:
 	// A pause applies to Remedy, too: the release waits for its end.
@@ -71,8 +71,8 @@ func (d *Decision) unpaused(f *Facts, id string, now time.Time) {
 		}
 	case !contested.IsZero():
 		d.State, d.Until = Contested, contested
-	case f.SaysUnpaused:
-		d.Move, d.State, d.Memory = Take, Waiting, Memory{ID: id, Instance: f.Instance, Losses: f.Memory.Losses}
+	case f.ReportsUnpaused:
+		d.Move, d.State, d.Memory = Adopt, Waiting, Memory{ID: id, Instance: f.Instance, Losses: f.Memory.Losses}
 	default:
 		d.Move, d.State = Await, Waiting
 	}

@@ -33,55 +33,65 @@ var nextMoves = []struct {
 	move  Move
 	state State
 }{
-	{"not requested", Facts{SaysUnpaused: true}, Leave, Theirs},
-	{"requested, not paused", Facts{Wanted: true, SaysUnpaused: true}, Take, Waiting},
+	{"not requested", Facts{ReportsUnpaused: true}, Leave, InTree},
+	{"requested, not paused", Facts{Wanted: true, ReportsUnpaused: true}, Adopt, Waiting},
 	{"requested, no condition", Facts{Wanted: true}, Await, Waiting},
-	{"condition of an earlier pause", Facts{Wanted: true, SaysPaused: true}, Await, Waiting},
-	{"pause not acknowledged", Facts{Wanted: true, Pause: OurPause, SaysUnpaused: true, Memory: taken}, Await, Waiting},
-	{"pause acknowledged", Facts{Wanted: true, Pause: OurPause, SaysPaused: true, Memory: taken}, Act, Ours},
+	{"condition of an earlier pause", Facts{Wanted: true, ReportsPaused: true}, Await, Waiting},
+	{"pause not acknowledged", Facts{Wanted: true, Pause: RemedyPause, ReportsUnpaused: true, Memory: taken}, Await, Waiting},
+	{"pause acknowledged", Facts{Wanted: true, Pause: RemedyPause, ReportsPaused: true, Memory: taken}, Act, Adopted},
 	{"adopted by another manager, Cluster paused", Facts{
-		Wanted: true, Instance: "x", Pause: OurPause, SaysPaused: true, ClusterPaused: true,
+		Wanted: true, Instance: "x", Pause: RemedyPause, ReportsPaused: true, ClusterPaused: true,
 		Memory: taken,
-	}, Act, Ours},
+	}, Act, Adopted},
 	{"recorded by another manager as well", Facts{
-		Wanted: true, Instance: "x", Pause: OurPause, SaysPaused: true,
-		Memory: Memory{ID: "a", Instance: "y", Signed: true},
-	}, Act, Ours},
+		Wanted: true, Instance: "x", Pause: RemedyPause, ReportsPaused: true,
+		Memory: Memory{ID: "a", Instance: "y", Recorded: true},
+	}, Act, Adopted},
 	{
 		"adopted by another manager, not acknowledged",
-		Facts{Wanted: true, Instance: "x", Pause: OurPause, SaysUnpaused: true, Memory: taken},
+		Facts{Wanted: true, Instance: "x", Pause: RemedyPause, ReportsUnpaused: true, Memory: taken},
 		Await, Waiting,
 	},
-	{"adopted by another manager", Facts{Wanted: true, Instance: "x", Pause: OurPause, SaysPaused: true, Memory: taken}, Sign, Ours},
-	{"adopted, Cluster paused", Facts{Wanted: true, Pause: OurPause, SaysPaused: true, ClusterPaused: true, Memory: taken}, Act, Ours},
-	{"paused by a user", Facts{Wanted: true, Pause: ForeignPause, SaysUnpaused: true}, Leave, Paused},
-	{"pause replaced by a user", Facts{Wanted: true, Pause: ForeignPause, SaysPaused: true, Memory: taken}, Leave, Paused},
-	{"Cluster paused", Facts{Wanted: true, ClusterPaused: true, SaysUnpaused: true}, Leave, Paused},
-	{"pause removed", Facts{Wanted: true, SaysPaused: true, Memory: taken}, NoteLoss, Waiting},
-	{"pause removed, Cluster paused", Facts{Wanted: true, SaysPaused: true, ClusterPaused: true, Memory: taken}, Leave, Paused},
-	{"pause of a user removed", Facts{Wanted: true, SaysUnpaused: true, Memory: Memory{ID: "a", Replaced: true}}, Take, Waiting},
-	{"third loss", Facts{Wanted: true, SaysPaused: true, Memory: Memory{ID: "a", Losses: lost(9, 4).Losses}}, NoteLoss, Contested},
+	{
+		"adopted by another manager",
+		Facts{Wanted: true, Instance: "x", Pause: RemedyPause, ReportsPaused: true, Memory: taken},
+		Record,
+		Adopted,
+	},
+	{
+		"adopted, Cluster paused",
+		Facts{Wanted: true, Pause: RemedyPause, ReportsPaused: true, ClusterPaused: true, Memory: taken},
+		Act,
+		Adopted,
+	},
+	{"paused by a user", Facts{Wanted: true, Pause: ForeignPause, ReportsUnpaused: true}, Leave, Paused},
+	{"pause replaced by a user", Facts{Wanted: true, Pause: ForeignPause, ReportsPaused: true, Memory: taken}, Leave, Paused},
+	{"Cluster paused", Facts{Wanted: true, ClusterPaused: true, ReportsUnpaused: true}, Leave, Paused},
+	{"pause removed", Facts{Wanted: true, ReportsPaused: true, Memory: taken}, NoteLoss, Waiting},
+	{"pause removed, Cluster paused", Facts{Wanted: true, ReportsPaused: true, ClusterPaused: true, Memory: taken}, Leave, Paused},
+	{"pause of a user removed", Facts{Wanted: true, ReportsUnpaused: true, Memory: Memory{ID: "a", Replaced: true}}, Adopt, Waiting},
+	{"third loss", Facts{Wanted: true, ReportsPaused: true, Memory: Memory{ID: "a", Losses: lost(9, 4).Losses}}, NoteLoss, Contested},
 	{
 		"third loss, not within ten minutes",
-		Facts{Wanted: true, SaysPaused: true, Memory: Memory{ID: "a", Losses: lost(11, 4).Losses}},
+		Facts{Wanted: true, ReportsPaused: true, Memory: Memory{ID: "a", Losses: lost(11, 4).Losses}},
 		NoteLoss, Waiting,
 	},
-	{"three losses in ten minutes", Facts{Wanted: true, SaysUnpaused: true, Memory: lost(12, 5, 2)}, Leave, Contested},
-	{"three losses, an hour later", Facts{Wanted: true, SaysUnpaused: true, Memory: lost(70, 65, 60)}, Take, Waiting},
-	{"deleted before adoption", Facts{Wanted: true, Deleting: true, SaysUnpaused: true}, Leave, Theirs},
-	{"deleted, cleanup needed", Facts{Wanted: true, Deleting: true, Cleanup: true, Pause: OurPause, Memory: taken}, Act, Ours},
-	{"deleted, no longer requested, cleanup needed", Facts{Deleting: true, Cleanup: true}, Act, Ours},
+	{"three losses in ten minutes", Facts{Wanted: true, ReportsUnpaused: true, Memory: lost(12, 5, 2)}, Leave, Contested},
+	{"three losses, an hour later", Facts{Wanted: true, ReportsUnpaused: true, Memory: lost(70, 65, 60)}, Adopt, Waiting},
+	{"deleted before adoption", Facts{Wanted: true, Deleting: true, ReportsUnpaused: true}, Leave, InTree},
+	{"deleted, cleanup needed", Facts{Wanted: true, Deleting: true, Cleanup: true, Pause: RemedyPause, Memory: taken}, Act, Adopted},
+	{"deleted, no longer requested, cleanup needed", Facts{Deleting: true, Cleanup: true}, Act, Adopted},
 	{"deleted, paused by a user", Facts{Wanted: true, Deleting: true, Cleanup: true, Pause: ForeignPause}, Leave, Paused},
-	{"no longer requested", Facts{Pause: OurPause, SaysPaused: true, Memory: taken}, Release, Theirs},
-	{"no longer requested, pause removed", Facts{Memory: taken}, Release, Theirs},
-	{"no longer requested, cleanup needed", Facts{Cleanup: true}, Release, Theirs},
-	{"no longer requested, annotations remain", Facts{Traces: true}, Release, Theirs},
-	{"no longer requested, Cluster paused", Facts{Pause: OurPause, ClusterPaused: true, Memory: taken}, Leave, Paused},
+	{"no longer requested", Facts{Pause: RemedyPause, ReportsPaused: true, Memory: taken}, Release, InTree},
+	{"no longer requested, pause removed", Facts{Memory: taken}, Release, InTree},
+	{"no longer requested, cleanup needed", Facts{Cleanup: true}, Release, InTree},
+	{"no longer requested, annotations remain", Facts{Traces: true}, Release, InTree},
+	{"no longer requested, Cluster paused", Facts{Pause: RemedyPause, ClusterPaused: true, Memory: taken}, Leave, Paused},
 	{"no longer requested, paused by a user", Facts{Pause: ForeignPause, Traces: true}, Leave, Paused},
-	{"exclusive", Facts{Wanted: true, Exclusive: true}, Act, Ours},
-	{"exclusive, not requested", Facts{Exclusive: true}, Leave, Theirs},
-	{"exclusive, adopted before", Facts{Wanted: true, Exclusive: true, Pause: OurPause, SaysPaused: true}, Unpause, Ours},
-	{"exclusive, paused by a user", Facts{Wanted: true, Exclusive: true, Pause: ForeignPause}, Act, Ours},
+	{"exclusive", Facts{Wanted: true, Exclusive: true}, Act, Adopted},
+	{"exclusive, not requested", Facts{Exclusive: true}, Leave, InTree},
+	{"exclusive, adopted before", Facts{Wanted: true, Exclusive: true, Pause: RemedyPause, ReportsPaused: true}, Unpause, Adopted},
+	{"exclusive, paused by a user", Facts{Wanted: true, Exclusive: true, Pause: ForeignPause}, Act, Adopted},
 }
 
 func TestDecide_Facts_HaveMoveAndState(t *testing.T) {
@@ -91,10 +101,10 @@ func TestDecide_Facts_HaveMoveAndState(t *testing.T) {
 			d := Decide(&test.facts, "b", noon)
 			g.Expect([]any{d.Move, d.State}).To(Equal([]any{test.move, test.state}))
 			switch d.Move { //nolint:exhaustive // the other moves do not change the memory
-			case Take:
+			case Adopt:
 				g.Expect(d.Memory).To(Equal(Memory{ID: "b", Losses: test.facts.Memory.Losses}))
-			case Sign:
-				g.Expect(d.Memory).To(Equal(Memory{ID: "a", Instance: "x", Signed: true}))
+			case Record:
+				g.Expect(d.Memory).To(Equal(Memory{ID: "a", Instance: "x", Recorded: true}))
 			case NoteLoss:
 				g.Expect(d.Memory.ID).To(BeEmpty())
 				g.Expect(d.Memory.Losses).To(ContainElement(noon))
@@ -111,16 +121,16 @@ func TestDecide_Facts_HaveMoveAndState(t *testing.T) {
 // A user who pauses a check replaces the pause of Remedy, and removes it later.
 func TestDecide_PauseReplacedByUser_IsNoLoss(t *testing.T) {
 	g := NewWithT(t)
-	f := Facts{Wanted: true, Pause: ForeignPause, SaysPaused: true, Memory: Memory{ID: "a"}}
+	f := Facts{Wanted: true, Pause: ForeignPause, ReportsPaused: true, Memory: Memory{ID: "a"}}
 	f.Memory = Decide(&f, "b", noon).Memory
-	f.Pause, f.SaysPaused = NoPause, false
+	f.Pause, f.ReportsPaused = NoPause, false
 	g.Expect(Decide(&f, "b", noon).Move).To(Equal(Await))
-	f.SaysUnpaused = true
+	f.ReportsUnpaused = true
 	d := Decide(&f, "b", noon)
-	g.Expect([]any{d.Move, d.Memory}).To(Equal([]any{Take, Memory{ID: "b"}}))
+	g.Expect([]any{d.Move, d.Memory}).To(Equal([]any{Adopt, Memory{ID: "b"}}))
 
 	// The pause of Remedy was set again, and is removed.
-	f.Pause = OurPause
+	f.Pause = RemedyPause
 	f.Memory = Decide(&f, "b", noon).Memory
 	f.Pause = NoPause
 	g.Expect(Decide(&f, "b", noon).Move).To(Equal(NoteLoss))
@@ -130,31 +140,31 @@ func TestDecide_PauseReplacedByUser_IsNoLoss(t *testing.T) {
 func TestDecide_UnpausedByRemedy_IsNoLoss(t *testing.T) {
 	g := NewWithT(t)
 	losses := []time.Time{ago(2 * time.Minute), ago(time.Minute)}
-	f := Facts{Wanted: true, Exclusive: true, Pause: OurPause, SaysPaused: true, Memory: Memory{ID: "a", Instance: "x", Losses: losses}}
+	f := Facts{Wanted: true, Exclusive: true, Pause: RemedyPause, ReportsPaused: true, Memory: Memory{ID: "a", Instance: "x", Losses: losses}}
 	d := Decide(&f, "b", noon)
 	g.Expect([]any{d.Move, d.Memory.Instance}).To(Equal([]any{Unpause, "x"}), "that manager has to clean up")
-	f = Facts{Wanted: true, SaysUnpaused: true, Memory: ParseMemory(d.Memory.Text())}
+	f = Facts{Wanted: true, ReportsUnpaused: true, Memory: ParseMemory(d.Memory.Text())}
 	d = Decide(&f, "b", noon)
-	g.Expect([]any{d.Move, d.Memory}).To(Equal([]any{Take, Memory{ID: "b", Losses: losses}}))
+	g.Expect([]any{d.Move, d.Memory}).To(Equal([]any{Adopt, Memory{ID: "b", Losses: losses}}))
 }
 
 // A tool has removed the annotation, and left the pause.
 func TestDecide_AnnotationRemoved_IsRecordedAgain(t *testing.T) {
 	g := NewWithT(t)
-	d := Decide(&Facts{Wanted: true, Instance: "x", Pause: OurPause, SaysPaused: true}, "b", noon)
-	g.Expect([]any{d.Move, d.Memory}).To(Equal([]any{Sign, Memory{ID: "b", Instance: "x", Signed: true}}))
+	d := Decide(&Facts{Wanted: true, Instance: "x", Pause: RemedyPause, ReportsPaused: true}, "b", noon)
+	g.Expect([]any{d.Move, d.Memory}).To(Equal([]any{Record, Memory{ID: "b", Instance: "x", Recorded: true}}))
 }
 
 func TestDecide_Contested_EndsAfterAnHour(t *testing.T) {
 	g := NewWithT(t)
-	f := Facts{Wanted: true, SaysUnpaused: true, Memory: Memory{Losses: []time.Time{
+	f := Facts{Wanted: true, ReportsUnpaused: true, Memory: Memory{Losses: []time.Time{
 		ago(time.Hour), ago(55 * time.Minute),
 		ago(50 * time.Minute),
 	}}}
 	d := Decide(&f, "b", noon)
 	g.Expect(d.Until).To(Equal(ago(-10 * time.Minute)))
 	g.Expect(Decide(&f, "b", d.Until.Add(-time.Nanosecond)).State).To(Equal(Contested))
-	g.Expect(Decide(&f, "b", d.Until).Move).To(Equal(Take))
+	g.Expect(Decide(&f, "b", d.Until).Move).To(Equal(Adopt))
 }
 
 func TestMemory_Text_IsReadBack(t *testing.T) {
@@ -185,8 +195,8 @@ func TestMemory_WithProcessMemory_IsMerged(t *testing.T) {
 	g.Expect((&Memory{}).With(&Memory{ID: "a", Instance: "x"}).Instance).To(Equal("x"))
 	g.Expect((&Memory{ID: "b", Instance: "y"}).With(&Memory{ID: "a", Instance: "x"}).Instance).To(Equal("y"))
 	g.Expect((&Memory{ID: "a"}).With(&Memory{ID: "a", Replaced: true}).Replaced).To(BeTrue(), "it is not in the annotation")
-	g.Expect((&Memory{ID: "a", Instance: "y"}).With(&Memory{ID: "a", Signed: true}).Signed).To(BeTrue())
-	g.Expect((&Memory{ID: "b"}).With(&Memory{ID: "a", Signed: true}).Signed).To(BeFalse())
+	g.Expect((&Memory{ID: "a", Instance: "y"}).With(&Memory{ID: "a", Recorded: true}).Recorded).To(BeTrue())
+	g.Expect((&Memory{ID: "b"}).With(&Memory{ID: "a", Recorded: true}).Recorded).To(BeFalse())
 	g.Expect((&Memory{ID: "b"}).With(&Memory{ID: "a", Replaced: true}).Replaced).To(BeFalse(), "it belongs to an earlier adoption")
 	one, two := ago(time.Minute), ago(2*time.Minute)
 	both := (&Memory{Losses: []time.Time{one}}).With(&Memory{Losses: []time.Time{two, one}})

@@ -19,8 +19,8 @@ type Memory struct {
 	Instance string
 	// Replaced: another pause has replaced that of Remedy. It is not in the annotation, because nothing is written to a paused check.
 	Replaced bool
-	// Signed: this process has recorded its instance already. Otherwise two managers of one check would do so alternately.
-	Signed bool
+	// Recorded: this process has recorded its instance already. Otherwise two managers of one check would do so alternately.
+	Recorded bool
 	// Losses are the times at which the pause of Remedy was missing, the earliest first.
 	Losses []time.Time
 }
@@ -105,7 +105,7 @@ func (m *Memory) With(known *Memory) Memory {
 		all.ID, all.Instance = known.ID, known.Instance
 	}
 	same := all.ID == known.ID
-	all.Replaced, all.Signed = known.Replaced && same, known.Signed && same
+	all.Replaced, all.Recorded = known.Replaced && same, known.Recorded && same
 	slices.SortFunc(all.Losses, time.Time.Compare)
 	all.Losses = slices.CompactFunc(all.Losses, time.Time.Equal)
 	all.Losses = all.Losses[max(0, len(all.Losses)-contest):]

@@ -56,7 +56,7 @@ func (o *object) facts(r *manager) *Facts {
 	noted := ParseMemory(o.memory)
 	return &Facts{
 		Wanted: o.wanted, Instance: r.instance, Pause: o.pause, ClusterPaused: o.clusterPaused,
-		SaysPaused: o.set && o.paused && o.byAnnotation, SaysUnpaused: o.set && !o.paused, Memory: noted.With(&r.known),
+		ReportsPaused: o.set && o.paused && o.byAnnotation, ReportsUnpaused: o.set && !o.paused, Memory: noted.With(&r.known),
 	}
 }
 
@@ -87,12 +87,12 @@ func (m *model) reconcile(r *manager) {
 			m.t.Fatalf("both act: %+v", m.versions)
 		}
 	// Every write has the version that was read.
-	case Take:
+	case Adopt:
 		if fresh {
-			m.write(func(o *object) { o.pause, o.memory = OurPause, d.Memory.Text() })
+			m.write(func(o *object) { o.pause, o.memory = RemedyPause, d.Memory.Text() })
 			r.known, r.cache = d.Memory, len(m.versions)-1
 		}
-	case NoteLoss, Sign:
+	case NoteLoss, Record:
 		if fresh {
 			m.write(func(o *object) { o.memory = d.Memory.Text() })
 			r.known, r.cache = d.Memory, len(m.versions)-1
@@ -101,7 +101,7 @@ func (m *model) reconcile(r *manager) {
 		if fresh {
 			m.write(func(o *object) {
 				o.memory = d.Memory.Text()
-				if o.pause == OurPause {
+				if o.pause == RemedyPause {
 					o.pause = NoPause
 				}
 			})

@@ -109,7 +109,7 @@ func (c *Cluster) withdraw(ctx context.Context, o *object, now time.Time) error 
 	if err != nil || request == nil || request.UID != o.UID {
 		return err
 	}
-	if err := api.TellToStop(ctx, request, now); err != nil {
+	if err := api.StopRemediator(ctx, request, now); err != nil {
 		return err
 	}
 	return api.Delete(ctx, request)
@@ -120,11 +120,11 @@ func (c *Cluster) withdraw(ctx context.Context, o *object, now time.Time) error 
 func (c *Cluster) cancelOwnerRemediation(ctx context.Context, o *object) error {
 	machine := &clusterv1.Machine{}
 	return c.patchStatus(ctx, o, machine, func() client.Patch {
-		if notes.Author(machine.Annotations) == "" {
+		if notes.ResponsibleCheck(machine.Annotations) == "" {
 			return nil
 		}
 		before := machine.DeepCopy()
-		report.ClearMachine(machine)
+		report.RemoveConditions(machine)
 		return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	})
 }

@@ -124,7 +124,7 @@ func (u *Uninstaller) isRemovable(ctx context.Context, lease *coordinationv1.Lea
 	}
 	check := &unstructured.Unstructured{}
 	check.SetGroupVersionKind(remedyv1.GroupVersion.WithKind(id.Kind))
-	if id.Kind == string(metrics.CoreMachineHealthCheck) {
+	if id.Kind == string(metrics.InTreeMachineHealthCheck) {
 		check.SetGroupVersionKind(clusterv1.GroupVersion.WithKind("MachineHealthCheck"))
 	}
 	err := u.Management.client.Get(ctx, client.ObjectKey{Namespace: id.Namespace, Name: id.Name}, check)

@@ -101,7 +101,7 @@ func (u *Uninstaller) findRestartedManagers(ctx context.Context) error {
 func (u *Uninstaller) managerState(ctx context.Context) (running, adoptsAll bool) {
 	managers, err := u.managers(ctx)
 	for i := range managers {
-		adoptsAll = adoptsAll || slices.ContainsFunc(coreChecks(&managers[i]), func(value settings.CoreChecks) bool {
+		adoptsAll = adoptsAll || slices.ContainsFunc(coreChecks(&managers[i]), func(value settings.InTreeChecks) bool {
 			// The value can be a variable that is only known in the Pod.
 			return value != settings.Ignore && value != settings.Annotated
 		})
@@ -111,7 +111,7 @@ func (u *Uninstaller) managerState(ctx context.Context) (running, adoptsAll bool
 
 // coreChecks returns the value of --core-machinehealthchecks in each container that sets it. As in the manager, an underscore counts as a
 // dash and the last value counts. A single dash counts, too: such a manager does not start until its flag is fixed.
-func coreChecks(manager *appsv1.Deployment) (values []settings.CoreChecks) {
+func coreChecks(manager *appsv1.Deployment) (values []settings.InTreeChecks) {
 	for i := range manager.Spec.Template.Spec.Containers {
 		container := &manager.Spec.Template.Spec.Containers[i]
 		args, last := slices.Concat(container.Command, container.Args), ""
@@ -126,7 +126,7 @@ func coreChecks(manager *appsv1.Deployment) (values []settings.CoreChecks) {
 			}
 		}
 		if last != "" {
-			values = append(values, settings.CoreChecks(last))
+			values = append(values, settings.InTreeChecks(last))
 		}
 	}
 	return values

@@ -137,7 +137,7 @@ func TestCoreChecks_Arguments_AreReadAsByTheManager(t *testing.T) {
 			g.Expect(err).ToNot(HaveOccurred())
 			words := append(test.command, test.args...)
 			g.Expect(flags.Parse(words)).To(Succeed())
-			g.Expect(read.CoreChecks == settings.All || read.CoreChecks == settings.Exclusive).To(Equal(test.all),
+			g.Expect(read.InTreeChecks == settings.All || read.InTreeChecks == settings.Exclusive).To(Equal(test.all),
 				"value that the manager reads")
 			g.Expect(p.excludes(corev1.Container{Command: test.command, Args: test.args})).To(Equal(test.all))
 		})

@@ -299,12 +299,12 @@ func (s *selection) narrow(o *object) bool {
 // checkOf returns the name of the check of Cluster API that created a request or requested the remediation of a Machine by its owner; empty
 // if none did.
 func checkOf(o *object) string {
-	core := string(metrics.CoreMachineHealthCheck)
+	core := string(metrics.InTreeMachineHealthCheck)
 	check, found := requests.ParseCheck(o.Annotations[remedyv1.CheckAnnotation])
 	if found && check.Kind == core && check.Namespace == o.Namespace {
 		return check.Name
 	}
-	if name, found := strings.CutPrefix(notes.Author(o.Annotations), core+"/"); found {
+	if name, found := strings.CutPrefix(notes.ResponsibleCheck(o.Annotations), core+"/"); found {
 		return name
 	}
 	return ""

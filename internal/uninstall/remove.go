@@ -102,7 +102,7 @@ func (u *Uninstaller) withdraws(o *object) bool { return u.endsWithCheck(o) && o
 func (u *Uninstaller) endsWithCheck(o *object) bool {
 	check, found := requests.ParseCheck(o.Annotations[remedyv1.CheckAnnotation])
 	_, timedOut := o.Annotations[remedyv1.TimedOutAnnotation]
-	return found && (u.exclusive || timedOut || check.Kind != string(metrics.CoreMachineHealthCheck))
+	return found && (u.exclusive || timedOut || check.Kind != string(metrics.InTreeMachineHealthCheck))
 }
 
 // isRequest returns true if an object has the form of a request. Annotations are not enough, because every user who can annotate an object

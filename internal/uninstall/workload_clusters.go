@@ -53,7 +53,7 @@ func (u *Uninstaller) cleanWorkloadCluster(ctx context.Context, cluster *cluster
 		return errors.WithStack(client.IgnoreNotFound(err))
 	}
 	content := kubeconfig.Data[secret.KubeconfigDataName]
-	if err := workload.Screen(content); err != nil {
+	if err := workload.ValidateKubeconfig(content); err != nil {
 		return errors.Wrapf(err, "Secret %s/%s is refused", kubeconfig.Namespace, kubeconfig.Name)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(content)

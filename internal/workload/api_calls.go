@@ -82,7 +82,7 @@ func (c *cluster) recordFailure(ctx context.Context, err *ReadError) *ReadError 
 	if ctx.Err() != nil {
 		return errStopped
 	}
-	c.state.calls.failed(c.clusters.clock.Now(), err.Obstacle)
+	c.state.calls.failed(c.clusters.clock.Now(), err.Reason)
 	return err.namingSecret(c.key)
 }
 
@@ -114,7 +114,7 @@ func (a *apiCalls) succeeded() {
 
 // failed pauses the calls after a timeout, schedules a retry, and drops the kept list. The delay grows with each retry after which a
 // call fails, also if other calls succeed in between.
-func (a *apiCalls) failed(now time.Time, obstacle Obstacle) {
+func (a *apiCalls) failed(now time.Time, obstacle ReadErrorReason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.list = nil

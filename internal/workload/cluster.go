@@ -19,7 +19,7 @@ type Cluster interface {
 	Connection(ctx context.Context) Connection
 	// Read returns a reading for every target, in the same order. It reads the cache, and calls the API server for Nodes that the
 	// cache does not have, with limits in number and time. ConnectionSource notifies when an Unreadable Node can be read again.
-	Read(ctx context.Context, q Question) []Reading
+	Read(ctx context.Context, q ReadRequest) []Reading
 	// Nodes returns all Nodes of the cache, sorted by name. They are stripped, and must not be changed.
 	Nodes(ctx context.Context) ([]*corev1.Node, error)
 	// Live returns a reader without a cache.
@@ -30,10 +30,10 @@ type Cluster interface {
 
 // Live calls the API server of a cluster. Every call has a timeout, and ends with its context. All errors are ReadErrors.
 type Live interface {
-	// Look returns a reading for every target of the question, in the same order.
-	Look(ctx context.Context, q Question) []Reading
-	// HeartbeatRenewed returns when the kubelet last renewed the Lease of its Node, by the Node's clock; zero without a Lease.
-	HeartbeatRenewed(ctx context.Context, node string) (time.Time, error)
+	// Read returns a reading for every target of the question, in the same order.
+	Read(ctx context.Context, q ReadRequest) []Reading
+	// NodeLeaseRenewTime returns when the kubelet last renewed the Lease of its Node, by the Node's clock; zero without a Lease.
+	NodeLeaseRenewTime(ctx context.Context, node string) (time.Time, error)
 	// Lease returns any other Lease; nil if it does not exist.
 	Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, error)
 	// ControlPlane returns the Nodes and the etcd Pods of the control plane.
@@ -100,7 +100,7 @@ func (c *cluster) Nodes(ctx context.Context) ([]*corev1.Node, error) {
 }
 
 // Read reads the cache, and calls the API server for Nodes that the cache does not have.
-func (c *cluster) Read(ctx context.Context, q Question) []Reading {
+func (c *cluster) Read(ctx context.Context, q ReadRequest) []Reading {
 	cache, err := c.connectedNodes(ctx)
 	if err != nil {
 		return q.allUnreadable(err)

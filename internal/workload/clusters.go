@@ -54,16 +54,16 @@ func newClusters(clk clock.WithTicker, local connector, management client.Reader
 	}
 }
 
-// CountIgnored sets what counts updates of Nodes without a notification, such as heartbeats. Call it before anything is read.
-func (c *Clusters) CountIgnored(count func()) { c.countIgnored = count }
+// CountIgnoredUpdates sets what counts updates of Nodes without a notification, such as heartbeats. Call it before anything is read.
+func (c *Clusters) CountIgnoredUpdates(count func()) { c.countIgnored = count }
 
-// At returns the workload cluster of this Cluster, or Home.
-func (c *Clusters) At(key client.ObjectKey) Cluster {
+// Get returns the workload cluster of this Cluster, or Home.
+func (c *Clusters) Get(key client.ObjectKey) Cluster {
 	return &cluster{clusters: c, key: key, state: c.stateOf(key)}
 }
 
 func (c *Clusters) connectorOf(key client.ObjectKey) connector {
-	if key == Home {
+	if key == ManagementCluster {
 		return c.home
 	}
 	c.mu.RLock()
@@ -185,13 +185,13 @@ func (c *Clusters) refreshUnreadable(ctx context.Context) {
 	now := c.clock.Now()
 	c.mu.RLock()
 	for key, s := range c.states {
-		if s.needsAttention(now) || key != Home && !s.clusterSeen() {
+		if s.needsAttention(now) || key != ManagementCluster && !s.clusterSeen() {
 			all = append(all, unreadable{key, s})
 		}
 	}
 	c.mu.RUnlock()
 	for _, t := range all {
-		if t.key != Home && !t.state.clusterSeen() {
+		if t.key != ManagementCluster && !t.state.clusterSeen() {
 			// A reader, or a connection that was being made, may have created the state after its Cluster was deleted.
 			if exists, _ := c.lookUpCluster(ctx, c.connectorOf(t.key), t.key); !exists {
 				t.state.markClusterDeleted()

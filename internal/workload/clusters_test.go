@@ -50,9 +50,9 @@ func TestNodesAreReadThroughARealConnection(t *testing.T) {
 		g.Expect(readings[2]).To(And(HaveField("State", health.Gone), HaveField("Live", true)), name)
 		g.Expect(readings[3]).To(And(HaveField("State", health.NotJoined), HaveField("Live", true)), name)
 		g.Expect(readings[4].State).To(Equal(health.Unreadable), name)
-		g.Expect(workload.ObstacleOf(readings[4].Err)).To(Equal(workload.NotNamed), name)
+		g.Expect(workload.ReadErrorReasonOf(readings[4].Err)).To(Equal(workload.NoNodeRef), name)
 	}
-	seen := s.At(key).Connection(t.Context())
+	seen := s.Get(key).Connection(t.Context())
 	g.Expect(seen.Up).To(BeTrue())
 	g.Expect(seen.LastSeen).ToNot(BeZero())
 
@@ -74,19 +74,19 @@ func TestTheRestOfALiveLook(t *testing.T) {
 	key := s.cluster("prod", second, nil)
 	s.up(key)
 	admin := clientOf(t, second)
-	live := s.At(key).Live()
+	live := s.Get(key).Live()
 	renewed := metav1.NewMicroTime(time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC))
 	for _, name := range []string{corev1.NamespaceNodeLease, "medik8s-leases"} {
 		_ = admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 
-	g.Expect(live.HeartbeatRenewed(t.Context(), "look-a")).To(BeZero(), "no Lease")
+	g.Expect(live.NodeLeaseRenewTime(t.Context(), "look-a")).To(BeZero(), "no Lease")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "look-a"}}
 	createUntilEnd(t, admin, lease)
-	g.Expect(live.HeartbeatRenewed(t.Context(), "look-a")).To(BeZero(), "never renewed")
+	g.Expect(live.NodeLeaseRenewTime(t.Context(), "look-a")).To(BeZero(), "never renewed")
 	lease.Spec.RenewTime = &renewed
 	g.Expect(admin.Update(t.Context(), lease)).To(Succeed())
-	at, err := live.HeartbeatRenewed(t.Context(), "look-a")
+	at, err := live.NodeLeaseRenewTime(t.Context(), "look-a")
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(at).To(BeTemporally("==", renewed.Time))
 
@@ -125,7 +125,7 @@ func TestTheRestOfALiveLook(t *testing.T) {
 	g.Expect(names).To(Equal([]string{"look-1", "look-2", "look-3"}))
 	g.Expect(seen.Etcd).To(Equal([]workload.EtcdPod{{Node: "look-1"}, {Node: "look-2", Ready: true}}))
 
-	api, err := s.At(key).Client(t.Context())
+	api, err := s.Get(key).Client(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	request := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "request"}}
 	g.Expect(api.Create(t.Context(), request)).To(Succeed())
@@ -159,18 +159,18 @@ func TestHomeIsReadTheSameWay(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t)
 	node := addNode(t, first, "home-a", "id://a")
-	s.up(workload.Home)
+	s.up(workload.ManagementCluster)
 	target := workload.Target{Name: "home-a", ProviderID: "id://a"}
-	g.Eventually(func() health.NodeState { return s.read(workload.Home, target)[0].State }, patience).Should(Equal(health.Present))
-	g.Expect(s.read(workload.Home, workload.Target{Name: "home-x"})[0].State).To(Equal(health.Gone))
-	g.Expect(s.look(workload.Home, workload.Target{ProviderID: "id://x"})[0].State).To(Equal(health.NotJoined))
-	g.Expect(s.At(workload.Home).Connection(t.Context()).Up).To(BeTrue())
-	g.Expect(s.toldOf(workload.Home)).To(BeNumerically(">", 0))
+	g.Eventually(func() health.NodeState { return s.read(workload.ManagementCluster, target)[0].State }, patience).Should(Equal(health.Present))
+	g.Expect(s.read(workload.ManagementCluster, workload.Target{Name: "home-x"})[0].State).To(Equal(health.Gone))
+	g.Expect(s.look(workload.ManagementCluster, workload.Target{ProviderID: "id://x"})[0].State).To(Equal(health.NotJoined))
+	g.Expect(s.Get(workload.ManagementCluster).Connection(t.Context()).Up).To(BeTrue())
+	g.Expect(s.toldOf(workload.ManagementCluster)).To(BeNumerically(">", 0))
 	before := node.DeepCopy()
 	node.Labels = map[string]string{"pool": "a"}
 	g.Expect(clientOf(t, first).Patch(t.Context(), node, client.MergeFrom(before))).To(Succeed())
-	g.Eventually(func() []workload.NodeChange { return s.woken(workload.Home, "home-a") }, patience).ShouldNot(BeEmpty())
-	_, err := s.At(workload.Home).Client(t.Context())
+	g.Eventually(func() []workload.NodeChange { return s.woken(workload.ManagementCluster, "home-a") }, patience).ShouldNot(BeEmpty())
+	_, err := s.Get(workload.ManagementCluster).Client(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 }
 
@@ -223,7 +223,7 @@ func TestEqualNodeNamesInTwoClustersAreTwoNodes(t *testing.T) {
 	g.Eventually(func() []any { return []any{node(one), node(two)} }, patience).Should(HaveEach(Not(BeNil())))
 	g.Expect(node(one).UID).To(Equal(here.UID))
 	g.Expect(node(two).UID).To(Equal(there.UID))
-	g.Expect(s.look(one, workload.Target{Name: "twin", ProviderID: "id://two"})[0].Stranger).To(BeTrue())
+	g.Expect(s.look(one, workload.Target{Name: "twin", ProviderID: "id://two"})[0].ProviderIDMismatch).To(BeTrue())
 
 	before := there.DeepCopy()
 	there.Labels = map[string]string{"pool": "a"}
@@ -247,9 +247,11 @@ func TestAKubeconfigThatStartsAProgramIsRefusedUntilItIsMended(t *testing.T) {
 		Command: "/bin/false", Args: []string{"s3cr3t"}, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}}
 	key := s.clusterWith("prod", kubeconfig)
-	obstacle := func() workload.Obstacle { return workload.ObstacleOf(s.At(key).Connection(t.Context()).Err) }
+	obstacle := func() workload.ReadErrorReason {
+		return workload.ReadErrorReasonOf(s.Get(key).Connection(t.Context()).Err)
+	}
 	g.Eventually(obstacle, patience).Should(Equal(workload.KubeconfigRefused))
-	err := s.At(key).Connection(t.Context()).Err
+	err := s.Get(key).Connection(t.Context()).Err
 	g.Expect(err).To(MatchError(And(ContainSubstring(s.namespace+"/prod-kubeconfig"), ContainSubstring("exec (a program; use a token"))))
 	g.Expect(err).ToNot(MatchError(ContainSubstring("s3cr3t")))
 	r := s.read(key, workload.Target{Name: "any"})[0]
@@ -259,7 +261,7 @@ func TestAKubeconfigThatStartsAProgramIsRefusedUntilItIsMended(t *testing.T) {
 	kubeconfig.AuthInfos["u"] = &good
 	s.putKubeconfig(key, kubeconfig)
 	s.up(key)
-	g.Expect(s.At(key).Connection(t.Context()).Err).ToNot(HaveOccurred())
+	g.Expect(s.Get(key).Connection(t.Context()).Err).ToNot(HaveOccurred())
 }
 
 // TestKubeconfig_CorrectedThenRestarted_IsFollowed has a kubeconfig that leads to another cluster, which answers as well as any. As
@@ -273,7 +275,7 @@ func TestKubeconfig_CorrectedThenRestarted_IsFollowed(t *testing.T) {
 	targets := []workload.Target{{Name: "elsewhere-a", ProviderID: "id://elsewhere-a"}, {Name: "elsewhere-b", ProviderID: "id://elsewhere-b"}}
 	key := s.cluster("prod", first, nil)
 	s.up(key)
-	g.Eventually(func() workload.Obstacle { return workload.ObstacleOf(s.read(key, targets...)[0].Err) }, patience).Should(Equal(workload.NoKnownNode))
+	g.Eventually(func() workload.ReadErrorReason { return workload.ReadErrorReasonOf(s.read(key, targets...)[0].Err) }, patience).Should(Equal(workload.NoKnownNode))
 	s.putKubeconfig(key, kubeconfigOf(t, second.Admin, nil))
 	s.stop()
 	s.start(patience)
@@ -290,17 +292,18 @@ func TestWithoutTheRightToReadNothingIsSaid(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	grantRoot(t, clientOf(t, second), nobody)
 	key := s.clusterWith("prod", kubeconfigOf(t, config, nil))
-	g.Eventually(func() bool { return s.At(key).Connection(t.Context()).Up }, patience).Should(BeTrue())
+	g.Eventually(func() bool { return s.Get(key).Connection(t.Context()).Up }, patience).Should(BeTrue())
 	target := workload.Target{Name: "any"}
 	r := s.look(key, target)[0]
 	g.Expect(r.State).To(Equal(health.Unreadable))
-	g.Expect(workload.ObstacleOf(r.Err)).To(Equal(workload.Forbidden))
+	g.Expect(workload.ReadErrorReasonOf(r.Err)).To(Equal(workload.Forbidden))
 	r = s.read(key, target)[0]
 	g.Expect(r.State).To(Equal(health.Unreadable))
-	g.Expect(workload.ObstacleOf(r.Err)).To(Equal(workload.NotReadYet))
+	g.Expect(workload.ReadErrorReasonOf(r.Err)).To(Equal(workload.NotReadYet))
 }
 
-// TestNothingIsLeftOfAConnectionThatIsOver connects and disconnects two hundred clusters. What one of them leaves behind would be two hundred.
+// TestNothingIsLeftOfAConnectionThatIsOver connects and disconnects two hundred clusters. What one of them leaves behind would be two
+// hundred.
 func TestNothingIsLeftOfAConnectionThatIsOver(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t)
@@ -322,7 +325,7 @@ func TestNothingIsLeftOfAConnectionThatIsOver(t *testing.T) {
 			g.Expect(s.management.Delete(t.Context(), &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}})).To(Succeed())
 		}
 		for _, key := range keys {
-			g.Eventually(func() bool { return s.At(key).Connection(t.Context()).Up }, patience).Should(BeFalse())
+			g.Eventually(func() bool { return s.Get(key).Connection(t.Context()).Up }, patience).Should(BeFalse())
 		}
 	}
 	// The first rounds fill what is filled once: caches of types, connections that are kept.

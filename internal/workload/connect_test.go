@@ -61,7 +61,8 @@ func (f *followed) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.
 	return nil, nil //nolint:nilnil // nobody looks at it.
 }
 
-// A manager takes a controller of one name only once: a try that fails must not have added it, or each further one would fail for that alone.
+// A manager takes a controller of one name only once: a try that fails must not have added it, or each further one would fail for that
+// alone.
 func TestWhatCouldNotBeConnectedIsConnectedByAnotherTry(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// FirstLook is how long Nodes are not judged after a connection that was down is restored. A kubelet renews its Lease every ten seconds,
-// and the node controller waits fifty seconds for it before it sets the status of the Node to Unknown.
-const FirstLook = 50 * time.Second
+// ReconnectGracePeriod is how long Nodes are not judged after a connection that was down is restored. A kubelet renews its Lease every ten
+// seconds, and the node controller waits fifty seconds for it before it sets the status of the Node to Unknown.
+const ReconnectGracePeriod = 50 * time.Second
 
 // probeFailuresUntilDown is how many probes in a row must fail before a connection counts as down. ClusterCache disconnects after five
 // failures, which takes more than a minute. Until then old Nodes would be judged.
@@ -29,18 +29,18 @@ type Connection struct {
 	Up bool
 	// LastSeen is when it answered last; zero if it never has since the manager started.
 	LastSeen time.Time
-	// BackSince is when the connection was restored; zero if it has not been down since the manager started.
-	BackSince time.Time
+	// RestoredAt is when the connection was restored; zero if it has not been down since the manager started.
+	RestoredAt time.Time
 	// Err is why it is not up, a ReadError; otherwise nil. Its text can be shown to users.
 	Err error
 }
 
-// FirstLookUntil returns until when Nodes are not judged; zero if the connection has not been down.
-func (c Connection) FirstLookUntil() time.Time {
-	if c.BackSince.IsZero() {
+// GracePeriodEnd returns until when Nodes are not judged; zero if the connection has not been down.
+func (c Connection) GracePeriodEnd() time.Time {
+	if c.RestoredAt.IsZero() {
 		return time.Time{}
 	}
-	return c.BackSince.Add(FirstLook)
+	return c.RestoredAt.Add(ReconnectGracePeriod)
 }
 
 // clusterState is what the manager remembers of one cluster.
@@ -91,7 +91,7 @@ func (c *Clusters) refresh(ctx context.Context, key client.ObjectKey, s *cluster
 	changed = up != s.Up
 	switch {
 	case up && s.wasDown:
-		s.wasDown, s.BackSince = false, c.clock.Now()
+		s.wasDown, s.RestoredAt = false, c.clock.Now()
 	case !up && (s.Up || unreachable):
 		changed = changed || !s.wasDown
 		s.wasDown = true

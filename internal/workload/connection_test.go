@@ -26,7 +26,7 @@ func TestNoFirstLookAfterAStart(t *testing.T) {
 	b := newBench(t, node("a", ""))
 	seen := b.connection(t)
 	g.Expect(seen).To(Equal(Connection{Up: true, LastSeen: noon}))
-	g.Expect(seen.FirstLookUntil()).To(BeZero())
+	g.Expect(seen.GracePeriodEnd()).To(BeZero())
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 }
 
@@ -38,16 +38,16 @@ func TestACacheThatHasNotConnectedYetHasLostNothing(t *testing.T) {
 	})
 	seen := b.connection(t)
 	g.Expect(seen.Up).To(BeFalse())
-	g.Expect(ObstacleOf(seen.Err)).To(Equal(NotConnected))
+	g.Expect(ReadErrorReasonOf(seen.Err)).To(Equal(NotConnected))
 	b.wire.connect(noon.Add(time.Minute))
-	g.Expect(b.connection(t).FirstLookUntil()).To(BeZero())
+	g.Expect(b.connection(t).GracePeriodEnd()).To(BeZero())
 }
 
 func TestWhoWasSeenDownHasAFirstLook(t *testing.T) {
 	tests := []struct {
 		why  string
 		down func(b *bench)
-		err  Obstacle
+		err  ReadErrorReason
 	}{
 		{"the connection was cut", func(b *bench) { b.wire.disconnect() }, NotConnected},
 		{"two probes in a row failed", func(b *bench) { b.wire.fails(2) }, NotAnswering},
@@ -61,16 +61,16 @@ func TestWhoWasSeenDownHasAFirstLook(t *testing.T) {
 			b.clock.Step(time.Minute)
 			seen := b.connection(t)
 			g.Expect(seen.Up).To(BeFalse())
-			g.Expect(ObstacleOf(seen.Err)).To(Equal(test.err))
+			g.Expect(ReadErrorReasonOf(seen.Err)).To(Equal(test.err))
 			g.Expect(seen.LastSeen).To(Equal(noon))
 			for _, r := range append(b.read(t, Target{Name: "a"}), b.look(t, Target{Name: "a"})...) {
 				g.Expect(r.State).To(Equal(health.Unreadable), "what the cache holds is old")
-				g.Expect(ObstacleOf(r.Err)).To(Equal(test.err))
+				g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(test.err))
 			}
-			_, err := b.At(prod).Nodes(t.Context())
-			g.Expect(ObstacleOf(err)).To(Equal(test.err))
-			_, err = b.At(prod).Client(t.Context())
-			g.Expect(ObstacleOf(err)).To(Equal(test.err))
+			_, err := b.Get(prod).Nodes(t.Context())
+			g.Expect(ReadErrorReasonOf(err)).To(Equal(test.err))
+			_, err = b.Get(prod).Client(t.Context())
+			g.Expect(ReadErrorReasonOf(err)).To(Equal(test.err))
 			gets, lists := b.api.asked()
 			g.Expect(gets+lists).To(BeZero(), "nobody waits for who is down")
 
@@ -78,11 +78,11 @@ func TestWhoWasSeenDownHasAFirstLook(t *testing.T) {
 			back := noon.Add(2 * time.Minute)
 			b.wire.connect(back)
 			seen = b.connection(t)
-			g.Expect(seen).To(Equal(Connection{Up: true, LastSeen: back, BackSince: back}))
-			g.Expect(seen.FirstLookUntil()).To(Equal(back.Add(50 * time.Second)))
+			g.Expect(seen).To(Equal(Connection{Up: true, LastSeen: back, RestoredAt: back}))
+			g.Expect(seen.GracePeriodEnd()).To(Equal(back.Add(50 * time.Second)))
 			g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 			b.clock.Step(time.Hour)
-			g.Expect(b.connection(t).BackSince).To(Equal(back), "that stays")
+			g.Expect(b.connection(t).RestoredAt).To(Equal(back), "that stays")
 			g.Expect(b.timesTold()).To(Equal(3), "up, down, and up")
 		})
 	}
@@ -96,7 +96,7 @@ func TestOneProbeThatFailsIsBadLuck(t *testing.T) {
 	g.Expect(b.connection(t).Up).To(BeTrue())
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 	b.wire.fails(0)
-	g.Expect(b.connection(t).FirstLookUntil()).To(BeZero())
+	g.Expect(b.connection(t).GracePeriodEnd()).To(BeZero())
 }
 
 func TestAnOutageThatBeganBeforeWeDidIsOneIfThereIsAControlPlane(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAnOutageThatBeganBeforeWeDidIsOneIfThereIsAControlPlane(t *testing.T) {
 		b.wire.disconnect()
 		g.Expect(b.connection(t).Up).To(BeFalse())
 		b.wire.connect(noon)
-		g.Expect(b.connection(t).FirstLookUntil().IsZero()).To(Equal(!initialized))
+		g.Expect(b.connection(t).GracePeriodEnd().IsZero()).To(Equal(!initialized))
 	}
 	t.Run("where that cannot be found out it is one", func(t *testing.T) {
 		g := NewWithT(t)
@@ -116,7 +116,7 @@ func TestAnOutageThatBeganBeforeWeDidIsOneIfThereIsAControlPlane(t *testing.T) {
 		b.wire.disconnect()
 		b.connection(t)
 		b.wire.connect(noon)
-		g.Expect(b.connection(t).FirstLookUntil()).ToNot(BeZero())
+		g.Expect(b.connection(t).GracePeriodEnd()).ToNot(BeZero())
 	})
 	t.Run("a Cluster that is gone has none", func(t *testing.T) {
 		g := NewWithT(t)
@@ -125,7 +125,7 @@ func TestAnOutageThatBeganBeforeWeDidIsOneIfThereIsAControlPlane(t *testing.T) {
 		b.wire.disconnect()
 		b.connection(t)
 		b.wire.connect(noon)
-		g.Expect(b.connection(t).FirstLookUntil()).To(BeZero())
+		g.Expect(b.connection(t).GracePeriodEnd()).To(BeZero())
 	})
 }
 
@@ -141,7 +141,7 @@ func TestAProbeThatSucceedsAgainWakesWhoCouldNotRead(t *testing.T) {
 	b.wire.connect(b.clock.Now())
 	b.refreshUnreadable(t.Context())
 	g.Expect(b.timesTold()).To(Equal(told + 1))
-	g.Expect(b.connection(t).BackSince).To(Equal(noon))
+	g.Expect(b.connection(t).RestoredAt).To(Equal(noon))
 	b.refreshUnreadable(t.Context())
 	g.Expect(b.timesTold()).To(Equal(told + 1))
 }
@@ -194,7 +194,7 @@ func TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("x", "id://x"))
 	targets := []Target{{"a", "id://a"}, {"b", "id://b"}}
-	g.Expect(ObstacleOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
+	g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
 	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
 		told := b.timesTold()
 		b.clock.Step(wait - time.Second)
@@ -203,7 +203,7 @@ func TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom(t *testing.T) {
 		b.clock.Step(time.Second)
 		b.refreshUnreadable(t.Context())
 		g.Expect(b.timesTold()).To(Equal(told+1), "after %s", wait)
-		g.Expect(ObstacleOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
+		g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
 	}
 }
 
@@ -211,9 +211,9 @@ func TestNodesThatHaveNotArrivedAreUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	b.wire.set(func(w *wire) { w.read = false })
-	g.Expect(ObstacleOf(b.read(t, Target{Name: "a"})[0].Err)).To(Equal(NotReadYet))
-	_, err := b.At(prod).Nodes(t.Context())
-	g.Expect(ObstacleOf(err)).To(Equal(NotReadYet))
+	g.Expect(ReadErrorReasonOf(b.read(t, Target{Name: "a"})[0].Err)).To(Equal(NotReadYet))
+	_, err := b.Get(prod).Nodes(t.Context())
+	g.Expect(ReadErrorReasonOf(err)).To(Equal(NotReadYet))
 	b.stateOf(prod).currentNodes().markSynced()
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 }
@@ -224,7 +224,7 @@ func TestAWatchThatFailsIsNoAnswer(t *testing.T) {
 	b.wire.set(func(w *wire) { w.refuse = errors.New("no such kind") })
 	r := b.read(t, Target{Name: "a"})[0]
 	g.Expect(r.State).To(Equal(health.Unreadable))
-	g.Expect(ObstacleOf(r.Err)).To(Equal(Failing))
+	g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(Failing))
 }
 
 func TestANewConnectionHasANewRoster(t *testing.T) {
@@ -272,20 +272,20 @@ func TestAManagementClusterThatHangsIsNotWaitedFor(t *testing.T) {
 	b.wire.disconnect()
 	g.Expect(b.connection(t).Up).To(BeFalse())
 	b.wire.connect(noon)
-	g.Expect(b.connection(t).FirstLookUntil()).ToNot(BeZero(), "where that cannot be found out it was an outage")
+	g.Expect(b.connection(t).GracePeriodEnd()).ToNot(BeZero(), "where that cannot be found out it was an outage")
 }
 
 func TestWithoutClusterAPIOnlyHomeIsThere(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.remote = notConnected{}
-	g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(NotConnected))
-	g.Expect(ObstacleOf(b.read(t, Target{Name: "a"})[0].Err)).To(Equal(NotConnected))
+	g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(NotConnected))
+	g.Expect(ReadErrorReasonOf(b.read(t, Target{Name: "a"})[0].Err)).To(Equal(NotConnected))
 	g.Expect(notConnected{}.Watch(t.Context(), prod, nil)).ToNot(Succeed())
 	local := &home{api: b.api, now: b.clock.Now}
 	b.home = local
-	g.Expect(b.At(Home).Connection(t.Context())).To(Equal(Connection{Up: true, LastSeen: noon}))
-	g.Expect(b.At(Home).Live().Look(t.Context(), Question{Initialized: true, Targets: []Target{{Name: "a"}}})[0].State).To(Equal(health.Gone))
+	g.Expect(b.Get(ManagementCluster).Connection(t.Context())).To(Equal(Connection{Up: true, LastSeen: noon}))
+	g.Expect(b.Get(ManagementCluster).Live().Read(t.Context(), ReadRequest{Initialized: true, Targets: []Target{{Name: "a"}}})[0].State).To(Equal(health.Gone))
 }
 
 func TestWhoListensIsToldUntilItStops(t *testing.T) {
@@ -301,7 +301,7 @@ func TestWhoListensIsToldUntilItStops(t *testing.T) {
 		return []reconcile.Request{request(c.Cluster, c.Name)}
 	}).Start(ctx, queue)).To(Succeed())
 	g.Expect(b.ConnectionSource(func(ctx context.Context, key client.ObjectKey) []reconcile.Request {
-		b.At(key).Connection(ctx) // who is told may ask.
+		b.Get(key).Connection(ctx) // who is told may ask.
 		return []reconcile.Request{request(key, "")}
 	}).Start(ctx, queue)).To(Succeed())
 	b.nodeNotifier(prod)(nil, node("a", ""))
@@ -340,6 +340,6 @@ func TestAWatchIsKnownByItsRecord(t *testing.T) {
 	b := newBench(t)
 	w := &nodeWatch{state: b.stateOf(prod)}
 	g.Expect(w.Name()).To(Equal((&nodeWatch{state: b.stateOf(prod)}).Name()))
-	g.Expect(w.Name()).ToNot(Equal((&nodeWatch{state: b.stateOf(Home)}).Name()))
+	g.Expect(w.Name()).ToNot(Equal((&nodeWatch{state: b.stateOf(ManagementCluster)}).Name()))
 	g.Expect(w.Object()).To(Equal(&corev1.Node{ObjectMeta: metav1.ObjectMeta{}}))
 }

@@ -242,17 +242,17 @@ func (b *bench) timesTold() int {
 
 func (b *bench) connection(t *testing.T) Connection {
 	t.Helper()
-	return b.At(prod).Connection(t.Context())
+	return b.Get(prod).Connection(t.Context())
 }
 
 func (b *bench) read(t *testing.T, targets ...Target) []Reading {
 	t.Helper()
-	return b.At(prod).Read(t.Context(), Question{Initialized: true, Targets: targets})
+	return b.Get(prod).Read(t.Context(), ReadRequest{Initialized: true, Targets: targets})
 }
 
 func (b *bench) look(t *testing.T, targets ...Target) []Reading {
 	t.Helper()
-	return b.At(prod).Live().Look(t.Context(), Question{Initialized: true, Targets: targets})
+	return b.Get(prod).Live().Read(t.Context(), ReadRequest{Initialized: true, Targets: targets})
 }
 
 func node(name, providerID string) *corev1.Node {

@@ -57,7 +57,8 @@ func TestAClusterThatNeverWasIsNotRemembered(t *testing.T) {
 	g.Expect(b.states).To(HaveKey(prod), "it is there, and not connected yet")
 }
 
-// TestWhatIsNotedOfAClusterThatIsGoneIsForgotten is about what comes late: a kubeconfig that took long to read, a connection that was being made.
+// TestWhatIsNotedOfAClusterThatIsGoneIsForgotten is about what comes late: a kubeconfig that took long to read, a connection that was being
+// made.
 func TestWhatIsNotedOfAClusterThatIsGoneIsForgotten(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		g := NewWithT(t)

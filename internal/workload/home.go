@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Home is the key of the management cluster.
-var Home = client.ObjectKey{}
+// ManagementCluster is the key of the management cluster.
+var ManagementCluster = client.ObjectKey{}
 
 // connector is the part of ClusterCache that this package uses. home implements it for the management cluster.
 type connector interface {

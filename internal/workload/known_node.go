@@ -27,7 +27,7 @@ import (
 //   - The kubeconfig leads to an older copy of the right cluster that has some of its Nodes: the others count as Gone.
 
 // countNodes returns to how many Nodes the Machines refer.
-func (q *Question) countNodes() int {
+func (q *ReadRequest) countNodes() int {
 	names := map[string]bool{}
 	for t := range q.referred {
 		names[t.Name] = true
@@ -36,7 +36,7 @@ func (q *Question) countNodes() int {
 }
 
 // referred iterates over all targets with a Node, and over the Nodes that other Machines of the Cluster refer to.
-func (q *Question) referred(yield func(Target) bool) {
+func (q *ReadRequest) referred(yield func(Target) bool) {
 	for i := range q.Targets {
 		if q.Targets[i].Name != "" && !yield(q.Targets[i]) {
 			return
@@ -53,7 +53,7 @@ func (q *Question) referred(yield func(Target) bool) {
 }
 
 // findKnownNode returns the target of a known Node; nil if none of these Nodes is known.
-func (q *Question) findKnownNode(byName map[string]*corev1.Node) *Target {
+func (q *ReadRequest) findKnownNode(byName map[string]*corev1.Node) *Target {
 	for t := range q.referred {
 		if node := byName[t.Name]; node != nil && !t.isStranger(node) {
 			return &t
@@ -63,7 +63,7 @@ func (q *Question) findKnownNode(byName map[string]*corev1.Node) *Target {
 }
 
 // findKnownNode returns the target of a known Node in the cache of one connection; nil if there is none.
-func (n *nodeCache) findKnownNode(q *Question) *Target {
+func (n *nodeCache) findKnownNode(q *ReadRequest) *Target {
 	if n == nil {
 		return nil
 	}
@@ -74,9 +74,11 @@ func (n *nodeCache) findKnownNode(q *Question) *Target {
 
 // doubtMissing makes readings of missing Nodes Unreadable if this may be another cluster. A reconcile believes its cache that
 // there is a known Node; a live read asks the API server for that Node.
-func (c *cluster) doubtMissing(ctx context.Context, q *Question, readings []Reading, cached *nodeCache, live bool) {
-	missing := func(r Reading) bool { return r.State == health.Gone || r.State == health.NotJoined || r.Stranger }
-	known := func(r Reading) bool { return r.State == health.Present && !r.Stranger }
+func (c *cluster) doubtMissing(ctx context.Context, q *ReadRequest, readings []Reading, cached *nodeCache, live bool) {
+	missing := func(r Reading) bool {
+		return r.State == health.Gone || r.State == health.NotJoined || r.ProviderIDMismatch
+	}
+	known := func(r Reading) bool { return r.State == health.Present && !r.ProviderIDMismatch }
 	if !q.Initialized || !slices.ContainsFunc(readings, missing) || slices.ContainsFunc(readings, known) {
 		return
 	}
@@ -97,9 +99,9 @@ func (c *cluster) doubtMissing(ctx context.Context, q *Question, readings []Read
 
 // requireKnownNode returns an error unless the API server has a known Node. It asks for the candidate, if there is one, because
 // a list of all Nodes costs more.
-func (c *cluster) requireKnownNode(ctx context.Context, q *Question, candidate *Target) *ReadError {
+func (c *cluster) requireKnownNode(ctx context.Context, q *ReadRequest, candidate *Target) *ReadError {
 	if candidate != nil {
-		if r := c.getNode(ctx, candidate); r.State == health.Present && !r.Stranger {
+		if r := c.getNode(ctx, candidate); r.State == health.Present && !r.ProviderIDMismatch {
 			return nil
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // readings are those of some targets, cached and live, while Machines refer to these, too.
 func (b *bench) readings(t *testing.T, known []Target, targets ...Target) []Reading {
 	t.Helper()
-	q := Question{Initialized: true, Targets: targets, Known: slices.Values(known)}
-	return append(b.At(prod).Read(t.Context(), q), b.At(prod).Live().Look(t.Context(), q)...)
+	q := ReadRequest{Initialized: true, Targets: targets, Known: slices.Values(known)}
+	return append(b.Get(prod).Read(t.Context(), q), b.Get(prod).Live().Read(t.Context(), q)...)
 }
 
 // connectTo makes a new connection, to an API server that has these Nodes.
@@ -63,7 +63,7 @@ func TestNodesAreNotGoneInAClusterThatHasNoneOfThem(t *testing.T) {
 			for _, reading := range bench.readings(t, test.known, test.targets...) {
 				g.Expect(reading.State).To(Equal(test.state))
 				if test.state == health.Unreadable {
-					g.Expect(ObstacleOf(reading.Err)).To(Equal(NoKnownNode))
+					g.Expect(ReadErrorReasonOf(reading.Err)).To(Equal(NoKnownNode))
 				}
 			}
 			if test.state == health.Unreadable {
@@ -85,7 +85,7 @@ func TestKnownNode_AllNodesDeleted_BlocksUntilOneJoins(t *testing.T) {
 	g.Expect(bench.readings(t, nil, x, y)).To(HaveEach(HaveField("State", health.Present)))
 	bench.connectTo()
 	for _, reading := range bench.readings(t, nil, x, y) {
-		g.Expect(ObstacleOf(reading.Err)).To(Equal(NoKnownNode))
+		g.Expect(ReadErrorReasonOf(reading.Err)).To(Equal(NoKnownNode))
 	}
 	bench.connectTo(all[0])
 	for _, readings := range slices.Collect(slices.Chunk(bench.readings(t, nil, x, y), 2)) {
@@ -102,7 +102,7 @@ func TestKnownNode_LiveRead_AsksForTheCachedOne(t *testing.T) {
 	missing, other, third := Target{"a", "id://a"}, Target{"b", "id://b"}, node("c", "id://c")
 	b := newBench(t, node("b", "id://b"))
 	ask := func() Reading {
-		return b.At(prod).Live().Look(t.Context(), Question{
+		return b.Get(prod).Live().Read(t.Context(), ReadRequest{
 			Initialized: true, Targets: []Target{missing}, Known: slices.Values([]Target{other, {"c", "id://c"}}),
 		})[0]
 	}
@@ -112,11 +112,11 @@ func TestKnownNode_LiveRead_AsksForTheCachedOne(t *testing.T) {
 	g.Expect([]int{gets, lists}).To(Equal([]int{3, 0}), "one to reconcile, and two to read live")
 
 	b.api.set(func(a *apiServer) { a.nodes = map[string]*corev1.Node{"b": node("b", "id://another")} })
-	g.Expect(ObstacleOf(ask().Err)).To(Equal(NoKnownNode))
+	g.Expect(ReadErrorReasonOf(ask().Err)).To(Equal(NoKnownNode))
 	b.api.set(func(a *apiServer) { a.nodes["c"] = third })
 	g.Expect(ask().State).To(Equal(health.Gone), "a list shows the third Node")
 	b.api.set(func(a *apiServer) { a.failure = apierrors.NewTooManyRequests("", 1) })
-	g.Expect(ObstacleOf(ask().Err)).To(Equal(Busy))
+	g.Expect(ReadErrorReasonOf(ask().Err)).To(Equal(Busy))
 }
 
 // TestReadError_WrongKubeconfig_NamesTheSecret covers the obstacles of which an operator has to know the Secret.
@@ -133,7 +133,7 @@ func TestReadError_WrongKubeconfig_NamesTheSecret(t *testing.T) {
 		HavePrefix("the user of the cluster's kubeconfig may not read that; allow it to get, list and watch Nodes"),
 		HaveSuffix("; or correct Secret team-a/prod-kubeconfig and restart the manager"))))
 	b.home = b.wire
-	readings := b.At(Home).Read(t.Context(), Question{Initialized: true, Targets: targets})
-	g.Expect(ObstacleOf(readings[0].Err)).To(Equal(Forbidden))
+	readings := b.Get(ManagementCluster).Read(t.Context(), ReadRequest{Initialized: true, Targets: targets})
+	g.Expect(ReadErrorReasonOf(readings[0].Err)).To(Equal(Forbidden))
 	g.Expect(readings[0].Err).ToNot(MatchError(ContainSubstring("Secret")), "the management cluster has no such Secret")
 }

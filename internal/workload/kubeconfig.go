@@ -60,20 +60,20 @@ func checkSecret(key client.ObjectKey, kubeconfig *corev1.Secret, read error) *R
 	case read != nil:
 		why = "cannot be read at the moment"
 	default:
-		if err := Screen(kubeconfig.Data[secret.KubeconfigDataName]); err != nil {
+		if err := ValidateKubeconfig(kubeconfig.Data[secret.KubeconfigDataName]); err != nil {
 			why = "is not used: " + err.Error()
 		}
 	}
 	if why == "" {
 		return nil
 	}
-	return &ReadError{Obstacle: KubeconfigRefused, details: fmt.Sprintf(
+	return &ReadError{Reason: KubeconfigRefused, details: fmt.Sprintf(
 		"the Secret %s, which should hold the kubeconfig of the cluster, %s", key, why)}
 }
 
-// Screen returns what is wrong with a kubeconfig. It checks every entry, also those that the current context does not use. The error names
-// fields and quotes no content, so it contains no error of a parser.
-func Screen(content []byte) error {
+// ValidateKubeconfig returns what is wrong with a kubeconfig. It checks every entry, also those that the current context does not use. The
+// error names fields and quotes no content, so it contains no error of a parser.
+func ValidateKubeconfig(content []byte) error {
 	if len(content) == 0 {
 		return errors.Errorf("it has nothing under the key %q; put a kubeconfig there", secret.KubeconfigDataName)
 	}

@@ -96,10 +96,10 @@ func TestKubeconfigsThatStartProgramsOrReadFilesAreRefused(t *testing.T) {
 			if test.says == "" {
 				g.Expect(err).ToNot(HaveOccurred())
 				g.Expect(secret.Data["value"]).To(Equal(content))
-				g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(NotConnected))
+				g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(NotConnected))
 				return
 			}
-			g.Expect(ObstacleOf(err)).To(Equal(KubeconfigRefused))
+			g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
 			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
 			g.Expect(err).To(MatchError(HavePrefix("the Secret team-a/prod-kubeconfig, which should hold the kubeconfig of the cluster, is not used")))
 			g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
@@ -140,12 +140,12 @@ func TestAMendedKubeconfigIsNotHeldAgainstTheCluster(t *testing.T) {
 	reader := &kubeconfigReader{Reader: source, checked: b.kubeconfigChecked}
 	key := client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}
 	g.Expect(reader.Get(t.Context(), key, &corev1.Secret{})).ToNot(Succeed())
-	g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(KubeconfigRefused))
+	g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(KubeconfigRefused))
 	content, err := clientcmd.Write(*goodKubeconfig())
 	g.Expect(err).ToNot(HaveOccurred())
 	source.content = content
 	g.Expect(reader.Get(t.Context(), key, &corev1.Secret{})).To(Succeed())
-	g.Expect(ObstacleOf(b.connection(t).Err)).To(Equal(NotConnected))
+	g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(NotConnected))
 }
 
 func TestOtherObjectsAreNotScreened(t *testing.T) {

@@ -42,7 +42,7 @@ func TestWhereThereAreNoLeasesNobodyHasRenewedOne(t *testing.T) {
 				}
 				b.api.set(func(a *apiServer) { a.failure = failure })
 				b.wire.set(func(w *wire) { w.api = &serving{b.api, mapper} })
-				renewed, err := b.At(prod).Live().HeartbeatRenewed(t.Context(), "a")
+				renewed, err := b.Get(prod).Live().NodeLeaseRenewTime(t.Context(), "a")
 				g.Expect(renewed).To(Equal(time.Time{}))
 				if has && !apierrors.IsNotFound(failure) && !meta.IsNoMatchError(failure) {
 					g.Expect(err).To(HaveOccurred())

@@ -23,8 +23,8 @@ type liveReader cluster
 
 func (l *liveReader) cluster() *cluster { return (*cluster)(l) }
 
-// Look returns a reading for every target, in the same order.
-func (l *liveReader) Look(ctx context.Context, q Question) []Reading {
+// Read returns a reading for every target, in the same order.
+func (l *liveReader) Read(ctx context.Context, q ReadRequest) []Reading {
 	readings := make([]Reading, len(q.Targets))
 	var named, unnamed []int
 	for i := range q.Targets {
@@ -43,8 +43,8 @@ func (l *liveReader) Look(ctx context.Context, q Question) []Reading {
 	return readings
 }
 
-// HeartbeatRenewed returns when the kubelet last renewed the Lease of its Node.
-func (l *liveReader) HeartbeatRenewed(ctx context.Context, node string) (time.Time, error) {
+// NodeLeaseRenewTime returns when the kubelet last renewed the Lease of its Node.
+func (l *liveReader) NodeLeaseRenewTime(ctx context.Context, node string) (time.Time, error) {
 	lease, err := l.Lease(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node})
 	if err != nil || lease == nil || lease.Spec.RenewTime == nil {
 		return time.Time{}, err

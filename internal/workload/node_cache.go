@@ -97,7 +97,7 @@ func (n *nodeCache) list() ([]*corev1.Node, bool) {
 
 // readTargets sets the readings that the cache can answer, and returns the indexes of the other targets. It returns false if the
 // cache has not synced.
-func (n *nodeCache) readTargets(q *Question, readings []Reading) (missed []int, synced bool) {
+func (n *nodeCache) readTargets(q *ReadRequest, readings []Reading) (missed []int, synced bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if !n.synced {

@@ -20,8 +20,8 @@ import (
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// readFields are all fields of a Node that a rule can see; a change of anything else wakes nobody. The list is written down here once more on
-// purpose: who adds to one has to add to the other.
+// readFields are all fields of a Node that a rule can see; a change of anything else wakes nobody. The list is written down here once more
+// on purpose: who adds to one has to add to the other.
 var readFields = []string{
 	"metadata.uid",
 	"metadata.deletionTimestamp",
@@ -292,12 +292,12 @@ func TestSignsOfDepartureAndRole(t *testing.T) {
 	g := NewWithT(t)
 	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeUnreachable}}}}
 	g.Expect(DepartureTaint(node)).To(BeNil())
-	g.Expect(OfControlPlane(node)).To(BeFalse())
+	g.Expect(IsControlPlaneNode(node)).To(BeFalse())
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "1773489600"})
 	g.Expect(DepartureTaint(node).Value).To(Equal("1773489600"))
 	for _, label := range []string{ControlPlaneLabel, LegacyControlPlaneLabel} {
 		node.Labels = map[string]string{label: ""}
-		g.Expect(OfControlPlane(node)).To(BeTrue(), label)
+		g.Expect(IsControlPlaneNode(node)).To(BeTrue(), label)
 	}
 }
 

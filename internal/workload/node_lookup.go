@@ -25,7 +25,7 @@ type nodeList struct {
 }
 
 // lookUpMissed reads live the targets that the cache does not have, or has with another provider ID.
-func (c *cluster) lookUpMissed(ctx context.Context, q *Question, readings []Reading, missed []int) {
+func (c *cluster) lookUpMissed(ctx context.Context, q *ReadRequest, readings []Reading, missed []int) {
 	var unnamed []int
 	named := missed[:0:0]
 	for _, i := range missed {
@@ -46,7 +46,7 @@ func (c *cluster) lookUpMissed(ctx context.Context, q *Question, readings []Read
 }
 
 // lookUp reads few Nodes one by one, and many with one list.
-func (c *cluster) lookUp(ctx context.Context, q *Question, readings []Reading, named, unnamed []int) {
+func (c *cluster) lookUp(ctx context.Context, q *ReadRequest, readings []Reading, named, unnamed []int) {
 	if len(unnamed) == 0 && len(named) <= maxGets {
 		var all sync.WaitGroup
 		for _, i := range named {
@@ -74,7 +74,7 @@ func (c *cluster) getNode(ctx context.Context, t *Target) Reading {
 		case err == nil && node.Name == t.Name && node.ResourceVersion != "":
 			return Strip(node), nil
 		case err == nil:
-			return nil, &ReadError{Obstacle: Failing}
+			return nil, &ReadError{Reason: Failing}
 		case confirmsNotFound(err, "nodes", t.Name):
 			return nil, nil //nolint:nilnil // the Node does not exist.
 		case apierrors.IsNotFound(err):
@@ -98,7 +98,7 @@ func (t *Target) read(node *corev1.Node) Reading {
 	if node == nil {
 		return Reading{State: health.Gone, Live: true}
 	}
-	return Reading{State: health.Present, Node: node, Stranger: t.isStranger(node), Live: true}
+	return Reading{State: health.Present, Node: node, ProviderIDMismatch: t.isStranger(node), Live: true}
 }
 
 // listNodes lists all Nodes, and keeps the list for some seconds.
@@ -134,7 +134,7 @@ func fetchComplete(ctx context.Context, api client.Client, list client.ObjectLis
 		return err
 	}
 	if list.GetContinue() != "" || list.GetResourceVersion() == "" {
-		return &ReadError{Obstacle: Failing}
+		return &ReadError{Reason: Failing}
 	}
 	return nil
 }
@@ -151,6 +151,6 @@ func (l *nodeList) read(t *Target) Reading {
 }
 
 // noneJoined reports whether the list has no Node of these targets.
-func (l *nodeList) noneJoined(q *Question, targets []int) bool {
+func (l *nodeList) noneJoined(q *ReadRequest, targets []int) bool {
 	return !slices.ContainsFunc(targets, func(i int) bool { return l.byProviderID[q.Targets[i].ProviderID] })
 }

@@ -84,29 +84,29 @@ func outage(t *testing.T, kind cut, gone bool) {
 
 	down := func() bool {
 		_, _ = a.ask(g)
-		seen := s.At(key).Connection(t.Context())
+		seen := s.Get(key).Connection(t.Context())
 		if gone {
-			return workload.ObstacleOf(seen.Err) == workload.NotConnected
+			return workload.ReadErrorReasonOf(seen.Err) == workload.NotConnected
 		}
 		return !seen.Up
 	}
 	g.Eventually(down, patience, 200*time.Millisecond).Should(BeTrue())
-	if !s.At(key).Connection(t.Context()).Up {
+	if !s.Get(key).Connection(t.Context()).Up {
 		_, read = a.ask(g)
 		g.Expect(read).To(HaveEach(HaveField("State", health.Unreadable)), "what the cache holds is old")
 	}
-	g.Expect(s.At(key).Connection(t.Context()).LastSeen).To(BeTemporally("<=", time.Now()))
+	g.Expect(s.Get(key).Connection(t.Context()).LastSeen).To(BeTemporally("<=", time.Now()))
 	g.Eventually(func() int { return s.toldOf(key) }, patience).Should(BeNumerically(">", told), "who depends on it is told")
 	told = s.toldOf(key)
 
 	way.set(whole)
 	g.Eventually(func(g Gomega) {
 		_, _ = a.ask(g)
-		g.Expect(s.At(key).Connection(t.Context()).Up).To(BeTrue())
+		g.Expect(s.Get(key).Connection(t.Context()).Up).To(BeTrue())
 	}, patience, 200*time.Millisecond).Should(Succeed())
-	back := s.At(key).Connection(t.Context())
-	g.Expect(back.BackSince).To(And(BeTemporally(">", began), BeTemporally("<=", time.Now())))
-	g.Expect(back.FirstLookUntil()).To(Equal(back.BackSince.Add(50 * time.Second)))
+	back := s.Get(key).Connection(t.Context())
+	g.Expect(back.RestoredAt).To(And(BeTemporally(">", began), BeTemporally("<=", time.Now())))
+	g.Expect(back.GracePeriodEnd()).To(Equal(back.RestoredAt.Add(50 * time.Second)))
 	g.Eventually(func() int { return s.toldOf(key) }, patience).Should(BeNumerically(">", told), "who depends on it is told")
 	g.Eventually(func(g Gomega) {
 		looked, read := a.ask(g)
@@ -115,7 +115,7 @@ func outage(t *testing.T, kind cut, gone bool) {
 		}
 	}, patience, 200*time.Millisecond).Should(Succeed())
 	// A machine that stands still for two seconds is an outage for every cluster. That one has a time of its own, then.
-	g.Expect(s.At(calm).Connection(t.Context()).BackSince).ToNot(Equal(back.BackSince), "another cluster did not come back with it")
+	g.Expect(s.Get(calm).Connection(t.Context()).RestoredAt).ToNot(Equal(back.RestoredAt), "another cluster did not come back with it")
 }
 
 // TestAHungClusterDelaysNobodyElse lets questions hang in one cluster, and asks another one meanwhile.

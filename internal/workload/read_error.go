@@ -19,50 +19,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Obstacle is why something could not be read. The set is closed, so that a metric can use it as a label.
-type Obstacle string
+// ReadErrorReason is why something could not be read. The set is closed, so that a metric can use it as a label.
+type ReadErrorReason string
 
 // The obstacles.
 const (
 	// NotConnected means: there is no connection to the cluster.
-	NotConnected Obstacle = "NotConnected"
+	NotConnected ReadErrorReason = "NotConnected"
 	// KubeconfigRefused means: the kubeconfig Secret is missing, cannot be read, or holds a kubeconfig that the manager does not use.
-	KubeconfigRefused Obstacle = "KubeconfigRefused"
+	KubeconfigRefused ReadErrorReason = "KubeconfigRefused"
 	// NotReadYet means: the connection is new, and the cache of Nodes has not synced.
-	NotReadYet Obstacle = "NotReadYet"
+	NotReadYet ReadErrorReason = "NotReadYet"
 	// NotInitialized means: the cluster has no control plane yet.
-	NotInitialized Obstacle = "NotInitialized"
+	NotInitialized ReadErrorReason = "NotInitialized"
 	// NoKnownNode means: none of the Nodes that Machines refer to exists, so it may be another cluster.
-	NoKnownNode Obstacle = "NoKnownNode"
-	// NotNamed means: the Node exists, but its Machine does not refer to it yet.
-	NotNamed Obstacle = "NotNamed"
+	NoKnownNode ReadErrorReason = "NoKnownNode"
+	// NoNodeRef means: the Node exists, but its Machine does not refer to it yet.
+	NoNodeRef ReadErrorReason = "NotNamed"
 	// NotAnswering means: the API server did not answer in time.
-	NotAnswering Obstacle = "NotAnswering"
+	NotAnswering ReadErrorReason = "NotAnswering"
 	// Unreachable means: the API server could not be reached.
-	Unreachable Obstacle = "Unreachable"
+	Unreachable ReadErrorReason = "Unreachable"
 	// Untrusted means: the server that answered is not the one that the kubeconfig is for.
-	Untrusted Obstacle = "Untrusted"
+	Untrusted ReadErrorReason = "Untrusted"
 	// Unauthorized means: the API server does not accept the credentials of the kubeconfig.
-	Unauthorized Obstacle = "Unauthorized"
+	Unauthorized ReadErrorReason = "Unauthorized"
 	// Forbidden means: the user of the kubeconfig is not allowed to read that.
-	Forbidden Obstacle = "Forbidden"
+	Forbidden ReadErrorReason = "Forbidden"
 	// Busy means: the API server rejected the request because it has too many.
-	Busy Obstacle = "Busy"
+	Busy ReadErrorReason = "Busy"
 	// Failing means: the API server failed, or the server that answered is not an API server.
-	Failing Obstacle = "Failing"
+	Failing ReadErrorReason = "Failing"
 	// Stopped means: the manager stopped waiting for the answer.
-	Stopped Obstacle = "Stopped"
+	Stopped ReadErrorReason = "Stopped"
 )
 
 // messages contain the problem and what to do. They contain nothing of the error that a client returned, because it may contain
 // addresses, tokens, and port numbers that differ each time.
-var messages = map[Obstacle]string{
+var messages = map[ReadErrorReason]string{
 	NotConnected: "there is no connection to the cluster; " +
 		"check that its API server is up and that the kubeconfig in its Secret leads there",
 	NotReadYet: "the Nodes of the cluster have not arrived yet; " +
 		"if that lasts, check that the user of its kubeconfig may list and watch Nodes",
 	NotInitialized: "the control plane of the cluster is not initialized, so its Nodes cannot be read",
-	NotNamed: "a Node with the Machine's provider ID has joined, and the Machine has no nodeRef yet; " +
+	NoNodeRef: "a Node with the Machine's provider ID has joined, and the Machine has no nodeRef yet; " +
 		"if that lasts, see the log of Cluster API's Machine controller",
 	NoKnownNode: "none of the Nodes that Machines refer to exists: this may be another cluster",
 	NotAnswering: "the API server of the cluster does not answer in time; " +
@@ -80,14 +80,14 @@ var messages = map[Obstacle]string{
 
 // kubeconfigHints name the Secret to correct. ClusterCache reads the kubeconfig only when it connects, and keeps a connection
 // whose API server answers "GET /". So a corrected Secret alone changes nothing if the wrong kubeconfig leads to such an API server.
-var kubeconfigHints = map[Obstacle]string{
+var kubeconfigHints = map[ReadErrorReason]string{
 	NoKnownNode: "; if so, correct Secret %s and restart the manager",
 	Forbidden:   "; or correct Secret %s and restart the manager",
 }
 
 // ReadError is why something could not be read. Its text contains no secret, no address, and nothing that differs each time.
 type ReadError struct {
-	Obstacle Obstacle
+	Reason ReadErrorReason
 	// details replace the message of the obstacle; empty if that is enough.
 	details string
 }
@@ -97,44 +97,44 @@ func (e *ReadError) Error() string {
 	if e.details != "" {
 		return e.details
 	}
-	return messages[e.Obstacle]
+	return messages[e.Reason]
 }
 
 // namingSecret adds which Secret of the Cluster to correct, if a wrong kubeconfig explains the error.
 func (e *ReadError) namingSecret(cluster client.ObjectKey) *ReadError {
-	hint, found := kubeconfigHints[e.Obstacle]
-	if !found || cluster == Home {
+	hint, found := kubeconfigHints[e.Reason]
+	if !found || cluster == ManagementCluster {
 		return e
 	}
 	kubeconfig := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
-	return &ReadError{Obstacle: e.Obstacle, details: messages[e.Obstacle] + fmt.Sprintf(hint, kubeconfig)}
+	return &ReadError{Reason: e.Reason, details: messages[e.Reason] + fmt.Sprintf(hint, kubeconfig)}
 }
 
 // obstacle returns the obstacle; empty if there is no error.
-func (e *ReadError) obstacle() Obstacle {
+func (e *ReadError) obstacle() ReadErrorReason {
 	if e == nil {
 		return ""
 	}
-	return e.Obstacle
+	return e.Reason
 }
 
-// ObstacleOf returns the obstacle of an error of this package; empty if there is no error.
-func ObstacleOf(err error) Obstacle {
+// ReadErrorReasonOf returns the obstacle of an error of this package; empty if there is no error.
+func ReadErrorReasonOf(err error) ReadErrorReason {
 	if err == nil {
 		return ""
 	}
-	return readError(err).Obstacle
+	return readError(err).Reason
 }
 
 // The errors that need no details.
 var (
-	errNotConnected   = &ReadError{Obstacle: NotConnected}
-	errNotReadYet     = &ReadError{Obstacle: NotReadYet}
-	errNotInitialized = &ReadError{Obstacle: NotInitialized}
-	errNoKnownNode    = &ReadError{Obstacle: NoKnownNode}
-	errNotNamed       = &ReadError{Obstacle: NotNamed}
-	errNotAnswering   = &ReadError{Obstacle: NotAnswering}
-	errStopped        = &ReadError{Obstacle: Stopped}
+	errNotConnected   = &ReadError{Reason: NotConnected}
+	errNotReadYet     = &ReadError{Reason: NotReadYet}
+	errNotInitialized = &ReadError{Reason: NotInitialized}
+	errNoKnownNode    = &ReadError{Reason: NoKnownNode}
+	errNotNamed       = &ReadError{Reason: NoNodeRef}
+	errNotAnswering   = &ReadError{Reason: NotAnswering}
+	errStopped        = &ReadError{Reason: Stopped}
 )
 
 // readError classifies why a read failed. Every unknown error is Failing.
@@ -145,15 +145,15 @@ func readError(err error) *ReadError {
 	}
 	for _, known := range obstacles {
 		if known.is(err) {
-			return &ReadError{Obstacle: known.obstacle}
+			return &ReadError{Reason: known.obstacle}
 		}
 	}
-	return &ReadError{Obstacle: Failing}
+	return &ReadError{Reason: Failing}
 }
 
 // obstacles are tried in this order: the status of an API server comes before errors of the transport.
 var obstacles = [...]struct {
-	obstacle Obstacle
+	obstacle ReadErrorReason
 	is       func(error) bool
 }{
 	{NotConnected, func(err error) bool { return errors.Is(err, clustercache.ErrClusterNotConnected) }},

@@ -40,7 +40,7 @@ var nodes = schema.GroupResource{Resource: "nodes"}
 var failures = []struct {
 	why      string
 	err      error
-	obstacle Obstacle
+	obstacle ReadErrorReason
 }{
 	{"no connection", errors.Wrap(clustercache.ErrClusterNotConnected, canary), NotConnected},
 	{"not known", apierrors.NewUnauthorized(canary), Unauthorized},
@@ -94,7 +94,7 @@ func TestNoFailureSaysThatANodeIsGone(t *testing.T) {
 			for _, r := range readings {
 				g.Expect(r.State).To(Equal(health.Unreadable))
 				g.Expect(r.Node).To(BeNil())
-				g.Expect(ObstacleOf(r.Err)).To(Equal(test.obstacle))
+				g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(test.obstacle))
 				g.Expect(r.Err.Error()).ToNot(ContainSubstring(canary))
 				g.Expect(r.Err.Error()).ToNot(BeEmpty())
 			}
@@ -104,13 +104,13 @@ func TestNoFailureSaysThatANodeIsGone(t *testing.T) {
 
 func TestEveryObstacleHasASentenceOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
-	said := map[string]Obstacle{}
+	said := map[string]ReadErrorReason{}
 	for obstacle, sentence := range messages {
 		g.Expect(sentence).ToNot(BeEmpty())
 		g.Expect(said).ToNot(HaveKey(sentence))
 		said[sentence] = obstacle
 	}
-	g.Expect(ObstacleOf(nil)).To(BeEmpty())
+	g.Expect(ReadErrorReasonOf(nil)).To(BeEmpty())
 	for _, test := range failures {
 		g.Expect(messages).To(HaveKey(test.obstacle))
 	}
@@ -161,8 +161,8 @@ func TestWhatIsNoAPIServerNeverSaysThatANodeIsGone(t *testing.T) {
 	}
 }
 
-// TestAnAPIServerOfFewWordsIsBelievedByItsList is about API servers, such as that of Cluster API's in-memory infrastructure, whose 404 is not
-// in the words of an API server.
+// TestAnAPIServerOfFewWordsIsBelievedByItsList is about API servers, such as that of Cluster API's in-memory infrastructure, whose 404 is
+// not in the words of an API server.
 func TestAnAPIServerOfFewWordsIsBelievedByItsList(t *testing.T) {
 	g := NewWithT(t)
 	list := `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}`

@@ -11,8 +11,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// Question asks for the Nodes of some targets of one cluster.
-type Question struct {
+// ReadRequest asks for the Nodes of some targets of one cluster.
+type ReadRequest struct {
 	// Initialized is whether the cluster has a control plane. Without one, no Node is read.
 	Initialized bool
 	Targets     []Target
@@ -34,8 +34,8 @@ type Reading struct {
 	State health.NodeState
 	// Node is set if State is Present. It is stripped, and must not be changed: it may belong to the cache.
 	Node *corev1.Node
-	// Stranger is whether the Node has the name, but not the provider ID of the Machine. That was read live.
-	Stranger bool
+	// ProviderIDMismatch is whether the Node has the name, but not the provider ID of the Machine. That was read live.
+	ProviderIDMismatch bool
 	// Live is whether an API server answered. Otherwise the cache did, or nothing was read.
 	Live bool
 	// Err is why the Node is Unreadable, a ReadError; otherwise nil. Its text can be shown to users.
@@ -61,7 +61,7 @@ func (t *Target) isStranger(node *corev1.Node) bool {
 }
 
 // answerWithoutReading returns the reading of a target that needs no API server; false if it needs one.
-func (q *Question) answerWithoutReading(t *Target) (Reading, bool) {
+func (q *ReadRequest) answerWithoutReading(t *Target) (Reading, bool) {
 	switch {
 	case q.Initialized:
 		return Reading{}, false
@@ -73,7 +73,7 @@ func (q *Question) answerWithoutReading(t *Target) (Reading, bool) {
 }
 
 // allUnreadable returns the error for every target that needs an API server.
-func (q *Question) allUnreadable(err *ReadError) []Reading {
+func (q *ReadRequest) allUnreadable(err *ReadError) []Reading {
 	readings := make([]Reading, len(q.Targets))
 	for i := range q.Targets {
 		known, is := q.answerWithoutReading(&q.Targets[i])

@@ -29,7 +29,7 @@ func TestWhatIsSaidOfANode(t *testing.T) {
 		uninitialized bool
 
 		state    health.NodeState
-		obstacle Obstacle
+		obstacle ReadErrorReason
 		stranger bool
 		// asked is how often the API server was asked in a pass.
 		asked int
@@ -65,11 +65,11 @@ func TestWhatIsSaidOfANode(t *testing.T) {
 		{why: "its Machine has nothing yet", cached: []*corev1.Node{node("b", "")}, target: Target{}, state: health.NotJoined, asked: 1},
 		{
 			why: "it has joined, and its Machine does not say so", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"", "id://a"},
-			state: health.Unreadable, obstacle: NotNamed,
+			state: health.Unreadable, obstacle: NoNodeRef,
 		},
 		{
 			why: "it has just joined", server: []*corev1.Node{node("a", "id://a")}, target: Target{"", "id://a"},
-			state: health.Unreadable, obstacle: NotNamed, asked: 1,
+			state: health.Unreadable, obstacle: NoNodeRef, asked: 1,
 		},
 		{why: "there is no control plane to ask", target: Target{"", "id://a"}, uninitialized: true, state: health.NotJoined},
 		{
@@ -87,14 +87,14 @@ func TestWhatIsSaidOfANode(t *testing.T) {
 					b.api.nodes[n.Name] = n
 				}
 			}
-			q := Question{Initialized: !test.uninitialized, Targets: []Target{test.target}}
+			q := ReadRequest{Initialized: !test.uninitialized, Targets: []Target{test.target}}
 			says := func(r Reading, state health.NodeState) {
 				g.Expect(r.State).To(Equal(state))
-				g.Expect(ObstacleOf(r.Err)).To(Equal(test.obstacle))
+				g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(test.obstacle))
 				g.Expect(r.Node != nil).To(Equal(state == health.Present))
-				g.Expect(r.Stranger).To(Equal(test.stranger))
+				g.Expect(r.ProviderIDMismatch).To(Equal(test.stranger))
 			}
-			r := b.At(prod).Read(t.Context(), q)[0]
+			r := b.Get(prod).Read(t.Context(), q)[0]
 			says(r, test.state)
 			gets, lists := b.api.asked()
 			g.Expect(gets + lists).To(Equal(test.asked))
@@ -103,7 +103,7 @@ func TestWhatIsSaidOfANode(t *testing.T) {
 			if test.lookSays != nil {
 				look = *test.lookSays
 			}
-			says(b.At(prod).Live().Look(t.Context(), q)[0], look)
+			says(b.Get(prod).Live().Read(t.Context(), q)[0], look)
 		})
 	}
 }
@@ -143,12 +143,12 @@ func TestAFewAreAskedForOneByOneAndManyAtOnce(t *testing.T) {
 	for i := range targets {
 		targets[i] = Target{Name: fmt.Sprintf("node-%d", i)}
 	}
-	for _, r := range b.At(prod).Read(t.Context(), Question{Initialized: true, Targets: targets, Known: known}) {
+	for _, r := range b.Get(prod).Read(t.Context(), ReadRequest{Initialized: true, Targets: targets, Known: known}) {
 		g.Expect(r.State).To(Equal(health.Gone))
 	}
 	gets, lists := b.api.asked()
 	g.Expect([]int{gets, lists}).To(Equal([]int{0, 1}))
-	for _, r := range b.At(prod).Read(t.Context(), Question{Initialized: true, Targets: targets[:maxGets], Known: known}) {
+	for _, r := range b.Get(prod).Read(t.Context(), ReadRequest{Initialized: true, Targets: targets[:maxGets], Known: known}) {
 		g.Expect(r.State).To(Equal(health.Gone))
 	}
 	gets, lists = b.api.asked()
@@ -181,7 +181,7 @@ func TestAnOldListNeverTellsThatANodeIsThereOrGone(t *testing.T) {
 	joined, named := Target{ProviderID: "id://a"}, Target{Name: "a", ProviderID: "id://a"}
 	b.api.nodes["a"] = node("a", "id://a")
 	for range 3 {
-		g.Expect(ObstacleOf(b.read(t, joined)[0].Err)).To(Equal(NotNamed))
+		g.Expect(ReadErrorReasonOf(b.read(t, joined)[0].Err)).To(Equal(NoNodeRef))
 	}
 	b.api.set(func(a *apiServer) { delete(a.nodes, "a") })
 	g.Expect(b.read(t, joined)[0].State).To(Equal(health.NotJoined))
@@ -224,7 +224,7 @@ func TestWhatHangsIsWaitedForOnceAndNotForLong(t *testing.T) {
 	for range 3 {
 		for _, r := range b.look(t, Target{Name: "a"}, Target{Name: "b"}, Target{Name: "c"}) {
 			g.Expect(r.State).To(Equal(health.Unreadable))
-			g.Expect(ObstacleOf(r.Err)).To(Equal(NotAnswering))
+			g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(NotAnswering))
 		}
 	}
 	gets, _ := b.api.asked()
@@ -263,13 +263,13 @@ func TestWhoStopsWaitingLearnsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	answers := make(chan []Reading)
 	go func() {
-		answers <- b.At(prod).Live().Look(ctx, Question{Initialized: true, Targets: []Target{{Name: "a"}}})
+		answers <- b.Get(prod).Live().Read(ctx, ReadRequest{Initialized: true, Targets: []Target{{Name: "a"}}})
 	}()
 	g.Eventually(func() int { gets, _ := b.api.asked(); return gets }).Should(Equal(1))
 	cancel()
 	r := (<-answers)[0]
 	g.Expect(r.State).To(Equal(health.Unreadable))
-	g.Expect(ObstacleOf(r.Err)).To(Equal(Stopped))
+	g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(Stopped))
 	g.Expect(b.stateOf(prod).calls.retryDue(noon.Add(time.Hour))).To(BeFalse(), "that says nothing about the cluster")
 }
 
@@ -285,9 +285,9 @@ func TestCachedNodesAreNotCopied(t *testing.T) {
 		g.Expect(r.Node).To(BeIdenticalTo(nodes[i]))
 	}
 	few, many := targets[:10], targets
-	cluster := b.At(prod)
+	cluster := b.Get(prod)
 	allocs := func(targets []Target) float64 {
-		read := func() { cluster.Read(t.Context(), Question{Initialized: true, Targets: targets}) }
+		read := func() { cluster.Read(t.Context(), ReadRequest{Initialized: true, Targets: targets}) }
 		// What the rest of the process allocates meanwhile is counted, too.
 		return min(testing.AllocsPerRun(20, read), testing.AllocsPerRun(20, read), testing.AllocsPerRun(20, read))
 	}
@@ -308,10 +308,10 @@ func BenchmarkReadThousandCachedNodes(b *testing.B) {
 	for i := range nodes {
 		targets[i] = Target{Name: nodes[i].Name, ProviderID: nodes[i].Spec.ProviderID}
 	}
-	cluster := clusters.At(prod)
+	cluster := clusters.Get(prod)
 	b.ReportAllocs()
 	for b.Loop() {
-		if r := cluster.Read(b.Context(), Question{Initialized: true, Targets: targets}); r[999].State != health.Present {
+		if r := cluster.Read(b.Context(), ReadRequest{Initialized: true, Targets: targets}); r[999].State != health.Present {
 			b.Fatal(r[999])
 		}
 	}

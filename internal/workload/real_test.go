@@ -281,17 +281,17 @@ func addressOf(t *testing.T, cp *controlplane.ControlPlane) string {
 func (s *stage) up(key client.ObjectKey) {
 	s.t.Helper()
 	NewWithT(s.t).Eventually(func() error {
-		_, err := s.At(key).Nodes(s.t.Context())
+		_, err := s.Get(key).Nodes(s.t.Context())
 		return err
 	}, patience, 20*time.Millisecond).Should(Succeed())
 }
 
 func (s *stage) read(key client.ObjectKey, targets ...workload.Target) []workload.Reading {
-	return s.At(key).Read(s.t.Context(), workload.Question{Initialized: true, Targets: targets})
+	return s.Get(key).Read(s.t.Context(), workload.ReadRequest{Initialized: true, Targets: targets})
 }
 
 func (s *stage) look(key client.ObjectKey, targets ...workload.Target) []workload.Reading {
-	return s.At(key).Live().Look(s.t.Context(), workload.Question{Initialized: true, Targets: targets})
+	return s.Get(key).Live().Read(s.t.Context(), workload.ReadRequest{Initialized: true, Targets: targets})
 }
 
 // addNode adds a Node until the end of the test.
@@ -309,7 +309,8 @@ func addNode(t *testing.T, cp *controlplane.ControlPlane, name, providerID strin
 	return node
 }
 
-// createUntilEnd creates an object and deletes it at the end of the test: other tests, and the next round of the same test, use the same API server.
+// createUntilEnd creates an object and deletes it at the end of the test: other tests, and the next round of the same test, use the same
+// API server.
 func createUntilEnd(t *testing.T, c client.Client, object client.Object) {
 	t.Helper()
 	g := NewWithT(t)

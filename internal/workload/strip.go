@@ -103,7 +103,7 @@ func DepartureTaint(node *corev1.Node) *corev1.Taint {
 	return nil
 }
 
-// OfControlPlane reports whether the Node has a label of the control plane.
-func OfControlPlane(node *corev1.Node) bool {
+// IsControlPlaneNode reports whether the Node has a label of the control plane.
+func IsControlPlaneNode(node *corev1.Node) bool {
 	return hasLabel(node, ControlPlaneLabel) || hasLabel(node, LegacyControlPlaneLabel)
 }

@@ -91,7 +91,7 @@ func (c *cluster) verifyWatch(ctx context.Context, nodes *nodeCache) {
 		return struct{}{}, api.List(ctx, &corev1.NodeList{}, client.Limit(1))
 	})
 	// Without a connection no cache is believed, and the next connection has another cache.
-	if err != nil && (err.Obstacle == Stopped || !c.Connection(ctx).Up) {
+	if err != nil && (err.Reason == Stopped || !c.Connection(ctx).Up) {
 		nodes.watch.cancelVerify()
 		return
 	}

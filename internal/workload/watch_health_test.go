@@ -43,9 +43,9 @@ func TestARosterIsNotBelievedWhenItsWatchWouldBeRefused(t *testing.T) {
 	g.Expect(b.timesTold()).To(Equal(told + 1))
 	reading := b.read(t, target)[0]
 	g.Expect(reading.State).To(Equal(health.Unreadable))
-	g.Expect(ObstacleOf(reading.Err)).To(Equal(Forbidden))
-	_, err := b.At(prod).Nodes(t.Context())
-	g.Expect(ObstacleOf(err)).To(Equal(Forbidden))
+	g.Expect(ReadErrorReasonOf(reading.Err)).To(Equal(Forbidden))
+	_, err := b.Get(prod).Nodes(t.Context())
+	g.Expect(ReadErrorReasonOf(err)).To(Equal(Forbidden))
 	b.examineAll(t, watchVerifyRetry)
 	g.Expect(b.timesTold()).To(Equal(told+1), "that it is still so is no news")
 
@@ -58,8 +58,8 @@ func TestARosterIsNotBelievedWhenItsWatchWouldBeRefused(t *testing.T) {
 	g.Expect(b.timesTold()).To(Equal(told + 2))
 }
 
-// TestAWatchThatLivesOnIsBelievedAgain is about examinations that fail for a reason that says nothing about the watch; and about a watch that
-// has died in silence meanwhile, of which only that it does not go on can be seen.
+// TestAWatchThatLivesOnIsBelievedAgain is about examinations that fail for a reason that says nothing about the watch; and about a watch
+// that has died in silence meanwhile, of which only that it does not go on can be seen.
 func TestAWatchThatLivesOnIsBelievedAgain(t *testing.T) {
 	for _, test := range []struct {
 		why string
@@ -88,7 +88,7 @@ func TestAWatchThatLivesOnIsBelievedAgain(t *testing.T) {
 			for range 4 {
 				pass(test.during, watchVerifyInterval)
 			}
-			g.Expect(ObstacleOf(b.read(t, target)[0].Err)).To(Equal(Busy))
+			g.Expect(ReadErrorReasonOf(b.read(t, target)[0].Err)).To(Equal(Busy))
 			b.api.set(func(a *apiServer) { a.failure = nil })
 			for range 100 {
 				pass(test.after, watchVerifyRetry)

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A default belongs to nobody. Were it merged with what a user applies later, a Node would be remediated for a condition that no manifest names.
+// A default belongs to nobody. Were it merged with what a user applies later, a Node would be remediated for a condition that no manifest
+// names.
 func TestServerSideApplyLeavesNoDefaultBehind(t *testing.T) {
 	g := NewWithT(t)
 	t.Cleanup(func() { deleteIfThere(t, admin, withName(example(t, nodesMinimal), "applied")) })

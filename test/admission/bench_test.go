@@ -34,8 +34,9 @@ const (
 	denyPolicies = "testdata/deny"
 )
 
-// bench is a control plane with the definitions of this project, those of Cluster API, and policies. It belongs to this package alone, because policies
-// apply to every object in a cluster. Its tests run one after the other, and each of them finds no objects of the one before.
+// bench is a control plane with the definitions of this project, those of Cluster API, and policies. It belongs to this package alone,
+// because policies apply to every object in a cluster. Its tests run one after the other, and each of them finds no objects of the one
+// before.
 type bench struct {
 	*controlplane.ControlPlane
 	admin client.Client
@@ -191,8 +192,8 @@ func (b *bench) userName(name string) string {
 
 const serviceAccounts = "system:serviceaccount:"
 
-// may makes a user who may do exactly this, everywhere, and waits until the API server has heard of it. The user has a name of its own, because the API
-// server knows the permissions of an earlier one for a moment after they were deleted.
+// may makes a user who may do exactly this, everywhere, and waits until the API server has heard of it. The user has a name of its own,
+// because the API server knows the permissions of an earlier one for a moment after they were deleted.
 func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (client.Client, *warnings) {
 	t.Helper()
 	g := NewWithT(t)

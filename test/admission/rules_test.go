@@ -87,8 +87,8 @@ func patched(g Gomega, good *unstructured.Unstructured, patch string) *unstructu
 	return changed
 }
 
-// TestEveryRuleHasARow: no rule that crosses or checks fields may be without a row that it refuses; that it accepts is shown by the examples,
-// which hold every field and are accepted (see TestEverySchemaConstraintRefuses).
+// TestEveryRuleHasARow: no rule that crosses or checks fields may be without a row that it refuses; that it accepts is shown by the
+// examples, which hold every field and are accepted (see TestEverySchemaConstraintRefuses).
 func TestEveryRuleHasARow(t *testing.T) {
 	refused := map[string]bool{}
 	for _, r := range allRows() {

@@ -38,7 +38,8 @@ func TestAMachineThatHasGivenUpIsUnhealthyAtOnce(t *testing.T) {
 	ours.Eventually(ours.health(machines[ours])).Should(Equal("False " + string(health.MachineFailed)))
 }
 
-// TestNode_OtherProviderID_IsNotTheNodeOfTheMachine: a new server has come up under the name of an old one, which nobody will hear of again.
+// TestNode_OtherProviderID_IsNotTheNodeOfTheMachine: a new server has come up under the name of an old one, which nobody will hear of
+// again.
 func TestNode_OtherProviderID_IsNotTheNodeOfTheMachine(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
@@ -60,7 +61,8 @@ func TestNode_OtherProviderID_IsNotTheNodeOfTheMachine(t *testing.T) {
 	ours.Eventually(ours.health(machines[ours])).Should(Equal("False " + clusterv1.MachineHealthCheckNodeDeletedReason))
 }
 
-// TestOwnerRemediation_NoRemediatingOwner_IsBlocked: the in-tree reconciler marks it for an owner that it does not have, and that mark stays for ever.
+// TestOwnerRemediation_NoRemediatingOwner_IsBlocked: the in-tree reconciler marks it for an owner that it does not have, and that mark
+// stays for ever.
 func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)

@@ -47,8 +47,8 @@ func (l *listener) Watch(watched source.Source) error {
 	return watched.(source.SyncingSource).WaitForSync(l.ctx)
 }
 
-// wakesInTree says which checks the in-tree reconciler looks at when the Node of the first Machine changes. There is one Machine in each of so many
-// Clusters, and all their Nodes have the same name.
+// wakesInTree says which checks the in-tree reconciler looks at when the Node of the first Machine changes. There is one Machine in each of
+// so many Clusters, and all their Nodes have the same name.
 func wakesInTree(t *testing.T, clusters int) int {
 	t.Helper()
 	g := NewWithT(t)
@@ -83,8 +83,8 @@ func wakesInTree(t *testing.T, clusters int) int {
 	return queue.Len()
 }
 
-// TestEqualNodeNames_TwoClusters_AreNotMixedUp: the in-tree reconciler finds the Machine of a Node by the name of the Node in all Clusters of all
-// namespaces. Where it finds two, it drops the news.
+// TestEqualNodeNames_TwoClusters_AreNotMixedUp: the in-tree reconciler finds the Machine of a Node by the name of the Node in all Clusters
+// of all namespaces. Where it finds two, it drops the news.
 func TestEqualNodeNames_TwoClusters_AreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

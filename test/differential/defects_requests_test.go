@@ -86,8 +86,8 @@ func (c *theirs) madeNone() string {
 	return deprecated.GetReason(c.check, clusterv1.ExternalRemediationRequestAvailableV1Beta1Condition)
 }
 
-// TestOnlyNotFoundMeansThatThereIsNoRequest: the in-tree reconciler takes every failure to read a request for its absence, and makes another one. We
-// say what keeps us from reading, and make none.
+// TestOnlyNotFoundMeansThatThereIsNoRequest: the in-tree reconciler takes every failure to read a request for its absence, and makes
+// another one. We say what keeps us from reading, and make none.
 func TestOnlyNotFoundMeansThatThereIsNoRequest(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
@@ -126,8 +126,8 @@ func TestOnlyNotFoundMeansThatThereIsNoRequest(t *testing.T) {
 	ours.Expect(ours.requests()).To(BeEmpty())
 }
 
-// TestARequestThatWasJustMadeIsNoFailure: where its cache is behind, the in-tree reconciler finds that the request it has just made could not be made,
-// and never takes that back.
+// TestARequestThatWasJustMadeIsNoFailure: where its cache is behind, the in-tree reconciler finds that the request it has just made could
+// not be made, and never takes that back.
 func TestARequestThatWasJustMadeIsNoFailure(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)

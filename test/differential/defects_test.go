@@ -51,7 +51,8 @@ func TestTwoChecksOfOneMachineDoNotContradictEachOther(t *testing.T) {
 	ours.Expect(ours.health(n)()).To(Equal(isSick))
 }
 
-// TestMaxUnhealthy_RoundsDownToZero_IsReported: such a check never does anything. The in-tree reconciler says that it may, until something is to be done.
+// TestMaxUnhealthy_RoundsDownToZero_IsReported: such a check never does anything. The in-tree reconciler says that it may, until something
+// is to be done.
 func TestMaxUnhealthy_RoundsDownToZero_IsReported(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
@@ -74,8 +75,8 @@ func TestMaxUnhealthy_RoundsDownToZero_IsReported(t *testing.T) {
 	ours.Eventually(ours.tells(workers, remedyv1.RemediationAllowedCondition)).Should(Equal("False " + remedyv1.LimitIsZeroReason))
 }
 
-// TestRequeue_BlockedCheck_WakesAtTheNextDeadline: with its gate closed the in-tree reconciler plans no further look, so that the next Machine is unhealthy
-// without being called so until something happens by chance.
+// TestRequeue_BlockedCheck_WakesAtTheNextDeadline: with its gate closed the in-tree reconciler plans no further look, so that the next
+// Machine is unhealthy without being called so until something happens by chance.
 func TestRequeue_BlockedCheck_WakesAtTheNextDeadline(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
@@ -95,7 +96,8 @@ func TestRequeue_BlockedCheck_WakesAtTheNextDeadline(t *testing.T) {
 	theirs.Expect(closed.allows()).To(HavePrefix("False"))
 
 	workers := ours.ours("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = &one })
-	// Its clock stands still, and is ahead of what tells of the connection: one that breaks meanwhile, and comes back, is looked through again by its own.
+	// Its clock stands still, and is ahead of what tells of the connection: one that breaks meanwhile, and comes back, is looked through again
+	// by its own.
 	now := testingclock.NewFakeClock(time.Now().Add(2 * time.Minute))
 	ours.turn(next[ours], corev1.ConditionUnknown, 3*time.Minute-3*time.Second)
 	ours.start(server.Admin, now)

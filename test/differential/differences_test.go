@@ -13,8 +13,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// difference is one way in which we mean to judge otherwise than the in-tree reconciler. With all of them undone both must agree on everything;
-// with all but one undone, they may disagree only where that one applies, and only as it expects.
+// difference is one way in which we mean to judge otherwise than the in-tree reconciler. With all of them undone both must agree on
+// everything; with all but one undone, they may disagree only where that one applies, and only as it expects.
 type difference struct {
 	// heading is that of docs/differences.md.
 	heading string
@@ -75,7 +75,8 @@ func machineFailed(_ *facts, m *machine, theirs, ours outcome, v *health.Verdict
 	return theirs.succeeded != "False" || slices.Equal(ours.causes[1:], theirs.causes)
 }
 
-// Where the Node is judged at all it is gone. Where it is not, as the infrastructure is not ready, the in-tree reconciler calls the Machine healthy because of it.
+// Where the Node is judged at all it is gone. Where it is not, as the infrastructure is not ready, the in-tree reconciler calls the Machine
+// healthy because of it.
 func otherNode(f *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
 	if !f.infrastructureReady() {
 		return theirs.succeeded == "True" && v.Kind == health.Undetermined && v.Reason == health.InfrastructureNotReady
@@ -93,7 +94,7 @@ func onlyMachine(causes []string) []string {
 }
 
 func forgetOtherCauses(t *health.Target, _ time.Time) {
-	if t.Wishes.Remediate {
+	if t.Annotations.Remediate {
 		t.Machine.Failure, t.Machine.Conditions = "", nil
 		t.Node = health.NodeFacts{State: health.Present}
 	}
@@ -136,7 +137,8 @@ func dateConditions(t *health.Target, longAgo time.Time) {
 	}
 }
 
-// The in-tree reconciler holds more against it than we do, and what we do not hold against it yet is counted from the creation of the object.
+// The in-tree reconciler holds more against it than we do, and what we do not hold against it yet is counted from the creation of the
+// object.
 func undatedCondition(_ *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
 	told := 0
 	for i := range v.Findings {

@@ -1,9 +1,9 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package differential shows the same Machines and Nodes to Cluster API's own MachineHealthCheck reconciler and to ours, and compares what they say.
-// What differs is listed in differences_test.go and explained in docs/differences.md; everything else must be the same.
-// What they do about it is compared on a real API server (environment_test.go), story by story (defects_*_test.go).
+// Package differential shows the same Machines and Nodes to Cluster API's own MachineHealthCheck reconciler and to ours, and compares what
+// they say. What differs is listed in differences_test.go and explained in docs/differences.md; everything else must be the same. What they
+// do about it is compared on a real API server (environment_test.go), story by story (defects_*_test.go).
 package differential_test
 
 import (
@@ -165,12 +165,12 @@ const (
 // reconnected: the in-tree reconciler judges as soon as there is a connection, whatever was before. We judge only what needs no Node.
 func (s *seen) reconnected(t *rapid.T, f *facts, theirs map[string]outcome) {
 	snapshot := f.snapshot()
-	snapshot.Cluster.FirstLookUntil = f.now.Add(50 * time.Second)
+	snapshot.Cluster.ReconnectingUntil = f.now.Add(50 * time.Second)
 	verdicts := health.Evaluate(snapshot, f.healthPolicy(), f.now).Verdicts
 	for i := range f.machines {
 		m := &f.machines[i]
 		speaks := m.paused || m.skip || m.remediate || m.failure() != ""
-		if waits := verdicts[i].Reason == health.FirstLook; waits == speaks {
+		if waits := verdicts[i].Reason == health.ReconnectGracePeriod; waits == speaks {
 			t.Fatalf("%s: just after a lost connection ours is %+v\n%+v", m.name, verdicts[i], m)
 		}
 		if !speaks && theirs[m.name].succeeded != "" {
@@ -237,7 +237,8 @@ func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
 	g.Expect(ours).To(Equal([]health.Reason{health.HasRemediateAnnotation, health.UnhealthyMachine, health.NodeUnreadable, health.NodeUnreadable}))
 }
 
-// The same with whatever can be drawn: the in-tree reconciler says nothing, and we hold nothing against a Machine that only its Node could tell.
+// The same with whatever can be drawn: the in-tree reconciler says nothing, and we hold nothing against a Machine that only its Node could
+// tell.
 func TestWithoutAConnectionOnlyTheNodeIsInDoubt(t *testing.T) {
 	told := map[health.Reason]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -281,7 +282,8 @@ func TestWithoutAConnectionOnlyTheNodeIsInDoubt(t *testing.T) {
 	}
 }
 
-// No run can hit a deadline to the moment, as the in-tree reconciler looks at a clock of its own: that is explained with the others all the same.
+// No run can hit a deadline to the moment, as the in-tree reconciler looks at a clock of its own: that is explained with the others all the
+// same.
 func TestEveryDifferenceIsExplained(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(differencesFile)

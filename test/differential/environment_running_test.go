@@ -27,8 +27,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
-// runs starts the in-tree controller in a manager of its own, with a cache that can be held back. It looks at all checks whenever anything happens: the
-// fifteen seconds that it takes its time between two looks are not what is tested.
+// runs starts the in-tree controller in a manager of its own, with a cache that can be held back. It looks at all checks whenever anything
+// happens: the fifteen seconds that it takes its time between two looks are not what is tested.
 func (a *environment) runs(user *rest.Config) *life {
 	a.t.Helper()
 	process := faults.Start(a.ctx)

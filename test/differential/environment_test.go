@@ -25,8 +25,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// What a reconciler does, and not only what it says, is compared on a real API server: the same story is told in two namespaces, one of which the
-// in-tree reconciler looks after, and ours the other.
+// What a reconciler does, and not only what it says, is compared on a real API server: the same story is told in two namespaces, one of
+// which the in-tree reconciler looks after, and ours the other.
 
 var server struct {
 	once sync.Once
@@ -42,8 +42,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startServer runs an API server with Cluster API's kinds, ours, and those of a remediator. It starts with the first test that needs it. No other package
-// uses it: both controllers act as an administrator here, and Remedy then looks for requests in every kind that is served.
+// startServer runs an API server with Cluster API's kinds, ours, and those of a remediator. It starts with the first test that needs it. No
+// other package uses it: both controllers act as an administrator here, and Remedy then looks for requests in every kind that is served.
 func startServer() {
 	ctx := context.Background()
 	if server.ControlPlane, server.err = controlplane.Start(ctx); server.err != nil {
@@ -71,7 +71,7 @@ type environment struct {
 	namespace string
 	cluster   *clusterv1.Cluster
 	// takesOver selects the in-tree checks that Remedy adopts.
-	takesOver intree.TakesOver
+	takesOver intree.AdoptionPolicy
 	// watchFilter is the --watch-filter of the manager; empty for all checks. observes: mode Observe.
 	watchFilter string
 	observes    bool

@@ -21,8 +21,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// theirs is a check of Cluster API with its own reconciler, which does a pass when it is told to. It reads past all caches: what a cache that is behind
-// would do to it is said by the test.
+// theirs is a check of Cluster API with its own reconciler, which does a pass when it is told to. It reads past all caches: what a cache
+// that is behind would do to it is said by the test.
 type theirs struct {
 	*environment
 	check      *clusterv1.MachineHealthCheck

@@ -76,7 +76,8 @@ func (f *facts) isGone(m *machine) bool {
 	return f.controlPlaneInitialized() && m.hasNodeRef && m.node == nil
 }
 
-// Timeouts are whole minutes, and everything has begun half a minute after or before one: the seconds that a run takes never cross a deadline.
+// Timeouts are whole minutes, and everything has begun half a minute after or before one: the seconds that a run takes never cross a
+// deadline.
 func drawTimeout(t *rapid.T, name string) time.Duration {
 	return time.Duration(rapid.IntRange(0, 12).Draw(t, name)) * time.Minute
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
-// Checks were taken over by the handshake; then the in-tree controller is stopped for good, and we are told so. What had been begun goes on, our pauses
-// go, and a person's pause is still one. Then all of it goes back.
+// Checks were taken over by the handshake; then the in-tree controller is stopped for good, and we are told so. What had been begun goes
+// on, our pauses go, and a person's pause is still one. Then all of it goes back.
 func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
@@ -22,7 +22,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	asks, helped := a.pool("asks", byTheirTemplate)
 	later := a.machine("marks-2", func(m *clusterv1.Machine) { m.Labels[poolLabel] = "marks" })
 	inTree := a.runs(server.Admin)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	ours := a.goes()
 	for _, c := range []*theirs{marks, asks} {
 		a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("True " + remedyv1.TakenOverReason))
@@ -35,7 +35,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 
 	inTree.stop()
 	ours.stop()
-	a.takesOver = intree.TakesOver{Exclusive: true}
+	a.takesOver = intree.AdoptionPolicy{Exclusive: true}
 	ours = a.goes()
 	for _, c := range []*theirs{marks, asks} {
 		a.Eventually(c.pause).Should(BeEmpty())
@@ -57,7 +57,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 
 	ours.stop()
 	a.runs(server.Admin)
-	a.takesOver = intree.TakesOver{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{Annotated: true}
 	a.goes()
 	for _, c := range []*theirs{marks, asks} {
 		a.Eventually(c.traces).Should(BeEmpty())

@@ -15,13 +15,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
-// A check was never taken over, as the in-tree controller has not spoken, and we have said so. When its label is that of another instance, what we have
-// said goes.
+// A check was never taken over, as the in-tree controller has not spoken, and we have said so. When its label is that of another instance,
+// what we have said goes.
 func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
 	for when, away := range map[string]bool{"while we look": false, "while we are away": true} {
 		t.Run(when, func(t *testing.T) {
 			a := newEnvironment(t)
-			a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "mine"
+			a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
 			c := &theirs{environment: a, check: a.coreCheck("check")}
 			c.check.Labels = map[string]string{clusterv1.WatchLabel: a.watchFilter}
 			a.create(c.check)
@@ -42,7 +42,7 @@ func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
 // A check is given back as it has the label of another instance, and somebody else writes to it just before we take back what we have said.
 func TestWhatWeHaveSaidGoesWithTheLabelAlsoIfSomebodyIsFaster(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "mine"
+	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
 	c, _ := a.pool("check")
 	c.isFor(a.watchFilter)
 	tap, first, goes, other := newTap(), sync.Once{}, atomic.Bool{}, c.byAnother()

@@ -12,11 +12,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
-// In the midst of take-overs somebody says that we are only to observe: nothing changes hands, neither a check nor a request, until we act again.
+// In the midst of take-overs somebody says that we are only to observe: nothing changes hands, neither a check nor a request, until we act
+// again.
 func TestWhoOnlyObservesTakesNothingAndGivesNothingBack(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
-	a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "mine"
+	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
 	goes, _ := a.pool("goes")
 	half, helped := a.pool("half", byTheirTemplate)
 	a.falls(helped)

@@ -14,8 +14,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// The in-tree controller has made a request for a check, and then nobody is left but us: the check and another one that comes before it are ours. The
-// request goes when its Machine is well, as it would have if the in-tree controller had stayed.
+// The in-tree controller has made a request for a check, and then nobody is left but us: the check and another one that comes before it are
+// ours. The request goes when its Machine is well, as it would have if the in-tree controller had stayed.
 func TestARequestOfACheckThatComesSecondIsNotLeftBehind(t *testing.T) {
 	t.Run("another template", func(t *testing.T) {
 		a := newEnvironment(t)
@@ -34,8 +34,8 @@ func TestARequestOfACheckThatComesSecondIsNotLeftBehind(t *testing.T) {
 	})
 }
 
-// Two instances beside each other were asked for different things. Of two checks that select a Machine each has one, and the Machine is not forgotten: the
-// one does not take the check of the other for one of Cluster API.
+// Two instances beside each other were asked for different things. Of two checks that select a Machine each has one, and the Machine is not
+// forgotten: the one does not take the check of the other for one of Cluster API.
 func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 	a := newEnvironment(t)
 	first, second := a.theirs("first"), a.theirs("second")
@@ -43,9 +43,9 @@ func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 	first.isFor("asked")
 	first.annotate(remedyv1.TakeOverAnnotation, "true")
 	second.isFor("all")
-	a.takesOver, a.watchFilter = intree.TakesOver{Annotated: true}, "asked"
+	a.takesOver, a.watchFilter = intree.AdoptionPolicy{Annotated: true}, "asked"
 	a.goes()
-	a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "all"
+	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "all"
 	a.goes()
 	first.isOurs()
 	second.isOurs()
@@ -53,13 +53,13 @@ func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 	a.Eventually(a.owner(m)).Should(Equal(waits))
 }
 
-// There is one more check, which the in-tree controller looks after and has made a request for, and our cache does not know of it yet. The request is left
-// to whoever made it.
+// There is one more check, which the in-tree controller looks after and has made a request for, and our cache does not know of it yet. The
+// request is left to whoever made it.
 func TestARequestIsNotAdoptedByWhatACacheDoesNotKnow(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
 	first := a.theirs("first", byTheirTemplate)
-	a.takesOver = intree.TakesOver{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{Annotated: true}
 	first.annotate(remedyv1.TakeOverAnnotation, "true")
 	before := a.goes()
 	first.isOurs()
@@ -94,7 +94,7 @@ func (a *environment) leavesNothing(checks ...*theirs) {
 	a.falls(m)
 	checks[len(checks)-1].looks()
 	a.Expect(a.requests()).To(ConsistOf("m-1"))
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	a.goes()
 	for _, c := range checks {
 		c.isOurs()

@@ -63,11 +63,11 @@ func (a *environment) owner(m *clusterv1.Machine) func() string {
 	return a.says(m, clusterv1.MachineOwnerRemediatedCondition)
 }
 
-// The in-tree controller is down, or its --watch-filter keeps it from a check: it says nothing, and nothing is ours. The other check shows that there
-// was time enough.
+// The in-tree controller is down, or its --watch-filter keeps it from a check: it says nothing, and nothing is ours. The other check shows
+// that there was time enough.
 func TestWithoutTheirWordNothingIsOurs(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	silent, m := a.pool("silent")
 	speaks, other := a.pool("speaks")
 	a.goes()
@@ -86,7 +86,7 @@ func TestWithoutTheirWordNothingIsOurs(t *testing.T) {
 // A check that our --watch-filter keeps us from is left as it is, whatever the flag says.
 func TestWhatAnotherInstanceActsForIsNotTakenOver(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver, a.watchFilter = intree.TakesOver{All: true}, "mine"
+	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
 	other, m := a.pool("other")
 	mine, own := a.pool("mine")
 	mine.isFor("mine")
@@ -116,7 +116,7 @@ func (c *theirs) isFor(instance string) {
 // A check that goes takes with it what it has left; the one that comes under its name is taken over as any other.
 func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")
 	a.goes()
 	c.isOurs()
@@ -145,7 +145,7 @@ func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
 // A Cluster that is paused stops everybody: before a take-over, and in the midst of it.
 func TestAPausedClusterStopsATakeOver(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")
 	a.pausesCluster(true)
 	c.looks()
@@ -169,7 +169,7 @@ func TestAPausedClusterStopsATakeOver(t *testing.T) {
 // A word that is only about the Cluster is none about our pause: whoever said it may not have seen that.
 func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")
 	speaks, other := a.pool("speaks")
 	a.goes()
@@ -192,7 +192,7 @@ func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
 // A person's pause is nobody's but that person's: it is there after a release as it was before.
 func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{Annotated: true}
 	c, m := a.pool("check")
 	c.asked(true)
 	a.goes()
@@ -217,11 +217,11 @@ func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 	a.Expect(c.pause()).To(Equal("by hand"))
 }
 
-// A check of ours and one of Cluster API bear the same name and select the same Machines: theirs wins as long as it is theirs, and whoever has begun
-// something goes on with it.
+// A check of ours and one of Cluster API bear the same name and select the same Machines: theirs wins as long as it is theirs, and whoever
+// has begun something goes on with it.
 func TestAnEqualNameOfBothKinds(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{Annotated: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
 	ours := a.ours("check")
@@ -247,7 +247,7 @@ func TestAnEqualNameOfBothKinds(t *testing.T) {
 // What is given back bears no notes of ours any more, and goes on.
 func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{Annotated: true}
 	a.template()
 	marks, marked := a.pool("marks")
 	asks, helped := a.pool("asks", byTheirTemplate)
@@ -280,10 +280,11 @@ func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 	a.Expect(a.health(marked)()).To(Equal(isWell))
 }
 
-// A check that goes while it is not ours, and bears our finalizer: we take away what is ours and leave to the in-tree controller what is its own.
+// A check that goes while it is not ours, and bears our finalizer: we take away what is ours and leave to the in-tree controller what is
+// its own.
 func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	a.template()
 	c, m := a.pool("check", byTheirTemplate)
 	first := a.goes()
@@ -322,7 +323,7 @@ func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
 // Who has not heard that a check is not its own any more asks before it says anything on a Machine.
 func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	closed := func(spec *clusterv1.MachineHealthCheckSpec) {
 		spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromInt32(0))
 		spec.Checks.UnhealthyNodeConditions = append(spec.Checks.UnhealthyNodeConditions, clusterv1.UnhealthyNodeCondition{
@@ -359,7 +360,7 @@ func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
 // A person is faster by a moment, and has a pause there when ours is about to be put on.
 func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, _ := a.pool("check")
 	tap, first, other := newTap(), sync.Once{}, c.byAnother()
 	tap.meddle = func(at place, status bool) {
@@ -375,7 +376,7 @@ func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
 // The in-tree controller says something in the moment in which we are about to tell the status: its word stays.
 func TestTheirWordIsNotOverwritten(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")
 	tap, first, falls, other := newTap(), sync.Once{}, atomic.Bool{}, c.byAnother()
 	tap.meddle = func(at place, status bool) {

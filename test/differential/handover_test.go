@@ -90,7 +90,7 @@ func (c *theirs) traces() []string {
 
 func TestACheckIsHandedOverAndGivenBack(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{Annotated: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
 	a.goes()
@@ -125,7 +125,7 @@ func (a *environment) turnWell(m *clusterv1.Machine) {
 
 func TestARequestThatWasThereIsAdopted(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	a.template()
 	m := a.machine("m-1")
 	c := a.theirs("check", byTheirTemplate)
@@ -154,7 +154,7 @@ func (c *theirs) finalizers() []string {
 // Somebody else's pause is a pause for both, before a take-over and in the midst of it.
 func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
 	c.annotate(clusterv1.PausedAnnotation, "by hand")
@@ -179,7 +179,7 @@ func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
 // Somebody takes our pause away: we stop, try again, and give up the third time.
 func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	c := a.theirs("check")
 	a.goes()
 	for range 3 {
@@ -197,7 +197,7 @@ func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
 // A manager that is stopped half-way goes on where it was; one that is not to take over any more gives back what it has.
 func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{All: true}
+	a.takesOver = intree.AdoptionPolicy{All: true}
 	c := a.theirs("check")
 	first := a.goes()
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
@@ -206,7 +206,7 @@ func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
 	second := a.goes()
 	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
 	second.stop()
-	a.takesOver = intree.TakesOver{}
+	a.takesOver = intree.AdoptionPolicy{}
 	a.goes()
 	a.Eventually(c.traces).Should(BeEmpty())
 	c.looks()
@@ -216,7 +216,7 @@ func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
 // Where Cluster API's own controller does not run there is nobody to wait for.
 func TestWhereNobodyElseIsACheckIsOursAtOnce(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.TakesOver{Exclusive: true}
+	a.takesOver = intree.AdoptionPolicy{Exclusive: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
 	a.goes()

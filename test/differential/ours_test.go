@@ -12,8 +12,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// outcome is what people see on a Machine: the condition HealthCheckSucceeded with its reason and the causes in the in-tree reconciler's words.
-// Nothing is written on a Machine that is not judged, or not yet.
+// outcome is what people see on a Machine: the condition HealthCheckSucceeded with its reason and the causes in the in-tree reconciler's
+// words. Nothing is written on a Machine that is not judged, or not yet.
 type outcome struct {
 	succeeded, reason string
 	causes            []string
@@ -88,8 +88,8 @@ func (c condition) milestone() health.Milestone {
 
 func (f *facts) target(m *machine) health.Target {
 	t := health.Target{
-		Name:   m.name,
-		Wishes: health.Wishes{Paused: m.paused, SkipRemediation: m.skip, Remediate: m.remediate},
+		Name:        m.name,
+		Annotations: health.Annotations{Paused: m.paused, SkipRemediation: m.skip, Remediate: m.remediate},
 		Machine: &health.MachineFacts{
 			CreatedAt: m.createdAt, Deleting: m.deleting, ControlPlane: m.controlPlane, ProviderID: m.providerID, Failure: m.failure(), NodeGoneSince: m.goneSince,
 		},

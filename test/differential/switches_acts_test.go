@@ -65,9 +65,9 @@ func lessOnly(before, after map[string]string) bool {
 	return true
 }
 
-// handsOff: what the in-tree controller has made is touched by nobody of ours but to adopt it, where the check is ours that it was made for. As it does
-// not say for which it was made, that is so where no other check of that template is left to the in-tree controller. For one that was made this moment
-// nothing was made yet.
+// handsOff: what the in-tree controller has made is touched by nobody of ours but to adopt it, where the check is ours that it was made
+// for. As it does not say for which it was made, that is so where no other check of that template is left to the in-tree controller. For
+// one that was made this moment nothing was made yet.
 func (a *audit) handsOff(at int, n *note, was, is map[string]string) {
 	if n.before == nil || was[remedyv1.CheckAnnotation] != "" {
 		return
@@ -156,8 +156,8 @@ func (a *audit) unfounded(n *note, checks []string, onlyTakes bool) string {
 	return strings.Join(why, ", ")
 }
 
-// observed: who only observes begins nothing, and nothing changes hands. It takes back what one before it has begun, and tells how the Machines are where
-// it may.
+// observed: who only observes begins nothing, and nothing changes hands. It takes back what one before it has begun, and tells how the
+// Machines are where it may.
 func (a *audit) observed(at int, n *note) {
 	a.counts["writes while observing"]++
 	was, is := notesOf(n.before), notesOf(n.after)

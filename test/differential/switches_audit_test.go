@@ -28,19 +28,20 @@ const (
 
 // audit goes through all writes in the order in which they were done, and finds those that nobody was allowed to make.
 //
-// An epoch of ours begins with the write by which the in-tree controller says that it sees the annotation for pauses on a check, while that bears our
-// pause. It ends with the write that takes our pause away, whosever it is. Within it the in-tree controller must not act on a Machine of that check,
-// and outside of it we must not.
+// An epoch of ours begins with the write by which the in-tree controller says that it sees the annotation for pauses on a check, while that
+// bears our pause. It ends with the write that takes our pause away, whosever it is. Within it the in-tree controller must not act on a
+// Machine of that check, and outside of it we must not.
 //
-// What we do rests on a look past the caches, and there is a time between the look and the act. Whoever takes our pause away in that time cannot be
-// heard. So an act of ours after the end of an epoch is allowed if the last look of that process at that check saw the epoch that has just ended, and
-// the in-tree controller has not acted on that Machine since: the version of the Machine, or the name of the request, would have kept us from it.
+// What we do rests on a look past the caches, and there is a time between the look and the act. Whoever takes our pause away in that time
+// cannot be heard. So an act of ours after the end of an epoch is allowed if the last look of that process at that check saw the epoch that
+// has just ended, and the in-tree controller has not acted on that Machine since: the version of the Machine, or the name of the request,
+// would have kept us from it.
 //
-// Of two instances of ours, only the one whose name stands on a check may act for it. That another one signs it ends an epoch of the one before, and
-// begins one of its own.
+// Of two instances of ours, only the one whose name stands on a check may act for it. That another one signs it ends an epoch of the one
+// before, and begins one of its own.
 //
-// Where two checks select a Machine, the in-tree controller acts on it if either is its own. We begin nothing on it any more then, and keep our hands
-// off what it has made.
+// Where two checks select a Machine, the in-tree controller acts on it if either is its own. We begin nothing on it any more then, and keep
+// our hands off what it has made.
 type audit struct {
 	checks map[string]*audited
 	// own are the checks of our own kind that there are.

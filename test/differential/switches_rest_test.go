@@ -19,7 +19,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// rest lets everybody run, and nobody meddle: then each check is looked after by one of both, as was asked, and whoever is sick is remediated.
+// rest lets everybody run, and nobody meddle: then each check is looked after by one of both, as was asked, and whoever is sick is
+// remediated.
 func (w *walk) rest() {
 	w.t.Helper()
 	w.restWith(func() string { return []string{"Annotated", "All", "Ignore"}[w.dice.IntN(3)] })
@@ -70,8 +71,8 @@ func (w *walk) restWith(flag func() string) {
 	}, 10*time.Minute).Should(BeEmpty(), "not all is as it should be at once")
 }
 
-// restless is what is not as it should be of all checks of Cluster API and all Machines. All are looked at each time: what ends at one of them may let
-// something begin at another one.
+// restless is what is not as it should be of all checks of Cluster API and all Machines. All are looked at each time: what ends at one of
+// them may let something begin at another one.
 func (w *walk) restless(ours map[string]bool) []string {
 	w.t.Helper()
 	var wrong []string
@@ -142,8 +143,8 @@ func withoutWish(traces []string) []string {
 	return left
 }
 
-// unwell is what is not as it should be of a Machine, where it is known which checks of Cluster API are ours. Where one of its checks is theirs, the
-// in-tree controller acts on it, and we do not.
+// unwell is what is not as it should be of a Machine, where it is known which checks of Cluster API are ours. Where one of its checks is
+// theirs, the in-tree controller acts on it, and we do not.
 func (w *walk) unwell(machine string, ours map[string]bool) string {
 	w.t.Helper()
 	m := w.machines[machine]

@@ -76,7 +76,8 @@ func (s *shifted) Now() time.Time { return time.Now().Add(time.Duration(s.by.Loa
 // Since implements clock.PassiveClock.
 func (s *shifted) Since(t time.Time) time.Duration { return s.Now().Sub(t) }
 
-// instances are the filters of the instances of Remedy in one world after the other: every second world has a filter, and one of these two instances.
+// instances are the filters of the instances of Remedy in one world after the other: every second world has a filter, and one of these two
+// instances.
 var instances = [][]string{{""}, {oursByLabel, othersByLabel}, {""}, {oursByLabel}}
 
 func newWalk(t *testing.T, seed int) *walk {

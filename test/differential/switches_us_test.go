@@ -43,7 +43,7 @@ func filterOf(who string) string {
 	return filter
 }
 
-var flags = map[string]intree.TakesOver{"Ignore": {}, "Annotated": {Annotated: true}, "All": {All: true}}
+var flags = map[string]intree.AdoptionPolicy{"Ignore": {}, "Annotated": {Annotated: true}, "All": {All: true}}
 
 // begins starts an instance.
 func (w *walk) begins(us *instance, flag string, observes bool) {
@@ -108,8 +108,8 @@ func (w *walk) weStart() {
 	}
 }
 
-// anotherOfUsStarts is a new leader while the old one does not know yet; later the old one stops. Both have the same flag: where one takes what the other
-// gives back, the last note of the one may come after the other has cleaned up.
+// anotherOfUsStarts is a new leader while the old one does not know yet; later the old one stops. Both have the same flag: where one takes
+// what the other gives back, the last note of the one may come after the other has cleaned up.
 func (w *walk) anotherOfUsStarts() {
 	us := w.anyOfUs()
 	if len(us.alive) == 2 {
@@ -144,8 +144,8 @@ func (w *walk) labels(name, value string) {
 	})
 }
 
-// aLabelChangesWhileWeAreAway: as a rule of a check that has been handed to who is away, as it takes long until another one is. Where there are two of us,
-// the other one goes on with it.
+// aLabelChangesWhileWeAreAway: as a rule of a check that has been handed to who is away, as it takes long until another one is. Where there
+// are two of us, the other one goes on with it.
 func (w *walk) aLabelChangesWhileWeAreAway() {
 	us := w.anyOfUs()
 	w.goesAway(us)

@@ -15,7 +15,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// What there is in the world of the walks: checks of Cluster API and of our own kind, and Machines, of which some are selected by two of them.
+// What there is in the world of the walks: checks of Cluster API and of our own kind, and Machines, of which some are selected by two of
+// them.
 
 // anotherTemplate is one more to remediate by. Requests of both are of one kind, and bear the name of their Machine.
 const anotherTemplate = "hard"

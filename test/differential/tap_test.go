@@ -18,8 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// tap stands in front of the API server and writes down every write in the order in which it was done, and by whom; and every read of one object that
-// somebody makes past the caches. One write is let through after the other: that is what an API server does anyway, and so the order is known.
+// tap stands in front of the API server and writes down every write in the order in which it was done, and by whom; and every read of one
+// object that somebody makes past the caches. One write is let through after the other: that is what an API server does anyway, and so the
+// order is known.
 type tap struct {
 	// order is held while a write is under way.
 	order sync.Mutex

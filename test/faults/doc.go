@@ -1,8 +1,8 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faults breaks what a controller talks to, at the one place where nothing has to be changed for it: the network. The client, the cache
-// and the reconciler of a test are the real ones.
+// Package faults breaks what a controller talks to, at the one place where nothing has to be changed for it: the network. The client, the
+// cache and the reconciler of a test are the real ones.
 //
 //   - A Process is one life of a controller. It knows every write in order, lets a given one never land or lose its answer, crashes, and meets
 //     trouble at random.

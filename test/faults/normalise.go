@@ -23,9 +23,9 @@ var (
 	uidPattern  = regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 )
 
-// Normalise writes objects down so that two runs of the same story can be compared. What the API server gives out goes: resourceVersion, uid,
-// generation, managedFields. Times become <time> and UIDs <uid>, wherever they are; a generated name ends with a star, and the given names
-// become <1>, <2> and so on. Objects are sorted.
+// Normalise writes objects down so that two runs of the same story can be compared. What the API server gives out goes: resourceVersion,
+// uid, generation, managedFields. Times become <time> and UIDs <uid>, wherever they are; a generated name ends with a star, and the given
+// names become <1>, <2> and so on. Objects are sorted.
 func Normalise(objects []client.Object, names ...string) (string, error) {
 	texts := make([]string, 0, len(objects))
 	for _, object := range objects {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Process is one life of a program that talks to API servers: from its start to its crash, or to the end of the test. A restart is a new one.
+// Process is one life of a program that talks to API servers: from its start to its crash, or to the end of the test. A restart is a new
+// one.
 type Process struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -93,8 +94,8 @@ func (p *Process) Crashed() bool {
 	return p.crashed
 }
 
-// FailWrite lets the n-th write meet a fault; the first one of its life is number 1. Only those count that are not ignored. The channel gets
-// the write when it has met it, with what became of it.
+// FailWrite lets the n-th write meet a fault; the first one of its life is number 1. Only those count that are not ignored. The channel
+// gets the write when it has met it, with what became of it.
 func (p *Process) FailWrite(n int, fault Fault) (<-chan Write, error) {
 	if n < 1 || !slices.Contains(plannable, fault) {
 		return nil, errors.Errorf("no write number %d can fail by %q", n, fault)

@@ -29,8 +29,8 @@ const (
 	// BlackHole: everything that is sent waits, as when packets are dropped. New connections are accepted and get no answer. Afterwards all of
 	// it goes on, as after packets were sent again.
 	BlackHole Mode = "BlackHole"
-	// HalfOpen: what is sent is swallowed, and neither end is told, as when the other one has lost its memory of the connection. Such connections
-	// never work again, new ones included: whoever has one must notice by itself.
+	// HalfOpen: what is sent is swallowed, and neither end is told, as when the other one has lost its memory of the connection. Such
+	// connections never work again, new ones included: whoever has one must notice by itself.
 	HalfOpen Mode = "HalfOpen"
 	// Slow: everything takes its time.
 	Slow Mode = "Slow"
@@ -55,7 +55,8 @@ func (s Speed) delay(n int) time.Duration {
 	return s.Latency + time.Duration(n)*time.Second/time.Duration(s.BytesPerSecond)
 }
 
-// Proxy is the way to an API server, on a port of its own on loopback. It knows bytes only, so that encryption and certificates stay what they are.
+// Proxy is the way to an API server, on a port of its own on loopback. It knows bytes only, so that encryption and certificates stay what
+// they are.
 type Proxy struct {
 	port   *controlplane.Port
 	target string

@@ -17,8 +17,8 @@ import (
 type Scenario[Stage any] struct {
 	// Begin sets the stage: what is there before the controller starts, as a rule in a new namespace.
 	Begin func(ctx context.Context) (Stage, error)
-	// Run starts the controller as this process, and returns when it has nothing left to do; or with an error, when the process has crashed. It
-	// is called once more with a new process then. Its context ends when the process crashes.
+	// Run starts the controller as this process, and returns when it has nothing left to do; or with an error, when the process has crashed.
+	// It is called once more with a new process then. Its context ends when the process crashes.
 	Run func(ctx context.Context, process *Process, stage Stage) error
 	// State is what the story has led to: every object that matters. It may be as the API server gives it.
 	State func(ctx context.Context, stage Stage) ([]client.Object, error)
@@ -44,8 +44,8 @@ type Report struct {
 	// Writes are those of the run without a fault. State is how it ended.
 	Writes []Write
 	State  string
-	// Runs is how often the story was told, and Missed in how many of them the write was not made at all that should have met a fault: there were
-	// fewer of its kind this time.
+	// Runs is how often the story was told, and Missed in how many of them the write was not made at all that should have met a fault: there
+	// were fewer of its kind this time.
 	Runs, Missed int
 	Failures     []Failure
 }
@@ -76,11 +76,11 @@ func (f Failure) String() string {
 	return b.String()
 }
 
-// EachWrite tells the story without a fault, and then once for each write in it and each kind of fault. It fails the test for every run that does
-// not end in the same state.
+// EachWrite tells the story without a fault, and then once for each write in it and each kind of fault. It fails the test for every run
+// that does not end in the same state.
 //
-// A write is told from others by what it is about, and from others about the same by how many came before: whoever reads a cache that lags behind
-// makes one in vain now and then, and the number of all writes is not the same twice.
+// A write is told from others by what it is about, and from others about the same by how many came before: whoever reads a cache that lags
+// behind makes one in vain now and then, and the number of all writes is not the same twice.
 func EachWrite[Stage any](t testing.TB, scenario Scenario[Stage]) *Report {
 	t.Helper()
 	report := Try(t.Context(), scenario)

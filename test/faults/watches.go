@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Watches are the watches of a process, on all API servers. What is held back here has left the API server and has not reached the process: its
-// cache is as old as a cache can be, and everything else is what it is. Reads and lists are not held back.
+// Watches are the watches of a process, on all API servers. What is held back here has left the API server and has not reached the process:
+// its cache is as old as a cache can be, and everything else is what it is. Reads and lists are not held back.
 //
 // Resources are named like machines.cluster.x-k8s.io or nodes; none means all of them.
 type Watches struct {
@@ -53,7 +53,8 @@ func newWatches() *Watches {
 // delivered before stays.
 func (w *Watches) Hold(resources ...string) { w.rule(rule{held: true}, resources) }
 
-// Lag keeps back the latest n events of each watch. It is meant for caches that are ready: another one waits for the rest of its first events.
+// Lag keeps back the latest n events of each watch. It is meant for caches that are ready: another one waits for the rest of its first
+// events.
 func (w *Watches) Lag(n int, resources ...string) { w.rule(rule{lag: n}, resources) }
 
 // Release delivers what was held back, and holds nothing back any more.
@@ -72,8 +73,8 @@ func (w *Watches) rule(r rule, resources []string) {
 	w.changed.Broadcast()
 }
 
-// Cut ends all watches that are open, as an API server does that stops, and returns how many these were. What was held back is lost with them. A
-// cache begins anew from what it has seen last.
+// Cut ends all watches that are open, as an API server does that stops, and returns how many these were. What was held back is lost with
+// them. A cache begins anew from what it has seen last.
 func (w *Watches) Cut(resources ...string) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()

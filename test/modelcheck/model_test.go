@@ -97,7 +97,7 @@ func since(longEnough bool) time.Time {
 // facts returns the input of the core in a state, with the Nodes named in the given order.
 func (s *state) facts(c *setting, order [3]int) (remediation.Situation, health.Assessment) {
 	var situation remediation.Situation
-	situation.Check.Frozen, situation.Check.Unreachable = s.paused, s.cut
+	situation.Check.Paused, situation.Check.Unreachable = s.paused, s.cut
 	if s.storm > 0 {
 		situation.Check.Storm.Since = noon.Add(-tick)
 	}
@@ -124,13 +124,13 @@ func (s *state) facts(c *setting, order [3]int) (remediation.Situation, health.A
 func (n *node) target(name string) remediation.Target {
 	t := remediation.Target{Name: name, Node: name}
 	if n.noted {
-		t.Ledger.Failures = 1
+		t.History.Failures = 1
 	}
 	if n.waits {
-		t.Ledger.Failures, t.Ledger.NotBefore = 1, noon.Add(tick)
+		t.History.Failures, t.History.NotBefore = 1, noon.Add(tick)
 	}
 	if n.tried {
-		t.Ledger.Tried = remediation.StepID{Order: 1, Template: "A"}
+		t.History.Tried = remediation.StepID{Order: 1, Template: "A"}
 	}
 	if !n.request {
 		return t
@@ -178,7 +178,7 @@ func (s *state) reconcile(c *setting, order [3]int) (remediation.Planned, []step
 	var steps []step
 	now := *s
 	for _, write := range plan.CheckWrites(&situation, plan.Finalizer) {
-		if write == remediation.NoteStorm {
+		if write == remediation.WriteStorm {
 			now.storm = 0
 			if !plan.Storm.Since.IsZero() {
 				now.storm = 1
@@ -205,13 +205,13 @@ func (s *state) reconcile(c *setting, order [3]int) (remediation.Planned, []step
 
 func (n *node) write(write remediation.Write, d *remediation.Decision) {
 	switch write { //nolint:exhaustive // the model has no owner remediation and no Leases
-	case remediation.NoteLedger:
-		n.waits = d.Ledger.NotBefore.After(noon)
-		n.noted = d.Ledger.Failures > 0 && n.request
-		n.tried = d.Ledger.Tried != remediation.StepID{}
+	case remediation.WriteHistory:
+		n.waits = d.History.NotBefore.After(noon)
+		n.noted = d.History.Failures > 0 && n.request
+		n.tried = d.History.Tried != remediation.StepID{}
 	case remediation.CreateRequest:
 		*n = node{bad: n.bad, overdue: n.overdue, tried: n.tried, request: true, second: d.Step.Order == 2}
-	case remediation.TellToStop:
+	case remediation.StopRemediator:
 		n.told = true
 	case remediation.DeleteRequest:
 		n.deleting = true

@@ -31,7 +31,7 @@ func (e *explorer) preflights(s *state, plan *remediation.Planned, order [3]int,
 				e.premise("preflight: healthy again")
 				e.must(len(writes) == 0, "preflight: healthy again", now, confirmed)
 			}
-			if d.Action == remediation.MakeRequest {
+			if d.Action == remediation.StartRequest {
 				e.auditPreflight(now, i, &confirmed)
 			}
 		}
@@ -71,7 +71,7 @@ func (e *explorer) auditPreflight(now *state, i int, confirmed *remediation.Deci
 	} {
 		if is {
 			e.premise(name)
-			e.must(confirmed.Action != remediation.MakeRequest, name, now, confirmed)
+			e.must(confirmed.Action != remediation.StartRequest, name, now, confirmed)
 		}
 	}
 }
@@ -79,9 +79,9 @@ func (e *explorer) auditPreflight(now *state, i int, confirmed *remediation.Deci
 // look returns what the preflight check reads in a state for the Node in one place.
 func (s *state) look(
 	c *setting, plan *remediation.Planned, order [3]int, place int, situation *remediation.Situation, a *health.Assessment,
-) remediation.Look {
-	look := remediation.Look{
-		Failed: s.cut, Frozen: s.paused, Changed: (s.storm > 0) != !plan.Storm.Since.IsZero(),
+) remediation.PreflightCheck {
+	look := remediation.PreflightCheck{
+		Failed: s.cut, Paused: s.paused, Changed: (s.storm > 0) != !plan.Storm.Since.IsZero(),
 		Verdict: a.Verdicts[place], Target: situation.Targets[place], ControlPlane: situation.ControlPlane,
 	}
 	for other, i := range order {

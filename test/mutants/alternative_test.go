@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// alternative adds a copy of the function that contains a piece of a text. The copy has another name and another piece, and the original calls the copy
-// where the condition is true. A table or a constant outside of functions becomes a variable that an init function sets. Alternative returns false for
-// any other piece, and for a function with unnamed parameters, which cannot be passed on.
+// alternative adds a copy of the function that contains a piece of a text. The copy has another name and another piece, and the original
+// calls the copy where the condition is true. A table or a constant outside of functions becomes a variable that an init function sets.
+// Alternative returns false for any other piece, and for a function with unnamed parameters, which cannot be passed on.
 func alternative(text, piece, other, suffix, condition string) (string, bool) {
 	parsed, offset := parse(text)
 	at := strings.Index(text, piece)

@@ -40,17 +40,17 @@ func p(file, from, to, test, sees string) sabotage {
 
 // What several stories see: that a remediator was not told to stop, and nobody noticed.
 const (
-	tellsToStop      = "return p.r.Requests.TellToStop(ctx, request, p.now)"
-	butHidesFailures = "_ = p.r.Requests.TellToStop(ctx, request, p.now)\n\t\treturn nil"
+	tellsToStop      = "return p.r.Requests.StopRemediator(ctx, request, p.now)"
+	butHidesFailures = "_ = p.r.Requests.StopRemediator(ctx, request, p.now)\n\t\treturn nil"
 )
 
 // faults are sabotages of what reads and writes, each with the story of faults that is there to catch it.
 var faults = []sabotage{
 	// A crash, or a write that fails, between two writes.
-	{r("writes.go", "SetAuthor)\n\twrites = d.act(writes, t.Request)\n", "SetAuthor)\n\twrites = append(d.act(nil, t.Request), writes...)\n", "TestOwnerRemediation_CrashAtAnyWrite_EndsTheSame"), "without a responsible check", 0},
+	{r("writes.go", "SetMarkedBy)\n\twrites = d.act(writes, t.Request)\n", "SetMarkedBy)\n\twrites = append(d.act(nil, t.Request), writes...)\n", "TestOwnerRemediation_CrashAtAnyWrite_EndsTheSame"), "without a responsible check", 0},
 	{r("writes.go", "d.starts() || d.Action == GiveUp, ", "d.starts(), ", "TestEscalation_CrashAtAnyWrite_EndsTheSame"), "was created twice", 4},
-	engine("write.go", "\t\tif err := p.change(ctx, t, p.r.Actor.ClearConditions); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.annotate(ctx, t, notes.OfAuthor(\"\"))\n",
-		"\t\tif err := p.annotate(ctx, t, notes.OfAuthor(\"\")); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.change(ctx, t, p.r.Actor.ClearConditions)\n",
+	engine("write.go", "\t\tif err := p.change(ctx, t, p.r.Actor.ClearConditions); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.annotate(ctx, t, notes.OfResponsibleCheck(\"\"))\n",
+		"\t\tif err := p.annotate(ctx, t, notes.OfResponsibleCheck(\"\")); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.change(ctx, t, p.r.Actor.ClearConditions)\n",
 		"TestCleanup_CrashAtAnyWrite_EndsTheSame", "another state").soundUntil(8),
 	engine("write.go", tellsToStop, butHidesFailures,
 		"TestWithdrawal_AnyWriteFails_EndsTheSame", "did not get the timed-out annotation"),

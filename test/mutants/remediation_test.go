@@ -24,7 +24,7 @@ var remediation = []mutant{
 	r("limits.go", "number * n / 100", "(number*n + 99) / 100", "TestPercentages_Rounding_MatchesKubernetes"),
 	r("limits.go", "(number*n + 99) / 100", "number * n / 100", "TestPercentages_Rounding_MatchesKubernetes"),
 	r("limits.go", "\tcase !ok:\n\t\treturn n\n", "\tcase !ok:\n\t\treturn 0\n", limit),
-	r("limits.go", "min(max(1, roundedUp(*maxInFlight, n)), MostAtOnce)", "max(1, roundedUp(*maxInFlight, n))", "TestSlots_MaxInFlight_IsRoundedUp"),
+	r("limits.go", "min(max(1, roundedUp(*maxInFlight, n)), HighestMaxInFlight)", "max(1, roundedUp(*maxInFlight, n))", "TestSlots_MaxInFlight_IsRoundedUp"),
 	r("limits.go", "parsed > 100", "parsed > 1000", limit),
 	r("limits.go", "value.IntValue() >= 0", "true", limit),
 	r("etcd.go", "n/2+1", "n/2", "TestKeepsQuorum_Members_NeedMajority"),

@@ -17,27 +17,27 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// simulated are sabotages that the simulated world must see, each with the invariant that it breaks: not by what the controller remembers, but by
-// what really happens.
+// simulated are sabotages that the simulated world must see, each with the invariant that it breaks: not by what the controller remembers,
+// but by what really happens.
 var simulated = []struct {
 	mutant
 	invariant string
 }{
-	{r("plan.go", "plan.WakeUp, plan.ReleaseTurn = plan.rest, plan.turn\n", "plan.ReleaseTurn = plan.turn\n\tdefer func() { plan.WakeUp = time.Time{} }()\n", inSim), "I[67] "},
-	{r("guard_too_many_unhealthy.go", "return gate.Sick > gate.Limit.Most", "return false", inSim), "the limit"},
+	{r("plan.go", "plan.WakeUp, plan.ReleaseControlPlaneLease = plan.rest, plan.turn\n", "plan.ReleaseControlPlaneLease = plan.turn\n\tdefer func() { plan.WakeUp = time.Time{} }()\n", inSim), "I[67] "},
+	{r("guard_too_many_unhealthy.go", "return gate.Unhealthy > gate.Limit.Most", "return false", inSim), "the limit"},
 	{r("guard_storm.go", "return !storm.Since.IsZero()", "return false", inSim), "I4 not in a storm"},
 	{r("escalation.go", "\twait := b.Initial\n", "\twait := 0 * b.Initial\n", inSim), "I9 the back-off"},
 	{r("escalation.go", "Failures: attempt, NotBefore", "Failures: 1, NotBefore", inSim), "I9 the back-off"},
 	{r("escalation.go", "ledger.Tried = request.Step\n", "", inSim), "I8 no step twice in an attempt"},
 	{r("request.go", "case step.Timeout > 0 && !p.now.Before(ends):", "case false:", inSim), "I6 a step ends when its time is over"},
-	{r("owner.go", "case !t.Mark.Ours || !t.Mark.Waiting:", "case true:", inSim), "a mark that nobody should act on is taken back"},
+	{r("owner.go", "case !t.OwnerRemediation.MarkedByThis || !t.OwnerRemediation.Waiting:", "case true:", inSim), "a mark that nobody should act on is taken back"},
 	{r("request.go", "case p.now.Before(over):", "case false:", inSim), "I9 the healthy delay"},
 	{r("request.go", "case p.policy.RecoveryConfirmed:", "case false:", inSim), "a person has to confirm"},
 	{r("guard_lease_taken.go", "return p.now.Before(t.Lease.Until), Hold", "return false, Hold", inSim), "nobody who is worked on by others"},
 	{r("guard_excluded.go", "return t.Excluded", "return false", inSim), "nobody who is excluded"},
 	{r("guard_not_confirmed.go", "case look.Changed:", "case false:", inSim), ""},
-	{r("plan.go", "t.Lease.Ours || d.Author || ", "t.Lease.Ours || ", inSim), "who leaves something cleans up"},
-	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), NoteNodeGone)", "writes", inSim), "I6 nobody is forgotten"},
+	{r("plan.go", "t.Lease.HeldByThis || d.MarkedBy || ", "t.Lease.HeldByThis || ", inSim), "who leaves something cleans up"},
+	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)", "writes", inSim), "I6 nobody is forgotten"},
 }
 
 const inSim = "TestNoHistoryBreaksAnInvariant"

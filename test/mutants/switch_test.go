@@ -18,8 +18,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// switches are sources that contain every mutant: alternative adds its copy, and the number of the active mutant selects one. So one program is
-// compiled for all mutants.
+// switches are sources that contain every mutant: alternative adds its copy, and the number of the active mutant selects one. So one
+// program is compiled for all mutants.
 type switches struct {
 	t           *testing.T
 	module, dir string

@@ -208,7 +208,7 @@ func TestEveryVariableHasADefaultAndReachesItsFlag(t *testing.T) {
 
 	s := parse(t, arguments(t))
 	g.Expect(s.Mode).To(Equal(settings.Enforce))
-	g.Expect(s.CoreChecks).To(Equal(settings.Annotated))
+	g.Expect(s.InTreeChecks).To(Equal(settings.Annotated))
 	g.Expect(s.LeaderElection.Enabled).To(BeTrue())
 	g.Expect(s.Diagnostics.DiagnosticsAddress).To(Equal(":8443"))
 	g.Expect(s.Diagnostics.InsecureDiagnostics).To(BeFalse())

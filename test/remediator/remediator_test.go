@@ -63,7 +63,7 @@ func begin(t *testing.T, kind remediator.Kind, outcome remediator.Outcome, targe
 		return one.Usable()
 	}).Should(BeTrue())
 	s.found, _, err = s.all.Create(t.Context(), &requests.Draft{
-		Check: check, CheckUID: "check-uid", Target: target, Template: soft, Order: 1, Attempt: 1, Started: noon, Place: requests.AtHome,
+		Check: check, CheckUID: "check-uid", Target: target, Template: soft, Order: 1, Attempt: 1, Started: noon, Place: requests.InOneCluster,
 	})
 	s.Expect(err).ToNot(HaveOccurred())
 	return s
@@ -112,7 +112,7 @@ func TestMetal3FindsAMachineByTheOwnerAndTellsByAPhase(t *testing.T) {
 		s := begin(t, remediator.Metal3, remediator.Hangs, requests.OfMachine(machine, requests.Object{}))
 		s.Expect(s.acts().Failed).To(BeFalse())
 		s.Expect(s.worked).To(BeEmpty())
-		s.Expect(s.all.TellToStop(t.Context(), s.found, noon)).To(Succeed())
+		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
 		s.Expect(s.all.Delete(t.Context(), s.found)).To(Succeed())
 		s.Expect(s.acts()).To(BeNil())
 	})
@@ -134,7 +134,7 @@ func TestMedik8sFindsANodeByNameAndTellsByConditions(t *testing.T) {
 		seen := s.acts()
 		s.Expect(s.worked).To(Equal([]string{node.Name}))
 		s.Expect(seen.Succeeded).To(BeTrue())
-		s.Expect(s.all.TellToStop(t.Context(), s.found, noon)).To(Succeed())
+		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
 		s.Expect(s.acts().TimedOut).To(BeFalse(), "it has succeeded")
 		s.Expect(s.all.Delete(t.Context(), s.found)).To(Succeed())
 		s.Expect(s.acts()).To(BeNil())
@@ -146,7 +146,7 @@ func TestMedik8sFindsANodeByNameAndTellsByConditions(t *testing.T) {
 	t.Run("it is told to stop", func(t *testing.T) {
 		s := begin(t, remediator.FenceAgents, remediator.Hangs, n1)
 		s.Expect(s.acts().Failed).To(BeFalse())
-		s.Expect(s.all.TellToStop(t.Context(), s.found, noon)).To(Succeed())
+		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
 		seen := s.acts()
 		s.Expect(seen.TimedOut && seen.Failed).To(BeTrue())
 		s.Expect(s.worked).To(BeEmpty())
@@ -156,7 +156,7 @@ func TestMedik8sFindsANodeByNameAndTellsByConditions(t *testing.T) {
 		s.acts()
 		s.Expect(s.all.Delete(t.Context(), s.found)).To(Succeed())
 		s.Expect(s.acts().DeletingSince).ToNot(BeZero(), "it hangs")
-		s.Expect(s.all.TellToStop(t.Context(), s.found, noon)).To(Succeed())
+		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
 		s.Expect(s.acts()).To(BeNil())
 	})
 	t.Run("a silent one does nothing", func(t *testing.T) {

@@ -10,38 +10,38 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// auditAct holds a decision that is about to be carried out against the truth, as it was in the last look. What happens between that look and
-// the write nobody can know; what must not happen all the same is found when the write lands.
+// auditAct holds a decision that is about to be carried out against the truth, as it was in the last look. What happens between that look
+// and the write nobody can know; what must not happen all the same is found when the write lands.
 func (r *run) auditAct(t *remediation.Target, d *remediation.Decision) {
 	w := r.w
 	c := w.API.Checks[r.name]
 	if c == nil || len(d.Writes(t)) == 0 {
 		return
 	}
-	if d.Action == remediation.MakeRequest || d.Action == remediation.GiveMark && !t.Mark.Given {
+	if d.Action == remediation.StartRequest || d.Action == remediation.RequestOwnerRemediation && !t.OwnerRemediation.Requested {
 		w.auditStart(r, c, t, d)
 	}
 	if w.log == nil {
 		return
 	}
-	if t.Ledger != (remediation.Ledger{}) && d.Ledger == (remediation.Ledger{}) {
+	if t.History != (remediation.History{}) && d.History == (remediation.History{}) {
 		w.must(w.forgets(r.view, r.check, t.Name, r.conn), "nothing is forgotten too early", "%s forgets what it has tried with %s", r.name, t.Name)
 		w.log.of(r.name, r.view.body(r.check, t.Name)).forget()
 	}
-	if d.Action != remediation.GiveUp && d.Ledger.Failures > t.Ledger.Failures {
+	if d.Action != remediation.GiveUp && d.History.Failures > t.History.Failures {
 		// What was to come after a step is not named, by this check.
 		w.log.vague[r.view.body(r.check, t.Name)] = true
 	}
 	switch d.Action { //nolint:exhaustive // the others end nothing
-	case remediation.MakeRequest:
+	case remediation.StartRequest:
 		w.noteMade(r.name, r.view.body(r.check, t.Name))
 	case remediation.GiveUp:
 		r.auditGivingUp(t, d)
 	case remediation.Withdraw:
 		r.auditWithdrawal(t, d)
-	case remediation.TakeBack:
+	case remediation.CancelOwnerRemediation:
 		w.must(w.takesBack(r.check, t.Name, r.view), "no mark is taken back without need", "%s takes back that of %s (%s)", r.name, t.Name, d.Why)
-	case remediation.Unmark:
+	case remediation.RemoveConditions:
 		w.must(r.skips(t) || w.lets(r.view, r.check, t.Name), "no mark is cleared without need", "%s clears those of %s (%s)", r.name, t.Name, d.Why)
 	}
 }
@@ -49,7 +49,7 @@ func (r *run) auditAct(t *remediation.Target, d *remediation.Decision) {
 // auditStart holds every start against all reasons not to.
 func (w *World) auditStart(r *run, c *Check, t *remediation.Target, d *remediation.Decision) {
 	x := w.start(r, c, t.Name, d.Step, w.live())
-	if x.request = d.Action == remediation.MakeRequest; x.request && len(x.tries.steps) > 0 {
+	if x.request = d.Action == remediation.StartRequest; x.request && len(x.tries.steps) > 0 {
 		w.premise("I8 no step twice in an attempt")
 	}
 	w.must(x.judged.health == ill, "I1 only the sick", "%s acts on %s", c.Name, t.Name)
@@ -70,7 +70,7 @@ func (w *World) countPremises(r *run) {
 	for i := range r.pass.Situation.Targets {
 		t, d := &r.pass.Situation.Targets[i], &r.pass.Plan.Decisions[i]
 		m, n := w.API.pair(c, t.Name)
-		if m == nil && n == nil || t.Request != nil || t.Mark.Given && !t.Mark.Refused {
+		if m == nil && n == nil || t.Request != nil || t.OwnerRemediation.Requested && !t.OwnerRemediation.Refused {
 			continue
 		}
 		switch w.judge(w.API, w.Conn, c, m, n).health { //nolint:exhaustive // of the others nothing is expected
@@ -132,13 +132,14 @@ func (r *run) auditGivingUp(t *remediation.Target, d *remediation.Decision) {
 	if t.Request.TimedOut {
 		return
 	}
-	late := overdue(r.check, t.Request, t.ThawedAt, w.Now)
+	late := overdue(r.check, t.Request, t.UnpausedAt, w.Now)
 	w.must(t.Request.Failed || late, "I9 no step is given up before its time", "%s gives up %s (%s)", r.name, t.Name, d.Why)
 	m, n := r.view.pair(r.check, t.Name)
 	w.must(!t.Request.Succeeded || !w.judge(r.view, r.conn, r.check, m, n).asked, "a wish is granted once", "%s gives up %s (%s)", r.name, t.Name, d.Why)
 }
 
-// auditWithdrawal: a request goes when its target is well for long enough, and a person says so where that is asked for, or when nobody wants it any more.
+// auditWithdrawal: a request goes when its target is well for long enough, and a person says so where that is asked for, or when nobody
+// wants it any more.
 func (r *run) auditWithdrawal(t *remediation.Target, d *remediation.Decision) {
 	w := r.w
 	live := w.API.Requests[t.Request.Step.Template+"/"+t.Name]
@@ -185,7 +186,7 @@ func (w *World) noteHealth(r *run, end bool) {
 			}
 		case ill, soon:
 			// A relapse that could not be noted, as of a target that is paused just then, is as good as unseen.
-			if end && (live.HealthySince.IsZero() || slices.Contains(r.pass.Wrote[t.Name], remediation.NoteRecovery)) {
+			if end && (live.HealthySince.IsZero() || slices.Contains(r.pass.Wrote[t.Name], remediation.WriteRecovery)) {
 				delete(w.log.recovered, live.Serial)
 			}
 		}
@@ -210,7 +211,7 @@ func (w *World) takesBack(c *Check, target string, s *State) bool {
 }
 
 // auditStray: what is left of a check goes, unless its remediator deletes the Node and has not finished.
-func (r *run) auditStray(stray *remediation.Stray, d *remediation.Decision) {
+func (r *run) auditStray(stray *remediation.Orphan, d *remediation.Decision) {
 	w, request := r.w, stray.Request
 	if w.log == nil || request == nil || d.Action != remediation.Withdraw || !stray.Gone || !request.NodeDeletionExpected {
 		return

@@ -68,7 +68,8 @@ type run struct {
 	// halted: one of them did, so that something was not written that comes before every act.
 	frozen, halted bool
 	lookedAt       int
-	// turnKnown is the version of the turn at the control plane at the beginning, turnSeen that of the last look, and uidSeen whose look it was.
+	// turnKnown is the version of the turn at the control plane at the beginning, turnSeen that of the last look, and uidSeen whose look it
+	// was.
 	turnKnown, turnSeen, uidSeen int
 	crashIn                      int
 	crashLate                    bool
@@ -103,7 +104,7 @@ func (r *run) lookAndAct() error {
 	pass.Snapshot, pass.Situation = Facts(r.view, c, r.conn, w.Now)
 	pass.Assessment = health.Evaluate(&pass.Snapshot, &c.Health, w.Now)
 	pass.Plan = remediation.Plan(&pass.Situation, &pass.Assessment, &c.Policy, w.Now)
-	if err := r.writeChecks(func(write remediation.CheckWrite) bool { return write < remediation.ReleaseTurn }); err != nil {
+	if err := r.writeChecks(func(write remediation.CheckWrite) bool { return write < remediation.ReleaseControlPlaneLease }); err != nil {
 		return err
 	}
 	w.noteView(r)
@@ -116,7 +117,7 @@ func (r *run) lookAndAct() error {
 		return failed
 	}
 	pass.Plan.Conclude(&pass.Assessment, w.Now)
-	for i := range pass.Plan.Strays {
+	for i := range pass.Plan.Orphans {
 		if err := r.clear(i); errors.Is(err, errCrashed) {
 			return err
 		} else if err != nil {
@@ -130,7 +131,7 @@ func (r *run) lookAndAct() error {
 	if failed != nil {
 		return failed
 	}
-	return r.writeChecks(func(write remediation.CheckWrite) bool { return write >= remediation.ReleaseTurn })
+	return r.writeChecks(func(write remediation.CheckWrite) bool { return write >= remediation.ReleaseControlPlaneLease })
 }
 
 // writeChecks writes to the check itself. Freeze is read live before every write.
@@ -185,7 +186,7 @@ func (r *run) actAll(which func(i int) bool) (failed error) {
 func (r *run) actAgain() (bool, error) {
 	pass := &r.pass
 	remembered := pass.Plan.Replacing
-	news := remediation.Again(&pass.Plan, &pass.Situation, &pass.Assessment, &r.check.Policy, r.w.Now)
+	news := remediation.PlanAgain(&pass.Plan, &pass.Situation, &pass.Assessment, &r.check.Policy, r.w.Now)
 	if len(news) == 0 {
 		return false, nil
 	}
@@ -194,7 +195,7 @@ func (r *run) actAgain() (bool, error) {
 			r.halted = true
 			return false, nil
 		}
-		if err := r.writeCheck(remediation.NoteReplacing); err != nil {
+		if err := r.writeCheck(remediation.WriteReplacing); err != nil {
 			return false, err
 		}
 	}
@@ -208,7 +209,7 @@ func (r *run) act(i int) error {
 	if len(d.Writes(t)) == 0 {
 		return nil
 	}
-	if r.letOthers(); (d.Action == remediation.MakeRequest || d.Action == remediation.GiveMark) && !w.calm && w.rarely(6) {
+	if r.letOthers(); (d.Action == remediation.StartRequest || d.Action == remediation.RequestOwnerRemediation) && !w.calm && w.rarely(6) {
 		w.surprise(r.name, t.Name)
 	}
 	look := r.look(i)
@@ -217,7 +218,7 @@ func (r *run) act(i int) error {
 	r.auditAct(t, &confirmed)
 	for _, write := range confirmed.Writes(t) {
 		if write == remediation.CreateRequest && w.Refuses != "" {
-			pass.Plan.Decisions[i] = remediation.Refused(&confirmed, t, w.Refuses)
+			pass.Plan.Decisions[i] = remediation.Rejected(&confirmed, t, w.Refuses)
 			return nil
 		}
 		r.letOthers()
@@ -231,8 +232,8 @@ func (r *run) act(i int) error {
 
 // clear writes what a stray needs.
 func (r *run) clear(i int) error {
-	stray, d := &r.pass.Situation.Strays[i], &r.pass.Plan.Strays[i]
-	writes := d.StrayWrites(stray)
+	stray, d := &r.pass.Situation.Orphans[i], &r.pass.Plan.Orphans[i]
+	writes := d.OrphanWrites(stray)
 	if len(writes) == 0 {
 		return nil
 	}
@@ -258,7 +259,7 @@ func (r *run) clear(i int) error {
 // report tells about health, truthfully and at once.
 func (r *run) report() error {
 	c, w := r.check, r.w
-	if c.ForNodes || r.pass.Situation.Check.Frozen || c.Deleting || c.Policy.Observe {
+	if c.ForNodes || r.pass.Situation.Check.Paused || c.Deleting || c.Policy.Observe {
 		return nil
 	}
 	for i := range r.pass.Situation.Targets {

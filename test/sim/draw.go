@@ -34,7 +34,7 @@ func (w *World) drawSpec(c *Check) {
 		c.Health.MachineConditions = []health.ConditionCheck{{Type: "DiskReady", Status: "False", Lasting: 3 * time.Minute}}
 	}
 	c.Policy = remediation.Policy{
-		Limits: remediation.Limits{Default: intstr.FromString("100%")}, ReplacementTimeout: 10 * time.Minute, TellsHealth: !c.ForNodes,
+		Limits: remediation.Limits{Default: intstr.FromString("100%")}, ReplacementTimeout: 10 * time.Minute, ReportsHealth: !c.ForNodes,
 		Backoff:      []remediation.Backoff{{Initial: time.Minute, Limit: 4 * time.Minute}, {Initial: 3 * time.Minute, Limit: longestWait}}[w.draw.IntN(2)],
 		HealthyDelay: w.minutes(3), RecoveryConfirmed: w.rarely(4), Observe: w.rarely(25),
 	}

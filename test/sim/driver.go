@@ -14,8 +14,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Step does one thing: mostly something happens, or a check looks. A check looks when its cache has shown something new, and when it wanted to be
-// woken up, and at no other time.
+// Step does one thing: mostly something happens, or a check looks. A check looks when its cache has shown something new, and when it wanted
+// to be woken up, and at no other time.
 func (w *World) Step() {
 	switch k := w.draw.IntN(200); {
 	case k < 70:
@@ -103,8 +103,8 @@ func (w *World) queued() []string {
 	return all
 }
 
-// somebodyLooks lets a check look, or several at the same time: another check, and an earlier leader, which does not know yet that it is none any
-// more and has an older cache.
+// somebodyLooks lets a check look, or several at the same time: another check, and an earlier leader, which does not know yet that it is
+// none any more and has an older cache.
 func (w *World) somebodyLooks() {
 	queued := w.queued()
 	if len(queued) == 0 {
@@ -157,7 +157,8 @@ func (w *World) reconcile(name string) {
 	w.conclude(r)
 }
 
-// interleave lets passes go on by turns: each stops before every look and every write, and any of them may be the next. Now and then something else happens.
+// interleave lets passes go on by turns: each stops before every look and every write, and any of them may be the next. Now and then
+// something else happens.
 func (w *World) interleave(runs []*run) {
 	var steps []func() (struct{}, bool)
 	for _, r := range runs {
@@ -168,7 +169,8 @@ func (w *World) interleave(runs []*run) {
 		defer stop()
 		steps = append(steps, next)
 	}
-	// In half of the cases one of them stops somewhere, and goes on only when all the others are done: whatever must not happen in between does.
+	// In half of the cases one of them stops somewhere, and goes on only when all the others are done: whatever must not happen in between
+	// does.
 	first, lasting := w.draw.IntN(len(steps)), 0
 	if w.rarely(2) {
 		lasting = 1 + w.draw.IntN(16)
@@ -236,8 +238,8 @@ func (w *World) reached(pass *Pass) {
 }
 
 var actionWords = map[remediation.Action]string{
-	remediation.MakeRequest: "make a request", remediation.GiveMark: "give a mark", remediation.GiveUp: "give up", remediation.Withdraw: "withdraw",
-	remediation.TakeBack: "take back", remediation.Unmark: "unmark",
+	remediation.StartRequest: "make a request", remediation.RequestOwnerRemediation: "give a mark", remediation.GiveUp: "give up", remediation.Withdraw: "withdraw",
+	remediation.CancelOwnerRemediation: "take back", remediation.RemoveConditions: "unmark",
 }
 
 // violated says that an invariant is broken.

@@ -35,12 +35,12 @@ func (c *Check) selects(controlPlane bool, name string) bool {
 func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot, remediation.Situation) {
 	snapshot := health.Snapshot{Cluster: health.ClusterFacts{
 		ControlPlaneInitialized: health.Milestone{Reached: !s.NoControlPlane, Since: s.ControlPlaneSince},
-		InfrastructureReady:     health.Milestone{Reached: !s.NoInfrastructure, Since: s.InfrastructureSince}, FirstLookUntil: conn.FirstLookUntil,
+		InfrastructureReady:     health.Milestone{Reached: !s.NoInfrastructure, Since: s.InfrastructureSince}, ReconnectingUntil: conn.FirstLookUntil,
 	}}
 	situation := remediation.Situation{
 		Check: remediation.Check{
-			Frozen: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), FirstLook: now.Before(conn.FirstLookUntil), FirstLookUntil: conn.FirstLookUntil,
-			Storm: c.Storm, PauseRequests: c.PauseRequests, ThawedAt: c.ThawedAt,
+			Paused: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), Reconnecting: now.Before(conn.FirstLookUntil), ReconnectingUntil: conn.FirstLookUntil,
+			Storm: c.Storm, PauseRequests: c.PauseRequests, UnpausedAt: c.ThawedAt,
 		},
 		Replacing: c.Replacing, ControlPlane: controlPlane(s, c.Name, "", conn),
 	}
@@ -56,7 +56,7 @@ func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot,
 		machineTargets(s, c, conn, now, &snapshot, &situation)
 		situation.Owners = []remediation.Owner{{Name: "MachineSet/ms", Desired: s.Workers, WithNode: withNode(s)}}
 	}
-	situation.Strays = strays(s, c)
+	situation.Orphans = strays(s, c)
 	return snapshot, situation
 }
 
@@ -83,13 +83,13 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 				InfrastructureReady: health.Milestone{Reached: true, Since: m.Created}, Failure: m.Failure, NodeGoneSince: m.NodeGoneSince,
 				Conditions: append([]metav1.Condition{{Type: "InfrastructureReady", Status: metav1.ConditionTrue}}, m.Conditions...),
 			},
-			Wishes: health.Wishes{Paused: m.Paused, SkipRemediation: m.Skip, Remediate: m.Remediate},
+			Annotations: health.Annotations{Paused: m.Paused, SkipRemediation: m.Skip, Remediate: m.Remediate},
 		})
 		t := remediation.Target{
-			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, Ledger: m.Ledger, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
-			ThawedAt: m.Thawed, Request: requestFor(s, c, m.UID), NameTaken: nameTaken(s, c, m.Name, m.UID, m.Ledger),
-			Mark: remediation.Mark{
-				Given: m.Owner != "", Unhealthy: m.Sick, Ours: m.Author == c.Name, Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
+			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, History: m.Ledger, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
+			UnpausedAt: m.Thawed, Request: requestFor(s, c, m.UID), NameTaken: nameTaken(s, c, m.Name, m.UID, m.Ledger),
+			OwnerRemediation: remediation.OwnerRemediation{
+				Requested: m.Owner != "", Unhealthy: m.Sick, MarkedByThis: m.Author == c.Name, Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
 				OwnerReason: m.Owner, Since: m.MarkedSince,
 			},
 		}
@@ -117,9 +117,9 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 		m := s.machineOf(name)
 		snapshot.Targets = append(snapshot.Targets, health.Target{Name: name, Node: nodeFacts(s, name, conn)})
 		t := remediation.Target{
-			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Leaving: n.Leaving, Ledger: n.Ledger,
+			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Leaving: n.Leaving, History: n.Ledger,
 			Request: requestFor(s, c, n.UID), NameTaken: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.Ledger)),
-			Lease: remediation.Lease{Used: true, Holder: n.Holder, Ours: n.Holder == c.Name, Until: n.HeldUntil},
+			Lease: remediation.Lease{Used: true, Holder: n.Holder, HeldByThis: n.Holder == c.Name, Until: n.HeldUntil},
 		}
 		t.CoveredBy, t.CoveredUntil = carer(s, c, m, n, now)
 		t.CoveredElsewhere = t.CoveredBy != "" && !s.Checks[t.CoveredBy].ForNodes
@@ -164,7 +164,7 @@ func requestFor(s *State, c *Check, uid int) *remediation.Request {
 	return &request
 }
 
-func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.Ledger) string {
+func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.History) string {
 	step, found := remediation.NextStep(c.Policy.Steps, ledger.Tried)
 	if !found {
 		step, _ = remediation.NextStep(c.Policy.Steps, remediation.StepID{})
@@ -232,7 +232,7 @@ func carer(s *State, c *Check, m *Machine, n *Node, now time.Time) (string, time
 			claims = append(claims, claim)
 		}
 	}
-	first, found := remediation.Carer(claims)
+	first, found := remediation.ResponsibleClaim(claims)
 	if !found || first.Name == c.Name {
 		return "", time.Time{}
 	}
@@ -285,7 +285,7 @@ func controlPlane(s *State, check, except string, conn Connection) remediation.C
 		return c
 	}
 	c.Etcd.State = remediation.EtcdStacked
-	c.Turn = remediation.Lease{Used: true, Holder: s.Turn.Holder, Ours: s.Turn.Holder == check, Until: s.Turn.Until}
+	c.Lease = remediation.Lease{Used: true, Holder: s.Turn.Holder, HeldByThis: s.Turn.Holder == check, Until: s.Turn.Until}
 	for _, name := range sorted(s.Machines) {
 		if n := s.Nodes[s.Machines[name].Node]; s.Machines[name].ControlPlane && n != nil {
 			c.Etcd.Members = append(c.Etcd.Members, remediation.Member{Node: n.Name, Healthy: n.Ready == "True", Unhealthy: n.Ready == "False"})

@@ -20,12 +20,13 @@ type history struct {
 	tries map[trying]*tries
 	// storms are what each check has seen of its limit.
 	storms map[string]*storms
-	// recovered is since when the passes have seen the target of a request healthy; by the request's serial. ended are those given up, and when first.
-	// told is when it was noted on a request for the last time that its target is well: an old leader can do that later again.
+	// recovered is since when the passes have seen the target of a request healthy; by the request's serial. ended are those given up, and
+	// when first. told is when it was noted on a request for the last time that its target is well: an old leader can do that later again.
 	recovered, ended, told map[int]time.Time
 	// foreign are Nodes whose Lease somebody else has had since the request was made.
 	foreign map[string]bool
-	// failed is when an attempt with a target has failed last, whoever made it; vague are those of which nobody can say that from outside. By the body.
+	// failed is when an attempt with a target has failed last, whoever made it; vague are those of which nobody can say that from outside. By
+	// the body.
 	failed map[int]time.Time
 	vague  map[int]bool
 	// sight: for now a Node is gone only since when that could have been seen.

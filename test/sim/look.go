@@ -11,7 +11,7 @@ import (
 )
 
 // look reads again, past the cache, what a decision rests on.
-func (r *run) look(i int) remediation.Look {
+func (r *run) look(i int) remediation.PreflightCheck {
 	w, c, pass := r.w, r.check, &r.pass
 	live, name := w.API, pass.Situation.Targets[i].Name
 	r.turnSeen, r.uidSeen = live.Turn.Version, live.uidOf(c, name)
@@ -19,19 +19,19 @@ func (r *run) look(i int) remediation.Look {
 	now := live.Checks[c.Name]
 	if now == nil {
 		// Whoever does not know whether it is paused must not write.
-		return remediation.Look{Failed: true, Frozen: true}
+		return remediation.PreflightCheck{Failed: true, Paused: true}
 	}
 	conn := w.Conn
 	conn.Up = w.Reachable && conn.Up
 	snapshot, situation := Facts(live, now, conn, w.Now)
 	at := slices.IndexFunc(situation.Targets, func(t remediation.Target) bool { return t.Name == name })
 	if at < 0 || r.uidSeen != r.view.uidOf(c, name) {
-		return remediation.Look{Failed: true, Frozen: r.frozen}
+		return remediation.PreflightCheck{Failed: true, Paused: r.frozen}
 	}
 	t := &situation.Targets[at]
 	one := health.Snapshot{Cluster: snapshot.Cluster, Targets: snapshot.Targets[at : at+1]}
-	look := remediation.Look{
-		Frozen: r.frozen || snapshot.Targets[at].Wishes.Paused, Verdict: health.Evaluate(&one, &now.Health, w.Now).Verdicts[0],
+	look := remediation.PreflightCheck{
+		Paused: r.frozen || snapshot.Targets[at].Annotations.Paused, Verdict: health.Evaluate(&one, &now.Health, w.Now).Verdicts[0],
 		Changed: now.Generation != c.Generation || now.Deleting != c.Deleting || pass.Plan.Finalizer && !now.Finalizer ||
 			!now.Storm.Since.Equal(pass.Plan.Storm.Since) || situation.Check.Cluster != pass.Situation.Check.Cluster,
 		Target:       *t,
@@ -39,13 +39,13 @@ func (r *run) look(i int) remediation.Look {
 	}
 	// Nothing is begun, and nothing noted down, without what makes the check wait until it is cleaned up.
 	look.Changed = look.Changed || pass.Plan.Finalizer && !now.Finalizer
-	r.frozen = look.Frozen
+	r.frozen = look.Paused
 	if n := live.Nodes[t.Node]; n != nil && conn.Up {
 		look.LeaseRenewed = n.Renewed
 	}
 	all := health.Evaluate(&snapshot, &now.Health, w.Now)
 	look.Others = remediation.Plan(&remediation.Situation{
-		Check: remediation.Check{Frozen: true}, Targets: slices.Delete(slices.Clone(situation.Targets), at, at+1), Strays: situation.Strays,
+		Check: remediation.Check{Paused: true}, Targets: slices.Delete(slices.Clone(situation.Targets), at, at+1), Orphans: situation.Orphans,
 	}, &health.Assessment{Verdicts: slices.Delete(slices.Clone(all.Verdicts), at, at+1)}, &now.Policy, w.Now).Counts.InFlight + replacing(live, now)
 	return look
 }

@@ -256,8 +256,8 @@ func (w *World) forgetPlaces(c *Check) {
 	}
 }
 
-// move takes everything to another management cluster: status is lost, and so are UIDs and what the controller had in its memory; specs, annotations
-// and owners are kept. What is moved is paused, so that its pause is over with the move.
+// move takes everything to another management cluster: status is lost, and so are UIDs and what the controller had in its memory; specs,
+// annotations and owners are kept. What is moved is paused, so that its pause is over with the move.
 func (w *World) move() {
 	for _, m := range w.API.Machines {
 		m.Thawed = time.Time{}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// rest is a time in which nothing happens but what checks do by themselves. They look when their caches show something new and when they wanted to
-// be woken up. Whatever is due has to be done at that very moment; and whoever looks without a reason must find nothing to do.
+// rest is a time in which nothing happens but what checks do by themselves. They look when their caches show something new and when they
+// wanted to be woken up. Whatever is due has to be done at that very moment; and whoever looks without a reason must find nothing to do.
 func (w *World) rest() {
 	w.calm = true
 	w.noticeConnection()

@@ -100,7 +100,7 @@ func (x *resting) ill() {
 		w.must(!request.DeletingSince.IsZero(), "a step that is not named goes", "%s for %s", request.Kind, x.target)
 		return
 	}
-	if request.Failed || overdue(x.c, &request.Request, x.t.ThawedAt, w.Now) {
+	if request.Failed || overdue(x.c, &request.Request, x.t.UnpausedAt, w.Now) {
 		w.must(!request.DeletingSince.IsZero(), "I6 a step ends when its time is over", "%s for %s", request.Kind, x.target)
 	}
 }
@@ -109,14 +109,14 @@ func (x *resting) ill() {
 func (x *resting) well() {
 	w, request := x.w, x.request
 	if request == nil {
-		var ledger *remediation.Ledger
+		var ledger *remediation.History
 		if ledger = &x.n.Ledger; !x.c.ForNodes {
 			ledger = &x.m.Ledger
 		}
 		if !w.log.failed[w.API.body(x.c, x.target)].IsZero() {
 			w.premise("who is well has no past")
 		}
-		if *ledger != (remediation.Ledger{}) {
+		if *ledger != (remediation.History{}) {
 			w.must(false, "who is well has no past", "%s", x.target)
 		}
 		return

@@ -130,7 +130,7 @@ func (w *World) Leftovers() []string {
 		if m := w.API.Machines[name]; m.Owner != "" && m.Author != "" || m.Sick {
 			left = append(left, "marks of "+name)
 		}
-		if m := w.API.Machines[name]; m.Author != "" && m.Ledger != (remediation.Ledger{}) {
+		if m := w.API.Machines[name]; m.Author != "" && m.Ledger != (remediation.History{}) {
 			left = append(left, "ledger of "+name)
 		}
 	}

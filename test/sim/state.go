@@ -53,9 +53,10 @@ type Machine struct {
 	Body int
 	// Thawed is when its last pause was over. No object carries that: the controller remembers it, until it is started anew.
 	Thawed                     time.Time
-	Ledger                     remediation.Ledger
+	Ledger                     remediation.History
 	NodeGoneSince, MarkedSince time.Time
-	// Author is the check that wrote the marks. Sick and Well are the two sides of HealthCheckSucceeded; Owner is the reason of OwnerRemediated.
+	// Author is the check that wrote the marks. Sick and Well are the two sides of HealthCheckSucceeded; Owner is the reason of
+	// OwnerRemediated.
 	Author     string
 	Sick, Well bool
 	// Counted: it was handed to its owner by a check with a limit for that, which has not been edited since.
@@ -79,7 +80,7 @@ type Node struct {
 	ControlPlane            bool
 	Excluded, Confirmed     bool
 	Leaving                 remediation.Departure
-	Ledger                  remediation.Ledger
+	Ledger                  remediation.History
 	Holder                  string
 	HeldUntil               time.Time
 }

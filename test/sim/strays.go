@@ -10,43 +10,43 @@ import (
 )
 
 // strays are what is left of a check at targets that are gone, or that it does not look after any more.
-func strays(s *State, c *Check) []remediation.Stray {
-	var all []remediation.Stray
+func strays(s *State, c *Check) []remediation.Orphan {
+	var all []remediation.Orphan
 	for _, key := range sorted(s.Requests) {
 		r := s.Requests[key]
 		if selected, gone := s.target(c, r.TargetUID); r.Check == c.Name && !selected {
 			request := r.Request
-			all = append(all, remediation.Stray{Name: r.Target, Gone: gone, Request: &request, ControlPlane: r.ControlPlane})
+			all = append(all, remediation.Orphan{Name: r.Target, Gone: gone, Request: &request, ControlPlane: r.ControlPlane})
 		}
 	}
 	for _, name := range sorted(s.Machines) {
 		if m := s.Machines[name]; m.Author == c.Name && !c.selects(m.ControlPlane, m.Name) {
 			stray := at(&all, name)
-			stray.Marked, stray.Frozen = true, m.Paused
+			stray.Marked, stray.Paused = true, m.Paused
 		}
 		// What nobody looks after any more is cleaned up by whoever sees it. A check of the other kind does not go on from it.
-		if m := s.Machines[name]; !c.ForNodes && !c.selects(m.ControlPlane, m.Name) && !s.coveredAtAll(m, nil) && (m.Ledger != (remediation.Ledger{}) || !m.NodeGoneSince.IsZero()) {
+		if m := s.Machines[name]; !c.ForNodes && !c.selects(m.ControlPlane, m.Name) && !s.coveredAtAll(m, nil) && (m.Ledger != (remediation.History{}) || !m.NodeGoneSince.IsZero()) {
 			stray := at(&all, name)
-			stray.Ledger, stray.NodeGoneSince, stray.Frozen = m.Ledger, m.NodeGoneSince, m.Paused
+			stray.History, stray.NodeGoneSince, stray.Paused = m.Ledger, m.NodeGoneSince, m.Paused
 		}
 	}
 	for _, name := range sorted(s.Nodes) {
 		if n := s.Nodes[name]; n.Holder == c.Name && !c.selects(n.ControlPlane, n.Name) {
-			at(&all, name).Lease = remediation.Lease{Used: true, Holder: c.Name, Ours: true, Until: n.HeldUntil}
+			at(&all, name).Lease = remediation.Lease{Used: true, Holder: c.Name, HeldByThis: true, Until: n.HeldUntil}
 		}
-		if n := s.Nodes[name]; c.ForNodes && !c.selects(n.ControlPlane, n.Name) && !s.coveredAtAll(nil, n) && n.Ledger != (remediation.Ledger{}) {
-			at(&all, name).Ledger = n.Ledger
+		if n := s.Nodes[name]; c.ForNodes && !c.selects(n.ControlPlane, n.Name) && !s.coveredAtAll(nil, n) && n.Ledger != (remediation.History{}) {
+			at(&all, name).History = n.Ledger
 		}
 	}
 	return all
 }
 
 // at is the stray of that name, which is added if there is none.
-func at(all *[]remediation.Stray, name string) *remediation.Stray {
-	i := slices.IndexFunc(*all, func(s remediation.Stray) bool { return s.Name == name })
+func at(all *[]remediation.Orphan, name string) *remediation.Orphan {
+	i := slices.IndexFunc(*all, func(s remediation.Orphan) bool { return s.Name == name })
 	if i < 0 {
 		i = len(*all)
-		*all = append(*all, remediation.Stray{Name: name})
+		*all = append(*all, remediation.Orphan{Name: name})
 	}
 	return &(*all)[i]
 }

@@ -88,12 +88,12 @@ func (r *run) writeCheck(write remediation.CheckWrite) error {
 		switch write {
 		case remediation.AddFinalizer:
 			live.Finalizer = true
-		case remediation.NoteStorm:
+		case remediation.WriteStorm:
 			live.Storm = plan.Storm
 			r.w.noteView(r)
-		case remediation.NoteReplacing:
+		case remediation.WriteReplacing:
 			live.Replacing = plan.Replacing
-		case remediation.ReleaseTurn:
+		case remediation.ReleaseControlPlaneLease:
 			return r.releaseTurn()
 		case remediation.RemoveFinalizer:
 			// The controller looks past its caches before: what was written last may not have come back yet.
@@ -126,22 +126,22 @@ func (r *run) releaseTurn() error {
 // writeTarget does one write for a target.
 func (r *run) writeTarget(t *remediation.Target, d *remediation.Decision, write remediation.Write) error {
 	switch write {
-	case remediation.TakeTurn:
+	case remediation.AcquireControlPlaneLease:
 		return r.write("takes its turn for "+t.Name, func() error { return r.takeTurn(d) })
-	case remediation.NoteLedger, remediation.NoteNodeGone, remediation.HoldLease, remediation.DropConfirmation, remediation.ReleaseLease:
-		return r.write(fmt.Sprintf("%s write %d %+v", t.Name, write, d.Ledger), func() error { return r.noteOnTarget(t, d, write) })
+	case remediation.WriteHistory, remediation.WriteNodeGone, remediation.AcquireLease, remediation.RemoveConfirmation, remediation.ReleaseLease:
+		return r.write(fmt.Sprintf("%s write %d %+v", t.Name, write, d.History), func() error { return r.noteOnTarget(t, d, write) })
 	case remediation.CreateRequest:
 		return r.write(fmt.Sprintf("request %v for %s, attempt %d", d.Step, t.Name, d.Attempt), func() error { return r.createRequest(t, d) })
-	case remediation.SetAuthor, remediation.DropAuthor, remediation.SetMark, remediation.RemoveMark, remediation.ClearMarks:
+	case remediation.SetMarkedBy, remediation.RemoveMarkedBy, remediation.SetOwnerRemediated, remediation.RemoveOwnerRemediated, remediation.ClearConditions:
 		return r.write(fmt.Sprintf("%s mark write %d (%s)", t.Name, write, d.Why), func() error { return r.writeMark(t, d, write) })
-	case remediation.NoteRecovery, remediation.TellToStop, remediation.DeleteRequest:
+	case remediation.WriteRecovery, remediation.StopRemediator, remediation.DeleteRequest:
 		return r.writeRequest(t.Name, t.Request, write, d)
 	}
 	return nil
 }
 
 func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write remediation.Write) error {
-	if write == remediation.DropConfirmation {
+	if write == remediation.RemoveConfirmation {
 		n, err := r.node(r.view.Nodes[t.Node])
 		if err == nil {
 			n.Confirmed = false
@@ -154,9 +154,9 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 			return err
 		}
 		switch write { //nolint:exhaustive // the others are written elsewhere
-		case remediation.NoteLedger:
-			m.Ledger = d.Ledger
-		case remediation.NoteNodeGone:
+		case remediation.WriteHistory:
+			m.Ledger = d.History
+		case remediation.WriteNodeGone:
 			m.NodeGoneSince = d.NodeGoneSince
 		default:
 		}
@@ -167,9 +167,9 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 		return err
 	}
 	switch write { //nolint:exhaustive // the others are written elsewhere
-	case remediation.NoteLedger:
-		n.Ledger = d.Ledger
-	case remediation.HoldLease:
+	case remediation.WriteHistory:
+		n.Ledger = d.History
+	case remediation.AcquireLease:
 		n.Holder, n.HeldUntil = r.name, d.LeaseUntil
 	default:
 		n.Holder, n.HeldUntil = "", time.Time{}
@@ -186,7 +186,7 @@ func (r *run) takeTurn(d *remediation.Decision) error {
 	if live.Version != r.turnSeen {
 		return errConflict
 	}
-	*live = Turn{Holder: r.name, Until: d.TurnUntil, Version: live.Version + 1}
+	*live = Turn{Holder: r.name, Until: d.ControlPlaneLeaseUntil, Version: live.Version + 1}
 	return nil
 }
 
@@ -213,21 +213,21 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 		return err
 	}
 	switch write { //nolint:exhaustive // the others are written elsewhere
-	case remediation.SetAuthor:
+	case remediation.SetMarkedBy:
 		// An old leader that has looked, and signs after the new one has taken the finalizer away: only leader election stands against that.
 		if c := w.API.Checks[r.name]; r.old && w.log != nil && (c == nil || !c.Finalizer) {
 			return errConflict
 		}
 		m.Author = r.name
-	case remediation.DropAuthor:
+	case remediation.RemoveMarkedBy:
 		m.Author = ""
-	case remediation.SetMark:
+	case remediation.SetOwnerRemediated:
 		m.Sick, m.Well = true, false
 		// An owner's own reason is never overwritten.
 		if m.Owner == "" {
 			m.Owner, m.MarkedSince, m.Counted = Waiting, w.Now, d.Budgeted && r.check.Policy.MaxInFlight != nil
 		}
-	case remediation.RemoveMark:
+	case remediation.RemoveOwnerRemediated:
 		if m.Owner == Waiting {
 			m.Owner = ""
 		}
@@ -241,12 +241,12 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 }
 
 // writeStray does one write for a stray.
-func (r *run) writeStray(stray *remediation.Stray, d *remediation.Decision, write remediation.Write) error {
+func (r *run) writeStray(stray *remediation.Orphan, d *remediation.Decision, write remediation.Write) error {
 	t := &remediation.Target{Name: stray.Name}
 	switch write { //nolint:exhaustive // the others are about requests
-	case remediation.ReleaseLease, remediation.NoteLedger, remediation.NoteNodeGone, remediation.HoldLease:
+	case remediation.ReleaseLease, remediation.WriteHistory, remediation.WriteNodeGone, remediation.AcquireLease:
 		return r.write(fmt.Sprintf("%s stray write %d", stray.Name, write), func() error { return r.noteOnTarget(t, d, write) })
-	case remediation.ClearMarks:
+	case remediation.ClearConditions:
 		return r.write("clears "+stray.Name, func() error { return r.writeMark(t, d, write) })
 	default:
 		return r.writeRequest(stray.Name, stray.Request, write, d)
@@ -266,16 +266,16 @@ func (r *run) writeRequest(target string, seen *remediation.Request, write remed
 			return errConflict
 		}
 		// What was seen of its recovery must be so still; the other writes are right whatever others have written.
-		if !r.unchanged("request/"+key, r.view.Requests[key].Version, live.Version) && write == remediation.NoteRecovery {
+		if !r.unchanged("request/"+key, r.view.Requests[key].Version, live.Version) && write == remediation.WriteRecovery {
 			return errConflict
 		}
 		live.Version++
 		switch write { //nolint:exhaustive // the others are written elsewhere
-		case remediation.NoteRecovery:
+		case remediation.WriteRecovery:
 			if live.HealthySince = d.HealthySince; w.log != nil {
 				w.log.told[live.Serial] = w.Now
 			}
-		case remediation.TellToStop:
+		case remediation.StopRemediator:
 			live.TimedOut = true
 			w.noteEnd(r, live, d)
 		case remediation.DeleteRequest:

@@ -162,7 +162,7 @@ func (c *Instance) Evaluated(check string) bool {
 // current reports whether the instance has evaluated every check and its cache has the Machines as they are.
 func (c *Instance) current() bool {
 	// ClusterCache hangs if it is stopped while it connects.
-	if c.Stage.Proxy == nil && !c.Clusters.At(Key(c.Stage.Namespace, "prod")).Connection(c.Stage.Ctx).Up {
+	if c.Stage.Proxy == nil && !c.Clusters.Get(Key(c.Stage.Namespace, "prod")).Connection(c.Stage.Ctx).Up {
 		return false
 	}
 	for _, check := range c.Stage.Checks() {
@@ -239,7 +239,7 @@ func (c *Instance) hasCurrentRequests() bool {
 func (c *Instance) HasCurrentNode(machine string) bool {
 	live := &corev1.Node{}
 	err := c.Stage.Workload.Get(c.Stage.Ctx, client.ObjectKey{Name: c.Stage.NodeName(machine)}, live)
-	known, failed := c.Clusters.At(Key(c.Stage.Namespace, "prod")).Nodes(c.Stage.Ctx)
+	known, failed := c.Clusters.Get(Key(c.Stage.Namespace, "prod")).Nodes(c.Stage.Ctx)
 	if client.IgnoreNotFound(err) != nil || failed != nil {
 		return false
 	}

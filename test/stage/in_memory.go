@@ -107,7 +107,7 @@ func (m *MachinesInMemory) List(ctx context.Context, list client.ObjectList, opt
 }
 
 // StartInMemory runs the reconciler of one kind of checks with Machines in memory.
-func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.TakesOver) *healthcheck.Reconciler {
+func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.AdoptionPolicy) *healthcheck.Reconciler {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.Ctx)
 	mgr, err := ctrl.NewManager(s.User(), ctrl.Options{

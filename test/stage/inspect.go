@@ -62,12 +62,12 @@ func (s *Stage) inspectStatus(check *remedyv1.MachineHealthCheck) {
 		s.Expect(status.ObservedGeneration).To(Equal(check.Generation), "observedGeneration of %s", check.Name)
 		s.Expect(status.Conditions).To(HaveLen(len(conditionTypes)))
 	}
-	words := explain.Vocabulary()
+	words := explain.Reasons()
 	good := true
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		s.Expect(conditionTypes).To(ContainElement(c.Type))
-		s.Expect(slices.ContainsFunc(words, func(w explain.Word) bool { return w.Reason == c.Reason && slices.Contains(w.Conditions, c.Type) })).
+		s.Expect(slices.ContainsFunc(words, func(w explain.Reason) bool { return w.Name == c.Reason && slices.Contains(w.Conditions, c.Type) })).
 			To(BeTrue(), "%s is not a declared reason of %s", c.Reason, c.Type)
 		if !paused || c.Type == remedyv1.PausedCondition {
 			s.Expect(c.ObservedGeneration).To(Equal(check.Generation))
@@ -85,10 +85,10 @@ func (s *Stage) inspectStatus(check *remedyv1.MachineHealthCheck) {
 	s.inspectTargets(status, words)
 }
 
-func (s *Stage) inspectTargets(status *remedyv1.MachineHealthCheckStatus, words []explain.Word) {
+func (s *Stage) inspectTargets(status *remedyv1.MachineHealthCheckStatus, words []explain.Reason) {
 	s.T.Helper()
 	known := func(reason string) bool {
-		return slices.ContainsFunc(words, func(w explain.Word) bool { return w.Reason == reason })
+		return slices.ContainsFunc(words, func(w explain.Reason) bool { return w.Name == reason })
 	}
 	s.Expect(len(status.UnhealthyTargets)).To(BeNumerically("<=", 100))
 	s.Expect(len(status.RecentRemediations)).To(BeNumerically("<=", 10))
@@ -125,7 +125,7 @@ func (s *Stage) isInTree(check string) bool {
 // inspectMachine verifies that the responsible check of a Machine exists, and that both generations of conditions agree.
 func (s *Stage) inspectMachine(m *clusterv1.Machine, checks []remedyv1.MachineHealthCheck) {
 	s.T.Helper()
-	if author := notes.Author(m.Annotations); author != "" {
+	if author := notes.ResponsibleCheck(m.Annotations); author != "" {
 		s.Expect(slices.ContainsFunc(checks, func(c remedyv1.MachineHealthCheck) bool {
 			return author == "MachineHealthCheck/"+c.Name && controllerutil.ContainsFinalizer(&c, remedyv1.CleanupFinalizer)
 		}) || s.isInTree(path.Base(author))).To(BeTrue(), "the annotations of %s on %s have no check", author, m.Name)
@@ -137,7 +137,7 @@ func (s *Stage) inspectMachine(m *clusterv1.Machine, checks []remedyv1.MachineHe
 		s.inspectText(modern.Message)
 		// The in-tree controller keeps the conditions of a check that was released.
 		if modern.Status == metav1.ConditionFalse && len(s.InTreeChecks()) == 0 {
-			s.Expect(notes.Author(m.Annotations)).ToNot(BeEmpty(), "unhealthy Machine %s has no responsible check", m.Name)
+			s.Expect(notes.ResponsibleCheck(m.Annotations)).ToNot(BeEmpty(), "unhealthy Machine %s has no responsible check", m.Name)
 		}
 	}
 }

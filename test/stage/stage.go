@@ -48,7 +48,7 @@ type Stage struct {
 	WatchFilter string
 	Observe     bool
 	// TakesOver selects the in-tree checks to adopt. The test plays the in-tree controller.
-	TakesOver intree.TakesOver
+	TakesOver intree.AdoptionPolicy
 	// OnFirstRead is called when an instance has read a check from its cache for the first time.
 	OnFirstRead func(c *Instance)
 }
@@ -85,7 +85,7 @@ func WithWorkers(s *Stage) { s.workers = 10 }
 func WithProxy(s *Stage) { s.UseProxy() }
 
 // WithAdoption lets the controllers adopt all in-tree checks.
-func WithAdoption(s *Stage) { s.TakesOver = intree.TakesOver{All: true} }
+func WithAdoption(s *Stage) { s.TakesOver = intree.AdoptionPolicy{All: true} }
 
 // Create creates an object in the management cluster.
 func (s *Stage) Create(o client.Object) {

@@ -39,9 +39,9 @@ func (d *driver) reachDecision(trace *explain.Trace) {
 	if decision.Action == none {
 		d.reach(string(explain.Hold), string(decision.HoldReason))
 	}
-	for kind, lines := range map[explain.Kind][]explain.Line{explain.Guard: trace.Guards, explain.LastLook: trace.LastLooks} {
+	for kind, lines := range map[explain.Kind][]explain.Line{explain.Guard: trace.Guards, explain.Preflight: trace.Preflight} {
 		for _, line := range lines {
-			if line.Answer == explain.Held {
+			if line.Answer == explain.Blocks {
 				d.reach(string(kind), line.Name)
 			}
 		}
@@ -68,10 +68,10 @@ func everything(t *testing.T) []string {
 	t.Helper()
 	g := NewWithT(t)
 	var all []string
-	told := []explain.Kind{explain.Gate, explain.Rule, explain.Unknown, explain.Guard, explain.LastLook, explain.Hold, explain.Ending}
-	for _, word := range explain.Vocabulary() {
+	told := []explain.Kind{explain.Gate, explain.Rule, explain.Unknown, explain.Guard, explain.Preflight, explain.Hold, explain.Ending}
+	for _, word := range explain.Reasons() {
 		if slices.Contains(told, word.Kind) {
-			all = append(all, string(word.Kind)+" "+word.Reason)
+			all = append(all, string(word.Kind)+" "+word.Name)
 		}
 	}
 	// The words must not lack what the core has.
@@ -85,8 +85,8 @@ func everything(t *testing.T) []string {
 		g.Expect(all).To(ContainElement("guard " + string(guard)))
 	}
 	// A guard that is asked twice is told of twice.
-	for _, look := range remediation.LastLooks() {
-		if what := string(explain.LastLook) + " " + string(look); !slices.Contains(all, what) {
+	for _, look := range remediation.PreflightGuards() {
+		if what := string(explain.Preflight) + " " + string(look); !slices.Contains(all, what) {
 			all = append(all, what)
 		}
 	}

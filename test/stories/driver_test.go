@@ -23,7 +23,8 @@ var midday = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 type story struct {
 	// name is that of its file, and title the first line in it.
 	name, title string
-	// trace is a target and a word, such as "workers/w-1 RequestOwnerRemediation": the decision trace from when that was told of it is kept beside the story.
+	// trace is a target and a word, such as "workers/w-1 RequestOwnerRemediation": the decision trace from when that was told of it is kept
+	// beside the story.
 	trace string
 	steps []step
 }
@@ -33,7 +34,8 @@ type step func(d *driver)
 
 // driver lets a story happen in a small world, and writes down what is decided in it.
 //
-// A check looks when something has happened, and when it wanted to be woken up, and at no other time. So a story stands still if a wake-up is missing.
+// A check looks when something has happened, and when it wanted to be woken up, and at no other time. So a story stands still if a wake-up
+// is missing.
 type driver struct {
 	t    *testing.T
 	w    *sim.World

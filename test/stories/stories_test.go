@@ -41,8 +41,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// files are what a story is written down in. The decision trace is a file of its own: every reason stands in it, and in the story only those
-// that it tells of.
+// files are what a story is written down in. The decision trace is a file of its own: every reason stands in it, and in the story only
+// those that it tells of.
 func (s *story) files(t *testing.T) map[string]string {
 	t.Helper()
 	d := s.play(t)

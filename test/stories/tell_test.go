@@ -31,15 +31,15 @@ type heard struct {
 var wellAndNothingToDo = heard{"Healthy", "None"}
 
 // explained is a pass as its words are made from it.
-func (s *seen) explained() explain.Pass {
-	p := explain.Pass{
+func (s *seen) explained() explain.Evaluation {
+	p := explain.Evaluation{
 		Check: kind(s.check) + " " + s.check.Name, Snapshot: &s.pass.Snapshot, Assessment: &s.pass.Assessment, Situation: &s.pass.Situation,
 		Policy: &s.check.Policy, Planned: &s.pass.Plan,
 	}
-	p.Around.CheckPaused, p.Around.ClusterPaused = s.check.Paused, s.pass.Situation.Check.Frozen && !s.check.Paused
+	p.Context.CheckPaused, p.Context.ClusterPaused = s.check.Paused, s.pass.Situation.Check.Paused && !s.check.Paused
 	for _, step := range s.check.Policy.Steps {
 		if step.Unresolved {
-			p.Around.Templates = append(p.Around.Templates, explain.TemplateTrouble{Reason: remedyv1.TemplateNotFoundReason, Template: step.ID.Template})
+			p.Context.Templates = append(p.Context.Templates, explain.TemplateProblem{Reason: remedyv1.TemplateNotFoundReason, Template: step.ID.Template})
 		}
 	}
 	return p
@@ -55,13 +55,13 @@ func kind(c *sim.Check) string {
 // traces are those of all targets, and after them those of all strays.
 func (s *seen) traces() []explain.Trace {
 	p := s.explained()
-	all := make([]explain.Trace, 0, len(s.pass.Plan.Decisions)+len(s.pass.Plan.Strays))
+	all := make([]explain.Trace, 0, len(s.pass.Plan.Decisions)+len(s.pass.Plan.Orphans))
 	for i := range s.pass.Plan.Decisions {
 		all = append(all, p.Trace(i))
 	}
-	for i := range s.pass.Plan.Strays {
+	for i := range s.pass.Plan.Orphans {
 		all = append(all, explain.NewTrace(&explain.Facts{
-			Check: p.Check, Name: p.Situation.Strays[i].Name, Decision: &p.Planned.Strays[i], Policy: p.Policy,
+			Check: p.Check, Name: p.Situation.Orphans[i].Name, Decision: &p.Planned.Orphans[i], Policy: p.Policy,
 		}))
 	}
 	return all
@@ -81,7 +81,7 @@ func verdictOf(trace *explain.Trace) string {
 	words := []string{v.Kind}
 	message := v.Message
 	if gate := closedGate(trace); v.Reason == "" && gate != nil {
-		words, message = append(words, gate.Name), gate.Says
+		words, message = append(words, gate.Name), gate.Message
 	}
 	return phrase(append(words, v.Reason), v.Until, message)
 }
@@ -223,13 +223,13 @@ func (d *driver) health(s *seen, target string) []string {
 // The writes, by their names.
 var (
 	writeWords = []string{
-		remediation.NoteLedger: "NoteLedger", remediation.NoteRecovery: "NoteRecovery", remediation.HoldLease: "HoldLease", remediation.SetAuthor: "SetAuthor",
-		remediation.CreateRequest: "CreateRequest", remediation.SetMark: "SetMark", remediation.TellToStop: "TellToStop", remediation.DeleteRequest: "DeleteRequest",
-		remediation.RemoveMark: "RemoveMark", remediation.ClearMarks: "ClearMarks", remediation.DropAuthor: "DropAuthor", remediation.DropConfirmation: "DropConfirmation",
-		remediation.ReleaseLease: "ReleaseLease", remediation.NoteNodeGone: "NoteNodeGone", remediation.TakeTurn: "TakeTurn",
+		remediation.WriteHistory: "NoteLedger", remediation.WriteRecovery: "NoteRecovery", remediation.AcquireLease: "HoldLease", remediation.SetMarkedBy: "SetAuthor",
+		remediation.CreateRequest: "CreateRequest", remediation.SetOwnerRemediated: "SetMark", remediation.StopRemediator: "TellToStop", remediation.DeleteRequest: "DeleteRequest",
+		remediation.RemoveOwnerRemediated: "RemoveMark", remediation.ClearConditions: "ClearMarks", remediation.RemoveMarkedBy: "DropAuthor", remediation.RemoveConfirmation: "DropConfirmation",
+		remediation.ReleaseLease: "ReleaseLease", remediation.WriteNodeGone: "NoteNodeGone", remediation.AcquireControlPlaneLease: "TakeTurn",
 	}
 	checkWriteWords = []string{
-		remediation.AddFinalizer: "AddFinalizer", remediation.NoteStorm: "NoteStorm", remediation.NoteReplacing: "NoteReplacing", remediation.ReleaseTurn: "ReleaseTurn", remediation.RemoveFinalizer: "RemoveFinalizer",
+		remediation.AddFinalizer: "AddFinalizer", remediation.WriteStorm: "NoteStorm", remediation.WriteReplacing: "NoteReplacing", remediation.ReleaseControlPlaneLease: "ReleaseTurn", remediation.RemoveFinalizer: "RemoveFinalizer",
 	}
 )
 

@@ -32,7 +32,7 @@ func usual(name string, forNodes bool) *sim.Check {
 	c.Health.NodeStartupTimeout = 10 * time.Minute
 	c.Policy = remediation.Policy{
 		Limits: remediation.Limits{Default: intstr.FromString("100%")}, Backoff: remediation.Backoff{Initial: time.Minute, Limit: 10 * time.Minute},
-		ReplacementTimeout: 10 * time.Minute, TellsHealth: !forNodes, Steps: []remediation.Step{{Owner: true}},
+		ReplacementTimeout: 10 * time.Minute, ReportsHealth: !forNodes, Steps: []remediation.Step{{Owner: true}},
 	}
 	if forNodes {
 		c.Policy.Counting, c.Policy.Limits.Default, c.Policy.Steps = remediation.CountUnhealthy, intstr.FromString("49%"), nil

@@ -42,8 +42,8 @@ type fault struct {
 	happened chan Write
 }
 
-// FailAtWrite lets the n-th write of our manager from now fail, once. It counts those writes that the function says, or with none those that matter.
-// The channel gets the write when it has happened. With a crash, Restart starts the manager again.
+// FailAtWrite lets the n-th write of our manager from now fail, once. It counts those writes that the function says, or with none those
+// that matter. The channel gets the write when it has happened. With a crash, Restart starts the manager again.
 func (w *World) FailAtWrite(n int, mode Fault, counts func(Write) bool) (<-chan Write, error) {
 	return w.FailAtWriteOf(Remedy, n, mode, counts)
 }

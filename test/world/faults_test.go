@@ -16,7 +16,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// Our manager is made to fail in the same way; this one writes more than the Lease of an election: what it sees of a Node goes to the Machine.
+// Our manager is made to fail in the same way; this one writes more than the Lease of an election: what it sees of a Node goes to the
+// Machine.
 func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)

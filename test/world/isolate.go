@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolation is the environment variable by which the program knows that it is the inner one, refusal the one with the reason why there is none.
+// isolation is the environment variable by which the program knows that it is the inner one, refusal the one with the reason why there is
+// none.
 const (
 	isolation = "REMEDY_WORLD_ISOLATION"
 	refusal   = "REMEDY_WORLD_REFUSAL"

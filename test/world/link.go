@@ -17,8 +17,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-// Link is the network between the managers and the API server of one workload cluster. It is the proxy-url in the cluster's kubeconfig Secret,
-// so that addresses and certificates stay what they are: the in-memory API server tells its clusters apart by the port that was asked for.
+// Link is the network between the managers and the API server of one workload cluster. It is the proxy-url in the cluster's kubeconfig
+// Secret, so that addresses and certificates stay what they are: the in-memory API server tells its clusters apart by the port that was
+// asked for.
 type Link struct {
 	port   *controlplane.Port
 	server *http.Server

@@ -41,7 +41,8 @@ func TestTheInventoryIsWhatClusterctlWrites(t *testing.T) {
 		"capi-kubeadm-control-plane-system/control-plane-kubeadm", "capd-system/infrastructure-docker", "remedy-system/infrastructure-remedy"))
 }
 
-// Addresses and folders are the only things of our Deployment that a process on this machine cannot have, and that it loses its lead so soon.
+// Addresses and folders are the only things of our Deployment that a process on this machine cannot have, and that it loses its lead so
+// soon.
 func TestOurManagerRunsWithExactlyTheFlagsOfItsDeployment(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)

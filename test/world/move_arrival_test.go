@@ -55,7 +55,8 @@ func nodesDidNotNotice(t *testing.T, genuine *world.Workload, to *world.World, b
 	g.Expect(after.Annotations).To(HaveKeyWithValue(ledger, "attempts: 1"))
 }
 
-// goesOn: the Machines are found to be what they were, nobody is replaced, and what happens to Nodes is seen, through the links of this world.
+// goesOn: the Machines are found to be what they were, nobody is replaced, and what happens to Nodes is seen, through the links of this
+// world.
 func goesOn(t *testing.T, w *world.World, memory *world.Cluster, genuine *world.Workload) {
 	g := NewWithT(t)
 	moved, err := genuine.In(w)

@@ -64,8 +64,8 @@ spec:
   remediationTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: PuppetRemediationTemplate, namespace: %[1]s, name: reboot}
 `
 
-// A namespace with an in-memory cluster and one with a real API server goes to another management cluster, and back. Meanwhile the in-memory infrastructure
-// stops here and starts there, so that no other test can use it.
+// A namespace with an in-memory cluster and one with a real API server goes to another management cluster, and back. Meanwhile the
+// in-memory infrastructure stops here and starts there, so that no other test can use it.
 func TestClustersMoveToAnotherManagementCluster(t *testing.T) {
 	if runsInOwnProcess(t) {
 		return

@@ -29,8 +29,8 @@ func (w *World) Nodes() *Nodes {
 	return &Nodes{connect: func(context.Context) (client.Client, error) { return w.Client, nil }, real: true}
 }
 
-// Join is what a kubelet does at first: a Node that is Ready and has no pressure, and its Lease. It can be called again. Only a real API server
-// takes Nodes from others; in memory they come with their Machines.
+// Join is what a kubelet does at first: a Node that is Ready and has no pressure, and its Lease. It can be called again. Only a real API
+// server takes Nodes from others; in memory they come with their Machines.
 func (n *Nodes) Join(ctx context.Context, node *corev1.Node) error {
 	if !n.real {
 		return errors.New("in memory, Nodes come with their Machines: see World.Workload")
@@ -72,8 +72,8 @@ func (n *Nodes) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return node, errors.Wrapf(c.Get(ctx, client.ObjectKey{Name: name}, node), "failed to read Node %s", name)
 }
 
-// SetNodeCondition sets a condition of a Node, as the kubelet or the node controller does: the transition time changes when the status does.
-// It stays until it is set again.
+// SetNodeCondition sets a condition of a Node, as the kubelet or the node controller does: the transition time changes when the status
+// does. It stays until it is set again.
 func (n *Nodes) SetNodeCondition(ctx context.Context, name string, kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) error {
 	return n.change(ctx, name, func(node *corev1.Node) {
 		now := metav1.Now()
@@ -91,7 +91,8 @@ func (n *Nodes) SetNodeCondition(ctx context.Context, name string, kind corev1.N
 	})
 }
 
-// Heartbeat is what a living kubelet does: lastHeartbeatTime of every condition and nothing else, and the Node's Lease where there are Leases.
+// Heartbeat is what a living kubelet does: lastHeartbeatTime of every condition and nothing else, and the Node's Lease where there are
+// Leases.
 func (n *Nodes) Heartbeat(ctx context.Context, name string) error {
 	now := metav1.Now()
 	err := n.change(ctx, name, func(node *corev1.Node) {

@@ -17,8 +17,9 @@ import (
 // ownProcess is the environment variable with the name of the test that this program was started for.
 const ownProcess = "WORLD_TEST_OWN_PROCESS"
 
-// runsInOwnProcess runs a test in a process of its own, with a network namespace and a management cluster of its own, while other tests run here. It reports
-// whether this is not that process: then the test has run. Where the kernel refuses network namespaces, the test runs here, before those that run in parallel.
+// runsInOwnProcess runs a test in a process of its own, with a network namespace and a management cluster of its own, while other tests run
+// here. It reports whether this is not that process: then the test has run. Where the kernel refuses network namespaces, the test runs
+// here, before those that run in parallel.
 func runsInOwnProcess(t *testing.T) bool {
 	t.Helper()
 	if isolated, _ := world.Isolated(); !isolated || os.Getenv(ownProcess) == t.Name() {

@@ -83,8 +83,8 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// keep starts it again whenever it has ended by itself, as the kubelet does: a manager that cannot renew its lead in time does, and on a machine that
-// is very busy none can. Who was killed or stopped stays so, and who was never started.
+// keep starts it again whenever it has ended by itself, as the kubelet does: a manager that cannot renew its lead in time does, and on a
+// machine that is very busy none can. Who was killed or stopped stays so, and who was never started.
 func (p *Process) keep(ctx context.Context) {
 	for {
 		select {

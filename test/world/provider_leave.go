@@ -35,7 +35,8 @@ func (w *World) InstallRemedy(ctx context.Context) error {
 	return w.Restart(ctx, Remedy)
 }
 
-// StopWithDeployment is what a kubelet does for our manager until the context ends: its process stops when its Deployment is scaled to zero, or deleted.
+// StopWithDeployment is what a kubelet does for our manager until the context ends: its process stops when its Deployment is scaled to
+// zero, or deleted.
 func (w *World) StopWithDeployment(ctx context.Context) {
 	w.background.Go(func() {
 		for ctx.Err() == nil && w.life.Err() == nil {

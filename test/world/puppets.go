@@ -22,8 +22,8 @@ var (
 	puppetControlPlane = schema.GroupVersionKind{Group: "controlplane.cluster.x-k8s.io", Version: "v1", Kind: "PuppetControlPlane"}
 )
 
-// pullStrings says that the cluster and its control plane are there, and gives every new PuppetMachine a machine and a Node, until the context
-// ends. Like a provider's controllers it says so again when the status has been lost, as in a move.
+// pullStrings says that the cluster and its control plane are there, and gives every new PuppetMachine a machine and a Node, until the
+// context ends. Like a provider's controllers it says so again when the status has been lost, as in a move.
 func (l *Workload) pullStrings(ctx context.Context) {
 	for ctx.Err() == nil {
 		// An API server that is away, or was changed at the same moment, is tried again.

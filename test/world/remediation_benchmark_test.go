@@ -18,9 +18,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// BenchmarkRemediation measures how long the in-tree controller and Remedy take from the moment when a Node becomes Unknown until the Machine has
-// HealthCheckSucceeded=False, and until the Node of its replacement is Ready: with Cluster API's rate limiter, which is its default, and without it.
-// The figures mean something only while nothing else runs on the machine.
+// BenchmarkRemediation measures how long the in-tree controller and Remedy take from the moment when a Node becomes Unknown until the
+// Machine has HealthCheckSucceeded=False, and until the Node of its replacement is Ready: with Cluster API's rate limiter, which is its
+// default, and without it. The figures mean something only while nothing else runs on the machine.
 func BenchmarkRemediation(b *testing.B) {
 	aside()
 	for _, limited := range []bool{true, false} {
@@ -67,7 +67,8 @@ func benchmarkCheck(b *testing.B, w *world.World, c *world.Cluster, check client
 	b.ReportMetric(0, "ns/op")
 }
 
-// stopwatch sets the Node of a worker to Unknown, and measures until its Machine is unhealthy, and until the Node of its replacement is Ready.
+// stopwatch sets the Node of a worker to Unknown, and measures until its Machine is unhealthy, and until the Node of its replacement is
+// Ready.
 func stopwatch(b *testing.B, w *world.World, c *world.Cluster) (marked, replacementReady float64) {
 	b.Helper()
 	g := NewWithT(b)

@@ -22,7 +22,8 @@ var (
 	Remediation         = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PuppetRemediation"}
 )
 
-// InstallRemediations makes the kinds known in the management cluster, and lets Cluster API's MachineHealthCheck and ours make requests there.
+// InstallRemediations makes the kinds known in the management cluster, and lets Cluster API's MachineHealthCheck and ours make requests
+// there.
 func (w *World) InstallRemediations(ctx context.Context) error {
 	return w.installRemediations(ctx, w.Plane, w.Client)
 }

@@ -83,8 +83,8 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 	})
 }
 
-// fallTogether lets two control-plane Machines become unhealthy while their KubeadmControlPlane is paused. Otherwise it could decide about the first one before
-// the second one is unhealthy, and about the second one after it.
+// fallTogether lets two control-plane Machines become unhealthy while their KubeadmControlPlane is paused. Otherwise it could decide about
+// the first one before the second one is unhealthy, and about the second one after it.
 func fallTogether(t *testing.T, c *world.Cluster, seen *history, one, other clusterv1.Machine) {
 	t.Helper()
 	owner := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}

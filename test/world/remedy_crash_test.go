@@ -63,8 +63,8 @@ func TestWhoIsKilledInTheMiddleOfAHandoverGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// restartRemedy starts our manager again after it was killed. It deletes the Lease of the killed one, which would keep the new one from acting for half a
-// minute.
+// restartRemedy starts our manager again after it was killed. It deletes the Lease of the killed one, which would keep the new one from
+// acting for half a minute.
 func restartRemedy(t *testing.T, w *world.World) {
 	t.Helper()
 	g := NewWithT(t)

@@ -146,7 +146,8 @@ func inFlight(state map[string]*clusterv1.Machine, replicas int) int {
 	return max(0, replicas-well)
 }
 
-// going counts those of some Machines that are about to go. Others may, too: one whose machine was never made is replaced, see replaceIncomplete.
+// going counts those of some Machines that are about to go. Others may, too: one whose machine was never made is replaced, see
+// replaceIncomplete.
 func going(state map[string]*clusterv1.Machine, these []clusterv1.Machine) int {
 	n := 0
 	for i := range these {

@@ -12,8 +12,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// The other tests disable Cluster API's rate limiter, which lets each of its controllers reconcile an object once per 15 seconds. Here it is enabled, as it is by
-// default.
+// The other tests disable Cluster API's rate limiter, which lets each of its controllers reconcile an object once per 15 seconds. Here it
+// is enabled, as it is by default.
 func TestRateLimiting_UpstreamDefault_MachinesAreReplaced(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

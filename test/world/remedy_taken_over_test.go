@@ -103,7 +103,8 @@ func healed(t *testing.T, c *world.Cluster, pool string) []string {
 	return slices.Sorted(maps.Keys(signed))
 }
 
-// However a check came to be, and wherever people ask for us, we take care of it, and Cluster API's own controller does when it has it back.
+// However a check came to be, and wherever people ask for us, we take care of it, and Cluster API's own controller does when it has it
+// back.
 func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -75,7 +75,8 @@ func TestNeverMoreWorkersAreInFlightThanTheCheckAllows(t *testing.T) {
 	g.Expect(outcomes(now(t, check))).To(ContainElements(sick[0].Name+" Replaced", sick[1].Name+" Replaced", sick[2].Name+" Replaced"))
 }
 
-// The owner takes one after the other, the check gives it two: what the owner says to the one that waits stays, whatever we write meanwhile.
+// The owner takes one after the other, the check gives it two: what the owner says to the one that waits stays, whatever we write
+// meanwhile.
 func TestTheTighterBudgetOfAnOwnerHoldsAndWhatItSaysSurvivesUs(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)

@@ -95,7 +95,8 @@ func (t *tap) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// lands lets a write happen whose answer is lost. One that lost a race is answered, and its fault is that of the next: nothing has happened yet.
+// lands lets a write happen whose answer is lost. One that lost a race is answered, and its fault is that of the next: nothing has happened
+// yet.
 func (t *tap) lands(met *fault, answer http.ResponseWriter, request *http.Request) bool {
 	told := httptest.NewRecorder()
 	if t.proxy.ServeHTTP(told, request); told.Code != http.StatusConflict {

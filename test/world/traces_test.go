@@ -41,8 +41,8 @@ func release(t *testing.T, w *world.World, words ...string) (string, error) {
 // exempt are the definitions of our kinds, and Events: what has happened is told until it fades, after an hour.
 var exempt = []string{"CustomResourceDefinition", "APIService", "Event"}
 
-// traces are all objects of a cluster, of every kind that is served, in which our prefix stands anywhere: in text as the API server gives it out. A kind may
-// go while they are looked for.
+// traces are all objects of a cluster, of every kind that is served, in which our prefix stands anywhere: in text as the API server gives
+// it out. A kind may go while they are looked for.
 func traces(ctx context.Context, g Gomega, config *rest.Config, but func(*unstructured.Unstructured) bool) []string {
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(config).ServerPreferredResources()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -88,7 +88,8 @@ func mentions(g Gomega, o *unstructured.Unstructured) bool {
 	return strings.Contains(string(text), remedyv1.GroupVersion.Group)
 }
 
-// installed says whether clusterctl takes an object with our provider: what it has installed, and the roles that the API server makes of ours.
+// installed says whether clusterctl takes an object with our provider: what it has installed, and the roles that the API server makes of
+// ours.
 func installed(o *unstructured.Unstructured) bool {
 	label := o.GetLabels()["cluster.x-k8s.io/provider"]
 	return label == "infrastructure-remedy" || o.GetKind() == "ClusterRole" && slices.Contains([]string{"admin", "edit", "view"}, o.GetName())

@@ -24,14 +24,14 @@ import (
 // service is how a provider's file says where its webhooks are, for admission and for conversion.
 var service = regexp.MustCompile(`(?m)^( +)service:\n +name: \S+\n +namespace: \S+\n +path: (\S+)\n`)
 
-// leadWebhooks makes the API server call a manager where it is: there are no pods behind the services. It is done in the file that clusterctl
-// installs, as to change thirty definitions afterwards takes the API server seconds.
+// leadWebhooks makes the API server call a manager where it is: there are no pods behind the services. It is done in the file that
+// clusterctl installs, as to change thirty definitions afterwards takes the API server seconds.
 func leadWebhooks(components []byte, to *controlplane.Port, authority []byte) []byte {
 	return service.ReplaceAll(components, []byte("${1}caBundle: "+base64.StdEncoding.EncodeToString(authority)+"\n${1}url: https://"+to.Address()+"${2}\n"))
 }
 
-// leadAdmission sends the API server's questions about admission, as far as they go to one address, to another. The definitions stay as they
-// are: nothing is converted as long as everybody speaks the version that is stored.
+// leadAdmission sends the API server's questions about admission, as far as they go to one address, to another. The definitions stay as
+// they are: nothing is converted as long as everybody speaks the version that is stored.
 func (w *World) leadAdmission(ctx context.Context, from, to *controlplane.Port, authority []byte) error {
 	lead := func(c *admissionregistrationv1.WebhookClientConfig) {
 		if c.URL == nil {

@@ -26,8 +26,8 @@ import (
 // remediators is a namespace of the workload cluster.
 const remediators = "remediators"
 
-// whatAHealthCheckNeedsThere is everything that a check whose templates and requests live beside the Nodes relies on, and that the in-memory
-// API server does not have. It is asked for as a manager would ask: with the kubeconfig of the Secret, through the link.
+// whatAHealthCheckNeedsThere is everything that a check whose templates and requests live beside the Nodes relies on, and that the
+// in-memory API server does not have. It is asked for as a manager would ask: with the kubeconfig of the Secret, through the link.
 func whatAHealthCheckNeedsThere(t *testing.T, c *world.Workload, node string) {
 	g := NewWithT(t)
 	g.Expect(c.InstallRemediations(t.Context())).To(Succeed())
