@@ -66,7 +66,7 @@ func TestCleanup_RequestWithFinalizer_IsReported(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckMessage(remedyv1.ReadyCondition),
-			ContainSubstring("There are requests for m-1 (its deletion was asked for at 2")))
+			ContainSubstring("Requests exist for m-1 (deletion requested at 2")))
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False CleaningUp"))
 	c.WaitIdle()
 	s.SetRequestFinalizers(request)

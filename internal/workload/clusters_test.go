@@ -43,10 +43,10 @@ func TestNodesAreReadThroughARealConnection(t *testing.T) {
 	}
 	for name, readings := range map[string][]workload.Reading{"read": s.read(key, targets...), "look": s.look(key, targets...)} {
 		g.Expect(readings).To(HaveLen(len(targets)))
-		g.Expect(readings[0]).To(And(HaveField("State", health.Present), HaveField("Stranger", false), HaveField("Node.UID", node.UID)), name)
+		g.Expect(readings[0]).To(And(HaveField("State", health.Present), HaveField("ProviderIDMismatch", false), HaveField("Node.UID", node.UID)), name)
 		g.Expect(readings[0].Node.ManagedFields).To(BeEmpty(), "it is stripped")
 		g.Expect(readings[0].Node.Status.NodeInfo).To(BeZero(), "it is stripped")
-		g.Expect(readings[1]).To(And(HaveField("State", health.Present), HaveField("Stranger", true), HaveField("Live", true)), name)
+		g.Expect(readings[1]).To(And(HaveField("State", health.Present), HaveField("ProviderIDMismatch", true), HaveField("Live", true)), name)
 		g.Expect(readings[2]).To(And(HaveField("State", health.Gone), HaveField("Live", true)), name)
 		g.Expect(readings[3]).To(And(HaveField("State", health.NotJoined), HaveField("Live", true)), name)
 		g.Expect(readings[4].State).To(Equal(health.Unreadable), name)
