@@ -61,7 +61,7 @@ var faults = []sabotage{
 	// Two leaders.
 	q("build.go", "request.SetName(d.Target.Object().Name)", "request.SetName(d.Target.Object().Name + strconv.FormatInt(time.Now().UnixNano(), 36))",
 		"TestTwoLeaders_FirstBlockedBeforeCreate_CreateOnce", "and no others exist"),
-	q("write.go", "err = r.client.Create(ctx, request)\n", "err = r.client.Create(ctx, request)\n\tif apierrors.IsAlreadyExists(err) {\n\t\tall, _ := json.Marshal(request)\n\t\terr = r.client.Patch(ctx, request, client.RawPatch(types.MergePatchType, all))\n\t}\n",
+	q("write.go", "err = r.client.Create(ctx, request)\n", "err = r.client.Create(ctx, request)\n\tif apierrors.IsAlreadyExists(err) {\n\t\terr = r.client.Patch(ctx, request, client.Merge)\n\t}\n",
 		"TestTwoLeaders_FirstBlockedBeforeCreate_CreateOnce", "are unchanged"),
 	q("write.go", "client.Preconditions{UID: &f.UID}", "client.Preconditions{}", "TestTwoLeaders_LateDelete_KeepsTheNewRequest", "types.UID"),
 	engine("preflight.go", "p.snapshot.check.Policy.MaxInFlight != nil ||", "false ||", "TestTwoLeaders_StaleMachines_KeepMaxInFlight", "m-2"),
