@@ -276,7 +276,7 @@ func newReconcilers(
 // setUp sets up the reconcilers that can run now, on a manager that runs already. It is called again after an error, and when Cluster API
 // is served.
 func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
-	r.NoClusterAPI = !clusterAPI
+	r.NoClusterAPI.Store(!clusterAPI)
 	kinds := slices.DeleteFunc(slices.Clone(r.kinds), func(kind controllers.Kind) bool { return kind.NeedsClusterAPI && !clusterAPI })
 	if len(kinds) == 0 {
 		return nil

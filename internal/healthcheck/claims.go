@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
@@ -19,11 +18,12 @@ import (
 func (e *Environment) Claims(ctx context.Context, check *Check, cluster *clusterv1.Cluster) ([]Claim, error) {
 	var all []Claim
 	for _, claimant := range e.Claimants {
-		claims, err := claimant.Claims(ctx, e.Cache, check, cluster)
-		// Without Cluster API, there are no checks of it.
-		if meta.IsNoMatchError(err) {
+		// Without Cluster API there are no checks of it. With it, a kind that cannot be read stops the reconcile: another check may be
+		// responsible.
+		if e.leavesOut(claimant.Object()) {
 			continue
 		}
+		claims, err := claimant.Claims(ctx, e.Cache, check, cluster)
 		if err != nil {
 			return nil, err
 		}

@@ -4,11 +4,16 @@
 package healthcheck
 
 import (
+	"context"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
@@ -24,4 +29,31 @@ func TestHolds_RequestNamesNoCheck_HoldsNothing(t *testing.T) {
 	g.Expect(unnamed.holds(&Claim{Check: own}, target)).To(BeFalse())
 	named := &snapshot{elsewhere: map[types.UID][]requests.Check{"": {own}}}
 	g.Expect(named.holds(&Claim{Check: own}, target)).To(BeTrue())
+}
+
+// kindReader only returns the kinds of objects.
+type kindReader struct{ client.Client }
+
+func (kindReader) GroupVersionKindFor(runtime.Object) (schema.GroupVersionKind, error) {
+	return clusterv1.GroupVersion.WithKind("MachineHealthCheck"), nil
+}
+
+// unservedClaimant reads a kind that is not served.
+type unservedClaimant struct{ Claimant }
+
+func (unservedClaimant) Object() client.Object { return &clusterv1.MachineHealthCheck{} }
+
+func (unservedClaimant) Claims(context.Context, client.Reader, *Check, *clusterv1.Cluster) ([]Claim, error) {
+	return nil, &meta.NoKindMatchError{}
+}
+
+// Another check may be responsible for the targets, so a kind that cannot be read stops the reconcile. Without Cluster API, there are no
+// checks of it.
+func TestClaims_KindNotServed_FailWithClusterAPI(t *testing.T) {
+	g := NewWithT(t)
+	e := &Environment{Client: kindReader{}, Claimants: []Claimant{unservedClaimant{}}}
+	_, err := e.Claims(t.Context(), &Check{}, nil)
+	g.Expect(meta.IsNoMatchError(err)).To(BeTrue())
+	e.NoClusterAPI.Store(true)
+	g.Expect(e.Claims(t.Context(), &Check{}, nil)).To(BeEmpty())
 }

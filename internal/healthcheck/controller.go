@@ -6,6 +6,7 @@ package healthcheck
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
@@ -46,8 +47,8 @@ type Environment struct {
 	// Claimants are those of all kinds, and Indices those of the cache.
 	Claimants []Claimant
 	Indices   []Index
-	// NoClusterAPI: Cluster API is not served yet, so SetupWithManager leaves out its objects.
-	NoClusterAPI bool
+	// NoClusterAPI: Cluster API is not served yet, so its objects are neither watched nor read.
+	NoClusterAPI atomic.Bool
 }
 
 // Responsible reports whether this instance is responsible for a check.
@@ -83,11 +84,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 		index.created = true
 	}
 	if r.controller == nil {
-		for _, claimant := range r.Claimants {
-			r.Watches.Objects = append(r.Watches.Objects, r.watchOf(claimant))
-		}
 		if err := r.newController(mgr); err != nil {
 			return errors.Wrapf(err, "failed to set up the controller of %s", r.Store.Kind())
+		}
+		for _, claimant := range r.Claimants {
+			r.Watches.Objects = append(r.Watches.Objects, r.watchOf(claimant))
 		}
 	}
 	for i := range r.Watches.Objects {
@@ -105,8 +106,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 
 // leavesOut reports whether objects of a kind cannot be read, because Cluster API is not served.
 func (e *Environment) leavesOut(object client.Object) bool {
-	gvk, _ := e.Client.GroupVersionKindFor(object)
-	return e.NoClusterAPI && gvk.Group == clusterv1.GroupVersion.Group
+	if !e.NoClusterAPI.Load() {
+		return false
+	}
+	gvk, err := e.Client.GroupVersionKindFor(object)
+	return err == nil && gvk.Group == clusterv1.GroupVersion.Group
 }
 
 func (r *Reconciler) newController(mgr manager.Manager) (err error) {

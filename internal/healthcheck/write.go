@@ -158,7 +158,7 @@ func (p *pass) requestOwnerRemediation(ctx context.Context, target int, verdict 
 	})
 }
 
-// createRequest creates the request of a step. A RefusedError means that the API server rejects its content.
+// createRequest creates the request of a step. A RejectedError means that the API server rejects its content.
 func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Decision) error {
 	check := p.snapshot.check
 	template, found := check.template(d.Step)

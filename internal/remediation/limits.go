@@ -121,7 +121,7 @@ func (g *Gate) hold() Hold {
 	return Hold{Seen: Seen{Who: g.Limit.Field + "=" + g.Limit.Value, Have: g.Unhealthy, Least: g.Limit.Least, Most: g.Limit.Most}}
 }
 
-// Slots is the number of places that maxInFlight allows for n targets. A percentage is rounded up, to at least 1 and at most MostAtOnce:
+// Slots is the number of places that maxInFlight allows for n targets. A percentage is rounded up, to at least 1 and at most HighestMaxInFlight:
 // 10% of 25 is ceil(2.5) = 3; 10% of 3 is ceil(0.3) = 1. False if there is no limit.
 func Slots(maxInFlight *intstr.IntOrString, n int) (int, bool) {
 	if maxInFlight == nil {

@@ -79,7 +79,10 @@ func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Pre
 		a: &health.Assessment{Verdicts: []health.Verdict{look.Verdict}}, plan: Planned{Decisions: []Decision{*d}},
 	}
 	c := &candidate{step: Step{Owner: d.Action == RequestOwnerRemediation}, underWay: t.History.Tried != StepID{}}
-	answers, hold := p.runGuards(preflightGuards[:], d.Action, &look.Target, c, slices.Clone(d.Answers))
+	// A Machine that lost the label of the control plane since the plan is still treated as one of its members.
+	live := look.Target
+	live.ControlPlane = live.ControlPlane || t.ControlPlane
+	answers, hold := p.runGuards(preflightGuards[:], d.Action, &live, c, slices.Clone(d.Answers))
 	if hold.Reason == "" {
 		confirmed := *d
 		confirmed.Answers = answers

@@ -247,6 +247,11 @@ var looks = []lookRow{
 		hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}},
 	},
 	{
+		why: "label of the control plane removed since the plan", options: []option{ofControlPlane},
+		look: func(l *PreflightCheck) { l.Target.ControlPlane, l.ControlPlane.Etcd = false, members(1) },
+		hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}},
+	},
+	{
 		why: "one of the others has become unhealthy", options: []option{ofControlPlane},
 		look: func(l *PreflightCheck) { l.ControlPlane.Etcd = members(3, "n2") },
 		hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}},

@@ -32,9 +32,9 @@ const (
 	DeleteRequest
 	// RemoveOwnerRemediated cancels owner remediation.
 	RemoveOwnerRemediated
-	// ClearConditions removes the conditions of this check, and then the record of SetAuthor.
+	// ClearConditions removes the conditions of this check, and then the record of SetMarkedBy.
 	ClearConditions
-	// RemoveMarkedBy removes the record of SetAuthor when there are no conditions.
+	// RemoveMarkedBy removes the record of SetMarkedBy when there are no conditions.
 	RemoveMarkedBy
 	// RemoveConfirmation removes the confirmation of the recovery from the Node.
 	RemoveConfirmation

@@ -6,5 +6,5 @@
 //
 // It does not word messages: package explain does. It does no I/O: package healthcheck writes objects and records events.
 //
-// Start at Status for the status of a check, at MachineSays and TellMachine for conditions of Machines, and at Memory for what is new.
+// Start at Status for the status of a check, at HasConditions and SetConditions for conditions of Machines, and at Memory for what is new.
 package report

@@ -223,13 +223,19 @@ func (d *driver) health(s *seen, target string) []string {
 // The writes, by their names.
 var (
 	writeWords = []string{
-		remediation.WriteHistory: "NoteLedger", remediation.WriteRecovery: "NoteRecovery", remediation.AcquireLease: "HoldLease", remediation.SetMarkedBy: "SetAuthor",
-		remediation.CreateRequest: "CreateRequest", remediation.SetOwnerRemediated: "SetMark", remediation.StopRemediator: "TellToStop", remediation.DeleteRequest: "DeleteRequest",
-		remediation.RemoveOwnerRemediated: "RemoveMark", remediation.ClearConditions: "ClearMarks", remediation.RemoveMarkedBy: "DropAuthor", remediation.RemoveConfirmation: "DropConfirmation",
-		remediation.ReleaseLease: "ReleaseLease", remediation.WriteNodeGone: "NoteNodeGone", remediation.AcquireControlPlaneLease: "TakeTurn",
+		remediation.WriteHistory: "WriteHistory", remediation.WriteRecovery: "WriteRecovery",
+		remediation.AcquireLease: "AcquireLease", remediation.SetMarkedBy: "SetMarkedBy",
+		remediation.CreateRequest: "CreateRequest", remediation.SetOwnerRemediated: "SetOwnerRemediated",
+		remediation.StopRemediator: "StopRemediator", remediation.DeleteRequest: "DeleteRequest",
+		remediation.RemoveOwnerRemediated: "RemoveOwnerRemediated", remediation.ClearConditions: "ClearConditions",
+		remediation.RemoveMarkedBy: "RemoveMarkedBy", remediation.RemoveConfirmation: "RemoveConfirmation",
+		remediation.ReleaseLease: "ReleaseLease", remediation.WriteNodeGone: "WriteNodeGone",
+		remediation.AcquireControlPlaneLease: "AcquireControlPlaneLease",
 	}
 	checkWriteWords = []string{
-		remediation.AddFinalizer: "AddFinalizer", remediation.WriteStorm: "NoteStorm", remediation.WriteReplacing: "NoteReplacing", remediation.ReleaseControlPlaneLease: "ReleaseTurn", remediation.RemoveFinalizer: "RemoveFinalizer",
+		remediation.AddFinalizer: "AddFinalizer", remediation.WriteStorm: "WriteStorm",
+		remediation.WriteReplacing: "WriteReplacing", remediation.ReleaseControlPlaneLease: "ReleaseControlPlaneLease",
+		remediation.RemoveFinalizer: "RemoveFinalizer",
 	}
 )
 
