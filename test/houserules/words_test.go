@@ -68,6 +68,7 @@ var cleanPaths = []string{
 	"cmd/kubectl-remedy",
 	"controllers",
 	"controllers/intree",
+	"controllers/machinehealthcheck",
 	"controllers/nodehealthcheck",
 	"docs/architecture.md",
 	"docs/decisions/20261121-control-plane-from-source.md",
