@@ -19,13 +19,13 @@ func TestResponsibleClaim_SeveralClaims_FollowsRank(t *testing.T) {
 		why    string
 		claims []Claim
 		carer  Claim
-		nobody bool
+		none   bool
 	}{
-		{why: "nobody claims it", nobody: true},
+		{why: "no claim", none: true},
 		{why: "one does", claims: []Claim{nodes}, carer: nodes},
 		{why: "a MachineHealthCheck comes before a NodeHealthCheck", claims: []Claim{nodes, machines}, carer: machines},
-		{why: "one that was not handed to us comes before ours: we never fight it", claims: []Claim{nodes, machines, foreign}, carer: foreign},
-		{why: "whoever holds something keeps it until that is gone", claims: []Claim{foreign, machines, holding(nodes)}, carer: holding(nodes)},
+		{why: "in-tree check that is not adopted comes first", claims: []Claim{nodes, machines, foreign}, carer: foreign},
+		{why: "check with a request keeps the target until the request is deleted", claims: []Claim{foreign, machines, holding(nodes)}, carer: holding(nodes)},
 		{why: "of two that do, it is as without", claims: []Claim{holding(nodes), holding(machines)}, carer: holding(machines)},
 		{
 			why: "then it goes by namespace", claims: []Claim{machines, {Rank: MachineHealthCheck, Namespace: "a", Name: "z"}},
@@ -36,10 +36,10 @@ func TestResponsibleClaim_SeveralClaims_FollowsRank(t *testing.T) {
 			carer: Claim{Rank: MachineHealthCheck, Namespace: "b", Name: "a"},
 		},
 		{
-			why:    "and ours comes before one of Cluster API of its very name",
+			why:    "check of Remedy comes before an adopted one of the same name",
 			claims: []Claim{{Rank: MachineHealthCheck, Namespace: "b", Name: "b", Adopted: true}, machines}, carer: machines,
 		},
-		{why: "a check that observes never takes care", claims: []Claim{observing(machines)}, nobody: true},
+		{why: "a check that observes is never responsible", claims: []Claim{observing(machines)}, none: true},
 		{why: "and leaves it to others", claims: []Claim{observing(machines), nodes}, carer: nodes},
 		{why: "once it has withdrawn what it had", claims: []Claim{holding(observing(machines)), nodes}, carer: holding(observing(machines))},
 	}
@@ -48,13 +48,13 @@ func TestResponsibleClaim_SeveralClaims_FollowsRank(t *testing.T) {
 			g := NewWithT(t)
 			for range test.claims {
 				carer, found := ResponsibleClaim(test.claims)
-				g.Expect(found).To(Equal(!test.nobody))
+				g.Expect(found).To(Equal(!test.none))
 				g.Expect(carer).To(Equal(test.carer))
-				// Whoever asks first plays no role.
+				// The order of the claims does not matter.
 				test.claims = append(test.claims[1:], test.claims[0])
 			}
 			_, found := ResponsibleClaim(test.claims)
-			g.Expect(found).To(Equal(!test.nobody))
+			g.Expect(found).To(Equal(!test.none))
 		})
 	}
 }

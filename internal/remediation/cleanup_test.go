@@ -43,7 +43,7 @@ var lettingGo = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "what another check takes care of now keeps its memory", options: []option{coveredBy("MachineHealthCheck/other"), everything},
+		why: "another check is responsible: the history stays", options: []option{coveredBy("MachineHealthCheck/other"), everything},
 		want: underWay(Decision{Action: Withdraw, Why: CoveredByOther, History: History{Failures: 2, NotBefore: ago(-time.Minute)}}),
 	},
 	{
@@ -80,23 +80,23 @@ var lettingGo = []row{
 		want: Decision{Action: RemoveConditions, Why: CheckDeleting, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "also those that the owner has answered, as far as they are ours", options: []option{observes, marked(refused)},
+		why: "answered by the owner, set by this check", options: []option{observes, marked(refused)},
 		want: Decision{Action: RemoveConditions, Why: Observing},
 	},
 	{
-		why: "also of who is well: what we said about its health is ours, too", options: []option{
+		why: "healthy, with a condition of this check", options: []option{
 			is(well), goes, target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }),
 		},
 		want: Decision{Action: RemoveConditions, Why: CheckDeleting},
 	},
 	{
-		why: "what another check covers is cleared of ours", options: []option{
+		why: "another check is responsible: the conditions of this one are removed", options: []option{
 			coveredBy("MachineHealthCheck/other"), is(well), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }),
 		},
 		want: Decision{Action: RemoveConditions, Why: CoveredByOther},
 	},
 	{
-		why: "somebody else's marks stay", options: []option{goes, marked(byOther)},
+		why: "conditions of another check stay", options: []option{goes, marked(byOther)},
 		want: Decision{Hold: Hold{Reason: CheckDeleting}, Step: stepA, InFlight: true, Budgeted: true},
 	},
 	{
@@ -242,15 +242,15 @@ var strays = []strayRow{
 		writes: []Write{ClearConditions},
 	},
 	{
-		why: "or whose Node is gone", stray: Orphan{Marked: true, Gone: true}, want: Decision{Action: RemoveConditions, Why: NodeVanished},
+		why: "Node does not exist", stray: Orphan{Marked: true, Gone: true}, want: Decision{Action: RemoveConditions, Why: NodeVanished},
 		writes: []Write{ClearConditions},
 	},
 	{
-		why: "the request goes first, and the marks when it is gone", stray: Orphan{Marked: true, Request: lost()},
+		why: "the request is deleted before the conditions", stray: Orphan{Marked: true, Request: lost()},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "a paused stray is left as it is", stray: Orphan{Paused: true, Gone: true, Marked: true, Request: lost()},
+		why: "paused orphan is not changed", stray: Orphan{Paused: true, Gone: true, Marked: true, Request: lost()},
 		want: inTheWay(Decision{}),
 	},
 	{
@@ -274,7 +274,7 @@ var strays = []strayRow{
 		why: "after the marks are cleared", stray: Orphan{Marked: true, Lease: Lease{HeldByThis: true, Until: noon}},
 		want: Decision{Action: RemoveConditions, Why: NotSelected}, writes: []Write{ClearConditions, ReleaseLease},
 	},
-	{why: "somebody else's is not", stray: Orphan{Lease: Lease{Until: ago(-time.Minute)}}},
+	{why: "Lease of another holder is not released", stray: Orphan{Lease: Lease{Until: ago(-time.Minute)}}},
 	{
 		why: "nor is it kept", stray: Orphan{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
 		want: inTheWay(Decision{Action: Wait}),

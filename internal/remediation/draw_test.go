@@ -114,7 +114,7 @@ func drawRequest(t *rapid.T, p *Policy) *Request {
 		r.Step = step.ID
 	}
 	r.DeletingSince, r.HealthySince = maybeTime(t, "deleting"), maybeTime(t, "healthy since")
-	r.TimedOut, r.NodeDeletionExpected = rarely(t, "told to stop"), rapid.Bool().Draw(t, "deletes the Node")
+	r.TimedOut, r.NodeDeletionExpected = rarely(t, "timed out"), rapid.Bool().Draw(t, "deletes the Node")
 	r.Failed = rarely(t, "failed")
 	r.Succeeded = !r.Failed && rarely(t, "succeeded")
 	return r
@@ -138,7 +138,7 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 	if rarely(t, "node gone") {
 		target.NodeGoneSince = drawTime(t, "node gone since")
 	}
-	target.UnpausedAt = maybeTime(t, "thawed")
+	target.UnpausedAt = maybeTime(t, "unpaused")
 	if rarely(t, "leaving") {
 		target.Leaving = Departure{Sign: "taint", Since: maybeTime(t, "leaving since")}
 	}
@@ -146,15 +146,15 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 		target.Owner = ""
 	}
 	if rapid.IntRange(0, 2).Draw(t, "mark") == 1 {
-		target.OwnerRemediation = OwnerRemediation{Requested: true, MarkedByThis: often(t, "our mark"), Since: drawTime(t, "marked"), Refused: rapid.IntRange(0, 4).Draw(t, "refused") == 2}
+		target.OwnerRemediation = OwnerRemediation{Requested: true, MarkedByThis: often(t, "marked by this"), Since: drawTime(t, "marked"), Refused: rapid.IntRange(0, 4).Draw(t, "refused") == 2}
 		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")
 	}
 	if target.Request == nil && rarely(t, "name taken") {
-		target.NameTaken = "somebody else's"
+		target.NameTaken = "another request"
 	}
 	if target.Lease.Used = rapid.Bool().Draw(t, "leases"); target.Lease.Used && rapid.IntRange(0, 3).Draw(t, "lease") == 2 {
-		target.Lease.Until, target.Lease.HeldByThis = drawTime(t, "lease until"), rapid.Bool().Draw(t, "our lease")
-		target.Lease.Holder = "somebody"
+		target.Lease.Until, target.Lease.HeldByThis = drawTime(t, "lease until"), rapid.Bool().Draw(t, "held by this")
+		target.Lease.Holder = "other"
 	}
 	return target
 }
@@ -165,7 +165,7 @@ func drawStray(t *rapid.T, p *Policy, i int) Orphan {
 		s.History.Failures = 1
 	}
 	s.Marked = s.Request == nil || rapid.Bool().Draw(t, "marked")
-	s.ControlPlane = rapid.Bool().Draw(t, "stray of the control plane")
+	s.ControlPlane = rapid.Bool().Draw(t, "orphan of the control plane")
 	return s
 }
 
@@ -175,7 +175,7 @@ func drawCheck(t *rapid.T) Check {
 		t, "cluster", ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterIsDeleting,
 		ClusterIsMissing,
 	)
-	c.UnpausedAt = maybeTime(t, "check thawed")
+	c.UnpausedAt = maybeTime(t, "check unpaused")
 	if rarely(t, "pause requests") {
 		c.PauseRequests = []string{"an upgrade", "a holiday"}
 	}
@@ -191,8 +191,8 @@ func drawControlPlane(t *rapid.T, n int) ControlPlane {
 		c.Busy = []string{fmt.Sprintf("n%02d", rapid.IntRange(0, n+1).Draw(t, "busy node"))}
 	}
 	if c.Lease.Used = rapid.Bool().Draw(t, "turns"); c.Lease.Used && rapid.IntRange(0, 3).Draw(t, "turn") == 2 {
-		c.Lease.Until, c.Lease.HeldByThis = drawTime(t, "turn until"), rapid.Bool().Draw(t, "our turn")
-		c.Lease.Holder = "somebody"
+		c.Lease.Until, c.Lease.HeldByThis = drawTime(t, "turn until"), rapid.Bool().Draw(t, "control-plane lease held by this")
+		c.Lease.Holder = "other"
 	}
 	for range rapid.IntRange(1, 5).Draw(t, "members") {
 		m := Member{Node: fmt.Sprintf("n%02d", rapid.IntRange(0, min(n, 4)).Draw(t, "member")), Healthy: rapid.IntRange(0, 3).Draw(t, "member healthy") != 2}

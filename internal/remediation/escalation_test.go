@@ -80,7 +80,7 @@ func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 			request: Request{Step: stepB, Attempt: 1}, after: History{Failures: 1, NotBefore: ago(-30 * time.Second)},
 		},
 		{
-			why: "also where the steps that were to come are gone meanwhile", before: History{Tried: stepB},
+			why: "the next steps were removed from the check", before: History{Tried: stepB},
 			request: Request{Step: stepB, Attempt: 1}, after: History{Tried: stepB},
 		},
 		{
@@ -93,7 +93,7 @@ func TestHistory_StepGivenUp_IsRecordedOnce(t *testing.T) {
 			g := NewWithT(t)
 			after := afterGivingUp(test.before, &test.request, &p, noon)
 			g.Expect(after).To(Equal(test.after))
-			g.Expect(afterGivingUp(after, &test.request, &p, ago(-time.Second))).To(Equal(after), "whoever is stopped half-way comes to the same")
+			g.Expect(afterGivingUp(after, &test.request, &p, ago(-time.Second))).To(Equal(after), "an interrupted reconcile gives the same result")
 		})
 	}
 }
@@ -140,7 +140,7 @@ func TestPlan_History_DeterminesStep(t *testing.T) {
 			},
 		},
 		{
-			why: "where the steps that were to come are gone the attempt is over, and has failed", options: []option{tried(History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})},
+			why: "next steps removed: the attempt has failed", options: []option{tried(History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})},
 			want: Decision{
 				Step: stepA, Until: ago(-2 * time.Minute), History: History{Failures: 2, NotBefore: ago(-2 * time.Minute)},
 				Hold: Hold{Reason: EscalationExhausted, Until: ago(-2 * time.Minute), Seen: Seen{Have: 2}},

@@ -94,17 +94,17 @@ func TestGate_Verdicts_AreCounted(t *testing.T) {
 			healthy: 15,
 		},
 		{
-			why: "whoever is not known to be well counts: expected - healthy", limits: upTo("40%"),
+			why: "targets that are not healthy count", limits: upTo("40%"),
 			fleet: fleet{healthy: 15, unhealthy: 1, suspect: 4, undetermined: 6},
 			gate:  Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 10}, 11, false}, healthy: 15,
 		},
 		{
-			why: "also whoever is well and whose request is not gone yet", limits: upTo("40%"),
+			why: "healthy targets whose request exists count", limits: upTo("40%"),
 			fleet: fleet{healthy: 7, unhealthy: 2, healthyWith: 1}, gate: Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 4}, 3, true},
 			healthy: 7,
 		},
 		{
-			why: "nobody counts twice", limits: upTo("40%"),
+			why: "each target counts once", limits: upTo("40%"),
 			fleet: fleet{healthy: 6, unhealthyWith: 2, suspectWith: 1, unreadable: 1, leftAlone: 3},
 			gate:  Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 4}, 4, true}, healthy: 6,
 		},
@@ -156,7 +156,7 @@ func TestGate_Verdicts_AreCounted(t *testing.T) {
 			healthy: 5,
 		},
 		{
-			why: "a range is about the unhealthy ones, whatever else is said", kind: CountUnhealthy,
+			why: "a range counts unhealthy targets", kind: CountUnhealthy,
 			limits: Limits{Range: &Range{1, 2}, MinHealthy: percent("51%")}, fleet: fleet{healthy: 5, unhealthy: 1, suspect: 4},
 			gate: Gate{Limit{Field: "unhealthyRange", Value: "[1-2]", Least: 1, Most: 2}, 1, true}, healthy: 5,
 		},

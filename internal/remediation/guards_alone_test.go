@@ -63,10 +63,10 @@ var wholeCheck = []answer{
 		why: "one that does not exist is another story", guard: ClusterDeleting,
 		options: []option{check(func(c *Check) { c.Cluster = ClusterIsMissing })},
 	},
-	{why: "nobody asked for a pause", guard: PauseRequested},
-	{why: "an empty list is nobody", guard: PauseRequested, options: []option{check(func(c *Check) { c.PauseRequests = []string{} })}},
+	{why: "no pause request", guard: PauseRequested},
+	{why: "empty list", guard: PauseRequested, options: []option{check(func(c *Check) { c.PauseRequests = []string{} })}},
 	{
-		why: "one request is enough, and the first by name is told", guard: PauseRequested, options: []option{check(func(c *Check) { c.PauseRequests = []string{"b: upgrade", "a: holiday"} })},
+		why: "two requests: the first by name is reported", guard: PauseRequested, options: []option{check(func(c *Check) { c.PauseRequests = []string{"b: upgrade", "a: holiday"} })},
 		held: true, seen: Seen{Who: "a: holiday", Have: 2},
 	},
 }
@@ -77,7 +77,7 @@ var wholeCluster = []answer{
 		why: "one that cannot holds what only it could confirm: a bad Node", guard: ClusterUnreachable, options: []option{unreachable},
 		held: true,
 	},
-	{why: "a Node that is gone", guard: ClusterUnreachable, options: []option{unreachable, because(health.NodeDeleted)}, held: true},
+	{why: "Node deleted", guard: ClusterUnreachable, options: []option{unreachable, because(health.NodeDeleted)}, held: true},
 	{
 		why: "a Node that has not come", guard: ClusterUnreachable, options: []option{unreachable, because(health.NodeStartupTimeout)},
 		held: true,
@@ -95,7 +95,7 @@ var wholeCluster = []answer{
 		seen: Seen{Who: "MachineFailed"},
 	},
 	{
-		why: "one such cause beside others is enough", guard: ClusterUnreachable,
+		why: "one such cause among others", guard: ClusterUnreachable,
 		options: []option{unreachable, func(x *scene) {
 			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine, Met: true})
 		}},
@@ -137,7 +137,7 @@ var wholeCluster = []answer{
 	},
 	{why: "to the moment", guard: InStorm, options: []option{cooldown, stormy(5 * time.Minute)}},
 	{
-		why: "while too many are unhealthy nobody knows when it ends", guard: InStorm, options: []option{cooldown, stormy(0), limited(0)},
+		why: "too many unhealthy: no end is known", guard: InStorm, options: []option{cooldown, stormy(0), limited(0)},
 		held: true, seen: Seen{Since: ago(time.Hour)},
 	},
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// obstacle is one thing that holds a target, for the steps that it has a say in.
+// obstacle is one reason to block a target, for the steps to which its guard applies.
 type obstacle struct {
 	reason          Reason
 	request, byMark bool
 	option          option
 }
 
-// in says whether it has a say in a step by the owner, or in one by a remediator.
+// in reports whether its guard applies to owner remediation, or to a step with a template.
 func (o *obstacle) in(byOwner bool) bool {
 	if byOwner {
 		return o.byMark
@@ -28,7 +28,7 @@ func (o *obstacle) in(byOwner bool) bool {
 	return o.request
 }
 
-// The order in which obstacles are told. It is written down again here, as it is what people see.
+// The order in which obstacles are reported. It is repeated here, because users see it.
 var obstacles = []obstacle{
 	{Paused, true, true, check(func(c *Check) { c.Paused = true })},
 	{CheckDeleting, true, true, check(func(c *Check) { c.Deleting = true })},
@@ -62,10 +62,10 @@ var obstacles = []obstacle{
 	{Observing, true, true, policy(func(p *Policy) { p.Observe = true })},
 }
 
-// external is a control plane whose quorum is nobody's concern, so that its guards speak only where a row wants them to.
+// external is a control plane with external etcd, so its quorum guards block only where a row wants them to.
 func external(x *scene) { etcd(Etcd{State: EtcdExternal})(x) }
 
-// exclusive are obstacles that cannot stand side by side: a Cluster is in one state, and a check that lets go has no wait ahead, and no
+// exclusive are obstacles that cannot stand side by side: a Cluster is in one state, and a check that is being deleted has no wait ahead, and no
 // storm.
 var exclusive = map[[2]Reason]bool{
 	{ClusterNotFound, ClusterDeleting}: true, {StuckDeleting, Leaving}: true, {TooManyUnhealthy, TooFewUnhealthy}: true,
@@ -86,7 +86,7 @@ func TestGuards_Order_IsAsListed(t *testing.T) {
 	g.Expect(Guards()).To(Equal(wanted))
 }
 
-// Each obstacle holds the steps it has a say in, and no others.
+// Each obstacle blocks the steps to which its guard applies, and no others.
 func TestGuard_StepInScope_IsBlocked(t *testing.T) {
 	for _, step := range []bool{false, true} {
 		for _, each := range obstacles {
@@ -112,7 +112,7 @@ func TestGuard_StepInScope_IsBlocked(t *testing.T) {
 	}
 }
 
-// Of two obstacles the first in the order is told, whichever comes first in time.
+// Of two obstacles the first in the order is reported, whichever comes first in time.
 func TestGuards_SeveralBlock_FirstIsReported(t *testing.T) {
 	for i, one := range obstacles {
 		for _, other := range obstacles[i+1:] {
@@ -140,7 +140,7 @@ func TestGuards_SeveralBlock_FirstIsReported(t *testing.T) {
 	}
 }
 
-// What was asked can be told afterwards: each guard that has a say in the step, in their order, up to the one that holds.
+// The answers contain each guard that applies to the step, in order, up to the one that blocks.
 func TestGuards_Answers_AreKept(t *testing.T) {
 	g := NewWithT(t)
 	started := usual(byOwner).plan().Decisions[0]
@@ -158,7 +158,7 @@ func TestGuards_Answers_AreKept(t *testing.T) {
 	g.Expect(held.Answers).To(HaveLen(8))
 	g.Expect(held.Answers[7]).To(Equal(Answer{Guard: Excluded, Blocks: true}))
 	waited := usual(remembers(1, ago(time.Minute))).plan().Decisions[0]
-	g.Expect(waited.Answers).To(ContainElement(Answer{Guard: InBackoff, Seen: Seen{Have: 1}}), "a time that is over is not told")
+	g.Expect(waited.Answers).To(ContainElement(Answer{Guard: InBackoff, Seen: Seen{Have: 1}}), "a time that has passed is not reported")
 	g.Expect(usual(is(well)).plan().Decisions[0].Answers).To(BeEmpty(), "who is well need not ask")
 	g.Expect(usual(is(health.Verdict{})).plan().Decisions[0].Answers).To(BeEmpty())
 }

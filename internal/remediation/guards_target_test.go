@@ -8,12 +8,12 @@ import (
 )
 
 var oneTarget = []answer{
-	{why: "a target of our own", guard: CoveredByOther},
+	{why: "this check is responsible", guard: CoveredByOther},
 	{
 		why: "a target of another check is left to it", guard: CoveredByOther, options: []option{coveredBy("MachineHealthCheck/other")},
 		held: true, seen: Seen{Who: "MachineHealthCheck/other"},
 	},
-	{why: "nobody asked for its deletion", guard: StuckDeleting},
+	{why: "not being deleted", guard: StuckDeleting},
 	{
 		why: "a deletion has its time", guard: StuckDeleting, options: []option{deletingFor(30*time.Minute - moment)},
 		seen: Seen{Since: ago(30*time.Minute - moment)},
@@ -51,7 +51,7 @@ var oneTarget = []answer{
 	{why: "no label on its Node", guard: Excluded},
 	{why: "a label keeps it", guard: Excluded, options: []option{target(func(t *Target) { t.Excluded = true })}, held: true},
 	{why: "its owner can be asked", guard: NoRemediatingOwner, options: []option{byOwner}, seen: Seen{Who: owner}},
-	{why: "nobody can", guard: NoRemediatingOwner, options: []option{byOwner, target(func(t *Target) { t.Owner = "" })}, held: true},
+	{why: "no owner", guard: NoRemediatingOwner, options: []option{byOwner, target(func(t *Target) { t.Owner = "" })}, held: true},
 	{why: "its owner has not refused", guard: OwnerRefuses, options: []option{byOwner}, seen: Seen{Who: owner}},
 	{
 		why: "CannotBeRemediated", guard: OwnerRefuses,
@@ -59,7 +59,7 @@ var oneTarget = []answer{
 	},
 	{why: "a wish is granted", guard: AnnotationNotRemoved, options: []option{is(wished)}},
 	{
-		why: "once: if that has failed, nobody wishes it again", guard: AnnotationNotRemoved,
+		why: "the remediation has failed: the annotation is not used again", guard: AnnotationNotRemoved,
 		options: []option{is(wished), remembers(1, time.Time{})}, held: true, seen: Seen{Have: 1},
 	},
 	{
@@ -107,7 +107,7 @@ var oneTarget = []answer{
 	},
 	{why: "there is no Lease", guard: LeaseTaken, options: []option{lease(Lease{Used: true})}},
 	{
-		why: "somebody else is working on its Node", guard: LeaseTaken,
+		why: "another holder of the Lease", guard: LeaseTaken,
 		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-moment)})}, held: true, until: ago(-moment),
 		seen: Seen{Who: "node-maintenance"},
 	},
@@ -116,7 +116,7 @@ var oneTarget = []answer{
 		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: noon})}, seen: Seen{Who: "node-maintenance"},
 	},
 	{
-		why: "our own is no objection", guard: LeaseTaken,
+		why: "Lease held by this check", guard: LeaseTaken,
 		options: []option{lease(Lease{Used: true, Holder: "NodeHealthCheck-a", HeldByThis: true, Until: ago(-time.Hour)})},
 	},
 	{why: "a Lease without a holder is free", guard: LeaseTaken, options: []option{lease(Lease{Used: true, Until: ago(-time.Hour)})}},
@@ -144,7 +144,7 @@ var controlPlane = []answer{
 		options: []option{ofControlPlane, turn(Lease{Used: true, Holder: "this", HeldByThis: true, Until: ago(-moment)})}, seen: Seen{Who: "this"},
 	},
 	{why: "a worker needs no turn", guard: ControlPlaneBusy, options: []option{turn(Lease{Used: true, Holder: "other", Until: ago(-moment)})}},
-	{why: "nobody else of the control plane is in the way", guard: ControlPlaneBusy, options: []option{ofControlPlane}},
+	{why: "no other member is busy", guard: ControlPlaneBusy, options: []option{ofControlPlane}},
 	{why: "a worker is no part of it", guard: ControlPlaneBusy, options: []option{busyWith("n2"), inFlightToo(true)}},
 	{
 		why: "another check is busy with one of its Nodes", guard: ControlPlaneBusy, options: []option{ofControlPlane, busyWith("n2")},
@@ -164,7 +164,7 @@ var controlPlane = []answer{
 		seen: Seen{Who: "m2"},
 	},
 	{
-		why: "of several it is always the same one that is told", guard: ControlPlaneBusy, options: []option{
+		why: "several are busy: the first by name is reported", guard: ControlPlaneBusy, options: []option{
 			ofControlPlane, inFlightToo(true), inFlightToo(true), called("z"), func(x *scene) { x.situation.Targets[2].Name = "m3" },
 		},
 		held: true, seen: Seen{Who: "m2"},
@@ -179,7 +179,7 @@ var controlPlane = []answer{
 	{why: "an external etcd plays no role", guard: QuorumUnknown, options: []option{ofControlPlane, etcd(Etcd{State: EtcdExternal})}},
 	{why: "there are others", guard: SingleControlPlane, options: []option{ofControlPlane}, seen: Seen{Have: 3}},
 	{why: "n = 1", guard: SingleControlPlane, options: []option{ofControlPlane, etcd(members(1))}, held: true, seen: Seen{Have: 1}},
-	{why: "a worker beside a single control plane", guard: SingleControlPlane, options: []option{etcd(members(1))}, seen: Seen{Have: 1}},
+	{why: "worker, single control plane", guard: SingleControlPlane, options: []option{etcd(members(1))}, seen: Seen{Have: 1}},
 	{
 		why: "a single Node with an external etcd", guard: SingleControlPlane,
 		options: []option{ofControlPlane, etcd(Etcd{State: EtcdExternal, Members: members(1).Members})}, seen: Seen{Have: 1},
@@ -246,7 +246,7 @@ var places = []answer{
 		seen: Seen{Who: "m2", Have: 1, Most: 1},
 	},
 	{
-		why: "of several that have one it is always the same one that is told", guard: MaxInFlight, options: []option{
+		why: "several have a place: the first by name is reported", guard: MaxInFlight, options: []option{
 			slots(1), inFlightToo(false), inFlightToo(false), func(x *scene) { x.situation.Targets[2].Name = "m3" },
 		},
 		held: true, seen: Seen{Who: "m2", Have: 2, Most: 1},

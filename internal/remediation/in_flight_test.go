@@ -23,12 +23,12 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 		inFlight, budgeted bool
 	}{
 		{why: "nothing has been done about it", verdict: sickFor(time.Hour)},
-		{why: "with a request it is, until that is gone", target: Target{Request: &Request{}}, verdict: well, inFlight: true, budgeted: true},
+		{why: "request exists", target: Target{Request: &Request{}}, verdict: well, inFlight: true, budgeted: true},
 		{
 			why: "also of the control plane", target: Target{ControlPlane: true, Request: &Request{}}, verdict: sickFor(time.Hour), inFlight: true,
 			budgeted: true,
 		},
-		{why: "with a mark it is, whoever gave it", target: Target{OwnerRemediation: given}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
+		{why: "owner remediation requested, by any check", target: Target{OwnerRemediation: given}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
 		{why: "until it is healthy again", target: Target{OwnerRemediation: given}, verdict: well},
 		{why: "and not only called so", target: Target{OwnerRemediation: given}, verdict: calledWell, inFlight: true, budgeted: true},
 		{why: "a suspect is not healthy", target: Target{OwnerRemediation: given}, verdict: suspect, inFlight: true, budgeted: true},
@@ -42,11 +42,11 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 			inFlight: true,
 		},
 		{
-			why:    "what another check has at a target that it takes care of is counted there",
+			why:    "a target of another check counts there",
 			target: Target{CoveredBy: "MachineHealthCheck/other", OwnerRemediation: given}, verdict: sickFor(time.Hour),
 		},
 		{
-			why: "but a request of our own is ours", target: Target{CoveredBy: "MachineHealthCheck/other", Request: &Request{}},
+			why: "request of this check, target of another one", target: Target{CoveredBy: "MachineHealthCheck/other", Request: &Request{}},
 			verdict: sickFor(time.Hour), inFlight: true, budgeted: true,
 		},
 		{why: "a mark that was never given is none", target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true, Waiting: true}}, verdict: sickFor(time.Hour)},
@@ -66,7 +66,7 @@ func replacing(all ...Replacement) option {
 
 func owners(all ...Owner) option { return func(x *scene) { x.situation.Owners = all } }
 
-// What was handed to its owner takes up its place until it is replaced.
+// Owner remediation takes a place until the Machine is replaced.
 func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 	gone, noticed := Replacement{Target: "gone", Owner: owner}, Replacement{Target: "gone", Owner: owner, GoneSince: ago(time.Minute)}
 	lacking := owners(Owner{Name: "MachineSet/b", Desired: 5, WithNode: 5}, Owner{Name: owner, Desired: 3, WithNode: 2})
@@ -100,7 +100,7 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 		},
 		{why: "or more", options: []option{is(well), replacing(noticed), owners(Owner{Name: owner, Desired: 3, WithNode: 4})}},
 		{
-			why:     "of an owner that could not be read nobody says that it is done",
+			why:     "owner could not be read: the replacement is not confirmed",
 			options: []option{is(well), replacing(noticed), owners(Owner{Name: "MachineSet/b", Desired: 3})}, inFlight: 1,
 			replacing: []Replacement{noticed}, wakeUp: ago(-9 * time.Minute),
 		},
@@ -131,7 +131,7 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 			why: "nor before it has been asked", options: []option{byOwner, is(suspect), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true })},
 			wakeUp: ago(-4 * time.Minute),
 		},
-		{why: "what has a request is not handed to its owner", options: []option{requested()}, inFlight: 1, wakeUp: ago(-9 * time.Minute)},
+		{why: "request exists: no owner remediation", options: []option{requested()}, inFlight: 1, wakeUp: ago(-9 * time.Minute)},
 		{why: "nor are those of a control plane counted", options: []option{byOwner, ofControlPlane, marked()}, wakeUp: ago(-29 * time.Minute)},
 		{
 			why: "all of them in the order of their names", options: []option{
@@ -169,8 +169,8 @@ func TestReplacing_NoMaxInFlight_IsNotRecorded(t *testing.T) {
 	g.Expect(frozen.Counts.InFlight).To(Equal(1))
 }
 
-// TestReplacing_TooMany_AreTruncated: marks are from a time without a limit. Whoever is gone, and whoever takes up a place, is
-// remembered.
+// Owner remediation was requested before there was a limit. Machines that no longer exist, and those that take a place, are
+// recorded.
 func TestReplacing_TooMany_AreTruncated(t *testing.T) {
 	g := NewWithT(t)
 	names := func(plan *Planned) []string {

@@ -87,7 +87,7 @@ func TestConfirmation_Used_IsRemoved(t *testing.T) {
 	drops := func(options ...option) bool {
 		return usual(append(options, confirmed)...).plan().Decisions[0].DropConfirmation
 	}
-	g.Expect(drops(is(well))).To(BeTrue(), "or the next failure would be over without anybody having looked")
+	g.Expect(drops(is(well))).To(BeTrue(), "otherwise the next failure would end without a remediation")
 	g.Expect(drops()).To(BeTrue(), "also before the next request is made")
 	g.Expect(drops(is(well), requested())).To(BeFalse(), "it is for this request")
 	g.Expect(drops(is(well), coveredBy("MachineHealthCheck/other"))).To(BeFalse(), "it is for another check")
@@ -109,12 +109,12 @@ func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {
 		}
 		a := assessed(x.verdicts)
 		plan.Conclude(&a, noon)
-		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)), "nothing tells us when it can be read")
+		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)), "no watch reports when it can be read")
 		g.Expect(plan.Counts).To(Equal(Counts{Held: 1}))
 	}
 }
 
-// The Lease by which turns are taken, and the members of etcd, are in the cluster of the Nodes. Nobody follows them there.
+// The control-plane Lease and the members of etcd are in the cluster of the Nodes. The manager does not watch them there.
 func TestConclude_NoWatch_Polls(t *testing.T) {
 	g := NewWithT(t)
 	for _, x := range []*scene{
@@ -138,7 +138,7 @@ func TestPlanAgain_BlockedTarget_LeavesItsPlace(t *testing.T) {
 	plan := x.plan()
 	g.Expect(plan.Decisions[0].Action).To(Equal(StartRequest))
 	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(MaxInFlight))
-	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "nobody was held back")
+	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "no target was blocked")
 	plan.Decisions[0] = Rejected(&plan.Decisions[0], &x.situation.Targets[0], "denied")
 	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
 	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(RequestFailed))

@@ -35,10 +35,10 @@ func TestLimit_Values_AreRounded(t *testing.T) {
 			no: []int{1},
 		},
 		{why: "003: 100% of the control plane", limits: Limits{MaxUnhealthy: percent("100%")}, of: 3, yes: []int{3}},
-		{why: "001, 002: 49% where nothing is said of Nodes", limits: Limits{Default: nodes}, of: 100, yes: []int{49}, no: []int{50}},
+		{why: "001, 002: 49% is the default of Nodes", limits: Limits{Default: nodes}, of: 100, yes: []int{49}, no: []int{50}},
 		{why: "001, 002: 49% of 2 rounds to none", limits: Limits{Default: nodes}, of: 2, yes: []int{0}, no: []int{1}},
 		{why: "001: 30% of 10", limits: Limits{MaxUnhealthy: percent("30%")}, of: 10, yes: []int{3}, no: []int{4}},
-		{why: "no limit where nothing is said of Machines", limits: Limits{Default: machines}, of: 7, yes: []int{7}},
+		{why: "no limit is the default of Machines", limits: Limits{Default: machines}, of: 7, yes: []int{7}},
 		{why: "33% of 3 rounds to none", limits: Limits{MaxUnhealthy: percent("33%")}, of: 3, yes: []int{0}, no: []int{1}},
 		{why: "0 lets nothing be remediated, and nothing is", limits: Limits{MaxUnhealthy: number(0)}, of: 3, yes: []int{0}, no: []int{1}},
 		{why: "51% of 10 must be healthy: 6, rounded up", limits: Limits{MinHealthy: percent("51%")}, of: 10, yes: []int{4}, no: []int{5}},
@@ -76,7 +76,7 @@ func TestLimit_Field_IsReported(t *testing.T) {
 	g.Expect(Limits{Default: intstr.FromString("49%")}.For(10)).To(Equal(Limit{Field: "maxUnhealthy", Value: "49%", Most: 4}))
 }
 
-// The library's own arithmetic is the reference; ours knows which way is careful.
+// The arithmetic of the library is the reference; Slots and Limit round to the careful side.
 func TestPercentages_Rounding_MatchesKubernetes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 100000).Draw(t, "n")

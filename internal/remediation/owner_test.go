@@ -33,20 +33,20 @@ var marksGiven = []row{
 		want: Decision{Action: Wait, Until: ago(-moment), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "to the moment: then somebody is told, and it stays under way", options: []option{marked(markedFor(30 * time.Minute))},
+		why: "owner not acting for exactly 30 minutes: reported, still in flight", options: []option{marked(markedFor(30 * time.Minute))},
 		want: Decision{
 			Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner, Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true,
 		},
 	},
 	{
-		why: "with what the owner says", options: []option{marked(markedFor(time.Hour), answered)},
+		why: "with the reason of the owner", options: []option{marked(markedFor(time.Hour), answered)},
 		want: Decision{
 			Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner + ": RemediationDeferred", Since: ago(time.Hour)}}, Step: stepO,
 			InFlight: true, Budgeted: true,
 		},
 	},
 	{
-		why: "a refusal is held, and takes up no place", options: []option{marked(refused)},
+		why: "owner refuses: blocked, no place", options: []option{marked(refused)},
 		want: Decision{Hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}}, Step: stepO},
 	},
 	{
@@ -137,15 +137,15 @@ var marksGiven = []row{
 		want: Decision{Action: CancelOwnerRemediation, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "and a storm from one of which nothing can be said", options: []option{inStorm, is(unreadable), marked()},
+		why: "storm, Node unreadable: canceled", options: []option{inStorm, is(unreadable), marked()},
 		want: Decision{Action: CancelOwnerRemediation, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "nothing that can be said of it now takes it out of its owner's hands", options: []option{is(suspect), marked()},
+		why: "suspect: not canceled", options: []option{is(suspect), marked()},
 		want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "nor that nothing can be said", options: []option{is(unreadable), marked()},
+		why: "unreadable: not canceled", options: []option{is(unreadable), marked()},
 		want: Decision{Action: Wait, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{

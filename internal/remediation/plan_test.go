@@ -30,7 +30,7 @@ func TestPlan_UnhealthyTarget_StartsStep(t *testing.T) {
 			want: withLease(11 * time.Minute),
 		},
 		{
-			why: "a worker is handed to its owner, and takes up a place", options: []option{byOwner},
+			why: "owner remediation of a worker takes a place", options: []option{byOwner},
 			want: Decision{Action: RequestOwnerRemediation, Step: stepO, InFlight: true, Budgeted: true},
 		},
 		{
@@ -76,7 +76,7 @@ func TestPlan_MaxInFlight_GivesEachPlaceOnce(t *testing.T) {
 	plan = usual(three, byOwner).plan()
 	g.Expect(actions(&plan)).To(Equal([]Action{RequestOwnerRemediation, RequestOwnerRemediation, RequestOwnerRemediation}))
 	g.Expect([]any{plan.Slots, plan.Limited}).To(Equal([]any{0, false}))
-	g.Expect(plan.Replacing).To(BeNil(), "without a limit nobody counts")
+	g.Expect(plan.Replacing).To(BeNil(), "nothing is counted without a limit")
 
 	plan = usual(three, func(x *scene) { x.policy.MaxInFlight = percent("34%") }, is(leftAlone)).plan()
 	g.Expect([]any{plan.Slots, plan.Limited}).To(Equal([]any{1, true}), "of those that are expected: 34% of 2")
@@ -105,7 +105,7 @@ func TestPlan_ControlPlane_GoesOneByOne(t *testing.T) {
 
 	last := steps(Step{ID: stepA}, Step{ID: stepO, Owner: true})
 	plan = usual(ofThree, last, target(func(t *Target) { t.History.Tried = stepA })).plan()
-	g.Expect(actions(&plan)).To(Equal([]Action{RequestOwnerRemediation, None, None}), "one that is handed to its owner is in flight as any other")
+	g.Expect(actions(&plan)).To(Equal([]Action{RequestOwnerRemediation, None, None}), "owner remediation is in flight, too")
 	g.Expect(plan.Decisions[1].Hold.Seen.Who).To(Equal("m1"))
 }
 
@@ -203,7 +203,7 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 		{why: "a mark of another", options: []option{byOwner, is(suspect), marked(byOther)}},
 		{why: "a Lease of its own", options: []option{is(well), ours(noon)}, want: true},
 		{why: "a Lease of another", options: []option{is(well), lease(Lease{Used: true, Holder: "node-maintenance"})}},
-		{why: "what it says about health, even if nothing can be done", options: []option{byOwner, noOwner}, want: true},
+		{why: "health is reported, no remediation is possible", options: []option{byOwner, noOwner}, want: true},
 		{why: "what is remembered of a target", options: []option{pauseRequested, remembers(1, noon)}, want: true},
 		{why: "who is well has nothing to be remembered", options: []option{is(well), remembers(1, noon)}},
 		{why: "who is only called so has", options: []option{is(calledWell), remembers(1, noon)}, want: true},
@@ -221,7 +221,7 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 	}
 }
 
-// Whoever marks a Machine signs before, and as long as there is a mark of its own.
+// A check annotates a Machine before it sets conditions, and as long as these exist.
 func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 	tells := policy(func(p *Policy) { p.ReportsHealth = true })
 	mark := func(m OwnerRemediation) option { return target(func(t *Target) { t.OwnerRemediation = m }) }
@@ -230,21 +230,21 @@ func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 		options []option
 		want    bool
 	}{
-		{why: "who tells the health of the unhealthy signs", options: []option{tells}, want: true},
+		{why: "reports the health of unhealthy targets", options: []option{tells}, want: true},
 		{why: "also if they are held", options: []option{tells, limited(0)}, want: true},
-		{why: "who asks the owner signs, whatever else it tells", options: []option{steps(Step{ID: stepO, Owner: true})}, want: true},
-		{why: "of the others there is nothing to tell yet", options: []option{tells, is(suspect)}},
-		{why: "who does not tell signs nothing"},
+		{why: "requests owner remediation", options: []option{steps(Step{ID: stepO, Owner: true})}, want: true},
+		{why: "suspect: nothing to report", options: []option{tells, is(suspect)}},
+		{why: "does not report health"},
 		{
-			why:     "who has told keeps the name there as long as that stands",
+			why:     "condition exists: the annotation stays",
 			options: []option{tells, is(suspect), mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}, want: true,
 		},
-		{why: "who has asked the owner, too", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true, Requested: true})}, want: true},
+		{why: "owner remediation requested, healthy", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true, Requested: true})}, want: true},
 		{why: "when there is nothing left the name goes", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true})}},
-		{why: "what another has told is not signed by us", options: []option{tells, is(well), mark(OwnerRemediation{Unhealthy: true, Requested: true})}},
-		{why: "who lets go signs nothing new", options: []option{tells, observes}},
+		{why: "conditions of another check", options: []option{tells, is(well), mark(OwnerRemediation{Unhealthy: true, Requested: true})}},
+		{why: "observes: no new annotation", options: []option{tells, observes}},
 		{
-			why:     "and keeps the name until its request is gone",
+			why:     "observes, request exists: the annotation stays",
 			options: []option{tells, observes, requested(), mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}, want: true,
 		},
 		{

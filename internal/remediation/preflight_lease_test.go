@@ -33,7 +33,7 @@ var leasesRenewed = []lookRow{
 	{why: "to the moment", options: []option{is(sickFor(10 * time.Minute))}, look: renewed(noon)},
 	{why: "what ends something does not mind", options: []option{requested(failed)}, look: renewed(noon)},
 	{
-		why:     "a Node that says of itself that it is not ready is not contradicted",
+		why:     "Ready=False: the Lease does not matter",
 		options: []option{finding(func(f *health.Finding) { f.Status = string(corev1.ConditionFalse) })}, look: renewed(noon),
 	},
 	{
@@ -74,7 +74,7 @@ var leasesRenewed = []lookRow{
 	},
 }
 
-// TestOnlySilent_OtherCause_IsFalse: of nobody else the Lease is read, so that a cluster where it may not be read does not keep them from
+// The Lease is read for no other cause. So a missing permission to read Leases does not keep those targets from
 // being remediated.
 func TestOnlySilent_OtherCause_IsFalse(t *testing.T) {
 	silent, soon := readyUnknownFor(6*time.Minute), readyUnknownFor(time.Minute)
@@ -88,8 +88,8 @@ func TestOnlySilent_OtherCause_IsFalse(t *testing.T) {
 		findings []health.Finding
 		only     bool
 	}{
-		"its Node is silent":                    {health.Unhealthy, []health.Finding{silent}, true},
-		"it says that it is not ready":          {health.Unhealthy, []health.Finding{notReady}, false},
+		"Ready=Unknown":                         {health.Unhealthy, []health.Finding{silent}, true},
+		"Ready=False":                           {health.Unhealthy, []health.Finding{notReady}, false},
 		"it has another trouble":                {health.Unhealthy, []health.Finding{pressed}, false},
 		"its Machine has":                       {health.Unhealthy, []health.Finding{ofMachine}, false},
 		"its Machine has failed, too":           {health.Unhealthy, []health.Finding{failed, silent}, false},

@@ -34,7 +34,7 @@ func onlyWished(l *PreflightCheck) { l.Verdict = wished }
 
 func leaves(l *PreflightCheck) { l.Target.Leaving = Departure{Sign: "a taint"} }
 
-// takes is somebody else's Lease of the Node, and turnOf one of the control plane.
+// takes is the Lease of a Node with another holder, and turnOf a control-plane Lease.
 func takes(until time.Time) func(*PreflightCheck) {
 	return func(l *PreflightCheck) { l.Target.Lease = Lease{Used: true, Holder: "other", Until: until} }
 }
@@ -129,7 +129,7 @@ var looks = []lookRow{
 		hold:    notConfirmed("the target was unhealthy in between"),
 	},
 	{
-		why: "a request that is gone by now has nothing to say against it", options: []option{is(well), requested(healthySince(noon))},
+		why: "request deleted since the plan", options: []option{is(well), requested(healthySince(noon))},
 		look: func(l *PreflightCheck) { l.Target.Request = nil },
 	},
 	{why: "unless it goes for another cause", options: []option{is(well), goes, requested()}, look: func(l *PreflightCheck) { l.Verdict = suspect }},
@@ -182,7 +182,7 @@ var looks = []lookRow{
 		hold: notConfirmed("MachineHealthCheck/other is responsible for the target"),
 	},
 	{why: "something announces that it goes", look: leaves, hold: Hold{Reason: Leaving, Seen: Seen{Who: "a taint"}}},
-	{why: "its owner knows more about that", options: []option{byOwner}, look: leaves},
+	{why: "owner remediation, Machine being deleted", options: []option{byOwner}, look: leaves},
 	{why: "a label keeps it from being remediated now", look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
 	{why: "also by its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
 	{why: "what ends something does not mind a label", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Target.Excluded = true }},
@@ -210,7 +210,7 @@ var looks = []lookRow{
 		hold: Hold{Reason: NameTaken, Seen: Seen{Who: "other"}},
 	},
 	{
-		why: "somebody else is working on its Node by now", look: takes(noon.Add(moment)),
+		why: "Lease acquired by another holder since the plan", look: takes(noon.Add(moment)),
 		hold: Hold{Reason: LeaseTaken, Until: noon.Add(moment), Seen: Seen{Who: "other"}},
 	},
 	{why: "and has finished", look: takes(noon)},
@@ -220,15 +220,15 @@ var looks = []lookRow{
 		hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "maxInFlight is reached", Have: 2, Most: 2}},
 	},
 	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *PreflightCheck) { l.Others = 9 }},
-	{why: "where there are as many as targets nobody does", look: func(l *PreflightCheck) { l.Others = 9 }},
+	{why: "no limit", look: func(l *PreflightCheck) { l.Others = 9 }},
 	{why: "who cleans up does not mind, either", options: []option{slots(1), requested(failed)}, look: func(l *PreflightCheck) {
 		l.Others = 9
 		l.Target = Target{Request: &Request{}, DeletingSince: noon, CoveredBy: "o"}
 	}},
 
-	{why: "the control plane, as it is now: nobody else is being remediated", options: []option{ofControlPlane}, look: busy("n1", "m1")},
+	{why: "control plane, no other member is busy", options: []option{ofControlPlane}, look: busy("n1", "m1")},
 	{
-		why: "somebody else is", options: []option{ofControlPlane}, look: busy("n2"),
+		why: "control plane, another member is busy", options: []option{ofControlPlane}, look: busy("n2"),
 		hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}},
 	},
 	{
@@ -340,7 +340,7 @@ func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 	g.Expect(held.Writes(t1)).To(BeEmpty())
 }
 
-// What holds a target is one thing, and its health another: what is borne out is told all the same.
+// A block does not hide the health of a target: a confirmed verdict is reported.
 func TestPreflight_ConfirmedVerdict_IsReported(t *testing.T) {
 	tests := []struct {
 		why    string
@@ -348,7 +348,7 @@ func TestPreflight_ConfirmedVerdict_IsReported(t *testing.T) {
 		signed bool
 		told   bool
 	}{
-		{why: "what is borne out is told, and signed before", look: func(l *PreflightCheck) { l.Target.DeletingSince = noon }, signed: true, told: true},
+		{why: "confirmed verdict, blocked: reported and annotated", look: func(l *PreflightCheck) { l.Target.DeletingSince = noon }, signed: true, told: true},
 		{why: "what could not be read is not", look: func(l *PreflightCheck) { l.Failed = true }},
 		{why: "nor is another health", look: func(l *PreflightCheck) { l.Verdict.Kind = health.Suspect }},
 		{why: "nor another reason", look: func(l *PreflightCheck) { l.Verdict.Reason = health.NodeDeleted }},
@@ -379,7 +379,7 @@ func TestPreflight_OnlyAnnotations_ArePausedToo(t *testing.T) {
 		d := plan.Decisions[0]
 		g.Expect(d.Writes(t1)).ToNot(BeEmpty())
 		g.Expect(Confirm(&plan, t1, &d, &x.verdicts[0], &PreflightCheck{}, noon)).To(Equal(d))
-		// Of what could not be read nobody knows whether it is paused, or still there.
+		// A target that could not be read may be paused or deleted.
 		for _, look := range []*PreflightCheck{{Paused: true}, {Failed: true}, {Changed: true}} {
 			held := Confirm(&plan, t1, &d, &x.verdicts[0], look, noon)
 			g.Expect(held.Writes(t1)).To(BeEmpty())

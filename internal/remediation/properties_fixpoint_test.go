@@ -33,7 +33,7 @@ func (d *drawn) landed(plan *Planned, finalizer bool) (drawn, bool) {
 		for _, write := range decision.Writes(&d.situation.Targets[i]) {
 			s.Targets[i].land(write, decision)
 			if write == AcquireControlPlaneLease {
-				s.ControlPlane.Lease = Lease{Used: true, Holder: "us", HeldByThis: true, Until: decision.ControlPlaneLeaseUntil}
+				s.ControlPlane.Lease = Lease{Used: true, Holder: "this", HeldByThis: true, Until: decision.ControlPlaneLeaseUntil}
 			}
 		}
 	}
@@ -58,9 +58,9 @@ func (t *Target) land(write Write, d *Decision) {
 	case WriteRecovery:
 		t.Request.HealthySince = d.HealthySince
 	case AcquireLease:
-		t.Lease = Lease{Used: t.Lease.Used, Holder: "us", HeldByThis: true, Until: d.LeaseUntil}
+		t.Lease = Lease{Used: t.Lease.Used, Holder: "this", HeldByThis: true, Until: d.LeaseUntil}
 	case SetMarkedBy:
-		// Whoever signs says right after it that the target is not healthy.
+		// A check that annotates a target sets its unhealthy condition right after that.
 		t.OwnerRemediation.MarkedByThis, t.OwnerRemediation.Unhealthy = true, true
 	case CreateRequest:
 		t.Request = &Request{Step: d.Step, Attempt: d.Attempt, Started: noon}
@@ -175,7 +175,7 @@ func plain(d *Decision) Decision {
 	return p
 }
 
-// Twin: a name says nothing. A Machine and a bare Node with the same facts and the same places to be had get the same plan.
+// The kind does not matter: a Machine and a bare Node with the same facts and the same free places get the same plan.
 func TestPlan_Names_AreIrrelevant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
@@ -221,7 +221,7 @@ func TestPlan_EqualTargets_AreTreatedAlike(t *testing.T) {
 	})
 }
 
-// Who observes, or is about to go, writes nothing but what takes away. Until a request is gone, its Lease is held.
+// A check that observes or is being deleted only removes things. It holds the Lease until the request is deleted.
 func TestWrites_ObservingOrDeleting_OnlyRemove(t *testing.T) {
 	takes := []Write{StopRemediator, DeleteRequest, RemoveOwnerRemediated, ClearConditions, RemoveMarkedBy, RemoveConfirmation, ReleaseLease}
 	rapid.Check(t, func(t *rapid.T) {
@@ -249,8 +249,8 @@ func TestWrites_ObservingOrDeleting_OnlyRemove(t *testing.T) {
 			}
 		}
 		for _, write := range plan.CheckWrites(&d.situation, rapid.Bool().Draw(t, "finalizer")) {
-			// What is left over has to be cleaned up before the check goes, so that it may still need its finalizer; and what is noted on a check
-			// that goes is gone with it.
+			// The finalizer may still be needed for the cleanup. Annotations of a check
+			// are deleted with it.
 			if d.policy.Observe && (write == WriteReplacing && len(plan.Replacing) > 0 || write == WriteStorm && !plan.Storm.Since.IsZero()) {
 				t.Fatalf("check write %d: %+v", write, plan)
 			}

@@ -78,7 +78,7 @@ func TestPlan_UnhealthyTarget_HasOneActionOrHold(t *testing.T) {
 				continue
 			}
 			if got.Action == None && got.Hold.Reason == "" {
-				t.Fatalf("nothing is said about %+v", d.situation.Targets[i])
+				t.Fatalf("no decision about %+v", d.situation.Targets[i])
 			}
 			if got.Hold.Reason != "" {
 				held++
@@ -132,7 +132,7 @@ func TestPlan_MaxInFlight_IsKept(t *testing.T) {
 func TestGuards_MoreGuards_StartNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
-		// Where places are few, one that a guard lets go takes the place of another.
+		// With few places, a target that a guard no longer blocks takes the place of another.
 		d.policy.MaxInFlight = nil
 		for i := range d.situation.Targets {
 			d.situation.Targets[i].ControlPlane = d.situation.Targets[i].ControlPlane && i == 0
@@ -296,7 +296,7 @@ func TestPlan_BothKinds_AreTreatedAlike(t *testing.T) {
 	})
 }
 
-// What is withdrawn, given up or canceled is ours.
+// Only requests and conditions of this check are withdrawn, given up or canceled.
 func TestPlan_OtherChecks_AreNotCleanedUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
@@ -306,7 +306,7 @@ func TestPlan_OtherChecks_AreNotCleanedUp(t *testing.T) {
 				t.Fatalf("there is nothing to take away: %+v", got)
 			}
 			if (got.Action == CancelOwnerRemediation || got.Action == RemoveConditions) && !target.OwnerRemediation.MarkedByThis {
-				t.Fatalf("somebody else's mark is canceled: %+v", got)
+				t.Fatalf("owner remediation of another check is canceled: %+v", got)
 			}
 			if got.Action == CancelOwnerRemediation && !target.OwnerRemediation.Waiting {
 				t.Fatalf("a mark that its owner acts on is canceled: %+v", got)

@@ -37,7 +37,7 @@ func TestProperties_DrawnCases_ReachEverything(t *testing.T) {
 			}
 		}
 		for _, got := range plan.Orphans {
-			delete(missing, fmt.Sprintf("stray %d %s", got.Action, got.Why))
+			delete(missing, fmt.Sprintf("orphan %d %s", got.Action, got.Why))
 		}
 	}
 	for name := range missing {
@@ -67,7 +67,7 @@ func reachable() map[string]bool {
 		}
 	}
 	for _, why := range []Reason{NotSelected, NodeVanished} {
-		wanted[fmt.Sprintf("stray %d %s", Withdraw, why)], wanted[fmt.Sprintf("stray %d %s", RemoveConditions, why)] = true, true
+		wanted[fmt.Sprintf("orphan %d %s", Withdraw, why)], wanted[fmt.Sprintf("orphan %d %s", RemoveConditions, why)] = true, true
 	}
 	return wanted
 }

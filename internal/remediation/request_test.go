@@ -53,7 +53,7 @@ var remediators = []row{
 		want: underWay(Decision{Action: Wait}),
 	},
 	{
-		why: "the time during which nobody was allowed to look does not count", options: []option{
+		why: "the time of a pause does not count", options: []option{
 			requested(started(time.Hour)), check(func(c *Check) { c.UnpausedAt = ago(10*time.Minute - moment) }),
 		},
 		want: underWay(Decision{Action: Wait, Until: ago(-moment)}),
@@ -79,17 +79,17 @@ var remediators = []row{
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}}),
 	},
 	{
-		why: "it is told as a failure even if the time is over, too", options: []option{requested(failed, started(time.Hour))},
+		why: "failed and timed out: reported as failed", options: []option{requested(failed, started(time.Hour))},
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}}),
 	},
 	{
-		why: "who noted a failure, told it to stop and was interrupted goes on", options: []option{
+		why: "interrupted after the failure was recorded: continued", options: []option{
 			requested(toldToStop), target(func(t *Target) { t.History.Tried = stepA }),
 		},
 		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 	{
-		why: "who told it to stop without noting a failure was withdrawing it: no step follows from that", options: []option{requested(toldToStop, failed, started(time.Hour))},
+		why: "stopped without a recorded failure: withdrawn, no next step", options: []option{requested(toldToStop, failed, started(time.Hour))},
 		want: underWay(Decision{Action: Withdraw, Why: NotSelected}),
 	},
 	{
@@ -158,7 +158,7 @@ var remediators = []row{
 		want: underWay(Decision{Action: Wait}),
 	},
 	{
-		why: "of what cannot be read nobody says that it has relapsed", options: []option{
+		why: "unreadable: not unhealthy again", options: []option{
 			is(unreadable), requested(healthySince(ago(time.Minute)), started(time.Hour)),
 		},
 		want: underWay(Decision{Action: Wait, HealthySince: ago(time.Minute)}),
@@ -201,7 +201,7 @@ var releases = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-moment)}),
 	},
 	{
-		why: "to the moment: then somebody is told", options: []option{requested(beingDeleted(5 * time.Minute))},
+		why: "deletion takes exactly 5 minutes: reported", options: []option{requested(beingDeleted(5 * time.Minute))},
 		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(5 * time.Minute)}}, Until: time.Time{}}),
 	},
 	{
@@ -209,7 +209,7 @@ var releases = []row{
 		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(time.Hour)}}}),
 	},
 	{
-		why: "of a target that is well nobody needs to be", options: []option{is(well), requested(beingDeleted(time.Hour))},
+		why: "healthy target: not reported", options: []option{is(well), requested(beingDeleted(time.Hour))},
 		want: underWay(Decision{Action: Wait}),
 	},
 	{why: "nor of a suspect", options: []option{is(suspect), requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait})},
@@ -248,7 +248,7 @@ var recoveries = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-5 * time.Minute), HealthySince: noon}),
 	},
 	{
-		why: "a person who says that it is well need not wait", options: []option{healthyDelay(5 * time.Minute), confirmed, requested()},
+		why: "recovery confirmed by a person: no delay", options: []option{healthyDelay(5 * time.Minute), confirmed, requested()},
 		want: underWay(Decision{Action: Withdraw, Why: Recovered}),
 	},
 	{
@@ -322,13 +322,13 @@ var leases = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-time.Hour), RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute), HealthySince: noon}),
 	},
 	{
-		why: "whoever has taken it has it: the remediator is at work already", options: []option{
+		why: "Lease of another holder: the remediator works already", options: []option{
 			requested(), lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(time.Minute)}),
 		},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "a Lease that nobody has is taken again", options: []option{requested(), lease(Lease{Used: true})},
+		why: "Lease without holder: acquired again", options: []option{requested(), lease(Lease{Used: true})},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute)}),
 	},
 	{
@@ -348,7 +348,7 @@ var leases = []row{
 		want: underWay(Decision{Action: GiveUp, Why: StepFailed, LeaseUntil: ago(-time.Minute), History: History{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
-		why: "who waits for a person to say that it is well keeps it, however long that takes", options: []option{
+		why: "waits for confirmation: the Lease stays", options: []option{
 			is(well), recoveryConfirmed, requested(), ours(noon),
 		},
 		want: underWay(Decision{Hold: Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: noon}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute), HealthySince: noon}),

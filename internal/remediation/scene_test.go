@@ -20,7 +20,7 @@ const (
 	owner  = "MachineSet/a"
 )
 
-// The steps of the tables: two that ask a remediator, and one that asks the owner.
+// The steps of the tables: two with templates, and one of owner remediation.
 var (
 	stepA = StepID{Order: 1, Template: "A/a"}
 	stepB = StepID{Order: 2, Template: "B/b"}
@@ -58,7 +58,7 @@ func (x *scene) plan() Planned {
 	return Plan(&x.situation, &a, &x.policy, noon)
 }
 
-// alone is what one guard has to say about the first target, as if there were no others.
+// alone is the result of one guard for the first target, without the other guards.
 func (x *scene) alone(reason Reason) []Answer {
 	var only []guard
 	for _, each := range guards {
@@ -116,7 +116,7 @@ func ofControlPlane(x *scene) {
 	x.situation.ControlPlane.Etcd = members(3, "n2", "n3")
 }
 
-// members are so many members of etcd, on n1, n2 and so on, of which those named are healthy and of the others nobody knows.
+// members are so many members of etcd, on n1, n2 and so on, of which those named are healthy. The health of the others is unknown.
 func members(n int, healthy ...string) Etcd {
 	e := Etcd{State: EtcdStacked}
 	for i := range n {

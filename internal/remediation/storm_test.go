@@ -51,7 +51,7 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 			policy: five, want: Storm{Since: since},
 		},
 		{
-			why: "nobody knows how many are unhealthy in a cluster that cannot be read: none ends", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
+			why: "unreachable cluster: the storm does not end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
 			check: Check{Unreachable: true}, want: Storm{Since: since},
 		},
 		{why: "and none begins", gate: broken, policy: five, check: Check{Unreachable: true}},
@@ -81,11 +81,11 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 func TestStorm_Cooldown_EndsAfterIt(t *testing.T) {
 	g := NewWithT(t)
 	p := Policy{StormCooldown: 5 * time.Minute}
-	g.Expect(Storm{Since: ago(time.Hour)}.ends(&p)).To(BeZero(), "as long as too many are unhealthy nobody knows")
+	g.Expect(Storm{Since: ago(time.Hour)}.ends(&p)).To(BeZero(), "no end is known while too many are unhealthy")
 	g.Expect(Storm{Since: ago(time.Hour), CooldownSince: ago(time.Minute)}.ends(&p)).To(Equal(ago(-4 * time.Minute)))
 }
 
-// A storm is looked after on every pass, also when nobody is unhealthy any more.
+// Every reconcile updates a storm, also when no target is unhealthy.
 func TestStorm_NoUnhealthyTarget_Ends(t *testing.T) {
 	g := NewWithT(t)
 	plan := usual(cooldown, stormy(4*time.Minute), is(well)).plan()

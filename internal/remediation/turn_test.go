@@ -18,7 +18,7 @@ var (
 	ourTurn     = Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-time.Minute)}
 )
 
-// A turn is taken before the request is made, kept while it is there, and released when the last of the control plane is gone.
+// The control-plane Lease is acquired before the request is created, and released when the last request of a member is deleted.
 func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 	ofCP := lost()
 	tests := []struct {
@@ -36,11 +36,11 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			writes: []Write{AcquireLease, AcquireControlPlaneLease, CreateRequest},
 		},
 		{
-			why: "again if we were stopped after having taken it", options: []option{ofControlPlane, turn(ourTurn)},
+			why: "held by this check after an interrupted reconcile", options: []option{ofControlPlane, turn(ourTurn)},
 			writes: []Write{AcquireControlPlaneLease, CreateRequest},
 		},
 		{why: "not for a worker", options: []option{turn(nobodysTurn)}, writes: []Write{CreateRequest}},
-		{why: "nor where nobody takes turns", options: []option{ofControlPlane}, writes: []Write{CreateRequest}},
+		{why: "no control-plane Lease in use", options: []option{ofControlPlane}, writes: []Write{CreateRequest}},
 		{
 			why: "nor by owners, who serialise by themselves", options: []option{ofControlPlane, byOwner, turn(nobodysTurn)},
 			writes: []Write{SetMarkedBy, SetOwnerRemediated},
@@ -52,7 +52,7 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			writes: []Write{DeleteRequest},
 		},
 		{
-			why:     "also for one that the check does not look after any more",
+			why:     "orphan with a request",
 			options: []option{is(well), turn(ourTurn), stray(Orphan{Name: "cp-2", ControlPlane: true, Request: ofCP})},
 		},
 		{why: "a worker's request does not need it", options: []option{requested(), turn(ourTurn)}, released: true},
@@ -67,7 +67,7 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			released: true,
 		},
 		{
-			why:     "somebody else's is left alone",
+			why:     "Lease of another holder",
 			options: []option{ofControlPlane, is(well), turn(Lease{Used: true, Holder: "other", Until: noon})},
 		},
 	}
@@ -83,7 +83,7 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 	}
 }
 
-// Whoever is held at the preflight check has no turn, and gives back one that was left from before.
+// A target that the preflight check blocks does not acquire the control-plane Lease, and releases one that it held.
 func TestControlPlaneLease_PreflightBlocks_IsReleased(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(ofControlPlane, turn(ourTurn))
@@ -101,10 +101,10 @@ func TestControlPlaneLease_PreflightBlocks_IsReleased(t *testing.T) {
 		Equal([]CheckWrite{ReleaseControlPlaneLease, RemoveFinalizer}), "the turn goes before the finalizer",
 	)
 	x.situation.Check.Paused = true
-	g.Expect(plan.CheckWrites(&x.situation, true)).To(BeEmpty(), "a paused check gives nothing back")
+	g.Expect(plan.CheckWrites(&x.situation, true)).To(BeEmpty(), "a paused check releases nothing")
 }
 
-// What is known of a Node that is gone stands on the Machine, as nothing else tells since when.
+// The Machine records since when its Node does not exist, because no other object has that time.
 func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 	gone := sickFor(time.Hour)
 	gone.NodeGoneSince = ago(time.Minute)
@@ -126,7 +126,7 @@ func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 		},
 		{why: "a check that goes takes it away", options: []option{is(gone), noted, goes}, want: []Write{WriteNodeGone}},
 		{why: "another check that is responsible for it needs it", options: []option{is(gone), noted, coveredBy("other")}},
-		{why: "who is not taken care of leaves it to the other", options: []option{is(gone), coveredBy("other")}},
+		{why: "another check is responsible", options: []option{is(gone), coveredBy("other")}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 	}
 }
 
-// What is left in notes at a Machine that nobody looks after any more is taken away, too.
+// Annotations on a Machine that no check selects are removed, too.
 func TestOrphan_Records_AreRemoved(t *testing.T) {
 	g := NewWithT(t)
 	left := Orphan{Name: "m2", History: History{Failures: 1}, NodeGoneSince: noon}
@@ -153,7 +153,7 @@ func TestOrphan_Records_AreRemoved(t *testing.T) {
 	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(BeEmpty(), "a pause leaves them")
 }
 
-// A remediator that is stopped takes its time, and nobody else may begin meanwhile.
+// A remediator needs time to stop. No other remediation begins meanwhile.
 func TestLease_Withdrawn_IsRenewedUntilDeleted(t *testing.T) {
 	g := NewWithT(t)
 	old := Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-time.Minute)}
@@ -186,7 +186,7 @@ func TestRemediateAnnotation_Remediated_IsNotRepeated(t *testing.T) {
 	g.Expect(unfinished.Action).To(Equal(Wait), "it has to be done first")
 	g.Expect(done(alsoSick)).To(Equal(Decision{Action: GiveUp, Why: StepTimedOut}), "who is unhealthy besides was not helped")
 	d := usual(is(wished), requested(succeeded), ours(ago(-time.Minute))).plan().Decisions[0]
-	g.Expect(d.LeaseUntil).To(Equal(ago(-time.Minute)), "and nobody is kept from the Node by that")
+	g.Expect(d.LeaseUntil).To(Equal(ago(-time.Minute)), "the expired Lease blocks no other holder")
 }
 
 // A pause of the target gives a step its time back, as one of the check does.
@@ -203,7 +203,7 @@ func TestStepTimeout_AfterPauseOfTarget_StartsAgain(t *testing.T) {
 	g.Expect(usual(both...).plan().Decisions[0].Until).To(Equal(ago(-9*time.Minute)), "the later of both")
 }
 
-// What a clock that was ahead has noted changes the plan when its time comes, so that somebody has to look then.
+// A time that a clock ahead has recorded changes the plan when it comes, so the check is reconciled then.
 func TestUnpauseTime_InFuture_WakesThen(t *testing.T) {
 	soon := ago(-moment)
 	for _, ahead := range []option{
@@ -215,7 +215,7 @@ func TestUnpauseTime_InFuture_WakesThen(t *testing.T) {
 	}
 }
 
-// Of whom nobody knows since when it is unhealthy, it is not said that it was the longest.
+// A target without a known start is not reported as unhealthy for the longest time.
 func TestCandidates_UnknownSince_ComeLast(t *testing.T) {
 	unknown := sickFor(time.Hour)
 	unknown.Since = time.Time{}
@@ -223,7 +223,7 @@ func TestCandidates_UnknownSince_ComeLast(t *testing.T) {
 	NewWithT(t).Expect(x.plan().Decisions[1].Action).To(Equal(StartRequest))
 }
 
-// Who holds a target by nothing but a Lease lets go of it when that runs out, whether the target is unhealthy or not.
+// A check that holds only the Lease of a target gives it up when it expires, also of an unhealthy target.
 func TestCoveredByOther_Until_IsReported(t *testing.T) {
 	for _, verdict := range []health.Verdict{sickFor(time.Hour), well, unreadable} {
 		x := usual(is(verdict), coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
@@ -251,7 +251,7 @@ func TestWrites_RemovedHistory_ComesLast(t *testing.T) {
 	)
 }
 
-// A check of the other kind goes on from what stands on the other object: what stands here is nobody's.
+// A check of the other kind continues from the annotations of the other object. Those of this object are removed.
 func TestCoveredElsewhere_Records_AreRemoved(t *testing.T) {
 	g := NewWithT(t)
 	for _, elsewhere := range []bool{false, true} {
@@ -276,7 +276,7 @@ func TestStorm_Reconnecting_WakesAfterGracePeriod(t *testing.T) {
 	g.Expect(x.plan().WakeUp).To(BeZero(), "without a cool-down there are no storms")
 }
 
-// Between two steps nobody has to be kept from the Node.
+// Between two steps the Lease of the Node is not needed.
 func TestLease_BlockedBetweenSteps_IsReleased(t *testing.T) {
 	g := NewWithT(t)
 	for _, test := range []struct {
@@ -290,7 +290,7 @@ func TestLease_BlockedBetweenSteps_IsReleased(t *testing.T) {
 	}
 }
 
-// The members are those of the first source that knows any. A control plane of which nobody knows any keeps its state elsewhere.
+// The members are those of the first source with any. A control plane without any has external etcd.
 func TestEtcdOf_Sources_FirstWithMembersWins(t *testing.T) {
 	g := NewWithT(t)
 	byMachines, byNodes := members(3, "n2").Members, members(1).Members
@@ -299,7 +299,7 @@ func TestEtcdOf_Sources_FirstWithMembersWins(t *testing.T) {
 	g.Expect(EtcdOf(nil, nil)).To(Equal(Etcd{State: EtcdExternal}))
 }
 
-// Whoever is stopped between the deletion of a request and the wipe of what is remembered makes up for it, whatever happens meanwhile.
+// A reconcile that was interrupted between the deletion of a request and the removal of its history is completed by the next one.
 func TestHistory_RecoveredWhileDeleting_IsRemoved(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(is(well), requested(beingDeleted(time.Minute)), target(func(t *Target) { t.History = History{Failures: 2} }))
@@ -308,7 +308,7 @@ func TestHistory_RecoveredWhileDeleting_IsRemoved(t *testing.T) {
 	g.Expect(x.plan().Decisions[0].History).To(Equal(History{Failures: 2}), "who is not well is remembered")
 }
 
-// Who waited for another one that was held at the preflight check says what it waits for now.
+// A target that waited for another one, which the preflight check blocked, reports what it waits for now.
 func TestPlanAgain_StillBlocked_ReportsNewReason(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(ofControlPlane, also(Target{Name: "m2", Node: "n2", ControlPlane: true, Owner: owner}, sickFor(time.Hour)))

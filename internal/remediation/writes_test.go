@@ -32,7 +32,7 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 		},
 		{why: "a mark is signed before it is set", decision: Decision{Action: RequestOwnerRemediation, MarkedBy: true}, want: []Write{SetMarkedBy, SetOwnerRemediated}},
 		{why: "once", decision: Decision{Action: RequestOwnerRemediation, MarkedBy: true}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{SetOwnerRemediated}},
-		{why: "who is told about signs, too", decision: Decision{MarkedBy: true}, want: []Write{SetMarkedBy}},
+		{why: "reported target is annotated", decision: Decision{MarkedBy: true}, want: []Write{SetMarkedBy}},
 		{why: "a name that nothing stands by goes", target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{RemoveMarkedBy}},
 		{
 			why: "a step that failed: the note first, then the word to stop, then the deletion", decision: Decision{
@@ -49,7 +49,7 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			want: []Write{DeleteRequest},
 		},
 		{
-			why: "what has succeeded is not told to stop", decision: Decision{Action: GiveUp, Why: StepTimedOut},
+			why: "succeeded request: no timed-out annotation", decision: Decision{Action: GiveUp, Why: StepTimedOut},
 			target: Target{Request: lost(succeeded)}, want: []Write{DeleteRequest},
 		},
 		{
@@ -61,7 +61,7 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			target: Target{Request: lost()}, want: []Write{StopRemediator, DeleteRequest},
 		},
 		{
-			why: "what is being deleted is only told", decision: Decision{Action: Withdraw, Why: CheckDeleting},
+			why: "request being deleted: only annotated", decision: Decision{Action: Withdraw, Why: CheckDeleting},
 			target: Target{Request: lost(beingDeleted(time.Minute))}, want: []Write{StopRemediator},
 		},
 		{
@@ -69,7 +69,7 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{RemoveOwnerRemediated},
 		},
 		{
-			why: "who lets go clears everything, the name with it", decision: Decision{Action: RemoveConditions}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}},
+			why: "conditions and annotation are removed", decision: Decision{Action: RemoveConditions}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}},
 			want: []Write{ClearConditions},
 		},
 		{
@@ -104,7 +104,7 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			target: Target{Request: lost(), Lease: Lease{HeldByThis: true, Until: noon}},
 		},
 		{
-			why:      "one that somebody else has let run out is taken, however long that had it",
+			why:      "expired Lease of another holder: acquired",
 			decision: Decision{Action: StartRequest, LeaseUntil: noon}, target: Target{Lease: Lease{Until: noon}},
 			want: []Write{AcquireLease, CreateRequest},
 		},
@@ -112,7 +112,7 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			why: "what is not needed any more is released, at last", decision: Decision{Action: RemoveConditions},
 			target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}, Lease: Lease{HeldByThis: true, Until: noon}}, want: []Write{ClearConditions, ReleaseLease},
 		},
-		{why: "somebody else's is not released", target: Target{Lease: Lease{Until: noon}}},
+		{why: "Lease of another holder: not released", target: Target{Lease: Lease{Until: noon}}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
@@ -151,10 +151,10 @@ func TestCheckWrites_Plan_AreInOrder(t *testing.T) {
 			want: []CheckWrite{WriteStorm},
 		},
 		{why: "once", plan: Planned{Storm: Storm{storm.Since.Local(), storm.CooldownSince.Local()}}, check: Check{Storm: storm}},
-		{why: "what was handed to an owner is noted", plan: Planned{Replacing: one}, want: []CheckWrite{WriteReplacing}},
+		{why: "owner remediation is recorded", plan: Planned{Replacing: one}, want: []CheckWrite{WriteReplacing}},
 		{why: "once", plan: Planned{Replacing: []Replacement{{Target: "m1", Owner: owner, GoneSince: noon.Local()}}}, replacing: one},
 		{
-			why: "that it is gone, too", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m1", Owner: owner}},
+			why: "deleted Machine is recorded", plan: Planned{Replacing: one}, replacing: []Replacement{{Target: "m1", Owner: owner}},
 			want: []CheckWrite{WriteReplacing},
 		},
 		{

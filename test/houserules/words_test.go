@@ -90,6 +90,7 @@ var cleanPaths = []string{
 	"internal/metrics",
 	"internal/notes",
 	"internal/probes",
+	"internal/remediation",
 	"internal/report",
 	"internal/requests",
 	"internal/settings",
