@@ -97,6 +97,8 @@ const (
 	HeldLeaseTaken HoldReason = "LeaseTaken"
 	// HeldLeaseRenewed is a Node with Ready=Unknown whose kubelet still renews its Lease.
 	HeldLeaseRenewed HoldReason = "LeaseRenewed"
+	// HeldPreflightPending is a target whose preflight check runs within seconds.
+	HeldPreflightPending HoldReason = "PreflightPending"
 	// HeldNotConfirmed is a verdict that a preflight check did not confirm.
 	HeldNotConfirmed HoldReason = "NotConfirmed"
 	// HeldRecoveryNotConfirmed is a target that is healthy again, which a person has to confirm.

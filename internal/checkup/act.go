@@ -6,28 +6,84 @@ package checkup
 import (
 	"context"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/pkg/errors"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
+const (
+	// passTime is how long a reconcile starts or ends remediations. The next reconcile does the rest.
+	passTime = 10 * time.Second
+	// recordTime is how long a reconcile writes annotations before it reports.
+	recordTime = time.Second
+	// fewTargets are written to one after the other, with a live read of the check in between. More are written to in groups.
+	fewTargets, groupSize = 5, 20
+)
+
+// late reports whether a preflight check is left to the next reconcile. A reconcile always runs one, however slow the API server is.
+func (p *pass) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= passTime }
+
 // unwritten blocks all actions: something could not be written that has to be written first.
 var unwritten = remediation.PreflightCheck{Failed: true, Unwritten: true}
 
-// act does what was planned for the targets. A target that the preflight check blocks, or whose request is rejected, leaves its place to
-// others, each time after a preflight check of those, until the reconcile has run out of time.
+// act reports the plan, then ends remediations, and then starts others.
 func (p *pass) act(ctx context.Context) {
-	targets := make([]int, 0, len(p.plan.Decisions))
-	for i := range p.plan.Decisions {
-		targets = append(targets, i)
+	if len(p.writing()) > 0 {
+		p.announce(ctx)
 	}
-	for round := 0; len(targets) > 0; round++ {
-		if round > 0 && p.late() {
-			p.postpone(targets)
-			return
+	obstacle := p.confirmAndWrite(ctx, p.having((*remediation.Decision).Ends))
+	p.clear(ctx)
+	starts := p.having((*remediation.Decision).Starts)
+	if obstacle != nil {
+		p.confirm(starts, obstacle)
+		return
+	}
+	p.start(ctx, starts)
+}
+
+// announce reports before anything is started or ended: health, and what waits for its preflight check.
+func (p *pass) announce(ctx context.Context) {
+	announced := p.plan.Announced(&p.facts.Situation, &p.assessment, p.now)
+	p.record(ctx, &announced)
+	announced.Conclude(&p.assessment, p.now)
+	p.failed(p.c.Announce(ctx, p.evaluation(&announced)))
+}
+
+// record writes annotations of targets for which nothing is started or ended now. They need no preflight check: a write to a target that
+// has changed since it was read fails.
+func (p *pass) record(ctx context.Context, announced *remediation.Planned) {
+	var targets []int
+	for i := range announced.Decisions {
+		d := &announced.Decisions[i]
+		if !d.Starts() && !d.Ends() && len(d.Writes(&p.facts.Situation.Targets[i])) > 0 {
+			targets = append(targets, i)
 		}
-		if !p.confirmAndWrite(ctx, targets) {
+	}
+	for done := 0; done < len(targets); {
+		group := targets[done:]
+		if done > 0 && p.clock.Now().Sub(p.now) >= recordTime {
+			p.postpone(announced, group)
+		} else {
+			group = group[:min(len(group), groupSize)]
+			p.writeTargets(ctx, announced, group)
+		}
+		done += len(group)
+	}
+	for _, i := range targets {
+		if d := &p.plan.Decisions[i]; !d.Starts() {
+			*d = announced.Decisions[i]
+		}
+	}
+}
+
+// start starts remediations. A target that the preflight check blocks, or whose request is rejected, leaves its place to others, each time
+// after a preflight check of those.
+func (p *pass) start(ctx context.Context, targets []int) {
+	for len(targets) > 0 {
+		if p.confirmAndWrite(ctx, targets) != nil || p.limited {
 			return
 		}
 		remembered := p.plan.Replacing
@@ -42,86 +98,125 @@ func (p *pass) act(ctx context.Context) {
 	}
 }
 
-// postpone leaves targets to another reconcile.
-func (p *pass) postpone(targets []int) {
+// postpone leaves targets to the next reconcile, which follows at once.
+func (p *pass) postpone(plan *remediation.Planned, targets []int) {
+	p.outOfTime = true
 	for _, i := range targets {
-		p.confirm([]int{i}, &remediation.PreflightCheck{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
+		p.confirmIn(plan, i, &remediation.PreflightCheck{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
 	}
 }
 
 // hold blocks all decisions for the same reason.
-func (p *pass) hold(obstacle *remediation.PreflightCheck) {
+func (p *pass) hold(obstacle *remediation.PreflightCheck) { p.confirm(p.writing(), obstacle) }
+
+// writing returns the targets with writes.
+func (p *pass) writing() []int {
+	var targets []int
 	for i := range p.plan.Decisions {
 		if len(p.plan.Decisions[i].Writes(&p.facts.Situation.Targets[i])) > 0 {
-			p.confirm([]int{i}, obstacle)
+			targets = append(targets, i)
 		}
+	}
+	return targets
+}
+
+// having returns the targets whose decisions have a property.
+func (p *pass) having(property func(*remediation.Decision) bool) []int {
+	var targets []int
+	for i := range p.plan.Decisions {
+		if property(&p.plan.Decisions[i]) {
+			targets = append(targets, i)
+		}
+	}
+	return targets
+}
+
+func (p *pass) confirm(targets []int, check *remediation.PreflightCheck) {
+	if check.Late {
+		p.postpone(&p.plan, targets)
+		return
+	}
+	for _, i := range targets {
+		p.confirmIn(&p.plan, i, check)
 	}
 }
 
-func (p *pass) confirm(targets []int, look *remediation.PreflightCheck) {
-	for _, i := range targets {
-		t, d := &p.facts.Situation.Targets[i], &p.plan.Decisions[i]
-		*d = remediation.Confirm(&p.plan, t, d, &p.assessment.Verdicts[i], look, p.now)
-	}
+func (p *pass) confirmIn(plan *remediation.Planned, i int, check *remediation.PreflightCheck) {
+	d := &plan.Decisions[i]
+	*d = remediation.Confirm(plan, &p.facts.Situation.Targets[i], d, &p.assessment.Verdicts[i], check, p.now)
 }
 
-// confirmAndWrite runs preflight checks of the targets for which something is to be written, of some at a time, and writes for one after
-// the other. It reports whether anything can be read.
-func (p *pass) confirmAndWrite(ctx context.Context, targets []int) bool {
-	var writing []int
-	for _, i := range targets {
-		if len(p.plan.Decisions[i].Writes(&p.facts.Situation.Targets[i])) > 0 {
-			writing = append(writing, i)
+// confirmAndWrite runs preflight checks of targets and writes to those that are confirmed. It returns what blocks every other write now; nil
+// if nothing does.
+func (p *pass) confirmAndWrite(ctx context.Context, targets []int) *remediation.PreflightCheck {
+	for len(targets) > 0 {
+		if p.late() {
+			// What follows is only the report, which a pause forbids, too.
+			obstacle := p.obstacle(ctx)
+			if obstacle == nil {
+				obstacle = &remediation.PreflightCheck{Late: true}
+			}
+			p.confirm(targets, obstacle)
+			return obstacle
 		}
-	}
-	for len(writing) > 0 {
-		looks, err := p.preflight(ctx, writing)
+		checks, err := p.preflight(ctx, targets)
 		if err != nil {
 			// Another preflight check would fail, too.
-			p.confirm(writing, &remediation.PreflightCheck{Failed: true, Cause: err.Error()})
-			return false
+			obstacle := &remediation.PreflightCheck{Failed: true, Cause: err.Error()}
+			p.confirm(targets, obstacle)
+			return obstacle
 		}
-		done, obstacle := p.writeLooked(ctx, writing, looks)
-		writing = writing[done:]
+		done, obstacle := p.writeConfirmed(ctx, targets, checks)
+		targets = targets[done:]
 		if obstacle != nil {
-			p.confirm(writing, obstacle)
-			return !obstacle.Failed
+			p.confirm(targets, obstacle)
+			return obstacle
 		}
 	}
-	return true
+	return nil
 }
 
-// writeLooked does the writes for the targets that the preflight check confirms. It returns the number of finished targets, and what blocks
-// the others, or nil.
-func (p *pass) writeLooked(
+// writeConfirmed writes to the targets that the preflight check confirms, as long as that is valid. It returns the number of finished
+// targets, and what blocks the others, or nil.
+func (p *pass) writeConfirmed(
 	ctx context.Context,
-	writing []int,
-	looks []remediation.PreflightCheck,
+	targets []int,
+	checks []remediation.PreflightCheck,
 ) (done int, obstacle *remediation.PreflightCheck) {
-	started := 0
-	for n := range looks {
-		look, i := &looks[n], writing[n]
-		p.readLease(ctx, look)
+	started, size := 0, p.groupSize(targets)
+	for done < len(targets) {
 		// The first action follows its preflight check at once, if that was quick. Before any other, the check may have been paused.
 		fresh := p.fresh()
-		if n > 0 && !fresh {
-			return n, nil
+		if done > 0 && !fresh {
+			return done, nil
 		}
-		if n > 0 || !fresh {
+		if done > 0 || !fresh {
 			if obstacle = p.obstacle(ctx); obstacle != nil {
-				return n, obstacle
+				return done, obstacle
 			}
 		}
-		// What was started after the preflight check is in flight as well.
-		look.Others += started
-		p.confirm([]int{i}, look)
-		d := &p.plan.Decisions[i]
-		if d.Budgeted && (d.Action == remediation.StartRequest || d.Action == remediation.RequestOwnerRemediation) {
-			started++
+		group := targets[done:min(done+size, len(targets))]
+		for n, i := range group {
+			// What was started after the preflight check is in flight as well.
+			checks[done+n].Others += started
+			p.confirmIn(&p.plan, i, &checks[done+n])
+			if d := &p.plan.Decisions[i]; d.Budgeted && d.Starts() {
+				started++
+			}
 		}
-		p.writeTarget(ctx, i)
+		p.writeTargets(ctx, &p.plan, group)
+		done += len(group)
 	}
-	return len(looks), nil
+	return done, nil
+}
+
+// groupSize is how many targets are written to at the same time. Members of a control plane are remediated one after the other.
+func (p *pass) groupSize(targets []int) int {
+	member := func(i int) bool { return p.facts.Situation.Targets[i].ControlPlane }
+	if len(targets) <= fewTargets || slices.ContainsFunc(targets, member) {
+		return 1
+	}
+	return groupSize
 }
 
 // obstacle is what blocks every write now; nil if nothing does.
@@ -133,9 +228,19 @@ func (p *pass) obstacle(ctx context.Context) *remediation.PreflightCheck {
 	return obstacle
 }
 
+// writeTargets writes to several targets at the same time.
+func (p *pass) writeTargets(ctx context.Context, plan *remediation.Planned, targets []int) {
+	var all sync.WaitGroup
+	for _, i := range targets[1:] {
+		all.Go(func() { p.writeTarget(ctx, plan, i) })
+	}
+	p.writeTarget(ctx, plan, targets[0])
+	all.Wait()
+}
+
 // writeTarget does the writes for one target, in order. After one has failed, the others are left to another reconcile.
-func (p *pass) writeTarget(ctx context.Context, i int) {
-	t, d := &p.facts.Situation.Targets[i], &p.plan.Decisions[i]
+func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int) {
+	t, d := &p.facts.Situation.Targets[i], &plan.Decisions[i]
 	for _, write := range d.Writes(t) {
 		err := p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
 		var rejected *RejectedError
@@ -147,7 +252,7 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 			p.failed(errors.Wrap(err, t.Name))
 			if write <= remediation.CreateRequest || write == remediation.SetOwnerRemediated {
 				// Nothing was started, as far as is known. The next reconcile reads whether the write has succeeded all the same.
-				p.confirm([]int{i}, &unwritten)
+				p.confirmIn(plan, i, &unwritten)
 			}
 			return
 		}
@@ -157,8 +262,8 @@ func (p *pass) writeTarget(ctx context.Context, i int) {
 // clear removes what is left on targets that the check no longer selects.
 func (p *pass) clear(ctx context.Context) {
 	for i := range p.plan.Orphans {
-		stray, d := &p.facts.Situation.Orphans[i], &p.plan.Orphans[i]
-		writes := d.OrphanWrites(stray)
+		orphan, d := &p.facts.Situation.Orphans[i], &p.plan.Orphans[i]
+		writes := d.OrphanWrites(orphan)
 		if len(writes) == 0 {
 			continue
 		}
@@ -167,7 +272,7 @@ func (p *pass) clear(ctx context.Context) {
 		}
 		for _, write := range writes {
 			if err := p.c.WriteOrphan(ctx, i, d, write); err != nil {
-				p.failed(errors.Wrap(err, stray.Name))
+				p.failed(errors.Wrap(err, orphan.Name))
 				break
 			}
 		}

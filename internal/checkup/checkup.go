@@ -6,6 +6,7 @@ package checkup
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // Facts are what was read of a check and its targets, from caches, at one moment.
@@ -36,28 +38,26 @@ type Case interface {
 	ControlPlane(ctx context.Context) remediation.ControlPlane
 	// Obstacle reads live whether every write is blocked: by a pause, or because the check has changed since the plan. Nil if it is not.
 	Obstacle(ctx context.Context) (*remediation.PreflightCheck, error)
-	// Preflight reads live what the decisions about the first of these targets are based on, in their order: of at least one, and of no more
-	// than can be acted on before that is out of date. An error means that nothing can be read.
-	Preflight(ctx context.Context, targets []int) (*Preflight, error)
-	// LeaseRenewed reads live when the kubelet of a Node renewed its Lease; zero if there is none. Its error contains no address and no
-	// secret.
-	LeaseRenewed(ctx context.Context, node string) (time.Time, error)
-	// WriteCheck, WriteTarget and WriteOrphan are one write each.
+	// Preflight reads live what the decisions about some targets are based on: those targets, or all of the check. An error means that nothing
+	// can be read.
+	Preflight(ctx context.Context, targets []int, all bool) (*Preflight, error)
+	// NodeLeases reads live when the kubelets of Nodes renewed their Leases, in the order of the names.
+	NodeLeases(ctx context.Context, nodes []string) []workload.NodeLease
+	// WriteCheck, WriteTarget and WriteOrphan are one write each. WriteTarget is called for several targets at the same time.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
 	WriteOrphan(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error
-	// Report reports the verdicts and the decisions.
+	// Announce reports the verdicts and the decisions before anything is started or ended, and Report after that.
+	Announce(ctx context.Context, pass *explain.Evaluation) error
 	Report(ctx context.Context, pass *explain.Evaluation) error
 }
 
-// Preflight is what was read live of some targets.
+// Preflight is what was read live.
 type Preflight struct {
-	// Facts are those of these targets, in their order.
+	// Facts are those of all targets. What was not read live is as in the plan.
 	Facts *Facts
-	// Checks are the other results for each target. A read error of a target fails its preflight check.
+	// Checks are the other results for each target that was asked for. A read error of a target fails its preflight check.
 	Checks []remediation.PreflightCheck
-	// All are the facts of all targets of the check if maxInFlight is set, or else nil.
-	All *Facts
 }
 
 // RejectedError means that the API server rejects a request because of its content.
@@ -83,10 +83,9 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 		facts.Situation.ControlPlane = c.ControlPlane(ctx)
 	}
 	p.plan = remediation.Plan(&facts.Situation, &p.assessment, &facts.Policy, now)
-	switch obstacle := p.remember(ctx); {
+	switch obstacle := p.prepare(ctx); {
 	case obstacle == nil:
 		p.act(ctx)
-		p.clear(ctx)
 	case slices.ContainsFunc(p.errs, apierrors.IsConflict):
 		// The facts are out of date, and must not be reported. A watch event will follow.
 		return time.Time{}, utilerrors.NewAggregate(p.errs)
@@ -94,13 +93,20 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 		p.hold(obstacle)
 	}
 	p.plan.Conclude(&p.assessment, now)
-	report := &explain.Evaluation{
-		Check: facts.Check, Snapshot: &facts.Snapshot, Assessment: &p.assessment, Situation: &facts.Situation,
-		Policy: &facts.Policy, Planned: &p.plan, Context: facts.Around,
+	if p.outOfTime {
+		p.plan.WakeUp = now
 	}
-	p.failed(c.Report(ctx, report))
+	p.failed(c.Report(ctx, p.evaluation(&p.plan)))
 	p.release(ctx)
 	return p.plan.WakeUp, utilerrors.NewAggregate(p.errs)
+}
+
+// evaluation is what is reported of a plan.
+func (p *pass) evaluation(plan *remediation.Planned) *explain.Evaluation {
+	return &explain.Evaluation{
+		Check: p.facts.Check, Snapshot: &p.facts.Snapshot, Assessment: &p.assessment, Situation: &p.facts.Situation,
+		Policy: &p.facts.Policy, Planned: plan, Context: p.facts.Around,
+	}
 }
 
 // pass is one run.
@@ -113,13 +119,18 @@ type pass struct {
 	preflightAt time.Time
 	assessment  health.Assessment
 	plan        remediation.Planned
-	errs        []error
+	// limited: by the last preflight check, the limit no longer allows remediation. outOfTime: something is left to the next reconcile.
+	limited, outOfTime bool
+	mu                 sync.Mutex
+	errs               []error
 }
 
 func (p *pass) failed(err error) bool {
 	if err == nil {
 		return false
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.errs = append(p.errs, err)
 	return true
 }
@@ -148,10 +159,10 @@ func (p *pass) needsControlPlane() bool {
 	return false
 }
 
-// remember does the writes to the check that come before all actions. It returns what blocks these, or nil.
-func (p *pass) remember(ctx context.Context) *remediation.PreflightCheck {
+// prepare does the writes to the check that come before all actions. It returns what blocks these, or nil.
+func (p *pass) prepare(ctx context.Context) *remediation.PreflightCheck {
 	writes := p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer)
-	if len(writes) == 0 {
+	if len(writes) == 0 && len(p.writing()) == 0 {
 		return nil
 	}
 	if obstacle := p.obstacle(ctx); obstacle != nil {

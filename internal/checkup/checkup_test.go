@@ -6,7 +6,9 @@ package checkup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
@@ -27,12 +30,12 @@ var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 // record is a Case that records its calls, and fails where the test wants that.
 type record struct {
 	facts *Facts
+	mu    sync.Mutex
 	calls []string
 	fails map[string]error
-	// looks change what is read live of a target, few is how many of them are read at once, takes is how long that takes, obstacle is what is
-	// in the way, and then what happens with a call.
+	// looks change what is read live of a target, takes is how long that takes, obstacle is what blocks writes, and then what happens with a
+	// call.
 	looks map[int]func(read *Preflight, n int)
-	few   int
 	takes time.Duration
 	clock *testingclock.FakeClock
 	// renewed is when kubelets renewed their Leases, and replacing what others have handed to owners.
@@ -40,10 +43,13 @@ type record struct {
 	replacing []remediation.Replacement
 	obstacle  *remediation.PreflightCheck
 	then      map[string]func()
+	announced *explain.Evaluation
 	pass      *explain.Evaluation
 }
 
 func (r *record) call(format string, args ...any) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	said := fmt.Sprintf(format, args...)
 	r.calls = append(r.calls, said)
 	if happens := r.then[said]; happens != nil {
@@ -64,32 +70,33 @@ func (r *record) Obstacle(context.Context) (*remediation.PreflightCheck, error) 
 	return r.obstacle, nil
 }
 
-func (r *record) Preflight(_ context.Context, targets []int) (*Preflight, error) {
-	targets = targets[:min(len(targets), r.few)]
+func (r *record) Preflight(_ context.Context, targets []int, all bool) (*Preflight, error) {
 	r.clock.Step(r.takes)
-	if err := r.call("look %v", targets); err != nil {
+	what := fmt.Sprint(targets)
+	if all {
+		what = "all"
+	}
+	if err := r.call("look %s", what); err != nil {
 		return nil, err
 	}
-	read := &Preflight{Facts: &Facts{Health: r.facts.Health}, Checks: make([]remediation.PreflightCheck, len(targets))}
-	read.Facts.Snapshot.Cluster = r.facts.Snapshot.Cluster
+	facts := *r.facts
+	facts.Snapshot.Targets, facts.Situation.Targets = slices.Clone(facts.Snapshot.Targets), slices.Clone(facts.Situation.Targets)
+	facts.Situation.Replacing = r.replacing
+	read := &Preflight{Facts: &facts, Checks: make([]remediation.PreflightCheck, len(targets))}
 	for n, i := range targets {
-		read.Facts.Snapshot.Targets = append(read.Facts.Snapshot.Targets, r.facts.Snapshot.Targets[i])
-		read.Facts.Situation.Targets = append(read.Facts.Situation.Targets, r.facts.Situation.Targets[i])
 		if change := r.looks[i]; change != nil {
 			change(read, n)
 		}
 	}
-	if r.facts.Policy.MaxInFlight != nil {
-		all := *r.facts
-		all.Situation.Replacing = r.replacing
-		read.All = &all
-	}
 	return read, nil
 }
 
-func (r *record) LeaseRenewed(_ context.Context, node string) (time.Time, error) {
-	err := r.call("lease %s", node)
-	return r.renewed, err
+func (r *record) NodeLeases(_ context.Context, nodes []string) []workload.NodeLease {
+	leases := make([]workload.NodeLease, len(nodes))
+	for i, node := range nodes {
+		leases[i] = workload.NodeLease{Renewed: r.renewed, Err: r.call("lease %s", node)}
+	}
+	return leases
 }
 
 func (r *record) WriteCheck(_ context.Context, _ *remediation.Planned, write remediation.CheckWrite) error {
@@ -102,6 +109,11 @@ func (r *record) WriteTarget(_ context.Context, target int, _ *health.Verdict, _
 
 func (r *record) WriteOrphan(_ context.Context, stray int, _ *remediation.Decision, write remediation.Write) error {
 	return r.call("orphan %d: %d", stray, write)
+}
+
+func (r *record) Announce(_ context.Context, pass *explain.Evaluation) error {
+	r.announced = pass
+	return r.call("announce")
 }
 
 func (r *record) Report(_ context.Context, pass *explain.Evaluation) error {
@@ -124,7 +136,7 @@ func unhealthy(n int) *record {
 		f.Snapshot.Targets = append(f.Snapshot.Targets, health.Target{Name: name, Machine: &health.MachineFacts{Failure: "CreateError"}})
 		f.Situation.Targets = append(f.Situation.Targets, remediation.Target{Name: name})
 	}
-	return &record{facts: f, fails: map[string]error{}, looks: map[int]func(*Preflight, int){}, few: 5, clock: testingclock.NewFakeClock(noon)}
+	return &record{facts: f, fails: map[string]error{}, looks: map[int]func(*Preflight, int){}, clock: testingclock.NewFakeClock(noon)}
 }
 
 func (r *record) run() (time.Time, error) {
@@ -145,7 +157,7 @@ func TestRun_Writes_AreInOrder(t *testing.T) {
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(wakeUp).To(BeZero(), "a step without a timeout is waited for")
-	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", made(0), "obstacle?", made(1), "report"}))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1]", made(0), "obstacle?", made(1), "report"}))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(2))
 }
 
@@ -168,45 +180,135 @@ func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
 	r.fails[made(0)] = &RejectedError{Message: "denied", Cause: errors.New("denied")}
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred(), "a rejected request is no error of the reconcile")
-	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0]", made(0), "look [1]", made(1), "report"}))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0]", made(0), "look [1]", made(1), "report"}))
 	g.Expect(r.pass.Planned.Decisions[0].Hold).To(
 		Equal(remediation.Hold{Reason: remediation.RequestFailed, Seen: remediation.Seen{Who: "denied"}}),
 	)
 	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
 }
 
-// An action needs a recent preflight check. One serves several targets, and between two actions the check may be paused.
-func TestPreflight_SlowWrites_RunsAgain(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(3)
-	r.few = 2
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", made(0), "obstacle?", made(1), "look [2]", made(2), "report"}))
-}
-
-func TestPreflight_OutOfDate_IsNotUsed(t *testing.T) {
+// An action needs a recent preflight check. The first one after it follows at once, however long the reads took.
+func TestPreflight_OutOfDate_RunsAgain(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(2)
 	r.takes = freshTime
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(
-		Equal([]string{"obstacle?", finalizer, "look [0 1]", "obstacle?", made(0), "look [1]", "obstacle?", made(1), "report"}),
-		"a look that took long is not trusted with a pause, either",
+		Equal([]string{"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0), "look all", "obstacle?", made(1), "report"}),
+		"the check may have been paused meanwhile, and the limit depends on facts that are out of date by then",
 	)
 }
 
 func TestPreflight_ReadsFail_BlocksAll(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(4)
-	r.few = 2
-	r.fails["look [0 1]"] = errors.New("no answer")
+	r.fails["look [0 1 2 3]"] = errors.New("no answer")
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1]", "report"}))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1 2 3]", "report"}))
 	for _, d := range r.pass.Planned.Decisions {
 		g.Expect(d.Hold.Seen.Who).To(Equal("the facts could not be read again: no answer"))
+	}
+}
+
+// Many targets are read with one preflight check, and written to in groups. The check is read between two groups.
+func TestRun_ManyTargets_AreReadTogether(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(2 * groupSize)
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	var created []string
+	for i := range 2 * groupSize {
+		created = append(created, made(i))
+	}
+	g.Expect(r.calls[:4]).To(Equal([]string{"obstacle?", finalizer, "announce", "look all"}))
+	g.Expect(r.calls[4 : 4+groupSize]).To(ConsistOf(created[:groupSize]))
+	g.Expect(r.calls[4+groupSize]).To(Equal("obstacle?"))
+	g.Expect(r.calls[5+groupSize : 5+2*groupSize]).To(ConsistOf(created[groupSize:]))
+	g.Expect(r.calls[5+2*groupSize:]).To(Equal([]string{"report"}))
+}
+
+// Members of a control plane are remediated one after the other.
+func TestRun_ManyControlPlaneTargets_AreWrittenOneByOne(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(2 * groupSize)
+	r.facts.Policy.Steps = []remediation.Step{{Owner: true}}
+	for i := range r.facts.Situation.Targets {
+		r.facts.Situation.Targets[i].Owner = "KubeadmControlPlane/a"
+	}
+	r.facts.Situation.Targets[1].ControlPlane = true
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	for i := range r.facts.Situation.Targets {
+		signed := slices.Index(r.calls, fmt.Sprintf("target %d: %d", i, remediation.SetMarkedBy))
+		g.Expect(r.calls[signed-1]).To(Or(Equal("look all"), Equal("obstacle?")))
+		g.Expect(r.calls[signed+1]).To(Equal(fmt.Sprintf("target %d: %d", i, remediation.SetOwnerRemediated)))
+	}
+}
+
+// The report comes before anything is started. It does not claim that anything was.
+func TestRun_Unhealthy_IsReportedBeforeStart(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(2)
+	r.facts.Policy.Steps = append(r.facts.Policy.Steps[:0], remediation.Step{Owner: true})
+	r.facts.Situation.Targets[0].Owner, r.facts.Situation.Targets[1].Owner = "MachineSet/a", "MachineSet/a"
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.announced.Assessment.Counts.Unhealthy).To(Equal(2))
+	g.Expect(r.announced.Planned.Counts.Remediating).To(BeZero())
+	for i := range r.announced.Planned.Decisions {
+		g.Expect(r.announced.Planned.Decisions[i].Hold.Reason).To(Equal(remediation.PreflightPending))
+		g.Expect(r.pass.Planned.Decisions[i].Action).To(Equal(remediation.RequestOwnerRemediation))
+	}
+}
+
+// A target that waits for a place gets its annotation without a preflight check, before the report.
+func TestRun_WaitingTarget_NeedsNoPreflight(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(2)
+	r.facts.Policy.ReportsHealth = true
+	one := intstr.FromInt32(1)
+	r.facts.Policy.MaxInFlight = &one
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	signed := func(i int) string { return fmt.Sprintf("target %d: %d", i, remediation.SetMarkedBy) }
+	g.Expect(r.calls[:5]).To(ConsistOf("obstacle?", finalizer, signed(0), signed(1), "announce"))
+	g.Expect(r.calls[5:]).To(Equal([]string{"look [0]", signed(0), made(0), "report"}))
+}
+
+// A remediation that is no longer wanted ends before another one starts.
+func TestRun_Recovered_IsWithdrawnBeforeStart(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(2)
+	r.facts.Snapshot.Targets[1].Machine.Failure = ""
+	r.facts.Snapshot.Targets[1].Node = health.NodeFacts{State: health.Present, Name: "n-1"}
+	r.facts.Situation.Targets[1].Request = &remediation.Request{Step: r.facts.Policy.Steps[0].ID}
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	deleted := fmt.Sprintf("target 1: %d", remediation.DeleteRequest)
+	g.Expect(slices.Index(r.calls, deleted)).To(BeNumerically(">", slices.Index(r.calls, "announce")))
+	g.Expect(slices.Index(r.calls, deleted)).To(BeNumerically("<", slices.Index(r.calls, made(0))))
+}
+
+// More targets become unhealthy than the limit allows while the first ones are remediated.
+func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(8)
+	half := intstr.FromString("50%")
+	r.facts.Policy.Limits.MaxUnhealthy = &half
+	for i := 4; i < 8; i++ {
+		r.facts.Snapshot.Targets[i].Machine.Failure = ""
+	}
+	r.facts.Policy.Counting = remediation.CountUnhealthy
+	r.takes = freshTime
+	r.then = map[string]func(){made(0): func() { r.facts.Snapshot.Targets[7].Machine.Failure = "CreateError" }}
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(ContainElement(made(0)))
+	for i := 1; i < 4; i++ {
+		g.Expect(r.calls).ToNot(ContainElement(made(i)))
+		g.Expect(r.pass.Planned.Decisions[i].Hold.Reason).To(Equal(remediation.TooManyUnhealthy))
 	}
 }
 
@@ -221,13 +323,15 @@ func refused(machines, first int) *record {
 	return r
 }
 
-// There is one place, and every request is rejected. Each target leaves the place to the next one until the time is over.
+// There is one place, and every request is rejected. Each target leaves the place to the next one until the time is over. The next reconcile
+// follows at once.
 func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 50)
 	r.takes = passTime / 10
-	_, err := r.run()
+	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(wakeUp).To(Equal(noon))
 	looked := 0
 	for _, call := range r.calls {
 		if strings.HasPrefix(call, "look") {
@@ -237,8 +341,18 @@ func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g.Expect(looked).To(Equal(10))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
 	g.Expect(r.pass.Planned.Decisions).To(ContainElement(And(
-		HaveField("Hold.Reason", remediation.NotConfirmed),
-		HaveField("Hold.Seen.Who", "the reconcile ran out of time; it is retried soon"), HaveField("Unconfirmed", false))))
+		HaveField("Hold.Reason", remediation.PreflightPending), HaveField("Unconfirmed", false))))
+}
+
+// However slow the API server is, a reconcile starts something.
+func TestRun_SlowReport_StillStarts(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(2)
+	r.then = map[string]func(){"announce": func() { r.clock.Step(2 * passTime) }}
+	wakeUp, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(ContainElement(made(0)))
+	g.Expect(wakeUp).To(BeZero())
 }
 
 // However many are refused, those who come after them have their turn.
@@ -249,6 +363,27 @@ func TestRun_ManyRejected_OthersContinue(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(ContainElement(made(49)))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(1))
+}
+
+// Each rejection is slow, so one reconcile tries only some of the targets. The next ones begin with the others.
+func TestRun_SlowRejections_DoNotStarveOthers(t *testing.T) {
+	g := NewWithT(t)
+	r := refused(50, 49)
+	r.takes = passTime / 5
+	for reconcile := range 11 {
+		r.facts.Situation.Targets = slices.Clone(r.facts.Situation.Targets)
+		_, err := r.run()
+		g.Expect(err).ToNot(HaveOccurred())
+		for i := range r.facts.Situation.Targets {
+			target := &r.facts.Situation.Targets[i]
+			target.HeldBack = remediation.Hold{}
+			if r.pass.Planned.Decisions[i].BlockedLate() {
+				target.BlockedAt = noon.Add(time.Duration(reconcile) * time.Second)
+			}
+		}
+		r.clock.SetTime(noon)
+	}
+	g.Expect(r.calls).To(ContainElement(made(49)))
 }
 
 func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
@@ -262,7 +397,7 @@ func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
 		r.then = map[string]func(){made(0): func() { r.obstacle = obstacle }}
 		_, err := r.run()
 		g.Expect(err).ToNot(HaveOccurred())
-		g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "look [0 1 2]", made(0), "obstacle?", "report"}))
+		g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1 2]", made(0), "obstacle?", "report"}))
 		g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.StartRequest))
 		for _, d := range r.pass.Planned.Decisions[1:] {
 			g.Expect(d.Hold.Reason).To(Equal(reason))

@@ -18,52 +18,56 @@ const freshTime = 3 * time.Second
 
 func (p *pass) fresh() bool { return p.clock.Now().Sub(p.preflightAt) < freshTime }
 
-// passTime is how long a reconcile may look for targets that are not blocked or rejected.
-const passTime = 30 * time.Second
-
-func (p *pass) late() bool { return p.clock.Now().Sub(p.now) >= passTime }
-
-// preflight reads live what the decisions about the first of these targets are based on, and evaluates it.
+// preflight reads live what the decisions about these targets are based on, and evaluates it. Targets are read one by one if they are few,
+// and all are listed if they are many, or if the facts of the others are out of date: the limit depends on them.
 func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.PreflightCheck, error) {
 	p.preflightAt = p.clock.Now()
-	read, err := p.c.Preflight(ctx, targets)
+	all := len(targets) > fewTargets || p.preflightAt.Sub(p.now) >= freshTime
+	read, err := p.c.Preflight(ctx, targets, all)
 	if err != nil {
 		return nil, err
 	}
 	assessment := health.Evaluate(&read.Facts.Snapshot, &read.Facts.Health, p.now)
-	others := p.othersInFlight(read.All)
-	for n := range read.Checks {
-		look := &read.Checks[n]
-		look.Verdict, look.Target = assessment.Verdicts[n], read.Facts.Situation.Targets[n]
-		look.Others = others(targets[n])
+	paused := read.Facts.Situation
+	paused.Check = remediation.Check{Paused: true}
+	now := remediation.Plan(&paused, &assessment, &read.Facts.Policy, p.now)
+	p.limited = !now.Gate.Open
+	others := othersInFlight(&now, &paused)
+	for n, i := range targets {
+		check := &read.Checks[n]
+		check.Verdict, check.Target = assessment.Verdicts[i], paused.Targets[i]
+		check.Others, check.Gate = others(i), now.Gate
 	}
+	p.readLeases(ctx, targets, read.Checks)
 	return read.Checks, nil
 }
 
-// readLease reads the Lease of the kubelet live, if Ready=Unknown is the only cause.
-func (p *pass) readLease(ctx context.Context, look *remediation.PreflightCheck) {
-	if look.Failed || !remediation.OnlyReadyUnknown(&look.Verdict) {
+// readLeases reads the Leases of kubelets live where Ready=Unknown is the only cause.
+func (p *pass) readLeases(ctx context.Context, targets []int, checks []remediation.PreflightCheck) {
+	var silent []*remediation.PreflightCheck
+	var nodes []string
+	for n, i := range targets {
+		check := &checks[n]
+		if !check.Failed && p.plan.Decisions[i].Starts() && remediation.OnlyReadyUnknown(&check.Verdict) {
+			silent, nodes = append(silent, check), append(nodes, check.Target.Node)
+		}
+	}
+	if len(nodes) == 0 {
 		return
 	}
-	renewed, err := p.c.LeaseRenewed(ctx, look.Target.Node)
-	look.LeaseRenewed, look.LeaseUnread = renewed, err != nil
-	if err != nil {
-		look.Cause = cmp.Or(look.Cause, err.Error())
+	for n, lease := range p.c.NodeLeases(ctx, nodes) {
+		silent[n].LeaseRenewed, silent[n].LeaseUnread = lease.Renewed, lease.Err != nil
+		if lease.Err != nil {
+			silent[n].Cause = cmp.Or(silent[n].Cause, lease.Err.Error())
+		}
 	}
 }
 
-// othersInFlight counts, for a target, how many others are in flight by live reads. Without maxInFlight, no decision depends on it.
-func (p *pass) othersInFlight(all *Facts) func(target int) int {
-	if all == nil {
-		return func(int) int { return 0 }
-	}
-	assessment := health.Evaluate(&all.Snapshot, &all.Health, p.now)
-	paused := all.Situation
-	paused.Check = remediation.Check{Paused: true}
-	plan := remediation.Plan(&paused, &assessment, &all.Policy, p.now)
+// othersInFlight counts, for a target, how many others are in flight.
+func othersInFlight(plan *remediation.Planned, s *remediation.Situation) func(target int) int {
 	count := plan.Counts.InFlight
-	for _, gone := range paused.Replacing {
-		if !slices.ContainsFunc(paused.Targets, func(t remediation.Target) bool { return t.Name == gone.Target }) {
+	for _, gone := range s.Replacing {
+		if !slices.ContainsFunc(s.Targets, func(t remediation.Target) bool { return t.Name == gone.Target }) {
 			count++
 		}
 	}

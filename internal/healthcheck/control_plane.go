@@ -61,8 +61,7 @@ func (p *pass) controlPlaneAgain(ctx context.Context, fresh *snapshot, targets [
 	if !p.anyOfControlPlane(targets) {
 		return remediation.ControlPlane{}
 	}
-	again := *p
-	again.snapshot = fresh
+	again := &pass{r: p.r, snapshot: fresh, check: p.check}
 	control := again.ControlPlane(ctx)
 	p.lease = again.lease
 	for _, t := range fresh.targets {

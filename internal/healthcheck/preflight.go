@@ -6,7 +6,6 @@ package healthcheck
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,13 +18,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
-)
-
-// How many targets one preflight check reads: few, because the actions on the others before make the read of the last target older. They
-// are read one by one. There are more where all targets have to be read anyway.
-const (
-	fewTargets  = 5
-	moreTargets = 25
 )
 
 // Obstacle reads live whether the check or its Cluster is paused, or has changed since the plan.
@@ -60,16 +52,11 @@ func changed(before, now *Check) bool {
 	return a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || before.deleting() != now.deleting()
 }
 
-// Preflight reads live what the decisions about the first of some targets depend on. What cannot be read of a target fails only the
-// preflight check of that target.
-func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight, error) {
-	few := fewTargets
-	if p.readsAll(targets) {
-		few = moreTargets
-	}
-	targets = targets[:min(len(targets), few)]
+// Preflight reads live what the decisions about some targets depend on. What cannot be read of a target fails only the preflight check of
+// that target.
+func (p *pass) Preflight(ctx context.Context, targets []int, all bool) (*checkup.Preflight, error) {
 	p.livePreflight = p.r.Clock.Now()
-	fresh, err := p.readAgain(ctx, targets)
+	fresh, err := p.readAgain(ctx, targets, all)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(4).Info("A preflight check failed", "reason", err.Error())
 		return nil, errors.New(cause(err))
@@ -77,36 +64,29 @@ func (p *pass) Preflight(ctx context.Context, targets []int) (*checkup.Preflight
 	if p.sawLive(fresh); !p.r.Responsible(fresh.check.Object) {
 		return nil, errors.New("another instance is responsible for the check now")
 	}
-	read := &checkup.Preflight{Facts: fresh.only(targets).facts(p.now), Checks: make([]remediation.PreflightCheck, len(targets))}
-	if fresh.check.Policy.MaxInFlight != nil {
-		read.All = fresh.facts(p.now)
-	}
+	read := &checkup.Preflight{Facts: fresh.facts(p.now), Checks: make([]remediation.PreflightCheck, len(targets))}
 	control := p.controlPlaneAgain(ctx, fresh, targets)
 	for n, i := range targets {
 		read.Checks[n] = p.look(fresh, i)
 		others := slices.DeleteFunc(slices.Clone(control.Busy), func(name string) bool { return name == fresh.targets[i].name() })
 		read.Checks[n].ControlPlane = remediation.ControlPlane{Busy: others, Lease: control.Lease, Etcd: control.Etcd}
+		if now := fresh.targets[i].Object; now != p.snapshot.targets[i].Object {
+			// The write is made against what the preflight check has read.
+			p.objects[now.GetName()] = now
+		}
 	}
 	return read, nil
 }
 
-// LeaseRenewed reads live when the kubelet of a Node renewed its Lease last.
-func (p *pass) LeaseRenewed(ctx context.Context, node string) (time.Time, error) {
-	renewed, err := p.cluster().Live().NodeLeaseRenewTime(ctx, node)
-	if err != nil {
-		return time.Time{}, errors.New(cause(err))
+// NodeLeases reads live when the kubelets of Nodes renewed their Leases last.
+func (p *pass) NodeLeases(ctx context.Context, nodes []string) []workload.NodeLease {
+	leases := p.cluster().Live().NodeLeases(ctx, nodes)
+	for i := range leases {
+		if err := leases[i].Err; err != nil {
+			leases[i].Err = errors.New(cause(err))
+		}
 	}
-	return renewed, nil
-}
-
-// only is what was read of some targets.
-func (s *snapshot) only(targets []int) *snapshot {
-	few := *s
-	few.targets, few.others, few.requests = nil, nil, nil
-	for _, i := range targets {
-		few.targets = append(few.targets, s.targets[i])
-	}
-	return &few
+	return leases
 }
 
 // look returns what was read live of one target besides its facts.
@@ -136,25 +116,26 @@ func (p *pass) changed(fresh *snapshot) bool {
 		notes.Storm(now.GetAnnotations()) != notes.Storm(planned.GetAnnotations()) || fresh.clusterState() != p.snapshot.clusterState()
 }
 
-// readAgain reads the check, its Cluster and some of its targets live. The others stay as they were.
-func (p *pass) readAgain(ctx context.Context, targets []int) (*snapshot, error) {
+// readAgain reads the check, its Cluster and some of its targets, or all, live. The others stay as they were.
+func (p *pass) readAgain(ctx context.Context, targets []int, all bool) (*snapshot, error) {
 	fresh := *p.snapshot
 	fresh.unreadable, fresh.unsure = map[int]string{}, map[int]string{}
 	var err error
 	if fresh.check, fresh.cluster, err = p.r.Store.Find(ctx, p.r.Live, client.ObjectKeyFromObject(p.snapshot.check.Object)); err != nil {
 		return nil, err
 	}
-	if err := p.readTargetsAgain(ctx, &fresh, targets); err != nil {
+	everything := all || p.needsAll(targets)
+	if err := p.readTargetsAgain(ctx, &fresh, targets, everything); err != nil {
 		return nil, err
 	}
-	p.readRequestsAgain(ctx, &fresh, targets)
-	p.readNodesAgain(ctx, &fresh, targets)
+	p.readRequestsAgain(ctx, &fresh, targets, everything)
+	p.readNodesAgain(ctx, &fresh, targets, all)
 	return &fresh, nil
 }
 
-// readsAll reports whether a preflight check of these targets has to read all targets: with maxInFlight, the remediations of others count,
+// needsAll reports whether a preflight check of these targets has to read all targets and requests: with maxInFlight, the remediations of others count,
 // and for a control plane, all its members do.
-func (p *pass) readsAll(targets []int) bool {
+func (p *pass) needsAll(targets []int) bool {
 	return p.snapshot.check.Policy.MaxInFlight != nil || p.anyOfControlPlane(targets)
 }
 
@@ -163,9 +144,9 @@ func (p *pass) anyOfControlPlane(targets []int) bool {
 }
 
 // readTargetsAgain reads those targets, or all.
-func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []int) error {
+func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) error {
 	fresh.targets = slices.Clone(p.snapshot.targets)
-	if p.readsAll(targets) {
+	if all {
 		return p.readAllAgain(ctx, fresh)
 	}
 	for _, i := range targets {
@@ -215,8 +196,14 @@ func (p *pass) readAllAgain(ctx context.Context, fresh *snapshot) error {
 	return nil
 }
 
-// readNodesAgain asks the workload cluster itself about the Nodes of those targets.
-func (p *pass) readNodesAgain(ctx context.Context, fresh *snapshot, targets []int) {
+// readNodesAgain reads the Nodes of those targets, or of all, from the workload cluster.
+func (p *pass) readNodesAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) {
+	if all {
+		targets = make([]int, len(fresh.targets))
+		for i := range targets {
+			targets[i] = i
+		}
+	}
 	asked := make([]*Target, 0, len(targets))
 	for _, i := range targets {
 		asked = append(asked, fresh.targets[i])

@@ -29,12 +29,12 @@ type liveKind struct {
 
 // readRequestsAgain reads the requests of some targets live; those of all targets where their number counts. Where requests of a kind
 // cannot be read, those of the cache are used.
-func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets []int) {
+func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) {
 	kinds := namedKinds(fresh.check)
 	read := make(map[schema.GroupVersionKind]*liveKind, len(kinds))
 	var live, own []*requests.Found
 	for _, gvk := range kinds {
-		read[gvk] = p.readKind(ctx, gvk, targets, p.readsAll(targets))
+		read[gvk] = p.readKind(ctx, gvk, targets, all)
 		live = append(live, read[gvk].found...)
 	}
 	for _, r := range live {

@@ -27,7 +27,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// Many Machines are unhealthy, and the remediation of the first one has started. Each of these changes stops the next one in the same
+// Five Machines are unhealthy, and the remediation of the first one has started. Each of these changes stops the next one in the same
 // reconcile.
 func TestPreflight_StopDuringReconcile_StartsNoMore(t *testing.T) {
 	t.Parallel()
@@ -55,7 +55,7 @@ func TestPreflight_StopDuringReconcile_StartsNoMore(t *testing.T) {
 			t.Run(name+", "+by, func(t *testing.T) {
 				t.Parallel()
 				s := stage.New(t)
-				for n := range 8 {
+				for n := range 5 {
 					s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
 				}
 				var check *remedyv1.MachineHealthCheck

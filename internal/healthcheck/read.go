@@ -41,7 +41,7 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	}
 	s.pending = s.connecting()
 	s.pauseEnds = p.record.observePauses(s.targets, p.now)
-	s.nodeGoneSince = p.record.nodeGoneSince
+	s.nodeGoneSince, s.blockedAt = p.record.nodeGoneSince, p.record.blockedAt
 	for _, more := range []func(context.Context, *snapshot) error{p.readRequests, p.readOwners} {
 		if err := more(ctx, s); err != nil {
 			return nil, err

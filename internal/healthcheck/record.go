@@ -38,10 +38,13 @@ type record struct {
 	pauses map[types.UID]pause
 	// nodeGoneSince is since when the Nodes of targets no longer exist, if Observe forbids to annotate the targets.
 	nodeGoneSince map[types.UID]time.Time
+	// blockedAt is when the remediation of targets was last blocked after it was planned.
+	blockedAt map[types.UID]time.Time
 	// healthAfter is the target after which the next reconcile begins to report health.
 	healthAfter types.UID
-	// rejected are requests that the API server has rejected.
-	rejected map[rejectedRequest]rejection
+	// rejected are requests that the API server has rejected. Requests are created at the same time.
+	rejectedMu sync.Mutex
+	rejected   map[rejectedRequest]rejection
 	// finalizerReason is the last logged reason for which the finalizer of the check stays.
 	finalizerReason string
 }
@@ -160,6 +163,26 @@ func (r *record) observeNodes(targets []*Target, verdicts []health.Verdict) {
 	}
 }
 
+// observeBlocked records which remediations were blocked after they were planned.
+func (r *record) observeBlocked(pass *explain.Evaluation, targets []*Target, now time.Time) {
+	before := r.blockedAt
+	r.blockedAt = nil
+	for i := range pass.Planned.Decisions {
+		d := &pass.Planned.Decisions[i]
+		at := before[targets[i].uid()]
+		if d.BlockedLate() {
+			at = now
+		}
+		if at.IsZero() || d.InFlight || pass.Assessment.Verdicts[i].Kind != health.Unhealthy {
+			continue
+		}
+		if r.blockedAt == nil {
+			r.blockedAt = map[types.UID]time.Time{}
+		}
+		r.blockedAt[targets[i].uid()] = at
+	}
+}
+
 // rejectedRequest identifies a request that the API server has rejected.
 type rejectedRequest struct {
 	target     types.UID
@@ -175,6 +198,8 @@ type rejection struct {
 
 // rejection returns why a request was rejected, until it is retried. A restart loses it and retries earlier.
 func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.RejectedError {
+	r.rejectedMu.Lock()
+	defer r.rejectedMu.Unlock()
 	if found, known := r.rejected[request]; known && now.Before(found.until) {
 		return found.err
 	}
@@ -183,6 +208,8 @@ func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.Reje
 
 // reject remembers a rejection until the check is reconciled anyway, and forgets older ones.
 func (r *record) reject(request rejectedRequest, err *checkup.RejectedError, now time.Time) {
+	r.rejectedMu.Lock()
+	defer r.rejectedMu.Unlock()
 	for known, found := range r.rejected {
 		if !now.Before(found.until) {
 			delete(r.rejected, known)
@@ -217,7 +244,10 @@ func (r *record) awaitFirstRead(pending bool, now time.Time) time.Time {
 
 // healthTime is how long one reconcile reports health on targets. The next reconciles report the rest: the first report on thousands of
 // targets takes minutes, and a target that becomes unhealthy meanwhile must not wait for it.
-const healthTime = 500 * time.Millisecond
+const healthTime = time.Second
+
+// healthGroup is on how many targets health is reported at the same time.
+const healthGroup = 10
 
 // healthOrder returns the order in which health is reported on targets. First are healthy targets with OwnerRemediated=False, because their
 // owner deletes them until it reads that they are healthy; then unhealthy targets; then all others. The order begins after the target at

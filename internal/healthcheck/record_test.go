@@ -9,9 +9,37 @@ import (
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
+
+// The time of the last block is kept until the target is remediated, or is no longer unhealthy.
+func TestRecord_BlockedTarget_IsKeptUntilRemediated(t *testing.T) {
+	g := NewWithT(t)
+	noon := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
+	r, targets := &record{}, []*Target{{Object: &clusterv1.Machine{}}}
+	targets[0].Object.SetUID("a")
+	observe := func(at time.Time, kind health.Kind, d remediation.Decision) time.Time {
+		r.observeBlocked(&explain.Evaluation{
+			Assessment: &health.Assessment{Verdicts: []health.Verdict{{Kind: kind}}},
+			Planned:    &remediation.Planned{Decisions: []remediation.Decision{d}},
+		}, targets, at)
+		return r.blockedAt["a"]
+	}
+	rejected := remediation.Decision{Hold: remediation.Hold{Reason: remediation.RequestFailed}}
+	waiting := remediation.Decision{Hold: remediation.Hold{Reason: remediation.MaxInFlight}}
+	g.Expect(observe(noon, health.Unhealthy, waiting)).To(BeZero())
+	g.Expect(observe(noon, health.Unhealthy, rejected)).To(Equal(noon))
+	g.Expect(observe(noon.Add(time.Second), health.Unhealthy, waiting)).To(Equal(noon), "it waits for its turn")
+	g.Expect(observe(noon.Add(time.Minute), health.Unhealthy, rejected)).To(Equal(noon.Add(time.Minute)))
+	g.Expect(observe(noon.Add(time.Hour), health.Unhealthy, remediation.Decision{InFlight: true})).To(BeZero())
+	g.Expect(observe(noon, health.Unhealthy, rejected)).ToNot(BeZero())
+	g.Expect(observe(noon, health.Healthy, remediation.Decision{})).To(BeZero())
+}
 
 func TestRecords_Begin_ReturnsTrigger(t *testing.T) {
 	g := NewWithT(t)

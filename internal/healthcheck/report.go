@@ -5,6 +5,8 @@ package healthcheck
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/pkg/errors"
@@ -22,6 +24,20 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
+// Announce reports the results on the check, and then health on targets, if the health of a target is new: a retry changes only the
+// decisions, which Report reports. It does not report news, which depend on what follows.
+func (p *pass) Announce(ctx context.Context, pass *explain.Evaluation) error {
+	if p.silent = p.silent || !p.ownsStatus(); p.silent {
+		return nil
+	}
+	counted := explain.Status(pass, p.request)
+	if report.SameHealth(&p.check.Status, &counted) {
+		return nil
+	}
+	failed := []error{p.writeStatus(ctx, p.merged(&counted), pass)}
+	return utilerrors.NewAggregate(append(failed, p.reportTargets(ctx, pass)...))
+}
+
 // Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent pass
 // reports only news, and is followed by another pass: the caches do not have yet the reason, for instance a pause.
 func (p *pass) Report(ctx context.Context, pass *explain.Evaluation) error {
@@ -33,21 +49,32 @@ func (p *pass) Report(ctx context.Context, pass *explain.Evaluation) error {
 		p.record.observeNodes(p.snapshot.targets, pass.Assessment.Verdicts)
 		failed = p.reportTargets(ctx, pass)
 	}
+	p.record.observeBlocked(pass, p.snapshot.targets, p.now)
 	news, ended := p.record.reported.Compare(pass, p.now)
 	if p.silent {
 		p.snapshot.askAgain(p.clock().Add(conflictTime))
-	} else {
-		counted := explain.Status(pass, p.request)
-		status := report.Status(&p.check.Status, &counted, p.record.reported.Unwritten(), p.check.Object.GetGeneration(), p.now)
-		if err := p.writeStatus(ctx, &status, pass); err != nil {
-			failed = append(failed, err)
-		} else {
-			p.record.reported.Written()
-		}
+	} else if err := p.reportStatus(ctx, pass); err != nil {
+		failed = append(failed, err)
 	}
 	p.reportNews(ctx, news)
 	p.count(pass, ended)
 	return utilerrors.NewAggregate(failed)
+}
+
+// reportStatus writes the results to the status of the check.
+func (p *pass) reportStatus(ctx context.Context, pass *explain.Evaluation) error {
+	counted := explain.Status(pass, p.request)
+	if err := p.writeStatus(ctx, p.merged(&counted), pass); err != nil {
+		return err
+	}
+	p.record.reported.Written()
+	return nil
+}
+
+// merged is the status of the check with new results.
+func (p *pass) merged(counted *remedyv1.CheckStatus) *remedyv1.CheckStatus {
+	status := report.Status(&p.check.Status, counted, p.record.reported.Unwritten(), p.check.Object.GetGeneration(), p.now)
+	return &status
 }
 
 // reportPaused writes only conditions: that the check is paused, and what follows from it. Another controller that owns the status does it
@@ -66,45 +93,52 @@ func (p *pass) reportPaused(ctx context.Context, pass *explain.Evaluation) error
 	return err
 }
 
-// reportTargets reports health on targets for at most healthTime.
+// reportTargets reports health on targets for at most healthTime: on some at the same time, because after an outage there are many.
 func (p *pass) reportTargets(ctx context.Context, pass *explain.Evaluation) (failed []error) {
 	end := p.r.Clock.Now().Add(healthTime)
-	order := p.record.healthOrder(pass, p.snapshot.targets)
-	p.record.healthAfter = ""
-	for _, i := range order {
-		facts := pass.Facts(i)
-		tried, err := p.reportTarget(ctx, p.snapshot.targets[i], &facts, &pass.Situation.Check)
-		if err != nil {
-			failed = append(failed, errors.Wrap(err, facts.Name))
+	var todo []int
+	for _, i := range p.record.healthOrder(pass, p.snapshot.targets) {
+		facts, t := pass.Facts(i), p.snapshot.targets[i]
+		if !p.pausedNow[t.name()] && !p.r.Actor.Reported(p.latest(t), &facts, &pass.Situation.Check) {
+			todo = append(todo, i)
 		}
-		if !tried || p.r.Clock.Now().Before(end) {
+	}
+	p.record.healthAfter = ""
+	for group := range slices.Chunk(todo, healthGroup) {
+		if owns, err := p.stillOwnsStatus(ctx); err != nil || !owns {
+			return append(failed, err)
+		}
+		errs := make([]error, len(group))
+		var all sync.WaitGroup
+		for n, i := range group {
+			all.Go(func() { errs[n] = p.reportTarget(ctx, pass, i) })
+		}
+		all.Wait()
+		failed = append(failed, errs...)
+		last := group[len(group)-1]
+		if p.r.Clock.Now().Before(end) || last == todo[len(todo)-1] {
 			continue
 		}
-		if len(failed) == 0 {
+		if utilerrors.NewAggregate(failed) == nil {
 			p.snapshot.askAgain(p.clock())
 		} else {
-			p.record.healthAfter = p.snapshot.targets[i].uid()
+			p.record.healthAfter = p.snapshot.targets[last].uid()
 		}
-		return failed
+		break
 	}
 	return failed
 }
 
-// reportTarget sets conditions on a target, and returns false if it has them already.
-func (p *pass) reportTarget(ctx context.Context, t *Target, facts *explain.Facts, check *remediation.Check) (tried bool, err error) {
-	if p.pausedNow[t.name()] || p.r.Actor.Reported(p.latest(t), facts, check) {
-		return false, nil
-	}
-	if owns, err := p.stillOwnsStatus(ctx); err != nil || !owns {
-		return true, err
-	}
-	err = p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
-		return p.r.Actor.Report(ctx, object, facts, check, p.now)
+// reportTarget sets conditions on a target.
+func (p *pass) reportTarget(ctx context.Context, pass *explain.Evaluation, i int) error {
+	facts := pass.Facts(i)
+	err := p.change(ctx, p.snapshot.targets[i], func(ctx context.Context, object client.Object) (client.Object, error) {
+		return p.r.Actor.Report(ctx, object, &facts, &pass.Situation.Check, p.now)
 	})
 	if errors.Is(err, errTargetGone) {
-		return true, nil
+		return nil
 	}
-	return true, err
+	return errors.Wrap(err, facts.Name)
 }
 
 // ownsStatus reports whether the manager writes the status of the check and the conditions of its targets.

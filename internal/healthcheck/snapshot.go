@@ -63,8 +63,9 @@ type snapshot struct {
 	unreadable, unsure map[int]string
 	// orphans are the orphaned targets of the facts, in their order.
 	orphans []orphan
-	// pauseEnds are when the pauses of targets ended, and nodeGoneSince since when their Nodes no longer exist, both from the record.
-	pauseEnds, nodeGoneSince map[types.UID]time.Time
+	// pauseEnds are when the pauses of targets ended, nodeGoneSince since when their Nodes no longer exist, and blockedAt when their
+	// remediation was last blocked after it was planned, all from the record.
+	pauseEnds, nodeGoneSince, blockedAt map[types.UID]time.Time
 }
 
 // all iterates over all targets of the Cluster.

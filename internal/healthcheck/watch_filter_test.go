@@ -85,7 +85,7 @@ func TestWatchFilter_LabelChanged_CheckIsForgotten(t *testing.T) {
 	s.Eventually(evaluated).Should(BeTrue())
 }
 
-// Many Machines are unhealthy. The label of the check changes when the remediation of the first one has started.
+// Five Machines are unhealthy. The label of the check changes when the remediation of the first one has started.
 func TestWatchFilter_LabelChangedMidReconcile_StopsWrites(t *testing.T) {
 	t.Parallel()
 	for by, isStart := range map[string]func(*http.Request, string) bool{
@@ -95,7 +95,7 @@ func TestWatchFilter_LabelChangedMidReconcile_StopsWrites(t *testing.T) {
 			t.Run(by+", "+speed, func(t *testing.T) {
 				t.Parallel()
 				s := stage.New(t, stage.WithClock, func(s *stage.Stage) { s.WatchFilter = "own" })
-				for n := range 8 {
+				for n := range 5 {
 					s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
 				}
 				check := s.CreateCheck("workers")

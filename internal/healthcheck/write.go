@@ -6,6 +6,7 @@ package healthcheck
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/pkg/errors"
@@ -32,7 +33,9 @@ type pass struct {
 	now      time.Time
 	// livePreflight is when the last preflight check, or live read of the check, began.
 	livePreflight time.Time
-	// check and objects, by name, include the own writes, so the next write does not conflict.
+	// mu protects the results of writes to several targets at the same time: objects, created, and check.
+	mu sync.Mutex
+	// check and objects, by name, include the own writes and what preflight checks have read, so the next write does not conflict.
 	check   *Check
 	objects map[string]client.Object
 	// lease is the control-plane Lease as it was read last; nil if there was none.
@@ -134,6 +137,8 @@ func (p *pass) change(ctx context.Context, t *Target, write func(context.Context
 		return errTargetGone
 	}
 	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.objects[t.name()] = after
 	}
 	return errors.Wrap(err, "failed to patch the target")
@@ -141,6 +146,8 @@ func (p *pass) change(ctx context.Context, t *Target, write func(context.Context
 
 // latest returns a target with the own writes of this reconcile.
 func (p *pass) latest(t *Target) client.Object {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if written, found := p.objects[t.name()]; found {
 		return written
 	}
@@ -165,11 +172,8 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 	if !found {
 		return errors.Errorf("%s names no template %s", check.Title(), d.Step.Template)
 	}
-	if !slices.Contains(notes.RequestKinds(p.check.Object.GetAnnotations()), template.RequestKind()) {
-		// The spec named another kind when the finalizer was added.
-		if err := p.patchCheck(ctx, func(object client.Object) { noteKinds(object, check) }); err != nil {
-			return err
-		}
+	if err := p.noteKind(ctx, template); err != nil {
+		return err
 	}
 	request := rejectedRequest{t.uid(), d.Step, check.Object.GetUID(), check.Object.GetGeneration()}
 	if known := p.record.rejection(request, p.clock()); known != nil {
@@ -185,9 +189,21 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 		return rejected
 	}
 	if err == nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		p.created[t.name()] = made.Ref()
 	}
 	return err
+}
+
+// noteKind notes on the check the kinds of requests that it names now, unless it has them: with the finalizer, it noted earlier ones.
+func (p *pass) noteKind(ctx context.Context, template requests.Reference) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.Contains(notes.RequestKinds(p.check.Object.GetAnnotations()), template.RequestKind()) {
+		return nil
+	}
+	return p.patchCheck(ctx, func(object client.Object) { noteKinds(object, p.snapshot.check) })
 }
 
 // rejects reports whether an error lasts until the check, its template or a permission changes.

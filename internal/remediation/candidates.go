@@ -38,11 +38,13 @@ func (p *pass) candidateOf(i int) candidate {
 	return c
 }
 
-// start runs the guards for the candidates, in the order in which they get free places: attempts under way, remediations that an annotation
-// requests, the longest unhealthy ones, then by name.
+// start runs the guards for the candidates, in the order in which they get free places: first those that were not blocked last time, so
+// rejected requests do not keep others from their turn; then attempts under way, remediations that an annotation requests, the longest
+// unhealthy ones, then by name.
 func (p *pass) start(all []guard) {
 	slices.SortStableFunc(p.candidates, func(a, b candidate) int {
 		return cmp.Or(
+			p.s.Targets[a.index].BlockedAt.Compare(p.s.Targets[b.index].BlockedAt),
 			first(a.underWay, b.underWay),
 			first(a.manual, b.manual),
 			// An unknown time comes last.

@@ -24,7 +24,7 @@ func OnlyReadyUnknown(v *health.Verdict) bool {
 // Both times are from the clock of the workload cluster. A missing Lease does not block.
 func guardLeaseRenewed(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	look := p.preflight.look
-	if !p.preflight.d.starts() || look.LeaseRenewed.IsZero() || !OnlyReadyUnknown(&look.Verdict) {
+	if !p.preflight.d.Starts() || look.LeaseRenewed.IsZero() || !OnlyReadyUnknown(&look.Verdict) {
 		return false, Hold{}
 	}
 	hold := Hold{Seen: Seen{Since: look.LeaseRenewed}}

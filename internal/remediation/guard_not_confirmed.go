@@ -11,7 +11,7 @@ func guardNotConfirmed(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	if why := c.unconfirmed(); why != "" {
 		return true, Hold{Seen: Seen{Who: why}}
 	}
-	if c.d.starts() && c.d.Budgeted && c.plan.Limited && c.look.Others >= c.plan.Slots {
+	if c.d.Starts() && c.d.Budgeted && c.plan.Limited && c.look.Others >= c.plan.Slots {
 		return true, Hold{Seen: Seen{Who: "maxInFlight is reached", Have: c.look.Others, Most: c.plan.Slots}}
 	}
 	return false, Hold{}
@@ -33,12 +33,10 @@ func (c *preflight) unconfirmed() string {
 		return "the target is no longer healthy"
 	case d.Action == Withdraw && d.Why == Recovered && !look.sameRecovery(c.t):
 		return "the target was unhealthy in between"
-	case !d.starts():
+	case !d.Starts():
 		return ""
 	case look.RequestsUnread:
 		return look.because("its requests could not be read")
-	case look.Late:
-		return "the reconcile ran out of time; it is retried soon"
 	case look.LeaseUnread:
 		return look.because("the Lease of its kubelet could not be read")
 	case !c.bornOut() && look.Cause != "":

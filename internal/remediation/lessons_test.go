@@ -146,6 +146,19 @@ func TestPlanAgain_BlockedTarget_LeavesItsPlace(t *testing.T) {
 	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "once is enough")
 }
 
+// What was blocked after it was planned comes after the others, also if it is unhealthy for longer or has more priority.
+func TestPlan_BlockedBefore_ComesAfterOthers(t *testing.T) {
+	g := NewWithT(t)
+	x := usual(slots(1), also(Target{Name: "m2", Owner: owner}, sickFor(6*time.Minute)), also(Target{Name: "m3", Owner: owner}, sickFor(6*time.Minute)))
+	x.situation.Targets[0].BlockedAt, x.situation.Targets[0].History.Tried = ago(time.Minute), x.policy.Steps[0].ID
+	x.situation.Targets[1].BlockedAt = ago(2 * time.Minute)
+	plan := x.plan()
+	g.Expect(plan.Decisions[2].Action).To(Equal(StartRequest))
+	x.situation.Targets[2].BlockedAt = noon
+	plan = x.plan()
+	g.Expect(plan.Decisions[1].Action).To(Equal(StartRequest), "the one that was blocked first is next")
+}
+
 func TestPlanAgain_NewTarget_IsRecorded(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(byOwner, slots(1), also(Target{Name: "m2", Owner: owner}, sickFor(6*time.Minute)))

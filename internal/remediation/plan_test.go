@@ -136,7 +136,7 @@ func TestPlan_Observing_ReportsWhatWouldBlock(t *testing.T) {
 			g.Expect([]Reason{plan.Decisions[0].Hold.Reason, plan.Decisions[1].Hold.Reason}).To(Equal(test.held))
 			inFlight := 0
 			for _, d := range plan.Decisions {
-				g.Expect(d.starts()).To(BeFalse())
+				g.Expect(d.Starts()).To(BeFalse())
 				if d.InFlight {
 					inFlight++
 				}

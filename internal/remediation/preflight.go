@@ -14,7 +14,7 @@ import (
 type PreflightCheck struct {
 	// Failed: something could not be read. Unwritten: or a write that has to come first failed.
 	Failed, Unwritten bool
-	// Late: the reconcile has run out of time, so nothing more is started.
+	// Late: it was not run yet. The reconcile has run out of time, or reports first.
 	Late bool
 	// Cause is why something could not be read, if that is known. It contains no address and no secret.
 	Cause string
@@ -31,6 +31,8 @@ type PreflightCheck struct {
 	Target  Target
 	// Others is how many other targets are in flight.
 	Others int
+	// Gate is the present limit.
+	Gate Gate
 	// ControlPlane is the present one; its busy Nodes include those of this check. It is only read for Nodes of the control plane.
 	ControlPlane ControlPlane
 	// LeaseRenewed is when the kubelet renewed its Lease, by the clock of the workload cluster; zero if there is no Lease.
@@ -40,10 +42,13 @@ type PreflightCheck struct {
 // preflightGuards run again before a write, with the facts of the preflight check. A pause blocks every write.
 var preflightGuards = [...]guard{
 	{Paused, anything, guardPaused},
+	{PreflightPending, anything, guardPreflightPending},
 	{NotConfirmed, anything, guardNotConfirmed},
 	{Leaving, requests, guardLeaving},
 	{Excluded, starts, guardExcluded},
 	{OwnerRefuses, marks, guardOwnerRefuses},
+	{TooManyUnhealthy, starts, guardTooManyUnhealthy},
+	{TooFewUnhealthy, starts, guardTooFewUnhealthy},
 	{AnnotationNotRemoved, requests, guardAnnotationNotRemoved},
 	{NameTaken, requests, guardNameTaken},
 	{LeaseTaken, requests, guardLeaseTaken},
@@ -68,7 +73,7 @@ type preflight struct {
 func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *PreflightCheck, now time.Time) Decision {
 	if d.Action == None || d.Action == Wait {
 		// Only annotations are written. Where nothing could be read, the target may be paused.
-		if look.Paused || look.Failed || look.Changed {
+		if look.Paused || look.Failed || look.Changed || look.Late {
 			return d.unnoted(t)
 		}
 		return *d
@@ -76,7 +81,7 @@ func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *Pre
 	check := &preflight{plan: plan, t: t, d: d, v: v, look: look}
 	p := &pass{
 		s: &Situation{Check: Check{Paused: look.Paused}, ControlPlane: look.ControlPlane}, now: now, preflight: check,
-		a: &health.Assessment{Verdicts: []health.Verdict{look.Verdict}}, plan: Planned{Decisions: []Decision{*d}},
+		a: &health.Assessment{Verdicts: []health.Verdict{look.Verdict}}, plan: Planned{Decisions: []Decision{*d}, Gate: look.Gate},
 	}
 	c := &candidate{step: Step{Owner: d.Action == RequestOwnerRemediation}, underWay: t.History.Tried != StepID{}}
 	// A Machine that lost the label of the control plane since the plan is still treated as one of its members.
@@ -113,11 +118,7 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 	held := false
 	for i := range plan.Decisions {
 		d, t := &plan.Decisions[i], &s.Targets[i]
-		last := len(d.Answers) - 1
-		if last < 0 || d.Hold.Reason == "" || t.HeldBack.Reason != "" {
-			continue
-		}
-		if d.Answers[last].Preflight || d.Hold.Reason == RequestFailed {
+		if d.BlockedLate() && t.HeldBack.Reason == "" {
 			t.HeldBack, held = d.Hold, true
 		}
 	}
@@ -130,7 +131,7 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 		d := &plan.Decisions[i]
 		switch {
 		case d.Hold.Reason == "" || s.Targets[i].HeldBack.Reason != "":
-		case next.Decisions[i].starts():
+		case next.Decisions[i].Starts():
 			*d = next.Decisions[i]
 			news = append(news, i)
 		case next.Decisions[i].Hold.Reason != "":
@@ -140,6 +141,12 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 	}
 	plan.Replacing = next.Replacing
 	return news
+}
+
+// BlockedLate reports whether the preflight check has blocked what was to be started, or the API server has rejected it.
+func (d *Decision) BlockedLate() bool {
+	last := len(d.Answers) - 1
+	return d.Hold.Reason == RequestFailed || last >= 0 && d.Answers[last].Preflight && d.Hold.Reason != "" && d.Hold.Reason != PreflightPending
 }
 
 // Rejected is a decision whose request the API server rejected with this message.
@@ -153,7 +160,7 @@ const RequestFailed Reason = "RequestFailed"
 // held blocks a decision: nothing is written for it, and what was to be started is not in flight.
 func (d *Decision) held(t *Target, hold Hold) Decision {
 	h := d.unnoted(t)
-	if d.starts() {
+	if d.Starts() {
 		h.InFlight, h.Budgeted, h.Attempt, h.ControlPlaneLeaseUntil = false, false, 0, time.Time{}
 	}
 	h.Action, h.Why, h.Hold, h.Until = None, "", hold, hold.Until
@@ -174,7 +181,31 @@ func (d *Decision) unnoted(t *Target) Decision {
 	return h
 }
 
-// starts reports whether an action starts a remediation.
-func (d *Decision) starts() bool {
+// Announced returns a plan as it is before its preflight checks, which what it starts waits for. Owner remediation is requested by the
+// conditions of a Machine, so until then these stay as they are.
+func (plan *Planned) Announced(s *Situation, a *health.Assessment, now time.Time) Planned {
+	announced := *plan
+	announced.Decisions = slices.Clone(plan.Decisions)
+	for i := range announced.Decisions {
+		d, t := &announced.Decisions[i], &s.Targets[i]
+		if !d.Starts() {
+			continue
+		}
+		owner := d.Action == RequestOwnerRemediation
+		*d = Confirm(plan, t, d, &a.Verdicts[i], &PreflightCheck{Late: true, Verdict: a.Verdicts[i], Target: *t}, now)
+		if owner {
+			d.MarkedBy = t.OwnerRemediation.MarkedByThis
+		}
+	}
+	return announced
+}
+
+// Starts reports whether an action starts a remediation.
+func (d *Decision) Starts() bool {
 	return d.Action == StartRequest || d.Action == RequestOwnerRemediation
+}
+
+// Ends reports whether an action ends a remediation, or removes what a check has set.
+func (d *Decision) Ends() bool {
+	return d.Action == GiveUp || d.Action == Withdraw || d.Action == CancelOwnerRemediation || d.Action == RemoveConditions
 }

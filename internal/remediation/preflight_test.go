@@ -90,10 +90,32 @@ var looks = []lookRow{
 	},
 	{why: "what ends something needs no others", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.RequestsUnread = true }},
 	{
-		why: "a pass that has taken too long", look: func(l *PreflightCheck) { l.Late = true },
-		hold: notConfirmed("the reconcile ran out of time; it is retried soon"),
+		why: "start, reconcile out of time", look: func(l *PreflightCheck) { l.Late = true },
+		hold: Hold{Reason: PreflightPending},
 	},
-	{why: "what ends something does not mind that", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Late = true }},
+	{
+		why: "end, reconcile out of time", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Late = true },
+		hold: Hold{Reason: PreflightPending},
+	},
+	{
+		why: "start, limit exceeded", look: func(l *PreflightCheck) {
+			l.Gate = Gate{Limit: Limit{Field: "maxUnhealthy", Value: "2", Most: 2}, Unhealthy: 3}
+		},
+		hold: Hold{Reason: TooManyUnhealthy, Seen: Seen{Who: "maxUnhealthy=2", Have: 3, Most: 2}},
+	},
+	{
+		why: "start, fewer than unhealthyRange", options: []option{byOwner},
+		look: func(l *PreflightCheck) {
+			l.Gate = Gate{Limit: Limit{Field: "unhealthyRange", Value: "[3-5]", Least: 3, Most: 5}, Unhealthy: 2}
+		},
+		hold: Hold{Reason: TooFewUnhealthy, Seen: Seen{Who: "unhealthyRange=[3-5]", Have: 2, Least: 3, Most: 5}},
+	},
+	{
+		why: "start, limit reached", look: func(l *PreflightCheck) { l.Gate = Gate{Limit: Limit{Least: 2, Most: 2}, Unhealthy: 2} },
+	},
+	{
+		why: "end, limit exceeded", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Gate = Gate{Unhealthy: 1} },
+	},
 	{
 		why: "what could not be written", look: func(l *PreflightCheck) { l.Failed, l.Unwritten = true, true },
 		hold: notConfirmed("a write that has to come first failed; the log of the manager has the error"),
@@ -288,12 +310,12 @@ func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
 			got := Confirm(&plan, &x.situation.Targets[0], &d, &x.verdicts[0], look, noon)
 			g.Expect(got.Hold).To(Equal(test.hold))
 			if test.hold.Reason == "" {
-				again := 3
+				again := 4
 				switch d.Action { //nolint:exhaustive // the others start nothing
 				case StartRequest:
-					again = 12
+					again = 15
 				case RequestOwnerRemediation:
-					again = 5
+					again = 8
 				}
 				g.Expect(got.Answers).To(HaveLen(len(d.Answers) + again))
 				got.Answers = d.Answers
@@ -390,5 +412,5 @@ func TestPreflight_OnlyAnnotations_ArePausedToo(t *testing.T) {
 
 func TestPreflightGuards_Order_IsAsListed(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(PreflightGuards()).To(Equal([]Reason{Paused, NotConfirmed, Leaving, Excluded, OwnerRefuses, AnnotationNotRemoved, NameTaken, LeaseTaken, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
+	g.Expect(PreflightGuards()).To(Equal([]Reason{Paused, PreflightPending, NotConfirmed, Leaving, Excluded, OwnerRefuses, TooManyUnhealthy, TooFewUnhealthy, AnnotationNotRemoved, NameTaken, LeaseTaken, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, LeaseRenewed}))
 }

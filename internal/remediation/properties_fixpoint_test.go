@@ -119,7 +119,7 @@ func TestPlan_CarriedOut_LeavesNothingToDo(t *testing.T) {
 			room = room || plan.Decisions[i].Action == CancelOwnerRemediation || plan.Decisions[i].Action == RemoveConditions
 		}
 		for i := range second.Decisions {
-			if second.Decisions[i].starts() && !room {
+			if second.Decisions[i].Starts() && !room {
 				t.Fatalf("%+v of %+v, and then %+v of %+v", plan.Decisions[i], d.situation.Targets[i], second.Decisions[i], after.situation.Targets[i])
 			}
 		}

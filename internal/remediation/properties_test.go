@@ -95,7 +95,7 @@ func TestPlan_HealthyTarget_IsNotRemediated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		for i, got := range d.plan().Decisions {
-			if got.starts() && d.assessment.Verdicts[i].Kind != health.Unhealthy {
+			if got.Starts() && d.assessment.Verdicts[i].Kind != health.Unhealthy {
 				t.Fatalf("%+v is remediated: %+v", d.assessment.Verdicts[i], got)
 			}
 		}
@@ -109,7 +109,7 @@ func TestPlan_MaxInFlight_IsKept(t *testing.T) {
 		plan := d.plan()
 		started := 0
 		for i, got := range plan.Decisions {
-			if got.starts() && got.Budgeted {
+			if got.Starts() && got.Budgeted {
 				started++
 			}
 			if got.Action == RequestOwnerRemediation && d.situation.Targets[i].ControlPlane && got.Budgeted {
@@ -142,7 +142,7 @@ func TestGuards_MoreGuards_StartNoMore(t *testing.T) {
 		fewer := slices.Delete(slices.Clone(guards[:]), left, left+1)
 		without := planWith(fewer, &d.situation, &d.assessment, &d.policy, noon)
 		for i := range with.Decisions {
-			if with.Decisions[i].starts() && !without.Decisions[i].starts() {
+			if with.Decisions[i].Starts() && !without.Decisions[i].Starts() {
 				t.Fatalf("%s adds %+v", guards[left].reason, with.Decisions[i])
 			}
 		}
@@ -219,7 +219,7 @@ func TestPlan_ObservingOrDeleting_StartsNothing(t *testing.T) {
 		d.policy.Observe = !d.situation.Check.Deleting
 		plan := d.plan()
 		for _, got := range append(plan.Decisions, plan.Orphans...) {
-			if got.starts() || got.Action == GiveUp {
+			if got.Starts() || got.Action == GiveUp {
 				t.Fatalf("%+v", got)
 			}
 		}

@@ -80,6 +80,8 @@ type Target struct {
 	Lease      Lease
 	// HeldBack is why a preflight check has blocked it, or the API server has rejected its request, in this reconcile.
 	HeldBack Hold
+	// BlockedAt is when that last happened in an earlier reconcile; zero if it did not.
+	BlockedAt time.Time
 	// Confirmed: a person has confirmed that it is healthy.
 	Confirmed bool
 }

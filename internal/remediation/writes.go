@@ -47,7 +47,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	var writes []Write
 	// A start or a failure is recorded before it is acted on. Other records are written after the action: a Node that cannot be written to
 	// must not keep a remediator running.
-	first, noted := d.starts() || d.Action == GiveUp, !d.History.same(&t.History)
+	first, noted := d.Starts() || d.Action == GiveUp, !d.History.same(&t.History)
 	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.HeldByThis
 	writes = appendIf(writes, first && noted, WriteHistory)
 	writes = appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
@@ -54,4 +55,11 @@ func recent(ended, before []remedyv1.RecentRemediation) []remedyv1.RecentRemedia
 		return nil
 	}
 	return all
+}
+
+// SameHealth reports whether two statuses report the same health of all targets.
+func SameHealth(before, now *remedyv1.CheckStatus) bool {
+	same := func(a, b remedyv1.UnhealthyTarget) bool { return a.Name == b.Name && a.Reason == b.Reason }
+	return ptr.Equal(before.Unhealthy, now.Unhealthy) && ptr.Equal(before.Suspect, now.Suspect) &&
+		ptr.Equal(before.Undetermined, now.Undetermined) && slices.EqualFunc(before.UnhealthyTargets, now.UnhealthyTargets, same)
 }

@@ -32,12 +32,19 @@ type Cluster interface {
 type Live interface {
 	// Read returns a reading for every target of the question, in the same order.
 	Read(ctx context.Context, q ReadRequest) []Reading
-	// NodeLeaseRenewTime returns when the kubelet last renewed the Lease of its Node, by the Node's clock; zero without a Lease.
-	NodeLeaseRenewTime(ctx context.Context, node string) (time.Time, error)
+	// NodeLeases returns when the kubelets of Nodes last renewed the Leases of their Nodes, in the order of the names.
+	NodeLeases(ctx context.Context, nodes []string) []NodeLease
 	// Lease returns any other Lease; nil if it does not exist.
 	Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, error)
 	// ControlPlane returns the Nodes and the etcd Pods of the control plane.
 	ControlPlane(ctx context.Context) (ControlPlane, error)
+}
+
+// NodeLease is the Lease of one Node.
+type NodeLease struct {
+	// Renewed is by the clock of the Node; zero without a Lease.
+	Renewed time.Time
+	Err     error
 }
 
 // ControlPlane is what a cluster reports about its control plane.

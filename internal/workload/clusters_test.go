@@ -80,15 +80,25 @@ func TestTheRestOfALiveLook(t *testing.T) {
 		_ = admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 
-	g.Expect(live.NodeLeaseRenewTime(t.Context(), "look-a")).To(BeZero(), "no Lease")
+	// Few Leases are read one by one, and many with one list.
+	read := func() (leases []workload.NodeLease) {
+		leases = live.NodeLeases(t.Context(), []string{"look-a"})
+		return append(leases, live.NodeLeases(t.Context(), []string{"look-b", "look-c", "look-d", "look-e", "look-f", "look-a"})...)
+	}
+	g.Expect(read()).To(HaveEach(workload.NodeLease{}), "no Lease")
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "look-a"}}
 	createUntilEnd(t, admin, lease)
-	g.Expect(live.NodeLeaseRenewTime(t.Context(), "look-a")).To(BeZero(), "never renewed")
+	g.Expect(read()).To(HaveEach(workload.NodeLease{}), "never renewed")
 	lease.Spec.RenewTime = &renewed
 	g.Expect(admin.Update(t.Context(), lease)).To(Succeed())
-	at, err := live.NodeLeaseRenewTime(t.Context(), "look-a")
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(at).To(BeTemporally("==", renewed.Time))
+	for i, lease := range read() {
+		g.Expect(lease.Err).ToNot(HaveOccurred())
+		if i == 0 || i == 6 {
+			g.Expect(lease.Renewed).To(BeTemporally("==", renewed.Time))
+		} else {
+			g.Expect(lease.Renewed).To(BeZero())
+		}
+	}
 
 	other := client.ObjectKey{Namespace: "medik8s-leases", Name: "node-look-a"}
 	found, err := live.Lease(t.Context(), other)

@@ -42,12 +42,18 @@ func TestWhereThereAreNoLeasesNobodyHasRenewedOne(t *testing.T) {
 				}
 				b.api.set(func(a *apiServer) { a.failure = failure })
 				b.wire.set(func(w *wire) { w.api = &serving{b.api, mapper} })
-				renewed, err := b.Get(prod).Live().NodeLeaseRenewTime(t.Context(), "a")
-				g.Expect(renewed).To(Equal(time.Time{}))
-				if has && !apierrors.IsNotFound(failure) && !meta.IsNoMatchError(failure) {
-					g.Expect(err).To(HaveOccurred())
-				} else {
-					g.Expect(err).ToNot(HaveOccurred())
+				// Few are read one by one, and many with one list.
+				for _, nodes := range [][]string{{"a"}, {"a", "b", "c", "d", "e", "f"}} {
+					leases := b.Get(prod).Live().NodeLeases(t.Context(), nodes)
+					g.Expect(leases).To(HaveLen(len(nodes)))
+					for _, lease := range leases {
+						g.Expect(lease.Renewed).To(Equal(time.Time{}))
+						if has && !apierrors.IsNotFound(failure) && !meta.IsNoMatchError(failure) {
+							g.Expect(lease.Err).To(HaveOccurred())
+						} else {
+							g.Expect(lease.Err).ToNot(HaveOccurred())
+						}
+					}
 				}
 			})
 		}

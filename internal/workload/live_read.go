@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -43,13 +44,51 @@ func (l *liveReader) Read(ctx context.Context, q ReadRequest) []Reading {
 	return readings
 }
 
-// NodeLeaseRenewTime returns when the kubelet last renewed the Lease of its Node.
-func (l *liveReader) NodeLeaseRenewTime(ctx context.Context, node string) (time.Time, error) {
-	lease, err := l.Lease(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node})
-	if err != nil || lease == nil || lease.Spec.RenewTime == nil {
-		return time.Time{}, err
+// NodeLeases reads few Leases one by one, and many with one list. Without the permission to list Leases, it reads all one by one.
+func (l *liveReader) NodeLeases(ctx context.Context, nodes []string) []NodeLease {
+	leases := make([]NodeLease, len(nodes))
+	if len(nodes) > maxGets {
+		renewed, err := l.listNodeLeases(ctx)
+		if err == nil || err.Reason != Forbidden {
+			for i, node := range nodes {
+				leases[i].Renewed = renewed[node]
+				if err != nil {
+					leases[i].Err = err
+				}
+			}
+			return leases
+		}
 	}
-	return lease.Spec.RenewTime.Time, nil
+	var all sync.WaitGroup
+	for i, node := range nodes {
+		all.Go(func() {
+			lease, err := l.Lease(ctx, client.ObjectKey{Namespace: corev1.NamespaceNodeLease, Name: node})
+			leases[i].Err = err
+			if lease != nil && lease.Spec.RenewTime != nil {
+				leases[i].Renewed = lease.Spec.RenewTime.Time
+			}
+		})
+	}
+	all.Wait()
+	return leases
+}
+
+// listNodeLeases returns when the Leases of all Nodes were renewed.
+func (l *liveReader) listNodeLeases(ctx context.Context) (map[string]time.Time, *ReadError) {
+	return call(ctx, l.cluster(), func(ctx context.Context, api client.Client) (map[string]time.Time, error) {
+		leases := &coordinationv1.LeaseList{}
+		err := fetchComplete(ctx, api, leases, client.InNamespace(corev1.NamespaceNodeLease))
+		if err != nil && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || leasesNotServed(api)) {
+			return nil, nil
+		}
+		renewed := make(map[string]time.Time, len(leases.Items))
+		for i := range leases.Items {
+			if leases.Items[i].Spec.RenewTime != nil {
+				renewed[leases.Items[i].Name] = leases.Items[i].Spec.RenewTime.Time
+			}
+		}
+		return renewed, err
+	})
 }
 
 // Lease returns a Lease; nil if it does not exist. Every form of "not found" is believed: a Lease only ever blocks a remediation, and

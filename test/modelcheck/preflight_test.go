@@ -55,8 +55,11 @@ func (s *state) byOthers() []state {
 
 // auditPreflight checks that no request is created unless the live reads confirm it.
 func (e *explorer) auditPreflight(now *state, i int, confirmed *remediation.Decision) {
-	n, others, healthy := &now.nodes[i], 0, 0
+	n, others, healthy, unhealthy := &now.nodes[i], 0, 0, 0
 	for k := range now.nodes {
+		if now.nodes[k].overdue || now.nodes[k].request {
+			unhealthy++
+		}
 		if k != i && now.nodes[k].request {
 			others++
 		}
@@ -67,7 +70,8 @@ func (e *explorer) auditPreflight(now *state, i int, confirmed *remediation.Deci
 	for name, is := range map[string]bool{
 		"preflight: healthy again": !n.bad || !n.overdue, "preflight: maxInFlight": e.setting.slots > 0 && others >= e.setting.slots,
 		"preflight: request exists": n.request, "preflight: the control plane": e.setting.controlPlane && (others > 0 || healthy < 2),
-		"preflight: a storm": now.storm > 0, "preflight: unreachable": now.cut,
+		"preflight: the limit": e.setting.limit > 0 && unhealthy > e.setting.limit,
+		"preflight: a storm":   now.storm > 0, "preflight: unreachable": now.cut,
 	} {
 		if is {
 			e.premise(name)
@@ -80,9 +84,11 @@ func (e *explorer) auditPreflight(now *state, i int, confirmed *remediation.Deci
 func (s *state) look(
 	c *setting, plan *remediation.Planned, order [3]int, place int, situation *remediation.Situation, a *health.Assessment,
 ) remediation.PreflightCheck {
+	policy := c.policy()
 	look := remediation.PreflightCheck{
 		Failed: s.cut, Paused: s.paused, Changed: (s.storm > 0) != !plan.Storm.Since.IsZero(),
 		Verdict: a.Verdicts[place], Target: situation.Targets[place], ControlPlane: situation.ControlPlane,
+		Gate: remediation.Plan(situation, a, &policy, noon).Gate,
 	}
 	for other, i := range order {
 		if other != place && s.nodes[i].request {

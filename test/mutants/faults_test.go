@@ -48,7 +48,7 @@ const (
 var faults = []sabotage{
 	// A crash, or a write that fails, between two writes.
 	{r("writes.go", "SetMarkedBy)\n\twrites = d.act(writes, t.Request)\n", "SetMarkedBy)\n\twrites = append(d.act(nil, t.Request), writes...)\n", "TestOwnerRemediation_CrashAtAnyWrite_EndsTheSame"), "without a responsible check", 0},
-	{r("writes.go", "d.starts() || d.Action == GiveUp, ", "d.starts(), ", "TestEscalation_CrashAtAnyWrite_EndsTheSame"), "was created twice", 4},
+	{r("writes.go", "d.Starts() || d.Action == GiveUp, ", "d.Starts(), ", "TestEscalation_CrashAtAnyWrite_EndsTheSame"), "was created twice", 4},
 	engine("write.go", "\t\tif err := p.change(ctx, t, p.r.Actor.ClearConditions); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.annotate(ctx, t, notes.OfResponsibleCheck(\"\"))\n",
 		"\t\tif err := p.annotate(ctx, t, notes.OfResponsibleCheck(\"\")); err != nil {\n\t\t\treturn err\n\t\t}\n\t\treturn p.change(ctx, t, p.r.Actor.ClearConditions)\n",
 		"TestCleanup_CrashAtAnyWrite_EndsTheSame", "another state").soundUntil(8),

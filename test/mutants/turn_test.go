@@ -84,8 +84,8 @@ var turnsAndNotes = []mutant{
 	r("guards.go", "return a == RequestOwnerRemediation\n", "return true\n", looks),
 	r("guards.go", "a == StartRequest || a == RequestOwnerRemediation", "a == StartRequest", looks),
 
-	r("writes.go", "d.starts() || d.Action == GiveUp", "d.starts()", "TestWrites_RemovedHistory_ComesLast"),
-	r("writes.go", "d.starts() || d.Action == GiveUp", "true", "TestWrites_RemovedHistory_ComesLast"),
+	r("writes.go", "d.Starts() || d.Action == GiveUp", "d.Starts()", "TestWrites_RemovedHistory_ComesLast"),
+	r("writes.go", "d.Starts() || d.Action == GiveUp", "true", "TestWrites_RemovedHistory_ComesLast"),
 	r("writes.go", "appendIf(writes, !first && noted, WriteHistory)", "writes", written),
 	r("writes.go", "appendIf(writes, !first && holds, AcquireLease)", "writes", written),
 	r("writes.go", "appendIf(writes, first && holds, AcquireLease)", "writes", written),
