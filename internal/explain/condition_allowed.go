@@ -18,10 +18,22 @@ func allowedCondition(p *Evaluation) metav1.Condition {
 	reason, message := blocked(p)
 	if reason == "" {
 		return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue, remedyv1.RemediationAllowedReason,
-			sentences("Remediation is allowed", numbers(p), advice(p, "")))
+			sentences("Remediation is allowed", numbers(p), advice(p, ""), unreadableOwners(p)))
 	}
 	return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason,
-		sentences(blockedPrefix+message, numbers(p), advice(p, reason)))
+		sentences(blockedPrefix+message, numbers(p), advice(p, reason), unreadableOwners(p)))
+}
+
+// unreadableOwners is why Machines that no longer exist may count for maxInFlight.
+func unreadableOwners(p *Evaluation) string {
+	if len(p.Context.UnreadableOwners) == 0 {
+		return ""
+	}
+	owners := make([]string, 0, len(p.Context.UnreadableOwners))
+	for _, owner := range p.Context.UnreadableOwners {
+		owners = append(owners, foreign(owner))
+	}
+	return "Deleted Machines count for maxInFlight until their owner can be read: " + listed(owners, ", ", maxForeign)
 }
 
 // blocked is why no target is remediated, in the order of the guards; empty if targets can be remediated.

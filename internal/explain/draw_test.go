@@ -269,6 +269,7 @@ func drawSurroundings(t *rapid.T) ConditionFacts {
 	}
 	if rarely(t, "unseen") {
 		s.UnlistableRequests = drawWords(t, "unseen requests")
+		s.UnreadableOwners = []string{drawWords(t, "unreadable owner")}
 	}
 	if rarely(t, "unread") {
 		s.Reading.Nodes = rapid.IntRange(1, 4).Draw(t, "nodes")

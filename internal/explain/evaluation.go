@@ -32,6 +32,8 @@ type ConditionFacts struct {
 	Reading            NodeReads
 	// UnlistableRequests is why a check that is being deleted may have requests that cannot be listed; empty if it has none.
 	UnlistableRequests string
+	// UnreadableOwners are the owners of deleted Machines that could not be read, each with the cause.
+	UnreadableOwners []string
 	Templates          []TemplateProblem
 }
 

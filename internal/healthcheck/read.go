@@ -42,11 +42,10 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	s.pending = s.connecting()
 	s.pauseEnds = p.record.observePauses(s.targets, p.now)
 	s.nodeGoneSince, s.blockedAt = p.record.nodeGoneSince, p.record.blockedAt
-	for _, more := range []func(context.Context, *snapshot) error{p.readRequests, p.readOwners} {
-		if err := more(ctx, s); err != nil {
-			return nil, err
-		}
+	if err := p.readRequests(ctx, s); err != nil {
+		return nil, err
 	}
+	p.readOwners(ctx, s)
 	if until := p.record.awaitFirstRead(s.pending, p.now); !until.IsZero() {
 		s.again = until
 		return s, errNotReadYet
@@ -135,8 +134,9 @@ func (s *snapshot) readNames(all *requests.Requests) {
 	}
 }
 
-// readOwners reads the owners that replace deleted targets. Usually there are none.
-func (p *pass) readOwners(ctx context.Context, s *snapshot) error {
+// readOwners reads the owners that replace deleted targets. Usually there are none. The Machines that an unreadable owner replaces count as
+// being replaced until the replacement times out.
+func (p *pass) readOwners(ctx context.Context, s *snapshot) {
 	asked := map[string]bool{}
 	for _, gone := range notes.Replacing(s.check.Object.GetAnnotations()) {
 		kind, name, _ := strings.Cut(gone.Owner, "/")
@@ -152,7 +152,9 @@ func (p *pass) readOwners(ctx context.Context, s *snapshot) error {
 			continue
 		}
 		if err != nil {
-			return errors.Wrap(err, "failed to read the owner of a Machine")
+			s.unreadOwners = append(s.unreadOwners, gone.Owner+": "+cause(err))
+			s.askAgain(p.now.Add(remediation.RetryTime))
+			continue
 		}
 		desired := 1
 		if owner.Spec.Replicas != nil {
@@ -160,7 +162,6 @@ func (p *pass) readOwners(ctx context.Context, s *snapshot) error {
 		}
 		s.owners = append(s.owners, remediation.Owner{Name: gone.Owner, Desired: desired, WithNode: s.joined(gone.Owner)})
 	}
-	return nil
 }
 
 // joined counts the Machines of an owner that have a Node and are not being deleted.

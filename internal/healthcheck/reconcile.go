@@ -19,8 +19,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// conflictTime is the delay after a conflict: the cache receives the write of the other client.
-const conflictTime = time.Second
+// conflictTime is the delay after a conflict: the cache receives the write of the other client. After maxConflicts in a row, another client
+// writes all the time, or the cache is not updated: this is a failure.
+const (
+	conflictTime = time.Second
+	maxConflicts = 5
+)
 
 // Reconcile reconciles a check once.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
@@ -81,14 +85,15 @@ func (r *Reconciler) admit(
 	return r.Gate.Admit(ctx, key, now)
 }
 
-// result returns when a check is reconciled again: after a failure with backoff, but no later than it is due anyway. A conflict is no
-// failure.
+// result returns when a check is reconciled again: after a failure with backoff, but no later than it is due anyway. A few conflicts in a
+// row are no failure.
 func (r *Reconciler) result(ctx context.Context, record *record, started, wakeUp time.Time, err error) (ctrl.Result, error) {
 	retry := time.Duration(0)
 	switch {
 	case err == nil:
-		record.failures = 0
-	case OnlyConflicts(err):
+		record.failures, record.conflicts = 0, 0
+	case OnlyConflicts(err) && record.conflicts < maxConflicts:
+		record.conflicts++
 		retry = conflictTime
 	default:
 		retry = min(firstRetry<<min(record.failures, 16), lastRetry)

@@ -24,8 +24,8 @@ import (
 // time, so only the trigger, which watches set, needs the lock of records.
 type record struct {
 	trigger trigger
-	// failures counts the failed reconciles in a row.
-	failures int
+	// failures and conflicts count the reconciles in a row that failed, and that had only conflicts.
+	failures, conflicts int
 	// firstReadSince is since when the check waits for a first read.
 	firstReadSince time.Time
 	// uid and version are those of the check at the last live read or write of its status. The version is empty if the result of a write is

@@ -22,7 +22,8 @@ import (
 func TestResult_AfterErrors_KeepsDeadlines(t *testing.T) {
 	g := NewWithT(t)
 	now := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
-	counted, err := metrics.New(prometheus.NewPedanticRegistry())
+	registry := prometheus.NewPedanticRegistry()
+	counted, err := metrics.New(registry)
 	g.Expect(err).ToNot(HaveOccurred())
 	e := &Environment{Clock: testingclock.NewFakePassiveClock(now), Metrics: counted}
 	r := &Reconciler{Environment: e, Store: kindStore{kind: "MachineHealthCheck"}}
@@ -44,7 +45,26 @@ func TestResult_AfterErrors_KeepsDeadlines(t *testing.T) {
 	}
 	g.Expect(after(time.Time{}, rejected)).To(Equal(lastRetry), "the maximum backoff")
 	conflict := apierrors.NewConflict(schema.GroupResource{}, "m", errors.New("changed"))
-	g.Expect(after(now.Add(time.Hour), conflict)).To(Equal(conflictTime), "the cache will soon show the write of another controller")
+	for range maxConflicts {
+		g.Expect(after(now.Add(time.Hour), conflict)).To(Equal(conflictTime), "the cache will soon show the write of another controller")
+	}
+	failures := func() (sum float64) {
+		families, err := registry.Gather()
+		g.Expect(err).ToNot(HaveOccurred())
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "remedy_failed_evaluations_total" {
+					sum += m.GetCounter().GetValue()
+				}
+			}
+		}
+		return sum
+	}
+	before := failures()
+	check.failures = 0
+	g.Expect(after(now.Add(time.Hour), conflict)).To(Equal(firstRetry))
+	g.Expect(after(now.Add(time.Hour), conflict)).To(Equal(2*firstRetry), "conflicts that last are failures")
+	g.Expect(failures()).To(Equal(before + 2))
 	g.Expect(after(now.Add(time.Hour), nil)).To(Equal(time.Hour))
 	g.Expect(after(time.Time{}, rejected)).To(Equal(firstRetry), "success resets the backoff")
 }

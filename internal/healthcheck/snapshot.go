@@ -55,6 +55,8 @@ type snapshot struct {
 	// unresolved are the templates from which no request can be created.
 	unresolved map[requests.Reference]bool
 	owners     []remediation.Owner
+	// unreadOwners are the owners that could not be read, and why.
+	unreadOwners []string
 	// again is when to retry what could not be read; zero if an event triggers it.
 	again time.Time
 	// lost are targets that no longer existed at the live read, or were replaced by others of the same name.

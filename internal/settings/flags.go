@@ -35,10 +35,14 @@ func (s *Settings) addProviderFlags(fs *pflag.FlagSet) {
 			clusterv1.WatchLabel))
 	fs.DurationVar(&s.SyncPeriod, "sync-period", 10*time.Minute,
 		"How often every object is reconciled again, even if nothing has changed (e.g. 15m).")
-	fs.Float32Var(&s.QPS, "kube-api-qps", 100,
+	fs.Float32Var(&s.QPS, "kube-api-qps", 200,
 		"Maximum queries per second to the Kubernetes API server of the management cluster.")
-	fs.IntVar(&s.Burst, "kube-api-burst", 200,
+	fs.IntVar(&s.Burst, "kube-api-burst", 400,
 		"Maximum queries in one burst to the Kubernetes API server of the management cluster.")
+	fs.Float32Var(&s.WorkloadQPS, "clustercache-client-qps", 20,
+		"Maximum queries per second to the Kubernetes API server of each workload cluster.")
+	fs.IntVar(&s.WorkloadBurst, "clustercache-client-burst", 30,
+		"Maximum queries in one burst to the Kubernetes API server of each workload cluster.")
 	fs.IntVar(&s.MachineHealthCheckConcurrency, "machinehealthcheck-concurrency", 50,
 		"Number of MachineHealthChecks to reconcile simultaneously.")
 	fs.IntVar(&s.NodeHealthCheckConcurrency, "nodehealthcheck-concurrency", 50,

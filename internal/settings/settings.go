@@ -56,6 +56,8 @@ type Settings struct {
 
 	QPS                           float32
 	Burst                         int
+	WorkloadQPS                   float32
+	WorkloadBurst                 int
 	MachineHealthCheckConcurrency int
 	NodeHealthCheckConcurrency    int
 

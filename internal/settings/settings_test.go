@@ -45,7 +45,7 @@ func TestSettings_FlagsOfClusterAPI_Exist(t *testing.T) {
 	_, err := settings.New(fs)
 	g.Expect(err).ToNot(HaveOccurred())
 	for _, flag := range []string{
-		"namespace", "watch-filter", "sync-period", "kube-api-qps", "kube-api-burst", "feature-gates", "logging-format", "v",
+		"namespace", "watch-filter", "sync-period", "kube-api-qps", "kube-api-burst", "clustercache-client-qps", "clustercache-client-burst", "feature-gates", "logging-format", "v",
 		"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
 		"health-addr", "profiler-address", "contention-profiling", "diagnostics-address", "insecure-diagnostics",
 		"tls-min-version", "tls-cipher-suites", "machinehealthcheck-concurrency", "nodehealthcheck-concurrency",
@@ -90,6 +90,8 @@ func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 		{"a TLS version that does not exist", []string{"--tls-min-version=TLS9"}, []string{"--tls-min-version", "TLS9"}},
 		{"a cipher that does not exist", []string{"--tls-cipher-suites=FOO"}, []string{"--tls-cipher-suites", "FOO"}},
 		{"no burst", []string{"--kube-api-burst=0"}, []string{"--kube-api-burst=0", "at least 1"}},
+		{"no queries of workload clusters", []string{"--clustercache-client-qps=0"}, []string{"--clustercache-client-qps=0", "above 0"}},
+		{"no burst to workload clusters", []string{"--clustercache-client-burst=0"}, []string{"--clustercache-client-burst=0", "at least 1"}},
 		{"two namespaces in one flag", []string{"--namespace=a,b"}, []string{`--namespace="a,b"`, "not a namespace"}},
 		{"no label value", []string{"--watch-filter=a b"}, []string{`--watch-filter="a b"`, "not the value of a label"}},
 		{"an address without a port", []string{"--health-addr=localhost"}, []string{`--health-addr="localhost"`, "host:port"}},

@@ -27,9 +27,15 @@ func (s *Settings) Validate() error {
 	refuse(s.SyncPeriod < time.Second, "--sync-period=%s: must be at least 1s (default 10m)", s.SyncPeriod)
 	refuse(s.MachineHealthCheckConcurrency < 1, "--machinehealthcheck-concurrency=%d: must be at least 1", s.MachineHealthCheckConcurrency)
 	refuse(s.NodeHealthCheckConcurrency < 1, "--nodehealthcheck-concurrency=%d: must be at least 1", s.NodeHealthCheckConcurrency)
-	// This form also refuses NaN.
-	refuse(!(s.QPS > 0 && s.QPS <= math.MaxInt32), "--kube-api-qps=%v: must be a number above 0", s.QPS)
-	refuse(s.Burst < 1, "--kube-api-burst=%d: must be at least 1", s.Burst)
+	for _, limit := range []struct {
+		flag  string
+		qps   float32
+		burst int
+	}{{"--kube-api", s.QPS, s.Burst}, {"--clustercache-client", s.WorkloadQPS, s.WorkloadBurst}} {
+		// This form also refuses NaN.
+		refuse(!(limit.qps > 0 && limit.qps <= math.MaxInt32), "%s-qps=%v: must be a number above 0", limit.flag, limit.qps)
+		refuse(limit.burst < 1, "%s-burst=%d: must be at least 1", limit.flag, limit.burst)
+	}
 
 	faults := validation.IsDNS1123Label(s.WatchNamespace)
 	refuse(s.WatchNamespace != "" && len(faults) > 0, "--namespace=%q: not a namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
