@@ -31,7 +31,7 @@ func unreadableOwners(p *Evaluation) string {
 	}
 	owners := make([]string, 0, len(p.Context.UnreadableOwners))
 	for _, owner := range p.Context.UnreadableOwners {
-		owners = append(owners, foreign(owner))
+		owners = append(owners, or(owner, "an owner"))
 	}
 	return "Deleted Machines count for maxInFlight until their owner can be read: " + listed(owners, ", ", maxForeign)
 }

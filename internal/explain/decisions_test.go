@@ -119,6 +119,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.MaxInFlight, seen: seen{Who: "a", Have: 2, Most: 2},
 			says: "maxInFlight is reached (2 of 2, including a); this target is queued",
 		},
+		{reason: remediation.PreflightPending, says: "The preflight check runs within seconds"},
 		{reason: remediation.NotConfirmed, seen: seen{Who: "its health has changed"}, says: "Preflight check failed: its health has changed"},
 		{
 			reason: remediation.NotConfirmed, seen: seen{Who: "maxInFlight is reached", Have: 2, Most: 2},

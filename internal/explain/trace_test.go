@@ -197,16 +197,17 @@ func TestTrace_PreflightCheck_IsSeparate(t *testing.T) {
 		{Guard: remediation.Paused},
 		{Guard: remediation.CheckDeleting},
 		{Guard: remediation.Paused, Preflight: true},
+		{Guard: remediation.PreflightPending, Preflight: true},
 		{Guard: remediation.NotConfirmed, Blocks: true, Preflight: true},
 	}}
 	trace := NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(answers(trace.Guards)).To(HavePrefix("Paused passed, CheckDeleting passed, ClusterNotFound not applicable"))
-	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, NotConfirmed blocks, Leaving not evaluated"))
+	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, PreflightPending passed, NotConfirmed blocks, Leaving not evaluated"))
 	// An action that ends a remediation is not planned by guards.
 	d.Answers = d.Answers[2:]
 	trace = NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(answers(trace.Guards)).To(HavePrefix("Paused not evaluated, CheckDeleting not evaluated"))
-	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, NotConfirmed blocks"))
+	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, PreflightPending passed, NotConfirmed blocks"))
 	g.Expect(trace.String()).To(ContainSubstring("preflight check"))
 	d.Answers = nil
 	trace = NewTrace(&Facts{Name: "m", Decision: d})

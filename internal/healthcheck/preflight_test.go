@@ -35,6 +35,9 @@ func TestPreflight_StopDuringReconcile_StartsNoMore(t *testing.T) {
 		"Cluster paused": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
 			s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
 		},
+		"Cluster paused by annotation": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
+			s.Annotate(s.Cluster, clusterv1.PausedAnnotation, "yes")
+		},
 		"check paused": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
 			s.Annotate(check, clusterv1.PausedAnnotation, "yes")
 		},

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -178,7 +179,7 @@ func (s *snapshot) observes() bool { return s.observe || s.check.Policy.Observe 
 func (s *snapshot) paused() bool { return s.check.Paused || s.clusterPaused() }
 
 func (s *snapshot) clusterPaused() bool {
-	return s.cluster != nil && s.cluster.Spec.Paused != nil && *s.cluster.Spec.Paused
+	return s.cluster != nil && annotations.IsPaused(s.cluster, s.cluster)
 }
 
 func finalized(check client.Object) bool {
