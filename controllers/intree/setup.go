@@ -54,10 +54,11 @@ func (a *Adoption) selections(ctx context.Context, cluster client.ObjectKey) []m
 	}
 	all := make([]machinehealthcheck.Selection, 0, len(list.Items))
 	for i := range list.Items {
-		check := &list.Items[i]
-		all = append(all, machinehealthcheck.Selection{
-			Check: client.ObjectKeyFromObject(check), Author: authorOf(check), Selector: selectorOf(check),
-		})
+		if check := &list.Items[i]; a.Responsible(check) || a.HasAdopted(check) {
+			all = append(all, machinehealthcheck.Selection{
+				Check: client.ObjectKeyFromObject(check), Author: authorOf(check), Selector: selectorOf(check),
+			})
+		}
 	}
 	return all
 }

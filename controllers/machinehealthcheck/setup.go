@@ -26,7 +26,7 @@ import (
 // New returns the reconciler of MachineHealthChecks.
 func New(e *healthcheck.Environment) *healthcheck.Reconciler {
 	return &healthcheck.Reconciler{
-		Environment: e, Store: store{e.Client}, Source: Source{}, Actor: Actor{e.Client}, Watches: WatchesFor(e.Cache, selections(e.Cache)),
+		Environment: e, Store: store{e.Client}, Source: Source{}, Actor: Actor{e.Client}, Watches: WatchesFor(e.Cache, selections(e)),
 	}
 }
 

@@ -36,19 +36,20 @@ func (s *Selection) selects(m *clusterv1.Machine) bool {
 	return s.Selector != nil && s.Selector.Matches(labels.Set(m.Labels))
 }
 
-// selections are the MachineHealthChecks of a Cluster, from the cache.
-func selections(cache client.Reader) func(context.Context, client.ObjectKey) []Selection {
+// selections are the MachineHealthChecks of a Cluster that this instance is responsible for, from the cache.
+func selections(e *healthcheck.Environment) func(context.Context, client.ObjectKey) []Selection {
 	return func(ctx context.Context, cluster client.ObjectKey) []Selection {
 		list := &remedyv1.MachineHealthCheckList{}
-		if err := cache.List(ctx, list, InCluster(cluster)...); err != nil {
+		if err := e.Cache.List(ctx, list, InCluster(cluster)...); err != nil {
 			return nil
 		}
 		all := make([]Selection, 0, len(list.Items))
 		for i := range list.Items {
-			check := &list.Items[i]
-			all = append(all, Selection{
-				Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: selectorOf(&check.Spec),
-			})
+			if check := &list.Items[i]; e.Responsible(check) {
+				all = append(all, Selection{
+					Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: selectorOf(&check.Spec),
+				})
+			}
 		}
 		return all
 	}

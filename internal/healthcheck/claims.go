@@ -41,19 +41,21 @@ func (s *snapshot) holds(c *Claim, t *Target) bool {
 // responsible returns the other check that is responsible for a target; empty if this one is. A check that remediates a target stays
 // responsible until the remediation has ended.
 func (s *snapshot) responsible(t *Target, facts *remediation.Target) (claim remediation.Claim, title string) {
-	if len(s.claims) == 0 {
-		return remediation.Claim{}, ""
-	}
-	claims := make([]remediation.Claim, 0, len(s.claims)+1)
-	titles := make(map[remediation.Claim]string, len(s.claims))
+	var claims []remediation.Claim
+	titles := map[remediation.Claim]string(nil)
 	for i := range s.claims {
 		c := &s.claims[i]
 		claim := c.Claim
 		claim.Holds = s.holds(c, t)
 		if claim.Holds || !c.Deleting && c.Selects(t) {
-			claims = append(claims, claim)
-			titles[claim] = c.Title
+			if titles == nil {
+				titles = make(map[remediation.Claim]string, len(s.claims))
+			}
+			claims, titles[claim] = append(claims, claim), c.Title
 		}
+	}
+	if len(claims) == 0 {
+		return remediation.Claim{}, ""
 	}
 	own := s.check.Claim
 	own.Observes, own.Holds = s.observes(), s.requestFor(t) != nil || facts.OwnerRemediation.MarkedByThis

@@ -15,6 +15,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
@@ -29,6 +30,14 @@ func TestHolds_RequestNamesNoCheck_HoldsNothing(t *testing.T) {
 	g.Expect(unnamed.holds(&Claim{Check: own}, target)).To(BeFalse())
 	named := &snapshot{elsewhere: map[types.UID][]requests.Check{"": {own}}}
 	g.Expect(named.holds(&Claim{Check: own}, target)).To(BeTrue())
+}
+
+// Claims are compared for every target of every reconcile, so a target that no other check selects costs no memory.
+func TestResponsible_NotSelectedByOthers_AllocatesNothing(t *testing.T) {
+	g := NewWithT(t)
+	s := &snapshot{check: &Check{}, claims: []Claim{{Author: "MachineHealthCheck/other", Selects: func(*Target) bool { return false }}}}
+	target, facts := &Target{Object: &clusterv1.Machine{}}, &remediation.Target{}
+	g.Expect(testing.AllocsPerRun(100, func() { s.responsible(target, facts) })).To(BeZero())
 }
 
 // kindReader only returns the kinds of objects.

@@ -100,6 +100,9 @@ func (r *Requests) watches() bool { return r.dynamic != nil }
 func (r *Requests) Forget(c Check) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.interests[c] == nil {
+		return
+	}
 	delete(r.interests, c)
 	r.release()
 }
