@@ -173,9 +173,9 @@ func serve(ctx context.Context, s *settings.Settings) error {
 	return nil
 }
 
-// checkKubernetes returns an error if the management cluster is too old, or does not answer.
+// checkKubernetes returns an error if the management cluster is too old, or does not answer in time.
 func checkKubernetes(ctx context.Context, api discovery.ServerVersionInterface) error {
-	served, err := clusterapi.ServerVersion(ctx, api)
+	served, err := clusterapi.ServerVersion(ctx, api, clock.RealClock{}, ctrl.Log.WithName("setup"))
 	if err != nil {
 		return errors.Wrap(err, "failed to read the version of the management cluster")
 	}
@@ -270,13 +270,16 @@ func newReconcilers(
 	kinds := controllers.Reconcilers(e, intree.AdoptionPolicy{
 		Annotated: s.InTreeChecks == settings.Annotated, All: s.InTreeChecks == settings.All, Exclusive: s.InTreeChecks == settings.Exclusive,
 	})
+	e.NoClusterAPI.Store(true)
 	return &reconcilers{Environment: e, kinds: kinds, mgr: mgr, settings: s, api: api}, nil
 }
 
-// setUp sets up the reconcilers that can run now, on a manager that runs already. It is called again after an error, and when Cluster API
-// is served.
+// setUp sets up the reconcilers that can run now, on a manager that runs already, and checks that their own kinds are still served. It is
+// called after each discovery, and changes nothing the second time.
 func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
-	r.NoClusterAPI.Store(!clusterAPI)
+	if clusterAPI {
+		r.NoClusterAPI.Store(false)
+	}
 	kinds := slices.DeleteFunc(slices.Clone(r.kinds), func(kind controllers.Kind) bool { return kind.NeedsClusterAPI && !clusterAPI })
 	if len(kinds) == 0 {
 		return nil

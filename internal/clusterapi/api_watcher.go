@@ -24,14 +24,15 @@ type APIWatcher struct {
 	API   Discoverer
 	Clock clock.WithTicker
 	Log   logr.Logger
-	// SetUp is called after each discovery with its result, until it has succeeded where Cluster API is served.
+	// SetUp is called after each discovery with its result.
 	SetUp func(ctx context.Context, served bool) error
 
 	mu       sync.Mutex
 	last     Availability
 	failure  error
 	reported string
-	complete bool
+	// notSetUp is why the last SetUp failed.
+	notSetUp error
 }
 
 // Start detects Cluster API immediately and then periodically, until the context ends.
@@ -62,11 +63,17 @@ func (w *APIWatcher) State() (Availability, error) {
 	return w.last, w.failure
 }
 
-// Check returns a probe that succeeds after the first discovery. It also succeeds without Cluster API, because MachineHealthChecks are off
-// then.
+// Check returns a probe that succeeds while the reconcilers are set up. It also succeeds without Cluster API, because MachineHealthChecks are
+// off then.
 func (w *APIWatcher) Check() probes.Check {
 	return probes.Check{Name: "machinehealthcheck", Probe: func(context.Context) (string, error) {
 		detected, err := w.State()
+		w.mu.Lock()
+		notSetUp := w.notSetUp
+		w.mu.Unlock()
+		if notSetUp != nil {
+			return "", notSetUp
+		}
 		detail := "off: " + detected.Why
 		if detected.Served {
 			detail = "on"
@@ -87,22 +94,26 @@ func (w *APIWatcher) detect(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	if err == nil && !w.complete {
-		err = w.SetUp(ctx, detected.Served)
-		w.complete = err == nil && detected.Served
+	var notSetUp error
+	if err == nil {
+		notSetUp = w.SetUp(ctx, detected.Served)
 	}
 	w.mu.Lock()
 	w.failure = err
 	if err == nil {
-		w.last = detected
+		w.last, w.notSetUp = detected, notSetUp
 	}
 	w.mu.Unlock()
-	w.report(detected, err)
+	w.report(detected, err, notSetUp)
 }
 
 // report logs a changed result or error.
-func (w *APIWatcher) report(detected Availability, err error) {
+func (w *APIWatcher) report(detected Availability, err, notSetUp error) {
 	switch {
+	case notSetUp != nil && w.reported != "not set up: "+notSetUp.Error():
+		w.Log.Error(notSetUp, "Failed to set up the reconcilers, retrying")
+		w.reported = "not set up: " + notSetUp.Error()
+	case notSetUp != nil:
 	case err != nil && w.reported != "unknown: "+err.Error():
 		w.Log.Error(err, "Failed to detect Cluster API, retrying")
 		w.reported = "unknown: " + err.Error()

@@ -227,7 +227,6 @@ func TestAPIWatcher_InstallUpgradeRemove_ProbeFollows(t *testing.T) {
 	w.api.set(complete, nil)
 	w.nextDiscovery(g)
 	g.Eventually(w.detail).Should(Equal("on"))
-	g.Expect(w.timesAppeared()).To(Equal(1), "controllers are set up once")
 	g.Eventually(w.logged).Should(HaveLen(6))
 }
 
@@ -257,6 +256,28 @@ func TestAPIWatcher_SetupFails_IsRetried(t *testing.T) {
 	g.Expect(w.timesAppeared()).To(Equal(2))
 }
 
+// The custom resource definitions of the checks are deleted while the manager runs, and applied again.
+func TestAPIWatcher_SetupFailsLater_ProbeFails(t *testing.T) {
+	g := NewWithT(t)
+	w := newTestWatcher(t)
+	w.api.set(complete, nil)
+	w.start(t)
+	g.Eventually(w.detail).Should(Equal("on"))
+	for _, refused := range []error{errors.New("machinehealthchecks are not served"), nil} {
+		w.mu.Lock()
+		w.refuse = refused
+		w.mu.Unlock()
+		w.nextDiscovery(g)
+		if refused == nil {
+			g.Eventually(w.detail).Should(Equal("on"))
+			continue
+		}
+		g.Eventually(w.detail).Should(Equal("failed: machinehealthchecks are not served"))
+		w.nextDiscovery(g)
+		g.Expect(w.logged()).To(HaveLen(2), "the same failure is logged once")
+	}
+}
+
 func TestAPIWatcher_HungAPIServer_StopsWithContext(t *testing.T) {
 	g := NewWithT(t)
 	w := newTestWatcher(t)
@@ -266,8 +287,37 @@ func TestAPIWatcher_HungAPIServer_StopsWithContext(t *testing.T) {
 	go func() { done <- w.Start(ctx) }()
 	cancel()
 	g.Eventually(done, time.Minute).Should(Receive(BeNil()))
-	_, err := clusterapi.ServerVersion(ctx, hung{})
+	_, err := clusterapi.ServerVersion(ctx, hung{}, w.clock, logr.Discard())
 	g.Expect(err).To(MatchError(context.Canceled))
+}
+
+// away is an API server that cannot be reached for some attempts.
+type away struct{ attempts int }
+
+func (a *away) ServerVersion() (*version.Info, error) {
+	if a.attempts--; a.attempts < 0 {
+		return &version.Info{}, nil
+	}
+	return nil, errors.New("connection refused")
+}
+
+// impatient is a clock that does not wait.
+type impatient struct{ *clocktesting.FakeClock }
+
+func (c impatient) After(d time.Duration) <-chan time.Time {
+	after := c.FakeClock.After(d)
+	c.Step(d)
+	return after
+}
+
+func TestServerVersion_APIServerAway_IsRetriedForAWhile(t *testing.T) {
+	for attempts, succeeds := range map[int]bool{5: true, 1000: false} {
+		g := NewWithT(t)
+		timer := impatient{clocktesting.NewFakeClock(time.Unix(0, 0))}
+		_, err := clusterapi.ServerVersion(t.Context(), &away{attempts}, timer, logr.Discard())
+		g.Expect(err == nil).To(Equal(succeeds))
+		g.Expect(timer.Since(time.Unix(0, 0))).To(BeNumerically("<", 2*time.Minute))
+	}
 }
 
 // hung is an API server that never answers.
