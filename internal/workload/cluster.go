@@ -5,11 +5,14 @@ package workload
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
 // Cluster is a cluster whose Nodes are read. Its methods may be called at any time and concurrently, also without a connection. All
@@ -142,4 +145,78 @@ func (c *cluster) client(ctx context.Context) (client.Client, *ReadError) {
 		return nil, readError(err)
 	}
 	return api, nil
+}
+
+// ReadRequest asks for the Nodes of some targets of one cluster.
+type ReadRequest struct {
+	// Initialized is whether the cluster has a control plane. Without one, no Node is read.
+	Initialized bool
+	Targets     []Target
+	// Known are the Nodes that Machines of the same Cluster refer to, whether they are targets or not; nil if there are none. They
+	// only show whether it is the right cluster; there is no reading for them.
+	Known iter.Seq[Target]
+}
+
+// Target is a Node to read.
+type Target struct {
+	// Name is the nodeRef of the Machine, or the name of a Node without Machine. It is empty if the Machine has no Node yet.
+	Name string
+	// ProviderID is the provider ID of the Machine. It is empty if there is no Machine, or if the Machine has none yet.
+	ProviderID string
+}
+
+// Reading is the result for one target.
+type Reading struct {
+	State health.NodeState
+	// Node is set if State is Present. It is stripped, and must not be changed: it may belong to the cache.
+	Node *corev1.Node
+	// ProviderIDMismatch is whether the Node has the name, but not the provider ID of the Machine. That was read live.
+	ProviderIDMismatch bool
+	// Live is whether an API server answered. Otherwise the cache did, or nothing was read.
+	Live bool
+	// Err is why the Node is Unreadable, a ReadError; otherwise nil. Its text can be shown to users.
+	Err error
+}
+
+// Facts returns what the health rules read.
+func (r *Reading) Facts(t *Target) health.NodeFacts {
+	facts := health.NodeFacts{State: r.State, Name: t.Name}
+	if r.Node != nil {
+		facts.CreatedAt = r.Node.CreationTimestamp.Time
+		facts.ProviderID = r.Node.Spec.ProviderID
+		facts.Conditions = r.Node.Status.Conditions
+	}
+	return facts
+}
+
+func unreadable(err *ReadError) Reading { return Reading{State: health.Unreadable, Err: err} }
+
+// isStranger reports whether a Node with the target's name has another provider ID. It is false if either has none.
+func (t *Target) isStranger(node *corev1.Node) bool {
+	return t.ProviderID != "" && node.Spec.ProviderID != "" && t.ProviderID != node.Spec.ProviderID
+}
+
+// answerWithoutReading returns the reading of a target that needs no API server; false if it needs one.
+func (q *ReadRequest) answerWithoutReading(t *Target) (Reading, bool) {
+	switch {
+	case q.Initialized:
+		return Reading{}, false
+	case t.Name == "":
+		return Reading{State: health.NotJoined}, true
+	default:
+		return unreadable(errNotInitialized), true
+	}
+}
+
+// allUnreadable returns the error for every target that needs an API server.
+func (q *ReadRequest) allUnreadable(err *ReadError) []Reading {
+	readings := make([]Reading, len(q.Targets))
+	for i := range q.Targets {
+		known, is := q.answerWithoutReading(&q.Targets[i])
+		if !is {
+			known = unreadable(err)
+		}
+		readings[i] = known
+	}
+	return readings
 }

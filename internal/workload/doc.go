@@ -9,9 +9,9 @@
 //
 // # Where to start
 //
-// Clusters.At returns a Cluster: the workload cluster of a Cluster API Cluster, or Home, the management cluster. A reconcile calls
+// Clusters.Get returns a Cluster: the workload cluster of a Cluster API Cluster, or the management cluster. A reconcile calls
 // Cluster.Read, which reads a cache of stripped Nodes and asks the API server only for Nodes that the cache does not have. A
-// preflight check calls Live.Look, which reads no cache. Clusters.NodeSource and Clusters.ConnectionSource enqueue requests for a
+// preflight check calls Live.Read, which reads no cache. Clusters.NodeSource and Clusters.ConnectionSource enqueue requests for a
 // controller; a heartbeat of a Node enqueues none.
 //
 // # Which cluster is believed

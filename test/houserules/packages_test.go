@@ -26,7 +26,6 @@ const maxFiles = 18
 var largePackages = []string{
 	"internal/health",      // a file for each rule
 	"internal/remediation", // a file for each guard
-	"internal/workload",
 }
 
 // tooManyFiles reports the packages of the product that have more files than allowed, and the exceptions that are not needed.
