@@ -74,7 +74,7 @@ type cluster struct {
 // Connection returns the state of the connection.
 func (c *cluster) Connection(ctx context.Context) Connection {
 	if c.clusters.refresh(ctx, c.key, c.state) {
-		c.clusters.subscribers.notifyConnection(c.key)
+		c.clusters.connectionListeners.notify(c.key)
 	}
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()

@@ -21,11 +21,13 @@ type Clusters struct {
 	management  client.Reader
 	callTimeout time.Duration
 	home        connector
-	subscribers subscribers
 	// stopped is closed when the manager ends.
 	stopped chan struct{}
-	// countIgnored counts updates of Nodes without a notification. stopEvents ends the receiver of ClusterCache's events.
-	countIgnored, stopEvents func()
+	// countIgnored counts updates of Nodes without a notification.
+	countIgnored func()
+	// nodeListeners receive changes of Nodes, connectionListeners the clusters whose connection has changed.
+	nodeListeners       listeners[NodeChange]
+	connectionListeners listeners[client.ObjectKey]
 	// watchingClusters is set when the handler of Cluster events exists. Only Connect uses it.
 	watchingClusters bool
 
@@ -50,7 +52,7 @@ func New(mgr manager.Manager, clk clock.WithTicker) (*Clusters, error) {
 func newClusters(clk clock.WithTicker, local connector, management client.Reader) *Clusters {
 	return &Clusters{
 		clock: clk, management: management, callTimeout: callTimeout, home: local, remote: notConnected{},
-		countIgnored: func() {}, stopEvents: func() {}, stopped: make(chan struct{}), states: map[client.ObjectKey]*clusterState{},
+		countIgnored: func() {}, stopped: make(chan struct{}), states: map[client.ObjectKey]*clusterState{},
 	}
 }
 
@@ -105,7 +107,10 @@ func (s *clusterState) markClusterDeleted() {
 
 // forgetDeleted deletes the state of a deleted Cluster without a connection, and reports whether it did.
 func (c *Clusters) forgetDeleted(ctx context.Context, key client.ObjectKey, s *clusterState) bool {
-	if !s.isClusterDeleted() {
+	s.mu.Lock()
+	deleted := s.clusterDeleted
+	s.mu.Unlock()
+	if !deleted {
 		return false
 	}
 	if _, err := c.connectorOf(key).GetUncachedClient(ctx, key); err == nil {
@@ -118,12 +123,6 @@ func (c *Clusters) forgetDeleted(ctx context.Context, key client.ObjectKey, s *c
 		nodes.close()
 	}
 	return true
-}
-
-func (s *clusterState) isClusterDeleted() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clusterDeleted
 }
 
 // refreshInterval is how often unreadable clusters are refreshed. That makes no call.
@@ -163,10 +162,8 @@ func (c *Clusters) verifyWatches(ctx context.Context, running *sync.WaitGroup) {
 // manager has ended: earlier, a connection that is being made would keep the manager from ending.
 func (c *Clusters) CloseConnections() {
 	c.mu.RLock()
-	remote, stop := c.remote, c.stopEvents
-	c.mu.RUnlock()
-	stop()
-	if closes, can := remote.(interface{ Shutdown() }); can {
+	defer c.mu.RUnlock()
+	if closes, can := c.remote.(interface{ Shutdown() }); can {
 		closes.Shutdown()
 	}
 }
@@ -202,7 +199,7 @@ func (c *Clusters) refreshUnreadable(ctx context.Context) {
 		}
 		changed := c.refresh(ctx, t.key, t.state)
 		if retry := t.state.calls.takeRetry(now); changed || retry {
-			c.subscribers.notifyConnection(t.key)
+			c.connectionListeners.notify(t.key)
 		}
 	}
 }

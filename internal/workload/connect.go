@@ -103,7 +103,7 @@ func (c *Clusters) kubeconfigChecked(key client.ObjectKey, refused *ReadError) {
 	s.kubeconfigErr = refused
 	s.mu.Unlock()
 	if refused != nil {
-		c.subscribers.notifyConnection(key)
+		c.connectionListeners.notify(key)
 	}
 }
 
@@ -149,12 +149,7 @@ func (e *connectionEvents) NeedLeaderElection() bool { return false }
 func (e *connectionEvents) Start(ctx context.Context) error {
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer context.AfterFunc(ctx, queue.ShutDown)()
-	receiving, stop := context.WithCancel(context.WithoutCancel(ctx))
-	e.clusters.mu.Lock()
-	e.clusters.stopEvents = stop
-	e.clusters.mu.Unlock()
-	if err := e.source.Start(receiving, queue); err != nil {
-		stop()
+	if err := e.source.Start(context.WithoutCancel(ctx), queue); err != nil {
 		return errors.Wrap(err, "failed to receive the events of connections to workload clusters")
 	}
 	for {
@@ -163,7 +158,7 @@ func (e *connectionEvents) Start(ctx context.Context) error {
 			return nil
 		}
 		e.clusters.refresh(ctx, request.NamespacedName, e.clusters.stateOf(request.NamespacedName))
-		e.clusters.subscribers.notifyConnection(request.NamespacedName)
+		e.clusters.connectionListeners.notify(request.NamespacedName)
 		queue.Forget(request)
 		queue.Done(request)
 	}

@@ -170,6 +170,6 @@ func (s *clusterState) setNodeCache(next *nodeCache) {
 // nodeNotifier returns a function that notifies of changed Nodes of a cluster.
 func (c *Clusters) nodeNotifier(key client.ObjectKey) func(before, after *corev1.Node) {
 	return func(before, after *corev1.Node) {
-		c.subscribers.notifyNode(NodeChange{Cluster: key, Name: cmp.Or(after, before).Name, Before: before, After: after})
+		c.nodeListeners.notify(NodeChange{Cluster: key, Name: cmp.Or(after, before).Name, Before: before, After: after})
 	}
 }

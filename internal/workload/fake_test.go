@@ -226,11 +226,11 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	b.Clusters = newClusters(b.clock, &wire{}, b.management)
 	b.remote = b.wire
 	b.callTimeout = time.Minute
-	b.subscribers.subscribe(t.Context(), subscriber{connection: func(key client.ObjectKey) {
+	b.connectionListeners.add(func(key client.ObjectKey) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.told = append(b.told, key)
-	}})
+	})
 	return b
 }
 

@@ -211,7 +211,7 @@ func (w *nodeWatch) Watch(cache ctrlcache.Cache) error {
 		select {
 		case <-registration.HasSyncedChecker().Done():
 			next.markSynced()
-			w.clusters.subscribers.notifyConnection(w.key)
+			w.clusters.connectionListeners.notify(w.key)
 		case <-next.closed:
 		case <-w.clusters.stopped:
 		}

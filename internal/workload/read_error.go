@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -162,9 +161,15 @@ var obstacles = [...]struct {
 	{Busy, apierrors.IsTooManyRequests},
 	{NotAnswering, isTimeout},
 	{Stopped, func(err error) bool { return errors.Is(err, context.Canceled) }},
-	{Failing, isAPIStatus},
+	{Failing, hasType[apierrors.APIStatus]},
 	{Untrusted, isTLSError},
-	{Unreachable, isNetworkError},
+	{Unreachable, hasType[net.Error]},
+}
+
+// hasType reports whether an error, or one that it wraps, has a type.
+func hasType[T any](err error) bool {
+	var target T
+	return errors.As(err, &target)
 }
 
 func isTimeout(err error) bool {
@@ -173,23 +178,8 @@ func isTimeout(err error) bool {
 		(errors.As(err, &network) && network.Timeout())
 }
 
-// isAPIStatus reports whether a server answered with a status.
-func isAPIStatus(err error) bool {
-	var status apierrors.APIStatus
-	return errors.As(err, &status)
-}
-
 func isTLSError(err error) bool {
-	var certificate *tls.CertificateVerificationError
-	var noTLS tls.RecordHeaderError
-	var alert tls.AlertError
-	return errors.As(err, &certificate) || errors.As(err, &noTLS) || errors.As(err, &alert)
-}
-
-func isNetworkError(err error) bool {
-	var urlError *url.Error
-	var network net.Error
-	return errors.As(err, &urlError) || errors.As(err, &network)
+	return hasType[*tls.CertificateVerificationError](err) || hasType[tls.RecordHeaderError](err) || hasType[tls.AlertError](err)
 }
 
 // confirmsNotFound reports whether an API server confirms that the object does not exist. A 404 of a load balancer, of a proxy, or of an

@@ -5,7 +5,6 @@ package workload
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -25,7 +24,7 @@ type ConnectionMapper func(ctx context.Context, cluster client.ObjectKey) []reco
 // changes none.
 func (c *Clusters) NodeSource(mapper NodeMapper) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		c.subscribers.subscribe(ctx, subscriber{node: func(change NodeChange) { add(queue, mapper(ctx, change)) }})
+		c.nodeListeners.add(func(change NodeChange) { add(queue, mapper(ctx, change)) })
 		return nil
 	})
 }
@@ -33,7 +32,7 @@ func (c *Clusters) NodeSource(mapper NodeMapper) source.Source {
 // ConnectionSource enqueues requests when the state of a connection changes.
 func (c *Clusters) ConnectionSource(mapper ConnectionMapper) source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		c.subscribers.subscribe(ctx, subscriber{connection: func(key client.ObjectKey) { add(queue, mapper(ctx, key)) }})
+		c.connectionListeners.add(func(key client.ObjectKey) { add(queue, mapper(ctx, key)) })
 		return nil
 	})
 }
@@ -44,50 +43,25 @@ func add(queue workqueue.TypedRateLimitingInterface[reconcile.Request], requests
 	}
 }
 
-// subscriber receives notifications.
-type subscriber struct {
-	node       func(NodeChange)
-	connection func(client.ObjectKey)
+// listeners receive notifications.
+type listeners[T any] struct {
+	mu  sync.Mutex
+	all []func(T)
 }
 
-// subscribers are all that receive notifications. A controller subscribes when it starts, and reconciles everything then.
-type subscribers struct {
-	mu sync.Mutex
-	// all is replaced and never changed: a notification holds no lock, so that a subscriber may read and be notified meanwhile.
-	all []*subscriber
+// add adds a listener until the manager ends. A controller adds one when it starts, and reconciles everything then.
+func (l *listeners[T]) add(listener func(T)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, listener)
 }
 
-// subscribe adds a subscriber until the context ends.
-func (s *subscribers) subscribe(ctx context.Context, next subscriber) {
-	added := &next
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = append(slices.Clone(s.all), added)
-	context.AfterFunc(ctx, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.all = slices.DeleteFunc(slices.Clone(s.all), func(other *subscriber) bool { return other == added })
-	})
-}
-
-func (s *subscribers) snapshot() []*subscriber {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all
-}
-
-func (s *subscribers) notifyNode(change NodeChange) {
-	for _, l := range s.snapshot() {
-		if l.node != nil {
-			l.node(change)
-		}
-	}
-}
-
-func (s *subscribers) notifyConnection(key client.ObjectKey) {
-	for _, l := range s.snapshot() {
-		if l.connection != nil {
-			l.connection(key)
-		}
+// notify calls the listeners without the lock, so that a listener may read and be notified meanwhile.
+func (l *listeners[T]) notify(value T) {
+	l.mu.Lock()
+	all := l.all
+	l.mu.Unlock()
+	for _, listener := range all {
+		listener(value)
 	}
 }

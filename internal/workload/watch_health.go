@@ -96,7 +96,7 @@ func (c *cluster) verifyWatch(ctx context.Context, nodes *nodeCache) {
 		return
 	}
 	if nodes.watch.verified(err, nodes.resourceVersion(), c.clusters.clock.Now()) {
-		c.clusters.subscribers.notifyConnection(c.key)
+		c.clusters.connectionListeners.notify(c.key)
 	}
 }
 
