@@ -45,7 +45,15 @@ func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv
 	f := a.facts(core, cluster)
 	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.RemedyPause
 	if !adopted(f) {
-		return inTreeClaim(core)
+		// The in-tree controller is responsible for its Machines until the check no longer exists.
+		selector := selectorOf(core)
+		return healthcheck.Claim{
+			Claim: remediation.Claim{Rank: remediation.ForeignMachineHealthCheck, Namespace: core.Namespace, Name: core.Name},
+			Title: "machinehealthchecks.cluster.x-k8s.io " + core.Namespace + "/" + core.Name, InTree: true,
+			Selects: func(t *healthcheck.Target) bool {
+				return selector != nil && t.Machine != nil && selector.Matches(labels.Set(t.Machine.Labels))
+			},
+		}
 	}
 	claim := machinehealthcheck.ClaimOf(checkOf(core), a.Observe)
 	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is
@@ -54,19 +62,6 @@ func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv
 		claim.Deleting, claim.Rank = false, remediation.ForeignMachineHealthCheck
 	}
 	return claim
-}
-
-// inTreeClaim returns the claim of a check that is not adopted: the in-tree controller is responsible for its Machines until it no longer
-// exists.
-func inTreeClaim(core *clusterv1.MachineHealthCheck) healthcheck.Claim {
-	selector := selectorOf(core)
-	return healthcheck.Claim{
-		Claim: remediation.Claim{Rank: remediation.ForeignMachineHealthCheck, Namespace: core.Namespace, Name: core.Name},
-		Title: "machinehealthchecks.cluster.x-k8s.io " + core.Namespace + "/" + core.Name, InTree: true,
-		Selects: func(t *healthcheck.Target) bool {
-			return selector != nil && t.Machine != nil && selector.Matches(labels.Set(t.Machine.Labels))
-		},
-	}
 }
 
 // AdoptsRequest reads live whether a request can only be one of this check: the in-tree controller does not name the check of a request.

@@ -26,9 +26,12 @@ func specOf(core *clusterv1.MachineHealthCheck) *remedyv1.MachineHealthCheckSpec
 		Selector:                   selectorAs(&spec.Selector),
 		UnhealthyConditions:        nodeConditionsAs(spec.Checks.UnhealthyNodeConditions),
 		UnhealthyMachineConditions: machineConditionsAs(spec.Checks.UnhealthyMachineConditions),
-		NodeStartupTimeout: ptr.To(seconds32(
-			ptr.Deref(spec.Checks.NodeStartupTimeoutSeconds, clusterv1.DefaultNodeStartupTimeoutSeconds))),
-		Limits: limitsAs(&spec.Remediation.TriggerIf),
+		NodeStartupTimeout:         ptr.To(seconds(spec.Checks.NodeStartupTimeoutSeconds, clusterv1.DefaultNodeStartupTimeoutSeconds)),
+		Limits:                     remedyv1.Limits{UnhealthyRange: rangeAs(spec.Remediation.TriggerIf.UnhealthyInRange)},
+	}
+	// A range wins over a number, as it does in Cluster API.
+	if limit := spec.Remediation.TriggerIf.UnhealthyLessThanOrEqualTo; limit != nil {
+		as.MaxUnhealthy = ptr.To(limitAs(*limit))
 	}
 	if template := &spec.Remediation.TemplateRef; template.IsDefined() {
 		as.RemediationTemplate = &remedyv1.MachineTemplateReference{TemplateKind: remedyv1.TemplateKind{
@@ -38,8 +41,8 @@ func specOf(core *clusterv1.MachineHealthCheck) *remedyv1.MachineHealthCheckSpec
 	return as
 }
 
-func seconds32(seconds int32) remedyv1.Duration {
-	return remedyv1.Duration{Duration: metav1.Duration{Duration: time.Duration(seconds) * time.Second}}
+func seconds(n *int32, absent int32) remedyv1.Duration {
+	return remedyv1.Duration{Duration: metav1.Duration{Duration: time.Duration(ptr.Deref(n, absent)) * time.Second}}
 }
 
 func selectorAs(selector *metav1.LabelSelector) remedyv1.Selector {
@@ -65,7 +68,7 @@ func nodeConditionsAs(conditions []clusterv1.UnhealthyNodeCondition) []remedyv1.
 	as := make([]remedyv1.UnhealthyNodeCondition, 0, len(conditions))
 	for _, c := range conditions {
 		as = append(as, remedyv1.UnhealthyNodeCondition{
-			Type: remedyv1.NodeConditionType(c.Type), Status: remedyv1.ConditionStatus(c.Status), Timeout: seconds32(ptr.Deref(c.TimeoutSeconds, 0)),
+			Type: remedyv1.NodeConditionType(c.Type), Status: remedyv1.ConditionStatus(c.Status), Timeout: seconds(c.TimeoutSeconds, 0),
 		})
 	}
 	return as
@@ -75,20 +78,10 @@ func machineConditionsAs(conditions []clusterv1.UnhealthyMachineCondition) []rem
 	as := make([]remedyv1.UnhealthyMachineCondition, 0, len(conditions))
 	for _, c := range conditions {
 		as = append(as, remedyv1.UnhealthyMachineCondition{
-			Type: remedyv1.MachineConditionType(c.Type), Status: remedyv1.ConditionStatus(c.Status),
-			Timeout: seconds32(ptr.Deref(c.TimeoutSeconds, 0)),
+			Type: remedyv1.MachineConditionType(c.Type), Status: remedyv1.ConditionStatus(c.Status), Timeout: seconds(c.TimeoutSeconds, 0),
 		})
 	}
 	return as
-}
-
-// limitsAs: a range wins over a number, as it does in Cluster API.
-func limitsAs(trigger *clusterv1.MachineHealthCheckRemediationTriggerIf) remedyv1.Limits {
-	limits := remedyv1.Limits{UnhealthyRange: rangeAs(trigger.UnhealthyInRange)}
-	if trigger.UnhealthyLessThanOrEqualTo != nil {
-		limits.MaxUnhealthy = ptr.To(limitAs(*trigger.UnhealthyLessThanOrEqualTo))
-	}
-	return limits
 }
 
 // limitAs: more than all is all. A number may be written as text.

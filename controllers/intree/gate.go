@@ -188,12 +188,8 @@ func setMemory(core *clusterv1.MachineHealthCheck, memory *takeover.Memory) {
 
 // hasRemains reports whether the manager has written annotations or conditions to a check.
 func hasRemains(core *clusterv1.MachineHealthCheck) bool {
-	for key := range core.Annotations {
-		if writtenByManager(key) {
-			return true
-		}
-	}
-	return meta.FindStatusCondition(core.Status.Conditions, remedyv1.TakenOverCondition) != nil
+	return slices.ContainsFunc(slices.Collect(maps.Keys(core.Annotations)), writtenByManager) ||
+		meta.FindStatusCondition(core.Status.Conditions, remedyv1.TakenOverCondition) != nil
 }
 
 // writtenByManager reports whether the manager sets an annotation. Users set the others.

@@ -54,28 +54,20 @@ func tooManyFiles(files, exceptions []string) []string {
 // maxAdapterLines is how many lines an adapter of a kind of checks may have, without its tests.
 const maxAdapterLines = 900
 
-// largeAdapters are the adapters that have more lines, with the number that they may have. The list only shrinks.
-var largeAdapters = map[string]int{"controllers/intree": 950}
-
 // tooManyLines reports the adapters that have more lines than allowed.
-func tooManyLines(lines, exceptions map[string]int) []string {
+func tooManyLines(lines map[string]int) []string {
 	var problems []string
 	for dir, count := range lines {
-		if most := max(maxAdapterLines, exceptions[dir]); count > most {
+		if count > maxAdapterLines {
 			problems = append(problems, fmt.Sprintf("%s has %d lines, at most %d are allowed: what every kind needs is in internal/healthcheck",
-				dir, count, most))
-		}
-	}
-	for dir := range exceptions {
-		if lines[dir] <= maxAdapterLines {
-			problems = append(problems, fmt.Sprintf("%s has %d lines: remove it from largeAdapters", dir, lines[dir]))
+				dir, count, maxAdapterLines))
 		}
 	}
 	slices.Sort(problems)
 	return problems
 }
 
-func TestAdapters_TooManyLines_AreExceptions(t *testing.T) {
+func TestAdapters_Lines_AreAtMost900(t *testing.T) {
 	g := NewWithT(t)
 	lines := map[string]int{}
 	for _, file := range tracked(t) {
@@ -86,15 +78,13 @@ func TestAdapters_TooManyLines_AreExceptions(t *testing.T) {
 		}
 	}
 	g.Expect(lines).To(HaveKey("controllers/machinehealthcheck"))
-	g.Expect(tooManyLines(lines, largeAdapters)).To(BeEmpty())
+	g.Expect(tooManyLines(lines)).To(BeEmpty())
 }
 
 func TestTooManyLines_BrokenRule_IsReported(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(tooManyLines(map[string]int{"controllers/a": 900, "controllers/b": 950}, map[string]int{"controllers/b": 950})).To(BeEmpty())
-	g.Expect(tooManyLines(map[string]int{"controllers/a": 901}, nil)).To(ConsistOf(ContainSubstring("controllers/a has 901 lines")))
-	small := map[string]int{"controllers/a": 900}
-	g.Expect(tooManyLines(small, map[string]int{"controllers/a": 950})).To(ConsistOf(ContainSubstring("remove it")))
+	g.Expect(tooManyLines(map[string]int{"controllers/a": 900})).To(BeEmpty())
+	g.Expect(tooManyLines(map[string]int{"controllers/a": 901})).To(ConsistOf(ContainSubstring("controllers/a has 901 lines")))
 }
 
 func TestPackages_TooManyFiles_AreExceptions(t *testing.T) {
