@@ -87,14 +87,8 @@ func numbers(p *Evaluation) string {
 	if limits.MaxUnhealthy == nil && limits.MinHealthy == nil && limits.Range == nil {
 		from += " (default)"
 	}
-	return fmt.Sprintf(
-		"%d of %s %s %s, and %s",
-		p.Planned.Gate.Unhealthy,
-		counted(p.Assessment.Counts.Expected, "target", "targets"),
-		verb,
-		what,
-		allows(from, l.Least, l.Most),
-	)
+	return fmt.Sprintf("%d of %s %s %s, and %s", p.Planned.Gate.Unhealthy, counted(p.Assessment.Counts.Expected, "target", "targets"),
+		verb, what, allows(from, l.Least, l.Most))
 }
 
 // advice is what a person can do about a common cause or a configuration that never remediates.

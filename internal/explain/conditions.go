@@ -161,21 +161,15 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 		return reachable(metav1.ConditionFalse, remedyv1.ControlPlaneNotInitializedReason,
 			sentence(health.ControlPlaneNotInitialized, nil, Gate))
 	case p.Situation.Check.Unreachable && !r.NoneReadable():
-		return reachable(
-			metav1.ConditionFalse,
-			remedyv1.ClusterUnreachableReason,
-			withCause("Workload cluster is unreachable", r.ConnectionError),
-		)
+		return reachable(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason,
+			withCause("Workload cluster is unreachable", r.ConnectionError))
 	case p.Situation.Check.Reconnecting:
 		return reachable(metav1.ConditionUnknown, remedyv1.ReconnectingReason,
 			notEvaluated(&health.Verdict{Reason: health.ReconnectGracePeriod, Until: cluster.ReconnectingUntil}))
 	case r.NoKnownNode:
-		return reachable(
-			metav1.ConditionFalse,
-			remedyv1.NoKnownNodeReason,
+		return reachable(metav1.ConditionFalse, remedyv1.NoKnownNodeReason,
 			capital(or(r.Why, "none of the Nodes that Machines refer to exists"))+
-				". No Machine is remediated for a missing Node until one of these Nodes exists",
-		)
+				". No Machine is remediated for a missing Node until one of these Nodes exists")
 	case r.Failed == 0:
 		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, "")
 	case r.Failed == r.Nodes:

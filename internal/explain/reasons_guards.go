@@ -35,7 +35,7 @@ var guards = []Reason{
 		"The Cluster is being deleted with its Machines.",
 		"The deletion timestamp of the Cluster.",
 		"Nothing."),
-	word(Guard, remediation.CoveredByOther, coveredByOther,
+	word(Guard, remediation.CoveredByOther, named("Another check", " is responsible for the target"),
 		"Another check is responsible for the target.",
 		"The selectors of all checks, and which of them has started a remediation of the target.",
 		"Make the selectors disjoint. The condition SelectorsDisjoint names the other check."),
@@ -58,7 +58,7 @@ var guards = []Reason{
 		"The Machine has no owner that can remediate it: no owner at all, or one that never replaces single Machines.",
 		"The owner references of the Machine."+onlyOwners,
 		"Name a remediation template in the check, or replace the Machine manually.").needsAction().whenPassed(owner),
-	word(Guard, remediation.OwnerRefuses, ownerRefuses,
+	word(Guard, remediation.OwnerRefuses, named("The owner", " reports that it cannot remediate the Machine"),
 		"The owner of the Machine reports that it cannot remediate it.",
 		"The condition `OwnerRemediated` of the Machine."+onlyOwners,
 		"Read that condition for the cause. Usually the control plane would lose its quorum.").needsAction(),
@@ -100,7 +100,7 @@ var guards = []Reason{
 		"Remedy cannot create a request from the template of the step, or the check has no step for the target.",
 		"The template, its kind and the permissions of the manager."+onlyRequests,
 		"See the condition TemplatesResolved of the check.").needsAction().whenPassed(template),
-	word(Guard, remediation.NameTaken, nameTaken,
+	word(Guard, remediation.NameTaken, named("Another object", " has the name of the request"),
 		"Another object has the name of the request.",
 		"The request of that name and its owner; for a Node also what the check has to finish on an earlier Node of that name."+onlyRequests,
 		"Nothing if the object is being deleted. Otherwise find out what created it, and delete it.").needsAction(),
@@ -110,7 +110,7 @@ var guards = []Reason{
 		"Nothing: the Lease is released, or expires.").whenPassed(leaseExpired),
 
 	// The control plane of the target, and the number of remediations.
-	word(Guard, remediation.ControlPlaneBusy, controlPlaneBusy,
+	word(Guard, remediation.ControlPlaneBusy, named("Another Node", " of the same control plane is being remediated"),
 		"Another Node of the same control plane is being remediated, by this check or another one.",
 		"The remediations of the control plane, across all checks."+onlyRequests,
 		"Nothing: the target is remediated when the other one is done."),
@@ -136,8 +136,9 @@ var guards = []Reason{
 		"Set `mode: Enforce` to remediate."),
 }
 
-func coveredByOther(s *subject) string {
-	return or(s.Seen.Who, "Another check") + " is responsible for the target"
+// named is a sentence about the object that a guard has seen, or about another one if its name is not known.
+func named(otherwise, predicate string) func(*subject) string {
+	return func(s *subject) string { return or(s.Seen.Who, otherwise) + predicate }
 }
 
 func deletionStuck(s *subject) string {
@@ -154,10 +155,6 @@ func leaving(s *subject) string {
 func leavingTimedOut(s *subject) string { return leaving(s) + ", and took too long" }
 
 func owner(s *subject) string { return "The owner is " + foreign(s.Seen.Who) }
-
-func ownerRefuses(s *subject) string {
-	return or(s.Seen.Who, "The owner") + " reports that it cannot remediate the Machine"
-}
 
 func pauseRequested(s *subject) string {
 	message := fmt.Sprintf("New remediations are paused by pauseRequests: %q", foreign(s.Seen.Who))
@@ -242,20 +239,12 @@ func templateNotResolved(s *subject) string {
 
 func template(s *subject) string { return "The template is " + foreign(s.Seen.Who) }
 
-func nameTaken(s *subject) string {
-	return or(s.Seen.Who, "Another object") + " has the name of the request"
-}
-
 func leaseTaken(s *subject) string {
 	return or(s.Seen.Who, "Another component") + " works on the Node" + when("until", s.Until)
 }
 
 func leaseExpired(s *subject) string {
 	return "The Lease of " + or(s.Seen.Who, "another component") + " has expired"
-}
-
-func controlPlaneBusy(s *subject) string {
-	return or(s.Seen.Who, "Another Node") + " of the same control plane is being remediated"
 }
 
 func quorum(s *subject) string {
