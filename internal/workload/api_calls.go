@@ -43,7 +43,7 @@ type apiCalls struct {
 
 // call calls the API server of a cluster. It returns when the context ends or after the timeout, also if the request goes on: not all
 // that a client does observes its context.
-func call[T any](ctx context.Context, c *cluster, request func(ctx context.Context, api client.Client) (T, error)) (T, *ReadError) {
+func call[T any](ctx context.Context, c Cluster, request func(ctx context.Context, api client.Client) (T, error)) (T, *ReadError) {
 	var none T
 	api, err := c.client(ctx)
 	if err != nil {
@@ -78,7 +78,7 @@ func call[T any](ctx context.Context, c *cluster, request func(ctx context.Conte
 }
 
 // recordFailure records that a call failed, unless the context of the caller has ended.
-func (c *cluster) recordFailure(ctx context.Context, err *ReadError) *ReadError {
+func (c Cluster) recordFailure(ctx context.Context, err *ReadError) *ReadError {
 	if ctx.Err() != nil {
 		return errStopped
 	}

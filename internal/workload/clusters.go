@@ -61,7 +61,7 @@ func (c *Clusters) CountIgnoredUpdates(count func()) { c.countIgnored = count }
 
 // Get returns the workload cluster of this Cluster, or Home.
 func (c *Clusters) Get(key client.ObjectKey) Cluster {
-	return &cluster{clusters: c, key: key, state: c.stateOf(key)}
+	return Cluster{clusters: c, key: key, state: c.stateOf(key)}
 }
 
 func (c *Clusters) connectorOf(key client.ObjectKey) connector {
@@ -153,7 +153,7 @@ func (c *Clusters) verifyWatches(ctx context.Context, running *sync.WaitGroup) {
 	defer c.mu.RUnlock()
 	for key, s := range c.states {
 		if nodes, due := s.watchToVerify(now); due {
-			running.Go(func() { (&cluster{clusters: c, key: key, state: s}).verifyWatch(ctx, nodes) })
+			running.Go(func() { Cluster{clusters: c, key: key, state: s}.verifyWatch(ctx, nodes) })
 		}
 	}
 }

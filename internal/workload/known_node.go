@@ -74,7 +74,7 @@ func (n *nodeCache) findKnownNode(q *ReadRequest) *Target {
 
 // doubtMissing makes readings of missing Nodes Unreadable if this may be another cluster. A reconcile believes its cache that
 // there is a known Node; a live read asks the API server for that Node.
-func (c *cluster) doubtMissing(ctx context.Context, q *ReadRequest, readings []Reading, cached *nodeCache, live bool) {
+func (c Cluster) doubtMissing(ctx context.Context, q *ReadRequest, readings []Reading, cached *nodeCache, live bool) {
 	missing := func(r Reading) bool {
 		return r.State == health.Gone || r.State == health.NotJoined || r.ProviderIDMismatch
 	}
@@ -99,7 +99,7 @@ func (c *cluster) doubtMissing(ctx context.Context, q *ReadRequest, readings []R
 
 // requireKnownNode returns an error unless the API server has a known Node. It asks for the candidate, if there is one, because
 // a list of all Nodes costs more.
-func (c *cluster) requireKnownNode(ctx context.Context, q *ReadRequest, candidate *Target) *ReadError {
+func (c Cluster) requireKnownNode(ctx context.Context, q *ReadRequest, candidate *Target) *ReadError {
 	if candidate != nil {
 		if r := c.getNode(ctx, candidate); r.State == health.Present && !r.ProviderIDMismatch {
 			return nil

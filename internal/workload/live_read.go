@@ -19,13 +19,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// liveReader reads a cluster without its cache.
-type liveReader cluster
+// Live calls the API server of a cluster. Every call has a timeout, and ends with its context. All errors are ReadErrors.
+type Live struct{ cluster Cluster }
 
-func (l *liveReader) cluster() *cluster { return (*cluster)(l) }
+// ControlPlane is what a cluster reports about its control plane.
+type ControlPlane struct {
+	// Nodes are the control-plane Nodes, stripped and sorted by name.
+	Nodes []*corev1.Node
+	// Etcd are the mirror Pods of etcd, sorted by Node. It is empty if etcd runs elsewhere.
+	Etcd []EtcdPod
+}
+
+// EtcdPod is the mirror Pod of an etcd member.
+type EtcdPod struct {
+	Node  string
+	Ready bool
+}
 
 // Read returns a reading for every target, in the same order.
-func (l *liveReader) Read(ctx context.Context, q ReadRequest) []Reading {
+func (l Live) Read(ctx context.Context, q ReadRequest) []Reading {
 	readings := make([]Reading, len(q.Targets))
 	var named, unnamed []int
 	for i := range q.Targets {
@@ -39,13 +51,21 @@ func (l *liveReader) Read(ctx context.Context, q ReadRequest) []Reading {
 			named = append(named, i)
 		}
 	}
-	l.cluster().lookUp(ctx, &q, readings, named, unnamed)
-	l.cluster().doubtMissing(ctx, &q, readings, l.state.currentNodes(), true)
+	l.cluster.lookUp(ctx, &q, readings, named, unnamed)
+	l.cluster.doubtMissing(ctx, &q, readings, l.cluster.state.currentNodes(), true)
 	return readings
 }
 
-// NodeLeases reads few Leases one by one, and many with one list. Without the permission to list Leases, it reads all one by one.
-func (l *liveReader) NodeLeases(ctx context.Context, nodes []string) []NodeLease {
+// NodeLease is the Lease of one Node.
+type NodeLease struct {
+	// Renewed is by the clock of the Node; zero without a Lease.
+	Renewed time.Time
+	Err     error
+}
+
+// NodeLeases returns the Leases of Nodes, in the order of the names. It reads few one by one, and many with one list. Without the
+// permission to list Leases, it reads all one by one.
+func (l Live) NodeLeases(ctx context.Context, nodes []string) []NodeLease {
 	leases := make([]NodeLease, len(nodes))
 	if len(nodes) > maxGets {
 		renewed, err := l.listNodeLeases(ctx)
@@ -74,8 +94,8 @@ func (l *liveReader) NodeLeases(ctx context.Context, nodes []string) []NodeLease
 }
 
 // listNodeLeases returns when the Leases of all Nodes were renewed.
-func (l *liveReader) listNodeLeases(ctx context.Context) (map[string]time.Time, *ReadError) {
-	return call(ctx, l.cluster(), func(ctx context.Context, api client.Client) (map[string]time.Time, error) {
+func (l Live) listNodeLeases(ctx context.Context) (map[string]time.Time, *ReadError) {
+	return call(ctx, l.cluster, func(ctx context.Context, api client.Client) (map[string]time.Time, error) {
 		leases := &coordinationv1.LeaseList{}
 		err := fetchComplete(ctx, api, leases, client.InNamespace(corev1.NamespaceNodeLease))
 		if err != nil && (meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || leasesNotServed(api)) {
@@ -93,8 +113,8 @@ func (l *liveReader) listNodeLeases(ctx context.Context) (map[string]time.Time, 
 
 // Lease returns a Lease; nil if it does not exist. Every form of "not found" is believed: a Lease only ever blocks a remediation, and
 // creating one fails if it exists.
-func (l *liveReader) Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, error) {
-	return asError(call(ctx, l.cluster(), func(ctx context.Context, api client.Client) (*coordinationv1.Lease, error) {
+func (l Live) Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, error) {
+	return asError(call(ctx, l.cluster, func(ctx context.Context, api client.Client) (*coordinationv1.Lease, error) {
 		lease := &coordinationv1.Lease{}
 		err := api.Get(ctx, key, lease)
 		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err != nil && leasesNotServed(api) {
@@ -114,8 +134,8 @@ func leasesNotServed(api client.Client) bool {
 }
 
 // ControlPlane returns the Nodes and the etcd Pods of the control plane.
-func (l *liveReader) ControlPlane(ctx context.Context) (ControlPlane, error) {
-	return asError(call(ctx, l.cluster(), func(ctx context.Context, api client.Client) (ControlPlane, error) {
+func (l Live) ControlPlane(ctx context.Context) (ControlPlane, error) {
+	return asError(call(ctx, l.cluster, func(ctx context.Context, api client.Client) (ControlPlane, error) {
 		controlPlane := ControlPlane{}
 		for _, label := range [...]string{ControlPlaneLabel, LegacyControlPlaneLabel} {
 			nodes := &corev1.NodeList{}

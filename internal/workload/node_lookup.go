@@ -25,7 +25,7 @@ type nodeList struct {
 }
 
 // lookUpMissed reads live the targets that the cache does not have, or has with another provider ID.
-func (c *cluster) lookUpMissed(ctx context.Context, q *ReadRequest, readings []Reading, missed []int) {
+func (c Cluster) lookUpMissed(ctx context.Context, q *ReadRequest, readings []Reading, missed []int) {
 	var unnamed []int
 	named := missed[:0:0]
 	for _, i := range missed {
@@ -46,7 +46,7 @@ func (c *cluster) lookUpMissed(ctx context.Context, q *ReadRequest, readings []R
 }
 
 // lookUp reads few Nodes one by one, and many with one list.
-func (c *cluster) lookUp(ctx context.Context, q *ReadRequest, readings []Reading, named, unnamed []int) {
+func (c Cluster) lookUp(ctx context.Context, q *ReadRequest, readings []Reading, named, unnamed []int) {
 	if len(unnamed) == 0 && len(named) <= maxGets {
 		var all sync.WaitGroup
 		for _, i := range named {
@@ -66,7 +66,7 @@ func (c *cluster) lookUp(ctx context.Context, q *ReadRequest, readings []Reading
 }
 
 // getNode reads one Node.
-func (c *cluster) getNode(ctx context.Context, t *Target) Reading {
+func (c Cluster) getNode(ctx context.Context, t *Target) Reading {
 	node, err := call(ctx, c, func(ctx context.Context, api client.Client) (*corev1.Node, error) {
 		node := &corev1.Node{}
 		err := api.Get(ctx, client.ObjectKey{Name: t.Name}, node)
@@ -102,7 +102,7 @@ func (t *Target) read(node *corev1.Node) Reading {
 }
 
 // listNodes lists all Nodes, and keeps the list for some seconds.
-func (c *cluster) listNodes(ctx context.Context) (*nodeList, *ReadError) {
+func (c Cluster) listNodes(ctx context.Context) (*nodeList, *ReadError) {
 	asked := c.clusters.clock.Now()
 	list, err := call(ctx, c, fetchNodes)
 	if err == nil {

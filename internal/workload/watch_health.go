@@ -86,7 +86,7 @@ func (w *watchHealth) cancelVerify() {
 }
 
 // verifyWatch tests whether Nodes can be listed. It blocks until the API server answers.
-func (c *cluster) verifyWatch(ctx context.Context, nodes *nodeCache) {
+func (c Cluster) verifyWatch(ctx context.Context, nodes *nodeCache) {
 	_, err := call(ctx, c, func(ctx context.Context, api client.Client) (struct{}, error) {
 		return struct{}{}, api.List(ctx, &corev1.NodeList{}, client.Limit(1))
 	})
