@@ -68,8 +68,8 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// Observe replaces the last observation of a check. Counters stay.
-func (m *Metrics) Observe(check Check, o *Observation) { m.checks.observe(check, o.clone()) }
+// Observe replaces the last observation of a check, which is not changed after that. Counters stay.
+func (m *Metrics) Observe(check Check, o *Observation) { m.checks.observe(check, o) }
 
 // Started counts a remediation that was started.
 func (m *Metrics) Started(check Check, strategy Strategy) { m.checks.count(check, strategy, Started) }

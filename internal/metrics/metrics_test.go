@@ -166,20 +166,6 @@ func TestObserve_ReasonNoLongerBlocks_HasNoSeries(t *testing.T) {
 	g.Expect(exposition(t, registry)).To(And(ContainSubstring(`reason="Backoff"} 1`), Not(ContainSubstring("Storm\""))))
 }
 
-func TestObserve_ChangedByCaller_StaysTheSame(t *testing.T) {
-	g := NewWithT(t)
-	m, registry := newMetrics(t)
-	o := Observation{
-		States: map[explain.State]int{explain.Healthy: 1}, Blocked: map[string]int{"Storm": 1}, Gate: &Gate{Unhealthy: 1},
-		Conditions: []metav1.Condition{is(remedyv1.ReadyCondition, metav1.ConditionTrue)}, Strategies: []Strategy{Owner},
-	}
-	m.Observe(workers, &o)
-	before := exposition(t, registry)
-	o.States[explain.Healthy], o.Blocked["Storm"], o.Gate.Unhealthy, o.Conditions[0].Status, o.Strategies[0] = 9, 9, 9, metav1.ConditionFalse,
-		Template
-	g.Expect(exposition(t, registry)).To(Equal(before))
-}
-
 func TestNew_SameRegistry_Fails(t *testing.T) {
 	g := NewWithT(t)
 	_, registry := newMetrics(t)

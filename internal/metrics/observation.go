@@ -4,7 +4,6 @@
 package metrics
 
 import (
-	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,17 +61,4 @@ func ObservationOf(p *explain.Evaluation, conditions []metav1.Condition) Observa
 		}
 	}
 	return o
-}
-
-// clone returns a copy that the caller cannot change.
-func (o *Observation) clone() *Observation {
-	kept := &Observation{
-		States: maps.Clone(o.States), Blocked: maps.Clone(o.Blocked),
-		Conditions: slices.Clone(o.Conditions), Strategies: slices.Clone(o.Strategies),
-	}
-	if o.Gate != nil {
-		gate := *o.Gate
-		kept.Gate = &gate
-	}
-	return kept
 }
