@@ -222,7 +222,7 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers) e
 	if s.LeaderElection.Enabled {
 		leader = probes.Leader(mgr.Elected(), leaseHolder(mgr.GetAPIReader(), s.LeaderElection.Namespace))
 	}
-	live := []probes.Check{probes.Process(version.String())}
+	live := []probes.Check{probes.Fixed("process", "version "+version.String())}
 	ready := []probes.Check{
 		probes.Caches(mgr.GetCache()),
 		leader,

@@ -10,11 +10,6 @@ import (
 	"github.com/pkg/errors"
 )
 
-// Process succeeds while the process answers.
-func Process(version string) Check {
-	return Check{Name: "process", Probe: func(context.Context) (string, error) { return "version " + version, nil }}
-}
-
 // Fixed reports a detail that is constant while the process runs.
 func Fixed(name, detail string) Check {
 	return Check{Name: name, Probe: func(context.Context) (string, error) { return detail, nil }}

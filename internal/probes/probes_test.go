@@ -23,7 +23,7 @@ func get(handler http.Handler, method, path string) (status int, body string) {
 
 func TestAProbeTellsWhatIsWell(t *testing.T) {
 	g := NewWithT(t)
-	handler := probes.Handler([]probes.Check{probes.Process("v1.2.3")}, []probes.Check{probes.Fixed("mode", "Observe")})
+	handler := probes.Handler([]probes.Check{probes.Fixed("process", "version v1.2.3")}, []probes.Check{probes.Fixed("mode", "Observe")})
 	status, body := get(handler, http.MethodGet, "/healthz")
 	g.Expect(status).To(Equal(http.StatusOK))
 	g.Expect(body).To(Equal("ok   process: version v1.2.3\n"))
