@@ -35,7 +35,7 @@ func CheckOf(check *remedyv1.MachineHealthCheck) *healthcheck.Check {
 func NewCheck(kind string, object client.Object, spec *remedyv1.MachineHealthCheckSpec, status *remedyv1.CheckStatus) *healthcheck.Check {
 	namespace, name := object.GetNamespace(), object.GetName()
 	templates := references(namespace, spec)
-	naming := requests.NewNaming(templates...)
+	naming := requests.Naming(templates)
 	return &healthcheck.Check{
 		ID:        requests.Check{Kind: kind, Namespace: namespace, Name: name},
 		Object:    object,

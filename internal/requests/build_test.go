@@ -166,14 +166,14 @@ func TestNaming_SameKindAndName_AddsGroupOrNamespace(t *testing.T) {
 	a := Reference{"a.io/v1", "FooTemplate", "one", "x"}
 	group, namespace, version := a, a, a
 	group.APIVersion, namespace.Namespace, version.APIVersion = "b.io/v1", "two", "a.io/v2"
-	g.Expect(NewNaming(a).Text(a)).To(Equal("FooTemplate/x"))
-	g.Expect(NewNaming(a, version).Text(a)).To(Equal("FooTemplate/x"))
+	g.Expect(Naming{a}.Text(a)).To(Equal("FooTemplate/x"))
+	g.Expect(Naming{a, version}.Text(a)).To(Equal("FooTemplate/x"))
 	g.Expect(a.Same(version)).To(BeTrue(), "it is the same template")
-	g.Expect(NewNaming(a, group).Text(a)).To(Equal("FooTemplate.a.io/x"))
-	g.Expect(NewNaming(a, namespace).Text(a)).To(Equal("FooTemplate/one/x"))
-	g.Expect(NewNaming(a, namespace, group).Text(group)).To(Equal("FooTemplate.b.io/two/x"[:len("FooTemplate.b.io/")] + "one/x"))
-	g.Expect(NewNaming(group).Text(a)).To(Equal("FooTemplate.a.io/x"), "also if the check does not name it any more")
-	g.Expect(NewNaming(a).StepID(3, a)).To(Equal(remediation.StepID{Order: 3, Template: "FooTemplate/x"}))
+	g.Expect(Naming{a, group}.Text(a)).To(Equal("FooTemplate.a.io/x"))
+	g.Expect(Naming{a, namespace}.Text(a)).To(Equal("FooTemplate/one/x"))
+	g.Expect(Naming{a, namespace, group}.Text(group)).To(Equal("FooTemplate.b.io/two/x"[:len("FooTemplate.b.io/")] + "one/x"))
+	g.Expect(Naming{group}.Text(a)).To(Equal("FooTemplate.a.io/x"), "also if the check does not name it any more")
+	g.Expect(Naming{a}.StepID(3, a)).To(Equal(remediation.StepID{Order: 3, Template: "FooTemplate/x"}))
 }
 
 func TestPlural_Annotation_IsReadLikeAdmission(t *testing.T) {

@@ -214,7 +214,7 @@ func (s *scene) trouble(c Check, reference Reference, reason, detail string) Res
 		g.Expect(one.Err).ToNot(HaveOccurred())
 		g.Expect(one.Trouble).ToNot(BeNil())
 		g.Expect([]string{one.Trouble.Reason, one.Trouble.Detail}).To(Equal([]string{reason, detail}))
-		g.Expect(one.Trouble.Template).To(Equal(NewNaming(reference).Text(reference)))
+		g.Expect(one.Trouble.Template).To(Equal(Naming{reference}.Text(reference)))
 	}).Should(Succeed())
 	return one
 }

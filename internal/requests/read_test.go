@@ -68,7 +68,7 @@ func TestRead_BuiltRequest_IsTheSame(t *testing.T) {
 		g.Expect(found.For(d.Target)).To(BeTrue())
 		g.Expect(found.is(d)).To(BeTrue())
 		g.Expect(found.Key()).To(Equal(client.ObjectKey{Namespace: d.Template.Namespace, Name: d.Target.Object().Name}))
-		naming := NewNaming(d.Template)
+		naming := Naming{d.Template}
 		g.Expect(*found.Request(naming)).To(Equal(remediation.Request{
 			Step: naming.StepID(d.Order, d.Template), Attempt: d.Attempt, Started: d.Started.Truncate(time.Millisecond),
 		}))
@@ -89,7 +89,7 @@ func TestNaming_AnyTemplates_AreUnambiguous(t *testing.T) {
 			few := func(label string, all ...string) string { return rapid.SampledFrom(all).Draw(t, label) }
 			return Reference{few("group", "a.io/v1", "b.io/v1", "a.io/v2"), few("kind", "FooTemplate", "BarTemplate"), few("namespace", "one", "two"), few("name", "x", "y")}
 		}), 2, 6).Draw(t, "references")
-		naming := NewNaming(references...)
+		naming := Naming(references)
 		for _, a := range references {
 			for _, b := range references {
 				if (naming.Text(a) == naming.Text(b)) != a.Same(b) {
@@ -143,7 +143,7 @@ func TestRead_InvalidAnnotations_DoNoHarm(t *testing.T) {
 		remedyv1.HealthySinceAnnotation: "yesterday", remedyv1.TimedOutAnnotation: "",
 	})
 	found := Read(request)
-	g.Expect(*found.Request(NewNaming(farTemplate))).To(Equal(remediation.Request{
+	g.Expect(*found.Request(Naming{farTemplate})).To(Equal(remediation.Request{
 		Step: remediation.StepID{Order: -1, Template: "FenceAgentsRemediationTemplate/"}, Attempt: 1, Started: noon, TimedOut: true,
 	}), "its step is none that there is, and it was started when it was created")
 	g.Expect(found.Of(nodeCheck)).To(BeTrue())
@@ -188,7 +188,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		found := Read(request)
-		r := found.Request(NewNaming(metal3Template))
+		r := found.Request(Naming{metal3Template})
 		if r.Attempt < 1 || r.Step.Order < noOrder || r.Succeeded && r.Failed {
 			t.Errorf("%s is read as %+v", content, r)
 		}

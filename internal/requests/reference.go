@@ -36,18 +36,13 @@ func (r Reference) Same(other Reference) bool {
 }
 
 // Naming is the names of the templates of one check in messages and in steps: kind and name, and more if two would have the same name.
-type Naming struct {
-	references []Reference
-}
-
-// NewNaming is the naming of a check with all its templates.
-func NewNaming(references ...Reference) Naming { return Naming{references: references} }
+type Naming []Reference
 
 // Text is the name of a template, such as Metal3RemediationTemplate/m3.
 func (n Naming) Text(r Reference) string {
 	kind, name := r.Kind, r.Name
 	var otherGroup, otherNamespace bool
-	for _, other := range n.references {
+	for _, other := range n {
 		if other.Kind == r.Kind && other.Name == r.Name {
 			otherGroup = otherGroup || other.TemplateKind().Group != r.TemplateKind().Group
 			otherNamespace = otherNamespace || other.Namespace != r.Namespace

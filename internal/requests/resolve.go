@@ -48,7 +48,7 @@ func (r *Requests) Resolve(ctx context.Context, c Check, plurals string, referen
 	if r.watches() {
 		r.setTemplates(c, references)
 	}
-	naming := NewNaming(references...)
+	naming := Naming(references)
 	all := make([]Resolved, len(references))
 	for i, reference := range references {
 		one := &all[i]

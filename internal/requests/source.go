@@ -5,7 +5,6 @@ package requests
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	"k8s.io/client-go/util/workqueue"
@@ -18,8 +17,8 @@ import (
 // deleted that may conflict with one of them; when a template that they name is created, deleted, or becomes valid or invalid; and when
 // their requests have been read for the first time, or can no longer be read.
 func (r *Requests) Source(kind string) source.Source {
-	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		r.listeners.add(ctx, func(c Check) {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.listeners.add(func(c Check) {
 			if c.Kind == kind {
 				queue.Add(reconcile.Request{NamespacedName: client.ObjectKey{Namespace: c.Namespace, Name: c.Name}})
 			}
@@ -33,33 +32,25 @@ func (r *Requests) Wake(checks ...Check) { r.listeners.wake(checks...) }
 
 // listeners are the sources.
 type listeners struct {
-	mu sync.Mutex
-	// all is replaced and never changed, so that it is called without the lock.
-	all []*func(Check)
+	mu  sync.Mutex
+	all []func(Check)
 }
 
-// add adds a listener until the context ends.
-func (l *listeners) add(ctx context.Context, listener func(Check)) {
-	change := func(changed func([]*func(Check)) []*func(Check)) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.all = changed(slices.Clone(l.all))
-	}
-	change(func(all []*func(Check)) []*func(Check) { return append(all, &listener) })
-	context.AfterFunc(ctx, func() {
-		change(func(all []*func(Check)) []*func(Check) {
-			return slices.DeleteFunc(all, func(other *func(Check)) bool { return other == &listener })
-		})
-	})
+// add adds a listener until the manager ends.
+func (l *listeners) add(listener func(Check)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, listener)
 }
 
+// wake calls the listeners without the lock.
 func (l *listeners) wake(checks ...Check) {
 	l.mu.Lock()
 	all := l.all
 	l.mu.Unlock()
 	for _, listener := range all {
 		for _, c := range checks {
-			(*listener)(c)
+			listener(c)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func begin(t *testing.T, kind remediator.Kind, outcome remediator.Outcome, targe
 	s.all, err = requests.New(t.Context(), requests.Options{Client: admin, Clock: clock})
 	s.Expect(err).ToNot(HaveOccurred())
 	soft := requests.Reference{APIVersion: kind.GroupVersion().String(), Kind: kind.Template().Kind, Namespace: namespace.Name, Name: "soft"}
-	s.naming = requests.NewNaming(soft)
+	s.naming = requests.Naming{soft}
 	check := requests.Check{Kind: "NodeHealthCheck", Name: "nodes"}
 	s.Eventually(func() bool {
 		// What could not be asked is asked again after a while.
