@@ -28,9 +28,9 @@ const (
 
 // apiCalls limits the calls to one cluster, and schedules retries.
 type apiCalls struct {
-	mu sync.Mutex
 	// slots are filled by calls that run.
 	slots chan struct{}
+	mu    sync.Mutex
 	// pausedUntil is until when calls fail at once, after a timeout.
 	pausedUntil time.Time
 	// retryDelay is the delay before the last retry, which was at retriedAt. The next one is due at retryAt; zero if none is.
@@ -90,17 +90,13 @@ func (c Cluster) recordFailure(ctx context.Context, err *ReadError) *ReadError {
 func (a *apiCalls) acquire(ctx context.Context, now time.Time) (release func(), err *ReadError) {
 	a.mu.Lock()
 	paused := now.Before(a.pausedUntil)
-	if a.slots == nil {
-		a.slots = make(chan struct{}, maxConcurrentCalls)
-	}
-	slots := a.slots
 	a.mu.Unlock()
 	if paused {
 		return nil, errNotAnswering
 	}
 	select {
-	case slots <- struct{}{}:
-		return func() { <-slots }, nil
+	case a.slots <- struct{}{}:
+		return func() { <-a.slots }, nil
 	case <-ctx.Done():
 		return nil, errNotAnswering
 	}

@@ -84,7 +84,7 @@ func (c *Clusters) stateOf(key client.ObjectKey) *clusterState {
 	defer c.mu.Unlock()
 	if s = c.states[key]; s == nil {
 		c.lastID++
-		s = &clusterState{id: c.lastID}
+		s = &clusterState{id: c.lastID, hasCluster: key == ManagementCluster, calls: apiCalls{slots: make(chan struct{}, maxConcurrentCalls)}}
 		c.states[key] = s
 	}
 	return s
@@ -174,32 +174,28 @@ func (c *Clusters) NeedLeaderElection() bool { return false }
 // refreshUnreadable notifies controllers whose read failed when they can read again. ClusterCache sends an event when a connection begins
 // or ends, but not when a probe succeeds again.
 func (c *Clusters) refreshUnreadable(ctx context.Context) {
-	type unreadable struct {
-		key   client.ObjectKey
-		state *clusterState
-	}
-	var all []unreadable
+	all := map[client.ObjectKey]*clusterState{}
 	now := c.clock.Now()
 	c.mu.RLock()
 	for key, s := range c.states {
-		if s.needsAttention(now) || key != ManagementCluster && !s.clusterSeen() {
-			all = append(all, unreadable{key, s})
+		if s.needsAttention(now) {
+			all[key] = s
 		}
 	}
 	c.mu.RUnlock()
-	for _, t := range all {
-		if t.key != ManagementCluster && !t.state.clusterSeen() {
+	for key, s := range all {
+		if !s.clusterSeen() {
 			// A reader, or a connection that was being made, may have created the state after its Cluster was deleted.
-			if exists, _ := c.lookUpCluster(ctx, c.connectorOf(t.key), t.key); !exists {
-				t.state.markClusterDeleted()
+			if exists, _ := c.lookUpCluster(ctx, c.connectorOf(key), key); !exists {
+				s.markClusterDeleted()
 			}
 		}
-		if c.forgetDeleted(ctx, t.key, t.state) {
+		if c.forgetDeleted(ctx, key, s) {
 			continue
 		}
-		changed := c.refresh(ctx, t.key, t.state)
-		if retry := t.state.calls.takeRetry(now); changed || retry {
-			c.connectionListeners.notify(t.key)
+		changed := c.refresh(ctx, key, s)
+		if retry := s.calls.takeRetry(now); changed || retry {
+			c.connectionListeners.notify(key)
 		}
 	}
 }
@@ -213,7 +209,7 @@ func (s *clusterState) clusterSeen() bool {
 
 func (s *clusterState) needsAttention(now time.Time) bool {
 	s.mu.Lock()
-	unreadable := s.lastProbeFailed || s.wasDown || s.clusterDeleted
+	unreadable := s.lastProbeFailed || s.wasDown || s.clusterDeleted || !s.hasCluster
 	s.mu.Unlock()
 	return unreadable || s.calls.retryDue(now)
 }

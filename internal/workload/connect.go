@@ -38,8 +38,6 @@ type Options struct {
 	SyncPeriod time.Duration
 	// OnStandby is whether clusters are connected while another instance leads.
 	OnStandby bool
-	// Secrets reads kubeconfig Secrets. If it is nil, they are read without a cache, which needs only the permission to get them.
-	Secrets client.Reader
 }
 
 // defaultConcurrency is that of Cluster API.
@@ -54,11 +52,8 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 	if err := c.watchClusters(ctx, mgr.GetCache()); err != nil {
 		return err
 	}
-	secrets := options.Secrets
-	if secrets == nil {
-		secrets = mgr.GetAPIReader()
-	}
-	cache, err := clustercache.SetupWithManager(ctx, mgr, c.cacheOptions(secrets, &options), controller.Options{
+	// Kubeconfig Secrets are read without a cache, which needs only the permission to get them.
+	cache, err := clustercache.SetupWithManager(ctx, mgr, c.cacheOptions(mgr.GetAPIReader(), &options), controller.Options{
 		MaxConcurrentReconciles: cmp.Or(options.Concurrency, defaultConcurrency), NeedLeaderElection: ptr.To(!options.OnStandby),
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ type clusterState struct {
 	// kubeconfigErr is why its kubeconfig is not used; nil if it is.
 	kubeconfigErr *ReadError
 	nodes         *nodeCache
-	// hasCluster is set when the watch of Clusters has delivered its Cluster.
+	// hasCluster is set when the watch of Clusters has delivered its Cluster. The management cluster needs none.
 	hasCluster bool
 	// clusterDeleted is set if its Cluster does not exist. The state is deleted when there is no connection.
 	clusterDeleted bool
@@ -65,12 +65,15 @@ type clusterState struct {
 
 // refresh updates the state from the connector, and reports whether the connection went up or down. It makes no call.
 func (c *Clusters) refresh(ctx context.Context, key client.ObjectKey, s *clusterState) (changed bool) {
-	connector, before := c.connectorOf(key), s.currentNodes()
+	connector := c.connectorOf(key)
+	s.mu.Lock()
+	before, upOrDown := s.nodes, s.Up || s.wasDown
+	s.mu.Unlock()
 	probes := connector.GetHealthCheckingState(ctx, key)
 	_, err := connector.GetUncachedClient(ctx, key)
 	up := err == nil && probes.ConsecutiveFailures < probeFailuresUntilDown
 	var unreachable, deleted bool
-	if err != nil && !s.upOrDown() {
+	if err != nil && !upOrDown {
 		// A control plane that is not initialized is not down. One that is, and was not reached since the manager started, is.
 		exists, initialized := c.lookUpCluster(ctx, connector, key)
 		unreachable, deleted = initialized && probes.ConsecutiveFailures > 0, !exists
@@ -105,13 +108,6 @@ func (s *clusterState) currentNodes() *nodeCache {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nodes
-}
-
-// upOrDown reports whether the connection is up, or is known to be down.
-func (s *clusterState) upOrDown() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.Up || s.wasDown
 }
 
 // connectionError returns why the connection is not up.

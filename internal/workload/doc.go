@@ -16,10 +16,7 @@
 //
 // # Which cluster is believed
 //
-// A kubeconfig may lead to another cluster, in which all Nodes are missing. So missing Nodes are believed only of a cluster that has
-// at least one Node that a Machine refers to, or of which Machines refer to at most one Node. This leaves two gaps. If all Nodes
-// of the right cluster were deleted, no Machine is remediated for its missing Node until one Node joins. If Machines refer to a
-// single Node, another cluster is not recognized, and the Machine of that Node is remediated. See known_node.go.
+// A kubeconfig may lead to another cluster, in which all Nodes are missing. known_node.go has the rule for that, and its limits.
 //
 // # Connections
 //

@@ -27,7 +27,7 @@ type nodeCache struct {
 	byProviderID map[string]string
 	synced       bool
 	watch        watchHealth
-	// watchVersion returns the last resourceVersion of the watch; nil if the informer does not report one.
+	// watchVersion returns the last resourceVersion of the watch; empty if the informer does not report one.
 	watchVersion func() string
 
 	// closed is closed when the connection ends.
@@ -36,15 +36,10 @@ type nodeCache struct {
 }
 
 func newNodeCache() *nodeCache {
-	return &nodeCache{byName: map[string]*corev1.Node{}, byProviderID: map[string]string{}, closed: make(chan struct{})}
-}
-
-// resourceVersion returns the last resourceVersion of the watch; empty if it is not known.
-func (n *nodeCache) resourceVersion() string {
-	if n.watchVersion == nil {
-		return ""
+	return &nodeCache{
+		byName: map[string]*corev1.Node{}, byProviderID: map[string]string{}, watchVersion: func() string { return "" },
+		closed: make(chan struct{}),
 	}
-	return n.watchVersion()
 }
 
 func (n *nodeCache) close() { n.once.Do(func() { close(n.closed) }) }

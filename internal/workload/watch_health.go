@@ -95,7 +95,7 @@ func (c Cluster) verifyWatch(ctx context.Context, nodes *nodeCache) {
 		nodes.watch.cancelVerify()
 		return
 	}
-	if nodes.watch.verified(err, nodes.resourceVersion(), c.clusters.clock.Now()) {
+	if nodes.watch.verified(err, nodes.watchVersion(), c.clusters.clock.Now()) {
 		c.clusters.connectionListeners.notify(c.key)
 	}
 }
