@@ -36,15 +36,12 @@ type count struct {
 	outcome  Outcome
 }
 
-// checkFamilies are the metrics whose series belong to checks.
-func checkFamilies() []*family {
-	return slices.DeleteFunc(families(), func(f *family) bool { return f.lasts })
-}
-
 func newChecks() *checks {
 	c := &checks{descs: map[*family]*prometheus.Desc{}, reasons: reasons(), known: map[Check]*record{}}
-	for _, f := range checkFamilies() {
-		c.descs[f] = f.desc()
+	for _, f := range families() {
+		if !f.lasts {
+			c.descs[f] = f.desc()
+		}
 	}
 	return c
 }
@@ -86,8 +83,8 @@ func (c *checks) of(check Check) *record {
 
 // Describe implements prometheus.Collector.
 func (c *checks) Describe(into chan<- *prometheus.Desc) {
-	for _, f := range checkFamilies() {
-		into <- c.descs[f]
+	for _, desc := range c.descs {
+		into <- desc
 	}
 }
 

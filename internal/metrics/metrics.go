@@ -23,7 +23,6 @@ type Metrics struct {
 	confirmAborts     *prometheus.CounterVec
 	decisionLatency   *prometheus.HistogramVec
 	unhealthyDuration *prometheus.HistogramVec
-	lastLooks         map[remediation.Reason]bool
 }
 
 // nativeReset is the minimum time before a native histogram with too many buckets is reset.
@@ -45,7 +44,6 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		confirmAborts:     prometheus.NewCounterVec(confirmAborts.counterOptions(), confirmAborts.labels),
 		decisionLatency:   prometheus.NewHistogramVec(decisionLatency.histogramOptions(latencyBuckets), decisionLatency.labels),
 		unhealthyDuration: prometheus.NewHistogramVec(unhealthyDuration.histogramOptions(durationBuckets), unhealthyDuration.labels),
-		lastLooks:         map[remediation.Reason]bool{},
 	}
 	// Counters start at 0: an increase from no series to 1 is none for Prometheus.
 	for _, trigger := range Triggers() {
@@ -55,7 +53,6 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		m.failures.WithLabelValues(string(kind))
 	}
 	for _, reason := range remediation.PreflightGuards() {
-		m.lastLooks[reason] = true
 		m.confirmAborts.WithLabelValues(string(reason))
 	}
 	for _, collector := range []prometheus.Collector{
@@ -102,10 +99,7 @@ func (m *Metrics) HeartbeatIgnored() { m.heartbeatsIgnored.Inc() }
 
 // PreflightFailed counts an action that a preflight check has stopped.
 func (m *Metrics) PreflightFailed(reason remediation.Reason) {
-	if !m.lastLooks[reason] {
-		reason = other
-	}
-	m.confirmAborts.WithLabelValues(string(reason)).Inc()
+	m.confirmAborts.WithLabelValues(string(oneOf(reason, remediation.PreflightGuards()))).Inc()
 }
 
 // seconds is never negative, even if the clock was set back.
