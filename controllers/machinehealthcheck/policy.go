@@ -34,7 +34,7 @@ func healthPolicy(spec *remedyv1.MachineHealthCheckSpec) health.Policy {
 
 // remediationPolicy is how unhealthy Machines are remediated.
 func remediationPolicy(namespace string, spec *remedyv1.MachineHealthCheckSpec, naming requests.Naming) remediation.Policy {
-	policy := remediation.Policy{
+	return remediation.Policy{
 		Limits:            limits(&spec.Limits),
 		Counting:          remediation.CountNotHealthy,
 		MaxInFlight:       spec.MaxInFlight,
@@ -51,7 +51,6 @@ func remediationPolicy(namespace string, spec *remedyv1.MachineHealthCheckSpec, 
 		// An owner has as long as a Node has to join.
 		ReplacementTimeout: cmp.Or(duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout), remedyv1.DefaultNodeStartupTimeout),
 	}
-	return policy
 }
 
 func limits(l *remedyv1.Limits) remediation.Limits {
