@@ -26,6 +26,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
@@ -179,11 +180,7 @@ func unpause(core *clusterv1.MachineHealthCheck) {
 }
 
 func setMemory(core *clusterv1.MachineHealthCheck, memory *takeover.Memory) {
-	if memory.Empty() {
-		delete(core.Annotations, remedyv1.TakeOverIDAnnotation)
-	} else {
-		metav1.SetMetaDataAnnotation(&core.ObjectMeta, remedyv1.TakeOverIDAnnotation, memory.Text())
-	}
+	core.Annotations, _ = notes.Notes{remedyv1.TakeOverIDAnnotation: memory.Text()}.Apply(core.Annotations)
 }
 
 // hasRemains reports whether the manager has written annotations or conditions to a check.
