@@ -4,6 +4,7 @@
 package requests
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,14 +91,10 @@ func Read(request *unstructured.Unstructured) *Found {
 
 // madeFrom is the template in the annotations of a request. Its name is empty if they have none.
 func madeFrom(f *Found, annotations map[string]string) Reference {
-	r := Reference{
+	return Reference{
 		APIVersion: f.Kind.GroupVersion().String(), Kind: f.Kind.Kind + clusterv1.TemplateSuffix, Namespace: f.Namespace,
-		Name: annotations[clusterv1.TemplateClonedFromNameAnnotation],
+		Name: cmp.Or(annotations[clusterv1.TemplateClonedFromNameAnnotation], annotations[remedyv1.TemplateNameAnnotation]),
 	}
-	if r.Name == "" {
-		r.Name = annotations[remedyv1.TemplateNameAnnotation]
-	}
-	return r
 }
 
 func (f *Found) readOwners(request *unstructured.Unstructured) {

@@ -59,7 +59,7 @@ type Requests struct {
 // interest is the templates and kinds of requests of a check. It is reconciled when one of them changes.
 type interest struct {
 	templates []Reference
-	kinds     map[schema.GroupVersionKind]bool
+	kinds     []schema.GroupVersionKind
 }
 
 // New watches the requests of a cluster until the context ends.
@@ -124,13 +124,10 @@ func (r *Requests) setKinds(c Check, kinds []schema.GroupVersionKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := r.interestOf(c)
-	if len(i.kinds) == len(kinds) && !slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return !i.kinds[k] }) {
+	if slices.Equal(i.kinds, kinds) {
 		return
 	}
-	i.kinds = make(map[schema.GroupVersionKind]bool, len(kinds))
-	for _, k := range kinds {
-		i.kinds[k] = true
-	}
+	i.kinds = slices.Clone(kinds)
 	r.release()
 }
 
@@ -147,7 +144,7 @@ func (r *Requests) interestOf(c Check) *interest {
 func (r *Requests) release() {
 	wanted := map[use]bool{}
 	for _, i := range r.interests {
-		for gvk := range i.kinds {
+		for _, gvk := range i.kinds {
 			wanted[use{gvk, false}] = true
 		}
 		for _, t := range i.templates {
@@ -169,7 +166,7 @@ func (r *Requests) interested(u use, which func(Check, *interest) bool) []Check 
 	defer r.mu.Unlock()
 	var all []Check
 	for c, i := range r.interests {
-		asked := !u.template && i.kinds[u.GroupVersionKind] || slices.ContainsFunc(i.templates, func(t Reference) bool {
+		asked := !u.template && slices.Contains(i.kinds, u.GroupVersionKind) || slices.ContainsFunc(i.templates, func(t Reference) bool {
 			return u.template && t.TemplateKind() == u.GroupVersionKind || !u.template && t.RequestKind() == u.GroupVersionKind
 		})
 		if asked && (which == nil || which(c, i)) {
