@@ -34,7 +34,7 @@ type ConditionFacts struct {
 	UnlistableRequests string
 	// UnreadableOwners are the owners of deleted Machines that could not be read, each with the cause.
 	UnreadableOwners []string
-	Templates          []TemplateProblem
+	Templates        []TemplateProblem
 }
 
 // NodeReads is the result of reading the Nodes.
