@@ -36,8 +36,8 @@ type apiCalls struct {
 	// retryDelay is the delay before the last retry, which was at retriedAt. The next one is due at retryAt; zero if none is.
 	retryDelay         time.Duration
 	retriedAt, retryAt time.Time
-	// list is the last list since a call failed, and listedAt is when it was requested.
-	list     *nodeList
+	// joined are the provider IDs of the last list since a call failed, and listedAt is when it was requested.
+	joined   providerIDs
 	listedAt time.Time
 }
 
@@ -113,7 +113,7 @@ func (a *apiCalls) succeeded() {
 func (a *apiCalls) failed(now time.Time, obstacle ReadErrorReason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.list = nil
+	a.joined = nil
 	if obstacle == NotAnswering && !now.Before(a.pausedUntil) {
 		a.pausedUntil = now.Add(pauseAfterTimeout)
 	}
@@ -138,20 +138,21 @@ func (a *apiCalls) takeRetry(now time.Time) bool {
 	return true
 }
 
-// recentList returns the last list if it is recent, otherwise nil.
-func (a *apiCalls) recentList(now time.Time) *nodeList {
+// recentlyJoined returns the provider IDs of the last list if it is recent, otherwise nil.
+func (a *apiCalls) recentlyJoined(now time.Time) providerIDs {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.list == nil || !now.Before(a.listedAt.Add(maxListAge)) {
+	if !now.Before(a.listedAt.Add(maxListAge)) {
 		return nil
 	}
-	return a.list
+	return a.joined
 }
 
-func (a *apiCalls) keepList(list *nodeList, requested time.Time) {
+// keepJoined keeps of a list only what is read again: the Nodes themselves would be held in memory twice.
+func (a *apiCalls) keepJoined(joined providerIDs, requested time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.list, a.listedAt = list, requested
+	a.joined, a.listedAt = joined, requested
 }
 
 // retryDue reports whether a retry is due.

@@ -4,8 +4,11 @@
 package workload
 
 import (
+	"runtime"
+	"strings"
 	"testing"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 )
@@ -56,4 +59,28 @@ func TestARosterFollowsProviderIDs(t *testing.T) {
 	r.put(node("b", "id://2"))
 	g.Expect(r.byProviderID).To(Equal(map[string]string{"id://2": "b"}))
 	g.Expect(r.remove("nobody")).To(BeNil())
+}
+
+// The cache has all Nodes already. After a live list, they are not held a second time.
+func TestLive_ListOfNodes_IsReleased(t *testing.T) {
+	g := NewWithT(t)
+	const count = 5000
+	nodes := manyNodes(count)
+	for _, node := range nodes {
+		node.Status.NodeInfo.KubeletVersion = strings.Repeat("v", 10)
+		node.Status.Conditions = make([]corev1.NodeCondition, 5)
+	}
+	b := newBench(t, nodes...)
+	held := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := held()
+	g.Expect(b.look(t, Target{ProviderID: "missing"})[0].State).To(Equal(health.NotJoined))
+	after := held()
+	g.Expect(int64(after)-int64(before)).To(BeNumerically("<", 400*count), "bytes")
+	runtime.KeepAlive(b)
 }

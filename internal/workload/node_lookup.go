@@ -21,8 +21,11 @@ const maxGets = 5
 // nodeList is the result of a live list of all Nodes.
 type nodeList struct {
 	byName       map[string]*corev1.Node
-	byProviderID map[string]bool
+	byProviderID providerIDs
 }
+
+// providerIDs are those of all Nodes of a list.
+type providerIDs map[string]bool
 
 // lookUpMissed reads live the targets that the cache does not have, or has with another provider ID.
 func (c Cluster) lookUpMissed(ctx context.Context, q *ReadRequest, readings []Reading, missed []int) {
@@ -36,7 +39,7 @@ func (c Cluster) lookUpMissed(ctx context.Context, q *ReadRequest, readings []Re
 		}
 	}
 	// A recent list is enough to report that no Node has joined: the cache notifies when one joins.
-	if recent := c.state.calls.recentList(c.clusters.clock.Now()); recent != nil && recent.noneJoined(q, unnamed) {
+	if recent := c.state.calls.recentlyJoined(c.clusters.clock.Now()); recent != nil && recent.noneJoined(q, unnamed) {
 		for _, i := range unnamed {
 			readings[i] = Reading{State: health.NotJoined, Live: true}
 		}
@@ -106,7 +109,7 @@ func (c Cluster) listNodes(ctx context.Context) (*nodeList, *ReadError) {
 	asked := c.clusters.clock.Now()
 	list, err := call(ctx, c, fetchNodes)
 	if err == nil {
-		c.state.calls.keepList(list, asked)
+		c.state.calls.keepJoined(list.byProviderID, asked)
 	}
 	return list, err
 }
@@ -116,7 +119,7 @@ func fetchNodes(ctx context.Context, api client.Client) (*nodeList, error) {
 	if err := fetchComplete(ctx, api, nodes); err != nil {
 		return nil, err
 	}
-	l := &nodeList{byName: make(map[string]*corev1.Node, len(nodes.Items)), byProviderID: map[string]bool{}}
+	l := &nodeList{byName: make(map[string]*corev1.Node, len(nodes.Items)), byProviderID: providerIDs{}}
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
 		l.byName[node.Name] = Strip(node)
@@ -151,6 +154,6 @@ func (l *nodeList) read(t *Target) Reading {
 }
 
 // noneJoined reports whether the list has no Node of these targets.
-func (l *nodeList) noneJoined(q *ReadRequest, targets []int) bool {
-	return !slices.ContainsFunc(targets, func(i int) bool { return l.byProviderID[q.Targets[i].ProviderID] })
+func (p providerIDs) noneJoined(q *ReadRequest, targets []int) bool {
+	return !slices.ContainsFunc(targets, func(i int) bool { return p[q.Targets[i].ProviderID] })
 }
