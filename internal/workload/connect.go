@@ -12,6 +12,7 @@ import (
 	"github.com/pkg/errors"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -72,7 +73,8 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 // without the label, and the checks of a Cluster that is not connected would wait for ever.
 func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) clustercache.Options {
 	result := clustercache.Options{
-		SecretClient: &kubeconfigReader{Reader: secrets, checked: c.kubeconfigChecked},
+		ClusterFilter: hasControlPlane,
+		SecretClient:  &kubeconfigReader{Reader: secrets, checked: c.kubeconfigChecked},
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: ctrlcache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
@@ -89,6 +91,13 @@ func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) cluster
 		result.Cache.SyncPeriod = &options.SyncPeriod
 	}
 	return result
+}
+
+// hasControlPlane reports whether a Cluster can be connected: until its control plane is initialized, each attempt would fail and be logged.
+// The event of that change connects it. All other Clusters are connected, also without a check: a new check is evaluated at once then.
+func hasControlPlane(cluster *clusterv1.Cluster) bool {
+	return ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) ||
+		meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
 }
 
 // kubeconfigChecked records why the kubeconfig of a Cluster is not used; nil if it is.

@@ -10,10 +10,12 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -85,4 +87,33 @@ func TestWhatCouldNotBeConnectedIsConnectedByAnotherTry(t *testing.T) {
 	g.Expect(clusters.Connect(t.Context(), mgr, workload.Options{UserAgent: "test"})).To(Succeed())
 	g.Expect(mgr.added).To(Equal(2), "the controller of Cluster API's cache, and who listens to it")
 	g.Expect(mgr.followers).To(Equal(1))
+}
+
+// A cluster that is still being created is not connected: each attempt would fail. It is connected when its control plane is initialized.
+func TestConnect_ControlPlaneNotInitialized_Waits(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	s := newStage(t)
+	way := newRoad(t, addressOf(t, second))
+	key := client.ObjectKey{Namespace: s.namespace, Name: "new"}
+	s.putKubeconfig(key, kubeconfigOf(t, second.Admin, way))
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: key.Name}
+	g.Expect(s.management.Create(t.Context(), cluster)).To(Succeed())
+	setUp := func(controlPlane bool) {
+		before := cluster.DeepCopy()
+		cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+		if controlPlane {
+			cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+		}
+		g.Expect(s.management.Status().Patch(t.Context(), cluster, client.MergeFrom(before))).To(Succeed())
+	}
+	setUp(false)
+	// Clusters are handled in the order of their events, so the first one was handled by then.
+	s.up(s.cluster("other", second, nil))
+	g.Expect(way.used()).To(BeFalse())
+	g.Expect(s.Get(key).Connection(t.Context()).Up).To(BeFalse())
+	setUp(true)
+	s.up(key)
+	g.Expect(way.used()).To(BeTrue())
 }

@@ -150,3 +150,10 @@ func (r *road) pass(connection net.Conn) bool {
 		<-changed
 	}
 }
+
+// used reports whether a connection was ever open.
+func (r *road) used() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.open)+len(r.dead) > 0
+}
