@@ -20,7 +20,7 @@ type Event struct {
 
 // Events returns the events between two traces of the same target. A state that lasts is no event. Without an earlier trace, as after a
 // restart, only actions are.
-func Events(before, after *Trace) []Event {
+func Events(before *Past, after *Trace) []Event {
 	var all []Event
 	add := func(kind, reason, message string) {
 		all = append(all, Event{Type: kind, Reason: reason, Message: cut(foreign(after.Target)+": "+message, MaxMessage)})

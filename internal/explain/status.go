@@ -112,7 +112,7 @@ func listable(v *health.Verdict, d *remediation.Decision) bool {
 // UnhealthyTarget returns the target as the status lists it.
 func (t *Trace) UnhealthyTarget() remedyv1.UnhealthyTarget {
 	target := remedyv1.UnhealthyTarget{
-		Name: t.Target, Node: t.Node, Since: t.Verdict.Since, Reason: remedyv1.TargetReason(cmp.Or(t.Verdict.Reason, t.reason())),
+		Name: t.Target, Node: t.Node, Since: t.Verdict.Since, Reason: remedyv1.TargetReason(cmp.Or(t.Verdict.Reason, t.Decision.reason())),
 		Message:  sentences(cut(t.Verdict.Message, maxCauses), t.Decision.Message),
 		Decision: t.Decision.Outcome, HoldReason: t.Decision.HoldReason, Until: cmp.Or(t.Decision.Until, t.Verdict.Until),
 	}

@@ -189,7 +189,7 @@ func (t *Trace) String() string {
 	if len(t.Preflight) > 0 {
 		section(&b, "preflight check", t.Preflight)
 	}
-	row(&b, "  ", "decision", t.Decision.word(), withReason(t.reason(), strings.TrimPrefix(t.Decision.Message, blockedPrefix)))
+	row(&b, "  ", "decision", t.Decision.word(), withReason(t.Decision.reason(), strings.TrimPrefix(t.Decision.Message, blockedPrefix)))
 	return b.String()
 }
 
@@ -221,7 +221,7 @@ func (d *DecisionPart) word() string {
 }
 
 // reason is why remediation is blocked or ends.
-func (t *Trace) reason() string { return cmp.Or(string(t.Decision.HoldReason), t.Decision.Why) }
+func (d *DecisionPart) reason() string { return cmp.Or(string(d.HoldReason), d.Why) }
 
 // Key identifies a decision: a new one is logged, and events are recorded.
 type Key struct {
@@ -229,13 +229,31 @@ type Key struct {
 }
 
 // Key returns the key of the decision.
-func (t *Trace) Key() Key {
-	key := Key{Verdict: t.Verdict.Kind, Decision: t.Decision.word(), Reason: cmp.Or(t.reason(), t.Verdict.Reason)}
-	if t.Decision.Step != nil {
-		key.Step = fmt.Sprint(*t.Decision.Step)
+func (t *Trace) Key() Key { return key(&t.Verdict, &t.Decision) }
+
+func key(v *VerdictPart, d *DecisionPart) Key {
+	key := Key{Verdict: v.Kind, Decision: d.word(), Reason: cmp.Or(d.reason(), v.Reason)}
+	if d.Step != nil {
+		key.Step = fmt.Sprint(*d.Step)
 	}
 	return key
 }
+
+// Past is what a later trace is compared with. It is kept for every unhealthy or suspect target, so it has no messages.
+type Past struct {
+	Verdict  VerdictPart
+	Decision DecisionPart
+}
+
+// Past returns what is kept of a trace.
+func (t *Trace) Past() Past {
+	past := Past{t.Verdict, t.Decision}
+	past.Verdict.Message, past.Verdict.Until, past.Decision.Message, past.Decision.Until = "", nil, "", nil
+	return past
+}
+
+// Key returns the key of the decision.
+func (p *Past) Key() Key { return key(&p.Verdict, &p.Decision) }
 
 // Fields returns the keys and values of the log line of the decision.
 func (t *Trace) Fields() []any {

@@ -80,6 +80,14 @@ func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
 	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.Annotations, Not(HaveKey(remedyv1.TriedAnnotation))))
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.RecentRemediations", HaveLen(3)), "each step is recorded")
+	recent := check.Status.RecentRemediations
+	for i, outcome := range []remedyv1.RemediationOutcome{remedyv1.RecoveredOutcome, remedyv1.FailedOutcome, remedyv1.FailedOutcome} {
+		s.Expect(recent[i]).To(And(HaveField("Step", HaveValue(BeEquivalentTo(3-i))), HaveField("Outcome", outcome)))
+		if i > 0 {
+			s.Expect(recent[i].Ended.Time).ToNot(BeTemporally(">", recent[i-1].Started.Time), "one step after the other")
+		}
+	}
 }
 
 // The request of a step that exceeds its timeout gets the timed-out annotation and is deleted. The next step starts when that request no

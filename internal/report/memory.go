@@ -4,6 +4,7 @@
 package report
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -20,20 +21,33 @@ import (
 type Memory struct {
 	// known: an earlier reconcile was reported.
 	known bool
-	// traces are those of targets that are reported, and remediations those in progress.
-	traces       map[string]explain.Trace
-	remediations map[string]underWay
+	// past is what was reported about targets, and remediations are those in progress.
+	past         map[string]explain.Past
+	remediations map[string]remediationInProgress
 	// unwritten are the ended remediations that may not be in the status of the check.
 	unwritten []remedyv1.RecentRemediation
 }
 
-// underWay is a remediation in progress.
-type underWay struct {
-	started time.Time
-	step    *int32
+// remediationInProgress is one step of an escalation, or the only one.
+type remediationInProgress struct {
 	byOwner bool
+	step    remediation.StepID
+	attempt int
+	started time.Time
+	// read: its start was read from an object, and is not the time of the reconcile that has started it.
+	read bool
+	// number is that of the step in the status; nil if there is only one.
+	number *int32
 	// outcome is how it is about to end; empty if that is not decided.
 	outcome remedyv1.RemediationOutcome
+}
+
+// continues reports whether two reconciles have found the same remediation. Owner remediation has only a start.
+func (r *remediationInProgress) continues(before *remediationInProgress) bool {
+	if r.byOwner != before.byOwner || r.read && before.read && !r.started.Equal(before.started) {
+		return false
+	}
+	return r.byOwner || r.step == before.step && r.attempt == before.attempt
 }
 
 // Change is what is new about one target.
@@ -56,18 +70,20 @@ type EndedRemediation struct {
 // Compare compares a reconcile with the one before. News are in the order of the targets. Both results are returned only once.
 func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change, ended []EndedRemediation) {
 	before, known := *m, m.known
-	after := &Memory{known: true, traces: map[string]explain.Trace{}, remediations: map[string]underWay{}}
+	after := &Memory{known: true, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}}
 	for i := range pass.Planned.Decisions {
 		name := pass.Snapshot.Targets[i].Name
-		after.follow(pass, i, before.remediations[name], now)
-		earlier, reportedBefore := before.traces[name]
+		if ends := after.follow(pass, i, before.remediations[name], now); ends != nil {
+			ended = append(ended, *ends)
+		}
+		earlier, reportedBefore := before.past[name]
 		reported := reportable(&pass.Assessment.Verdicts[i], &pass.Planned.Decisions[i])
 		if !reported && !reportedBefore {
 			continue
 		}
 		trace := pass.Trace(i)
 		if reported {
-			after.traces[name] = trace
+			after.past[name] = trace.Past()
 		}
 		if reportedBefore && earlier.Key() == trace.Key() {
 			continue
@@ -83,7 +99,7 @@ func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change
 		}
 		news = append(news, one)
 	}
-	ended = before.ended(pass, after, now)
+	ended = append(ended, before.replaced(pass, now)...)
 	after.unwritten = before.unwritten
 	for i := range ended {
 		after.unwritten = append(after.unwritten, ended[i].RecentRemediation)
@@ -104,40 +120,69 @@ func reportable(v *health.Verdict, d *remediation.Decision) bool {
 	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || d.Action != remediation.None || d.Hold.Reason != "" || d.InFlight
 }
 
-// unreported is the earlier trace of a target that was not reported; nil before the first reconcile.
-func unreported(known bool) *explain.Trace {
+// unreported is what was reported about a target before: nothing; nil before the first reconcile.
+func unreported(known bool) *explain.Past {
 	if !known {
 		return nil
 	}
-	return &explain.Trace{Verdict: explain.VerdictPart{Kind: explain.KindHealthy}}
+	return &explain.Past{Verdict: explain.VerdictPart{Kind: explain.KindHealthy}}
 }
 
-// follow records a remediation in progress.
-func (m *Memory) follow(pass *explain.Evaluation, i int, before underWay, now time.Time) {
+// follow records the remediation of a target that is in progress, and returns the one that has ended; nil if none has. One step of an
+// escalation may end in the reconcile in which the next one starts.
+func (m *Memory) follow(pass *explain.Evaluation, i int, before remediationInProgress, now time.Time) *EndedRemediation {
+	name, existed := pass.Snapshot.Targets[i].Name, !before.started.IsZero()
+	r, exists := inProgress(pass, i, now)
+	switch {
+	case existed && exists && r.continues(&before):
+		r.number = before.number
+		if !r.read {
+			r.started, r.read = before.started, before.read
+		}
+		r.outcome = before.outcome
+	case existed && !exists && unconfirmed(&pass.Planned.Decisions[i], &before):
+		m.remediations[name] = before
+		return nil
+	}
+	if exists {
+		if outcome := outcomeOf(&pass.Planned.Decisions[i]); outcome != "" {
+			r.outcome = outcome
+		}
+		m.remediations[name] = r
+	}
+	if !existed || exists && r.continues(&before) {
+		return nil
+	}
+	ended := before.ended(name, howItEnded(pass, i), now)
+	return &ended
+}
+
+// inProgress returns the remediation of a target that is in progress, and whether there is one.
+func inProgress(pass *explain.Evaluation, i int, now time.Time) (remediationInProgress, bool) {
 	d, target := &pass.Planned.Decisions[i], &pass.Situation.Targets[i]
 	if !d.InFlight {
-		// A failed preflight check, or a cache without the last write of the manager, does not end a remediation.
-		if d.Hold.Reason == remediation.NotConfirmed && !before.started.IsZero() {
-			m.remediations[pass.Snapshot.Targets[i].Name] = before
-		}
-		return
+		return remediationInProgress{}, false
 	}
-	u := before
+	r := remediationInProgress{step: d.Step, attempt: d.Attempt, started: now}
 	switch {
 	case target.Request != nil:
-		u.started, u.byOwner = target.Request.Started, false
+		r.started, r.read = target.Request.Started, true
 	case target.OwnerRemediation.Requested:
-		u.started, u.byOwner = target.OwnerRemediation.Since, true
-	case before.started.IsZero():
-		u.started, u.byOwner = now, d.Action == remediation.RequestOwnerRemediation
+		r.started, r.read, r.byOwner = target.OwnerRemediation.Since, true, true
+	default:
+		r.byOwner = d.Action == remediation.RequestOwnerRemediation
 	}
-	if u.step == nil && len(pass.Policy.Steps) > 1 {
-		u.step = &d.Step.Order
+	if len(pass.Policy.Steps) > 1 {
+		order := d.Step.Order
+		r.number = &order
 	}
-	if outcome := outcomeOf(d); outcome != "" {
-		u.outcome = outcome
-	}
-	m.remediations[pass.Snapshot.Targets[i].Name] = u
+	return r, true
+}
+
+// unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager, so the
+// same step was planned again, and its preflight check has blocked it or was not run.
+func unconfirmed(d *remediation.Decision, before *remediationInProgress) bool {
+	return (d.Hold.Reason == remediation.NotConfirmed || d.Hold.Reason == remediation.PreflightPending) && d.Step == before.step
 }
 
 // outcomeOf is how a decision ends a remediation; empty if it continues.
@@ -155,37 +200,36 @@ func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
 	return ""
 }
 
-// ended are the remediations that are no longer in progress, by name.
-func (m *Memory) ended(pass *explain.Evaluation, after *Memory, now time.Time) []EndedRemediation {
+// replaced are the remediations of targets that no longer exist, by name.
+func (m *Memory) replaced(pass *explain.Evaluation, now time.Time) []EndedRemediation {
+	exists := make(map[string]bool, len(pass.Snapshot.Targets))
+	for i := range pass.Snapshot.Targets {
+		exists[pass.Snapshot.Targets[i].Name] = true
+	}
 	var all []EndedRemediation
 	for _, name := range slices.Sorted(maps.Keys(m.remediations)) {
-		if _, continues := after.remediations[name]; continues {
-			continue
+		if r := m.remediations[name]; !exists[name] {
+			all = append(all, r.ended(name, remedyv1.ReplacedOutcome, now))
 		}
-		u := m.remediations[name]
-		if u.outcome == "" {
-			u.outcome = howItEnded(pass, name)
-		}
-		all = append(all, EndedRemediation{ByOwner: u.byOwner, RecentRemediation: remedyv1.RecentRemediation{
-			Target: name, Step: u.step, Outcome: u.outcome,
-			Started: metav1.NewTime(u.started.UTC().Truncate(time.Second)), Ended: metav1.NewTime(now.UTC().Truncate(time.Second)),
-		}})
 	}
 	return all
 }
 
-// howItEnded is the outcome of a remediation by the current facts: a target that no longer exists was replaced.
-func howItEnded(pass *explain.Evaluation, name string) remedyv1.RemediationOutcome {
-	for i := range pass.Snapshot.Targets {
-		switch {
-		case pass.Snapshot.Targets[i].Name != name:
-		case pass.Assessment.Verdicts[i].Recovered():
-			return remedyv1.RecoveredOutcome
-		case pass.Situation.Targets[i].OwnerRemediation.Refused:
-			return remedyv1.FailedOutcome
-		default:
-			return remedyv1.WithdrawnOutcome
-		}
+// ended returns the remediation as it ended: as it was decided, or else as the facts show.
+func (r *remediationInProgress) ended(name string, otherwise remedyv1.RemediationOutcome, now time.Time) EndedRemediation {
+	return EndedRemediation{ByOwner: r.byOwner, RecentRemediation: remedyv1.RecentRemediation{
+		Target: name, Step: r.number, Outcome: cmp.Or(r.outcome, otherwise),
+		Started: metav1.NewTime(r.started.UTC().Truncate(time.Second)), Ended: metav1.NewTime(now.UTC().Truncate(time.Second)),
+	}}
+}
+
+// howItEnded is the outcome of a remediation by the current facts of its target.
+func howItEnded(pass *explain.Evaluation, i int) remedyv1.RemediationOutcome {
+	switch {
+	case pass.Assessment.Verdicts[i].Recovered():
+		return remedyv1.RecoveredOutcome
+	case pass.Situation.Targets[i].OwnerRemediation.Refused:
+		return remedyv1.FailedOutcome
 	}
-	return remedyv1.ReplacedOutcome
+	return remedyv1.WithdrawnOutcome
 }

@@ -4,6 +4,8 @@
 package report
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -159,4 +161,106 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	}
 	memory.Written()
 	g.Expect(memory.Unwritten()).To(BeEmpty())
+}
+
+// story feeds a Memory with the facts about one target, reconcile by reconcile.
+type story struct {
+	memory Memory
+	policy remediation.Policy
+	now    time.Time
+}
+
+func (s *story) compare(kind health.Kind, target remediation.Target, d remediation.Decision) []EndedRemediation {
+	target.Name = "m"
+	s.now = s.now.Add(time.Minute)
+	_, ended := s.memory.Compare(&explain.Evaluation{
+		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
+		Assessment: &health.Assessment{Verdicts: []health.Verdict{{Kind: kind}}},
+		Situation:  &remediation.Situation{Targets: []remediation.Target{target}}, Policy: &s.policy,
+		Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
+	}, s.now)
+	return ended
+}
+
+// Each step of an escalation is a remediation of its own, with its own number, start, end and outcome.
+func TestCompare_Escalation_RecordsEachStep(t *testing.T) {
+	g := NewWithT(t)
+	first, second := remediation.StepID{Order: 1, Template: "a"}, remediation.StepID{Order: 2, Template: "b"}
+	s := &story{now: noon, policy: remediation.Policy{Steps: []remediation.Step{{ID: first}, {ID: second}}}}
+	started := func(step remediation.StepID, minute int) remediation.Target {
+		return remediation.Target{Request: &remediation.Request{Step: step, Attempt: 1, Started: noon.Add(time.Duration(minute) * time.Minute)}}
+	}
+	decided := func(action remediation.Action, why remediation.Reason, step remediation.StepID) remediation.Decision {
+		return remediation.Decision{Action: action, Why: why, Step: step, Attempt: 1, InFlight: true}
+	}
+	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, decided(remediation.StartRequest, "", first))).To(BeEmpty())
+	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.Wait, "", first))).To(BeEmpty())
+	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.GiveUp, remediation.StepTimedOut, first))).To(BeEmpty())
+	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.Wait, "", first))).To(BeEmpty(), "its request is being deleted")
+	pending := remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightPending}, Step: second}
+	ended := s.compare(health.Unhealthy, remediation.Target{}, pending)
+	g.Expect(ended).To(HaveLen(1), "the request of the first step no longer exists")
+	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].Started.Time, ended[0].Ended.Time}).To(Equal([]any{
+		int32(1), remedyv1.TimedOutOutcome, noon.Add(time.Minute), noon.Add(5 * time.Minute),
+	}))
+	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, decided(remediation.StartRequest, "", second))).To(BeEmpty())
+	unread := remediation.Decision{Hold: remediation.Hold{Reason: remediation.NotConfirmed}, Step: second}
+	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, unread)).To(BeEmpty(), "the cache lacks the request")
+	g.Expect(s.compare(health.Unhealthy, started(second, 6), decided(remediation.Wait, "", second))).To(BeEmpty())
+	g.Expect(s.compare(health.Healthy, started(second, 6), decided(remediation.Withdraw, remediation.Recovered, second))).To(BeEmpty())
+	ended = s.compare(health.Healthy, remediation.Target{}, remediation.Decision{})
+	g.Expect(ended).To(HaveLen(1))
+	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].Started.Time, ended[0].Ended.Time}).To(Equal([]any{
+		int32(2), remedyv1.RecoveredOutcome, noon.Add(6 * time.Minute), noon.Add(10 * time.Minute),
+	}))
+	g.Expect(s.memory.Unwritten()).To(HaveLen(2))
+}
+
+// The second step may start in the reconcile in which the first one has ended, and may be of the owner.
+func TestCompare_NextStepAtOnce_EndsTheFirst(t *testing.T) {
+	g := NewWithT(t)
+	first, owner := remediation.StepID{Order: 1, Template: "a"}, remediation.StepID{Order: 2}
+	s := &story{now: noon, policy: remediation.Policy{Steps: []remediation.Step{{ID: first}, {ID: owner, Owner: true}}}}
+	requested := remediation.Target{Request: &remediation.Request{Step: first, Attempt: 1, Started: noon}}
+	s.compare(health.Unhealthy, requested, remediation.Decision{
+		Action: remediation.GiveUp, Why: remediation.StepFailed, Step: first, Attempt: 1, InFlight: true,
+	})
+	ended := s.compare(health.Unhealthy, remediation.Target{}, remediation.Decision{Action: remediation.RequestOwnerRemediation, Step: owner, InFlight: true})
+	g.Expect(ended).To(HaveLen(1))
+	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].ByOwner}).To(Equal([]any{int32(1), remedyv1.FailedOutcome, false}))
+	marked := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: s.now}}
+	g.Expect(s.compare(health.Unhealthy, marked, remediation.Decision{Action: remediation.Wait, Step: owner, InFlight: true})).To(BeEmpty())
+	ended = s.compare(health.Healthy, remediation.Target{}, remediation.Decision{})
+	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].ByOwner}).To(Equal([]any{int32(2), remedyv1.RecoveredOutcome, true}))
+}
+
+// What is kept of a suspect target is small, because after an outage all targets of a fleet can be suspect.
+func TestCompare_SuspectTarget_CostsLittleMemory(t *testing.T) {
+	g := NewWithT(t)
+	const n = 100_000
+	pass := &explain.Evaluation{
+		Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, n)}, Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},
+		Situation: &remediation.Situation{Targets: make([]remediation.Target, n)}, Policy: &remediation.Policy{},
+		Planned: &remediation.Planned{Decisions: make([]remediation.Decision, n)},
+	}
+	for i := range n {
+		name := fmt.Sprintf("machine-%d", i)
+		pass.Snapshot.Targets[i].Name, pass.Situation.Targets[i].Name = name, name
+		pass.Assessment.Verdicts[i] = health.Verdict{Kind: health.Suspect, Reason: health.UnhealthyNode, Since: noon, Until: noon.Add(time.Minute),
+			Findings: []health.Finding{{Rule: health.UnhealthyNode, Condition: "Ready", Status: "Unknown", Since: noon, Due: noon.Add(time.Minute)}}}
+	}
+	held := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	memory, before := &Memory{}, held()
+	memory.Compare(pass, noon)
+	after := held()
+	t.Logf("%d bytes for each suspect target", (int64(after)-int64(before))/n)
+	g.Expect((int64(after)-int64(before))/n).To(BeNumerically("<", 600), "bytes for each suspect target")
+	runtime.KeepAlive(memory)
+	runtime.KeepAlive(pass)
 }
