@@ -241,6 +241,7 @@ func (p *pass) writeTargets(ctx context.Context, plan *remediation.Planned, targ
 // writeTarget does the writes for one target, in order. After one has failed, the others are left to another reconcile.
 func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int) {
 	t, d := &p.facts.Situation.Targets[i], &plan.Decisions[i]
+	acted := false
 	for _, write := range d.Writes(t) {
 		err := p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
 		var rejected *RejectedError
@@ -250,12 +251,13 @@ func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int
 		}
 		if err != nil {
 			p.failed(errors.Wrap(err, t.Name))
-			if write <= remediation.CreateRequest || write == remediation.SetOwnerRemediated {
+			if !acted && (write <= remediation.CreateRequest || write == remediation.SetOwnerRemediated) {
 				// Nothing was started, as far as is known. The next reconcile reads whether the write has succeeded all the same.
 				p.confirmIn(plan, i, &unwritten)
 			}
 			return
 		}
+		acted = acted || write.Acts()
 	}
 }
 

@@ -291,6 +291,21 @@ func TestRun_Recovered_IsWithdrawnBeforeStart(t *testing.T) {
 	g.Expect(slices.Index(r.calls, deleted)).To(BeNumerically("<", slices.Index(r.calls, made(0))))
 }
 
+// The request was deleted, so the end is reported, although the history could not be written after that.
+func TestRun_RecordFailsAfterAction_ReportsAction(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(1)
+	r.facts.Snapshot.Targets[0].Machine.Failure = ""
+	r.facts.Snapshot.Targets[0].Node = health.NodeFacts{State: health.Present, Name: "n-0"}
+	r.facts.Situation.Targets[0].Request = &remediation.Request{Step: r.facts.Policy.Steps[0].ID}
+	r.facts.Situation.Targets[0].History.Failures = 1
+	r.fails[fmt.Sprintf("target 0: %d", remediation.WriteHistory)] = conflict
+	_, err := r.run()
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(r.calls).To(ContainElement(fmt.Sprintf("target 0: %d", remediation.DeleteRequest)))
+	g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.Withdraw))
+}
+
 // More targets become unhealthy than the limit allows while the first ones are remediated.
 func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
 	g := NewWithT(t)

@@ -42,6 +42,9 @@ const (
 	ReleaseLease
 )
 
+// Acts reports whether a write carries out an action, and does not only record something.
+func (w Write) Acts() bool { return CreateRequest <= w && w <= ClearConditions }
+
 // Writes are the writes for a decision about a target, in this order. After one has failed, the others are left out.
 func (d *Decision) Writes(t *Target) []Write {
 	var writes []Write

@@ -71,9 +71,13 @@ type EndedRemediation struct {
 func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change, ended []EndedRemediation) {
 	before, known := *m, m.known
 	after := &Memory{known: true, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}}
+	orphans := make(map[string]*remediation.Orphan, len(pass.Situation.Orphans))
+	for i := range pass.Situation.Orphans {
+		orphans[pass.Situation.Orphans[i].Name] = &pass.Situation.Orphans[i]
+	}
 	for i := range pass.Planned.Decisions {
 		name := pass.Snapshot.Targets[i].Name
-		if ends := after.follow(pass, i, before.remediations[name], now); ends != nil {
+		if ends := after.follow(pass, i, before.remediations[name], orphans[name], now); ends != nil {
 			ended = append(ended, *ends)
 		}
 		earlier, reportedBefore := before.past[name]
@@ -99,7 +103,7 @@ func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change
 		}
 		news = append(news, one)
 	}
-	ended = append(ended, before.replaced(pass, now)...)
+	ended = append(ended, after.followOthers(pass, before.remediations, orphans, now)...)
 	after.unwritten = before.unwritten
 	for i := range ended {
 		after.unwritten = append(after.unwritten, ended[i].RecentRemediation)
@@ -129,8 +133,10 @@ func unreported(known bool) *explain.Past {
 }
 
 // follow records the remediation of a target that is in progress, and returns the one that has ended; nil if none has. One step of an
-// escalation may end in the reconcile in which the next one starts.
-func (m *Memory) follow(pass *explain.Evaluation, i int, before remediationInProgress, now time.Time) *EndedRemediation {
+// escalation may end in the reconcile in which the next one starts. The request may be orphaned: it is that of an earlier Node of the name.
+func (m *Memory) follow(
+	pass *explain.Evaluation, i int, before remediationInProgress, orphan *remediation.Orphan, now time.Time,
+) *EndedRemediation {
 	name, existed := pass.Snapshot.Targets[i].Name, !before.started.IsZero()
 	r, exists := inProgress(pass, i, now)
 	switch {
@@ -143,9 +149,13 @@ func (m *Memory) follow(pass *explain.Evaluation, i int, before remediationInPro
 	case existed && !exists && unconfirmed(&pass.Planned.Decisions[i], &before):
 		m.remediations[name] = before
 		return nil
+	case existed && !exists && before.isOf(orphan):
+		m.remediations[name] = before.orphaned(orphan)
+		return nil
 	}
 	if exists {
-		if outcome := outcomeOf(&pass.Planned.Decisions[i]); outcome != "" {
+		// A request that is being deleted ends as it was decided then.
+		if outcome := outcomeOf(&pass.Planned.Decisions[i]); outcome != "" && (r.outcome == "" || !deleting(pass.Situation.Targets[i].Request)) {
 			r.outcome = outcome
 		}
 		m.remediations[name] = r
@@ -156,6 +166,8 @@ func (m *Memory) follow(pass *explain.Evaluation, i int, before remediationInPro
 	ended := before.ended(name, howItEnded(pass, i), now)
 	return &ended
 }
+
+func deleting(request *remediation.Request) bool { return request != nil && !request.DeletingSince.IsZero() }
 
 // inProgress returns the remediation of a target that is in progress, and whether there is one.
 func inProgress(pass *explain.Evaluation, i int, now time.Time) (remediationInProgress, bool) {
@@ -179,10 +191,11 @@ func inProgress(pass *explain.Evaluation, i int, now time.Time) (remediationInPr
 	return r, true
 }
 
-// unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager, so the
+// unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager. Then the
 // same step was planned again, and its preflight check has blocked it or was not run.
 func unconfirmed(d *remediation.Decision, before *remediationInProgress) bool {
-	return (d.Hold.Reason == remediation.NotConfirmed || d.Hold.Reason == remediation.PreflightPending) && d.Step == before.step
+	blocked := d.Hold.Reason == remediation.NotConfirmed || d.Hold.Reason == remediation.PreflightPending || d.BlockedLate()
+	return blocked && (!before.read || d.Step == before.step)
 }
 
 // outcomeOf is how a decision ends a remediation; empty if it continues.
@@ -200,19 +213,46 @@ func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
 	return ""
 }
 
-// replaced are the remediations of targets that no longer exist, by name.
-func (m *Memory) replaced(pass *explain.Evaluation, now time.Time) []EndedRemediation {
-	exists := make(map[string]bool, len(pass.Snapshot.Targets))
+// followOthers records the remediations of targets that the check no longer selects, or that no longer exist, as long as their requests exist,
+// and returns those that have ended, by name.
+func (m *Memory) followOthers(
+	pass *explain.Evaluation, before map[string]remediationInProgress, orphans map[string]*remediation.Orphan, now time.Time,
+) (ended []EndedRemediation) {
+	targets := make(map[string]bool, len(pass.Snapshot.Targets))
 	for i := range pass.Snapshot.Targets {
-		exists[pass.Snapshot.Targets[i].Name] = true
+		targets[pass.Snapshot.Targets[i].Name] = true
 	}
-	var all []EndedRemediation
-	for _, name := range slices.Sorted(maps.Keys(m.remediations)) {
-		if r := m.remediations[name]; !exists[name] {
-			all = append(all, r.ended(name, remedyv1.ReplacedOutcome, now))
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		switch r := before[name]; {
+		case targets[name]:
+		case r.isOf(orphans[name]):
+			m.remediations[name] = r.orphaned(orphans[name])
+		default:
+			ended = append(ended, r.ended(name, remedyv1.ReplacedOutcome, now))
 		}
 	}
-	return all
+	return ended
+}
+
+// isOf reports whether a remediation continues on an orphaned target; nil if there is none.
+func (r *remediationInProgress) isOf(orphan *remediation.Orphan) bool {
+	switch {
+	case orphan == nil:
+		return false
+	case r.byOwner:
+		return orphan.Marked
+	}
+	return orphan.Request != nil && (!r.read || orphan.Request.Started.Equal(r.started))
+}
+
+// orphaned is a remediation whose target the check no longer selects: it is withdrawn. If the target no longer exists, it was replaced.
+func (r remediationInProgress) orphaned(orphan *remediation.Orphan) remediationInProgress {
+	outcome := remedyv1.WithdrawnOutcome
+	if orphan.Gone {
+		outcome = remedyv1.ReplacedOutcome
+	}
+	r.outcome = cmp.Or(r.outcome, outcome)
+	return r
 }
 
 // ended returns the remediation as it ended: as it was decided, or else as the facts show.

@@ -127,6 +127,7 @@ func (r *run) lookAndAct() error {
 	if err := r.report(); err != nil {
 		return err
 	}
+	r.recordPass(failed == nil)
 	// Whoever has failed at something may have left something: its finalizer and its turn stay.
 	if failed != nil {
 		return failed
@@ -216,6 +217,7 @@ func (r *run) act(i int) error {
 	confirmed := remediation.Confirm(&pass.Plan, t, d, &pass.Assessment.Verdicts[i], &look, w.Now)
 	pass.Plan.Decisions[i] = confirmed
 	r.auditAct(t, &confirmed)
+	acted := false
 	for _, write := range confirmed.Writes(t) {
 		if write == remediation.CreateRequest && w.Refuses != "" {
 			pass.Plan.Decisions[i] = remediation.Rejected(&confirmed, t, w.Refuses)
@@ -223,8 +225,14 @@ func (r *run) act(i int) error {
 		}
 		r.letOthers()
 		if err := r.writeTarget(t, &confirmed, write); err != nil {
+			if !acted && (write <= remediation.CreateRequest || write == remediation.SetOwnerRemediated) {
+				// Nothing was started, as far as is known.
+				unwritten := remediation.PreflightCheck{Failed: true, Unwritten: true}
+				pass.Plan.Decisions[i] = remediation.Confirm(&pass.Plan, t, &confirmed, &pass.Assessment.Verdicts[i], &unwritten, w.Now)
+			}
 			return err
 		}
+		acted = acted || write.Acts()
 		pass.wrote(t.Name, write)
 	}
 	return nil

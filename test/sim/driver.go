@@ -51,6 +51,7 @@ func (w *World) deliver() {
 
 // restart is a new leader: it remembers nothing, and looks at everything once its caches are filled.
 func (w *World) restart() {
+	w.records.restart()
 	clear(w.wakes)
 	clear(w.last)
 	for _, m := range w.API.Machines {

@@ -39,14 +39,17 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 		for w.Steps < perHistory && len(w.Violations) == 0 {
 			w.Step()
 		}
-		report(t, w, seed)
+		reportViolation(t, w, seed)
 		for name, n := range w.Premises {
 			premises[name] += n
 		}
 		if !w.Settle() {
 			t.Fatalf("history %d never comes to rest:\n%s", seed, tail(w))
 		}
-		report(t, w, seed)
+		reportViolation(t, w, seed)
+		if missing := w.Unrecorded(); len(missing) > 0 {
+			t.Fatalf("history %d has no record of %v:\n%s", seed, missing, tail(w))
+		}
 		if left := w.Leftovers(); len(left) > 0 {
 			t.Fatalf("history %d leaves %v:\n%s", seed, left, tail(w))
 		}
@@ -81,10 +84,10 @@ var always = []string{
 	"no request goes without need", "no mark is taken back without need", "no mark is cleared without need", "nothing is forgotten too early", "who is well has no past",
 	"a mark that nobody should act on is taken back", "every mark has an author", "who leaves something cleans up", "a turn is given back",
 	"what is not wanted goes", "what nobody looks after goes", "a step that is not named goes", "who works on what is gone is told to stop", "who deletes the Node may finish",
-	"a check that is deleted goes", "nothing is left over",
+	"a check that is deleted goes", "nothing is left over", "records are true", "events are true",
 }
 
-func report(t *testing.T, w *World, seed int) {
+func reportViolation(t *testing.T, w *World, seed int) {
 	t.Helper()
 	if len(w.Violations) > 0 {
 		t.Fatalf("history %d breaks %s\n%s", seed, w.Violations[0], tail(w))

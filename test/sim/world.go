@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
 // World is everything there is.
@@ -29,6 +31,7 @@ type World struct {
 	// replaced are Machines that their owner has replaced because a check asked for it, and that have no Node yet.
 	replaced []replaced
 	log      *history
+	records  records
 	// counted is the moment at which a premise was counted last.
 	counted map[string]int
 
@@ -56,7 +59,7 @@ func Empty(now time.Time) *World {
 func empty(now time.Time, seed uint64) *World {
 	return &World{
 		Now: now, Reachable: true, Conn: Connection{Up: true}, Premises: map[string]int{}, counted: map[string]int{},
-		queue: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{},
+		queue: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: records{memories: map[string]*report.Memory{}},
 		draw: rand.New(rand.NewPCG(seed, 17)), //nolint:gosec // a seeded schedule has to be repeatable
 		API:  &State{Machines: map[string]*Machine{}, Nodes: map[string]*Node{}, Requests: map[string]*Request{}, Checks: map[string]*Check{}},
 	}

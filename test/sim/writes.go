@@ -203,6 +203,7 @@ func (r *run) createRequest(t *remediation.Target, d *remediation.Decision) erro
 	}
 	w.auditCreate(r, request)
 	w.API.Requests[key] = request
+	w.records.created(request, len(r.check.Policy.Steps), r.old)
 	return nil
 }
 
@@ -281,6 +282,7 @@ func (r *run) writeRequest(target string, seen *remediation.Request, write remed
 		case remediation.DeleteRequest:
 			w.must(live.TimedOut || live.Succeeded || d.Why == remediation.Recovered, "told to stop first", "%s goes (%s)", key, d.Why)
 			w.noteEnd(r, live, d)
+			w.records.deleted(live, d.Why, r.old)
 			if live.DeletingSince.IsZero() {
 				live.DeletingSince = w.Now
 			}

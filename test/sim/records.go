@@ -1,0 +1,127 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"time"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
+)
+
+// records are what the manager has recorded about remediations, and the requests that really existed.
+type records struct {
+	// memories are those of the running process, by the names of checks.
+	memories map[string]*report.Memory
+	requests []*requestTruth
+}
+
+// requestTruth is a request as the API server has seen it.
+type requestTruth struct {
+	*Request
+	// step is that of its check, and alone is set if the check had no other.
+	alone bool
+	// why is why the running process has deleted it; empty if it has not.
+	why remediation.Reason
+	// ofThisProcess: the running process has created it. recorded: a status has its end.
+	ofThisProcess, recorded bool
+}
+
+// restart forgets what only the process knew.
+func (r *records) restart() {
+	r.memories = map[string]*report.Memory{}
+	for _, truth := range r.requests {
+		truth.why, truth.ofThisProcess = "", false
+	}
+}
+
+func (r *records) created(request *Request, steps int, old bool) {
+	r.requests = append(r.requests, &requestTruth{Request: request, alone: steps == 1, ofThisProcess: !old})
+}
+
+func (r *records) deleted(request *Request, why remediation.Reason, old bool) {
+	for _, truth := range r.requests {
+		if truth.Serial == request.Serial && !old && request.DeletingSince.IsZero() {
+			truth.why = why
+		}
+	}
+}
+
+// recordPass records a reconcile, as the manager does, and compares the result with what really happened.
+func (r *run) recordPass(complete bool) {
+	w, pass := r.w, &r.pass
+	if r.old || pass.Situation.Check.Paused {
+		return
+	}
+	memory := w.records.memories[r.name]
+	if memory == nil {
+		memory = &report.Memory{}
+		w.records.memories[r.name] = memory
+	}
+	news, ended := memory.Compare(&explain.Evaluation{
+		Check: r.name, Snapshot: &pass.Snapshot, Assessment: &pass.Assessment, Situation: &pass.Situation, Policy: &r.check.Policy, Planned: &pass.Plan,
+	}, w.Now)
+	for i := range ended {
+		if !ended[i].ByOwner {
+			w.auditEnded(r.name, &ended[i].RecentRemediation)
+		}
+	}
+	if !complete {
+		return
+	}
+	for i := range news {
+		name := news[i].Trace.Target
+		started := slices.Contains(pass.Wrote[name], remediation.CreateRequest) || slices.Contains(pass.Wrote[name], remediation.SetOwnerRemediated)
+		reported := slices.ContainsFunc(news[i].Events, func(e explain.Event) bool { return e.Reason == explain.RemediationStarted })
+		w.premise("events are true")
+		w.must(started == reported, "events are true", "%s: started %v, reported %v", name, started, reported)
+	}
+}
+
+// auditEnded compares an entry of a status with the request that it is about.
+func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
+	w.premise("records are true")
+	at := slices.IndexFunc(w.records.requests, func(truth *requestTruth) bool {
+		return truth.Check == check && truth.Target == e.Target && !truth.recorded && truth.Started.Truncate(time.Second).Equal(e.Started.Time)
+	})
+	if at < 0 {
+		w.must(false, "records are true", "no request of %s for %s was started at %s", check, e.Target, e.Started)
+		return
+	}
+	truth := w.records.requests[at]
+	truth.recorded = true
+	live := w.API.Requests[truth.Kind+"/"+truth.Name]
+	w.must(live == nil || live.Serial != truth.Serial, "records are true", "the request of %s for %s still exists", check, e.Target)
+	if e.Step != nil && !truth.alone {
+		w.must(int(*e.Step) == int(truth.Step.Order), "records are true", "%s: step %d is recorded as %d", e.Target, truth.Step.Order, *e.Step)
+	}
+	outcomes := map[remediation.Reason]remedyv1.RemediationOutcome{
+		remediation.StepTimedOut: remedyv1.TimedOutOutcome, remediation.StepFailed: remedyv1.FailedOutcome, remediation.Recovered: remedyv1.RecoveredOutcome,
+	}
+	if wanted, known := outcomes[truth.why]; known {
+		w.must(e.Outcome == wanted, "records are true", "%s ended by %s is recorded as %s", e.Target, truth.why, e.Outcome)
+	}
+	for reason, outcome := range outcomes {
+		if e.Outcome == outcome && outcome != remedyv1.RecoveredOutcome {
+			w.must(truth.why == reason || !truth.ofThisProcess, "records are true", "%s is recorded as %s, and ended by %q", e.Target, outcome, truth.why)
+		}
+	}
+}
+
+// Unrecorded returns the requests that have ended without an entry, of checks that exist: a restart loses some, and only these.
+func (w *World) Unrecorded() []string {
+	var all []string
+	for _, truth := range w.records.requests {
+		c := w.API.Checks[truth.Check]
+		live := w.API.Requests[truth.Kind+"/"+truth.Name]
+		if c == nil || c.Deleting || c.Paused || w.API.Paused || truth.recorded || !truth.ofThisProcess || live != nil && live.Serial == truth.Serial {
+			continue
+		}
+		all = append(all, truth.Check+": "+truth.Kind+"/"+truth.Name)
+	}
+	return all
+}
