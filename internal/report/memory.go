@@ -146,7 +146,7 @@ func (m *Memory) follow(
 			r.started, r.read = before.started, before.read
 		}
 		r.outcome = before.outcome
-	case existed && !exists && unconfirmed(&pass.Planned.Decisions[i], &before):
+	case existed && !exists && unconfirmed(&pass.Planned.Decisions[i], &before, now):
 		m.remediations[name] = before
 		return nil
 	case existed && !exists && before.isOf(orphan):
@@ -191,11 +191,14 @@ func inProgress(pass *explain.Evaluation, i int, now time.Time) (remediationInPr
 	return r, true
 }
 
-// unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager. Then the
+// unreadTime is how long a cache may take to show a write of the manager.
+const unreadTime = time.Minute
+
+// unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager; or the
 // same step was planned again, and its preflight check has blocked it or was not run.
-func unconfirmed(d *remediation.Decision, before *remediationInProgress) bool {
+func unconfirmed(d *remediation.Decision, before *remediationInProgress, now time.Time) bool {
 	blocked := d.Hold.Reason == remediation.NotConfirmed || d.Hold.Reason == remediation.PreflightPending || d.BlockedLate()
-	return blocked && (!before.read || d.Step == before.step)
+	return blocked && d.Step == before.step || !before.read && now.Before(before.started.Add(unreadTime))
 }
 
 // outcomeOf is how a decision ends a remediation; empty if it continues.

@@ -319,6 +319,11 @@ var writtenDown = []mutant{
 
 	r("preflight.go", "\t{Paused, anything, guardPaused},\n", "", looks),
 	r("preflight.go", "\t{NotConfirmed, anything, guardNotConfirmed},\n", "", looks),
+	r("preflight.go", "\t{PreflightPending, anything, guardPreflightPending},\n", "", looks),
+	r("preflight.go", "\t{TooManyUnhealthy, starts, guardTooManyUnhealthy},\n", "", looks),
+	r("preflight.go", "\t{TooFewUnhealthy, starts, guardTooFewUnhealthy},\n", "", looks),
+	r("guard_preflight_pending.go", "return p.preflight.look.Late, Hold{}", "return false, Hold{}", looks),
+	r("candidates.go", "p.s.Targets[a.index].BlockedAt.Compare(p.s.Targets[b.index].BlockedAt),", "0,", "TestPlan_BlockedBefore_ComesAfterOthers"),
 	r("preflight.go", "\t{ControlPlaneBusy, requests, guardControlPlaneBusy},\n", "", looks),
 	r("preflight.go", "\t{QuorumUnknown, requests, guardQuorumUnknown},\n", "", looks),
 	r("preflight.go", "\t{SingleControlPlane, requests, guardSingleControlPlane},\n", "", looks),

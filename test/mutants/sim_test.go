@@ -38,6 +38,8 @@ var simulated = []struct {
 	{r("guard_not_confirmed.go", "case look.Changed:", "case false:", inSim), ""},
 	{r("plan.go", "t.Lease.HeldByThis || d.MarkedBy || ", "t.Lease.HeldByThis || ", inSim), "who leaves something cleans up"},
 	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)", "writes", inSim), "I6 nobody is forgotten"},
+	{mutant{"internal/report/memory.go", "r.started, r.read = target.Request.Started, true", "", inSim}, "records are true"},
+	{mutant{"internal/report/memory.go", "case r.isOf(orphans[name]):", "case false:", inSim}, "records are true"},
 }
 
 const inSim = "TestNoHistoryBreaksAnInvariant"
