@@ -91,7 +91,7 @@ const (
 	NoTemplatesReason = "NoTemplates"
 	// TemplateNotFoundReason: a template does not exist.
 	TemplateNotFoundReason = "TemplateNotFound"
-	// TemplateInvalidReason: a template has no spec.template, or its kind is not namespaced.
+	// TemplateInvalidReason: a template has no spec.template.spec, or its kind is not namespaced.
 	TemplateInvalidReason = "TemplateInvalid"
 	// KindNotServedReason: the kind of a template, or of its request, is not installed.
 	KindNotServedReason = "KindNotServed"

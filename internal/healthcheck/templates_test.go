@@ -39,21 +39,22 @@ func TestTemplate_CreatedLater_IsUsed(t *testing.T) {
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("True TemplatesResolved")))
 }
 
-// The check reports a template without spec.template, and creates the request when it is fixed. A request outlives its template.
+// The check reports a template without spec.template.spec, and creates the request when it is fixed. A request outlives its template.
 func TestTemplate_Invalid_IsReportedUntilFixed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	template := remediator.Metal3.NewTemplate(s.Namespace, "soft", nil)
+	template := remediator.Metal3.NewTemplate(s.Namespace, "soft", map[string]any{})
 	valid := template.Object["spec"]
-	template.Object["spec"] = map[string]any{}
+	template.Object["spec"] = map[string]any{"template": map[string]any{"size": int64(42)}}
 	s.Create(template)
 	check := s.CreateCheck("workers", stage.ByTemplate(stage.TemplateReference(remediator.Metal3, "soft")))
 	s.Start()
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False TemplateInvalid")))
-	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).To(ContainSubstring("spec.template"))
+	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).To(ContainSubstring("for example spec: {template: {spec: {}}}"))
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 	s.Change(template, func() { template.Object["spec"] = valid })
 	s.WaitRequest(remediator.Metal3, "m-1")
 	s.Eventually(stage.Get(s, check)).

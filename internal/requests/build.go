@@ -120,19 +120,12 @@ func Build(template *unstructured.Unstructured, d *Draft) (*unstructured.Unstruc
 // innerOf is spec.template of a valid template; otherwise problem is why it is invalid.
 func innerOf(template *unstructured.Unstructured) (inner map[string]any, problem string) {
 	spec, _ := template.Object["spec"].(map[string]any)
-	inner, is := spec["template"].(map[string]any)
-	if !is {
-		return nil, "it has no spec.template"
+	inner, _ = spec["template"].(map[string]any)
+	if _, is := inner["spec"].(map[string]any); !is {
+		return nil, "spec.template.spec has to be an object, which Remedy copies to spec of the request, for example spec: {template: {spec: {}}}"
 	}
-	if _, _, problem = metadataOf(inner); problem != "" {
-		return nil, problem
-	}
-	if given, found := inner["spec"]; found {
-		if _, is := given.(map[string]any); !is {
-			return nil, "spec.template.spec is not an object"
-		}
-	}
-	return inner, ""
+	_, _, problem = metadataOf(inner)
+	return inner, problem
 }
 
 // metadataOf are the labels and annotations in spec.template without those that Remedy sets.

@@ -127,7 +127,7 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			g := NewWithT(t)
 			tt.draft.Check, tt.draft.CheckUID = nodeCheck, "check-uid"
-			request, err := Build(templateFor(t, tt.draft.Template, `{"spec":{"template":{}}}`), &tt.draft)
+			request, err := Build(templateFor(t, tt.draft.Template, `{"spec":{"template":{"spec":{}}}}`), &tt.draft)
 			g.Expect(err).ToNot(HaveOccurred())
 			kinds, uids := []string{}, map[string]types.UID{"Machine": "machine-uid", "Node": "node-uid", "NodeHealthCheck": "check-uid"}
 			for _, owner := range request.GetOwnerReferences() {
@@ -151,14 +151,24 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 }
 
 func TestBuild_InvalidTemplate_IsRejected(t *testing.T) {
-	for says, problem := range map[string]string{
-		`{}`: "no spec.template", `{"spec":"no"}`: "no spec.template", `{"spec":{}}`: "no spec.template", `{"spec":{"template":[]}}`: "no spec.template",
-		`{"spec":{"template":{"spec":"no"}}}`: "spec.template.spec is not an object", `{"spec":{"template":{"metadata":{"labels":{"a":1}}}}}`: "labels has a value that is not a string",
-		`{"spec":{"template":{"metadata":{"annotations":{"a":[]}}}}}`: "annotations has a value that is not a string",
+	const noSpec = "spec.template.spec has to be an object, which Remedy copies to spec of the request, for example spec: {template: {spec: {}}}"
+	for content, problem := range map[string]string{
+		`{}`: noSpec, `{"spec":"no"}`: noSpec, `{"spec":{}}`: noSpec, `{"spec":{"template":[]}}`: noSpec,
+		`{"spec":{"template":{}}}`: noSpec, `{"spec":{"template":{"size":42}}}`: noSpec, `{"spec":{"template":{"metadata":{}}}}`: noSpec,
+		`{"spec":{"template":{"spec":"no"}}}`: noSpec, `{"spec":{"template":{"spec":null}}}`: noSpec,
+		`{"spec":{"template":{"spec":{},"metadata":{"labels":{"a":1}}}}}`:       "labels has a value that is not a string",
+		`{"spec":{"template":{"spec":{},"metadata":{"annotations":{"a":[]}}}}}`: "annotations has a value that is not a string",
 	} {
-		_, err := Build(templateFor(t, metal3Template, says), &Draft{Template: metal3Template})
-		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(problem)), says)
+		_, err := Build(templateFor(t, metal3Template, content), &Draft{Template: metal3Template})
+		NewWithT(t).Expect(err).To(MatchError(ContainSubstring(problem)), content)
 	}
+}
+
+func TestBuild_EmptySpec_IsValid(t *testing.T) {
+	g := NewWithT(t)
+	request, err := Build(templateFor(t, metal3Template, `{"spec":{"template":{"spec":{}}}}`), &Draft{Template: metal3Template})
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(request.Object).To(HaveKeyWithValue("spec", BeEmpty()))
 }
 
 func TestNaming_SameKindAndName_AddsGroupOrNamespace(t *testing.T) {

@@ -70,7 +70,8 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	bad.SetName("soft")
 	s.Expect(admin.Create(t.Context(), bad)).To(Succeed())
 	s.wokenFor(func() bool { return is(remedyv1.TemplateInvalidReason) })
-	s.trouble(c, soft, remedyv1.TemplateInvalidReason, "it has no spec.template")
+	s.trouble(c, soft, remedyv1.TemplateInvalidReason,
+		"spec.template.spec has to be an object, which Remedy copies to spec of the request, for example spec: {template: {spec: {}}}")
 	s.Expect(unstructured.SetNestedMap(bad.Object, map[string]any{}, "spec", "template", "spec")).To(Succeed())
 	s.Expect(admin.Update(t.Context(), bad)).To(Succeed())
 	s.wokenFor(func() bool {
