@@ -84,6 +84,29 @@ func TestPreflight_StopDuringReconcile_StartsNoMore(t *testing.T) {
 	}
 }
 
+// Another leader records a storm when the reconcile has planned a remediation and has reported that, and has not read the check again.
+func TestPreflight_StormSincePlan_StartsNothing(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateUnhealthyMachine("m-1")
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+		spec.StormCooldownDuration = ptr.To(stage.Duration(time.Hour))
+	})
+	var started atomic.Bool
+	announces := func(r *http.Request, body string) bool {
+		if stage.RequestsOwner(r, body) {
+			started.Store(true)
+		}
+		return strings.HasSuffix(r.URL.Path, "/machinehealthchecks/workers/status") && strings.Contains(body, string(remediation.PreflightPending))
+	}
+	c := s.StartInterrupted(announces, func() {
+		s.Annotate(check, remedyv1.StormSinceAnnotation, time.Now().UTC().Format(time.RFC3339))
+	})
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held Storm")))
+	c.WaitIdle()
+	s.Expect(started.Load()).To(BeFalse(), "no remediation was started")
+}
+
 // An etcd member fails, and the cache of the instance does not show it. The preflight check reads the members live.
 func TestPreflight_EtcdMemberLost_BlocksRemediation(t *testing.T) {
 	t.Parallel()

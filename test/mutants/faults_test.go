@@ -77,6 +77,8 @@ var faults = []sabotage{
 		"a.Client.Status().Patch(ctx, after, client.MergeFrom(before))", "TestStaleCache_OwnerAnswered_ReasonIsKept", "False RemediationDeferred"),
 	engine("preflight.go", "a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || before.deleting() != now.deleting()", "a == nil && b == nil",
 		"TestStaleCache_CheckChanged_StartsNothing", "create m-1|WaitingForRemediation"),
+	engine("preflight.go", "notes.Storm(now.GetAnnotations()) != notes.Storm(planned.GetAnnotations()) ||", "false ||",
+		"TestPreflight_StormSincePlan_StartsNothing", "no remediation was started"),
 	engine("check.go", "err == nil && order >= 0", "err == nil && order >= -1", "TestStatus_StaleCheckCache_IsUpdated", inVain("the status is updated")),
 	engine("control_plane.go", "again.snapshot = fresh\n", "_ = fresh\n", "TestPreflight_EtcdMemberLost_BlocksRemediation", inVain("the failed member counts")),
 	{mutant{"internal/checkup/act.go", "if obstacle = p.obstacle(ctx); obstacle != nil {", "if false {", "TestPreflight_StopDuringReconcile_StartsNoMore"}, "to be equivalent to", 0},
