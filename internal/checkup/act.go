@@ -26,8 +26,15 @@ const (
 // late reports whether a preflight check is left to the next reconcile. A reconcile always runs one, however slow the API server is.
 func (p *pass) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= passTime }
 
-// unwritten blocks all actions: something could not be written that has to be written first.
-var unwritten = remediation.PreflightCheck{Failed: true, Unwritten: true}
+// unwritten blocks what depends on a write that has failed.
+func unwritten(err error) *remediation.PreflightCheck {
+	check := &remediation.PreflightCheck{Failed: true, Unwritten: true}
+	var write *WriteError
+	if errors.As(err, &write) {
+		check.Cause = write.Cause
+	}
+	return check
+}
 
 // act reports the plan, then ends remediations, and then starts others.
 func (p *pass) act(ctx context.Context) {
@@ -91,8 +98,8 @@ func (p *pass) start(ctx context.Context, targets []int) {
 		if len(targets) == 0 || slices.Equal(remembered, p.plan.Replacing) {
 			continue
 		}
-		if p.failed(p.c.WriteCheck(ctx, &p.plan, remediation.WriteReplacing)) {
-			p.confirm(targets, &unwritten)
+		if err := p.c.WriteCheck(ctx, &p.plan, remediation.WriteReplacing); p.failed(err) {
+			p.confirm(targets, unwritten(err))
 			return
 		}
 	}
@@ -253,7 +260,7 @@ func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int
 			p.failed(errors.Wrap(err, t.Name))
 			if !acted && (write <= remediation.CreateRequest || write == remediation.SetOwnerRemediated) {
 				// Nothing was started, as far as is known. The next reconcile reads whether the write has succeeded all the same.
-				p.confirmIn(plan, i, &unwritten)
+				p.confirmIn(plan, i, unwritten(err))
 			}
 			return
 		}

@@ -71,6 +71,17 @@ func (r *RejectedError) Error() string { return r.Message }
 // Unwrap returns the cause.
 func (r *RejectedError) Unwrap() error { return r.Cause }
 
+// WriteError is a failed write. Cause names the object and the cause for the status: without addresses and secrets.
+type WriteError struct {
+	Cause string
+	Err   error
+}
+
+func (w *WriteError) Error() string { return w.Err.Error() }
+
+// Unwrap returns the error itself.
+func (w *WriteError) Unwrap() error { return w.Err }
+
 // Run is one reconcile. It returns when the next one is due; zero if nothing changes without a watch event. The facts were read at now; the
 // clock only measures how long the reconcile takes.
 //
@@ -169,8 +180,11 @@ func (p *pass) prepare(ctx context.Context) *remediation.PreflightCheck {
 		return obstacle
 	}
 	for _, write := range writes {
-		if write < remediation.ReleaseControlPlaneLease && p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
-			return &unwritten
+		if write >= remediation.ReleaseControlPlaneLease {
+			continue
+		}
+		if err := p.c.WriteCheck(ctx, &p.plan, write); p.failed(err) {
+			return unwritten(err)
 		}
 	}
 	return nil

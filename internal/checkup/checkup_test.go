@@ -460,6 +460,18 @@ func TestRun_FinalizerFails_DoesNothing(t *testing.T) {
 	}
 }
 
+// What could not be written, and why, is in the status of every target that depends on it.
+func TestRun_WriteFails_CauseIsReported(t *testing.T) {
+	for _, write := range []string{finalizer, made(0)} {
+		g := NewWithT(t)
+		r := unhealthy(1)
+		r.fails[write] = errors.Wrap(&WriteError{Cause: "Lease a/b: not allowed", Err: errors.New("10.0.0.1")}, "failed")
+		_, err := r.run()
+		g.Expect(err).To(MatchError(ContainSubstring("10.0.0.1")))
+		g.Expect(r.pass.Planned.Decisions[0].Hold.Seen.Who).To(Equal("a required write failed: Lease a/b: not allowed"))
+	}
+}
+
 // The finalizer goes last, and only if all before has succeeded.
 func TestRun_Deleting_RemovesFinalizerLast(t *testing.T) {
 	g := NewWithT(t)

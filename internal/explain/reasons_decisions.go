@@ -23,7 +23,7 @@ var lastLooks = []Reason{
 	word(Preflight, remediation.NotConfirmed, preflightFailed,
 		"A preflight check did not find the facts that the decision is based on.",
 		"Exactly these facts, in a live read.",
-		"Nothing: the target is evaluated again. If it lasts, a read or a write fails: the message or the log has the cause."),
+		"Nothing: the target is evaluated again. If it lasts, a read or a write fails: the message has the cause."),
 	word(Preflight, remediation.LeaseRenewed, leaseRenewed,
 		"The Node is Unknown, but its kubelet has renewed its Lease since. The remediation is blocked for one more timeout at most.",
 		"The Lease of the Node, where its condition Ready is Unknown; both times by the clock of its cluster.",

@@ -76,7 +76,7 @@ func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error
 		return nil
 	}
 	if err != nil {
-		return errors.Wrap(err, "failed to patch the check")
+		return writeError(p.check.Title(), applyRoles, errors.Wrap(err, "failed to patch the check"), cause)
 	}
 	check := *p.check
 	check.Object = after

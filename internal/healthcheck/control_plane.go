@@ -105,14 +105,15 @@ func isReady(node *corev1.Node) bool {
 // takeLease takes the control-plane Lease as it was read, or not at all.
 func (p *pass) takeLease(ctx context.Context, until time.Time) error {
 	api, err := p.cluster().Client(ctx)
-	if err != nil {
-		return err
-	}
-	taken, err := workload.TakeLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
 	if err == nil {
-		p.lease = taken
+		var taken *coordinationv1.Lease
+		taken, err = workload.TakeLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
+		if err == nil {
+			p.lease = taken
+		}
 	}
-	return err
+	return writeError("Lease "+workload.ControlPlaneLease.String()+" of the workload cluster",
+		"allow that to the user of the cluster's kubeconfig", err, workload.CauseOf)
 }
 
 // ReleaseLease releases the control-plane Lease of a check as it was read, and wakes the checks that may wait for it.

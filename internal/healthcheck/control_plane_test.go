@@ -183,13 +183,16 @@ func TestControlPlane_LeaseOfOtherCluster_BlocksUntilItExpires(t *testing.T) {
 }
 
 // denyEtcd lets the manager read Nodes and Leases of the workload cluster, but not its etcd members.
-func denyEtcd(s *stage.Stage) {
+func denyEtcd(s *stage.Stage) { allowInWorkload(s, "*") }
+
+// allowInWorkload gives the manager a kubeconfig that allows everything with Nodes, and these verbs with Leases.
+func allowInWorkload(s *stage.Stage, leases ...string) {
 	s.T.Helper()
 	reader, err := stage.Workload.Config(controlplane.ServiceAccount(s.Namespace, "reader"))
 	s.Expect(err).ToNot(HaveOccurred())
 	rules := []rbacv1.PolicyRule{
 		{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"*"}},
-		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: leases},
 		{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
 	}
 	name := metav1.ObjectMeta{Name: s.Namespace}
@@ -200,6 +203,22 @@ func denyEtcd(s *stage.Stage) {
 	})).To(Succeed())
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}}
 	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(reader) })
+}
+
+// The control-plane Lease cannot be written, so nothing is started. The status names the Lease and the cause.
+func TestControlPlane_LeaseForbidden_IsNamedInStatus(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t)
+	s.CreateControlPlane(3)
+	allowInWorkload(s, "get")
+	s.FailNode("cp-1")
+	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
+	s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Held NotConfirmed")))
+	s.Expect(messageOfTarget("cp-1")(check)).To(ContainSubstring("a required write failed: " +
+		"Lease kube-system/remedy-control-plane of the workload cluster: the manager is not allowed to write it"))
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 }
 
 // Each case has a reason to block a request, and the change that unblocks it.

@@ -78,6 +78,14 @@ type Target struct {
 func (t *Target) name() string   { return t.Object.GetName() }
 func (t *Target) uid() types.UID { return t.Object.GetUID() }
 
+// title returns the kind and the name of a target for messages.
+func (t *Target) title() string {
+	if t.Subject.OfNode {
+		return title("Node", client.ObjectKeyFromObject(t.Object))
+	}
+	return title("Machine", client.ObjectKeyFromObject(t.Object))
+}
+
 // Claim is another check that may select the same targets.
 type Claim struct {
 	remediation.Claim

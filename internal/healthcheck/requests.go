@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -90,11 +91,31 @@ func cause(err error) string {
 	case errors.As(err, &read):
 		return read.Error()
 	case apierrors.IsForbidden(err):
-		return "the manager is not allowed to read the management cluster; apply the roles of its release"
+		return "the manager is not allowed to read the management cluster; " + applyRoles
 	default:
 		return "the API server of the management cluster returned an error"
 	}
 }
+
+// writeError adds to the error of a write which object could not be written, and why. Other causes than a conflict and a missing permission
+// are those of a read.
+func writeError(object, permission string, err error, cause func(error) string) error {
+	why := ""
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
+		why = "it has changed since it was read"
+	case apierrors.IsForbidden(err):
+		why = "the manager is not allowed to write it; " + permission
+	default:
+		why = cause(err)
+	}
+	return &checkup.WriteError{Cause: object + ": " + why, Err: err}
+}
+
+// applyRoles is what to do if the manager lacks a permission in the management cluster.
+const applyRoles = "apply the roles of its release"
 
 // causeOfKind is the same for requests: the remediation provider brings the permissions for them.
 func causeOfKind(err error) string {

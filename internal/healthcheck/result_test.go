@@ -4,6 +4,7 @@
 package healthcheck
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -14,8 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // Errors are retried with backoff, but a deadline before that is kept.
@@ -67,6 +70,29 @@ func TestResult_AfterErrors_KeepsDeadlines(t *testing.T) {
 	g.Expect(failures()).To(Equal(before + 2))
 	g.Expect(after(now.Add(time.Hour), nil)).To(Equal(time.Hour))
 	g.Expect(after(time.Time{}, rejected)).To(Equal(firstRetry), "success resets the backoff")
+}
+
+// The status names the object and the cause, and nothing of the error: it may contain addresses and user names.
+func TestWriteError_Causes_NameTheObject(t *testing.T) {
+	g := NewWithT(t)
+	leases, secret := schema.GroupResource{Resource: "leases"}, errors.New("User root at 10.0.0.1")
+	for why, err := range map[string]error{
+		"it has changed since it was read":                                           apierrors.NewConflict(leases, "l", secret),
+		"the manager is not allowed to write it; apply the roles of its release":     apierrors.NewForbidden(leases, "l", secret),
+		"the API server of the management cluster returned an error":                 errors.Wrap(secret, "failed"),
+		"the API server of the cluster does not answer in time; check that it is up": context.DeadlineExceeded,
+	} {
+		causeOf := cause
+		if errors.Is(err, context.DeadlineExceeded) {
+			causeOf = workload.CauseOf
+		}
+		failed := writeError("Lease a/l", applyRoles, err, causeOf)
+		var write *checkup.WriteError
+		g.Expect(errors.As(failed, &write)).To(BeTrue())
+		g.Expect(write.Cause).To(And(HavePrefix("Lease a/l: "+why), Not(ContainSubstring("root"))))
+		g.Expect(failed).To(And(MatchError(err), MatchError(err.Error())), "the log has the error, and a conflict is still one")
+	}
+	g.Expect(writeError("Lease a/l", applyRoles, nil, cause)).To(Succeed())
 }
 
 // kindStore is a store that has only a kind.

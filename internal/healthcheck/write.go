@@ -141,7 +141,7 @@ func (p *pass) change(ctx context.Context, t *Target, write func(context.Context
 		defer p.mu.Unlock()
 		p.objects[t.name()] = after
 	}
-	return errors.Wrap(err, "failed to patch the target")
+	return writeError(t.title(), applyRoles, errors.Wrap(err, "failed to patch the target"), cause)
 }
 
 // latest returns a target with the own writes of this reconcile.
@@ -193,7 +193,7 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 		defer p.mu.Unlock()
 		p.created[t.name()] = made.Ref()
 	}
-	return err
+	return writeError(title(template.RequestKind().Kind, client.ObjectKey{Namespace: template.Namespace, Name: t.name()}), applyRoles, err, cause)
 }
 
 // noteKind notes on the check the kinds of requests that it names now, unless it has them: with the finalizer, it noted earlier ones.

@@ -22,7 +22,7 @@ func (c *preflight) unconfirmed() string {
 	d, look := c.d, c.look
 	switch {
 	case look.Unwritten:
-		return "a write that has to come first failed; the log of the manager has the error"
+		return look.because("a required write failed")
 	case look.Failed:
 		return look.because("the facts could not be read again")
 	case look.Changed:
@@ -55,7 +55,7 @@ func (c *preflight) unconfirmed() string {
 	return ""
 }
 
-// because appends the cause of a failed read, if there is one.
+// because appends the cause of a failed read or write, if there is one.
 func (l *PreflightCheck) because(failed string) string {
 	if l.Cause != "" {
 		failed += ": " + l.Cause

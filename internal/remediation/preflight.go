@@ -16,7 +16,7 @@ type PreflightCheck struct {
 	Failed, Unwritten bool
 	// Late: it was not run yet. The reconcile has run out of time, or reports first.
 	Late bool
-	// Cause is why something could not be read, if that is known. It contains no address and no secret.
+	// Cause is why something could not be read or written, if that is known. It contains no address and no secret.
 	Cause string
 	// LeaseUnread: the Lease of the kubelet could not be read. RequestsUnread: there may be a request that was not read. Both only block
 	// what would be started.

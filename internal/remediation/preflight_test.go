@@ -117,8 +117,8 @@ var looks = []lookRow{
 		why: "end, limit exceeded", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Gate = Gate{Unhealthy: 1} },
 	},
 	{
-		why: "what could not be written", look: func(l *PreflightCheck) { l.Failed, l.Unwritten = true, true },
-		hold: notConfirmed("a write that has to come first failed; the log of the manager has the error"),
+		why: "what could not be written", look: func(l *PreflightCheck) { l.Failed, l.Unwritten, l.Cause = true, true, "Lease a/b: not allowed" },
+		hold: notConfirmed("a required write failed: Lease a/b: not allowed"),
 	},
 	{
 		why: "and why they cannot", look: func(l *PreflightCheck) { l.Failed, l.Cause = true, "not allowed" },

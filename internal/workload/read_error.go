@@ -117,6 +117,9 @@ func (e *ReadError) obstacle() ReadErrorReason {
 	return e.Reason
 }
 
+// CauseOf returns why an API call failed. The text contains no secret, no address, and nothing that differs each time.
+func CauseOf(err error) string { return readError(err).Error() }
+
 // ReadErrorReasonOf returns the obstacle of an error of this package; empty if there is no error.
 func ReadErrorReasonOf(err error) ReadErrorReason {
 	if err == nil {
