@@ -57,7 +57,7 @@ func blocked(p *Evaluation) (reason, message string) {
 		return remedyv1.PauseRequestedReason, "New remediations are paused by pauseRequests: " + quoted(check.PauseRequests)
 	case check.Unreachable:
 		return remedyv1.ClusterUnreachableReason, "Workload cluster is unreachable; only failures that can be verified without it are remediated"
-	case gate.Limit.Most <= 0 && p.Assessment.Counts.Expected > 0:
+	case p.Assessment.Counts.Expected > 0 && p.Policy.Limits.For(p.Assessment.Counts.Expected+p.Context.Missing).Most <= 0:
 		return remedyv1.LimitIsZeroReason, "The limit is 0, so no target is ever remediated"
 	case !gate.Open && gate.Unhealthy < gate.Limit.Least:
 		return remedyv1.TooFewUnhealthyReason, "Too few targets are unhealthy"

@@ -94,6 +94,16 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 				"Raise the upper end of unhealthyRange to 1 or more, or set mode: Observe if no remediation is intended",
 		},
 		{
+			// One of three is being replaced. For three, the limit is 1.
+			fleet(2, 0, ten, func(p *Evaluation) { p.Context.Missing = 1 }), "RemediationAllowed",
+			"Remediation is allowed. 0 of 2 targets are not known to be healthy, and maxUnhealthy=40% allows 0",
+		},
+		{
+			fleet(1, 0, ten, func(p *Evaluation) { p.Context.Missing = 1 }), "LimitIsZero",
+			"Blocked: The limit is 0, so no target is ever remediated. 0 of 1 target are not known to be healthy, and maxUnhealthy=40% allows 0. " +
+				"Set maxUnhealthy to at least 1 or 100%, or set mode: Observe if no remediation is intended",
+		},
+		{
 			fleet(4, 1, func(p *Evaluation) {
 				p.Policy.Counting, p.Policy.Limits.Default = remediation.CountUnhealthy, intstr.FromString("49%")
 			}), "RemediationAllowed",

@@ -34,7 +34,9 @@ type ConditionFacts struct {
 	UnlistableRequests string
 	// UnreadableOwners are the owners of deleted Machines that could not be read, each with the cause.
 	UnreadableOwners []string
-	Templates        []TemplateProblem
+	// Missing is the number of targets that were removed within the last minute. They may be replaced.
+	Missing   int
+	Templates []TemplateProblem
 }
 
 // NodeReads is the result of reading the Nodes.

@@ -4,6 +4,9 @@
 package healthcheck_test
 
 import (
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +19,42 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
+
+// 40% of three Machines is 1, and 40% of two is 0. A Machine is deleted and replaced: that is no limit of 0. Then one is deleted and not
+// replaced.
+func TestMaxUnhealthy_MachineReplaced_IsNotZero(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	s.CreateMachine("m-1")
+	s.CreateMachine("m-2")
+	old := s.CreateMachine("m-3")
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromString("40%")) })
+	var zero atomic.Bool
+	c := s.StartInterrupted(func(_ *http.Request, body string) bool {
+		if strings.Contains(body, remedyv1.LimitIsZeroReason) {
+			zero.Store(true)
+		}
+		return false
+	}, nil)
+	allowed := WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("True "+remedyv1.RemediationAllowedReason))
+	healthy := func(n int) {
+		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(n)))
+		c.WaitIdle()
+		s.Expect(stage.Get(s, check)()).To(allowed)
+		s.Expect(zero.Load()).To(BeFalse())
+	}
+	healthy(3)
+	s.Expect(s.Admin.Delete(s.Ctx, old)).To(Succeed())
+	healthy(2)
+	healed := s.CreateMachine("m-4")
+	healthy(3)
+
+	s.Expect(s.Admin.Delete(s.Ctx, healed)).To(Succeed())
+	healthy(2)
+	s.Advance(time.Minute)
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False "+remedyv1.LimitIsZeroReason)))
+}
 
 // A check with 49% of two Machines never remediates. It reports that while all Machines are healthy, before a remediation is needed.
 func TestMaxUnhealthy_RoundsDownToZero_IsReported(t *testing.T) {

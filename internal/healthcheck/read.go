@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -41,6 +42,10 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	}
 	s.pending = s.connecting()
 	s.pauseEnds = p.record.observePauses(s.targets, p.now)
+	var until time.Time
+	if s.missing, until = p.record.observeTargets(len(s.targets), p.now); s.missing > 0 {
+		s.askAgain(until)
+	}
 	s.nodeGoneSince, s.blockedAt = p.record.nodeGoneSince, p.record.blockedAt
 	if err := p.readRequests(ctx, s); err != nil {
 		return nil, err

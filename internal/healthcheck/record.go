@@ -45,6 +45,9 @@ type record struct {
 	// rejected are requests that the API server has rejected. Requests are created at the same time.
 	rejectedMu sync.Mutex
 	rejected   map[rejectedRequest]rejection
+	// targets is the number of targets, targetsAt when it last changed, and mostTargets its maximum since a minute before that.
+	targets, mostTargets int
+	targetsAt            time.Time
 	// finalizerReason is the last logged reason for which the finalizer of the check stays.
 	finalizerReason string
 }
@@ -181,6 +184,22 @@ func (r *record) observeBlocked(pass *explain.Evaluation, targets []*Target, now
 		}
 		r.blockedAt[targets[i].uid()] = at
 	}
+}
+
+// replacementTime is how long a target that was removed counts as missing: its owner usually replaces it.
+const replacementTime = time.Minute
+
+// observeTargets records the number of targets, and returns how many are missing, and until when.
+func (r *record) observeTargets(n int, now time.Time) (missing int, until time.Time) {
+	if n != r.targets {
+		r.targets, r.targetsAt = n, now
+	}
+	until = r.targetsAt.Add(replacementTime)
+	if !now.Before(until) {
+		r.mostTargets = 0
+	}
+	r.mostTargets = max(r.mostTargets, n)
+	return r.mostTargets - n, until
 }
 
 // rejectedRequest identifies a request that the API server has rejected.

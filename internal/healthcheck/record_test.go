@@ -41,6 +41,28 @@ func TestRecord_BlockedTarget_IsKeptUntilRemediated(t *testing.T) {
 	g.Expect(observe(noon, health.Healthy, remediation.Decision{})).To(BeZero())
 }
 
+// A target that was removed is missing for a minute after the last change, unless another one replaces it.
+func TestRecord_RemovedTargets_AreMissingForAMinute(t *testing.T) {
+	g := NewWithT(t)
+	noon := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
+	r := &record{}
+	observe := func(after time.Duration, targets int) int {
+		missing, until := r.observeTargets(targets, noon.Add(after))
+		if missing > 0 {
+			g.Expect(until).To(And(BeTemporally(">", noon.Add(after)), BeTemporally("<=", noon.Add(after+replacementTime))))
+		}
+		return missing
+	}
+	g.Expect(observe(0, 3)).To(BeZero(), "nothing is known of the time before")
+	g.Expect(observe(time.Hour, 2)).To(Equal(1))
+	g.Expect(observe(time.Hour+59*time.Second, 2)).To(Equal(1))
+	g.Expect(observe(time.Hour+59*time.Second, 1)).To(Equal(2))
+	g.Expect(observe(time.Hour+time.Minute, 3)).To(BeZero(), "they were replaced")
+	g.Expect(observe(time.Hour+time.Minute, 2)).To(Equal(1))
+	g.Expect(observe(time.Hour+2*time.Minute, 2)).To(BeZero(), "it was not replaced")
+	g.Expect(observe(time.Hour+2*time.Minute, 4)).To(BeZero())
+}
+
 func TestRecords_Begin_ReturnsTrigger(t *testing.T) {
 	g := NewWithT(t)
 	noon := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)

@@ -66,6 +66,8 @@ type snapshot struct {
 	unreadable, unsure map[int]string
 	// orphans are the orphaned targets of the facts, in their order.
 	orphans []orphan
+	// missing is how many targets were removed within the last minute.
+	missing int
 	// pauseEnds are when the pauses of targets ended, nodeGoneSince since when their Nodes no longer exist, and blockedAt when their
 	// remediation was last blocked after it was planned, all from the record.
 	pauseEnds, nodeGoneSince, blockedAt map[types.UID]time.Time
