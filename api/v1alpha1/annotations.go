@@ -23,6 +23,9 @@ const Pause = "remedy.cluster.x-k8s.io"
 const (
 	// MarkedByAnnotation on a Machine is the check that has set its conditions, as kind/name. It is written before them.
 	MarkedByAnnotation = Prefix + "marked-by"
+	// OwnerRequestedAtAnnotation on a Machine is when this check has set OwnerRemediated=False (RFC3339). It is written before the condition.
+	// A condition with another transition time was set by another component, and this check does not remove it.
+	OwnerRequestedAtAnnotation = Prefix + "owner-requested-at"
 
 	// NodeGoneSinceAnnotation on a Machine is since when its Node does not exist (RFC3339). It is removed when the Node exists again.
 	NodeGoneSinceAnnotation = Prefix + "node-gone-since"

@@ -248,7 +248,7 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 	}
 	if rapid.IntRange(0, 2).Draw(t, "mark") == 1 && target.Request == nil {
 		target.OwnerRemediation = remediation.OwnerRemediation{
-			Requested: true, MarkedByThis: true, Since: drawTime(t, "marked"), Refused: rarely(t, "refused"),
+			Requested: true, MarkedByThis: true, RequestedByThis: true, Since: drawTime(t, "marked"), Refused: rarely(t, "refused"),
 			OwnerReason: drawWords(t, "owner reason"),
 		}
 		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")

@@ -5,6 +5,7 @@ package healthcheck
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -95,7 +96,11 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 	case remediation.WriteNodeGone:
 		return p.annotate(ctx, t, notes.OfNodeGoneSince(d.NodeGoneSince))
 	case remediation.SetMarkedBy:
-		return p.annotate(ctx, t, notes.OfResponsibleCheck(p.snapshot.check.Author()))
+		mark := notes.OfResponsibleCheck(p.snapshot.check.Author())
+		if d.Action == remediation.RequestOwnerRemediation {
+			maps.Copy(mark, notes.OfOwnerRequest(p.now))
+		}
+		return p.annotate(ctx, t, mark)
 	case remediation.RemoveMarkedBy:
 		return p.annotate(ctx, t, notes.OfResponsibleCheck(""))
 	case remediation.RemoveOwnerRemediated:

@@ -79,8 +79,20 @@ func ResponsibleCheck(annotations map[string]string) string {
 	return annotations[remedyv1.MarkedByAnnotation]
 }
 
-// OfResponsibleCheck returns the annotation of that. An empty name removes it.
-func OfResponsibleCheck(check string) Notes { return Notes{remedyv1.MarkedByAnnotation: check} }
+// OfResponsibleCheck returns the annotations of that, without a request to the owner. An empty name removes them.
+func OfResponsibleCheck(check string) Notes {
+	return Notes{remedyv1.MarkedByAnnotation: check, remedyv1.OwnerRequestedAtAnnotation: ""}
+}
+
+// OwnerRequest returns when the responsible check of a Machine has set OwnerRemediated=False; zero if it has not.
+func OwnerRequest(annotations map[string]string) time.Time {
+	return Time(annotations[remedyv1.OwnerRequestedAtAnnotation])
+}
+
+// OfOwnerRequest returns the annotation of that, in the precision of conditions.
+func OfOwnerRequest(at time.Time) Notes {
+	return Notes{remedyv1.OwnerRequestedAtAnnotation: Text(at.Truncate(time.Second))}
+}
 
 // Storm returns the storm in the annotations of a check.
 func Storm(annotations map[string]string) remediation.Storm {

@@ -36,7 +36,7 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 				Template: rapid.StringMatching(`[A-Z][a-z]{0,9}Template/[a-z0-9.-]{1,9}`).Draw(t, "template"),
 			}
 		}
-		gone, storm := drawTime(t, "gone"), remediation.Storm{Since: drawTime(t, "storm")}
+		gone, asked, storm := drawTime(t, "gone"), drawTime(t, "asked"), remediation.Storm{Since: drawTime(t, "storm")}
 		if !storm.Since.IsZero() {
 			storm.CooldownSince = drawTime(t, "cool-down")
 		}
@@ -56,7 +56,7 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 		annotations := map[string]string{"team": "a"}
 		for _, n := range []Notes{
 			OfHistory(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing),
-			OfResponsibleCheck("MachineHealthCheck/a"), OfRequestKinds(kinds),
+			OfResponsibleCheck("MachineHealthCheck/a"), OfOwnerRequest(asked), OfRequestKinds(kinds),
 		} {
 			annotations, _ = n.Apply(annotations)
 			if again, changed := n.Apply(annotations); changed {
@@ -69,6 +69,7 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 		g.Expect(Storm(annotations)).To(Equal(storm))
 		g.Expect(Replacing(annotations)).To(HaveExactElements(replacing))
 		g.Expect(ResponsibleCheck(annotations)).To(Equal("MachineHealthCheck/a"))
+		g.Expect(OwnerRequest(annotations)).To(Equal(asked.Truncate(time.Second)), "in the precision of conditions")
 		g.Expect(RequestKinds(annotations)).To(HaveExactElements(kinds))
 		for _, n := range []Notes{
 			OfHistory(&remediation.History{}), OfNodeGoneSince(time.Time{}), OfStorm(remediation.Storm{}), OfReplacing(nil),

@@ -147,6 +147,7 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 	}
 	if rapid.IntRange(0, 2).Draw(t, "mark") == 1 {
 		target.OwnerRemediation = OwnerRemediation{Requested: true, MarkedByThis: often(t, "marked by this"), Since: drawTime(t, "marked"), Refused: rapid.IntRange(0, 4).Draw(t, "refused") == 2}
+		target.OwnerRemediation.RequestedByThis = target.OwnerRemediation.MarkedByThis && often(t, "requested by this")
 		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")
 	}
 	if target.Request == nil && rarely(t, "name taken") {

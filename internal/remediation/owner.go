@@ -48,7 +48,7 @@ func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 // limit that is exceeded is no reason.
 func (p *pass) cancels(t *Target, ownerStep bool) Reason {
 	switch {
-	case !t.OwnerRemediation.MarkedByThis || !t.OwnerRemediation.Waiting:
+	case !t.OwnerRemediation.RequestedByThis || !t.OwnerRemediation.Waiting:
 		return ""
 	case len(p.s.Check.PauseRequests) > 0:
 		return PauseRequested

@@ -17,7 +17,9 @@ func answered(m *OwnerRemediation) { m.Waiting, m.OwnerReason = false, "Remediat
 func refused(m *OwnerRemediation) {
 	m.Waiting, m.Refused, m.OwnerReason = false, true, "CannotBeRemediated"
 }
-func byOther(m *OwnerRemediation) { m.MarkedByThis = false }
+func byOther(m *OwnerRemediation) { m.MarkedByThis, m.RequestedByThis = false, false }
+
+func requestedByOther(m *OwnerRemediation) { m.RequestedByThis = false }
 
 func pauseRequested(x *scene) { x.situation.Check.PauseRequests = []string{"an upgrade"} }
 func inStorm(x *scene)        { cooldown(x); stormy(time.Minute)(x) }
@@ -79,6 +81,15 @@ var marksGiven = []row{
 	{
 		why: "and nothing that another has asked for", options: []option{pauseRequested, inStorm, noOwner, marked(byOther)},
 		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
+	},
+	{
+		why:     "requested by a remediator, on a Machine that this check reports: kept",
+		options: []option{pauseRequested, inStorm, marked(requestedByOther)},
+		want:    Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
+	},
+	{
+		why: "requested by a remediator, the check has a template: kept", options: []option{twoSteps, marked(requestedByOther)},
+		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), InFlight: true, Budgeted: true},
 	},
 	{
 		why: "a storm cancels, too", options: []option{inStorm, marked()},

@@ -67,17 +67,18 @@ func (t *Target) land(write Write, d *Decision) {
 	case SetOwnerRemediated:
 		if !t.OwnerRemediation.Requested {
 			t.OwnerRemediation.Requested, t.OwnerRemediation.Waiting, t.OwnerRemediation.Unhealthy, t.OwnerRemediation.Since = true, true, true, noon
+			t.OwnerRemediation.RequestedByThis = true
 		}
 	case StopRemediator:
 		t.Request.TimedOut = true
 	case DeleteRequest:
 		t.Request.DeletingSince = noon
 	case RemoveOwnerRemediated:
-		t.OwnerRemediation.Requested, t.OwnerRemediation.Waiting = false, false
+		t.OwnerRemediation.Requested, t.OwnerRemediation.Waiting, t.OwnerRemediation.RequestedByThis = false, false, false
 	case ClearConditions:
 		t.OwnerRemediation = OwnerRemediation{}
 	case RemoveMarkedBy:
-		t.OwnerRemediation.MarkedByThis = false
+		t.OwnerRemediation.MarkedByThis, t.OwnerRemediation.RequestedByThis = false, false
 	case RemoveConfirmation:
 		t.Confirmed = false
 	case ReleaseLease:

@@ -308,6 +308,9 @@ func TestPlan_OtherChecks_AreNotCleanedUp(t *testing.T) {
 			if (got.Action == CancelOwnerRemediation || got.Action == RemoveConditions) && !target.OwnerRemediation.MarkedByThis {
 				t.Fatalf("owner remediation of another check is canceled: %+v", got)
 			}
+			if got.Action == CancelOwnerRemediation && !target.OwnerRemediation.RequestedByThis {
+				t.Fatalf("owner remediation that another component has requested is canceled: %+v", got)
+			}
 			if got.Action == CancelOwnerRemediation && !target.OwnerRemediation.Waiting {
 				t.Fatalf("a mark that its owner acts on is canceled: %+v", got)
 			}

@@ -151,7 +151,7 @@ func lost(changes ...func(*Request)) *Request {
 // marked is a mark that this check gave a minute ago, and that the owner has not answered.
 func marked(changes ...func(*OwnerRemediation)) option {
 	return target(func(t *Target) {
-		t.OwnerRemediation = OwnerRemediation{Requested: true, MarkedByThis: true, Waiting: true, Since: ago(time.Minute)}
+		t.OwnerRemediation = OwnerRemediation{Requested: true, MarkedByThis: true, RequestedByThis: true, Waiting: true, Since: ago(time.Minute)}
 		for _, change := range changes {
 			change(&t.OwnerRemediation)
 		}

@@ -100,8 +100,8 @@ type OwnerRemediation struct {
 	Requested bool
 	// Unhealthy: the condition HealthCheckSucceeded is False.
 	Unhealthy bool
-	// This check has set both.
-	MarkedByThis bool
+	// MarkedByThis: this check has set HealthCheckSucceeded. RequestedByThis: it has also set OwnerRemediated=False, which is still there.
+	MarkedByThis, RequestedByThis bool
 	// Waiting: the owner has not reacted. Refused: it reports that it cannot remediate.
 	Waiting bool
 	Refused bool

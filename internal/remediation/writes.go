@@ -20,7 +20,7 @@ const (
 	AcquireLease
 	// AcquireControlPlaneLease acquires the Lease of the control plane, as it was read in the preflight check.
 	AcquireControlPlaneLease
-	// SetMarkedBy records this check as the one that has set the conditions of the Machine.
+	// SetMarkedBy records this check as the one that has set the conditions of the Machine, and when it requests owner remediation.
 	SetMarkedBy
 	// CreateRequest creates the request of the step.
 	CreateRequest
@@ -57,7 +57,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	writes = appendIf(writes, t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince), WriteRecovery)
 	writes = appendIf(writes, first && holds, AcquireLease)
 	writes = appendIf(writes, d.Action == StartRequest && !d.ControlPlaneLeaseUntil.IsZero(), AcquireControlPlaneLease)
-	writes = appendIf(writes, d.MarkedBy && !t.OwnerRemediation.MarkedByThis, SetMarkedBy)
+	writes = appendIf(writes, d.MarkedBy && !t.OwnerRemediation.MarkedByThis || d.Action == RequestOwnerRemediation, SetMarkedBy)
 	writes = d.act(writes, t.Request)
 	writes = appendIf(writes, !d.MarkedBy && t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions, RemoveMarkedBy)
 	writes = appendIf(writes, !first && noted, WriteHistory)

@@ -31,7 +31,8 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			want: []Write{WriteHistory, AcquireLease, SetMarkedBy, CreateRequest},
 		},
 		{why: "a mark is signed before it is set", decision: Decision{Action: RequestOwnerRemediation, MarkedBy: true}, want: []Write{SetMarkedBy, SetOwnerRemediated}},
-		{why: "once", decision: Decision{Action: RequestOwnerRemediation, MarkedBy: true}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{SetOwnerRemediated}},
+		{why: "its time is recorded, too", decision: Decision{Action: RequestOwnerRemediation, MarkedBy: true}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{SetMarkedBy, SetOwnerRemediated}},
+		{why: "annotated already", decision: Decision{MarkedBy: true}, target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}},
 		{why: "reported target is annotated", decision: Decision{MarkedBy: true}, want: []Write{SetMarkedBy}},
 		{why: "a name that nothing stands by goes", target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}}, want: []Write{RemoveMarkedBy}},
 		{

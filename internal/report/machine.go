@@ -12,6 +12,7 @@ import (
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 )
 
 // HasConditions reports whether a Machine has these conditions already.
@@ -73,10 +74,19 @@ func CancelOwnerRemediation(m *clusterv1.Machine) {
 
 // RemoveConditions removes the conditions of a check from a Machine. Conditions that an owner or a remediator has set stay.
 func RemoveConditions(m *clusterv1.Machine) {
-	removeWaiting(m, explain.OwnerRemediated)
+	if ownerRequested(m) {
+		removeWaiting(m, explain.OwnerRemediated)
+	}
 	removeWaiting(m, explain.ExternallyRemediated)
 	conditions.Delete(m, explain.HealthCheckSucceeded)
 	deprecated.Delete(m, explain.HealthCheckSucceeded)
+}
+
+// ownerRequested reports whether the responsible check of a Machine has set OwnerRemediated. Owners change only its reason and message.
+func ownerRequested(m *clusterv1.Machine) bool {
+	present := conditions.Get(m, explain.OwnerRemediated)
+	return present != nil && present.Status == metav1.ConditionFalse &&
+		present.LastTransitionTime.Time.Equal(notes.OwnerRequest(m.Annotations))
 }
 
 func removeWaiting(m *clusterv1.Machine, kind string) {

@@ -24,6 +24,7 @@ func OwnerRemediation(m *clusterv1.Machine, check string) remediation.OwnerRemed
 		return mark
 	}
 	mark.Since = owned.LastTransitionTime.Time
+	mark.RequestedByThis = mark.MarkedByThis && ownerRequested(m)
 	mark.Refused = owned.Reason == clusterv1.MachineSetMachineCannotBeRemediatedReason
 	// An owner that supports only v1beta1 sets only that condition.
 	older := V1Beta1Reason(m, explain.OwnerRemediated)

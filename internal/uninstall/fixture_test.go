@@ -174,7 +174,11 @@ func (p *fixture) ownCheck(name string) *remedyv1.MachineHealthCheck {
 // machine creates a Machine that a check has marked for remediation by its owner.
 func (p *fixture) machine(name, by string) *clusterv1.Machine {
 	p.t.Helper()
+	now := metav1.Now().Rfc3339Copy()
 	m := &clusterv1.Machine{ObjectMeta: p.meta(name, remedyv1.MarkedByAnnotation, by, remedyv1.AttemptsAnnotation, "1")}
+	if by != "" {
+		m.Annotations[remedyv1.OwnerRequestedAtAnnotation] = now.UTC().Format(time.RFC3339)
+	}
 	m.Spec.ClusterName = "prod"
 	m.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
 	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
@@ -183,7 +187,6 @@ func (p *fixture) machine(name, by string) *clusterv1.Machine {
 	}
 	p.create(m)
 	before := m.DeepCopy()
-	now := metav1.Now()
 	m.Status.Conditions = []metav1.Condition{
 		{
 			Type: clusterv1.MachineHealthCheckSucceededCondition, Status: metav1.ConditionFalse,

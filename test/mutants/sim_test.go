@@ -30,7 +30,7 @@ var simulated = []struct {
 	{r("escalation.go", "Failures: attempt, NotBefore", "Failures: 1, NotBefore", inSim), "I9 the back-off"},
 	{r("escalation.go", "ledger.Tried = request.Step\n", "", inSim), "I8 no step twice in an attempt"},
 	{r("request.go", "case step.Timeout > 0 && !p.now.Before(ends):", "case false:", inSim), "I6 a step ends when its time is over"},
-	{r("owner.go", "case !t.OwnerRemediation.MarkedByThis || !t.OwnerRemediation.Waiting:", "case true:", inSim), "a mark that nobody should act on is taken back"},
+	{r("owner.go", "case !t.OwnerRemediation.RequestedByThis || !t.OwnerRemediation.Waiting:", "case true:", inSim), "a mark that nobody should act on is taken back"},
 	{r("request.go", "case p.now.Before(over):", "case false:", inSim), "I9 the healthy delay"},
 	{r("request.go", "case p.policy.RecoveryConfirmed:", "case false:", inSim), "a person has to confirm"},
 	{r("guard_lease_taken.go", "return p.now.Before(t.Lease.Until), Hold", "return false, Hold", inSim), "nobody who is worked on by others"},

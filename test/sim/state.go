@@ -55,6 +55,8 @@ type Machine struct {
 	Thawed                     time.Time
 	Ledger                     remediation.History
 	NodeGoneSince, MarkedSince time.Time
+	// AskedOwnerAt is the annotation with the time at which the author has set OwnerRemediated.
+	AskedOwnerAt time.Time
 	// Author is the check that wrote the marks. Sick and Well are the two sides of HealthCheckSucceeded; Owner is the reason of
 	// OwnerRemediated.
 	Author     string

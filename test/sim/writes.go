@@ -219,9 +219,12 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 		if c := w.API.Checks[r.name]; r.old && w.log != nil && (c == nil || !c.Finalizer) {
 			return errConflict
 		}
-		m.Author = r.name
+		m.Author, m.AskedOwnerAt = r.name, time.Time{}
+		if d.Action == remediation.RequestOwnerRemediation {
+			m.AskedOwnerAt = w.Now
+		}
 	case remediation.RemoveMarkedBy:
-		m.Author = ""
+		m.Author, m.AskedOwnerAt = "", time.Time{}
 	case remediation.SetOwnerRemediated:
 		m.Sick, m.Well = true, false
 		// An owner's own reason is never overwritten.
@@ -233,10 +236,10 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 			m.Owner = ""
 		}
 	default:
-		if m.Owner == Waiting {
+		if m.Owner == Waiting && m.MarkedSince.Equal(m.AskedOwnerAt) {
 			m.Owner = ""
 		}
-		m.Author, m.Sick, m.Well = "", false, false
+		m.Author, m.AskedOwnerAt, m.Sick, m.Well = "", time.Time{}, false, false
 	}
 	return nil
 }

@@ -140,6 +140,15 @@ func (s *Stage) SetOwnerAnswer(m *clusterv1.Machine, reason string) {
 	})
 }
 
+// RemoveOwnerAnswer removes OwnerRemediated from a Machine, as its owner does when the Machine is healthy.
+func (s *Stage) RemoveOwnerAnswer(m *clusterv1.Machine) {
+	s.T.Helper()
+	s.ChangeStatus(m, func() {
+		conditions.Delete(m, clusterv1.MachineOwnerRemediatedCondition)
+		deprecated.Delete(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition)
+	})
+}
+
 // controlPlaneLease is locked by a test of a control plane, because all stages share the cluster that has the control-plane Lease.
 var controlPlaneLease sync.Mutex
 

@@ -1,0 +1,62 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck_test
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// Metal3 sets OwnerRemediated=False after its last retry, so the owner of the Machine replaces it. Its request no longer exists then.
+func TestOwnerRemediation_SetByRemediator_IsKept(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	unhealthy := s.CreateUnhealthyMachine("m-1")
+	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
+	c := s.Start()
+	request := s.WaitRequest(remediator.Metal3, "m-1")
+	s.SetOwnerAnswer(unhealthy, clusterv1.MachineOwnerRemediatedWaitingForRemediationReason)
+	s.Expect(s.Admin.Delete(s.Ctx, request)).To(Succeed())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+	c.WaitIdle()
+	ownerRemediated := stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)
+	s.Expect(ownerRemediated(stage.Get(s, unhealthy)())).To(Equal(stage.OwnerRequested))
+	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil(), "the owner replaces the Machine")
+
+	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).Should(BeEmpty())
+	s.Expect(ownerRemediated(stage.Get(s, unhealthy)())).To(Equal(stage.OwnerRequested))
+	s.Expect(stage.Annotations(unhealthy)).To(BeEmpty())
+}
+
+// A Machine that was healthy in between has no request of the check, so the check does not take over one of a user.
+func TestOwnerRemediation_SetByUserLater_IsKept(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	unhealthy := s.CreateUnhealthyMachine("m-1")
+	check := s.CreateCheck("workers")
+	c := s.Start()
+	condition := func(kind string) func() string {
+		return func() string { return stage.MachineCondition(kind)(stage.Get(s, unhealthy)()) }
+	}
+	s.Eventually(condition(clusterv1.MachineOwnerRemediatedCondition)).Should(Equal(stage.OwnerRequested))
+	s.SetReady("m-1", corev1.ConditionTrue, 0)
+	s.Eventually(condition(clusterv1.MachineHealthCheckSucceededCondition)).Should(Equal(stage.IsHealthy))
+	s.RemoveOwnerAnswer(unhealthy)
+	s.Eventually(func() map[string]string { return stage.Annotations(stage.Get(s, unhealthy)()) }).Should(BeEmpty())
+	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
+	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
+	s.Eventually(condition(clusterv1.MachineHealthCheckSucceededCondition)).Should(Equal(stage.IsUnhealthy))
+	s.SetOwnerAnswer(unhealthy, clusterv1.MachineOwnerRemediatedWaitingForRemediationReason)
+	c.WaitIdle()
+	s.Expect(condition(clusterv1.MachineOwnerRemediatedCondition)()).To(Equal(stage.OwnerRequested))
+}
