@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -59,4 +60,55 @@ func TestOwnerRemediation_SetByUserLater_IsKept(t *testing.T) {
 	s.SetOwnerAnswer(unhealthy, clusterv1.MachineOwnerRemediatedWaitingForRemediationReason)
 	c.WaitIdle()
 	s.Expect(condition(clusterv1.MachineOwnerRemediatedCondition)()).To(Equal(stage.OwnerRequested))
+}
+
+// KubeadmControlPlane does not remediate its only Machine, and removes its answer only if HealthCheckSucceeded is True. So the check removes
+// the answer to its request, also if the Machine is healthy again and its owner has not removed the answer yet.
+func TestOwnerRemediation_RefusedAndCheckDeleted_IsRemoved(t *testing.T) {
+	t.Parallel()
+	for name, healthy := range map[string]bool{"unhealthy": false, "healthy again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			stage.LockControlPlane(t)
+			m := s.CreateControlPlaneMachine("cp-1")
+			s.SetReady("cp-1", corev1.ConditionUnknown, 10*time.Minute)
+			check := s.CreateCheck("control", stage.OfPool("control"))
+			c := s.Start()
+			s.Eventually(stage.Get(s, m)).
+				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+			s.SetOwnerAnswer(m, stage.CannotBeRemediated)
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Held OwnerRefuses")))
+			if healthy {
+				s.SetReady("cp-1", corev1.ConditionTrue, 0)
+				s.Eventually(stage.Get(s, m)).
+					Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+			}
+			c.WaitIdle()
+			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+			s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).Should(BeEmpty())
+			s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
+			s.Expect(deprecated.Get(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeNil())
+			s.Expect(stage.Annotations(m)).To(BeEmpty())
+		})
+	}
+}
+
+// MachineSets count Machines that are being deleted, by the reason of OwnerRemediated, for the maxInFlight of a MachineDeployment.
+func TestOwnerRemediation_OwnerDeletesMachine_AnswerIsKept(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	m := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.Finalizers = []string{clusterv1.MachineFinalizer} })
+	check := s.CreateCheck("workers")
+	c := s.Start()
+	s.Eventually(stage.Get(s, m)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.SetOwnerAnswer(m, clusterv1.MachineSetMachineRemediationMachineDeletingReason)
+	s.Expect(s.Admin.Delete(s.Ctx, m)).To(Succeed())
+	c.WaitIdle()
+	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).Should(BeEmpty())
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).
+		To(Equal("False " + clusterv1.MachineSetMachineRemediationMachineDeletingReason))
+	s.SetFinalizers(m)
 }

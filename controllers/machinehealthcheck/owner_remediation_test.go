@@ -73,7 +73,8 @@ func TestOwnerRemediation_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	}, ContainSubstring("status False")))
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(unhealthy)).To(Equal(deferred))
 
-	// The check does not cancel what the owner has started, and leaves its condition when it is deleted.
+	// The check does not cancel what the owner has started. When the check is deleted, the condition is removed: owners remove it only if
+	// the Machine is healthy.
 	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False PauseRequested")))
@@ -81,9 +82,8 @@ func TestOwnerRemediation_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(Equal(deferred))
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 	s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).Should(BeEmpty())
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(Equal(deferred))
-	s.Expect(deprecated.GetReason(unhealthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).
-		To(Equal(clusterv1.MachineSetMachineRemediationDeferredReason))
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(BeEmpty())
+	s.Expect(deprecated.Get(unhealthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeNil())
 	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(unhealthy)).To(BeEmpty())
 }
 

@@ -82,7 +82,8 @@ func (p *pass) decide(i int) {
 		d.History, d.NodeGoneSince = believable(t.History, p.policy, p.now), v.NodeGoneSince
 	}
 	// Its conditions are, or will be, those of this check.
-	d.MarkedBy = p.policy.ReportsHealth && v.Kind == health.Unhealthy || t.OwnerRemediation.MarkedByThis && (t.OwnerRemediation.Unhealthy || t.OwnerRemediation.Requested)
+	d.MarkedBy = p.policy.ReportsHealth && v.Kind == health.Unhealthy ||
+		t.OwnerRemediation.MarkedByThis && (t.OwnerRemediation.Unhealthy || t.OwnerRemediation.RequestedByThis)
 	why, unwanted := p.unwanted(t, v)
 	d.DropConfirmation = t.Confirmed && t.Request == nil && !unwanted
 	switch {

@@ -239,7 +239,7 @@ func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 			why:     "condition exists: the annotation stays",
 			options: []option{tells, is(suspect), mark(OwnerRemediation{MarkedByThis: true, Unhealthy: true})}, want: true,
 		},
-		{why: "owner remediation requested, healthy", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true, Requested: true})}, want: true},
+		{why: "owner remediation requested, healthy", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true, RequestedByThis: true})}, want: true},
 		{why: "when there is nothing left the name goes", options: []option{tells, is(well), mark(OwnerRemediation{MarkedByThis: true})}},
 		{why: "conditions of another check", options: []option{tells, is(well), mark(OwnerRemediation{Unhealthy: true, Requested: true})}},
 		{why: "observes: no new annotation", options: []option{tells, observes}},

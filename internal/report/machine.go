@@ -72,10 +72,12 @@ func CancelOwnerRemediation(m *clusterv1.Machine) {
 	removeWaiting(m, explain.OwnerRemediated)
 }
 
-// RemoveConditions removes the conditions of a check from a Machine. Conditions that an owner or a remediator has set stay.
+// RemoveConditions removes the conditions of a check from a Machine, with the answer of its owner: without HealthCheckSucceeded, owners
+// neither act on it nor remove it. Only the answer of an owner that deletes the Machine stays. Conditions that a remediator has set stay.
 func RemoveConditions(m *clusterv1.Machine) {
-	if ownerRequested(m) {
-		removeWaiting(m, explain.OwnerRemediated)
+	if ownerRequested(m) && m.DeletionTimestamp.IsZero() {
+		conditions.Delete(m, explain.OwnerRemediated)
+		deprecated.Delete(m, explain.OwnerRemediated)
 	}
 	removeWaiting(m, explain.ExternallyRemediated)
 	conditions.Delete(m, explain.HealthCheckSucceeded)

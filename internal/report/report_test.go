@@ -18,6 +18,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -80,7 +81,14 @@ func TestTellMachine_OwnerCondition_Stays(t *testing.T) {
 	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False MachineDeleting"}),
 		"the v1beta1 condition that the owner has not set is removed")
 	RemoveConditions(m)
-	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False MachineDeleting"}))
+	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False MachineDeleting"}), "the check has not requested it")
+	m.Annotations, _ = notes.OfOwnerRequest(noon).Apply(nil)
+	m.DeletionTimestamp = &metav1.Time{Time: noon}
+	RemoveConditions(m)
+	g.Expect(both(m, explain.OwnerRemediated)).To(Equal([]string{"False MachineDeleting"}), "its owner deletes the Machine")
+	m.DeletionTimestamp = nil
+	RemoveConditions(m)
+	g.Expect(both(m, explain.OwnerRemediated)).To(BeEmpty(), "no other component removes it")
 	g.Expect(both(m, explain.HealthCheckSucceeded)).To(BeEmpty())
 }
 

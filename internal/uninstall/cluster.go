@@ -115,7 +115,7 @@ func (c *Cluster) withdraw(ctx context.Context, o *object, now time.Time) error 
 	return api.Delete(ctx, request)
 }
 
-// cancelOwnerRemediation clears the conditions of a Machine that its owner has not acted on. The annotation that names the check is removed
+// cancelOwnerRemediation removes the conditions that a check has set on a Machine. The annotation that names the check is removed
 // later, so an interrupted run finds the Machine again.
 func (c *Cluster) cancelOwnerRemediation(ctx context.Context, o *object) error {
 	machine := &clusterv1.Machine{}
