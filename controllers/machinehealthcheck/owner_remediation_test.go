@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -128,26 +129,82 @@ func TestOwnerRemediation_OwnerNotActing_IsReported(t *testing.T) {
 		To(Equal(stage.OwnerRequested), "the owner can still act")
 }
 
-// A Machine without owner, or of a MachinePool, is reported as unhealthy, and no owner remediation is requested.
+// A Machine without owner, or of a MachinePool, gets the same conditions as in-tree, because another controller may act on them. It is reported
+// as blocked, takes no place of maxInFlight, and is not in flight.
 func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	unowned := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
 	pooled := s.CreateUnhealthyMachine("m-2", func(m *clusterv1.Machine) { m.OwnerReferences[0].Kind = "MachinePool" })
+	owned := s.CreateUnhealthyMachine("m-3")
+	check := s.CreateCheck("workers", stage.MaxInFlight(1))
+	c := s.Start()
+	for _, m := range []*clusterv1.Machine{unowned, pooled, owned} {
+		s.Eventually(stage.Get(s, m)).
+			Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+		s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m)).To(Equal(stage.IsUnhealthy))
+		s.Expect(conditions.Get(m, clusterv1.MachineOwnerRemediatedCondition).Message).To(Equal("Waiting for remediation"))
+		s.Expect(deprecated.GetReason(m, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).
+			To(Equal(clusterv1.WaitingForRemediationV1Beta1Reason))
+	}
+	c.WaitIdle()
+	for _, m := range []string{"m-1", "m-2"} {
+		s.Expect(stage.Decision(m)(stage.Get(s, check)())).To(Equal("Held NoRemediatingOwner"))
+	}
+	s.Expect(check.Status.Remediating).To(HaveValue(BeEquivalentTo(1)))
+	s.Expect(replacedMachines(check)).To(Equal("m-3 MachineSet/workers"))
+
+	// One is healthy again and keeps OwnerRemediated, as in-tree, because no owner removes it.
+	s.SetReady("m-2", corev1.ConditionTrue, 0)
+	s.Eventually(stage.Get(s, pooled)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+	c.WaitIdle()
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, pooled)())).To(Equal(stage.OwnerRequested))
+
+	// The check is deleted, and removes all of them.
+	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).Should(BeEmpty())
+	for _, m := range []*clusterv1.Machine{unowned, pooled, owned} {
+		s.Expect(stage.Get(s, m)().Status.Conditions).To(BeEmpty())
+		s.Expect(m.Annotations).To(BeEmpty())
+	}
+}
+
+// Without an owner, too, pauseRequests and a limit that is exceeded block the request, and pauseRequests cancel it.
+func TestOwnerRemediation_NoRemediatingOwner_IsCanceled(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	unowned := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
+	c := s.Start()
+	ownerRemediated := stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NoRemediatingOwner")))
+	c.WaitIdle()
+	s.Expect(ownerRemediated(stage.Get(s, unowned)())).To(BeEmpty())
+	s.Change(check, func() { check.Spec.PauseRequests = nil })
+	s.Eventually(stage.Get(s, unowned)).Should(WithTransform(ownerRemediated, Equal(stage.OwnerRequested)))
+	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
+	s.Eventually(stage.Get(s, unowned)).Should(WithTransform(ownerRemediated, BeEmpty()))
+	s.Change(check, func() { check.Spec.PauseRequests, check.Spec.MaxUnhealthy = nil, ptr.To(intstr.FromInt32(0)) })
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False LimitIsZero")))
+	c.WaitIdle()
+	s.Expect(ownerRemediated(stage.Get(s, unowned)())).To(BeEmpty())
+}
+
+// The Machine gets an owner, which continues with the request.
+func TestOwnerRemediation_MachineGetsOwner_IsRemediated(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	unowned := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
 	check := s.CreateCheck("workers")
 	s.Start()
-	for _, m := range []*clusterv1.Machine{unowned, pooled} {
-		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision(m.Name), Equal("Held NoRemediatingOwner")))
-		s.Eventually(stage.Get(s, m)).
-			Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
-		s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(m)).To(BeEmpty())
-	}
-	// The Machine gets an owner.
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NoRemediatingOwner")))
 	s.Change(unowned, func() {
 		unowned.OwnerReferences = []metav1.OwnerReference{
 			{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "workers", UID: "1", Controller: ptr.To(true)},
 		}
 	})
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
 	s.Eventually(stage.Get(s, unowned)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }

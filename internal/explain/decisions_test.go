@@ -271,12 +271,6 @@ func TestDecisionSentence_Actions_HaveCause(t *testing.T) {
 			"Canceled remediation by its owner because too many targets were unhealthy at once",
 		},
 		{
-			"no remediating owner",
-			remediation.Decision{Action: remediation.CancelOwnerRemediation, Why: remediation.NoRemediatingOwner},
-			sick, nil,
-			"Canceled remediation by its owner because the Machine has no owner that can remediate it",
-		},
-		{
 			"no longer selected",
 			remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.NotSelected},
 			nil, nil,

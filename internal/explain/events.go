@@ -52,6 +52,9 @@ func Events(before *Past, after *Trace) []Event {
 func actionEvent(d *DecisionPart) (kind, reason string) {
 	switch d.Action {
 	case actions[remediation.StartRequest], actions[remediation.RequestOwnerRemediation]:
+		if !d.InFlight {
+			return "", ""
+		}
 		return corev1.EventTypeNormal, RemediationStarted
 	case actions[remediation.GiveUp]:
 		return corev1.EventTypeWarning, d.Why

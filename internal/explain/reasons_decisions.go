@@ -79,9 +79,6 @@ var endings = []Reason{
 	word(Ending, remediation.InStorm, fixed("too many targets were unhealthy at once"),
 		"Too many targets are unhealthy at once: owner remediation that no owner has begun is canceled.", "The limit of the check.",
 		"Check for a common cause."),
-	word(Ending, remediation.NoRemediatingOwner, fixed("the Machine has no owner that can remediate it"),
-		"The Machine no longer has an owner that can remediate it.", "The owner references of the Machine.",
-		"Name a remediation template in the check."),
 }
 
 // Reasons that only events have.

@@ -231,10 +231,11 @@ func (p *pass) count(pass *explain.Evaluation, ended []report.EndedRemediation) 
 	observed := metrics.ObservationOf(pass, p.check.Status.Conditions)
 	p.r.Metrics.Observe(check, &observed)
 	for i := range pass.Planned.Decisions {
-		switch pass.Planned.Decisions[i].Action { //nolint:exhaustive // the others start nothing
-		case remediation.StartRequest:
+		switch d := &pass.Planned.Decisions[i]; {
+		case !d.InFlight:
+		case d.Action == remediation.StartRequest:
 			p.r.Metrics.Started(check, metrics.Template)
-		case remediation.RequestOwnerRemediation:
+		case d.Action == remediation.RequestOwnerRemediation:
 			p.r.Metrics.Started(check, metrics.Owner)
 		}
 		for _, a := range pass.Planned.Decisions[i].Answers {

@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -97,7 +99,9 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 		return p.annotate(ctx, t, notes.OfNodeGoneSince(d.NodeGoneSince))
 	case remediation.SetMarkedBy:
 		mark := notes.OfResponsibleCheck(p.snapshot.check.Author())
-		if d.Action == remediation.RequestOwnerRemediation {
+		// A condition that is there already stays, and so does its annotation.
+		if m, is := p.latest(t).(*clusterv1.Machine); is && d.Action == remediation.RequestOwnerRemediation &&
+			!conditions.IsFalse(m, explain.OwnerRemediated) {
 			maps.Copy(mark, notes.OfOwnerRequest(p.now))
 		}
 		return p.annotate(ctx, t, mark)

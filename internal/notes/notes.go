@@ -79,9 +79,13 @@ func ResponsibleCheck(annotations map[string]string) string {
 	return annotations[remedyv1.MarkedByAnnotation]
 }
 
-// OfResponsibleCheck returns the annotations of that, without a request to the owner. An empty name removes them.
+// OfResponsibleCheck returns the annotation of that. An empty name removes it, and that of OfOwnerRequest.
 func OfResponsibleCheck(check string) Notes {
-	return Notes{remedyv1.MarkedByAnnotation: check, remedyv1.OwnerRequestedAtAnnotation: ""}
+	n := Notes{remedyv1.MarkedByAnnotation: check}
+	if check == "" {
+		n[remedyv1.OwnerRequestedAtAnnotation] = ""
+	}
+	return n
 }
 
 // OwnerRequest returns when the responsible check of a Machine has set OwnerRemediated=False; zero if it has not.

@@ -65,8 +65,13 @@ func (p *pass) start(all []guard) {
 			action = RequestOwnerRemediation
 		}
 		d.Answers, d.Hold = p.runGuards(all, action, t, c, make([]Answer, 0, len(all)))
-		if d.Hold.Reason == "" {
+		switch d.Hold.Reason {
+		case "":
 			p.begin(c, d)
+		case NoRemediatingOwner:
+			if p.setsConditions(all, t, c) {
+				d.Action, d.MarkedBy = RequestOwnerRemediation, true
+			}
 		}
 		if d.Hold.Reason == Observing {
 			// An observing check queues the others as if this one was started.
@@ -76,6 +81,14 @@ func (p *pass) start(all []guard) {
 			}
 		}
 	}
+}
+
+// setsConditions reports whether a Machine without an owner gets the conditions that request owner remediation, as in-tree: another
+// controller may act on them. It needs no place of maxInFlight.
+func (p *pass) setsConditions(all []guard, t *Target, c *candidate) bool {
+	blocking := slices.DeleteFunc(slices.Clone(all), func(g guard) bool { return g.reason == NoRemediatingOwner || g.reason == MaxInFlight })
+	_, hold := p.runGuards(blocking, RequestOwnerRemediation, t, c, nil)
+	return p.policy.ReportsHealth && hold.Reason == ""
 }
 
 // first orders true before false.

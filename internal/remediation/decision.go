@@ -46,7 +46,8 @@ const (
 	NotSelected Reason = "NotLookedAfter"
 )
 
-// Decision is what is done about one target, and why. An unhealthy target has either an action or a hold.
+// Decision is what is done about one target, and why. An unhealthy target has either an action or a hold; only one that no owner can
+// remediate may have both, and is not in flight.
 type Decision struct {
 	Action Action
 	// Why is the reason of an action that ends something.

@@ -21,6 +21,7 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 		target             Target
 		verdict            health.Verdict
 		inFlight, budgeted bool
+		noOwner            bool
 	}{
 		{why: "nothing has been done about it", verdict: sickFor(time.Hour)},
 		{why: "request exists", target: Target{Request: &Request{}}, verdict: well, inFlight: true, budgeted: true},
@@ -29,6 +30,7 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 			budgeted: true,
 		},
 		{why: "owner remediation requested, by any check", target: Target{OwnerRemediation: given}, verdict: sickFor(time.Hour), inFlight: true, budgeted: true},
+		{why: "without an owner", target: Target{OwnerRemediation: given}, verdict: sickFor(time.Hour), noOwner: true},
 		{why: "until it is healthy again", target: Target{OwnerRemediation: given}, verdict: well},
 		{why: "and not only called so", target: Target{OwnerRemediation: given}, verdict: calledWell, inFlight: true, budgeted: true},
 		{why: "a suspect is not healthy", target: Target{OwnerRemediation: given}, verdict: suspect, inFlight: true, budgeted: true},
@@ -54,6 +56,9 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
+			if !test.noOwner {
+				test.target.Owner = owner
+			}
 			got, budgeted := inFlight(&test.target, &test.verdict)
 			g.Expect([]bool{got, budgeted}).To(Equal([]bool{test.inFlight, test.budgeted}))
 		})

@@ -13,13 +13,13 @@ import (
 // inFlight reports whether a target is under remediation, and whether that counts for maxInFlight.
 //
 // A target with a request is in flight until the request is deleted. One with OwnerRemediated=False is in flight until it is healthy,
-// unless its owner refuses. Control plane owners replace one Machine after the other, so these do not count. The responsible check counts
+// unless it has no owner, or its owner refuses. Control plane owners replace one Machine after the other, so these do not count. The responsible check counts
 // its own.
 func inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
 	if t.Request != nil {
 		return true, true
 	}
-	if t.OwnerRemediation.Requested && !t.OwnerRemediation.Refused && !v.Recovered() && t.CoveredBy == "" {
+	if t.Owner != "" && t.OwnerRemediation.Requested && !t.OwnerRemediation.Refused && !v.Recovered() && t.CoveredBy == "" {
 		return true, !t.ControlPlane
 	}
 	return false, false
@@ -34,7 +34,7 @@ func (p *pass) countInFlight() {
 			p.takePlace(t.Name)
 		}
 		// The owner may go on with a Machine that is healthy again, or no longer refuse, so these are remembered too.
-		if p.remembers() && t.OwnerRemediation.Requested && !t.ControlPlane && t.CoveredBy == "" {
+		if p.remembers() && t.OwnerRemediation.Requested && t.Owner != "" && !t.ControlPlane && t.CoveredBy == "" {
 			p.remember(t)
 		}
 	}

@@ -28,10 +28,13 @@ func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 	case t.OwnerRemediation.Refused:
 	case why != "":
 		d.Action, d.Why = CancelOwnerRemediation, why
-	case v.Kind != health.Unhealthy:
+	case v.Kind != health.Unhealthy && d.InFlight:
 		d.Action = Wait
+	case v.Kind != health.Unhealthy:
 	case !t.DeletingSince.IsZero() && !p.now.Before(stuck):
 		d.Hold = Hold{Reason: StuckDeleting, Seen: Seen{Since: t.DeletingSince}}
+	case t.Owner == "":
+		d.Hold = Hold{Reason: NoRemediatingOwner}
 	case !t.DeletingSince.IsZero():
 		d.Action, d.Until = Wait, stuck
 	case !p.now.Before(late):
@@ -54,8 +57,6 @@ func (p *pass) cancels(t *Target, ownerStep bool) Reason {
 		return PauseRequested
 	case !p.plan.Storm.Since.IsZero():
 		return InStorm
-	case t.Owner == "":
-		return NoRemediatingOwner
 	case !ownerStep:
 		return StepChanged
 	}

@@ -6,6 +6,8 @@ package remediation
 import (
 	"testing"
 	"time"
+
+	. "github.com/onsi/gomega"
 )
 
 func markedFor(d time.Duration) func(*OwnerRemediation) {
@@ -75,11 +77,11 @@ var marksGiven = []row{
 		want: Decision{Action: CancelOwnerRemediation, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "but nothing that it has begun with", options: []option{pauseRequested, inStorm, noOwner, marked(answered)},
+		why: "but nothing that it has begun with", options: []option{pauseRequested, inStorm, marked(answered)},
 		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "and nothing that another has asked for", options: []option{pauseRequested, inStorm, noOwner, marked(byOther)},
+		why: "and nothing that another has asked for", options: []option{pauseRequested, inStorm, marked(byOther)},
 		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
@@ -104,8 +106,19 @@ var marksGiven = []row{
 		want: Decision{Action: Wait, Until: ago(-29 * time.Minute), Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "a mark for an owner that is not there any more", options: []option{noOwner, marked()},
-		want: Decision{Action: CancelOwnerRemediation, Why: NoRemediatingOwner, Step: stepO, InFlight: true, Budgeted: true},
+		why: "without an owner: kept, blocked, not in flight", options: []option{noOwner, marked()},
+		want: Decision{Hold: Hold{Reason: NoRemediatingOwner}, Step: stepO},
+	},
+	{
+		why: "without an owner, suspect: kept", options: []option{noOwner, is(suspect), marked()}, want: Decision{Step: stepO},
+	},
+	{
+		why: "without an owner, suspect, pause requested: canceled", options: []option{pauseRequested, noOwner, is(suspect), marked()},
+		want: Decision{Action: CancelOwnerRemediation, Why: PauseRequested, Step: stepO},
+	},
+	{
+		why: "without an owner, deletion takes too long", options: []option{noOwner, marked(), deletingFor(30 * time.Minute)},
+		want: Decision{Hold: Hold{Reason: StuckDeleting, Seen: Seen{Since: ago(30 * time.Minute)}}, Step: stepO},
 	},
 	{
 		why: "a mark of a check that has a template now", options: []option{twoSteps, marked()},
@@ -126,16 +139,16 @@ var marksGiven = []row{
 		want: Decision{Action: CancelOwnerRemediation, Why: StepChanged, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "a pause is reported before a storm", options: []option{pauseRequested, inStorm, noOwner, marked()},
+		why: "a pause is reported before a storm", options: []option{pauseRequested, inStorm, marked()},
 		want: Decision{Action: CancelOwnerRemediation, Why: PauseRequested, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
-		why: "a storm before an owner that is not there", options: []option{inStorm, noOwner, marked()},
-		want: Decision{Action: CancelOwnerRemediation, Why: InStorm, Step: stepO, InFlight: true, Budgeted: true},
+		why: "without an owner, storm: canceled", options: []option{inStorm, noOwner, marked()},
+		want: Decision{Action: CancelOwnerRemediation, Why: InStorm, Step: stepO},
 	},
 	{
-		why: "and that before a change of the check", options: []option{noOwner, twoSteps, marked()},
-		want: Decision{Action: CancelOwnerRemediation, Why: NoRemediatingOwner, InFlight: true, Budgeted: true},
+		why: "without an owner, the check has a template now: canceled", options: []option{noOwner, twoSteps, marked()},
+		want: Decision{Action: CancelOwnerRemediation, Why: StepChanged},
 	},
 	{
 		why: "a request comes first: at most one thing is done about a target", options: []option{
@@ -167,3 +180,30 @@ var marksGiven = []row{
 }
 
 func TestPlan_OwnerRemediation_WaitsOrCancels(t *testing.T) { decide(t, marksGiven, byOwner) }
+
+// A Machine without an owner gets the conditions that request owner remediation, and is reported as blocked.
+func TestPlan_NoOwner_SetsConditions(t *testing.T) {
+	tests := []struct {
+		why     string
+		options []option
+		want    Action
+	}{
+		{why: "allowed", want: RequestOwnerRemediation},
+		{why: "maxInFlight is reached", options: []option{slots(1), inFlightToo(false)}, want: RequestOwnerRemediation},
+		{why: "limit", options: []option{limited(0)}},
+		{why: "pause requested", options: []option{pauseRequested}},
+		{why: "storm", options: []option{inStorm}},
+		{why: "unreachable", options: []option{unreachable}},
+		{why: "Node", options: []option{policy(func(p *Policy) { p.ReportsHealth = false })}},
+	}
+	for _, test := range tests {
+		t.Run(test.why, func(t *testing.T) {
+			g := NewWithT(t)
+			plan := usual(append([]option{byOwner, noOwner}, test.options...)...).plan()
+			got := plan.Decisions[0]
+			g.Expect([]any{got.Action, got.Hold.Reason, got.InFlight, got.Budgeted}).
+				To(Equal([]any{test.want, NoRemediatingOwner, false, false}))
+			g.Expect(plan.Replacing).ToNot(ContainElement(HaveField("Target", "n1")))
+		})
+	}
+}

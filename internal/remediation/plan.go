@@ -93,7 +93,7 @@ func (p *pass) decide(i int) {
 		p.continueRequest(t, v, d)
 	case v.Recovered():
 		d.History = History{}
-	case d.InFlight, t.OwnerRemediation.Requested && v.Kind == health.Unhealthy:
+	case d.InFlight, t.OwnerRemediation.Requested && (v.Kind == health.Unhealthy || t.Owner == ""):
 		p.awaitOwner(t, v, d)
 	}
 	if t.Request == nil {

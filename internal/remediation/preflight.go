@@ -130,7 +130,7 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 	for i := range next.Decisions {
 		d := &plan.Decisions[i]
 		switch {
-		case d.Hold.Reason == "" || s.Targets[i].HeldBack.Reason != "":
+		case d.Hold.Reason == "" || d.Action != None || s.Targets[i].HeldBack.Reason != "":
 		case next.Decisions[i].Starts():
 			*d = next.Decisions[i]
 			news = append(news, i)
@@ -191,10 +191,13 @@ func (plan *Planned) Announced(s *Situation, a *health.Assessment, now time.Time
 		if !d.Starts() {
 			continue
 		}
-		owner := d.Action == RequestOwnerRemediation
+		owner, hold := d.Action == RequestOwnerRemediation, d.Hold
 		*d = Confirm(plan, t, d, &a.Verdicts[i], &PreflightCheck{Late: true, Verdict: a.Verdicts[i], Target: *t}, now)
 		if owner {
 			d.MarkedBy = t.OwnerRemediation.MarkedByThis
+		}
+		if hold.Reason != "" {
+			d.Hold = hold
 		}
 	}
 	return announced

@@ -59,7 +59,7 @@ func reachable() map[string]bool {
 		None: {""}, Wait: {""}, StartRequest: {""}, RequestOwnerRemediation: {""},
 		GiveUp:                 {StepFailed, StepTimedOut},
 		Withdraw:               {Recovered, StepChanged, CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotSelected},
-		CancelOwnerRemediation: {PauseRequested, InStorm, NoRemediatingOwner, StepChanged},
+		CancelOwnerRemediation: {PauseRequested, InStorm, StepChanged},
 		RemoveConditions:       {CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotSelected},
 	} {
 		for _, why := range whys {

@@ -12,6 +12,7 @@ const (
 	marks       = "TestPlan_OwnerRemediation_WaitsOrCancels"
 	lettingGo   = "TestPlan_UnwantedTarget_IsCleanedUp"
 	strays      = "TestPlan_OrphanedTarget_IsCleanedUp"
+	unowned     = "TestPlan_NoOwner_SetsConditions"
 	frozen      = "TestPlan_Paused_KeepsEverything"
 	storms      = "TestStorm_Limit_BeginsAndEnds"
 	gate        = "TestGate_Verdicts_AreCounted"
@@ -86,6 +87,12 @@ var lookedAt = []mutant{
 	r("owner.go", "len(p.s.Check.PauseRequests) > 0", "false", marks),
 	r("owner.go", "case !p.plan.Storm.Since.IsZero():", "case false:", marks),
 	r("owner.go", "case t.Owner == \"\":", "case false:", marks),
+	r("owner.go", "v.Kind != health.Unhealthy && d.InFlight:", "v.Kind != health.Unhealthy:", marks),
+	r("plan.go", "(v.Kind == health.Unhealthy || t.Owner == \"\")", "v.Kind == health.Unhealthy", marks),
+	r("candidates.go", " || g.reason == MaxInFlight", "", unowned),
+	r("candidates.go", "p.policy.ReportsHealth && hold.Reason", "hold.Reason", unowned),
+	r("candidates.go", "p.policy.ReportsHealth && hold.Reason == \"\"", "p.policy.ReportsHealth", unowned),
+	r("inflight.go", "if t.Owner != \"\" && t.OwnerRemediation.Requested", "if t.OwnerRemediation.Requested", "TestInFlight_RequestsAndConditions_AreCounted"),
 	r("owner.go", "if !step.Owner {", "if false {", marks),
 	r("owner.go", "step, found = Step{}, false", "step, found = Step{}, !found", marks),
 	r("plan.go", "p.policy.ReportsHealth && ", "", signs),
@@ -179,7 +186,7 @@ var summedUp = []mutant{
 	r("inflight.go", "p.plan.Limited && ", "", "TestReplacing_NoMaxInFlight_IsNotRecorded"),
 	r("inflight.go", " && !p.policy.Observe", "", "TestReplacing_NoMaxInFlight_IsNotRecorded"),
 	r("inflight.go", "p.remembers() && t.OwnerRemediation.Requested && ", "p.remembers() && ", replaced),
-	r("inflight.go", "t.OwnerRemediation.Requested && !t.ControlPlane && ", "t.OwnerRemediation.Requested && ", replaced),
+	r("inflight.go", "t.OwnerRemediation.Requested && t.Owner != \"\" && !t.ControlPlane && ", "t.OwnerRemediation.Requested && ", replaced),
 	r("inflight.go", "!t.ControlPlane && t.CoveredBy == \"\"", "!t.ControlPlane", replaced),
 	r("inflight.go", "p.s.Orphans[i].Request != nil {\n\t\t\tp.takePlace", "i >= 0 {\n\t\t\tp.takePlace", replaced),
 	r("inflight.go", "\tif p.s.Check.Paused {\n", "\tif false {\n", "TestReplacing_NoMaxInFlight_IsNotRecorded"),

@@ -104,7 +104,7 @@ var turnsAndNotes = []mutant{
 	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if false {\n\t\t// The manager", "TestHistory_RecoveredWhileDeleting_IsRemoved"),
 	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if true {\n\t\t// The manager", "TestHistory_RecoveredWhileDeleting_IsRemoved"),
 	r("preflight.go", "case next.Decisions[i].Hold.Reason != \"\":", "case false:", "TestPlanAgain_StillBlocked_ReportsNewReason"),
-	r("preflight.go", "case d.Hold.Reason == \"\" || s.Targets[i].HeldBack.Reason != \"\":", "case d.Hold.Reason == \"\":", "TestPlanAgain_StillBlocked_ReportsNewReason"),
+	r("preflight.go", "case d.Hold.Reason == \"\" || d.Action != None || s.Targets[i].HeldBack.Reason != \"\":", "case d.Hold.Reason == \"\":", "TestPlanAgain_StillBlocked_ReportsNewReason"),
 	r("guard_not_confirmed.go", "!look.sameRecovery(c.t)", "false", looks),
 	r("guard_not_confirmed.go", "now == nil || before == nil || ", "now != nil && ", looks),
 }

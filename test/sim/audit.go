@@ -196,7 +196,7 @@ func (w *World) noteHealth(r *run, end bool) {
 // takesBack says whether there is a reason to take back a mark that still waits.
 func (w *World) takesBack(c *Check, target string, s *State) bool {
 	m := s.Machines[target]
-	if len(c.PauseRequests) > 0 || w.stormy(c.Name) || m == nil || m.Orphan {
+	if len(c.PauseRequests) > 0 || w.stormy(c.Name) || m == nil {
 		return true
 	}
 	// It is not the turn of its owner: some step that comes before was not tried, or there is no such step.

@@ -89,7 +89,6 @@ var blockers = []blocker{
 		return x.readable() && x.n.Leaving.Sign != "" && (x.n.Leaving.Since.IsZero() || x.w.Now.Before(x.n.Leaving.Since.Add(30*time.Minute)))
 	}},
 	{"nobody who is excluded", is(remediation.Excluded), true, true, func(x *start) bool { return x.readable() && x.n.Excluded }},
-	{"no mark without an owner", is(remediation.NoRemediatingOwner), false, true, func(x *start) bool { return x.m != nil && x.m.Orphan }},
 	{"no mark against its owner", is(remediation.OwnerRefuses), false, true, func(x *start) bool { return x.m != nil && x.m.Owner == Refused }},
 	{"a wish is granted once", is(remediation.AnnotationNotRemoved), true, false, func(x *start) bool {
 		return x.judged.asked && x.tries.wished && len(x.tries.steps) == 0
@@ -126,10 +125,10 @@ var blockers = []blocker{
 	}},
 }
 
-// noPlace: as many targets are under remediation as may be. Those of a control plane that are handed to their owner take up no place.
+// noPlace: as many targets are under remediation as may be. Those of a control plane that are handed to their owner, and those without an owner, take up no place.
 func noPlace(x *start) bool {
 	most := x.c.Policy.MaxInFlight
-	if most == nil || !x.request && x.controlPlane() {
+	if most == nil || !x.request && (x.controlPlane() || x.m != nil && x.m.Orphan) {
 		return false
 	}
 	return x.w.inFlight(x.c, x.target) >= max(1, share(most, x.w.limits(x.r).expected, 99))

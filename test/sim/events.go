@@ -226,7 +226,7 @@ func (w *World) owners() {
 		if !m.ControlPlane && !m.Orphan {
 			workers++
 		}
-		if m.Owner == "" || m.Paused {
+		if m.Owner == "" || m.Paused || m.Orphan {
 			continue
 		}
 		m.Version++

@@ -137,6 +137,8 @@ func (x *resting) isTrue(reason remediation.Reason) bool {
 	switch reason { //nolint:exhaustive // the others are what the blockers are about
 	case remediation.PreviousStepNotReleased:
 		return x.request != nil && !x.request.DeletingSince.IsZero() && !w.Now.Before(x.request.DeletingSince.Add(5*time.Minute))
+	case remediation.NoRemediatingOwner:
+		return x.m != nil && x.m.Orphan
 	case remediation.OwnerNotActing:
 		return x.m != nil && x.m.Owner != "" && !w.Now.Before(x.m.MarkedSince.Add(30*time.Minute))
 	case remediation.AnnotationNotRemoved:

@@ -219,8 +219,8 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 		if c := w.API.Checks[r.name]; r.old && w.log != nil && (c == nil || !c.Finalizer) {
 			return errConflict
 		}
-		m.Author, m.AskedOwnerAt = r.name, time.Time{}
-		if d.Action == remediation.RequestOwnerRemediation {
+		m.Author = r.name
+		if d.Action == remediation.RequestOwnerRemediation && m.Owner == "" {
 			m.AskedOwnerAt = w.Now
 		}
 	case remediation.RemoveMarkedBy:
