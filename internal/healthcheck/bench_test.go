@@ -11,10 +11,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	fakecache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -57,7 +61,42 @@ func benchmarkReconcile(b *testing.B, machines int) {
 	b.Run("all healthy", func(b *testing.B) { measure(b, machines) })
 	s.Expect(stage.Parallel(machines/100, func(i int) error { return bulk.FailNode(i * 100) })).To(Succeed())
 	b.Run("one percent unhealthy", func(b *testing.B) { measure(b, machines-machines/100) })
+	// More than maxUnhealthy allows, so nothing more is remediated.
+	s.Change(check, func() { check.Spec.MaxUnhealthy = ptr.To(intstr.FromString("40%")) })
+	s.Expect(stage.Parallel(machines, bulk.FailNode)).To(Succeed())
+	b.Run("all unhealthy", func(b *testing.B) { measure(b, 0) })
 }
 
+// BenchmarkOneFifthUnhealthy measures how long it takes until 1,000 of 5,000 Machines have OwnerRemediated=False, on a real API server.
+func BenchmarkOneFifthUnhealthy(b *testing.B) {
+	const machines = 5000
+	for b.Loop() {
+		b.StopTimer()
+		s := stage.New(b)
+		s.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+		bulk := s.NewBulk()
+		bulk.Ready = func(i int) corev1.ConditionStatus {
+			if i%5 == 0 {
+				return corev1.ConditionUnknown
+			}
+			return corev1.ConditionTrue
+		}
+		bulk.Create(machines)
+		check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"test"} })
+		c := s.Start()
+		c.NeverIdle = true
+		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(machines-machines/5)))
+		c.WaitNoReconciles()
+		s.Change(check, func() { check.Spec.PauseRequests = nil })
+		b.StartTimer()
+		s.Eventually(func() int {
+			return stage.Count(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition), stage.OwnerRequested)
+		}).Should(Equal(machines / 5))
+		b.StopTimer()
+		c.Stop()
+	}
+}
+
+func BenchmarkReconcile5000(b *testing.B)  { benchmarkReconcile(b, 5000) }
 func BenchmarkReconcile1000(b *testing.B)  { benchmarkReconcile(b, 1000) }
 func BenchmarkReconcile10000(b *testing.B) { benchmarkReconcile(b, 10_000) }
