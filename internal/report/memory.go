@@ -158,13 +158,25 @@ func (m *Memory) follow(
 		if outcome := outcomeOf(&pass.Planned.Decisions[i]); outcome != "" && (r.outcome == "" || !deleting(pass.Situation.Targets[i].Request)) {
 			r.outcome = outcome
 		}
+		r.outcome = cmp.Or(r.outcome, decidedBefore(&pass.Situation.Targets[i]))
 		m.remediations[name] = r
 	}
 	if !existed || exists && r.continues(&before) {
 		return nil
 	}
-	ended := before.ended(name, howItEnded(pass, i), now)
+	ended := before.ended(name, howItEnded(pass, i, before.byOwner), now)
 	return &ended
+}
+
+// decidedBefore is the outcome of a request that an earlier process has given up; empty if it was not given up.
+func decidedBefore(t *remediation.Target) remedyv1.RemediationOutcome {
+	switch r := t.Request; {
+	case !deleting(r) || t.History.Failures < r.Attempt && t.History.Tried != r.Step:
+		return ""
+	case r.Failed:
+		return remedyv1.FailedOutcome
+	}
+	return remedyv1.TimedOutOutcome
 }
 
 func deleting(request *remediation.Request) bool { return request != nil && !request.DeletingSince.IsZero() }
@@ -267,11 +279,11 @@ func (r *remediationInProgress) ended(name string, otherwise remedyv1.Remediatio
 }
 
 // howItEnded is the outcome of a remediation by the current facts of its target.
-func howItEnded(pass *explain.Evaluation, i int) remedyv1.RemediationOutcome {
+func howItEnded(pass *explain.Evaluation, i int, byOwner bool) remedyv1.RemediationOutcome {
 	switch {
 	case pass.Assessment.Verdicts[i].Recovered():
 		return remedyv1.RecoveredOutcome
-	case pass.Situation.Targets[i].OwnerRemediation.Refused:
+	case byOwner && pass.Situation.Targets[i].OwnerRemediation.Refused:
 		return remedyv1.FailedOutcome
 	}
 	return remedyv1.WithdrawnOutcome

@@ -242,6 +242,33 @@ func TestCompare_NextStepAtOnce_EndsTheFirst(t *testing.T) {
 	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].ByOwner}).To(Equal([]any{int32(2), remedyv1.RecoveredOutcome, true}))
 }
 
+// The manager was restarted since it gave up the step: the history and the request have the outcome.
+func TestCompare_RestartWhileDeleting_ReadsOutcome(t *testing.T) {
+	step := remediation.StepID{Order: 1, Template: "a"}
+	for outcome, failed := range map[remedyv1.RemediationOutcome]bool{remedyv1.FailedOutcome: true, remedyv1.TimedOutOutcome: false} {
+		g := NewWithT(t)
+		s := &story{now: noon}
+		target := remediation.Target{
+			Request: &remediation.Request{Step: step, Attempt: 1, Started: noon, DeletingSince: noon.Add(time.Second), Failed: failed},
+			History: remediation.History{Tried: step},
+		}
+		g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{Action: remediation.Wait, Step: step, Attempt: 1, InFlight: true})).To(BeEmpty())
+		ended := s.compare(health.Unhealthy, remediation.Target{}, remediation.Decision{})
+		g.Expect(ended).To(ConsistOf(HaveField("Outcome", outcome)))
+	}
+}
+
+// The owner has refused before. A user deletes the request, so the remediator has not failed.
+func TestCompare_RequestDeletedByUser_IsWithdrawn(t *testing.T) {
+	g, s := NewWithT(t), &story{now: noon}
+	target := remediation.Target{
+		Request: &remediation.Request{Attempt: 1, Started: noon}, OwnerRemediation: remediation.OwnerRemediation{Requested: true, Refused: true},
+	}
+	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{Action: remediation.Wait, Attempt: 1, InFlight: true})).To(BeEmpty())
+	target.Request = nil
+	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{})).To(ConsistOf(HaveField("Outcome", remedyv1.WithdrawnOutcome)))
+}
+
 // What is kept of a suspect target is small, because after an outage all targets of a fleet can be suspect.
 func TestCompare_SuspectTarget_CostsLittleMemory(t *testing.T) {
 	g := NewWithT(t)
