@@ -34,7 +34,7 @@ func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 	case !t.DeletingSince.IsZero() && !p.now.Before(stuck):
 		d.Hold = Hold{Reason: StuckDeleting, Seen: Seen{Since: t.DeletingSince}}
 	case t.Owner == "":
-		d.Hold = Hold{Reason: NoRemediatingOwner}
+		d.Hold = Hold{Reason: NoRemediatingOwner, Until: p.later(stuck)}
 	case !t.DeletingSince.IsZero():
 		d.Action, d.Until = Wait, stuck
 	case !p.now.Before(late):

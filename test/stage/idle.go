@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -67,7 +68,12 @@ func (c *Instance) Reconciles(check string) *atomic.Int64 {
 	return n.(*atomic.Int64)
 }
 
-// ReconcileAll waits until every check was reconciled once, from begin to end.
+// selects reports whether the instance is responsible for a check. It reconciles no others.
+func (s *Stage) selects(check client.Object) bool {
+	return s.WatchFilter == "" || check.GetLabels()[clusterv1.WatchLabel] == s.WatchFilter
+}
+
+// ReconcileAll waits until every check of the instance was reconciled once, from begin to end.
 func (c *Instance) ReconcileAll() {
 	c.Stage.T.Helper()
 	// One worker at a time reconciles a check: when the second reconciles begin, the first are over.
@@ -78,10 +84,15 @@ func (c *Instance) ReconcileAll() {
 	for range rounds {
 		before := map[string]int64{}
 		for _, check := range c.Stage.Checks() {
-			before[check.Name] = c.Reconciles(check.Name).Load()
+			if c.Stage.selects(&check) {
+				before[check.Name] = c.Reconciles(check.Name).Load()
+			}
 		}
 		for _, check := range inTree {
-			before[InTreeName(check.Name)] = c.Reconciles(InTreeName(check.Name)).Load()
+			adopted := takeover.ParseMemory(check.Annotations[remedyv1.TakeOverIDAnnotation])
+			if c.Stage.selects(&check) || adopted.ID != "" && adopted.Instance == c.Stage.WatchFilter {
+				before[InTreeName(check.Name)] = c.Reconciles(InTreeName(check.Name)).Load()
+			}
 		}
 		c.Stage.Wake()
 		c.Stage.Eventually(func() bool {
