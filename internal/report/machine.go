@@ -75,9 +75,12 @@ func CancelOwnerRemediation(m *clusterv1.Machine) {
 // RemoveConditions removes the conditions of a check from a Machine, with the answer of its owner: without HealthCheckSucceeded, owners
 // neither act on it nor remove it. Only the answer of an owner that deletes the Machine stays. Conditions that a remediator has set stay.
 func RemoveConditions(m *clusterv1.Machine) {
-	if ownerRequested(m) && m.DeletionTimestamp.IsZero() {
+	switch requested := ownerRequested(m); {
+	case requested && m.DeletionTimestamp.IsZero():
 		conditions.Delete(m, explain.OwnerRemediated)
 		deprecated.Delete(m, explain.OwnerRemediated)
+	case requested:
+		removeWaiting(m, explain.OwnerRemediated)
 	}
 	removeWaiting(m, explain.ExternallyRemediated)
 	conditions.Delete(m, explain.HealthCheckSucceeded)

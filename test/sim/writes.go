@@ -236,7 +236,7 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 			m.Owner = ""
 		}
 	default:
-		if m.MarkedSince.Equal(m.AskedOwnerAt) && m.DeletingSince.IsZero() {
+		if m.MarkedSince.Equal(m.AskedOwnerAt) && (m.DeletingSince.IsZero() || m.Owner == Waiting) {
 			m.Owner = ""
 		}
 		m.Author, m.AskedOwnerAt, m.Sick, m.Well = "", time.Time{}, false, false
