@@ -44,6 +44,8 @@ const (
 	TooFewUnhealthyReason = "TooFewUnhealthy"
 	// TooManyUnhealthyReason: more targets are unhealthy than the limit allows.
 	TooManyUnhealthyReason = "TooManyUnhealthy"
+	// HealthUnknownReason: the health of more targets is unknown than the limit allows, and no target is known to be unhealthy.
+	HealthUnknownReason = "HealthUnknown"
 	// LimitIsZeroReason: the limit is 0 targets, so that nothing is remediated.
 	LimitIsZeroReason = "LimitIsZero"
 	// StormReason: too many targets were unhealthy, and the cool-down is not over.
@@ -71,9 +73,9 @@ const NotPausedReason = "NotPaused"
 const (
 	// ClusterReachableReason: the workload cluster can be read.
 	ClusterReachableReason = "ClusterReachable"
-	// ControlPlaneNotInitializedReason: the workload cluster has no API server yet.
+	// ControlPlaneNotInitializedReason: the workload cluster has no API server yet. Also a reason of RemediationAllowed.
 	ControlPlaneNotInitializedReason = "ControlPlaneNotInitialized"
-	// ReconnectingReason: the connection was restored, and the manager waits for fresh Node status.
+	// ReconnectingReason: the connection was restored, and the manager waits for fresh Node status. Also a reason of RemediationAllowed.
 	ReconnectingReason = "Reconnecting"
 	// KubeconfigRefusedReason: the kubeconfig runs a program or reads files, which is not allowed.
 	KubeconfigRefusedReason = "KubeconfigRefused"

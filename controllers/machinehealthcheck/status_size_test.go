@@ -107,7 +107,7 @@ func longestStatus(
 		Policy:     &converted.Policy,
 		Planned:    &plan,
 	}
-	counted := explain.Status(pass, func(int) *remedyv1.RequestReference { return nil })
+	counted := explain.Status(pass, nil, func(int) *remedyv1.RequestReference { return nil })
 	ended := slices.Repeat([]remedyv1.RecentRemediation{{
 		Target: machines[0].Name, Outcome: remedyv1.ReplacedOutcome, Started: metav1.NewTime(now), Ended: metav1.NewTime(now),
 	}}, len(machines))

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -20,7 +21,12 @@ func allowedCondition(p *Evaluation) metav1.Condition {
 		return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue, remedyv1.RemediationAllowedReason,
 			sentences("Remediation is allowed", numbers(p), advice(p, ""), unreadableOwners(p)))
 	}
-	return condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason,
+	status := metav1.ConditionFalse
+	switch reason {
+	case remedyv1.ReconnectingReason, remedyv1.ControlPlaneNotInitializedReason, remedyv1.HealthUnknownReason:
+		status = metav1.ConditionUnknown
+	}
+	return condition(remedyv1.RemediationAllowedCondition, status, reason,
 		sentences(blockedPrefix+message, numbers(p), advice(p, reason), unreadableOwners(p)))
 }
 
@@ -59,8 +65,14 @@ func blocked(p *Evaluation) (reason, message string) {
 		return remedyv1.ClusterUnreachableReason, "Workload cluster is unreachable; only failures that can be verified without it are remediated"
 	case p.Assessment.Counts.Expected > 0 && p.Policy.Limits.For(p.Assessment.Counts.Expected+p.Context.Missing).Most <= 0:
 		return remedyv1.LimitIsZeroReason, "The limit is 0, so no target is ever remediated"
+	case !gate.Open && check.Reconnecting:
+		return remedyv1.ReconnectingReason, reconnecting(p)
 	case !gate.Open && gate.Unhealthy < gate.Limit.Least:
 		return remedyv1.TooFewUnhealthyReason, "Too few targets are unhealthy"
+	case !gate.Open && p.Assessment.Counts.Unhealthy == 0 && !p.Snapshot.Cluster.ControlPlaneInitialized.Reached:
+		return remedyv1.ControlPlaneNotInitializedReason, sentence(health.ControlPlaneNotInitialized, nil, Gate)
+	case !gate.Open && p.Assessment.Counts.Unhealthy == 0:
+		return remedyv1.HealthUnknownReason, "No target is known to be unhealthy, but the health of too many is unknown"
 	case !gate.Open:
 		return remedyv1.TooManyUnhealthyReason, "Too many targets are unhealthy"
 	case !p.Planned.Storm.Since.IsZero():

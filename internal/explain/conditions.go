@@ -164,8 +164,7 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 		return reachable(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason,
 			withCause("Workload cluster is unreachable", r.ConnectionError))
 	case p.Situation.Check.Reconnecting:
-		return reachable(metav1.ConditionUnknown, remedyv1.ReconnectingReason,
-			notEvaluated(&health.Verdict{Reason: health.ReconnectGracePeriod, Until: cluster.ReconnectingUntil}))
+		return reachable(metav1.ConditionUnknown, remedyv1.ReconnectingReason, reconnecting(p))
 	case r.NoKnownNode:
 		return reachable(metav1.ConditionFalse, remedyv1.NoKnownNodeReason,
 			capital(or(r.Why, "none of the Nodes that Machines refer to exists"))+
@@ -177,6 +176,11 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 	}
 	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason,
 		withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why))
+}
+
+// reconnecting is why no Node is evaluated yet after the connection was restored.
+func reconnecting(p *Evaluation) string {
+	return notEvaluated(&health.Verdict{Reason: health.ReconnectGracePeriod, Until: p.Snapshot.Cluster.ReconnectingUntil})
 }
 
 // withCause adds the cause to a message, if it is known.

@@ -53,6 +53,10 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		return func(p *Evaluation) { change(&p.Situation.Check) }
 	}
 	ten := limits(remediation.Limits{MaxUnhealthy: percent("40%")})
+	reconnecting := func(p *Evaluation) {
+		p.Situation.Check.Reconnecting, p.Snapshot.Cluster.ReconnectingUntil = true, noon.Add(time.Minute)
+	}
+	unknown := map[string]bool{"HealthUnknown": true, "ControlPlaneNotInitialized": true, "Reconnecting": true}
 	const numbers = ". 1 of 4 targets is not known to be healthy, and maxUnhealthy=100% (default) allows 4"
 	const another = ". Create the Cluster, or replace the check by one that names another Cluster"
 	tests := []struct {
@@ -64,6 +68,24 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 			"maxUnhealthy=40% allows 10"},
 		{fleet(25, 11, ten), "TooManyUnhealthy", "Blocked: Too many targets are unhealthy. 11 of 25 targets are not known to be healthy, and " +
 			"maxUnhealthy=40% allows 10. Check for a common cause before raising the limit"},
+		{fleet(25, 0, ten, func(p *Evaluation) {
+			for i := range 11 {
+				p.Snapshot.Targets[i].Machine.Deleting = true
+			}
+		}), "HealthUnknown", "Blocked: No target is known to be unhealthy, but the health of too many is unknown. 11 of 25 targets are not " +
+			"known to be healthy, and maxUnhealthy=40% allows 10"},
+		{
+			fleet(4, 0, ten, func(p *Evaluation) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ControlPlaneNotInitialized",
+			"Blocked: The control plane of the cluster is not initialized. 4 of 4 targets are not known to be healthy, and maxUnhealthy=40% " +
+				"allows 1",
+		},
+		{
+			fleet(4, 2, ten, reconnecting), "Reconnecting",
+			"Blocked: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. " +
+				"4 of 4 targets are not known to be healthy, and maxUnhealthy=40% allows 1",
+		},
+		{fleet(4, 2, reconnecting), "RemediationAllowed", "Remediation is allowed. 4 of 4 targets are not known to be healthy, and " +
+			"maxUnhealthy=100% (default) allows 4"},
 		{fleet(0, 0), "RemediationAllowed", "Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100% " +
 			"(default) allows 0. " +
 			"The check selects no Machine of the Cluster: compare its selector with the labels of the Machines"},
@@ -166,6 +188,7 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 			g.Expect(got.Reason).To(Equal(test.reason))
 			g.Expect(got.Message).To(Equal(test.says))
 			g.Expect(got.Status == metav1.ConditionTrue).To(Equal(test.reason == "RemediationAllowed"))
+			g.Expect(got.Status == metav1.ConditionUnknown).To(Equal(unknown[test.reason]))
 		})
 	}
 	for _, word := range conditionReasons {

@@ -37,7 +37,7 @@ func orphanTrace(p *Evaluation, i int) Trace {
 }
 
 func printed(p *Evaluation) output {
-	out := output{Status: Status(p, nil)}
+	out := output{Status: Status(p, nil, nil)}
 	for i := range p.Snapshot.Targets {
 		f := p.Facts(i)
 		trace := p.Trace(i)
@@ -294,7 +294,7 @@ func TestTrace_InfrastructureNotReady_HasClosedGate(t *testing.T) {
 func TestStatus_AnyInput_FitsTheAPI(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawPass(t)
-		status := Status(p, func(target int) *remedyv1.RequestReference {
+		status := Status(p, nil, func(target int) *remedyv1.RequestReference {
 			return &remedyv1.RequestReference{Name: p.Snapshot.Targets[target].Name}
 		})
 		for _, c := range status.Conditions {

@@ -30,7 +30,7 @@ func TestProperties_FixedSeeds_ReachEveryReason(t *testing.T) {
 
 // visit removes what a reconcile has reached.
 func visit(p *Evaluation, missing map[string]bool) {
-	for _, c := range Status(p, nil).Conditions {
+	for _, c := range Status(p, nil, nil).Conditions {
 		delete(missing, c.Type+" "+c.Reason)
 	}
 	for i := range p.Snapshot.Targets {

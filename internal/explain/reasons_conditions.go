@@ -26,6 +26,10 @@ var conditionReasons = slices.Concat(
 		ofGuard(remedyv1.ClusterDeletingReason), ofGuard(remedyv1.PauseRequestedReason), ofGuard(remedyv1.ClusterUnreachableReason),
 		ofGuard(remedyv1.TooManyUnhealthyReason), ofGuard(remedyv1.TooFewUnhealthyReason), ofGuard(remedyv1.StormReason),
 		reason(remedyv1.RemediationAllowedReason, "The limit is met, and new remediations are not paused.", "Nothing."),
+		reason(remedyv1.HealthUnknownReason,
+			"The health of more targets is unknown than the limit allows, and no target is known to be unhealthy.",
+			"Nothing while Machines are created or replaced. If it lasts, see why the targets are not healthy."),
+		controlPlaneNotInitialized, connectionRestored,
 		reason(remedyv1.LimitIsZeroReason, "The limit is 0, so no target is ever remediated.",
 			"The message has the smallest limit that allows a remediation."),
 		reason(remedyv1.ObservingReason, "The check or the manager only observes.", "Set `mode: Enforce` to remediate."),
@@ -39,10 +43,7 @@ var conditionReasons = slices.Concat(
 		ofGuard(remedyv1.ClusterNotFoundReason),
 		reason(remedyv1.ClusterUnreachableReason, "The cluster of the Nodes is unreachable.",
 			"Restore the connection; see also the condition `RemoteConnectionProbe` of the Cluster."),
-		reason(remedyv1.ControlPlaneNotInitializedReason, "The cluster of the Nodes has no API server yet.",
-			"Nothing while the cluster is being created. If it lasts, check the Machines of the control plane."),
-		reason(remedyv1.ReconnectingReason, "The connection was restored, and Nodes get time to report their status.",
-			"Nothing: it ends within a minute."),
+		controlPlaneNotInitialized, connectionRestored,
 		reason(remedyv1.KubeconfigRefusedReason, "The kubeconfig would run a program or read files, which is not allowed.",
 			"Give the Cluster a kubeconfig with embedded certificates or a token."),
 		reason(remedyv1.NoKnownNodeReason,
@@ -88,6 +89,14 @@ var conditionReasons = slices.Concat(
 		reason(remedyv1.PausedByOthersReason, "A user or another tool has paused the check or its Cluster. It is neither adopted nor released.",
 			"Unpause it when the work on it is done."),
 	),
+)
+
+// Reasons of several conditions that are no guards.
+var (
+	controlPlaneNotInitialized = reason(remedyv1.ControlPlaneNotInitializedReason, "The cluster of the Nodes has no API server yet.",
+		"Nothing while the cluster is being created. If it lasts, check the Machines of the control plane.")
+	connectionRestored = reason(remedyv1.ReconnectingReason, "The connection was restored, and Nodes get time to report their status.",
+		"Nothing: it ends within a minute.")
 )
 
 func of(condition string, reasons ...Reason) []Reason {

@@ -51,11 +51,11 @@ func StateOf(v *health.Verdict, d *remediation.Decision) State {
 	return states[v.Kind]
 }
 
-// Status returns the status of a check, except for the generation, the times of conditions, and remediations that have ended. request
-// returns the request of a target, or nil if there is none.
-func Status(p *Evaluation, request func(target int) *remedyv1.RequestReference) remedyv1.CheckStatus {
+// Status returns the status of a check, except for the generation, the times of conditions, and remediations that have ended. before are
+// the unhealthy targets of the last status, and request returns the request of a target, or nil if there is none.
+func Status(p *Evaluation, before []remedyv1.UnhealthyTarget, request func(target int) *remedyv1.RequestReference) remedyv1.CheckStatus {
 	counts, planned := &p.Assessment.Counts, p.Planned
-	targets, total := unhealthyTargets(p, request)
+	targets, total := unhealthyTargets(p, before, request)
 	return remedyv1.CheckStatus{
 		Conditions:            Conditions(p),
 		Unhealthy:             Number(counts.Unhealthy),
@@ -82,10 +82,13 @@ func limit(l *remediation.Limit) *remedyv1.EffectiveLimit {
 func source(l *remediation.Limit) string { return l.Field + "=" + foreign(l.Value) }
 
 // unhealthyTargets are the first ones by name, and their total number.
-func unhealthyTargets(p *Evaluation, request func(target int) *remedyv1.RequestReference) ([]remedyv1.UnhealthyTarget, int) {
+func unhealthyTargets(
+	p *Evaluation, before []remedyv1.UnhealthyTarget, request func(target int) *remedyv1.RequestReference,
+) ([]remedyv1.UnhealthyTarget, int) {
 	var chosen []int
+	known := unhealthyBefore(p, before)
 	for i := range p.Planned.Decisions {
-		if listable(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i]) {
+		if listable(&p.Assessment.Verdicts[i], &p.Planned.Decisions[i]) || known[p.Snapshot.Targets[i].Name] != nil {
 			chosen = append(chosen, i)
 		}
 	}
@@ -95,12 +98,52 @@ func unhealthyTargets(p *Evaluation, request func(target int) *remedyv1.RequestR
 	for _, i := range chosen[:min(total, MaxTargets)] {
 		trace := p.Trace(i)
 		target := trace.UnhealthyTarget()
+		if earlier := known[target.Name]; earlier != nil {
+			keep(p, &trace, &target, earlier)
+		}
 		if request != nil && p.Planned.Decisions[i].InFlight {
 			target.Request = request(i)
 		}
 		targets = append(targets, target)
 	}
 	return targets, total
+}
+
+// unhealthyBefore are the targets of the last status that were unhealthy, and that cannot be evaluated because the connection to the
+// cluster failed, or was just restored.
+func unhealthyBefore(p *Evaluation, before []remedyv1.UnhealthyTarget) map[string]*remedyv1.UnhealthyTarget {
+	if check := &p.Situation.Check; !check.Unreachable && !check.Reconnecting {
+		return nil
+	}
+	earlier := map[string]*remedyv1.UnhealthyTarget{}
+	for i := range before {
+		suspect := before[i].Decision == remedyv1.Observed && before[i].HoldReason == ""
+		if !suspect && slices.Contains(health.Rules(), health.Reason(before[i].Reason)) {
+			earlier[before[i].Name] = &before[i]
+		}
+	}
+	for i := range p.Assessment.Verdicts {
+		v := &p.Assessment.Verdicts[i]
+		if v.Kind != health.Undetermined || v.Reason != health.NodeUnreadable && v.Reason != health.ReconnectGracePeriod {
+			delete(earlier, p.Snapshot.Targets[i].Name)
+		}
+	}
+	return earlier
+}
+
+// keep completes a target that was unhealthy before, and cannot be evaluated.
+func keep(p *Evaluation, trace *Trace, target, before *remedyv1.UnhealthyTarget) {
+	target.Since, target.Reason = before.Since, before.Reason
+	target.Message = sentences("Not evaluated: "+trace.Verdict.Message, "The target was unhealthy before", trace.Decision.Message)
+	switch {
+	case target.Decision != "":
+	case p.Policy.Observe:
+		target.Decision, target.HoldReason = remedyv1.Observed, remedyv1.HeldObserving
+	case p.Situation.Check.Unreachable:
+		target.Decision, target.HoldReason = remedyv1.Held, remedyv1.HeldClusterUnreachable
+	default:
+		target.Decision = remedyv1.Held
+	}
 }
 
 // listable reports whether the status lists a target: an unhealthy or suspect one, or another one that is blocked, such as one whose

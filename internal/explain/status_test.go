@@ -10,6 +10,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -18,7 +19,7 @@ import (
 
 func TestStatus_ManyTargets_ListsTheFirstHundred(t *testing.T) {
 	g := NewWithT(t)
-	status := Status(fleet(150, 130, func(p *Evaluation) { p.Policy.MaxInFlight = whole(7) }), nil)
+	status := Status(fleet(150, 130, func(p *Evaluation) { p.Policy.MaxInFlight = whole(7) }), nil, nil)
 	g.Expect(status.UnhealthyTargets).To(HaveLen(100))
 	g.Expect(*status.UnhealthyTargetsTotal).To(BeEquivalentTo(130))
 	g.Expect(status.UnhealthyTargets[0].Name).To(Equal("m-021"))
@@ -28,7 +29,7 @@ func TestStatus_ManyTargets_ListsTheFirstHundred(t *testing.T) {
 		*status.RemediationsAllowed,
 	}).To(Equal([]int32{130, 0, 0, 7, 123, 20}))
 	g.Expect(*status.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "maxUnhealthy=100%", MaxUnhealthy: 150}))
-	ranged := Status(fleet(4, 1, func(p *Evaluation) { p.Policy.Limits.Range = &remediation.Range{Least: 1, Most: 2} }), nil)
+	ranged := Status(fleet(4, 1, func(p *Evaluation) { p.Policy.Limits.Range = &remediation.Range{Least: 1, Most: 2} }), nil, nil)
 	g.Expect(*ranged.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "unhealthyRange=[1-2]", MinUnhealthy: Number(1), MaxUnhealthy: 2}))
 }
 
@@ -49,7 +50,7 @@ func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
 		p.Snapshot.Targets[3].Node.State = health.Gone
 		p.Snapshot.Targets[3].Machine.NodeGoneSince = ago(time.Second)
 	})
-	status := Status(p, func(target int) *remedyv1.RequestReference {
+	status := Status(p, nil, func(target int) *remedyv1.RequestReference {
 		return &remedyv1.RequestReference{APIVersion: "v1", Kind: "Foo", Namespace: "default", Name: p.Snapshot.Targets[target].Name}
 	})
 	said := make([]string, 0, len(status.UnhealthyTargets))
@@ -83,6 +84,55 @@ func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
 	}))
 }
 
+// What was known to be unhealthy stays in the status while it cannot be evaluated, and does not count as unhealthy.
+func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
+	since := metav1.NewTime(ago(time.Hour))
+	before := []remedyv1.UnhealthyTarget{
+		{Name: "m-002", Since: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Observed},
+		{Name: "m-003", Since: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Held, HoldReason: remedyv1.HeldTooManyUnhealthy},
+		{Name: "m-004", Since: &since, Reason: remedyv1.NodeDeleted, Decision: remedyv1.Remediating},
+		{Name: "m-999", Since: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Held},
+	}
+	outage := func(p *Evaluation) {
+		p.Situation.Check.Unreachable = true
+		for i := range p.Snapshot.Targets {
+			p.Snapshot.Targets[i].Node = health.NodeFacts{Name: p.Snapshot.Targets[i].Node.Name}
+		}
+		p.Snapshot.Targets[1].Machine.Failure = "CreateError"
+	}
+	restored := func(p *Evaluation) {
+		p.Situation.Check.Reconnecting, p.Snapshot.Cluster.ReconnectingUntil = true, noon.Add(time.Minute)
+	}
+	show := func(p *Evaluation, before []remedyv1.UnhealthyTarget) (shown []string, status remedyv1.CheckStatus) {
+		status = Status(p, before, nil)
+		for _, t := range status.UnhealthyTargets {
+			shown = append(shown, fmt.Sprint(t.Name, " ", t.Reason, " ", t.Since.Equal(&since), " ", t.Decision, " ", t.HoldReason, " ", t.Message))
+		}
+		return shown, status
+	}
+	g := NewWithT(t)
+	shown, status := show(fleet(4, 0, outage), before)
+	g.Expect(shown).To(HaveLen(2))
+	g.Expect(shown[0]).To(HavePrefix("m-003 MachineFailed "), "it is evaluated without the cluster")
+	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Held ClusterUnreachable " +
+		"Not evaluated: The Node could not be read. The target was unhealthy before"))
+	g.Expect(*status.Unhealthy).To(BeEquivalentTo(1))
+	g.Expect(*status.UnhealthyTargetsTotal).To(BeEquivalentTo(2))
+
+	shown, status = show(fleet(4, 0, restored), status.UnhealthyTargets)
+	g.Expect(shown).To(HaveLen(2))
+	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Held  " +
+		"Not evaluated: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. " +
+		"The target was unhealthy before"))
+	g.Expect(*status.Unhealthy).To(BeZero())
+	g.Expect(status.UnhealthyTargets[1].Until).To(HaveValue(HaveField("Time", BeTemporally("==", noon.Add(time.Minute)))))
+
+	shown, _ = show(fleet(4, 0), status.UnhealthyTargets)
+	g.Expect(shown).To(BeEmpty(), "it is evaluated again")
+	shown, _ = show(fleet(4, 0, outage, func(p *Evaluation) { p.Policy.Observe = true }), before)
+	g.Expect(shown[1]).To(HavePrefix("m-004 NodeDeleted true Observed Observing Not evaluated"))
+}
+
 func TestStatus_HealthyTargets_DoNotAllocate(t *testing.T) {
 	g := NewWithT(t)
 	p := fleet(500, 0)
@@ -93,7 +143,7 @@ func TestStatus_HealthyTargets_DoNotAllocate(t *testing.T) {
 			}
 		}
 	})).To(BeZero())
-	few, many := testing.AllocsPerRun(100, func() { _ = Status(p, nil) }), fleet(5000, 0)
+	few, many := testing.AllocsPerRun(100, func() { _ = Status(p, nil, nil) }), fleet(5000, 0)
 	// With the race detector, a pool sometimes drops an object.
-	g.Expect(testing.AllocsPerRun(100, func() { _ = Status(many, nil) })).To(BeNumerically("~", few, 5))
+	g.Expect(testing.AllocsPerRun(100, func() { _ = Status(many, nil, nil) })).To(BeNumerically("~", few, 5))
 }

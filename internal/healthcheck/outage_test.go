@@ -9,6 +9,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -59,4 +61,35 @@ func TestOutage_StaleNodes_AreNotRemediated(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Two Machines are unhealthy when the connection fails. The status still lists them, as targets that cannot be evaluated, until the
+// connection is restored.
+func TestOutage_UnhealthyBefore_StaysInStatus(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithProxy, stage.WithClock)
+	s.CreateUnhealthyMachine("m-1")
+	s.CreateUnhealthyMachine("m-2")
+	s.CreateMachine("m-3")
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
+	c := s.Start()
+	expect := func(allowed, decision string) {
+		s.Eventually(stage.Get(s, check)).
+			Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal(allowed)))
+		for _, name := range []string{"m-1", "m-2"} {
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision(name), Equal(decision)))
+		}
+		s.Expect(check.Status.UnhealthyTargets).To(And(HaveLen(2), HaveEach(HaveField("Reason", remedyv1.UnhealthyNode))))
+	}
+	expect("False TooManyUnhealthy", "Held TooManyUnhealthy")
+	c.WaitIdle()
+	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
+	s.Advance(time.Hour)
+	expect("False ClusterUnreachable", "Held ClusterUnreachable")
+	s.Expect(check.Status.UnhealthyTargets).To(HaveEach(HaveField("Message", ContainSubstring("The target was unhealthy before"))))
+	s.Expect(check.Status.Unhealthy).To(HaveValue(BeZero()))
+
+	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
+	s.Advance(time.Hour)
+	expect("False TooManyUnhealthy", "Held TooManyUnhealthy")
 }

@@ -30,7 +30,7 @@ func (p *pass) Announce(ctx context.Context, pass *explain.Evaluation) error {
 	if p.silent = p.silent || !p.ownsStatus(); p.silent {
 		return nil
 	}
-	counted := explain.Status(pass, p.request)
+	counted := explain.Status(pass, p.check.Status.UnhealthyTargets, p.request)
 	if report.SameHealth(&p.check.Status, &counted) {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (p *pass) Report(ctx context.Context, pass *explain.Evaluation) error {
 
 // reportStatus writes the results to the status of the check.
 func (p *pass) reportStatus(ctx context.Context, pass *explain.Evaluation) error {
-	counted := explain.Status(pass, p.request)
+	counted := explain.Status(pass, p.check.Status.UnhealthyTargets, p.request)
 	if err := p.writeStatus(ctx, p.merged(&counted), pass); err != nil {
 		return err
 	}
