@@ -68,6 +68,8 @@ type run struct {
 	// halted: one of them did, so that something was not written that comes before every act.
 	frozen, halted bool
 	lookedAt       int
+	// checked: this reconcile has run a preflight check.
+	checked bool
 	// turnKnown is the version of the turn at the control plane at the beginning, turnSeen that of the last look, and uidSeen whose look it
 	// was.
 	turnKnown, turnSeen, uidSeen int
@@ -213,7 +215,10 @@ func (r *run) act(i int) error {
 	if r.letOthers(); (d.Action == remediation.StartRequest || d.Action == remediation.RequestOwnerRemediation) && !w.calm && w.rarely(6) {
 		w.surprise(r.name, t.Name)
 	}
-	look := r.look(i)
+	look := remediation.PreflightCheck{Late: true, Verdict: pass.Assessment.Verdicts[i], Target: *t}
+	if !w.Slow || !r.checked {
+		look, r.checked = r.look(i), true
+	}
 	confirmed := remediation.Confirm(&pass.Plan, t, d, &pass.Assessment.Verdicts[i], &look, w.Now)
 	pass.Plan.Decisions[i] = confirmed
 	r.auditAct(t, &confirmed)

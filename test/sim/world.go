@@ -20,6 +20,8 @@ type World struct {
 	Conn      Connection
 	// Refuses is why the API server refuses every request; empty if it does not.
 	Refuses string
+	// Slow: a reconcile has time for one preflight check. The next reconcile runs the others.
+	Slow bool
 	// Violations are invariants that were broken. Story is what happened, the latest last.
 	Violations []string
 	Story      []string

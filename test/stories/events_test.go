@@ -291,6 +291,7 @@ var (
 	isReachable   = cluster("can be reached again", func(w *sim.World) {
 		w.Reachable, w.Conn = true, sim.Connection{Up: true, FirstLookUntil: w.Now.Add(50 * time.Second)}
 	})
+	isSlow      = cluster("has a slow API server: a reconcile has time for one preflight check", func(w *sim.World) { w.Slow = true })
 	isBeingMade = cluster("is being made: it has neither infrastructure nor a control plane", func(w *sim.World) {
 		w.API.NoControlPlane, w.API.NoInfrastructure = true, true
 	})

@@ -39,6 +39,37 @@ var aboutLooking = []story{
 		},
 	},
 	{
+		name: "preflight-check-of-max-unhealthy", title: "The preflight check finds one more unhealthy Machine than maxUnhealthy allows",
+		steps: []step{
+			workers("w-1", "w-2", "w-3", "w-4", "w-5"),
+			at("12:00:00", machineCheck("workers", maxUnhealthy("40%"))),
+			at("12:01:00", goDark("w-1", "w-2")),
+			at("12:05:59", unseen(fail("w-3"))),
+			at("12:07:00", areBack("w-3")),
+			at("12:08:00"),
+		},
+	},
+	{
+		name: "preflight-check-of-unhealthy-range", title: "The preflight check finds fewer unhealthy Machines than unhealthyRange allows",
+		steps: []step{
+			workers("w-1", "w-2", "w-3", "w-4"),
+			at("12:00:00", machineCheck("workers", unhealthyRange(2, 3))),
+			at("12:01:00", goDark("w-1", "w-2")),
+			at("12:05:59", unseen(areBack("w-2"))),
+			at("12:07:00"),
+		},
+	},
+	{
+		name: "preflight-pending", title: "A reconcile runs out of time, and the next one runs the remaining preflight checks",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:00:00", machineCheck("workers", template("RebootTemplate/soft"))),
+			at("12:01:00", isSlow, goDark("w-1", "w-2")),
+			at("12:10:00", succeeds("w-1"), areBack("w-1")),
+			at("12:11:00"),
+		},
+	},
+	{
 		name: "kubelet-still-renews", title: "A Node is said to be unknown, and its kubelet renews its Lease: it is held for one further timeout", trace: "workers/w-1 LeaseRenewed",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
