@@ -111,6 +111,7 @@ var cleanPaths = []string{
 	"test/procgroup",
 	"test/profile",
 	"test/stage",
+	"test/stories",
 	"test/world/cmd/world",
 }
 

@@ -14,67 +14,67 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// reach notes down what a line has told of.
-func (d *driver) reach(what string, words ...string) {
+// cover records the reasons and writes of a line.
+func (d *driver) cover(what string, words ...string) {
 	for _, word := range words {
-		d.reached[what+" "+word] = true
+		d.covered[what+" "+word] = true
 	}
 }
 
-func (d *driver) reachVerdict(trace *explain.Trace) {
-	d.reach("verdict", trace.Verdict.Kind)
-	d.reach(string(explain.Rule), trace.Verdict.Reason)
-	d.reach(string(explain.Unknown), trace.Verdict.Reason)
+func (d *driver) coverVerdict(trace *explain.Trace) {
+	d.cover("verdict", trace.Verdict.Kind)
+	d.cover(string(explain.Rule), trace.Verdict.Reason)
+	d.cover(string(explain.Unknown), trace.Verdict.Reason)
 	for _, line := range trace.Gates {
 		if line.Answer == explain.Closed || line.Answer == explain.LetThrough {
-			d.reach(string(explain.Gate), line.Name)
+			d.cover(string(explain.Gate), line.Name)
 		}
 	}
 }
 
-func (d *driver) reachDecision(trace *explain.Trace) {
+func (d *driver) coverDecision(trace *explain.Trace) {
 	decision := &trace.Decision
-	d.reach("action", decision.Action)
-	d.reach(string(explain.Ending), decision.Why)
+	d.cover("action", decision.Action)
+	d.cover(string(explain.Ending), decision.Why)
 	if decision.Action == none {
-		d.reach(string(explain.Hold), string(decision.HoldReason))
+		d.cover(string(explain.Hold), string(decision.HoldReason))
 	}
 	for kind, lines := range map[explain.Kind][]explain.Line{explain.Guard: trace.Guards, explain.Preflight: trace.Preflight} {
 		for _, line := range lines {
 			if line.Answer == explain.Blocks {
-				d.reach(string(kind), line.Name)
+				d.cover(string(kind), line.Name)
 			}
 		}
 	}
 }
 
-// Whoever adds a reason tells a story about it.
-func TestEveryReasonHasAStory(t *testing.T) {
-	reached := map[string]bool{}
+// A new reason needs a story.
+func TestStories_Together_CoverEveryReason(t *testing.T) {
+	covered := map[string]bool{}
 	for i := range stories {
-		for what := range stories[i].play(t).reached {
-			reached[what] = true
+		for what := range stories[i].replay(t).covered {
+			covered[what] = true
 		}
 	}
-	for _, what := range everything(t) {
-		if !reached[what] {
-			t.Errorf("there is no story with: %s", what)
+	for _, what := range allReasons(t) {
+		if !covered[what] {
+			t.Errorf("no story has: %s", what)
 		}
 	}
 }
 
-// everything is what there is to tell of, as the core itself has it in its tables.
-func everything(t *testing.T) []string {
+// allReasons returns what stories have to cover, from the tables of the product.
+func allReasons(t *testing.T) []string {
 	t.Helper()
 	g := NewWithT(t)
 	var all []string
-	told := []explain.Kind{explain.Gate, explain.Rule, explain.Unknown, explain.Guard, explain.Preflight, explain.Hold, explain.Ending}
+	kinds := []explain.Kind{explain.Gate, explain.Rule, explain.Unknown, explain.Guard, explain.Preflight, explain.Hold, explain.Ending}
 	for _, word := range explain.Reasons() {
-		if slices.Contains(told, word.Kind) {
+		if slices.Contains(kinds, word.Kind) {
 			all = append(all, string(word.Kind)+" "+word.Name)
 		}
 	}
-	// The words must not lack what the core has.
+	// The reasons of internal/explain must be complete.
 	for _, gate := range health.Gates() {
 		g.Expect(all).To(ContainElement("gate " + string(gate)))
 	}
@@ -84,9 +84,9 @@ func everything(t *testing.T) []string {
 	for _, guard := range remediation.Guards() {
 		g.Expect(all).To(ContainElement("guard " + string(guard)))
 	}
-	// A guard that is asked twice is told of twice.
-	for _, look := range remediation.PreflightGuards() {
-		if what := string(explain.Preflight) + " " + string(look); !slices.Contains(all, what) {
+	// A guard that also belongs to the preflight check needs a story for each of the two.
+	for _, guard := range remediation.PreflightGuards() {
+		if what := string(explain.Preflight) + " " + string(guard); !slices.Contains(all, what) {
 			all = append(all, what)
 		}
 	}
@@ -94,7 +94,7 @@ func everything(t *testing.T) []string {
 		trace := explain.NewTrace(&explain.Facts{Verdict: &health.Verdict{Kind: kind}, Decision: &remediation.Decision{}})
 		all = append(all, "verdict "+trace.Verdict.Kind)
 	}
-	// The first number without a word is behind the last action.
+	// The number after the last action has no name.
 	for action := remediation.None; ; action++ {
 		trace := explain.NewTrace(&explain.Facts{Decision: &remediation.Decision{Action: action}})
 		if trace.Decision.Action == "" {

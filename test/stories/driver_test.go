@@ -16,70 +16,69 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/sim"
 )
 
-// midday is when every story begins.
-var midday = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
+// start is when every story starts.
+var start = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
 
-// story is a scenario, told turn by turn.
+// story is a scenario: a list of steps.
 type story struct {
-	// name is that of its file, and title the first line in it.
+	// name is the name of its file, and title the first line of the file.
 	name, title string
-	// trace is a target and a word, such as "workers/w-1 RequestOwnerRemediation": the decision trace from when that was told of it is kept
-	// beside the story.
+	// trace is a target and a reason or an action, such as "workers/w-1 RequestOwnerRemediation". The last decision trace of the target with
+	// it is written to a file.
 	trace string
 	steps []step
 }
 
-// step is something that somebody does, or time that passes.
+// step is an event, or time that passes.
 type step func(d *driver)
 
-// driver lets a story happen in a small world, and writes down what is decided in it.
+// driver replays a story in a simulated cluster, and writes the decisions.
 //
-// A check looks when something has happened, and when it wanted to be woken up, and at no other time. So a story stands still if a wake-up
-// is missing.
+// It reconciles a check after an event and when the check has requested it, and at no other time. So a missing requeue stops a story.
 type driver struct {
 	t    *testing.T
 	w    *sim.World
 	text strings.Builder
-	// told is what was said last of each target, and stated of each condition, by check.
-	told   map[string]map[string]heard
-	stated map[string]map[string]string
-	// wakes is when each check wants to look again.
+	// reported has the last report of each target, and conditions the last status of each condition, by check.
+	reported   map[string]map[string]report
+	conditions map[string]map[string]string
+	// wakes is when each check is reconciled next.
 	wakes map[string]time.Time
-	// unseen: caches do not show yet what has happened.
+	// unseen: the caches do not have the last events yet.
 	unseen bool
 	uids   int
-	// kept are requests that their remediators do not let go of.
+	// kept are requests with a finalizer of the remediator.
 	kept map[string]bool
-	// traces are those of everything that was told, by target and word.
+	// traces are the decision traces of all lines, by target and reason or action.
 	traces map[string]string
-	// reached is everything that was told of, for the test of coverage.
-	reached map[string]bool
+	// covered has all reasons, actions and writes of the story.
+	covered map[string]bool
 }
 
-// play tells a story.
-func (s *story) play(t *testing.T) *driver {
+// replay runs the steps of a story.
+func (s *story) replay(t *testing.T) *driver {
 	t.Helper()
 	d := &driver{
-		t: t, w: sim.Empty(midday), told: map[string]map[string]heard{}, stated: map[string]map[string]string{}, wakes: map[string]time.Time{},
-		kept: map[string]bool{}, traces: map[string]string{}, reached: map[string]bool{},
+		t: t, w: sim.Empty(start), reported: map[string]map[string]report{}, conditions: map[string]map[string]string{}, wakes: map[string]time.Time{},
+		kept: map[string]bool{}, traces: map[string]string{}, covered: map[string]bool{},
 	}
 	d.text.WriteString("# " + s.title + "\n\n")
 	for _, step := range s.steps {
 		step(d)
 	}
-	NewWithT(t).Expect(d.w.Violations).To(BeEmpty(), "the world keeps its invariants:\n%s", d.text.String())
+	NewWithT(t).Expect(d.w.Violations).To(BeEmpty(), "invariants are violated:\n%s", d.text.String())
 	return d
 }
 
-// tell adds a line.
-func (d *driver) tell(actor, format string, args ...any) {
+// write adds a line.
+func (d *driver) write(actor, format string, args ...any) {
 	fmt.Fprintf(&d.text, "%s %-12s %s\n", d.w.Now.Format(time.TimeOnly), "["+actor+"]", fmt.Sprintf(format, args...))
 }
 
-// at lets time pass until then, and something happen. Afterwards every check looks until there is nothing left to do.
+// at advances the time, and applies events. Then it reconciles every check until nothing changes.
 func at(clock string, events ...step) step {
 	return func(d *driver) {
-		d.passUntil(d.clock(clock))
+		d.advance(d.clock(clock))
 		for _, event := range events {
 			event(d)
 		}
@@ -89,7 +88,7 @@ func at(clock string, events ...step) step {
 	}
 }
 
-// unseen is what has happened, and no cache shows it when a check looks next.
+// unseen applies events that are not in the caches during the next reconcile.
 func unseen(events ...step) step {
 	return func(d *driver) {
 		d.unseen = true
@@ -102,28 +101,28 @@ func unseen(events ...step) step {
 func (d *driver) clock(text string) time.Time {
 	t, err := time.Parse(time.TimeOnly, text)
 	NewWithT(d.t).Expect(err).ToNot(HaveOccurred())
-	then := midday.Add(t.Sub(time.Date(0, time.January, 1, 12, 0, 0, 0, time.UTC)))
-	NewWithT(d.t).Expect(then).ToNot(BeTemporally("<", d.w.Now), "a story goes on, never back")
+	then := start.Add(t.Sub(time.Date(0, time.January, 1, 12, 0, 0, 0, time.UTC)))
+	NewWithT(d.t).Expect(then).ToNot(BeTemporally("<", d.w.Now), "the times of steps must not decrease")
 	return then
 }
 
-// passUntil lets time pass. Checks look when they wanted to be woken up; a moment before, there must be nothing to decide yet.
-func (d *driver) passUntil(then time.Time) {
+// advance lets time pass, and reconciles checks when they have requested it.
+func (d *driver) advance(then time.Time) {
 	for {
 		next := earliest(slices.Collect(maps.Values(d.wakes)))
 		if next.IsZero() || next.After(then) {
 			break
 		}
-		d.nothingNew(next.Add(-time.Second))
+		d.noMissedWakeUp(next.Add(-time.Second))
 		d.w.Now = next
 		d.settle()
 	}
-	d.nothingNew(then)
+	d.noMissedWakeUp(then)
 	d.w.Now = then
 }
 
-// nothingNew looks at that time, on a copy of the world: whatever would be decided anew has missed its wake-up.
-func (d *driver) nothingNew(then time.Time) {
+// noMissedWakeUp reconciles a copy at a time before the next requeue. A new decision means that a requeue is missing.
+func (d *driver) noMissedWakeUp(then time.Time) {
 	if !then.After(d.w.Now) {
 		return
 	}
@@ -133,18 +132,18 @@ func (d *driver) nothingNew(then time.Time) {
 		if !d.unseen {
 			w.Cache = d.w.API.Copy()
 		}
-		look := seen{check: w.Cache.Checks[name]}
+		r := reconcile{check: w.Cache.Checks[name]}
 		pass, err := w.Reconcile(name)
-		look.pass = pass
+		r.pass = pass
 		NewWithT(d.t).Expect(err).ToNot(HaveOccurred())
-		NewWithT(d.t).Expect(d.hear(&look)).To(Equal(d.told[name]), "%s should have looked at %s:\n%s", name, then.Format(time.TimeOnly), d.text.String())
-		NewWithT(d.t).Expect(pass.Writes).To(BeZero(), "%s should have looked at %s:\n%s", name, then.Format(time.TimeOnly), d.text.String())
+		NewWithT(d.t).Expect(d.reports(&r)).To(Equal(d.reported[name]), "%s needs a requeue at %s:\n%s", name, then.Format(time.TimeOnly), d.text.String())
+		NewWithT(d.t).Expect(pass.Writes).To(BeZero(), "%s needs a requeue at %s:\n%s", name, then.Format(time.TimeOnly), d.text.String())
 	}
 }
 
 func (d *driver) checks() []string { return slices.Sorted(maps.Keys(d.w.API.Checks)) }
 
-// settle lets every check look until nobody has anything left to do.
+// settle reconciles every check until nothing changes.
 func (d *driver) settle() {
 	for range 20 {
 		busy := false
@@ -153,36 +152,36 @@ func (d *driver) settle() {
 				d.w.Cache = d.w.API.Copy()
 			}
 			d.unseen = false
-			busy = d.look(name) || busy
+			busy = d.reconcile(name) || busy
 		}
-		if !d.letGo() && !busy {
+		if !d.removeFinalizers() && !busy {
 			return
 		}
 	}
-	d.t.Fatalf("it never comes to rest:\n%s", d.text.String())
+	d.t.Fatalf("the checks still change after 20 reconciles:\n%s", d.text.String())
 }
 
-// look is one pass of one check. It says whether that has changed anything.
-func (d *driver) look(name string) bool {
-	s := seen{check: d.w.Cache.Checks[name], before: d.w.API.Copy()}
+// reconcile reconciles a check once. It reports whether that has changed something.
+func (d *driver) reconcile(name string) bool {
+	s := reconcile{check: d.w.Cache.Checks[name], before: d.w.API.Copy()}
 	pass, err := d.w.Reconcile(name)
 	s.pass = pass
 	before := d.text.Len()
-	d.tellPass(name, &s)
+	d.writeReconcile(name, &s)
 	if err != nil {
-		d.tell("Check", "%sa write fails: %v", d.prefix(name), err)
+		d.write("Check", "%swrite failed: %v", d.prefix(name), err)
 	}
 	d.wakes[name] = s.wakeUp(d.w.Now)
 	if d.w.API.Checks[name] == nil {
-		d.tell("Check", "%sis gone", d.prefix(name))
+		d.write("Check", "%sno longer exists", d.prefix(name))
 		delete(d.wakes, name)
-		delete(d.told, name)
+		delete(d.reported, name)
 	}
 	return d.text.Len() > before || pass.Writes > 0
 }
 
-// wakeUp is when a check looks again, though nothing has happened. What was found at the last look counts as well.
-func (s *seen) wakeUp(now time.Time) time.Time {
+// wakeUp returns when the check is reconciled without an event. That includes the times of blocks that the preflight check has found.
+func (s *reconcile) wakeUp(now time.Time) time.Time {
 	times := []time.Time{s.pass.Plan.WakeUp}
 	for i := range s.pass.Plan.Decisions {
 		if until := s.pass.Plan.Decisions[i].Until; until.After(now) {
@@ -202,15 +201,15 @@ func earliest(times []time.Time) time.Time {
 	return first
 }
 
-// letGo removes requests that were deleted and that nobody keeps.
-func (d *driver) letGo() bool {
-	let := false
+// removeFinalizers removes deleted requests, unless a story keeps their finalizer.
+func (d *driver) removeFinalizers() bool {
+	removed := false
 	for _, key := range slices.Sorted(maps.Keys(d.w.API.Requests)) {
 		if r := d.w.API.Requests[key]; !r.DeletingSince.IsZero() && !d.kept[key] {
 			delete(d.w.API.Requests, key)
-			d.tell("Remediator", "lets go of %s for %s", r.Kind, r.Target)
-			let = true
+			d.write("Remediator", "removes its finalizer from %s for %s", r.Kind, r.Target)
+			removed = true
 		}
 	}
-	return let
+	return removed
 }

@@ -5,23 +5,23 @@ package stories_test
 
 import "time"
 
-var aboutHealth = []story{
+var healthStories = []story{
 	{
-		name: "node-goes-dark", title: "A Node goes dark, and its Machine is replaced by its owner", trace: "workers/w-1 RequestOwnerRemediation",
+		name: "node-unreachable", title: "A Node becomes unreachable, and its owner replaces the Machine", trace: "workers/w-1 RequestOwnerRemediation",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers")),
-			at("12:01:00", goDark("w-1", "w-2")),
-			// A second before it would have counted.
-			at("12:05:59", areBack("w-2")),
+			at("12:01:00", nodesUnknown("w-1", "w-2")),
+			// This is one second before its timeout.
+			at("12:05:59", nodesReady("w-2")),
 			at("12:07:00", ownerDeletes("w-1")),
-			at("12:08:00", machineIsGone("w-1"), newMachine("w-4")),
+			at("12:08:00", machineRemoved("w-1"), newMachine("w-4")),
 			at("12:10:00", joins("w-4")),
 			at("13:00:00"),
 		},
 	},
 	{
-		name: "node-does-not-join", title: "A new Machine whose Node does not join",
+		name: "node-does-not-join", title: "The Node of a new Machine does not join the cluster",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers", nodeStartupTimeout(0))),
@@ -33,60 +33,85 @@ var aboutHealth = []story{
 		},
 	},
 	{
-		name: "node-is-deleted", title: "A Node is deleted, and how long that may last",
+		name: "node-is-deleted", title: "A Node is deleted, and its Machine is remediated after nodeGoneTimeout",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers", nodeGoneTimeout(2*time.Minute))),
-			at("12:01:00", nodeIsDeleted("w-1")),
-			at("12:02:00", nodeComesBack("w-1")),
-			at("12:05:00", nodeIsDeleted("w-1"), nodeIsAnotherServer("w-2")),
+			at("12:01:00", nodeDeleted("w-1")),
+			at("12:02:00", nodeRecreated("w-1")),
+			at("12:05:00", nodeDeleted("w-1"), providerIDChanges("w-2")),
 			at("12:10:00"),
 		},
 	},
 	{
-		name: "machine-speaks-for-itself", title: "Machines that have failed by themselves, also where no Node can be read", trace: "workers/w-2 RequestOwnerRemediation",
+		name: "machine-reports-failure", title: "Machines report failures, also while the workload cluster is unreachable", trace: "workers/w-2 RequestOwnerRemediation",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers", machineCondition("HardwareHealthy", "False", 5*time.Minute))),
-			at("12:01:00", machineSays("w-1", "HardwareHealthy", "False", "DiskBroken")),
-			at("12:02:00", isCutOff),
+			at("12:01:00", machineReports("w-1", "HardwareHealthy", "False", "DiskBroken")),
+			at("12:02:00", unreachable),
 			at("12:03:00", machineFails("w-2", "CreateError")),
 			at("12:10:00"),
 		},
 	},
 	{
-		name: "cluster-is-made", title: "A cluster is being made: Machines are not blamed for what is not there yet",
+		name: "cluster-is-created", title: "A Cluster is created, and its Nodes get time to join",
 		steps: []step{
-			isBeingMade,
+			beingCreated,
 			at("12:00:00", machineCheck("all")),
 			at("12:01:00", newMachine("cp-1"), newMachine("w-1")),
-			at("12:02:00", hasInfrastructure),
-			at("12:08:00", joins("cp-1"), hasControlPlane),
+			at("12:02:00", infrastructureReady),
+			at("12:08:00", joins("cp-1"), controlPlaneInitialized),
 			at("12:17:59", joins("w-1")),
 			at("13:00:00"),
 		},
 	},
 	{
-		name: "infrastructure-in-trouble", title: "The infrastructure of the cluster is in trouble, and no Machine is blamed for that",
+		name: "infrastructure-not-ready", title: "The infrastructure of a Cluster is not ready, and the health of its Machines is not evaluated",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers")),
-			at("12:01:00", goDark("w-1")),
-			at("12:03:00", isInTrouble),
-			at("12:04:00", nodeIsDeleted("w-2")),
-			at("12:30:00", hasInfrastructure),
+			at("12:01:00", nodesUnknown("w-1")),
+			at("12:03:00", infrastructureNotReady),
+			at("12:04:00", nodeDeleted("w-2")),
+			at("12:30:00", infrastructureReady),
 			at("12:31:00"),
 		},
 	},
 	{
-		name: "infrastructure-in-trouble-under-way", title: "The infrastructure of the cluster gets into trouble while a Node is being remediated",
+		name: "infrastructure-not-ready-during-remediation", title: "The infrastructure of a Cluster becomes NotReady during a remediation",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers", template("RebootTemplate/soft"))),
-			at("12:01:00", goDark("w-1")),
-			at("12:08:00", isInTrouble),
-			at("12:10:00", hasInfrastructure),
+			at("12:01:00", nodesUnknown("w-1")),
+			at("12:08:00", infrastructureNotReady),
+			at("12:10:00", infrastructureReady),
 			at("12:11:00"),
+		},
+	},
+	{
+		name: "cluster-unreachable", title: "The workload cluster becomes unreachable, and its connection is restored", trace: "workers/w-2 FirstLook",
+		steps: []step{
+			workers("w-1", "w-2", "w-3"),
+			at("12:00:00", machineCheck("workers")),
+			at("12:01:00", nodesUnknown("w-1")),
+			at("12:03:00", nodesUnknown("w-2")),
+			at("12:07:00", connectionBreaks),
+			at("12:08:30", unreachable),
+			at("12:30:00", reachable),
+			at("12:30:40", nodesReady("w-2")),
+			at("12:40:00"),
+		},
+	},
+	{
+		name: "node-termination", title: "The termination of a Node is announced, and another Node is excluded from remediation", trace: "nodes/node-w-1 CreateRequest",
+		steps: []step{
+			workers("w-1", "w-2", "w-3", "w-4", "w-5"),
+			at("12:00:00", nodeCheck(template("RebootTemplate/soft"))),
+			at("12:01:00", terminationAnnounced("w-1", "the taint ToBeDeletedByClusterAutoscaler"), excludes("w-2", true)),
+			at("12:02:00", nodesUnknown("w-1", "w-2")),
+			at("12:40:00", excludes("w-2", false)),
+			at("12:40:30"),
 		},
 	},
 }

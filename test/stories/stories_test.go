@@ -1,8 +1,8 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stories_test tells what the core decides, turn by turn, in files that a person can review: testdata/*.golden.txt.
-// Write them anew with: go test ./test/stories -update.
+// Package stories_test replays scenarios in a simulated cluster, and writes the decisions to files for review: testdata/*.golden.txt. Start
+// reading at TestStories_Replayed_MatchGoldenFiles.
 package stories_test
 
 import (
@@ -15,12 +15,12 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "write the files in testdata")
 
-// stories are all of them.
-var stories = slices.Concat(aboutHealth, aboutLimits, aboutOwners, aboutRequests, aboutPeople, aboutControlPlanes, aboutLooking)
+// stories are the scenarios of all files.
+var stories = slices.Concat(healthStories, limitStories, ownerStories, requestStories, userStories, controlPlaneStories, preflightStories)
 
-func TestStories(t *testing.T) {
+func TestStories_Replayed_MatchGoldenFiles(t *testing.T) {
 	for i := range stories {
 		s := &stories[i]
 		t.Run(s.name, func(t *testing.T) {
@@ -30,37 +30,37 @@ func TestStories(t *testing.T) {
 				if *update {
 					g.Expect(os.MkdirAll("testdata", 0o755)).To(Succeed())
 					g.Expect(os.WriteFile(path, []byte(text), 0o600)).To(Succeed())
-					g.Expect(os.Chmod(path, 0o644)).To(Succeed()) // a story is for everybody
+					g.Expect(os.Chmod(path, 0o644)).To(Succeed())
 					continue
 				}
 				golden, err := os.ReadFile(path)
-				g.Expect(err).ToNot(HaveOccurred(), "write it with: go test ./test/stories -update")
-				g.Expect(text).To(Equal(string(golden)), "%s: look at what has changed, and write it anew with: go test ./test/stories -update", file)
+				g.Expect(err).ToNot(HaveOccurred(), "create the file with: go test ./test/stories -update")
+				g.Expect(text).To(Equal(string(golden)), "%s: review the difference, then update the file with: go test ./test/stories -update", file)
 			}
 		})
 	}
 }
 
-// files are what a story is written down in. The decision trace is a file of its own: every reason stands in it, and in the story only
-// those that it tells of.
+// files returns the files of a story by name. The decision trace has a file of its own because it contains every reason, and the story only
+// those that apply.
 func (s *story) files(t *testing.T) map[string]string {
 	t.Helper()
-	d := s.play(t)
+	d := s.replay(t)
 	files := map[string]string{s.name + ".golden.txt": d.text.String()}
 	if s.trace != "" {
-		NewWithT(t).Expect(d.traces).To(HaveKey(s.trace), "that was never told of")
+		NewWithT(t).Expect(d.traces).To(HaveKey(s.trace), "the story has no such decision or verdict")
 		files[s.name+".trace.txt"] = d.traces[s.trace]
 	}
 	return files
 }
 
-func TestEveryFileBelongsToAStory(t *testing.T) {
+func TestStories_EachFile_BelongsToAStory(t *testing.T) {
 	g := NewWithT(t)
-	var told []string
+	var expected []string
 	for i := range stories {
-		told = append(told, stories[i].name+".golden.txt")
+		expected = append(expected, stories[i].name+".golden.txt")
 		if stories[i].trace != "" {
-			told = append(told, stories[i].name+".trace.txt")
+			expected = append(expected, stories[i].name+".trace.txt")
 		}
 	}
 	files, err := filepath.Glob("testdata/*")
@@ -68,5 +68,5 @@ func TestEveryFileBelongsToAStory(t *testing.T) {
 	for i := range files {
 		files[i] = filepath.Base(files[i])
 	}
-	g.Expect(files).To(ConsistOf(told))
+	g.Expect(files).To(ConsistOf(expected))
 }
