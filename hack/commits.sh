@@ -2,11 +2,12 @@
 # Copyright The cluster-api-provider-remedy Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Checks the subjects of the commits since a base, which an argument can replace: `area: imperative summary`, at most 72 characters, no full stop.
+# Checks the subjects of the commits since a base, which an argument can replace: `area: imperative summary` with one area in lower case, at most
+# 72 characters, no full stop.
 # Without the history since the base, for instance in a shallow clone, it prints so and succeeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-base=${1:-e14cbe7bb1fc70b304d39b730f8679712e93aaf9}
+base=${1:-10b89098a147905c679ee30845348976501c8bf5}
 max=72
 
 if [ ! -e .git ]; then
@@ -18,14 +19,14 @@ if ! git merge-base --is-ancestor "$base" HEAD 2>/dev/null; then
   exit 0
 fi
 
-name='[A-Za-z0-9._/-]+'
+area='[a-z0-9./-]+'
 status=0
 reject() { echo "commit ${1:0:7} \"$2\": $3"; status=1; }
 while read -r hash subject; do
   summary=${subject#*: } first=${subject#*: }
   first=${first%% *}
-  if [[ ! $subject =~ ^$name(,\ $name)*:\ [^\ ] ]]; then
-    reject "$hash" "$subject" "write \`area: imperative summary\`, for example \`requests: retry listing after RBAC is restored\`"
+  if [[ ! $subject =~ ^$area:\ [^\ ] ]]; then
+    reject "$hash" "$subject" "write \`area: imperative summary\` with one area in lower case, for example \`requests: retry listing after RBAC is restored\`"
   elif [[ $summary =~ ^(fixup|squash|amend)! ]]; then
     reject "$hash" "$subject" "squash it"
   elif [[ $first =~ ^[a-z]+([a-z]ed|ing|[^su]s)$ && ! $first =~ ^(bring|embed|feed|need|seed|speed)$ ]]; then

@@ -61,6 +61,12 @@ func TestCommitSubject_BreaksRule_IsRejected(t *testing.T) {
 	for _, test := range []struct{ subject, reported string }{
 		{"Retry listing after RBAC is restored", "write `area: imperative summary`"},
 		{"requests retry: list again", "write `area: imperative summary`"},
+		{"Makefile: pass the base", "one area in lower case"},
+		{"test/world, test/sim: need one cluster", "one area in lower case"},
+		{"test/world,test/sim: need one cluster", "one area in lower case"},
+		{"test_world: need one cluster", "one area in lower case"},
+		{": need one cluster", "one area in lower case"},
+		{"requests:retry listing", "one area in lower case"},
 		{"fixup! requests: retry listing", "write `area: imperative summary`"},
 		{"requests: fixup! retry listing", "squash it"},
 		{"requests: retries listing", `write "retries" as an imperative`},
@@ -86,7 +92,8 @@ func TestCommitSubject_KeepsRules_IsAccepted(t *testing.T) {
 	r := newRepository(t)
 	base := r.commit("The first commit is not checked.")
 	for _, subject := range []string{
-		"requests: retry listing after RBAC is restored", "Makefile: pass the base", "test/world, test/sim: need one cluster",
+		"requests: retry listing after RBAC is restored", "makefile: pass the base", "test/world: need one cluster",
+		"golangci.yml: check names", "internal/etcd-3: list members",
 		"requests: " + strings.Repeat("x", 62),
 	} {
 		r.commit(subject)
