@@ -93,7 +93,7 @@ func parsed(g Gomega, text string) *unstructured.Unstructured {
 const (
 	noTakeOver  = "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: null}}}"
 	notTakeOver = "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'false'}}}"
-	mustCreate  = "you must be allowed to create every request that this check leads to: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default"
+	mustCreate  = "permission to create all remediation requests of this check is required: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default"
 )
 
 var writesCore = to("get,create,update,patch", cluster, "machinehealthchecks")
@@ -181,7 +181,7 @@ func TestWhoHasACheckTakenOverMustBeAllowedToCreateItsRequests(t *testing.T) {
 		there := b.stored(t, "by-stealth", "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}}, spec: {remediation: {templateRef: {apiVersion: a.b/v1, kind: ThingTemplate}}}}")
 		for _, then := range []string{"null", "Thing=secrets", "Other=harmless"} {
 			g.Expect(harmless.Update(ctx, patched(g, there, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: "+then+"}}}"), client.DryRunAll)).
-				To(MatchError(ContainSubstring("you must be allowed to create every request")), then)
+				To(MatchError(ContainSubstring("permission to create all remediation requests")), then)
 		}
 		g.Expect(harmless.Update(ctx, plural(there, "Thing=harmless,Other=others"), client.DryRunAll)).To(Succeed())
 		untouched := b.stored(t, "nonsense-before", "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}")
@@ -282,15 +282,15 @@ func TestWhoAsksForATakeOverInAnotherWordIsToldSo(t *testing.T) {
 		g.Expect(editor.Update(ctx, patched(g, there, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: "+word+"}}}"), client.DryRunAll)).To(Succeed(), "it only warns")
 		return heard.take()
 	}
-	g.Eventually(func() string { return says("'yes'") }, patience).Should(ContainSubstring(`says "yes", which counts as if it were not there: say "true" or "false"`))
+	g.Eventually(func() string { return says("'yes'") }, patience).Should(ContainSubstring(`has the unknown value "yes", which is ignored: set "true" or "false"`))
 	for _, word := range []string{"'True'", "''", "on-monday"} {
-		g.Expect(says(word)).To(ContainSubstring("counts as if it were not there"), word)
+		g.Expect(says(word)).To(ContainSubstring("which is ignored"), word)
 	}
 	for _, word := range []string{"'false'", "null"} {
 		g.Expect(says(word)).To(BeEmpty(), word)
 	}
 	g.Expect(tryCreate(ctx, editor, patched(g, takenOver(g), "{metadata: {name: new, annotations: {remedy.cluster.x-k8s.io/take-over: 'yes'}}}"))).To(Succeed())
-	g.Expect(heard.take()).To(ContainSubstring("counts as if it were not there"), "also on creation")
+	g.Expect(heard.take()).To(ContainSubstring("which is ignored"), "also on creation")
 	old := b.stored(t, "old", "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'yes'}}}")
 	g.Expect(editor.Update(ctx, patched(g, old, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 	g.Expect(heard.take()).To(BeEmpty(), "it was told when it was written")

@@ -62,7 +62,7 @@ func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 	ctx := t.Context()
 	mhc, nhc := example(t, machinesMinimal), example(t, nodesMinimal)
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, lesser, mhc) },
-		"you must be allowed to create every request that this check leads to: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default; ask for that right")
+		"permission to create all remediation requests of this check is required: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default; ask an administrator")
 
 	t.Run("on creation", func(t *testing.T) {
 		g := NewWithT(t)
@@ -113,7 +113,7 @@ func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 		g.Expect(harmless.Create(ctx, check)).To(Succeed())
 		for _, then := range []string{"null", "Thing=secrets", "Other=harmless"} {
 			g.Expect(harmless.Update(ctx, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: "+then+"}}}"), client.DryRunAll)).
-				To(MatchError(ContainSubstring("you must be allowed to create every request")), then)
+				To(MatchError(ContainSubstring("permission to create all remediation requests")), then)
 		}
 		g.Expect(harmless.Update(ctx, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: 'Thing=harmless,Other=others'}}}"), client.DryRunAll)).To(Succeed())
 	})
@@ -123,7 +123,7 @@ func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 			stored := patched(g, mhc, "{metadata: {name: stored-before, finalizers: [example.com/x], annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}, spec: {remediationTemplate: {namespace: other}}}")
 			return client.IgnoreAlreadyExists(b.admin.Create(ctx, stored))
 		})
-		untilPoliciesWork(g, func() error { return tryCreate(ctx, lesser, mhc) }, "you must be allowed to create every request")
+		untilPoliciesWork(g, func() error { return tryCreate(ctx, lesser, mhc) }, "permission to create all remediation requests")
 		stored := mhc.DeepCopy()
 		stored.SetName("stored-before")
 		g.Expect(lesser.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
@@ -135,7 +135,7 @@ func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 	})
 	t.Run("a foreign namespace is refused to everybody", func(t *testing.T) {
 		g := NewWithT(t)
-		words := "the template of a MachineHealthCheck is in the namespace of the check: leave namespace out"
+		words := "the template of a MachineHealthCheck must be in the namespace of the check: remove its namespace"
 		g.Expect(tryCreate(ctx, b.admin, patched(g, mhc, "{spec: {remediationTemplate: {namespace: other}}}"))).To(MatchError(ContainSubstring(words)))
 		g.Expect(tryCreate(ctx, b.admin, patched(g, mhc, "{spec: {remediationTemplate: {namespace: default}}}"))).To(Succeed())
 		g.Expect(tryCreate(ctx, b.admin, nhc)).To(Succeed(), "a NodeHealthCheck has no namespace of its own")
@@ -159,7 +159,7 @@ func machine(name string) *unstructured.Unstructured {
 
 const (
 	byHand       = "{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}"
-	mayNotDelete = "you may not delete machines.cluster.x-k8s.io in namespace default"
+	mayNotDelete = "you are not allowed to delete machines.cluster.x-k8s.io in namespace default"
 )
 
 func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
@@ -212,7 +212,7 @@ func TestWithTheComponentItIsRefused(t *testing.T) {
 	tenant, heard := b.may(t, "tenant", to("get,create,update,patch", checks, checkResources), to("create", infrastructure, "metal3remediations"), writesCore)
 	platform, _ := b.may(t, "platform", to("get,create,update,patch", checks, checkResources), to("delete", "cluster.x-k8s.io", "machines"), to("create", infrastructure, "metal3remediations"))
 	byOwner := patched(g, example(t, machinesMinimal), "{spec: {remediationTemplate: null}}")
-	words := "with this check Machines are deleted by their owners, and " + mayNotDelete
+	words := "with this check, owners delete Machines, but " + mayNotDelete
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, tenant, byOwner) }, words)
 	g.Expect(tryCreate(ctx, tenant, example(t, machinesEscalate))).To(MatchError(ContainSubstring(words)), "the last step is the owner")
 	g.Expect(tryCreate(ctx, tenant, example(t, machinesMinimal))).To(Succeed(), "a template leads to requests")
@@ -244,12 +244,12 @@ func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
 		return c.Update(ctx, patched(g, object, patch), client.DryRunAll)
 	}
 	refused := map[string]string{
-		"{metadata: {annotations: {example.com/a: c}}}":                                 "sets annotations of its own only, not example.com/a",
-		"{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}":           "sets annotations of its own only",
-		"{metadata: {annotations: {example.com/a: null}}}":                              "removes annotations of its own only",
-		"{metadata: {labels: {a: b}}}":                                                  "does not change labels, finalizers or owners",
-		"{metadata: {finalizers: [remedy.cluster.x-k8s.io/x]}}":                         "does not change labels, finalizers or owners",
-		"{metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}": "does not change labels, finalizers or owners",
+		"{metadata: {annotations: {example.com/a: c}}}":                                 "sets only annotations with the prefix remedy.cluster.x-k8s.io/, not example.com/a",
+		"{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}":           "sets only annotations with the prefix remedy.cluster.x-k8s.io/",
+		"{metadata: {annotations: {example.com/a: null}}}":                              "removes only annotations with the prefix remedy.cluster.x-k8s.io/",
+		"{metadata: {labels: {a: b}}}":                                                  "does not change labels, finalizers or owner references",
+		"{metadata: {finalizers: [remedy.cluster.x-k8s.io/x]}}":                         "does not change labels, finalizers or owner references",
+		"{metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}": "does not change labels, finalizers or owner references",
 	}
 	untilPoliciesWork(g, func() error { return change(manager, m, "{metadata: {labels: {a: b}}}") }, "does not change labels")
 	// Nodes take metadata through their status, too.
