@@ -134,7 +134,7 @@ func (b *bench) deny(t *testing.T) {
 		until(Succeed())
 	})
 	g.Expect(b.apply(ctx, denyPolicies)).To(Succeed())
-	until(MatchError(ContainSubstring(mayNotDelete)))
+	until(MatchError(ContainSubstring(notAllowedToDelete)))
 }
 
 // clear deletes what a test has created.
@@ -160,13 +160,13 @@ func (b *bench) clearKind(ctx context.Context, apiVersion, kind string, options 
 	return b.admin.DeleteAllOf(ctx, object, options...)
 }
 
-// audited is what has been written to the audit log since the test began.
+// audited returns the audit log since the start of the test.
 func (b *bench) audited() (string, error) {
 	text, err := os.ReadFile(b.AuditLog)
 	return string(text[min(len(text), b.auditedBefore):]), err
 }
 
-// withoutPolicy takes a policy's binding away, until what it would refuse has been accepted, and puts it back.
+// withoutPolicy deletes the binding of a policy until an attempt that it denies succeeds, and creates it again.
 func (b *bench) withoutPolicy(t *testing.T, name string, attempt func() error) {
 	t.Helper()
 	g := NewWithT(t)
@@ -181,7 +181,7 @@ func (b *bench) withoutPolicy(t *testing.T, name string, attempt func() error) {
 	g.Expect(b.admin.Create(t.Context(), binding)).To(Succeed())
 }
 
-// userName is a name that no test had before. A ServiceAccount gets another namespace.
+// userName returns a name that no test has used. A ServiceAccount gets a namespace of its own.
 func (b *bench) userName(name string) string {
 	b.users++
 	if account, is := strings.CutPrefix(name, serviceAccounts); is {
@@ -192,8 +192,8 @@ func (b *bench) userName(name string) string {
 
 const serviceAccounts = "system:serviceaccount:"
 
-// may makes a user who may do exactly this, everywhere, and waits until the API server has heard of it. The user has a name of its own,
-// because the API server knows the permissions of an earlier one for a moment after they were deleted.
+// may creates a user with exactly these permissions in all namespaces, and waits until the API server grants them. The name of the user is
+// new, because the API server grants deleted permissions for a moment.
 func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (client.Client, *warnings) {
 	t.Helper()
 	g := NewWithT(t)
@@ -215,9 +215,9 @@ func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (clie
 	}, patience, 50*time.Millisecond).Should(BeTrue())
 	config, err := b.Config(controlplane.User{Name: name})
 	g.Expect(err).ToNot(HaveOccurred())
-	heard := &warnings{}
-	config.WarningHandler = heard
+	warned := &warnings{}
+	config.WarningHandler = warned
 	c, err := client.New(config, client.Options{})
 	g.Expect(err).ToNot(HaveOccurred())
-	return c, heard
+	return c, warned
 }

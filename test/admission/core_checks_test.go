@@ -27,7 +27,7 @@ import (
 
 const cluster = "cluster.x-k8s.io"
 
-// installCoreChecks installs Cluster API's own definition, with its own conversion between its versions, which the server returned does.
+// installCoreChecks installs the definition of in-tree checks. The returned server converts between its versions with Cluster API's code.
 func installCoreChecks(plane *controlplane.ControlPlane, file string) (*httptest.Server, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clusterv1.AddToScheme(scheme))
@@ -61,7 +61,7 @@ func installCoreChecks(plane *controlplane.ControlPlane, file string) (*httptest
 	return server, plane.InstallCRDObjects(crd)
 }
 
-// takenOver is a check of Cluster API that asks to be taken over and names a template; in the older version it is the same check.
+// takenOver returns an in-tree check with a template that requests adoption. older returns the same check in the older version.
 func takenOver(g Gomega) *unstructured.Unstructured {
 	return parsed(g, `
 apiVersion: cluster.x-k8s.io/v1beta2
@@ -98,7 +98,7 @@ const (
 
 var writesCore = to("get,create,update,patch", cluster, "machinehealthchecks")
 
-// stored is a check that somebody with all rights has written.
+// stored creates a check as a user with all permissions.
 func (b *bench) stored(t *testing.T, name, patch string) *unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
@@ -108,65 +108,65 @@ func (b *bench) stored(t *testing.T, name, patch string) *unstructured.Unstructu
 	return written
 }
 
-func TestWhoHasACheckTakenOverMustBeAllowedToCreateItsRequests(t *testing.T) {
+func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
-	lesser, _ := b.may(t, "lesser", writesCore)
+	unprivileged, _ := b.may(t, "unprivileged", writesCore)
 	metal, _ := b.may(t, "metal", writesCore, to("create", infrastructure, "metal3remediations"))
 	ctx := t.Context()
 	core := takenOver(g)
-	untilPoliciesWork(g, func() error { return tryCreate(ctx, lesser, core) }, mustCreate)
+	untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, core) }, mustCreate)
 
-	t.Run("on creation, in either version", func(t *testing.T) {
+	t.Run("create in both versions", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(tryCreate(ctx, metal, core)).To(Succeed())
-		g.Expect(tryCreate(ctx, lesser, older(g))).To(MatchError(ContainSubstring(mustCreate)))
+		g.Expect(tryCreate(ctx, unprivileged, older(g))).To(MatchError(ContainSubstring(mustCreate)))
 		g.Expect(tryCreate(ctx, metal, older(g))).To(Succeed())
 		elsewhere := patched(g, older(g), "{spec: {remediationTemplate: {namespace: other}}}")
-		g.Expect(tryCreate(ctx, metal, elsewhere)).To(Succeed(), "Cluster API does not heed a namespace there, and neither do we")
+		g.Expect(tryCreate(ctx, metal, elsewhere)).To(Succeed(), "Cluster API and Remedy ignore a namespace there")
 	})
-	t.Run("what is not taken over is none of our business", func(t *testing.T) {
+	t.Run("check without adoption", func(t *testing.T) {
 		g := NewWithT(t)
 		for _, patch := range []string{noTakeOver, notTakeOver, "{metadata: {annotations: null}}"} {
-			g.Expect(tryCreate(ctx, lesser, patched(g, core, patch))).To(Succeed(), patch)
-			g.Expect(tryCreate(ctx, lesser, patched(g, older(g), patch))).To(Succeed(), patch)
+			g.Expect(tryCreate(ctx, unprivileged, patched(g, core, patch))).To(Succeed(), patch)
+			g.Expect(tryCreate(ctx, unprivileged, patched(g, older(g), patch))).To(Succeed(), patch)
 		}
-		g.Expect(tryCreate(ctx, lesser, patched(g, core, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
-		g.Expect(tryCreate(ctx, lesser, patched(g, core, "{spec: {remediation: null}}"))).To(Succeed(), "no template, no right is needed")
-		g.Expect(tryCreate(ctx, lesser, patched(g, older(g), "{spec: {remediationTemplate: null}}"))).To(Succeed())
+		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
+		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{spec: {remediation: null}}"))).To(Succeed(), "a check without a template needs no permission")
+		g.Expect(tryCreate(ctx, unprivileged, patched(g, older(g), "{spec: {remediationTemplate: null}}"))).To(Succeed())
 	})
-	t.Run("asking for it is what counts, also for a check that was there before", func(t *testing.T) {
+	t.Run("adoption requested for an existing check", func(t *testing.T) {
 		g := NewWithT(t)
 		for name, before := range map[string]string{"not-asked": noTakeOver, "refused": notTakeOver, "bare": "{metadata: {annotations: null}}"} {
 			there := b.stored(t, name, before)
 			asking := patched(g, there, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'true'}}}")
-			g.Expect(lesser.Update(ctx, asking, client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)), name)
+			g.Expect(unprivileged.Update(ctx, asking, client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)), name)
 			g.Expect(metal.Update(ctx, asking.DeepCopy(), client.DryRunAll)).To(Succeed(), name)
-			g.Expect(lesser.Update(ctx, patched(g, there, "{spec: {remediation: {templateRef: {name: other}}}}"), client.DryRunAll)).To(Succeed(), name)
+			g.Expect(unprivileged.Update(ctx, patched(g, there, "{spec: {remediation: {templateRef: {name: other}}}}"), client.DryRunAll)).To(Succeed(), name)
 		}
 	})
-	t.Run("when what it leads to changes, and only then", func(t *testing.T) {
+	t.Run("changed reference", func(t *testing.T) {
 		g := NewWithT(t)
 		there := b.stored(t, "there", "{}")
 		change := func(c client.Client, patch string) error {
 			return c.Update(ctx, patched(g, there, patch), client.DryRunAll)
 		}
 		handed := "{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io, remedy.cluster.x-k8s.io/take-over-id: x}, finalizers: [remedy.cluster.x-k8s.io/cleanup], labels: {a: b}}}"
-		g.Expect(change(lesser, handed)).To(Succeed())
-		g.Expect(change(lesser, "{spec: {checks: {nodeStartupTimeoutSeconds: 600}, selector: {matchLabels: {other: pool}}}}")).To(Succeed())
-		g.Expect(change(lesser, "{spec: {remediation: null}}")).To(Succeed(), "taking a template away needs no right")
-		g.Expect(change(lesser, noTakeOver)).To(Succeed(), "taking the take-over away needs none, either")
-		g.Expect(change(lesser, "{spec: {remediation: {templateRef: {name: other}}}}")).To(MatchError(ContainSubstring(mustCreate)))
-		g.Expect(change(lesser, "{spec: {remediation: {templateRef: {kind: FooTemplate}}}}")).To(MatchError(ContainSubstring("foos." + infrastructure)))
-		g.Expect(change(lesser, "{spec: {remediation: {templateRef: {apiVersion: a.b/v1}}}}")).To(MatchError(ContainSubstring("metal3remediations.a.b")))
+		g.Expect(change(unprivileged, handed)).To(Succeed())
+		g.Expect(change(unprivileged, "{spec: {checks: {nodeStartupTimeoutSeconds: 600}, selector: {matchLabels: {other: pool}}}}")).To(Succeed())
+		g.Expect(change(unprivileged, "{spec: {remediation: null}}")).To(Succeed(), "removing a template needs no permission")
+		g.Expect(change(unprivileged, noTakeOver)).To(Succeed(), "canceling the adoption needs no permission")
+		g.Expect(change(unprivileged, "{spec: {remediation: {templateRef: {name: other}}}}")).To(MatchError(ContainSubstring(mustCreate)))
+		g.Expect(change(unprivileged, "{spec: {remediation: {templateRef: {kind: FooTemplate}}}}")).To(MatchError(ContainSubstring("foos." + infrastructure)))
+		g.Expect(change(unprivileged, "{spec: {remediation: {templateRef: {apiVersion: a.b/v1}}}}")).To(MatchError(ContainSubstring("metal3remediations.a.b")))
 		g.Expect(change(metal, "{spec: {remediation: {templateRef: {name: other}}}}")).To(Succeed())
-		// GitOps applies again what is there, in the version that its manifests are in.
+		// GitOps applies the check again, in the version of its manifests.
 		again := older(g)
-		g.Expect(lesser.Get(ctx, client.ObjectKeyFromObject(there), withName(again, "there"))).To(Succeed())
-		g.Expect(lesser.Update(ctx, patched(g, again, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
-		g.Expect(lesser.Update(ctx, patched(g, again, "{spec: {remediationTemplate: {name: other}}}"), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
+		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(there), withName(again, "there"))).To(Succeed())
+		g.Expect(unprivileged.Update(ctx, patched(g, again, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+		g.Expect(unprivileged.Update(ctx, patched(g, again, "{spec: {remediationTemplate: {name: other}}}"), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
 	})
-	t.Run("by a plural that is not regular, and not around it", func(t *testing.T) {
+	t.Run("irregular plural", func(t *testing.T) {
 		g := NewWithT(t)
 		harmless, _ := b.may(t, "harmless", writesCore, to("create", "a.b", "harmless"))
 		plural := func(of *unstructured.Unstructured, text string) *unstructured.Unstructured {
@@ -186,22 +186,22 @@ func TestWhoHasACheckTakenOverMustBeAllowedToCreateItsRequests(t *testing.T) {
 		g.Expect(harmless.Update(ctx, plural(there, "Thing=harmless,Other=others"), client.DryRunAll)).To(Succeed())
 		untouched := b.stored(t, "nonsense-before", "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}")
 		g.Expect(metal.Update(ctx, patched(g, untouched, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'true'}}}"), client.DryRunAll)).
-			To(MatchError(ContainSubstring("must list Kind=plural")), "it counts from now on")
+			To(MatchError(ContainSubstring("must list Kind=plural")), "the annotation applies from now on")
 	})
-	t.Run("what Cluster API accepts as a reference can be written, whatever it leads to", func(t *testing.T) {
+	t.Run("incomplete reference", func(t *testing.T) {
 		g := NewWithT(t)
-		g.Expect(tryCreate(ctx, lesser, patched(g, core, "{spec: {remediation: {templateRef: {kind: Foo}}}}"))).To(MatchError(ContainSubstring("foos." + infrastructure)))
+		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{spec: {remediation: {templateRef: {kind: Foo}}}}"))).To(MatchError(ContainSubstring("foos." + infrastructure)))
 		b.stored(t, "no-template", "{spec: {remediation: {templateRef: {kind: Foo}}}}")
 		odd := patched(g, older(g), "{metadata: {name: odd}, spec: {remediationTemplate: {apiVersion: null, kind: null}}}")
-		g.Expect(lesser.Create(ctx, odd)).To(Succeed(), "only a name")
-		g.Expect(lesser.Update(ctx, patched(g, odd, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+		g.Expect(unprivileged.Create(ctx, odd)).To(Succeed(), "only a name")
+		g.Expect(unprivileged.Update(ctx, patched(g, odd, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 	})
-	t.Run("what is on its way out can lose its finalizers", func(t *testing.T) {
+	t.Run("check that is being deleted", func(t *testing.T) {
 		g := NewWithT(t)
 		going := b.stored(t, "going", "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}, finalizers: [remedy.cluster.x-k8s.io/cleanup]}}")
 		g.Expect(b.admin.Delete(ctx, going)).To(Succeed())
-		g.Expect(lesser.Get(ctx, client.ObjectKeyFromObject(going), going)).To(Succeed())
-		g.Expect(lesser.Update(ctx, patched(g, going, "{metadata: {finalizers: null, annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
+		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(going), going)).To(Succeed())
+		g.Expect(unprivileged.Update(ctx, patched(g, going, "{metadata: {finalizers: null, annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
 	})
 }
 
@@ -210,16 +210,17 @@ func withName(object *unstructured.Unstructured, name string) *unstructured.Unst
 	return object
 }
 
-// fromTopology is what Cluster API's topology controller applies: labels, owners and the spec, and no annotations.
+// fromTopology returns a check as the topology controller of Cluster API applies it: with labels, owner references and the spec, without
+// annotations.
 func fromTopology(g Gomega, name, template string) *unstructured.Unstructured {
 	applied := patched(g, takenOver(g), "{metadata: {name: "+name+", annotations: null, labels: {topology.cluster.x-k8s.io/owned: ''}}, spec: {remediation: {templateRef: {kind: "+template+"}}}}")
 	return applied
 }
 
-func TestWhatATopologyGeneratesIsNotRefused(t *testing.T) {
+func TestTemplatesPolicy_TopologyController_IsNotDenied(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
-	// As in Cluster API's own role, as far as it is about checks: it may not create requests.
+	// These are the permissions for checks of Cluster API's role. It has none to create requests.
 	capi, _ := b.may(t, "system:serviceaccount:capi-system:capi-manager", writesCore, to("get,patch,update", cluster, "machinehealthchecks/status"))
 	impostor, _ := b.may(t, "system:serviceaccount:tenant:capi-manager", writesCore)
 	namesake, _ := b.may(t, "capi-manager", writesCore, to("get,patch,update", cluster, "machinehealthchecks/status"))
@@ -228,7 +229,7 @@ func TestWhatATopologyGeneratesIsNotRefused(t *testing.T) {
 		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), append(options, client.FieldOwner("capi-topology"), client.ForceOwnership)...)
 	}
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, impostor, takenOver(g)) }, mustCreate)
-	g.Expect(tryCreate(ctx, namesake, takenOver(g))).To(MatchError(ContainSubstring(mustCreate)), "no ServiceAccount")
+	g.Expect(tryCreate(ctx, namesake, takenOver(g))).To(MatchError(ContainSubstring(mustCreate)), "the user is no ServiceAccount")
 
 	g.Expect(apply(capi, fromTopology(g, "generated", "Metal3RemediationTemplate"))).To(Succeed())
 	generated := withName(takenOver(g), "generated")
@@ -241,15 +242,15 @@ func TestWhatATopologyGeneratesIsNotRefused(t *testing.T) {
 	g.Expect(apply(capi, changed)).To(Succeed())
 	g.Expect(b.admin.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
 	g.Expect(generated.GetAnnotations()).To(And(HaveKeyWithValue("remedy.cluster.x-k8s.io/take-over", "true"), HaveKey("cluster.x-k8s.io/paused")),
-		"what others have noted on it outlives what the topology applies")
+		"the topology controller keeps annotations of other field managers")
 }
 
-func TestTheManagerNeitherDeletesChecksNorChangesWhatTheyAskFor(t *testing.T) {
+func TestManagerPolicy_CheckDeletedOrSpecChanged_IsDenied(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
 	everything := to("*", "*", "*")
 	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
-	somebody, _ := b.may(t, "somebody", everything)
+	other, _ := b.may(t, "other", everything)
 	person, _ := b.may(t, "a-person:remedy-manager", everything)
 	ctx := t.Context()
 	ours := example(t, machinesMinimal)
@@ -265,33 +266,33 @@ func TestTheManagerNeitherDeletesChecksNorChangesWhatTheyAskFor(t *testing.T) {
 		g.Expect(change(manager, "{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io}, labels: {cluster.x-k8s.io/cluster-name: prod-1}, finalizers: [remedy.cluster.x-k8s.io/cleanup], "+
 			"ownerReferences: [{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, name: prod-1, uid: a}]}}")).To(Succeed(), of)
 		g.Expect(manager.Status().Update(ctx, patched(g, check, "{status: {expectedMachines: 3}}"), client.DryRunAll)).To(Succeed(), of)
-		for _, c := range []client.Client{somebody, person} {
+		for _, c := range []client.Client{other, person} {
 			g.Expect(remove(c)).To(Succeed(), of)
 			g.Expect(change(c, "{spec: {selector: {matchLabels: {a: b}}}}")).To(Succeed(), of)
 		}
 	}
 }
 
-func TestWhoAsksForATakeOverInAnotherWordIsToldSo(t *testing.T) {
+func TestTakeOverPolicy_UnknownValue_Warns(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
-	editor, heard := b.may(t, "editor", writesCore)
+	editor, warned := b.may(t, "editor", writesCore)
 	ctx := t.Context()
-	there := b.stored(t, "says", noTakeOver)
-	says := func(word string) string {
-		g.Expect(editor.Update(ctx, patched(g, there, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: "+word+"}}}"), client.DryRunAll)).To(Succeed(), "it only warns")
-		return heard.take()
+	there := b.stored(t, "existing", noTakeOver)
+	warningFor := func(value string) string {
+		g.Expect(editor.Update(ctx, patched(g, there, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: "+value+"}}}"), client.DryRunAll)).To(Succeed(), "the policy only warns")
+		return warned.take()
 	}
-	g.Eventually(func() string { return says("'yes'") }, patience).Should(ContainSubstring(`has the unknown value "yes", which is ignored: set "true" or "false"`))
-	for _, word := range []string{"'True'", "''", "on-monday"} {
-		g.Expect(says(word)).To(ContainSubstring("which is ignored"), word)
+	g.Eventually(func() string { return warningFor("'yes'") }, patience).Should(ContainSubstring(`has the unknown value "yes", which is ignored: set "true" or "false"`))
+	for _, value := range []string{"'True'", "''", "on-monday"} {
+		g.Expect(warningFor(value)).To(ContainSubstring("which is ignored"), value)
 	}
-	for _, word := range []string{"'false'", "null"} {
-		g.Expect(says(word)).To(BeEmpty(), word)
+	for _, value := range []string{"'false'", "null"} {
+		g.Expect(warningFor(value)).To(BeEmpty(), value)
 	}
 	g.Expect(tryCreate(ctx, editor, patched(g, takenOver(g), "{metadata: {name: new, annotations: {remedy.cluster.x-k8s.io/take-over: 'yes'}}}"))).To(Succeed())
-	g.Expect(heard.take()).To(ContainSubstring("which is ignored"), "also on creation")
+	g.Expect(warned.take()).To(ContainSubstring("which is ignored"), "also on creation")
 	old := b.stored(t, "old", "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'yes'}}}")
 	g.Expect(editor.Update(ctx, patched(g, old, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
-	g.Expect(heard.take()).To(BeEmpty(), "it was told when it was written")
+	g.Expect(warned.take()).To(BeEmpty(), "the value is not new")
 }

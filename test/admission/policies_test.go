@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// warnings collects what the API server warns of.
+// warnings collects the warnings of the API server.
 type warnings struct {
 	mu   sync.Mutex
 	seen []string
@@ -40,7 +40,7 @@ func to(verbs, group, resources string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: strings.Split(verbs, ",")}
 }
 
-// untilPoliciesWork waits for the policies: the API server takes a moment to see new ones. The attempt must be one that they refuse.
+// untilPoliciesWork waits until the API server enforces new policies. The policies must deny the attempt.
 func untilPoliciesWork(g Gomega, attempt func() error, words string) {
 	g.Eventually(attempt, patience, 50*time.Millisecond).Should(MatchError(ContainSubstring(words)))
 }
@@ -51,48 +51,48 @@ const (
 	infrastructure = "infrastructure.cluster.x-k8s.io"
 )
 
-func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
+func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
 	writes := to("get,create,update,patch", checks, checkResources)
-	lesser, _ := b.may(t, "lesser", writes)
+	unprivileged, _ := b.may(t, "unprivileged", writes)
 	metal, _ := b.may(t, "metal", writes, to("create", infrastructure, "metal3remediations"))
 	nodeKeeper, _ := b.may(t, "node-keeper", writes, to("create", "self-node-remediation.medik8s.io", "selfnoderemediations"),
 		to("create", "fence-agents-remediation.medik8s.io", "fenceagentsremediations"))
 	ctx := t.Context()
 	mhc, nhc := example(t, machinesMinimal), example(t, nodesMinimal)
-	untilPoliciesWork(g, func() error { return tryCreate(ctx, lesser, mhc) },
+	untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, mhc) },
 		"permission to create all remediation requests of this check is required: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default; ask an administrator")
 
-	t.Run("on creation", func(t *testing.T) {
+	t.Run("create", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(tryCreate(ctx, metal, mhc)).To(Succeed())
 		g.Expect(tryCreate(ctx, metal, nhc)).To(MatchError(ContainSubstring("selfnoderemediations.self-node-remediation.medik8s.io in namespace remediators")))
 		g.Expect(tryCreate(ctx, nodeKeeper, nhc)).To(Succeed())
-		g.Expect(tryCreate(ctx, lesser, patched(g, mhc, "{spec: {remediationTemplate: null}}"))).To(Succeed(), "no template, no right is needed")
+		g.Expect(tryCreate(ctx, unprivileged, patched(g, mhc, "{spec: {remediationTemplate: null}}"))).To(Succeed(), "a check without a template needs no permission")
 	})
-	t.Run("at every step", func(t *testing.T) {
+	t.Run("each step", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(tryCreate(ctx, nodeKeeper, example(t, nodesEscalate))).To(Succeed())
-		g.Expect(tryCreate(ctx, lesser, example(t, machinesEscalate))).To(MatchError(ContainSubstring("metal3remediations")))
+		g.Expect(tryCreate(ctx, unprivileged, example(t, machinesEscalate))).To(MatchError(ContainSubstring("metal3remediations")))
 		one, _ := b.may(t, "one-step-only", writes, to("create", "self-node-remediation.medik8s.io", "selfnoderemediations"))
 		g.Expect(tryCreate(ctx, one, example(t, nodesEscalate))).To(MatchError(ContainSubstring("fenceagentsremediations.fence-agents-remediation.medik8s.io")))
 	})
-	t.Run("when the reference changes, and only then", func(t *testing.T) {
+	t.Run("changed reference", func(t *testing.T) {
 		g := NewWithT(t)
 		written := mhc.DeepCopy()
-		written.SetName("written-by-somebody-else")
+		written.SetName("written-by-another-user")
 		g.Expect(b.admin.Create(ctx, written)).To(Succeed())
 		change := func(c client.Client, patch string) error {
 			return c.Update(ctx, patched(g, written, patch), client.DryRunAll)
 		}
-		g.Expect(change(lesser, "{metadata: {labels: {a: b}, finalizers: [example.com/x]}, spec: {maxUnhealthy: 1}}")).To(Succeed())
-		g.Expect(change(lesser, "{spec: {remediationTemplate: {name: other}}}")).To(MatchError(ContainSubstring("metal3remediations")))
-		g.Expect(change(lesser, "{spec: {remediationTemplate: {kind: FooTemplate}}}")).To(MatchError(ContainSubstring("foos")))
-		g.Expect(change(lesser, "{spec: {remediationTemplate: null}}")).To(Succeed(), "taking a template away needs no right")
+		g.Expect(change(unprivileged, "{metadata: {labels: {a: b}, finalizers: [example.com/x]}, spec: {maxUnhealthy: 1}}")).To(Succeed())
+		g.Expect(change(unprivileged, "{spec: {remediationTemplate: {name: other}}}")).To(MatchError(ContainSubstring("metal3remediations")))
+		g.Expect(change(unprivileged, "{spec: {remediationTemplate: {kind: FooTemplate}}}")).To(MatchError(ContainSubstring("foos")))
+		g.Expect(change(unprivileged, "{spec: {remediationTemplate: null}}")).To(Succeed(), "removing a template needs no permission")
 		g.Expect(change(metal, "{spec: {remediationTemplate: {name: other}}}")).To(Succeed())
 	})
-	t.Run("by a plural that is not regular", func(t *testing.T) {
+	t.Run("irregular plural", func(t *testing.T) {
 		g := NewWithT(t)
 		proxies, _ := b.may(t, "proxies", writes, to("create", "a.b", "fooproxies"))
 		check := patched(g, mhc, "{spec: {remediationTemplate: {apiVersion: a.b/v1, kind: FooProxyTemplate}}}")
@@ -101,12 +101,12 @@ func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 		}
 		g.Expect(tryCreate(ctx, proxies, check)).To(MatchError(ContainSubstring("fooproxys.a.b in namespace default")))
 		g.Expect(tryCreate(ctx, proxies, plural("Bar=bars, FooProxy=fooproxies"))).To(Succeed())
-		g.Expect(tryCreate(ctx, proxies, plural("XFooProxy=fooproxies"))).To(MatchError(ContainSubstring("fooproxys.a.b")), "the kind must be the whole word")
+		g.Expect(tryCreate(ctx, proxies, plural("XFooProxy=fooproxies"))).To(MatchError(ContainSubstring("fooproxys.a.b")), "the kind must match completely")
 		for _, nonsense := range []string{"nonsense", "FooProxy=", "=fooproxies", "FooProxy=fooproxies,FooProxy=others", "FooProxy=Foo Proxies"} {
 			g.Expect(tryCreate(ctx, b.admin, plural(nonsense))).To(MatchError(ContainSubstring("must list Kind=plural, each kind once")), nonsense)
 		}
 	})
-	t.Run("and not around it: the annotation is looked at, too, whenever it changes", func(t *testing.T) {
+	t.Run("changed annotation", func(t *testing.T) {
 		g := NewWithT(t)
 		harmless, _ := b.may(t, "harmless", writes, to("create", "a.b", "harmless"))
 		check := patched(g, mhc, "{metadata: {name: by-stealth, annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}}, spec: {remediationTemplate: {apiVersion: a.b/v1, kind: ThingTemplate}}}")
@@ -117,28 +117,28 @@ func TestWhoNamesATemplateMustBeAllowedToCreateItsRequests(t *testing.T) {
 		}
 		g.Expect(harmless.Update(ctx, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: 'Thing=harmless,Other=others'}}}"), client.DryRunAll)).To(Succeed())
 	})
-	t.Run("what was stored before there was a policy can still be labelled and deleted", func(t *testing.T) {
+	t.Run("check from before the policy", func(t *testing.T) {
 		g := NewWithT(t)
 		b.withoutPolicy(t, "remedy-system-templates", func() error {
 			stored := patched(g, mhc, "{metadata: {name: stored-before, finalizers: [example.com/x], annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}, spec: {remediationTemplate: {namespace: other}}}")
 			return client.IgnoreAlreadyExists(b.admin.Create(ctx, stored))
 		})
-		untilPoliciesWork(g, func() error { return tryCreate(ctx, lesser, mhc) }, "permission to create all remediation requests")
+		untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, mhc) }, "permission to create all remediation requests")
 		stored := mhc.DeepCopy()
 		stored.SetName("stored-before")
-		g.Expect(lesser.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
-		g.Expect(lesser.Update(ctx, patched(g, stored, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
+		g.Expect(unprivileged.Update(ctx, patched(g, stored, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 		g.Expect(b.admin.Delete(ctx, stored)).To(Succeed())
-		g.Expect(lesser.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
-		g.Expect(lesser.Update(ctx, patched(g, stored, "{metadata: {finalizers: null, annotations: null}}"))).To(Succeed())
+		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
+		g.Expect(unprivileged.Update(ctx, patched(g, stored, "{metadata: {finalizers: null, annotations: null}}"))).To(Succeed())
 		g.Expect(apierrors.IsNotFound(b.admin.Get(ctx, client.ObjectKeyFromObject(stored), stored))).To(BeTrue())
 	})
-	t.Run("a foreign namespace is refused to everybody", func(t *testing.T) {
+	t.Run("other namespace", func(t *testing.T) {
 		g := NewWithT(t)
 		words := "the template of a MachineHealthCheck must be in the namespace of the check: remove its namespace"
 		g.Expect(tryCreate(ctx, b.admin, patched(g, mhc, "{spec: {remediationTemplate: {namespace: other}}}"))).To(MatchError(ContainSubstring(words)))
 		g.Expect(tryCreate(ctx, b.admin, patched(g, mhc, "{spec: {remediationTemplate: {namespace: default}}}"))).To(Succeed())
-		g.Expect(tryCreate(ctx, b.admin, nhc)).To(Succeed(), "a NodeHealthCheck has no namespace of its own")
+		g.Expect(tryCreate(ctx, b.admin, nhc)).To(Succeed(), "a NodeHealthCheck has no namespace")
 	})
 }
 
@@ -158,45 +158,45 @@ func machine(name string) *unstructured.Unstructured {
 }
 
 const (
-	byHand       = "{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}"
-	mayNotDelete = "you are not allowed to delete machines.cluster.x-k8s.io in namespace default"
+	byHand             = "{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}"
+	notAllowedToDelete = "you are not allowed to delete machines.cluster.x-k8s.io in namespace default"
 )
 
-func TestWhoAsksForARemediationShouldBeAllowedToDeleteTheMachine(t *testing.T) {
+func TestManualRemediationPolicy_NoDeletePermission_Warns(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
-	editor, heard := b.may(t, "editor", to("get,create,update,patch", "cluster.x-k8s.io", "machines"))
-	owner, ownerHeard := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
+	editor, warned := b.may(t, "editor", to("get,create,update,patch", "cluster.x-k8s.io", "machines"))
+	owner, ownerWarnings := b.may(t, "owner", to("get,create,update,patch,delete", "cluster.x-k8s.io", "machines"))
 	ctx := t.Context()
 	m := machine("machine-1")
 	g.Expect(b.admin.Create(ctx, m)).To(Succeed())
 	ask := func(c client.Client) error { return c.Update(ctx, patched(g, m, byHand), client.DryRunAll) }
 
 	g.Eventually(func() string {
-		g.Expect(ask(editor)).To(Succeed(), "it only warns")
-		return heard.take()
-	}, patience, 50*time.Millisecond).Should(ContainSubstring(mayNotDelete))
+		g.Expect(ask(editor)).To(Succeed(), "the policy only warns")
+		return warned.take()
+	}, patience, 50*time.Millisecond).Should(ContainSubstring(notAllowedToDelete))
 	g.Eventually(b.audited, patience).
 		Should(And(ContainSubstring("validation.policy.admission.k8s.io/validation_failure"), ContainSubstring("remedy-system-manual-remediation")))
 	g.Expect(ask(owner)).To(Succeed())
-	g.Expect(ownerHeard.take()).To(BeEmpty())
-	named, namedHeard := b.may(t, "owner-of-one", to("get,create,update,patch", "cluster.x-k8s.io", "machines"),
+	g.Expect(ownerWarnings.take()).To(BeEmpty())
+	named, namedWarnings := b.may(t, "owner-of-one", to("get,create,update,patch", "cluster.x-k8s.io", "machines"),
 		rbacv1.PolicyRule{APIGroups: []string{"cluster.x-k8s.io"}, Resources: []string{"machines"}, ResourceNames: []string{"machine-1"}, Verbs: []string{"delete"}})
 	g.Expect(ask(named)).To(Succeed())
-	g.Expect(namedHeard.take()).To(BeEmpty(), "this very Machine")
+	g.Expect(namedWarnings.take()).To(BeEmpty(), "permission for this Machine is enough")
 
 	g.Expect(tryCreate(ctx, editor, patched(g, machine("machine-2"), byHand))).To(Succeed())
-	g.Expect(heard.take()).To(ContainSubstring(mayNotDelete), "also on creation")
+	g.Expect(warned.take()).To(ContainSubstring(notAllowedToDelete), "also on creation")
 
 	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
-	g.Expect(heard.take()).To(BeEmpty(), "other changes are nobody's business")
+	g.Expect(warned.take()).To(BeEmpty(), "the policy ignores other changes")
 	marked := patched(g, m, byHand)
 	g.Expect(b.admin.Update(ctx, marked)).To(Succeed())
 	g.Expect(editor.Update(ctx, patched(g, marked, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
-	g.Expect(heard.take()).To(BeEmpty(), "somebody else has asked before")
+	g.Expect(warned.take()).To(BeEmpty(), "the annotation is not new")
 }
 
-func TestWithTheComponentItIsRefused(t *testing.T) {
+func TestDenyComponent_NoDeletePermission_DeniesRemediation(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
 	b.deny(t)
@@ -205,32 +205,32 @@ func TestWithTheComponentItIsRefused(t *testing.T) {
 	ctx := t.Context()
 	m := machine("machine-1")
 	g.Expect(b.admin.Create(ctx, m)).To(Succeed())
-	untilPoliciesWork(g, func() error { return editor.Update(ctx, patched(g, m, byHand), client.DryRunAll) }, mayNotDelete)
+	untilPoliciesWork(g, func() error { return editor.Update(ctx, patched(g, m, byHand), client.DryRunAll) }, notAllowedToDelete)
 	g.Expect(owner.Update(ctx, patched(g, m, byHand), client.DryRunAll)).To(Succeed())
 	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 
-	tenant, heard := b.may(t, "tenant", to("get,create,update,patch", checks, checkResources), to("create", infrastructure, "metal3remediations"), writesCore)
+	tenant, warned := b.may(t, "tenant", to("get,create,update,patch", checks, checkResources), to("create", infrastructure, "metal3remediations"), writesCore)
 	platform, _ := b.may(t, "platform", to("get,create,update,patch", checks, checkResources), to("delete", "cluster.x-k8s.io", "machines"), to("create", infrastructure, "metal3remediations"))
 	byOwner := patched(g, example(t, machinesMinimal), "{spec: {remediationTemplate: null}}")
-	words := "with this check, owners delete Machines, but " + mayNotDelete
+	words := "with this check, owners delete Machines, but " + notAllowedToDelete
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, tenant, byOwner) }, words)
-	g.Expect(tryCreate(ctx, tenant, example(t, machinesEscalate))).To(MatchError(ContainSubstring(words)), "the last step is the owner")
-	g.Expect(tryCreate(ctx, tenant, example(t, machinesMinimal))).To(Succeed(), "a template leads to requests")
-	heard.take()
-	g.Expect(tryCreate(ctx, tenant, patched(g, takenOver(g), "{spec: {remediation: null}}"))).To(Succeed(), "Cluster API has them deleted as well")
-	g.Expect(heard.take()).To(BeEmpty())
+	g.Expect(tryCreate(ctx, tenant, example(t, machinesEscalate))).To(MatchError(ContainSubstring(words)), "the last step is owner remediation")
+	g.Expect(tryCreate(ctx, tenant, example(t, machinesMinimal))).To(Succeed(), "a template needs no permission to delete Machines")
+	warned.take()
+	g.Expect(tryCreate(ctx, tenant, patched(g, takenOver(g), "{spec: {remediation: null}}"))).To(Succeed(), "in-tree checks are not matched")
+	g.Expect(warned.take()).To(BeEmpty())
 	g.Expect(tryCreate(ctx, platform, byOwner)).To(Succeed())
 	g.Expect(b.admin.Create(ctx, byOwner)).To(Succeed())
-	g.Expect(tenant.Update(ctx, patched(g, byOwner, "{metadata: {labels: {a: b}}, spec: {maxUnhealthy: 1}}"), client.DryRunAll)).To(Succeed(), "it was so before")
+	g.Expect(tenant.Update(ctx, patched(g, byOwner, "{metadata: {labels: {a: b}}, spec: {maxUnhealthy: 1}}"), client.DryRunAll)).To(Succeed(), "owner remediation is not new")
 }
 
-func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
+func TestManagerPolicy_OtherMetadata_IsDenied(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
-	// Far more rights than it has: the policy holds it all the same.
+	// The policy denies the requests even with all permissions.
 	everything := to("*", "*", "*")
 	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
-	somebody, _ := b.may(t, "somebody", everything)
+	other, _ := b.may(t, "other", everything)
 	ctx := context.Background()
 	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "node-1"}}}
 	m := machine("machine-1")
@@ -243,7 +243,7 @@ func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
 	change := func(c client.Client, object *unstructured.Unstructured, patch string) error {
 		return c.Update(ctx, patched(g, object, patch), client.DryRunAll)
 	}
-	refused := map[string]string{
+	denied := map[string]string{
 		"{metadata: {annotations: {example.com/a: c}}}":                                 "sets only annotations with the prefix remedy.cluster.x-k8s.io/, not example.com/a",
 		"{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}":           "sets only annotations with the prefix remedy.cluster.x-k8s.io/",
 		"{metadata: {annotations: {example.com/a: null}}}":                              "removes only annotations with the prefix remedy.cluster.x-k8s.io/",
@@ -252,15 +252,15 @@ func TestTheManagerChangesAnnotationsOfItsOwnOnly(t *testing.T) {
 		"{metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}": "does not change labels, finalizers or owner references",
 	}
 	untilPoliciesWork(g, func() error { return change(manager, m, "{metadata: {labels: {a: b}}}") }, "does not change labels")
-	// Nodes take metadata through their status, too.
+	// An update of the status of a Node can also change its metadata.
 	g.Expect(manager.Status().Update(ctx, patched(g, node, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(MatchError(ContainSubstring("does not change labels")))
 	g.Expect(manager.Status().Update(ctx, patched(g, node, "{status: {phase: Pending}}"), client.DryRunAll)).To(MatchError(ContainSubstring("does not change the status of Nodes")))
 	person, _ := b.may(t, "a-person:remedy-manager", everything)
-	g.Expect(change(person, m, "{metadata: {labels: {a: b}}}")).To(Succeed(), "who is no ServiceAccount is not the manager")
+	g.Expect(change(person, m, "{metadata: {labels: {a: b}}}")).To(Succeed(), "a user that is no ServiceAccount is not the manager")
 	for _, object := range []*unstructured.Unstructured{m, node} {
-		for patch, words := range refused {
+		for patch, words := range denied {
 			g.Expect(change(manager, object, patch)).To(MatchError(ContainSubstring(words)), "%s %s", object.GetKind(), patch)
-			g.Expect(change(somebody, object, patch)).To(Succeed(), "%s %s", object.GetKind(), patch)
+			g.Expect(change(other, object, patch)).To(Succeed(), "%s %s", object.GetKind(), patch)
 		}
 		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/attempts: '2', remedy.cluster.x-k8s.io/marked-by: x}}}")).To(Succeed())
 		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/attempts: null, remediation.medik8s.io/manually-confirmed-healthy: null}}}")).To(Succeed())

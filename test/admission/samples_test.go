@@ -16,11 +16,11 @@ import (
 
 const (
 	samplesFolder = "../../config/samples"
-	// kustomization is not called kustomization.yaml: kubectl apply -f would take it for a sample.
+	// kustomization is not named kustomization.yaml because kubectl apply -f would read that as a sample.
 	kustomization = "Kustomization"
 )
 
-// expectedSamples are the manifests of each document that work after evident edits. Each file says which document it comes from.
+// expectedSamples are the manifests of each document that work after obvious edits. Each file names its document.
 var expectedSamples = map[string][]string{
 	"the MachineHealthCheck proposal":                {"machinehealthcheck_conditions.yaml", "machinehealthcheck_metal3.yaml"},
 	"the NodeHealthCheck enhancement":                {"nodehealthcheck_backoff.yaml", "nodehealthcheck_conditions.yaml"},
@@ -47,8 +47,8 @@ func readSample(t *testing.T, name string) []byte {
 	return content
 }
 
-// A field that is there twice is refused here: the API server would not see it.
-func TestSamplesAreAccepted(t *testing.T) {
+// A duplicate field is rejected here because the API server does not report it.
+func TestSamples_Created_AreAccepted(t *testing.T) {
 	taken := map[string]string{}
 	for _, name := range sampleFiles(t) {
 		t.Run(name, func(t *testing.T) {
@@ -61,20 +61,20 @@ func TestSamplesAreAccepted(t *testing.T) {
 			g.Expect(taken).ToNot(HaveKey(key), "two samples have the same name")
 			taken[key] = name
 			if sample.GetKind() == "MachineHealthCheck" {
-				g.Expect(sample.GetNamespace()).To(Equal("default"), "it could not be applied to an empty cluster")
+				g.Expect(sample.GetNamespace()).To(Equal("default"), "an empty cluster has no other namespace")
 			}
 		})
 	}
 }
 
-func TestSamplesSayWhereTheyComeFromAndWhatWasEdited(t *testing.T) {
+func TestSamples_Comments_NameSourceAndEdits(t *testing.T) {
 	found := map[string][]string{}
 	for _, name := range sampleFiles(t) {
 		g := NewWithT(t)
 		comment, _, _ := strings.Cut(string(readSample(t, name)), "\napiVersion:")
 		g.Expect(comment).To(MatchRegexp(`(?m)^# Edited: \S.*\.$|^# Edited: \S.*\n# `), name)
-		_, from, said := strings.Cut(comment, "\n# From: ")
-		g.Expect(said).To(BeTrue(), name)
+		_, from, hasSource := strings.Cut(comment, "\n# From: ")
+		g.Expect(hasSource).To(BeTrue(), name)
 		document := ""
 		for known := range expectedSamples {
 			if strings.HasPrefix(from, known) {
@@ -86,15 +86,15 @@ func TestSamplesSayWhereTheyComeFromAndWhatWasEdited(t *testing.T) {
 	NewWithT(t).Expect(found).To(Equal(expectedSamples))
 }
 
-func TestSamplesAreListedForKustomize(t *testing.T) {
+func TestSamples_Kustomization_ListsAll(t *testing.T) {
 	g := NewWithT(t)
 	list := struct{ Resources []string }{}
 	g.Expect(yaml.Unmarshal(readSample(t, kustomization), &list)).To(Succeed())
 	g.Expect(list.Resources).To(Equal(sampleFiles(t)))
 }
 
-// Somebody who has only our definitions can apply the folder in either way, and kubectl's own validation has nothing to say.
-func TestSamplesCanBeAppliedAsAFolder(t *testing.T) {
+// With only the definitions of this project installed, kubectl apply accepts the folder with -f and with -k, with strict validation.
+func TestSamples_AppliedAsFolder_AreAccepted(t *testing.T) {
 	for _, by := range []string{"-f", "-k"} {
 		t.Run(by, func(t *testing.T) {
 			g := NewWithT(t)
