@@ -43,6 +43,13 @@ func (r *records) created(request *Request, steps int, old bool) {
 	r.requests = append(r.requests, &requestTruth{Request: request, alone: steps == 1, ofThisProcess: !old})
 }
 
+// AddRequest adds a request that the previous leader has created.
+func (w *World) AddRequest(request *Request, steps int) {
+	request.Serial = w.moment()
+	w.API.Requests[request.Kind+"/"+request.Name] = request
+	w.records.created(request, steps, true)
+}
+
 func (r *records) deleted(request *Request, why remediation.Reason, old bool) {
 	for _, truth := range r.requests {
 		if truth.Serial == request.Serial && !old && request.DeletingSince.IsZero() {

@@ -266,9 +266,9 @@ func deletesRequest(template, target string) step {
 func earlierLeaderCreates(check, name string) step {
 	return func(d *driver) {
 		m, step := d.machine(name), d.w.API.Checks[check].Policy.Steps[0].ID
-		d.w.API.Requests[step.Template+"/"+name] = &sim.Request{
+		d.w.AddRequest(&sim.Request{
 			Kind: step.Template, Name: name, Check: check, Target: name, TargetUID: m.UID, Request: remediation.Request{Step: step, Attempt: 1, Started: d.w.Now},
-		}
+		}, len(d.w.API.Checks[check].Policy.Steps))
 		d.write("Check", "the previous leader creates %s for %s", step.Template, name)
 	}
 }
