@@ -186,7 +186,8 @@ func TestOwnerRemediation_NoRemediatingOwner_IsCanceled(t *testing.T) {
 	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
 	s.Eventually(stage.Get(s, unowned)).Should(WithTransform(ownerRemediated, BeEmpty()))
 	s.Change(check, func() { check.Spec.PauseRequests, check.Spec.MaxUnhealthy = nil, ptr.To(intstr.FromInt32(0)) })
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False LimitIsZero")))
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False LimitIsZero")))
 	c.WaitIdle()
 	s.Expect(ownerRemediated(stage.Get(s, unowned)())).To(BeEmpty())
 }

@@ -32,9 +32,14 @@ func (r checkReader) List(_ context.Context, list client.ObjectList, _ ...client
 func TestWatches_CheckOfOtherInstance_IsNotReconciled(t *testing.T) {
 	g := NewWithT(t)
 	check := func(name, filter string) remedyv1.MachineHealthCheck {
-		return remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Labels: map[string]string{clusterv1.WatchLabel: filter}}}
+		return remedyv1.MachineHealthCheck{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, Labels: map[string]string{clusterv1.WatchLabel: filter}},
+		}
 	}
-	e := &healthcheck.Environment{WatchFilter: "own", Cache: checkReader{checks: []remedyv1.MachineHealthCheck{check("own", "own"), check("other", "other")}}}
+	e := &healthcheck.Environment{
+		WatchFilter: "own",
+		Cache:       checkReader{checks: []remedyv1.MachineHealthCheck{check("own", "own"), check("other", "other")}},
+	}
 	watches := WatchesFor(e.Cache, selections(e))
 	own := []types.NamespacedName{{Namespace: "a", Name: "own"}}
 	g.Expect(watches.Cluster(t.Context(), client.ObjectKey{Namespace: "a", Name: "c"})).To(Equal(own))

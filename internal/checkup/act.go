@@ -153,8 +153,8 @@ func (p *pass) confirmIn(plan *remediation.Planned, i int, check *remediation.Pr
 	*d = remediation.Confirm(plan, &p.facts.Situation.Targets[i], d, &p.assessment.Verdicts[i], check, p.now)
 }
 
-// confirmAndWrite runs preflight checks of targets and writes to those that are confirmed. It returns what blocks every other write now; nil
-// if nothing does.
+// confirmAndWrite runs preflight checks of targets and writes to those that are confirmed. It returns what blocks every other write now;
+// nil if nothing does.
 func (p *pass) confirmAndWrite(ctx context.Context, targets []int) *remediation.PreflightCheck {
 	for len(targets) > 0 {
 		if p.late() {

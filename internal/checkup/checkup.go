@@ -16,7 +16,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // Facts are what was read of a check and its targets, from caches, at one moment.
@@ -42,7 +41,7 @@ type Case interface {
 	// can be read.
 	Preflight(ctx context.Context, targets []int, all bool) (*Preflight, error)
 	// NodeLeases reads live when the kubelets of Nodes renewed their Leases, in the order of the names.
-	NodeLeases(ctx context.Context, nodes []string) []workload.NodeLease
+	NodeLeases(ctx context.Context, nodes []string) []NodeLease
 	// WriteCheck, WriteTarget and WriteOrphan are one write each. WriteTarget is called for several targets at the same time.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
@@ -58,6 +57,14 @@ type Preflight struct {
 	Facts *Facts
 	// Checks are the other results for each target that was asked for. A read error of a target fails its preflight check.
 	Checks []remediation.PreflightCheck
+}
+
+// NodeLease is the Lease that the kubelet of a Node renews.
+type NodeLease struct {
+	// Renewed is zero without a Lease.
+	Renewed time.Time
+	// Err contains no address and no secret.
+	Err error
 }
 
 // RejectedError means that the API server rejects a request because of its content.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 var noon = time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
@@ -91,10 +89,10 @@ func (r *record) Preflight(_ context.Context, targets []int, all bool) (*Preflig
 	return read, nil
 }
 
-func (r *record) NodeLeases(_ context.Context, nodes []string) []workload.NodeLease {
-	leases := make([]workload.NodeLease, len(nodes))
+func (r *record) NodeLeases(_ context.Context, nodes []string) []NodeLease {
+	leases := make([]NodeLease, len(nodes))
 	for i, node := range nodes {
-		leases[i] = workload.NodeLease{Renewed: r.renewed, Err: r.call("lease %s", node)}
+		leases[i] = NodeLease{Renewed: r.renewed, Err: r.call("lease %s", node)}
 	}
 	return leases
 }
@@ -187,146 +185,6 @@ func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
 	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
 }
 
-// An action needs a recent preflight check. The first one after it follows at once, however long the reads took.
-func TestPreflight_OutOfDate_RunsAgain(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(2)
-	r.takes = freshTime
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(
-		Equal([]string{"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0), "look all", "obstacle?", made(1), "report"}),
-		"the check may have been paused meanwhile, and the limit depends on facts that are out of date by then",
-	)
-}
-
-func TestPreflight_ReadsFail_BlocksAll(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(4)
-	r.fails["look [0 1 2 3]"] = errors.New("no answer")
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1 2 3]", "report"}))
-	for _, d := range r.pass.Planned.Decisions {
-		g.Expect(d.Hold.Seen.Who).To(Equal("the facts could not be read again: no answer"))
-	}
-}
-
-// Many targets are read with one preflight check, and written to in groups. The check is read between two groups.
-func TestRun_ManyTargets_AreReadTogether(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(2 * groupSize)
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	var created []string
-	for i := range 2 * groupSize {
-		created = append(created, made(i))
-	}
-	g.Expect(r.calls[:4]).To(Equal([]string{"obstacle?", finalizer, "announce", "look all"}))
-	g.Expect(r.calls[4 : 4+groupSize]).To(ConsistOf(created[:groupSize]))
-	g.Expect(r.calls[4+groupSize]).To(Equal("obstacle?"))
-	g.Expect(r.calls[5+groupSize : 5+2*groupSize]).To(ConsistOf(created[groupSize:]))
-	g.Expect(r.calls[5+2*groupSize:]).To(Equal([]string{"report"}))
-}
-
-// Members of a control plane are remediated one after the other.
-func TestRun_ManyControlPlaneTargets_AreWrittenOneByOne(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(2 * groupSize)
-	r.facts.Policy.Steps = []remediation.Step{{Owner: true}}
-	for i := range r.facts.Situation.Targets {
-		r.facts.Situation.Targets[i].Owner = "KubeadmControlPlane/a"
-	}
-	r.facts.Situation.Targets[1].ControlPlane = true
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	for i := range r.facts.Situation.Targets {
-		signed := slices.Index(r.calls, fmt.Sprintf("target %d: %d", i, remediation.SetMarkedBy))
-		g.Expect(r.calls[signed-1]).To(Or(Equal("look all"), Equal("obstacle?")))
-		g.Expect(r.calls[signed+1]).To(Equal(fmt.Sprintf("target %d: %d", i, remediation.SetOwnerRemediated)))
-	}
-}
-
-// The report comes before anything is started. It does not claim that anything was.
-func TestRun_Unhealthy_IsReportedBeforeStart(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(2)
-	r.facts.Policy.Steps = append(r.facts.Policy.Steps[:0], remediation.Step{Owner: true})
-	r.facts.Situation.Targets[0].Owner, r.facts.Situation.Targets[1].Owner = "MachineSet/a", "MachineSet/a"
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.announced.Assessment.Counts.Unhealthy).To(Equal(2))
-	g.Expect(r.announced.Planned.Counts.Remediating).To(BeZero())
-	for i := range r.announced.Planned.Decisions {
-		g.Expect(r.announced.Planned.Decisions[i].Hold.Reason).To(Equal(remediation.PreflightPending))
-		g.Expect(r.pass.Planned.Decisions[i].Action).To(Equal(remediation.RequestOwnerRemediation))
-	}
-}
-
-// A target that waits for a place gets its annotation without a preflight check, before the report.
-func TestRun_WaitingTarget_NeedsNoPreflight(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(2)
-	r.facts.Policy.ReportsHealth = true
-	one := intstr.FromInt32(1)
-	r.facts.Policy.MaxInFlight = &one
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	signed := func(i int) string { return fmt.Sprintf("target %d: %d", i, remediation.SetMarkedBy) }
-	g.Expect(r.calls[:5]).To(ConsistOf("obstacle?", finalizer, signed(0), signed(1), "announce"))
-	g.Expect(r.calls[5:]).To(Equal([]string{"look [0]", signed(0), made(0), "report"}))
-}
-
-// A remediation that is no longer wanted ends before another one starts.
-func TestRun_Recovered_IsWithdrawnBeforeStart(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(2)
-	r.facts.Snapshot.Targets[1].Machine.Failure = ""
-	r.facts.Snapshot.Targets[1].Node = health.NodeFacts{State: health.Present, Name: "n-1"}
-	r.facts.Situation.Targets[1].Request = &remediation.Request{Step: r.facts.Policy.Steps[0].ID}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	deleted := fmt.Sprintf("target 1: %d", remediation.DeleteRequest)
-	g.Expect(slices.Index(r.calls, deleted)).To(BeNumerically(">", slices.Index(r.calls, "announce")))
-	g.Expect(slices.Index(r.calls, deleted)).To(BeNumerically("<", slices.Index(r.calls, made(0))))
-}
-
-// The request was deleted, so the end is reported, although the history could not be written after that.
-func TestRun_RecordFailsAfterAction_ReportsAction(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(1)
-	r.facts.Snapshot.Targets[0].Machine.Failure = ""
-	r.facts.Snapshot.Targets[0].Node = health.NodeFacts{State: health.Present, Name: "n-0"}
-	r.facts.Situation.Targets[0].Request = &remediation.Request{Step: r.facts.Policy.Steps[0].ID}
-	r.facts.Situation.Targets[0].History.Failures = 1
-	r.fails[fmt.Sprintf("target 0: %d", remediation.WriteHistory)] = conflict
-	_, err := r.run()
-	g.Expect(err).To(HaveOccurred())
-	g.Expect(r.calls).To(ContainElement(fmt.Sprintf("target 0: %d", remediation.DeleteRequest)))
-	g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.Withdraw))
-}
-
-// More targets become unhealthy than the limit allows while the first ones are remediated.
-func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(8)
-	half := intstr.FromString("50%")
-	r.facts.Policy.Limits.MaxUnhealthy = &half
-	for i := 4; i < 8; i++ {
-		r.facts.Snapshot.Targets[i].Machine.Failure = ""
-	}
-	r.facts.Policy.Counting = remediation.CountUnhealthy
-	r.takes = freshTime
-	r.then = map[string]func(){made(0): func() { r.facts.Snapshot.Targets[7].Machine.Failure = "CreateError" }}
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(ContainElement(made(0)))
-	for i := 1; i < 4; i++ {
-		g.Expect(r.calls).ToNot(ContainElement(made(i)))
-		g.Expect(r.pass.Planned.Decisions[i].Hold.Reason).To(Equal(remediation.TooManyUnhealthy))
-	}
-}
-
 // refused are unhealthy Machines with one place. The API server rejects the requests of the first ones.
 func refused(machines, first int) *record {
 	r := unhealthy(machines)
@@ -336,69 +194,6 @@ func refused(machines, first int) *record {
 		r.fails[made(i)] = &RejectedError{Message: "denied", Cause: errors.New("denied")}
 	}
 	return r
-}
-
-// There is one place, and every request is rejected. Each target leaves the place to the next one until the time is over. The next reconcile
-// follows at once.
-func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
-	g := NewWithT(t)
-	r := refused(50, 50)
-	r.takes = passTime / 10
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(wakeUp).To(Equal(noon))
-	looked := 0
-	for _, call := range r.calls {
-		if strings.HasPrefix(call, "look") {
-			looked++
-		}
-	}
-	g.Expect(looked).To(Equal(10))
-	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
-	g.Expect(r.pass.Planned.Decisions).To(ContainElement(And(
-		HaveField("Hold.Reason", remediation.PreflightPending), HaveField("Unconfirmed", false))))
-}
-
-// However slow the API server is, a reconcile starts something.
-func TestRun_SlowReport_StillStarts(t *testing.T) {
-	g := NewWithT(t)
-	r := unhealthy(2)
-	r.then = map[string]func(){"announce": func() { r.clock.Step(2 * passTime) }}
-	wakeUp, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(ContainElement(made(0)))
-	g.Expect(wakeUp).To(BeZero())
-}
-
-// However many are refused, those who come after them have their turn.
-func TestRun_ManyRejected_OthersContinue(t *testing.T) {
-	g := NewWithT(t)
-	r := refused(50, 49)
-	_, err := r.run()
-	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(r.calls).To(ContainElement(made(49)))
-	g.Expect(r.pass.Planned.Counts.Remediating).To(Equal(1))
-}
-
-// Each rejection is slow, so one reconcile tries only some of the targets. The next ones begin with the others.
-func TestRun_SlowRejections_DoNotStarveOthers(t *testing.T) {
-	g := NewWithT(t)
-	r := refused(50, 49)
-	r.takes = passTime / 5
-	for reconcile := range 11 {
-		r.facts.Situation.Targets = slices.Clone(r.facts.Situation.Targets)
-		_, err := r.run()
-		g.Expect(err).ToNot(HaveOccurred())
-		for i := range r.facts.Situation.Targets {
-			target := &r.facts.Situation.Targets[i]
-			target.HeldBack = remediation.Hold{}
-			if r.pass.Planned.Decisions[i].BlockedLate() {
-				target.BlockedAt = noon.Add(time.Duration(reconcile) * time.Second)
-			}
-		}
-		r.clock.SetTime(noon)
-	}
-	g.Expect(r.calls).To(ContainElement(made(49)))
 }
 
 func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {

@@ -63,8 +63,8 @@ func (w *APIWatcher) State() (Availability, error) {
 	return w.last, w.failure
 }
 
-// Check returns a probe that succeeds while the reconcilers are set up. It also succeeds without Cluster API, because MachineHealthChecks are
-// off then.
+// Check returns a probe that succeeds while the reconcilers are set up. It also succeeds without Cluster API, because
+// MachineHealthChecks are off then.
 func (w *APIWatcher) Check() probes.Check {
 	return probes.Check{Name: "machinehealthcheck", Probe: func(context.Context) (string, error) {
 		detected, err := w.State()

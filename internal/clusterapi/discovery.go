@@ -26,7 +26,8 @@ func NewDiscoverer(config *rest.Config) (*discovery.DiscoveryClient, error) {
 	return client, errors.Wrap(err, "failed to make a discovery client")
 }
 
-// How long a start waits for an API server that is away, and the time between two attempts. The startup probe of the Deployment allows 120 s.
+// How long a start waits for an API server that is away, and the time between two attempts. The startup probe of the Deployment allows
+// 120 s.
 const (
 	startTimeout = 100 * time.Second
 	startRetry   = 2 * time.Second

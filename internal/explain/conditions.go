@@ -133,7 +133,8 @@ func pausedCondition(p *Evaluation) metav1.Condition {
 }
 
 func paused(p *Evaluation) string {
-	const cluster, check = "The Cluster is paused by spec.paused or its annotation cluster.x-k8s.io/paused", "the check has the annotation cluster.x-k8s.io/paused"
+	const cluster = "The Cluster is paused by spec.paused or its annotation cluster.x-k8s.io/paused"
+	const check = "the check has the annotation cluster.x-k8s.io/paused"
 	switch {
 	case p.Context.ClusterPaused && p.Context.CheckPaused:
 		return cluster + ", and " + check

@@ -177,11 +177,8 @@ func TestConditions_RecoveredMachine_IsWrittenFirst(t *testing.T) {
 		return stage.Count(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition), stage.IsHealthy)
 	}).Should(Equal(all - 1))
 	writes := slices.DeleteFunc(c.Writes(), func(w faults.Write) bool { return w.Resource != "machines" || w.Subresource != "status" })
-	var first []string
-	for _, w := range writes[:10] {
-		first = append(first, w.Name)
-	}
-	s.Expect(first).To(ContainElements(last, "m-00000"), "the recovered and the unhealthy Machine are in the first group")
+	s.Expect(writes[:10]).To(ContainElements(HaveField("Name", last), HaveField("Name", "m-00000")),
+		"the recovered and the unhealthy Machine are in the first group")
 }
 
 // The caches do not show the pause until the end of the test. The preflight check of the second Machine reads it live, and the reconcile

@@ -79,11 +79,12 @@ func (p *pass) Preflight(ctx context.Context, targets []int, all bool) (*checkup
 }
 
 // NodeLeases reads live when the kubelets of Nodes renewed their Leases last.
-func (p *pass) NodeLeases(ctx context.Context, nodes []string) []workload.NodeLease {
-	leases := p.cluster().Live().NodeLeases(ctx, nodes)
-	for i := range leases {
-		if err := leases[i].Err; err != nil {
-			leases[i].Err = errors.New(cause(err))
+func (p *pass) NodeLeases(ctx context.Context, nodes []string) []checkup.NodeLease {
+	leases := make([]checkup.NodeLease, len(nodes))
+	for i, lease := range p.cluster().Live().NodeLeases(ctx, nodes) {
+		leases[i].Renewed = lease.Renewed
+		if lease.Err != nil {
+			leases[i].Err = errors.New(cause(lease.Err))
 		}
 	}
 	return leases
@@ -133,8 +134,8 @@ func (p *pass) readAgain(ctx context.Context, targets []int, all bool) (*snapsho
 	return &fresh, nil
 }
 
-// needsAll reports whether a preflight check of these targets has to read all targets and requests: with maxInFlight, the remediations of others count,
-// and for a control plane, all its members do.
+// needsAll reports whether a preflight check of these targets has to read all targets and requests: with maxInFlight, the remediations of
+// others count, and for a control plane, all its members do.
 func (p *pass) needsAll(targets []int) bool {
 	return p.snapshot.check.Policy.MaxInFlight != nil || p.anyOfControlPlane(targets)
 }

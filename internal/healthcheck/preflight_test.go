@@ -97,7 +97,8 @@ func TestPreflight_StormSincePlan_StartsNothing(t *testing.T) {
 		if stage.RequestsOwner(r, body) {
 			started.Store(true)
 		}
-		return strings.HasSuffix(r.URL.Path, "/machinehealthchecks/workers/status") && strings.Contains(body, string(remediation.PreflightPending))
+		return strings.HasSuffix(r.URL.Path, "/machinehealthchecks/workers/status") &&
+			strings.Contains(body, string(remediation.PreflightPending))
 	}
 	c := s.StartInterrupted(announces, func() {
 		s.Annotate(check, remedyv1.StormSinceAnnotation, time.Now().UTC().Format(time.RFC3339))

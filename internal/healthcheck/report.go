@@ -34,8 +34,8 @@ func (p *pass) Announce(ctx context.Context, pass *explain.Evaluation) error {
 	if report.SameHealth(&p.check.Status, &counted) {
 		return nil
 	}
-	failed := []error{p.writeStatus(ctx, p.merged(&counted), pass)}
-	return utilerrors.NewAggregate(append(failed, p.reportTargets(ctx, pass)...))
+	err := p.writeStatus(ctx, p.merged(&counted), pass)
+	return utilerrors.NewAggregate(append(p.reportTargets(ctx, pass), err))
 }
 
 // Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent pass

@@ -202,7 +202,8 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 		defer p.mu.Unlock()
 		p.created[t.name()] = made.Ref()
 	}
-	return writeError(title(template.RequestKind().Kind, client.ObjectKey{Namespace: template.Namespace, Name: t.name()}), applyRoles, err, cause)
+	object := title(template.RequestKind().Kind, client.ObjectKey{Namespace: template.Namespace, Name: t.name()})
+	return writeError(object, applyRoles, err, cause)
 }
 
 // noteKind notes on the check the kinds of requests that it names now, unless it has them: with the finalizer, it noted earlier ones.

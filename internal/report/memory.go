@@ -179,7 +179,9 @@ func decidedBefore(t *remediation.Target) remedyv1.RemediationOutcome {
 	return remedyv1.TimedOutOutcome
 }
 
-func deleting(request *remediation.Request) bool { return request != nil && !request.DeletingSince.IsZero() }
+func deleting(request *remediation.Request) bool {
+	return request != nil && !request.DeletingSince.IsZero()
+}
 
 // inProgress returns the remediation of a target that is in progress, and whether there is one.
 func inProgress(pass *explain.Evaluation, i int, now time.Time) (remediationInProgress, bool) {
@@ -228,8 +230,8 @@ func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
 	return ""
 }
 
-// followOthers records the remediations of targets that the check no longer selects, or that no longer exist, as long as their requests exist,
-// and returns those that have ended, by name.
+// followOthers records the remediations of targets that the check no longer selects, or that no longer exist, as long as their requests
+// exist, and returns those that have ended, by name.
 func (m *Memory) followOthers(
 	pass *explain.Evaluation, before map[string]remediationInProgress, orphans map[string]*remediation.Orphan, now time.Time,
 ) (ended []EndedRemediation) {

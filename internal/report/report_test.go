@@ -204,7 +204,8 @@ func TestCompare_Escalation_RecordsEachStep(t *testing.T) {
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, decided(remediation.StartRequest, "", first))).To(BeEmpty())
 	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.Wait, "", first))).To(BeEmpty())
 	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.GiveUp, remediation.StepTimedOut, first))).To(BeEmpty())
-	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.Wait, "", first))).To(BeEmpty(), "its request is being deleted")
+	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.Wait, "", first))).
+		To(BeEmpty(), "its request is being deleted")
 	pending := remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightPending}, Step: second}
 	ended := s.compare(health.Unhealthy, remediation.Target{}, pending)
 	g.Expect(ended).To(HaveLen(1), "the request of the first step no longer exists")
@@ -233,7 +234,11 @@ func TestCompare_NextStepAtOnce_EndsTheFirst(t *testing.T) {
 	s.compare(health.Unhealthy, requested, remediation.Decision{
 		Action: remediation.GiveUp, Why: remediation.StepFailed, Step: first, Attempt: 1, InFlight: true,
 	})
-	ended := s.compare(health.Unhealthy, remediation.Target{}, remediation.Decision{Action: remediation.RequestOwnerRemediation, Step: owner, InFlight: true})
+	ended := s.compare(
+		health.Unhealthy,
+		remediation.Target{},
+		remediation.Decision{Action: remediation.RequestOwnerRemediation, Step: owner, InFlight: true},
+	)
 	g.Expect(ended).To(HaveLen(1))
 	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].ByOwner}).To(Equal([]any{int32(1), remedyv1.FailedOutcome, false}))
 	marked := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: s.now}}
@@ -252,7 +257,8 @@ func TestCompare_RestartWhileDeleting_ReadsOutcome(t *testing.T) {
 			Request: &remediation.Request{Step: step, Attempt: 1, Started: noon, DeletingSince: noon.Add(time.Second), Failed: failed},
 			History: remediation.History{Tried: step},
 		}
-		g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{Action: remediation.Wait, Step: step, Attempt: 1, InFlight: true})).To(BeEmpty())
+		g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{Action: remediation.Wait, Step: step, Attempt: 1, InFlight: true})).
+			To(BeEmpty())
 		ended := s.compare(health.Unhealthy, remediation.Target{}, remediation.Decision{})
 		g.Expect(ended).To(ConsistOf(HaveField("Outcome", outcome)))
 	}
@@ -281,8 +287,12 @@ func TestCompare_SuspectTarget_CostsLittleMemory(t *testing.T) {
 	for i := range n {
 		name := fmt.Sprintf("machine-%d", i)
 		pass.Snapshot.Targets[i].Name, pass.Situation.Targets[i].Name = name, name
-		pass.Assessment.Verdicts[i] = health.Verdict{Kind: health.Suspect, Reason: health.UnhealthyNode, Since: noon, Until: noon.Add(time.Minute),
-			Findings: []health.Finding{{Rule: health.UnhealthyNode, Condition: "Ready", Status: "Unknown", Since: noon, Due: noon.Add(time.Minute)}}}
+		pass.Assessment.Verdicts[i] = health.Verdict{
+			Kind: health.Suspect, Reason: health.UnhealthyNode, Since: noon, Until: noon.Add(time.Minute),
+			Findings: []health.Finding{
+				{Rule: health.UnhealthyNode, Condition: "Ready", Status: "Unknown", Since: noon, Due: noon.Add(time.Minute)},
+			},
+		}
 	}
 	held := func() uint64 {
 		runtime.GC()

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
 func TestAFollowerTellsWhatChangedAndNothingElse(t *testing.T) {
