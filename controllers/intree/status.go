@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
@@ -51,7 +53,10 @@ func (a *Adoption) WriteStatus(
 ) (*healthcheck.Check, error) {
 	before := check.Object.(*clusterv1.MachineHealthCheck)
 	known := statusOf(before)
-	wanted := a.carried(&known, status)
+	inTree, trigger := *status, &before.Spec.Remediation.TriggerIf
+	limit := ptr.Deref(trigger.UnhealthyLessThanOrEqualTo, intstr.FromString("100%"))
+	inTree.Conditions = explain.InTreeConditions(status.Conditions, pass, limit.String(), trigger.UnhealthyInRange)
+	wanted := a.carried(&known, &inTree)
 	machinehealthcheck.Count(&wanted, pass)
 	if equality.Semantic.DeepEqual(known, wanted) {
 		return check, nil

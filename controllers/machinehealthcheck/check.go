@@ -128,9 +128,9 @@ func (s store) WriteStatus(
 // maxTargets is how many names a status lists.
 const maxTargets = 1000
 
-// Count sets what only checks of Machines report. Without a pass it stays as it is.
+// Count sets what only checks of Machines report. While the check is paused, it stays as it is.
 func Count(status *remedyv1.MachineHealthCheckStatus, pass *explain.Evaluation) {
-	if pass == nil {
+	if pass.Situation.Check.Paused {
 		return
 	}
 	status.ExpectedMachines = explain.Number(pass.Assessment.Counts.Expected)

@@ -110,8 +110,8 @@ type Store interface {
 	Object() client.Object
 	// Find reads a check and its Cluster, which is nil if it does not exist.
 	Find(ctx context.Context, reader client.Reader, key client.ObjectKey) (*Check, *clusterv1.Cluster, error)
-	// WriteStatus writes a status, unless the check has it already, and returns the new check. Without a pass, fields that only this kind has
-	// stay unchanged.
+	// WriteStatus writes a status, unless the check has it already, and returns the new check. While the check is paused,
+	// fields that only this kind has stay unchanged.
 	WriteStatus(ctx context.Context, check *Check, status *remedyv1.CheckStatus, pass *explain.Evaluation) (*Check, error)
 }
 

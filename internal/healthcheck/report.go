@@ -88,7 +88,7 @@ func (p *pass) reportPaused(ctx context.Context, pass *explain.Evaluation) error
 	for _, c := range report.Conditions(status.Conditions, explain.WhilePaused(pass), p.check.Object.GetGeneration(), p.now) {
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
-	err := p.writeStatus(ctx, status, nil)
+	err := p.writeStatus(ctx, status, pass)
 	p.count(pass, nil)
 	return err
 }
