@@ -73,7 +73,8 @@ const (
 	// unhealthy.
 	HealthySinceAnnotation = Prefix + "healthy-since"
 
-	// TakeOverIDAnnotation on an in-tree MachineHealthCheck identifies its adoption.
+	// TakeOverIDAnnotation on an in-tree MachineHealthCheck identifies its adoption, and the manager that adopts it. It is written before the
+	// condition TakenOver.
 	TakeOverIDAnnotation = Prefix + "take-over-id"
 )
 

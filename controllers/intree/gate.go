@@ -6,7 +6,6 @@ package intree
 import (
 	"context"
 	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -120,12 +119,8 @@ func (a *Adoption) leave(ctx context.Context, cached *clusterv1.MachineHealthChe
 // HasAdopted reports whether a check was adopted, or got the condition TakenOver, by an instance with the same --watch-filter. An instance
 // without one would be responsible for this check as well, if it still ran.
 func (a *Adoption) HasAdopted(check client.Object) bool {
-	filters := []string{a.WatchFilter, ""}
-	if m := takeover.ParseMemory(check.GetAnnotations()[remedyv1.TakeOverIDAnnotation]); m.ID != "" || m.Instance != "" {
-		return slices.Contains(filters, m.Instance)
-	}
-	condition := meta.FindStatusCondition(check.(*clusterv1.MachineHealthCheck).Status.Conditions, remedyv1.TakenOverCondition)
-	return condition != nil && slices.Contains(filters, explain.FilterOf(condition))
+	instance := takeover.ParseMemory(check.GetAnnotations()[remedyv1.TakeOverIDAnnotation]).Instance
+	return instance != "" && (instance == a.WatchFilter || instance == takeover.Unfiltered)
 }
 
 // Forget drops what is remembered of a check that no longer exists.

@@ -4,6 +4,7 @@
 package intree
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -74,14 +75,14 @@ func (*Adoption) read(
 
 // adopted reports whether a check is adopted, according to the check and its Cluster.
 func adopted(f *takeover.Facts) bool {
-	move := takeover.Decide(f, "", time.Time{}).Move
-	return move == takeover.Act || move == takeover.Record
+	d := takeover.Decide(f, "", time.Time{})
+	return d.State == takeover.Adopted && (d.Move == takeover.Act || d.Move == takeover.Record)
 }
 
 // factsFor returns the facts for this instance. A manager that only observes does not record that it is responsible.
 func (a *Adoption) factsFor(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *takeover.Facts {
 	f := a.facts(core, cluster)
-	f.Instance = a.WatchFilter
+	f.Instance = cmp.Or(a.WatchFilter, takeover.Unfiltered)
 	if a.Observe {
 		f.Instance = f.Memory.Instance
 	}

@@ -4,8 +4,6 @@
 package explain
 
 import (
-	"strings"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -54,22 +52,10 @@ func (i Instance) NotCleanedUp(why error) *metav1.Condition {
 		"reconciles it. Some annotations of Remedy could not be removed, and the removal is retried: "+cut(why.Error(), MaxMessage))
 }
 
-// filterPrefix precedes the filter at the end of a message.
-const filterPrefix = " (by the manager with --watch-filter="
-
 func (i Instance) condition(status metav1.ConditionStatus, reason, message string) *metav1.Condition {
 	if i.Filter != "" {
-		message += filterPrefix + i.Filter + ")"
+		message += " (by the manager with --watch-filter=" + i.Filter + ")"
 	}
 	c := condition(remedyv1.TakenOverCondition, status, reason, message)
 	return &c
-}
-
-// FilterOf returns the filter of the manager that has set a condition; empty if it has none.
-func FilterOf(c *metav1.Condition) string {
-	at := strings.LastIndex(c.Message, filterPrefix)
-	if at < 0 {
-		return ""
-	}
-	return strings.TrimSuffix(c.Message[at+len(filterPrefix):], ")")
 }

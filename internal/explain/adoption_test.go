@@ -54,20 +54,14 @@ func TestNotCleanedUp_Error_IsInMessage(t *testing.T) {
 	g.Expect(c.Message).To(ContainSubstring("no right to patch them"))
 }
 
-// A manager removes its condition from checks that another manager reconciles now, and no other condition.
-func TestFilterOf_Conditions_ReturnsFilter(t *testing.T) {
+// The message names the manager, for people only.
+func TestAdopted_WatchFilter_IsInMessage(t *testing.T) {
 	g := NewWithT(t)
-	for _, filter := range []string{"", "x", "a-b.c_d"} {
-		for _, observes := range []bool{false, true} {
-			i := Instance{Filter: filter, Observes: observes}
-			for _, said := range []*metav1.Condition{
-				i.Adopted(takeover.Adopted), i.Adopted(takeover.Waiting),
-				i.NotCleanedUp(errors.New("some (reason)")),
-			} {
-				g.Expect(FilterOf(said)).To(Equal(filter))
-			}
-		}
+	i := Instance{Filter: "x"}
+	for _, c := range []*metav1.Condition{i.Adopted(takeover.Adopted), i.Adopted(takeover.Waiting), i.NotCleanedUp(errors.New("some (reason)"))} {
+		g.Expect(c.Message).To(HaveSuffix(" (by the manager with --watch-filter=x)"))
 	}
+	g.Expect(Instance{}.Adopted(takeover.Adopted).Message).ToNot(ContainSubstring("--watch-filter"))
 }
 
 // The message of a condition is bounded, and thousands of Machines may have the same error.
@@ -76,5 +70,5 @@ func TestNotCleanedUp_LongError_IsCut(t *testing.T) {
 	c := Instance{Filter: "x"}.NotCleanedUp(errors.New(strings.Repeat("é", 40000)))
 	g.Expect(len(c.Message)).To(BeNumerically("<", 32768))
 	g.Expect(utf8.ValidString(c.Message)).To(BeTrue())
-	g.Expect(FilterOf(c)).To(Equal("x"))
+	g.Expect(c.Message).To(HaveSuffix("--watch-filter=x)"))
 }

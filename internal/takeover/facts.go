@@ -22,7 +22,7 @@ type Facts struct {
 	// Exclusive: the in-tree controller does not run, so no handshake is needed.
 	Exclusive bool
 
-	// Instance is the value of --watch-filter of this manager.
+	// Instance is this manager, as in Memory.
 	Instance string
 
 	Pause Pause
@@ -49,7 +49,7 @@ const (
 	Leave    Move = iota // Do nothing: Remedy does not reconcile the check.
 	Await                // Do nothing until the in-tree controller has set its condition.
 	Adopt                // Pause the check for the in-tree controller, and record the adoption.
-	Record               // Record that this manager has adopted a check that another one had adopted.
+	Record               // Record that this manager adopts the check.
 	Act                  // Reconcile the check.
 	NoteLoss             // Record that the annotation of Remedy was removed.
 	Release              // Remove everything that Remedy has set on the check, with the pause in the same write.

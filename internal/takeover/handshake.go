@@ -33,7 +33,20 @@ func Decide(f *Facts, id string, now time.Time) Decision {
 	default:
 		d.unpaused(f, id, now)
 	}
+	d.record(f)
 	return d
+}
+
+// record records this manager, if there is no other, before it sets the condition TakenOver or adopts a check. So it recognises the check
+// after a restart.
+func (d *Decision) record(f *Facts) {
+	if d.State == InTree || f.Deleting || f.Memory.Recorded || f.Memory.ID != "" || d.Memory.Instance != "" || f.Instance == "" {
+		return
+	}
+	d.Memory.Instance = f.Instance
+	if d.Move == Leave || d.Move == Await || d.Move == Act {
+		d.Move, d.Memory.Recorded = Record, true
+	}
 }
 
 // exclusive decides where the in-tree controller does not run. A pause that Remedy set while it ran is removed.

@@ -36,6 +36,14 @@ var nextMoves = []struct {
 	{"not requested", Facts{ReportsUnpaused: true}, Leave, InTree},
 	{"requested, not paused", Facts{Wanted: true, ReportsUnpaused: true}, Adopt, Waiting},
 	{"requested, no condition", Facts{Wanted: true}, Await, Waiting},
+	{"requested, no condition, not recorded", Facts{Wanted: true, Instance: "x"}, Record, Waiting},
+	{"requested, no condition, recorded", Facts{Wanted: true, Instance: "x", Memory: Memory{Instance: "x"}}, Await, Waiting},
+	{"requested, no condition, annotation removed", Facts{Wanted: true, Instance: "x", Memory: Memory{Recorded: true}}, Await, Waiting},
+	{"Cluster paused, not recorded", Facts{Wanted: true, Instance: "x", ClusterPaused: true, ReportsUnpaused: true}, Record, Paused},
+	{"paused by a user, not recorded", Facts{Wanted: true, Instance: "x", Pause: ForeignPause}, Record, Paused},
+	{"exclusive, not recorded", Facts{Wanted: true, Instance: "x", Exclusive: true}, Record, Adopted},
+	{"exclusive, recorded by another manager", Facts{Wanted: true, Instance: "x", Exclusive: true, Memory: Memory{Instance: "y"}}, Act, Adopted},
+	{"not requested, not recorded", Facts{Instance: "x", ReportsUnpaused: true}, Leave, InTree},
 	{"condition of an earlier pause", Facts{Wanted: true, ReportsPaused: true}, Await, Waiting},
 	{"pause not acknowledged", Facts{Wanted: true, Pause: RemedyPause, ReportsUnpaused: true, Memory: taken}, Await, Waiting},
 	{"pause acknowledged", Facts{Wanted: true, Pause: RemedyPause, ReportsPaused: true, Memory: taken}, Act, Adopted},
@@ -104,7 +112,7 @@ func TestDecide_Facts_HaveMoveAndState(t *testing.T) {
 			case Adopt:
 				g.Expect(d.Memory).To(Equal(Memory{ID: "b", Losses: test.facts.Memory.Losses}))
 			case Record:
-				g.Expect(d.Memory).To(Equal(Memory{ID: "a", Instance: "x", Recorded: true}))
+				g.Expect(d.Memory).To(Equal(Memory{ID: test.facts.Memory.ID, Instance: "x", Recorded: true}))
 			case NoteLoss:
 				g.Expect(d.Memory.ID).To(BeEmpty())
 				g.Expect(d.Memory.Losses).To(ContainElement(noon))

@@ -15,7 +15,7 @@ import (
 type Memory struct {
 	// ID identifies the adoption in progress; empty if there is none.
 	ID string
-	// Instance is the value of --watch-filter of the manager that has adopted the check.
+	// Instance is the manager that adopts the check: the value of its --watch-filter, or Unfiltered. Empty if none has recorded itself.
 	Instance string
 	// Replaced: another pause has replaced that of Remedy. It is not in the annotation, because nothing is written to a paused check.
 	Replaced bool
@@ -24,6 +24,9 @@ type Memory struct {
 	// Losses are the times at which the pause of Remedy was missing, the earliest first.
 	Losses []time.Time
 }
+
+// Unfiltered is the instance without --watch-filter. No label has this value.
+const Unfiltered = "-"
 
 const (
 	// contest is the number of losses within contestTime after which Remedy releases the check.
@@ -51,7 +54,7 @@ func (m *Memory) contestedUntil(now time.Time) time.Time {
 func (m *Memory) lost(now time.Time) Memory {
 	losses := slices.DeleteFunc(slices.Clone(m.Losses), func(at time.Time) bool { return at.After(now) || now.Sub(at) > calmTime })
 	losses = append(losses, now.UTC().Truncate(precision))
-	return Memory{Losses: losses[max(0, len(losses)-contest):]}
+	return Memory{Instance: m.Instance, Losses: losses[max(0, len(losses)-contest):]}
 }
 
 // Ended returns the memory after Remedy has removed its pause, which is no loss. The instance stays: that manager has to clean up.
