@@ -26,6 +26,9 @@ func o(file, from, to, test string) mutant {
 var handedOver = []mutant{
 	o("handshake.go", "f.Pause == RemedyPause && f.ReportsPaused:", "f.Pause == RemedyPause:", neither),
 	o("handshake.go", "f.Pause == RemedyPause && f.ReportsPaused:", "f.ReportsPaused:", nextMove),
+	o("handshake.go", "d.Move == Leave || d.Move == Await || d.Move == Act", "d.Move == Leave || d.Move == Await", nextMove),
+	o("handshake.go", "d.Memory.Instance != \"\" || f.Instance == \"\"", "f.Instance == \"\"", nextMove),
+	o("handshake.go", "f.Deleting || f.Memory.Recorded || f.Memory.ID", "f.Deleting || f.Memory.ID", nextMove),
 	o("handshake.go", "\tcase f.ReportsUnpaused:\n", "\tcase true:\n", nextMove),
 	o("handshake.go", "\tcase f.Pause == ForeignPause:\n\t\td.State = Paused\n", "", nextMove),
 	o("handshake.go", "f.Deleting && f.Cleanup && f.Pause != ForeignPause", "f.Deleting && f.Cleanup", nextMove),
