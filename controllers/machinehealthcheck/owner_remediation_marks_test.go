@@ -39,7 +39,7 @@ func TestOwnerRemediation_SetByRemediator_IsKept(t *testing.T) {
 	s.Expect(stage.Annotations(unhealthy)).To(BeEmpty())
 }
 
-// A Machine that was healthy in between has no request of the check, so the check does not take over one of a user.
+// A Machine that was healthy in between has no request of the check, so one that a user sets later is not one of the check.
 func TestOwnerRemediation_SetByUserLater_IsKept(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

@@ -58,7 +58,9 @@ func TestNotCleanedUp_Error_IsInMessage(t *testing.T) {
 func TestAdopted_WatchFilter_IsInMessage(t *testing.T) {
 	g := NewWithT(t)
 	i := Instance{Filter: "x"}
-	for _, c := range []*metav1.Condition{i.Adopted(takeover.Adopted), i.Adopted(takeover.Waiting), i.NotCleanedUp(errors.New("some (reason)"))} {
+	for _, c := range []*metav1.Condition{
+		i.Adopted(takeover.Adopted), i.Adopted(takeover.Waiting), i.NotCleanedUp(errors.New("some (reason)")),
+	} {
 		g.Expect(c.Message).To(HaveSuffix(" (by the manager with --watch-filter=x)"))
 	}
 	g.Expect(Instance{}.Adopted(takeover.Adopted).Message).ToNot(ContainSubstring("--watch-filter"))

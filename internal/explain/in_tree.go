@@ -15,12 +15,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// InTreeConditions returns the conditions of a check of Cluster API. Those that Cluster API defines are as its own controller sets them; one
-// that it would not set now is left out, and stays as it is. What else blocks remediation is in Remedy's condition Ready. The limits are
-// those in the spec.
+// InTreeConditions returns the conditions of a check of Cluster API. Those that Cluster API defines are as its controller sets them. One
+// that its controller would not set now is left out, and stays as it is. What else blocks remediation is in Remedy's condition Ready. The
+// limits are those in the spec.
 func InTreeConditions(own []metav1.Condition, p *Evaluation, maxUnhealthy, unhealthyRange string) []metav1.Condition {
 	all := slices.Clone(own)
-	allowed, ready := meta.FindStatusCondition(all, remedyv1.RemediationAllowedCondition), meta.FindStatusCondition(all, remedyv1.ReadyCondition)
+	allowed := meta.FindStatusCondition(all, remedyv1.RemediationAllowedCondition)
+	ready := meta.FindStatusCondition(all, remedyv1.ReadyCondition)
 	inTree := allowedInTree(p, maxUnhealthy, unhealthyRange)
 	if allowed != nil && ready != nil && ready.Reason == remedyv1.NotReadyReason && allowed.Status == metav1.ConditionFalse &&
 		(inTree == nil || inTree.Reason != allowed.Reason) {
@@ -50,7 +51,8 @@ func allowedInTree(p *Evaluation, maxUnhealthy, unhealthyRange string) *metav1.C
 		return nil
 	}
 	if gate.Open {
-		return &metav1.Condition{Type: remedyv1.RemediationAllowedCondition, Status: metav1.ConditionTrue, Reason: remedyv1.RemediationAllowedReason}
+		allowed := condition(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue, remedyv1.RemediationAllowedReason, "")
+		return &allowed
 	}
 	const blocked = "Remediation is not allowed, the number of not started or unhealthy machines "
 	limit := "exceeds maxUnhealthy (total: %d, unhealthy: %d, maxUnhealthy: %s)"

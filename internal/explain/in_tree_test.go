@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	exceeds = "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: 5, unhealthy: 2, maxUnhealthy: 40%)"
+	exceeds = "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy " +
+		"(total: 5, unhealthy: 2, maxUnhealthy: 40%)"
 	outside = "Remediation is not allowed, the number of not started or unhealthy machines does not fall within the range " +
 		"(total: 5, unhealthy: 2, unhealthyRange: [4-5])"
 )
@@ -32,21 +33,35 @@ func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 		own, wantReason, wantMessage, wantReady string
 	}{
 		{name: "allowed", gate: remediation.Gate{Open: true}, wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ReadyReason},
-		{name: "maxUnhealthy", gate: tooMany, own: remedyv1.TooManyUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason,
-			wantMessage: exceeds, wantReady: remedyv1.NotReadyReason},
-		{name: "below the range", gate: remediation.Gate{Limit: remediation.Limit{Field: "unhealthyRange", Least: 4, Most: 5}}, unhealthyRange: "[4-5]",
-			own: remedyv1.TooFewUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason, wantMessage: outside,
-			wantReady: remedyv1.TooFewUnhealthyReason},
-		{name: "invalid range", gate: remediation.Gate{Limit: remediation.Limit{Field: "unhealthyRange", Least: 1}}, unhealthyRange: "[5-4]",
-			own: remedyv1.LimitIsZeroReason, wantReady: remedyv1.LimitIsZeroReason},
-		{name: "unreachable", gate: tooMany, check: remediation.Check{Unreachable: true}, own: remedyv1.ClusterUnreachableReason,
-			wantReady: remedyv1.ClusterUnreachableReason},
-		{name: "reconnecting", gate: tooMany, check: remediation.Check{Reconnecting: true}, own: remedyv1.TooManyUnhealthyReason,
-			wantReady: remedyv1.TooManyUnhealthyReason},
-		{name: "Cluster not found", gate: tooMany, check: remediation.Check{Cluster: remediation.ClusterIsMissing},
-			own: remedyv1.ClusterNotFoundReason, wantReady: remedyv1.ClusterNotFoundReason},
-		{name: "Cluster being deleted", gate: remediation.Gate{Open: true}, own: remedyv1.ClusterDeletingReason,
-			wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ClusterDeletingReason},
+		{
+			name: "maxUnhealthy", gate: tooMany, own: remedyv1.TooManyUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason,
+			wantMessage: exceeds, wantReady: remedyv1.NotReadyReason,
+		},
+		{
+			name: "below the range", gate: remediation.Gate{Limit: remediation.Limit{Field: "unhealthyRange", Least: 4, Most: 5}},
+			unhealthyRange: "[4-5]", own: remedyv1.TooFewUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason, wantMessage: outside,
+			wantReady: remedyv1.TooFewUnhealthyReason,
+		},
+		{
+			name: "invalid range", gate: remediation.Gate{Limit: remediation.Limit{Field: "unhealthyRange", Least: 1}}, unhealthyRange: "[5-4]",
+			own: remedyv1.LimitIsZeroReason, wantReady: remedyv1.LimitIsZeroReason,
+		},
+		{
+			name: "unreachable", gate: tooMany, check: remediation.Check{Unreachable: true}, own: remedyv1.ClusterUnreachableReason,
+			wantReady: remedyv1.ClusterUnreachableReason,
+		},
+		{
+			name: "reconnecting", gate: tooMany, check: remediation.Check{Reconnecting: true}, own: remedyv1.TooManyUnhealthyReason,
+			wantReady: remedyv1.TooManyUnhealthyReason,
+		},
+		{
+			name: "Cluster not found", gate: tooMany, check: remediation.Check{Cluster: remediation.ClusterIsMissing},
+			own: remedyv1.ClusterNotFoundReason, wantReady: remedyv1.ClusterNotFoundReason,
+		},
+		{
+			name: "Cluster being deleted", gate: remediation.Gate{Open: true}, own: remedyv1.ClusterDeletingReason,
+			wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ClusterDeletingReason,
+		},
 		{name: "paused", gate: tooMany, check: remediation.Check{Paused: true}, own: remedyv1.PausedReason, wantReady: remedyv1.PausedReason},
 	}
 	for _, test := range tests {
@@ -81,9 +96,11 @@ func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 
 func TestInTreeConditions_Paused_HasInTreeMessage(t *testing.T) {
 	for want, facts := range map[string]ConditionFacts{
-		"Cluster spec.paused is set to true":                                                                {ClusterPaused: true},
-		"MachineHealthCheck has the cluster.x-k8s.io/paused annotation":                                     {CheckPaused: true},
-		"Cluster spec.paused is set to true, MachineHealthCheck has the cluster.x-k8s.io/paused annotation": {ClusterPaused: true, CheckPaused: true},
+		"Cluster spec.paused is set to true":                            {ClusterPaused: true},
+		"MachineHealthCheck has the cluster.x-k8s.io/paused annotation": {CheckPaused: true},
+		"Cluster spec.paused is set to true, MachineHealthCheck has the cluster.x-k8s.io/paused annotation": {
+			ClusterPaused: true, CheckPaused: true,
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			p := &Evaluation{

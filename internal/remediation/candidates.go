@@ -65,13 +65,11 @@ func (p *pass) start(all []guard) {
 			action = RequestOwnerRemediation
 		}
 		d.Answers, d.Hold = p.runGuards(all, action, t, c, make([]Answer, 0, len(all)))
-		switch d.Hold.Reason {
-		case "":
+		switch {
+		case d.Hold.Reason == "":
 			p.begin(c, d)
-		case NoRemediatingOwner:
-			if p.setsConditions(all, t, c) {
-				d.Action, d.MarkedBy = RequestOwnerRemediation, true
-			}
+		case d.Hold.Reason == NoRemediatingOwner && p.setsConditions(all, t, c):
+			d.Action, d.MarkedBy = RequestOwnerRemediation, true
 		}
 		if d.Hold.Reason == Observing {
 			// An observing check queues the others as if this one was started.

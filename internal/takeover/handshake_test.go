@@ -42,7 +42,7 @@ var nextMoves = []struct {
 	{"Cluster paused, not recorded", Facts{Wanted: true, Instance: "x", ClusterPaused: true, ReportsUnpaused: true}, Record, Paused},
 	{"paused by a user, not recorded", Facts{Wanted: true, Instance: "x", Pause: ForeignPause}, Record, Paused},
 	{"exclusive, not recorded", Facts{Wanted: true, Instance: "x", Exclusive: true}, Record, Adopted},
-	{"exclusive, recorded by another manager", Facts{Wanted: true, Instance: "x", Exclusive: true, Memory: Memory{Instance: "y"}}, Act, Adopted},
+	{"exclusive, other manager recorded", Facts{Wanted: true, Instance: "x", Exclusive: true, Memory: Memory{Instance: "y"}}, Act, Adopted},
 	{"not requested, not recorded", Facts{Instance: "x", ReportsUnpaused: true}, Leave, InTree},
 	{"condition of an earlier pause", Facts{Wanted: true, ReportsPaused: true}, Await, Waiting},
 	{"pause not acknowledged", Facts{Wanted: true, Pause: RemedyPause, ReportsUnpaused: true, Memory: taken}, Await, Waiting},
