@@ -6,6 +6,7 @@ package intree
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 

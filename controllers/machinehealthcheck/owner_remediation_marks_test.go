@@ -62,8 +62,8 @@ func TestOwnerRemediation_SetByUserLater_IsKept(t *testing.T) {
 	s.Expect(condition(clusterv1.MachineOwnerRemediatedCondition)()).To(Equal(stage.OwnerRequested))
 }
 
-// KubeadmControlPlane does not remediate its only Machine, and removes its answer only if HealthCheckSucceeded is True. So the check removes
-// the answer to its request, also if the Machine is healthy again and its owner has not removed the answer yet.
+// KubeadmControlPlane does not remediate its only Machine, and removes its answer only if HealthCheckSucceeded is True. So the check
+// removes the answer to its request, also if the Machine is healthy again and its owner has not removed the answer yet.
 func TestOwnerRemediation_RefusedAndCheckDeleted_IsRemoved(t *testing.T) {
 	t.Parallel()
 	for name, healthy := range map[string]bool{"unhealthy": false, "healthy again": true} {

@@ -129,8 +129,8 @@ func TestOwnerRemediation_OwnerNotActing_IsReported(t *testing.T) {
 		To(Equal(stage.OwnerRequested), "the owner can still act")
 }
 
-// A Machine without owner, or of a MachinePool, gets the same conditions as in-tree, because another controller may act on them. It is reported
-// as blocked, takes no place of maxInFlight, and is not in flight.
+// A Machine without owner, or of a MachinePool, gets the same conditions as in-tree, because another controller may act on them. It is
+// reported as blocked, takes no place of maxInFlight, and is not in flight.
 func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

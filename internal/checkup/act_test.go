@@ -11,7 +11,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -159,8 +158,8 @@ func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
 	}
 }
 
-// There is one place, and every request is rejected. Each target leaves the place to the next one until the time is over. The next reconcile
-// follows at once.
+// There is one place, and every request is rejected. Each target leaves the place to the next one until the time is over. The next
+// reconcile follows at once.
 func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 50)

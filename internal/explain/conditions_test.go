@@ -141,7 +141,8 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Paused = true }),
 				func(p *Evaluation) { p.Context.ClusterPaused, p.Context.CheckPaused = true, true }), "Paused",
-			"Blocked: The Cluster is paused by spec.paused or its annotation cluster.x-k8s.io/paused, and the check has the annotation cluster.x-k8s.io/paused" + numbers,
+			"Blocked: The Cluster is paused by spec.paused or its annotation cluster.x-k8s.io/paused, " +
+				"and the check has the annotation cluster.x-k8s.io/paused" + numbers,
 		},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true })), "CheckDeleting", "Blocked: The check is being deleted" + numbers},
 		{fleet(4, 1, func(p *Evaluation) { p.Policy.Observe = true }), "Observing", "Blocked: The check or the manager only observes" + numbers},

@@ -280,7 +280,8 @@ func TestCompare_SuspectTarget_CostsLittleMemory(t *testing.T) {
 	g := NewWithT(t)
 	const n = 100_000
 	pass := &explain.Evaluation{
-		Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, n)}, Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},
+		Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, n)},
+		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},
 		Situation: &remediation.Situation{Targets: make([]remediation.Target, n)}, Policy: &remediation.Policy{},
 		Planned: &remediation.Planned{Decisions: make([]remediation.Decision, n)},
 	}

@@ -45,7 +45,8 @@ func TestSettings_FlagsOfClusterAPI_Exist(t *testing.T) {
 	_, err := settings.New(fs)
 	g.Expect(err).ToNot(HaveOccurred())
 	for _, flag := range []string{
-		"namespace", "watch-filter", "sync-period", "kube-api-qps", "kube-api-burst", "clustercache-client-qps", "clustercache-client-burst", "feature-gates", "logging-format", "v",
+		"namespace", "watch-filter", "sync-period", "kube-api-qps", "kube-api-burst", "feature-gates", "logging-format", "v",
+		"clustercache-client-qps", "clustercache-client-burst",
 		"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
 		"health-addr", "profiler-address", "contention-profiling", "diagnostics-address", "insecure-diagnostics",
 		"tls-min-version", "tls-cipher-suites", "machinehealthcheck-concurrency", "nodehealthcheck-concurrency",
