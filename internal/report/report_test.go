@@ -282,7 +282,7 @@ func TestCompare_SuspectTarget_CostsLittleMemory(t *testing.T) {
 	pass := &explain.Evaluation{
 		Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, n)},
 		Assessment: &health.Assessment{Verdicts: make([]health.Verdict, n)},
-		Situation: &remediation.Situation{Targets: make([]remediation.Target, n)}, Policy: &remediation.Policy{},
+		Situation:  &remediation.Situation{Targets: make([]remediation.Target, n)}, Policy: &remediation.Policy{},
 		Planned: &remediation.Planned{Decisions: make([]remediation.Decision, n)},
 	}
 	for i := range n {
