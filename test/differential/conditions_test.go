@@ -90,7 +90,7 @@ func conditionsOf(o setter, types ...string) []string {
 		if c := conditions.Get(o, kind); c != nil {
 			all = append(all, fmt.Sprintf("%s %s %s: %q", c.Type, c.Status, c.Reason, c.Message))
 		}
-		if c := deprecated.Get(o, clusterv1.ConditionType(kind)); c != nil {
+		if c := deprecated.Get(o, clusterv1.ConditionType(kind)); c != nil { //nolint:staticcheck // the older generation has no other type
 			all = append(all, fmt.Sprintf("v1beta1 %s %s %s %s: %q", c.Type, c.Status, c.Severity, c.Reason, c.Message))
 		}
 	}

@@ -72,6 +72,7 @@ var cleanPaths = []string{
 	"controllers/nodehealthcheck",
 	"docs/architecture.md",
 	"docs/decisions/20261121-control-plane-from-source.md",
+	"docs/decisions/20261123-a-bad-day.md",
 	"docs/differences.md",
 	"docs/faq.md",
 	"docs/flags.md",
