@@ -92,6 +92,7 @@ func TestPreflight_StormSincePlan_StartsNothing(t *testing.T) {
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
 		spec.StormCooldownDuration = ptr.To(stage.Duration(time.Hour))
 	})
+	byOther := check.DeepCopy()
 	var started atomic.Bool
 	announces := func(r *http.Request, body string) bool {
 		if stage.RequestsOwner(r, body) {
@@ -101,7 +102,7 @@ func TestPreflight_StormSincePlan_StartsNothing(t *testing.T) {
 			strings.Contains(body, string(remediation.PreflightPending))
 	}
 	c := s.StartInterrupted(announces, func() {
-		s.Annotate(check, remedyv1.StormSinceAnnotation, time.Now().UTC().Format(time.RFC3339))
+		s.Annotate(byOther, remedyv1.StormSinceAnnotation, time.Now().UTC().Format(time.RFC3339))
 	})
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held Storm")))
 	c.WaitIdle()
