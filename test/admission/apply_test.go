@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A default belongs to nobody. Were it merged with what a user applies later, a Node would be remediated for a condition that no manifest
-// names.
-func TestServerSideApplyLeavesNoDefaultBehind(t *testing.T) {
+// A default has no field manager. If the API server merged it with a list that a user applies later, a Node would be remediated for a
+// condition that is in no manifest.
+func TestServerSideApply_OwnConditions_ReplaceDefaults(t *testing.T) {
 	g := NewWithT(t)
 	t.Cleanup(func() { deleteIfThere(t, admin, withName(example(t, nodesMinimal), "applied")) })
 	apply := func(patch string) *unstructured.Unstructured {
@@ -33,5 +33,5 @@ func TestServerSideApplyLeavesNoDefaultBehind(t *testing.T) {
 	g.Expect(conditions(apply("{}"))).To(HaveLen(2))
 	g.Expect(conditions(apply("{spec: {unhealthyConditions: [{type: Ready, status: Unknown, duration: 30m}]}}"))).
 		To(Equal([]any{map[string]any{"type": "Ready", "status": "Unknown", "duration": "30m"}}))
-	g.Expect(conditions(apply("{}"))).To(HaveLen(2), "and back")
+	g.Expect(conditions(apply("{}"))).To(HaveLen(2), "the defaults apply again")
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 )
 
-// policies is what a cluster has by default, denyPolicies the same with the component that refuses what policies only warns of.
+// policies is what a cluster has by default, denyPolicies the same with the component that denies the requests for which policies only warns.
 const (
 	policies     = "../../config/policy"
 	denyPolicies = "testdata/deny"
@@ -116,7 +116,7 @@ func (b *bench) apply(ctx context.Context, kustomization string) error {
 	return err
 }
 
-// deny lets policies refuse what they otherwise warn of, until the end of the test.
+// deny applies the component that denies requests instead of warning of them, until the end of the test.
 func (b *bench) deny(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
@@ -125,8 +125,8 @@ func (b *bench) deny(t *testing.T) {
 	marked := patched(g, machine("denied"), byHand)
 	byOwner := patched(g, example(t, machinesMinimal), "{metadata: {name: denied}, spec: {remediationTemplate: null}}")
 	until := func(outcome types.GomegaMatcher) {
-		for _, refused := range []*unstructured.Unstructured{marked, byOwner} {
-			g.Eventually(func() error { return tryCreate(ctx, editor, refused) }, patience, 50*time.Millisecond).Should(outcome)
+		for _, rejected := range []*unstructured.Unstructured{marked, byOwner} {
+			g.Eventually(func() error { return tryCreate(ctx, editor, rejected) }, patience, 50*time.Millisecond).Should(outcome)
 		}
 	}
 	t.Cleanup(func() {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 	"sigs.k8s.io/yaml"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
@@ -61,23 +62,23 @@ func installCoreChecks(plane *controlplane.ControlPlane, file string) (*httptest
 	return server, plane.InstallCRDObjects(crd)
 }
 
-// takenOver returns an in-tree check with a template that requests adoption. older returns the same check in the older version.
-func takenOver(g Gomega) *unstructured.Unstructured {
+// adoptedCheck returns an in-tree check with a template that requests adoption. adoptedV1beta1Check returns the same check in the older version.
+func adoptedCheck(g Gomega) *unstructured.Unstructured {
 	return parsed(g, `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachineHealthCheck
-metadata: {name: core, namespace: default, annotations: {remedy.cluster.x-k8s.io/take-over: "true"}}
+metadata: {name: core, namespace: default, annotations: {`+remedyv1.TakeOverAnnotation+`: "true"}}
 spec:
   clusterName: prod-1
   selector: {matchLabels: {nodepool: nodepool-0}}
   remediation: {templateRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: Metal3RemediationTemplate, name: m3}}`)
 }
 
-func older(g Gomega) *unstructured.Unstructured {
+func adoptedV1beta1Check(g Gomega) *unstructured.Unstructured {
 	return parsed(g, `
 apiVersion: cluster.x-k8s.io/v1beta1
 kind: MachineHealthCheck
-metadata: {name: core, namespace: default, annotations: {remedy.cluster.x-k8s.io/take-over: "true"}}
+metadata: {name: core, namespace: default, annotations: {`+remedyv1.TakeOverAnnotation+`: "true"}}
 spec:
   clusterName: prod-1
   selector: {matchLabels: {nodepool: nodepool-0}}
@@ -91,9 +92,9 @@ func parsed(g Gomega, text string) *unstructured.Unstructured {
 }
 
 const (
-	noTakeOver  = "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: null}}}"
-	notTakeOver = "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'false'}}}"
-	mustCreate  = "permission to create all remediation requests of this check is required: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default"
+	noAdoption       = "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": null}}}"
+	adoptionDeclined = "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": 'false'}}}"
+	mustCreate       = "permission to create all remediation requests of this check is required: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default"
 )
 
 var writesCore = to("get,create,update,patch", cluster, "machinehealthchecks")
@@ -102,7 +103,7 @@ var writesCore = to("get,create,update,patch", cluster, "machinehealthchecks")
 func (b *bench) stored(t *testing.T, name, patch string) *unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
-	written := patched(g, takenOver(g), patch)
+	written := patched(g, adoptedCheck(g), patch)
 	written.SetName(name)
 	g.Expect(b.admin.Create(t.Context(), written)).To(Succeed())
 	return written
@@ -114,32 +115,32 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 	unprivileged, _ := b.may(t, "unprivileged", writesCore)
 	metal, _ := b.may(t, "metal", writesCore, to("create", infrastructure, "metal3remediations"))
 	ctx := t.Context()
-	core := takenOver(g)
+	core := adoptedCheck(g)
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, core) }, mustCreate)
 
 	t.Run("create in both versions", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(tryCreate(ctx, metal, core)).To(Succeed())
-		g.Expect(tryCreate(ctx, unprivileged, older(g))).To(MatchError(ContainSubstring(mustCreate)))
-		g.Expect(tryCreate(ctx, metal, older(g))).To(Succeed())
-		elsewhere := patched(g, older(g), "{spec: {remediationTemplate: {namespace: other}}}")
+		g.Expect(tryCreate(ctx, unprivileged, adoptedV1beta1Check(g))).To(MatchError(ContainSubstring(mustCreate)))
+		g.Expect(tryCreate(ctx, metal, adoptedV1beta1Check(g))).To(Succeed())
+		elsewhere := patched(g, adoptedV1beta1Check(g), "{spec: {remediationTemplate: {namespace: other}}}")
 		g.Expect(tryCreate(ctx, metal, elsewhere)).To(Succeed(), "Cluster API and Remedy ignore a namespace there")
 	})
 	t.Run("check without adoption", func(t *testing.T) {
 		g := NewWithT(t)
-		for _, patch := range []string{noTakeOver, notTakeOver, "{metadata: {annotations: null}}"} {
+		for _, patch := range []string{noAdoption, adoptionDeclined, "{metadata: {annotations: null}}"} {
 			g.Expect(tryCreate(ctx, unprivileged, patched(g, core, patch))).To(Succeed(), patch)
-			g.Expect(tryCreate(ctx, unprivileged, patched(g, older(g), patch))).To(Succeed(), patch)
+			g.Expect(tryCreate(ctx, unprivileged, patched(g, adoptedV1beta1Check(g), patch))).To(Succeed(), patch)
 		}
-		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
+		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
 		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{spec: {remediation: null}}"))).To(Succeed(), "a check without a template needs no permission")
-		g.Expect(tryCreate(ctx, unprivileged, patched(g, older(g), "{spec: {remediationTemplate: null}}"))).To(Succeed())
+		g.Expect(tryCreate(ctx, unprivileged, patched(g, adoptedV1beta1Check(g), "{spec: {remediationTemplate: null}}"))).To(Succeed())
 	})
 	t.Run("adoption requested for an existing check", func(t *testing.T) {
 		g := NewWithT(t)
-		for name, before := range map[string]string{"not-asked": noTakeOver, "refused": notTakeOver, "bare": "{metadata: {annotations: null}}"} {
+		for name, before := range map[string]string{"not-requested": noAdoption, "declined": adoptionDeclined, "no-annotations": "{metadata: {annotations: null}}"} {
 			there := b.stored(t, name, before)
-			asking := patched(g, there, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'true'}}}")
+			asking := patched(g, there, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'true'}}}")
 			g.Expect(unprivileged.Update(ctx, asking, client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)), name)
 			g.Expect(metal.Update(ctx, asking.DeepCopy(), client.DryRunAll)).To(Succeed(), name)
 			g.Expect(unprivileged.Update(ctx, patched(g, there, "{spec: {remediation: {templateRef: {name: other}}}}"), client.DryRunAll)).To(Succeed(), name)
@@ -151,17 +152,17 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 		change := func(c client.Client, patch string) error {
 			return c.Update(ctx, patched(g, there, patch), client.DryRunAll)
 		}
-		handed := "{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io, remedy.cluster.x-k8s.io/take-over-id: x}, finalizers: [remedy.cluster.x-k8s.io/cleanup], labels: {a: b}}}"
+		handed := "{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io, " + remedyv1.TakeOverIDAnnotation + ": x}, finalizers: [remedy.cluster.x-k8s.io/cleanup], labels: {a: b}}}"
 		g.Expect(change(unprivileged, handed)).To(Succeed())
 		g.Expect(change(unprivileged, "{spec: {checks: {nodeStartupTimeoutSeconds: 600}, selector: {matchLabels: {other: pool}}}}")).To(Succeed())
 		g.Expect(change(unprivileged, "{spec: {remediation: null}}")).To(Succeed(), "removing a template needs no permission")
-		g.Expect(change(unprivileged, noTakeOver)).To(Succeed(), "canceling the adoption needs no permission")
+		g.Expect(change(unprivileged, noAdoption)).To(Succeed(), "canceling the adoption needs no permission")
 		g.Expect(change(unprivileged, "{spec: {remediation: {templateRef: {name: other}}}}")).To(MatchError(ContainSubstring(mustCreate)))
 		g.Expect(change(unprivileged, "{spec: {remediation: {templateRef: {kind: FooTemplate}}}}")).To(MatchError(ContainSubstring("foos." + infrastructure)))
 		g.Expect(change(unprivileged, "{spec: {remediation: {templateRef: {apiVersion: a.b/v1}}}}")).To(MatchError(ContainSubstring("metal3remediations.a.b")))
 		g.Expect(change(metal, "{spec: {remediation: {templateRef: {name: other}}}}")).To(Succeed())
 		// GitOps applies the check again, in the version of its manifests.
-		again := older(g)
+		again := adoptedV1beta1Check(g)
 		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(there), withName(again, "there"))).To(Succeed())
 		g.Expect(unprivileged.Update(ctx, patched(g, again, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 		g.Expect(unprivileged.Update(ctx, patched(g, again, "{spec: {remediationTemplate: {name: other}}}"), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
@@ -184,24 +185,24 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 				To(MatchError(ContainSubstring("permission to create all remediation requests")), then)
 		}
 		g.Expect(harmless.Update(ctx, plural(there, "Thing=harmless,Other=others"), client.DryRunAll)).To(Succeed())
-		untouched := b.stored(t, "nonsense-before", "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}")
-		g.Expect(metal.Update(ctx, patched(g, untouched, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'true'}}}"), client.DryRunAll)).
+		untouched := b.stored(t, "nonsense-before", "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}")
+		g.Expect(metal.Update(ctx, patched(g, untouched, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'true'}}}"), client.DryRunAll)).
 			To(MatchError(ContainSubstring("must list Kind=plural")), "the annotation applies from now on")
 	})
 	t.Run("incomplete reference", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{spec: {remediation: {templateRef: {kind: Foo}}}}"))).To(MatchError(ContainSubstring("foos." + infrastructure)))
 		b.stored(t, "no-template", "{spec: {remediation: {templateRef: {kind: Foo}}}}")
-		odd := patched(g, older(g), "{metadata: {name: odd}, spec: {remediationTemplate: {apiVersion: null, kind: null}}}")
+		odd := patched(g, adoptedV1beta1Check(g), "{metadata: {name: odd}, spec: {remediationTemplate: {apiVersion: null, kind: null}}}")
 		g.Expect(unprivileged.Create(ctx, odd)).To(Succeed(), "only a name")
 		g.Expect(unprivileged.Update(ctx, patched(g, odd, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 	})
 	t.Run("check that is being deleted", func(t *testing.T) {
 		g := NewWithT(t)
-		going := b.stored(t, "going", "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}, finalizers: [remedy.cluster.x-k8s.io/cleanup]}}")
-		g.Expect(b.admin.Delete(ctx, going)).To(Succeed())
-		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(going), going)).To(Succeed())
-		g.Expect(unprivileged.Update(ctx, patched(g, going, "{metadata: {finalizers: null, annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
+		deleted := b.stored(t, "being-deleted", "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}, finalizers: [remedy.cluster.x-k8s.io/cleanup]}}")
+		g.Expect(b.admin.Delete(ctx, deleted)).To(Succeed())
+		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(deleted), deleted)).To(Succeed())
+		g.Expect(unprivileged.Update(ctx, patched(g, deleted, "{metadata: {finalizers: null, annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
 	})
 }
 
@@ -213,7 +214,7 @@ func withName(object *unstructured.Unstructured, name string) *unstructured.Unst
 // fromTopology returns a check as the topology controller of Cluster API applies it: with labels, owner references and the spec, without
 // annotations.
 func fromTopology(g Gomega, name, template string) *unstructured.Unstructured {
-	applied := patched(g, takenOver(g), "{metadata: {name: "+name+", annotations: null, labels: {topology.cluster.x-k8s.io/owned: ''}}, spec: {remediation: {templateRef: {kind: "+template+"}}}}")
+	applied := patched(g, adoptedCheck(g), "{metadata: {name: "+name+", annotations: null, labels: {topology.cluster.x-k8s.io/owned: ''}}, spec: {remediation: {templateRef: {kind: "+template+"}}}}")
 	return applied
 }
 
@@ -228,20 +229,20 @@ func TestTemplatesPolicy_TopologyController_IsNotDenied(t *testing.T) {
 	apply := func(c client.Client, object *unstructured.Unstructured, options ...client.ApplyOption) error {
 		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object.DeepCopy()), append(options, client.FieldOwner("capi-topology"), client.ForceOwnership)...)
 	}
-	untilPoliciesWork(g, func() error { return tryCreate(ctx, impostor, takenOver(g)) }, mustCreate)
-	g.Expect(tryCreate(ctx, namesake, takenOver(g))).To(MatchError(ContainSubstring(mustCreate)), "the user is no ServiceAccount")
+	untilPoliciesWork(g, func() error { return tryCreate(ctx, impostor, adoptedCheck(g)) }, mustCreate)
+	g.Expect(tryCreate(ctx, namesake, adoptedCheck(g))).To(MatchError(ContainSubstring(mustCreate)), "the user is no ServiceAccount")
 
 	g.Expect(apply(capi, fromTopology(g, "generated", "Metal3RemediationTemplate"))).To(Succeed())
-	generated := withName(takenOver(g), "generated")
+	generated := withName(adoptedCheck(g), "generated")
 	g.Expect(b.admin.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
-	asked := patched(g, generated, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'true', cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io}}}")
+	asked := patched(g, generated, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'true', cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io}}}")
 	g.Expect(b.admin.Update(ctx, asked)).To(Succeed())
 
 	changed := fromTopology(g, "generated", "OtherTemplate")
 	g.Expect(apply(impostor, changed, client.DryRunAll)).To(MatchError(ContainSubstring("others." + infrastructure)))
 	g.Expect(apply(capi, changed)).To(Succeed())
 	g.Expect(b.admin.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
-	g.Expect(generated.GetAnnotations()).To(And(HaveKeyWithValue("remedy.cluster.x-k8s.io/take-over", "true"), HaveKey("cluster.x-k8s.io/paused")),
+	g.Expect(generated.GetAnnotations()).To(And(HaveKeyWithValue(remedyv1.TakeOverAnnotation, "true"), HaveKey("cluster.x-k8s.io/paused")),
 		"the topology controller keeps annotations of other field managers")
 }
 
@@ -253,9 +254,9 @@ func TestManagerPolicy_CheckDeletedOrSpecChanged_IsDenied(t *testing.T) {
 	other, _ := b.may(t, "other", everything)
 	person, _ := b.may(t, "a-person:remedy-manager", everything)
 	ctx := t.Context()
-	ours := example(t, machinesMinimal)
-	g.Expect(b.admin.Create(ctx, ours)).To(Succeed())
-	for _, check := range []*unstructured.Unstructured{b.stored(t, "core", "{}"), ours} {
+	own := example(t, machinesMinimal)
+	g.Expect(b.admin.Create(ctx, own)).To(Succeed())
+	for _, check := range []*unstructured.Unstructured{b.stored(t, "core", "{}"), own} {
 		of := check.GetAPIVersion()
 		remove := func(c client.Client) error { return c.Delete(ctx, check.DeepCopy(), client.DryRunAll) }
 		change := func(c client.Client, patch string) error {
@@ -278,9 +279,9 @@ func TestTakeOverPolicy_UnknownValue_Warns(t *testing.T) {
 	b := policyBench(t)
 	editor, warned := b.may(t, "editor", writesCore)
 	ctx := t.Context()
-	there := b.stored(t, "existing", noTakeOver)
+	there := b.stored(t, "existing", noAdoption)
 	warningFor := func(value string) string {
-		g.Expect(editor.Update(ctx, patched(g, there, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: "+value+"}}}"), client.DryRunAll)).To(Succeed(), "the policy only warns")
+		g.Expect(editor.Update(ctx, patched(g, there, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": "+value+"}}}"), client.DryRunAll)).To(Succeed(), "the policy only warns")
 		return warned.take()
 	}
 	g.Eventually(func() string { return warningFor("'yes'") }, patience).Should(ContainSubstring(`has the unknown value "yes", which is ignored: set "true" or "false"`))
@@ -290,9 +291,9 @@ func TestTakeOverPolicy_UnknownValue_Warns(t *testing.T) {
 	for _, value := range []string{"'false'", "null"} {
 		g.Expect(warningFor(value)).To(BeEmpty(), value)
 	}
-	g.Expect(tryCreate(ctx, editor, patched(g, takenOver(g), "{metadata: {name: new, annotations: {remedy.cluster.x-k8s.io/take-over: 'yes'}}}"))).To(Succeed())
+	g.Expect(tryCreate(ctx, editor, patched(g, adoptedCheck(g), "{metadata: {name: new, annotations: {"+remedyv1.TakeOverAnnotation+": 'yes'}}}"))).To(Succeed())
 	g.Expect(warned.take()).To(ContainSubstring("which is ignored"), "also on creation")
-	old := b.stored(t, "old", "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'yes'}}}")
+	old := b.stored(t, "old", "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'yes'}}}")
 	g.Expect(editor.Update(ctx, patched(g, old, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 	g.Expect(warned.take()).To(BeEmpty(), "the value is not new")
 }

@@ -32,8 +32,8 @@ func defaultPace() remedyv1.Pace {
 	}
 }
 
-// What the schema fills in is what the Go constants say, and it fills in no limit, as that would forbid the alternatives.
-func TestDefaultsAreThoseOfTheConstants(t *testing.T) {
+// The schema has no default for a limit, because that would exclude the fields that are alternatives.
+func TestDefaults_OfSchema_EqualGoConstants(t *testing.T) {
 	scheme := runtime.NewScheme()
 	NewWithT(t).Expect(remedyv1.AddToScheme(scheme)).To(Succeed())
 	typed, err := client.New(cp.Admin, client.Options{Scheme: scheme})

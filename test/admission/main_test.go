@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission proves on a real API server what may be written and what is refused, and with which words.
+// Package admission tests on a real API server which objects are accepted, which are rejected, and with which message.
 package admission_test
 
 import (
@@ -23,7 +23,7 @@ import (
 
 const crdFolder = "../../config/crd/bases"
 
-// patience is how long a test waits for what must come. It is not a measure of how fast it should.
+// patience is how long a test waits for an expected result. It is no limit for the performance.
 const patience = 5 * time.Minute
 
 var (
@@ -63,7 +63,7 @@ func example(t *testing.T, name string) *unstructured.Unstructured {
 	return object
 }
 
-// tryCreate asks the API server whether it would accept the object. A field that it does not know is refused, as kubectl has it refused.
+// tryCreate creates an object as a dry run. The API server rejects unknown fields, as with kubectl.
 func tryCreate(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	return c.Create(ctx, object.DeepCopy(), client.DryRunAll, client.FieldValidation("Strict"))
 }

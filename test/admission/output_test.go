@@ -27,12 +27,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files with what kubectl says now")
+var update = flag.Bool("update", false, "rewrite the golden files with the output of kubectl")
 
 const goldenFolder = "testdata/golden"
 
-// outputs are what people see. A change of them is a change of the product, so it has to show up in a review.
-// The names are those that do not clash with Cluster API's kinds.
+// outputs are commands of users. A change of their output is a change of the product, so a review has to show it.
+// The resource names are those that Cluster API does not have.
 var outputs = map[string][]string{
 	"explain-machines-spec":             {"explain", "machinehealthchecks.remedy.cluster.x-k8s.io.spec"},
 	"explain-machines-spec-recursive":   {"explain", "machinehealthchecks.remedy.cluster.x-k8s.io.spec", "--recursive"},
@@ -46,14 +46,14 @@ var outputs = map[string][]string{
 	"get-nodes-wide":                    {"get", "rnhc", "-l", outputLabel, "-o", "wide"},
 }
 
-// Other tests leave objects behind; these ones are told apart by a namespace, or by a label where there is none.
+// Other tests create objects, too. The objects of this one have a namespace, or a label if they are cluster-scoped.
 const (
 	outputNamespace = "output"
 	outputLabel     = "output"
 )
 
-func TestOutputOfKubectlIsAsReviewed(t *testing.T) {
-	createWhatIsListed(t)
+func TestOutput_OfKubectl_EqualsGoldenFiles(t *testing.T) {
+	createListedChecks(t)
 	for name, args := range outputs {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -61,7 +61,7 @@ func TestOutputOfKubectlIsAsReviewed(t *testing.T) {
 			if args[0] == "get" {
 				out = withoutAge(t, out)
 			}
-			// Editors and git take offence at spaces and empty lines at the end.
+			// Editors and git report trailing spaces and empty lines.
 			out = strings.TrimRight(trailingSpaces.ReplaceAllString(out, ""), "\n") + "\n"
 			file := filepath.Join(goldenFolder, name+".txt")
 			if *update {
@@ -75,7 +75,7 @@ func TestOutputOfKubectlIsAsReviewed(t *testing.T) {
 	}
 }
 
-func TestOutputHasNoGoldenFileThatNobodyCompares(t *testing.T) {
+func TestOutput_GoldenFiles_AreAllCompared(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob(filepath.Join(goldenFolder, "*"))
 	g.Expect(err).ToNot(HaveOccurred())
@@ -85,8 +85,8 @@ func TestOutputHasNoGoldenFileThatNobodyCompares(t *testing.T) {
 	g.Expect(files).To(HaveLen(len(outputs)))
 }
 
-// createWhatIsListed makes, of either kind, a check that reports everything and a new one that nobody has looked at yet.
-func createWhatIsListed(t *testing.T) {
+// createListedChecks creates, of each kind, a check with a complete status and a new one without a status.
+func createListedChecks(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: outputNamespace}}
@@ -116,7 +116,8 @@ func createForOutput(t *testing.T, from, name string) *unstructured.Unstructured
 	return object
 }
 
-// kubectl calls the real one. The API server publishes new definitions a moment after it serves them, so a failure may pass.
+// kubectl runs kubectl. The API server publishes the schema of new CRDs a moment after it serves them, so the command is repeated
+// until it succeeds.
 func kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -124,12 +125,12 @@ func kubectl(t *testing.T, args ...string) string {
 	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "reader", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())
 	var out bytes.Buffer
 	g.Eventually(func() error {
-		var complaints bytes.Buffer
+		var stderr bytes.Buffer
 		out.Reset()
 		cmd := exec.CommandContext(t.Context(), cp.Kubectl, append(args, "--kubeconfig", kubeconfig, "--cache-dir", t.TempDir())...)
-		cmd.Stdout, cmd.Stderr = &out, &complaints
+		cmd.Stdout, cmd.Stderr = &out, &stderr
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, complaints.String())
+			return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, stderr.String())
 		}
 		return nil
 	}, patience, time.Second).Should(Succeed())
@@ -141,7 +142,7 @@ var (
 	trailingSpaces = regexp.MustCompile(`(?m) +$`)
 )
 
-// withoutAge puts <age> in place of every age and aligns the columns anew, as their width follows from it. Empty cells stay empty.
+// withoutAge replaces every age by <age> and aligns the columns again, because their width depends on it. Empty cells stay empty.
 func withoutAge(t *testing.T, out string) string {
 	t.Helper()
 	g := NewWithT(t)

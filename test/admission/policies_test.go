@@ -217,7 +217,7 @@ func TestDenyComponent_NoDeletePermission_DeniesRemediation(t *testing.T) {
 	g.Expect(tryCreate(ctx, tenant, example(t, machinesEscalate))).To(MatchError(ContainSubstring(words)), "the last step is owner remediation")
 	g.Expect(tryCreate(ctx, tenant, example(t, machinesMinimal))).To(Succeed(), "a template needs no permission to delete Machines")
 	warned.take()
-	g.Expect(tryCreate(ctx, tenant, patched(g, takenOver(g), "{spec: {remediation: null}}"))).To(Succeed(), "in-tree checks are not matched")
+	g.Expect(tryCreate(ctx, tenant, patched(g, adoptedCheck(g), "{spec: {remediation: null}}"))).To(Succeed(), "in-tree checks are not matched")
 	g.Expect(warned.take()).To(BeEmpty())
 	g.Expect(tryCreate(ctx, platform, byOwner)).To(Succeed())
 	g.Expect(b.admin.Create(ctx, byOwner)).To(Succeed())

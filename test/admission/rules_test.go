@@ -21,35 +21,35 @@ func allRows() []row {
 	all := append(append([]row{}, machineRows...), nodeRows...)
 	for _, r := range sharedRows {
 		r.base = machinesMinimal
-		all = append(all, inWordsOf(r, "timeout"))
+		all = append(all, withTimeField(r, "timeout"))
 		r.base = nodesMinimal
-		all = append(all, inWordsOf(r, "duration"))
+		all = append(all, withTimeField(r, "duration"))
 	}
 	return all
 }
 
-// inWordsOf puts in the name that the kind has for the time that a condition must have lasted.
-func inWordsOf(r row, time string) row {
+// withTimeField replaces TIME by the field of a kind for the duration of a condition.
+func withTimeField(r row, time string) row {
 	r.patch = strings.ReplaceAll(r.patch, "TIME", time)
 	r.at = strings.ReplaceAll(r.at, "TIME", time)
 	return r
 }
 
-func TestTheTable(t *testing.T) {
+func TestRules_Row_IsAcceptedOrRejected(t *testing.T) {
 	for _, r := range allRows() {
-		t.Run(r.base+"/"+r.reason, func(t *testing.T) {
+		t.Run(r.base+"/"+r.name, func(t *testing.T) {
 			g := NewWithT(t)
 			err := try(t, r)
-			if r.says == "" {
+			if r.message == "" {
 				g.Expect(err).ToNot(HaveOccurred())
 				return
 			}
 			g.Expect(err).To(HaveOccurred(), "accepted")
 			words := index.ReplaceAllString(err.Error(), "[]")
-			g.Expect(words).To(ContainSubstring(r.says))
-			g.Expect(words).To(MatchRegexp(`%s[.:"\[ ]`, regexpOf(r.at)), "another field is refused")
-			g.Expect(words).ToNot(ContainSubstring("no such overload"), "a rule must refuse, not fail")
-			g.Expect(words).ToNot(ContainSubstring("no such key"), "a rule must refuse, not fail")
+			g.Expect(words).To(ContainSubstring(r.message))
+			g.Expect(words).To(MatchRegexp(`%s[.:"\[ ]`, regexpOf(r.at)), "another field is rejected")
+			g.Expect(words).ToNot(ContainSubstring("no such overload"), "a rule must reject, not fail")
+			g.Expect(words).ToNot(ContainSubstring("no such key"), "a rule must reject, not fail")
 		})
 	}
 }
@@ -58,7 +58,7 @@ func regexpOf(path string) string {
 	return strings.NewReplacer(".", `\.`, "[", `\[`, "]", `\]`).Replace(path)
 }
 
-// try writes what the row describes, without leaving anything behind.
+// try writes the object of a row as a dry run.
 func try(t *testing.T, r row) error {
 	t.Helper()
 	g := NewWithT(t)
@@ -87,13 +87,13 @@ func patched(g Gomega, good *unstructured.Unstructured, patch string) *unstructu
 	return changed
 }
 
-// TestEveryRuleHasARow: no rule that crosses or checks fields may be without a row that it refuses; that it accepts is shown by the
-// examples, which hold every field and are accepted (see TestEverySchemaConstraintRefuses).
-func TestEveryRuleHasARow(t *testing.T) {
-	refused := map[string]bool{}
+// The examples have every field and are accepted, see TestSchema_BrokenConstraint_IsRejected. So each rule rejects a row and accepts an
+// object.
+func TestRules_Each_RejectsARow(t *testing.T) {
+	rejected := map[string]bool{}
 	for _, r := range allRows() {
-		if r.says != "" {
-			refused[kindOf(r.base)+" "+index.ReplaceAllString(try(t, r).Error(), "[]")] = true
+		if r.message != "" {
+			rejected[kindOf(r.base)+" "+index.ReplaceAllString(try(t, r).Error(), "[]")] = true
 		}
 	}
 	total := 0
@@ -113,8 +113,8 @@ func TestEveryRuleHasARow(t *testing.T) {
 					t.Errorf("%s %s: %s: no message", kind, path, rule.Rule)
 				}
 				where := strings.TrimSuffix(path, "{}") + rule.FieldPath
-				if !isRefused(refused, kind, where, rule.Message) {
-					t.Errorf("%s %s: no row is refused with %q", kind, where, rule.Message)
+				if !isRejected(rejected, kind, where, rule.Message) {
+					t.Errorf("%s %s: no row is rejected with %q", kind, where, rule.Message)
 				}
 				if !isPresent(examples, path) {
 					t.Errorf("%s %s: no accepted example has this field", kind, path)
@@ -123,7 +123,7 @@ func TestEveryRuleHasARow(t *testing.T) {
 		})
 	}
 	NewWithT(t).Expect(total).To(BeNumerically(">", 60))
-	t.Logf("%d rules, each refused and accepted", total)
+	t.Logf("%d rules, each rejects and accepts an object", total)
 }
 
 func kindOf(name string) string {
@@ -133,8 +133,8 @@ func kindOf(name string) string {
 	return "NodeHealthCheck"
 }
 
-func isRefused(refused map[string]bool, kind, where, message string) bool {
-	for words := range refused {
+func isRejected(rejected map[string]bool, kind, where, message string) bool {
+	for words := range rejected {
 		if strings.HasPrefix(words, kind+" ") && strings.Contains(words, where) && strings.Contains(words, message) {
 			return true
 		}

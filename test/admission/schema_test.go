@@ -18,21 +18,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// constraint is one thing that the schema demands of one field, with a way to break it.
+// constraint is one requirement of the schema for one field, with a value that breaks it.
 type constraint struct {
 	path   []any
 	name   string
 	breaks func(old any) (changed any, remove bool)
-	says   string
+	// message is part of the error.
+	message string
 }
 
 func (c constraint) String() string {
 	return pathString(c.path) + " " + c.name
 }
 
-// TestEverySchemaConstraintRefuses walks the schema, breaks every single constraint in an otherwise good object, and expects to be refused
-// at that very field. The good objects hold every field, so that each constraint is seen to accept, too.
-func TestEverySchemaConstraintRefuses(t *testing.T) {
+// Each constraint of the schema is broken in an otherwise valid object, and the error must name its field. The valid objects have every
+// field, so each constraint also accepts a value.
+func TestSchema_BrokenConstraint_IsRejected(t *testing.T) {
 	for kind, crd := range definitions(t) {
 		prefix := map[string]string{"MachineHealthCheck": "full-machines", "NodeHealthCheck": "full-nodes"}[kind]
 		spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
@@ -89,17 +90,17 @@ func breakAll(t *testing.T, found []constraint, examples []*unstructured.Unstruc
 			continue
 		}
 		words := index.ReplaceAllString(err.Error(), "[]")
-		if !strings.Contains(words, pathString(c.path)) || !strings.Contains(words, c.says) {
-			t.Errorf("%s: refused, but not for this: %v", c, err)
+		if !strings.Contains(words, pathString(c.path)) || !strings.Contains(words, c.message) {
+			t.Errorf("%s: rejected for another reason: %v", c, err)
 		}
 	}
 	t.Logf("%d constraints, each broken once", len(found))
 }
 
-// walk lists the constraints of a schema. It fails on any kind of constraint that it does not know.
+// walk lists the constraints of a schema. It panics on an unknown type.
 func walk(s *apiextensionsv1.JSONSchemaProps, path []any, found *[]constraint) {
-	add := func(name, says string, breaks func(any) (any, bool)) {
-		*found = append(*found, constraint{path: append([]any{}, path...), name: name, breaks: breaks, says: says})
+	add := func(name, message string, breaks func(any) (any, bool)) {
+		*found = append(*found, constraint{path: append([]any{}, path...), name: name, breaks: breaks, message: message})
 	}
 	to := func(value any) func(any) (any, bool) { return func(any) (any, bool) { return value, false } }
 
@@ -115,7 +116,7 @@ func walk(s *apiextensionsv1.JSONSchemaProps, path []any, found *[]constraint) {
 	case s.Type == "array", s.Type == "object":
 		add("type", "must be of type "+s.Type, to("words"))
 	default:
-		panic(fmt.Sprintf("%v: a type that this test does not know: %q", path, s.Type))
+		panic(fmt.Sprintf("%v: unknown type %q", path, s.Type))
 	}
 	if s.MaxLength != nil {
 		add("maxLength", "may not be more than", to(strings.Repeat("a", int(*s.MaxLength)+1)))
@@ -152,7 +153,7 @@ func walk(s *apiextensionsv1.JSONSchemaProps, path []any, found *[]constraint) {
 	}
 	for _, name := range s.Required {
 		*found = append(*found, constraint{
-			path: append(append([]any{}, path...), name), name: "required", says: "Required value",
+			path: append(append([]any{}, path...), name), name: "required", message: "Required value",
 			breaks: func(any) (any, bool) { return nil, true },
 		})
 	}
@@ -246,8 +247,7 @@ func pathString(path []any) string {
 	return text
 }
 
-// TestEveryListAndTextIsBounded: nothing that a user or we ourselves write can grow without end.
-func TestEveryListAndTextIsBounded(t *testing.T) {
+func TestSchema_ListsMapsAndStrings_AreBounded(t *testing.T) {
 	for kind, crd := range definitions(t) {
 		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 		for _, part := range []string{"spec", "status"} {
@@ -259,13 +259,13 @@ func TestEveryListAndTextIsBounded(t *testing.T) {
 				}
 				switch {
 				case s.Type == "array" && s.MaxItems == nil:
-					t.Errorf("%s: a list without an end", where)
+					t.Errorf("%s: a list without maxItems", where)
 				case s.Type == "object" && s.AdditionalProperties != nil && s.MaxProperties == nil:
-					t.Errorf("%s: a map without an end", where)
+					t.Errorf("%s: a map without maxProperties", where)
 				case s.Type == "string" && s.MaxLength == nil && len(s.Enum) == 0 && s.Format == "":
-					t.Errorf("%s: a text without an end", where)
+					t.Errorf("%s: a string without maxLength", where)
 				case s.Type == "integer" && s.Minimum == nil && part == "spec":
-					t.Errorf("%s: a number without bounds", where)
+					t.Errorf("%s: an integer without minimum", where)
 				}
 			})
 		}

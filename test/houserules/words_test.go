@@ -99,6 +99,7 @@ var cleanPaths = []string{
 	"internal/uninstall",
 	"internal/version",
 	"test/README.md",
+	"test/admission",
 	"test/controlplane/build/etcd",
 	"test/controlplane/cmd/provide",
 	"test/controlplane/cmd/share",
