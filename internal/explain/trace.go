@@ -108,6 +108,10 @@ func decisionPart(f *Facts) DecisionPart {
 	if part.Outcome == remedyv1.Held && part.HoldReason == "" {
 		// A remediation that ends leaves the target blocked for the same reason.
 		part.HoldReason = remedyv1.HoldReason(d.Why)
+		if d.Why == remediation.StepChanged {
+			// Only the conditions of a Machine without an owner are canceled without a remediation in flight.
+			part.HoldReason = remedyv1.HoldReason(remediation.NoRemediatingOwner)
+		}
 	}
 	if f.numbered() {
 		order := d.Step.Order
