@@ -156,10 +156,10 @@ func (c *audited) begins(check *clusterv1.MachineHealthCheck) {
 	c.epoch++
 }
 
-// instanceOf is which of our instances a check was handed to.
+// instanceOf returns the --watch-filter of the instance that adopted a check; empty without a filter.
 func instanceOf(check *clusterv1.MachineHealthCheck) string {
 	memory := takeover.ParseMemory(check.Annotations[remedyv1.TakeOverIDAnnotation])
-	return memory.Instance
+	return strings.TrimPrefix(memory.Instance, takeover.Unfiltered)
 }
 
 // kindOfWriter leaves out which life it is.

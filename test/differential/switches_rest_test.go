@@ -159,8 +159,8 @@ func (w *walk) unwell(machine string, ours map[string]bool) string {
 		if requested && !w.sick[machine] || w.sick[machine] && slices.ContainsFunc(theirs, func(check string) bool { return !anyOf(check, all) }) {
 			return state
 		}
-	// A mark that the in-tree controller has given is taken back by the owner, and there is none here.
-	case !w.sick[machine] && (health != isWell || requested || m.Annotations[remedyv1.MarkedByAnnotation] != "" && owner != ""):
+	// No owner runs here that removes OwnerRemediated from a healthy Machine. Until it is removed, the annotation names the check.
+	case !w.sick[machine] && (health != isWell || requested || m.Annotations[remedyv1.MarkedByAnnotation] != "" && owner == ""):
 		return state
 	case w.sick[machine] && (health != isSick || ofTemplate(machine) != requested || ofTemplate(machine) == strings.HasPrefix(owner, "False")):
 		return state
