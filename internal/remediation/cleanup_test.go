@@ -69,7 +69,7 @@ var lettingGo = []row{
 	},
 	{
 		why:     "a request that is going is waited for, and the marks with it",
-		options: []option{goes, everything, requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait}),
+		options: []option{goes, everything, requested(beingDeleted(20 * time.Minute))}, want: underWay(Decision{Action: Wait}),
 	},
 	{
 		why: "health does not matter", options: []option{goes, is(well), requested(healthySince(ago(time.Minute)))},

@@ -51,6 +51,14 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 			why: "request of this check, target of another one", target: Target{CoveredBy: "MachineHealthCheck/other", Request: &Request{}},
 			verdict: sickFor(time.Hour), inFlight: true, budgeted: true,
 		},
+		{
+			why: "request that is being deleted", target: Target{Request: &Request{DeletingSince: noon.Add(time.Second - DeletionTimeout)}},
+			verdict: sickFor(time.Hour), inFlight: true, budgeted: true,
+		},
+		{
+			why: "request whose deletion is stuck", target: Target{Request: &Request{DeletingSince: noon.Add(-DeletionTimeout)}},
+			verdict: sickFor(time.Hour), inFlight: true,
+		},
 		{why: "a mark that was never given is none", target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true, Waiting: true}}, verdict: sickFor(time.Hour)},
 	}
 	for _, test := range tests {
@@ -59,7 +67,7 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 			if !test.noOwner {
 				test.target.Owner = owner
 			}
-			got, budgeted := inFlight(&test.target, &test.verdict)
+			got, budgeted := (&pass{now: noon}).inFlight(&test.target, &test.verdict)
 			g.Expect([]bool{got, budgeted}).To(Equal([]bool{test.inFlight, test.budgeted}))
 		})
 	}

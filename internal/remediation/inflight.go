@@ -12,17 +12,30 @@ import (
 
 // inFlight reports whether a target is under remediation, and whether that counts for maxInFlight.
 //
-// A target with a request is in flight until the request is deleted. One with OwnerRemediated=False is in flight until it is healthy,
-// unless it has no owner, or its owner refuses. Control plane owners replace one Machine after the other, so these do not count. The responsible check counts
-// its own.
-func inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
+// A target with a request is in flight until the request is deleted, and counts until its deletion is stuck. One with OwnerRemediated=False
+// is in flight until it is healthy, unless it has no owner, or its owner refuses. Control plane owners replace one Machine after the other,
+// so these do not count. The responsible check counts its own.
+func (p *pass) inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
 	if t.Request != nil {
-		return true, true
+		return true, !p.stuck(t.Request)
 	}
 	if t.Owner != "" && t.OwnerRemediation.Requested && !t.OwnerRemediation.Refused && !v.Recovered() && t.CoveredBy == "" {
 		return true, !t.ControlPlane
 	}
 	return false, false
+}
+
+// stuck reports whether the deletion of a request has not finished in time: a finalizer keeps it, which everybody who can write requests
+// can set.
+func (p *pass) stuck(r *Request) bool {
+	if r.DeletingSince.IsZero() {
+		return false
+	}
+	late := r.DeletingSince.Add(DeletionTimeout)
+	if p.plan.Limited {
+		p.wakeAt(late)
+	}
+	return !p.now.Before(late)
 }
 
 // countInFlight counts targets, orphaned targets, and Machines that were deleted but are not replaced yet. The check remembers these from
@@ -39,7 +52,7 @@ func (p *pass) countInFlight() {
 		}
 	}
 	for i := range p.s.Orphans {
-		if p.s.Orphans[i].Request != nil {
+		if r := p.s.Orphans[i].Request; r != nil && !p.stuck(r) {
 			p.takePlace(p.s.Orphans[i].Name)
 			if p.s.Orphans[i].ControlPlane {
 				p.nowBusy(p.s.Orphans[i].Name)

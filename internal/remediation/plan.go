@@ -68,7 +68,7 @@ func (p *pass) decide(i int) {
 	if t.Lease.HeldByThis {
 		d.LeaseUntil = t.Lease.Until
 	}
-	d.InFlight, d.Budgeted = inFlight(t, v)
+	d.InFlight, d.Budgeted = p.inFlight(t, v)
 	if d.InFlight && t.ControlPlane {
 		p.nowBusy(t.Name)
 	}

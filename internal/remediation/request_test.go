@@ -205,14 +205,14 @@ var releases = []row{
 		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(5 * time.Minute)}}, Until: time.Time{}}),
 	},
 	{
-		why: "and nothing else is", options: []option{requested(beingDeleted(time.Hour)), target(func(t *Target) { t.Excluded = true })},
-		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(time.Hour)}}}),
+		why: "and nothing else is", options: []option{requested(beingDeleted(20 * time.Minute)), target(func(t *Target) { t.Excluded = true })},
+		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(20 * time.Minute)}}}),
 	},
 	{
-		why: "healthy target: not reported", options: []option{is(well), requested(beingDeleted(time.Hour))},
+		why: "healthy target: not reported", options: []option{is(well), requested(beingDeleted(20 * time.Minute))},
 		want: underWay(Decision{Action: Wait}),
 	},
-	{why: "nor of a suspect", options: []option{is(suspect), requested(beingDeleted(time.Hour))}, want: underWay(Decision{Action: Wait})},
+	{why: "nor of a suspect", options: []option{is(suspect), requested(beingDeleted(20 * time.Minute))}, want: underWay(Decision{Action: Wait})},
 	{
 		why: "however it ended: it is going", options: []option{requested(beingDeleted(time.Minute), failed, toldToStop, started(time.Hour), ofStep(StepID{7, "Z/z"}))},
 		want: underWay(Decision{Action: Wait, Step: StepID{7, "Z/z"}, Until: ago(-4 * time.Minute)}),
@@ -354,8 +354,8 @@ var leases = []row{
 		want: underWay(Decision{Hold: Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: noon}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute), HealthySince: noon}),
 	},
 	{
-		why: "and who waits for a request that does not go", options: []option{requested(beingDeleted(time.Hour)), ours(noon)},
-		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(time.Hour)}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute)}),
+		why: "and who waits for a request that does not go", options: []option{requested(beingDeleted(20 * time.Minute)), ours(noon)},
+		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(20 * time.Minute)}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute)}),
 	},
 	{why: "without a request there is no need of it", options: []option{is(suspect), ours(ago(-time.Minute))}, want: Decision{}},
 	{

@@ -11,8 +11,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -26,7 +28,7 @@ func namesOf(all []*Found) []string {
 
 func TestFind_SeveralChecks_AreKeptApart(t *testing.T) {
 	s := settled(t)
-	checks := []Check{s.check("a"), s.check("b"), {Kind: nodeCheck.Kind, Name: "a"}}
+	checks := []Check{s.check("a"), s.check("b"), {Kind: "CoreMachineHealthCheck", Namespace: s.namespace, Name: "a"}}
 	kind := s.reference().RequestKind()
 	for i, c := range checks {
 		s.usable(c, s.reference())
@@ -75,7 +77,8 @@ func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 	arrived := func() []string {
 		tail++
 		marker := s.kind.NewRequest("default", s.namespace+strings.Repeat("x", tail))
-		marker.SetAnnotations(map[string]string{"remedy.cluster.x-k8s.io/check": machineCheck.Kind + "/x/tail"})
+		marker.SetAnnotations(map[string]string{"remedy.cluster.x-k8s.io/check": machineCheck.Kind + "/default/tail"})
+		marker.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: marker.GetName(), UID: "1"}})
 		s.Expect(admin.Create(t.Context(), marker)).To(Succeed())
 		var woken []string
 		s.Eventually(func() []string {
@@ -179,7 +182,8 @@ func TestStore_LargeRequest_KeepsRelevantPart(t *testing.T) {
 	before := heap()
 	for i := range many {
 		request := &unstructured.Unstructured{}
-		content := fmt.Sprintf(`{"apiVersion":"a.io/v1","kind":"Reboot","metadata":{"name":"m%d","uid":"u%d","managedFields":[{"manager":"%s"}],
+		content := fmt.Sprintf(`{"apiVersion":"a.io/v1","kind":"Reboot","metadata":{"namespace":"a","name":"m%d","uid":"u%d",
+			"ownerReferences":[{"apiVersion":"cluster.x-k8s.io/v1beta2","kind":"Machine","name":"m%[1]d","uid":"1"}],"managedFields":[{"manager":"%[3]s"}],
 			"annotations":{"remedy.cluster.x-k8s.io/check":"MachineHealthCheck/a/b","other":"%[3]s"}},"spec":{"script":"%[3]s"},"status":{"log":"%[3]s"}}`,
 			i, i, strings.Repeat("x", 100_000))
 		g.Expect(request.UnmarshalJSON([]byte(content))).To(Succeed())

@@ -28,7 +28,7 @@ type Found struct {
 	UID             types.UID
 	ResourceVersion string
 
-	// Check is the check that it was created for; zero if it has none.
+	// Check is the check that it was created for; zero if it has none, or does not have the form of a request.
 	Check Check
 	// Order is the order of its step; -1 if that is invalid. Template is the template that it was created from.
 	Order    int32
@@ -65,7 +65,7 @@ func Read(request *unstructured.Unstructured) *Found {
 		recovered: notes.Time(annotations[remedyv1.HealthySinceAnnotation]),
 		status:    readStatus(request),
 	}
-	f.Check, _ = ParseCheck(annotations[remedyv1.CheckAnnotation])
+	f.Check, _ = CheckOf(request)
 	if order, err := strconv.ParseInt(annotations[remedyv1.StepAnnotation], 10, 32); err == nil && order >= 0 {
 		f.Order = int32(order)
 	}

@@ -33,7 +33,7 @@ func drawObject(t *rapid.T, label string) Object {
 
 func drawDraft(t *rapid.T) *Draft {
 	d := &Draft{
-		Check:    Check{Kind: rapid.SampledFrom([]string{"MachineHealthCheck", "NodeHealthCheck", "MachineHealthCheck.cluster.x-k8s.io"}).Draw(t, "kind"), Name: names.Draw(t, "check")},
+		Check:    Check{Kind: nodeCheck.Kind, Name: names.Draw(t, "check")},
 		CheckUID: types.UID(uids.Draw(t, "check UID")), Order: rapid.Int32Range(0, 1000).Draw(t, "order"), Attempt: rapid.IntRange(1, 1000).Draw(t, "attempt"),
 		Started:  noon.Add(time.Duration(rapid.Int64Range(0, int64(48*time.Hour)).Draw(t, "started"))),
 		Template: rapid.SampledFrom([]Reference{metal3Template, farTemplate}).Draw(t, "template"), ControlPlane: rapid.Bool().Draw(t, "control plane"),
@@ -42,8 +42,9 @@ func drawDraft(t *rapid.T) *Draft {
 	d.Template.Name = names.Draw(t, "template name")
 	d.Target = OfMachine(drawObject(t, "machine"), drawObject(t, "node"))
 	d.Target.OfNode = rapid.Bool().Draw(t, "of node")
-	if !d.Target.OfNode || rapid.Bool().Draw(t, "namespaced") {
-		d.Check.Namespace = names.Draw(t, "namespace")
+	if !d.Target.OfNode {
+		d.Check.Kind = rapid.SampledFrom([]string{"MachineHealthCheck", "MachineHealthCheck.cluster.x-k8s.io"}).Draw(t, "kind")
+		d.Check.Namespace = d.Template.Namespace
 	}
 	if rapid.Bool().Draw(t, "cluster") {
 		d.Cluster = client.ObjectKey{Namespace: "team", Name: names.Draw(t, "cluster name")}
@@ -138,6 +139,7 @@ func TestRead_InvalidAnnotations_DoNoHarm(t *testing.T) {
 	request := &unstructured.Unstructured{Object: map[string]any{"status": "no"}}
 	request.SetGroupVersionKind(farTemplate.RequestKind())
 	request.SetCreationTimestamp(metav1.NewTime(noon))
+	request.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: remedyv1.GroupVersion.String(), Kind: nodeCheck.Kind, Name: nodeCheck.Name}})
 	request.SetAnnotations(map[string]string{
 		remedyv1.CheckAnnotation: nodeCheck.String(), remedyv1.StepAnnotation: "first", remedyv1.AttemptAnnotation: "-1", remedyv1.StartedAnnotation: "noon",
 		remedyv1.HealthySinceAnnotation: "yesterday", remedyv1.TimedOutAnnotation: "",

@@ -6,11 +6,9 @@ package uninstall
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -105,23 +103,10 @@ func (u *Uninstaller) endsWithCheck(o *object) bool {
 	return found && (u.exclusive || timedOut || check.Kind != string(metrics.InTreeMachineHealthCheck))
 }
 
-// isRequest returns true if an object has the form of a request. Annotations are not enough, because every user who can annotate an object
-// could then have it deleted. A request has the name of the Machine or Node that owns it, or a NodeHealthCheck owns it. It has no
-// controller, unlike the infrastructure of a Machine.
+// isRequest returns true if an object has the form of a request, which annotations alone do not give it.
 func (o *object) isRequest() bool {
-	if !o.ofRequests() || metav1.GetControllerOfNoCopy(o) != nil {
-		return false
-	}
-	return slices.ContainsFunc(o.OwnerReferences, func(owner metav1.OwnerReference) bool {
-		group, _, versioned := strings.Cut(owner.APIVersion, "/")
-		switch owner.Kind {
-		case "Machine":
-			return group == clusterv1.GroupVersion.Group && owner.Name == o.Name
-		case "Node":
-			return !versioned && owner.Name == o.Name
-		}
-		return owner.Kind == string(metrics.NodeHealthCheck) && group == remedyv1.GroupVersion.Group
-	})
+	_, found := requests.CheckOf(&o.ObjectMeta)
+	return found && o.ofRequests()
 }
 
 // hasConditions returns true if Remedy has set conditions on a check. Other controllers can set conditions of the same types on other
