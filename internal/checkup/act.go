@@ -19,8 +19,12 @@ const (
 	passTime = 10 * time.Second
 	// recordTime is how long a reconcile writes annotations before it reports.
 	recordTime = time.Second
+	// callTime is how long one call of the API server may take, and listTime one of the preflight check, which may list thousands of objects.
+	callTime, listTime = 10 * time.Second, 30 * time.Second
 	// fewTargets are written to one after the other, with a live read of the check in between. More are written to in groups.
 	fewTargets, groupSize = 5, 20
+	// fruitlessTime is how long other targets are planned while none can be started. The rest is tried with the next retry, and not at once.
+	fruitlessTime = 3 * time.Second
 )
 
 // late reports whether a preflight check is left to the next reconcile. A reconcile always runs one, however slow the API server is.
@@ -48,6 +52,8 @@ func (p *pass) act(ctx context.Context) {
 		p.confirm(starts, obstacle)
 		return
 	}
+	// A reconcile always runs one preflight check of starts, too: writes that end remediations may be slow.
+	p.preflightAt = time.Time{}
 	p.start(ctx, starts)
 }
 
@@ -65,7 +71,7 @@ func (p *pass) record(ctx context.Context, announced *remediation.Planned) {
 	var targets []int
 	for i := range announced.Decisions {
 		d := &announced.Decisions[i]
-		if !d.Starts() && !d.Ends() && len(d.Writes(&p.facts.Situation.Targets[i])) > 0 {
+		if !d.Starts() && !p.plan.Decisions[i].Ends() && len(d.Writes(&p.facts.Situation.Targets[i])) > 0 {
 			targets = append(targets, i)
 		}
 	}
@@ -87,10 +93,17 @@ func (p *pass) record(ctx context.Context, announced *remediation.Planned) {
 }
 
 // start starts remediations. A target that the preflight check blocks, or whose request is rejected, leaves its place to others, each time
-// after a preflight check of those.
+// after a preflight check of those. A write that has failed otherwise may have been executed, so that target keeps its place.
 func (p *pass) start(ctx context.Context, targets []int) {
-	for len(targets) > 0 {
-		if p.confirmAndWrite(ctx, targets) != nil || p.limited {
+	for began := p.clock.Now(); len(targets) > 0; {
+		failed := len(p.errs)
+		if p.confirmAndWrite(ctx, targets) != nil || p.limited || len(p.errs) > failed {
+			return
+		}
+		switch {
+		case slices.ContainsFunc(targets, func(i int) bool { return p.plan.Decisions[i].Starts() }):
+			began = p.clock.Now()
+		case p.clock.Now().Sub(began) >= fruitlessTime:
 			return
 		}
 		remembered := p.plan.Replacing
@@ -98,16 +111,27 @@ func (p *pass) start(ctx context.Context, targets []int) {
 		if len(targets) == 0 || slices.Equal(remembered, p.plan.Replacing) {
 			continue
 		}
-		if err := p.c.WriteCheck(ctx, &p.plan, remediation.WriteReplacing); p.failed(err) {
+		if obstacle := p.obstacle(ctx); obstacle != nil {
+			p.confirm(targets, obstacle)
+			return
+		}
+		if err := p.writeCheck(ctx, remediation.WriteReplacing); p.failed(err) {
 			p.confirm(targets, unwritten(err))
 			return
 		}
 	}
 }
 
+// writeCheck does one write to the check.
+func (p *pass) writeCheck(ctx context.Context, write remediation.CheckWrite) error {
+	ctx, done := context.WithTimeout(ctx, callTime)
+	defer done()
+	return p.c.WriteCheck(ctx, &p.plan, write)
+}
+
 // postpone leaves targets to the next reconcile, which follows at once.
 func (p *pass) postpone(plan *remediation.Planned, targets []int) {
-	p.outOfTime = true
+	p.outOfTime.Store(true)
 	for _, i := range targets {
 		p.confirmIn(plan, i, &remediation.PreflightCheck{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
 	}
@@ -127,7 +151,8 @@ func (p *pass) writing() []int {
 	return targets
 }
 
-// having returns the targets whose decisions have a property.
+// having returns the targets whose decisions have a property: first those whose action was not blocked last time, and members of a control
+// plane at the end, because these are written to one by one.
 func (p *pass) having(property func(*remediation.Decision) bool) []int {
 	var targets []int
 	for i := range p.plan.Decisions {
@@ -135,6 +160,13 @@ func (p *pass) having(property func(*remediation.Decision) bool) []int {
 			targets = append(targets, i)
 		}
 	}
+	all := p.facts.Situation.Targets
+	slices.SortStableFunc(targets, func(a, b int) int {
+		if all[a].ControlPlane != all[b].ControlPlane {
+			return map[bool]int{true: 1, false: -1}[all[a].ControlPlane]
+		}
+		return all[a].BlockedAt.Compare(all[b].BlockedAt)
+	})
 	return targets
 }
 
@@ -190,7 +222,7 @@ func (p *pass) writeConfirmed(
 	targets []int,
 	checks []remediation.PreflightCheck,
 ) (done int, obstacle *remediation.PreflightCheck) {
-	started, size := 0, p.groupSize(targets)
+	started, few := 0, len(targets) <= fewTargets
 	for done < len(targets) {
 		// The first action follows its preflight check at once, if that was quick. Before any other, the check may have been paused.
 		fresh := p.fresh()
@@ -202,7 +234,10 @@ func (p *pass) writeConfirmed(
 				return done, obstacle
 			}
 		}
-		group := targets[done:min(done+size, len(targets))]
+		group := targets[done : done+1]
+		if fresh && !few {
+			group = p.group(targets[done:])
+		}
 		for n, i := range group {
 			// What was started after the preflight check is in flight as well.
 			checks[done+n].Others += started
@@ -217,17 +252,19 @@ func (p *pass) writeConfirmed(
 	return done, nil
 }
 
-// groupSize is how many targets are written to at the same time. Members of a control plane are remediated one after the other.
-func (p *pass) groupSize(targets []int) int {
-	member := func(i int) bool { return p.facts.Situation.Targets[i].ControlPlane }
-	if len(targets) <= fewTargets || slices.ContainsFunc(targets, member) {
-		return 1
+// group returns the first targets, which are written to at the same time. Members of a control plane are remediated one after the other.
+func (p *pass) group(targets []int) []int {
+	member := slices.IndexFunc(targets, func(i int) bool { return p.facts.Situation.Targets[i].ControlPlane })
+	if member < 0 {
+		member = len(targets)
 	}
-	return groupSize
+	return targets[:max(1, min(member, groupSize))]
 }
 
 // obstacle is what blocks every write now; nil if nothing does.
 func (p *pass) obstacle(ctx context.Context) *remediation.PreflightCheck {
+	ctx, done := context.WithTimeout(ctx, callTime)
+	defer done()
 	obstacle, err := p.c.Obstacle(ctx)
 	if p.failed(err) {
 		return &remediation.PreflightCheck{Failed: true}
@@ -245,12 +282,18 @@ func (p *pass) writeTargets(ctx context.Context, plan *remediation.Planned, targ
 	all.Wait()
 }
 
-// writeTarget does the writes for one target, in order. After one has failed, the others are left to another reconcile.
+// writeTarget does the writes for one target, in order. After one has failed, the others are left to another reconcile; so is an action
+// that slow writes of annotations have delayed.
 func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int) {
 	t, d := &p.facts.Situation.Targets[i], &plan.Decisions[i]
-	acted := false
+	begun, acted := p.clock.Now(), false
 	for _, write := range d.Writes(t) {
-		err := p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
+		if write.Acts() && !acted && p.clock.Now().Sub(begun) >= freshTime {
+			p.confirmIn(plan, i, &remediation.PreflightCheck{Late: true, Verdict: p.assessment.Verdicts[i], Target: *t})
+			p.outOfTime.Store(true)
+			return
+		}
+		err := p.writeOnce(ctx, i, d, write)
 		var rejected *RejectedError
 		if errors.As(err, &rejected) {
 			*d = remediation.Rejected(d, t, rejected.Message)
@@ -258,8 +301,8 @@ func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int
 		}
 		if err != nil {
 			p.failed(errors.Wrap(err, t.Name))
-			if !acted && (write <= remediation.CreateRequest || write == remediation.SetOwnerRemediated) {
-				// Nothing was started, as far as is known. The next reconcile reads whether the write has succeeded all the same.
+			if !acted && write <= remediation.ClearConditions {
+				// Nothing was started or ended, as far as is known. The next reconcile reads whether the write has succeeded all the same.
 				p.confirmIn(plan, i, unwritten(err))
 			}
 			return
@@ -268,17 +311,29 @@ func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int
 	}
 }
 
+func (p *pass) writeOnce(ctx context.Context, i int, d *remediation.Decision, write remediation.Write) error {
+	ctx, done := context.WithTimeout(ctx, callTime)
+	defer done()
+	return p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
+}
+
 // clear removes what is left on targets that the check no longer selects.
 func (p *pass) clear(ctx context.Context) {
+	cleared := 0
 	for i := range p.plan.Orphans {
 		orphan, d := &p.facts.Situation.Orphans[i], &p.plan.Orphans[i]
 		writes := d.OrphanWrites(orphan)
 		if len(writes) == 0 {
 			continue
 		}
+		if cleared > 0 && p.clock.Now().Sub(p.now) >= passTime {
+			p.outOfTime.Store(true)
+			return
+		}
 		if p.obstacle(ctx) != nil {
 			return
 		}
+		cleared++
 		for _, write := range writes {
 			if err := p.c.WriteOrphan(ctx, i, d, write); err != nil {
 				p.failed(errors.Wrap(err, orphan.Name))

@@ -68,13 +68,17 @@ func TestRun_ManyControlPlaneTargets_AreWrittenOneByOne(t *testing.T) {
 	for i := range r.facts.Situation.Targets {
 		r.facts.Situation.Targets[i].Owner = "KubeadmControlPlane/a"
 	}
-	r.facts.Situation.Targets[1].ControlPlane = true
+	for i := range r.facts.Situation.Targets {
+		r.facts.Situation.Targets[i].ControlPlane = i%2 == 0
+	}
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
-	for i := range r.facts.Situation.Targets {
+	workers := slices.Index(r.calls, fmt.Sprintf("target 1: %d", remediation.SetMarkedBy))
+	for i := 0; i < 2*groupSize; i += 2 {
 		signed := slices.Index(r.calls, fmt.Sprintf("target %d: %d", i, remediation.SetMarkedBy))
 		g.Expect(r.calls[signed-1]).To(Or(Equal("look all"), Equal("obstacle?")))
 		g.Expect(r.calls[signed+1]).To(Equal(fmt.Sprintf("target %d: %d", i, remediation.SetOwnerRemediated)))
+		g.Expect(signed).To(BeNumerically(">", workers), "the others are written to in groups before")
 	}
 }
 
@@ -158,24 +162,36 @@ func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
 	}
 }
 
-// There is one place, and every request is rejected. Each target leaves the place to the next one until the time is over. The next
-// reconcile follows at once.
-func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
+// There is one place, and every request is rejected. Each target leaves the place to the next one for a while. The next reconcile follows
+// after a pause.
+func TestRun_AllRejected_RetriesLater(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 50)
-	r.takes = passTime / 10
+	r.takes = time.Second
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(wakeUp).To(Equal(noon))
+	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
 	looked := 0
 	for _, call := range r.calls {
 		if strings.HasPrefix(call, "look") {
 			looked++
 		}
 	}
-	g.Expect(looked).To(Equal(10))
+	g.Expect(looked).To(Equal(3))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
-	g.Expect(r.pass.Planned.Decisions).To(ContainElement(And(
+}
+
+// Every preflight check is slow, so each is used for one start. After the time is over, the next reconcile follows at once.
+func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(50)
+	r.takes = passTime / 2
+	wakeUp, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(wakeUp).To(Equal(noon))
+	g.Expect(r.calls).To(ContainElements(made(0), made(1)))
+	g.Expect(r.calls).ToNot(ContainElement(made(2)))
+	g.Expect(r.pass.Planned.Decisions[2:]).To(HaveEach(And(
 		HaveField("Hold.Reason", remediation.PreflightPending), HaveField("Unconfirmed", false))))
 }
 
@@ -205,18 +221,6 @@ func TestRun_SlowRejections_DoNotStarveOthers(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 49)
 	r.takes = passTime / 5
-	for reconcile := range 11 {
-		r.facts.Situation.Targets = slices.Clone(r.facts.Situation.Targets)
-		_, err := r.run()
-		g.Expect(err).ToNot(HaveOccurred())
-		for i := range r.facts.Situation.Targets {
-			target := &r.facts.Situation.Targets[i]
-			target.HeldBack = remediation.Hold{}
-			if r.pass.Planned.Decisions[i].BlockedLate() {
-				target.BlockedAt = noon.Add(time.Duration(reconcile) * time.Second)
-			}
-		}
-		r.clock.SetTime(noon)
-	}
+	r.runs(t, 30)
 	g.Expect(r.calls).To(ContainElement(made(49)))
 }

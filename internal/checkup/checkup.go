@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -111,7 +112,7 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 		p.hold(obstacle)
 	}
 	p.plan.Conclude(&p.assessment, now)
-	if p.outOfTime {
+	if p.outOfTime.Load() {
 		p.plan.WakeUp = now
 	}
 	p.failed(c.Report(ctx, p.evaluation(&p.plan)))
@@ -137,10 +138,12 @@ type pass struct {
 	preflightAt time.Time
 	assessment  health.Assessment
 	plan        remediation.Planned
-	// limited: by the last preflight check, the limit no longer allows remediation. outOfTime: something is left to the next reconcile.
-	limited, outOfTime bool
-	mu                 sync.Mutex
-	errs               []error
+	// limited: by the last preflight check, the limit no longer allows remediation.
+	limited bool
+	// outOfTime: something is left to the next reconcile.
+	outOfTime atomic.Bool
+	mu        sync.Mutex
+	errs      []error
 }
 
 func (p *pass) failed(err error) bool {
@@ -190,7 +193,7 @@ func (p *pass) prepare(ctx context.Context) *remediation.PreflightCheck {
 		if write >= remediation.ReleaseControlPlaneLease {
 			continue
 		}
-		if err := p.c.WriteCheck(ctx, &p.plan, write); p.failed(err) {
+		if err := p.writeCheck(ctx, write); p.failed(err) {
 			return unwritten(err)
 		}
 	}
@@ -211,7 +214,7 @@ func (p *pass) release(ctx context.Context) {
 			return
 		}
 		looked = true
-		if p.failed(p.c.WriteCheck(ctx, &p.plan, write)) {
+		if p.failed(p.writeCheck(ctx, write)) {
 			return
 		}
 	}

@@ -23,7 +23,9 @@ func (p *pass) fresh() bool { return p.clock.Now().Sub(p.preflightAt) < freshTim
 func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.PreflightCheck, error) {
 	p.preflightAt = p.clock.Now()
 	all := len(targets) > fewTargets || p.preflightAt.Sub(p.now) >= freshTime
-	read, err := p.c.Preflight(ctx, targets, all)
+	listing, done := context.WithTimeout(ctx, listTime)
+	read, err := p.c.Preflight(listing, targets, all)
+	done()
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func ForMachine(f *Facts, check *remediation.Check) MachineConditions {
 		c.HealthCheckSucceeded = succeeded
 	case health.Unhealthy:
 		// The annotation of the check is set before.
-		if f.Decision.MarkedBy {
+		if f.Decision.MarkedBy && !f.wouldRequest() {
 			c.HealthCheckSucceeded = unhealthyMachine(f.Verdict, f.Node)
 		}
 	case health.Suspect, health.Undetermined, health.Skipped:
@@ -106,6 +106,13 @@ func sets(f *Facts, check *remediation.Check) bool {
 		return false
 	}
 	return !f.Decision.Unconfirmed && f.Verdict != nil && f.Decision.Hold.Reason != remediation.Paused
+}
+
+// wouldRequest reports whether HealthCheckSucceeded=False would request owner remediation that is not decided: OwnerRemediated=False is
+// left from an earlier one.
+func (f *Facts) wouldRequest() bool {
+	return f.Target != nil && !f.Target.OwnerRemediation.Since.IsZero() && !f.Target.OwnerRemediation.Unhealthy &&
+		f.Decision.Action != remediation.RequestOwnerRemediation
 }
 
 // requested reports whether a request exists that is not being deleted. It does so as long as the request exists, because the manager may

@@ -166,23 +166,20 @@ func (r *record) observeNodes(targets []*Target, verdicts []health.Verdict) {
 	}
 }
 
-// observeBlocked records which remediations were blocked after they were planned.
+// observeBlocked records which starts and ends of remediations were blocked after they were planned.
 func (r *record) observeBlocked(pass *explain.Evaluation, targets []*Target, now time.Time) {
 	before := r.blockedAt
 	r.blockedAt = nil
 	for i := range pass.Planned.Decisions {
-		d := &pass.Planned.Decisions[i]
-		at := before[targets[i].uid()]
-		if d.BlockedLate() {
-			at = now
-		}
-		if at.IsZero() || d.InFlight || pass.Assessment.Verdicts[i].Kind != health.Unhealthy {
+		uid := targets[i].uid()
+		at := pass.Planned.Decisions[i].BlockedAt(before[uid], &pass.Assessment.Verdicts[i], now)
+		if at.IsZero() {
 			continue
 		}
 		if r.blockedAt == nil {
 			r.blockedAt = map[types.UID]time.Time{}
 		}
-		r.blockedAt[targets[i].uid()] = at
+		r.blockedAt[uid] = at
 	}
 }
 

@@ -50,14 +50,14 @@ func (p *pass) Report(ctx context.Context, pass *explain.Evaluation) error {
 		failed = p.reportTargets(ctx, pass)
 	}
 	p.record.observeBlocked(pass, p.snapshot.targets, p.now)
-	news, ended := p.record.reported.Compare(pass, p.now)
+	news, started, ended := p.record.reported.Compare(pass, p.now)
 	if p.silent {
 		p.snapshot.askAgain(p.clock().Add(conflictTime))
 	} else if err := p.reportStatus(ctx, pass); err != nil {
 		failed = append(failed, err)
 	}
 	p.reportNews(ctx, news)
-	p.count(pass, ended)
+	p.count(pass, started, ended)
 	return utilerrors.NewAggregate(failed)
 }
 
@@ -81,7 +81,7 @@ func (p *pass) merged(counted *remedyv1.CheckStatus) *remedyv1.CheckStatus {
 // itself.
 func (p *pass) reportPaused(ctx context.Context, pass *explain.Evaluation) error {
 	if !p.ownsStatus() {
-		p.count(pass, nil)
+		p.count(pass, report.Started{}, nil)
 		return nil
 	}
 	status := p.check.Status.DeepCopy()
@@ -89,7 +89,7 @@ func (p *pass) reportPaused(ctx context.Context, pass *explain.Evaluation) error
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 	err := p.writeStatus(ctx, status, pass)
-	p.count(pass, nil)
+	p.count(pass, report.Started{}, nil)
 	return err
 }
 
@@ -226,20 +226,19 @@ func (p *pass) reportConditions(ctx context.Context, before, after []metav1.Cond
 }
 
 // count updates the metrics of the check.
-func (p *pass) count(pass *explain.Evaluation, ended []report.EndedRemediation) {
+func (p *pass) count(pass *explain.Evaluation, started report.Started, ended []report.EndedRemediation) {
 	check := metrics.Check{Kind: metrics.Kind(p.check.ID.Kind), Namespace: p.check.ID.Namespace, Name: p.check.ID.Name}
 	observed := metrics.ObservationOf(pass, p.check.Status.Conditions)
 	p.r.Metrics.Observe(check, &observed)
+	for range started.ByRequest {
+		p.r.Metrics.Started(check, metrics.Template)
+	}
+	for range started.ByOwner {
+		p.r.Metrics.Started(check, metrics.Owner)
+	}
 	for i := range pass.Planned.Decisions {
-		switch d := &pass.Planned.Decisions[i]; {
-		case !d.InFlight:
-		case d.Action == remediation.StartRequest:
-			p.r.Metrics.Started(check, metrics.Template)
-		case d.Action == remediation.RequestOwnerRemediation:
-			p.r.Metrics.Started(check, metrics.Owner)
-		}
 		for _, a := range pass.Planned.Decisions[i].Answers {
-			if a.Preflight && a.Blocks {
+			if a.Preflight && a.Blocks && a.Guard != remediation.PreflightPending {
 				p.r.Metrics.PreflightFailed(a.Guard)
 			}
 		}

@@ -47,6 +47,8 @@ func (c *preflight) unconfirmed() string {
 		return "the target is being deleted"
 	case look.Target.Request != nil:
 		return "the target has a remediation request already"
+	case d.Action == RequestOwnerRemediation && look.Target.OwnerRemediation.Waiting && look.Target.OwnerRemediation.Requested:
+		return "owner remediation was requested already"
 	case !look.Target.History.same(&c.t.History):
 		return "the remediation history has changed"
 	case look.Target.CoveredBy != "":

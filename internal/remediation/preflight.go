@@ -146,7 +146,25 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 // BlockedLate reports whether the preflight check has blocked what was to be started, or the API server has rejected it.
 func (d *Decision) BlockedLate() bool {
 	last := len(d.Answers) - 1
-	return d.Hold.Reason == RequestFailed || last >= 0 && d.Answers[last].Preflight && d.Hold.Reason != "" && d.Hold.Reason != PreflightPending
+	inPreflight := last >= 0 && d.Answers[last].Preflight && d.Hold.Reason != "" && d.Hold.Reason != PreflightPending
+	return d.Action == None && (d.Hold.Reason == RequestFailed || inPreflight)
+}
+
+// blockedTime is how long a target whose action was blocked comes after the others.
+const blockedTime = 10 * time.Minute
+
+// BlockedAt returns when the action for a target was last blocked after it was planned, for Target.BlockedAt of the next plan; zero if that
+// no longer matters. What was only postponed keeps its time, so that targets whose writes fail slowly take turns with the others.
+func (d *Decision) BlockedAt(before time.Time, v *health.Verdict, now time.Time) time.Time {
+	switch {
+	case d.BlockedLate():
+		return now
+	case d.Hold.Reason == PreflightPending:
+		return before
+	case d.InFlight, v.Kind != health.Unhealthy, now.Sub(before) >= blockedTime:
+		return time.Time{}
+	}
+	return before
 }
 
 // Rejected is a decision whose request the API server rejected with this message.
@@ -181,14 +199,14 @@ func (d *Decision) unnoted(t *Target) Decision {
 	return h
 }
 
-// Announced returns a plan as it is before its preflight checks, which what it starts waits for. Owner remediation is requested by the
+// Announced returns a plan as it is before its preflight checks, which what it starts or ends waits for. Owner remediation is requested by the
 // conditions of a Machine, so until then these stay as they are.
 func (plan *Planned) Announced(s *Situation, a *health.Assessment, now time.Time) Planned {
 	announced := *plan
 	announced.Decisions = slices.Clone(plan.Decisions)
 	for i := range announced.Decisions {
 		d, t := &announced.Decisions[i], &s.Targets[i]
-		if !d.Starts() {
+		if !d.Starts() && !d.Ends() {
 			continue
 		}
 		owner, hold := d.Action == RequestOwnerRemediation, d.Hold

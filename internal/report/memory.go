@@ -19,8 +19,8 @@ import (
 
 // Memory is what the manager has reported about one check since it started. Only events, log lines and ended remediations depend on it.
 type Memory struct {
-	// known: an earlier reconcile was reported.
-	known bool
+	// at is when the last reconcile was reported; zero for none.
+	at time.Time
 	// past is what was reported about targets, and remediations are those in progress.
 	past         map[string]explain.Past
 	remediations map[string]remediationInProgress
@@ -67,18 +67,29 @@ type EndedRemediation struct {
 	ByOwner bool
 }
 
-// Compare compares a reconcile with the one before. News are in the order of the targets. Both results are returned only once.
-func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change, ended []EndedRemediation) {
-	before, known := *m, m.known
-	after := &Memory{known: true, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}}
+// Started are how many remediations have started: by requests, and by owners.
+type Started struct{ ByRequest, ByOwner int }
+
+// Compare compares a reconcile with the one before. News are in the order of the targets. All results are returned only once.
+func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change, started Started, ended []EndedRemediation) {
+	before, known := *m, !m.at.IsZero()
+	after := &Memory{at: now, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}}
 	orphans := make(map[string]*remediation.Orphan, len(pass.Situation.Orphans))
 	for i := range pass.Situation.Orphans {
 		orphans[pass.Situation.Orphans[i].Name] = &pass.Situation.Orphans[i]
 	}
 	for i := range pass.Planned.Decisions {
 		name := pass.Snapshot.Targets[i].Name
-		if ends := after.follow(pass, i, before.remediations[name], orphans[name], now); ends != nil {
+		was := before.remediations[name]
+		if ends := after.follow(pass, i, was, orphans[name], now); ends != nil {
 			ended = append(ended, *ends)
+		}
+		if r, exists := after.remediations[name]; exists && before.saw(&r, &was, &pass.Planned.Decisions[i]) {
+			if r.byOwner {
+				started.ByOwner++
+			} else {
+				started.ByRequest++
+			}
 		}
 		earlier, reportedBefore := before.past[name]
 		reported := reportable(&pass.Assessment.Verdicts[i], &pass.Planned.Decisions[i])
@@ -110,7 +121,16 @@ func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change
 	}
 	after.unwritten = after.unwritten[max(0, len(after.unwritten)-maxRecent):]
 	*m = *after
-	return news, ended
+	return news, started, ended
+}
+
+// saw reports whether a remediation has started since the last reconcile. The response to the write that starts one may have been lost, so
+// the next reconcile may find it. One that is older was started by another process, or by the controller of an adopted check.
+func (m *Memory) saw(r, was *remediationInProgress, d *remediation.Decision) bool {
+	if !was.started.IsZero() && r.continues(was) {
+		return false
+	}
+	return d.Starts() || !m.at.IsZero() && r.read && !r.started.Before(m.at.Truncate(time.Second))
 }
 
 // Unwritten returns the ended remediations to write to the status of the check, the latest last.
@@ -212,7 +232,7 @@ const unreadTime = time.Minute
 // same step was planned again, and its preflight check has blocked it or was not run.
 func unconfirmed(d *remediation.Decision, before *remediationInProgress, now time.Time) bool {
 	blocked := d.Hold.Reason == remediation.NotConfirmed || d.Hold.Reason == remediation.PreflightPending || d.BlockedLate()
-	return blocked && d.Step == before.step || !before.read && now.Before(before.started.Add(unreadTime))
+	return blocked && d.Step == before.step && before.outcome == "" || !before.read && now.Before(before.started.Add(unreadTime))
 }
 
 // outcomeOf is how a decision ends a remediation; empty if it continues.

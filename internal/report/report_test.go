@@ -142,7 +142,7 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	memory := &Memory{}
 	learn := func(verdict health.Verdict, target remediation.Target, d remediation.Decision) []EndedRemediation {
 		target.Name = "m"
-		_, ended := memory.Compare(&explain.Evaluation{
+		_, _, ended := memory.Compare(&explain.Evaluation{
 			Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
 			Assessment: &health.Assessment{Verdicts: []health.Verdict{verdict}},
 			Situation:  &remediation.Situation{Targets: []remediation.Target{target}}, Policy: &remediation.Policy{},
@@ -181,13 +181,29 @@ type story struct {
 func (s *story) compare(kind health.Kind, target remediation.Target, d remediation.Decision) []EndedRemediation {
 	target.Name = "m"
 	s.now = s.now.Add(time.Minute)
-	_, ended := s.memory.Compare(&explain.Evaluation{
+	_, _, ended := s.memory.Compare(&explain.Evaluation{
 		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
 		Assessment: &health.Assessment{Verdicts: []health.Verdict{{Kind: kind}}},
 		Situation:  &remediation.Situation{Targets: []remediation.Target{target}}, Policy: &s.policy,
 		Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
 	}, s.now)
 	return ended
+}
+
+// A step has timed out and its request no longer exists. The same step is blocked when it is tried again.
+func TestCompare_StepBlockedAgain_EndsTheFirst(t *testing.T) {
+	step := remediation.StepID{Template: "a"}
+	for _, hold := range []remediation.Reason{remediation.RequestFailed, remediation.PreflightPending, remediation.NotConfirmed} {
+		g := NewWithT(t)
+		s := &story{now: noon, policy: remediation.Policy{Steps: []remediation.Step{{ID: step}}}}
+		target := remediation.Target{Request: &remediation.Request{Step: step, Attempt: 1, Started: noon}}
+		running := remediation.Decision{Action: remediation.Wait, Step: step, Attempt: 1, InFlight: true}
+		g.Expect(s.compare(health.Unhealthy, target, running)).To(BeEmpty())
+		running.Action, running.Why = remediation.GiveUp, remediation.StepTimedOut
+		g.Expect(s.compare(health.Unhealthy, target, running)).To(BeEmpty())
+		blocked := remediation.Decision{Step: step, Hold: remediation.Hold{Reason: hold}}
+		g.Expect(s.compare(health.Unhealthy, remediation.Target{}, blocked)).To(ConsistOf(HaveField("Outcome", remedyv1.TimedOutOutcome)))
+	}
 }
 
 // Each step of an escalation is a remediation of its own, with its own number, start, end and outcome.

@@ -28,7 +28,9 @@ func TestAttack_RequestOfOtherNamespace_HasNoEffect(t *testing.T) {
 	forged := remediator.Metal3.NewRequest(s.Namespace+"-attacker", "forged")
 	s.Create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: forged.GetNamespace()}})
 	m := s.CreateUnhealthyMachine("m-1")
-	forged.SetAnnotations(map[string]string{remedyv1.CheckAnnotation: "MachineHealthCheck/" + s.Namespace + "/workers", remedyv1.StepAnnotation: "0"})
+	forged.SetAnnotations(map[string]string{
+		remedyv1.CheckAnnotation: "MachineHealthCheck/" + s.Namespace + "/workers", remedyv1.StepAnnotation: "0",
+	})
 	forged.SetLabels(map[string]string{remedyv1.ControlPlaneRequestLabel: ""})
 	forged.SetFinalizers([]string{"evil.example.com/keep"})
 	forged.SetOwnerReferences([]metav1.OwnerReference{machineOwner(m, "forged")})
@@ -54,7 +56,7 @@ func TestAttack_AnnotationOfCheck_DeletesNothing(t *testing.T) {
 	m := s.CreateUnhealthyMachine("m-1")
 	controlled := machineOwner(s.CreateMachine("m-2"), "m-2")
 	controlled.Controller = ptr.To(true)
-	var objects []*unstructured.Unstructured
+	objects := make([]*unstructured.Unstructured, 0, 3)
 	for name, owners := range map[string][]metav1.OwnerReference{
 		"without-owner": nil, "other-name": {machineOwner(m, "m-1")}, "m-2": {controlled},
 	} {

@@ -69,7 +69,7 @@ func (r *run) recordPass(complete bool) {
 		memory = &report.Memory{}
 		w.records.memories[r.name] = memory
 	}
-	news, ended := memory.Compare(&explain.Evaluation{
+	news, _, ended := memory.Compare(&explain.Evaluation{
 		Check: r.name, Snapshot: &pass.Snapshot, Assessment: &pass.Assessment, Situation: &pass.Situation, Policy: &r.check.Policy, Planned: &pass.Plan,
 	}, w.Now)
 	for i := range ended {
