@@ -52,11 +52,12 @@ func (p *pass) countInFlight() {
 		}
 	}
 	for i := range p.s.Orphans {
-		if r := p.s.Orphans[i].Request; r != nil && !p.stuck(r) {
-			p.takePlace(p.s.Orphans[i].Name)
-			if p.s.Orphans[i].ControlPlane {
-				p.nowBusy(p.s.Orphans[i].Name)
-			}
+		o := &p.s.Orphans[i]
+		if o.Request != nil && !p.stuck(o.Request) {
+			p.takePlace(o.Name)
+		}
+		if o.Request != nil && o.ControlPlane {
+			p.nowBusy(o.Name)
 		}
 	}
 	if p.s.Check.Paused {

@@ -37,7 +37,9 @@ func (w *World) changed()    { w.moments++; w.changes++ }
 func (w *World) inFlight(c *Check, except string) int {
 	targets := map[int]bool{}
 	for _, r := range w.API.Requests {
-		if r.Check == c.Name && r.TargetUID != w.API.uidOf(c, except) {
+		// A request whose deletion is stuck takes no place.
+		stuck := !r.DeletingSince.IsZero() && !w.Now.Before(r.DeletingSince.Add(remediation.DeletionTimeout))
+		if r.Check == c.Name && r.TargetUID != w.API.uidOf(c, except) && !stuck {
 			targets[r.TargetUID] = true
 		}
 	}
