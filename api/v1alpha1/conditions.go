@@ -111,6 +111,8 @@ const (
 	SelectorsDisjointReason = "SelectorsDisjoint"
 	// SelectorsOverlapReason: another check selects some of the same targets; the message contains the responsible check.
 	SelectorsOverlapReason = "SelectorsOverlap"
+	// TooManyChecksReason: so many checks are for the same Cluster that each change of a Node takes long.
+	TooManyChecksReason = "TooManyChecks"
 )
 
 // Reasons of TakenOver.

@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -97,7 +98,9 @@ func (Claimant) Cluster(check client.Object) client.ObjectKey {
 func (Claimant) Changes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*clusterv1.MachineHealthCheck), e.ObjectNew.(*clusterv1.MachineHealthCheck)
-		return healthcheck.CheckChanged(before, after) || pauseReportChanged(before, after) || pauseOf(before) != pauseOf(after) ||
+		return !before.DeletionTimestamp.Equal(after.DeletionTimestamp) || before.Spec.ClusterName != after.Spec.ClusterName ||
+			!equality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) ||
+			pauseReportChanged(before, after) || pauseOf(before) != pauseOf(after) ||
 			before.Annotations[remedyv1.TakeOverAnnotation] != after.Annotations[remedyv1.TakeOverAnnotation]
 	}}
 }

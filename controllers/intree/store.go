@@ -55,11 +55,7 @@ func authorOf(core *clusterv1.MachineHealthCheck) string { return Kind + "/" + c
 
 // selectorOf returns nil for an invalid selector.
 func selectorOf(core *clusterv1.MachineHealthCheck) labels.Selector {
-	selector, err := metav1.LabelSelectorAsSelector(&core.Spec.Selector)
-	if err != nil {
-		return nil
-	}
-	return selector
+	return machinehealthcheck.Compiled(core, func() (labels.Selector, error) { return metav1.LabelSelectorAsSelector(&core.Spec.Selector) })
 }
 
 func (*Adoption) read(

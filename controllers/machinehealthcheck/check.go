@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +45,7 @@ func NewCheck(kind string, object client.Object, spec *remedyv1.MachineHealthChe
 		Paused:    annotations.HasPaused(object),
 		Status:    *status,
 		Templates: templates, Naming: naming,
-		Selector:      selectorOf(spec),
+		Selector:      Compiled(object, spec.Selector.Labels),
 		Health:        healthPolicy(spec),
 		Policy:        remediationPolicy(namespace, spec, naming),
 		PauseRequests: spec.PauseRequests,
@@ -51,12 +53,24 @@ func NewCheck(kind string, object client.Object, spec *remedyv1.MachineHealthChe
 	}
 }
 
-// selectorOf returns nil for an invalid selector.
-func selectorOf(spec *remedyv1.MachineHealthCheckSpec) labels.Selector {
-	selector, err := spec.Selector.Labels()
+// compiled has the selectors of checks by their UID and generation: an event of a Cluster needs those of all its checks.
+var compiled = lru.New(10_000)
+
+// Compiled returns the selector of a check; nil if it is invalid.
+func Compiled(check client.Object, compile func() (labels.Selector, error)) labels.Selector {
+	type version struct {
+		uid        types.UID
+		generation int64
+	}
+	key := version{check.GetUID(), check.GetGeneration()}
+	if known, found := compiled.Get(key); found && key.uid != "" {
+		return known.(labels.Selector)
+	}
+	selector, err := compile()
 	if err != nil {
 		return nil
 	}
+	compiled.Add(key, selector)
 	return selector
 }
 

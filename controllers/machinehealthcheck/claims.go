@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,5 +64,9 @@ func (Claimant) Cluster(check client.Object) client.ObjectKey {
 
 // Changes leaves out what other checks do not read.
 func (Claimant) Changes() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return healthcheck.CheckChanged(e.ObjectOld, e.ObjectNew) }}
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*remedyv1.MachineHealthCheck), e.ObjectNew.(*remedyv1.MachineHealthCheck)
+		return !before.DeletionTimestamp.Equal(after.DeletionTimestamp) || before.Spec.Mode != after.Spec.Mode ||
+			before.Spec.ClusterName != after.Spec.ClusterName || !equality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector)
+	}}
 }

@@ -47,7 +47,7 @@ func selections(e *healthcheck.Environment) func(context.Context, client.ObjectK
 		for i := range list.Items {
 			if check := &list.Items[i]; e.Responsible(check) {
 				all = append(all, Selection{
-					Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: selectorOf(&check.Spec),
+					Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: Compiled(check, check.Spec.Selector.Labels),
 				})
 			}
 		}

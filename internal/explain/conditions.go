@@ -221,6 +221,9 @@ func templatesCondition(p *Evaluation) metav1.Condition {
 	return condition(remedyv1.TemplatesResolvedCondition, metav1.ConditionFalse, troubles[0].Reason, listed(messages, ". ", MaxMessage))
 }
 
+// MaxChecks is how many checks of one Cluster are supported: each of them is compared with all others.
+const MaxChecks = 100
+
 // selectorsCondition reports whether other checks are responsible for targets of the check.
 func selectorsCondition(p *Evaluation) metav1.Condition {
 	responsible := map[string][]string{}
@@ -229,6 +232,10 @@ func selectorsCondition(p *Evaluation) metav1.Condition {
 			check := or(t.CoveredBy, "Another check")
 			responsible[check] = append(responsible[check], t.Name)
 		}
+	}
+	if n := p.Context.OtherChecks + 1; n > MaxChecks {
+		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.TooManyChecksReason,
+			fmt.Sprintf("%d checks are for this Cluster. Delete those that are not needed: at most %d are supported", n, MaxChecks))
 	}
 	if len(responsible) == 0 {
 		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionTrue, remedyv1.SelectorsDisjointReason, "")

@@ -247,6 +247,13 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Paused = true })), "Paused", "True", "Paused", "The check or its Cluster is paused"},
 		{fleet(4, 1), "ClusterReachable", "True", "ClusterReachable", ""},
 		{
+			fleet(4, 1, func(p *Evaluation) { p.Context.OtherChecks = MaxChecks }), "SelectorsDisjoint", "False", "TooManyChecks",
+			"101 checks are for this Cluster. Delete those that are not needed: at most 100 are supported",
+		},
+		{
+			fleet(4, 1, func(p *Evaluation) { p.Context.OtherChecks = MaxChecks - 1 }), "SelectorsDisjoint", "True", "SelectorsDisjoint", "",
+		},
+		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterReachable", "False",
 			"ClusterNotFound", "The Cluster does not exist",
 		},

@@ -34,6 +34,8 @@ type ConditionFacts struct {
 	UnlistableRequests string
 	// UnreadableOwners are the owners of deleted Machines that could not be read, each with the cause.
 	UnreadableOwners []string
+	// OtherChecks is the number of other checks of the Cluster.
+	OtherChecks int
 	// Missing is the number of targets that were removed within the last minute. They may be replaced.
 	Missing   int
 	Templates []TemplateProblem

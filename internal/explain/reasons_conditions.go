@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -75,6 +76,9 @@ var conditionReasons = slices.Concat(
 		reason(remedyv1.SelectorsDisjointReason, "No other check selects the same targets.", "Nothing."),
 		reason(remedyv1.SelectorsOverlapReason, "Another check selects some of the same targets.",
 			"Change one of the selectors. The message names the check that is responsible for the targets."),
+		reason(remedyv1.TooManyChecksReason,
+			fmt.Sprintf("More than %d checks are for the same Cluster. Each of them is compared with all others.", MaxChecks),
+			"Delete checks that are not needed. A ResourceQuota limits their number."),
 	),
 	of(remedyv1.TakenOverCondition,
 		reason(remedyv1.TakenOverReason, "Remedy has adopted the check and reconciles it.", "Nothing."),

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/fairqueue"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -114,7 +115,7 @@ func (e *Environment) leavesOut(object client.Object) bool {
 }
 
 func (r *Reconciler) newController(mgr manager.Manager) (err error) {
-	kind, options := r.Store.Kind(), controller.Options{}
+	kind, options := r.Store.Kind(), controller.Options{NewQueue: fairqueue.New(mgr.GetLogger())}
 	if options.MaxConcurrentReconciles, err = workers(mgr.GetControllerOptions(), mgr.GetScheme(), r.Store.Object()); err != nil {
 		return err
 	}

@@ -32,8 +32,11 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	if s.targets, s.others, err = r.Source.Targets(ctx, r.Cache, check, false); err != nil {
 		return nil, err
 	}
-	if s.claims, err = r.Claims(ctx, check, cluster); err != nil {
-		return nil, err
+	// Where there are no targets, no check is responsible for any.
+	if len(s.targets)+len(s.others) > 0 {
+		if s.claims, err = r.Claims(ctx, check, cluster); err != nil {
+			return nil, err
+		}
 	}
 	workloads := r.Clusters.Get(check.Cluster)
 	s.connection = workloads.Connection(ctx)

@@ -8,8 +8,10 @@ import (
 	"maps"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -59,11 +61,16 @@ func (r *Reconciler) onEach(concerned func(ctx context.Context, object client.Ob
 }
 
 // watchOf returns a watch that enqueues the other checks of the same Cluster: one can become responsible for the targets of another.
+// Without a Cluster there are none; when it is created, all its checks are enqueued.
 func (r *Reconciler) watchOf(claimant Claimant) Watch {
 	return Watch{
 		Object: claimant.Object(), Changes: claimant.Changes(),
 		Checks: func(ctx context.Context, check client.Object) []types.NamespacedName {
-			return r.Watches.Cluster(ctx, claimant.Cluster(check))
+			key := claimant.Cluster(check)
+			if key != workload.ManagementCluster && apierrors.IsNotFound(r.Cache.Get(ctx, key, &clusterv1.Cluster{})) {
+				return nil
+			}
+			return r.Watches.Cluster(ctx, key)
 		},
 	}
 }
