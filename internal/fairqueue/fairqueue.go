@@ -33,12 +33,14 @@ type queue struct {
 	namespaces map[string]*rate.Limiter
 }
 
-// Constructor is controller.Options.NewQueue.
-type Constructor func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+type (
+	limiter = workqueue.TypedRateLimiter[reconcile.Request]
+	limited = workqueue.TypedRateLimitingInterface[reconcile.Request]
+)
 
-// New returns a constructor of queues.
-func New(log logr.Logger) Constructor {
-	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+// New returns a constructor of queues, for controller.Options.
+func New(log logr.Logger) func(name string, limiter limiter) limited {
+	return func(name string, limiter limiter) limited {
 		inner := priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) {
 			o.Log, o.RateLimiter = log.WithValues("controller", name), limiter
 		})

@@ -74,8 +74,28 @@ func (r *Requests) watchKind(ctx context.Context, k *kind) string {
 	if refused, _ := k.refusedFor(r.clock.Now()); refused != "" {
 		return refused
 	}
+	if why := r.coversAll(ctx, k, known); why != "" {
+		return why
+	}
 	r.startWatch(k, known)
 	return ""
+}
+
+// coversAll returns why a kind that no check names as a template is not watched: the permissions of the manager cover all kinds of its
+// group, also those that are not for requests. The annotation of a check can name any of them.
+func (r *Requests) coversAll(ctx context.Context, k *kind, known facts) string {
+	if len(r.interested(k.use, func(_ Check, i *interest) bool { return i.names(k.GroupVersionKind) })) > 0 {
+		return ""
+	}
+	every := schema.GroupResource{Group: known.resource.Group, Resource: "*"}
+	missing, _, err := r.permissions.missing(ctx, every, r.namespace, "list")
+	switch {
+	case err != nil:
+		return notWatched(ctx, k, err)
+	case len(missing) > 0:
+		return ""
+	}
+	return "the manager must not be allowed to list every resource of " + known.resource.Group + ": name the resources of requests in the ClusterRole"
 }
 
 // notWatched is the message about a kind without an answer of the API server. The cause is logged.

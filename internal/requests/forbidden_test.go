@@ -73,3 +73,22 @@ func TestWatch_PermissionRemoved_KeepsRequests(t *testing.T) {
 		return err
 	}).Should(Succeed())
 }
+
+// The annotation of a check names a kind, and the permissions of the manager cover all kinds of its group. It is watched only if a template
+// names it.
+func TestWatch_PermissionsForAllKinds_FollowsNoAnnotation(t *testing.T) {
+	s := newScene(t, "Reboot")
+	s.install(s.kind.CRDs()...)
+	every := s.kind.Rules()
+	for i := range every {
+		every[i].Resources = []string{"*"}
+	}
+	s.grant(every...)
+	s.template()
+	c, kind := s.check("a"), s.reference().RequestKind()
+	_, err := s.requests.Of(t.Context(), c, kind)
+	var unknown *NotKnownError
+	s.Expect(errors.As(err, &unknown)).To(BeTrue())
+	s.Expect(unknown.Trouble).To(HaveKeyWithValue(kind, ContainSubstring("every resource of "+kind.Group)))
+	s.usable(c, s.reference())
+}

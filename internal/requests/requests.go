@@ -62,6 +62,11 @@ type interest struct {
 	kinds     []schema.GroupVersionKind
 }
 
+// names reports whether a template of the check is for requests of this kind.
+func (i *interest) names(gvk schema.GroupVersionKind) bool {
+	return slices.ContainsFunc(i.templates, func(t Reference) bool { return t.RequestKind() == gvk })
+}
+
 // New watches the requests of a cluster until the context ends.
 func New(ctx context.Context, o Options) (*Requests, error) {
 	r := &Requests{
