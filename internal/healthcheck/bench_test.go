@@ -94,6 +94,7 @@ func BenchmarkOneFifthUnhealthy(b *testing.B) {
 		}).Should(Equal(machines / 5))
 		b.StopTimer()
 		c.Stop()
+		b.StartTimer()
 	}
 }
 
