@@ -33,8 +33,9 @@ const Precision = time.Millisecond
 func History(annotations map[string]string) remediation.History {
 	l := remediation.History{NotBefore: Time(annotations[remedyv1.NotBeforeAnnotation])}
 	if attempts := annotations[remedyv1.AttemptsAnnotation]; attempts != "" {
-		if n, err := strconv.Atoi(attempts); err == nil && n > 0 {
-			l.Failures = n
+		// One more must fit into what requests.Read accepts.
+		if n, err := strconv.ParseInt(attempts, 10, 31); err == nil && n > 0 {
+			l.Failures = int(n)
 		}
 	}
 	if order, template, found := strings.Cut(annotations[remedyv1.TriedAnnotation], " "); found {

@@ -114,6 +114,16 @@ func TestNotes_InvalidValue_CountsAsAbsent(t *testing.T) {
 	g.Expect(Replacing(broken)).To(BeEmpty())
 }
 
+// The number of the next attempt is one higher, and must be read again from its request.
+func TestNotes_MaximumOfAttempts_DoesNotOverflow(t *testing.T) {
+	g := NewWithT(t)
+	for attempts, failures := range map[string]int{
+		"1073741823": 1<<30 - 1, "1073741824": 0, "9223372036854775807": 0, "9223372036854775808": 0,
+	} {
+		g.Expect(History(map[string]string{remedyv1.AttemptsAnnotation: attempts}).Failures).To(Equal(failures), attempts)
+	}
+}
+
 func FuzzNotes(f *testing.F) {
 	f.Add("1", "2026-03-14T12:00:00Z", "1 RebootTemplate/soft", "m-1 MachineSet/a 2026-03-14T12:00:00Z,m-2 MachineSet/a")
 	f.Fuzz(func(t *testing.T, attempts, when, tried, replacing string) {

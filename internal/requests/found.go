@@ -69,8 +69,8 @@ func Read(request *unstructured.Unstructured) *Found {
 	if order, err := strconv.ParseInt(annotations[remedyv1.StepAnnotation], 10, 32); err == nil && order >= 0 {
 		f.Order = int32(order)
 	}
-	if attempt, err := strconv.Atoi(annotations[remedyv1.AttemptAnnotation]); err == nil && attempt > 0 {
-		f.attempt = attempt
+	if attempt, err := strconv.ParseInt(annotations[remedyv1.AttemptAnnotation], 10, 32); err == nil && attempt > 0 {
+		f.attempt = int(attempt)
 	}
 	if f.started = notes.Time(annotations[remedyv1.StartedAnnotation]); f.started.IsZero() {
 		f.started = request.GetCreationTimestamp().UTC()
