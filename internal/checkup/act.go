@@ -62,7 +62,7 @@ func (p *pass) announce(ctx context.Context) {
 	announced := p.plan.Announced(&p.facts.Situation, &p.assessment, p.now)
 	p.record(ctx, &announced)
 	announced.Conclude(&p.assessment, p.now)
-	p.failed(p.c.Announce(ctx, p.evaluation(&announced)))
+	p.unreported = append(p.unreported, p.c.Announce(ctx, p.evaluation(&announced)))
 }
 
 // record writes annotations of targets for which nothing is started or ended now. They need no preflight check: a write to a target that

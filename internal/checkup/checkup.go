@@ -115,9 +115,9 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 	if p.outOfTime.Load() {
 		p.plan.WakeUp = now
 	}
-	p.failed(c.Report(ctx, p.evaluation(&p.plan)))
+	p.unreported = append(p.unreported, c.Report(ctx, p.evaluation(&p.plan)))
 	p.release(ctx)
-	return p.plan.WakeUp, utilerrors.NewAggregate(p.errs)
+	return p.plan.WakeUp, utilerrors.NewAggregate(append(p.errs, p.unreported...))
 }
 
 // evaluation is what is reported of a plan.
@@ -144,6 +144,8 @@ type pass struct {
 	outOfTime atomic.Bool
 	mu        sync.Mutex
 	errs      []error
+	// unreported are the errors of reports, which do not keep the finalizer on the check.
+	unreported []error
 }
 
 func (p *pass) failed(err error) bool {
@@ -200,7 +202,7 @@ func (p *pass) prepare(ctx context.Context) *remediation.PreflightCheck {
 	return nil
 }
 
-// release removes from the check what it no longer needs, if everything before has succeeded.
+// release removes from the check what it no longer needs, if every write before has succeeded. It does not wait for a report.
 func (p *pass) release(ctx context.Context) {
 	if len(p.errs) > 0 {
 		return
