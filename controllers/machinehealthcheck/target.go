@@ -68,7 +68,7 @@ func remediationFacts(check *healthcheck.Check, t *healthcheck.Target) remediati
 		r.Excluded = node.Labels[remedyv1.ExcludeLabel] == "true"
 		_, r.Confirmed = node.Annotations[remedyv1.ConfirmedHealthyAnnotation]
 		if r.DeletingSince.IsZero() && !node.DeletionTimestamp.IsZero() {
-			r.DeletingSince = node.DeletionTimestamp.Time
+			r.DeletingSince = health.KnownTime(node.DeletionTimestamp.Time, node.CreationTimestamp.Time)
 		}
 	}
 	return r
@@ -113,5 +113,6 @@ func departure(m *clusterv1.Machine, node *corev1.Node) remediation.Departure {
 	case err == nil && seconds > 0:
 		d.Since = time.Unix(seconds, 0).UTC()
 	}
+	d.Since = health.KnownTime(d.Since, node.CreationTimestamp.Time)
 	return d
 }

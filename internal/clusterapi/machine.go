@@ -4,6 +4,8 @@
 package clusterapi
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -26,5 +28,5 @@ func Milestone(conditions []metav1.Condition, kind string) health.Milestone {
 	if c == nil {
 		return health.Milestone{}
 	}
-	return health.Milestone{Reached: c.Status == metav1.ConditionTrue, Since: c.LastTransitionTime.Time}
+	return health.Milestone{Reached: c.Status == metav1.ConditionTrue, Since: health.KnownTime(c.LastTransitionTime.Time, time.Time{})}
 }

@@ -169,6 +169,7 @@ var kinds = map[health.Kind]string{
 
 // timeOrNil is a time in the precision of the API.
 func timeOrNil(t time.Time) *metav1.Time {
+	t = health.KnownTime(t, time.Time{})
 	if t.IsZero() {
 		return nil
 	}

@@ -164,6 +164,11 @@ func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 			t.Node.CreatedAt, t.Node.Conditions = ago(time.Minute), []corev1.NodeCondition{{Type: "Ready", Status: "False"}}
 		})), kind: Suspect, reason: UnhealthyNode, since: ago(time.Minute), until: ago(-4 * time.Minute)},
 
+		{
+			why: "a transition before the object was created has an unknown time", target: machine(nodeIs("Ready", "False", 3*time.Hour)),
+			kind: Unhealthy, reason: UnhealthyNode, since: ago(2 * time.Hour),
+		},
+
 		// Conditions of the Machine.
 		{
 			why: "a condition of the Machine counts as those of the Node do", target: machine(infrastructureNotReadyFor(time.Hour)),
@@ -184,8 +189,8 @@ func TestEvaluate_Facts_GiveVerdict(t *testing.T) {
 		},
 		{
 			why:    "with two causes the trouble began with the older one",
-			target: machine(infrastructureNotReadyFor(time.Hour), nodeIs("Ready", "False", 3*time.Hour)), kind: Unhealthy,
-			reason: UnhealthyMachine, since: ago(3 * time.Hour),
+			target: machine(infrastructureNotReadyFor(time.Hour), nodeIs("Ready", "False", 2*time.Hour)), kind: Unhealthy,
+			reason: UnhealthyMachine, since: ago(2 * time.Hour),
 		},
 		{
 			why:    "of two things that are due, the earlier decides when",

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -201,5 +202,5 @@ func Time(text string) time.Time {
 	if err != nil {
 		return time.Time{}
 	}
-	return t.UTC().Truncate(Precision)
+	return health.KnownTime(t.UTC().Truncate(Precision), time.Time{})
 }

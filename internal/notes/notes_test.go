@@ -112,6 +112,7 @@ func TestNotes_InvalidValue_CountsAsAbsent(t *testing.T) {
 	g.Expect(NodeGoneSince(broken)).To(BeZero())
 	g.Expect(Storm(broken)).To(BeZero(), "a cool-down without a storm is none")
 	g.Expect(Replacing(broken)).To(BeEmpty())
+	g.Expect(Time("0000-01-01T00:00:00+14:00")).To(BeZero(), "no API server accepts it in a status")
 }
 
 // The number of the next attempt is one higher, and must be read again from its request.

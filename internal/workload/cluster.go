@@ -6,6 +6,7 @@ package workload
 import (
 	"context"
 	"iter"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -133,7 +134,7 @@ type Reading struct {
 func (r *Reading) Facts(t *Target) health.NodeFacts {
 	facts := health.NodeFacts{State: r.State, Name: t.Name}
 	if r.Node != nil {
-		facts.CreatedAt = r.Node.CreationTimestamp.Time
+		facts.CreatedAt = health.KnownTime(r.Node.CreationTimestamp.Time, time.Time{})
 		facts.ProviderID = r.Node.Spec.ProviderID
 		facts.Conditions = r.Node.Status.Conditions
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
@@ -88,6 +89,7 @@ func (a *environment) wire(ctx context.Context, mgr manager.Manager, now clock.C
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: a.watchFilter, Observe: a.observes,
 	}, a.takesOver)
 	for _, reconciler := range all {
+		reconciler.Source = stage.OldNodes(reconciler.Source)
 		a.Expect(reconciler.SetupWithManager(ctx, mgr)).To(Succeed())
 	}
 	return clusters

@@ -100,6 +100,7 @@ var cleanPaths = []string{
 	"internal/version",
 	"test/README.md",
 	"test/admission",
+	"test/attacks",
 	"test/controlplane/build/etcd",
 	"test/controlplane/cmd/provide",
 	"test/controlplane/cmd/share",

@@ -144,6 +144,7 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ad
 		Cache: mgr.GetCache(), Live: m, Client: m, Clusters: clusters, Requests: remediationRequests,
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
 	}, takesOver)[kind].Reconciler
+	r.Source = OldNodes(r.Source)
 	s.Expect(r.SetupWithManager(ctx, mgr)).To(Succeed())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()

@@ -173,6 +173,7 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.WatchFilter, Observe: s.Observe,
 	}, s.TakesOver)
 	for _, reconciler := range all {
+		reconciler.Source = OldNodes(reconciler.Source)
 		if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
 			return err
 		}
