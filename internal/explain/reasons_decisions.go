@@ -43,7 +43,8 @@ var holds = []Reason{
 	word(Hold, remediation.RequestFailed, requestRejected,
 		"The API server rejected the request.",
 		"The response of the API server.",
-		"Read the message: usually the template does not fit its kind, or a policy forbids the request.").needsAction(),
+		"Read the message: usually the template does not fit its kind, or a policy forbids the request. The message has no values, which may be "+
+			"secrets: create such a request with `kubectl create --dry-run=server` to see them.").needsAction(),
 	word(Hold, remediation.RecoveryNotConfirmed, recoveryNotConfirmed,
 		"The target is healthy again, and a person has to confirm it.",
 		"`recovery: Confirmed` of the check.",

@@ -4,11 +4,14 @@
 package requests
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/pkg/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
@@ -82,6 +85,25 @@ func (e *unansweredError) Error() string { return e.shown() + ": " + e.why.Error
 
 // Unwrap returns the cause.
 func (e *unansweredError) Unwrap() error { return e.why }
+
+// withoutValues returns an error that names the rejected fields and none of their values, which come from a template and may be passwords.
+// The message of an API server quotes values, and that of an admission webhook may. Only what is forbidden has a message for users.
+func withoutValues(err error) error {
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) || apierrors.IsForbidden(err) {
+		return err
+	}
+	given := answer.Status()
+	text := cmp.Or(string(given.Reason), fmt.Sprintf("status %d", given.Code))
+	if given.Details != nil {
+		fields := make([]string, 0, len(given.Details.Causes))
+		for _, cause := range given.Details.Causes {
+			fields = append(fields, cause.Field)
+		}
+		text = strings.TrimSuffix(text+": "+strings.Join(slices.Compact(fields), ", "), ": ")
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: given.Status, Reason: given.Reason, Code: given.Code, Message: text}}
+}
 
 // Shown is an error as text for a status: it is the same each time and contains no address.
 func Shown(err error) string {

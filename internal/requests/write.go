@@ -171,7 +171,7 @@ func (r *Requests) failed(err error, verb string, kind schema.GroupVersionKind, 
 			hint = fmt.Sprintf(" (if a permission is missing, %s)", howToAllow(resource))
 		}
 	}
-	return errors.Wrapf(err, "failed to %s %s %s%s", verb, kind.Kind, key, hint)
+	return errors.Wrapf(withoutValues(err), "failed to %s %s %s%s", verb, kind.Kind, key, hint)
 }
 
 // resource is the resource of a kind in roles.
