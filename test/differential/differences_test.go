@@ -59,8 +59,10 @@ var differences = []*difference{
 	{
 		heading: "A condition without a time is not older than its object",
 		applies: func(_ *facts, m *machine) bool {
-			undated := func(c condition) bool { return c.since.IsZero() }
-			return slices.ContainsFunc(m.conditions, undated) || (m.node != nil && slices.ContainsFunc(m.node.conditions, undated))
+			older := func(conditions []condition, created time.Time) bool {
+				return slices.ContainsFunc(conditions, func(c condition) bool { return c.since.Before(created) })
+			}
+			return older(m.conditions, m.createdAt) || (m.node != nil && older(m.node.conditions, m.node.createdAt))
 		},
 		undo:    dateConditions,
 		expects: undatedCondition,
@@ -123,7 +125,14 @@ func goneForAWhile(f *facts, m *machine, theirs, ours outcome, v *health.Verdict
 	return ours.equal(outcome{"False", string(health.UnhealthyMachine), rest})
 }
 
+// dateConditions makes the objects older than their conditions. The startup timeout still counts from the creation of the Machine.
 func dateConditions(t *health.Target, longAgo time.Time) {
+	m := t.Machine
+	if !m.InfrastructureReady.Reached {
+		m.InfrastructureReady = health.Milestone{Reached: true}
+	}
+	m.InfrastructureReady.Since = health.Latest(m.InfrastructureReady.Since, m.CreatedAt)
+	m.CreatedAt, t.Node.CreatedAt = longAgo, longAgo
 	date := func(at *metav1.Time) {
 		if at.IsZero() {
 			at.Time = longAgo
