@@ -30,9 +30,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
 // life is one of our controller, until the test ends or it is stopped. It looks when it has a reason to, as nobody tells it.
