@@ -290,7 +290,7 @@ func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
 	if clusterAPI && !r.connected {
 		err := r.Clusters.Connect(ctx, r.mgr, workload.Options{
 			UserAgent: r.mgr.GetConfig().UserAgent, SyncPeriod: r.settings.SyncPeriod, OnStandby: r.settings.Gates.Enabled(features.WarmStandby),
-			QPS: r.settings.WorkloadQPS, Burst: r.settings.WorkloadBurst,
+			QPS: r.settings.WorkloadQPS, Burst: r.settings.WorkloadBurst, RefuseInsecure: r.settings.InsecureKubeconfigs == settings.Refuse,
 		})
 		if err != nil {
 			return errors.Wrap(err, "failed to prepare the connections to workload clusters")

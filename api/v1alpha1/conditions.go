@@ -77,7 +77,7 @@ const (
 	ControlPlaneNotInitializedReason = "ControlPlaneNotInitialized"
 	// ReconnectingReason: the connection was restored, and the manager waits for fresh Node status. Also a reason of RemediationAllowed.
 	ReconnectingReason = "Reconnecting"
-	// KubeconfigRefusedReason: the kubeconfig runs a program or reads files, which is not allowed.
+	// KubeconfigRefusedReason: the kubeconfig runs a program, reads files or is insecure, which is not allowed.
 	KubeconfigRefusedReason = "KubeconfigRefused"
 	// NoKnownNodeReason: none of the Nodes that Machines refer to exists, so the kubeconfig may lead to another cluster.
 	NoKnownNodeReason = "NoKnownNode"

@@ -171,12 +171,20 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 			capital(or(r.Why, "none of the Nodes that Machines refer to exists"))+
 				". No Machine is remediated for a missing Node until one of these Nodes exists")
 	case r.Failed == 0:
-		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, "")
+		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, insecure(p))
 	case r.Failed == r.Nodes:
 		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("No Node can be read", r.Why))
 	}
 	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason,
-		withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why))
+		sentences(withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why), insecure(p)))
+}
+
+// insecure reports what is insecure in the kubeconfig of the cluster; empty if nothing is.
+func insecure(p *Evaluation) string {
+	if p.Context.Insecure == "" {
+		return ""
+	}
+	return "The kubeconfig is insecure: it has " + foreign(p.Context.Insecure)
 }
 
 // reconnecting is why no Node is evaluated yet after the connection was restored.

@@ -283,6 +283,14 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			p.Context.Reading = NodeReads{Nodes: 4, Failed: 1, Why: "permission denied"}
 		}), "ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: permission denied"},
 		{
+			fleet(4, 1, func(p *Evaluation) { p.Context.Insecure = "proxy-url" }), "ClusterReachable", "True", "ClusterReachable",
+			"The kubeconfig is insecure: it has proxy-url",
+		},
+		{fleet(4, 1, func(p *Evaluation) {
+			p.Context.Insecure, p.Context.Reading = "proxy-url", NodeReads{Nodes: 4, Failed: 1, Why: "permission denied"}
+		}), "ClusterReachable", "True", "ClusterReachable",
+			"1 of 4 Nodes cannot be read: permission denied. The kubeconfig is insecure: it has proxy-url"},
+		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Reconnecting = true }),
 				func(p *Evaluation) { p.Snapshot.Cluster.ReconnectingUntil = noon.Add(time.Minute) }), "ClusterReachable", "Unknown", "Reconnecting",
 			"Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z",

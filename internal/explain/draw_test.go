@@ -265,7 +265,7 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 func drawSurroundings(t *rapid.T) ConditionFacts {
 	s := ConditionFacts{ClusterPaused: rapid.Bool().Draw(t, "cluster paused"), CheckPaused: rapid.Bool().Draw(t, "check paused")}
 	if rarely(t, "kubeconfig") {
-		s.KubeconfigRejected = drawWords(t, "refused")
+		s.KubeconfigRejected, s.Insecure = drawWords(t, "refused"), drawWords(t, "insecure")
 	}
 	if rarely(t, "unseen") {
 		s.UnlistableRequests = drawWords(t, "unseen requests")

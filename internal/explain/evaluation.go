@@ -29,7 +29,9 @@ type ConditionFacts struct {
 	ClusterPaused, CheckPaused bool
 	// KubeconfigRejected is why the kubeconfig is rejected; empty if it is not.
 	KubeconfigRejected string
-	Reading            NodeReads
+	// Insecure are the insecure fields of the kubeconfig that is used; empty if it has none.
+	Insecure string
+	Reading  NodeReads
 	// UnlistableRequests is why a check that is being deleted may have requests that cannot be listed; empty if it has none.
 	UnlistableRequests string
 	// UnreadableOwners are the owners of deleted Machines that could not be read, each with the cause.

@@ -114,7 +114,7 @@ func (s *snapshot) surroundings() explain.ConditionFacts {
 	around := explain.ConditionFacts{
 		Cluster: s.check.Cluster.String(), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
 		Templates: s.templates, Reading: s.reading(), UnreadableOwners: s.unreadOwners, Missing: s.missing,
-		OtherChecks: len(s.claims),
+		OtherChecks: len(s.claims), Insecure: s.connection.Insecure,
 	}
 	if workload.ReadErrorReasonOf(s.connection.Err) == workload.KubeconfigRefused {
 		around.KubeconfigRejected = s.connection.Err.Error()

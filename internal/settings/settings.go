@@ -45,10 +45,22 @@ const (
 	Exclusive InTreeChecks = "Exclusive"
 )
 
+// InsecureKubeconfigs is what happens with insecure kubeconfigs of workload clusters.
+type InsecureKubeconfigs string
+
+const (
+	// Allow connects, and reports what is insecure.
+	Allow InsecureKubeconfigs = "Allow"
+	// Refuse does not connect.
+	Refuse InsecureKubeconfigs = "Refuse"
+)
+
 // Settings are the values of the flags. Validate validates them.
 type Settings struct {
 	Mode         Mode
 	InTreeChecks InTreeChecks
+	// InsecureKubeconfigs is what happens with insecure kubeconfigs of workload clusters.
+	InsecureKubeconfigs InsecureKubeconfigs
 
 	WatchNamespace string
 	WatchFilter    string

@@ -50,7 +50,7 @@ func TestSettings_FlagsOfClusterAPI_Exist(t *testing.T) {
 		"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
 		"health-addr", "profiler-address", "contention-profiling", "diagnostics-address", "insecure-diagnostics",
 		"tls-min-version", "tls-cipher-suites", "machinehealthcheck-concurrency", "nodehealthcheck-concurrency",
-		"core-machinehealthchecks", "mode",
+		"core-machinehealthchecks", "insecure-kubeconfigs", "mode",
 	} {
 		g.Expect(fs.Lookup(flag)).ToNot(BeNil(), flag)
 	}
@@ -61,6 +61,7 @@ func TestSettings_ValidFlags_AreAccepted(t *testing.T) {
 		"--mode=Enforce", "--mode=Observe",
 		"--core-machinehealthchecks=Ignore", "--core-machinehealthchecks=Annotated",
 		"--core-machinehealthchecks=All", "--core-machinehealthchecks=Exclusive",
+		"--insecure-kubeconfigs=Allow", "--insecure-kubeconfigs=Refuse",
 		"--health-addr=0", "--diagnostics-address=0", "--profiler-address=", "--profiler-address=:6060",
 		"--feature-gates=WarmStandby=true", "--logging-format=json",
 	} {
@@ -77,6 +78,7 @@ func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 	}{
 		{"a mode that does not exist", []string{"--mode=observe"}, []string{"must be one of Enforce, Observe"}},
 		{"an unknown choice", []string{"--core-machinehealthchecks=None"}, []string{"must be one of Ignore, Annotated, All, Exclusive"}},
+		{"an unknown answer", []string{"--insecure-kubeconfigs=Deny"}, []string{"must be one of Allow, Refuse"}},
 		{"an unknown gate", []string{"--feature-gates=Fencing=true"}, []string{"unrecognized feature gate: Fencing"}},
 		{"no resync", []string{"--sync-period=0s"}, []string{"--sync-period=0s", "at least 1s"}},
 		{"no worker", []string{"--machinehealthcheck-concurrency=0"}, []string{"--machinehealthcheck-concurrency=0", "at least 1"}},

@@ -39,6 +39,8 @@ type Options struct {
 	SyncPeriod time.Duration
 	// OnStandby is whether clusters are connected while another instance leads.
 	OnStandby bool
+	// RefuseInsecure is whether kubeconfigs with insecure fields are not used.
+	RefuseInsecure bool
 }
 
 // defaultConcurrency is that of Cluster API.
@@ -74,7 +76,7 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) clustercache.Options {
 	result := clustercache.Options{
 		ClusterFilter: hasControlPlane,
-		SecretClient:  &kubeconfigReader{Reader: secrets, checked: c.kubeconfigChecked},
+		SecretClient:  &kubeconfigReader{Reader: secrets, refuseInsecure: options.RefuseInsecure, checked: c.kubeconfigChecked},
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: ctrlcache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
@@ -100,11 +102,11 @@ func hasControlPlane(cluster *clusterv1.Cluster) bool {
 		meta.IsStatusConditionTrue(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
 }
 
-// kubeconfigChecked records why the kubeconfig of a Cluster is not used; nil if it is.
-func (c *Clusters) kubeconfigChecked(key client.ObjectKey, refused *ReadError) {
+// kubeconfigChecked records the insecure fields of the kubeconfig of a Cluster, and why it is not used; nil if it is.
+func (c *Clusters) kubeconfigChecked(key client.ObjectKey, insecure string, refused *ReadError) {
 	s := c.stateOf(key)
 	s.mu.Lock()
-	s.kubeconfigErr = refused
+	s.Insecure, s.kubeconfigErr = insecure, refused
 	s.mu.Unlock()
 	if refused != nil {
 		c.connectionListeners.notify(key)

@@ -31,6 +31,8 @@ type Connection struct {
 	LastSeen time.Time
 	// RestoredAt is when the connection was restored; zero if it has not been down since the manager started.
 	RestoredAt time.Time
+	// Insecure are the insecure fields of the kubeconfig; empty if it has none.
+	Insecure string
 	// Err is why it is not up, a ReadError; otherwise nil. Its text can be shown to users.
 	Err error
 }

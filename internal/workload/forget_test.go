@@ -65,7 +65,7 @@ func TestWhatIsNotedOfAClusterThatIsGoneIsForgotten(t *testing.T) {
 		b := newBench(t)
 		b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
 		b.wire.set(func(w *wire) { w.connected = connected })
-		b.kubeconfigChecked(prod, nil)
+		b.kubeconfigChecked(prod, "", nil)
 		if connected {
 			g.Expect(b.connection(t).Up).To(BeTrue())
 			b.refreshUnreadable(t.Context())

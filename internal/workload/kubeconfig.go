@@ -26,8 +26,10 @@ const secretTimeout = 10 * time.Second
 // a Secret could do both with the permissions of the manager.
 type kubeconfigReader struct {
 	client.Reader
-	// checked is called with why the kubeconfig of a Cluster is not used; nil if it is.
-	checked func(cluster client.ObjectKey, refused *ReadError)
+	// refuseInsecure: a kubeconfig with an insecure field is not used.
+	refuseInsecure bool
+	// checked is called with the insecure fields of the kubeconfig of a Cluster, and with why it is not used; nil if it is.
+	checked func(cluster client.ObjectKey, insecure string, refused *ReadError)
 }
 
 // Get reads a Secret, and returns an error for a kubeconfig that must not be used.
@@ -40,17 +42,18 @@ func (s *kubeconfigReader) Get(ctx context.Context, key client.ObjectKey, object
 	if parsed != nil || purpose != secret.Kubeconfig || !is {
 		return err
 	}
-	refused := checkSecret(key, kubeconfig, err)
-	s.checked(client.ObjectKey{Namespace: key.Namespace, Name: name}, refused)
+	used, insecure, refused := s.checkSecret(key, kubeconfig, err)
+	s.checked(client.ObjectKey{Namespace: key.Namespace, Name: name}, insecure, refused)
 	if refused != nil {
 		*kubeconfig = corev1.Secret{}
 		return refused
 	}
+	kubeconfig.Data = map[string][]byte{secret.KubeconfigDataName: used}
 	return nil
 }
 
-// checkSecret returns why the kubeconfig of a Secret is not used; nil if it is.
-func checkSecret(key client.ObjectKey, kubeconfig *corev1.Secret, read error) *ReadError {
+// checkSecret returns the kubeconfig to use, its insecure fields, and why it is not used; nil if it is.
+func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.Secret, read error) (used []byte, insecure string, _ *ReadError) {
 	var why string
 	switch {
 	case apierrors.IsNotFound(read):
@@ -60,26 +63,39 @@ func checkSecret(key client.ObjectKey, kubeconfig *corev1.Secret, read error) *R
 	case read != nil:
 		why = "cannot be read at the moment"
 	default:
-		if err := ValidateKubeconfig(kubeconfig.Data[secret.KubeconfigDataName]); err != nil {
-			why = "is not used: " + err.Error()
+		config, err := parseKubeconfig(kubeconfig.Data[secret.KubeconfigDataName])
+		if err == nil {
+			if insecure = insecureFields(config); insecure != "" && s.refuseInsecure {
+				err = errors.Errorf("its kubeconfig has %s, and the manager runs with --insecure-kubeconfigs=Refuse", insecure)
+			}
 		}
+		if err == nil {
+			used, err = withoutCompression(config)
+		}
+		if err == nil {
+			return used, insecure, nil
+		}
+		why = "is not used: " + err.Error()
 	}
-	if why == "" {
-		return nil
-	}
-	return &ReadError{Reason: KubeconfigRefused, details: fmt.Sprintf(
+	return nil, "", &ReadError{Reason: KubeconfigRefused, details: fmt.Sprintf(
 		"the Secret %s, which should hold the kubeconfig of the cluster, %s", key, why)}
 }
 
 // ValidateKubeconfig returns what is wrong with a kubeconfig. It checks every entry, also those that the current context does not use. The
 // error names fields and quotes no content, so it contains no error of a parser.
 func ValidateKubeconfig(content []byte) error {
+	_, err := parseKubeconfig(content)
+	return err
+}
+
+// parseKubeconfig returns a kubeconfig that may be used.
+func parseKubeconfig(content []byte) (*clientcmdapi.Config, error) {
 	if len(content) == 0 {
-		return errors.Errorf("it has nothing under the key %q; put a kubeconfig there", secret.KubeconfigDataName)
+		return nil, errors.Errorf("it has nothing under the key %q; put a kubeconfig there", secret.KubeconfigDataName)
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
-		return errors.Errorf("what it has under the key %q is no kubeconfig; put one there", secret.KubeconfigDataName)
+		return nil, errors.Errorf("what it has under the key %q is no kubeconfig; put one there", secret.KubeconfigDataName)
 	}
 	var found []string
 	for _, user := range config.AuthInfos {
@@ -91,12 +107,42 @@ func ValidateKubeconfig(content []byte) error {
 		}
 	}
 	if len(found) > 0 {
-		return errors.Errorf("its kubeconfig has %s", strings.Join(slices.Compact(slices.Sorted(slices.Values(found))), ", "))
+		return nil, errors.Errorf("its kubeconfig has %s", strings.Join(slices.Compact(slices.Sorted(slices.Values(found))), ", "))
 	}
 	if _, err := clientcmd.NewNonInteractiveClientConfig(*config, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig(); err != nil {
-		return errors.New("its kubeconfig is not complete; see that the current context exists, and names a cluster with a server and a user")
+		return nil, errors.New("its kubeconfig is not complete; see that the current context exists, and names a cluster with a server and a user")
 	}
-	return nil
+	return config, nil
+}
+
+// insecureFields returns the fields with which the server is not verified, not everything is encrypted, or another server or user acts.
+func insecureFields(config *clientcmdapi.Config) string {
+	var found []string
+	add := func(set bool, field string) {
+		if set && !slices.Contains(found, field) {
+			found = append(found, field)
+		}
+	}
+	for _, cluster := range config.Clusters {
+		add(cluster.InsecureSkipTLSVerify, "insecure-skip-tls-verify")
+		add(!strings.HasPrefix(cluster.Server, "https://"), "a server without https://")
+		add(cluster.ProxyURL != "", "proxy-url")
+	}
+	for _, user := range config.AuthInfos {
+		add(user.Impersonate != "" || user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0, "impersonation")
+	}
+	slices.Sort(found)
+	return strings.Join(found, ", ")
+}
+
+// withoutCompression returns the kubeconfig with compression disabled: ClusterCache's own clients read answers without a limit, and an API
+// server could send a gigabyte in a megabyte.
+func withoutCompression(config *clientcmdapi.Config) ([]byte, error) {
+	for _, cluster := range config.Clusters {
+		cluster.DisableCompression = true
+	}
+	content, err := clientcmd.Write(*config)
+	return content, errors.Wrap(err, "failed to write it")
 }
 
 // refusedUserFields returns the fields of a user that would start a program or read a file.

@@ -31,10 +31,24 @@ var kubeconfigs = []struct {
 	why     string
 	change  func(c *clientcmdapi.Config)
 	content []byte
-	says    string
+	// insecure are its insecure fields, for which it can be refused.
+	insecure string
+	says     string
 }{
 	{why: "a good one", change: func(*clientcmdapi.Config) {}},
-	{why: "one with a proxy", change: func(c *clientcmdapi.Config) { c.Clusters[canary].ProxyURL = "http://127.0.0.1:2" }},
+	{why: "one with a proxy", change: func(c *clientcmdapi.Config) { c.Clusters[canary].ProxyURL = "http://127.0.0.1:2" }, insecure: "proxy-url"},
+	{why: "one without verification", change: func(c *clientcmdapi.Config) {
+		c.Clusters[canary].InsecureSkipTLSVerify, c.Clusters[canary].CertificateAuthorityData = true, nil
+	}, insecure: "insecure-skip-tls-verify"},
+	{why: "one without encryption", change: func(c *clientcmdapi.Config) {
+		c.Clusters[canary].Server, c.Clusters[canary].CertificateAuthorityData = "http://127.0.0.1:1", nil
+	}, insecure: "a server without https://"},
+	{why: "one with a host alone", change: func(c *clientcmdapi.Config) { c.Clusters[canary].Server = "127.0.0.1:1" }, insecure: "a server without https://"},
+	{why: "one for another user", change: func(c *clientcmdapi.Config) { c.AuthInfos[canary].Impersonate = canary }, insecure: "impersonation"},
+	{why: "one with a proxy for another user twice", change: func(c *clientcmdapi.Config) {
+		c.Clusters[canary].ProxyURL, c.AuthInfos[canary].Impersonate = "http://127.0.0.1:2", canary
+		c.AuthInfos["other"] = &clientcmdapi.AuthInfo{Impersonate: canary, ImpersonateGroups: []string{canary}}
+	}, insecure: "impersonation, proxy-url"},
 	{why: "one with a client certificate", change: func(c *clientcmdapi.Config) {
 		c.AuthInfos[canary] = &clientcmdapi.AuthInfo{ClientCertificateData: []byte(canary), ClientKeyData: []byte(canary)}
 	}},
@@ -95,8 +109,22 @@ func TestKubeconfigsThatStartProgramsOrReadFilesAreRefused(t *testing.T) {
 			err := reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, secret)
 			if test.says == "" {
 				g.Expect(err).ToNot(HaveOccurred())
-				g.Expect(secret.Data["value"]).To(Equal(content))
+				wanted, err := clientcmd.Load(content)
+				g.Expect(err).ToNot(HaveOccurred())
+				wanted.Clusters[canary].DisableCompression = true
+				g.Expect(clientcmd.Load(secret.Data["value"])).To(Equal(wanted))
 				g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(NotConnected))
+				g.Expect(b.connection(t).Insecure).To(Equal(test.insecure))
+				reader.refuseInsecure = true
+				err = reader.Get(t.Context(), client.ObjectKey{Namespace: "team-a", Name: "prod-kubeconfig"}, secret)
+				if test.insecure == "" {
+					g.Expect(err).ToNot(HaveOccurred())
+					return
+				}
+				g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
+				g.Expect(err).To(MatchError(ContainSubstring("its kubeconfig has " + test.insecure + ", and the manager runs with --insecure-kubeconfigs=Refuse")))
+				g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
+				g.Expect(secret.Data).To(BeEmpty())
 				return
 			}
 			g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
@@ -150,7 +178,7 @@ func TestAMendedKubeconfigIsNotHeldAgainstTheCluster(t *testing.T) {
 
 func TestOtherObjectsAreNotScreened(t *testing.T) {
 	g := NewWithT(t)
-	reader := &kubeconfigReader{Reader: &secrets{content: []byte("no kubeconfig")}, checked: func(client.ObjectKey, *ReadError) { panic("not its business") }}
+	reader := &kubeconfigReader{Reader: &secrets{content: []byte("no kubeconfig")}, checked: func(client.ObjectKey, string, *ReadError) { panic("not its business") }}
 	for _, name := range []string{"prod-ca", "kubeconfig"} {
 		g.Expect(reader.Get(t.Context(), client.ObjectKey{Name: name}, &corev1.Secret{})).To(Succeed())
 	}

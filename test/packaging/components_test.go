@@ -175,6 +175,7 @@ var variables = map[string]struct{ example, flag string }{
 	"REMEDY_INSECURE_DIAGNOSTICS":     {"true", "--insecure-diagnostics"},
 	"REMEDY_LOGGING_FORMAT":           {"json", "--logging-format"},
 	"REMEDY_LOG_LEVEL":                {"5", "--v"},
+	"REMEDY_INSECURE_KUBECONFIGS":     {"Refuse", "--insecure-kubeconfigs"},
 	"REMEDY_WARM_STANDBY":             {"true", "--feature-gates=WarmStandby"},
 }
 

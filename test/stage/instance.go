@@ -147,7 +147,9 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	options := workload.Options{UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true}
+	options := workload.Options{
+		UserAgent: "test", Concurrency: 10, QPS: 1000, Burst: 1000, SyncPeriod: time.Hour, OnStandby: true, RefuseInsecure: s.RefuseInsecure,
+	}
 	if err := clusters.Connect(ctx, mgr, options); err != nil {
 		return err
 	}

@@ -44,9 +44,9 @@ type Stage struct {
 	workers int
 	// SyncPeriod is how often the reconcilers resync; nil is the default.
 	SyncPeriod *time.Duration
-	// WatchFilter and Observe are the manager's flags.
-	WatchFilter string
-	Observe     bool
+	// WatchFilter and Observe are the manager's flags, and RefuseInsecure is its --insecure-kubeconfigs=Refuse.
+	WatchFilter             string
+	Observe, RefuseInsecure bool
 	// TakesOver selects the in-tree checks to adopt. The test plays the in-tree controller.
 	TakesOver intree.AdoptionPolicy
 	// OnFirstRead is called when an instance has read a check from its cache for the first time.
