@@ -163,8 +163,10 @@ func (c *Clusters) verifyWatches(ctx context.Context, running *sync.WaitGroup) {
 func (c *Clusters) CloseConnections() {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if closes, can := c.remote.(interface{ Shutdown() }); can {
-		closes.Shutdown()
+	if connected, is := c.remote.(*limitedConnections); is {
+		if closes, can := connected.ClusterCache.(interface{ Shutdown() }); can {
+			closes.Shutdown()
+		}
 	}
 }
 

@@ -66,7 +66,7 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
 	}, clustercache.WatchForProbeFailure(probeFailureDelay))
 	c.mu.Lock()
-	c.remote = cache
+	c.remote = &limitedConnections{ClusterCache: cache, scheme: mgr.GetScheme(), clients: map[client.ObjectKey]limitedClient{}}
 	c.mu.Unlock()
 	return errors.Wrap(mgr.Add(&connectionEvents{clusters: c, source: events}), "failed to add the receiver of connection events")
 }

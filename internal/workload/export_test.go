@@ -13,7 +13,7 @@ import (
 
 // RetryConnectionsAfter shortens the interval in which ClusterCache retries to connect.
 func (c *Clusters) RetryConnectionsAfter(interval time.Duration) {
-	c.remote.(interface{ SetConnectionCreationRetryInterval(time.Duration) }).SetConnectionCreationRetryInterval(interval)
+	c.remote.(*limitedConnections).ClusterCache.(interface{ SetConnectionCreationRetryInterval(time.Duration) }).SetConnectionCreationRetryInterval(interval)
 }
 
 // SetCallTimeout sets how long one call may take.

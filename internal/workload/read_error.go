@@ -137,6 +137,10 @@ var (
 	errNotNamed       = &ReadError{Reason: NoNodeRef}
 	errNotAnswering   = &ReadError{Reason: NotAnswering}
 	errStopped        = &ReadError{Reason: Stopped}
+	errRedirected     = &ReadError{Reason: Failing, details: "the API server of the cluster redirects a request, which is not followed; " +
+		"check where the kubeconfig in its Secret leads"}
+	errTooLarge = &ReadError{Reason: Failing, details: "the API server of the cluster returned an answer that is too large; " +
+		"check where the kubeconfig in its Secret leads"}
 )
 
 // readError classifies why a read failed. Every unknown error is Failing.

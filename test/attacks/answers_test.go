@@ -1,0 +1,114 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// hostile is the API server of a workload cluster that answers reads of the Node of one Machine as it likes.
+func hostile(s *stage.Stage, node string, answer http.HandlerFunc) {
+	s.T.Helper()
+	to, err := url.Parse(stage.Workload.Admin.Host)
+	s.Expect(err).ToNot(HaveOccurred())
+	honest := httputil.NewSingleHostReverseProxy(to)
+	honest.Transport, err = rest.TransportFor(stage.Workload.Admin)
+	s.Expect(err).ToNot(HaveOccurred())
+	honest.FlushInterval = -1
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/nodes/"+node) {
+			answer(w, r)
+		} else {
+			honest.ServeHTTP(w, r)
+		}
+	}))
+	s.T.Cleanup(server.CloseClientConnections)
+	changeKubeconfig(s, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
+		c.Server, c.TLSServerName = server.URL, ""
+		c.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	})
+}
+
+// withoutNode creates a Machine whose Node does not exist, so that the Node is read live.
+func withoutNode(s *stage.Stage) (node string) {
+	s.T.Helper()
+	s.CreateMachine("m-1")
+	s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
+	return s.NodeName("m-1")
+}
+
+// unreadable waits until the check reports that no Node can be read, and returns the message.
+func unreadable(s *stage.Stage, check *remedyv1.MachineHealthCheck) string {
+	s.T.Helper()
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False NodesUnreadable")))
+	return meta.FindStatusCondition(check.Status.Conditions, remedyv1.ClusterReachableCondition).Message
+}
+
+// Whoever runs a workload cluster has the manager send requests to any host of its network, with a path and a query of their choice.
+func TestAnswers_Redirect_IsNotFollowed(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	var sent atomic.Int64
+	victim := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { sent.Add(1) }))
+	t.Cleanup(victim.Close)
+	hostile(s, withoutNode(s), func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, victim.URL+"/admin?delete=all", http.StatusFound)
+	})
+	check := s.CreateCheck("workers")
+	s.Start().NeverIdle = true
+	s.Expect(unreadable(s, check)).To(ContainSubstring("redirects a request, which is not followed"))
+	s.Expect(sent.Load()).To(BeZero())
+	t.Logf("a redirect to another host: %d requests were sent there", sent.Load())
+}
+
+// Half a megabyte of gzip has the manager read half a gigabyte, which ends its process for all tenants.
+func TestAnswers_Compressed_HaveALimit(t *testing.T) {
+	t.Parallel()
+	const size, limit, buffered = 600 << 20, 128 << 20, 16 << 20
+	s := stage.New(t)
+	node := withoutNode(s)
+	var most atomic.Int64
+	hostile(s, node, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		body := io.Writer(w)
+		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+			w.Header().Set("Content-Encoding", "gzip")
+			compressed := gzip.NewWriter(w)
+			defer compressed.Close() //nolint:errcheck // the client may be gone
+			body = compressed
+		}
+		_, err := fmt.Fprintf(body, `{"kind":"Node","apiVersion":"v1","metadata":{"name":%q,"resourceVersion":"1","annotations":{"a":"`, node)
+		written := 0
+		for block := bytes.Repeat([]byte("A"), 1<<20); err == nil && written < size; written += len(block) {
+			_, err = body.Write(block)
+		}
+		_, _ = io.WriteString(body, `"}}}`)
+		most.Store(max(most.Load(), int64(written)))
+	})
+	check := s.CreateCheck("workers")
+	s.Start().NeverIdle = true
+	message := unreadable(s, check)
+	s.Eventually(most.Load).Should(And(BeNumerically(">", 0), BeNumerically("<=", limit+buffered)))
+	t.Logf("an answer of %d MB: %d MB were read; %s", size>>20, most.Load()>>20, message)
+}
