@@ -183,6 +183,28 @@ func TestStripDoesNotTouchItsNode(t *testing.T) {
 	NewWithT(t).Expect(node).To(Equal(untouched))
 }
 
+// An API server that an attacker runs has Nodes of any size, and the cache keeps all of them.
+func TestStrip_HugeNode_HasLimits(t *testing.T) {
+	g := NewWithT(t)
+	long := strings.Repeat("x", 1<<20)
+	huge := node("n", "id://1")
+	huge.Labels, huge.Annotations = map[string]string{"long": long}, map[string]string{"cluster.x-k8s.io/long": long}
+	for i := range 10_000 {
+		huge.Labels[fmt.Sprintf("label-%05d", i)], huge.Annotations[fmt.Sprintf("medik8s.io/%05d", i)] = "value", "value"
+		huge.Spec.Taints = append(huge.Spec.Taints, corev1.Taint{Key: departureTaints[0], Effect: corev1.TaintEffect(fmt.Sprint(i))})
+		huge.Status.Conditions = append(huge.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeConditionType(fmt.Sprint(i)), Reason: long})
+	}
+	kept := Strip(huge)
+	g.Expect(kept.Labels).To(And(HaveLen(maxPairs), HaveKey("label-00000"), HaveKey("label-00511")))
+	g.Expect(kept.Annotations).To(And(HaveLen(maxPairs), HaveKey("medik8s.io/00511")))
+	g.Expect(kept.Spec.Taints).To(HaveLen(maxTaints))
+	g.Expect(kept.Status.Conditions).To(And(HaveLen(maxConditions), HaveEach(HaveField("Reason", HaveLen(maxValue)))))
+	g.Expect(kept.Size()).To(BeNumerically("<", 200<<10))
+	again := Strip(huge)
+	again.ResourceVersion = "2"
+	g.Expect(changed(kept, again)).To(BeFalse(), "it is the same each time")
+}
+
 func TestOnlyNodesAreStripped(t *testing.T) {
 	g := NewWithT(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": "b"}}}

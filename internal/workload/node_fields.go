@@ -46,39 +46,69 @@ func stripObject(object any) (any, error) {
 	return object, nil
 }
 
+// The limits of what is kept of a Node. Real Nodes are far below them. They are for an API server that an attacker runs.
+const (
+	maxPairs, maxTaints, maxConditions = 512, 16, 64
+	maxKey, maxValue                   = 317, 1024
+)
+
 // Strip returns a Node with only the fields that checks read. It is a tenth of the size, and a heartbeat changes none of it.
 func Strip(node *corev1.Node) *corev1.Node {
 	stripped := &corev1.Node{
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
-			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, Labels: node.Labels,
+			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion,
+			Labels:            limited(node.Labels, func(string) bool { return true }),
+			Annotations:       limited(node.Annotations, annotationIsRead),
 			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
 		},
 		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID},
 	}
-	for key, value := range node.Annotations {
-		if annotationIsRead(key) {
-			if stripped.Annotations == nil {
-				stripped.Annotations = map[string]string{}
-			}
-			stripped.Annotations[key] = value
-		}
-	}
 	for i := range node.Spec.Taints {
-		if taintIsRead(node.Spec.Taints[i].Key) {
-			stripped.Spec.Taints = append(stripped.Spec.Taints, node.Spec.Taints[i])
+		t := &node.Spec.Taints[i]
+		if taintIsRead(t.Key) && len(t.Value) <= maxValue && len(t.Effect) <= maxKey && len(stripped.Spec.Taints) < maxTaints {
+			stripped.Spec.Taints = append(stripped.Spec.Taints, *t)
 		}
 	}
 	if len(node.Status.Conditions) > 0 {
-		stripped.Status.Conditions = make([]corev1.NodeCondition, len(node.Status.Conditions))
+		stripped.Status.Conditions = make([]corev1.NodeCondition, 0, min(len(node.Status.Conditions), maxConditions))
 	}
 	for i := range node.Status.Conditions {
 		c := &node.Status.Conditions[i]
-		stripped.Status.Conditions[i] = corev1.NodeCondition{
-			Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime,
+		if len(c.Type) > maxKey || len(c.Status) > maxKey || len(stripped.Status.Conditions) >= maxConditions {
+			continue
 		}
+		reason := c.Reason
+		if len(reason) > maxValue {
+			reason = strings.Clone(strings.ToValidUTF8(reason[:maxValue], ""))
+		}
+		stripped.Status.Conditions = append(stripped.Status.Conditions, corev1.NodeCondition{
+			Type: c.Type, Status: c.Status, Reason: reason, LastTransitionTime: c.LastTransitionTime,
+		})
 	}
 	return stripped
+}
+
+// limited returns the labels or annotations that are read, within the limits: of too many, the first ones by name.
+func limited(all map[string]string, isRead func(key string) bool) map[string]string {
+	var keys []string
+	for key, value := range all {
+		if isRead(key) && len(key) <= maxKey && len(value) <= maxValue {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) > maxPairs {
+		slices.Sort(keys)
+		keys = keys[:maxPairs]
+	}
+	if len(keys) == len(all) {
+		return all
+	}
+	kept := make(map[string]string, len(keys))
+	for _, key := range keys {
+		kept[key] = all[key]
+	}
+	return kept
 }
 
 // annotationIsRead reports whether checks read annotations of this domain, or of a domain above it.
