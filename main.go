@@ -229,7 +229,8 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers) e
 		probes.Fixed("mode", string(s.Mode)),
 		watcher.Check(),
 	}
-	server := &manager.Server{Name: "probes", Server: probes.Server(s.HealthAddress, probes.Handler(live, ready))}
+	handler := probes.Handler(mgr.GetLogger().WithName("probes"), live, ready)
+	server := &manager.Server{Name: "probes", Server: probes.Server(s.HealthAddress, handler)}
 	return errors.Wrap(mgr.Add(server), "failed to add the probes")
 }
 

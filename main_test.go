@@ -155,8 +155,9 @@ func TestManager_AnyClusterAPI_Starts(t *testing.T) {
 	t.Run("with Cluster API, and without the kinds of Remedy", func(t *testing.T) {
 		g := newGomega(t)
 		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
-		i, _ := start(t, cp)
-		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: machinehealthchecks and nodehealthchecks of " +
+		i, log := start(t, cp)
+		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: the reconcilers cannot be set up; see the log"))
+		g.Eventually(log.String).Should(ContainSubstring("machinehealthchecks and nodehealthchecks of " +
 			"remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
 		g.Expect(i.Stop()).To(Equal(0))
 	})
@@ -335,9 +336,10 @@ func TestManager_UnreadableLease_IsNotReady(t *testing.T) {
 	cp := startControlPlane(t)
 	// It has permissions on Leases in its own namespace only.
 	t.Setenv("POD_NAMESPACE", "default")
-	i, _ := start(t, cp, "--leader-elect")
+	i, log := start(t, cp, "--leader-elect")
 	g.Eventually(readyz(i)).Should(And(HavePrefix("not ready: 503"),
-		ContainSubstring("FAIL leader: on standby, and the Lease cannot be read"), ContainSubstring("forbidden")))
+		ContainSubstring("FAIL leader: on standby, and the Lease cannot be read; see the log"), Not(ContainSubstring("forbidden"))))
+	g.Eventually(log.String).Should(ContainSubstring("forbidden"))
 }
 
 func TestManager_HungAPIServer_Stops(t *testing.T) {

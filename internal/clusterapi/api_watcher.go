@@ -72,7 +72,7 @@ func (w *APIWatcher) Check() probes.Check {
 		notSetUp := w.notSetUp
 		w.mu.Unlock()
 		if notSetUp != nil {
-			return "", notSetUp
+			return "the reconcilers cannot be set up", notSetUp
 		}
 		detail := "off: " + detected.Why
 		if detected.Served {
@@ -82,9 +82,9 @@ func (w *APIWatcher) Check() probes.Check {
 		case err == nil:
 			return detail, nil
 		case detected == Availability{}:
-			return "", err
+			return "Cluster API has not been detected", err
 		default:
-			return detail + " (the last discovery failed: " + err.Error() + ")", nil
+			return detail + " (the last discovery failed)", nil
 		}
 	}}
 }

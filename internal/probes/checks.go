@@ -26,7 +26,7 @@ func Caches(cache CacheSyncer) Check {
 		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 		if !cache.WaitForCacheSync(ctx) {
-			return "", errors.New("not filled yet")
+			return "not filled yet", errors.New("the caches have not synced")
 		}
 		return "filled", nil
 	}}
@@ -43,7 +43,7 @@ func Leader(elected <-chan struct{}, holder func(ctx context.Context) (string, e
 		name, err := holder(ctx)
 		switch {
 		case err != nil:
-			return "", errors.Wrap(err, "on standby, and the Lease cannot be read")
+			return "on standby, and the Lease cannot be read", err
 		case name == "":
 			return "on standby, no instance leads yet", nil
 		default:

@@ -13,9 +13,11 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/go-logr/logr"
 )
 
-// Check is one check of a probe. It returns a detail for the response, and an error if it fails.
+// Check is one check of a probe. It returns a detail for the response, which every Pod can read, and an error for the log if it fails.
 type Check struct {
 	Name  string
 	Probe func(ctx context.Context) (detail string, err error)
@@ -24,11 +26,11 @@ type Check struct {
 // limit keeps a check that hangs from hanging the probe.
 const limit = 2 * time.Second
 
-// Handler serves the checks of both probes.
-func Handler(live, ready []Check) http.Handler {
+// Handler serves the checks of both probes. It logs the errors.
+func Handler(log logr.Logger, live, ready []Check) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /healthz", serve(live))
-	mux.Handle("GET /readyz", serve(ready))
+	mux.Handle("GET /healthz", serve(log, live))
+	mux.Handle("GET /readyz", serve(log, ready))
 	return mux
 }
 
@@ -41,11 +43,11 @@ func Server(address string, handler http.Handler) *http.Server {
 	}
 }
 
-func serve(checks []Check) http.Handler {
+func serve(log logr.Logger, checks []Check) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
-		text, well := report(ctx, checks)
+		text, well := report(ctx, log, checks)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
@@ -57,14 +59,15 @@ func serve(checks []Check) http.Handler {
 }
 
 // report runs every check, in order: a failed one does not hide the next.
-func report(ctx context.Context, checks []Check) (text string, well bool) {
+func report(ctx context.Context, log logr.Logger, checks []Check) (text string, well bool) {
 	well = true
 	var lines strings.Builder
 	for _, check := range checks {
 		detail, err := check.Probe(ctx)
 		if err != nil {
 			well = false
-			fmt.Fprintf(&lines, "FAIL %s: %v\n", check.Name, err)
+			log.Error(err, "A check of a probe has failed", "check", check.Name)
+			fmt.Fprintf(&lines, "FAIL %s: %s; see the log\n", check.Name, detail)
 			continue
 		}
 		fmt.Fprintf(&lines, "ok   %s: %s\n", check.Name, detail)

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
 
@@ -23,7 +25,8 @@ func get(handler http.Handler, method, path string) (status int, body string) {
 
 func TestAProbeTellsWhatIsWell(t *testing.T) {
 	g := NewWithT(t)
-	handler := probes.Handler([]probes.Check{probes.Fixed("process", "version v1.2.3")}, []probes.Check{probes.Fixed("mode", "Observe")})
+	live, ready := probes.Fixed("process", "version v1.2.3"), probes.Fixed("mode", "Observe")
+	handler := probes.Handler(logr.Discard(), []probes.Check{live}, []probes.Check{ready})
 	status, body := get(handler, http.MethodGet, "/healthz")
 	g.Expect(status).To(Equal(http.StatusOK))
 	g.Expect(body).To(Equal("ok   process: version v1.2.3\n"))
@@ -32,17 +35,21 @@ func TestAProbeTellsWhatIsWell(t *testing.T) {
 	g.Expect(body).To(Equal("ok   mode: Observe\n"))
 }
 
-func TestAFailedCheckDoesNotHideTheNext(t *testing.T) {
+// Every Pod can read the response. The errors of an API server are for the log.
+func TestProbe_FailedCheck_ShowsNoError(t *testing.T) {
 	g := NewWithT(t)
-	failing := probes.Check{Name: "first", Probe: func(context.Context) (string, error) { return "", errors.New("broken") }}
-	status, body := get(probes.Handler(nil, []probes.Check{failing, probes.Fixed("second", "fine")}), http.MethodGet, "/readyz")
+	failing := probes.Check{Name: "first", Probe: func(context.Context) (string, error) { return "broken", errors.New("10.0.0.1: no route") }}
+	var logged []string
+	log := funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{})
+	status, body := get(probes.Handler(log, nil, []probes.Check{failing, probes.Fixed("second", "fine")}), http.MethodGet, "/readyz")
 	g.Expect(status).To(Equal(http.StatusServiceUnavailable))
-	g.Expect(body).To(Equal("FAIL first: broken\nok   second: fine\n"))
+	g.Expect(body).To(Equal("FAIL first: broken; see the log\nok   second: fine\n"))
+	g.Expect(logged).To(HaveExactElements(And(ContainSubstring("10.0.0.1: no route"), ContainSubstring(`"check"="first"`))))
 }
 
 func TestOnlyTheTwoProbesAreServedAndOnlyRead(t *testing.T) {
 	g := NewWithT(t)
-	handler := probes.Handler(nil, nil)
+	handler := probes.Handler(logr.Discard(), nil, nil)
 	status, _ := get(handler, http.MethodGet, "/debug/pprof")
 	g.Expect(status).To(Equal(http.StatusNotFound))
 	status, _ = get(handler, http.MethodPost, "/readyz")
@@ -55,9 +62,10 @@ func (c cache) WaitForCacheSync(context.Context) bool { return bool(c) }
 
 func TestUnfilledCachesAreNotReady(t *testing.T) {
 	g := NewWithT(t)
-	_, err := probes.Caches(cache(false)).Probe(t.Context())
-	g.Expect(err).To(MatchError("not filled yet"))
-	detail, err := probes.Caches(cache(true)).Probe(t.Context())
+	detail, err := probes.Caches(cache(false)).Probe(t.Context())
+	g.Expect(err).To(HaveOccurred())
+	g.Expect(detail).To(Equal("not filled yet"))
+	detail, err = probes.Caches(cache(true)).Probe(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(detail).To(Equal("filled"))
 }
@@ -75,10 +83,11 @@ func TestAStandbyIsAsWellAsTheLeader(t *testing.T) {
 		g.Expect(detail).To(Equal(expected))
 	}
 	failure = errors.New("forbidden")
-	_, err := check.Probe(t.Context())
-	g.Expect(err).To(MatchError(ContainSubstring("the Lease cannot be read: forbidden")), "it will never lead")
-	close(elected)
 	detail, err := check.Probe(t.Context())
+	g.Expect(err).To(MatchError("forbidden"), "it will never lead")
+	g.Expect(detail).To(Equal("on standby, and the Lease cannot be read"))
+	close(elected)
+	detail, err = check.Probe(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(detail).To(Equal("this instance leads"))
 }
