@@ -65,7 +65,7 @@ func unreadable(s *stage.Stage, check *remedyv1.MachineHealthCheck) string {
 	return meta.FindStatusCondition(check.Status.Conditions, remedyv1.ClusterReachableCondition).Message
 }
 
-// Whoever runs a workload cluster has the manager send requests to any host of its network, with a path and a query of their choice.
+// A tenant who runs a workload cluster has the manager send requests to any host of its network, with a path and a query of their choice.
 func TestAnswers_Redirect_IsNotFollowed(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

@@ -31,7 +31,7 @@ func changeKubeconfig(s *stage.Stage, change func(c *clientcmdapi.Cluster, u *cl
 	})
 }
 
-// Whoever may write a Secret of a kubeconfig decides that the server is not verified, or that another user acts. Without verification, any
+// A tenant who may write the Secret of a kubeconfig decides that the server is not verified, or that another user acts. Without verification, any
 // server on the path can report that Nodes do not exist. The check reports it, and a flag refuses it.
 func TestKubeconfigs_Insecure_AreReportedOrRefused(t *testing.T) {
 	t.Parallel()
@@ -48,7 +48,7 @@ func TestKubeconfigs_Insecure_AreReportedOrRefused(t *testing.T) {
 		s := stage.New(t, func(s *stage.Stage) { s.RefuseInsecure = refuse })
 		changeKubeconfig(s, func(c *clientcmdapi.Cluster, u *clientcmdapi.AuthInfo) {
 			c.InsecureSkipTLSVerify, c.CertificateAuthorityData = true, nil
-			u.Impersonate, u.ImpersonateGroups = "somebody-else", []string{"system:masters"}
+			u.Impersonate, u.ImpersonateGroups = "another-user", []string{"system:masters"}
 		})
 		s.CreateMachine("m-1")
 		check := s.CreateCheck("workers")
