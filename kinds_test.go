@@ -114,7 +114,11 @@ func TestManager_NoClusterAPI_ReadsRequestsAndNodes(t *testing.T) {
 	check.Spec.RemediationTemplate = &remedyv1.NodeTemplateReference{Namespace: "default", TemplateKind: remedyv1.TemplateKind{
 		APIVersion: remediator.FenceAgents.GroupVersion().String(), Kind: remediator.FenceAgents.Template().Kind, Name: "template",
 	}}
-	for _, object := range []client.Object{node, request, check} {
+	g.Expect(c.Create(t.Context(), check)).To(Succeed())
+	request.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: remedyv1.GroupVersion.String(), Kind: "NodeHealthCheck", Name: check.Name, UID: check.UID,
+	}})
+	for _, object := range []client.Object{node, request} {
 		g.Expect(c.Create(t.Context(), object)).To(Succeed())
 	}
 	t.Cleanup(func() { g.Expect(c.Delete(context.Background(), node)).To(Succeed()) })
@@ -130,6 +134,10 @@ func TestManager_NoClusterAPI_ReadsRequestsAndNodes(t *testing.T) {
 	// Cluster API is installed while the manager runs: all other kinds are set up, and their checks are watched by this one, too.
 	g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
 	g.Expect(setUp(t.Context(), true)).To(Succeed())
+	g.Expect(c.Create(t.Context(), &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cluster"},
+		Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}},
+	})).To(Succeed())
 	g.Expect(c.Create(t.Context(), &clusterv1.MachineHealthCheck{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "intree"},
 		Spec: clusterv1.MachineHealthCheckSpec{

@@ -31,8 +31,8 @@ func changeKubeconfig(s *stage.Stage, change func(c *clientcmdapi.Cluster, u *cl
 	})
 }
 
-// A tenant who may write the Secret of a kubeconfig decides that the server is not verified, or that another user acts. Without verification, any
-// server on the path can report that Nodes do not exist. The check reports it, and a flag refuses it.
+// A tenant who may write the Secret of a kubeconfig decides that the server is not verified, or that another user acts. Without
+// verification, any server on the path can report that Nodes do not exist. The check reports it, and a flag refuses it.
 func TestKubeconfigs_Insecure_AreReportedOrRefused(t *testing.T) {
 	t.Parallel()
 	reachable := func(s *stage.Stage, check *remedyv1.MachineHealthCheck) func() string {
