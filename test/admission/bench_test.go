@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/onsi/gomega/types"
-	"github.com/pkg/errors"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -100,14 +98,7 @@ func policyBench(t *testing.T) *bench {
 
 // apply applies the policies of a kustomization.
 func (b *bench) apply(ctx context.Context, kustomization string) error {
-	rendered, err := exec.CommandContext(ctx, b.Kubectl, "kustomize", kustomization).Output()
-	if err != nil {
-		return errors.Wrapf(err, "failed to render %s", kustomization)
-	}
-	objects, err := manifests.Parse(rendered)
-	if err == nil && len(objects) == 0 {
-		err = errors.Errorf("%s is empty", kustomization)
-	}
+	objects, err := manifests.Render(ctx, b.Kubectl, "../../config", kustomization)
 	for _, object := range objects {
 		if err == nil {
 			err = b.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership)

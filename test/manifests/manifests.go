@@ -7,8 +7,11 @@ package manifests
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,4 +49,28 @@ func Parse(content []byte) ([]*unstructured.Unstructured, error) {
 			objects = append(objects, object)
 		}
 	}
+}
+
+// Render returns the objects of a kustomization in the folder config of this repository. It opens all files there, because the go command
+// caches the result of a test by the files that the test opens, and does not see those that kubectl opens.
+func Render(ctx context.Context, kubectl, config, kustomization string) ([]*unstructured.Unstructured, error) {
+	files := os.DirFS(config)
+	if err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		_, err = fs.ReadFile(files, path)
+		return err
+	}); err != nil {
+		return nil, errors.WithStack(err)
+	}
+	rendered, err := exec.CommandContext(ctx, kubectl, "kustomize", kustomization).Output()
+	if err != nil {
+		return nil, errors.Wrapf(err, "failed to render %s", kustomization)
+	}
+	objects, err := Parse(rendered)
+	if err == nil && len(objects) == 0 {
+		err = errors.Errorf("%s is empty", kustomization)
+	}
+	return objects, err
 }
