@@ -112,13 +112,10 @@ func (b *bench) deny(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)
 	ctx := context.Background()
-	editor, _ := b.may(t, "denied", to("create", cluster, "machines"), to("create", checks, checkResources))
+	editor, _ := b.may(t, "denied", to("create", cluster, "machines"))
 	marked := patched(g, machine("denied"), byHand)
-	byOwner := patched(g, example(t, machinesMinimal), "{metadata: {name: denied}, spec: {remediationTemplate: null}}")
 	until := func(outcome types.GomegaMatcher) {
-		for _, rejected := range []*unstructured.Unstructured{marked, byOwner} {
-			g.Eventually(func() error { return tryCreate(ctx, editor, rejected) }, patience, 50*time.Millisecond).Should(outcome)
-		}
+		g.Eventually(func() error { return tryCreate(ctx, editor, marked) }, patience, 50*time.Millisecond).Should(outcome)
 	}
 	t.Cleanup(func() {
 		g.Expect(b.apply(ctx, policies)).To(Succeed())

@@ -94,7 +94,7 @@ func parsed(g Gomega, text string) *unstructured.Unstructured {
 const (
 	noAdoption       = "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": null}}}"
 	adoptionDeclined = "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": 'false'}}}"
-	mustCreate       = "permission to create all remediation requests of this check is required: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default"
+	mustCreate       = "this check requires permission to create metal3remediations.infrastructure.cluster.x-k8s.io and to get metal3remediationtemplates"
 )
 
 var writesCore = to("get,create,update,patch", cluster, "machinehealthchecks")
@@ -113,7 +113,7 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
 	unprivileged, _ := b.may(t, "unprivileged", writesCore)
-	metal, _ := b.may(t, "metal", writesCore, to("create", infrastructure, "metal3remediations"))
+	metal, _ := b.may(t, "metal", writesCore, to("create", infrastructure, "metal3remediations"), readsMetal)
 	ctx := t.Context()
 	core := adoptedCheck(g)
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, core) }, mustCreate)
@@ -154,7 +154,12 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 		}
 		handed := "{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io, " + remedyv1.TakeOverIDAnnotation + ": x}, finalizers: [remedy.cluster.x-k8s.io/cleanup], labels: {a: b}}}"
 		g.Expect(change(unprivileged, handed)).To(Succeed())
-		g.Expect(change(unprivileged, "{spec: {checks: {nodeStartupTimeoutSeconds: 600}, selector: {matchLabels: {other: pool}}}}")).To(Succeed())
+		for _, patch := range []string{
+			"{checks: {nodeStartupTimeoutSeconds: 600}}", "{selector: {matchLabels: {other: pool}}}", "{remediation: {triggerIf: {unhealthyLessThanOrEqualTo: 1}}}",
+		} {
+			g.Expect(change(unprivileged, "{spec: "+patch+"}")).To(MatchError(ContainSubstring(mustCreate)), patch)
+			g.Expect(change(metal, "{spec: "+patch+"}")).To(Succeed(), patch)
+		}
 		g.Expect(change(unprivileged, "{spec: {remediation: null}}")).To(Succeed(), "removing a template needs no permission")
 		g.Expect(change(unprivileged, noAdoption)).To(Succeed(), "canceling the adoption needs no permission")
 		g.Expect(change(unprivileged, "{spec: {remediation: {templateRef: {name: other}}}}")).To(MatchError(ContainSubstring(mustCreate)))
@@ -169,12 +174,12 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 	})
 	t.Run("irregular plural", func(t *testing.T) {
 		g := NewWithT(t)
-		harmless, _ := b.may(t, "harmless", writesCore, to("create", "a.b", "harmless"))
+		harmless, _ := b.may(t, "harmless", writesCore, to("create", "a.b", "harmless"), to("get", "a.b", "thingtemplates"))
 		plural := func(of *unstructured.Unstructured, text string) *unstructured.Unstructured {
 			return patched(g, of, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: '"+text+"'}}}")
 		}
 		thing := patched(g, core, "{spec: {remediation: {templateRef: {apiVersion: a.b/v1, kind: ThingTemplate}}}}")
-		g.Expect(tryCreate(ctx, harmless, thing)).To(MatchError(ContainSubstring("things.a.b in namespace default")))
+		g.Expect(tryCreate(ctx, harmless, thing)).To(MatchError(ContainSubstring("things.a.b")))
 		g.Expect(tryCreate(ctx, harmless, plural(thing, "Thing=harmless"))).To(Succeed())
 		for _, nonsense := range []string{"nonsense", "Thing=", "Thing=harmless,Thing=others"} {
 			g.Expect(tryCreate(ctx, b.admin, plural(thing, nonsense))).To(MatchError(ContainSubstring("must list Kind=plural, each kind once")), nonsense)
@@ -182,7 +187,7 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 		there := b.stored(t, "by-stealth", "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}}, spec: {remediation: {templateRef: {apiVersion: a.b/v1, kind: ThingTemplate}}}}")
 		for _, then := range []string{"null", "Thing=secrets", "Other=harmless"} {
 			g.Expect(harmless.Update(ctx, patched(g, there, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: "+then+"}}}"), client.DryRunAll)).
-				To(MatchError(ContainSubstring("permission to create all remediation requests")), then)
+				To(MatchError(ContainSubstring("this check requires permission to create")), then)
 		}
 		g.Expect(harmless.Update(ctx, plural(there, "Thing=harmless,Other=others"), client.DryRunAll)).To(Succeed())
 		untouched := b.stored(t, "nonsense-before", "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}")
@@ -233,6 +238,15 @@ func TestTemplatesPolicy_TopologyController_IsNotDenied(t *testing.T) {
 	g.Expect(tryCreate(ctx, namesake, adoptedCheck(g))).To(MatchError(ContainSubstring(mustCreate)), "the user is no ServiceAccount")
 
 	g.Expect(apply(capi, fromTopology(g, "generated", "Metal3RemediationTemplate"))).To(Succeed())
+	// The annotation on a Cluster adopts checks with the label of a topology, so the policy applies to them without an annotation.
+	g.Expect(apply(impostor, fromTopology(g, "forged", "Metal3RemediationTemplate"), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
+	g.Expect(apply(impostor, fromTopology(g, "generated", "OtherTemplate"), client.DryRunAll)).To(MatchError(ContainSubstring("others." + infrastructure)))
+	plain := b.stored(t, "plain", noAdoption)
+	g.Expect(impostor.Update(ctx, patched(g, plain, "{metadata: {labels: {topology.cluster.x-k8s.io/owned: ''}}}"), client.DryRunAll)).
+		To(MatchError(ContainSubstring(mustCreate)), "the check can be adopted from now on")
+	declined := b.stored(t, "declined", "{metadata: {labels: {topology.cluster.x-k8s.io/owned: ''}, annotations: {"+remedyv1.TakeOverAnnotation+": 'false'}}}")
+	g.Expect(impostor.Update(ctx, patched(g, declined, "{spec: {selector: {matchLabels: {a: b}}}}"), client.DryRunAll)).To(Succeed())
+	g.Expect(impostor.Update(ctx, patched(g, declined, noAdoption), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
 	generated := withName(adoptedCheck(g), "generated")
 	g.Expect(b.admin.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
 	asked := patched(g, generated, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'true', cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io}}}")

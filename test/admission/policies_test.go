@@ -5,6 +5,7 @@ package admission_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -51,32 +52,71 @@ const (
 	infrastructure = "infrastructure.cluster.x-k8s.io"
 )
 
+var readsMetal = to("get", infrastructure, "metal3remediationtemplates")
+
+// named is permission to read one template of Metal3.
+func named(template string) rbacv1.PolicyRule {
+	one := readsMetal
+	one.ResourceNames = []string{template}
+	return one
+}
+
 func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
 	writes := to("get,create,update,patch", checks, checkResources)
 	unprivileged, _ := b.may(t, "unprivileged", writes)
-	metal, _ := b.may(t, "metal", writes, to("create", infrastructure, "metal3remediations"))
-	nodeKeeper, _ := b.may(t, "node-keeper", writes, to("create", "self-node-remediation.medik8s.io", "selfnoderemediations"),
-		to("create", "fence-agents-remediation.medik8s.io", "fenceagentsremediations"))
+	metal, _ := b.may(t, "metal", writes, to("create", infrastructure, "metal3remediations"), readsMetal)
+	readsNode := []rbacv1.PolicyRule{
+		to("get", "self-node-remediation.medik8s.io", "selfnoderemediationtemplates"),
+		to("get", "fence-agents-remediation.medik8s.io", "fenceagentsremediationtemplates"),
+	}
+	deletes, _ := b.may(t, "deletes", writes, to("delete", "cluster.x-k8s.io", "machines"))
+	nodeKeeper, _ := b.may(t, "node-keeper", append(readsNode, writes, to("create", "self-node-remediation.medik8s.io", "selfnoderemediations"),
+		to("create", "fence-agents-remediation.medik8s.io", "fenceagentsremediations"))...)
 	ctx := t.Context()
 	mhc, nhc := example(t, machinesMinimal), example(t, nodesMinimal)
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, mhc) },
-		"permission to create all remediation requests of this check is required: metal3remediations.infrastructure.cluster.x-k8s.io in namespace default; ask an administrator")
+		mustCreate+".infrastructure.cluster.x-k8s.io m3 in namespace default: ask an administrator for this permission")
 
 	t.Run("create", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(tryCreate(ctx, metal, mhc)).To(Succeed())
-		g.Expect(tryCreate(ctx, metal, nhc)).To(MatchError(ContainSubstring("selfnoderemediations.self-node-remediation.medik8s.io in namespace remediators")))
+		g.Expect(tryCreate(ctx, metal, nhc)).To(MatchError(And(
+			ContainSubstring("selfnoderemediations.self-node-remediation.medik8s.io"), ContainSubstring(" in namespace remediators"))))
 		g.Expect(tryCreate(ctx, nodeKeeper, nhc)).To(Succeed())
-		g.Expect(tryCreate(ctx, unprivileged, patched(g, mhc, "{spec: {remediationTemplate: null}}"))).To(Succeed(), "a check without a template needs no permission")
+		g.Expect(tryCreate(ctx, deletes, patched(g, mhc, "{spec: {remediationTemplate: null}}"))).To(Succeed(), "a check without a template creates no requests")
 	})
 	t.Run("each step", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(tryCreate(ctx, nodeKeeper, example(t, nodesEscalate))).To(Succeed())
-		g.Expect(tryCreate(ctx, unprivileged, example(t, machinesEscalate))).To(MatchError(ContainSubstring("metal3remediations")))
-		one, _ := b.may(t, "one-step-only", writes, to("create", "self-node-remediation.medik8s.io", "selfnoderemediations"))
+		g.Expect(tryCreate(ctx, deletes, example(t, machinesEscalate))).To(MatchError(ContainSubstring("metal3remediations")))
+		one, _ := b.may(t, "one-step-only", append(readsNode, writes, to("create", "self-node-remediation.medik8s.io", "selfnoderemediations"))...)
 		g.Expect(tryCreate(ctx, one, example(t, nodesEscalate))).To(MatchError(ContainSubstring("fenceagentsremediations.fence-agents-remediation.medik8s.io")))
+	})
+	t.Run("ten steps", func(t *testing.T) {
+		g := NewWithT(t)
+		all := make([]rbacv1.PolicyRule, 0, 12)
+		all = append(all, writes, to("get", "a.b", "*"))
+		steps := make([]string, 0, 10)
+		for i := range 10 {
+			steps = append(steps, fmt.Sprintf("{order: %d, timeout: 5m, remediationTemplate: {apiVersion: a.b/v1, kind: Foo%dTemplate, name: x}}", i, i))
+			all = append(all, to("create", "a.b", fmt.Sprintf("foo%ds", i)))
+		}
+		check := patched(g, mhc, "{spec: {remediationTemplate: null, escalatingRemediations: ["+strings.Join(steps, ", ")+"]}}")
+		allowed, _ := b.may(t, "all-steps", all...)
+		g.Expect(tryCreate(ctx, allowed, check)).To(Succeed())
+		allButLast, _ := b.may(t, "all-but-the-last", all[:len(all)-1]...)
+		g.Expect(tryCreate(ctx, allButLast, check)).To(MatchError(ContainSubstring("foo9s.a.b")))
+	})
+	t.Run("unreadable template", func(t *testing.T) {
+		g := NewWithT(t)
+		blind, _ := b.may(t, "blind", writes, to("create", infrastructure, "metal3remediations"))
+		g.Expect(tryCreate(ctx, blind, mhc)).To(MatchError(ContainSubstring("and to get metal3remediationtemplates.infrastructure.cluster.x-k8s.io")))
+		other, _ := b.may(t, "reads-another", writes, to("create", infrastructure, "metal3remediations"), named("another"))
+		g.Expect(tryCreate(ctx, other, mhc)).To(MatchError(ContainSubstring(mustCreate)))
+		one, _ := b.may(t, "reads-one", writes, to("create", infrastructure, "metal3remediations"), named("m3"))
+		g.Expect(tryCreate(ctx, one, mhc)).To(Succeed(), "permission for this template is enough")
 	})
 	t.Run("changed reference", func(t *testing.T) {
 		g := NewWithT(t)
@@ -86,20 +126,46 @@ func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 		change := func(c client.Client, patch string) error {
 			return c.Update(ctx, patched(g, written, patch), client.DryRunAll)
 		}
-		g.Expect(change(unprivileged, "{metadata: {labels: {a: b}, finalizers: [example.com/x]}, spec: {maxUnhealthy: 1}}")).To(Succeed())
+		g.Expect(change(unprivileged, "{metadata: {labels: {a: b}, finalizers: [example.com/x]}}")).To(Succeed())
 		g.Expect(change(unprivileged, "{spec: {remediationTemplate: {name: other}}}")).To(MatchError(ContainSubstring("metal3remediations")))
 		g.Expect(change(unprivileged, "{spec: {remediationTemplate: {kind: FooTemplate}}}")).To(MatchError(ContainSubstring("foos")))
-		g.Expect(change(unprivileged, "{spec: {remediationTemplate: null}}")).To(Succeed(), "removing a template needs no permission")
+		g.Expect(change(deletes, "{spec: {remediationTemplate: null}}")).To(Succeed(), "the owners remediate")
 		g.Expect(change(metal, "{spec: {remediationTemplate: {name: other}}}")).To(Succeed())
+	})
+	t.Run("extended and reduced", func(t *testing.T) {
+		g := NewWithT(t)
+		written := patched(g, mhc, "{metadata: {name: extended}, spec: {maxUnhealthy: 40%, maxInFlight: 2, pauseRequests: [a, b]}}")
+		g.Expect(b.admin.Create(ctx, written)).To(Succeed())
+		for _, patch := range []string{
+			"{pauseRequests: [c, b, a]}", "{mode: Observe}", "{maxUnhealthy: 40%}", "{maxUnhealthy: 9%}", "{maxInFlight: 1}",
+			"{mode: Observe, maxInFlight: 1, pauseRequests: [a, b, c], maxUnhealthy: 0%}",
+		} {
+			g.Expect(unprivileged.Update(ctx, patched(g, written, "{spec: "+patch+"}"), client.DryRunAll)).To(Succeed(), patch)
+		}
+		for _, patch := range []string{
+			"{pauseRequests: [a, c]}", "{pauseRequests: null}", "{maxUnhealthy: 41%}", "{maxUnhealthy: 1}", "{maxUnhealthy: null}", "{maxInFlight: 3}",
+			"{maxInFlight: null}", "{maxInFlight: 1%}", "{selector: {matchLabels: {a: b}}}", "{nodeStartupTimeout: 1m}",
+			"{healthyDelay: 1m}", "{mode: Observe, nodeStartupTimeout: 1m}", "{stormCooldownDuration: 1m}", "{unhealthyRange: '[1-3]'}",
+		} {
+			changed := patched(g, written, "{spec: "+patch+"}")
+			g.Expect(unprivileged.Update(ctx, changed.DeepCopy(), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)), patch)
+			g.Expect(metal.Update(ctx, changed, client.DryRunAll)).To(Succeed(), patch)
+		}
+		observing := patched(g, mhc, "{metadata: {name: observing}, spec: {mode: Observe}}")
+		g.Expect(b.admin.Create(ctx, observing)).To(Succeed())
+		g.Expect(unprivileged.Update(ctx, patched(g, observing, "{spec: {mode: Enforce}}"), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
+		g.Expect(unprivileged.Update(ctx, patched(g, observing, "{spec: {maxInFlight: 3}}"), client.DryRunAll)).To(Succeed(), "there was no limit")
+		g.Expect(unprivileged.Update(ctx, patched(g, observing, "{spec: {maxUnhealthy: 3}}"), client.DryRunAll)).To(
+			MatchError(ContainSubstring(mustCreate)), "the default depends on the kind")
 	})
 	t.Run("irregular plural", func(t *testing.T) {
 		g := NewWithT(t)
-		proxies, _ := b.may(t, "proxies", writes, to("create", "a.b", "fooproxies"))
+		proxies, _ := b.may(t, "proxies", writes, to("create", "a.b", "fooproxies"), to("get", "a.b", "fooproxytemplates"))
 		check := patched(g, mhc, "{spec: {remediationTemplate: {apiVersion: a.b/v1, kind: FooProxyTemplate}}}")
 		plural := func(text string) *unstructured.Unstructured {
 			return patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: '"+text+"'}}}")
 		}
-		g.Expect(tryCreate(ctx, proxies, check)).To(MatchError(ContainSubstring("fooproxys.a.b in namespace default")))
+		g.Expect(tryCreate(ctx, proxies, check)).To(MatchError(ContainSubstring("fooproxys.a.b")))
 		g.Expect(tryCreate(ctx, proxies, plural("Bar=bars, FooProxy=fooproxies"))).To(Succeed())
 		g.Expect(tryCreate(ctx, proxies, plural("XFooProxy=fooproxies"))).To(MatchError(ContainSubstring("fooproxys.a.b")), "the kind must match completely")
 		for _, nonsense := range []string{"nonsense", "FooProxy=", "=fooproxies", "FooProxy=fooproxies,FooProxy=others", "FooProxy=Foo Proxies"} {
@@ -108,12 +174,12 @@ func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 	})
 	t.Run("changed annotation", func(t *testing.T) {
 		g := NewWithT(t)
-		harmless, _ := b.may(t, "harmless", writes, to("create", "a.b", "harmless"))
+		harmless, _ := b.may(t, "harmless", writes, to("create", "a.b", "harmless"), to("get", "a.b", "thingtemplates"))
 		check := patched(g, mhc, "{metadata: {name: by-stealth, annotations: {remedy.cluster.x-k8s.io/request-plurals: Thing=harmless}}, spec: {remediationTemplate: {apiVersion: a.b/v1, kind: ThingTemplate}}}")
 		g.Expect(harmless.Create(ctx, check)).To(Succeed())
 		for _, then := range []string{"null", "Thing=secrets", "Other=harmless"} {
 			g.Expect(harmless.Update(ctx, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: "+then+"}}}"), client.DryRunAll)).
-				To(MatchError(ContainSubstring("permission to create all remediation requests")), then)
+				To(MatchError(ContainSubstring("this check requires permission to create")), then)
 		}
 		g.Expect(harmless.Update(ctx, patched(g, check, "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: 'Thing=harmless,Other=others'}}}"), client.DryRunAll)).To(Succeed())
 	})
@@ -123,7 +189,7 @@ func TestTemplatesPolicy_NoCreatePermission_DeniesCheck(t *testing.T) {
 			stored := patched(g, mhc, "{metadata: {name: stored-before, finalizers: [example.com/x], annotations: {remedy.cluster.x-k8s.io/request-plurals: nonsense}}, spec: {remediationTemplate: {namespace: other}}}")
 			return client.IgnoreAlreadyExists(b.admin.Create(ctx, stored))
 		})
-		untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, mhc) }, "permission to create all remediation requests")
+		untilPoliciesWork(g, func() error { return tryCreate(ctx, unprivileged, mhc) }, "this check requires permission to create")
 		stored := mhc.DeepCopy()
 		stored.SetName("stored-before")
 		g.Expect(unprivileged.Get(ctx, client.ObjectKeyFromObject(stored), stored)).To(Succeed())
@@ -208,9 +274,14 @@ func TestDenyComponent_NoDeletePermission_DeniesRemediation(t *testing.T) {
 	untilPoliciesWork(g, func() error { return editor.Update(ctx, patched(g, m, byHand), client.DryRunAll) }, notAllowedToDelete)
 	g.Expect(owner.Update(ctx, patched(g, m, byHand), client.DryRunAll)).To(Succeed())
 	g.Expect(editor.Update(ctx, patched(g, m, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
+}
 
-	tenant, warned := b.may(t, "tenant", to("get,create,update,patch", checks, checkResources), to("create", infrastructure, "metal3remediations"), writesCore)
-	platform, _ := b.may(t, "platform", to("get,create,update,patch", checks, checkResources), to("delete", "cluster.x-k8s.io", "machines"), to("create", infrastructure, "metal3remediations"))
+func TestOwnerRemediationPolicy_NoDeletePermission_IsDenied(t *testing.T) {
+	g := NewWithT(t)
+	b := policyBench(t)
+	ctx := t.Context()
+	tenant, warned := b.may(t, "tenant", to("get,create,update,patch", checks, checkResources), to("create", infrastructure, "metal3remediations"), readsMetal, writesCore)
+	platform, _ := b.may(t, "platform", to("get,create,update,patch", checks, checkResources), to("delete", "cluster.x-k8s.io", "machines"), to("create", infrastructure, "metal3remediations"), readsMetal)
 	byOwner := patched(g, example(t, machinesMinimal), "{spec: {remediationTemplate: null}}")
 	words := "with this check, owners delete Machines, but " + notAllowedToDelete
 	untilPoliciesWork(g, func() error { return tryCreate(ctx, tenant, byOwner) }, words)
@@ -221,7 +292,17 @@ func TestDenyComponent_NoDeletePermission_DeniesRemediation(t *testing.T) {
 	g.Expect(warned.take()).To(BeEmpty())
 	g.Expect(tryCreate(ctx, platform, byOwner)).To(Succeed())
 	g.Expect(b.admin.Create(ctx, byOwner)).To(Succeed())
-	g.Expect(tenant.Update(ctx, patched(g, byOwner, "{metadata: {labels: {a: b}}, spec: {maxUnhealthy: 1}}"), client.DryRunAll)).To(Succeed(), "owner remediation is not new")
+	change := func(c client.Client, patch string) error {
+		return c.Update(ctx, patched(g, byOwner, patch), client.DryRunAll)
+	}
+	g.Expect(change(tenant, "{metadata: {labels: {a: b}}, spec: {mode: Observe, pauseRequests: [a], maxInFlight: 1}}")).To(Succeed())
+	for _, patch := range []string{"{selector: {matchLabels: {a: b}}}", "{maxUnhealthy: 1}", "{mode: Observe, nodeStartupTimeout: 1m}"} {
+		g.Expect(change(tenant, "{spec: "+patch+"}")).To(MatchError(ContainSubstring(words)), patch)
+		g.Expect(change(platform, "{spec: "+patch+"}")).To(Succeed(), patch)
+	}
+	template := example(t, machinesMinimal)
+	g.Expect(b.admin.Create(ctx, withName(template, "template"))).To(Succeed())
+	g.Expect(tenant.Update(ctx, patched(g, template, "{spec: {remediationTemplate: null}}"), client.DryRunAll)).To(MatchError(ContainSubstring(words)))
 }
 
 func TestManagerPolicy_OtherMetadata_IsDenied(t *testing.T) {

@@ -4,10 +4,315 @@
 package attacks_test
 
 import (
+	"context"
+	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-func TestMain(m *testing.M) { os.Exit(stage.Main(m)) }
+// patience is how long a test waits for an expected result. It is no limit for the performance.
+const patience = 2 * time.Minute
+
+// teamA is the namespace of the tenant that attacks, teamB that of another one.
+const (
+	teamA = "team-a"
+	teamB = "team-b"
+)
+
+var (
+	// plane is the control plane of all tests here, which do not run in parallel. No other package uses it: policies apply to a whole cluster.
+	plane *controlplane.ControlPlane
+	admin client.Client
+	// startPlane starts it when the first test needs it.
+	startPlane = sync.OnceValue(func() (err error) {
+		ctx := context.Background()
+		if plane, err = controlplane.Start(ctx); err == nil {
+			admin, err = plane.Client()
+		}
+		for _, step := range []func(context.Context) error{installCRDs, installProduct, aggregateRoles, createNamespaces, awaitPolicies} {
+			if err == nil {
+				err = step(ctx)
+			}
+		}
+		return err
+	})
+	// manager is the path of the manager.
+	manager      string
+	buildFolder  string
+	buildManager = sync.OnceValue(func() (err error) {
+		manager, err = instance.Build(context.Background(), buildFolder)
+		return err
+	})
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if buildFolder, err = os.MkdirTemp("", "remedy-attacks-"); err != nil {
+		panic(err)
+	}
+	code := stage.Main(m)
+	if plane != nil {
+		plane.Stop()
+	}
+	_ = os.RemoveAll(buildFolder)
+	os.Exit(code)
+}
+
+// installation starts the control plane and installs the product. It deletes the checks, Machines and Clusters of the tenants at the end of
+// the test.
+func installation(t *testing.T) *WithT {
+	t.Helper()
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	g.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+	g.Expect(startPlane()).To(Succeed())
+	t.Cleanup(func() { g.Expect(deleteAll(context.Background())).To(Succeed()) })
+	return g
+}
+
+func installCRDs(ctx context.Context) error {
+	folder, err := controlplane.ClusterAPICRDs(ctx)
+	if err != nil {
+		return err
+	}
+	var files []string
+	for _, kind := range []string{"clusters", "machines", "machinesets", "machinehealthchecks"} {
+		files = append(files, filepath.Join(folder, "cluster.x-k8s.io_"+kind+".yaml"))
+	}
+	if err := plane.InstallCRDs(files...); err != nil {
+		return err
+	}
+	return plane.InstallCRDObjects(remediator.Metal3.CRDs()...)
+}
+
+// installProduct applies what a release contains, and the ClusterRole that docs/install.md shows for Metal3.
+func installProduct(ctx context.Context) error {
+	objects, err := manifests.Render(ctx, plane.Kubectl, "../../config", "../../config/default")
+	for _, object := range objects {
+		if err == nil {
+			err = admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("installation"))
+		}
+	}
+	if err == nil {
+		err = admin.Create(ctx, remediator.Metal3.ClusterRole())
+	}
+	return err
+}
+
+// awaitPolicies waits until the API server enforces the policy that was created last.
+func awaitPolicies(ctx context.Context) error {
+	check := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(metal3Check), &check.Object); err != nil {
+		return errors.WithStack(err)
+	}
+	if err := unstructured.SetNestedField(check.Object, teamB, "spec", "remediationTemplate", "namespace"); err != nil {
+		return err
+	}
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		err := admin.Create(ctx, check.DeepCopy(), client.DryRunAll)
+		return apierrors.IsInvalid(err), nil
+	})
+}
+
+// aggregateRoles does what kube-controller-manager does, which does not run here. The role edit includes the role view.
+func aggregateRoles(ctx context.Context) error {
+	for _, name := range []string{"view", "edit", "remedy-system-remediators"} {
+		role, parts := &rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}
+		if err := admin.Get(ctx, client.ObjectKey{Name: name}, role); err != nil {
+			return err
+		}
+		if err := admin.List(ctx, parts); err != nil {
+			return err
+		}
+		before := client.MergeFrom(role.DeepCopy())
+		for _, selector := range role.AggregationRule.ClusterRoleSelectors {
+			for i := range parts.Items {
+				if parts.Items[i].Labels[firstKey(selector.MatchLabels)] == "true" {
+					role.Rules = append(role.Rules, parts.Items[i].Rules...)
+				}
+			}
+		}
+		if err := admin.Patch(ctx, role, before); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func firstKey(labels map[string]string) string {
+	for key := range labels {
+		return key
+	}
+	return ""
+}
+
+func createNamespaces(ctx context.Context) error {
+	for _, namespace := range []string{teamA, teamB} {
+		if err := admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rule(verbs, group, resources string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: strings.Split(verbs, ",")}
+}
+
+// tenants is how many tenants there have been.
+var tenants int
+
+// tenant is a client of a new user with the role edit in a namespace, with more permissions there if there are rules. The user is new
+// because the API server grants deleted permissions for a moment.
+func tenant(t *testing.T, namespace string, rules ...rbacv1.PolicyRule) client.Client {
+	t.Helper()
+	g := NewWithT(t)
+	tenants++
+	user := fmt.Sprintf("tenant-%d", tenants)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}
+	g.Expect(admin.Create(t.Context(), role)).To(Succeed())
+	for _, name := range []string{"edit", role.Name} {
+		g.Expect(admin.Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: user + "-" + name},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
+		})).To(Succeed())
+	}
+	for _, one := range append(rules, rule("create", "", "configmaps")) {
+		g.Expect(untilAllowed(t.Context(), namespace, user, &one)).To(Succeed())
+	}
+	return as(g, controlplane.User{Name: user})
+}
+
+// stolenToken is a client with the permissions of the manager.
+func stolenToken(g *WithT) client.Client {
+	return as(g, controlplane.ServiceAccount(instance.Namespace, instance.ServiceAccount))
+}
+
+func as(g *WithT, user controlplane.User) client.Client {
+	config, err := plane.Config(user)
+	g.Expect(err).ToNot(HaveOccurred())
+	c, err := client.New(config, client.Options{})
+	g.Expect(err).ToNot(HaveOccurred())
+	return c
+}
+
+// startManager runs the manager as a process with its own permissions, until the end of the test.
+func startManager(t *testing.T, args ...string) *instance.Instance {
+	t.Helper()
+	g := NewWithT(t)
+	g.Expect(buildManager()).To(Succeed())
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	g.Expect(err).ToNot(HaveOccurred())
+	i, err := instance.Start(manager, plane, log, args...)
+	g.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(func() {
+		i.Kill()
+		_ = log.Close()
+		if content, _ := os.ReadFile(log.Name()); t.Failed() {
+			t.Log(string(content))
+		}
+	})
+	return i
+}
+
+// object parses an object.
+func object(g *WithT, text string) *unstructured.Unstructured {
+	parsed := &unstructured.Unstructured{}
+	g.Expect(yaml.Unmarshal([]byte(text), &parsed.Object)).To(Succeed())
+	return parsed
+}
+
+// merge is a patch as kubectl patch --type=merge sends it.
+func merge(text string) client.Patch {
+	change, err := yaml.YAMLToJSON([]byte(text))
+	utilruntime.Must(err)
+	return client.RawPatch(types.MergePatchType, change)
+}
+
+// patch is a dry run, so the next attempt starts from the same object.
+func patch(ctx context.Context, c client.Client, o client.Object, text string) error {
+	return c.Patch(ctx, o.DeepCopyObject().(client.Object), merge(text), client.DryRunAll)
+}
+
+func patchStatus(ctx context.Context, c client.Client, o client.Object, text string) error {
+	return c.Status().Patch(ctx, o.DeepCopyObject().(client.Object), merge(text), client.DryRunAll)
+}
+
+// refused reports that a policy or RBAC refused a request, and prints the outcome of the attack.
+func refused(t *testing.T, attack string, err error) {
+	t.Helper()
+	why, byPolicy := "", false
+	if err != nil {
+		_, why, byPolicy = strings.Cut(err.Error(), "denied request: ")
+	}
+	switch {
+	case byPolicy:
+		t.Logf("%s: refused: %s", attack, why)
+	case apierrors.IsForbidden(err):
+		t.Logf("%s: refused: %s", attack, err)
+	default:
+		t.Errorf("%s: SUCCEEDED, %v", attack, err)
+	}
+}
+
+func deleteAll(ctx context.Context) error {
+	for _, kind := range []string{
+		"cluster.x-k8s.io/v1beta2 MachineHealthCheck", "remedy.cluster.x-k8s.io/v1alpha1 MachineHealthCheck",
+		"infrastructure.cluster.x-k8s.io/v1beta1 Metal3Remediation", "cluster.x-k8s.io/v1beta2 Machine", "cluster.x-k8s.io/v1beta2 Cluster",
+	} {
+		list := &unstructured.UnstructuredList{}
+		apiVersion, name, _ := strings.Cut(kind, " ")
+		list.SetAPIVersion(apiVersion)
+		list.SetKind(name + "List")
+		if err := admin.List(ctx, list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			one := &list.Items[i]
+			if err := admin.Patch(ctx, one, merge("{metadata: {finalizers: null}}")); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+			if err := admin.Delete(ctx, one); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// untilAllowed waits until the API server grants what a rule lists first.
+func untilAllowed(ctx context.Context, namespace, user string, rule *rbacv1.PolicyRule) error {
+	permission := &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
+	}
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: permission}}
+		err := admin.Create(ctx, review)
+		return review.Status.Allowed, err
+	})
+}

@@ -1,0 +1,61 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+const metal3Check = `
+apiVersion: remedy.cluster.x-k8s.io/v1alpha1
+kind: MachineHealthCheck
+metadata: {name: reboot, namespace: team-a}
+spec:
+  clusterName: prod
+  selector: {matchLabels: {pool: workers}}
+  unhealthyConditions: [{type: Ready, status: Unknown, timeout: 5m}]
+  maxUnhealthy: 40%
+  remediationTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: Metal3RemediationTemplate, name: m3}`
+
+var (
+	writesChecks   = rule("create,get,patch,update", "remedy.cluster.x-k8s.io", "machinehealthchecks")
+	createsMetal3  = rule("create", "infrastructure.cluster.x-k8s.io", "metal3remediations")
+	readsTemplates = rule("get", "infrastructure.cluster.x-k8s.io", "metal3remediationtemplates")
+)
+
+// A tenant that may write checks, but not create requests, changes a check of an administrator until it selects healthy Machines.
+func TestTemplateDeputy_CheckOfAdministrator_IsDenied(t *testing.T) {
+	g := installation(t)
+	ctx := t.Context()
+	check := object(g, metal3Check)
+	g.Expect(admin.Create(ctx, check)).To(Succeed())
+	attacker := tenant(t, teamA, writesChecks)
+	for attack, change := range map[string]string{
+		"conditions":         "{spec: {unhealthyMachineConditions: [{type: InfrastructureReady, status: 'True', timeout: 0s}]}}",
+		"limit raised":       "{spec: {maxUnhealthy: 100%}}",
+		"selector":           "{spec: {selector: {matchLabels: {pool: other}}}}",
+		"timeout":            "{spec: {unhealthyConditions: [{type: Ready, status: Unknown, timeout: 0s}]}}",
+		"limit removed":      "{spec: {maxUnhealthy: null}}",
+		"limit as a number":  "{spec: {maxUnhealthy: 1}}",
+		"pause and selector": "{spec: {pauseRequests: [x], selector: {matchLabels: {pool: other}}}}",
+	} {
+		refused(t, "template of another user, "+attack, patch(ctx, attacker, check, change))
+	}
+	for what, change := range map[string]string{
+		"pause": "{spec: {pauseRequests: [upgrade]}}", "Observe": "{spec: {mode: Observe}}", "lower limit": "{spec: {maxUnhealthy: 9%}}",
+		"no template in flight": "{spec: {maxInFlight: 1}}", "label": "{metadata: {labels: {a: b}}}",
+	} {
+		g.Expect(patch(ctx, attacker, check, change)).To(Succeed(), what)
+	}
+}
+
+// A tenant that may create requests, but not read templates, has the manager copy a template into a request that the tenant can read.
+func TestTemplateDeputy_UnreadableTemplate_IsDenied(t *testing.T) {
+	g := installation(t)
+	attacker := tenant(t, teamA, writesChecks, createsMetal3)
+	refused(t, "template that the user cannot read", attacker.Create(t.Context(), object(g, metal3Check)))
+	g.Expect(tenant(t, teamA, writesChecks, createsMetal3, readsTemplates).Create(t.Context(), object(g, metal3Check))).To(Succeed())
+}
