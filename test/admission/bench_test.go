@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -184,14 +185,37 @@ const serviceAccounts = "system:serviceaccount:"
 // new, because the API server grants deleted permissions for a moment.
 func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (client.Client, *warnings) {
 	t.Helper()
+	return b.bound(t, name, nil, rules...)
+}
+
+// manager is a ServiceAccount with all permissions and the labels that config/rbac gives to the manager's ClusterRoleBinding.
+func (b *bench) manager(t *testing.T) client.Client {
+	t.Helper()
+	g := NewWithT(t)
+	objects, err := manifests.Read("../../config/rbac/role_binding.yaml")
+	g.Expect(err).ToNot(HaveOccurred())
+	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "ClusterRoleBinding" && o.GetName() == "remedy-system-manager"
+	})
+	c, _ := b.bound(t, serviceAccounts+"elsewhere:renamed", objects[at].GetLabels(), to("*", "*", "*"))
+	return c
+}
+
+func (b *bench) bound(t *testing.T, name string, labels map[string]string, rules ...rbacv1.PolicyRule) (client.Client, *warnings) {
+	t.Helper()
 	g := NewWithT(t)
 	name = b.userName(name)
 	role := strings.ReplaceAll(name, ":", "-")
 	createUntilEnd(t, b.admin, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: role}, Rules: rules})
+	subject := rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}
+	if account, is := strings.CutPrefix(name, serviceAccounts); is {
+		subject = rbacv1.Subject{Kind: "ServiceAccount"}
+		subject.Namespace, subject.Name, _ = strings.Cut(account, ":")
+	}
 	createUntilEnd(t, b.admin, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: role},
+		ObjectMeta: metav1.ObjectMeta{Name: role, Labels: labels},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
+		Subjects:   []rbacv1.Subject{subject},
 	})
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: name, ResourceAttributes: &authorizationv1.ResourceAttributes{
 		Namespace: "default", Verb: rules[0].Verbs[0], Group: rules[0].APIGroups[0], Resource: rules[0].Resources[0],

@@ -264,9 +264,10 @@ func TestManagerPolicy_CheckDeletedOrSpecChanged_IsDenied(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
 	everything := to("*", "*", "*")
-	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
+	manager := b.manager(t)
+	namesake, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
 	other, _ := b.may(t, "other", everything)
-	person, _ := b.may(t, "a-person:remedy-manager", everything)
+	person, _ := b.may(t, "a-person:renamed", everything)
 	ctx := t.Context()
 	own := example(t, machinesMinimal)
 	g.Expect(b.admin.Create(ctx, own)).To(Succeed())
@@ -281,7 +282,7 @@ func TestManagerPolicy_CheckDeletedOrSpecChanged_IsDenied(t *testing.T) {
 		g.Expect(change(manager, "{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io}, labels: {cluster.x-k8s.io/cluster-name: prod-1}, finalizers: [remedy.cluster.x-k8s.io/cleanup], "+
 			"ownerReferences: [{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, name: prod-1, uid: a}]}}")).To(Succeed(), of)
 		g.Expect(manager.Status().Update(ctx, patched(g, check, "{status: {expectedMachines: 3}}"), client.DryRunAll)).To(Succeed(), of)
-		for _, c := range []client.Client{other, person} {
+		for _, c := range []client.Client{other, person, namesake} {
 			g.Expect(remove(c)).To(Succeed(), of)
 			g.Expect(change(c, "{spec: {selector: {matchLabels: {a: b}}}}")).To(Succeed(), of)
 		}

@@ -310,7 +310,8 @@ func TestManagerPolicy_OtherMetadata_IsDenied(t *testing.T) {
 	b := policyBench(t)
 	// The policy denies the requests even with all permissions.
 	everything := to("*", "*", "*")
-	manager, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
+	manager := b.manager(t)
+	namesake, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
 	other, _ := b.may(t, "other", everything)
 	ctx := context.Background()
 	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "node-1"}}}
@@ -336,8 +337,9 @@ func TestManagerPolicy_OtherMetadata_IsDenied(t *testing.T) {
 	// An update of the status of a Node can also change its metadata.
 	g.Expect(manager.Status().Update(ctx, patched(g, node, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(MatchError(ContainSubstring("does not change labels")))
 	g.Expect(manager.Status().Update(ctx, patched(g, node, "{status: {phase: Pending}}"), client.DryRunAll)).To(MatchError(ContainSubstring("does not change the status of Nodes")))
-	person, _ := b.may(t, "a-person:remedy-manager", everything)
+	person, _ := b.may(t, "a-person:renamed", everything)
 	g.Expect(change(person, m, "{metadata: {labels: {a: b}}}")).To(Succeed(), "a user that is no ServiceAccount is not the manager")
+	g.Expect(change(namesake, m, "{metadata: {labels: {a: b}}}")).To(Succeed(), "another ServiceAccount of that name is not the manager")
 	for _, object := range []*unstructured.Unstructured{m, node} {
 		for patch, words := range denied {
 			g.Expect(change(manager, object, patch)).To(MatchError(ContainSubstring(words)), "%s %s", object.GetKind(), patch)
