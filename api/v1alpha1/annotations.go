@@ -8,7 +8,8 @@ const Prefix = "remedy.cluster.x-k8s.io/"
 
 // Annotations that users set.
 const (
-	// TakeOverAnnotation on an in-tree MachineHealthCheck, or on its Cluster, with the value "true", makes the manager adopt that check.
+	// TakeOverAnnotation on an in-tree MachineHealthCheck with the value "true" makes the manager adopt that check. On a Cluster, it makes the
+	// manager adopt the checks that the topology of the Cluster generates.
 	TakeOverAnnotation = Prefix + "take-over"
 
 	// RequestPluralsAnnotation on a check names the plurals of request kinds that do not simply end in "s", such as

@@ -119,6 +119,27 @@ func TestInTreeCheck_NotAdopted_IsNotWritten(t *testing.T) {
 	s.Expect(stage.Get(s, check)().ResourceVersion).To(Equal(before))
 }
 
+// The annotation on a Cluster adopts the checks that its topology generates. The policy does not examine other checks of that Cluster.
+func TestAdoption_AnnotatedCluster_GeneratedChecksOnly(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{Annotated: true} })
+	s.Annotate(s.Cluster, remedyv1.TakeOverAnnotation, "true")
+	written := s.CreateInTreeCheck("written")
+	generated := s.CreateInTreeCheck("generated", func(check *clusterv1.MachineHealthCheck) {
+		check.Labels = map[string]string{clusterv1.ClusterTopologyOwnedLabel: ""}
+		check.Spec.Selector.MatchLabels = map[string]string{"pool": "other"}
+	})
+	for _, check := range []*clusterv1.MachineHealthCheck{written, generated} {
+		s.SetInTreePaused(check, false)
+	}
+	c := s.Start()
+	s.CompleteAdoption(generated)
+	c.WaitIdle()
+	s.Expect(stage.PausedAnnotation(stage.Get(s, written)())).To(BeEmpty())
+	s.Annotate(written, remedyv1.TakeOverAnnotation, "true")
+	s.CompleteAdoption(written)
+}
+
 // With --core-machinehealthchecks=Exclusive, no in-tree controller runs: there is no handover, and Remedy sets the Paused condition.
 func TestAdoption_Exclusive_NeedsNoHandover(t *testing.T) {
 	t.Parallel()

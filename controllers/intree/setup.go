@@ -26,7 +26,8 @@ const Kind = string(metrics.InTreeMachineHealthCheck)
 
 // AdoptionPolicy are the flags that select which in-tree checks are adopted.
 type AdoptionPolicy struct {
-	// Annotated: those that ask for it, or whose Cluster does; All: all of them. Exclusive: all, and the in-tree controller does not run.
+	// Annotated: those with the annotation, and generated ones whose Cluster has it; All: all of them. Exclusive: all, and the in-tree
+	// controller does not run.
 	Annotated, All, Exclusive bool
 }
 

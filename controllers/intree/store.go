@@ -102,10 +102,12 @@ func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.
 	return f
 }
 
-// wants reports whether a check is to be adopted. Its annotation overrides that of its Cluster, and the flag.
+// wants reports whether a check is to be adopted. Its annotation overrides that of its Cluster, and the flag. The annotation of a Cluster
+// applies to the checks that its topology generates: a policy examines these, and other checks only if they have the annotation.
 func (a *Adoption) wants(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) bool {
 	asks := func(o client.Object) string { return o.GetAnnotations()[remedyv1.TakeOverAnnotation] }
-	asked := asks(core) == "true" || cluster != nil && asks(cluster) == "true"
+	_, generated := core.Labels[clusterv1.ClusterTopologyOwnedLabel]
+	asked := asks(core) == "true" || generated && cluster != nil && asks(cluster) == "true"
 	return asks(core) != "false" && (a.All || a.Exclusive || a.Annotated && asked)
 }
 

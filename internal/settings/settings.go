@@ -37,7 +37,7 @@ type InTreeChecks string
 const (
 	// Ignore adopts none.
 	Ignore InTreeChecks = "Ignore"
-	// Annotated adopts those with an annotation on the check or on its Cluster.
+	// Annotated adopts those with an annotation, and those that a topology generates for a Cluster with it.
 	Annotated InTreeChecks = "Annotated"
 	// All adopts all of them.
 	All InTreeChecks = "All"

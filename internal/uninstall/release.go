@@ -100,7 +100,8 @@ func (u *Uninstaller) prepare(ctx context.Context, r *release, running, adoptsAl
 	u.warn(warned, "Cluster", cluster)
 	pause, paused := r.check.Annotations[clusterv1.PausedAnnotation]
 	r.paused = paused && pause != remedyv1.Pause || ptr.Deref(cluster.Spec.Paused, false)
-	r.optOut = adoptsAll || cluster.Annotations[remedyv1.TakeOverAnnotation] == "true"
+	_, generated := r.check.Labels[clusterv1.ClusterTopologyOwnedLabel]
+	r.optOut = adoptsAll || generated && cluster.Annotations[remedyv1.TakeOverAnnotation] == "true"
 	value := r.check.Annotations[remedyv1.TakeOverAnnotation]
 	if value == "false" || !r.optOut && (!running || value == "") {
 		return nil

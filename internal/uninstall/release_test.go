@@ -46,7 +46,7 @@ func TestRelease_PauseOfAUser_IsKept(t *testing.T) {
 	p.Expect(p.get(check).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }
 
-// A Cluster that adopts all of its checks would adopt a released check again.
+// A Cluster that adopts the checks of its topology would adopt a released one again, and no other check.
 func TestRelease_AdoptingCluster_AnnotatesTheCheck(t *testing.T) {
 	p := newFixture(t)
 	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.TakeOverAnnotation, "true")}
@@ -55,9 +55,13 @@ func TestRelease_AdoptingCluster_AnnotatesTheCheck(t *testing.T) {
 		Kind:     "AnyCluster", Name: "prod",
 	}
 	p.create(cluster)
-	one := p.inTreeCheck("one")
+	one, written := p.inTreeCheck("one"), p.inTreeCheck("written")
+	before := one.DeepCopy()
+	one.Labels = map[string]string{clusterv1.ClusterTopologyOwnedLabel: ""}
+	p.Expect(p.api.Patch(p.ctx, one, client.MergeFrom(before))).To(Succeed())
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
+	p.Expect(p.get(written).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays"}))
 	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.TakeOverAnnotation: "false"}))
 	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }

@@ -61,7 +61,7 @@ var (
 		if err != nil {
 			return err
 		}
-		if err = plane.InstallCRDs(crdFolder, filepath.Join(crds, "cluster.x-k8s.io_machines.yaml")); err != nil {
+		if err = plane.InstallCRDs(crdFolder, filepath.Join(crds, "cluster.x-k8s.io_machines.yaml"), filepath.Join(crds, "cluster.x-k8s.io_clusters.yaml")); err != nil {
 			return err
 		}
 		if startedBench.conversion, err = installCoreChecks(plane, filepath.Join(crds, "cluster.x-k8s.io_machinehealthchecks.yaml")); err != nil {

@@ -312,3 +312,22 @@ func TestTakeOverPolicy_UnknownValue_Warns(t *testing.T) {
 	g.Expect(editor.Update(ctx, patched(g, old, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 	g.Expect(warned.take()).To(BeEmpty(), "the value is not new")
 }
+
+// The annotation on a Cluster applies to the checks that its topology generates.
+func TestTakeOverPolicy_ClusterWithoutTopology_Warns(t *testing.T) {
+	g := NewWithT(t)
+	b := policyBench(t)
+	editor, warned := b.may(t, "editor", to("create", cluster, "clusters"))
+	classless := parsed(g, `
+apiVersion: cluster.x-k8s.io/v1beta2
+kind: Cluster
+metadata: {name: prod-1, namespace: default, annotations: {`+remedyv1.TakeOverAnnotation+`: "true"}}
+spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevCluster, name: prod-1}}`)
+	warningFor := func(patch string) string {
+		g.Expect(tryCreate(t.Context(), editor, patched(g, classless, patch))).To(Succeed(), "the policy only warns")
+		return warned.take()
+	}
+	g.Eventually(func() string { return warningFor("{}") }, patience).Should(ContainSubstring("this Cluster has no topology: annotate each MachineHealthCheck instead"))
+	g.Expect(warningFor("{spec: {topology: {classRef: {name: quick-start}, version: v1.35.0}}}")).To(BeEmpty())
+	g.Expect(warningFor("{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": 'false'}}}")).To(BeEmpty())
+}

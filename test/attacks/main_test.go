@@ -100,7 +100,7 @@ func installCRDs(ctx context.Context) error {
 		return err
 	}
 	var files []string
-	for _, kind := range []string{"clusters", "machines", "machinesets", "machinehealthchecks"} {
+	for _, kind := range []string{"clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"} {
 		files = append(files, filepath.Join(folder, "cluster.x-k8s.io_"+kind+".yaml"))
 	}
 	if err := plane.InstallCRDs(files...); err != nil {

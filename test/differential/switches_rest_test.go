@@ -98,8 +98,9 @@ func (w *walk) wanted() map[string]bool {
 		check := &clusterv1.MachineHealthCheck{}
 		w.Expect(w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, check)).To(Succeed())
 		own, all := check.Annotations[remedyv1.TakeOverAnnotation], cluster.Annotations[remedyv1.TakeOverAnnotation]
+		_, generated := check.Labels[clusterv1.ClusterTopologyOwnedLabel]
 		us := w.actsFor(check.Labels[clusterv1.WatchLabel])
-		ours[name] = us != nil && own != "false" && (us.flag == "All" || us.flag == "Annotated" && (own == "true" || all == "true"))
+		ours[name] = us != nil && own != "false" && (us.flag == "All" || us.flag == "Annotated" && (own == "true" || generated && all == "true"))
 	}
 	return ours
 }

@@ -73,7 +73,7 @@ func (w *walk) populate() {
 	}
 }
 
-// generate makes a check, as the topology of a Cluster does.
+// generate creates a check: the first one as a user does, the others as the topology of a Cluster does.
 func (w *walk) generate(name string) bool {
 	w.t.Helper()
 	check := w.coreCheck(name, func(spec *clusterv1.MachineHealthCheckSpec) {
@@ -84,6 +84,9 @@ func (w *walk) generate(name string) bool {
 		}
 	})
 	check.Labels = map[string]string{clusterv1.WatchLabel: oursByLabel}
+	if name != w.checks[0] {
+		check.Labels[clusterv1.ClusterTopologyOwnedLabel] = ""
+	}
 	return w.api.Create(w.ctx, check) == nil
 }
 
