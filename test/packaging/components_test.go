@@ -147,7 +147,7 @@ func TestClusterctlMakesOfItWhatItShould(t *testing.T) {
 	}
 }
 
-var namespaced = map[string]bool{"Deployment": true, "ServiceAccount": true, "Role": true, "RoleBinding": true, "PodDisruptionBudget": true}
+var namespaced = map[string]bool{"Deployment": true, "ServiceAccount": true, "Role": true, "RoleBinding": true, "PodDisruptionBudget": true, "NetworkPolicy": true}
 
 func TestTheTwoWaysToInstallItDifferByALabelOnly(t *testing.T) {
 	g := NewWithT(t)
