@@ -26,7 +26,7 @@ var expectedSamples = map[string][]string{
 	"the NodeHealthCheck enhancement":                {"nodehealthcheck_backoff.yaml", "nodehealthcheck_conditions.yaml"},
 	"the README of node-healthcheck-operator v0.0.1": {"nodehealthcheck_mandatory.yaml", "nodehealthcheck_optional.yaml"},
 	"the Cluster API book":                           {"machinehealthcheck_control_plane.yaml", "machinehealthcheck_workers.yaml"},
-	"this project":                                   {"machinehealthcheck_escalation.yaml", "nodehealthcheck_workload_observe.yaml"},
+	"this project":                                   {"machinehealthcheck_escalation.yaml", "nodehealthcheck_workload_observe.yaml", "resourcequota_checks.yaml"},
 }
 
 func sampleFiles(t *testing.T) []string {
