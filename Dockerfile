@@ -1,6 +1,9 @@
 # Copyright The cluster-api-provider-remedy Authors.
 # SPDX-License-Identifier: Apache-2.0
-FROM golang:1.26 AS builder
+# A release replaces the tags by digests: --build-arg BUILDER=golang@sha256:... --build-arg BASE=gcr.io/distroless/static@sha256:...
+ARG BUILDER=golang:1.26
+ARG BASE=gcr.io/distroless/static:nonroot
+FROM ${BUILDER} AS builder
 WORKDIR /workspace
 ARG version=""
 COPY go.mod go.sum ./
@@ -12,7 +15,7 @@ COPY internal/ internal/
 RUN CGO_ENABLED=0 go build -tags=fieldsv1string -trimpath \
     -ldflags "-s -w -X github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/version.released=${version}" -o manager .
 
-FROM gcr.io/distroless/static:nonroot
+FROM ${BASE}
 COPY --from=builder /workspace/manager /manager
 USER 65532:65532
 ENTRYPOINT ["/manager"]

@@ -193,9 +193,9 @@ release: controlplane ## Writes out/: what clusterctl and kubectl apply need ('m
 	@ls -l out
 
 .PHONY: image
-image: bin/ko ## Builds and pushes the image without Docker; needs VERSION and the right to push. 1 / 5 min
+image: bin/ko ## Builds and pushes the image without Docker; needs VERSION and permission to push. BASE=<image>@sha256:<digest> pins the base image. 1 / 5 min
 	@test -n "$(VERSION)" || { echo "make image: say which, for example VERSION=v0.1.0"; exit 1; }
-	VERSION=$(VERSION) KO_DOCKER_REPO=$$(sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment.yaml) bin/ko build --bare --tags=$(VERSION) .
+	VERSION=$(VERSION) $(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) KO_DOCKER_REPO=$$(sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment.yaml) bin/ko build --bare --tags=$(VERSION) .
 
 .PHONY: build
 build: bin/manager bin/kubectl-remedy ## Builds bin/manager and the kubectl plugin. VERSION=v0.1.0 makes them a release. 1 / 3 min

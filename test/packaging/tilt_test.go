@@ -106,7 +106,7 @@ func TestTheImageIsBuiltTheSameWayByBothTools(t *testing.T) {
 	}
 	g.Expect(yaml.UnmarshalStrict(content, &ko)).To(Succeed())
 	g.Expect(ko.Builds).To(HaveLen(1))
-	g.Expect(string(docker)).To(ContainSubstring("FROM " + ko.DefaultBaseImage))
+	g.Expect(string(docker)).To(And(ContainSubstring("ARG BASE="+ko.DefaultBaseImage), ContainSubstring("FROM ${BASE}")))
 	for _, flag := range ko.Builds[0].Flags {
 		g.Expect(string(docker)).To(ContainSubstring(flag))
 	}
