@@ -9,6 +9,8 @@ import (
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
 // A tenant may write in-tree checks, but not create requests. An administrator has annotated the Cluster, so that the manager adopts the
@@ -17,7 +19,7 @@ func TestAdoptionByCluster_CheckOfTenant_IsNotAdopted(t *testing.T) {
 	g := installation(t)
 	ctx := t.Context()
 	cluster := object(g, someCluster)
-	cluster.SetAnnotations(map[string]string{"remedy.cluster.x-k8s.io/take-over": "true"})
+	cluster.SetAnnotations(map[string]string{remedyv1.TakeOverAnnotation: "true"})
 	g.Expect(admin.Create(ctx, cluster)).To(Succeed())
 	attacker := tenant(t, teamA, rule("create,get,patch,update", "cluster.x-k8s.io", "machinehealthchecks"))
 	written := object(g, inTreeCheck)
@@ -27,7 +29,8 @@ func TestAdoptionByCluster_CheckOfTenant_IsNotAdopted(t *testing.T) {
 	forged.SetLabels(map[string]string{"topology.cluster.x-k8s.io/owned": ""})
 	refused(t, "check with the label of a topology", attacker.Create(ctx, forged.DeepCopy()))
 	refused(t, "label of a topology", patch(ctx, attacker, written, "{metadata: {labels: {topology.cluster.x-k8s.io/owned: ''}}}"))
-	refused(t, "adoption of the check", patch(ctx, attacker, written, "{metadata: {annotations: {remedy.cluster.x-k8s.io/take-over: 'true'}}}"))
+	adopted := "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": 'true'}}}"
+	refused(t, "adoption of the check", patch(ctx, attacker, written, adopted))
 
 	generated := forged
 	generated.SetName("generated")

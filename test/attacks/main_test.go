@@ -48,18 +48,7 @@ var (
 	plane *controlplane.ControlPlane
 	admin client.Client
 	// startPlane starts it when the first test needs it.
-	startPlane = sync.OnceValue(func() (err error) {
-		ctx := context.Background()
-		if plane, err = controlplane.Start(ctx); err == nil {
-			admin, err = plane.Client()
-		}
-		for _, step := range []func(context.Context) error{installCRDs, installProduct, aggregateRoles, createNamespaces, awaitPolicies} {
-			if err == nil {
-				err = step(ctx)
-			}
-		}
-		return err
-	})
+	startPlane = sync.OnceValue(func() error { return install(context.Background(), "../../config/default") })
 	// manager is the path of the manager.
 	manager      string
 	buildFolder  string
@@ -94,6 +83,23 @@ func installation(t *testing.T) *WithT {
 	return g
 }
 
+// install starts a control plane and installs a kustomization of the product.
+func install(ctx context.Context, kustomization string) (err error) {
+	if plane, err = controlplane.Start(ctx); err != nil {
+		return err
+	}
+	if admin, err = plane.Client(); err != nil {
+		return err
+	}
+	installProduct := func(ctx context.Context) error { return installProduct(ctx, kustomization) }
+	for _, step := range []func(context.Context) error{installCRDs, createNamespaces, installProduct, aggregateRoles, awaitPolicies} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func installCRDs(ctx context.Context) error {
 	folder, err := controlplane.ClusterAPICRDs(ctx)
 	if err != nil {
@@ -110,8 +116,8 @@ func installCRDs(ctx context.Context) error {
 }
 
 // installProduct applies what a release contains, and the ClusterRole that docs/install.md shows for Metal3.
-func installProduct(ctx context.Context) error {
-	objects, err := manifests.Render(ctx, plane.Kubectl, "../../config", "../../config/default")
+func installProduct(ctx context.Context, kustomization string) error {
+	objects, err := manifests.Render(ctx, plane.Kubectl, "../../config", kustomization)
 	for _, object := range objects {
 		if err == nil {
 			err = admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("installation"))
@@ -222,7 +228,7 @@ func as(g *WithT, user controlplane.User) client.Client {
 }
 
 // startManager runs the manager as a process with its own permissions, until the end of the test.
-func startManager(t *testing.T, args ...string) *instance.Instance {
+func startManager(t *testing.T, args ...string) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(buildManager()).To(Succeed())
@@ -237,7 +243,6 @@ func startManager(t *testing.T, args ...string) *instance.Instance {
 			t.Log(string(content))
 		}
 	})
-	return i
 }
 
 // object parses an object.

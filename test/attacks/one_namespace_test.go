@@ -1,0 +1,56 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// With the component one-namespace, a thief of the token reads and writes nothing in other namespaces, and the manager works.
+func TestStolenToken_OneNamespace_NoOtherNamespace(t *testing.T) {
+	otherPlane, otherAdmin := plane, admin
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	t.Cleanup(func() {
+		plane.Stop()
+		plane, admin = otherPlane, otherAdmin
+	})
+	ctx := t.Context()
+	g.Expect(install(ctx, "testdata/one-namespace")).To(Succeed())
+	for _, namespace := range []string{teamA, teamB} {
+		g.Expect(admin.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "prod-kubeconfig"}})).To(Succeed())
+	}
+	thief := stolenToken(g)
+	read := func(namespace string) error {
+		return thief.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "prod-kubeconfig"}, &corev1.Secret{})
+	}
+	g.Expect(read(teamA)).To(Succeed())
+	refused(t, "stolen token of one namespace, Secret of another one", read(teamB))
+	machine := object(g, someMachine)
+	g.Expect(admin.Create(ctx, machine)).To(Succeed())
+	refused(t, "stolen token of one namespace, spec of a Machine", patch(ctx, thief, machine, "{spec: {providerID: x}}"))
+	elsewhere := object(g, someMachine)
+	elsewhere.SetNamespace(teamB)
+	g.Expect(admin.Create(ctx, elsewhere)).To(Succeed())
+	annotated := "{metadata: {annotations: {remedy.cluster.x-k8s.io/attempts: '1'}}}"
+	refused(t, "stolen token of one namespace, Machine of another one", patch(ctx, thief, elsewhere, annotated))
+
+	check := object(g, inTreeCheck)
+	check.SetAnnotations(map[string]string{remedyv1.TakeOverAnnotation: "true"})
+	g.Expect(admin.Create(ctx, object(g, someCluster))).To(Succeed())
+	g.Expect(admin.Create(ctx, check)).To(Succeed())
+	g.Expect(admin.Status().Patch(ctx, check, merge(notPaused))).To(Succeed())
+	startManager(t, "--namespace="+teamA)
+	g.Eventually(func() (map[string]string, error) {
+		err := admin.Get(ctx, client.ObjectKeyFromObject(check), check)
+		return check.GetAnnotations(), err
+	}).Should(HaveKey("cluster.x-k8s.io/paused"), "the manager adopts the check")
+}
