@@ -51,8 +51,8 @@ func Parse(content []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Render returns the objects of a kustomization in the folder config of this repository. It opens all files there: the go command caches the
-// result of a test by the files that the test opens, and does not see those that kubectl opens.
+// Render returns the objects of a kustomization in the folder config of this repository. It opens all files there, because the go command
+// caches the result of a test by the files that the test opens, and does not see those that kubectl opens.
 func Render(ctx context.Context, kubectl, config, kustomization string) ([]*unstructured.Unstructured, error) {
 	files := os.DirFS(config)
 	if err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
