@@ -25,8 +25,8 @@ func (p *pass) inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) 
 	return false, false
 }
 
-// stuck reports whether the deletion of a request has not finished in time: a finalizer keeps it, which everybody who can write requests
-// can set.
+// stuck reports whether the deletion of a request has not finished in time: a finalizer keeps it, which every user who can write
+// requests can set.
 func (p *pass) stuck(r *Request) bool {
 	if r.DeletingSince.IsZero() {
 		return false
