@@ -14,6 +14,7 @@ import (
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -81,6 +82,33 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 		isWhole(t, c, controlPlanePool, 3, refused)
 		isClean(t, check, 3)
 	})
+}
+
+// A control plane of one Machine: its KubeadmControlPlane refuses to replace it. With the check, both conditions are removed, in both API
+// versions, and they stay away while the owner reconciles.
+func TestControlPlane_OwnerRefusesCheckDeleted_IsClean(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := theWorld(t)
+	c := ownCluster(t, world.Shape{Namespace: uniqueName("single"), Name: "single", ControlPlanes: 1})
+	check := aCheck(t, c, "single", ofControlPlane)
+	looksAfter(t, check, 1)
+	machine := poolOf(t, c, controlPlanePool)[0]
+	falls(t, c, machine)
+	refused := "False " + controlplanev1.KubeadmControlPlaneMachineCannotBeRemediatedReason
+	g.Eventually(tells(t, machine, clusterv1.MachineOwnerRemediatedCondition), soon).Should(Equal(refused))
+	expectToGo(t, w, check)
+	// The owner reconciles after each change of the annotation Paused.
+	owner := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
+	pause(t, owner, true)
+	pause(t, owner, false)
+	got := &clusterv1.Machine{}
+	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(&machine), got)).To(Succeed())
+	for _, kind := range []string{clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineHealthCheckSucceededCondition} {
+		g.Expect(conditions.Has(got, kind)).To(BeFalse(), kind)
+		g.Expect(deprecated.Has(got, clusterv1.ConditionType(kind))).To(BeFalse(), kind)
+	}
+	g.Expect(got.Annotations).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
 }
 
 // fallTogether lets two control-plane Machines become unhealthy while their KubeadmControlPlane is paused. Otherwise it could decide about
