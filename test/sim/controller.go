@@ -284,6 +284,11 @@ func (r *run) report() error {
 		if live := w.API.Machines[m.Name]; v.Kind == health.Unhealthy && (live == nil || live.Author != r.name) {
 			continue
 		}
+		// With OwnerRemediated=False that is left, that would request owner remediation.
+		left := m.Owner != "" && !m.Sick && r.pass.Plan.Decisions[i].Action != remediation.RequestOwnerRemediation
+		if left && v.Kind == health.Unhealthy {
+			continue
+		}
 		switch v.Kind {
 		case health.Unhealthy:
 			sick, well = true, false

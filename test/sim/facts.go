@@ -89,7 +89,7 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, History: m.Ledger, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
 			UnpausedAt: m.Thawed, Request: requestFor(s, c, m.UID), NameTaken: nameTaken(s, c, m.Name, m.UID, m.Ledger),
 			OwnerRemediation: remediation.OwnerRemediation{
-				Requested: m.Owner != "", Unhealthy: m.Sick, MarkedByThis: m.Author == c.Name, RequestedByThis: m.Author == c.Name && m.Owner != "" && m.MarkedSince.Equal(m.AskedOwnerAt), Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
+				Requested: m.Owner != "" && m.Sick, Unhealthy: m.Sick, MarkedByThis: m.Author == c.Name, RequestedByThis: m.Author == c.Name && m.Owner != "" && m.MarkedSince.Equal(m.AskedOwnerAt), Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
 				OwnerReason: m.Owner, Since: m.MarkedSince,
 			},
 		}

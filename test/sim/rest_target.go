@@ -51,7 +51,7 @@ func (w *World) auditTargetAtRest(c *Check, last *Pass, i int) {
 	case well:
 		x.well()
 	}
-	if x.m != nil && x.m.Owner == Waiting && x.m.Author == c.Name && x.judged.health != well && !c.ForNodes {
+	if x.m != nil && x.m.Owner == Waiting && x.m.Sick && x.m.Author == c.Name && x.judged.health != well && !c.ForNodes {
 		w.must(x.request != nil || !w.takesBack(c, t.Name, w.API), "a mark that nobody should act on is taken back", "that of %s", t.Name)
 	}
 	if x.request == nil && x.n != nil && w.Conn.Up && (c.ForNodes || x.m != nil) {
