@@ -18,6 +18,16 @@ type records struct {
 	// memories are those of the running process, by the names of checks.
 	memories map[string]*report.Memory
 	requests []*requestTruth
+	// requested are the times at which OwnerRemediated=False was set, by the names of Machines.
+	requested map[string][]time.Time
+}
+
+// ownerRequested is called when OwnerRemediated=False is set on a Machine.
+func (r *records) ownerRequested(machine string, at time.Time) {
+	if r.requested == nil {
+		r.requested = map[string][]time.Time{}
+	}
+	r.requested[machine] = append(r.requested[machine], at)
 }
 
 // requestTruth is a request as the API server has seen it.
@@ -73,8 +83,11 @@ func (r *run) recordPass(complete bool) {
 		Check: r.name, Snapshot: &pass.Snapshot, Assessment: &pass.Assessment, Situation: &pass.Situation, Policy: &r.check.Policy, Planned: &pass.Plan,
 	}, w.Now)
 	for i := range ended {
-		if !ended[i].ByOwner {
-			w.auditEnded(r.name, &ended[i].RecentRemediation)
+		if e := &ended[i].RecentRemediation; ended[i].ByOwner {
+			set := slices.ContainsFunc(w.records.requested[e.Target], func(at time.Time) bool { return at.Truncate(time.Second).Equal(e.Started.Time) })
+			w.must(set, "records are true", "%s: no owner remediation of %s was requested at %s", r.name, e.Target, e.Started)
+		} else {
+			w.auditEnded(r.name, e)
 		}
 	}
 	if !complete {

@@ -230,6 +230,7 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 		// An owner's own reason is never overwritten.
 		if m.Owner == "" {
 			m.Owner, m.MarkedSince, m.Counted = Waiting, w.Now, d.Budgeted && r.check.Policy.MaxInFlight != nil
+			w.records.ownerRequested(m.Name, w.Now)
 		}
 	case remediation.RemoveOwnerRemediated:
 		if m.Owner == Waiting {
