@@ -106,8 +106,9 @@ func TestControlPlane_OwnerRefusesCheckDeleted_IsClean(t *testing.T) {
 	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(&machine), got)).To(Succeed())
 	for _, kind := range []string{clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineHealthCheckSucceededCondition} {
 		g.Expect(conditions.Has(got, kind)).To(BeFalse(), kind)
-		g.Expect(deprecated.Has(got, clusterv1.ConditionType(kind))).To(BeFalse(), kind)
 	}
+	g.Expect(deprecated.Has(got, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeFalse())
+	g.Expect(deprecated.Has(got, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)).To(BeFalse())
 	g.Expect(got.Annotations).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
 }
 
