@@ -33,7 +33,7 @@ const (
 var handover = []sabotage{
 	intree("store.go", "return asks(core) != \"false\" && (", "return (", looksOn, "to be empty|remedy"),
 	intree("store.go", "a.Annotated && asked)", "true || asked)", none, "to equal"),
-	intree("store.go", "|| generated && cluster", "|| cluster", "TestAdoption_AnnotatedCluster_GeneratedChecksOnly", "to be empty"),
+	intree("store.go", "|| generated && cluster", "|| (generated || true) && cluster", "TestAdoption_AnnotatedCluster_GeneratedChecksOnly", "to be empty"),
 	intree("store.go", "\tf.Instance = cmp.Or(a.WatchFilter, takeover.Unfiltered)\n", "", signed, "to have"),
 	intree("gate.go", "; writes && a.Observe {", "; false && writes && a.Observe {", looksOn, "to equal|to be empty"),
 	intree("gate.go", "(instance == a.WatchFilter || instance == takeover.Unfiltered)", "instance == a.WatchFilter", relabelled, inVain("the restarted instance releases the check")),

@@ -47,7 +47,7 @@ var health = []mutant{
 	h("rule_has_remediate_annotation.go", "!t.Annotations.Remediate", "t.Annotations.Remediate", verdicts),
 	h("rule_machine_failed.go", "Cause: t.Machine.Failure", "Cause: \"\"", "TestEvaluate_SeveralCauses_AreAllReported"),
 	h("rule_unhealthy_machine.go", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
-	h("deadline.go", "transition.IsZero()", "created.IsZero()", verdicts),
+	h("deadline.go", "!known.IsZero()", "!created.IsZero()", verdicts),
 	h("rule_node_deleted.go", "recorded.IsZero() || ", "", verdicts),
 	h("rule_node_deleted.go", " || recorded.After(now)", "", verdicts),
 	h("rule_node_deleted.go", "t.nodeState() != Gone", "t.nodeState() != Gone && t.nodeState() != Unreadable", "TestEvaluate_UnreadableNode_IsUndetermined"),

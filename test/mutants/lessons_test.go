@@ -11,7 +11,7 @@ const paused = "TestStepTimeout_AfterPause_StartsAgain"
 var lessons = []mutant{
 	r("request.go", "!pauseEnd.After(p.now)", "true", paused),
 	r("inflight.go", "slices.Clone(p.s.Replacing)", "p.s.Replacing", "TestPlan_Arguments_AreNotChanged"),
-	r("inflight.go", "if p.s.Orphans[i].ControlPlane {", "if false {", "TestOrphan_ControlPlane_KeepsItBusy"),
+	r("inflight.go", "o.Request != nil && o.ControlPlane {", "false {", "TestOrphan_ControlPlane_KeepsItBusy"),
 	r("inflight.go", " || p.s.Orphans[i].Request != nil\n", "\n", "TestOrphan_InReplacing_CountsOnce"),
 	r("plan.go", "if t.CoveredBy == \"\" {\n\t\td.History, d.NodeGoneSince = believable", "if true {\n\t\td.History, d.NodeGoneSince = believable", "TestPlan_CoveredTarget_KeepsItsHistory"),
 	r("inflight.go", "p.busy == \"\" || name < p.busy", "true", "TestPlan_SeveralBlock_NamesTheSameOne"),

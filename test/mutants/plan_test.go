@@ -188,7 +188,7 @@ var summedUp = []mutant{
 	r("inflight.go", "p.remembers() && t.OwnerRemediation.Requested && ", "p.remembers() && ", replaced),
 	r("inflight.go", "t.OwnerRemediation.Requested && t.Owner != \"\" && !t.ControlPlane && ", "t.OwnerRemediation.Requested && ", replaced),
 	r("inflight.go", "!t.ControlPlane && t.CoveredBy == \"\"", "!t.ControlPlane", replaced),
-	r("inflight.go", "p.s.Orphans[i].Request != nil {\n\t\t\tp.takePlace", "i >= 0 {\n\t\t\tp.takePlace", replaced),
+	r("inflight.go", "o.Request != nil && !p.stuck(o.Request) {", "o.Request == nil || !p.stuck(o.Request) {", replaced),
 	r("inflight.go", "\tif p.s.Check.Paused {\n", "\tif false {\n", "TestReplacing_NoMaxInFlight_IsNotRecorded"),
 	r("inflight.go", "!p.remembers() || ", "", "TestReplacing_NoMaxInFlight_IsNotRecorded"),
 	r("inflight.go", "counted[p.s.Targets[i].Name] = true", "counted[p.s.Targets[i].Node] = true", replaced),
