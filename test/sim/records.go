@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 type records struct {
 	// memories are those of the running process, by the names of checks.
 	memories map[string]*report.Memory
+	// started are how many requests the running process has counted, by the names of checks.
+	started  map[string]int
 	requests []*requestTruth
 	// requested are the times at which OwnerRemediated=False was set, by the names of Machines.
 	requested map[string][]time.Time
@@ -43,7 +46,7 @@ type requestTruth struct {
 
 // restart forgets what only the process knew.
 func (r *records) restart() {
-	r.memories = map[string]*report.Memory{}
+	r.memories, r.started = map[string]*report.Memory{}, map[string]int{}
 	for _, truth := range r.requests {
 		truth.why, truth.ofThisProcess = "", false
 	}
@@ -79,9 +82,10 @@ func (r *run) recordPass(complete bool) {
 		memory = &report.Memory{}
 		w.records.memories[r.name] = memory
 	}
-	news, _, ended := memory.Compare(&explain.Evaluation{
+	news, started, ended := memory.Compare(&explain.Evaluation{
 		Check: r.name, Snapshot: &pass.Snapshot, Assessment: &pass.Assessment, Situation: &pass.Situation, Policy: &r.check.Policy, Planned: &pass.Plan,
 	}, w.Now)
+	w.records.started[r.name] += started.ByRequest
 	for i := range ended {
 		if e := &ended[i].RecentRemediation; ended[i].ByOwner {
 			set := slices.ContainsFunc(w.records.requested[e.Target], func(at time.Time) bool { return at.Truncate(time.Second).Equal(e.Started.Time) })
@@ -133,6 +137,27 @@ func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
 			w.must(truth.why == "" || truth.why == reason || !truth.ofThisProcess, "records are true", "%s is recorded as %s, and ended by %q", e.Target, outcome, truth.why)
 		}
 	}
+}
+
+// Miscounted returns the checks of which the running process has counted more or fewer starts than it has created requests. It may count
+// those that an old leader creates at the same time.
+func (w *World) Miscounted() []string {
+	created, byOthers := map[string]int{}, map[string]int{}
+	for _, truth := range w.records.requests {
+		if truth.ofThisProcess {
+			created[truth.Check]++
+		} else {
+			byOthers[truth.Check]++
+		}
+	}
+	var all []string
+	for name, c := range w.API.Checks {
+		least, counted := created[name], w.records.started[name]
+		if !c.Paused && !w.API.Paused && (counted < least || counted > least+byOthers[name]) {
+			all = append(all, fmt.Sprintf("%s: %d created, %d counted", name, least, counted))
+		}
+	}
+	return all
 }
 
 // Unrecorded returns the requests that have ended without an entry, of checks that exist: a restart loses some, and only these.

@@ -50,6 +50,9 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 		if missing := w.Unrecorded(); len(missing) > 0 {
 			t.Fatalf("history %d has no record of %v:\n%s", seed, missing, tail(w))
 		}
+		if wrong := w.Miscounted(); len(wrong) > 0 {
+			t.Fatalf("history %d counts %v:\n%s", seed, wrong, tail(w))
+		}
 		if left := w.Leftovers(); len(left) > 0 {
 			t.Fatalf("history %d leaves %v:\n%s", seed, left, tail(w))
 		}

@@ -61,7 +61,7 @@ func Empty(now time.Time) *World {
 func empty(now time.Time, seed uint64) *World {
 	return &World{
 		Now: now, Reachable: true, Conn: Connection{Up: true}, Premises: map[string]int{}, counted: map[string]int{},
-		queue: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: records{memories: map[string]*report.Memory{}},
+		queue: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: records{memories: map[string]*report.Memory{}, started: map[string]int{}},
 		draw: rand.New(rand.NewPCG(seed, 17)), //nolint:gosec // a seeded schedule has to be repeatable
 		API:  &State{Machines: map[string]*Machine{}, Nodes: map[string]*Node{}, Requests: map[string]*Request{}, Checks: map[string]*Check{}},
 	}
