@@ -184,7 +184,7 @@ func insecure(p *Evaluation) string {
 	if p.Context.Insecure == "" {
 		return ""
 	}
-	return "The kubeconfig is insecure: it has " + foreign(p.Context.Insecure)
+	return withCause("The kubeconfig is insecure", p.Context.Insecure)
 }
 
 // reconnecting is why no Node is evaluated yet after the connection was restored.

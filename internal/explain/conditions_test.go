@@ -284,13 +284,13 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 		}), "ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: permission denied"},
 		{
 			fleet(4, 1, func(p *Evaluation) { p.Context.Insecure = "proxy-url" }), "ClusterReachable", "True", "ClusterReachable",
-			"The kubeconfig is insecure: it has proxy-url",
+			"The kubeconfig is insecure: proxy-url",
 		},
 		{
 			fleet(4, 1, func(p *Evaluation) {
 				p.Context.Insecure, p.Context.Reading = "proxy-url", NodeReads{Nodes: 4, Failed: 1, Why: "permission denied"}
 			}), "ClusterReachable", "True", "ClusterReachable",
-			"1 of 4 Nodes cannot be read: permission denied. The kubeconfig is insecure: it has proxy-url",
+			"1 of 4 Nodes cannot be read: permission denied. The kubeconfig is insecure: proxy-url",
 		},
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Reconnecting = true }),

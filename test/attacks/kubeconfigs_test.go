@@ -53,7 +53,7 @@ func TestKubeconfigs_Insecure_AreReportedOrRefused(t *testing.T) {
 		s.CreateMachine("m-1")
 		check := s.CreateCheck("workers")
 		s.Start().NeverIdle = refuse
-		wanted := "True ClusterReachable The kubeconfig is insecure: it has impersonation, insecure-skip-tls-verify"
+		wanted := "True ClusterReachable The kubeconfig is insecure: impersonation, insecure-skip-tls-verify"
 		if refuse {
 			wanted = "False KubeconfigRefused The kubeconfig is rejected: the Secret " + s.Namespace + "/prod-kubeconfig, which should hold the " +
 				"kubeconfig of the cluster, is not used: its kubeconfig has impersonation, insecure-skip-tls-verify, and the manager runs with " +

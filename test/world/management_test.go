@@ -54,7 +54,7 @@ func TestOurManagerRunsWithExactlyTheFlagsOfItsDeployment(t *testing.T) {
 	g.Expect(runs).To(ContainElements(aTenaciousLead))
 	g.Expect(without(runs, "--diagnostics-address", "--health-addr", "--kubeconfig", "--leader-elect-lease-duration", "--leader-elect-renew-deadline")).
 		To(Equal(without(says, "--diagnostics-address")))
-	g.Expect(w.Process(world.Remedy).Env).To(ConsistOf("POD_NAMESPACE=remedy-system"))
+	g.Expect(w.Process(world.Remedy).Env).To(ConsistOf("POD_NAMESPACE=remedy-system", HavePrefix("GOMEMLIMIT=")))
 }
 
 func without(args []string, names ...string) []string {
