@@ -37,6 +37,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/eventqueue"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
@@ -119,7 +120,7 @@ func problems(err error) []error {
 // The process needs a Lease in its own namespace for leader election, events, and reviews of requests for the diagnostics.
 //
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=remedy-system,resources=leases,verbs=create;get;update
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -257,6 +258,10 @@ func newReconcilers(
 		return nil, errors.Wrap(err, "failed to register the metrics")
 	}
 	clusters.CountIgnoredUpdates(counted.HeartbeatIgnored)
+	recorder, err := eventqueue.New(mgr, clock.RealClock{}, counted.EventDropped)
+	if err != nil {
+		return nil, err
+	}
 	remediationRequests, err := requests.New(ctx, requests.Options{
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: s.WatchNamespace,
 	})
@@ -265,7 +270,7 @@ func newReconcilers(
 	}
 	e := &healthcheck.Environment{
 		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
-		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: clock.RealClock{},
+		Events: recorder, Metrics: counted, Clock: clock.RealClock{},
 		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter,
 	}
 	kinds := controllers.Reconcilers(e, intree.AdoptionPolicy{

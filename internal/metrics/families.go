@@ -78,6 +78,10 @@ var (
 		name: "remedy_heartbeats_ignored_total", kind: counter, help: "Updates of Nodes that cause no reconcile.", lasts: true,
 		more: "It should grow with the number of Nodes while `remedy_evaluations_total` does not.",
 	}
+	eventsDropped = family{
+		name: "remedy_events_dropped_total", kind: counter, help: "Events that were not recorded.", lasts: true,
+		more: "Too many were waiting for the API server, or it has rejected them.",
+	}
 	confirmAborts = family{
 		name: "remedy_confirm_aborts_total", kind: counter, labels: []string{"reason"}, lasts: true,
 		help: "Actions that a preflight check has stopped, by the reason.",
@@ -97,7 +101,7 @@ var (
 func families() []*family {
 	return []*family{
 		&targets, &blockedTargets, &remediationAllowed, &sickTargets, &sickTargetsLimit, &stormActive, &checkCondition, &remediations,
-		&evaluations, &failures, &heartbeatsIgnored, &confirmAborts, &decisionLatency, &unhealthyDuration,
+		&evaluations, &failures, &heartbeatsIgnored, &eventsDropped, &confirmAborts, &decisionLatency, &unhealthyDuration,
 	}
 }
 

@@ -20,6 +20,7 @@ type Metrics struct {
 	evaluations       *prometheus.CounterVec
 	failures          *prometheus.CounterVec
 	heartbeatsIgnored prometheus.Counter
+	eventsDropped     prometheus.Counter
 	confirmAborts     *prometheus.CounterVec
 	decisionLatency   *prometheus.HistogramVec
 	unhealthyDuration *prometheus.HistogramVec
@@ -41,6 +42,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		evaluations:       prometheus.NewCounterVec(evaluations.counterOptions(), evaluations.labels),
 		failures:          prometheus.NewCounterVec(failures.counterOptions(), failures.labels),
 		heartbeatsIgnored: prometheus.NewCounter(heartbeatsIgnored.counterOptions()),
+		eventsDropped:     prometheus.NewCounter(eventsDropped.counterOptions()),
 		confirmAborts:     prometheus.NewCounterVec(confirmAborts.counterOptions(), confirmAborts.labels),
 		decisionLatency:   prometheus.NewHistogramVec(decisionLatency.histogramOptions(latencyBuckets), decisionLatency.labels),
 		unhealthyDuration: prometheus.NewHistogramVec(unhealthyDuration.histogramOptions(durationBuckets), unhealthyDuration.labels),
@@ -56,7 +58,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		m.confirmAborts.WithLabelValues(string(reason))
 	}
 	for _, collector := range []prometheus.Collector{
-		m.checks, m.evaluations, m.failures, m.heartbeatsIgnored, m.confirmAborts, m.decisionLatency, m.unhealthyDuration,
+		m.checks, m.evaluations, m.failures, m.heartbeatsIgnored, m.eventsDropped, m.confirmAborts, m.decisionLatency, m.unhealthyDuration,
 	} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, errors.Wrap(err, "failed to register metrics")
@@ -96,6 +98,9 @@ func (m *Metrics) HealthyAgain(kind Kind, unhealthy time.Duration) {
 
 // HeartbeatIgnored counts an update of a Node that causes no reconcile.
 func (m *Metrics) HeartbeatIgnored() { m.heartbeatsIgnored.Inc() }
+
+// EventDropped counts an event that was not recorded.
+func (m *Metrics) EventDropped() { m.eventsDropped.Inc() }
 
 // PreflightFailed counts an action that a preflight check has stopped.
 func (m *Metrics) PreflightFailed(reason remediation.Reason) {

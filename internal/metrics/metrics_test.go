@@ -89,6 +89,7 @@ func everything(t testing.TB) *prometheus.Registry {
 	m.Evaluated(MachineHealthCheck, "whim", -time.Hour)
 	m.HealthyAgain(NodeHealthCheck, 7*time.Minute)
 	m.HeartbeatIgnored()
+	m.EventDropped()
 	m.PreflightFailed(remediation.NotConfirmed)
 	m.PreflightFailed("made up")
 	return registry

@@ -86,7 +86,7 @@ var cleanPaths = []string{
 	"exp/README.md",
 	"internal/checkup",
 	"internal/clusterapi",
-	"internal/explain", "internal/fairqueue",
+	"internal/eventqueue", "internal/explain", "internal/fairqueue",
 	"internal/features",
 	"internal/health",
 	"internal/healthcheck",

@@ -26,6 +26,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/eventqueue"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -166,13 +167,17 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
+	recorder, err := eventqueue.New(mgr, clock.RealClock{}, counted.EventDropped)
+	if err != nil {
+		return err
+	}
 	c.Cache, c.Clusters, c.KnownRequests = mgr.GetCache(), clusters, remediationRequests
 	all := controllers.Reconcilers(&healthcheck.Environment{
 		Cache: reconcileCounter{
 			mgr.GetCache(),
 			c,
 		}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
-		Events: mgr.GetEventRecorder("remedy"), Metrics: counted, Clock: now, WatchFilter: s.WatchFilter, Observe: s.Observe,
+		Events: recorder, Metrics: counted, Clock: now, WatchFilter: s.WatchFilter, Observe: s.Observe,
 	}, s.TakesOver)
 	for _, reconciler := range all {
 		reconciler.Source = OldNodes(reconciler.Source)
