@@ -16,6 +16,8 @@ import (
 type Event struct {
 	// Type is Normal or Warning.
 	Type, Reason, Message string
+	// Action: a remediation starts or ends.
+	Action bool
 }
 
 // Events returns the events between two traces of the same target. A state that lasts is no event. Without an earlier trace, as after a
@@ -36,6 +38,7 @@ func Events(before *Past, after *Trace) []Event {
 	d := &after.Decision
 	if kind, reason := actionEvent(d); reason != "" && (before == nil || !before.Decision.sameAction(d)) {
 		add(kind, reason, d.Message)
+		all[len(all)-1].Action = true
 	}
 	// A remediation that ends leaves the target blocked for the same reason: that is no second event.
 	if before != nil && d.HoldReason != "" && before.Decision.HoldReason != d.HoldReason && d.Why == "" {

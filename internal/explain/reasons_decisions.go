@@ -88,6 +88,8 @@ const (
 	BecameHealthy = "BecameHealthy"
 	// RemediationStarted: a remediation of a target was started.
 	RemediationStarted = "RemediationStarted"
+	// EventsOmitted: a check has more events than are recorded.
+	EventsOmitted = "EventsOmitted"
 )
 
 var eventReasons = []Reason{
@@ -95,6 +97,10 @@ var eventReasons = []Reason{
 	{
 		Kind: EventOnly, Name: RemediationStarted, Means: "A request was created for an unhealthy target, or owner remediation was requested.",
 		Remedy: "Nothing.",
+	},
+	{
+		Kind: EventOnly, Name: EventsOmitted, Means: "A check had more events than are recorded, because its targets change too often.",
+		Remedy: "Find out why the Nodes flap. The status of the check and the log of the manager are complete.",
 	},
 }
 

@@ -34,6 +34,8 @@ type record struct {
 	version string
 	// reported is what was reported about the targets.
 	reported report.Memory
+	// events limits those of the check.
+	events report.Budget
 	// pauses are those of targets, because a removed annotation has no time.
 	pauses map[types.UID]pause
 	// nodeGoneSince is since when the Nodes of targets no longer exist, if Observe forbids to annotate the targets.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -191,13 +192,11 @@ func (p *pass) request(target int) *remedyv1.RequestReference {
 	return p.created[t.name()]
 }
 
-// maxEvents is how many targets get events in one reconcile. The log and the status cover all.
-const maxEvents = 50
-
 // action is that of all events.
 const action = "Remediate"
 
-// reportNews logs each changed decision, and records its events on the check and on the target.
+// reportNews logs each changed decision, and records its events on the check and on the target. The log and the status cover also those
+// that are omitted.
 func (p *pass) reportNews(ctx context.Context, news []report.Change) {
 	log := ctrl.LoggerFrom(ctx)
 	for i := range news {
@@ -206,14 +205,17 @@ func (p *pass) reportNews(ctx context.Context, news []report.Change) {
 		if n.Recovered {
 			p.r.Metrics.HealthyAgain(metrics.Kind(p.check.ID.Kind), p.now.Sub(n.UnhealthySince))
 		}
-		if i >= maxEvents {
-			continue
-		}
 		check, target := p.check.Object, p.snapshot.targets[n.Target].Object
 		for _, e := range n.Events {
-			p.r.Events.Eventf(check, target, e.Type, e.Reason, action, "%s", e.Message)
-			p.r.Events.Eventf(target, check, e.Type, e.Reason, action, "%s", e.Message)
+			if p.record.events.Take(e.Action, p.now) {
+				p.r.Events.Eventf(check, target, e.Type, e.Reason, action, "%s", e.Message)
+				p.r.Events.Eventf(target, check, e.Type, e.Reason, action, "%s", e.Message)
+			}
 		}
+	}
+	if omitted := p.record.events.Omitted(p.now); omitted > 0 {
+		p.r.Events.Eventf(p.check.Object, nil, corev1.EventTypeNormal, explain.EventsOmitted, action,
+			"%d more events were not recorded because the targets change too often: see status.unhealthyTargets", omitted)
 	}
 }
 
@@ -221,7 +223,9 @@ func (p *pass) reportNews(ctx context.Context, news []report.Change) {
 func (p *pass) reportConditions(ctx context.Context, before, after []metav1.Condition) {
 	for _, e := range explain.ConditionEvents(before, after) {
 		ctrl.LoggerFrom(ctx).Info("A condition has changed", "type", e.Type, "reason", e.Reason, "message", e.Message)
-		p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, action, "%s", e.Message)
+		if p.record.events.Take(true, p.now) {
+			p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, action, "%s", e.Message)
+		}
 	}
 }
 

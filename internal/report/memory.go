@@ -26,7 +26,15 @@ type Memory struct {
 	remediations map[string]remediationInProgress
 	// unwritten are the ended remediations that may not be in the status of the check.
 	unwritten []remedyv1.RecentRemediation
+	// changed is when a changed verdict was last reported, for flapTime.
+	changed map[verdictOf]time.Time
 }
+
+// verdictOf is a kind of verdict about a target.
+type verdictOf struct{ target, kind string }
+
+// flapTime is the minimum time between two reports that the verdict about a target changed to the same kind.
+const flapTime = time.Minute
 
 // remediationInProgress is one step of an escalation, or the only one.
 type remediationInProgress struct {
@@ -72,8 +80,9 @@ type Started struct{ ByRequest, ByOwner int }
 
 // Compare compares a reconcile with the one before. News are in the order of the targets. All results are returned only once.
 func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change, started Started, ended []EndedRemediation) {
-	before, known := *m, !m.at.IsZero()
-	after := &Memory{at: now, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}}
+	before := *m
+	after := &Memory{at: now, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}, changed: m.changed}
+	maps.DeleteFunc(after.changed, func(_ verdictOf, at time.Time) bool { return !now.Before(at.Add(flapTime)) })
 	orphans := make(map[string]*remediation.Orphan, len(pass.Situation.Orphans))
 	for i := range pass.Situation.Orphans {
 		orphans[pass.Situation.Orphans[i].Name] = &pass.Situation.Orphans[i]
@@ -91,28 +100,9 @@ func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change
 				started.ByRequest++
 			}
 		}
-		earlier, reportedBefore := before.past[name]
-		reported := reportable(&pass.Assessment.Verdicts[i], &pass.Planned.Decisions[i])
-		if !reported && !reportedBefore {
-			continue
+		if one := after.change(pass, i, &before); one != nil {
+			news = append(news, *one)
 		}
-		trace := pass.Trace(i)
-		if reported {
-			after.past[name] = trace.Past()
-		}
-		if reportedBefore && earlier.Key() == trace.Key() {
-			continue
-		}
-		since := &earlier
-		if !reportedBefore {
-			since = unreported(known)
-		}
-		one := Change{Target: i, Trace: trace, Events: explain.Events(since, &trace)}
-		unhealthy := earlier.Verdict.Since
-		if earlier.Verdict.Kind == explain.KindUnhealthy && unhealthy != nil && pass.Assessment.Verdicts[i].Recovered() {
-			one.Recovered, one.UnhealthySince = true, unhealthy.Time
-		}
-		news = append(news, one)
 	}
 	ended = append(ended, after.followOthers(pass, before.remediations, orphans, now)...)
 	after.unwritten = before.unwritten
@@ -122,6 +112,66 @@ func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change
 	after.unwritten = after.unwritten[max(0, len(after.unwritten)-maxRecent):]
 	*m = *after
 	return news, started, ended
+}
+
+// change records what is reported about a target, and returns what is new; nil for nothing. A check that is not responsible for the target
+// reports only its status.
+func (m *Memory) change(pass *explain.Evaluation, i int, before *Memory) *Change {
+	name, decision := pass.Snapshot.Targets[i].Name, &pass.Planned.Decisions[i]
+	earlier, reportedBefore := before.past[name]
+	reported := reportable(&pass.Assessment.Verdicts[i], decision)
+	if !reported && !reportedBefore || decision.Hold.Reason == remediation.CoveredByOther {
+		return nil
+	}
+	trace := pass.Trace(i)
+	if reported {
+		m.past[name] = trace.Past()
+	}
+	if reportedBefore && earlier.Key() == trace.Key() {
+		return nil
+	}
+	since := &earlier
+	if !reportedBefore {
+		since = unreported(!before.at.IsZero())
+	}
+	one := &Change{Target: i, Trace: trace, Events: explain.Events(since, &trace)}
+	if since != nil && m.flaps(name, since, &trace) {
+		return one.ofActions()
+	}
+	unhealthy := earlier.Verdict.Since
+	if earlier.Verdict.Kind == explain.KindUnhealthy && unhealthy != nil && pass.Assessment.Verdicts[i].Recovered() {
+		one.Recovered, one.UnhealthySince = true, unhealthy.Time
+	}
+	return one
+}
+
+// flaps reports whether the verdict about a target has changed to a kind that was reported less than flapTime ago. What was reported stays,
+// so the change is reported later if it lasts.
+func (m *Memory) flaps(name string, since *explain.Past, trace *explain.Trace) bool {
+	if since.Verdict.Kind == trace.Verdict.Kind {
+		return false
+	}
+	verdict := verdictOf{name, trace.Verdict.Kind}
+	if _, recent := m.changed[verdict]; !recent {
+		if m.changed == nil {
+			m.changed = map[verdictOf]time.Time{}
+		}
+		m.changed[verdict] = m.at
+		return false
+	}
+	past := trace.Past()
+	past.Verdict, past.Decision.HoldReason = since.Verdict, since.Decision.HoldReason
+	m.past[name] = past
+	return true
+}
+
+// ofActions returns only what is new about actions; nil for nothing.
+func (c *Change) ofActions() *Change {
+	c.Events = slices.DeleteFunc(c.Events, func(e explain.Event) bool { return !e.Action })
+	if len(c.Events) == 0 {
+		return nil
+	}
+	return c
 }
 
 // saw reports whether a remediation has started since the last reconcile. The response to the write that starts one may have been lost, so

@@ -1,0 +1,97 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+)
+
+// eventsAt returns the reasons of the events of one reconcile.
+func (s *story) eventsAt(at time.Time, kind health.Kind, d remediation.Decision) (reasons []string) {
+	news, _, _ := s.memory.Compare(&explain.Evaluation{
+		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
+		Assessment: &health.Assessment{Verdicts: []health.Verdict{{Kind: kind, Reason: health.NodeDeleted, Since: at}}},
+		Situation:  &remediation.Situation{Targets: []remediation.Target{{Name: "m"}}}, Policy: &s.policy,
+		Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
+	}, at)
+	for i := range news {
+		for _, e := range news[i].Events {
+			reasons = append(reasons, e.Reason)
+		}
+	}
+	return reasons
+}
+
+// The verdict changes every ten seconds. Each kind of it is an event once a minute, and the last one when it lasts.
+func TestCompare_VerdictFlaps_IsNewsOnceAMinute(t *testing.T) {
+	g, s, all := NewWithT(t), &story{}, map[string]int{}
+	s.eventsAt(noon, health.Healthy, remediation.Decision{})
+	blocked := remediation.Decision{Hold: remediation.Hold{Reason: remediation.InStorm}}
+	for i := 1; i <= 30; i++ {
+		kind, d := health.Healthy, remediation.Decision{}
+		if i%2 == 1 {
+			kind, d = health.Unhealthy, blocked
+		}
+		for _, reason := range s.eventsAt(noon.Add(time.Duration(i)*10*time.Second), kind, d) {
+			all[reason]++
+		}
+	}
+	g.Expect(all).To(Equal(map[string]int{"NodeDeleted": 5, "Storm": 5, "BecameHealthy": 5}))
+	last := noon.Add(5 * time.Minute)
+	g.Expect(s.eventsAt(last.Add(10*time.Second), health.Unhealthy, blocked)).To(ConsistOf("NodeDeleted", "Storm"))
+	g.Expect(s.eventsAt(last.Add(20*time.Second), health.Healthy, remediation.Decision{})).To(ConsistOf("BecameHealthy"))
+	g.Expect(s.eventsAt(last.Add(30*time.Second), health.Unhealthy, blocked)).To(BeEmpty())
+	g.Expect(s.eventsAt(last.Add(90*time.Second), health.Unhealthy, blocked)).To(ConsistOf("NodeDeleted", "Storm"))
+	g.Expect(s.eventsAt(last.Add(91*time.Second), health.Unhealthy, blocked)).To(BeEmpty())
+	g.Expect(s.memory.changed).To(HaveLen(1), "older changes are forgotten")
+}
+
+// The start of a remediation is an event, however often the verdict changes.
+func TestCompare_VerdictFlaps_ActionsAreNews(t *testing.T) {
+	g, s := NewWithT(t), &story{}
+	s.eventsAt(noon, health.Healthy, remediation.Decision{})
+	start := remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}
+	g.Expect(s.eventsAt(noon.Add(time.Second), health.Unhealthy, start)).To(ConsistOf("NodeDeleted", "RemediationStarted"))
+	cancel := remediation.Decision{Action: remediation.CancelOwnerRemediation, Why: remediation.Recovered}
+	g.Expect(s.eventsAt(noon.Add(2*time.Second), health.Healthy, cancel)).To(ConsistOf("BecameHealthy", "Recovered"))
+	g.Expect(s.eventsAt(noon.Add(3*time.Second), health.Unhealthy, start)).To(ConsistOf("RemediationStarted"))
+	g.Expect(s.eventsAt(noon.Add(4*time.Second), health.Healthy, cancel)).To(ConsistOf("Recovered"))
+}
+
+// A check that is not responsible for a target has no news about it, until it becomes responsible.
+func TestCompare_CoveredByOther_IsNoNews(t *testing.T) {
+	g, s := NewWithT(t), &story{}
+	covered := remediation.Decision{Hold: remediation.Hold{Reason: remediation.CoveredByOther}}
+	s.eventsAt(noon, health.Healthy, remediation.Decision{})
+	g.Expect(s.eventsAt(noon.Add(time.Hour), health.Unhealthy, covered)).To(BeEmpty())
+	g.Expect(s.eventsAt(noon.Add(2*time.Hour), health.Unhealthy, remediation.Decision{})).To(ConsistOf("NodeDeleted"))
+	g.Expect(s.eventsAt(noon.Add(3*time.Hour), health.Unhealthy, covered)).To(BeEmpty())
+}
+
+func TestBudget_HealthChanges_LeaveRoomForActions(t *testing.T) {
+	g, b := NewWithT(t), &Budget{}
+	take := func(n int, important bool, at time.Time) (taken int) {
+		for range n {
+			if b.Take(important, at) {
+				taken++
+			}
+		}
+		return taken
+	}
+	g.Expect(take(1000, false, noon)).To(Equal(eventBurst - reservedEvents))
+	g.Expect(take(1000, true, noon)).To(Equal(reservedEvents))
+	g.Expect(b.Omitted(noon)).To(Equal(2000 - eventBurst))
+	g.Expect(take(10, true, noon.Add(30*time.Second))).To(Equal(5))
+	g.Expect(b.Omitted(noon.Add(30*time.Second))).To(BeZero(), "one summary a minute")
+	g.Expect(b.Omitted(noon.Add(time.Minute))).To(Equal(5))
+	g.Expect(b.Omitted(noon.Add(time.Hour))).To(BeZero())
+	g.Expect(take(1000, false, noon.Add(time.Hour))).To(Equal(eventBurst - reservedEvents))
+}
