@@ -130,8 +130,8 @@ bench: controlplane-all clusterapi bin/manager ## Every benchmark there is, also
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -run '^$$' -bench . -benchtime 1x -timeout 30m .
 
 .PHONY: bench-guard
-bench-guard: ## Refuses a change that makes it slower. Nothing yet: there is nothing to compare with. 0 min
-	@echo "make bench-guard: nothing to compare yet"
+bench-guard: controlplane ## Rejects a change that makes events more expensive: counts reconciles and allocations, which do not depend on the machine. 1 / 3 min
+	go test -tags=$(TAGS),benchguard -count=1 -timeout 15m -v -run '^TestGuard_' ./test/attacks | grep -E '^(=== RUN|---|ok|FAIL|PASS| +[a-z_]+\.go)'
 
 .PHONY: compiler
 compiler:
