@@ -25,6 +25,10 @@ func TestOwnerRemediation_SetByRemediator_IsKept(t *testing.T) {
 	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
 	c := s.Start()
 	request := s.WaitRequest(remediator.Metal3, "m-1")
+	// Before that, the manager cannot distinguish the answer from one that was left before the Machine became unhealthy.
+	s.Eventually(func() string {
+		return stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(stage.Get(s, unhealthy)())
+	}).Should(Equal(stage.IsUnhealthy))
 	s.SetOwnerAnswer(unhealthy, clusterv1.MachineOwnerRemediatedWaitingForRemediationReason)
 	s.Expect(s.Admin.Delete(s.Ctx, request)).To(Succeed())
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
