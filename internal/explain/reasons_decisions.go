@@ -100,7 +100,7 @@ var eventReasons = []Reason{
 	},
 	{
 		Kind: EventOnly, Name: EventsOmitted, Means: "A check had more events than are recorded, because its targets change too often.",
-		Remedy: "Find out why the Nodes flap. The status of the check and the log of the manager are complete.",
+		Remedy: "Find out why the Nodes flap. The status of the check is up to date, and the log of the manager has the omitted events.",
 	},
 }
 

@@ -21,8 +21,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// A tenant creates 20 checks and then 2,000. An event of another tenant costs at most twice as much then, and so does an event of a check of
-// the tenant itself. The cost is counted in reconciles and allocated objects, which do not depend on how fast the machine is.
+// A tenant creates 20 checks and then 2,000. An event of an uninvolved check costs at most twice as much then, and so does an event of a check
+// of the tenant itself. The uninvolved check is in the same namespace, so the fair queue does not prefer it. The cost is counted in reconciles
+// and allocated objects, which do not depend on how fast the machine is.
 func TestGuard_CostOfEvent_DoesNotGrowWithChecks(t *testing.T) {
 	s := stage.New(t)
 	s.NewBulk().Create(1)
@@ -75,7 +76,7 @@ func costs(s *stage.Stage, c *stage.Instance) map[string]cost {
 		return &check.Status
 	}
 	for event, cause := range map[string]func(i int){
-		"a Node of another tenant changes": func(i int) {
+		"a Node of the uninvolved check changes": func(i int) {
 			status := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue}[i%2]
 			s.SetReady("m-00000", status, 0)
 			s.Eventually(func() int { return len(statusOf("uninvolved").UnhealthyTargets) }).Should(Equal(1 - i%2))
