@@ -59,7 +59,7 @@ var faults = []sabotage{
 	p("machine.go", "\tconditions.Delete(m, explain.HealthCheckSucceeded)\n", "", "TestCleanup_StaleMachineCache_KeepsTheFinalizer", "HealthCheckSucceeded|UnhealthyNode"),
 
 	// Two leaders.
-	q("build.go", "request.SetName(d.Target.Object().Name)", "request.SetName(d.Target.Object().Name + strconv.FormatInt(time.Now().UnixNano(), 36))",
+	q("write.go", "err = r.client.Create(ctx, request)\n", "err = r.client.Create(ctx, request)\n\tif apierrors.IsAlreadyExists(err) {\n\t\trequest.SetName(request.GetName() + \"-2\")\n\t\terr = r.client.Create(ctx, request)\n\t}\n",
 		"TestTwoLeaders_FirstBlockedBeforeCreate_CreateOnce", "and no others exist"),
 	q("write.go", "err = r.client.Create(ctx, request)\n", "err = r.client.Create(ctx, request)\n\tif apierrors.IsAlreadyExists(err) {\n\t\terr = r.client.Patch(ctx, request, client.Merge)\n\t}\n",
 		"TestTwoLeaders_FirstBlockedBeforeCreate_CreateOnce", "are unchanged"),
