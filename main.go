@@ -274,7 +274,7 @@ func newReconcilers(
 		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter,
 	}
 	kinds := controllers.Reconcilers(e, intree.AdoptionPolicy{
-		Annotated: s.InTreeChecks == settings.Annotated, All: s.InTreeChecks == settings.All, Exclusive: s.InTreeChecks == settings.Exclusive,
+		OptIn: s.InTreeChecks == settings.OptIn, All: s.InTreeChecks == settings.All, Replace: s.InTreeChecks == settings.Replace,
 	})
 	e.NoClusterAPI.Store(true)
 	return &reconcilers{Environment: e, kinds: kinds, mgr: mgr, settings: s, api: api}, nil

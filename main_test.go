@@ -390,6 +390,6 @@ func TestManager_InvalidFlags_AreExplained(t *testing.T) {
 		g := NewWithT(t)
 		out, err := exec.Command(binary, "--help").Output()
 		g.Expect(err).ToNot(HaveOccurred())
-		g.Expect(string(out)).To(ContainSubstring("--core-machinehealthchecks"))
+		g.Expect(string(out)).To(ContainSubstring("--in-tree-machinehealthchecks"))
 	})
 }

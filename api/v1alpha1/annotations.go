@@ -8,9 +8,9 @@ const Prefix = "remedy.cluster.x-k8s.io/"
 
 // Annotations that users set.
 const (
-	// TakeOverAnnotation on an in-tree MachineHealthCheck with the value "true" makes the manager adopt that check. On a Cluster, it makes the
+	// AdoptAnnotation on an in-tree MachineHealthCheck with the value "true" makes the manager adopt that check. On a Cluster, it makes the
 	// manager adopt the checks that the topology of the Cluster generates.
-	TakeOverAnnotation = Prefix + "take-over"
+	AdoptAnnotation = Prefix + "adopt"
 
 	// RequestPluralsAnnotation on a check names the plurals of request kinds that do not simply end in "s", such as
 	// "FooProxy=fooproxies,Gas=gases". It is necessary where the author of the check must be allowed to create requests of such a kind.
@@ -32,7 +32,7 @@ const (
 	NodeGoneSinceAnnotation = Prefix + "node-gone-since"
 
 	// AttemptsAnnotation on a Machine or a Node is the number of remediations that have failed in a row.
-	AttemptsAnnotation = Prefix + "attempts"
+	AttemptsAnnotation = Prefix + "failed-remediations"
 
 	// NotBeforeAnnotation on a Machine or a Node is when the next remediation can begin (RFC3339).
 	NotBeforeAnnotation = Prefix + "not-before"
@@ -74,9 +74,9 @@ const (
 	// unhealthy.
 	HealthySinceAnnotation = Prefix + "healthy-since"
 
-	// TakeOverIDAnnotation on an in-tree MachineHealthCheck identifies its adoption, and the manager that adopts it. It is written before the
-	// condition TakenOver.
-	TakeOverIDAnnotation = Prefix + "take-over-id"
+	// AdoptionIDAnnotation on an in-tree MachineHealthCheck identifies its adoption, and the manager that adopts it. It is written before the
+	// condition Adopted.
+	AdoptionIDAnnotation = Prefix + "adoption-id"
 )
 
 // Labels of Remedy.

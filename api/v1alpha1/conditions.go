@@ -17,9 +17,9 @@ const (
 	TemplatesResolvedCondition = "TemplatesResolved"
 	// SelectorsDisjointCondition is True if no other check selects the same targets.
 	SelectorsDisjointCondition = "SelectorsDisjoint"
-	// TakenOverCondition is on an in-tree MachineHealthCheck with TakeOverAnnotation: True if the manager has adopted it. Until then, the
+	// AdoptedCondition is on an in-tree MachineHealthCheck with AdoptAnnotation: True if the manager has adopted it. Until then, the
 	// manager sets no other condition.
-	TakenOverCondition = "TakenOver"
+	AdoptedCondition = "Adopted"
 )
 
 // Reasons of Ready.
@@ -52,8 +52,8 @@ const (
 	StormReason = "Storm"
 	// PauseRequestedReason: pauseRequests block new remediations.
 	PauseRequestedReason = "PauseRequested"
-	// ObservingReason: the check, or the manager, only observes.
-	ObservingReason = "Observing"
+	// ObserveModeReason: the check, or the manager, only observes.
+	ObserveModeReason = "ObserveMode"
 	// PausedReason: the check, or its Cluster, is paused. Also a reason of Paused.
 	PausedReason = "Paused"
 	// ClusterUnreachableReason: the workload cluster cannot be read. Also a reason of ClusterReachable.
@@ -79,8 +79,8 @@ const (
 	ReconnectingReason = "Reconnecting"
 	// KubeconfigRefusedReason: the kubeconfig runs a program, reads files or is insecure, which is not allowed.
 	KubeconfigRefusedReason = "KubeconfigRefused"
-	// NoKnownNodeReason: none of the Nodes that Machines refer to exists, so the kubeconfig may lead to another cluster.
-	NoKnownNodeReason = "NoKnownNode"
+	// WrongClusterReason: none of the Nodes that Machines refer to exists, so the kubeconfig may lead to another cluster.
+	WrongClusterReason = "WrongCluster"
 	// NodesUnreadableReason: the API server answers, but Nodes cannot be read.
 	NodesUnreadableReason = "NodesUnreadable"
 )
@@ -115,14 +115,14 @@ const (
 	TooManyChecksReason = "TooManyChecks"
 )
 
-// Reasons of TakenOver.
+// Reasons of Adopted.
 const (
-	// TakenOverReason: the in-tree controller has confirmed the pause of this check.
-	TakenOverReason = "TakenOver"
+	// AdoptedReason: the in-tree controller has confirmed the pause of this check.
+	AdoptedReason = "Adopted"
 	// WaitingForHandoverReason: the in-tree controller has not confirmed the pause of this check yet.
 	WaitingForHandoverReason = "WaitingForHandover"
-	// ContestedReason: another client has repeatedly removed the pause of this check.
-	ContestedReason = "Contested"
+	// PauseConflictReason: another client has repeatedly removed the pause of this check.
+	PauseConflictReason = "PauseConflict"
 	// OnlyObservedReason: the manager has adopted this check and only observes, so that nothing is remediated.
 	OnlyObservedReason = "OnlyObserved"
 	// NotCleanedUpReason: the check was released, and not everything could be removed yet.

@@ -37,8 +37,8 @@ type HoldReason string
 const (
 	// HeldPaused is a pause of the check, its Cluster or the target: nothing is done.
 	HeldPaused HoldReason = "Paused"
-	// HeldObserving is a check, or a manager, that only observes.
-	HeldObserving HoldReason = "Observing"
+	// HeldObserveMode is a check, or a manager, that only observes.
+	HeldObserveMode HoldReason = "ObserveMode"
 	// HeldPauseRequested is a check with pauseRequests.
 	HeldPauseRequested HoldReason = "PauseRequested"
 	// HeldTooFewUnhealthy means that fewer targets are unhealthy than unhealthyRange requires.
@@ -55,8 +55,8 @@ const (
 	HeldClusterDeleting HoldReason = "ClusterDeleting"
 	// HeldCheckDeleting is a check that is being deleted.
 	HeldCheckDeleting HoldReason = "CheckDeleting"
-	// HeldCoveredByOther is a target with another responsible check.
-	HeldCoveredByOther HoldReason = "CoveredByOther"
+	// HeldManagedByOtherCheck is a target with another responsible check.
+	HeldManagedByOtherCheck HoldReason = "ManagedByOtherCheck"
 	// HeldExcluded is a Node with the label that excludes it from remediation.
 	HeldExcluded HoldReason = "Excluded"
 	// HeldMaxInFlight is a target that is queued because maxInFlight is reached.
@@ -73,8 +73,8 @@ const (
 	HeldQuorumUnknown HoldReason = "QuorumUnknown"
 	// HeldSingleControlPlane is the only Node of a control plane.
 	HeldSingleControlPlane HoldReason = "SingleControlPlane"
-	// HeldLeaving is a target that will be deleted, by the autoscaler, a spot termination or a user.
-	HeldLeaving HoldReason = "Leaving"
+	// HeldTerminating is a target that will be deleted, by the autoscaler, a spot termination or a user.
+	HeldTerminating HoldReason = "Terminating"
 	// HeldStuckDeleting is a target whose deletion has not finished in time.
 	HeldStuckDeleting HoldReason = "StuckDeleting"
 	// HeldOwnerRefuses is a Machine whose owner reports that it cannot remediate it.
@@ -89,18 +89,18 @@ const (
 	HeldRequestFailed HoldReason = "RequestFailed"
 	// HeldAnnotationNotRemoved is a target that was remediated on request, and still has the annotation that requests it.
 	HeldAnnotationNotRemoved HoldReason = "AnnotationNotRemoved"
-	// HeldNameTaken is another request of the same name.
-	HeldNameTaken HoldReason = "NameTaken"
+	// HeldRequestNameConflict is another request of the same name.
+	HeldRequestNameConflict HoldReason = "RequestNameConflict"
 	// HeldPreviousStepNotReleased is the request of the previous step, which a finalizer of its remediator keeps.
 	HeldPreviousStepNotReleased HoldReason = "PreviousStepNotReleased"
-	// HeldLeaseTaken is a Node whose Lease another component holds.
-	HeldLeaseTaken HoldReason = "LeaseTaken"
+	// HeldNodeLeaseHeld is a Node whose Lease another component holds.
+	HeldNodeLeaseHeld HoldReason = "NodeLeaseHeld"
 	// HeldLeaseRenewed is a Node with Ready=Unknown whose kubelet still renews its Lease.
 	HeldLeaseRenewed HoldReason = "LeaseRenewed"
 	// HeldPreflightPending is a target whose preflight check runs within seconds.
 	HeldPreflightPending HoldReason = "PreflightPending"
-	// HeldNotConfirmed is a verdict that a preflight check did not confirm.
-	HeldNotConfirmed HoldReason = "NotConfirmed"
+	// HeldPreflightFailed is a verdict that a preflight check did not confirm.
+	HeldPreflightFailed HoldReason = "PreflightFailed"
 	// HeldRecoveryNotConfirmed is a target that is healthy again, which a person has to confirm.
 	HeldRecoveryNotConfirmed HoldReason = "RecoveryNotConfirmed"
 )

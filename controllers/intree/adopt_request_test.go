@@ -36,7 +36,7 @@ func createInTreeRequest(s *stage.Stage, m *clusterv1.Machine) *unstructured.Uns
 // withHandover gives a check the annotations of one that was adopted before the instance starts.
 func withHandover(check *clusterv1.MachineHealthCheck) {
 	check.Annotations = map[string]string{
-		remedyv1.TakeOverAnnotation: "true", clusterv1.PausedAnnotation: remedyv1.Pause, remedyv1.TakeOverIDAnnotation: "x",
+		remedyv1.AdoptAnnotation: "true", clusterv1.PausedAnnotation: remedyv1.Pause, remedyv1.AdoptionIDAnnotation: "x",
 	}
 }
 
@@ -44,7 +44,7 @@ func withHandover(check *clusterv1.MachineHealthCheck) {
 // created it.
 func TestInTreeRequest_UnambiguousCheck_IsAdopted(t *testing.T) {
 	t.Parallel()
-	adoptAnnotated := func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{Annotated: true} }
+	adoptAnnotated := func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{OptIn: true} }
 	tests := []struct {
 		name       string
 		stage      func(*stage.Stage)
@@ -80,8 +80,8 @@ func TestInTreeRequest_UnambiguousCheck_IsAdopted(t *testing.T) {
 			check := s.CreateInTreeCheck("adopted", template, withHandover)
 			s.SetInTreePaused(check, true)
 			c := s.Start()
-			expected := map[bool]string{false: "True " + remedyv1.TakenOverReason, true: "False " + remedyv1.OnlyObservedReason}[s.Observe]
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal(expected)))
+			expected := map[bool]string{false: "True " + remedyv1.AdoptedReason, true: "False " + remedyv1.OnlyObservedReason}[s.Observe]
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), Equal(expected)))
 			if !test.adopted {
 				c.WaitIdle()
 				current := s.Request(remediator.Metal3, m.Name)()
@@ -90,7 +90,7 @@ func TestInTreeRequest_UnambiguousCheck_IsAdopted(t *testing.T) {
 				return
 			}
 			s.Eventually(func() map[string]string { return s.Request(remediator.Metal3, m.Name)().GetAnnotations() }).
-				Should(HaveKeyWithValue(remedyv1.CheckAnnotation, "CoreMachineHealthCheck/"+s.Namespace+"/adopted"))
+				Should(HaveKeyWithValue(remedyv1.CheckAnnotation, "InTreeMachineHealthCheck/"+s.Namespace+"/adopted"))
 			s.Eventually(func() []string { return stage.Get(s, check)().Finalizers }).
 				Should(ConsistOf(remedyv1.CleanupFinalizer), "the check has a request to clean up")
 		})

@@ -25,7 +25,7 @@ func TestAdoption_ObserveFlag_AdoptsAndReleasesNothing(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAdoption)
 	adopted, notAdopted := s.CreateInTreeCheck("adopted"), s.CreateInTreeCheck("not-adopted", func(check *clusterv1.MachineHealthCheck) {
-		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "false"}
+		check.Annotations = map[string]string{remedyv1.AdoptAnnotation: "false"}
 		check.Spec.Selector.MatchLabels = map[string]string{"no-machine": "has-it"}
 	})
 	s.SetInTreePaused(notAdopted, false)
@@ -35,12 +35,12 @@ func TestAdoption_ObserveFlag_AdoptsAndReleasesNothing(t *testing.T) {
 	c.Crash()
 	c.Stop()
 	m := s.CreateUnhealthyMachine("m-1")
-	s.Annotate(notAdopted, remedyv1.TakeOverAnnotation, "")
+	s.Annotate(notAdopted, remedyv1.AdoptAnnotation, "")
 	s.Observe = true
 	c = s.Start()
 	s.Eventually(stage.Get(s, adopted)).Should(HaveField("Status.CurrentHealthy", HaveValue(BeZero())), "the check is evaluated")
 	s.Eventually(stage.Get(s, adopted)).
-		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.OnlyObservedReason)))
+		Should(WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), Equal("False "+remedyv1.OnlyObservedReason)))
 	c.WaitIdle()
 	s.TakesOver = intree.AdoptionPolicy{}
 	c.Crash()
@@ -51,37 +51,37 @@ func TestAdoption_ObserveFlag_AdoptsAndReleasesNothing(t *testing.T) {
 	c.ReconcileAll()
 	s.Expect(stage.PausedAnnotation(stage.Get(s, adopted)())).To(Equal(remedyv1.Pause))
 	s.Expect(stage.PausedAnnotation(stage.Get(s, notAdopted)())).To(BeEmpty())
-	s.Expect(stage.InTreeCondition(remedyv1.TakenOverCondition)(notAdopted)).To(BeEmpty())
+	s.Expect(stage.InTreeCondition(remedyv1.AdoptedCondition)(notAdopted)).To(BeEmpty())
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
 }
 
 // The in-tree controller has not written a status: it does not run, or it does not reconcile this check.
 func TestRelease_OnlyConditionOfTheCheck_IsRemoved(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{Annotated: true} })
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{OptIn: true} })
 	s.CreateMachine("m-1")
 	check := s.CreateInTreeCheck("workers", func(check *clusterv1.MachineHealthCheck) {
-		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "true"}
+		check.Annotations = map[string]string{remedyv1.AdoptAnnotation: "true"}
 	})
 	c := s.Start()
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.WaitingForHandoverReason)))
-	s.Annotate(check, remedyv1.TakeOverAnnotation, "")
-	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(HaveField("Status.Conditions", BeEmpty()), "TakenOver is removed")
+		Should(WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), Equal("False "+remedyv1.WaitingForHandoverReason)))
+	s.Annotate(check, remedyv1.AdoptAnnotation, "")
+	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(HaveField("Status.Conditions", BeEmpty()), "Adopted is removed")
 }
 
 // An earlier leader that has not seen the release of a check can annotate a Machine after it.
 func TestRelease_LateResponsibleCheck_IsRemoved(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{Annotated: true} })
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{OptIn: true} })
 	check := s.CreateInTreeCheck("workers")
 	s.SetInTreePaused(check, false)
 	late, other := s.CreateMachine("m-1"), s.CreateMachine("m-2")
 	c := s.Start()
 	c.NeverIdle = true
-	s.Annotate(other, remedyv1.MarkedByAnnotation, "CoreMachineHealthCheck/other")
-	s.Annotate(late, remedyv1.MarkedByAnnotation, "CoreMachineHealthCheck/workers")
+	s.Annotate(other, remedyv1.MarkedByAnnotation, "InTreeMachineHealthCheck/other")
+	s.Annotate(late, remedyv1.MarkedByAnnotation, "InTreeMachineHealthCheck/workers")
 	s.Eventually(stage.Get(s, late), stage.OutcomeTimeout).
 		Should(HaveField("Annotations", Not(HaveKey(remedyv1.MarkedByAnnotation))), "the annotation is removed")
 	s.Expect(stage.Get(s, other)().Annotations).To(HaveKey(remedyv1.MarkedByAnnotation), "another check is responsible")
@@ -122,8 +122,8 @@ func TestInTreeCheck_NotAdopted_IsNotWritten(t *testing.T) {
 // The annotation on a Cluster adopts the checks that its topology generates. The policy does not examine other checks of that Cluster.
 func TestAdoption_AnnotatedCluster_GeneratedChecksOnly(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{Annotated: true} })
-	s.Annotate(s.Cluster, remedyv1.TakeOverAnnotation, "true")
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{OptIn: true} })
+	s.Annotate(s.Cluster, remedyv1.AdoptAnnotation, "true")
 	written := s.CreateInTreeCheck("written")
 	generated := s.CreateInTreeCheck("generated", func(check *clusterv1.MachineHealthCheck) {
 		check.Labels = map[string]string{clusterv1.ClusterTopologyOwnedLabel: ""}
@@ -136,14 +136,14 @@ func TestAdoption_AnnotatedCluster_GeneratedChecksOnly(t *testing.T) {
 	s.CompleteAdoption(generated)
 	c.WaitIdle()
 	s.Expect(stage.PausedAnnotation(stage.Get(s, written)())).To(BeEmpty())
-	s.Annotate(written, remedyv1.TakeOverAnnotation, "true")
+	s.Annotate(written, remedyv1.AdoptAnnotation, "true")
 	s.CompleteAdoption(written)
 }
 
-// With --core-machinehealthchecks=Exclusive, no in-tree controller runs: there is no handover, and Remedy sets the Paused condition.
+// With --in-tree-machinehealthchecks=Replace, no in-tree controller runs: there is no handover, and Remedy sets the Paused condition.
 func TestAdoption_Exclusive_NeedsNoHandover(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, func(s *stage.Stage) { s.TakesOver, s.WatchFilter = intree.AdoptionPolicy{Exclusive: true}, "a" })
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver, s.WatchFilter = intree.AdoptionPolicy{Replace: true}, "a" })
 	m := s.CreateUnhealthyMachine("m-1")
 	check := s.CreateInTreeCheck("workers", func(check *clusterv1.MachineHealthCheck) {
 		check.Labels = map[string]string{clusterv1.WatchLabel: "a"}
@@ -159,7 +159,7 @@ func TestAdoption_Exclusive_NeedsNoHandover(t *testing.T) {
 		))
 	s.Change(check, func() { check.Labels[clusterv1.WatchLabel] = "b" })
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty()), "the check is released")
+		Should(WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), BeEmpty()), "the check is released")
 }
 
 // byNewTemplate lets an in-tree check remediate with a new template.
@@ -185,9 +185,9 @@ func TestAdoption_ObserveFlag_DoesNotReportWaiting(t *testing.T) {
 	c := s.Start()
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.WaitingForHandoverReason)))
+		Should(WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), Equal("False "+remedyv1.WaitingForHandoverReason)))
 	s.SetInTreePaused(check, false)
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty()), "the condition is removed")
+		Should(WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), BeEmpty()), "the condition is removed")
 	s.Expect(stage.PausedAnnotation(stage.Get(s, check)())).To(BeEmpty())
 }

@@ -21,7 +21,7 @@ func BenchmarkReconcileCheckNotAdopted(b *testing.B) {
 	s := stage.New(b)
 	m := &stage.MachinesInMemory{Source: fakecache.NewFakeControllerSource()}
 	check := s.CreateInTreeCheck("not-adopted")
-	r := s.StartInMemory(m, 1, intree.AdoptionPolicy{Annotated: true})
+	r := s.StartInMemory(m, 1, intree.AdoptionPolicy{OptIn: true})
 	s.Eventually(func() error {
 		return r.Cache.Get(s.Ctx, client.ObjectKeyFromObject(check), &clusterv1.MachineHealthCheck{})
 	}).Should(Succeed())

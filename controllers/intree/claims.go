@@ -59,7 +59,7 @@ func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv
 	claim := machinehealthcheck.ClaimOf(checkOf(core), a.Observe)
 	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is
 	// responsible until it no longer exists.
-	if claim.InTree = claim.Deleting && !a.Exclusive && (f.Pause != takeover.RemedyPause || !f.ReportsPaused); claim.InTree {
+	if claim.InTree = claim.Deleting && !a.Replace && (f.Pause != takeover.RemedyPause || !f.ReportsPaused); claim.InTree {
 		claim.Deleting, claim.Rank = false, remediation.ForeignMachineHealthCheck
 	}
 	return claim
@@ -101,6 +101,6 @@ func (Claimant) Changes() predicate.Predicate {
 		return !before.DeletionTimestamp.Equal(after.DeletionTimestamp) || before.Spec.ClusterName != after.Spec.ClusterName ||
 			!equality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) ||
 			pauseReportChanged(before, after) || pauseOf(before) != pauseOf(after) ||
-			before.Annotations[remedyv1.TakeOverAnnotation] != after.Annotations[remedyv1.TakeOverAnnotation]
+			before.Annotations[remedyv1.AdoptAnnotation] != after.Annotations[remedyv1.AdoptAnnotation]
 	}}
 }

@@ -36,7 +36,7 @@ func TestClaim_CheckBeingDeleted_IsInTreeUntilHandover(t *testing.T) {
 		{"not paused", AdoptionPolicy{All: true}, deleting, true},
 		{"pause not confirmed", AdoptionPolicy{All: true}, pauseRequested, true},
 		{"handed over", AdoptionPolicy{All: true}, handedOver, false},
-		{"exclusive", AdoptionPolicy{Exclusive: true}, deleting, false},
+		{"exclusive", AdoptionPolicy{Replace: true}, deleting, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

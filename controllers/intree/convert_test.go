@@ -132,7 +132,7 @@ func TestConvert_Status_KeepsForeignConditions(t *testing.T) {
 		{Type: remedyv1.RemediationAllowedCondition, Status: metav1.ConditionFalse, Reason: "TooManyUnhealthy", Message: "Too many"},
 	}
 	for _, exclusive := range []bool{false, true} {
-		adoption := &Adoption{AdoptionPolicy: AdoptionPolicy{Exclusive: exclusive}}
+		adoption := &Adoption{AdoptionPolicy: AdoptionPolicy{Replace: exclusive}}
 		carried := adoption.carried(&before, &reported.CheckStatus)
 		carried.Targets, carried.ExpectedMachines, carried.CurrentHealthy = reported.Targets, reported.ExpectedMachines, reported.CurrentHealthy
 		after := inTree.DeepCopy()
@@ -155,7 +155,7 @@ func TestConvert_Status_KeepsForeignConditions(t *testing.T) {
 // A release removes every condition that only Remedy sets, also those that are added to Remedy later.
 func TestRemoveConditions_AllConditionsSet_LeavesInTreeOnes(t *testing.T) {
 	g := NewWithT(t)
-	adopted := metav1.Condition{Type: remedyv1.TakenOverCondition, Status: metav1.ConditionTrue, Reason: remedyv1.TakenOverReason}
+	adopted := metav1.Condition{Type: remedyv1.AdoptedCondition, Status: metav1.ConditionTrue, Reason: remedyv1.AdoptedReason}
 	inTree := &clusterv1.MachineHealthCheck{}
 	pass := &explain.Evaluation{
 		Snapshot: &health.Snapshot{}, Assessment: &health.Assessment{}, Situation: &remediation.Situation{},
@@ -164,7 +164,7 @@ func TestRemoveConditions_AllConditionsSet_LeavesInTreeOnes(t *testing.T) {
 	inTree.Status.Conditions = append(explain.Conditions(pass), adopted)
 	g.Expect(len(inTree.Status.Conditions)).To(BeNumerically(">=", 6))
 	remaining := ConsistOf(HaveField("Type", clusterv1.MachineHealthCheckRemediationAllowedCondition),
-		HaveField("Type", clusterv1.PausedCondition), HaveField("Type", remedyv1.TakenOverCondition))
-	clusterapi.RemoveConditions(inTree, remedyv1.TakenOverCondition)
+		HaveField("Type", clusterv1.PausedCondition), HaveField("Type", remedyv1.AdoptedCondition))
+	clusterapi.RemoveConditions(inTree, remedyv1.AdoptedCondition)
 	g.Expect(inTree.Status.Conditions).To(remaining)
 }

@@ -117,10 +117,10 @@ func (a *Adoption) leave(ctx context.Context, cached *clusterv1.MachineHealthChe
 	return a.execute(ctx, core, cluster, &d, now)
 }
 
-// HasAdopted reports whether a check was adopted, or got the condition TakenOver, by an instance with the same --watch-filter. An instance
+// HasAdopted reports whether a check was adopted, or got the condition Adopted, by an instance with the same --watch-filter. An instance
 // without one would be responsible for this check as well, if it still ran.
 func (a *Adoption) HasAdopted(check client.Object) bool {
-	instance := takeover.ParseMemory(check.GetAnnotations()[remedyv1.TakeOverIDAnnotation]).Instance
+	instance := takeover.ParseMemory(check.GetAnnotations()[remedyv1.AdoptionIDAnnotation]).Instance
 	return instance != "" && (instance == a.WatchFilter || instance == takeover.Unfiltered)
 }
 
@@ -176,18 +176,18 @@ func unpause(core *clusterv1.MachineHealthCheck) {
 }
 
 func setMemory(core *clusterv1.MachineHealthCheck, memory *takeover.Memory) {
-	core.Annotations, _ = notes.Notes{remedyv1.TakeOverIDAnnotation: memory.Text()}.Apply(core.Annotations)
+	core.Annotations, _ = notes.Notes{remedyv1.AdoptionIDAnnotation: memory.Text()}.Apply(core.Annotations)
 }
 
 // hasRemains reports whether the manager has written annotations or conditions to a check.
 func hasRemains(core *clusterv1.MachineHealthCheck) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(core.Annotations)), writtenByManager) ||
-		meta.FindStatusCondition(core.Status.Conditions, remedyv1.TakenOverCondition) != nil
+		meta.FindStatusCondition(core.Status.Conditions, remedyv1.AdoptedCondition) != nil
 }
 
 // writtenByManager reports whether the manager sets an annotation. Users set the others.
 func writtenByManager(key string) bool {
-	return strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.TakeOverAnnotation && key != remedyv1.RequestPluralsAnnotation
+	return strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.AdoptAnnotation && key != remedyv1.RequestPluralsAnnotation
 }
 
 // removeAnnotations removes everything that the manager has written to the metadata of a check.
@@ -196,7 +196,7 @@ func removeAnnotations(core *clusterv1.MachineHealthCheck) {
 	controllerutil.RemoveFinalizer(core, remedyv1.CleanupFinalizer)
 }
 
-// writeTakenOver sets the condition TakenOver: which controller is responsible for a check, or why the cleanup of a released check failed.
+// writeTakenOver sets the condition Adopted: which controller is responsible for a check, or why the cleanup of a released check failed.
 // The responsible controller sets all other conditions.
 func (a *Adoption) writeTakenOver(
 	ctx context.Context, core *clusterv1.MachineHealthCheck, state takeover.State, failed error, now time.Time,
@@ -206,15 +206,15 @@ func (a *Adoption) writeTakenOver(
 	if failed != nil {
 		condition = instance.NotCleanedUp(failed)
 	}
-	if condition == nil && meta.FindStatusCondition(core.Status.Conditions, remedyv1.TakenOverCondition) == nil {
+	if condition == nil && meta.FindStatusCondition(core.Status.Conditions, remedyv1.AdoptedCondition) == nil {
 		return core, nil
 	}
 	after := core.DeepCopy()
 	if state != takeover.Adopted {
-		clusterapi.RemoveConditions(after, remedyv1.TakenOverCondition)
+		clusterapi.RemoveConditions(after, remedyv1.AdoptedCondition)
 	}
 	if condition == nil {
-		meta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.TakenOverCondition)
+		meta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.AdoptedCondition)
 	} else {
 		condition.ObservedGeneration = core.Generation
 		condition.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
@@ -242,5 +242,5 @@ func pauseReportChanged(before, after *clusterv1.MachineHealthCheck) bool {
 // paused, it writes them, also for a check that is being deleted.
 func (a *Adoption) OwnsStatus(check *healthcheck.Check) bool {
 	paused, _ := reportedPause(check.Status.Conditions)
-	return a.Exclusive || paused
+	return a.Replace || paused
 }

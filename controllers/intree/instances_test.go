@@ -40,7 +40,7 @@ func TestInstances_LabelChanged_CheckIsReleased(t *testing.T) {
 	s.Change(check, func() { check.Labels[clusterv1.WatchLabel] = "b" })
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(And(
 		WithTransform(
-			stage.InTreeCondition(remedyv1.TakenOverCondition),
+			stage.InTreeCondition(remedyv1.AdoptedCondition),
 			BeEmpty(),
 		),
 		HaveField("Annotations", Not(HaveKey(clusterv1.PausedAnnotation))),
@@ -61,7 +61,7 @@ func TestInstances_CheckOfOtherInstance_IsNotWritten(t *testing.T) {
 	s.CreateMachine("m-1")
 	other := s.CreateInTreeCheck("check-b", func(check *clusterv1.MachineHealthCheck) {
 		check.Labels = map[string]string{clusterv1.WatchLabel: "b"}
-		check.Annotations = map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause, remedyv1.TakeOverIDAnnotation: "x/b"}
+		check.Annotations = map[string]string{clusterv1.PausedAnnotation: remedyv1.Pause, remedyv1.AdoptionIDAnnotation: "x/b"}
 	})
 	s.SetInTreePaused(other, true)
 	own := s.CreateInTreeCheck(
@@ -100,7 +100,7 @@ func TestInstances_LabelChangedWhileDown_CheckIsReleased(t *testing.T) {
 					BeEmpty(),
 				),
 				WithTransform(remedyAnnotations, BeEmpty()),
-				WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty()),
+				WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), BeEmpty()),
 			),
 				"the restarted instance releases the check")
 		})
@@ -118,13 +118,13 @@ func TestInstances_LabelChangedWhileDown_NewInstanceIsRecorded(t *testing.T) {
 	c.WaitIdle()
 	c.Crash()
 	c.Stop()
-	id := check.Annotations[remedyv1.TakeOverIDAnnotation]
+	id := check.Annotations[remedyv1.AdoptionIDAnnotation]
 	s.Expect(id).To(HaveSuffix("/a"))
 	s.Change(check, func() { check.Labels[clusterv1.WatchLabel] = "b" })
 
 	s.WatchFilter = "b"
 	s.Start()
-	s.Eventually(stage.Get(s, check)).Should(HaveField("Annotations", HaveKeyWithValue(remedyv1.TakeOverIDAnnotation, id[:len(id)-1]+"b")))
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Annotations", HaveKeyWithValue(remedyv1.AdoptionIDAnnotation, id[:len(id)-1]+"b")))
 	s.WatchFilter = "a"
 	c = s.Start()
 	c.NeverIdle = true

@@ -34,10 +34,10 @@ func TestHasAdopted_Annotation_NamesTheInstance(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			check := &clusterv1.MachineHealthCheck{}
 			check.Status.Conditions = []metav1.Condition{{
-				Type: remedyv1.TakenOverCondition, Message: "Any text (by the manager with --watch-filter=" + test.filter + ")",
+				Type: remedyv1.AdoptedCondition, Message: "Any text (by the manager with --watch-filter=" + test.filter + ")",
 			}}
 			if test.annotation != "" {
-				check.Annotations = map[string]string{remedyv1.TakeOverIDAnnotation: test.annotation}
+				check.Annotations = map[string]string{remedyv1.AdoptionIDAnnotation: test.annotation}
 			}
 			a := &Adoption{Environment: &healthcheck.Environment{WatchFilter: test.filter}}
 			NewWithT(t).Expect(a.HasAdopted(check)).To(Equal(test.want))

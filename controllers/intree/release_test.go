@@ -28,9 +28,9 @@ import (
 // createAdopted creates a check, requests its adoption, and returns it and the instance that has adopted it.
 func createAdopted(s *stage.Stage, changes ...func(*clusterv1.MachineHealthCheck)) (*clusterv1.MachineHealthCheck, *stage.Instance) {
 	s.T.Helper()
-	s.TakesOver = intree.AdoptionPolicy{Annotated: true}
+	s.TakesOver = intree.AdoptionPolicy{OptIn: true}
 	annotate := func(check *clusterv1.MachineHealthCheck) {
-		check.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "true"}
+		check.Annotations = map[string]string{remedyv1.AdoptAnnotation: "true"}
 	}
 	check := s.CreateInTreeCheck("workers", append(changes, annotate)...)
 	c := s.Start()
@@ -55,7 +55,7 @@ func TestRelease_TimedOutRequest_IsWithdrawn(t *testing.T) {
 	timedOut := s.Request(remediator.Metal3, "m-1")()
 	s.Change(timedOut, func() { timedOut.SetFinalizers([]string{"example.com/reboots"}) })
 	s.Annotate(timedOut, remedyv1.TimedOutAnnotation, time.Now().UTC().Format(time.RFC3339))
-	s.Annotate(check, remedyv1.TakeOverAnnotation, "")
+	s.Annotate(check, remedyv1.AdoptAnnotation, "")
 	c = s.Start()
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))
@@ -75,9 +75,9 @@ func TestRelease_ControlPlaneLease_IsReleased(t *testing.T) {
 	check, c := createAdopted(s, byNewTemplate(s))
 	s.WaitRequest(remediator.Metal3, "cp-1")
 	c.WaitIdle()
-	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("CoreMachineHealthCheck/" + s.Namespace + "/workers"))
+	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("InTreeMachineHealthCheck/" + s.Namespace + "/workers"))
 	c.NeverIdle = true
-	s.Annotate(check, remedyv1.TakeOverAnnotation, "")
+	s.Annotate(check, remedyv1.AdoptAnnotation, "")
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))
 	s.Expect(s.ControlPlaneLeaseHolder()).To(BeEmpty())
 }
@@ -102,7 +102,7 @@ func TestRelease_LeaseOfOtherCheck_IsKept(t *testing.T) {
 	c.NeverIdle = true
 	s.Eventually(func() bool { return c.Clusters.Get(stage.Key(s.Namespace, "prod")).Connection(s.Ctx).Up }).
 		Should(BeTrue(), "a connected instance can read the Lease")
-	s.Annotate(check, remedyv1.TakeOverAnnotation, "")
+	s.Annotate(check, remedyv1.AdoptAnnotation, "")
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))
 	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/far/away"))
 }
@@ -123,22 +123,22 @@ func TestRelease_CleanupFails_IsReported(t *testing.T) { //nolint:paralleltest /
 		"permission restored": func(s *stage.Stage, _ *stage.Instance, kind remediator.Kind, check *clusterv1.MachineHealthCheck) {
 			s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
 			s.Eventually(stage.Get(s, check)).
-				Should(And(WithTransform(remedyAnnotations, BeEmpty()), WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), BeEmpty())))
+				Should(And(WithTransform(remedyAnnotations, BeEmpty()), WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), BeEmpty())))
 			s.Expect(s.Request(kind, "m-1")()).To(WithTransform(remedyAnnotations, BeEmpty()))
 		},
 		"cleaned up by a user": func(
 			s *stage.Stage, c *stage.Instance, _ remediator.Kind, check *clusterv1.MachineHealthCheck,
 		) {
 			s.Change(check, func() { check.Finalizers, check.Annotations = nil, nil })
-			s.ChangeStatus(check, func() { meta.RemoveStatusCondition(&check.Status.Conditions, remedyv1.TakenOverCondition) })
+			s.ChangeStatus(check, func() { meta.RemoveStatusCondition(&check.Status.Conditions, remedyv1.AdoptedCondition) })
 			c.ReconcileAll()
-			s.Expect(stage.InTreeCondition(remedyv1.TakenOverCondition)(stage.Get(s, check)())).To(BeEmpty())
+			s.Expect(stage.InTreeCondition(remedyv1.AdoptedCondition)(stage.Get(s, check)())).To(BeEmpty())
 		},
 		"adoption requested again": func(s *stage.Stage, _ *stage.Instance, _ remediator.Kind, check *clusterv1.MachineHealthCheck) {
-			s.Annotate(check, remedyv1.TakeOverAnnotation, "true")
+			s.Annotate(check, remedyv1.AdoptAnnotation, "true")
 			s.SetInTreePaused(check, false)
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, Equal(remedyv1.Pause)))
-			memory := takeover.ParseMemory(check.Annotations[remedyv1.TakeOverIDAnnotation])
+			memory := takeover.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
 			s.Expect(memory.Losses).To(BeEmpty(), "no other controller has removed the pause of Remedy")
 		},
 	}
@@ -159,13 +159,13 @@ func TestRelease_CleanupFails_IsReported(t *testing.T) { //nolint:paralleltest /
 			c.WaitIdle()
 			c.NeverIdle = true
 			s.Revoke(kind)
-			s.Annotate(check, remedyv1.TakeOverAnnotation, "")
+			s.Annotate(check, remedyv1.AdoptAnnotation, "")
 			s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(And(
 				WithTransform(
 					stage.PausedAnnotation,
 					BeEmpty(),
 				),
-				WithTransform(stage.InTreeCondition(remedyv1.TakenOverCondition), Equal("False "+remedyv1.NotCleanedUpReason)),
+				WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), Equal("False "+remedyv1.NotCleanedUpReason)),
 			), "the check is released and reports NotCleanedUp")
 			s.Expect(stage.Get(s, check)().Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer), "the finalizer stays until the cleanup is complete")
 			s.Expect(s.Request(remediator.Metal3, "m-2")()).
@@ -219,7 +219,7 @@ func TestInTreeCheck_DeletedWhilePaused_GetsNoStatus(t *testing.T) {
 		return c.Evaluated(check.Name)
 	}).Should(BeTrue())
 	s.Expect(stage.Get(s, check)().Status.Conditions).
-		To(HaveEach(HaveField("Type", BeElementOf(clusterv1.PausedCondition, remedyv1.TakenOverCondition))))
+		To(HaveEach(HaveField("Type", BeElementOf(clusterv1.PausedCondition, remedyv1.AdoptedCondition))))
 	s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = nil })
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", ConsistOf("example.com/waits")))
 	s.Change(check, func() { check.Finalizers = nil })

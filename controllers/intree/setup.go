@@ -26,9 +26,9 @@ const Kind = string(metrics.InTreeMachineHealthCheck)
 
 // AdoptionPolicy are the flags that select which in-tree checks are adopted.
 type AdoptionPolicy struct {
-	// Annotated: those with the annotation, and generated ones whose Cluster has it; All: all of them. Exclusive: all, and the in-tree
+	// OptIn: those with the annotation, and generated ones whose Cluster has it; All: all of them. Replace: all, and the in-tree
 	// controller does not run.
-	Annotated, All, Exclusive bool
+	OptIn, All, Replace bool
 }
 
 // Adoption adopts and releases in-tree checks.

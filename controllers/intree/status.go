@@ -39,7 +39,7 @@ func (a *Adoption) carried(before *remedyv1.MachineHealthCheckStatus, status *re
 	carried.RemediationsAllowed, carried.ObservedGeneration = status.RemediationsAllowed, status.ObservedGeneration
 	carried.Conditions = slices.Clone(before.Conditions)
 	for _, c := range status.Conditions {
-		if c.Type != remedyv1.PausedCondition || a.Exclusive {
+		if c.Type != remedyv1.PausedCondition || a.Replace {
 			meta.SetStatusCondition(&carried.Conditions, c)
 		}
 	}

@@ -87,10 +87,10 @@ func (a *Adoption) factsFor(core *clusterv1.MachineHealthCheck, cluster *cluster
 
 // facts returns the facts for internal/takeover.
 func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *takeover.Facts {
-	memory := takeover.ParseMemory(core.Annotations[remedyv1.TakeOverIDAnnotation])
+	memory := takeover.ParseMemory(core.Annotations[remedyv1.AdoptionIDAnnotation])
 	f := &takeover.Facts{
 		Wanted:    a.wants(core, cluster),
-		Exclusive: a.Exclusive,
+		Exclusive: a.Replace,
 		Pause:     pauseOf(core),
 		Deleting:  !core.DeletionTimestamp.IsZero(),
 		Cleanup:   controllerutil.ContainsFinalizer(core, remedyv1.CleanupFinalizer),
@@ -105,10 +105,10 @@ func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.
 // wants reports whether a check is to be adopted. Its annotation overrides that of its Cluster, and the flag. The annotation of a Cluster
 // applies to the checks that its topology generates: a policy examines these, and other checks only if they have the annotation.
 func (a *Adoption) wants(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) bool {
-	asks := func(o client.Object) string { return o.GetAnnotations()[remedyv1.TakeOverAnnotation] }
+	asks := func(o client.Object) string { return o.GetAnnotations()[remedyv1.AdoptAnnotation] }
 	_, generated := core.Labels[clusterv1.ClusterTopologyOwnedLabel]
 	asked := asks(core) == "true" || generated && cluster != nil && asks(cluster) == "true"
-	return asks(core) != "false" && (a.All || a.Exclusive || a.Annotated && asked)
+	return asks(core) != "false" && (a.All || a.Replace || a.OptIn && asked)
 }
 
 func pauseOf(core *clusterv1.MachineHealthCheck) takeover.Pause {

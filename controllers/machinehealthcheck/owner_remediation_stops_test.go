@@ -86,8 +86,8 @@ func TestObserveMode_UnhealthyMachine_WritesOnlyStatus(t *testing.T) {
 	s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.Mode = remedyv1.ObserveMode })
 	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed Observing")))
-	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False Observing"))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ObserveMode")))
+	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False ObserveMode"))
 	c.WaitIdle()
 	for _, w := range c.Writes() {
 		// The owner reference to the Cluster is a write to the check, too.

@@ -166,7 +166,7 @@ func TestRun_TargetFails_OthersContinue(t *testing.T) {
 	_, err := r.run()
 	g.Expect(err).To(MatchError(ContainSubstring("m-0: the API server is busy")))
 	g.Expect(r.calls).To(ContainElements(made(1), "report"))
-	g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(remediation.NotConfirmed), "nothing was started, as far as is known")
+	g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(remediation.PreflightFailed), "nothing was started, as far as is known")
 	g.Expect(r.pass.Planned.Decisions[1].Action).To(Equal(remediation.StartRequest))
 }
 
@@ -200,7 +200,7 @@ func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
 	for reason, obstacle := range map[remediation.Reason]*remediation.PreflightCheck{
 		remediation.Paused: {Paused: true},
 		// An edit is no pause.
-		remediation.NotConfirmed: {Changed: true},
+		remediation.PreflightFailed: {Changed: true},
 	} {
 		g := NewWithT(t)
 		r := unhealthy(3)

@@ -67,7 +67,7 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 		{why: "not renewed since", setup: func(r *record) { r.renewed = noon.Add(-2 * time.Hour) }},
 		{why: "there is none", setup: func(*record) {}},
 		{why: "renewed", setup: func(r *record) { r.renewed = noon }, held: remediation.LeaseRenewed},
-		{why: "not readable", setup: func(r *record) { r.fails["lease n-0"] = errors.New("forbidden") }, held: remediation.NotConfirmed},
+		{why: "not readable", setup: func(r *record) { r.fails["lease n-0"] = errors.New("forbidden") }, held: remediation.PreflightFailed},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)

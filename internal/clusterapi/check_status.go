@@ -16,10 +16,10 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// OnlyOurs are the conditions that only Remedy writes to an in-tree check that it has adopted or is about to adopt. TakenOver is always set
+// OnlyOurs are the conditions that only Remedy writes to an in-tree check that it has adopted or is about to adopt. Adopted is always set
 // while one of the others is set, and is removed last, because it reports why the others are set.
 var OnlyOurs = []string{
-	remedyv1.TakenOverCondition,
+	remedyv1.AdoptedCondition,
 	remedyv1.ReadyCondition,
 	remedyv1.ClusterReachableCondition,
 	remedyv1.TemplatesResolvedCondition,

@@ -10,7 +10,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
-// Instance is the manager that sets the condition TakenOver on MachineHealthChecks of Cluster API.
+// Instance is the manager that sets the condition Adopted on MachineHealthChecks of Cluster API.
 type Instance struct {
 	// Filter is the value of --watch-filter.
 	Filter string
@@ -18,7 +18,7 @@ type Instance struct {
 	Observes bool
 }
 
-// Adopted returns the condition TakenOver in a state of adoption; nil if the in-tree controller reconciles the check.
+// Adopted returns the condition Adopted in a state of adoption; nil if the in-tree controller reconciles the check.
 func (i Instance) Adopted(state takeover.State) *metav1.Condition {
 	const release = "or run 'kubectl remedy release'"
 	switch state {
@@ -27,14 +27,14 @@ func (i Instance) Adopted(state takeover.State) *metav1.Condition {
 			return i.condition(metav1.ConditionFalse, remedyv1.OnlyObservedReason, "Remedy has adopted this check, and the manager only observes: "+
 				"no controller remediates its Machines. Start the manager without --mode=Observe, "+release)
 		}
-		return i.condition(metav1.ConditionTrue, remedyv1.TakenOverReason, "Remedy has adopted this check and reconciles it. "+
-			"To release it, remove the annotation "+remedyv1.TakeOverAnnotation+", "+release)
+		return i.condition(metav1.ConditionTrue, remedyv1.AdoptedReason, "Remedy has adopted this check and reconciles it. "+
+			"To release it, remove the annotation "+remedyv1.AdoptAnnotation+", "+release)
 	case takeover.Waiting:
 		return i.condition(metav1.ConditionFalse, remedyv1.WaitingForHandoverReason, "The in-tree controller has not acknowledged yet, "+
 			"in the condition Paused, that this check is paused for it. Remedy does nothing before. Check that the in-tree controller runs, "+
-			"and that its --watch-filter selects this check. If it is not meant to run, set --core-machinehealthchecks=Exclusive")
-	case takeover.Contested:
-		return i.condition(metav1.ConditionFalse, remedyv1.ContestedReason, "The annotation cluster.x-k8s.io/paused that Remedy set was removed "+
+			"and that its --watch-filter selects this check. If it is not meant to run, set --in-tree-machinehealthchecks=Replace")
+	case takeover.PauseConflict:
+		return i.condition(metav1.ConditionFalse, remedyv1.PauseConflictReason, "The annotation cluster.x-k8s.io/paused that Remedy set was removed "+
 			"three times within ten minutes, so Remedy has released this check for an hour. The in-tree controller reconciles it. Let the tool "+
 			"that writes the annotations of this check, usually a GitOps tool, ignore cluster.x-k8s.io/paused")
 	case takeover.Paused:
@@ -56,6 +56,6 @@ func (i Instance) condition(status metav1.ConditionStatus, reason, message strin
 	if i.Filter != "" {
 		message += " (by the manager with --watch-filter=" + i.Filter + ")"
 	}
-	c := condition(remedyv1.TakenOverCondition, status, reason, message)
+	c := condition(remedyv1.AdoptedCondition, status, reason, message)
 	return &c
 }

@@ -19,14 +19,14 @@ import (
 func TestTakenOver_States_HaveReason(t *testing.T) {
 	g := NewWithT(t)
 	reasons := map[takeover.State]string{
-		takeover.Adopted: remedyv1.TakenOverReason, takeover.Waiting: remedyv1.WaitingForHandoverReason,
-		takeover.Contested: remedyv1.ContestedReason, takeover.Paused: remedyv1.PausedByOthersReason,
+		takeover.Adopted: remedyv1.AdoptedReason, takeover.Waiting: remedyv1.WaitingForHandoverReason,
+		takeover.PauseConflict: remedyv1.PauseConflictReason, takeover.Paused: remedyv1.PausedByOthersReason,
 	}
 	for state, reason := range reasons {
 		c := Instance{}.Adopted(state)
 		g.Expect(c).ToNot(BeNil())
 		g.Expect([]any{c.Type, c.Reason, c.Status == metav1.ConditionTrue}).To(Equal([]any{
-			remedyv1.TakenOverCondition, reason,
+			remedyv1.AdoptedCondition, reason,
 			state == takeover.Adopted,
 		}))
 		g.Expect(c.Message).ToNot(BeEmpty())
@@ -38,7 +38,7 @@ func TestTakenOver_Observing_IsFalse(t *testing.T) {
 	g := NewWithT(t)
 	c := Instance{Observes: true}.Adopted(takeover.Adopted)
 	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{
-		remedyv1.TakenOverCondition, metav1.ConditionFalse,
+		remedyv1.AdoptedCondition, metav1.ConditionFalse,
 		remedyv1.OnlyObservedReason,
 	}))
 	g.Expect(Instance{Observes: true}.Adopted(takeover.Waiting)).To(Equal(Instance{}.Adopted(takeover.Waiting)))
@@ -48,7 +48,7 @@ func TestNotCleanedUp_Error_IsInMessage(t *testing.T) {
 	g := NewWithT(t)
 	c := Instance{}.NotCleanedUp(errors.New("no right to patch them"))
 	g.Expect([]any{c.Type, c.Status, c.Reason}).To(Equal([]any{
-		remedyv1.TakenOverCondition, metav1.ConditionFalse,
+		remedyv1.AdoptedCondition, metav1.ConditionFalse,
 		remedyv1.NotCleanedUpReason,
 	}))
 	g.Expect(c.Message).To(ContainSubstring("no right to patch them"))

@@ -54,7 +54,7 @@ func blocked(p *Evaluation) (reason, message string) {
 	case check.Deleting:
 		return byGuard(remediation.CheckDeleting)
 	case p.Policy.Observe:
-		return remedyv1.ObservingReason, "The check or the manager only observes"
+		return remedyv1.ObserveModeReason, "The check or the manager only observes"
 	case check.Cluster == remediation.ClusterIsMissing:
 		return remedyv1.ClusterNotFoundReason, clusterMissing(p)
 	case check.Cluster == remediation.ClusterIsDeleting:

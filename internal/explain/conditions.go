@@ -166,8 +166,8 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 			withCause("Workload cluster is unreachable", r.ConnectionError))
 	case p.Situation.Check.Reconnecting:
 		return reachable(metav1.ConditionUnknown, remedyv1.ReconnectingReason, reconnecting(p))
-	case r.NoKnownNode:
-		return reachable(metav1.ConditionFalse, remedyv1.NoKnownNodeReason,
+	case r.WrongCluster:
+		return reachable(metav1.ConditionFalse, remedyv1.WrongClusterReason,
 			capital(or(r.Why, "none of the Nodes that Machines refer to exists"))+
 				". No Machine is remediated for a missing Node until one of these Nodes exists")
 	case r.Failed == 0:

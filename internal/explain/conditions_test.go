@@ -145,7 +145,7 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 				"and the check has the annotation cluster.x-k8s.io/paused" + numbers,
 		},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true })), "CheckDeleting", "Blocked: The check is being deleted" + numbers},
-		{fleet(4, 1, func(p *Evaluation) { p.Policy.Observe = true }), "Observing", "Blocked: The check or the manager only observes" + numbers},
+		{fleet(4, 1, func(p *Evaluation) { p.Policy.Observe = true }), "ObserveMode", "Blocked: The check or the manager only observes" + numbers},
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterNotFound",
 			"Blocked: The Cluster does not exist" + numbers + another,
@@ -273,8 +273,8 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			p.Situation.Check.Unreachable, p.Context.Reading.ConnectionError = true, "there is no connection"
 		}), "ClusterReachable", "False", "ClusterUnreachable", "Workload cluster is unreachable: there is no connection"},
 		{fleet(4, 1, func(p *Evaluation) {
-			p.Context.Reading = NodeReads{Nodes: 4, Failed: 4, Why: "none of them exists", NoKnownNode: true}
-		}), "ClusterReachable", "False", "NoKnownNode", "None of them exists. No Machine is remediated for a missing Node until one of these " +
+			p.Context.Reading = NodeReads{Nodes: 4, Failed: 4, Why: "none of them exists", WrongCluster: true}
+		}), "ClusterReachable", "False", "WrongCluster", "None of them exists. No Machine is remediated for a missing Node until one of these " +
 			"Nodes exists"},
 		{fleet(4, 1, func(p *Evaluation) {
 			p.Context.Reading = NodeReads{Nodes: 4, Failed: 4, Why: "permission denied"}

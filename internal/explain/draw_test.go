@@ -238,7 +238,7 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 		target.CoveredBy = drawWords(t, "responsible") + "x"
 	}
 	if rarely(t, "leaving") {
-		target.Leaving = remediation.Departure{Sign: drawWords(t, "sign"), Since: maybeTime(t, "leaving since")}
+		target.Terminating = remediation.Departure{Sign: drawWords(t, "sign"), Since: maybeTime(t, "leaving since")}
 	}
 	if rarely(t, "no owner") {
 		target.Owner = ""
@@ -254,7 +254,7 @@ func drawTarget(t *rapid.T, name string, p *remediation.Policy) remediation.Targ
 		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")
 	}
 	if rarely(t, "name taken") {
-		target.NameTaken = drawWords(t, "holder of the name")
+		target.RequestNameConflict = drawWords(t, "holder of the name")
 	}
 	if rarely(t, "lease") {
 		target.Lease = remediation.Lease{Used: true, Holder: drawWords(t, "holder"), Until: noon.Add(time.Minute)}
@@ -275,7 +275,7 @@ func drawSurroundings(t *rapid.T) ConditionFacts {
 	if rarely(t, "unread") {
 		s.Reading.Nodes = rapid.IntRange(1, 4).Draw(t, "nodes")
 		s.Reading.Failed, s.Reading.Why = rapid.IntRange(1, s.Reading.Nodes).Draw(t, "unread nodes"), drawWords(t, "why")
-		s.Reading.NoKnownNode = rarely(t, "no known node")
+		s.Reading.WrongCluster = rarely(t, "no known node")
 	}
 	if rarely(t, "unconnected") {
 		s.Reading.ConnectionError = drawWords(t, "unconnected because")

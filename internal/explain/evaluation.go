@@ -50,8 +50,8 @@ type NodeReads struct {
 	// Nodes is the number of Nodes to read, Unread the number of Nodes that could not be read, and Why the cause of the first one.
 	Nodes, Failed int
 	Why           string
-	// NoKnownNode: none of the Nodes that Machines refer to exists.
-	NoKnownNode bool
+	// WrongCluster: none of the Nodes that Machines refer to exists.
+	WrongCluster bool
 }
 
 // NoneReadable reports whether the cluster answers, and no Node can be read.

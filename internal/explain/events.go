@@ -124,5 +124,5 @@ func asIntended(c *metav1.Condition) bool {
 	if c.Type == remedyv1.PausedCondition {
 		good = metav1.ConditionFalse
 	}
-	return c.Status == good || c.Reason == remedyv1.ObservingReason || c.Reason == remedyv1.TooFewUnhealthyReason
+	return c.Status == good || c.Reason == remedyv1.ObserveModeReason || c.Reason == remedyv1.TooFewUnhealthyReason
 }

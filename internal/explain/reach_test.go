@@ -66,8 +66,8 @@ func reachable() map[string]bool {
 		wanted["blocks "+string(guard)] = true
 	}
 	for _, word := range conditionReasons {
-		// The condition TakenOver does not depend on a reconcile of the check.
-		wanted[word.Conditions[0]+" "+word.Name] = word.Conditions[0] != remedyv1.TakenOverCondition
+		// The condition Adopted does not depend on a reconcile of the check.
+		wanted[word.Conditions[0]+" "+word.Name] = word.Conditions[0] != remedyv1.AdoptedCondition
 	}
 	maps.DeleteFunc(wanted, func(_ string, is bool) bool { return !is })
 	// The reasons of templates are input: two of them stand for all.

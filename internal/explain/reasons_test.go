@@ -148,6 +148,6 @@ func TestVocabulary_ConditionReasons_HaveCondition(t *testing.T) {
 	}
 	g.Expect(slices.Sorted(maps.Keys(of))).To(ConsistOf(
 		remedyv1.ReadyCondition, remedyv1.RemediationAllowedCondition, remedyv1.PausedCondition,
-		remedyv1.ClusterReachableCondition, remedyv1.TemplatesResolvedCondition, remedyv1.SelectorsDisjointCondition, remedyv1.TakenOverCondition,
+		remedyv1.ClusterReachableCondition, remedyv1.TemplatesResolvedCondition, remedyv1.SelectorsDisjointCondition, remedyv1.AdoptedCondition,
 	))
 }

@@ -120,7 +120,7 @@ func (f *Facts) owner() string {
 
 // because is why a remediation ends.
 func (f *Facts) because() string {
-	if f.Decision.Why == remediation.CoveredByOther && f.Target != nil && f.Target.CoveredBy != "" {
+	if f.Decision.Why == remediation.ManagedByOtherCheck && f.Target != nil && f.Target.CoveredBy != "" {
 		return " because " + or(f.Target.CoveredBy, "another check") + " is responsible for the target"
 	}
 	return " because " + sentence(f.Decision.Why, &subject{}, Ending)

@@ -138,7 +138,7 @@ func keep(p *Evaluation, trace *Trace, target, before *remedyv1.UnhealthyTarget)
 	switch {
 	case target.Decision != "":
 	case p.Policy.Observe:
-		target.Decision, target.HoldReason = remedyv1.Observed, remedyv1.HeldObserving
+		target.Decision, target.HoldReason = remedyv1.Observed, remedyv1.HeldObserveMode
 	case p.Situation.Check.Unreachable:
 		target.Decision, target.HoldReason = remedyv1.Held, remedyv1.HeldClusterUnreachable
 	default:

@@ -130,7 +130,7 @@ func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 	shown, _ = show(fleet(4, 0), status.UnhealthyTargets)
 	g.Expect(shown).To(BeEmpty(), "it is evaluated again")
 	shown, _ = show(fleet(4, 0, outage, func(p *Evaluation) { p.Policy.Observe = true }), before)
-	g.Expect(shown[1]).To(HavePrefix("m-004 NodeDeleted true Observed Observing Not evaluated"))
+	g.Expect(shown[1]).To(HavePrefix("m-004 NodeDeleted true Observed ObserveMode Not evaluated"))
 }
 
 func TestStatus_HealthyTargets_DoNotAllocate(t *testing.T) {

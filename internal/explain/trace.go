@@ -131,7 +131,7 @@ func (f *Facts) numbered() bool {
 // outcome is the decision in the status.
 func outcome(v *health.Verdict, d *remediation.Decision) remedyv1.Decision {
 	switch {
-	case d.Hold.Reason == remediation.Observing:
+	case d.Hold.Reason == remediation.ObserveMode:
 		return remedyv1.Observed
 	case d.Hold.Reason != "":
 		return remedyv1.Held
@@ -139,7 +139,7 @@ func outcome(v *health.Verdict, d *remediation.Decision) remedyv1.Decision {
 		return remedyv1.Remediating
 	case v == nil || v.Kind != health.Unhealthy && v.Kind != health.Suspect:
 		return ""
-	case v.Kind == health.Suspect || d.Why == remediation.Observing:
+	case v.Kind == health.Suspect || d.Why == remediation.ObserveMode:
 		return remedyv1.Observed
 	}
 	return remedyv1.Held

@@ -33,11 +33,11 @@ func queued() *Facts {
 	d := &remediation.Decision{Step: remediation.StepID{Order: 2}}
 	// Guards of requests do not apply to owner remediation.
 	notApplicable := []remediation.Reason{
-		remediation.TemplateNotResolved, remediation.NameTaken, remediation.LeaseTaken,
+		remediation.TemplateNotResolved, remediation.RequestNameConflict, remediation.NodeLeaseHeld,
 		remediation.ControlPlaneBusy, remediation.QuorumUnknown, remediation.SingleControlPlane, remediation.QuorumAtRisk,
 	}
 	saw := map[remediation.Reason]remediation.Seen{
-		remediation.Leaving:            {Who: "taint a"},
+		remediation.Terminating:            {Who: "taint a"},
 		remediation.NoRemediatingOwner: {Who: "MachineSet/a"},
 		remediation.TooManyUnhealthy:   {Who: "maxUnhealthy=40%", Have: 2, Most: 4},
 		remediation.MaxInFlight:        {Have: 1, Most: 1},
@@ -57,7 +57,7 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     SkipRemediation             passed
     HasRemediateAnnotation      passed
     MachineFailed               passed
-    FirstLook                   passed
+    ReconnectGracePeriod                   passed
     ControlPlaneNotInitialized  passed
     InfrastructureNotReady      passed
   rules
@@ -74,9 +74,9 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     CheckDeleting               passed
     ClusterNotFound             passed
     ClusterDeleting             passed
-    CoveredByOther              passed
+    ManagedByOtherCheck              passed
     StuckDeleting               passed
-    Leaving                     passed          Termination is announced by taint a, and took too long
+    Terminating                     passed          Termination is announced by taint a, and took too long
     Excluded                    passed
     NoRemediatingOwner          passed          The owner is MachineSet/a
     OwnerRefuses                passed
@@ -89,14 +89,14 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     EscalationExhausted         passed
     Backoff                     passed
     TemplateNotResolved         not applicable
-    NameTaken                   not applicable
-    LeaseTaken                  not applicable
+    RequestNameConflict                   not applicable
+    NodeLeaseHeld                  not applicable
     ControlPlaneBusy            not applicable
     QuorumUnknown               not applicable
     SingleControlPlane          not applicable
     QuorumAtRisk                not applicable
     MaxInFlight                 blocks          maxInFlight is reached (1 of 1); this target is queued
-    Observing                   not evaluated
+    ObserveMode                   not evaluated
   decision                      Held            MaxInFlight: maxInFlight is reached (1 of 1); this target is queued
 `
 
@@ -171,7 +171,7 @@ func TestTrace_GatesAndRules_HaveAnswers(t *testing.T) {
 		},
 		{"annotation", met(health.HasRemediateAnnotation, health.Finding{}), "HasRemediateAnnotation let through, MachineFailed not " +
 			"evaluated", Met},
-		{"failed Machine", met(health.MachineFailed, health.Finding{}), "MachineFailed let through, FirstLook not evaluated", NotMet},
+		{"failed Machine", met(health.MachineFailed, health.Finding{}), "MachineFailed let through, ReconnectGracePeriod not evaluated", NotMet},
 		{"infrastructure not ready", unknown(health.InfrastructureNotReady), "ControlPlaneNotInitialized passed, InfrastructureNotReady " +
 			"closed", NotEvaluated},
 		{
@@ -193,27 +193,27 @@ func TestTrace_GatesAndRules_HaveAnswers(t *testing.T) {
 
 func TestTrace_PreflightCheck_IsSeparate(t *testing.T) {
 	g := NewWithT(t)
-	d := &remediation.Decision{Hold: remediation.Hold{Reason: remediation.NotConfirmed}, Answers: []remediation.Answer{
+	d := &remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightFailed}, Answers: []remediation.Answer{
 		{Guard: remediation.Paused},
 		{Guard: remediation.CheckDeleting},
 		{Guard: remediation.Paused, Preflight: true},
 		{Guard: remediation.PreflightPending, Preflight: true},
-		{Guard: remediation.NotConfirmed, Blocks: true, Preflight: true},
+		{Guard: remediation.PreflightFailed, Blocks: true, Preflight: true},
 	}}
 	trace := NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(answers(trace.Guards)).To(HavePrefix("Paused passed, CheckDeleting passed, ClusterNotFound not applicable"))
-	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, PreflightPending passed, NotConfirmed blocks, Leaving not evaluated"))
+	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, PreflightPending passed, PreflightFailed blocks, Terminating not evaluated"))
 	// An action that ends a remediation is not planned by guards.
 	d.Answers = d.Answers[2:]
 	trace = NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(answers(trace.Guards)).To(HavePrefix("Paused not evaluated, CheckDeleting not evaluated"))
-	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, PreflightPending passed, NotConfirmed blocks"))
+	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, PreflightPending passed, PreflightFailed blocks"))
 	g.Expect(trace.String()).To(ContainSubstring("preflight check"))
 	d.Answers = nil
 	trace = NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(trace.Preflight).To(BeEmpty())
 	g.Expect(trace.State).To(Equal(Skipped), "an orphaned target has no health")
-	g.Expect(trace.Verdict.Kind).To(Equal("NotLookedAfter"))
+	g.Expect(trace.Verdict.Kind).To(Equal("NotSelected"))
 }
 
 func TestStateOf_Verdicts_AreDistinct(t *testing.T) {
@@ -320,7 +320,7 @@ func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {
 		c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, "TooManyUnhealthy")
 	paused, free := c(remedyv1.PausedCondition, metav1.ConditionTrue, "Paused"),
 		c(remedyv1.PausedCondition, metav1.ConditionFalse, "NotPaused")
-	observes, again := c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, "Observing"),
+	observes, again := c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, "ObserveMode"),
 		c(remedyv1.ClusterReachableCondition, metav1.ConditionUnknown, "Reconnecting")
 	ready := c(remedyv1.ReadyCondition, metav1.ConditionFalse, "NotReady")
 	tell := func(before, after []metav1.Condition) []string {
@@ -342,7 +342,7 @@ func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {
 		"the condition Paused has the event")
 	g.Expect(tell(all(paused), all(free))).To(Equal([]string{"Normal NotPaused, Paused is False: why"}))
 	g.Expect(tell(nil, all(observes))).To(BeEmpty(), "configured")
-	g.Expect(tell(all(allowed), all(observes))).To(Equal([]string{"Normal Observing, RemediationAllowed is False: why"}))
+	g.Expect(tell(all(allowed), all(observes))).To(Equal([]string{"Normal ObserveMode, RemediationAllowed is False: why"}))
 	held := func(reason string) []metav1.Condition {
 		return all(c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason))
 	}
@@ -353,7 +353,7 @@ func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {
 	}{
 		{"unpaused with a failure", held("Paused"), held("TooManyUnhealthy"), "Warning TooManyUnhealthy"},
 		{"another failure", held("ClusterUnreachable"), held("TooManyUnhealthy"), "Warning TooManyUnhealthy"},
-		{"adoption is contested", held("WaitingForHandover"), held("Contested"), "Warning Contested"},
+		{"adoption is contested", held("WaitingForHandover"), held("PauseConflict"), "Warning PauseConflict"},
 		{"storm abates", held("TooManyUnhealthy"), held("Storm"), ""},
 		{"storm returns", held("Storm"), held("TooManyUnhealthy"), "Warning TooManyUnhealthy"},
 		{"paused", held("TooManyUnhealthy"), held("Paused"), ""},

@@ -7,7 +7,7 @@ import "time"
 
 // ReconnectGracePeriod means: the connection to the cluster was restored. Until the grace period ends, the status of Nodes may be out of
 // date.
-const ReconnectGracePeriod Reason = "FirstLook"
+const ReconnectGracePeriod Reason = "ReconnectGracePeriod"
 
 func gateReconnectGracePeriod(_ *Target, c *ClusterFacts, now time.Time) (Verdict, answer) {
 	if now.Before(c.ReconnectingUntil) {

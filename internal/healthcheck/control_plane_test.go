@@ -215,7 +215,7 @@ func TestControlPlane_LeaseForbidden_IsNamedInStatus(t *testing.T) {
 	s.FailNode("cp-1")
 	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Held NotConfirmed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Held PreflightFailed")))
 	s.Expect(messageOfTarget("cp-1")(check)).To(ContainSubstring("a required write failed: " +
 		"Lease kube-system/remedy-control-plane of the workload cluster: the manager is not allowed to write it"))
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())

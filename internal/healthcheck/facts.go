@@ -53,7 +53,7 @@ func (s *snapshot) facts(now time.Time) *checkup.Facts {
 func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Target, remediation.Target) {
 	h, r := s.source.Facts(s.check, t, machine)
 	machine.NodeGoneSince = cmp.Or(machine.NodeGoneSince, s.nodeGoneSince[t.uid()])
-	r.NameTaken, r.UnpausedAt, r.BlockedAt = s.taken[t.name()], s.pauseEnds[t.uid()], s.blockedAt[t.uid()]
+	r.RequestNameConflict, r.UnpausedAt, r.BlockedAt = s.taken[t.name()], s.pauseEnds[t.uid()], s.blockedAt[t.uid()]
 	claim, title := s.responsible(t, &r)
 	r.CoveredBy, r.CoveredUntil, r.CoveredElsewhere = title, claim.Until, title != "" && claim.Rank != s.check.Claim.Rank
 	if found := s.requestFor(t); found != nil {
@@ -146,7 +146,7 @@ func (s *snapshot) reading() explain.NodeReads {
 		if r.Failed++; r.Failed == 1 {
 			r.Why = t.Reading.Err.Error()
 		}
-		r.NoKnownNode = r.NoKnownNode || obstacle == workload.NoKnownNode
+		r.WrongCluster = r.WrongCluster || obstacle == workload.WrongCluster
 	}
 	return r
 }

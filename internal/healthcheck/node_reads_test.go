@@ -71,7 +71,7 @@ func TestKubeconfig_OfOtherCluster_JudgesNoMachine(t *testing.T) {
 	// The instance checks regularly whether it is the right cluster by now.
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False NoKnownNode")))
+		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False WrongCluster")))
 	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).To(ContainSubstring("this may be another cluster"))
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False NotReady"))
 	s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(6)))
@@ -163,7 +163,7 @@ func TestPreflight_LeaseForbidden_MessageNamesTheLease(t *testing.T) {
 	c.NeverIdle = true
 	message := func(check *remedyv1.MachineHealthCheck) string {
 		for _, target := range check.Status.UnhealthyTargets {
-			if target.HoldReason == "NotConfirmed" {
+			if target.HoldReason == "PreflightFailed" {
 				return target.Message
 			}
 		}

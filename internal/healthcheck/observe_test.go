@@ -73,7 +73,7 @@ func TestObserveFlag_RunningRemediation_IsCanceled(t *testing.T) {
 			s.Observe = true
 			c := s.Start()
 			s.Eventually(func() string { return test.remediation(s) }).Should(BeEmpty())
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed Observing")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ObserveMode")))
 			c.WaitIdle()
 			for _, m := range s.Machines() {
 				s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(&m)).ToNot(Equal(stage.IsUnhealthy))
@@ -83,7 +83,7 @@ func TestObserveFlag_RunningRemediation_IsCanceled(t *testing.T) {
 			s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", BeEmpty()))
 			writes := len(c.Writes())
 			s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Observed Observing")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Observed ObserveMode")))
 			c.WaitIdle()
 			for _, w := range c.Writes()[writes:] {
 				s.Expect(w.What()).To(HavePrefix("patch machinehealthchecks.remedy.cluster.x-k8s.io/status "))

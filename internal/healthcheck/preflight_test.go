@@ -163,7 +163,7 @@ func TestPreflight_MachineUnreadable_BlocksOnlyThatMachine(t *testing.T) {
 	t.Cleanup(c.StopIdle)
 	s.Eventually(stage.Get(s, other)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held PreflightFailed")))
 	s.Expect(messageOfTarget("m-1")(check)).
 		To(ContainSubstring("the facts could not be read again: the API server of the management cluster returned an error"))
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unreadable)())).To(BeEmpty())

@@ -129,7 +129,7 @@ func TestRequests_ConversionFails_BlocksOnlyTheirMachine(t *testing.T) {
 
 			setConversion(s, kind, brokenWebhook(), false)
 			s.Advance(11 * time.Minute)
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held PreflightFailed")))
 			s.Expect(messageOfTarget("m-1")(check)).To(ContainSubstring("the facts could not be read again: SomeRemediation." + kind.Group))
 			unpause(s, next)
 			s.Eventually(stage.Get(s, next)).
@@ -193,7 +193,7 @@ func TestRequests_PermissionRevoked_BlocksOnlyThatKind(t *testing.T) { //nolint:
 	blocked := func() bool {
 		s.Advance(16 * time.Second)
 		return stage.Decision("m-3")(stage.Get(s, check)()) == "Held TemplateNotResolved" &&
-			stage.Decision("o-2")(stage.Get(s, owned)()) == "Held NotConfirmed"
+			stage.Decision("o-2")(stage.Get(s, owned)()) == "Held PreflightFailed"
 	}
 	s.Eventually(blocked).Should(BeTrue())
 	s.Expect(messageOfTarget("o-2")(owned)).

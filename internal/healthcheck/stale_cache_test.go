@@ -119,7 +119,7 @@ func TestStaleCache_MachineChanged_StartsNothing(t *testing.T) {
 			s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
 			s.Change(check, func() { check.Spec.PauseRequests = nil })
 			s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-				Should(WithTransform(stage.Decision("m-1"), Equal("Held NotConfirmed")), "no remediation starts")
+				Should(WithTransform(stage.Decision("m-1"), Equal("Held PreflightFailed")), "no remediation starts")
 			s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 			c.Watches().Release()
 			c.WaitIdle()

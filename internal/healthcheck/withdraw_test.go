@@ -116,7 +116,7 @@ func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, unhealthy)).To(Succeed())
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Or(Equal("Held Leaving"), Equal("Held StuckDeleting"))))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Or(Equal("Held Terminating"), Equal("Held StuckDeleting"))))
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 	s.SetFinalizers(unhealthy)
@@ -147,7 +147,7 @@ func TestRemediateAnnotation_NotRemoved_RemediatesOnce(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 }
 
-// A request with the name of the Machine exists that Remedy has not created. The check reports NameTaken, and creates its own request when
+// A request with the name of the Machine exists that Remedy has not created. The check reports RequestNameConflict, and creates its own request when
 // that one is deleted.
 func TestRequest_NameTaken_IsNotTouched(t *testing.T) {
 	t.Parallel()
@@ -161,7 +161,7 @@ func TestRequest_NameTaken_IsNotTouched(t *testing.T) {
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	s.Start()
 	s.WaitRequest(remediator.Metal3, "m-2")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NameTaken")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held RequestNameConflict")))
 	s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(foreign.GetUID()))
 	s.Expect(s.Admin.Delete(s.Ctx, foreign)).To(Succeed())
 	s.Eventually(func() map[string]string {

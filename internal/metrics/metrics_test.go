@@ -90,7 +90,7 @@ func everything(t testing.TB) *prometheus.Registry {
 	m.HealthyAgain(NodeHealthCheck, 7*time.Minute)
 	m.HeartbeatIgnored()
 	m.EventDropped()
-	m.PreflightFailed(remediation.NotConfirmed)
+	m.PreflightFailed(remediation.PreflightFailed)
 	m.PreflightFailed("made up")
 	return registry
 }

@@ -71,7 +71,7 @@ func (p *pass) start(all []guard) {
 		case d.Hold.Reason == NoRemediatingOwner && p.setsConditions(all, t, c):
 			d.Action, d.MarkedBy = RequestOwnerRemediation, true
 		}
-		if d.Hold.Reason == Observing {
+		if d.Hold.Reason == ObserveMode {
 			// An observing check queues the others as if this one was started.
 			would := *d
 			if p.begin(c, &would); would.Budgeted {

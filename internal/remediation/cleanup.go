@@ -15,11 +15,11 @@ func (p *pass) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
 	case p.s.Check.Deleting:
 		return CheckDeleting, true
 	case p.policy.Observe:
-		return Observing, true
+		return ObserveMode, true
 	case p.s.Check.Cluster == ClusterIsMissing:
 		return ClusterNotFound, true
 	case t.CoveredBy != "":
-		return CoveredByOther, true
+		return ManagedByOtherCheck, true
 	case v.Kind == health.Skipped:
 		return NotSelected, true
 	}
@@ -85,7 +85,7 @@ func (p *pass) cleanUpOrphan(stray *Orphan, d *Decision) {
 	r := stray.Request
 	why := NotSelected
 	if stray.Gone {
-		why = NodeVanished
+		why = NodeNotFound
 	}
 	switch {
 	case r == nil && stray.Marked:

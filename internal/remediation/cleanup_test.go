@@ -32,7 +32,7 @@ var lettingGo = []row{
 	},
 	{
 		why: "so does one that only observes from now on", options: []option{observes, everything},
-		want: underWay(Decision{Action: Withdraw, Why: Observing}),
+		want: underWay(Decision{Action: Withdraw, Why: ObserveMode}),
 	},
 	{
 		why: "and one whose Cluster does not exist", options: []option{clusterIs(ClusterIsMissing), everything},
@@ -44,7 +44,7 @@ var lettingGo = []row{
 	},
 	{
 		why: "another check is responsible: the history stays", options: []option{coveredBy("MachineHealthCheck/other"), everything},
-		want: underWay(Decision{Action: Withdraw, Why: CoveredByOther, History: History{Failures: 2, NotBefore: ago(-time.Minute)}}),
+		want: underWay(Decision{Action: Withdraw, Why: ManagedByOtherCheck, History: History{Failures: 2, NotBefore: ago(-time.Minute)}}),
 	},
 	{
 		why: "what people want to be left alone is", options: []option{is(leftAlone), everything},
@@ -57,7 +57,7 @@ var lettingGo = []row{
 	},
 	{
 		why: "then one that observes", options: []option{observes, clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
-		want: underWay(Decision{Action: Withdraw, Why: Observing}),
+		want: underWay(Decision{Action: Withdraw, Why: ObserveMode}),
 	},
 	{
 		why: "then the Cluster", options: []option{clusterIs(ClusterIsMissing), coveredBy("o"), is(leftAlone), requested()},
@@ -65,7 +65,7 @@ var lettingGo = []row{
 	},
 	{
 		why: "then the other check", options: []option{coveredBy("o"), is(leftAlone), requested()},
-		want: underWay(Decision{Action: Withdraw, Why: CoveredByOther}),
+		want: underWay(Decision{Action: Withdraw, Why: ManagedByOtherCheck}),
 	},
 	{
 		why:     "a request that is going is waited for, and the marks with it",
@@ -81,7 +81,7 @@ var lettingGo = []row{
 	},
 	{
 		why: "answered by the owner, set by this check", options: []option{observes, marked(refused)},
-		want: Decision{Action: RemoveConditions, Why: Observing},
+		want: Decision{Action: RemoveConditions, Why: ObserveMode},
 	},
 	{
 		why: "healthy, with a condition of this check", options: []option{
@@ -93,7 +93,7 @@ var lettingGo = []row{
 		why: "another check is responsible: the conditions of this one are removed", options: []option{
 			coveredBy("MachineHealthCheck/other"), is(well), target(func(t *Target) { t.OwnerRemediation.MarkedByThis = true }),
 		},
-		want: Decision{Action: RemoveConditions, Why: CoveredByOther},
+		want: Decision{Action: RemoveConditions, Why: ManagedByOtherCheck},
 	},
 	{
 		why: "conditions of another check stay", options: []option{goes, marked(byOther)},
@@ -174,11 +174,11 @@ var strays = []strayRow{
 		why: "a request for a Node that does not exist any more is stopped first, or its remediator may keep it for ever", stray: Orphan{
 			Gone: true, Request: lost(),
 		},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
 		why: "also if it is being deleted already", stray: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator},
 	},
 	{why: "once", stray: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
 	{
@@ -187,7 +187,7 @@ var strays = []strayRow{
 	},
 	{
 		why: "which only has to be deleted", stray: Orphan{Gone: true, Request: lost(succeeded)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
 	},
 	{
 		why: "a remediator that deletes the Node on its way is waited for", stray: Orphan{Gone: true, Request: lost(expected)},
@@ -199,7 +199,7 @@ var strays = []strayRow{
 	},
 	{
 		why: "to the moment", stray: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
 		why: "or as it likes", stray: Orphan{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)},
@@ -207,31 +207,31 @@ var strays = []strayRow{
 	},
 	{
 		why: "until it has succeeded", stray: Orphan{Gone: true, Request: lost(expected, succeeded)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
 	},
 	{
 		why: "or failed", stray: Orphan{Gone: true, Request: lost(expected, failed)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
 		why: "or was stopped", stray: Orphan{Gone: true, Request: lost(expected, toldToStop)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
 	},
 	{
 		why: "or is being deleted", stray: Orphan{Gone: true, Request: lost(expected, beingDeleted(time.Minute))},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator},
 	},
 	{
 		why: "a check that goes does not wait for it", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{goes},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
 		why: "nor does one that observes", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{observes},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
 		why: "nor one that does not name the step any more", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{byOwner},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeVanished}), writes: []Write{StopRemediator, DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
 		why: "a Node that is still there is not waited to go", stray: Orphan{Request: lost(expected)},
@@ -242,7 +242,7 @@ var strays = []strayRow{
 		writes: []Write{ClearConditions},
 	},
 	{
-		why: "Node does not exist", stray: Orphan{Marked: true, Gone: true}, want: Decision{Action: RemoveConditions, Why: NodeVanished},
+		why: "Node does not exist", stray: Orphan{Marked: true, Gone: true}, want: Decision{Action: RemoveConditions, Why: NodeNotFound},
 		writes: []Write{ClearConditions},
 	},
 	{

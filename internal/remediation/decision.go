@@ -40,10 +40,10 @@ const (
 	StepChanged Reason = "StepChanged"
 	// Recovered means: the target is healthy again.
 	Recovered Reason = "Recovered"
-	// NodeVanished means: the Node no longer exists.
-	NodeVanished Reason = "NodeVanished"
+	// NodeNotFound means: the Node no longer exists.
+	NodeNotFound Reason = "NodeNotFound"
 	// NotSelected means: the check no longer selects the target.
-	NotSelected Reason = "NotLookedAfter"
+	NotSelected Reason = "NotSelected"
 )
 
 // Decision is what is done about one target, and why. An unhealthy target has either an action or a hold; only one that no owner can

@@ -140,7 +140,7 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 	}
 	target.UnpausedAt = maybeTime(t, "unpaused")
 	if rarely(t, "leaving") {
-		target.Leaving = Departure{Sign: "taint", Since: maybeTime(t, "leaving since")}
+		target.Terminating = Departure{Sign: "taint", Since: maybeTime(t, "leaving since")}
 	}
 	if rarely(t, "no owner") {
 		target.Owner = ""
@@ -151,7 +151,7 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 		target.OwnerRemediation.Waiting = !target.OwnerRemediation.Refused && rapid.Bool().Draw(t, "waiting")
 	}
 	if target.Request == nil && rarely(t, "name taken") {
-		target.NameTaken = "another request"
+		target.RequestNameConflict = "another request"
 	}
 	if target.Lease.Used = rapid.Bool().Draw(t, "leases"); target.Lease.Used && rapid.IntRange(0, 3).Draw(t, "lease") == 2 {
 		target.Lease.Until, target.Lease.HeldByThis = drawTime(t, "lease until"), rapid.Bool().Draw(t, "held by this")

@@ -3,9 +3,9 @@
 
 package remediation
 
-// CoveredByOther means: another check is responsible for the target.
-const CoveredByOther Reason = "CoveredByOther"
+// ManagedByOtherCheck means: another check is responsible for the target.
+const ManagedByOtherCheck Reason = "ManagedByOtherCheck"
 
-func guardCoveredByOther(_ *pass, t *Target, _ *candidate) (bool, Hold) {
+func guardManagedByOtherCheck(_ *pass, t *Target, _ *candidate) (bool, Hold) {
 	return t.CoveredBy != "", Hold{Until: t.CoveredUntil, Seen: Seen{Who: t.CoveredBy}}
 }

@@ -3,10 +3,10 @@
 
 package remediation
 
-// LeaseTaken means: another component has the Lease of the Node.
-const LeaseTaken Reason = "LeaseTaken"
+// NodeLeaseHeld means: another component has the Lease of the Node.
+const NodeLeaseHeld Reason = "NodeLeaseHeld"
 
-func guardLeaseTaken(p *pass, t *Target, _ *candidate) (bool, Hold) {
+func guardNodeLeaseHeld(p *pass, t *Target, _ *candidate) (bool, Hold) {
 	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.HeldByThis {
 		return false, Hold{}
 	}

@@ -3,9 +3,9 @@
 
 package remediation
 
-// NameTaken means: another object has the name of the remediation request.
-const NameTaken Reason = "NameTaken"
+// RequestNameConflict means: another object has the name of the remediation request.
+const RequestNameConflict Reason = "RequestNameConflict"
 
-func guardNameTaken(_ *pass, t *Target, _ *candidate) (bool, Hold) {
-	return t.NameTaken != "", Hold{Seen: Seen{Who: t.NameTaken}}
+func guardRequestNameConflict(_ *pass, t *Target, _ *candidate) (bool, Hold) {
+	return t.RequestNameConflict != "", Hold{Seen: Seen{Who: t.RequestNameConflict}}
 }

@@ -3,10 +3,10 @@
 
 package remediation
 
-// NotConfirmed means: a preflight check did not confirm what the decision is based on.
-const NotConfirmed Reason = "NotConfirmed"
+// PreflightFailed means: a preflight check did not confirm what the decision is based on.
+const PreflightFailed Reason = "PreflightFailed"
 
-func guardNotConfirmed(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+func guardPreflightFailed(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	c := p.preflight
 	if why := c.unconfirmed(); why != "" {
 		return true, Hold{Seen: Seen{Who: why}}

@@ -3,9 +3,9 @@
 
 package remediation
 
-// Observing means: the check, or the manager, only observes.
-const Observing Reason = "Observing"
+// ObserveMode means: the check, or the manager, only observes.
+const ObserveMode Reason = "ObserveMode"
 
-func guardObserving(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+func guardObserveMode(p *pass, _ *Target, _ *candidate) (bool, Hold) {
 	return p.policy.Observe, Hold{}
 }

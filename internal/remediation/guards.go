@@ -45,10 +45,10 @@ var guards = [...]guard{
 	{CheckDeleting, anything, guardCheckDeleting},
 	{ClusterNotFound, anything, guardClusterNotFound},
 	{ClusterDeleting, anything, guardClusterDeleting},
-	{CoveredByOther, anything, guardCoveredByOther},
+	{ManagedByOtherCheck, anything, guardManagedByOtherCheck},
 	// The target and its owner.
 	{StuckDeleting, anything, guardStuckDeleting},
-	{Leaving, anything, guardLeaving},
+	{Terminating, anything, guardTerminating},
 	{Excluded, anything, guardExcluded},
 	{NoRemediatingOwner, marks, guardNoRemediatingOwner},
 	{OwnerRefuses, marks, guardOwnerRefuses},
@@ -63,8 +63,8 @@ var guards = [...]guard{
 	{EscalationExhausted, requests, guardEscalationExhausted},
 	{InBackoff, requests, guardInBackoff},
 	{TemplateNotResolved, requests, guardTemplateNotResolved},
-	{NameTaken, requests, guardNameTaken},
-	{LeaseTaken, requests, guardLeaseTaken},
+	{RequestNameConflict, requests, guardRequestNameConflict},
+	{NodeLeaseHeld, requests, guardNodeLeaseHeld},
 	// The control plane.
 	{ControlPlaneBusy, requests, guardControlPlaneBusy},
 	{QuorumUnknown, requests, guardQuorumUnknown},
@@ -72,7 +72,7 @@ var guards = [...]guard{
 	{QuorumAtRisk, requests, guardQuorumAtRisk},
 	{MaxInFlight, anything, guardMaxInFlight},
 	// The last one, so that an observing check reports what else would block.
-	{Observing, anything, guardObserving},
+	{ObserveMode, anything, guardObserveMode},
 }
 
 // Guards are the reasons of the guards, in order.

@@ -25,7 +25,7 @@ type answer struct {
 func deletingFor(d time.Duration) option { return target(func(t *Target) { t.DeletingSince = ago(d) }) }
 
 func leaving(since time.Time) option {
-	return target(func(t *Target) { t.Leaving = Departure{Sign: "ToBeDeletedByClusterAutoscaler", Since: since} })
+	return target(func(t *Target) { t.Terminating = Departure{Sign: "ToBeDeletedByClusterAutoscaler", Since: since} })
 }
 
 func remembers(failures int, notBefore time.Time) option {
@@ -43,8 +43,8 @@ var wholeCheck = []answer{
 		why: "one that is about to go starts nothing", guard: CheckDeleting, options: []option{check(func(c *Check) { c.Deleting = true })},
 		held: true,
 	},
-	{why: "mode Enforce acts", guard: Observing},
-	{why: "mode Observe does nothing", guard: Observing, options: []option{policy(func(p *Policy) { p.Observe = true })}, held: true},
+	{why: "mode Enforce acts", guard: ObserveMode},
+	{why: "mode Observe does nothing", guard: ObserveMode, options: []option{policy(func(p *Policy) { p.Observe = true })}, held: true},
 	{why: "a Cluster that is there is no objection", guard: ClusterNotFound},
 	{
 		why: "one that is not holds everything", guard: ClusterNotFound,

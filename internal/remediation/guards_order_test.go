@@ -34,9 +34,9 @@ var obstacles = []obstacle{
 	{CheckDeleting, true, true, check(func(c *Check) { c.Deleting = true })},
 	{ClusterNotFound, true, true, check(func(c *Check) { c.Cluster = ClusterIsMissing })},
 	{ClusterDeleting, true, true, check(func(c *Check) { c.Cluster = ClusterIsDeleting })},
-	{CoveredByOther, true, true, coveredBy("MachineHealthCheck/other")},
+	{ManagedByOtherCheck, true, true, coveredBy("MachineHealthCheck/other")},
 	{StuckDeleting, true, true, deletingFor(time.Hour)},
-	{Leaving, true, true, deletingFor(time.Minute)},
+	{Terminating, true, true, deletingFor(time.Minute)},
 	{Excluded, true, true, target(func(t *Target) { t.Excluded = true })},
 	{NoRemediatingOwner, false, true, target(func(t *Target) { t.Owner = "" })},
 	{OwnerRefuses, false, true, marked(func(m *OwnerRemediation) { m.Refused, m.Waiting, m.MarkedByThis = true, false, false })},
@@ -52,14 +52,14 @@ var obstacles = []obstacle{
 	}},
 	{InBackoff, true, false, remembers(1, ago(-time.Minute))},
 	{TemplateNotResolved, true, false, policy(func(p *Policy) { p.Steps[0].Unresolved = true })},
-	{NameTaken, true, false, target(func(t *Target) { t.NameTaken = "for another target" })},
-	{LeaseTaken, true, false, lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-time.Minute)})},
+	{RequestNameConflict, true, false, target(func(t *Target) { t.RequestNameConflict = "for another target" })},
+	{NodeLeaseHeld, true, false, lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-time.Minute)})},
 	{ControlPlaneBusy, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; busyWith("n9")(x) }},
 	{QuorumUnknown, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(Etcd{})(x) }},
 	{SingleControlPlane, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(members(1))(x) }},
 	{QuorumAtRisk, true, false, func(x *scene) { x.situation.Targets[0].ControlPlane = true; etcd(members(3, "n2"))(x) }},
 	{MaxInFlight, true, true, func(x *scene) { slots(1)(x); inFlightToo(false)(x) }},
-	{Observing, true, true, policy(func(p *Policy) { p.Observe = true })},
+	{ObserveMode, true, true, policy(func(p *Policy) { p.Observe = true })},
 }
 
 // external is a control plane with external etcd, so its quorum guards block only where a row wants them to.
@@ -68,10 +68,10 @@ func external(x *scene) { etcd(Etcd{State: EtcdExternal})(x) }
 // exclusive are obstacles that cannot stand side by side: a Cluster is in one state, and a check that is being deleted has no wait ahead, and no
 // storm.
 var exclusive = map[[2]Reason]bool{
-	{ClusterNotFound, ClusterDeleting}: true, {StuckDeleting, Leaving}: true, {TooManyUnhealthy, TooFewUnhealthy}: true,
-	{CheckDeleting, EscalationExhausted}: true, {EscalationExhausted, Observing}: true, {ClusterNotFound, EscalationExhausted}: true,
-	{CheckDeleting, InBackoff}: true, {InBackoff, Observing}: true, {ClusterNotFound, InBackoff}: true, {InStorm, Observing}: true,
-	{CheckDeleting, AnnotationNotRemoved}: true, {AnnotationNotRemoved, Observing}: true, {ClusterNotFound, AnnotationNotRemoved}: true,
+	{ClusterNotFound, ClusterDeleting}: true, {StuckDeleting, Terminating}: true, {TooManyUnhealthy, TooFewUnhealthy}: true,
+	{CheckDeleting, EscalationExhausted}: true, {EscalationExhausted, ObserveMode}: true, {ClusterNotFound, EscalationExhausted}: true,
+	{CheckDeleting, InBackoff}: true, {InBackoff, ObserveMode}: true, {ClusterNotFound, InBackoff}: true, {InStorm, ObserveMode}: true,
+	{CheckDeleting, AnnotationNotRemoved}: true, {AnnotationNotRemoved, ObserveMode}: true, {ClusterNotFound, AnnotationNotRemoved}: true,
 	// A wish needs no Node to confirm it.
 	{ClusterUnreachable, AnnotationNotRemoved}: true,
 	{QuorumUnknown, SingleControlPlane}:        true, {QuorumUnknown, QuorumAtRisk}: true, {SingleControlPlane, QuorumAtRisk}: true,
@@ -156,8 +156,8 @@ func TestGuards_Answers_AreKept(t *testing.T) {
 		asked = append(asked, each.Guard)
 	}
 	g.Expect(asked).To(Equal([]Reason{
-		Paused, CheckDeleting, ClusterNotFound, ClusterDeleting, CoveredByOther, StuckDeleting, Leaving, Excluded,
-		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClusterUnreachable, TooManyUnhealthy, TooFewUnhealthy, InStorm, MaxInFlight, Observing,
+		Paused, CheckDeleting, ClusterNotFound, ClusterDeleting, ManagedByOtherCheck, StuckDeleting, Terminating, Excluded,
+		NoRemediatingOwner, OwnerRefuses, PauseRequested, ClusterUnreachable, TooManyUnhealthy, TooFewUnhealthy, InStorm, MaxInFlight, ObserveMode,
 	}))
 	held := usual(remembers(1, noon), target(func(t *Target) { t.Excluded = true })).plan().Decisions[0]
 	g.Expect(held.Answers).To(HaveLen(8))

@@ -8,9 +8,9 @@ import (
 )
 
 var oneTarget = []answer{
-	{why: "this check is responsible", guard: CoveredByOther},
+	{why: "this check is responsible", guard: ManagedByOtherCheck},
 	{
-		why: "a target of another check is left to it", guard: CoveredByOther, options: []option{coveredBy("MachineHealthCheck/other")},
+		why: "a target of another check is left to it", guard: ManagedByOtherCheck, options: []option{coveredBy("MachineHealthCheck/other")},
 		held: true, seen: Seen{Who: "MachineHealthCheck/other"},
 	},
 	{why: "not being deleted", guard: StuckDeleting},
@@ -26,28 +26,28 @@ var oneTarget = []answer{
 		why: "nor is it fit for its owner then", guard: StuckDeleting, options: []option{byOwner, deletingFor(30 * time.Minute)}, held: true,
 		seen: Seen{Since: ago(30 * time.Minute)},
 	},
-	{why: "it is to stay", guard: Leaving},
+	{why: "it is to stay", guard: Terminating},
 	{
-		why: "what is being deleted gets no request (E11)", guard: Leaving, options: []option{deletingFor(time.Minute)},
+		why: "what is being deleted gets no request (E11)", guard: Terminating, options: []option{deletingFor(time.Minute)},
 		held: true, until: ago(-29 * time.Minute), seen: Seen{Who: "deletion", Since: ago(time.Minute)},
 	},
 	{
-		why: "nor is its owner asked to delete it", guard: Leaving, options: []option{byOwner, deletingFor(time.Minute)},
+		why: "nor is its owner asked to delete it", guard: Terminating, options: []option{byOwner, deletingFor(time.Minute)},
 		held: true, until: ago(-29 * time.Minute), seen: Seen{Who: "deletion", Since: ago(time.Minute)},
 	},
 	{
-		why: "what a taint announces is waited for", guard: Leaving, options: []option{leaving(ago(30*time.Minute - moment))},
+		why: "what a taint announces is waited for", guard: Terminating, options: []option{leaving(ago(30*time.Minute - moment))},
 		held: true, until: ago(-moment), seen: Seen{Who: "ToBeDeletedByClusterAutoscaler", Since: ago(30*time.Minute - moment)},
 	},
 	{
-		why: "half an hour, to the moment", guard: Leaving, options: []option{leaving(ago(30 * time.Minute))},
+		why: "half an hour, to the moment", guard: Terminating, options: []option{leaving(ago(30 * time.Minute))},
 		seen: Seen{Who: "ToBeDeletedByClusterAutoscaler", Since: ago(30 * time.Minute)},
 	},
 	{
-		why: "a taint without a time does not expire", guard: Leaving, options: []option{leaving(time.Time{})}, held: true,
+		why: "a taint without a time does not expire", guard: Terminating, options: []option{leaving(time.Time{})}, held: true,
 		seen: Seen{Who: "ToBeDeletedByClusterAutoscaler"},
 	},
-	{why: "an announcement is no objection to a mark", guard: Leaving, options: []option{byOwner, leaving(ago(time.Minute))}},
+	{why: "an announcement is no objection to a mark", guard: Terminating, options: []option{byOwner, leaving(ago(time.Minute))}},
 	{why: "no label on its Node", guard: Excluded},
 	{why: "a label keeps it", guard: Excluded, options: []option{target(func(t *Target) { t.Excluded = true })}, held: true},
 	{why: "its owner can be asked", guard: NoRemediatingOwner, options: []option{byOwner}, seen: Seen{Who: owner}},
@@ -100,28 +100,28 @@ var oneTarget = []answer{
 		seen: Seen{Who: "A/a"},
 	},
 	{why: "nor is there any step", guard: TemplateNotResolved, options: []option{steps()}, held: true},
-	{why: "nothing bears its name", guard: NameTaken},
+	{why: "nothing bears its name", guard: RequestNameConflict},
 	{
-		why: "something does", guard: NameTaken, options: []option{target(func(t *Target) { t.NameTaken = "for another target" })}, held: true,
+		why: "something does", guard: RequestNameConflict, options: []option{target(func(t *Target) { t.RequestNameConflict = "for another target" })}, held: true,
 		seen: Seen{Who: "for another target"},
 	},
-	{why: "there is no Lease", guard: LeaseTaken, options: []option{lease(Lease{Used: true})}},
+	{why: "there is no Lease", guard: NodeLeaseHeld, options: []option{lease(Lease{Used: true})}},
 	{
-		why: "another holder of the Lease", guard: LeaseTaken,
+		why: "another holder of the Lease", guard: NodeLeaseHeld,
 		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-moment)})}, held: true, until: ago(-moment),
 		seen: Seen{Who: "node-maintenance"},
 	},
 	{
-		why: "and has let it run out, to the moment", guard: LeaseTaken,
+		why: "and has let it run out, to the moment", guard: NodeLeaseHeld,
 		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: noon})}, seen: Seen{Who: "node-maintenance"},
 	},
 	{
-		why: "Lease held by this check", guard: LeaseTaken,
+		why: "Lease held by this check", guard: NodeLeaseHeld,
 		options: []option{lease(Lease{Used: true, Holder: "NodeHealthCheck-a", HeldByThis: true, Until: ago(-time.Hour)})},
 	},
-	{why: "a Lease without a holder is free", guard: LeaseTaken, options: []option{lease(Lease{Used: true, Until: ago(-time.Hour)})}},
+	{why: "a Lease without a holder is free", guard: NodeLeaseHeld, options: []option{lease(Lease{Used: true, Until: ago(-time.Hour)})}},
 	{
-		why: "who does not take part does not look", guard: LeaseTaken,
+		why: "who does not take part does not look", guard: NodeLeaseHeld,
 		options: []option{lease(Lease{Holder: "node-maintenance", Until: ago(-time.Hour)})},
 	},
 }

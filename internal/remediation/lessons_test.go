@@ -68,7 +68,7 @@ func TestPlan_RequestExists_RequestsNoOwnerRemediation(t *testing.T) {
 	plan := x.plan()
 	look := &PreflightCheck{Verdict: x.verdicts[0], Target: Target{Request: &Request{}}}
 	got := Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
-	NewWithT(t).Expect(got.Hold.Reason).To(Equal(NotConfirmed))
+	NewWithT(t).Expect(got.Hold.Reason).To(Equal(PreflightFailed))
 }
 
 func TestPlan_SeveralBlock_NamesTheSameOne(t *testing.T) {

@@ -172,7 +172,7 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 		if d.Until.After(now) {
 			plan.WakeUp = health.Earliest(plan.WakeUp, d.Until)
 		}
-		if d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed || d.Hold.needsPolling() {
+		if d.Hold.Reason == PreflightFailed || d.Hold.Reason == RequestFailed || d.Hold.needsPolling() {
 			plan.WakeUp = health.Earliest(plan.WakeUp, now.Add(RetryTime))
 		}
 	}

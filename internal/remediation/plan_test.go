@@ -116,17 +116,17 @@ func TestPlan_Observing_ReportsWhatWouldBlock(t *testing.T) {
 		options []option
 		held    []Reason
 	}{
-		{why: "two want one place", options: []option{slots(1)}, held: []Reason{Observing, MaxInFlight}},
-		{why: "two want two", options: []option{slots(2)}, held: []Reason{Observing, Observing}},
+		{why: "two want one place", options: []option{slots(1)}, held: []Reason{ObserveMode, MaxInFlight}},
+		{why: "two want two", options: []option{slots(2)}, held: []Reason{ObserveMode, ObserveMode}},
 		{
 			why:     "one after the other, of a control plane",
 			options: []option{ofControlPlane, external, func(x *scene) { x.situation.Targets[1].ControlPlane = true }},
-			held:    []Reason{Observing, ControlPlaneBusy},
+			held:    []Reason{ObserveMode, ControlPlaneBusy},
 		},
 		{
 			why:     "their owner is asked for all of them",
 			options: []option{byOwner, slots(1), ofControlPlane, func(x *scene) { x.situation.Targets[1].ControlPlane = true }},
-			held:    []Reason{Observing, Observing},
+			held:    []Reason{ObserveMode, ObserveMode},
 		},
 		{why: "a place that is taken", options: []option{slots(1), requested(beingDeleted(time.Minute))}, held: []Reason{"", MaxInFlight}},
 	} {

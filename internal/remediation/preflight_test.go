@@ -18,7 +18,7 @@ func (x *scene) seenAgain() *PreflightCheck {
 	return &PreflightCheck{Verdict: x.verdicts[0], Target: x.situation.Targets[0], ControlPlane: x.situation.ControlPlane}
 }
 
-func notConfirmed(why string) Hold { return Hold{Reason: NotConfirmed, Seen: Seen{Who: why}} }
+func notConfirmed(why string) Hold { return Hold{Reason: PreflightFailed, Seen: Seen{Who: why}} }
 
 // renewed is a Lease of the Node that its kubelet has renewed since.
 func renewed(at time.Time) func(*PreflightCheck) {
@@ -32,7 +32,7 @@ func finding(change func(*health.Finding)) option {
 // onlyWished: what else was wrong is over.
 func onlyWished(l *PreflightCheck) { l.Verdict = wished }
 
-func leaves(l *PreflightCheck) { l.Target.Leaving = Departure{Sign: "a taint"} }
+func leaves(l *PreflightCheck) { l.Target.Terminating = Departure{Sign: "a taint"} }
 
 // takes is the Lease of a Node with another holder, and turnOf a control-plane Lease.
 func takes(until time.Time) func(*PreflightCheck) {
@@ -203,7 +203,7 @@ var looks = []lookRow{
 		why: "another check has something for it now", look: func(l *PreflightCheck) { l.Target.CoveredBy = "MachineHealthCheck/other" },
 		hold: notConfirmed("MachineHealthCheck/other is responsible for the target"),
 	},
-	{why: "something announces that it goes", look: leaves, hold: Hold{Reason: Leaving, Seen: Seen{Who: "a taint"}}},
+	{why: "something announces that it goes", look: leaves, hold: Hold{Reason: Terminating, Seen: Seen{Who: "a taint"}}},
 	{why: "owner remediation, Machine being deleted", options: []option{byOwner}, look: leaves},
 	{why: "a label keeps it from being remediated now", look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
 	{why: "also by its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
@@ -228,18 +228,18 @@ var looks = []lookRow{
 		look:    onlyWished,
 	},
 	{
-		why: "something else bears the name of its request by now", look: func(l *PreflightCheck) { l.Target.NameTaken = "other" },
-		hold: Hold{Reason: NameTaken, Seen: Seen{Who: "other"}},
+		why: "something else bears the name of its request by now", look: func(l *PreflightCheck) { l.Target.RequestNameConflict = "other" },
+		hold: Hold{Reason: RequestNameConflict, Seen: Seen{Who: "other"}},
 	},
 	{
 		why: "Lease acquired by another holder since the plan", look: takes(noon.Add(moment)),
-		hold: Hold{Reason: LeaseTaken, Until: noon.Add(moment), Seen: Seen{Who: "other"}},
+		hold: Hold{Reason: NodeLeaseHeld, Until: noon.Add(moment), Seen: Seen{Who: "other"}},
 	},
 	{why: "and has finished", look: takes(noon)},
 	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 1 }},
 	{
 		why: "places that others have taken since", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 2 },
-		hold: Hold{Reason: NotConfirmed, Seen: Seen{Who: "maxInFlight is reached", Have: 2, Most: 2}},
+		hold: Hold{Reason: PreflightFailed, Seen: Seen{Who: "maxInFlight is reached", Have: 2, Most: 2}},
 	},
 	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *PreflightCheck) { l.Others = 9 }},
 	{why: "no limit", look: func(l *PreflightCheck) { l.Others = 9 }},

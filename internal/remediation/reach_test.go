@@ -58,15 +58,15 @@ func reachable() map[string]bool {
 	for action, whys := range map[Action][]Reason{
 		None: {""}, Wait: {""}, StartRequest: {""}, RequestOwnerRemediation: {""},
 		GiveUp:                 {StepFailed, StepTimedOut},
-		Withdraw:               {Recovered, StepChanged, CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotSelected},
+		Withdraw:               {Recovered, StepChanged, CheckDeleting, ObserveMode, ClusterNotFound, ManagedByOtherCheck, NotSelected},
 		CancelOwnerRemediation: {PauseRequested, InStorm, StepChanged},
-		RemoveConditions:       {CheckDeleting, Observing, ClusterNotFound, CoveredByOther, NotSelected},
+		RemoveConditions:       {CheckDeleting, ObserveMode, ClusterNotFound, ManagedByOtherCheck, NotSelected},
 	} {
 		for _, why := range whys {
 			wanted[fmt.Sprintf("action %d %s", action, why)] = true
 		}
 	}
-	for _, why := range []Reason{NotSelected, NodeVanished} {
+	for _, why := range []Reason{NotSelected, NodeNotFound} {
 		wanted[fmt.Sprintf("orphan %d %s", Withdraw, why)], wanted[fmt.Sprintf("orphan %d %s", RemoveConditions, why)] = true, true
 	}
 	return wanted

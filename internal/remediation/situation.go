@@ -63,15 +63,15 @@ type Target struct {
 	Excluded bool
 	// DeletingSince is the deletion timestamp of the Machine or Node.
 	DeletingSince time.Time
-	Leaving       Departure
+	Terminating       Departure
 	// Owner is the owner that can remediate it, as kind/name; empty if there is none.
 	Owner            string
 	OwnerRemediation OwnerRemediation
 	// Request is the request of this check for this target; nil if there is none.
 	Request *Request
-	// NameTaken is another object with the name of the request. For a Node, it may be a request of this check of any kind for an earlier Node
+	// RequestNameConflict is another object with the name of the request. For a Node, it may be a request of this check of any kind for an earlier Node
 	// of that name, because both are the same server.
-	NameTaken string
+	RequestNameConflict string
 	History   History
 	// NodeGoneSince is recorded on the Machine; zero if it is not.
 	NodeGoneSince time.Time

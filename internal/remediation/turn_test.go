@@ -315,10 +315,10 @@ func TestPlanAgain_StillBlocked_ReportsNewReason(t *testing.T) {
 	a, plan := assessed(x.verdicts), x.plan()
 	g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
 	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Failed: true}, noon)
-	x.situation.Targets[1].Leaving = Departure{Sign: "a taint", Since: noon}
+	x.situation.Targets[1].Terminating = Departure{Sign: "a taint", Since: noon}
 	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty())
-	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(NotConfirmed))
+	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(PreflightFailed))
 	g.Expect(plan.Decisions[0].Answers).ToNot(BeEmpty(), "and what the preflight check saw is not forgotten")
-	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(Leaving))
+	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(Terminating))
 	g.Expect(plan.Decisions[1].Until).To(Equal(noon.Add(DeletionTimeout)))
 }

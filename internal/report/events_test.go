@@ -69,7 +69,7 @@ func TestCompare_VerdictFlaps_ActionsAreNews(t *testing.T) {
 // A check that is not responsible for a target has no news about it, until it becomes responsible.
 func TestCompare_CoveredByOther_IsNoNews(t *testing.T) {
 	g, s := NewWithT(t), &story{}
-	covered := remediation.Decision{Hold: remediation.Hold{Reason: remediation.CoveredByOther}}
+	covered := remediation.Decision{Hold: remediation.Hold{Reason: remediation.ManagedByOtherCheck}}
 	s.eventsAt(noon, health.Healthy, remediation.Decision{})
 	g.Expect(s.eventsAt(noon.Add(time.Hour), health.Unhealthy, covered)).To(BeEmpty())
 	g.Expect(s.eventsAt(noon.Add(2*time.Hour), health.Unhealthy, remediation.Decision{})).To(ConsistOf("NodeDeleted"))

@@ -120,7 +120,7 @@ func (m *Memory) change(pass *explain.Evaluation, i int, before *Memory) *Change
 	name, decision := pass.Snapshot.Targets[i].Name, &pass.Planned.Decisions[i]
 	earlier, reportedBefore := before.past[name]
 	reported := reportable(&pass.Assessment.Verdicts[i], decision)
-	if !reported && !reportedBefore || decision.Hold.Reason == remediation.CoveredByOther {
+	if !reported && !reportedBefore || decision.Hold.Reason == remediation.ManagedByOtherCheck {
 		return nil
 	}
 	trace := pass.Trace(i)
@@ -281,7 +281,7 @@ const unreadTime = time.Minute
 // unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager; or the
 // same step was planned again, and its preflight check has blocked it or was not run.
 func unconfirmed(d *remediation.Decision, before *remediationInProgress, now time.Time) bool {
-	blocked := d.Hold.Reason == remediation.NotConfirmed || d.Hold.Reason == remediation.PreflightPending || d.BlockedLate()
+	blocked := d.Hold.Reason == remediation.PreflightFailed || d.Hold.Reason == remediation.PreflightPending || d.BlockedLate()
 	return blocked && d.Step == before.step && before.outcome == "" || !before.read && now.Before(before.started.Add(unreadTime))
 }
 

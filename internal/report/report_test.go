@@ -154,7 +154,7 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	given := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: noon.Add(-time.Minute)}}
 	g.Expect(learn(unhealthy, remediation.Target{}, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true})).
 		To(BeEmpty())
-	failed := remediation.Decision{Hold: remediation.Hold{Reason: remediation.NotConfirmed}}
+	failed := remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightFailed}}
 	g.Expect(learn(unhealthy, remediation.Target{}, failed)).To(BeEmpty())
 	g.Expect(learn(unhealthy, given, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())
 	ended := learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})
@@ -193,7 +193,7 @@ func (s *story) compare(kind health.Kind, target remediation.Target, d remediati
 // A step has timed out and its request no longer exists. The same step is blocked when it is tried again.
 func TestCompare_StepBlockedAgain_EndsTheFirst(t *testing.T) {
 	step := remediation.StepID{Template: "a"}
-	for _, hold := range []remediation.Reason{remediation.RequestFailed, remediation.PreflightPending, remediation.NotConfirmed} {
+	for _, hold := range []remediation.Reason{remediation.RequestFailed, remediation.PreflightPending, remediation.PreflightFailed} {
 		g := NewWithT(t)
 		s := &story{now: noon, policy: remediation.Policy{Steps: []remediation.Step{{ID: step}}}}
 		target := remediation.Target{Request: &remediation.Request{Step: step, Attempt: 1, Started: noon}}
@@ -229,7 +229,7 @@ func TestCompare_Escalation_RecordsEachStep(t *testing.T) {
 		int32(1), remedyv1.TimedOutOutcome, noon.Add(time.Minute), noon.Add(5 * time.Minute),
 	}))
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, decided(remediation.StartRequest, "", second))).To(BeEmpty())
-	unread := remediation.Decision{Hold: remediation.Hold{Reason: remediation.NotConfirmed}, Step: second}
+	unread := remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightFailed}, Step: second}
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, unread)).To(BeEmpty(), "the cache lacks the request")
 	g.Expect(s.compare(health.Unhealthy, started(second, 6), decided(remediation.Wait, "", second))).To(BeEmpty())
 	g.Expect(s.compare(health.Healthy, started(second, 6), decided(remediation.Withdraw, remediation.Recovered, second))).To(BeEmpty())

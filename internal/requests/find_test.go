@@ -28,7 +28,7 @@ func namesOf(all []*Found) []string {
 
 func TestFind_SeveralChecks_AreKeptApart(t *testing.T) {
 	s := settled(t)
-	checks := []Check{s.check("a"), s.check("b"), {Kind: "CoreMachineHealthCheck", Namespace: s.namespace, Name: "a"}}
+	checks := []Check{s.check("a"), s.check("b"), {Kind: "InTreeMachineHealthCheck", Namespace: s.namespace, Name: "a"}}
 	kind := s.reference().RequestKind()
 	for i, c := range checks {
 		s.usable(c, s.reference())

@@ -17,14 +17,14 @@ import (
 
 // addProductFlags adds the flags that no other provider has.
 func (s *Settings) addProductFlags(fs *pflag.FlagSet) {
-	s.Mode, s.InTreeChecks, s.InsecureKubeconfigs = Enforce, Annotated, Allow
+	s.Mode, s.InTreeChecks, s.InsecureKubeconfigs = Enforce, OptIn, Allow
 	fs.Var(&choice[Mode]{value: &s.Mode, among: []Mode{Enforce, Observe}}, "mode",
 		"Enforce remediates. Observe computes and reports everything, and remediates nothing. "+
 			"A check can be set to Observe while this is Enforce; the reverse has no effect.")
-	fs.Var(&choice[InTreeChecks]{value: &s.InTreeChecks, among: []InTreeChecks{Ignore, Annotated, All, Exclusive}}, "core-machinehealthchecks",
-		fmt.Sprintf("Which in-tree MachineHealthChecks to adopt: Ignore (none), Annotated (those with the annotation %s, and those that "+
-			"a topology generates for a Cluster with it), All, or Exclusive (all, where the in-tree controller does not run).",
-			remedyv1.TakeOverAnnotation))
+	fs.Var(&choice[InTreeChecks]{value: &s.InTreeChecks, among: []InTreeChecks{Ignore, OptIn, All, Replace}}, "in-tree-machinehealthchecks",
+		fmt.Sprintf("Which in-tree MachineHealthChecks to adopt: Ignore (none), OptIn (those with the annotation %s, and those that "+
+			"a topology generates for a Cluster with it), All, or Replace (all, where the in-tree controller does not run).",
+			remedyv1.AdoptAnnotation))
 	fs.Var(&choice[InsecureKubeconfigs]{value: &s.InsecureKubeconfigs, among: []InsecureKubeconfigs{Allow, Refuse}}, "insecure-kubeconfigs",
 		"What to do with a kubeconfig of a workload cluster that has insecure-skip-tls-verify, a server without https://, proxy-url or "+
 			"impersonation: Allow reports it in the condition ClusterReachable, Refuse does not connect.")

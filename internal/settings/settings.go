@@ -37,12 +37,12 @@ type InTreeChecks string
 const (
 	// Ignore adopts none.
 	Ignore InTreeChecks = "Ignore"
-	// Annotated adopts those with an annotation, and those that a topology generates for a Cluster with it.
-	Annotated InTreeChecks = "Annotated"
+	// OptIn adopts those with an annotation, and those that a topology generates for a Cluster with it.
+	OptIn InTreeChecks = "OptIn"
 	// All adopts all of them.
 	All InTreeChecks = "All"
-	// Exclusive adopts all of them, where the in-tree controller does not run.
-	Exclusive InTreeChecks = "Exclusive"
+	// Replace adopts all of them, where the in-tree controller does not run.
+	Replace InTreeChecks = "Replace"
 )
 
 // InsecureKubeconfigs is what happens with insecure kubeconfigs of workload clusters.

@@ -35,7 +35,7 @@ func TestSettings_Defaults_AreValid(t *testing.T) {
 	s, err := parse(t)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(s.Mode).To(Equal(settings.Enforce))
-	g.Expect(s.InTreeChecks).To(Equal(settings.Annotated))
+	g.Expect(s.InTreeChecks).To(Equal(settings.OptIn))
 	g.Expect(s.Logging.Verbosity).To(BeEquivalentTo(2))
 }
 
@@ -50,7 +50,7 @@ func TestSettings_FlagsOfClusterAPI_Exist(t *testing.T) {
 		"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period",
 		"health-addr", "profiler-address", "contention-profiling", "diagnostics-address", "insecure-diagnostics",
 		"tls-min-version", "tls-cipher-suites", "machinehealthcheck-concurrency", "nodehealthcheck-concurrency",
-		"core-machinehealthchecks", "insecure-kubeconfigs", "mode",
+		"in-tree-machinehealthchecks", "insecure-kubeconfigs", "mode",
 	} {
 		g.Expect(fs.Lookup(flag)).ToNot(BeNil(), flag)
 	}
@@ -59,8 +59,8 @@ func TestSettings_FlagsOfClusterAPI_Exist(t *testing.T) {
 func TestSettings_ValidFlags_AreAccepted(t *testing.T) {
 	for _, arg := range []string{
 		"--mode=Enforce", "--mode=Observe",
-		"--core-machinehealthchecks=Ignore", "--core-machinehealthchecks=Annotated",
-		"--core-machinehealthchecks=All", "--core-machinehealthchecks=Exclusive",
+		"--in-tree-machinehealthchecks=Ignore", "--in-tree-machinehealthchecks=OptIn",
+		"--in-tree-machinehealthchecks=All", "--in-tree-machinehealthchecks=Replace",
 		"--insecure-kubeconfigs=Allow", "--insecure-kubeconfigs=Refuse",
 		"--health-addr=0", "--diagnostics-address=0", "--profiler-address=", "--profiler-address=:6060",
 		"--feature-gates=WarmStandby=true", "--logging-format=json",
@@ -77,7 +77,7 @@ func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 		says   []string
 	}{
 		{"a mode that does not exist", []string{"--mode=observe"}, []string{"must be one of Enforce, Observe"}},
-		{"an unknown choice", []string{"--core-machinehealthchecks=None"}, []string{"must be one of Ignore, Annotated, All, Exclusive"}},
+		{"an unknown choice", []string{"--in-tree-machinehealthchecks=None"}, []string{"must be one of Ignore, OptIn, All, Replace"}},
 		{"an unknown answer", []string{"--insecure-kubeconfigs=Deny"}, []string{"must be one of Allow, Refuse"}},
 		{"an unknown gate", []string{"--feature-gates=Fencing=true"}, []string{"unrecognized feature gate: Fencing"}},
 		{"no resync", []string{"--sync-period=0s"}, []string{"--sync-period=0s", "at least 1s"}},

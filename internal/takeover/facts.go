@@ -56,7 +56,7 @@ const (
 	Unpause              // Remove only the pause, because the in-tree controller does not run any more.
 )
 
-// State is the state of adoption as the condition TakenOver reports it.
+// State is the state of adoption as the condition Adopted reports it.
 type State uint8
 
 // The states.
@@ -65,7 +65,7 @@ const (
 	Paused                 // A user or another tool has paused the check or its Cluster.
 	Waiting                // The in-tree controller has not acknowledged the pause.
 	Adopted                // Remedy reconciles the check.
-	Contested              // The pause was removed repeatedly, and Remedy has released the check.
+	PauseConflict              // The pause was removed repeatedly, and Remedy has released the check.
 )
 
 // Decision is the result of Decide.

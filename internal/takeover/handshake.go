@@ -37,7 +37,7 @@ func Decide(f *Facts, id string, now time.Time) Decision {
 	return d
 }
 
-// record records this manager, if there is no other, before it sets the condition TakenOver or adopts a check. So it recognises the check
+// record records this manager, if there is no other, before it sets the condition Adopted or adopts a check. So it recognises the check
 // after a restart.
 func (d *Decision) record(f *Facts) {
 	if d.State == InTree || f.Deleting || f.Memory.Recorded || f.Memory.ID != "" || d.Memory.Instance != "" || f.Instance == "" {
@@ -80,10 +80,10 @@ func (d *Decision) unpaused(f *Facts, id string, now time.Time) {
 	case f.Memory.ID != "" && !f.Memory.Replaced:
 		d.Move, d.State, d.Memory = NoteLoss, Waiting, f.Memory.lost(now)
 		if until := d.Memory.contestedUntil(now); !until.IsZero() {
-			d.State, d.Until = Contested, until
+			d.State, d.Until = PauseConflict, until
 		}
 	case !contested.IsZero():
-		d.State, d.Until = Contested, contested
+		d.State, d.Until = PauseConflict, contested
 	case f.ReportsUnpaused:
 		d.Move, d.State, d.Memory = Adopt, Waiting, Memory{ID: id, Instance: f.Instance, Losses: f.Memory.Losses}
 	default:

@@ -78,13 +78,13 @@ var nextMoves = []struct {
 	{"pause removed", Facts{Wanted: true, ReportsPaused: true, Memory: taken}, NoteLoss, Waiting},
 	{"pause removed, Cluster paused", Facts{Wanted: true, ReportsPaused: true, ClusterPaused: true, Memory: taken}, Leave, Paused},
 	{"pause of a user removed", Facts{Wanted: true, ReportsUnpaused: true, Memory: Memory{ID: "a", Replaced: true}}, Adopt, Waiting},
-	{"third loss", Facts{Wanted: true, ReportsPaused: true, Memory: Memory{ID: "a", Losses: lost(9, 4).Losses}}, NoteLoss, Contested},
+	{"third loss", Facts{Wanted: true, ReportsPaused: true, Memory: Memory{ID: "a", Losses: lost(9, 4).Losses}}, NoteLoss, PauseConflict},
 	{
 		"third loss, not within ten minutes",
 		Facts{Wanted: true, ReportsPaused: true, Memory: Memory{ID: "a", Losses: lost(11, 4).Losses}},
 		NoteLoss, Waiting,
 	},
-	{"three losses in ten minutes", Facts{Wanted: true, ReportsUnpaused: true, Memory: lost(12, 5, 2)}, Leave, Contested},
+	{"three losses in ten minutes", Facts{Wanted: true, ReportsUnpaused: true, Memory: lost(12, 5, 2)}, Leave, PauseConflict},
 	{"three losses, an hour later", Facts{Wanted: true, ReportsUnpaused: true, Memory: lost(70, 65, 60)}, Adopt, Waiting},
 	{"deleted before adoption", Facts{Wanted: true, Deleting: true, ReportsUnpaused: true}, Leave, InTree},
 	{"deleted, cleanup needed", Facts{Wanted: true, Deleting: true, Cleanup: true, Pause: RemedyPause, Memory: taken}, Act, Adopted},
@@ -171,7 +171,7 @@ func TestDecide_Contested_EndsAfterAnHour(t *testing.T) {
 	}}}
 	d := Decide(&f, "b", noon)
 	g.Expect(d.Until).To(Equal(ago(-10 * time.Minute)))
-	g.Expect(Decide(&f, "b", d.Until.Add(-time.Nanosecond)).State).To(Equal(Contested))
+	g.Expect(Decide(&f, "b", d.Until.Add(-time.Nanosecond)).State).To(Equal(PauseConflict))
 	g.Expect(Decide(&f, "b", d.Until).Move).To(Equal(Adopt))
 }
 

@@ -140,7 +140,7 @@ func (p *fixture) inTreeCheck(name string, annotations ...string) *clusterv1.Mac
 	p.t.Helper()
 	c := &clusterv1.MachineHealthCheck{ObjectMeta: p.meta(name, append([]string{
 		clusterv1.PausedAnnotation, remedyv1.Pause,
-		remedyv1.TakeOverIDAnnotation, "some-id",
+		remedyv1.AdoptionIDAnnotation, "some-id",
 	}, annotations...)...)}
 	c.Finalizers = []string{remedyv1.CleanupFinalizer, "example.com/other"}
 	c.Spec.ClusterName, c.Spec.Selector.MatchLabels = "prod", map[string]string{"pool": "a"}
@@ -151,7 +151,7 @@ func (p *fixture) inTreeCheck(name string, annotations ...string) *clusterv1.Mac
 	p.create(c)
 	before := c.DeepCopy()
 	now := metav1.Now()
-	for _, kind := range []string{remedyv1.TakenOverCondition, remedyv1.ReadyCondition, clusterv1.PausedCondition} {
+	for _, kind := range []string{remedyv1.AdoptedCondition, remedyv1.ReadyCondition, clusterv1.PausedCondition} {
 		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{
 			Type: kind, Status: metav1.ConditionTrue, Reason: "Test",
 			LastTransitionTime: now,

@@ -129,11 +129,11 @@ func TestControlPlaneLease_OtherHolder_IsKept(t *testing.T) {
 		stays   bool
 	}{
 		"a check of the same Cluster":   {"MachineHealthCheck/" + p.namespace + "/own", before, false},
-		"an adopted check":              {"CoreMachineHealthCheck/" + p.namespace + "/core", before, false},
+		"an adopted check":              {"InTreeMachineHealthCheck/" + p.namespace + "/core", before, false},
 		"a NodeHealthCheck":             {"NodeHealthCheck//" + p.namespace, before, false},
 		"an unknown check":              {"MachineHealthCheck/" + p.namespace + "/other", before, true},
 		"an unknown namespace":          {"MachineHealthCheck/elsewhere/own", before, true},
-		"another kind":                  {"CoreMachineHealthCheck/" + p.namespace + "/own", before, true},
+		"another kind":                  {"InTreeMachineHealthCheck/" + p.namespace + "/own", before, true},
 		"an invalid holder":             {"invalid", before, true},
 		"renewed after the stop":        {"MachineHealthCheck/" + p.namespace + "/own", after, true},
 		"expired":                       {"MachineHealthCheck/elsewhere/other", noon.Add(-15*time.Minute - time.Second), false},

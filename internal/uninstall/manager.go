@@ -37,7 +37,7 @@ func (u *Uninstaller) stopManagers(ctx context.Context) error {
 	}
 	for i := range managers {
 		manager := &managers[i]
-		u.exclusive = u.exclusive || slices.Contains(coreChecks(manager), settings.Exclusive)
+		u.exclusive = u.exclusive || slices.Contains(coreChecks(manager), settings.Replace)
 		running := scaledUp(*manager)
 		if running && !u.DryRun {
 			before := manager.DeepCopy()
@@ -103,13 +103,13 @@ func (u *Uninstaller) managerState(ctx context.Context) (running, adoptsAll bool
 	for i := range managers {
 		adoptsAll = adoptsAll || slices.ContainsFunc(coreChecks(&managers[i]), func(value settings.InTreeChecks) bool {
 			// The value can be a variable that is only known in the Pod.
-			return value != settings.Ignore && value != settings.Annotated
+			return value != settings.Ignore && value != settings.OptIn
 		})
 	}
 	return err != nil || slices.ContainsFunc(managers, scaledUp), err != nil || adoptsAll
 }
 
-// coreChecks returns the value of --core-machinehealthchecks in each container that sets it. As in the manager, an underscore counts as a
+// coreChecks returns the value of --in-tree-machinehealthchecks in each container that sets it. As in the manager, an underscore counts as a
 // dash and the last value counts. A single dash counts, too: such a manager does not start until its flag is fixed.
 func coreChecks(manager *appsv1.Deployment) (values []settings.InTreeChecks) {
 	for i := range manager.Spec.Template.Spec.Containers {
@@ -118,7 +118,7 @@ func coreChecks(manager *appsv1.Deployment) (values []settings.InTreeChecks) {
 		for i, arg := range args {
 			name, value, inline := strings.Cut(arg, "=")
 			flag := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-")
-			if !strings.HasPrefix(name, "-") || flag != "core-machinehealthchecks" {
+			if !strings.HasPrefix(name, "-") || flag != "in-tree-machinehealthchecks" {
 				continue
 			}
 			if last = value; !inline && i+1 < len(args) {

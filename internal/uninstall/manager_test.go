@@ -115,19 +115,19 @@ func TestCoreChecks_Arguments_AreReadAsByTheManager(t *testing.T) {
 		all           bool
 	}{
 		"no flag":                  {},
-		"equals sign":              {args: []string{"--core-machinehealthchecks=All"}, all: true},
-		"next argument":            {args: []string{"--leader-elect", "--core-machinehealthchecks", "All", "--v=2"}, all: true},
-		"next argument, Annotated": {args: []string{"--core-machinehealthchecks", "Annotated"}},
-		"underscores":              {args: []string{"--core_machinehealthchecks=Exclusive"}, all: true},
-		"command":                  {command: []string{"/manager", "--core-machinehealthchecks=All"}, all: true},
+		"equals sign":              {args: []string{"--in-tree-machinehealthchecks=All"}, all: true},
+		"next argument":            {args: []string{"--leader-elect", "--in-tree-machinehealthchecks", "All", "--v=2"}, all: true},
+		"next argument, OptIn": {args: []string{"--in-tree-machinehealthchecks", "OptIn"}},
+		"underscores":              {args: []string{"--in_tree_machinehealthchecks=Replace"}, all: true},
+		"command":                  {command: []string{"/manager", "--in-tree-machinehealthchecks=All"}, all: true},
 		"arguments after command": {
-			command: []string{"/manager", "--core-machinehealthchecks=All"},
-			args:    []string{"--core-machinehealthchecks=Annotated"},
+			command: []string{"/manager", "--in-tree-machinehealthchecks=All"},
+			args:    []string{"--in-tree-machinehealthchecks=OptIn"},
 		},
-		"last value":              {args: []string{"--core-machinehealthchecks", "Ignore", "--core-machinehealthchecks", "All"}, all: true},
-		"last value, equals sign": {args: []string{"--core-machinehealthchecks=All", "--core-machinehealthchecks=Ignore"}},
+		"last value":              {args: []string{"--in-tree-machinehealthchecks", "Ignore", "--in-tree-machinehealthchecks", "All"}, all: true},
+		"last value, equals sign": {args: []string{"--in-tree-machinehealthchecks=All", "--in-tree-machinehealthchecks=Ignore"}},
 		"other flag":              {args: []string{"--watch-filter=All", "--mode", "Observe"}},
-		"value of other flag":     {args: []string{"--watch-filter=--core-machinehealthchecks=All"}},
+		"value of other flag":     {args: []string{"--watch-filter=--in-tree-machinehealthchecks=All"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -137,23 +137,23 @@ func TestCoreChecks_Arguments_AreReadAsByTheManager(t *testing.T) {
 			g.Expect(err).ToNot(HaveOccurred())
 			words := append(test.command, test.args...)
 			g.Expect(flags.Parse(words)).To(Succeed())
-			g.Expect(read.InTreeChecks == settings.All || read.InTreeChecks == settings.Exclusive).To(Equal(test.all),
+			g.Expect(read.InTreeChecks == settings.All || read.InTreeChecks == settings.Replace).To(Equal(test.all),
 				"value that the manager reads")
 			g.Expect(p.excludes(corev1.Container{Command: test.command, Args: test.args})).To(Equal(test.all))
 		})
 	}
 	for name, args := range map[string][]string{
 		// The manager does not start with a single dash. Once it is fixed, the manager adopts all checks.
-		"single dash":                {"-core-machinehealthchecks=All"},
-		"single dash, next argument": {"-core-machinehealthchecks", "All"},
+		"single dash":                {"-in-tree-machinehealthchecks=All"},
+		"single dash, next argument": {"-in-tree-machinehealthchecks", "All"},
 		// The value is known in the Pod only.
-		"variable": {"--core-machinehealthchecks=$(WHICH)"},
+		"variable": {"--in-tree-machinehealthchecks=$(WHICH)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(p.excludes(corev1.Container{Args: args})).To(BeTrue())
 		})
 	}
-	p.Expect(p.excludes(corev1.Container{}, corev1.Container{Args: []string{"--core-machinehealthchecks=All"}})).To(BeTrue(),
+	p.Expect(p.excludes(corev1.Container{}, corev1.Container{Args: []string{"--in-tree-machinehealthchecks=All"}})).To(BeTrue(),
 		"any container")
 }
 
@@ -163,7 +163,7 @@ func (p *fixture) excludes(containers ...corev1.Container) bool {
 	p.command(containers...)
 	uninstaller, said := p.uninstaller(true)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "core")).To(Succeed(), said.String())
-	told, err := ContainSubstring("annotated with " + remedyv1.TakeOverAnnotation + "=false").Match(said.String())
+	told, err := ContainSubstring("annotated with " + remedyv1.AdoptAnnotation + "=false").Match(said.String())
 	p.Expect(err).ToNot(HaveOccurred())
 	return told
 }

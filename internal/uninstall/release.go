@@ -101,21 +101,21 @@ func (u *Uninstaller) prepare(ctx context.Context, r *release, running, adoptsAl
 	pause, paused := r.check.Annotations[clusterv1.PausedAnnotation]
 	r.paused = paused && pause != remedyv1.Pause || ptr.Deref(cluster.Spec.Paused, false)
 	_, generated := r.check.Labels[clusterv1.ClusterTopologyOwnedLabel]
-	r.optOut = adoptsAll || generated && cluster.Annotations[remedyv1.TakeOverAnnotation] == "true"
-	value := r.check.Annotations[remedyv1.TakeOverAnnotation]
+	r.optOut = adoptsAll || generated && cluster.Annotations[remedyv1.AdoptAnnotation] == "true"
+	value := r.check.Annotations[remedyv1.AdoptAnnotation]
 	if value == "false" || !r.optOut && (!running || value == "") {
 		return nil
 	}
 	if !u.DryRun {
 		before := r.check.DeepCopy()
-		metav1.SetMetaDataAnnotation(&r.check.ObjectMeta, remedyv1.TakeOverAnnotation, "false")
+		metav1.SetMetaDataAnnotation(&r.check.ObjectMeta, remedyv1.AdoptAnnotation, "false")
 		if err := u.Management.client.Patch(ctx, r.check, client.MergeFrom(before)); err != nil {
 			return errors.Wrap(err, "failed to annotate it")
 		}
 	}
 	if r.optOut {
 		u.changed(u.Management, "MachineHealthCheck", r.check,
-			"annotated with "+remedyv1.TakeOverAnnotation+"=false because its Cluster or the manager may adopt all checks")
+			"annotated with "+remedyv1.AdoptAnnotation+"=false because its Cluster or the manager may adopt all checks")
 	}
 	return nil
 }
@@ -123,19 +123,19 @@ func (u *Uninstaller) prepare(ctx context.Context, r *release, running, adoptsAl
 // adopted returns true if a check still has more of Remedy than the annotations that users set.
 func (r *release) adopted() bool {
 	o := newCheckObject(r.check)
-	o.limit([]string{remedyv1.TakeOverAnnotation, remedyv1.RequestPluralsAnnotation}, nil)
+	o.limit([]string{remedyv1.AdoptAnnotation, remedyv1.RequestPluralsAnnotation}, nil)
 	return !o.empty() || hasConditions(r.check)
 }
 
 // warn prints once that the value of the annotation for adoption has no effect.
 func (u *Uninstaller) warn(warned map[types.UID]bool, kind string, o client.Object) {
-	value, found := o.GetAnnotations()[remedyv1.TakeOverAnnotation]
+	value, found := o.GetAnnotations()[remedyv1.AdoptAnnotation]
 	if !found || value == "true" || value == "false" || warned[o.GetUID()] {
 		return
 	}
 	warned[o.GetUID()] = true
 	_, _ = fmt.Fprintf(u.Out, "%s %s/%s: annotation %s=%q has no effect: set it to \"true\" or \"false\", or remove it\n",
-		kind, o.GetNamespace(), o.GetName(), remedyv1.TakeOverAnnotation, value)
+		kind, o.GetNamespace(), o.GetName(), remedyv1.AdoptAnnotation, value)
 }
 
 // awaitManager waits until the manager has released the checks. After the timeout they are released without it: the manager starts nothing
@@ -164,7 +164,7 @@ func (u *Uninstaller) awaitManager(ctx context.Context, all []*release) {
 func (u *Uninstaller) complete(ctx context.Context, r *release) error {
 	o := newCheckObject(r.check)
 	if r.optOut {
-		o.limit([]string{remedyv1.TakeOverAnnotation}, nil)
+		o.limit([]string{remedyv1.AdoptAnnotation}, nil)
 	}
 	if o.empty() && !hasConditions(r.check) {
 		return nil
@@ -246,7 +246,7 @@ func (u *Uninstaller) newSelection(ctx context.Context, namespace string, releas
 	for i := range inTree.Items {
 		check := &inTree.Items[i]
 		adopted := check.Annotations[clusterv1.PausedAnnotation] == remedyv1.Pause ||
-			meta.IsStatusConditionTrue(check.Status.Conditions, remedyv1.TakenOverCondition)
+			meta.IsStatusConditionTrue(check.Status.Conditions, remedyv1.AdoptedCondition)
 		if adopted && !s.names[check.Name] {
 			s.remaining = append(s.remaining, selectorOf(check))
 		}

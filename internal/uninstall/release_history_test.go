@@ -42,9 +42,9 @@ func TestReleaseHistory_SelectedMachine_IsRemoved(t *testing.T) {
 	selected := p.machineWithHistory("selected", "prod", "a")
 	elsewhere, otherPool := p.machineWithHistory("elsewhere", "test", "a"), p.machineWithHistory("other-pool", "prod", "b")
 	moved := p.machineWithHistory("moved", "prod", "b")
-	p.setAuthor(moved, "CoreMachineHealthCheck/one")
+	p.setAuthor(moved, "InTreeMachineHealthCheck/one")
 	foreign := p.machineWithHistory("foreign", "prod", "a")
-	p.setAuthor(foreign, "CoreMachineHealthCheck/other")
+	p.setAuthor(foreign, "InTreeMachineHealthCheck/other")
 
 	dry, said := p.uninstaller(true)
 	p.Expect(dry.Release(p.ctx, p.namespace, "one")).To(Succeed())
@@ -101,9 +101,9 @@ func TestReleaseHistory_OtherCheck_KeepsIt(t *testing.T) {
 			p.inTreeCheck("one")
 			test.other(p)
 			remembered, signed := p.machineWithHistory("m-1", "prod", "a"), p.machineWithHistory("m-2", "prod", "a")
-			p.setAuthor(signed, "CoreMachineHealthCheck/one")
+			p.setAuthor(signed, "InTreeMachineHealthCheck/one")
 			foreign := p.machineWithHistory("m-3", "prod", "a")
-			p.setAuthor(foreign, "CoreMachineHealthCheck/other")
+			p.setAuthor(foreign, "InTreeMachineHealthCheck/other")
 			uninstaller, said := p.uninstaller(false)
 			p.Expect(uninstaller.Release(p.ctx, p.namespace, "one")).To(Succeed(), said.String())
 			want := []string{}
@@ -136,7 +136,7 @@ func TestReleaseHistory_WholeNamespace_IsRemoved(t *testing.T) {
 func TestReleaseHistory_UnlistableChecks_IsKept(t *testing.T) {
 	p := newFixture(t)
 	one, signed := p.inTreeCheck("one"), p.machineWithHistory("m-1", "prod", "a")
-	p.setAuthor(signed, "CoreMachineHealthCheck/one")
+	p.setAuthor(signed, "InTreeMachineHealthCheck/one")
 	uninstaller, said := p.user("blind", rbacv1.PolicyRule{
 		APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"*"},
 		Verbs: []string{"get", "list", "patch"},

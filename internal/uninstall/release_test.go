@@ -18,9 +18,9 @@ import (
 
 func TestRelease_OneCheck_LeavesOthersUnchanged(t *testing.T) {
 	p := newFixture(t)
-	one, other := p.inTreeCheck("one", remedyv1.TakeOverAnnotation, "true"), p.inTreeCheck("other", remedyv1.TakeOverAnnotation, "true")
-	machine, otherMachine := p.machine("m-1", "CoreMachineHealthCheck/one"), p.machine("m-2", "CoreMachineHealthCheck/other")
-	request := p.request("m-3", "CoreMachineHealthCheck/"+p.namespace+"/one")
+	one, other := p.inTreeCheck("one", remedyv1.AdoptAnnotation, "true"), p.inTreeCheck("other", remedyv1.AdoptAnnotation, "true")
+	machine, otherMachine := p.machine("m-1", "InTreeMachineHealthCheck/one"), p.machine("m-2", "InTreeMachineHealthCheck/other")
+	request := p.request("m-3", "InTreeMachineHealthCheck/"+p.namespace+"/one")
 	untouched := []client.Object{p.get(other), p.get(otherMachine)}
 
 	uninstaller, said := p.uninstaller(false)
@@ -49,7 +49,7 @@ func TestRelease_PauseOfAUser_IsKept(t *testing.T) {
 // A Cluster that adopts the checks of its topology would adopt a released one again, and no other check.
 func TestRelease_AdoptingCluster_AnnotatesTheCheck(t *testing.T) {
 	p := newFixture(t)
-	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.TakeOverAnnotation, "true")}
+	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.AdoptAnnotation, "true")}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: "infrastructure.cluster.x-k8s.io",
 		Kind:     "AnyCluster", Name: "prod",
@@ -62,15 +62,15 @@ func TestRelease_AdoptingCluster_AnnotatesTheCheck(t *testing.T) {
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
 	p.Expect(p.get(written).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays"}))
-	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.TakeOverAnnotation: "false"}))
+	p.Expect(p.get(one).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.AdoptAnnotation: "false"}))
 	p.Expect(p.get(one).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 }
 
 // A running manager may be acting, so it releases the check itself before the rest is removed.
 func TestRelease_RunningManager_WaitsForIt(t *testing.T) {
 	p := newFixture(t)
-	p.manager("--core-machinehealthchecks=Annotated")
-	core := p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true")
+	p.manager("--in-tree-machinehealthchecks=OptIn")
+	core := p.inTreeCheck("core", remedyv1.AdoptAnnotation, "true")
 	uninstaller, said := p.uninstaller(false)
 	uninstaller.Timeouts = longTimeouts
 	done := make(chan error)
@@ -80,14 +80,14 @@ func TestRelease_RunningManager_WaitsForIt(t *testing.T) {
 		g.Expect(p.api.Get(p.ctx, client.ObjectKeyFromObject(core), now)).To(Succeed())
 		return now.Annotations
 	}
-	p.Eventually(told, "10m").Should(HaveKeyWithValue(remedyv1.TakeOverAnnotation, "false"))
+	p.Eventually(told, "10m").Should(HaveKeyWithValue(remedyv1.AdoptAnnotation, "false"))
 	p.Consistently(done, "200ms").ShouldNot(Receive())
 	p.Expect(told(p)).To(HaveKeyWithValue(clusterv1.PausedAnnotation, remedyv1.Pause), "the manager may be acting")
 
 	let := p.get(core).(*clusterv1.MachineHealthCheck)
 	let.Finalizers = []string{"example.com/other"}
 	delete(let.Annotations, clusterv1.PausedAnnotation)
-	delete(let.Annotations, remedyv1.TakeOverIDAnnotation)
+	delete(let.Annotations, remedyv1.AdoptionIDAnnotation)
 	p.Expect(p.api.Update(p.ctx, let)).To(Succeed())
 	let.Status.Conditions = let.Status.Conditions[2:]
 	p.Expect(p.api.Status().Update(p.ctx, let)).To(Succeed())
@@ -99,12 +99,12 @@ func TestRelease_RunningManager_WaitsForIt(t *testing.T) {
 // A manager that hangs, or that does not act for the check, does not block the release.
 func TestRelease_HangingManager_ReleasesAfterTimeout(t *testing.T) {
 	p := newFixture(t)
-	p.manager("--core-machinehealthchecks=All")
+	p.manager("--in-tree-machinehealthchecks=All")
 	core, other := p.inTreeCheck("core"), p.inTreeCheck("other")
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
 	for _, check := range []client.Object{core, other} {
-		p.Expect(p.get(check).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.TakeOverAnnotation: "false"}),
+		p.Expect(p.get(check).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.AdoptAnnotation: "false"}),
 			"the manager would adopt it again")
 		p.Expect(p.get(check).GetFinalizers()).To(Equal([]string{"example.com/other"}))
 	}
@@ -114,7 +114,7 @@ func TestRelease_HangingManager_ReleasesAfterTimeout(t *testing.T) {
 func TestRelease_Status_RemovesOnlyOwnConditions(t *testing.T) {
 	p := newFixture(t)
 	ours, theirs := p.inTreeCheck("own"), p.inTreeCheck("other")
-	p.setConditions(ours, remedyv1.TakenOverCondition, remedyv1.ReadyCondition)
+	p.setConditions(ours, remedyv1.AdoptedCondition, remedyv1.ReadyCondition)
 	p.setConditions(theirs, remedyv1.ReadyCondition)
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
@@ -140,9 +140,9 @@ func namespacePermissions() []rbacv1.PolicyRule {
 // allowed to list kinds on which no check leaves traces.
 func TestRelease_NamespacePermissions_AreSufficient(t *testing.T) {
 	p := newFixture(t)
-	core, machine, request := p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true"), p.machine("m-1", "CoreMachineHealthCheck/core"),
-		p.request("m-2", "CoreMachineHealthCheck/"+p.namespace+"/core")
-	stopped := p.request("m-3", "CoreMachineHealthCheck/"+p.namespace+"/core")
+	core, machine, request := p.inTreeCheck("core", remedyv1.AdoptAnnotation, "true"), p.machine("m-1", "InTreeMachineHealthCheck/core"),
+		p.request("m-2", "InTreeMachineHealthCheck/"+p.namespace+"/core")
+	stopped := p.request("m-3", "InTreeMachineHealthCheck/"+p.namespace+"/core")
 	p.annotate(p.api, stopped, remedyv1.TimedOutAnnotation, "2026-03-14T11:00:00Z")
 	uninstaller, said := p.user("tenant", namespacePermissions()...)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "core")).To(Succeed(), said.String())
@@ -150,7 +150,7 @@ func TestRelease_NamespacePermissions_AreSufficient(t *testing.T) {
 		"(?m)^skipped because you may not list them and no MachineHealthCheck leaves traces on them: .*configmaps, .*secrets, "))
 	p.Expect(strings.Count(said.String(), "skipped")).To(Equal(1))
 	p.Expect(said.String()).ToNot(Or(ContainSubstring("left:"), ContainSubstring("forbidden")))
-	p.Expect(p.get(core).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.TakeOverAnnotation: "false"}))
+	p.Expect(p.get(core).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.AdoptAnnotation: "false"}))
 	p.Expect(p.ownAnnotations(machine)).To(BeEmpty())
 	p.Expect(p.ownAnnotations(request)).To(BeEmpty())
 	p.Expect(p.get(request).GetDeletionTimestamp()).To(BeNil())
@@ -162,7 +162,7 @@ func TestRelease_NamespacePermissions_AreSufficient(t *testing.T) {
 func TestRelease_UnlistableRequestsOrMachines_Fails(t *testing.T) {
 	p := newFixture(t)
 	p.inTreeCheck("core")
-	p.request("m-1", "CoreMachineHealthCheck/"+p.namespace+"/core")
+	p.request("m-1", "InTreeMachineHealthCheck/"+p.namespace+"/core")
 	few := ofGroups(clusterv1.GroupVersion.Group)
 	few.Resources = []string{"clusters", "machinehealthchecks", "machinehealthchecks/status"}
 	for name, test := range map[string]struct {
@@ -181,23 +181,23 @@ func TestRelease_UnlistableRequestsOrMachines_Fails(t *testing.T) {
 // A user may wonder why a check was never adopted.
 func TestRelease_InvalidTakeOverValue_IsReportedOnce(t *testing.T) {
 	p := newFixture(t)
-	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.TakeOverAnnotation, "True")}
+	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.AdoptAnnotation, "True")}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: "infrastructure.cluster.x-k8s.io",
 		Kind:     "AnyCluster", Name: "prod",
 	}
 	p.create(cluster)
-	p.inTreeCheck("yes", remedyv1.TakeOverAnnotation, "yes")
-	p.inTreeCheck("true", remedyv1.TakeOverAnnotation, "true")
-	p.inTreeCheck("false", remedyv1.TakeOverAnnotation, "false")
+	p.inTreeCheck("yes", remedyv1.AdoptAnnotation, "yes")
+	p.inTreeCheck("true", remedyv1.AdoptAnnotation, "true")
+	p.inTreeCheck("false", remedyv1.AdoptAnnotation, "false")
 	p.inTreeCheck("none")
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
-	odd := "%s %s/%s: annotation " + remedyv1.TakeOverAnnotation + `=%q has no effect: set it to "true" or "false"`
+	odd := "%s %s/%s: annotation " + remedyv1.AdoptAnnotation + `=%q has no effect: set it to "true" or "false"`
 	p.Expect(said.String()).To(And(ContainSubstring(odd, "MachineHealthCheck", p.namespace, "yes", "yes"), ContainSubstring(odd, "Cluster",
 		p.namespace, "prod", "True")))
 	p.Expect(strings.Count(said.String(), "has no effect")).To(Equal(2), "once per object")
-	p.Expect(p.get(cluster).GetAnnotations()).To(HaveKeyWithValue(remedyv1.TakeOverAnnotation, "True"),
+	p.Expect(p.get(cluster).GetAnnotations()).To(HaveKeyWithValue(remedyv1.AdoptAnnotation, "True"),
 		"the annotation of the Cluster is not changed")
 
 	again, said := p.uninstaller(false)

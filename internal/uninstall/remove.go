@@ -112,7 +112,7 @@ func (o *object) isRequest() bool {
 // hasConditions returns true if Remedy has set conditions on a check. Other controllers can set conditions of the same types on other
 // checks.
 func hasConditions(check *clusterv1.MachineHealthCheck) bool {
-	return meta.FindStatusCondition(check.Status.Conditions, remedyv1.TakenOverCondition) != nil
+	return meta.FindStatusCondition(check.Status.Conditions, remedyv1.AdoptedCondition) != nil
 }
 
 // checksWithConditionsOnly returns the MachineHealthChecks of Cluster API with conditions of Remedy and without traces in their metadata,

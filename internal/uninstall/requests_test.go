@@ -61,12 +61,12 @@ func TestWithdraw_SucceededRequest_IsNotTimedOut(t *testing.T) {
 
 // Without the in-tree controller, nothing would continue the requests of its checks.
 func TestWithdraw_ExclusiveManager_IncludesInTreeRequests(t *testing.T) {
-	for flag, withdrawn := range map[string]bool{"Exclusive": true, "All": false, "Annotated": false} {
+	for flag, withdrawn := range map[string]bool{"Replace": true, "All": false, "OptIn": false} {
 		t.Run(flag, func(t *testing.T) {
 			p := newFixture(t)
-			p.manager("--core-machinehealthchecks", flag)
+			p.manager("--in-tree-machinehealthchecks", flag)
 			p.inTreeCheck("core")
-			request := p.request("m-1", "CoreMachineHealthCheck/"+p.namespace+"/core")
+			request := p.request("m-1", "InTreeMachineHealthCheck/"+p.namespace+"/core")
 			verdict := ContainSubstring("Metal3Remediation %s/m-1: withdrawn", p.namespace)
 			dry, said := p.uninstaller(true)
 			p.Expect(dry.All(p.ctx)).To(Succeed())
@@ -93,7 +93,7 @@ func TestWithdraw_TimedOutRequest_IsDeleted(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			p := newFixture(t)
 			p.inTreeCheck("core")
-			check := "CoreMachineHealthCheck/" + p.namespace + "/core"
+			check := "InTreeMachineHealthCheck/" + p.namespace + "/core"
 			told, goesOn := p.request("stopped", check), p.request("goes-on", check)
 			before := told.DeepCopy()
 			told.SetAnnotations(map[string]string{remedyv1.TimedOutAnnotation: "2026-03-14T11:00:00Z", remedyv1.CheckAnnotation: check})
@@ -197,7 +197,7 @@ func TestRelease_AnnotatedNonRequest_IsNotDeleted(t *testing.T) {
 	p.inTreeCheck("core")
 	all := p.nonRequests()
 	for _, o := range all {
-		p.annotate(p.api, o, remedyv1.CheckAnnotation, "CoreMachineHealthCheck/"+p.namespace+"/core", remedyv1.TimedOutAnnotation,
+		p.annotate(p.api, o, remedyv1.CheckAnnotation, "InTreeMachineHealthCheck/"+p.namespace+"/core", remedyv1.TimedOutAnnotation,
 			"2026-03-14T11:00:00Z")
 	}
 	uninstaller, said := p.uninstaller(false)

@@ -32,7 +32,7 @@ import (
 // fill creates every kind of trace.
 func (p *fixture) fill() {
 	p.t.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.TakeOverAnnotation, "true")}
+	cluster := &clusterv1.Cluster{ObjectMeta: p.meta("prod", remedyv1.AdoptAnnotation, "true")}
 	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
 		APIGroup: "infrastructure.cluster.x-k8s.io",
 		Kind:     "AnyCluster", Name: "prod",
@@ -56,10 +56,10 @@ func TestAll_EveryKindOfTrace_RemovesAll(t *testing.T) {
 	p := newFixture(t)
 	p.fill()
 	manager := p.manager()
-	core, ours := p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true"), p.ownCheck("own")
+	core, ours := p.inTreeCheck("core", remedyv1.AdoptAnnotation, "true"), p.ownCheck("own")
 	machine := p.machine("m-1", "MachineHealthCheck/own")
 	withdrawn, kept := p.request("m-2", "MachineHealthCheck/"+p.namespace+"/own"), p.request("m-3",
-		"CoreMachineHealthCheck/"+p.namespace+"/core")
+		"InTreeMachineHealthCheck/"+p.namespace+"/core")
 	everything := []client.Object{manager, core, ours, machine, withdrawn, kept}
 	before := make([]client.Object, 0, len(everything))
 	for _, o := range everything {
@@ -75,7 +75,7 @@ func TestAll_EveryKindOfTrace_RemovesAll(t *testing.T) {
 		p.Expect(p.get(o)).To(Equal(before[i]), "a dry run changes nothing")
 	}
 	p.Expect(said.String()).To(ContainSubstring("MachineHealthCheck %s/core: removed %s, %s, %s, finalizer %s (dry run)", p.namespace,
-		clusterv1.PausedAnnotation, remedyv1.TakeOverAnnotation, remedyv1.TakeOverIDAnnotation, remedyv1.CleanupFinalizer))
+		clusterv1.PausedAnnotation, remedyv1.AdoptAnnotation, remedyv1.AdoptionIDAnnotation, remedyv1.CleanupFinalizer))
 
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
@@ -131,14 +131,14 @@ func TestAll_DryRun_WritesNothing(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-", Annotations: map[string]string{remedyv1.AttemptsAnnotation: "2"}}}
 	p.Expect(far.Create(p.ctx, node)).To(Succeed())
 	p.cluster("prod", p.proxiedKubeconfig(written.called))
-	p.manager("--core-machinehealthchecks=All")
+	p.manager("--in-tree-machinehealthchecks=All")
 	lead := p.leaderLease("")
-	p.inTreeCheck("core", remedyv1.TakeOverAnnotation, "true")
-	p.setConditions(p.inTreeCheck("waits"), remedyv1.TakenOverCondition)
+	p.inTreeCheck("core", remedyv1.AdoptAnnotation, "true")
+	p.setConditions(p.inTreeCheck("waits"), remedyv1.AdoptedCondition)
 	p.ownCheck("own")
-	p.machine("m-1", "CoreMachineHealthCheck/core")
+	p.machine("m-1", "InTreeMachineHealthCheck/core")
 	p.request("m-2", "MachineHealthCheck/"+p.namespace+"/own")
-	p.request("m-3", "CoreMachineHealthCheck/"+p.namespace+"/core")
+	p.request("m-3", "InTreeMachineHealthCheck/"+p.namespace+"/core")
 	waits := p.inTreeCheck("only-conditions")
 	before := waits.DeepCopy()
 	waits.Annotations, waits.Finalizers = nil, nil
@@ -244,7 +244,7 @@ func TestAll_ConditionsAndRoleLabelOnly_RemovesThem(t *testing.T) {
 // The output does not list everything that was not done after the interruption. Checks come last, so the next run can continue.
 func TestAll_Interrupted_ReportsOnlyTheInterruption(t *testing.T) {
 	p := newFixture(t)
-	core, machine := p.inTreeCheck("core"), p.machine("m-1", "CoreMachineHealthCheck/core")
+	core, machine := p.inTreeCheck("core"), p.machine("m-1", "InTreeMachineHealthCheck/core")
 	ctx, stop := context.WithCancel(p.ctx)
 	uninstaller, said := p.uninstaller(false)
 	uninstaller.Out = writer(func(line []byte) (int, error) {

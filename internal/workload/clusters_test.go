@@ -285,7 +285,7 @@ func TestKubeconfig_CorrectedThenRestarted_IsFollowed(t *testing.T) {
 	targets := []workload.Target{{Name: "elsewhere-a", ProviderID: "id://elsewhere-a"}, {Name: "elsewhere-b", ProviderID: "id://elsewhere-b"}}
 	key := s.cluster("prod", first, nil)
 	s.up(key)
-	g.Eventually(func() workload.ReadErrorReason { return workload.ReadErrorReasonOf(s.read(key, targets...)[0].Err) }, patience).Should(Equal(workload.NoKnownNode))
+	g.Eventually(func() workload.ReadErrorReason { return workload.ReadErrorReasonOf(s.read(key, targets...)[0].Err) }, patience).Should(Equal(workload.WrongCluster))
 	s.putKubeconfig(key, kubeconfigOf(t, second.Admin, nil))
 	s.stop()
 	s.start(patience)

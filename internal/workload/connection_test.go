@@ -194,7 +194,7 @@ func TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("x", "id://x"))
 	targets := []Target{{"a", "id://a"}, {"b", "id://b"}}
-	g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
+	g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(WrongCluster))
 	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
 		told := b.timesTold()
 		b.clock.Step(wait - time.Second)
@@ -203,7 +203,7 @@ func TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom(t *testing.T) {
 		b.clock.Step(time.Second)
 		b.refreshUnreadable(t.Context())
 		g.Expect(b.timesTold()).To(Equal(told+1), "after %s", wait)
-		g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(NoKnownNode))
+		g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(WrongCluster))
 	}
 }
 

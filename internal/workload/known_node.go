@@ -18,7 +18,7 @@ import (
 //   - that has a known Node: a Node that a Machine of the Cluster refers to, with that Machine's provider ID; or
 //   - of which the Machines refer to at most one Node, because nothing can be concluded from a single Node.
 //
-// Otherwise missing Nodes are Unreadable (NoKnownNode) until a known Node exists, in this cluster or over a new connection.
+// Otherwise missing Nodes are Unreadable (WrongCluster) until a known Node exists, in this cluster or over a new connection.
 //
 // This rule does not protect, and blocks, in these cases:
 //   - Machines refer to a single Node, and the kubeconfig leads to another cluster: the Node counts as Gone.

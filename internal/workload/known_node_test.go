@@ -63,7 +63,7 @@ func TestNodesAreNotGoneInAClusterThatHasNoneOfThem(t *testing.T) {
 			for _, reading := range bench.readings(t, test.known, test.targets...) {
 				g.Expect(reading.State).To(Equal(test.state))
 				if test.state == health.Unreadable {
-					g.Expect(ReadErrorReasonOf(reading.Err)).To(Equal(NoKnownNode))
+					g.Expect(ReadErrorReasonOf(reading.Err)).To(Equal(WrongCluster))
 				}
 			}
 			if test.state == health.Unreadable {
@@ -85,7 +85,7 @@ func TestKnownNode_AllNodesDeleted_BlocksUntilOneJoins(t *testing.T) {
 	g.Expect(bench.readings(t, nil, x, y)).To(HaveEach(HaveField("State", health.Present)))
 	bench.connectTo()
 	for _, reading := range bench.readings(t, nil, x, y) {
-		g.Expect(ReadErrorReasonOf(reading.Err)).To(Equal(NoKnownNode))
+		g.Expect(ReadErrorReasonOf(reading.Err)).To(Equal(WrongCluster))
 	}
 	bench.connectTo(all[0])
 	for _, readings := range slices.Collect(slices.Chunk(bench.readings(t, nil, x, y), 2)) {
@@ -112,7 +112,7 @@ func TestKnownNode_LiveRead_AsksForTheCachedOne(t *testing.T) {
 	g.Expect([]int{gets, lists}).To(Equal([]int{3, 0}), "one to reconcile, and two to read live")
 
 	b.api.set(func(a *apiServer) { a.nodes = map[string]*corev1.Node{"b": node("b", "id://another")} })
-	g.Expect(ReadErrorReasonOf(ask().Err)).To(Equal(NoKnownNode))
+	g.Expect(ReadErrorReasonOf(ask().Err)).To(Equal(WrongCluster))
 	b.api.set(func(a *apiServer) { a.nodes["c"] = third })
 	g.Expect(ask().State).To(Equal(health.Gone), "a list shows the third Node")
 	b.api.set(func(a *apiServer) { a.failure = apierrors.NewTooManyRequests("", 1) })

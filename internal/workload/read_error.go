@@ -31,8 +31,8 @@ const (
 	NotReadYet ReadErrorReason = "NotReadYet"
 	// NotInitialized means: the cluster has no control plane yet.
 	NotInitialized ReadErrorReason = "NotInitialized"
-	// NoKnownNode means: none of the Nodes that Machines refer to exists, so it may be another cluster.
-	NoKnownNode ReadErrorReason = "NoKnownNode"
+	// WrongCluster means: none of the Nodes that Machines refer to exists, so it may be another cluster.
+	WrongCluster ReadErrorReason = "WrongCluster"
 	// NoNodeRef means: the Node exists, but its Machine does not refer to it yet.
 	NoNodeRef ReadErrorReason = "NotNamed"
 	// NotAnswering means: the API server did not answer in time.
@@ -63,7 +63,7 @@ var messages = map[ReadErrorReason]string{
 	NotInitialized: "the control plane of the cluster is not initialized, so its Nodes cannot be read",
 	NoNodeRef: "a Node with the Machine's provider ID has joined, and the Machine has no nodeRef yet; " +
 		"if that lasts, see the log of Cluster API's Machine controller",
-	NoKnownNode: "none of the Nodes that Machines refer to exists: this may be another cluster",
+	WrongCluster: "none of the Nodes that Machines refer to exists: this may be another cluster",
 	NotAnswering: "the API server of the cluster does not answer in time; " +
 		"check that it is up and that the network does not block it",
 	Unreachable: "the API server of the cluster cannot be reached; check that it is up and that the network does not block it",
@@ -80,7 +80,7 @@ var messages = map[ReadErrorReason]string{
 // kubeconfigHints name the Secret to correct. ClusterCache reads the kubeconfig only when it connects, and keeps a connection
 // whose API server answers "GET /". So a corrected Secret alone changes nothing if the wrong kubeconfig leads to such an API server.
 var kubeconfigHints = map[ReadErrorReason]string{
-	NoKnownNode: "; if so, correct Secret %s and restart the manager",
+	WrongCluster: "; if so, correct Secret %s and restart the manager",
 	Forbidden:   "; or correct Secret %s and restart the manager",
 }
 
@@ -133,7 +133,7 @@ var (
 	errNotConnected   = &ReadError{Reason: NotConnected}
 	errNotReadYet     = &ReadError{Reason: NotReadYet}
 	errNotInitialized = &ReadError{Reason: NotInitialized}
-	errNoKnownNode    = &ReadError{Reason: NoKnownNode}
+	errNoKnownNode    = &ReadError{Reason: WrongCluster}
 	errNotNamed       = &ReadError{Reason: NoNodeRef}
 	errNotAnswering   = &ReadError{Reason: NotAnswering}
 	errStopped        = &ReadError{Reason: Stopped}

@@ -67,7 +67,7 @@ func adoptedCheck(g Gomega) *unstructured.Unstructured {
 	return parsed(g, `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachineHealthCheck
-metadata: {name: core, namespace: default, annotations: {`+remedyv1.TakeOverAnnotation+`: "true"}}
+metadata: {name: core, namespace: default, annotations: {`+remedyv1.AdoptAnnotation+`: "true"}}
 spec:
   clusterName: prod-1
   selector: {matchLabels: {nodepool: nodepool-0}}
@@ -78,7 +78,7 @@ func adoptedV1beta1Check(g Gomega) *unstructured.Unstructured {
 	return parsed(g, `
 apiVersion: cluster.x-k8s.io/v1beta1
 kind: MachineHealthCheck
-metadata: {name: core, namespace: default, annotations: {`+remedyv1.TakeOverAnnotation+`: "true"}}
+metadata: {name: core, namespace: default, annotations: {`+remedyv1.AdoptAnnotation+`: "true"}}
 spec:
   clusterName: prod-1
   selector: {matchLabels: {nodepool: nodepool-0}}
@@ -92,8 +92,8 @@ func parsed(g Gomega, text string) *unstructured.Unstructured {
 }
 
 const (
-	noAdoption       = "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": null}}}"
-	adoptionDeclined = "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": 'false'}}}"
+	noAdoption       = "{metadata: {annotations: {" + remedyv1.AdoptAnnotation + ": null}}}"
+	adoptionDeclined = "{metadata: {annotations: {" + remedyv1.AdoptAnnotation + ": 'false'}}}"
 	mustCreate       = "this check requires permission to create metal3remediations.infrastructure.cluster.x-k8s.io and to get metal3remediationtemplates"
 )
 
@@ -132,7 +132,7 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 			g.Expect(tryCreate(ctx, unprivileged, patched(g, core, patch))).To(Succeed(), patch)
 			g.Expect(tryCreate(ctx, unprivileged, patched(g, adoptedV1beta1Check(g), patch))).To(Succeed(), patch)
 		}
-		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
+		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}"))).To(Succeed())
 		g.Expect(tryCreate(ctx, unprivileged, patched(g, core, "{spec: {remediation: null}}"))).To(Succeed(), "a check without a template needs no permission")
 		g.Expect(tryCreate(ctx, unprivileged, patched(g, adoptedV1beta1Check(g), "{spec: {remediationTemplate: null}}"))).To(Succeed())
 	})
@@ -140,7 +140,7 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 		g := NewWithT(t)
 		for name, before := range map[string]string{"not-requested": noAdoption, "declined": adoptionDeclined, "no-annotations": "{metadata: {annotations: null}}"} {
 			there := b.stored(t, name, before)
-			asking := patched(g, there, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'true'}}}")
+			asking := patched(g, there, "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": 'true'}}}")
 			g.Expect(unprivileged.Update(ctx, asking, client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)), name)
 			g.Expect(metal.Update(ctx, asking.DeepCopy(), client.DryRunAll)).To(Succeed(), name)
 			g.Expect(unprivileged.Update(ctx, patched(g, there, "{spec: {remediation: {templateRef: {name: other}}}}"), client.DryRunAll)).To(Succeed(), name)
@@ -152,7 +152,7 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 		change := func(c client.Client, patch string) error {
 			return c.Update(ctx, patched(g, there, patch), client.DryRunAll)
 		}
-		handed := "{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io, " + remedyv1.TakeOverIDAnnotation + ": x}, finalizers: [remedy.cluster.x-k8s.io/cleanup], labels: {a: b}}}"
+		handed := "{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io, " + remedyv1.AdoptionIDAnnotation + ": x}, finalizers: [remedy.cluster.x-k8s.io/cleanup], labels: {a: b}}}"
 		g.Expect(change(unprivileged, handed)).To(Succeed())
 		for _, patch := range []string{
 			"{checks: {nodeStartupTimeoutSeconds: 600}}", "{selector: {matchLabels: {other: pool}}}", "{remediation: {triggerIf: {unhealthyLessThanOrEqualTo: 1}}}",
@@ -190,8 +190,8 @@ func TestTemplatesPolicy_AdoptedCheck_NeedsCreatePermission(t *testing.T) {
 				To(MatchError(ContainSubstring("this check requires permission to create")), then)
 		}
 		g.Expect(harmless.Update(ctx, plural(there, "Thing=harmless,Other=others"), client.DryRunAll)).To(Succeed())
-		untouched := b.stored(t, "nonsense-before", "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}")
-		g.Expect(metal.Update(ctx, patched(g, untouched, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'true'}}}"), client.DryRunAll)).
+		untouched := b.stored(t, "nonsense-before", "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": null, remedy.cluster.x-k8s.io/request-plurals: nonsense}}}")
+		g.Expect(metal.Update(ctx, patched(g, untouched, "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": 'true'}}}"), client.DryRunAll)).
 			To(MatchError(ContainSubstring("must list Kind=plural")), "the annotation applies from now on")
 	})
 	t.Run("incomplete reference", func(t *testing.T) {
@@ -244,19 +244,19 @@ func TestTemplatesPolicy_TopologyController_IsNotDenied(t *testing.T) {
 	plain := b.stored(t, "plain", noAdoption)
 	g.Expect(impostor.Update(ctx, patched(g, plain, "{metadata: {labels: {topology.cluster.x-k8s.io/owned: ''}}}"), client.DryRunAll)).
 		To(MatchError(ContainSubstring(mustCreate)), "the check can be adopted from now on")
-	declined := b.stored(t, "declined", "{metadata: {labels: {topology.cluster.x-k8s.io/owned: ''}, annotations: {"+remedyv1.TakeOverAnnotation+": 'false'}}}")
+	declined := b.stored(t, "declined", "{metadata: {labels: {topology.cluster.x-k8s.io/owned: ''}, annotations: {"+remedyv1.AdoptAnnotation+": 'false'}}}")
 	g.Expect(impostor.Update(ctx, patched(g, declined, "{spec: {selector: {matchLabels: {a: b}}}}"), client.DryRunAll)).To(Succeed())
 	g.Expect(impostor.Update(ctx, patched(g, declined, noAdoption), client.DryRunAll)).To(MatchError(ContainSubstring(mustCreate)))
 	generated := withName(adoptedCheck(g), "generated")
 	g.Expect(b.admin.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
-	asked := patched(g, generated, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'true', cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io}}}")
+	asked := patched(g, generated, "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": 'true', cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io}}}")
 	g.Expect(b.admin.Update(ctx, asked)).To(Succeed())
 
 	changed := fromTopology(g, "generated", "OtherTemplate")
 	g.Expect(apply(impostor, changed, client.DryRunAll)).To(MatchError(ContainSubstring("others." + infrastructure)))
 	g.Expect(apply(capi, changed)).To(Succeed())
 	g.Expect(b.admin.Get(ctx, client.ObjectKeyFromObject(generated), generated)).To(Succeed())
-	g.Expect(generated.GetAnnotations()).To(And(HaveKeyWithValue(remedyv1.TakeOverAnnotation, "true"), HaveKey("cluster.x-k8s.io/paused")),
+	g.Expect(generated.GetAnnotations()).To(And(HaveKeyWithValue(remedyv1.AdoptAnnotation, "true"), HaveKey("cluster.x-k8s.io/paused")),
 		"the topology controller keeps annotations of other field managers")
 }
 
@@ -296,7 +296,7 @@ func TestTakeOverPolicy_UnknownValue_Warns(t *testing.T) {
 	ctx := t.Context()
 	there := b.stored(t, "existing", noAdoption)
 	warningFor := func(value string) string {
-		g.Expect(editor.Update(ctx, patched(g, there, "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": "+value+"}}}"), client.DryRunAll)).To(Succeed(), "the policy only warns")
+		g.Expect(editor.Update(ctx, patched(g, there, "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": "+value+"}}}"), client.DryRunAll)).To(Succeed(), "the policy only warns")
 		return warned.take()
 	}
 	g.Eventually(func() string { return warningFor("'yes'") }, patience).Should(ContainSubstring(`has the unknown value "yes", which is ignored: set "true" or "false"`))
@@ -306,9 +306,9 @@ func TestTakeOverPolicy_UnknownValue_Warns(t *testing.T) {
 	for _, value := range []string{"'false'", "null"} {
 		g.Expect(warningFor(value)).To(BeEmpty(), value)
 	}
-	g.Expect(tryCreate(ctx, editor, patched(g, adoptedCheck(g), "{metadata: {name: new, annotations: {"+remedyv1.TakeOverAnnotation+": 'yes'}}}"))).To(Succeed())
+	g.Expect(tryCreate(ctx, editor, patched(g, adoptedCheck(g), "{metadata: {name: new, annotations: {"+remedyv1.AdoptAnnotation+": 'yes'}}}"))).To(Succeed())
 	g.Expect(warned.take()).To(ContainSubstring("which is ignored"), "also on creation")
-	old := b.stored(t, "old", "{metadata: {annotations: {"+remedyv1.TakeOverAnnotation+": 'yes'}}}")
+	old := b.stored(t, "old", "{metadata: {annotations: {"+remedyv1.AdoptAnnotation+": 'yes'}}}")
 	g.Expect(editor.Update(ctx, patched(g, old, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(Succeed())
 	g.Expect(warned.take()).To(BeEmpty(), "the value is not new")
 }
@@ -321,7 +321,7 @@ func TestTakeOverPolicy_ClusterWithoutTopology_Warns(t *testing.T) {
 	classless := parsed(g, `
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: Cluster
-metadata: {name: prod-1, namespace: default, annotations: {`+remedyv1.TakeOverAnnotation+`: "true"}}
+metadata: {name: prod-1, namespace: default, annotations: {`+remedyv1.AdoptAnnotation+`: "true"}}
 spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevCluster, name: prod-1}}`)
 	warningFor := func(patch string) string {
 		g.Expect(tryCreate(t.Context(), editor, patched(g, classless, patch))).To(Succeed(), "the policy only warns")
@@ -329,5 +329,5 @@ spec: {infrastructureRef: {apiGroup: infrastructure.cluster.x-k8s.io, kind: DevC
 	}
 	g.Eventually(func() string { return warningFor("{}") }, patience).Should(ContainSubstring("this Cluster has no topology: annotate each MachineHealthCheck instead"))
 	g.Expect(warningFor("{spec: {topology: {classRef: {name: quick-start}, version: v1.35.0}}}")).To(BeEmpty())
-	g.Expect(warningFor("{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": 'false'}}}")).To(BeEmpty())
+	g.Expect(warningFor("{metadata: {annotations: {" + remedyv1.AdoptAnnotation + ": 'false'}}}")).To(BeEmpty())
 }

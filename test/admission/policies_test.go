@@ -318,7 +318,7 @@ func TestManagerPolicy_OtherMetadata_IsDenied(t *testing.T) {
 	m := machine("machine-1")
 	for _, object := range []*unstructured.Unstructured{m, node} {
 		object.SetAnnotations(map[string]string{
-			"example.com/a": "b", "remedy.cluster.x-k8s.io/attempts": "1", "remediation.medik8s.io/manually-confirmed-healthy": "",
+			"example.com/a": "b", "remedy.cluster.x-k8s.io/failed-remediations": "1", "remediation.medik8s.io/manually-confirmed-healthy": "",
 		})
 		g.Expect(b.admin.Create(ctx, object)).To(Succeed())
 	}
@@ -345,8 +345,8 @@ func TestManagerPolicy_OtherMetadata_IsDenied(t *testing.T) {
 			g.Expect(change(manager, object, patch)).To(MatchError(ContainSubstring(words)), "%s %s", object.GetKind(), patch)
 			g.Expect(change(other, object, patch)).To(Succeed(), "%s %s", object.GetKind(), patch)
 		}
-		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/attempts: '2', remedy.cluster.x-k8s.io/marked-by: x}}}")).To(Succeed())
-		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/attempts: null, remediation.medik8s.io/manually-confirmed-healthy: null}}}")).To(Succeed())
+		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/failed-remediations: '2', remedy.cluster.x-k8s.io/marked-by: x}}}")).To(Succeed())
+		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/failed-remediations: null, remediation.medik8s.io/manually-confirmed-healthy: null}}}")).To(Succeed())
 	}
 	g.Expect(change(manager, m, "{spec: {providerID: x}}")).To(MatchError(ContainSubstring("does not change specs")))
 	g.Expect(change(manager, node, "{spec: {unschedulable: true}}")).To(MatchError(ContainSubstring("does not change specs")))

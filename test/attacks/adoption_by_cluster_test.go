@@ -19,7 +19,7 @@ func TestAdoptionByCluster_CheckOfTenant_IsNotAdopted(t *testing.T) {
 	g := installation(t)
 	ctx := t.Context()
 	cluster := object(g, someCluster)
-	cluster.SetAnnotations(map[string]string{remedyv1.TakeOverAnnotation: "true"})
+	cluster.SetAnnotations(map[string]string{remedyv1.AdoptAnnotation: "true"})
 	g.Expect(admin.Create(ctx, cluster)).To(Succeed())
 	attacker := tenant(t, teamA, rule("create,get,patch,update", "cluster.x-k8s.io", "machinehealthchecks"))
 	written := object(g, inTreeCheck)
@@ -29,7 +29,7 @@ func TestAdoptionByCluster_CheckOfTenant_IsNotAdopted(t *testing.T) {
 	forged.SetLabels(map[string]string{"topology.cluster.x-k8s.io/owned": ""})
 	refused(t, "check with the label of a topology", attacker.Create(ctx, forged.DeepCopy()))
 	refused(t, "label of a topology", patch(ctx, attacker, written, "{metadata: {labels: {topology.cluster.x-k8s.io/owned: ''}}}"))
-	adopted := "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": 'true'}}}"
+	adopted := "{metadata: {annotations: {" + remedyv1.AdoptAnnotation + ": 'true'}}}"
 	refused(t, "adoption of the check", patch(ctx, attacker, written, adopted))
 
 	generated := forged

@@ -40,11 +40,11 @@ func TestStolenToken_OneNamespace_NoOtherNamespace(t *testing.T) {
 	elsewhere := object(g, someMachine)
 	elsewhere.SetNamespace(teamB)
 	g.Expect(admin.Create(ctx, elsewhere)).To(Succeed())
-	annotated := "{metadata: {annotations: {remedy.cluster.x-k8s.io/attempts: '1'}}}"
+	annotated := "{metadata: {annotations: {remedy.cluster.x-k8s.io/failed-remediations: '1'}}}"
 	refused(t, "stolen token of one namespace, Machine of another one", patch(ctx, thief, elsewhere, annotated))
 
 	check := object(g, inTreeCheck)
-	check.SetAnnotations(map[string]string{remedyv1.TakeOverAnnotation: "true"})
+	check.SetAnnotations(map[string]string{remedyv1.AdoptAnnotation: "true"})
 	g.Expect(admin.Create(ctx, object(g, someCluster))).To(Succeed())
 	g.Expect(admin.Create(ctx, check)).To(Succeed())
 	g.Expect(admin.Status().Patch(ctx, check, merge(notPaused))).To(Succeed())

@@ -103,7 +103,7 @@ func TestStolenToken_CheckMetadata_OnlyOwn(t *testing.T) {
 			"owner with another UID": wrongUID, "another Cluster": owner("Cluster", "other", "a"), "another kind": owner("MachineSet", "prod", "a"),
 			"foreign finalizer":    "{metadata: {finalizers: [example.com/other]}}",
 			"foreign annotation":   "{metadata: {annotations: {example.com/a: c}}}",
-			"adoption":             "{metadata: {annotations: {" + remedyv1.TakeOverAnnotation + ": 'true'}}}",
+			"adoption":             "{metadata: {annotations: {" + remedyv1.AdoptAnnotation + ": 'true'}}}",
 			"plural":               "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-plurals: Metal3Remediation=secrets}}}",
 			"pause by another":     "{metadata: {annotations: {cluster.x-k8s.io/paused: ''}}}",
 			"label":                "{metadata: {labels: {a: c}}}",
@@ -117,7 +117,7 @@ func TestStolenToken_CheckMetadata_OnlyOwn(t *testing.T) {
 		refused(t, of+"deletion", thief.Delete(ctx, check.DeepCopy(), client.DryRunAll))
 		for _, change := range []string{
 			owner("Cluster", "prod", string(cluster.GetUID())),
-			"{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io, " + remedyv1.TakeOverIDAnnotation + ": x}, " +
+			"{metadata: {annotations: {cluster.x-k8s.io/paused: remedy.cluster.x-k8s.io, " + remedyv1.AdoptionIDAnnotation + ": x}, " +
 				"labels: {cluster.x-k8s.io/cluster-name: prod}, finalizers: [" + keep(check) + "remedy.cluster.x-k8s.io/cleanup]}}",
 		} {
 			g.Expect(patch(ctx, thief, check, change)).To(Succeed(), change)

@@ -123,7 +123,7 @@ func (f *fleet) conditions(a *environment, machines []string) func() map[string]
 func TestConditions_AdoptedCheck_EqualTheInTreeOnes(t *testing.T) {
 	t.Parallel()
 	theirs, ours := newEnvironments(t)
-	ours.takesOver = intree.AdoptionPolicy{Exclusive: true}
+	ours.takesOver = intree.AdoptionPolicy{Replace: true}
 	fleets := drawFleets(16)
 	allowed := map[bool]int{}
 	want := make([]map[string][]string, len(fleets))

@@ -182,6 +182,6 @@ func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 
 	workers := ours.ours("workers", byOurTemplate)
 	ours.goes()
-	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Held " + string(remedyv1.HeldLeaving)))
+	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Held " + string(remedyv1.HeldTerminating)))
 	ours.Expect(ours.requests()).To(BeEmpty())
 }

@@ -25,7 +25,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	ours := a.goes()
 	for _, c := range []*theirs{marks, asks} {
-		a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("True " + remedyv1.TakenOverReason))
+		a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
 	}
 	a.falls(marked)
 	a.falls(helped)
@@ -35,12 +35,12 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 
 	inTree.stop()
 	ours.stop()
-	a.takesOver = intree.AdoptionPolicy{Exclusive: true}
+	a.takesOver = intree.AdoptionPolicy{Replace: true}
 	ours = a.goes()
 	for _, c := range []*theirs{marks, asks} {
 		a.Eventually(c.pause).Should(BeEmpty())
 		a.Eventually(c.says(clusterv1.PausedCondition)).Should(Equal("False " + remedyv1.NotPausedReason))
-		a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("True " + remedyv1.TakenOverReason))
+		a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
 	}
 	a.falls(later)
 	a.Eventually(a.owner(later)).Should(Equal(waits))
@@ -57,7 +57,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 
 	ours.stop()
 	a.runs(server.Admin)
-	a.takesOver = intree.AdoptionPolicy{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	a.goes()
 	for _, c := range []*theirs{marks, asks} {
 		a.Eventually(c.traces).Should(BeEmpty())
@@ -67,7 +67,7 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	a.Eventually(a.requests).Should(ConsistOf("asks-1"))
 	a.Expect(ourNotes(&a.allRequests()[0])).To(BeEmpty(), "the in-tree controller has made it")
 	marks.asked(true)
-	a.Eventually(marks.says(remedyv1.TakenOverCondition)).Should(Equal("True " + remedyv1.TakenOverReason))
+	a.Eventually(marks.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
 	a.Expect(marks.pause()).To(Equal(remedyv1.Pause), "there is somebody to shake hands with again")
 	a.Expect(asks.traces()).To(BeEmpty())
 }

@@ -26,7 +26,7 @@ func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
 			c.check.Labels = map[string]string{clusterv1.WatchLabel: a.watchFilter}
 			a.create(c.check)
 			ours := a.goes()
-			a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+			a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 			if away {
 				ours.stop()
 			}

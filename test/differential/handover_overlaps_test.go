@@ -41,9 +41,9 @@ func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 	first, second := a.theirs("first"), a.theirs("second")
 	m := a.machine("m-1")
 	first.isFor("asked")
-	first.annotate(remedyv1.TakeOverAnnotation, "true")
+	first.annotate(remedyv1.AdoptAnnotation, "true")
 	second.isFor("all")
-	a.takesOver, a.watchFilter = intree.AdoptionPolicy{Annotated: true}, "asked"
+	a.takesOver, a.watchFilter = intree.AdoptionPolicy{OptIn: true}, "asked"
 	a.goes()
 	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "all"
 	a.goes()
@@ -59,8 +59,8 @@ func TestARequestIsNotAdoptedByWhatACacheDoesNotKnow(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
 	first := a.theirs("first", byTheirTemplate)
-	a.takesOver = intree.AdoptionPolicy{Annotated: true}
-	first.annotate(remedyv1.TakeOverAnnotation, "true")
+	a.takesOver = intree.AdoptionPolicy{OptIn: true}
+	first.annotate(remedyv1.AdoptAnnotation, "true")
 	before := a.goes()
 	first.isOurs()
 	a.falls(a.machine("m-3"))

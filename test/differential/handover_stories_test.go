@@ -38,7 +38,7 @@ func (c *theirs) isOurs() {
 	c.t.Helper()
 	c.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 	c.looks()
-	c.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("True " + remedyv1.TakenOverReason))
+	c.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
 }
 
 // isTheirs lets the in-tree controller look after a check again.
@@ -76,7 +76,7 @@ func TestWithoutTheirWordNothingIsOurs(t *testing.T) {
 	speaks.isOurs()
 	a.falls(other)
 	a.Eventually(a.owner(other)).Should(Equal(waits))
-	a.Eventually(silent.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Eventually(silent.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 	a.Expect(a.owner(m)()).To(BeEmpty())
 	a.Expect(a.health(m)()).ToNot(Equal(isSick))
 	silent.looks()
@@ -122,7 +122,7 @@ func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
 	c.isOurs()
 	a.falls(m)
 	a.Eventually(a.owner(m)).Should(Equal(waits))
-	first := c.check.Annotations[remedyv1.TakeOverIDAnnotation]
+	first := c.check.Annotations[remedyv1.AdoptionIDAnnotation]
 	a.Expect(a.api.Delete(a.ctx, c.check)).To(Succeed())
 	a.Eventually(func() bool {
 		return apierrors.IsNotFound(a.api.Get(a.ctx, client.ObjectKeyFromObject(c.check), c.check))
@@ -134,11 +134,11 @@ func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
 		spec.Selector.MatchLabels = map[string]string{poolLabel: "check"}
 	})
 	a.create(c.check)
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 	a.Expect(c.pause()).To(BeEmpty(), "nobody has said yet that it is not paused")
 	c.looks()
 	c.isOurs()
-	a.Expect(c.check.Annotations[remedyv1.TakeOverIDAnnotation]).ToNot(Equal(first))
+	a.Expect(c.check.Annotations[remedyv1.AdoptionIDAnnotation]).ToNot(Equal(first))
 	a.Eventually(a.owner(m)).Should(Equal(waits))
 }
 
@@ -150,7 +150,7 @@ func TestAPausedClusterStopsATakeOver(t *testing.T) {
 	a.pausesCluster(true)
 	c.looks()
 	a.goes()
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	a.Expect(c.pause()).To(BeEmpty())
 	a.pausesCluster(false)
 	c.looks()
@@ -186,13 +186,13 @@ func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
 	a.falls(other)
 	a.Eventually(a.owner(other)).Should(Equal(waits))
 	a.Expect(a.owner(m)()).To(BeEmpty())
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 }
 
 // A person's pause is nobody's but that person's: it is there after a release as it was before.
 func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.AdoptionPolicy{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	c, m := a.pool("check")
 	c.asked(true)
 	a.goes()
@@ -201,7 +201,7 @@ func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 	a.Eventually(a.owner(m)).Should(Equal(waits))
 	c.annotate(clusterv1.PausedAnnotation, "by hand")
 	c.asked(false)
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	c.looks()
 	a.turnWell(m)
 	a.Expect(c.pause()).To(Equal("by hand"))
@@ -221,14 +221,14 @@ func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 // has begun something goes on with it.
 func TestAnEqualNameOfBothKinds(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.AdoptionPolicy{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
 	ours := a.ours("check")
 	a.goes()
 	a.Eventually(a.tells(ours, remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("False"))
 	a.falls(m)
-	a.Eventually(a.holds(ours, "m-1")).Should(Equal("Held " + string(remedyv1.HeldCoveredByOther)))
+	a.Eventually(a.holds(ours, "m-1")).Should(Equal("Held " + string(remedyv1.HeldManagedByOtherCheck)))
 	c.looks()
 	a.Expect(a.owner(m)()).To(Equal(waits), "the in-tree controller is not disturbed")
 	a.Expect(ourNotes(m)).To(BeEmpty())
@@ -247,7 +247,7 @@ func TestAnEqualNameOfBothKinds(t *testing.T) {
 // What is given back bears no notes of ours any more, and goes on.
 func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.AdoptionPolicy{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	a.template()
 	marks, marked := a.pool("marks")
 	asks, helped := a.pool("asks", byTheirTemplate)
@@ -369,7 +369,7 @@ func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
 		}
 	}
 	a.start(tap.of(ourProcesses, server.Admin), &shifted{})
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	a.Expect(c.pause()).To(Equal("by hand"))
 }
 

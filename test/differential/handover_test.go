@@ -21,7 +21,7 @@ import (
 // asked puts the annotation on a check that asks us to take care of it, or takes it away.
 func (c *theirs) asked(is bool) {
 	c.t.Helper()
-	c.annotate(remedyv1.TakeOverAnnotation, map[bool]string{true: "true"}[is])
+	c.annotate(remedyv1.AdoptAnnotation, map[bool]string{true: "true"}[is])
 }
 
 // annotate sets an annotation of a check; an empty value removes it.
@@ -90,17 +90,17 @@ func (c *theirs) traces() []string {
 
 func TestACheckIsHandedOverAndGivenBack(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.AdoptionPolicy{Annotated: true}
+	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
 	a.goes()
 	a.Expect(c.traces()).To(BeEmpty())
 
 	c.asked(true)
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 	a.Expect(c.pause()).To(Equal(remedyv1.Pause))
 	c.looks()
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("True " + remedyv1.TakenOverReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
 	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("True"))
 
 	a.falls(m)
@@ -135,7 +135,7 @@ func TestARequestThatWasThereIsAdopted(t *testing.T) {
 	a.goes()
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 	c.looks()
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
 	a.Eventually(func() []string { return ourNotes(&a.allRequests()[0]) }).ShouldNot(BeEmpty(), "it is ours")
 	a.Eventually(c.finalizers).Should(ConsistOf(remedyv1.CleanupFinalizer))
 	a.turnWell(m)
@@ -159,17 +159,17 @@ func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
 	c := a.theirs("check")
 	c.annotate(clusterv1.PausedAnnotation, "by hand")
 	a.goes()
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	a.Expect(c.pause()).To(Equal("by hand"))
 
 	c.annotate(clusterv1.PausedAnnotation, "")
 	c.looks()
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 	c.looks()
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
 
 	c.annotate(clusterv1.PausedAnnotation, "by hand")
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	a.falls(m)
 	c.looks()
 	a.Expect(a.health(m)()).ToNot(Equal(isSick))
@@ -185,12 +185,12 @@ func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
 	for range 3 {
 		a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 		c.looks()
-		a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
+		a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
 		c.annotate(clusterv1.PausedAnnotation, "")
-		a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("False"))
+		a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("False"))
 		c.looks()
 	}
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(Equal("False " + remedyv1.ContestedReason))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PauseConflictReason))
 	a.Expect(c.pause()).To(BeEmpty())
 }
 
@@ -204,7 +204,7 @@ func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
 	first.stop()
 	c.looks()
 	second := a.goes()
-	a.Eventually(c.says(remedyv1.TakenOverCondition)).Should(HavePrefix("True"))
+	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
 	second.stop()
 	a.takesOver = intree.AdoptionPolicy{}
 	a.goes()
@@ -216,7 +216,7 @@ func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
 // Where Cluster API's own controller does not run there is nobody to wait for.
 func TestWhereNobodyElseIsACheckIsOursAtOnce(t *testing.T) {
 	a := newEnvironment(t)
-	a.takesOver = intree.AdoptionPolicy{Exclusive: true}
+	a.takesOver = intree.AdoptionPolicy{Replace: true}
 	m := a.machine("m-1")
 	c := a.theirs("check")
 	a.goes()

@@ -158,7 +158,7 @@ func (c *audited) begins(check *clusterv1.MachineHealthCheck) {
 
 // instanceOf returns the --watch-filter of the instance that adopted a check; empty without a filter.
 func instanceOf(check *clusterv1.MachineHealthCheck) string {
-	memory := takeover.ParseMemory(check.Annotations[remedyv1.TakeOverIDAnnotation])
+	memory := takeover.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
 	return strings.TrimPrefix(memory.Instance, takeover.Unfiltered)
 }
 
@@ -201,7 +201,7 @@ func (a *audit) judgeCheck(at int, n *note, c *audited, before, after *clusterv1
 // tells says whether a write is about the Machines of a check. That it takes away what somebody else has told is not.
 func tells(before, after *clusterv1.MachineHealthCheck, changed []string) bool {
 	about := slices.DeleteFunc(slices.Clone(changed), func(kind string) bool {
-		return kind == clusterv1.PausedCondition || kind == remedyv1.TakenOverCondition || meta.FindStatusCondition(after.Status.Conditions, kind) == nil
+		return kind == clusterv1.PausedCondition || kind == remedyv1.AdoptedCondition || meta.FindStatusCondition(after.Status.Conditions, kind) == nil
 	})
 	was, is := before.Status.DeepCopy(), after.Status.DeepCopy()
 	was.Conditions, is.Conditions, was.ObservedGeneration, is.ObservedGeneration, was.Deprecated, is.Deprecated = nil, nil, 0, 0, nil, nil

@@ -85,13 +85,13 @@ func (w *walk) changes(o client.Object, name string, change func()) {
 func (w *walk) somebodyAsks() {
 	check, name, value := &clusterv1.MachineHealthCheck{}, w.any(), []string{"true", "true", "false", ""}[w.dice.IntN(4)]
 	w.say("take-over of %s: %q", name, value)
-	w.changes(check, name, func() { setOrDrop(check.Annotations, remedyv1.TakeOverAnnotation, value) })
+	w.changes(check, name, func() { setOrDrop(check.Annotations, remedyv1.AdoptAnnotation, value) })
 }
 
 func (w *walk) theClusterAsks() {
 	cluster, value := &clusterv1.Cluster{}, []string{"true", ""}[w.dice.IntN(2)]
 	w.say("take-over of the Cluster: %q", value)
-	w.changes(cluster, clusterName, func() { setOrDrop(cluster.Annotations, remedyv1.TakeOverAnnotation, value) })
+	w.changes(cluster, clusterName, func() { setOrDrop(cluster.Annotations, remedyv1.AdoptAnnotation, value) })
 }
 
 func setOrDrop(annotations map[string]string, key, value string) {
@@ -158,7 +158,7 @@ func (w *walk) aToolUndoes() {
 		w.say("a tool takes our pause off %s, and everything: %v", name, everything)
 		delete(check.Annotations, clusterv1.PausedAnnotation)
 		for key := range check.Annotations {
-			if everything && strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.TakeOverAnnotation {
+			if everything && strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.AdoptAnnotation {
 				delete(check.Annotations, key)
 			}
 		}

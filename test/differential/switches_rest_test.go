@@ -23,7 +23,7 @@ import (
 // remediated.
 func (w *walk) rest() {
 	w.t.Helper()
-	w.restWith(func() string { return []string{"Annotated", "All", "Ignore"}[w.dice.IntN(3)] })
+	w.restWith(func() string { return []string{"OptIn", "All", "Ignore"}[w.dice.IntN(3)] })
 	w.holds()
 }
 
@@ -97,10 +97,10 @@ func (w *walk) wanted() map[string]bool {
 	for _, name := range w.checks {
 		check := &clusterv1.MachineHealthCheck{}
 		w.Expect(w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, check)).To(Succeed())
-		own, all := check.Annotations[remedyv1.TakeOverAnnotation], cluster.Annotations[remedyv1.TakeOverAnnotation]
+		own, all := check.Annotations[remedyv1.AdoptAnnotation], cluster.Annotations[remedyv1.AdoptAnnotation]
 		_, generated := check.Labels[clusterv1.ClusterTopologyOwnedLabel]
 		us := w.actsFor(check.Labels[clusterv1.WatchLabel])
-		ours[name] = us != nil && own != "false" && (us.flag == "All" || us.flag == "Annotated" && (own == "true" || generated && all == "true"))
+		ours[name] = us != nil && own != "false" && (us.flag == "All" || us.flag == "OptIn" && (own == "true" || generated && all == "true"))
 	}
 	return ours
 }
@@ -117,14 +117,14 @@ func (w *walk) unsettled(name string, ours bool) string {
 	if us := w.actsFor(check.Labels[clusterv1.WatchLabel]); us != nil {
 		by = us.filter
 	}
-	paused, taken, pause, traces := c.says(clusterv1.PausedCondition)(), c.says(remedyv1.TakenOverCondition)(), c.pause(), c.traces()
+	paused, taken, pause, traces := c.says(clusterv1.PausedCondition)(), c.says(remedyv1.AdoptedCondition)(), c.pause(), c.traces()
 	switch {
 	case ours && (pause != remedyv1.Pause || !strings.HasPrefix(paused, "True") || !strings.HasPrefix(taken, "True")):
-		return fmt.Sprintf("it is not ours: pause %q, Paused %q, TakenOver %q", pause, paused, taken)
+		return fmt.Sprintf("it is not ours: pause %q, Paused %q, Adopted %q", pause, paused, taken)
 	case ours && instanceOf(check) != by:
 		return fmt.Sprintf("it is signed by %q, and not by %q", instanceOf(check), by)
 	case !ours && (pause != "" || !strings.HasPrefix(paused, "False")):
-		return fmt.Sprintf("it is not theirs: pause %q, Paused %q, TakenOver %q", pause, paused, taken)
+		return fmt.Sprintf("it is not theirs: pause %q, Paused %q, Adopted %q", pause, paused, taken)
 	case !ours:
 		if left := withoutWish(traces); len(left) > 0 {
 			return fmt.Sprintf("it is theirs, and bears %v", left)
@@ -137,7 +137,7 @@ func (w *walk) unsettled(name string, ours bool) string {
 func withoutWish(traces []string) []string {
 	var left []string
 	for _, one := range traces {
-		if one != remedyv1.TakeOverAnnotation {
+		if one != remedyv1.AdoptAnnotation {
 			left = append(left, one)
 		}
 	}
@@ -189,7 +189,7 @@ func (w *walk) left(m *clusterv1.Machine, theirs []string) string {
 			return fmt.Sprintf("%T %s bears %v, and its checks are theirs", object, m.Name, found)
 		}
 		for _, check := range theirs {
-			signed, asked := "CoreMachineHealthCheck/"+check, "CoreMachineHealthCheck/"+w.namespace+"/"+check
+			signed, asked := "InTreeMachineHealthCheck/"+check, "InTreeMachineHealthCheck/"+w.namespace+"/"+check
 			if notes := object.GetAnnotations(); notes[remedyv1.MarkedByAnnotation] == signed || notes[remedyv1.CheckAnnotation] == asked {
 				return fmt.Sprintf("%T %s is signed by %s, which is theirs", object, m.Name, check)
 			}
@@ -232,10 +232,10 @@ func (w *walk) leave() {
 	w.t.Helper()
 	w.say("nobody asks for us any more")
 	cluster := &clusterv1.Cluster{}
-	w.changes(cluster, clusterName, func() { delete(cluster.Annotations, remedyv1.TakeOverAnnotation) })
+	w.changes(cluster, clusterName, func() { delete(cluster.Annotations, remedyv1.AdoptAnnotation) })
 	for _, name := range w.checks {
 		check := &clusterv1.MachineHealthCheck{}
-		w.changes(check, name, func() { delete(check.Annotations, remedyv1.TakeOverAnnotation) })
+		w.changes(check, name, func() { delete(check.Annotations, remedyv1.AdoptAnnotation) })
 	}
 	for name := range ownPools {
 		w.Expect(client.IgnoreNotFound(w.api.Delete(w.ctx, &remedyv1.MachineHealthCheck{ObjectMeta: w.meta(name)}))).To(Succeed())

@@ -43,7 +43,7 @@ func filterOf(who string) string {
 	return filter
 }
 
-var flags = map[string]intree.AdoptionPolicy{"Ignore": {}, "Annotated": {Annotated: true}, "All": {All: true}}
+var flags = map[string]intree.AdoptionPolicy{"Ignore": {}, "OptIn": {OptIn: true}, "All": {All: true}}
 
 // begins starts an instance.
 func (w *walk) begins(us *instance, flag string, observes bool) {
@@ -102,7 +102,7 @@ func (w *walk) crash(one *life, who string) {
 
 func (w *walk) weStart() {
 	if us := w.anyOfUs(); len(us.alive) == 0 {
-		flag := []string{"Annotated", "Annotated", "All", "All", "Ignore"}[w.dice.IntN(5)]
+		flag := []string{"OptIn", "OptIn", "All", "All", "Ignore"}[w.dice.IntN(5)]
 		w.say("%s starts: %s", us, flag)
 		w.begins(us, flag, false)
 	}

@@ -20,10 +20,10 @@ const guardTable = `	{Paused, anything, guardPaused},
 	{CheckDeleting, anything, guardCheckDeleting},
 	{ClusterNotFound, anything, guardClusterNotFound},
 	{ClusterDeleting, anything, guardClusterDeleting},
-	{CoveredByOther, anything, guardCoveredByOther},
+	{ManagedByOtherCheck, anything, guardManagedByOtherCheck},
 	// The target and its owner.
 	{StuckDeleting, anything, guardStuckDeleting},
-	{Leaving, anything, guardLeaving},
+	{Terminating, anything, guardTerminating},
 	{Excluded, anything, guardExcluded},
 	{NoRemediatingOwner, marks, guardNoRemediatingOwner},
 	{OwnerRefuses, marks, guardOwnerRefuses},
@@ -38,8 +38,8 @@ const guardTable = `	{Paused, anything, guardPaused},
 	{EscalationExhausted, requests, guardEscalationExhausted},
 	{InBackoff, requests, guardInBackoff},
 	{TemplateNotResolved, requests, guardTemplateNotResolved},
-	{NameTaken, requests, guardNameTaken},
-	{LeaseTaken, requests, guardLeaseTaken},
+	{RequestNameConflict, requests, guardRequestNameConflict},
+	{NodeLeaseHeld, requests, guardNodeLeaseHeld},
 	// The control plane.
 	{ControlPlaneBusy, requests, guardControlPlaneBusy},
 	{QuorumUnknown, requests, guardQuorumUnknown},
@@ -47,7 +47,7 @@ const guardTable = `	{Paused, anything, guardPaused},
 	{QuorumAtRisk, requests, guardQuorumAtRisk},
 	{MaxInFlight, anything, guardMaxInFlight},
 	// The last one, so that an observing check reports what else would block.
-	{Observing, anything, guardObserving},
+	{ObserveMode, anything, guardObserveMode},
 `
 
 // guardMutants are the table without each of its rows, and with each row in the place of the next one.

@@ -32,7 +32,7 @@ const (
 // handover are sabotages of how a check of Cluster API is handed to us and back.
 var handover = []sabotage{
 	intree("store.go", "return asks(core) != \"false\" && (", "return (", looksOn, "to be empty|remedy"),
-	intree("store.go", "a.Annotated && asked)", "true || asked)", none, "to equal"),
+	intree("store.go", "a.OptIn && asked)", "true || asked)", none, "to equal"),
 	intree("store.go", "|| generated && cluster", "|| (generated || true) && cluster", "TestAdoption_AnnotatedCluster_GeneratedChecksOnly", "to be empty"),
 	intree("store.go", "\tf.Instance = cmp.Or(a.WatchFilter, takeover.Unfiltered)\n", "", signed, "to have"),
 	intree("gate.go", "; writes && a.Observe {", "; false && writes && a.Observe {", looksOn, "to equal|to be empty"),
@@ -45,7 +45,7 @@ var handover = []sabotage{
 	intree("gate.go", "takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}", "a.facts(core, cluster).Memory", notCleaned, "no other controller has removed the pause"),
 	intree("gate.go", "\tcontrollerutil.RemoveFinalizer(core, remedyv1.CleanupFinalizer)\n", "", otherActs, inVain("the first instance releases the check")),
 	intree("gate.go", "\tmaps.DeleteFunc(core.Annotations, func(key, _ string) bool { return writtenByManager(key) })\n", "", relabelled, inVain("the restarted instance releases the check")),
-	intree("gate.go", "\t\tmeta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.TakenOverCondition)\n", "", ownWord, inVain("TakenOver is removed")),
+	intree("gate.go", "\t\tmeta.RemoveStatusCondition(&after.Status.Conditions, remedyv1.AdoptedCondition)\n", "", ownWord, inVain("Adopted is removed")),
 	intree("gate.go", "\t\tcondition = instance.NotCleanedUp(failed)\n", "\t\t_ = instance.NotCleanedUp(failed)\n", notCleaned, inVain("the check is released and reports NotCleanedUp")),
 	intree("gate.go", "\t\t\td.Move, d.Memory = takeover.Unpause, takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}\n", "\t\t\treturn failed\n", notCleaned, inVain("the check is released and reports NotCleanedUp")),
 	intree("gate.go", "\t\t\td.Move, d.Memory = takeover.Unpause, takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}\n", "", notCleaned, "consist of"),

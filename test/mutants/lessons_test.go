@@ -17,7 +17,7 @@ var lessons = []mutant{
 	r("inflight.go", "p.busy == \"\" || name < p.busy", "true", "TestPlan_SeveralBlock_NamesTheSameOne"),
 	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && !unwanted", "TestConfirmation_Used_IsRemoved"),
 	r("plan.go", "t.Confirmed && t.Request == nil && !unwanted", "t.Confirmed && t.Request == nil", "TestConfirmation_Used_IsRemoved"),
-	r("plan.go", "d.Hold.Reason == NotConfirmed || d.Hold.Reason == RequestFailed", "false", "TestConclude_ReadFailed_RetriesSoon"),
+	r("plan.go", "d.Hold.Reason == PreflightFailed || d.Hold.Reason == RequestFailed", "false", "TestConclude_ReadFailed_RetriesSoon"),
 	r("plan.go", "h.Reason == QuorumUnknown || ", "", "TestConclude_NoWatch_Polls"),
 	r("plan.go", "h.Reason == ControlPlaneBusy && !h.Until.IsZero()", "false", "TestConclude_NoWatch_Polls"),
 	r("plan.go", " && !h.Until.IsZero()", "", "TestConclude_NoWatch_Polls"),

@@ -58,7 +58,7 @@ var handedOver = []mutant{
 	o("handshake.go", "\tcase !contested.IsZero():\n", "\tcase false:\n", nextMove),
 	o("handshake.go", "\tcase f.ClusterPaused:\n\t\td.State = Paused\n", "", nextMove),
 	o("handshake.go", "Memory{ID: id, Instance: f.Instance, Losses: f.Memory.Losses}", "Memory{ID: id, Instance: f.Instance}", nextMove),
-	o("handshake.go", "d.State, d.Until = Contested, contested", "d.State = Contested", contests),
+	o("handshake.go", "d.State, d.Until = PauseConflict, contested", "d.State = PauseConflict", contests),
 
 	o("memory.go", "n < contest ||", "n < 1 ||", nextMove),
 	o("memory.go", "m.Losses[n-1].Sub(m.Losses[n-contest]) > contestTime", "false", nextMove),

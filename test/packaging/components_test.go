@@ -170,7 +170,7 @@ func TestMetadataKnowsTheContract(t *testing.T) {
 // variables are what a user can set in clusterctl.yaml or in the environment, with an example each, and the flag that it reaches.
 var variables = map[string]struct{ example, flag string }{
 	"REMEDY_MODE":                     {"Observe", "--mode"},
-	"REMEDY_CORE_MACHINEHEALTHCHECKS": {"All", "--core-machinehealthchecks"},
+	"REMEDY_IN_TREE_MACHINEHEALTHCHECKS": {"All", "--in-tree-machinehealthchecks"},
 	"REMEDY_DIAGNOSTICS_ADDRESS":      {":9999", "--diagnostics-address"},
 	"REMEDY_INSECURE_DIAGNOSTICS":     {"true", "--insecure-diagnostics"},
 	"REMEDY_LOGGING_FORMAT":           {"json", "--logging-format"},
@@ -209,7 +209,7 @@ func TestEveryVariableHasADefaultAndReachesItsFlag(t *testing.T) {
 
 	s := parse(t, arguments(t))
 	g.Expect(s.Mode).To(Equal(settings.Enforce))
-	g.Expect(s.InTreeChecks).To(Equal(settings.Annotated))
+	g.Expect(s.InTreeChecks).To(Equal(settings.OptIn))
 	g.Expect(s.LeaderElection.Enabled).To(BeTrue())
 	g.Expect(s.Diagnostics.DiagnosticsAddress).To(Equal(":8443"))
 	g.Expect(s.Diagnostics.InsecureDiagnostics).To(BeFalse())

@@ -72,7 +72,7 @@ var blockers = []blocker{
 		return x.w.API.Paused || x.c.Paused || !x.c.ForNodes && x.m != nil && (x.m.Paused || x.m.Skip)
 	}},
 	{"I4 not while it is deleted", is(remediation.CheckDeleting), true, true, func(x *start) bool { return x.c.Deleting }},
-	{"I4 not while it observes", is(remediation.Observing), true, true, func(x *start) bool { return x.c.Policy.Observe }},
+	{"I4 not while it observes", is(remediation.ObserveMode), true, true, func(x *start) bool { return x.c.Policy.Observe }},
 	{"I4 not while told not to", is(remediation.PauseRequested), true, true, func(x *start) bool { return len(x.c.PauseRequests) > 0 }},
 	{"I4 not without a Cluster", is(remediation.ClusterNotFound), true, true, func(x *start) bool { return x.w.API.Missing }},
 	{"I4 not with a Cluster that goes", is(remediation.ClusterDeleting), true, true, func(x *start) bool { return x.w.API.Deleting && !x.w.API.Missing }},
@@ -83,10 +83,10 @@ var blockers = []blocker{
 	{"the limit", is(remediation.TooManyUnhealthy), true, true, func(x *start) bool { l := x.w.limits(x.r); return l.sick > l.most }},
 	{"the lower end of a range", is(remediation.TooFewUnhealthy), true, true, func(x *start) bool { l := x.w.limits(x.r); return l.sick < l.least }},
 	{"I2 the budget", is(remediation.MaxInFlight), true, true, noPlace},
-	{"I3 one at a time", is(remediation.CoveredByOther), true, true, taken},
-	{"E11 nothing that is being deleted", is(remediation.Leaving, remediation.StuckDeleting), true, true, func(x *start) bool { return x.m != nil && !x.m.DeletingSince.IsZero() }},
-	{"nobody who leaves", is(remediation.Leaving), true, false, func(x *start) bool {
-		return x.readable() && x.n.Leaving.Sign != "" && (x.n.Leaving.Since.IsZero() || x.w.Now.Before(x.n.Leaving.Since.Add(30*time.Minute)))
+	{"I3 one at a time", is(remediation.ManagedByOtherCheck), true, true, taken},
+	{"E11 nothing that is being deleted", is(remediation.Terminating, remediation.StuckDeleting), true, true, func(x *start) bool { return x.m != nil && !x.m.DeletingSince.IsZero() }},
+	{"nobody who leaves", is(remediation.Terminating), true, false, func(x *start) bool {
+		return x.readable() && x.n.Terminating.Sign != "" && (x.n.Terminating.Since.IsZero() || x.w.Now.Before(x.n.Terminating.Since.Add(30*time.Minute)))
 	}},
 	{"nobody who is excluded", is(remediation.Excluded), true, true, func(x *start) bool { return x.readable() && x.n.Excluded }},
 	{"no mark against its owner", is(remediation.OwnerRefuses), false, true, func(x *start) bool { return x.m != nil && x.m.Owner == Refused }},
@@ -102,7 +102,7 @@ var blockers = []blocker{
 	{"I10 only what the check names", is(remediation.TemplateNotResolved), true, true, func(x *start) bool {
 		return !slices.ContainsFunc(x.c.Policy.Steps, func(s remediation.Step) bool { return s.ID == x.step && !s.Unresolved })
 	}},
-	{"the name is free", is(remediation.NameTaken), true, false, func(x *start) bool {
+	{"the name is free", is(remediation.RequestNameConflict), true, false, func(x *start) bool {
 		for _, r := range x.w.API.Requests {
 			if x.c.ForNodes && r.Check == x.c.Name && r.Target == x.target && r.TargetUID != x.n.uid() {
 				return true
@@ -111,7 +111,7 @@ var blockers = []blocker{
 		r := x.w.API.Requests[x.step.Template+"/"+x.target]
 		return r != nil && (r.Check != x.c.Name || r.TargetUID != x.w.API.uidOf(x.c, x.target))
 	}},
-	{"nobody who is worked on by others", is(remediation.LeaseTaken), true, false, func(x *start) bool {
+	{"nobody who is worked on by others", is(remediation.NodeLeaseHeld), true, false, func(x *start) bool {
 		return x.c.ForNodes && x.n != nil && x.n.Holder != "" && x.n.Holder != x.c.Name && x.w.Now.Before(x.n.HeldUntil)
 	}},
 	{"I5 one at a time", is(remediation.ControlPlaneBusy), true, false, busy},

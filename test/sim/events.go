@@ -81,9 +81,9 @@ func (w *World) nodeEvent() {
 		w.note("the kubelet of " + n.Name + " is heard of")
 	case k < 19:
 		n.Version++
-		n.Leaving = remediation.Departure{}
+		n.Terminating = remediation.Departure{}
 		if w.rarely(3) {
-			n.Leaving = remediation.Departure{Sign: "taint", Since: w.Now}
+			n.Terminating = remediation.Departure{Sign: "taint", Since: w.Now}
 		}
 	default:
 		m.Version++

@@ -87,7 +87,7 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 		})
 		t := remediation.Target{
 			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, History: m.Ledger, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
-			UnpausedAt: m.Thawed, Request: requestFor(s, c, m.UID), NameTaken: nameTaken(s, c, m.Name, m.UID, m.Ledger),
+			UnpausedAt: m.Thawed, Request: requestFor(s, c, m.UID), RequestNameConflict: nameTaken(s, c, m.Name, m.UID, m.Ledger),
 			OwnerRemediation: remediation.OwnerRemediation{
 				Requested: m.Owner != "" && m.Sick, Unhealthy: m.Sick, MarkedByThis: m.Author == c.Name, RequestedByThis: m.Author == c.Name && m.Owner != "" && m.MarkedSince.Equal(m.AskedOwnerAt), Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
 				OwnerReason: m.Owner, Since: m.MarkedSince,
@@ -102,7 +102,7 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 			t.Owner = ""
 		}
 		if n := s.Nodes[m.Node]; n != nil && conn.Up {
-			t.Excluded, t.Confirmed, t.Leaving = n.Excluded, n.Confirmed, n.Leaving
+			t.Excluded, t.Confirmed, t.Terminating = n.Excluded, n.Confirmed, n.Terminating
 		}
 		situation.Targets = append(situation.Targets, t)
 	}
@@ -117,8 +117,8 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 		m := s.machineOf(name)
 		snapshot.Targets = append(snapshot.Targets, health.Target{Name: name, Node: nodeFacts(s, name, conn)})
 		t := remediation.Target{
-			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Leaving: n.Leaving, History: n.Ledger,
-			Request: requestFor(s, c, n.UID), NameTaken: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.Ledger)),
+			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Terminating: n.Terminating, History: n.Ledger,
+			Request: requestFor(s, c, n.UID), RequestNameConflict: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.Ledger)),
 			Lease: remediation.Lease{Used: true, Holder: n.Holder, HeldByThis: n.Holder == c.Name, Until: n.HeldUntil},
 		}
 		t.CoveredBy, t.CoveredUntil = carer(s, c, m, n, now)

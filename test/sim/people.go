@@ -86,7 +86,7 @@ func (w *World) surprise(check, target string) {
 	case 0:
 		n.Excluded = true
 	case 1:
-		n.Leaving = remediation.Departure{Sign: "taint", Since: w.Now}
+		n.Terminating = remediation.Departure{Sign: "taint", Since: w.Now}
 	case 2:
 		n.Renewed = w.Now
 	case 3:

@@ -157,8 +157,8 @@ func (w *World) nextDue() time.Time {
 	for _, n := range w.API.Nodes {
 		add(n.HeldUntil)
 		add(n.Since.Add(10 * time.Minute))
-		if n.Leaving.Sign != "" {
-			add(n.Leaving.Since.Add(30 * time.Minute))
+		if n.Terminating.Sign != "" {
+			add(n.Terminating.Since.Add(30 * time.Minute))
 		}
 	}
 	if len(all) == 0 {

@@ -70,7 +70,7 @@ func (w *World) healEverything() {
 	}
 	for _, n := range w.API.Nodes {
 		n.Version++
-		n.Excluded, n.Confirmed, n.Leaving = false, true, remediation.Departure{}
+		n.Excluded, n.Confirmed, n.Terminating = false, true, remediation.Departure{}
 		if n.Holder == stranger {
 			n.Holder, n.HeldUntil = "", time.Time{}
 		}

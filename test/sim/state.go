@@ -81,7 +81,7 @@ type Node struct {
 	Created, Since, Renewed time.Time
 	ControlPlane            bool
 	Excluded, Confirmed     bool
-	Leaving                 remediation.Departure
+	Terminating                 remediation.Departure
 	Ledger                  remediation.History
 	Holder                  string
 	HeldUntil               time.Time

@@ -89,7 +89,7 @@ func (c *Instance) ReconcileAll() {
 			}
 		}
 		for _, check := range inTree {
-			adopted := takeover.ParseMemory(check.Annotations[remedyv1.TakeOverIDAnnotation])
+			adopted := takeover.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
 			if c.Stage.selects(&check) || adopted.ID != "" && adopted.Instance == c.Stage.WatchFilter {
 				before[InTreeName(check.Name)] = c.Reconciles(InTreeName(check.Name)).Load()
 			}

@@ -55,7 +55,7 @@ func (s *Stage) CompleteAdoption(check *clusterv1.MachineHealthCheck) {
 	s.SetInTreePaused(check, false)
 	s.Eventually(Get(s, check)).Should(WithTransform(PausedAnnotation, Equal(remedyv1.Pause)))
 	s.SetInTreePaused(check, true)
-	s.Eventually(Get(s, check)).Should(WithTransform(InTreeCondition(remedyv1.TakenOverCondition), Equal("True "+remedyv1.TakenOverReason)))
+	s.Eventually(Get(s, check)).Should(WithTransform(InTreeCondition(remedyv1.AdoptedCondition), Equal("True "+remedyv1.AdoptedReason)))
 }
 
 // InTreeName distinguishes an in-tree check from a check of Remedy with the same name.

@@ -73,7 +73,7 @@ func (s *Stage) inspectStatus(check *remedyv1.MachineHealthCheck) {
 			s.Expect(c.ObservedGeneration).To(Equal(check.Generation))
 		}
 		s.inspectText(c.Message)
-		fine := c.Status == metav1.ConditionTrue || c.Reason == remedyv1.ObservingReason || c.Reason == remedyv1.TooFewUnhealthyReason
+		fine := c.Status == metav1.ConditionTrue || c.Reason == remedyv1.ObserveModeReason || c.Reason == remedyv1.TooFewUnhealthyReason
 		if c.Type == remedyv1.PausedCondition {
 			fine = c.Status == metav1.ConditionFalse
 		}
@@ -99,7 +99,7 @@ func (s *Stage) inspectTargets(status *remedyv1.MachineHealthCheckStatus, words 
 		t := &status.UnhealthyTargets[i]
 		s.Expect(known(string(t.Reason))).To(BeTrue(), "reason %s of %s", t.Reason, t.Name)
 		s.Expect(t.HoldReason != "").
-			To(Equal(t.Decision == remedyv1.Held || t.HoldReason == "Observing"), "%s: %s %s", t.Name, t.Decision, t.HoldReason)
+			To(Equal(t.Decision == remedyv1.Held || t.HoldReason == "ObserveMode"), "%s: %s %s", t.Name, t.Decision, t.HoldReason)
 		s.Expect(t.HoldReason == "" || known(string(t.HoldReason))).To(BeTrue(), "hold %s of %s", t.HoldReason, t.Name)
 		s.inspectText(t.Message)
 	}

@@ -306,7 +306,7 @@ var (
 func terminationAnnounced(name, sign string) step {
 	return func(d *driver) {
 		n := d.node(name)
-		n.Leaving = remediation.Departure{Sign: sign, Since: d.w.Now}
+		n.Terminating = remediation.Departure{Sign: sign, Since: d.w.Now}
 		d.write("Cluster", "sets %s on %s", sign, n.Name)
 	}
 }

@@ -90,7 +90,7 @@ var healthStories = []story{
 		},
 	},
 	{
-		name: "cluster-unreachable", title: "The workload cluster becomes unreachable, and its connection is restored", trace: "workers/w-2 FirstLook",
+		name: "cluster-unreachable", title: "The workload cluster becomes unreachable, and its connection is restored", trace: "workers/w-2 ReconnectGracePeriod",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers")),

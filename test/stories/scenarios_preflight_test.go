@@ -7,7 +7,7 @@ import "time"
 
 var preflightStories = []story{
 	{
-		name: "preflight-check", title: "The preflight check finds that the Node is ready again", trace: "workers/w-1 NotConfirmed",
+		name: "preflight-check", title: "The preflight check finds that the Node is ready again", trace: "workers/w-1 PreflightFailed",
 		steps: []step{
 			workers("w-1", "w-2", "w-3"),
 			at("12:00:00", machineCheck("workers")),

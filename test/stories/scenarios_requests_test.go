@@ -70,7 +70,7 @@ var requestStories = []story{
 		},
 	},
 	{
-		name: "node-deleted-during-remediation", title: "The Node of a request is deleted, with and without an announcement by the remediator", trace: "nodes/node-w-1 NodeVanished",
+		name: "node-deleted-during-remediation", title: "The Node of a request is deleted, with and without an announcement by the remediator", trace: "nodes/node-w-1 NodeNotFound",
 		steps: []step{
 			workers("w-1", "w-2", "w-3", "w-4"),
 			at("12:00:00", nodeCheck(maxUnhealthy("50%"), template("ReprovisionTemplate/m3"))),

@@ -27,7 +27,7 @@ import (
 const written = `
 apiVersion: cluster.x-k8s.io/v1beta1
 kind: MachineHealthCheck
-metadata: {name: older, namespace: %[1]s, annotations: {remedy.cluster.x-k8s.io/take-over: "true"}}
+metadata: {name: older, namespace: %[1]s, annotations: {remedy.cluster.x-k8s.io/adopt: "true"}}
 spec:
   clusterName: fleet
   maxUnhealthy: 100%%
@@ -36,7 +36,7 @@ spec:
 ---
 apiVersion: cluster.x-k8s.io/v1beta2
 kind: MachineHealthCheck
-metadata: {name: newer, namespace: %[1]s, annotations: {remedy.cluster.x-k8s.io/take-over: "true"}}
+metadata: {name: newer, namespace: %[1]s, annotations: {remedy.cluster.x-k8s.io/adopt: "true"}}
 spec:
   clusterName: fleet
   selector: {matchLabels: {pool: newer}}
@@ -117,15 +117,15 @@ func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
 	generated := generatedFor(t, c, "generated")
 	pools := map[string]string{"older": "older", "newer": "newer", "generated": generated}
 
-	g.Eventually(saysOf(t, c, "older", remedyv1.TakenOverCondition), soon).Should(Equal("True"))
-	g.Eventually(saysOf(t, c, "newer", remedyv1.TakenOverCondition), soon).Should(Equal("True"))
+	g.Eventually(saysOf(t, c, "older", remedyv1.AdoptedCondition), soon).Should(Equal("True"))
+	g.Eventually(saysOf(t, c, "newer", remedyv1.AdoptedCondition), soon).Should(Equal("True"))
 	g.Eventually(saysOf(t, c, generated, clusterv1.PausedCondition), soon).Should(Equal("False"))
-	g.Expect(saysOf(t, c, generated, remedyv1.TakenOverCondition)()).To(Equal("none"), "nobody has asked for it")
-	kubectl(t, w, "annotate", "cluster", c.Name, "-n", c.Namespace, remedyv1.TakeOverAnnotation+"=true")
-	g.Eventually(saysOf(t, c, generated, remedyv1.TakenOverCondition), soon).Should(Equal("True"))
+	g.Expect(saysOf(t, c, generated, remedyv1.AdoptedCondition)()).To(Equal("none"), "nobody has asked for it")
+	kubectl(t, w, "annotate", "cluster", c.Name, "-n", c.Namespace, remedyv1.AdoptAnnotation+"=true")
+	g.Eventually(saysOf(t, c, generated, remedyv1.AdoptedCondition), soon).Should(Equal("True"))
 	for pool, check := range pools {
 		g.Expect(saysOf(t, c, check, clusterv1.PausedCondition)()).To(Equal("True"), "its own controller leaves it to us")
-		g.Expect(healed(t, c, pool)).To(ConsistOf("CoreMachineHealthCheck/"+check), pool)
+		g.Expect(healed(t, c, pool)).To(ConsistOf("InTreeMachineHealthCheck/"+check), pool)
 	}
 
 	// One of them, and then the rest. Their Cluster still asks for all of them, and our manager runs.
@@ -138,7 +138,7 @@ func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
 	for pool, check := range pools {
 		g.Eventually(saysOf(t, c, check, clusterv1.PausedCondition), soon).Should(Equal("False"))
 		g.Expect(healed(t, c, pool)).To(ConsistOf(""), "it was Cluster API's own controller")
-		g.Expect(saysOf(t, c, check, remedyv1.TakenOverCondition)()).To(Equal("none"), "it is not taken again")
+		g.Expect(saysOf(t, c, check, remedyv1.AdoptedCondition)()).To(Equal("none"), "it is not taken again")
 		left := &clusterv1.MachineHealthCheck{}
 		g.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: c.Namespace, Name: check}, left)).To(Succeed())
 		g.Expect(left.Finalizers).To(BeEmpty())

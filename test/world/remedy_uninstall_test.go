@@ -59,7 +59,7 @@ func newInstallation(t *testing.T) *installation {
 	e.Eventually(func() []string { return nodesOf(t, &c.Cluster) }, soon).Should(HaveLen(3))
 	e.core = inTreeCheck(&c.Cluster)
 	e.core.Name = "core"
-	e.core.Annotations = map[string]string{remedyv1.TakeOverAnnotation: "true"}
+	e.core.Annotations = map[string]string{remedyv1.AdoptAnnotation: "true"}
 	e.core.Spec.Selector.MatchLabels = map[string]string{world.PoolLabel: "a"}
 	e.Expect(w.Client.Create(t.Context(), e.core)).To(Succeed())
 	return e
@@ -76,13 +76,13 @@ func (e *installation) install(installed bool) {
 	e.kubelet = stop
 	e.w.StopWithDeployment(running)
 	e.Expect(e.w.InstallRemediations(ctx)).To(Succeed())
-	e.annotate(remedyv1.TakeOverAnnotation, "true")
+	e.annotate(remedyv1.AdoptAnnotation, "true")
 	role := &rbacv1.ClusterRole{ObjectMeta: named("puppetremediations")}
 	e.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(role), role)).To(Succeed())
 	before := client.MergeFrom(role.DeepCopy())
 	role.Labels[remedyv1.AggregateToManagerLabel] = "true"
 	e.Expect(e.w.Client.Patch(ctx, role, before)).To(Succeed())
-	e.Eventually(e.condition(remedyv1.TakenOverCondition), soon).Should(Equal("True " + remedyv1.TakenOverReason))
+	e.Eventually(e.condition(remedyv1.AdoptedCondition), soon).Should(Equal("True " + remedyv1.AdoptedReason))
 }
 
 func (e *installation) annotate(key, value string) {
@@ -178,7 +178,7 @@ func (e *installation) remediate() (marked, asked *clusterv1.Machine) {
 		m := &clusterv1.Machine{}
 		g.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(marked), m)).To(Succeed())
 		g.Expect(isMarked(m)).To(BeTrue())
-		g.Expect(m.Annotations).To(HaveKeyWithValue(remedyv1.MarkedByAnnotation, "CoreMachineHealthCheck/core"),
+		g.Expect(m.Annotations).To(HaveKeyWithValue(remedyv1.MarkedByAnnotation, "InTreeMachineHealthCheck/core"),
 			"the in-tree controller has not marked it")
 		request := world.NewRemediation(world.Remediation, asked.Namespace, asked.Name)
 		g.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(request), request)).To(Succeed())
