@@ -139,19 +139,21 @@ type NodeHealthCheckStatus struct {
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=nodehealthchecks,scope=Cluster,shortName=rnhc,categories=remedy
+// +kubebuilder:resource:path=nodehealthchecks,scope=Cluster,shortName=rnhc,categories={remedy,cluster-api}
 // +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.clusterRef.name`,description="The Cluster whose Nodes are monitored; empty for this one"
 // +kubebuilder:printcolumn:name="Targets",type=integer,JSONPath=`.status.observedNodes`,description="How many Nodes are monitored"
 // +kubebuilder:printcolumn:name="Healthy",type=integer,JSONPath=`.status.healthyNodes`,description="How many are known to be healthy"
 // +kubebuilder:printcolumn:name="Unhealthy",type=integer,JSONPath=`.status.unhealthy`,description="How many are unhealthy"
 // +kubebuilder:printcolumn:name="Remediating",type=integer,JSONPath=`.status.remediating`,description="How many are being remediated"
-// +kubebuilder:printcolumn:name="Allowed",type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].status`,description="Whether anything new may be remediated"
-// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].reason`,description="Why it may, or may not"
+// +kubebuilder:printcolumn:name="Blocked",type=integer,JSONPath=`.status.blocked`,description="How many are unhealthy and not remediated: status.unhealthyTargets has the reasons"
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`,description="False if an administrator has to act"
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`,description="The reason of Ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Allowed",type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].status`,priority=10,description="Whether a remediation can start"
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`,priority=10,description="Enforce or Observe"
 // +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10,description="Whether the check is paused"
 // +kubebuilder:printcolumn:name="Limit",type=integer,JSONPath=`.status.limit.maxUnhealthy`,priority=10,description="How many can be unhealthy before remediation stops"
-// +kubebuilder:printcolumn:name="From",type=string,JSONPath=`.status.limit.source`,priority=10,description="The field that the limit follows from"
+// +kubebuilder:printcolumn:name="Limit-Source",type=string,JSONPath=`.status.limit.source`,priority=10,description="The field that the limit follows from"
 // +kubebuilder:printcolumn:name="Cluster-Namespace",type=string,JSONPath=`.spec.clusterRef.namespace`,priority=10,description="The namespace of the Cluster"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.remediationTemplate.kind`,priority=10,description="The template of remediation requests, if there are no steps"
 type NodeHealthCheck struct {

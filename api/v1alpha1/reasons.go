@@ -26,81 +26,81 @@ const (
 	UnhealthyNode TargetReason = "UnhealthyNode"
 )
 
-// HoldReason is why an unhealthy target is not remediated for now, in one word. Further ones may be added in later versions.
+// BlockedReason is why an unhealthy target is not remediated for now, in one word. Further ones may be added in later versions.
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=64
 // +kubebuilder:validation:Pattern=`^[A-Z][A-Za-z0-9]*$`
-type HoldReason string
+type BlockedReason string
 
 // Reasons to block a remediation.
 const (
-	// HeldPaused is a pause of the check, its Cluster or the target: nothing is done.
-	HeldPaused HoldReason = "Paused"
-	// HeldObserveMode is a check, or a manager, that only observes.
-	HeldObserveMode HoldReason = "ObserveMode"
-	// HeldPauseRequested is a check with pauseRequests.
-	HeldPauseRequested HoldReason = "PauseRequested"
-	// HeldTooFewUnhealthy means that fewer targets are unhealthy than unhealthyRange requires.
-	HeldTooFewUnhealthy HoldReason = "TooFewUnhealthy"
-	// HeldTooManyUnhealthy means that more targets are unhealthy than the limit allows.
-	HeldTooManyUnhealthy HoldReason = "TooManyUnhealthy"
-	// HeldStorm is a cool-down after too many targets were unhealthy.
-	HeldStorm HoldReason = "Storm"
-	// HeldClusterUnreachable is a cluster that cannot be read.
-	HeldClusterUnreachable HoldReason = "ClusterUnreachable"
-	// HeldClusterNotFound is a Cluster that does not exist.
-	HeldClusterNotFound HoldReason = "ClusterNotFound"
-	// HeldClusterDeleting is a Cluster that is being deleted, and its Machines with it.
-	HeldClusterDeleting HoldReason = "ClusterDeleting"
-	// HeldCheckDeleting is a check that is being deleted.
-	HeldCheckDeleting HoldReason = "CheckDeleting"
-	// HeldManagedByOtherCheck is a target with another responsible check.
-	HeldManagedByOtherCheck HoldReason = "ManagedByOtherCheck"
-	// HeldExcluded is a Node with the label that excludes it from remediation.
-	HeldExcluded HoldReason = "Excluded"
-	// HeldMaxInFlight is a target that is queued because maxInFlight is reached.
-	HeldMaxInFlight HoldReason = "MaxInFlight"
-	// HeldBackoff is a target whose last remediation has failed, and whose backoff is not over.
-	HeldBackoff HoldReason = "Backoff"
-	// HeldEscalationExhausted is a target for which every step has failed.
-	HeldEscalationExhausted HoldReason = "EscalationExhausted"
-	// HeldControlPlaneBusy is a Node of a control plane another Node of which is being remediated.
-	HeldControlPlaneBusy HoldReason = "ControlPlaneBusy"
-	// HeldQuorumAtRisk is a Node of a control plane that would lose its quorum.
-	HeldQuorumAtRisk HoldReason = "QuorumAtRisk"
-	// HeldQuorumUnknown is a Node of a control plane whose quorum is unknown.
-	HeldQuorumUnknown HoldReason = "QuorumUnknown"
-	// HeldSingleControlPlane is the only Node of a control plane.
-	HeldSingleControlPlane HoldReason = "SingleControlPlane"
-	// HeldTerminating is a target that will be deleted, by the autoscaler, a spot termination or a user.
-	HeldTerminating HoldReason = "Terminating"
-	// HeldStuckDeleting is a target whose deletion has not finished in time.
-	HeldStuckDeleting HoldReason = "StuckDeleting"
-	// HeldOwnerRefuses is a Machine whose owner reports that it cannot remediate it.
-	HeldOwnerRefuses HoldReason = "OwnerRefuses"
-	// HeldOwnerNotActing is a Machine that its owner has not remediated in time.
-	HeldOwnerNotActing HoldReason = "OwnerNotActing"
-	// HeldNoRemediatingOwner is a Machine without an owner that could remediate it.
-	HeldNoRemediatingOwner HoldReason = "NoRemediatingOwner"
-	// HeldTemplateNotResolved is a template from which no request can be created; the condition TemplatesResolved has the cause.
-	HeldTemplateNotResolved HoldReason = "TemplateNotResolved"
-	// HeldRequestFailed is a request that the API server has rejected.
-	HeldRequestFailed HoldReason = "RequestFailed"
-	// HeldAnnotationNotRemoved is a target that was remediated on request, and still has the annotation that requests it.
-	HeldAnnotationNotRemoved HoldReason = "AnnotationNotRemoved"
-	// HeldRequestNameConflict is another request of the same name.
-	HeldRequestNameConflict HoldReason = "RequestNameConflict"
-	// HeldPreviousStepNotReleased is the request of the previous step, which a finalizer of its remediator keeps.
-	HeldPreviousStepNotReleased HoldReason = "PreviousStepNotReleased"
-	// HeldNodeLeaseHeld is a Node whose Lease another component holds.
-	HeldNodeLeaseHeld HoldReason = "NodeLeaseHeld"
-	// HeldLeaseRenewed is a Node with Ready=Unknown whose kubelet still renews its Lease.
-	HeldLeaseRenewed HoldReason = "LeaseRenewed"
-	// HeldPreflightPending is a target whose preflight check runs within seconds.
-	HeldPreflightPending HoldReason = "PreflightPending"
-	// HeldPreflightFailed is a verdict that a preflight check did not confirm.
-	HeldPreflightFailed HoldReason = "PreflightFailed"
-	// HeldRecoveryNotConfirmed is a target that is healthy again, which a person has to confirm.
-	HeldRecoveryNotConfirmed HoldReason = "RecoveryNotConfirmed"
+	// BlockedPaused is a pause of the check, its Cluster or the target: nothing is done.
+	BlockedPaused BlockedReason = "Paused"
+	// BlockedObserveMode is a check, or a manager, that only observes.
+	BlockedObserveMode BlockedReason = "ObserveMode"
+	// BlockedPauseRequested is a check with pauseRequests.
+	BlockedPauseRequested BlockedReason = "PauseRequested"
+	// BlockedTooFewUnhealthy means that fewer targets are unhealthy than unhealthyRange requires.
+	BlockedTooFewUnhealthy BlockedReason = "TooFewUnhealthy"
+	// BlockedTooManyUnhealthy means that more targets are unhealthy than the limit allows.
+	BlockedTooManyUnhealthy BlockedReason = "TooManyUnhealthy"
+	// BlockedStorm is a cool-down after too many targets were unhealthy.
+	BlockedStorm BlockedReason = "Storm"
+	// BlockedClusterUnreachable is a cluster that cannot be read.
+	BlockedClusterUnreachable BlockedReason = "ClusterUnreachable"
+	// BlockedClusterNotFound is a Cluster that does not exist.
+	BlockedClusterNotFound BlockedReason = "ClusterNotFound"
+	// BlockedClusterDeleting is a Cluster that is being deleted, and its Machines with it.
+	BlockedClusterDeleting BlockedReason = "ClusterDeleting"
+	// BlockedCheckDeleting is a check that is being deleted.
+	BlockedCheckDeleting BlockedReason = "CheckDeleting"
+	// BlockedManagedByOtherCheck is a target with another responsible check.
+	BlockedManagedByOtherCheck BlockedReason = "ManagedByOtherCheck"
+	// BlockedExcluded is a Node with the label that excludes it from remediation.
+	BlockedExcluded BlockedReason = "Excluded"
+	// BlockedMaxInFlight is a target that is queued because maxInFlight is reached.
+	BlockedMaxInFlight BlockedReason = "MaxInFlight"
+	// BlockedBackoff is a target whose last remediation has failed, and whose backoff is not over.
+	BlockedBackoff BlockedReason = "Backoff"
+	// BlockedEscalationExhausted is a target for which every step has failed.
+	BlockedEscalationExhausted BlockedReason = "EscalationExhausted"
+	// BlockedControlPlaneBusy is a Node of a control plane another Node of which is being remediated.
+	BlockedControlPlaneBusy BlockedReason = "ControlPlaneBusy"
+	// BlockedQuorumAtRisk is a Node of a control plane that would lose its quorum.
+	BlockedQuorumAtRisk BlockedReason = "QuorumAtRisk"
+	// BlockedQuorumUnknown is a Node of a control plane whose quorum is unknown.
+	BlockedQuorumUnknown BlockedReason = "QuorumUnknown"
+	// BlockedSingleControlPlane is the only Node of a control plane.
+	BlockedSingleControlPlane BlockedReason = "SingleControlPlane"
+	// BlockedTerminating is a target that will be deleted, by the autoscaler, a spot termination or a user.
+	BlockedTerminating BlockedReason = "Terminating"
+	// BlockedStuckDeleting is a target whose deletion has not finished in time.
+	BlockedStuckDeleting BlockedReason = "StuckDeleting"
+	// BlockedOwnerRefuses is a Machine whose owner reports that it cannot remediate it.
+	BlockedOwnerRefuses BlockedReason = "OwnerRefuses"
+	// BlockedOwnerNotActing is a Machine that its owner has not remediated in time.
+	BlockedOwnerNotActing BlockedReason = "OwnerNotActing"
+	// BlockedNoRemediatingOwner is a Machine without an owner that could remediate it.
+	BlockedNoRemediatingOwner BlockedReason = "NoRemediatingOwner"
+	// BlockedTemplateNotResolved is a template from which no request can be created; the condition TemplatesResolved has the cause.
+	BlockedTemplateNotResolved BlockedReason = "TemplateNotResolved"
+	// BlockedRequestFailed is a request that the API server has rejected.
+	BlockedRequestFailed BlockedReason = "RequestFailed"
+	// BlockedAnnotationNotRemoved is a target that was remediated on request, and still has the annotation that requests it.
+	BlockedAnnotationNotRemoved BlockedReason = "AnnotationNotRemoved"
+	// BlockedRequestNameConflict is another request of the same name.
+	BlockedRequestNameConflict BlockedReason = "RequestNameConflict"
+	// BlockedPreviousStepNotReleased is the request of the previous step, which a finalizer of its remediator keeps.
+	BlockedPreviousStepNotReleased BlockedReason = "PreviousStepNotReleased"
+	// BlockedNodeLeaseHeld is a Node whose Lease another component holds.
+	BlockedNodeLeaseHeld BlockedReason = "NodeLeaseHeld"
+	// BlockedLeaseRenewed is a Node with Ready=Unknown whose kubelet still renews its Lease.
+	BlockedLeaseRenewed BlockedReason = "LeaseRenewed"
+	// BlockedPreflightPending is a target whose preflight check runs within seconds.
+	BlockedPreflightPending BlockedReason = "PreflightPending"
+	// BlockedPreflightFailed is a verdict that a preflight check did not confirm.
+	BlockedPreflightFailed BlockedReason = "PreflightFailed"
+	// BlockedRecoveryNotConfirmed is a target that is healthy again, which a person has to confirm.
+	BlockedRecoveryNotConfirmed BlockedReason = "RecoveryNotConfirmed"
 )

@@ -39,10 +39,10 @@ type CheckStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	Remediating *int32 `json:"remediating,omitempty"`
 
-	// held is the number of unhealthy targets whose remediation is blocked; unhealthyTargets has the reasons.
+	// blocked is the number of unhealthy targets whose remediation is blocked; unhealthyTargets has the reasons.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
-	Held *int32 `json:"held,omitempty"`
+	Blocked *int32 `json:"blocked,omitempty"`
 
 	// remediationsAllowed is how many more targets can be unhealthy before remediation stops.
 	// +optional
@@ -99,10 +99,25 @@ type Decision string
 const (
 	// Remediating is a target that is being remediated.
 	Remediating Decision = "Remediating"
-	// Held is a target whose remediation is blocked by the hold reason.
-	Held Decision = "Held"
-	// Observed is a target that is not unhealthy yet, or whose check only observes.
+	// Blocked is a target whose remediation is blocked for the blocked reason.
+	Blocked Decision = "Blocked"
+	// Pending is a target that is not unhealthy yet.
+	Pending Decision = "Pending"
+	// Observed is a target whose check only observes.
 	Observed Decision = "Observed"
+)
+
+// TargetHealth is the health of a target in the list of unhealthy targets.
+type TargetHealth string
+
+// The health of listed targets.
+const (
+	// UnhealthyTargetHealth is a target that is unhealthy.
+	UnhealthyTargetHealth TargetHealth = "Unhealthy"
+	// SuspectTargetHealth is a target that becomes unhealthy if nothing changes.
+	SuspectTargetHealth TargetHealth = "Suspect"
+	// RecoveringTargetHealth is a target that is healthy again, but whose remediation has not ended or is blocked.
+	RecoveringTargetHealth TargetHealth = "Recovering"
 )
 
 // UnhealthyTarget is why a target is unhealthy, whether it is remediated, and when that changes.
@@ -118,9 +133,14 @@ type UnhealthyTarget struct {
 	// +kubebuilder:validation:MaxLength=253
 	Node string `json:"node,omitempty"`
 
-	// since is when the first cause began.
+	// health is Unhealthy, Suspect or Recovering; empty if it cannot be evaluated.
 	// +optional
-	Since *metav1.Time `json:"since,omitempty"`
+	// +kubebuilder:validation:Enum=Unhealthy;Suspect;Recovering
+	Health TargetHealth `json:"health,omitempty"`
+
+	// sinceTime is when the first cause began.
+	// +optional
+	SinceTime *metav1.Time `json:"sinceTime,omitempty"`
 
 	// reason is the first cause, in one word.
 	// +required
@@ -131,18 +151,18 @@ type UnhealthyTarget struct {
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message,omitempty"`
 
-	// decision is Remediating, Held or Observed.
+	// decision is Remediating, Blocked, Pending or Observed.
 	// +required
-	// +kubebuilder:validation:Enum=Remediating;Held;Observed
+	// +kubebuilder:validation:Enum=Remediating;Blocked;Pending;Observed
 	Decision Decision `json:"decision"`
 
-	// holdReason is why remediation is blocked, in one word.
+	// blockedReason is why remediation is blocked, in one word.
 	// +optional
-	HoldReason HoldReason `json:"holdReason,omitempty"`
+	BlockedReason BlockedReason `json:"blockedReason,omitempty"`
 
-	// until is when the decision changes if nothing else happens: a suspect becomes unhealthy, a block ends, or a step times out.
+	// nextCheckTime is when the decision changes if nothing else happens: a suspect becomes unhealthy, a block ends, or a step times out.
 	// +optional
-	Until *metav1.Time `json:"until,omitempty"`
+	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
 
 	// step is the order of the escalation step that is under way.
 	// +optional
@@ -209,13 +229,13 @@ type RecentRemediation struct {
 	// +optional
 	Step *int32 `json:"step,omitempty"`
 
-	// started is when it began.
+	// startTime is when it began.
 	// +required
-	Started metav1.Time `json:"started"`
+	StartTime metav1.Time `json:"startTime"`
 
-	// ended is when it ended.
+	// completionTime is when it ended.
 	// +required
-	Ended metav1.Time `json:"ended"`
+	CompletionTime metav1.Time `json:"completionTime"`
 
 	// outcome is how it ended.
 	// +required

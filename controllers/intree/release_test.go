@@ -187,7 +187,7 @@ func TestInTreeCheck_BeingDeleted_StaysResponsible(t *testing.T) {
 	s.SetReady(m.Name, corev1.ConditionUnknown, 10*time.Minute)
 	c := s.Start()
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(stage.Decision("m-1"), Equal("Held CoveredByOther")), "the in-tree check is responsible")
+		Should(WithTransform(stage.Decision("m-1"), Equal("Blocked ManagedByOtherCheck")), "the in-tree check is responsible")
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
 	s.Change(inTree, func() { inTree.Finalizers = nil })

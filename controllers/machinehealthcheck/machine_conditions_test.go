@@ -109,7 +109,7 @@ func TestOverlap_TwoChecks_OneIsResponsible(t *testing.T) {
 	s.Start()
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.Annotations, HaveKeyWithValue(remedyv1.MarkedByAnnotation, "MachineHealthCheck/a")))
-	s.Eventually(stage.Get(s, second)).Should(WithTransform(stage.Decision("m-1"), Equal("Held ManagedByOtherCheck")))
+	s.Eventually(stage.Get(s, second)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked ManagedByOtherCheck")))
 	s.Eventually(stage.Get(s, second)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.SelectorsDisjointCondition), Equal("False SelectorsOverlap")))
 	s.Expect(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)(second)).To(ContainSubstring("MachineHealthCheck " + s.Namespace + "/a"))
@@ -136,7 +136,7 @@ func TestOverlap_InTreeCheckNotAdopted_KeepsItsMachines(t *testing.T) {
 	s.Create(inTree)
 	check := s.CreateCheck("workers")
 	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held ManagedByOtherCheck")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked ManagedByOtherCheck")))
 	c.WaitIdle()
 	s.Expect(stage.Get(s, m)().Status.Conditions).To(BeEmpty())
 	s.Expect(s.Admin.Delete(s.Ctx, inTree)).To(Succeed())

@@ -37,7 +37,7 @@ func TestOverlap_NodeHealthCheckInFlight_BlocksTheMachine(t *testing.T) {
 	s.Eventually(stage.Get(s, other)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)),
 			"the NodeHealthCheck has not started to remediate this Node")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held ManagedByOtherCheck")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked ManagedByOtherCheck")))
 	s.Expect(stage.CheckCondition(remedyv1.SelectorsDisjointCondition)(check)).To(Equal("False SelectorsOverlap"))
 	s.Expect(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)(check)).To(ContainSubstring("NodeHealthCheck " + s.Namespace))
 	c.WaitIdle()

@@ -82,7 +82,7 @@ func TestOwnerRemediation_RefusedAndCheckDeleted_IsRemoved(t *testing.T) {
 			s.Eventually(stage.Get(s, m)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 			s.SetOwnerAnswer(m, stage.CannotBeRemediated)
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Held OwnerRefuses")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked OwnerRefuses")))
 			if healthy {
 				s.SetReady("cp-1", corev1.ConditionTrue, 0)
 				s.Eventually(stage.Get(s, m)).

@@ -74,7 +74,7 @@ func TestMaxUnhealthy_Exceeded_StartsAndCancelsNothing(t *testing.T) {
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False TooManyUnhealthy")))
-	s.Expect(stage.Decision("m-2")(check)).To(Equal("Held TooManyUnhealthy"))
+	s.Expect(stage.Decision("m-2")(check)).To(Equal("Blocked TooManyUnhealthy"))
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, first)())).To(Equal(stage.OwnerRequested))
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, second)())).To(BeEmpty())

@@ -99,7 +99,7 @@ func TestOwnerRemediation_OwnerRefuses_FreesItsPlace(t *testing.T) {
 	s.Eventually(stage.Get(s, unhealthy)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	s.SetOwnerAnswer(unhealthy, stage.CannotBeRemediated)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held OwnerRefuses")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked OwnerRefuses")))
 	// The next Machine gets its place.
 	s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
 	other := s.CreateMachine("m-3")
@@ -122,7 +122,7 @@ func TestOwnerRemediation_OwnerNotActing_IsReported(t *testing.T) {
 	c.WaitIdle()
 	s.Expect(stage.Decision("m-1")(stage.Get(s, check)())).To(Equal("Remediating "))
 	s.Advance(time.Minute)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held OwnerNotActing")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked OwnerNotActing")))
 	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False OwnerNotActing"))
 	s.Expect(stage.CheckMessage(remedyv1.ReadyCondition)(check)).To(ContainSubstring("m-1"))
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).
@@ -149,7 +149,7 @@ func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 	}
 	c.WaitIdle()
 	for _, m := range []string{"m-1", "m-2"} {
-		s.Expect(stage.Decision(m)(stage.Get(s, check)())).To(Equal("Held NoRemediatingOwner"))
+		s.Expect(stage.Decision(m)(stage.Get(s, check)())).To(Equal("Blocked NoRemediatingOwner"))
 	}
 	s.Expect(check.Status.Remediating).To(HaveValue(BeEquivalentTo(1)))
 	s.Expect(replacedMachines(check)).To(Equal("m-3 MachineSet/workers"))
@@ -178,7 +178,7 @@ func TestOwnerRemediation_NoRemediatingOwner_IsCanceled(t *testing.T) {
 	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
 	c := s.Start()
 	ownerRemediated := stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NoRemediatingOwner")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked NoRemediatingOwner")))
 	c.WaitIdle()
 	s.Expect(ownerRemediated(stage.Get(s, unowned)())).To(BeEmpty())
 	s.Change(check, func() { check.Spec.PauseRequests = nil })
@@ -199,7 +199,7 @@ func TestOwnerRemediation_MachineGetsOwner_IsRemediated(t *testing.T) {
 	unowned := s.CreateUnhealthyMachine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
 	check := s.CreateCheck("workers")
 	s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held NoRemediatingOwner")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked NoRemediatingOwner")))
 	s.Change(unowned, func() {
 		unowned.OwnerReferences = []metav1.OwnerReference{
 			{APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: "workers", UID: "1", Controller: ptr.To(true)},
@@ -225,7 +225,7 @@ func TestMaxInFlight_ReplacementWithoutNode_KeepsThePlace(t *testing.T) {
 	c := s.Start()
 	s.Eventually(stage.Get(s, first)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Held MaxInFlight")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Blocked MaxInFlight")))
 	s.Expect(check.Annotations).To(HaveKeyWithValue(remedyv1.ReplacingAnnotation, "m-1 MachineSet/"+set.Name))
 
 	// The owner deletes the Machine. The place is free when the owner has as many Machines with a Node as it wants.

@@ -109,7 +109,7 @@ func longestStatus(
 	}
 	counted := explain.Status(pass, nil, func(int) *remedyv1.RequestReference { return nil })
 	ended := slices.Repeat([]remedyv1.RecentRemediation{{
-		Target: machines[0].Name, Outcome: remedyv1.ReplacedOutcome, Started: metav1.NewTime(now), Ended: metav1.NewTime(now),
+		Target: machines[0].Name, Outcome: remedyv1.ReplacedOutcome, StartTime: metav1.NewTime(now), CompletionTime: metav1.NewTime(now),
 	}}, len(machines))
 	status := remedyv1.MachineHealthCheckStatus{CheckStatus: report.Status(&converted.Status, &counted, ended, check.Generation, now)}
 	machinehealthcheck.Count(&status, pass)

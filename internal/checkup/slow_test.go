@@ -27,7 +27,7 @@ func (r *record) runs(t *testing.T, n int) {
 		_, _ = r.run()
 		for j := range r.facts.Situation.Targets {
 			target := &r.facts.Situation.Targets[j]
-			target.HeldBack = remediation.Hold{}
+			target.BlockedBack = remediation.Hold{}
 			at := noon.Add(time.Duration(i) * time.Second)
 			target.BlockedAt = r.pass.Planned.Decisions[j].BlockedAt(target.BlockedAt, &r.pass.Assessment.Verdicts[j], at)
 		}

@@ -41,12 +41,12 @@ func Events(before *Past, after *Trace) []Event {
 		all[len(all)-1].Action = true
 	}
 	// A remediation that ends leaves the target blocked for the same reason: that is no second event.
-	if before != nil && d.HoldReason != "" && before.Decision.HoldReason != d.HoldReason && d.Why == "" {
+	if before != nil && d.BlockedReason != "" && before.Decision.BlockedReason != d.BlockedReason && d.Why == "" {
 		kind := corev1.EventTypeNormal
-		if w := find(d.HoldReason, Hold, Preflight, Guard); w != nil && w.actionNeeded {
+		if w := find(d.BlockedReason, Hold, Preflight, Guard); w != nil && w.actionNeeded {
 			kind = corev1.EventTypeWarning
 		}
-		add(kind, string(d.HoldReason), d.Message)
+		add(kind, string(d.BlockedReason), d.Message)
 	}
 	return all
 }

@@ -229,13 +229,13 @@ func agrees(p *Evaluation, i int) error {
 		return fmt.Errorf("held by %s", held[0].Name)
 	case asked != len(d.Answers):
 		return fmt.Errorf("%d guards asked, not %d", asked, len(d.Answers))
-	case string(trace.Decision.HoldReason) != string(d.Hold.Reason) && d.Hold.Reason != "":
-		return fmt.Errorf("the hold is %s", trace.Decision.HoldReason)
+	case string(trace.Decision.BlockedReason) != string(d.Hold.Reason) && d.Hold.Reason != "":
+		return fmt.Errorf("the hold is %s", trace.Decision.BlockedReason)
 	case d.InFlight != (trace.State == Remediating):
 		return fmt.Errorf("in flight %v, and the state is %s", d.InFlight, trace.State)
 	case v.Kind == health.Unhealthy && trace.Decision.Outcome == "":
 		return fmt.Errorf("an unhealthy target without an outcome")
-	case trace.Decision.Outcome == remedyv1.Held && trace.Decision.HoldReason == "":
+	case trace.Decision.Outcome == remedyv1.Blocked && trace.Decision.BlockedReason == "":
 		return fmt.Errorf("held for no reason")
 	case !notable && (trace.Decision.Message != "" || trace.Verdict.Message != ""):
 		return fmt.Errorf("a message about a healthy target: %q, %q", trace.Verdict.Message, trace.Decision.Message)
@@ -303,8 +303,8 @@ func TestStatus_AnyInput_FitsTheAPI(t *testing.T) {
 			}
 		}
 		for _, target := range status.UnhealthyTargets {
-			if !reasoned.MatchString(string(target.Reason)) || target.Decision == "" || len(target.HoldReason) > 64 ||
-				target.HoldReason != "" && !slices.Contains(worded(Guard, Hold, Preflight), string(target.HoldReason)) {
+			if !reasoned.MatchString(string(target.Reason)) || target.Decision == "" || len(target.BlockedReason) > 64 ||
+				target.BlockedReason != "" && !slices.Contains(worded(Guard, Hold, Preflight), string(target.BlockedReason)) {
 				t.Fatalf("%+v", target)
 			}
 		}

@@ -87,7 +87,7 @@ func TestVocabulary_Constants_AreComplete(t *testing.T) {
 func TestVocabulary_CoreReasons_EqualAPIReasons(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(worded(Rule)).To(Equal(constants(g, "api/v1alpha1", "TargetReason")))
-	g.Expect(worded(Guard, Preflight, Hold)).To(Equal(constants(g, "api/v1alpha1", "HoldReason")))
+	g.Expect(worded(Guard, Preflight, Hold)).To(Equal(constants(g, "api/v1alpha1", "BlockedReason")))
 }
 
 func TestVocabulary_Order_IsOrderOfEvaluation(t *testing.T) {

@@ -62,7 +62,7 @@ func Status(p *Evaluation, before []remedyv1.UnhealthyTarget, request func(targe
 		Suspect:               Number(counts.Suspect),
 		Undetermined:          Number(counts.Undetermined),
 		Remediating:           Number(planned.Counts.Remediating),
-		Held:                  Number(planned.Counts.Held),
+		Blocked:                  Number(planned.Counts.Blocked),
 		RemediationsAllowed:   Number(planned.Gate.Limit.Left(planned.Gate.Unhealthy)),
 		Limit:                 limit(&planned.Gate.Limit),
 		UnhealthyTargets:      targets,
@@ -117,8 +117,7 @@ func unhealthyBefore(p *Evaluation, before []remedyv1.UnhealthyTarget) map[strin
 	}
 	earlier := map[string]*remedyv1.UnhealthyTarget{}
 	for i := range before {
-		suspect := before[i].Decision == remedyv1.Observed && before[i].HoldReason == ""
-		if !suspect && slices.Contains(health.Rules(), health.Reason(before[i].Reason)) {
+		if before[i].Health != remedyv1.SuspectTargetHealth && slices.Contains(health.Rules(), health.Reason(before[i].Reason)) {
 			earlier[before[i].Name] = &before[i]
 		}
 	}
@@ -133,16 +132,16 @@ func unhealthyBefore(p *Evaluation, before []remedyv1.UnhealthyTarget) map[strin
 
 // keep completes a target that was unhealthy before, and cannot be evaluated.
 func keep(p *Evaluation, trace *Trace, target, before *remedyv1.UnhealthyTarget) {
-	target.Since, target.Reason = before.Since, before.Reason
+	target.Health, target.SinceTime, target.Reason = before.Health, before.SinceTime, before.Reason
 	target.Message = sentences("Not evaluated: "+trace.Verdict.Message, "The target was unhealthy before", trace.Decision.Message)
 	switch {
 	case target.Decision != "":
 	case p.Policy.Observe:
-		target.Decision, target.HoldReason = remedyv1.Observed, remedyv1.HeldObserveMode
+		target.Decision, target.BlockedReason = remedyv1.Observed, remedyv1.BlockedObserveMode
 	case p.Situation.Check.Unreachable:
-		target.Decision, target.HoldReason = remedyv1.Held, remedyv1.HeldClusterUnreachable
+		target.Decision, target.BlockedReason = remedyv1.Blocked, remedyv1.BlockedClusterUnreachable
 	default:
-		target.Decision = remedyv1.Held
+		target.Decision = remedyv1.Blocked
 	}
 }
 
@@ -152,12 +151,17 @@ func listable(v *health.Verdict, d *remediation.Decision) bool {
 	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || v.Kind != health.Skipped && d.Hold.Reason != ""
 }
 
+var listedHealth = map[string]remedyv1.TargetHealth{
+	KindUnhealthy: remedyv1.UnhealthyTargetHealth, kinds[health.Suspect]: remedyv1.SuspectTargetHealth,
+	KindHealthy: remedyv1.RecoveringTargetHealth,
+}
+
 // UnhealthyTarget returns the target as the status lists it.
 func (t *Trace) UnhealthyTarget() remedyv1.UnhealthyTarget {
 	target := remedyv1.UnhealthyTarget{
-		Name: t.Target, Node: t.Node, Since: t.Verdict.Since, Reason: remedyv1.TargetReason(cmp.Or(t.Verdict.Reason, t.Decision.reason())),
+		Name: t.Target, Node: t.Node, Health: listedHealth[t.Verdict.Kind], SinceTime: t.Verdict.Since, Reason: remedyv1.TargetReason(cmp.Or(t.Verdict.Reason, t.Decision.reason())),
 		Message:  sentences(cut(t.Verdict.Message, maxCauses), t.Decision.Message),
-		Decision: t.Decision.Outcome, HoldReason: t.Decision.HoldReason, Until: cmp.Or(t.Decision.Until, t.Verdict.Until),
+		Decision: t.Decision.Outcome, BlockedReason: t.Decision.BlockedReason, NextCheckTime: cmp.Or(t.Decision.Until, t.Verdict.Until),
 	}
 	if t.Decision.InFlight {
 		target.Step = t.Decision.Step

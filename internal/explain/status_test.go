@@ -25,7 +25,7 @@ func TestStatus_ManyTargets_ListsTheFirstHundred(t *testing.T) {
 	g.Expect(status.UnhealthyTargets[0].Name).To(Equal("m-021"))
 	g.Expect(status.UnhealthyTargets[99].Name).To(Equal("m-120"))
 	g.Expect([]int32{
-		*status.Unhealthy, *status.Suspect, *status.Undetermined, *status.Remediating, *status.Held,
+		*status.Unhealthy, *status.Suspect, *status.Undetermined, *status.Remediating, *status.Blocked,
 		*status.RemediationsAllowed,
 	}).To(Equal([]int32{130, 0, 0, 7, 123, 20}))
 	g.Expect(*status.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "maxUnhealthy=100%", MaxUnhealthy: 150}))
@@ -59,15 +59,15 @@ func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
 		if target.Step != nil {
 			step = fmt.Sprint(*target.Step)
 		}
-		if target.Until != nil {
-			until = target.Until.UTC().Format(time.RFC3339)
+		if target.NextCheckTime != nil {
+			until = target.NextCheckTime.UTC().Format(time.RFC3339)
 		}
 		if target.Request != nil {
 			g.Expect(target.Request.Name).To(Equal(target.Name), "the request of the target")
 		}
 		said = append(said, strings.Join([]string{
 			target.Name, target.Node, string(target.Reason), string(target.Decision),
-			string(target.HoldReason), until, step, fmt.Sprint(target.Request != nil), target.Message,
+			string(target.BlockedReason), until, step, fmt.Sprint(target.Request != nil), target.Message,
 		}, " | "))
 	}
 	g.Expect(said).To(Equal([]string{
@@ -88,10 +88,10 @@ func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
 func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 	since := metav1.NewTime(ago(time.Hour))
 	before := []remedyv1.UnhealthyTarget{
-		{Name: "m-002", Since: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Observed},
-		{Name: "m-003", Since: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Held, HoldReason: remedyv1.HeldTooManyUnhealthy},
-		{Name: "m-004", Since: &since, Reason: remedyv1.NodeDeleted, Decision: remedyv1.Remediating},
-		{Name: "m-999", Since: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Held},
+		{Name: "m-002", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Observed},
+		{Name: "m-003", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Blocked, BlockedReason: remedyv1.BlockedTooManyUnhealthy},
+		{Name: "m-004", SinceTime: &since, Reason: remedyv1.NodeDeleted, Decision: remedyv1.Remediating},
+		{Name: "m-999", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Blocked},
 	}
 	outage := func(p *Evaluation) {
 		p.Situation.Check.Unreachable = true
@@ -106,7 +106,7 @@ func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 	show := func(p *Evaluation, before []remedyv1.UnhealthyTarget) (shown []string, status remedyv1.CheckStatus) {
 		status = Status(p, before, nil)
 		for _, t := range status.UnhealthyTargets {
-			shown = append(shown, fmt.Sprint(t.Name, " ", t.Reason, " ", t.Since.Equal(&since), " ", t.Decision, " ", t.HoldReason, " ", t.Message))
+			shown = append(shown, fmt.Sprint(t.Name, " ", t.Reason, " ", t.SinceTime.Equal(&since), " ", t.Decision, " ", t.BlockedReason, " ", t.Message))
 		}
 		return shown, status
 	}
@@ -125,7 +125,7 @@ func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 		"Not evaluated: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. " +
 		"The target was unhealthy before"))
 	g.Expect(*status.Unhealthy).To(BeZero())
-	g.Expect(status.UnhealthyTargets[1].Until).To(HaveValue(HaveField("Time", BeTemporally("==", noon.Add(time.Minute)))))
+	g.Expect(status.UnhealthyTargets[1].NextCheckTime).To(HaveValue(HaveField("Time", BeTemporally("==", noon.Add(time.Minute)))))
 
 	shown, _ = show(fleet(4, 0), status.UnhealthyTargets)
 	g.Expect(shown).To(BeEmpty(), "it is evaluated again")

@@ -70,8 +70,8 @@ type DecisionPart struct {
 	// Outcome is the decision in the status; empty for a target that the status does not report.
 	Outcome remedyv1.Decision `json:"outcome,omitempty"`
 	Action  string            `json:"action"`
-	// HoldReason is why remediation is blocked, Why is why a remediation ends.
-	HoldReason remedyv1.HoldReason `json:"holdReason,omitempty"`
+	// BlockedReason is why remediation is blocked, Why is why a remediation ends.
+	BlockedReason remedyv1.BlockedReason `json:"blockedReason,omitempty"`
 	Why        string              `json:"why,omitempty"`
 	Until      *metav1.Time        `json:"until,omitempty"`
 	Step       *int32              `json:"step,omitempty"`
@@ -102,15 +102,15 @@ func NewTrace(f *Facts) Trace {
 func decisionPart(f *Facts) DecisionPart {
 	d := f.Decision
 	part := DecisionPart{
-		Outcome: outcome(f.Verdict, d), Action: actions[d.Action], HoldReason: remedyv1.HoldReason(d.Hold.Reason), Why: string(d.Why),
+		Outcome: outcome(f.Verdict, d), Action: actions[d.Action], BlockedReason: remedyv1.BlockedReason(d.Hold.Reason), Why: string(d.Why),
 		Until: timeOrNil(d.Until), Template: foreign(d.Step.Template), Attempt: d.Attempt, InFlight: d.InFlight, Message: decisionSentence(f),
 	}
-	if part.Outcome == remedyv1.Held && part.HoldReason == "" {
+	if part.Outcome == remedyv1.Blocked && part.BlockedReason == "" {
 		// A remediation that ends leaves the target blocked for the same reason.
-		part.HoldReason = remedyv1.HoldReason(d.Why)
+		part.BlockedReason = remedyv1.BlockedReason(d.Why)
 		if d.Why == remediation.StepChanged {
 			// Only the conditions of a Machine without an owner are canceled without a remediation in flight.
-			part.HoldReason = remedyv1.HoldReason(remediation.NoRemediatingOwner)
+			part.BlockedReason = remedyv1.BlockedReason(remediation.NoRemediatingOwner)
 		}
 	}
 	if f.numbered() {
@@ -134,15 +134,17 @@ func outcome(v *health.Verdict, d *remediation.Decision) remedyv1.Decision {
 	case d.Hold.Reason == remediation.ObserveMode:
 		return remedyv1.Observed
 	case d.Hold.Reason != "":
-		return remedyv1.Held
+		return remedyv1.Blocked
 	case d.InFlight:
 		return remedyv1.Remediating
 	case v == nil || v.Kind != health.Unhealthy && v.Kind != health.Suspect:
 		return ""
-	case v.Kind == health.Suspect || d.Why == remediation.ObserveMode:
+	case v.Kind == health.Suspect:
+		return remedyv1.Pending
+	case d.Why == remediation.ObserveMode:
 		return remedyv1.Observed
 	}
-	return remedyv1.Held
+	return remedyv1.Blocked
 }
 
 var actions = map[remediation.Action]string{
@@ -219,14 +221,14 @@ func withReason(reason, message string) string {
 
 // word is the decision in one word.
 func (d *DecisionPart) word() string {
-	if d.HoldReason != "" {
-		return string(remedyv1.Held)
+	if d.BlockedReason != "" {
+		return string(remedyv1.Blocked)
 	}
 	return d.Action
 }
 
 // reason is why remediation is blocked or ends.
-func (d *DecisionPart) reason() string { return cmp.Or(string(d.HoldReason), d.Why) }
+func (d *DecisionPart) reason() string { return cmp.Or(string(d.BlockedReason), d.Why) }
 
 // Key identifies a decision: a new one is logged, and events are recorded.
 type Key struct {

@@ -125,7 +125,7 @@ func TestTrace_JSON_HasStableNames(t *testing.T) {
 			"message": "Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s"
 		},
 		"guards": [{"name": "Paused", "answer": "passed"}],
-		"decision": {"outcome": "Held", "action": "None", "holdReason": "MaxInFlight", "step": 2,
+		"decision": {"outcome": "Blocked", "action": "None", "blockedReason": "MaxInFlight", "step": 2,
 			"message": "Blocked: maxInFlight is reached (1 of 1); this target is queued"}
 	}`))
 }
@@ -135,7 +135,7 @@ func TestTrace_Fields_IdentifyTheDecision(t *testing.T) {
 	facts := queued()
 	trace := NewTrace(facts)
 	g.Expect(trace.Fields()).To(Equal([]any{
-		"check", "MachineHealthCheck default/workers", "target", "m-1", "verdict", "Unhealthy", "decision", "Held", "reason", "MaxInFlight",
+		"check", "MachineHealthCheck default/workers", "target", "m-1", "verdict", "Unhealthy", "decision", "Blocked", "reason", "MaxInFlight",
 		"step", "2",
 	}))
 	facts.Decision.Hold.Seen.Have = 7

@@ -60,7 +60,7 @@ func TestControlPlane_TwoUnhealthyMachines_OneAtATime(t *testing.T) {
 	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	c := s.Start()
 	s.WaitRequest(remediator.Metal3, "cp-1")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-2"), Equal("Held ControlPlaneBusy")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-2"), Equal("Blocked ControlPlaneBusy")))
 	s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/control"))
 	c.WaitIdle()
 	s.Expect(requestWrites(c)).To(Equal([]string{"create cp-1"}))
@@ -103,7 +103,7 @@ func TestControlPlane_TwoChecks_OneAtATime(t *testing.T) {
 			s.Expect(requestWrites(c)).To(Equal([]string{"create " + first}))
 			second := map[string]string{"cp-1": "cp-2", "cp-2": "cp-1"}[first]
 			waiting := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "check-" + second[3:]}}
-			s.Eventually(stage.Get(s, waiting)).Should(WithTransform(stage.Decision(second), Equal("Held ControlPlaneBusy")))
+			s.Eventually(stage.Get(s, waiting)).Should(WithTransform(stage.Decision(second), Equal("Blocked ControlPlaneBusy")))
 			s.Expect(s.ControlPlaneLeaseHolder()).To(Equal("MachineHealthCheck/" + s.Namespace + "/check-" + first[3:]))
 
 			c.Watches().Release()
@@ -137,7 +137,7 @@ func TestControlPlane_LeaseReleased_WakesTheWaitingCheck(t *testing.T) {
 	s.FailNode("cp-1")
 	s.WaitRequest(remediator.Metal3, "cp-1")
 	s.FailNode("cp-2")
-	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(stage.Decision("cp-2"), Equal("Held ControlPlaneBusy")))
+	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(stage.Decision("cp-2"), Equal("Blocked ControlPlaneBusy")))
 	// The request is deleted, and the paused check keeps the Lease.
 	s.Annotate(checks[0], clusterv1.PausedAnnotation, "yes")
 	s.Eventually(stage.Get(s, checks[0])).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
@@ -169,7 +169,7 @@ func TestControlPlane_LeaseOfOtherCluster_BlocksUntilItExpires(t *testing.T) {
 	})).To(Succeed())
 	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Held ControlPlaneBusy")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked ControlPlaneBusy")))
 	c.WaitIdle()
 	s.Advance(59 * time.Minute)
 	c.WaitIdle()
@@ -215,7 +215,7 @@ func TestControlPlane_LeaseForbidden_IsNamedInStatus(t *testing.T) {
 	s.FailNode("cp-1")
 	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Held PreflightFailed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked PreflightFailed")))
 	s.Expect(messageOfTarget("cp-1")(check)).To(ContainSubstring("a required write failed: " +
 		"Lease kube-system/remedy-control-plane of the workload cluster: the manager is not allowed to write it"))
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
@@ -233,17 +233,17 @@ func TestControlPlane_QuorumAtRisk_BlocksRemediation(t *testing.T) {
 		unblock func(s *stage.Stage, members []*clusterv1.Machine)
 	}{
 		{
-			name: "other member unhealthy", members: 3, decision: "Held QuorumAtRisk",
+			name: "other member unhealthy", members: 3, decision: "Blocked QuorumAtRisk",
 			prepare: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionFalse) },
 			unblock: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionTrue) },
 		},
 		{
-			name: "own member lost later", members: 3, decision: "Held QuorumAtRisk",
+			name: "own member lost later", members: 3, decision: "Blocked QuorumAtRisk",
 			prepare: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[1], metav1.ConditionFalse) },
 			unblock: func(s *stage.Stage, members []*clusterv1.Machine) { s.SetEtcdMember(members[0], metav1.ConditionFalse) },
 		},
 		{
-			name: "members unknown", members: 3, decision: "Held QuorumUnknown",
+			name: "members unknown", members: 3, decision: "Blocked QuorumUnknown",
 			prepare: func(s *stage.Stage, members []*clusterv1.Machine) {
 				denyEtcd(s)
 				for _, m := range members {
@@ -256,7 +256,7 @@ func TestControlPlane_QuorumAtRisk_BlocksRemediation(t *testing.T) {
 				}
 			},
 		},
-		{name: "single member", members: 1, decision: "Held SingleControlPlane"},
+		{name: "single member", members: 1, decision: "Blocked SingleControlPlane"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

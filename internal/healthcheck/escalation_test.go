@@ -85,7 +85,7 @@ func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 	for i, outcome := range []remedyv1.RemediationOutcome{remedyv1.RecoveredOutcome, remedyv1.FailedOutcome, remedyv1.FailedOutcome} {
 		s.Expect(recent[i]).To(And(HaveField("Step", HaveValue(BeEquivalentTo(3-i))), HaveField("Outcome", outcome)))
 		if i > 0 {
-			s.Expect(recent[i].Ended.Time).ToNot(BeTemporally(">", recent[i-1].Started.Time), "one step after the other")
+			s.Expect(recent[i].CompletionTime.Time).ToNot(BeTemporally(">", recent[i-1].StartTime.Time), "one step after the other")
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestEscalation_ForeignFinalizer_BlocksTheNextStep(t *testing.T) {
 	s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
 	c.WaitIdle()
 	s.Advance(5*time.Minute + time.Second)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held PreviousStepNotReleased")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreviousStepNotReleased")))
 	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetFinalizers()).
 		To(ConsistOf("example.com/keeper"), "another controller owns the finalizer")
 	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil())
@@ -152,7 +152,7 @@ func TestEscalation_AllStepsFail_RestartsAfterBackoff(t *testing.T) {
 		s.Remediate(remediator.FenceAgents, remediator.Fails)
 		return s.Request(remediator.FenceAgents, "m-1")()
 	}).Should(BeNil())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held Backoff")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked Backoff")))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.ReadyCondition), Equal("False EscalationExhausted")))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Failed"})))
 	s.Expect(stage.Get(s, unhealthy)().Annotations).To(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))

@@ -71,7 +71,7 @@ func TestMaxUnhealthy_RoundsDownToZero_IsReported(t *testing.T) {
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition),
 			Equal(stage.IsUnhealthy)), "the health is reported although remediation is not allowed")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held TooManyUnhealthy")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked TooManyUnhealthy")))
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal(zero))
 	c.WaitIdle()
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())

@@ -82,7 +82,7 @@ func TestPreflight_ManyTargets_ReadsListsOnce(t *testing.T) {
 			c, err := s.StartAs(faults.Start(s.Ctx), user)
 			s.Expect(err).ToNot(HaveOccurred())
 			t.Cleanup(c.StopIdle)
-			s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Held", HaveValue(BeEquivalentTo(all))))
+			s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Blocked", HaveValue(BeEquivalentTo(all))))
 			c.WaitIdle()
 			counted.take()
 

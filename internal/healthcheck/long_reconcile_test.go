@@ -74,7 +74,7 @@ func TestRejectedRequest_LongReconcile_DelayStartsAtRejection(t *testing.T) {
 		}
 		return n
 	}
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held RequestFailed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked RequestFailed")))
 	c.ReconcileAll()
 	c.ReconcileAll()
 	s.Expect(tried()).To(Equal(1))

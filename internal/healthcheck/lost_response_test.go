@@ -61,7 +61,7 @@ func TestLostResponse_OwnerRemediation_KeepsItsPlace(t *testing.T) {
 	t.Cleanup(c.StopIdle)
 	s.FailNode("m-1")
 	s.FailNode("m-2")
-	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Held", HaveValue(BeEquivalentTo(2))))
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Blocked", HaveValue(BeEquivalentTo(2))))
 	s.Change(check, func() { check.Spec.PauseRequests = nil })
 	s.Eventually(func() int { return len(s.Machines()) }).Should(Equal(2))
 	c.WaitIdle()
@@ -113,7 +113,7 @@ func TestLeftoverCondition_NoPlace_StaysWithoutEffect(t *testing.T) {
 	s.FailNode("m-2")
 	s.Eventually(stage.Get(s, m2)).Should(WithTransform(remediated, Equal(stage.OwnerRequested)))
 	s.FailNode("m-1")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held MaxInFlight")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked MaxInFlight")))
 	c.WaitIdle()
 	s.Expect(stage.Get(s, m1)()).To(And(
 		WithTransform(remediated, Equal(stage.OwnerRequested)), WithTransform(succeeded, Equal(stage.IsHealthy))))
@@ -140,7 +140,7 @@ func TestPreflight_ClusterPaused_DoesNotPatchCheck(t *testing.T) {
 	for _, name := range names {
 		s.FailNode(name)
 	}
-	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Held", HaveValue(BeEquivalentTo(4))))
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Blocked", HaveValue(BeEquivalentTo(4))))
 	c.WaitIdle()
 	s.Change(check, func() { check.Spec.PauseRequests = nil })
 	s.Eventually(at.Load).ShouldNot(BeZero())

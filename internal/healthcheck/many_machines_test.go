@@ -78,7 +78,7 @@ func expectCounts(s *stage.Stage, check *remedyv1.MachineHealthCheck, all, unhea
 	for count, n := range map[*int32]int{
 		status.ExpectedMachines: all, status.CurrentHealthy: all - unhealthy, status.Unhealthy: unhealthy,
 		status.Suspect: 0, status.Undetermined: 0,
-		status.Remediating: remediating, status.Held: unhealthy - remediating, status.UnhealthyTargetsTotal: unhealthy,
+		status.Remediating: remediating, status.Blocked: unhealthy - remediating, status.UnhealthyTargetsTotal: unhealthy,
 	} {
 		s.Expect(count).To(HaveValue(BeEquivalentTo(n)), "%v", status)
 	}

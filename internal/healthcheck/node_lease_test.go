@@ -63,7 +63,7 @@ func TestNodeLease_Unreadable_StartsNothingAndCleansUp(t *testing.T) {
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
 			changePermissions(s, role, &coordinationv1.Lease{}, readNodes)
 			second := s.CreateUnhealthyMachine("m-2")
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Held PreflightFailed")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Blocked PreflightFailed")))
 			s.Expect(check.Status.UnhealthyTargets).
 				To(ContainElement(HaveField("Message", ContainSubstring("the Lease of its kubelet could not be read"))))
 			c.ReconcileAll()
@@ -103,6 +103,6 @@ func TestNodeLease_Unreadable_BlocksOnlyUnknownNodes(t *testing.T) {
 		s.Eventually(stage.Get(s, m)).
 			Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)), m.Name)
 	}
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held PreflightFailed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreflightFailed")))
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unknown)())).To(BeEmpty())
 }

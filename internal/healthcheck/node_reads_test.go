@@ -163,7 +163,7 @@ func TestPreflight_LeaseForbidden_MessageNamesTheLease(t *testing.T) {
 	c.NeverIdle = true
 	message := func(check *remedyv1.MachineHealthCheck) string {
 		for _, target := range check.Status.UnhealthyTargets {
-			if target.HoldReason == "PreflightFailed" {
+			if target.BlockedReason == "PreflightFailed" {
 				return target.Message
 			}
 		}

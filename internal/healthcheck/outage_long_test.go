@@ -149,7 +149,7 @@ func TestOutage_OneOfTwoClusters_EndsWithoutBurst(t *testing.T) {
 			s.Eventually(stage.Get(s.Stage, s.prod)).
 				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
 			s.Eventually(s.createdRequests).Should(Equal([]string{"c-1", "m-3"}))
-			s.Eventually(stage.Get(s.Stage, s.prod)).Should(WithTransform(stage.Decision("m-4"), Equal("Held MaxInFlight")))
+			s.Eventually(stage.Get(s.Stage, s.prod)).Should(WithTransform(stage.Decision("m-4"), Equal("Blocked MaxInFlight")))
 			s.WaitIdle()
 			s.Expect(s.createdRequests()).To(Equal([]string{"c-1", "m-3"}))
 		})

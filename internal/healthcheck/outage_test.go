@@ -81,15 +81,15 @@ func TestOutage_UnhealthyBefore_StaysInStatus(t *testing.T) {
 		}
 		s.Expect(check.Status.UnhealthyTargets).To(And(HaveLen(2), HaveEach(HaveField("Reason", remedyv1.UnhealthyNode))))
 	}
-	expect("False TooManyUnhealthy", "Held TooManyUnhealthy")
+	expect("False TooManyUnhealthy", "Blocked TooManyUnhealthy")
 	c.WaitIdle()
 	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
 	s.Advance(time.Hour)
-	expect("False ClusterUnreachable", "Held ClusterUnreachable")
+	expect("False ClusterUnreachable", "Blocked ClusterUnreachable")
 	s.Expect(check.Status.UnhealthyTargets).To(HaveEach(HaveField("Message", ContainSubstring("The target was unhealthy before"))))
 	s.Expect(check.Status.Unhealthy).To(HaveValue(BeZero()))
 
 	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
 	s.Advance(time.Hour)
-	expect("False TooManyUnhealthy", "Held TooManyUnhealthy")
+	expect("False TooManyUnhealthy", "Blocked TooManyUnhealthy")
 }

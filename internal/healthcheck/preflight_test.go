@@ -104,7 +104,7 @@ func TestPreflight_StormSincePlan_StartsNothing(t *testing.T) {
 	c := s.StartInterrupted(announces, func() {
 		s.Annotate(byOther, remedyv1.StormSinceAnnotation, time.Now().UTC().Format(time.RFC3339))
 	})
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held Storm")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked Storm")))
 	c.WaitIdle()
 	s.Expect(started.Load()).To(BeFalse(), "no remediation was started")
 }
@@ -130,10 +130,10 @@ func TestPreflight_EtcdMemberLost_BlocksRemediation(t *testing.T) {
 	c.WaitIdle()
 	c.Watches().Hold("machines.cluster.x-k8s.io")
 	setEtcdMember("cp-2", metav1.ConditionFalse)
-	s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
+	s.Eventually(func() int { return c.Watches().BlockedBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
 	s.SetReady("cp-1", corev1.ConditionUnknown, 10*time.Minute)
 	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(stage.Decision("cp-1"), Equal("Held QuorumAtRisk")), "the failed member counts")
+		Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked QuorumAtRisk")), "the failed member counts")
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 	c.Watches().Release()
 }
@@ -163,7 +163,7 @@ func TestPreflight_MachineUnreadable_BlocksOnlyThatMachine(t *testing.T) {
 	t.Cleanup(c.StopIdle)
 	s.Eventually(stage.Get(s, other)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held PreflightFailed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreflightFailed")))
 	s.Expect(messageOfTarget("m-1")(check)).
 		To(ContainSubstring("the facts could not be read again: the API server of the management cluster returned an error"))
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unreadable)())).To(BeEmpty())

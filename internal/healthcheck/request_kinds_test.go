@@ -129,7 +129,7 @@ func TestRequests_ConversionFails_BlocksOnlyTheirMachine(t *testing.T) {
 
 			setConversion(s, kind, brokenWebhook(), false)
 			s.Advance(11 * time.Minute)
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held PreflightFailed")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreflightFailed")))
 			s.Expect(messageOfTarget("m-1")(check)).To(ContainSubstring("the facts could not be read again: SomeRemediation." + kind.Group))
 			unpause(s, next)
 			s.Eventually(stage.Get(s, next)).
@@ -178,7 +178,7 @@ func TestRequests_PermissionRevoked_BlocksOnlyThatKind(t *testing.T) { //nolint:
 	s.Eventually(func() string {
 		s.Advance(16 * time.Second)
 		return stage.Decision("m-4")(stage.Get(s, check)())
-	}).Should(Equal("Held TemplateNotResolved"))
+	}).Should(Equal("Blocked TemplateNotResolved"))
 	unpause(s, byRequest[0])
 	s.WaitRequest(remediator.Metal3, "m-2")
 	unpause(s, byOwner[0])
@@ -192,8 +192,8 @@ func TestRequests_PermissionRevoked_BlocksOnlyThatKind(t *testing.T) { //nolint:
 	unpause(s, byOwner[1])
 	blocked := func() bool {
 		s.Advance(16 * time.Second)
-		return stage.Decision("m-3")(stage.Get(s, check)()) == "Held TemplateNotResolved" &&
-			stage.Decision("o-2")(stage.Get(s, owned)()) == "Held PreflightFailed"
+		return stage.Decision("m-3")(stage.Get(s, check)()) == "Blocked TemplateNotResolved" &&
+			stage.Decision("o-2")(stage.Get(s, owned)()) == "Blocked PreflightFailed"
 	}
 	s.Eventually(blocked).Should(BeTrue())
 	s.Expect(messageOfTarget("o-2")(owned)).

@@ -35,7 +35,7 @@ func TestRequeue_BlockedCheck_WakesAtTheNextDeadline(t *testing.T) {
 	s.Clock.Step(time.Hour)
 	s.Eventually(stage.Get(s, next)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Held TooManyUnhealthy")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Blocked TooManyUnhealthy")))
 }
 
 // A Machine is not judged before its Cluster has both conditions. A change of either one wakes the check. The connection to the cluster is

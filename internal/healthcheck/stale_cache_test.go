@@ -116,10 +116,10 @@ func TestStaleCache_MachineChanged_StartsNothing(t *testing.T) {
 			c.WaitIdle()
 			c.Watches().Hold("machines.cluster.x-k8s.io")
 			change(s, m)
-			s.Eventually(func() int { return c.Watches().HeldBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
+			s.Eventually(func() int { return c.Watches().BlockedBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
 			s.Change(check, func() { check.Spec.PauseRequests = nil })
 			s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-				Should(WithTransform(stage.Decision("m-1"), Equal("Held PreflightFailed")), "no remediation starts")
+				Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreflightFailed")), "no remediation starts")
 			s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 			c.Watches().Release()
 			c.WaitIdle()

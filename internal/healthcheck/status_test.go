@@ -71,7 +71,7 @@ func TestStatus_NewLeaderWithStaleCache_KeepsLastWrite(t *testing.T) {
 		s.ChangeStatus(check, func() {
 			check.Status.CurrentHealthy = ptr.To[int32](7)
 			check.Status.RecentRemediations = []remedyv1.RecentRemediation{
-				{Target: "m-9", Outcome: remedyv1.ReplacedOutcome, Started: metav1.Now(), Ended: metav1.Now()},
+				{Target: "m-9", Outcome: remedyv1.ReplacedOutcome, StartTime: metav1.Now(), CompletionTime: metav1.Now()},
 			}
 		})
 	}

@@ -29,7 +29,7 @@ func TestTemplate_CreatedLater_IsUsed(t *testing.T) {
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False TemplateNotFound")))
 	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).
 		To(And(ContainSubstring("Metal3RemediationTemplate/soft"), ContainSubstring("create it")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held TemplateNotResolved")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked TemplateNotResolved")))
 	// The Machine is reported as unhealthy without the template, but not as waiting for a remediator.
 	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("False UnhealthyNode")))
 	s.Expect(stage.MachineCondition("ExternallyRemediated")(unhealthy)).To(BeEmpty())
@@ -97,7 +97,7 @@ func TestTemplate_KindInstalledLater_IsUsed(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False KindNotServed")))
 	s.Expect(stage.CheckMessage(remedyv1.TemplatesResolvedCondition)(check)).To(ContainSubstring("install the remediator"))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held TemplateNotResolved")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked TemplateNotResolved")))
 
 	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
 	s.CreateTemplate(kind, "soft")
@@ -137,7 +137,7 @@ func TestRejectedRequest_APIServersMessage_IsReported(t *testing.T) {
 		}
 		return n
 	}
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held RequestFailed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked RequestFailed")))
 	s.Expect(strings.Contains(check.Status.UnhealthyTargets[0].Message, "address")).To(BeTrue(), check.Status.UnhealthyTargets[0].Message)
 	c.ReconcileAll()
 	c.ReconcileAll()

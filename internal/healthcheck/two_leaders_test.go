@@ -263,7 +263,7 @@ func TestStaleCache_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	c.WaitIdle()
 	c.Watches().Hold(machinesResource)
 	s.SetOwnerAnswer(m, clusterv1.MachineSetMachineRemediationDeferredReason)
-	s.Eventually(func() int { return c.Watches().HeldBack(machinesResource) }).Should(BeNumerically(">=", 1))
+	s.Eventually(func() int { return c.Watches().BlockedBack(machinesResource) }).Should(BeNumerically(">=", 1))
 	deferred := "False " + clusterv1.MachineSetMachineRemediationDeferredReason
 	s.SetReady("m-1", corev1.ConditionFalse, 11*time.Minute)
 	s.Eventually(stage.Get(s, check)).

@@ -57,7 +57,7 @@ func (p *pass) start(all []guard) {
 		c := &p.candidates[i]
 		t, d := &p.s.Targets[c.index], &p.plan.Decisions[c.index]
 		// A target that a preflight check has blocked leaves its place to others.
-		if d.Hold = t.HeldBack; d.Hold.Reason != "" {
+		if d.Hold = t.BlockedBack; d.Hold.Reason != "" {
 			continue
 		}
 		action := StartRequest

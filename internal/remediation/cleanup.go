@@ -63,7 +63,7 @@ func (p *pass) cleanUpOrphans() []Decision {
 			d.Step, d.Attempt, d.HealthySince, d.InFlight = stray.Request.Step, stray.Request.Attempt, stray.Request.HealthySince, true
 		}
 		frozen := p.s.Check.Paused || stray.Paused
-		if stray.Lease.HeldByThis && (frozen || stray.Request != nil) {
+		if stray.Lease.BlockedByThis && (frozen || stray.Request != nil) {
 			d.LeaseUntil = stray.Lease.Until
 		}
 		if p.plan.turn && stray.ControlPlane && stray.Request != nil {

@@ -134,8 +134,8 @@ type Planned struct {
 
 // Counts are the numbers of targets by state.
 type Counts struct {
-	// Healthy targets have no request. Held targets are unhealthy and blocked. Remediating ones are in flight and not blocked.
-	Healthy, Remediating, Held int
+	// Healthy targets have no request. Blocked targets are unhealthy and blocked. Remediating ones are in flight and not blocked.
+	Healthy, Remediating, Blocked int
 	// InFlight is what maxInFlight limits.
 	InFlight int
 }

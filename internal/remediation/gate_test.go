@@ -185,7 +185,7 @@ func TestGate_UnhealthyCount_OpensAndCloses(t *testing.T) {
 		}
 		plan := x.plan()
 		g.Expect(plan.Counts).To(
-			Equal(Counts{Healthy: 6 - sick, Remediating: started, InFlight: started, Held: sick - started}), "%d are unhealthy", sick,
+			Equal(Counts{Healthy: 6 - sick, Remediating: started, InFlight: started, Blocked: sick - started}), "%d are unhealthy", sick,
 		)
 	}
 }

@@ -20,5 +20,5 @@ func guardControlPlaneBusy(p *pass, t *Target, _ *candidate) (bool, Hold) {
 	}
 	// Another check is about to start a remediation. If it does not, its Lease expires.
 	turn := p.s.ControlPlane.Lease
-	return turn.Holder != "" && !turn.HeldByThis && p.now.Before(turn.Until), Hold{Until: turn.Until, Seen: Seen{Who: turn.Holder}}
+	return turn.Holder != "" && !turn.BlockedByThis && p.now.Before(turn.Until), Hold{Until: turn.Until, Seen: Seen{Who: turn.Holder}}
 }

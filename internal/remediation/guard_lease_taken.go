@@ -7,7 +7,7 @@ package remediation
 const NodeLeaseHeld Reason = "NodeLeaseHeld"
 
 func guardNodeLeaseHeld(p *pass, t *Target, _ *candidate) (bool, Hold) {
-	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.HeldByThis {
+	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.BlockedByThis {
 		return false, Hold{}
 	}
 	return p.now.Before(t.Lease.Until), Hold{Until: t.Lease.Until, Seen: Seen{Who: t.Lease.Holder}}

@@ -110,7 +110,7 @@ func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {
 		a := assessed(x.verdicts)
 		plan.Conclude(&a, noon)
 		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)), "no watch reports when it can be read")
-		g.Expect(plan.Counts).To(Equal(Counts{Held: 1}))
+		g.Expect(plan.Counts).To(Equal(Counts{Blocked: 1}))
 	}
 }
 

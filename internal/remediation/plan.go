@@ -40,7 +40,7 @@ type pass struct {
 func planWith(all []guard, s *Situation, a *health.Assessment, policy *Policy, now time.Time) Planned {
 	p := &pass{s: s, a: a, policy: policy, now: now}
 	p.plan.Decisions = make([]Decision, len(s.Targets))
-	p.plan.turn = s.ControlPlane.Lease.HeldByThis && s.ControlPlane.Lease.Used
+	p.plan.turn = s.ControlPlane.Lease.BlockedByThis && s.ControlPlane.Lease.Used
 	p.plan.Gate, p.plan.Counts.Healthy = gateFor(s, a, policy)
 	p.plan.Storm = s.Check.Storm.next(p.plan.Gate, policy, &s.Check, now)
 	p.plan.Slots, p.plan.Limited = Slots(policy.MaxInFlight, a.Counts.Expected)
@@ -65,7 +65,7 @@ func (p *pass) decide(i int) {
 	if t.Request != nil {
 		d.HealthySince, d.Step, d.Attempt = t.Request.HealthySince, t.Request.Step, t.Request.Attempt
 	}
-	if t.Lease.HeldByThis {
+	if t.Lease.BlockedByThis {
 		d.LeaseUntil = t.Lease.Until
 	}
 	d.InFlight, d.Budgeted = p.inFlight(t, v)
@@ -154,7 +154,7 @@ const RetryTime = 15 * time.Second
 
 // Conclude counts the decisions and determines the next reconcile. It is called again after preflight checks have changed decisions.
 func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
-	plan.Counts.Held, plan.Counts.Remediating, plan.Counts.InFlight = 0, 0, plan.elsewhere+budgeted(plan.Decisions)
+	plan.Counts.Blocked, plan.Counts.Remediating, plan.Counts.InFlight = 0, 0, plan.elsewhere+budgeted(plan.Decisions)
 	plan.WakeUp, plan.ReleaseControlPlaneLease = plan.rest, plan.turn
 	if a.WakeUp.After(now) {
 		plan.WakeUp = health.Earliest(plan.WakeUp, a.WakeUp)
@@ -164,7 +164,7 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 		unhealthy := a.Verdicts[i].Kind == health.Unhealthy
 		switch {
 		case d.Hold.Reason != "" && unhealthy:
-			plan.Counts.Held++
+			plan.Counts.Blocked++
 		case d.InFlight:
 			plan.Counts.Remediating++
 		}
@@ -196,6 +196,6 @@ func budgeted(decisions []Decision) int {
 
 // leavesSomething reports whether the target has, or will have, something to clean up when the check is deleted.
 func leavesSomething(t *Target, d *Decision) bool {
-	return t.Request != nil || t.OwnerRemediation.MarkedByThis || t.Lease.HeldByThis || d.MarkedBy || d.Action == StartRequest ||
+	return t.Request != nil || t.OwnerRemediation.MarkedByThis || t.Lease.BlockedByThis || d.MarkedBy || d.Action == StartRequest ||
 		t.ledgerIsOurs() && (d.History != (History{}) || !d.NodeGoneSince.IsZero())
 }

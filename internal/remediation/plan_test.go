@@ -65,7 +65,7 @@ func TestPlan_MaxInFlight_GivesEachPlaceOnce(t *testing.T) {
 	}
 	plan := usual(three, slots(2)).plan()
 	g.Expect(actions(&plan)).To(Equal([]Action{StartRequest, StartRequest, None}))
-	g.Expect(plan.Counts).To(Equal(Counts{Remediating: 2, InFlight: 2, Held: 1}))
+	g.Expect(plan.Counts).To(Equal(Counts{Remediating: 2, InFlight: 2, Blocked: 1}))
 	g.Expect([]any{plan.Slots, plan.Limited}).To(Equal([]any{2, true}))
 	g.Expect(plan.Replacing).To(BeNil(), "a request is seen by itself")
 
@@ -183,7 +183,7 @@ func TestPlan_Counts_AddUp(t *testing.T) {
 	g.Expect(usual(is(suspect)).plan().Counts).To(BeZero())
 	g.Expect(usual().plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}))
 	g.Expect(usual(byOwner, ofControlPlane).plan().Counts).To(Equal(Counts{Remediating: 1}))
-	g.Expect(usual(pauseRequested).plan().Counts).To(Equal(Counts{Held: 1}))
+	g.Expect(usual(pauseRequested).plan().Counts).To(Equal(Counts{Blocked: 1}))
 	g.Expect(usual(is(leftAlone), requested()).plan().Counts).To(Equal(Counts{Remediating: 1, InFlight: 1}))
 }
 

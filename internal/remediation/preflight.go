@@ -118,8 +118,8 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 	held := false
 	for i := range plan.Decisions {
 		d, t := &plan.Decisions[i], &s.Targets[i]
-		if d.BlockedLate() && t.HeldBack.Reason == "" {
-			t.HeldBack, held = d.Hold, true
+		if d.BlockedLate() && t.BlockedBack.Reason == "" {
+			t.BlockedBack, held = d.Hold, true
 		}
 	}
 	if !held {
@@ -130,7 +130,7 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 	for i := range next.Decisions {
 		d := &plan.Decisions[i]
 		switch {
-		case d.Hold.Reason == "" || d.Action != None || s.Targets[i].HeldBack.Reason != "":
+		case d.Hold.Reason == "" || d.Action != None || s.Targets[i].BlockedBack.Reason != "":
 		case next.Decisions[i].Starts():
 			*d = next.Decisions[i]
 			news = append(news, i)
@@ -193,7 +193,7 @@ func (d *Decision) unnoted(t *Target) Decision {
 	if t.Request != nil {
 		h.HealthySince = t.Request.HealthySince
 	}
-	if t.Lease.HeldByThis {
+	if t.Lease.BlockedByThis {
 		h.LeaseUntil = t.Lease.Until
 	}
 	return h

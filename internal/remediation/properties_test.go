@@ -86,8 +86,8 @@ func TestPlan_UnhealthyTarget_HasOneActionOrHold(t *testing.T) {
 				held++
 			}
 		}
-		if plan := d.plan(); plan.Counts.Held != held {
-			t.Fatalf("%d are held, and %d are counted", held, plan.Counts.Held)
+		if plan := d.plan(); plan.Counts.Blocked != held {
+			t.Fatalf("%d are held, and %d are counted", held, plan.Counts.Blocked)
 		}
 	})
 }

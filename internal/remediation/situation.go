@@ -78,8 +78,8 @@ type Target struct {
 	// UnpausedAt is when the last pause of the target ended; zero if that is not known.
 	UnpausedAt time.Time
 	Lease      Lease
-	// HeldBack is why a preflight check has blocked it, or the API server has rejected its request, in this reconcile.
-	HeldBack Hold
+	// BlockedBack is why a preflight check has blocked it, or the API server has rejected its request, in this reconcile.
+	BlockedBack Hold
 	// BlockedAt is when that last happened in an earlier reconcile; zero if it did not.
 	BlockedAt time.Time
 	// Confirmed: a person has confirmed that it is healthy.
@@ -143,7 +143,7 @@ type Lease struct {
 	Used bool
 	// Holder is empty if there is none. The next field reports whether it is this check.
 	Holder     string
-	HeldByThis bool
+	BlockedByThis bool
 	Until      time.Time
 }
 

@@ -160,7 +160,7 @@ func (m *Memory) flaps(name string, since *explain.Past, trace *explain.Trace) b
 		return false
 	}
 	past := trace.Past()
-	past.Verdict, past.Decision.HoldReason = since.Verdict, since.Decision.HoldReason
+	past.Verdict, past.Decision.BlockedReason = since.Verdict, since.Decision.BlockedReason
 	m.past[name] = past
 	return true
 }
@@ -346,7 +346,7 @@ func (r remediationInProgress) orphaned(orphan *remediation.Orphan) remediationI
 func (r *remediationInProgress) ended(name string, otherwise remedyv1.RemediationOutcome, now time.Time) EndedRemediation {
 	return EndedRemediation{ByOwner: r.byOwner, RecentRemediation: remedyv1.RecentRemediation{
 		Target: name, Step: r.number, Outcome: cmp.Or(r.outcome, otherwise),
-		Started: metav1.NewTime(r.started.UTC().Truncate(time.Second)), Ended: metav1.NewTime(now.UTC().Truncate(time.Second)),
+		StartTime: metav1.NewTime(r.started.UTC().Truncate(time.Second)), CompletionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}}
 }
 

@@ -159,7 +159,7 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	g.Expect(learn(unhealthy, given, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())
 	ended := learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})
 	g.Expect(ended).To(HaveLen(1))
-	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].Started.Time}).To(Equal([]any{
+	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].StartTime.Time}).To(Equal([]any{
 		remedyv1.RecoveredOutcome, true,
 		noon.Add(-time.Minute),
 	}))
@@ -225,7 +225,7 @@ func TestCompare_Escalation_RecordsEachStep(t *testing.T) {
 	pending := remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightPending}, Step: second}
 	ended := s.compare(health.Unhealthy, remediation.Target{}, pending)
 	g.Expect(ended).To(HaveLen(1), "the request of the first step no longer exists")
-	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].Started.Time, ended[0].Ended.Time}).To(Equal([]any{
+	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].StartTime.Time, ended[0].CompletionTime.Time}).To(Equal([]any{
 		int32(1), remedyv1.TimedOutOutcome, noon.Add(time.Minute), noon.Add(5 * time.Minute),
 	}))
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, decided(remediation.StartRequest, "", second))).To(BeEmpty())
@@ -235,7 +235,7 @@ func TestCompare_Escalation_RecordsEachStep(t *testing.T) {
 	g.Expect(s.compare(health.Healthy, started(second, 6), decided(remediation.Withdraw, remediation.Recovered, second))).To(BeEmpty())
 	ended = s.compare(health.Healthy, remediation.Target{}, remediation.Decision{})
 	g.Expect(ended).To(HaveLen(1))
-	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].Started.Time, ended[0].Ended.Time}).To(Equal([]any{
+	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].StartTime.Time, ended[0].CompletionTime.Time}).To(Equal([]any{
 		int32(2), remedyv1.RecoveredOutcome, noon.Add(6 * time.Minute), noon.Add(10 * time.Minute),
 	}))
 	g.Expect(s.memory.Unwritten()).To(HaveLen(2))

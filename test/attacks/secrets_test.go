@@ -37,7 +37,7 @@ func TestSecrets_RejectedRequest_DoesNotShowPassword(t *testing.T) {
 	c.NeverIdle = true
 	s.Eventually(func() bool { return c.Evaluated("workers") }).Should(BeTrue())
 	s.FailNode("m-1")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Held RequestFailed")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked RequestFailed")))
 	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("Invalid: spec.password"))
 	events := &eventsv1.EventList{}
 	s.Eventually(func() []eventsv1.Event {

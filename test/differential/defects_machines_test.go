@@ -78,7 +78,7 @@ func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 	workers := ours.ours("workers")
 	ours.goes()
 	ours.Eventually(ours.health(machines[ours])).Should(Equal(isSick))
-	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Held " + string(remedyv1.HeldNoRemediatingOwner)))
+	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedNoRemediatingOwner)))
 	ours.Eventually(ours.says(machines[ours], clusterv1.MachineOwnerRemediatedCondition)).
 		Should(Equal("False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason))
 }

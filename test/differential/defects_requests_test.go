@@ -122,7 +122,7 @@ func TestOnlyNotFoundMeansThatThereIsNoRequest(t *testing.T) {
 	workers := ours.ours("workers", byOurTemplate)
 	ours.start(blind, clock.RealClock{})
 	ours.Eventually(ours.tells(workers, remedyv1.TemplatesResolvedCondition)).Should(Equal("False " + remedyv1.ForbiddenReason))
-	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Held " + string(remedyv1.HeldTemplateNotResolved)))
+	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedTemplateNotResolved)))
 	ours.Expect(ours.requests()).To(BeEmpty())
 }
 
@@ -182,6 +182,6 @@ func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 
 	workers := ours.ours("workers", byOurTemplate)
 	ours.goes()
-	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Held " + string(remedyv1.HeldTerminating)))
+	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedTerminating)))
 	ours.Expect(ours.requests()).To(BeEmpty())
 }

@@ -157,7 +157,7 @@ func (a *environment) holds(c *remedyv1.MachineHealthCheck, machine string) func
 		a.t.Helper()
 		for _, t := range read().UnhealthyTargets {
 			if t.Name == machine {
-				return string(t.Decision) + " " + string(t.HoldReason)
+				return string(t.Decision) + " " + string(t.BlockedReason)
 			}
 		}
 		return ""

@@ -228,7 +228,7 @@ func TestAnEqualNameOfBothKinds(t *testing.T) {
 	a.goes()
 	a.Eventually(a.tells(ours, remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("False"))
 	a.falls(m)
-	a.Eventually(a.holds(ours, "m-1")).Should(Equal("Held " + string(remedyv1.HeldManagedByOtherCheck)))
+	a.Eventually(a.holds(ours, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedManagedByOtherCheck)))
 	c.looks()
 	a.Expect(a.owner(m)()).To(Equal(waits), "the in-tree controller is not disturbed")
 	a.Expect(ourNotes(m)).To(BeEmpty())

@@ -120,8 +120,8 @@ func (w *Watches) Open(resources ...string) int {
 	return n
 }
 
-// HeldBack is how many events have come from the API server and were not delivered yet. Bookmarks do not count.
-func (w *Watches) HeldBack(resources ...string) int {
+// BlockedBack is how many events have come from the API server and were not delivered yet. Bookmarks do not count.
+func (w *Watches) BlockedBack(resources ...string) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	n := 0

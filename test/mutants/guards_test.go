@@ -57,7 +57,7 @@ var guards = []mutant{
 	r("guard_name_taken.go", "t.RequestNameConflict != \"\"", "false", alone),
 	r("guard_lease_taken.go", "!t.Lease.Used || ", "", alone),
 	r("guard_lease_taken.go", "t.Lease.Holder == \"\" || ", "", alone),
-	r("guard_lease_taken.go", " || t.Lease.HeldByThis", "", alone),
+	r("guard_lease_taken.go", " || t.Lease.BlockedByThis", "", alone),
 	r("guard_lease_taken.go", "p.now.Before(t.Lease.Until)", "!p.now.After(t.Lease.Until)", alone),
 	r("guard_control_plane_busy.go", "!t.ControlPlane", "false", alone),
 	r("guard_control_plane_busy.go", "p.busy != \"\" && p.busy", "p.busy", alone),

@@ -23,7 +23,7 @@ var lessons = []mutant{
 	r("plan.go", " && !h.Until.IsZero()", "", "TestConclude_NoWatch_Polls"),
 	r("cleanup.go", " || p.s.Check.Cluster == ClusterIsMissing {", " {", "TestOrphan_ClusterNotFound_IsWithdrawn"),
 	r("candidates.go", "!found && c.underWay && !unwanted", "!found && c.underWay && (unwanted || !unwanted)", "TestPlan_CoveredTarget_KeepsItsHistory"),
-	r("candidates.go", "d.Hold = t.HeldBack; d.Hold.Reason != \"\"", "false", "TestPlanAgain_BlockedTarget_LeavesItsPlace"),
+	r("candidates.go", "d.Hold = t.BlockedBack; d.Hold.Reason != \"\"", "false", "TestPlanAgain_BlockedTarget_LeavesItsPlace"),
 	r("preflight.go", "plan.Replacing = next.Replacing", "", "TestPlanAgain_NewTarget_IsRecorded"),
 	r("owner.go", "case why != \"\":", "case why != \"\" && v.Kind == health.Unhealthy:", "TestPlan_OwnerRemediation_WaitsOrCancels"),
 	h("rule_unhealthy_machine.go", " || unverified(condition, t.nodeState())", "", "TestEvaluate_ConnectionDown_IsNoCause"),

@@ -36,7 +36,7 @@ var simulated = []struct {
 	{r("guard_lease_taken.go", "return p.now.Before(t.Lease.Until), Hold", "return false, Hold", inSim), "nobody who is worked on by others"},
 	{r("guard_excluded.go", "return t.Excluded", "return false", inSim), "nobody who is excluded"},
 	{r("guard_not_confirmed.go", "case look.Changed:", "case false:", inSim), ""},
-	{r("plan.go", "t.Lease.HeldByThis || d.MarkedBy || ", "t.Lease.HeldByThis || ", inSim), "who leaves something cleans up"},
+	{r("plan.go", "t.Lease.BlockedByThis || d.MarkedBy || ", "t.Lease.BlockedByThis || ", inSim), "who leaves something cleans up"},
 	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)", "writes", inSim), "I6 nobody is forgotten"},
 	{mutant{"internal/report/memory.go", "r.started, r.read = target.Request.Started, true", "", inSim}, "records are true"},
 	{mutant{"internal/report/memory.go", "case r.isOf(orphans[name]):", "case false:", inSim}, "records are true"},

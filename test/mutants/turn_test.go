@@ -15,7 +15,7 @@ const (
 
 // Turns at the control plane, wishes, and notes on targets.
 var turnsAndNotes = []mutant{
-	r("plan.go", "s.ControlPlane.Lease.HeldByThis && s.ControlPlane.Lease.Used", "s.ControlPlane.Lease.Used", atTurn),
+	r("plan.go", "s.ControlPlane.Lease.BlockedByThis && s.ControlPlane.Lease.Used", "s.ControlPlane.Lease.Used", atTurn),
 	r("plan.go", "t.ControlPlane && t.Request != nil && p.plan.turn", "t.ControlPlane && false", atTurn),
 	r("plan.go", "t.ControlPlane && t.Request != nil && p.plan.turn", "t.Request != nil && p.plan.turn", atTurn),
 	r("plan.go", "plan.ReleaseControlPlaneLease = plan.ReleaseControlPlaneLease && d.ControlPlaneLeaseUntil.IsZero()", "", atTurn),
@@ -28,8 +28,8 @@ var turnsAndNotes = []mutant{
 	r("writes.go", "d.Action == StartRequest && !d.ControlPlaneLeaseUntil.IsZero()", "!d.ControlPlaneLeaseUntil.IsZero()", atTurn),
 	r("writes.go", "d.Action == StartRequest && !d.ControlPlaneLeaseUntil.IsZero()", "false", atTurn),
 	r("preflight.go", "false, 0, time.Time{}", "false, 0, h.ControlPlaneLeaseUntil", "TestControlPlaneLease_PreflightBlocks_IsReleased"),
-	r("guard_control_plane_busy.go", "turn.Holder != \"\" && !turn.HeldByThis && p.now.Before(turn.Until)", "false", alone),
-	r("guard_control_plane_busy.go", "!turn.HeldByThis && p.now", "p.now", alone),
+	r("guard_control_plane_busy.go", "turn.Holder != \"\" && !turn.BlockedByThis && p.now.Before(turn.Until)", "false", alone),
+	r("guard_control_plane_busy.go", "!turn.BlockedByThis && p.now", "p.now", alone),
 	r("guard_control_plane_busy.go", " && p.now.Before(turn.Until)", "", alone),
 	r("guard_control_plane_busy.go", "p.now.Before(turn.Until)", "!p.now.After(turn.Until)", alone),
 
@@ -103,7 +103,7 @@ var turnsAndNotes = []mutant{
 	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if false {\n\t\t// The manager", "TestHistory_RecoveredWhileDeleting_IsRemoved"),
 	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if true {\n\t\t// The manager", "TestHistory_RecoveredWhileDeleting_IsRemoved"),
 	r("preflight.go", "case next.Decisions[i].Hold.Reason != \"\":", "case false:", "TestPlanAgain_StillBlocked_ReportsNewReason"),
-	r("preflight.go", "case d.Hold.Reason == \"\" || d.Action != None || s.Targets[i].HeldBack.Reason != \"\":", "case d.Hold.Reason == \"\":", "TestPlanAgain_StillBlocked_ReportsNewReason"),
+	r("preflight.go", "case d.Hold.Reason == \"\" || d.Action != None || s.Targets[i].BlockedBack.Reason != \"\":", "case d.Hold.Reason == \"\":", "TestPlanAgain_StillBlocked_ReportsNewReason"),
 	r("guard_not_confirmed.go", "!look.sameRecovery(c.t)", "false", looks),
 	r("guard_not_confirmed.go", "now == nil || before == nil || ", "now != nil && ", looks),
 }

@@ -119,7 +119,7 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 		t := remediation.Target{
 			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Terminating: n.Terminating, History: n.Ledger,
 			Request: requestFor(s, c, n.UID), RequestNameConflict: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.Ledger)),
-			Lease: remediation.Lease{Used: true, Holder: n.Holder, HeldByThis: n.Holder == c.Name, Until: n.HeldUntil},
+			Lease: remediation.Lease{Used: true, Holder: n.Holder, BlockedByThis: n.Holder == c.Name, Until: n.BlockedUntil},
 		}
 		t.CoveredBy, t.CoveredUntil = carer(s, c, m, n, now)
 		t.CoveredElsewhere = t.CoveredBy != "" && !s.Checks[t.CoveredBy].ForNodes
@@ -201,7 +201,7 @@ func carer(s *State, c *Check, m *Machine, n *Node, now time.Time) (string, time
 		switch {
 		case other.ForNodes && n != nil && other.selects(n.ControlPlane, n.Name):
 			claim.Rank, uid = remediation.NodeHealthCheck, n.UID
-			claim.Holds = n.Holder == name && now.Before(n.HeldUntil)
+			claim.Holds = n.Holder == name && now.Before(n.BlockedUntil)
 		case !other.ForNodes && m != nil && other.selects(m.ControlPlane, m.Name):
 			uid = m.UID
 			claim.Holds = m.Author == name && m.Owner != "" && m.Sick
@@ -226,7 +226,7 @@ func carer(s *State, c *Check, m *Machine, n *Node, now time.Time) (string, time
 			claim.Holds = true
 		} else if claim.Rank == remediation.NodeHealthCheck && claim.Holds && n != nil {
 			// It has nothing but a Lease, which runs out.
-			claim.Until = n.HeldUntil
+			claim.Until = n.BlockedUntil
 		}
 		if claim.Holds || !other.Deleting {
 			claims = append(claims, claim)
@@ -285,7 +285,7 @@ func controlPlane(s *State, check, except string, conn Connection) remediation.C
 		return c
 	}
 	c.Etcd.State = remediation.EtcdStacked
-	c.Lease = remediation.Lease{Used: true, Holder: s.Turn.Holder, HeldByThis: s.Turn.Holder == check, Until: s.Turn.Until}
+	c.Lease = remediation.Lease{Used: true, Holder: s.Turn.Holder, BlockedByThis: s.Turn.Holder == check, Until: s.Turn.Until}
 	for _, name := range sorted(s.Machines) {
 		if n := s.Nodes[s.Machines[name].Node]; s.Machines[name].ControlPlane && n != nil {
 			c.Etcd.Members = append(c.Etcd.Members, remediation.Member{Node: n.Name, Healthy: n.Ready == "True", Unhealthy: n.Ready == "False"})

@@ -95,7 +95,7 @@ func (w *World) surprise(check, target string) {
 		m.Paused = true
 	case 5:
 		if n.Holder == "" {
-			n.Holder, n.HeldUntil = stranger, w.Now.Add(10*time.Minute)
+			n.Holder, n.BlockedUntil = stranger, w.Now.Add(10*time.Minute)
 			w.log.foreign[n.Name] = true
 		}
 	case 6:
@@ -116,8 +116,8 @@ func (w *World) strangerEvent(n *Node, m *Machine) {
 	key := "a0/" + m.Name
 	switch r := w.API.Requests[key]; {
 	case w.rarely(2):
-		if n.Holder == "" || !w.Now.Before(n.HeldUntil) {
-			n.Holder, n.HeldUntil = stranger, w.Now.Add(time.Minute+w.minutes(15))
+		if n.Holder == "" || !w.Now.Before(n.BlockedUntil) {
+			n.Holder, n.BlockedUntil = stranger, w.Now.Add(time.Minute+w.minutes(15))
 			w.note("somebody works on " + n.Name)
 			if w.log != nil {
 				w.log.foreign[n.Name] = true

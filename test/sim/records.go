@@ -88,8 +88,8 @@ func (r *run) recordPass(complete bool) {
 	w.records.started[r.name] += started.ByRequest
 	for i := range ended {
 		if e := &ended[i].RecentRemediation; ended[i].ByOwner {
-			set := slices.ContainsFunc(w.records.requested[e.Target], func(at time.Time) bool { return at.Truncate(time.Second).Equal(e.Started.Time) })
-			w.must(set, "records are true", "%s: no owner remediation of %s was requested at %s", r.name, e.Target, e.Started)
+			set := slices.ContainsFunc(w.records.requested[e.Target], func(at time.Time) bool { return at.Truncate(time.Second).Equal(e.StartTime.Time) })
+			w.must(set, "records are true", "%s: no owner remediation of %s was requested at %s", r.name, e.Target, e.StartTime)
 		} else {
 			w.auditEnded(r.name, e)
 		}
@@ -112,10 +112,10 @@ func (r *run) recordPass(complete bool) {
 func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
 	w.premise("records are true")
 	at := slices.IndexFunc(w.records.requests, func(truth *requestTruth) bool {
-		return truth.Check == check && truth.Target == e.Target && !truth.recorded && truth.Started.Truncate(time.Second).Equal(e.Started.Time)
+		return truth.Check == check && truth.Target == e.Target && !truth.recorded && truth.Started.Truncate(time.Second).Equal(e.StartTime.Time)
 	})
 	if at < 0 {
-		w.must(false, "records are true", "no request of %s for %s was started at %s", check, e.Target, e.Started)
+		w.must(false, "records are true", "no request of %s for %s was started at %s", check, e.Target, e.StartTime)
 		return
 	}
 	truth := w.records.requests[at]

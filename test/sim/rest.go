@@ -155,7 +155,7 @@ func (w *World) nextDue() time.Time {
 		add(t.failed.Add(t.wait))
 	}
 	for _, n := range w.API.Nodes {
-		add(n.HeldUntil)
+		add(n.BlockedUntil)
 		add(n.Since.Add(10 * time.Minute))
 		if n.Terminating.Sign != "" {
 			add(n.Terminating.Since.Add(30 * time.Minute))

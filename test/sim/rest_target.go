@@ -81,7 +81,7 @@ func (x *resting) lease() {
 		return
 	}
 	if !x.w.log.foreign[x.target] {
-		x.w.must(x.n.Holder == x.c.Name && x.n.HeldUntil.After(x.w.Now), "I3 who works on a Node holds its Lease", "%s on %s", x.c.Name, x.target)
+		x.w.must(x.n.Holder == x.c.Name && x.n.BlockedUntil.After(x.w.Now), "I3 who works on a Node holds its Lease", "%s on %s", x.c.Name, x.target)
 	}
 }
 

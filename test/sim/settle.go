@@ -72,7 +72,7 @@ func (w *World) healEverything() {
 		n.Version++
 		n.Excluded, n.Confirmed, n.Terminating = false, true, remediation.Departure{}
 		if n.Holder == stranger {
-			n.Holder, n.HeldUntil = "", time.Time{}
+			n.Holder, n.BlockedUntil = "", time.Time{}
 		}
 		w.ready(n, "True")
 	}

@@ -84,7 +84,7 @@ type Node struct {
 	Terminating                 remediation.Departure
 	Ledger                  remediation.History
 	Holder                  string
-	HeldUntil               time.Time
+	BlockedUntil               time.Time
 }
 
 // Request is a remediation request.

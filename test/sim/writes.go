@@ -170,9 +170,9 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 	case remediation.WriteHistory:
 		n.Ledger = d.History
 	case remediation.AcquireLease:
-		n.Holder, n.HeldUntil = r.name, d.LeaseUntil
+		n.Holder, n.BlockedUntil = r.name, d.LeaseUntil
 	default:
-		n.Holder, n.HeldUntil = "", time.Time{}
+		n.Holder, n.BlockedUntil = "", time.Time{}
 	}
 	return nil
 }

@@ -98,9 +98,9 @@ func (s *Stage) inspectTargets(status *remedyv1.MachineHealthCheckStatus, words 
 	for i := range status.UnhealthyTargets {
 		t := &status.UnhealthyTargets[i]
 		s.Expect(known(string(t.Reason))).To(BeTrue(), "reason %s of %s", t.Reason, t.Name)
-		s.Expect(t.HoldReason != "").
-			To(Equal(t.Decision == remedyv1.Held || t.HoldReason == "ObserveMode"), "%s: %s %s", t.Name, t.Decision, t.HoldReason)
-		s.Expect(t.HoldReason == "" || known(string(t.HoldReason))).To(BeTrue(), "hold %s of %s", t.HoldReason, t.Name)
+		s.Expect(t.BlockedReason != "").
+			To(Equal(t.Decision == remedyv1.Blocked || t.BlockedReason == "ObserveMode"), "%s: %s %s", t.Name, t.Decision, t.BlockedReason)
+		s.Expect(t.BlockedReason == "" || known(string(t.BlockedReason))).To(BeTrue(), "hold %s of %s", t.BlockedReason, t.Name)
 		s.inspectText(t.Message)
 	}
 	if status.CurrentHealthy == nil {
@@ -108,7 +108,7 @@ func (s *Stage) inspectTargets(status *remedyv1.MachineHealthCheckStatus, words 
 	}
 	s.Expect(*status.CurrentHealthy).To(BeNumerically("<=", *status.ExpectedMachines))
 	s.Expect(int(*status.UnhealthyTargetsTotal)).To(BeNumerically(">=", len(status.UnhealthyTargets)))
-	s.Expect(*status.Held).To(BeNumerically("<=", *status.Unhealthy))
+	s.Expect(*status.Blocked).To(BeNumerically("<=", *status.Unhealthy))
 }
 
 func (s *Stage) inspectText(text string) {

@@ -47,7 +47,7 @@ func Decision(machine string) func(*remedyv1.MachineHealthCheck) string {
 	return func(check *remedyv1.MachineHealthCheck) string {
 		for _, t := range check.Status.UnhealthyTargets {
 			if t.Name == machine {
-				return string(t.Decision) + " " + string(t.HoldReason)
+				return string(t.Decision) + " " + string(t.BlockedReason)
 			}
 		}
 		return ""

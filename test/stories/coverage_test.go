@@ -37,7 +37,7 @@ func (d *driver) coverDecision(trace *explain.Trace) {
 	d.cover("action", decision.Action)
 	d.cover(string(explain.Ending), decision.Why)
 	if decision.Action == none {
-		d.cover(string(explain.Hold), string(decision.HoldReason))
+		d.cover(string(explain.Hold), string(decision.BlockedReason))
 	}
 	for kind, lines := range map[explain.Kind][]explain.Line{explain.Guard: trace.Guards, explain.Preflight: trace.Preflight} {
 		for _, line := range lines {

@@ -97,8 +97,8 @@ func closedGate(trace *explain.Trace) *explain.Line {
 
 func decisionOf(trace *explain.Trace) string {
 	d := &trace.Decision
-	if d.Action == none && d.HoldReason != "" {
-		return phrase([]string{string(remedyv1.Held), string(d.HoldReason)}, d.Until, strings.TrimPrefix(d.Message, "Blocked: "))
+	if d.Action == none && d.BlockedReason != "" {
+		return phrase([]string{string(remedyv1.Blocked), string(d.BlockedReason)}, d.Until, strings.TrimPrefix(d.Message, "Blocked: "))
 	}
 	return phrase([]string{d.Action, d.Why}, d.Until, d.Message)
 }
@@ -155,7 +155,7 @@ func (d *driver) writeReconcile(name string, s *reconcile) {
 		d.write("Check", "%s%s: %s", d.prefix(name), trace.Target, does)
 		d.coverDecision(&trace)
 		d.cover("write", writes...)
-		d.keepTrace(name, &trace, trace.Decision.Action, trace.Decision.Why, string(trace.Decision.HoldReason))
+		d.keepTrace(name, &trace, trace.Decision.Action, trace.Decision.Why, string(trace.Decision.BlockedReason))
 	}
 	d.reported[name] = now
 	d.writeConditions(name, s)

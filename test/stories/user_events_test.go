@@ -258,7 +258,7 @@ func userDeletes(name string) step {
 func holdsLease(name, who string, lasting time.Duration) step {
 	return func(d *driver) {
 		n := d.node(name)
-		n.Holder, n.HeldUntil = who, d.w.Now.Add(lasting)
+		n.Holder, n.BlockedUntil = who, d.w.Now.Add(lasting)
 		d.write("User", "acquires the Lease of %s as %s for %s", n.Name, who, lasting)
 	}
 }

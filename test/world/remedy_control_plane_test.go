@@ -62,9 +62,9 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 		apiServer(t, c, machines[2], corev1.ConditionFalse)
 		fallTogether(t, c, seen, machines[0], machines[1])
 		shown := func() []string { return decisions(now(t, check)) }
-		g.Eventually(shown, soon).Should(ConsistOf(HaveSuffix(" Held "+string(remedyv1.HeldOwnerRefuses)), HaveSuffix(" Remediating ")))
+		g.Eventually(shown, soon).Should(ConsistOf(HaveSuffix(" Held "+string(remedyv1.BlockedOwnerRefuses)), HaveSuffix(" Remediating ")))
 		refused, other := machines[0], machines[1]
-		if slices.Contains(shown(), machines[1].Name+" Held "+string(remedyv1.HeldOwnerRefuses)) {
+		if slices.Contains(shown(), machines[1].Name+" Held "+string(remedyv1.BlockedOwnerRefuses)) {
 			refused, other = other, refused
 		}
 		said := func() string {
@@ -145,7 +145,7 @@ func apiServer(t *testing.T, c *world.Cluster, machine clusterv1.Machine, ready 
 func decisions(check *remedyv1.MachineHealthCheck) []string {
 	all := make([]string, 0, len(check.Status.UnhealthyTargets))
 	for _, target := range check.Status.UnhealthyTargets {
-		all = append(all, target.Name+" "+string(target.Decision)+" "+string(target.HoldReason))
+		all = append(all, target.Name+" "+string(target.Decision)+" "+string(target.BlockedReason))
 	}
 	return all
 }
@@ -168,7 +168,7 @@ func TestTheRefusalOfAnOwnerIsShownAndStays(t *testing.T) {
 		g.Expect(got.Status.ObservedGeneration).To(Equal(got.Generation))
 		g.Expect(counts(got)).To(Equal("1 expected, 0 healthy, 1 unhealthy, 0 suspect, 0 undetermined, 0 remediating, 1 held"))
 		g.Expect(got.Status.UnhealthyTargets).To(ConsistOf(And(
-			HaveField("Name", only.Name), HaveField("Decision", remedyv1.Held), HaveField("HoldReason", remedyv1.HeldOwnerRefuses))))
+			HaveField("Name", only.Name), HaveField("Decision", remedyv1.Blocked), HaveField("BlockedReason", remedyv1.BlockedOwnerRefuses))))
 	}
 	g.Eventually(held, soon).Should(Succeed())
 	g.Expect(refused()).To(Equal(clusterv1.MachineSetMachineCannotBeRemediatedReason))

@@ -195,7 +195,7 @@ func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testin
 	}, soon).Should(BeTrue())
 	g.Expect(theirHealth()).To(Equal(nothing), "nor that it is not, where there is no template")
 	g.Eventually(func() []remedyv1.UnhealthyTarget { return now(t, ours).Status.UnhealthyTargets }, soon).
-		Should(ConsistOf(And(HaveField("Name", machines[0].Name), HaveField("HoldReason", remedyv1.HeldTemplateNotResolved))))
+		Should(ConsistOf(And(HaveField("Name", machines[0].Name), HaveField("BlockedReason", remedyv1.BlockedTemplateNotResolved))))
 
 	g.Expect(w.Client.Create(t.Context(), newTemplate(c))).To(Succeed())
 	request := world.NewRemediation(world.Remediation, c.Namespace, machines[0].Name)

@@ -180,7 +180,7 @@ func counts(check *remedyv1.MachineHealthCheck) string {
 		return fmt.Sprint(*n)
 	}
 	return fmt.Sprintf("%s expected, %s healthy, %s unhealthy, %s suspect, %s undetermined, %s remediating, %s held", show(s.ExpectedMachines), show(s.CurrentHealthy),
-		show(s.Unhealthy), show(s.Suspect), show(s.Undetermined), show(s.Remediating), show(s.Held))
+		show(s.Unhealthy), show(s.Suspect), show(s.Undetermined), show(s.Remediating), show(s.Blocked))
 }
 
 // isClean waits until a check has nothing to do, and nothing left of what it has done. All of that is seen in one look at it: each part for
