@@ -59,7 +59,7 @@ func remediationFacts(check *healthcheck.Check, t *healthcheck.Target) remediati
 		OwnerRemediation: report.OwnerRemediation(m, check.Author()),
 		History:          notes.History(m.Annotations),
 		NodeGoneSince:    notes.NodeGoneSince(m.Annotations),
-		Terminating:          departure(m, node),
+		Terminating:      departure(m, node),
 	}
 	if !m.DeletionTimestamp.IsZero() {
 		r.DeletingSince = m.DeletionTimestamp.Time

@@ -62,7 +62,7 @@ func Status(p *Evaluation, before []remedyv1.UnhealthyTarget, request func(targe
 		Suspect:               Number(counts.Suspect),
 		Undetermined:          Number(counts.Undetermined),
 		Remediating:           Number(planned.Counts.Remediating),
-		Blocked:                  Number(planned.Counts.Blocked),
+		Blocked:               Number(planned.Counts.Blocked),
 		RemediationsAllowed:   Number(planned.Gate.Limit.Left(planned.Gate.Unhealthy)),
 		Limit:                 limit(&planned.Gate.Limit),
 		UnhealthyTargets:      targets,

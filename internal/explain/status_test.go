@@ -66,20 +66,20 @@ func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
 			g.Expect(target.Request.Name).To(Equal(target.Name), "the request of the target")
 		}
 		said = append(said, strings.Join([]string{
-			target.Name, target.Node, string(target.Reason), string(target.Decision),
+			target.Name, target.Node, string(target.Health), string(target.Reason), string(target.Decision),
 			string(target.BlockedReason), until, step, fmt.Sprint(target.Request != nil), target.Message,
 		}, " | "))
 	}
 	g.Expect(said).To(Equal([]string{
-		"m-002 | n-002 | NodeDeleted | Observed |  | 2026-03-14T12:04:59Z | - | false | Node n-002 has been missing since " +
+		"m-002 | n-002 | Suspect | NodeDeleted | Pending |  | 2026-03-14T12:04:59Z | - | false | Node n-002 has been missing since " +
 			"2026-03-14T11:59:59Z; the target becomes unhealthy at 2026-03-14T12:04:59Z",
 		// It is healthy again, and a person has to confirm it: the status lists it.
-		"m-003 | n-003 | RecoveryNotConfirmed | Held | RecoveryNotConfirmed | - | 1 | true | Blocked: The target is healthy since " +
+		"m-003 | n-003 | Recovering | RecoveryNotConfirmed | Blocked | RecoveryNotConfirmed | - | 1 | true | Blocked: The target is healthy since " +
 			"2026-03-14T11:59:59Z; waiting for the annotation remediation.medik8s.io/manually-confirmed-healthy on its Node",
-		"m-004 | n-004 | HasRemediateAnnotation | Remediating |  | 2026-03-14T12:59:00Z | 1 | true | Marked for remediation via " +
+		"m-004 | n-004 | Unhealthy | HasRemediateAnnotation | Remediating |  | 2026-03-14T12:59:00Z | 1 | true | Marked for remediation via " +
 			"cluster.x-k8s.io/remediate-machine annotation. Waiting for the remediator of the request of step 1 (FooTemplate/a) until " +
 			"2026-03-14T12:59:00Z",
-		"m-005 | n-005 | HasRemediateAnnotation | Held | MaxInFlight | - | - | false | Marked for remediation via " +
+		"m-005 | n-005 | Unhealthy | HasRemediateAnnotation | Blocked | MaxInFlight | - | - | false | Marked for remediation via " +
 			"cluster.x-k8s.io/remediate-machine annotation. Blocked: maxInFlight is reached (2 of 2, including m-003); this target is queued",
 	}))
 }
@@ -88,7 +88,7 @@ func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
 func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 	since := metav1.NewTime(ago(time.Hour))
 	before := []remedyv1.UnhealthyTarget{
-		{Name: "m-002", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Observed},
+		{Name: "m-002", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Health: remedyv1.SuspectTargetHealth, Decision: remedyv1.Pending},
 		{Name: "m-003", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Blocked, BlockedReason: remedyv1.BlockedTooManyUnhealthy},
 		{Name: "m-004", SinceTime: &since, Reason: remedyv1.NodeDeleted, Decision: remedyv1.Remediating},
 		{Name: "m-999", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Blocked},
@@ -114,14 +114,14 @@ func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 	shown, status := show(fleet(4, 0, outage), before)
 	g.Expect(shown).To(HaveLen(2))
 	g.Expect(shown[0]).To(HavePrefix("m-003 MachineFailed "), "it is evaluated without the cluster")
-	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Held ClusterUnreachable " +
+	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Blocked ClusterUnreachable " +
 		"Not evaluated: The Node could not be read. The target was unhealthy before"))
 	g.Expect(*status.Unhealthy).To(BeEquivalentTo(1))
 	g.Expect(*status.UnhealthyTargetsTotal).To(BeEquivalentTo(2))
 
 	shown, status = show(fleet(4, 0, restored), status.UnhealthyTargets)
 	g.Expect(shown).To(HaveLen(2))
-	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Held  " +
+	g.Expect(shown[1]).To(Equal("m-004 NodeDeleted true Blocked  " +
 		"Not evaluated: Connection to the workload cluster was restored; waiting for fresh Node status until 2026-03-14T12:01:00Z. " +
 		"The target was unhealthy before"))
 	g.Expect(*status.Unhealthy).To(BeZero())

@@ -72,13 +72,13 @@ type DecisionPart struct {
 	Action  string            `json:"action"`
 	// BlockedReason is why remediation is blocked, Why is why a remediation ends.
 	BlockedReason remedyv1.BlockedReason `json:"blockedReason,omitempty"`
-	Why        string              `json:"why,omitempty"`
-	Until      *metav1.Time        `json:"until,omitempty"`
-	Step       *int32              `json:"step,omitempty"`
-	Template   string              `json:"template,omitempty"`
-	Attempt    int                 `json:"attempt,omitempty"`
-	InFlight   bool                `json:"inFlight,omitempty"`
-	Message    string              `json:"message,omitempty"`
+	Why           string                 `json:"why,omitempty"`
+	Until         *metav1.Time           `json:"until,omitempty"`
+	Step          *int32                 `json:"step,omitempty"`
+	Template      string                 `json:"template,omitempty"`
+	Attempt       int                    `json:"attempt,omitempty"`
+	InFlight      bool                   `json:"inFlight,omitempty"`
+	Message       string                 `json:"message,omitempty"`
 }
 
 // NewTrace returns the trace of a target. It costs more than the decision: do not call it for each healthy target.

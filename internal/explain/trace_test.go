@@ -37,7 +37,7 @@ func queued() *Facts {
 		remediation.ControlPlaneBusy, remediation.QuorumUnknown, remediation.SingleControlPlane, remediation.QuorumAtRisk,
 	}
 	saw := map[remediation.Reason]remediation.Seen{
-		remediation.Terminating:            {Who: "taint a"},
+		remediation.Terminating:        {Who: "taint a"},
 		remediation.NoRemediatingOwner: {Who: "MachineSet/a"},
 		remediation.TooManyUnhealthy:   {Who: "maxUnhealthy=40%", Have: 2, Most: 4},
 		remediation.MaxInFlight:        {Have: 1, Most: 1},
@@ -57,7 +57,7 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     SkipRemediation             passed
     HasRemediateAnnotation      passed
     MachineFailed               passed
-    ReconnectGracePeriod                   passed
+    ReconnectGracePeriod        passed
     ControlPlaneNotInitialized  passed
     InfrastructureNotReady      passed
   rules
@@ -74,9 +74,9 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     CheckDeleting               passed
     ClusterNotFound             passed
     ClusterDeleting             passed
-    ManagedByOtherCheck              passed
+    ManagedByOtherCheck         passed
     StuckDeleting               passed
-    Terminating                     passed          Termination is announced by taint a, and took too long
+    Terminating                 passed          Termination is announced by taint a, and took too long
     Excluded                    passed
     NoRemediatingOwner          passed          The owner is MachineSet/a
     OwnerRefuses                passed
@@ -89,15 +89,15 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
     EscalationExhausted         passed
     Backoff                     passed
     TemplateNotResolved         not applicable
-    RequestNameConflict                   not applicable
-    NodeLeaseHeld                  not applicable
+    RequestNameConflict         not applicable
+    NodeLeaseHeld               not applicable
     ControlPlaneBusy            not applicable
     QuorumUnknown               not applicable
     SingleControlPlane          not applicable
     QuorumAtRisk                not applicable
     MaxInFlight                 blocks          maxInFlight is reached (1 of 1); this target is queued
-    ObserveMode                   not evaluated
-  decision                      Held            MaxInFlight: maxInFlight is reached (1 of 1); this target is queued
+    ObserveMode                 not evaluated
+  decision                      Blocked         MaxInFlight: maxInFlight is reached (1 of 1); this target is queued
 `
 
 func TestTrace_String_ListsEveryGuard(t *testing.T) {

@@ -29,7 +29,7 @@ type Check struct {
 	Cluster    ClusterState
 	// Unreachable: the control plane is initialized, but the cluster cannot be read.
 	Unreachable bool
-	// Reconnecting: the connection was restored, and the reconnect grace period lasts until FirstLookUntil.
+	// Reconnecting: the connection was restored, and the reconnect grace period lasts until ReconnectingUntil.
 	Reconnecting      bool
 	ReconnectingUntil time.Time
 	Storm             Storm
@@ -63,7 +63,7 @@ type Target struct {
 	Excluded bool
 	// DeletingSince is the deletion timestamp of the Machine or Node.
 	DeletingSince time.Time
-	Terminating       Departure
+	Terminating   Departure
 	// Owner is the owner that can remediate it, as kind/name; empty if there is none.
 	Owner            string
 	OwnerRemediation OwnerRemediation
@@ -72,7 +72,7 @@ type Target struct {
 	// RequestNameConflict is another object with the name of the request. For a Node, it may be a request of this check of any kind for an earlier Node
 	// of that name, because both are the same server.
 	RequestNameConflict string
-	History   History
+	History             History
 	// NodeGoneSince is recorded on the Machine; zero if it is not.
 	NodeGoneSince time.Time
 	// UnpausedAt is when the last pause of the target ended; zero if that is not known.
@@ -142,9 +142,9 @@ type Lease struct {
 	// Used: this check uses it.
 	Used bool
 	// Holder is empty if there is none. The next field reports whether it is this check.
-	Holder     string
+	Holder        string
 	BlockedByThis bool
-	Until      time.Time
+	Until         time.Time
 }
 
 // Orphan is an orphaned target: this check has something on it, but it no longer exists or is no longer selected.

@@ -61,10 +61,10 @@ type State uint8
 
 // The states.
 const (
-	InTree    State = iota // The in-tree controller reconciles the check.
-	Paused                 // A user or another tool has paused the check or its Cluster.
-	Waiting                // The in-tree controller has not acknowledged the pause.
-	Adopted                // Remedy reconciles the check.
+	InTree        State = iota // The in-tree controller reconciles the check.
+	Paused                     // A user or another tool has paused the check or its Cluster.
+	Waiting                    // The in-tree controller has not acknowledged the pause.
+	Adopted                    // Remedy reconciles the check.
 	PauseConflict              // The pause was removed repeatedly, and Remedy has released the check.
 )
 

@@ -114,12 +114,12 @@ func TestCoreChecks_Arguments_AreReadAsByTheManager(t *testing.T) {
 		command, args []string
 		all           bool
 	}{
-		"no flag":                  {},
-		"equals sign":              {args: []string{"--in-tree-machinehealthchecks=All"}, all: true},
-		"next argument":            {args: []string{"--leader-elect", "--in-tree-machinehealthchecks", "All", "--v=2"}, all: true},
+		"no flag":              {},
+		"equals sign":          {args: []string{"--in-tree-machinehealthchecks=All"}, all: true},
+		"next argument":        {args: []string{"--leader-elect", "--in-tree-machinehealthchecks", "All", "--v=2"}, all: true},
 		"next argument, OptIn": {args: []string{"--in-tree-machinehealthchecks", "OptIn"}},
-		"underscores":              {args: []string{"--in_tree_machinehealthchecks=Replace"}, all: true},
-		"command":                  {command: []string{"/manager", "--in-tree-machinehealthchecks=All"}, all: true},
+		"underscores":          {args: []string{"--in_tree_machinehealthchecks=Replace"}, all: true},
+		"command":              {command: []string{"/manager", "--in-tree-machinehealthchecks=All"}, all: true},
 		"arguments after command": {
 			command: []string{"/manager", "--in-tree-machinehealthchecks=All"},
 			args:    []string{"--in-tree-machinehealthchecks=OptIn"},

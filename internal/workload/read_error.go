@@ -81,7 +81,7 @@ var messages = map[ReadErrorReason]string{
 // whose API server answers "GET /". So a corrected Secret alone changes nothing if the wrong kubeconfig leads to such an API server.
 var kubeconfigHints = map[ReadErrorReason]string{
 	WrongCluster: "; if so, correct Secret %s and restart the manager",
-	Forbidden:   "; or correct Secret %s and restart the manager",
+	Forbidden:    "; or correct Secret %s and restart the manager",
 }
 
 // ReadError is why something could not be read. Its text contains no secret, no address, and nothing that differs each time.

@@ -61,7 +61,7 @@ var turnsAndNotes = []mutant{
 	r("request.go", "p.ends(r, &step, t.UnpausedAt)", "p.ends(r, &step)", "TestStepTimeout_AfterPauseOfTarget_StartsAgain"),
 	r("request.go", "append(pauseEnds, p.s.Check.UnpausedAt)", "pauseEnds", "TestStepTimeout_AfterPauseOfTarget_StartsAgain"),
 	r("candidates.go", "first(!a.since.IsZero(), !b.since.IsZero()),", "", "TestCandidates_UnknownSince_ComeLast"),
-	r("guard_covered_by_other.go", "Until: t.CoveredUntil, ", "", "TestCoveredByOther_Until_IsReported"),
+	r("guard_managed_by_other_check.go", "Until: t.CoveredUntil, ", "", "TestCoveredByOther_Until_IsReported"),
 
 	r("preflight.go", "\t{Terminating, requests, guardTerminating},\n", "", looks),
 	r("preflight.go", "\t{Excluded, starts, guardExcluded},\n", "", looks),
@@ -104,6 +104,6 @@ var turnsAndNotes = []mutant{
 	r("request.go", "if v.Recovered() {\n\t\t// The manager", "if true {\n\t\t// The manager", "TestHistory_RecoveredWhileDeleting_IsRemoved"),
 	r("preflight.go", "case next.Decisions[i].Hold.Reason != \"\":", "case false:", "TestPlanAgain_StillBlocked_ReportsNewReason"),
 	r("preflight.go", "case d.Hold.Reason == \"\" || d.Action != None || s.Targets[i].BlockedBack.Reason != \"\":", "case d.Hold.Reason == \"\":", "TestPlanAgain_StillBlocked_ReportsNewReason"),
-	r("guard_not_confirmed.go", "!look.sameRecovery(c.t)", "false", looks),
-	r("guard_not_confirmed.go", "now == nil || before == nil || ", "now != nil && ", looks),
+	r("guard_preflight_failed.go", "!look.sameRecovery(c.t)", "false", looks),
+	r("guard_preflight_failed.go", "now == nil || before == nil || ", "now != nil && ", looks),
 }

@@ -169,14 +169,14 @@ func TestMetadataKnowsTheContract(t *testing.T) {
 
 // variables are what a user can set in clusterctl.yaml or in the environment, with an example each, and the flag that it reaches.
 var variables = map[string]struct{ example, flag string }{
-	"REMEDY_MODE":                     {"Observe", "--mode"},
+	"REMEDY_MODE":                        {"Observe", "--mode"},
 	"REMEDY_IN_TREE_MACHINEHEALTHCHECKS": {"All", "--in-tree-machinehealthchecks"},
-	"REMEDY_DIAGNOSTICS_ADDRESS":      {":9999", "--diagnostics-address"},
-	"REMEDY_INSECURE_DIAGNOSTICS":     {"true", "--insecure-diagnostics"},
-	"REMEDY_LOGGING_FORMAT":           {"json", "--logging-format"},
-	"REMEDY_LOG_LEVEL":                {"5", "--v"},
-	"REMEDY_INSECURE_KUBECONFIGS":     {"Refuse", "--insecure-kubeconfigs"},
-	"REMEDY_WARM_STANDBY":             {"true", "--feature-gates=WarmStandby"},
+	"REMEDY_DIAGNOSTICS_ADDRESS":         {":9999", "--diagnostics-address"},
+	"REMEDY_INSECURE_DIAGNOSTICS":        {"true", "--insecure-diagnostics"},
+	"REMEDY_LOGGING_FORMAT":              {"json", "--logging-format"},
+	"REMEDY_LOG_LEVEL":                   {"5", "--v"},
+	"REMEDY_INSECURE_KUBECONFIGS":        {"Refuse", "--insecure-kubeconfigs"},
+	"REMEDY_WARM_STANDBY":                {"true", "--feature-gates=WarmStandby"},
 }
 
 // arguments are the flags that the manager would be started with.

@@ -44,7 +44,7 @@ func (w *World) start(r *run, c *Check, target string, step remediation.StepID, 
 
 // live is what a live look finds of it.
 func (w *World) live() Connection {
-	return Connection{Up: w.Conn.Up && w.Reachable, FirstLookUntil: w.Conn.FirstLookUntil}
+	return Connection{Up: w.Conn.Up && w.Reachable, ReconnectingUntil: w.Conn.ReconnectingUntil}
 }
 
 func (x *start) controlPlane() bool {
@@ -116,7 +116,7 @@ var blockers = []blocker{
 	}},
 	{"I5 one at a time", is(remediation.ControlPlaneBusy), true, false, busy},
 	{"I5 the quorum is known", is(remediation.QuorumUnknown), true, false, func(x *start) bool {
-		return x.controlPlane() && (!x.w.live().Up || x.w.Now.Before(x.r.conn.FirstLookUntil))
+		return x.controlPlane() && (!x.w.live().Up || x.w.Now.Before(x.r.conn.ReconnectingUntil))
 	}},
 	{"I5 not the only one", is(remediation.SingleControlPlane), true, false, func(x *start) bool { return x.controlPlane() && x.members() == 1 && x.n != nil }},
 	{"I5 the quorum", is(remediation.QuorumAtRisk), true, false, noQuorum},

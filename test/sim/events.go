@@ -260,6 +260,6 @@ func (w *World) connection() {
 	}
 	w.Conn.Up, w.Conn.Breaking = w.Reachable, false
 	if w.Conn.Up {
-		w.Conn.FirstLookUntil = w.Now.Add(50 * time.Second)
+		w.Conn.ReconnectingUntil = w.Now.Add(50 * time.Second)
 	}
 }

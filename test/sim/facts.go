@@ -17,8 +17,8 @@ import (
 
 // Connection is what is known of the workload cluster's API server.
 type Connection struct {
-	Up             bool
-	FirstLookUntil time.Time
+	Up                bool
+	ReconnectingUntil time.Time
 	// Breaking: it was lost in the midst of a look, after the Nodes had been read.
 	Breaking bool
 }
@@ -35,11 +35,11 @@ func (c *Check) selects(controlPlane bool, name string) bool {
 func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot, remediation.Situation) {
 	snapshot := health.Snapshot{Cluster: health.ClusterFacts{
 		ControlPlaneInitialized: health.Milestone{Reached: !s.NoControlPlane, Since: s.ControlPlaneSince},
-		InfrastructureReady:     health.Milestone{Reached: !s.NoInfrastructure, Since: s.InfrastructureSince}, ReconnectingUntil: conn.FirstLookUntil,
+		InfrastructureReady:     health.Milestone{Reached: !s.NoInfrastructure, Since: s.InfrastructureSince}, ReconnectingUntil: conn.ReconnectingUntil,
 	}}
 	situation := remediation.Situation{
 		Check: remediation.Check{
-			Paused: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), Reconnecting: now.Before(conn.FirstLookUntil), ReconnectingUntil: conn.FirstLookUntil,
+			Paused: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), Reconnecting: now.Before(conn.ReconnectingUntil), ReconnectingUntil: conn.ReconnectingUntil,
 			Storm: c.Storm, PauseRequests: c.PauseRequests, UnpausedAt: c.ThawedAt,
 		},
 		Replacing: c.Replacing, ControlPlane: controlPlane(s, c.Name, "", conn),

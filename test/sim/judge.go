@@ -70,7 +70,7 @@ func (w *World) judge(s *State, conn Connection, c *Check, m *Machine, n *Node) 
 	present := n != nil && conn.Up && (m == nil || m.ProviderID == "" || n.ProviderID == "" || n.ProviderID == m.ProviderID)
 	if m == nil || !m.Remediate && m.Failure == "" {
 		switch {
-		case w.Now.Before(conn.FirstLookUntil), s.NoControlPlane && (m == nil || !m.ControlPlane):
+		case w.Now.Before(conn.ReconnectingUntil), s.NoControlPlane && (m == nil || !m.ControlPlane):
 			return judged{}
 		case s.NoInfrastructure && present && (m == nil || m.DeletingSince.IsZero()):
 			return judged{health: excused}

@@ -30,7 +30,7 @@ func (w *World) noticeConnection() {
 	}
 	w.Conn.Up = w.Reachable
 	if w.changed(); w.Conn.Up {
-		w.Conn.FirstLookUntil = w.Now.Add(50 * time.Second)
+		w.Conn.ReconnectingUntil = w.Now.Add(50 * time.Second)
 	}
 }
 

@@ -81,10 +81,10 @@ type Node struct {
 	Created, Since, Renewed time.Time
 	ControlPlane            bool
 	Excluded, Confirmed     bool
-	Terminating                 remediation.Departure
+	Terminating             remediation.Departure
 	Ledger                  remediation.History
 	Holder                  string
-	BlockedUntil               time.Time
+	BlockedUntil            time.Time
 }
 
 // Request is a remediation request.

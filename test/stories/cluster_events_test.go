@@ -289,7 +289,7 @@ var (
 	// The API server answered when the Nodes were read, but not to the preflight check.
 	connectionBreaks = cluster("becomes unreachable during a reconcile", func(w *sim.World) { w.Conn.Breaking = true })
 	reachable        = cluster("is reachable again", func(w *sim.World) {
-		w.Reachable, w.Conn = true, sim.Connection{Up: true, FirstLookUntil: w.Now.Add(50 * time.Second)}
+		w.Reachable, w.Conn = true, sim.Connection{Up: true, ReconnectingUntil: w.Now.Add(50 * time.Second)}
 	})
 	slowAPIServer = cluster("has a slow API server: a reconcile has time for one preflight check", func(w *sim.World) { w.Slow = true })
 	beingCreated  = cluster("is being created: its infrastructure and its control plane are not ready", func(w *sim.World) {

@@ -62,9 +62,9 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 		apiServer(t, c, machines[2], corev1.ConditionFalse)
 		fallTogether(t, c, seen, machines[0], machines[1])
 		shown := func() []string { return decisions(now(t, check)) }
-		g.Eventually(shown, soon).Should(ConsistOf(HaveSuffix(" Held "+string(remedyv1.BlockedOwnerRefuses)), HaveSuffix(" Remediating ")))
+		g.Eventually(shown, soon).Should(ConsistOf(HaveSuffix(" Blocked "+string(remedyv1.BlockedOwnerRefuses)), HaveSuffix(" Remediating ")))
 		refused, other := machines[0], machines[1]
-		if slices.Contains(shown(), machines[1].Name+" Held "+string(remedyv1.BlockedOwnerRefuses)) {
+		if slices.Contains(shown(), machines[1].Name+" Blocked "+string(remedyv1.BlockedOwnerRefuses)) {
 			refused, other = other, refused
 		}
 		said := func() string {
