@@ -145,9 +145,9 @@ func (s *series) seen(o *Observation) {
 		s.add(&blockedTargets, float64(unknown), other)
 	}
 	if o.Gate != nil {
-		s.add(&sickTargets, float64(o.Gate.Unhealthy))
+		s.add(&notHealthyTargets, float64(o.Gate.Unhealthy))
 		// A limit below zero requires more healthy targets than exist.
-		s.add(&sickTargetsLimit, float64(max(0, o.Gate.Limit)))
+		s.add(&notHealthyTargetsLimit, float64(max(0, o.Gate.Limit)))
 		s.add(&stormActive, number(o.Gate.Storm))
 	}
 	s.conditions(o.Conditions)

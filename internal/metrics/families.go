@@ -43,12 +43,12 @@ var (
 		name: "remedy_remediation_allowed", kind: gauge, labels: ofCheck(), help: "1 if a check may start remediations, 0 if not.",
 		more: "Same as the condition `RemediationAllowed`.",
 	}
-	sickTargets = family{
-		name: "remedy_sick_targets", kind: gauge, labels: ofCheck(), help: "Targets of a check that count against its limit.",
+	notHealthyTargets = family{
+		name: "remedy_not_healthy_targets", kind: gauge, labels: ofCheck(), help: "Targets of a check that count against its limit.",
 		more: "For Machines these are all that are not known to be healthy. No series if they could not be counted.",
 	}
-	sickTargetsLimit = family{
-		name: "remedy_sick_targets_limit", kind: gauge, labels: ofCheck(), help: "Unhealthy targets up to which a check remediates.",
+	notHealthyTargetsLimit = family{
+		name: "remedy_not_healthy_targets_limit", kind: gauge, labels: ofCheck(), help: "Unhealthy targets up to which a check remediates.",
 		more: "Same as `status.limit`, for the current number of targets.",
 	}
 	stormActive = family{
@@ -100,7 +100,7 @@ var (
 // families returns all of them.
 func families() []*family {
 	return []*family{
-		&targets, &blockedTargets, &remediationAllowed, &sickTargets, &sickTargetsLimit, &stormActive, &checkCondition, &remediations,
+		&targets, &blockedTargets, &remediationAllowed, &notHealthyTargets, &notHealthyTargetsLimit, &stormActive, &checkCondition, &remediations,
 		&evaluations, &failures, &heartbeatsIgnored, &eventsDropped, &confirmAborts, &decisionLatency, &unhealthyDuration,
 	}
 }
