@@ -26,10 +26,10 @@ const (
 const (
 	// ReadyReason: the check works.
 	ReadyReason = "Ready"
-	// NotReadyReason: another condition has the reason.
-	NotReadyReason = "NotReady"
 	// EscalationExhaustedReason: every step has failed for a target.
 	EscalationExhaustedReason = "EscalationExhausted"
+	// RemediationFailedReason: the remediation of a target has failed, and is tried again.
+	RemediationFailedReason = "RemediationFailed"
 	// OwnerNotActingReason: an owner has not remediated a Machine in time.
 	OwnerNotActingReason = "OwnerNotActing"
 	// CleaningUpReason: the check is being deleted, and waits for its cleanup.

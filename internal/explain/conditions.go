@@ -24,7 +24,7 @@ func Conditions(p *Evaluation) []metav1.Condition {
 // WhilePaused returns the conditions of a paused check, which report only the pause. The others stay as they are.
 func WhilePaused(p *Evaluation) []metav1.Condition {
 	allowed := condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, remedyv1.PausedReason, blockedPrefix+paused(p))
-	return withReady(p, allowed, pausedCondition(p))
+	return []metav1.Condition{allowed, pausedCondition(p)}
 }
 
 func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
@@ -35,49 +35,64 @@ func withReady(p *Evaluation, others ...metav1.Condition) []metav1.Condition {
 	return append([]metav1.Condition{readyCondition(p, others)}, others...)
 }
 
-// readyCondition summarizes the others.
+// readyCondition summarizes the others. It is False only if an administrator has to act, and has the reason of the first cause.
 func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	if message := cleanup(p); message != "" {
 		return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.CleaningUpReason, message)
 	}
-	status, notReady := metav1.ConditionUnknown, []string(nil)
-	for i := range others {
-		other := &others[i]
-		if asIntended(other) {
+	var cause *metav1.Condition
+	var notReady []string
+	// What blocks all remediations is the result of another cause, if there is one.
+	for _, other := range slices.Concat(others[1:], others[:1]) {
+		if needsNoAction(&other) {
 			continue
 		}
-		if other.Status != metav1.ConditionUnknown {
-			status = metav1.ConditionFalse
+		if cause == nil || cause.Status == metav1.ConditionUnknown && other.Status == metav1.ConditionFalse {
+			cause = &other
 		}
 		notReady = append(notReady, fmt.Sprintf("%s is %s (%s)", other.Type, other.Status, other.Reason))
 	}
-	if len(notReady) > 0 {
-		return condition(remedyv1.ReadyCondition, status, remedyv1.NotReadyReason, listed(notReady, ", ", MaxMessage))
+	if cause != nil {
+		return condition(remedyv1.ReadyCondition, cause.Status, cause.Reason, listed(notReady, ", ", MaxMessage))
 	}
 	for _, failure := range [...]struct {
 		hold           remediation.Reason
 		reason, prefix string
 	}{
 		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "Every step was tried, and these targets are still unhealthy: "},
-		{remediation.InBackoff, remedyv1.EscalationExhaustedReason, "Remediation of these targets has failed, and is retried with backoff: "},
+		{remediation.InBackoff, remedyv1.RemediationFailedReason, "Remediation of these targets has failed, and is tried again: "},
 		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owners of these have not acted: "},
 	} {
-		if held := heldBy(p, failure.hold); len(held) > 0 {
-			message := failure.prefix + names(held, MaxMessage-len(failure.prefix))
+		if blocked := blockedBy(p, failure.hold); len(blocked) > 0 {
+			message := failure.prefix + names(blocked, MaxMessage-len(failure.prefix))
 			return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, failure.reason, message)
 		}
 	}
 	return condition(remedyv1.ReadyCondition, metav1.ConditionTrue, remedyv1.ReadyReason, "")
 }
 
-func heldBy(p *Evaluation, hold remediation.Reason) []string {
-	var held []string
+// needsNoAction reports whether a condition is as intended, or becomes so without an administrator.
+func needsNoAction(c *metav1.Condition) bool {
+	switch c.Reason {
+	case remedyv1.PausedReason, remedyv1.PauseRequestedReason, remedyv1.StormReason, remedyv1.CheckDeletingReason, remedyv1.ClusterDeletingReason:
+		return true
+	}
+	return asIntended(c)
+}
+
+// blockedBy are the targets that are blocked for a reason, with the time of the next try.
+func blockedBy(p *Evaluation, hold remediation.Reason) []string {
+	var blocked []string
 	for i := range p.Planned.Decisions {
-		if p.Planned.Decisions[i].Hold.Reason == hold {
-			held = append(held, p.Snapshot.Targets[i].Name)
+		if h := &p.Planned.Decisions[i].Hold; h.Reason == hold {
+			name := p.Snapshot.Targets[i].Name
+			if !h.Until.IsZero() {
+				name += " (next try" + when("at", h.Until) + ")"
+			}
+			blocked = append(blocked, name)
 		}
 	}
-	return held
+	return blocked
 }
 
 // cleanup is what a check that is being deleted has to clean up first; empty if there is nothing, or if it is paused.

@@ -316,11 +316,11 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 		{fleet(4, 1), "Ready", "True", "Ready", ""},
 		{fleet(4, 1, func(p *Evaluation) { p.Policy.Observe = true }), "Ready", "True", "Ready", ""},
 		{
-			fleet(4, 1, covered, stop(func(c *remediation.Check) { c.Paused = true })), "Ready", "False", "NotReady",
-			"RemediationAllowed is False (Paused), Paused is True (Paused), SelectorsDisjoint is False (SelectorsOverlap)",
+			fleet(4, 1, covered, stop(func(c *remediation.Check) { c.Paused = true })), "Ready", "False", "SelectorsOverlap",
+			"SelectorsDisjoint is False (SelectorsOverlap)",
 		},
 		{
-			fleet(4, 1, stop(func(c *remediation.Check) { c.Reconnecting = true })), "Ready", "Unknown", "NotReady",
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Reconnecting = true })), "Ready", "Unknown", "Reconnecting",
 			"ClusterReachable is Unknown (Reconnecting)",
 		},
 		{
@@ -328,13 +328,13 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 				p.Policy.Steps = append(p.Policy.Steps, remediation.Step{ID: remediation.StepID{Order: 1, Template: "BarTemplate/a"}})
 				p.Policy.Backoff.Limit = time.Hour
 				p.Situation.Targets[0].History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
-			}, failed), "Ready", "False", "EscalationExhausted", "Every step was tried, and these targets are still unhealthy: m-004",
+			}, failed), "Ready", "False", "EscalationExhausted", "Every step was tried, and these targets are still unhealthy: m-004 (next try at 2026-03-14T12:01:00Z)",
 		},
 		{
 			fleet(4, 1, template(), func(p *Evaluation) {
 				p.Policy.Backoff.Limit = time.Hour
 				p.Situation.Targets[0].History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
-			}, failed), "Ready", "False", "EscalationExhausted", "Remediation of these targets has failed, and is retried with backoff: m-004",
+			}, failed), "Ready", "False", "RemediationFailed", "Remediation of these targets has failed, and is tried again: m-004 (next try at 2026-03-14T12:01:00Z)",
 		},
 		{
 			fleet(4, 1, func(p *Evaluation) {
@@ -382,10 +382,6 @@ func TestWhilePaused_TargetsChange_StaysTheSame(t *testing.T) {
 	paused := func(p *Evaluation) { p.Situation.Check.Paused, p.Context.CheckPaused = true, true }
 	told := WhilePaused(fleet(4, 1, paused))
 	g.Expect(told).To(Equal([]metav1.Condition{
-		{
-			Type: "Ready", Status: metav1.ConditionFalse, Reason: "NotReady",
-			Message: "RemediationAllowed is False (Paused), Paused is True (Paused)",
-		},
 		{
 			Type: "RemediationAllowed", Status: metav1.ConditionFalse, Reason: "Paused",
 			Message: "Blocked: The check has the annotation cluster.x-k8s.io/paused",

@@ -23,9 +23,9 @@ func InTreeConditions(own []metav1.Condition, p *Evaluation, maxUnhealthy, unhea
 	allowed := meta.FindStatusCondition(all, remedyv1.RemediationAllowedCondition)
 	ready := meta.FindStatusCondition(all, remedyv1.ReadyCondition)
 	inTree := allowedInTree(p, maxUnhealthy, unhealthyRange)
-	if allowed != nil && ready != nil && ready.Reason == remedyv1.NotReadyReason && allowed.Status == metav1.ConditionFalse &&
+	if allowed != nil && ready != nil && ready.Status != metav1.ConditionTrue && ready.Reason == allowed.Reason &&
 		(inTree == nil || inTree.Reason != allowed.Reason) {
-		ready.Reason, ready.Message = allowed.Reason, allowed.Message
+		ready.Message = allowed.Message
 	}
 	if paused := meta.FindStatusCondition(all, remedyv1.PausedCondition); paused != nil && paused.Status == metav1.ConditionTrue {
 		paused.Message = pausedInTree(p)

@@ -35,7 +35,7 @@ func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 		{name: "allowed", gate: remediation.Gate{Open: true}, wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ReadyReason},
 		{
 			name: "maxUnhealthy", gate: tooMany, own: remedyv1.TooManyUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason,
-			wantMessage: exceeds, wantReady: remedyv1.NotReadyReason,
+			wantMessage: exceeds, wantReady: remedyv1.TooManyUnhealthyReason,
 		},
 		{
 			name: "below the range", gate: remediation.Gate{Limit: remediation.Limit{Field: "unhealthyRange", Least: 4, Most: 5}},
@@ -73,7 +73,7 @@ func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 			}
 			if test.own != "" {
 				own = []metav1.Condition{
-					condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.NotReadyReason, "RemediationAllowed is False"),
+					condition(remedyv1.ReadyCondition, metav1.ConditionFalse, test.own, "RemediationAllowed is False"),
 					condition(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, test.own, "Blocked"),
 				}
 			}
@@ -82,7 +82,11 @@ func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 				Assessment: &health.Assessment{Counts: health.Counts{Expected: 5, Unhealthy: 2}},
 			}
 			got := InTreeConditions(own, p, "40%", test.unhealthyRange)
-			g.Expect(meta.FindStatusCondition(got, remedyv1.ReadyCondition).Reason).To(Equal(test.wantReady))
+			ready := meta.FindStatusCondition(got, remedyv1.ReadyCondition)
+			g.Expect(ready.Reason).To(Equal(test.wantReady))
+			if test.own != "" && test.own != test.wantReason {
+				g.Expect(ready.Message).To(Equal("Blocked"), "RemediationAllowed does not report it")
+			}
 			allowed := meta.FindStatusCondition(got, remedyv1.RemediationAllowedCondition)
 			if test.wantReason == "" {
 				g.Expect(allowed).To(BeNil(), "the one that is there stays")

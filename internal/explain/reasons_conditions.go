@@ -14,9 +14,10 @@ import (
 var conditionReasons = slices.Concat(
 	of(remedyv1.ReadyCondition,
 		reason(remedyv1.ReadyReason, "The check works.", "Nothing."),
-		reason(remedyv1.NotReadyReason, "Another condition has the cause.", "See the conditions that the message names."),
 		reason(remedyv1.EscalationExhaustedReason, "Every step was tried for a target, and it is still unhealthy.",
 			"Check the targets that the message names: no remediator has fixed them."),
+		reason(remedyv1.RemediationFailedReason, "The remediation of a target has failed, and is tried again.",
+			"Check the targets that the message names: the remediator has not fixed them."),
 		reason(remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owner has not acted.",
 			"Check the owners of the Machines that the message names."),
 		reason(remedyv1.CleaningUpReason, "The check is being deleted, and its finalizer stays until the cleanup is complete.",

@@ -322,7 +322,7 @@ func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {
 		c(remedyv1.PausedCondition, metav1.ConditionFalse, "NotPaused")
 	observes, again := c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, "ObserveMode"),
 		c(remedyv1.ClusterReachableCondition, metav1.ConditionUnknown, "Reconnecting")
-	ready := c(remedyv1.ReadyCondition, metav1.ConditionFalse, "NotReady")
+	ready := c(remedyv1.ReadyCondition, metav1.ConditionFalse, "TooManyUnhealthy")
 	tell := func(before, after []metav1.Condition) []string {
 		events := ConditionEvents(before, after)
 		told := make([]string, 0, len(events))

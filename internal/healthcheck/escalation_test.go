@@ -138,7 +138,7 @@ func TestEscalation_ForeignFinalizer_BlocksTheNextStep(t *testing.T) {
 	s.WaitRequest(remediator.Metal3, "m-1")
 }
 
-// The check reports EscalationExhausted, waits, and starts the second attempt at the first step.
+// The check reports RemediationFailed, waits, and starts the second attempt at the first step.
 func TestEscalation_AllStepsFail_RestartsAfterBackoff(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
@@ -153,7 +153,7 @@ func TestEscalation_AllStepsFail_RestartsAfterBackoff(t *testing.T) {
 		return s.Request(remediator.FenceAgents, "m-1")()
 	}).Should(BeNil())
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked Backoff")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.ReadyCondition), Equal("False EscalationExhausted")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.ReadyCondition), Equal("False RemediationFailed")))
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Failed"})))
 	s.Expect(stage.Get(s, unhealthy)().Annotations).To(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))
 	s.Advance(time.Minute + time.Second)

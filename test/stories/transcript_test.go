@@ -183,7 +183,7 @@ func (d *driver) writeConditions(name string, s *reconcile) {
 		is := c.Type + "=" + string(c.Status) + ", " + c.Reason
 		was, known := d.conditions[name][c.Type]
 		good := (c.Status == metav1.ConditionTrue) != (c.Type == remedyv1.PausedCondition)
-		if was == is || c.Reason == remedyv1.NotReadyReason {
+		if was == is || strings.Contains(c.Message, " is False (") || strings.Contains(c.Message, " is Unknown (") {
 			continue
 		}
 		d.conditions[name][c.Type] = is
