@@ -11,19 +11,21 @@ import "k8s.io/apimachinery/pkg/util/intstr"
 // +kubebuilder:validation:XValidation:rule="!(has(self.minHealthy) && has(self.unhealthyRange))",message="minHealthy and unhealthyRange exclude each other: keep one of them"
 type Limits struct {
 	// maxUnhealthy stops remediation when more targets than this are unhealthy: a number such as 2, or a percentage of all targets such as
-	// 40%, rounded down. Without any limit the default is 100% for Machines and 49% for Nodes. With 0, nothing is remediated.
+	// 40%, rounded down. Without any limit the default is 100% for Machines and 49% for Nodes. With 0, nothing is remediated. Machines count
+	// unless they are known to be healthy: also those that are starting, suspect or being deleted.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 0 && self <= 1000000) : self.matches('^(100|[1-9]?[0-9])%$')",message="must be a number from 0 to 1000000, such as 2, or a percentage from 0% to 100%, such as 40%"
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
 
 	// minHealthy stops remediation when fewer targets than this are healthy: a number such as 2, or a percentage of all targets such as 51%,
 	// rounded up. By default it is not set, and maxUnhealthy applies. With 0, there is no limit. It excludes maxUnhealthy and unhealthyRange.
+	// Targets count if they are known to be healthy.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 0 && self <= 1000000) : self.matches('^(100|[1-9]?[0-9])%$')",message="must be a number from 0 to 1000000, such as 2, or a percentage from 0% to 100%, such as 51%"
 	MinHealthy *intstr.IntOrString `json:"minHealthy,omitempty"`
 
-	// unhealthyRange allows remediation only while the number of unhealthy targets is in this range, such as [3-5]. By default it is not set.
-	// It overrides maxUnhealthy.
+	// unhealthyRange allows remediation only while the number of unhealthy targets is in this range, such as "[3-5]", which needs the quotes.
+	// By default it is not set. It overrides maxUnhealthy, and counts like it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=17

@@ -79,7 +79,7 @@ type UnhealthyNodeCondition struct {
 	// +required
 	Type NodeConditionType `json:"type"`
 
-	// status is the unhealthy status: True, False or Unknown.
+	// status is the unhealthy status: "True", "False" or Unknown. True and False need the quotes.
 	// +required
 	Status ConditionStatus `json:"status"`
 
@@ -94,7 +94,7 @@ type UnhealthyMachineCondition struct {
 	// +required
 	Type MachineConditionType `json:"type"`
 
-	// status is the unhealthy status: True, False or Unknown.
+	// status is the unhealthy status: "True", "False" or Unknown. True and False need the quotes.
 	// +required
 	Status ConditionStatus `json:"status"`
 

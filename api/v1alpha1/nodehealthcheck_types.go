@@ -75,7 +75,7 @@ type LastingNodeCondition struct {
 	// +required
 	Type NodeConditionType `json:"type"`
 
-	// status is the unhealthy status: True, False or Unknown.
+	// status is the unhealthy status: "True", "False" or Unknown. True and False need the quotes.
 	// +required
 	Status ConditionStatus `json:"status"`
 

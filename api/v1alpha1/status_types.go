@@ -86,7 +86,7 @@ type EffectiveLimit struct {
 	// +kubebuilder:validation:Minimum=0
 	MinUnhealthy *int32 `json:"minUnhealthy,omitempty"`
 
-	// maxUnhealthy is how many of the present targets can be unhealthy.
+	// maxUnhealthy is how many of the present targets can be unhealthy. It is compared with the targets that spec.maxUnhealthy counts.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	MaxUnhealthy int32 `json:"maxUnhealthy"`

@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Duration is a length of time, such as 300s, 5m or 1h30m, of at most a year.
+// Duration is a length of time with a unit, such as 0s, 300s, 5m or 1h30m, of at most a year.
 //
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:MaxLength=20
@@ -86,6 +86,7 @@ type ConditionStatus string
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=316
 // +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$')",message="must be the type of a condition, such as Ready or DiskPressure"
+// +kubebuilder:validation:XValidation:rule="!(self in ['NotReady', 'Unknown', 'Unhealthy'])",message="must be the type of a condition: for a Node that is NotReady, use the type Ready with the status False or Unknown"
 type NodeConditionType string
 
 // MachineConditionType is the type of a condition of a Machine.
