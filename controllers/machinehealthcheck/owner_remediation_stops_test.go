@@ -119,7 +119,7 @@ func TestPause_CheckOrCluster_StopsAllWrites(t *testing.T) {
 			pause(s, check, true)
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
 			s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False Paused"))
-			s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False NotReady"))
+			s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("True Ready"))
 			s.Eventually(func() []float64 { return c.Series("remedy_check_condition", "workers", remedyv1.PausedCondition) }).
 				Should(Equal([]float64{1}))
 			s.Eventually(func() []float64 { return c.Series("remedy_remediation_allowed", "workers") }).Should(Equal([]float64{0}))

@@ -73,7 +73,7 @@ func TestKubeconfig_OfOtherCluster_JudgesNoMachine(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False WrongCluster")))
 	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).To(ContainSubstring("this may be another cluster"))
-	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False NotReady"))
+	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False WrongCluster"))
 	s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(6)))
 	for _, m := range s.Machines() {
 		s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(&m)).To(BeEmpty())
@@ -148,7 +148,7 @@ func TestNodes_Forbidden_CheckIsNotReady(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckMessage(remedyv1.ClusterReachableCondition), ContainSubstring("allow it to get, list and watch Nodes")))
 	s.Expect(stage.CheckCondition(remedyv1.ClusterReachableCondition)(check)).To(Equal("False NodesUnreadable"))
-	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False NotReady"))
+	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False NodesUnreadable"))
 }
 
 // The user of the kubeconfig is allowed to read Nodes, but not their Leases.

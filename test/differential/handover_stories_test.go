@@ -160,7 +160,7 @@ func TestAPausedClusterStopsATakeOver(t *testing.T) {
 	a.pausesCluster(true)
 	c.looks()
 	a.falls(m)
-	a.Eventually(c.says(remedyv1.ReadyCondition)).Should(Equal("False " + remedyv1.PausedReason))
+	a.Eventually(c.says(remedyv1.RemediationAllowedCondition)).Should(Equal("False " + remedyv1.PausedReason))
 	a.Expect(a.owner(m)()).To(BeEmpty())
 	a.pausesCluster(false)
 	a.Eventually(a.owner(m)).Should(Equal(waits))
