@@ -56,7 +56,7 @@ func TestDeletedNode_AfterNodeGoneTimeout_MachineIsRemediated(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 	s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
 	s.Eventually(stage.Get(s, m)).Should(WithTransform(stage.Annotations, HaveKey(remedyv1.NodeGoneSinceAnnotation)))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Pending ")))
 	s.Advance(10 * time.Minute)
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
@@ -91,7 +91,7 @@ func TestNodeStartup_NodeNeverJoins_MachineIsRemediated(t *testing.T) {
 	m.Spec.ProviderID = "test:///" + s.Namespace + "/m-1"
 	s.Create(m)
 	s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ")))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Pending ")))
 	s.Advance(time.Hour)
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition),

@@ -51,7 +51,7 @@ func newTwoClusters(t *testing.T) *twoClusters {
 	})
 	s.Instance = s.Start()
 	for _, name := range []string{"m-1", "m-2", "m-3", "m-4"} {
-		s.Eventually(stage.Get(s.Stage, s.prod)).Should(WithTransform(stage.Decision(name), Equal("Observed ")))
+		s.Eventually(stage.Get(s.Stage, s.prod)).Should(WithTransform(stage.Decision(name), Equal("Pending ")))
 	}
 	s.Eventually(stage.Get(s.Stage, s.calm)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 	s.WaitIdle()

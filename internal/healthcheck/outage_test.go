@@ -29,7 +29,7 @@ func TestOutage_StaleNodes_AreNotRemediated(t *testing.T) {
 			s.SetReady("m-1", corev1.ConditionUnknown, time.Minute)
 			check := s.CreateCheck("workers")
 			c := s.Start()
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ")))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Pending ")))
 			c.WaitIdle()
 			s.Expect(s.Proxy.Set(mode)).To(Succeed())
 			s.Advance(time.Hour)
