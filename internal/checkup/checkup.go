@@ -97,11 +97,7 @@ func (w *WriteError) Unwrap() error { return w.Err }
 // finalizer, nothing is done.
 func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, now time.Time) (time.Time, error) {
 	p := &pass{facts: facts, c: c, clock: timer, now: now}
-	p.assessment = health.Evaluate(&facts.Snapshot, &facts.Health, now)
-	if p.needsControlPlane() {
-		facts.Situation.ControlPlane = c.ControlPlane(ctx)
-	}
-	p.plan = remediation.Plan(&facts.Situation, &p.assessment, &facts.Policy, now)
+	p.decide(ctx)
 	switch obstacle := p.prepare(ctx); {
 	case obstacle == nil:
 		p.act(ctx)
@@ -118,6 +114,23 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 	p.unreported = append(p.unreported, c.Report(ctx, p.evaluation(&p.plan)))
 	p.release(ctx)
 	return p.plan.WakeUp, utilerrors.NewAggregate(append(p.errs, p.unreported...))
+}
+
+// decide evaluates the health of all targets and plans their remediation.
+func (p *pass) decide(ctx context.Context) {
+	p.assessment = health.Evaluate(&p.facts.Snapshot, &p.facts.Health, p.now)
+	if p.needsControlPlane() {
+		p.facts.Situation.ControlPlane = p.c.ControlPlane(ctx)
+	}
+	p.plan = remediation.Plan(&p.facts.Situation, &p.assessment, &p.facts.Policy, p.now)
+}
+
+// Evaluate returns what Run would decide before its preflight checks. It writes nothing.
+func Evaluate(ctx context.Context, facts *Facts, c Case, now time.Time) *explain.Evaluation {
+	p := &pass{facts: facts, c: c, now: now}
+	p.decide(ctx)
+	p.plan.Conclude(&p.assessment, now)
+	return p.evaluation(&p.plan)
 }
 
 // evaluation is what is reported of a plan.

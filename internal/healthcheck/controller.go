@@ -74,15 +74,8 @@ type Reconciler struct {
 // SetupWithManager sets up the controller, which starts with the manager, or at once if that is running. Another call adds what was left
 // out or has failed.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) error {
-	for i := range r.Indices {
-		index := &r.Indices[i]
-		if index.created || r.leavesOut(index.Object) {
-			continue
-		}
-		if err := mgr.GetCache().IndexField(ctx, index.Object, index.Field, index.Value); err != nil {
-			return errors.Wrapf(err, "failed to index %T by %s", index.Object, index.Field)
-		}
-		index.created = true
+	if err := r.IndexCache(ctx, mgr.GetCache()); err != nil {
+		return err
 	}
 	if r.controller == nil {
 		if err := r.newController(mgr); err != nil {
@@ -101,6 +94,21 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr manager.Manager) 
 			return errors.Wrapf(err, "failed to watch %T", watch.Object)
 		}
 		watch.started = true
+	}
+	return nil
+}
+
+// IndexCache adds the indices to the cache.
+func (e *Environment) IndexCache(ctx context.Context, cache client.FieldIndexer) error {
+	for i := range e.Indices {
+		index := &e.Indices[i]
+		if index.created || e.leavesOut(index.Object) {
+			continue
+		}
+		if err := cache.IndexField(ctx, index.Object, index.Field, index.Value); err != nil {
+			return errors.Wrapf(err, "failed to index %T by %s", index.Object, index.Field)
+		}
+		index.created = true
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -68,6 +69,49 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey, record
 	r.records.due(key, p.snapshot.again)
 	return p.snapshot.again, utilerrors.NewAggregate([]error{unadopted, err})
 }
+
+// Explained is what Reconcile would decide about the targets of a check.
+type Explained struct {
+	Check      *Check
+	Evaluation *explain.Evaluation
+	// Requests are the existing requests of the targets, in their order; empty for a target without one.
+	Requests []string
+}
+
+// Explain evaluates a check as Reconcile does, and writes nothing. It waits for the first reads.
+func (r *Reconciler) Explain(ctx context.Context, key client.ObjectKey) (*Explained, error) {
+	for {
+		now := r.Clock.Now().Truncate(notes.Precision)
+		check, cluster, err := r.Store.Find(ctx, r.Cache, key)
+		if err != nil {
+			return nil, err
+		}
+		p := newPass(r, r.records.of(key), check, now)
+		p.snapshot, err = p.read(ctx, cluster)
+		if err == nil {
+			result := &Explained{Check: check, Evaluation: checkup.Evaluate(ctx, p.snapshot.facts(now), p, now)}
+			for _, t := range p.snapshot.targets {
+				request := ""
+				if found := p.snapshot.requestFor(t); found != nil {
+					request = found.String()
+				}
+				result.Requests = append(result.Requests, request)
+			}
+			return result, nil
+		}
+		if !errors.Is(err, errNotReadYet) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.WithStack(ctx.Err())
+		case <-time.After(explainRetry):
+		}
+	}
+}
+
+// explainRetry is how often Explain looks whether a first read is complete.
+const explainRetry = 100 * time.Millisecond
 
 // admit reports whether a check, which is nil if it does not exist, is the manager's, and when to ask again if nothing happens.
 func (r *Reconciler) admit(

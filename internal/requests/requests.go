@@ -30,6 +30,8 @@ type Options struct {
 	Namespace string
 	// Cluster is for requests in a workload cluster, which are found by their label.
 	Cluster client.ObjectKey
+	// ReadOnly: only the permissions to read are required, because nothing is written.
+	ReadOnly bool
 }
 
 // Requests are the remediation requests and templates of one cluster.
@@ -42,6 +44,7 @@ type Requests struct {
 	clock     clock.Clock
 	namespace string
 	cluster   client.ObjectKey
+	readOnly  bool
 
 	// timeout is that of questions about kinds and permissions. mapping has one place, for the goroutine that asks the mapper.
 	timeout time.Duration
@@ -70,7 +73,7 @@ func (i *interest) names(gvk schema.GroupVersionKind) bool {
 // New watches the requests of a cluster until the context ends.
 func New(ctx context.Context, o Options) (*Requests, error) {
 	r := &Requests{
-		ctx: ctx, client: o.Client, reader: o.Reader, clock: o.Clock, namespace: o.Namespace, cluster: o.Cluster,
+		ctx: ctx, client: o.Client, reader: o.Reader, clock: o.Clock, namespace: o.Namespace, cluster: o.Cluster, readOnly: o.ReadOnly,
 		kinds: map[use]*kind{}, interests: map[Check]*interest{}, timeout: defaultTimeout, mapping: make(chan struct{}, 1),
 	}
 	if r.reader == nil {

@@ -38,8 +38,8 @@ func (r *Resolved) Usable() bool { return r.Trouble == nil && r.Err == nil }
 
 // The permissions for templates and for requests.
 var (
-	templateVerbs = []string{"get", "list", "watch"}
 	requestVerbs  = []string{"get", "list", "watch", "create", "patch", "delete"}
+	readVerbs     = requestVerbs[:3]
 )
 
 // Resolve finds out from which templates of a check requests can be created, and reconciles the check when that changes. It asks the API
@@ -68,7 +68,11 @@ func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 	}
 	template, request := r.kind(use{one.Reference.TemplateKind(), true}), r.kind(use{one.Reference.RequestKind(), false})
 	templates, requests, ok := r.resolveKinds(ctx, one, template, request, plurals)
-	if !ok || !r.resolvePermissions(ctx, one, templates, templateVerbs) || !r.resolvePermissions(ctx, one, requests, requestVerbs) {
+	verbs := requestVerbs
+	if r.readOnly {
+		verbs = readVerbs
+	}
+	if !ok || !r.resolvePermissions(ctx, one, templates, readVerbs) || !r.resolvePermissions(ctx, one, requests, verbs) {
 		return
 	}
 	if !r.watches() {

@@ -39,6 +39,8 @@ type Options struct {
 	SyncPeriod time.Duration
 	// OnStandby is whether clusters are connected while another instance leads.
 	OnStandby bool
+	// Only is the only Cluster to connect; empty for all.
+	Only client.ObjectKey
 	// RefuseInsecure is whether kubeconfigs with insecure fields are not used.
 	RefuseInsecure bool
 }
@@ -75,7 +77,9 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 // without the label, and the checks of a Cluster that is not connected would wait for ever.
 func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) clustercache.Options {
 	result := clustercache.Options{
-		ClusterFilter: hasControlPlane,
+		ClusterFilter: func(cluster *clusterv1.Cluster) bool {
+			return hasControlPlane(cluster) && (options.Only == client.ObjectKey{} || options.Only == client.ObjectKeyFromObject(cluster))
+		},
 		SecretClient:  &kubeconfigReader{Reader: secrets, refuseInsecure: options.RefuseInsecure, checked: c.kubeconfigChecked},
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: ctrlcache.TransformStripManagedFields(),

@@ -1,0 +1,120 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/pkg/errors"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/diagnose"
+)
+
+// target is the target of a question, with the output format.
+type target struct {
+	cluster, format string
+}
+
+func (t *target) addFlags(command *cobra.Command) {
+	command.Flags().StringVar(&t.cluster, "cluster", "", "name of the Cluster of the Node, if several have a Node of this name")
+	addFormat(command, &t.format)
+}
+
+func addFormat(command *cobra.Command, format *string) {
+	command.Flags().StringVarP(format, "output", "o", "text", "output format: text, json or yaml")
+}
+
+// oneTarget accepts machine/NAME or node/NAME.
+func oneTarget(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return invalid("accepts one target, such as machine/NAME or node/NAME: %d are set", len(args))
+	}
+	_, err := parseTarget(args[0])
+	return err
+}
+
+func parseTarget(argument string) (diagnose.Subject, error) {
+	kind, name, _ := strings.Cut(argument, "/")
+	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
+	switch kind {
+	case "machine", "machines", "ma":
+		kind = "machine"
+	case "node", "nodes", "no":
+		kind = "node"
+	default:
+		name = ""
+	}
+	if name == "" || strings.Contains(name, "/") {
+		return diagnose.Subject{}, invalid("invalid target %q: use machine/NAME or node/NAME", argument)
+	}
+	return diagnose.Subject{Node: kind == "node", Name: name}, nil
+}
+
+// subject connects to the management cluster.
+func (t *target) subject(c *connection, argument string) (*diagnose.Cluster, diagnose.Subject, error) {
+	s, err := parseTarget(argument)
+	if err != nil {
+		return nil, s, err
+	}
+	config, namespace, err := c.config()
+	if err != nil {
+		return nil, s, err
+	}
+	s.Namespace, s.Cluster = namespace, t.cluster
+	cluster, err := diagnose.NewCluster(config)
+	return cluster, s, err
+}
+
+func explainCommand(c *connection) *cobra.Command {
+	var t target
+	command := &cobra.Command{
+		Use: "explain (machine/NAME | node/NAME) [-n NAMESPACE]", Short: "Explain why a Machine or Node is (not) being remediated, and when it will be",
+		Long: "Evaluate the MachineHealthChecks that select a Machine as the manager does, with your own permissions, and print the result of every\n" +
+			"rule and guard. Nothing is written.\n\n" +
+			"The evaluation needs the permission to read the kubeconfig Secret of the Cluster. Without it, the command prints what the manager reports.",
+		Example: "  kubectl remedy explain machine/workers-x7k2p -n team-a\n" +
+			"  kubectl remedy explain node/worker-3 -n team-a --cluster prod",
+		Args: oneTarget,
+		RunE: func(command *cobra.Command, args []string) error {
+			cluster, subject, err := t.subject(c, args[0])
+			if err != nil {
+				return err
+			}
+			x, err := cluster.Explain(command.Context(), subject)
+			if err != nil {
+				return err
+			}
+			return write(command.OutOrStdout(), t.format, x, x.String)
+		},
+	}
+	t.addFlags(command)
+	return command
+}
+
+// write writes a value in a format.
+func write(out io.Writer, format string, value any, text func() string) error {
+	var content []byte
+	var err error
+	switch format {
+	case "text":
+		content = []byte(text())
+	case "json":
+		content, err = json.MarshalIndent(value, "", "  ")
+		content = append(content, '\n')
+	case "yaml":
+		content, err = yaml.Marshal(value)
+	default:
+		return invalid("invalid output format %q: use text, json or yaml", format)
+	}
+	if err != nil {
+		return errors.WithStack(err)
+	}
+	_, err = fmt.Fprint(out, string(content))
+	return errors.WithStack(err)
+}

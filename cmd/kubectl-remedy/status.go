@@ -1,0 +1,151 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pkg/errors"
+	"github.com/spf13/cobra"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/diagnose"
+)
+
+func statusCommand(c *connection) *cobra.Command {
+	var format string
+	var all, follow bool
+	command := &cobra.Command{
+		Use: "status [-n NAMESPACE | -A]", Short: "List checks, first those that need attention",
+		Long: "List MachineHealthChecks of Remedy and of Cluster API: first those that need attention, with what they report.",
+		Args: noArguments,
+		RunE: func(command *cobra.Command, _ []string) error {
+			config, namespace, err := c.config()
+			if err != nil {
+				return err
+			}
+			switch {
+			case all && command.Flags().Changed("namespace"):
+				return invalid("--all-namespaces cannot be used with --namespace")
+			case follow && format != "text":
+				return invalid("--watch cannot be used with --output=%s", format)
+			case all:
+				namespace = ""
+			}
+			cluster, err := diagnose.NewCluster(config)
+			if err != nil {
+				return err
+			}
+			out := command.OutOrStdout()
+			if follow {
+				return followStatus(command, cluster, namespace, out)
+			}
+			found, unread, err := cluster.Statuses(command.Context(), namespace)
+			if err != nil {
+				return err
+			}
+			if unread != "" {
+				fmt.Fprintln(command.ErrOrStderr(), "kubectl remedy: "+unread)
+			}
+			return write(out, format, found, func() string { return statusTable(found, namespace) })
+		},
+	}
+	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the checks of all namespaces")
+	command.Flags().BoolVarP(&follow, "watch", "w", false, "print a line for each change of a MachineHealthCheck of Remedy")
+	addFormat(command, &format)
+	return command
+}
+
+// statusTable has a line for each check, and below it what the ones that need attention report.
+func statusTable(all []diagnose.CheckStatus, namespace string) string {
+	if len(all) == 0 {
+		if namespace == "" {
+			return "No MachineHealthChecks found\n"
+		}
+		return "No MachineHealthChecks found in namespace " + namespace + "\n"
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, strings.Join(diagnose.StatusColumns, "\t"))
+	for i := range all {
+		fmt.Fprintln(table, strings.Join(all[i].Row(time.Now()), "\t"))
+	}
+	_ = table.Flush()
+	separator := "\n"
+	for i := range all {
+		if s := &all[i]; s.Message != "" && s.Ready != "True" {
+			fmt.Fprintf(&b, "%s%s %s/%s: %s\n", separator, s.Kind, s.Namespace, s.Name, s.Message)
+			separator = ""
+		}
+	}
+	return b.String()
+}
+
+// followStatus prints each change. The width of the columns is constant, because later lines are not known.
+func followStatus(command *cobra.Command, cluster *diagnose.Cluster, namespace string, out io.Writer) error {
+	line := func(row []string) error {
+		_, err := fmt.Fprintf(out, "%-20s %-20s %-30s %-20s %7s %7s %9s %11s %7s %-7s %-25s %s\n", anys(row)...)
+		return errors.WithStack(err)
+	}
+	if err := line(diagnose.StatusColumns); err != nil {
+		return err
+	}
+	return cluster.Watch(command.Context(), namespace, func(s *diagnose.CheckStatus) error { return line(s.Row(time.Now())) })
+}
+
+func anys(values []string) []any {
+	all := make([]any, len(values))
+	for i := range values {
+		all[i] = values[i]
+	}
+	return all
+}
+
+func historyCommand(c *connection) *cobra.Command {
+	var t target
+	command := &cobra.Command{
+		Use: "history (machine/NAME | node/NAME) [-n NAMESPACE]", Short: "List the recorded remediations of a Machine or Node",
+		Long: "List what the MachineHealthChecks of the namespace and the Machine record about its remediations, the oldest first.\n" +
+			"A check records its last ten remediations, so those of Machines that were replaced are listed, too.",
+		Args: oneTarget,
+		RunE: func(command *cobra.Command, args []string) error {
+			cluster, subject, err := t.subject(c, args[0])
+			if err != nil {
+				return err
+			}
+			entries, err := cluster.HistoryOf(command.Context(), subject)
+			if err != nil {
+				return err
+			}
+			return write(command.OutOrStdout(), t.format, entries, func() string { return historyTable(entries) })
+		},
+	}
+	t.addFlags(command)
+	return command
+}
+
+func historyTable(entries []diagnose.Entry) string {
+	if len(entries) == 0 {
+		return "No remediations are recorded\n"
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "TIME\tCHECK\tMESSAGE")
+	for _, e := range entries {
+		at := "-"
+		if !e.Time.IsZero() {
+			at = e.Time.UTC().Format(time.RFC3339)
+		}
+		check := e.Check
+		if check == "" {
+			check = "-"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", at, check, e.Message)
+	}
+	_ = table.Flush()
+	return b.String()
+}

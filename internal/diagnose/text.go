@@ -1,0 +1,71 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// String returns the explanation as text: the answer first, and all rules and guards after it.
+func (x *Explanation) String() string {
+	var b strings.Builder
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-12s %s\n", name+":", value)
+		}
+	}
+	line("Machine", x.Machine)
+	line("Node", x.Node)
+	line("Cluster", x.Cluster)
+	line("Check", x.Check)
+	if t := x.Evaluation; t != nil {
+		line("Health", joined(t.Verdict.Kind, t.Verdict.Reason, t.Verdict.Message))
+		reason := string(t.Decision.BlockedReason)
+		if reason == "" {
+			reason = t.Decision.Why
+		}
+		line("Decision", joined(string(t.Decision.Outcome), reason, t.Decision.Message))
+		line("Next check", utc(x.NextCheckTime))
+		line("Request", x.Request)
+	}
+	if r := x.Reported; r != nil {
+		line("Reported", joined(string(r.Decision), string(r.BlockedReason), r.Message))
+	}
+	line("Ready", x.ReportedReady)
+	for _, why := range x.Responsible {
+		line("Note", why)
+	}
+	for _, why := range x.Unread {
+		line("Unread", why)
+	}
+	if x.Evaluation != nil {
+		fmt.Fprintf(&b, "\nEvaluated at %s with your permissions:\n%s", utc(x.EvaluatedTime), x.Evaluation)
+	}
+	return b.String()
+}
+
+// joined is a word, its reason and its message.
+func joined(word, reason, message string) string {
+	if word == "" {
+		word = "Nothing to do"
+	}
+	if reason != "" && reason != word {
+		word += " (" + reason + ")"
+	}
+	if message = strings.TrimPrefix(message, word+": "); message != "" {
+		word += ": " + message
+	}
+	return word
+}
+
+func utc(t *metav1.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
