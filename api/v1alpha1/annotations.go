@@ -3,7 +3,7 @@
 
 package v1alpha1
 
-// Prefix is the prefix of every annotation, label and finalizer of Remedy. kubectl remedy release --all removes every key with it.
+// Prefix is the prefix of every annotation, label and finalizer of Remedy. kubectl remedy uninstall removes every key with it.
 const Prefix = "remedy.cluster.x-k8s.io/"
 
 // Annotations that users set.

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/pkg/errors"
@@ -26,8 +27,17 @@ func (t *target) addFlags(command *cobra.Command) {
 	addFormat(command, &t.format)
 }
 
+// text is the default output format.
+const text = "text"
+
 func addFormat(command *cobra.Command, format *string) {
-	command.Flags().StringVarP(format, "output", "o", "text", "output format: text, json or yaml")
+	command.Flags().StringVarP(format, "output", "o", text, "output format: text, json or yaml")
+	command.PreRunE = func(*cobra.Command, []string) error {
+		if !slices.Contains([]string{text, "json", "yaml"}, *format) {
+			return invalid("invalid output format %q: use text, json or yaml", *format)
+		}
+		return nil
+	}
 }
 
 // oneTarget accepts machine/NAME or node/NAME.
@@ -98,19 +108,17 @@ func explainCommand(c *connection) *cobra.Command {
 }
 
 // write writes a value in a format.
-func write(out io.Writer, format string, value any, text func() string) error {
+func write(out io.Writer, format string, value any, asText func() string) error {
 	var content []byte
 	var err error
 	switch format {
-	case "text":
-		content = []byte(text())
 	case "json":
 		content, err = json.MarshalIndent(value, "", "  ")
 		content = append(content, '\n')
 	case "yaml":
 		content, err = yaml.Marshal(value)
 	default:
-		return invalid("invalid output format %q: use text, json or yaml", format)
+		content = []byte(asText())
 	}
 	if err != nil {
 		return errors.WithStack(err)

@@ -17,32 +17,37 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 		args []string
 		says string
 	}{
-		"nothing":             {nil, "missing command: release or version; see kubectl remedy --help"},
-		"another word":        {[]string{"explain"}, `unknown command "explain"`},
-		"no scope":            {[]string{"release"}, "missing scope: set a name, --namespace or --all"},
+		"nothing":             {nil, "missing command: explain, status, history, release, uninstall or version; see kubectl remedy --help"},
+		"another word":        {[]string{"remove"}, `unknown command "remove"`},
+		"no scope":            {[]string{"release"}, "missing scope: set a name or --namespace"},
 		"two checks":          {[]string{"release", "a", "b"}, `accepts at most one name: unexpected ["b"]`},
-		"all and one":         {[]string{"release", "a", "--all"}, "--all cannot be used with a name or --namespace"},
-		"all and a namespace": {[]string{"release", "--all", "-n", "team-a"}, "--all cannot be used with a name or --namespace"},
+		"uninstall one":       {[]string{"uninstall", "a"}, `unexpected argument "a"`},
+		"all and a namespace": {[]string{"uninstall", "-n", "team-a"}, "--namespace cannot be used: kubectl remedy uninstall is for the management cluster"},
 		"an empty name": {
 			[]string{"release", ""},
 			"the name is empty: set a name, or omit it to release all MachineHealthChecks of the namespace",
 		},
 		"an empty name in a namespace":    {[]string{"release", "", "-n", "team-a"}, "the name is empty"},
-		"an empty name and all":           {[]string{"release", "--all", ""}, "the name is empty"},
 		"an empty name next to another":   {[]string{"release", "a", ""}, "the name is empty"},
 		"an empty namespace":              {[]string{"release", "a", "-n", ""}, "--namespace is empty: set a value or omit the flag"},
 		"an empty namespace, and no name": {[]string{"release", "--namespace="}, "--namespace is empty"},
-		"an empty namespace and all":      {[]string{"release", "--all", "-n", ""}, "--namespace is empty"},
-		"an empty context":                {[]string{"release", "--all", "--context", ""}, "--context is empty"},
+		"an empty context":                {[]string{"uninstall", "--context", ""}, "--context is empty"},
 		"an empty kubeconfig":             {[]string{"release", "a", "--kubeconfig="}, "--kubeconfig is empty"},
 		"an empty group":                  {[]string{"release", "a", "--as", "b", "--as-group", ""}, "--as-group is empty"},
 		"an unknown flag":                 {[]string{"release", "--everything"}, "unknown flag: --everything"},
 		"a flag without value":            {[]string{"release", "-n"}, "flag needs an argument"},
+		"no target":                       {[]string{"explain"}, "accepts one target, such as machine/NAME or node/NAME: 0 are set"},
+		"another kind":                    {[]string{"explain", "pod/a"}, `invalid target "pod/a": use machine/NAME or node/NAME`},
+		"a target without a name":         {[]string{"history", "machine/"}, `invalid target "machine/": use machine/NAME or node/NAME`},
+		"a target without a kind":         {[]string{"explain", "a"}, `invalid target "a": use machine/NAME or node/NAME`},
+		"all namespaces and one":          {[]string{"status", "-A", "-n", "a"}, "--all-namespaces cannot be used with --namespace"},
+		"watch as JSON":                   {[]string{"status", "-w", "-o", "json"}, "--watch cannot be used with --output=json"},
+		"another format":                  {[]string{"status", "-o", "wide"}, `invalid output format "wide": use text, json or yaml`},
 	} {
 		t.Run(line, func(t *testing.T) {
 			g := NewWithT(t)
 			var out bytes.Buffer
-			err := run(t.Context(), test.args, &out)
+			err := run(t.Context(), test.args, &out, &out)
 			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
 			g.Expect(err).To(MatchError(ContainSubstring("see kubectl remedy --help")))
 			g.Expect(exitCode(err)).To(Equal(exitUsage))
@@ -52,16 +57,22 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 }
 
 func TestRun_HelpAndVersion_Print(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}, {"release", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"-h"}, {"help"}} {
 		g := NewWithT(t)
 		var out bytes.Buffer
-		g.Expect(run(t.Context(), args, &out)).To(Succeed())
-		g.Expect(out.String()).To(And(ContainSubstring("kubectl remedy release --all"), ContainSubstring("Exit codes: 0"),
-			ContainSubstring("--context"), ContainSubstring("--dry-run")))
+		g.Expect(run(t.Context(), args, &out, &out)).To(Succeed())
+		g.Expect(out.String()).To(And(ContainSubstring("kubectl remedy [command]"), ContainSubstring("Exit codes: 0"),
+			ContainSubstring("--context"), ContainSubstring("completion"), ContainSubstring("uninstall")))
+	}
+	for _, command := range []string{"explain", "status", "history", "release", "uninstall"} {
+		g := NewWithT(t)
+		var out bytes.Buffer
+		g.Expect(run(t.Context(), []string{command, "--help"}, &out, &out)).To(Succeed())
+		g.Expect(out.String()).To(And(ContainSubstring("kubectl remedy "+command), ContainSubstring("--kubeconfig")))
 	}
 	g := NewWithT(t)
 	var out bytes.Buffer
-	g.Expect(run(t.Context(), []string{"version"}, &out)).To(Succeed())
+	g.Expect(run(t.Context(), []string{"version"}, &out, &out)).To(Succeed())
 	g.Expect(out.String()).ToNot(BeEmpty())
 }
 
@@ -87,7 +98,7 @@ func TestRun_UnreachableCluster_Fails(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			g := NewWithT(t)
 			var out bytes.Buffer
-			err := run(t.Context(), append([]string{"release", "--all"}, test.args...), &out)
+			err := run(t.Context(), append([]string{"uninstall"}, test.args...), &out, &out)
 			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
 			g.Expect(exitCode(err)).To(Equal(exitFailed))
 		})

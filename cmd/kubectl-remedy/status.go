@@ -22,18 +22,21 @@ func statusCommand(c *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use: "status [-n NAMESPACE | -A]", Short: "List checks, first those that need attention",
 		Long: "List MachineHealthChecks of Remedy and of Cluster API: first those that need attention, with what they report.",
-		Args: noArguments,
+		Args: func(command *cobra.Command, args []string) error {
+			switch {
+			case all && command.Flags().Changed("namespace"):
+				return invalid("--all-namespaces cannot be used with --namespace")
+			case follow && format != text:
+				return invalid("--watch cannot be used with --output=%s", format)
+			}
+			return noArguments(command, args)
+		},
 		RunE: func(command *cobra.Command, _ []string) error {
 			config, namespace, err := c.config()
 			if err != nil {
 				return err
 			}
-			switch {
-			case all && command.Flags().Changed("namespace"):
-				return invalid("--all-namespaces cannot be used with --namespace")
-			case follow && format != "text":
-				return invalid("--watch cannot be used with --output=%s", format)
-			case all:
+			if all {
 				namespace = ""
 			}
 			cluster, err := diagnose.NewCluster(config)

@@ -10,9 +10,11 @@ import (
 	"github.com/pkg/errors"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
@@ -38,6 +40,8 @@ func (c *Cluster) newEvaluator(ctx context.Context, cluster client.ObjectKey, re
 	noStop := time.Duration(0)
 	mgr, err := ctrl.NewManager(c.config, ctrl.Options{
 		Scheme: c.client.Scheme(), Logger: quiet(), Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: &noStop,
+		// A process may explain several Machines.
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{nodes: workload.StrippedNodes()},
 			DefaultNamespaces: map[string]cache.Config{cluster.Namespace: {}},
@@ -48,13 +52,15 @@ func (c *Cluster) newEvaluator(ctx context.Context, cluster client.ObjectKey, re
 	}
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	e := &evaluator{stop: func() {
+	e := &evaluator{}
+	e.stop = func() {
 		stop()
 		select {
 		case <-ended:
 		case <-time.After(stopTime):
 		}
-	}}
+		e.Clusters.CloseConnections()
+	}
 	if err := e.prepare(ctx, mgr, cluster, readable); err != nil {
 		stop()
 		return nil, err
@@ -64,6 +70,10 @@ func (c *Cluster) newEvaluator(ctx context.Context, cluster client.ObjectKey, re
 		// An error of a cache is that of a read, too.
 		_ = mgr.Start(ctx)
 	}()
+	if !mgr.GetCache().WaitForCacheSync(ctx) {
+		e.stop()
+		return nil, errors.New("failed to read the management cluster in time")
+	}
 	return e, nil
 }
 
@@ -112,4 +122,3 @@ func (e *evaluator) reconciler(kind string) *healthcheck.Reconciler {
 	}
 	return nil
 }
-

@@ -33,7 +33,8 @@ func (x *Explanation) String() string {
 		line("Next check", utc(x.NextCheckTime))
 		line("Request", x.Request)
 	}
-	if r := x.Reported; r != nil {
+	// Usually the manager reports the same.
+	if r := x.Reported; r != nil && (r.Decision != x.Evaluation.Decision.Outcome || r.BlockedReason != x.Evaluation.Decision.BlockedReason) {
 		line("Reported", joined(string(r.Decision), string(r.BlockedReason), r.Message))
 	}
 	line("Ready", x.ReportedReady)
@@ -54,10 +55,11 @@ func joined(word, reason, message string) string {
 	if word == "" {
 		word = "Nothing to do"
 	}
+	message = strings.TrimPrefix(message, word+": ")
 	if reason != "" && reason != word {
 		word += " (" + reason + ")"
 	}
-	if message = strings.TrimPrefix(message, word+": "); message != "" {
+	if message != "" {
 		word += ": " + message
 	}
 	return word

@@ -93,7 +93,7 @@ func (r *Reconciler) Explain(ctx context.Context, key client.ObjectKey) (*Explai
 			for _, t := range p.snapshot.targets {
 				request := ""
 				if found := p.snapshot.requestFor(t); found != nil {
-					request = found.String()
+					request = found.Kind.Kind + " " + found.Namespace + "/" + found.Name
 				}
 				result.Requests = append(result.Requests, request)
 			}

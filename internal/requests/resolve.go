@@ -38,8 +38,8 @@ func (r *Resolved) Usable() bool { return r.Trouble == nil && r.Err == nil }
 
 // The permissions for templates and for requests.
 var (
-	requestVerbs  = []string{"get", "list", "watch", "create", "patch", "delete"}
-	readVerbs     = requestVerbs[:3]
+	requestVerbs = []string{"get", "list", "watch", "create", "patch", "delete"}
+	readVerbs    = requestVerbs[:3]
 )
 
 // Resolve finds out from which templates of a check requests can be created, and reconciles the check when that changes. It asks the API

@@ -80,7 +80,7 @@ func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) cluster
 		ClusterFilter: func(cluster *clusterv1.Cluster) bool {
 			return hasControlPlane(cluster) && (options.Only == client.ObjectKey{} || options.Only == client.ObjectKeyFromObject(cluster))
 		},
-		SecretClient:  &kubeconfigReader{Reader: secrets, refuseInsecure: options.RefuseInsecure, checked: c.kubeconfigChecked},
+		SecretClient: &kubeconfigReader{Reader: secrets, refuseInsecure: options.RefuseInsecure, checked: c.kubeconfigChecked},
 		Cache: clustercache.CacheOptions{
 			DefaultTransform: ctrlcache.TransformStripManagedFields(),
 			ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},

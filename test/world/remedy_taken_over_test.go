@@ -129,11 +129,11 @@ func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
 	}
 
 	// One of them, and then the rest. Their Cluster still asks for all of them, and our manager runs.
-	_, err := release(t, w, "older", "-n", c.Namespace)
+	_, err := remedy(t, w, "release", "older", "-n", c.Namespace)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Eventually(saysOf(t, c, "older", clusterv1.PausedCondition), soon).Should(Equal("False"))
 	g.Expect(saysOf(t, c, "newer", clusterv1.PausedCondition)()).To(Equal("True"), "nobody has released it")
-	_, err = release(t, w, "-n", c.Namespace)
+	_, err = remedy(t, w, "release", "-n", c.Namespace)
 	g.Expect(err).ToNot(HaveOccurred())
 	for pool, check := range pools {
 		g.Eventually(saysOf(t, c, check, clusterv1.PausedCondition), soon).Should(Equal("False"))

@@ -285,7 +285,7 @@ func (e *installation) releasedFirst() {
 	e.install(true)
 	marked, asked := e.remediate()
 	before := e.inTreeCheck()
-	said, err := release(e.t, e.w, "--all", "--dry-run")
+	said, err := remedy(e.t, e.w, "uninstall", "--dry-run")
 	e.Expect(err).ToNot(HaveOccurred())
 	e.Expect(said).To(And(ContainSubstring("MachineHealthCheck uninstall/core: removed "+clusterv1.PausedAnnotation),
 		ContainSubstring(" changes (dry run)"), ContainSubstring("in Cluster uninstall/prod")))
@@ -294,7 +294,7 @@ func (e *installation) releasedFirst() {
 	e.Expect(traces(e.t.Context(), e, e.w.Admin, installed)).ToNot(BeEmpty(), "the search finds traces")
 	e.Expect(traces(e.t.Context(), e, e.c.Plane.Admin, none)).ToNot(BeEmpty(), "the search finds traces")
 
-	_, err = release(e.t, e.w, "--all")
+	_, err = remedy(e.t, e.w, "uninstall")
 	e.Expect(err).ToNot(HaveOccurred())
 	e.Eventually(func() bool { return e.w.Process(world.Remedy).Running() }, soon).Should(BeFalse(),
 		"the process ends after it has released the leader election")
@@ -302,7 +302,7 @@ func (e *installation) releasedFirst() {
 	request := world.NewRemediation(world.Remediation, asked.Namespace, asked.Name)
 	e.Expect(e.w.Client.Get(e.t.Context(), client.ObjectKeyFromObject(request), request)).To(MatchError(ContainSubstring("not found")),
 		"no manager would withdraw it")
-	said, err = release(e.t, e.w, "--all")
+	said, err = remedy(e.t, e.w, "uninstall")
 	e.Expect(err).ToNot(HaveOccurred())
 	e.Expect(said).To(Equal("nothing to remove\n"))
 	e.expectInTree(marked)
@@ -327,7 +327,7 @@ func (e *installation) uninstalledFirst(withCRDs bool) {
 		e.Expect(e.crds()).To(ContainElement("MachineHealthCheck"), "a finalizer of Remedy blocks its deletion")
 	}
 
-	_, err := release(e.t, e.w, "--all")
+	_, err := remedy(e.t, e.w, "uninstall")
 	e.Expect(err).ToNot(HaveOccurred())
 	if withCRDs {
 		e.Eventually(e.crds, soon).Should(BeEmpty())
@@ -367,7 +367,7 @@ func (e *installation) moved() {
 		"the pause was moved, and no controller reconciles it")
 	e.Expect(traces(e.t.Context(), e, e.w.Admin, none)).ToNot(BeEmpty())
 
-	_, err = release(e.t, e.w, "--all")
+	_, err = remedy(e.t, e.w, "uninstall")
 	e.Expect(err).ToNot(HaveOccurred())
 	e.expectNoTraces()
 	e.expectInTree(marked)

@@ -48,8 +48,27 @@ func TestWhoAsksWhyNothingHappensFindsTheAnswer(t *testing.T) {
 		table := strings.Split(strings.TrimSpace(kubectl(t, w, "get", "rmhc", "-n", c.Namespace, check.Name)), "\n")
 		t.Log("\n" + strings.Join(table, "\n"))
 		g.Expect(table).To(HaveLen(2))
-		g.Expect(strings.Fields(table[0])).To(Equal([]string{"NAME", "CLUSTER", "TARGETS", "HEALTHY", "UNHEALTHY", "REMEDIATING", "ALLOWED", "REASON", "AGE"}))
-		g.Expect(strings.Fields(table[1])[:8]).To(Equal([]string{check.Name, c.Name, "1", "0", "1", "0", "False", remedyv1.PauseRequestedReason}))
+		g.Expect(strings.Fields(table[0])).To(Equal([]string{"NAME", "CLUSTER", "TARGETS", "HEALTHY", "UNHEALTHY", "REMEDIATING", "BLOCKED", "READY", "REASON", "AGE"}))
+		g.Expect(strings.Fields(table[1])[:9]).To(Equal([]string{check.Name, c.Name, "1", "0", "1", "0", "1", "True", remedyv1.ReadyReason}))
+	})
+	t.Run("kubectl remedy", func(t *testing.T) {
+		g := NewWithT(t)
+		node := "node/" + sick.Status.NodeRef.Name
+		for _, target := range []string{"machine/" + sick.Name, node} {
+			text, err := remedy(t, w, "explain", target, "-n", c.Namespace)
+			g.Expect(err).ToNot(HaveOccurred())
+			g.Expect(text).To(And(
+				MatchRegexp(`(?m)^Machine: +`+c.Namespace+"/"+sick.Name+"$"), MatchRegexp(`(?m)^Check: +MachineHealthCheck `+c.Namespace+"/"+check.Name+"$"),
+				MatchRegexp(`(?m)^Health: +Unhealthy \(UnhealthyNode\): `), MatchRegexp(`(?m)^Decision: +Blocked \(PauseRequested\): .*the network is being rebuilt \(Ada\)`),
+				MatchRegexp(`(?m)^    PauseRequested +blocks `), Not(ContainSubstring("Unread")), Not(ContainSubstring("Reported")),
+			))
+		}
+		text, err := remedy(t, w, "status", "-n", c.Namespace)
+		g.Expect(err).ToNot(HaveOccurred())
+		g.Expect(text).To(MatchRegexp(`(?m)^%s +MachineHealthCheck +%s +%s +1 +0 +1 +0 +1 +True +Ready `, c.Namespace, check.Name, c.Name))
+		text, err = remedy(t, w, "history", node, "-n", c.Namespace)
+		g.Expect(err).ToNot(HaveOccurred())
+		g.Expect(text).To(ContainSubstring("UnhealthyNode: Blocked (PauseRequested): "))
 	})
 	t.Run("kubectl describe rmhc", func(t *testing.T) {
 		g := NewWithT(t)
@@ -58,7 +77,7 @@ func TestWhoAsksWhyNothingHappensFindsTheAnswer(t *testing.T) {
 		text := told()
 		t.Log("\n" + text)
 		for _, answer := range []string{
-			`Name: +` + sick.Name, `Node: +` + sick.Status.NodeRef.Name, `Hold Reason: +PauseRequested`, `Reason: +UnhealthyNode`, `the network is being rebuilt \(Ada\)`,
+			`Name: +` + sick.Name, `Node: +` + sick.Status.NodeRef.Name, `Blocked Reason: +PauseRequested`, `Reason: +UnhealthyNode`, `the network is being rebuilt \(Ada\)`,
 			`Source: +maxUnhealthy=100%`, `Observed Generation: +1`,
 		} {
 			g.Expect(text).To(MatchRegexp(answer))

@@ -26,15 +26,15 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// release is `kubectl remedy release`, as a user types it.
-func release(t *testing.T, w *world.World, words ...string) (string, error) {
+// remedy runs `kubectl remedy` as a user types it.
+func remedy(t *testing.T, w *world.World, words ...string) (string, error) {
 	t.Helper()
 	plugin, err := w.Plugin(t.Context())
 	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	cmd := exec.CommandContext(t.Context(), w.Plane.Kubectl, append([]string{"remedy", "release", "--kubeconfig", w.Kubeconfig}, words...)...)
+	cmd := exec.CommandContext(t.Context(), w.Plane.Kubectl, append(append([]string{"remedy"}, words...), "--kubeconfig", w.Kubeconfig)...)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(plugin)+":"+os.Getenv("PATH"))
 	said, err := cmd.CombinedOutput()
-	t.Logf("kubectl remedy release %s\n%s", strings.Join(words, " "), said)
+	t.Logf("kubectl remedy %s\n%s", strings.Join(words, " "), said)
 	return string(said), err
 }
 
