@@ -108,6 +108,7 @@ var sharedRows = []row{
 	{name: "a status that YAML reads as a boolean", patch: "{spec: {unhealthyConditions: [{type: Ready, status: False, TIME: 1m}]}}", at: "spec.unhealthyConditions[].status", message: "must be of type string"},
 	{name: "an unknown status", patch: "{spec: {unhealthyConditions: [{type: Ready, status: NotReady, TIME: 1m}]}}", at: "spec.unhealthyConditions[].status", message: "Unsupported value"},
 	{name: "a condition of a vendor", patch: "{spec: {unhealthyConditions: [{type: example.com/GPUFault, status: 'True', TIME: 1m}]}}"},
+	{name: "a condition type that is none", patch: "{spec: {unhealthyConditions: [{type: NotReady, status: 'True', TIME: 1m}]}}", at: "spec.unhealthyConditions[].type", message: "for a Node that is NotReady, use the type Ready with the status False or Unknown"},
 	{name: "a condition type with a space", patch: "{spec: {unhealthyConditions: [{type: Not Ready, status: 'False', TIME: 1m}]}}", at: "spec.unhealthyConditions[].type", message: notAConditionType},
 	{name: "a condition with a duration of 0s", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'False', TIME: 0s}]}}"},
 	{name: "condition Ready with status True", patch: "{spec: {unhealthyConditions: [{type: Ready, status: 'True', TIME: 1m}]}}", at: "spec.unhealthyConditions[]", message: readyNode},
