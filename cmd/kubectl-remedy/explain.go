@@ -84,10 +84,13 @@ func (t *target) subject(c *connection, argument string) (*diagnose.Cluster, dia
 func explainCommand(c *connection) *cobra.Command {
 	var t target
 	command := &cobra.Command{
-		Use: "explain (machine/NAME | node/NAME) [-n NAMESPACE]", Short: "Explain why a Machine or Node is (not) being remediated, and when it will be",
-		Long: "Evaluate the MachineHealthChecks that select a Machine as the manager does, with your own permissions, and print the result of every\n" +
+		Use: "explain (machine/NAME | node/NAME) [-n NAMESPACE]", Short: "Explain why a Machine or Node is (not) being " +
+			"remediated, and when it will be",
+		Long: "Evaluate the MachineHealthChecks that select a Machine as the manager does, with your own permissions, and " +
+			"print the result of every\n" +
 			"rule and guard. Nothing is written.\n\n" +
-			"The evaluation needs the permission to read the kubeconfig Secret of the Cluster. Without it, the command prints what the manager reports.",
+			"The evaluation needs the permission to read the kubeconfig Secret of the Cluster. Without it, the command prints " +
+			"what the manager reports.",
 		Example: "  kubectl remedy explain machine/workers-x7k2p -n team-a\n" +
 			"  kubectl remedy explain node/worker-3 -n team-a --cluster prod",
 		Args: oneTarget,

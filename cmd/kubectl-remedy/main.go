@@ -58,7 +58,8 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	root := &cobra.Command{
 		Use: "kubectl-remedy", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl remedy"},
 		Short: "Explain why a Machine or Node is (not) being remediated, release checks, and uninstall Remedy",
-		Long: "Explain why a Machine or Node is (not) being remediated, release MachineHealthChecks to Cluster API's controller, and uninstall Remedy.\n\n" +
+		Long: "Explain why a Machine or Node is (not) being remediated, release MachineHealthChecks to Cluster API's " +
+			"controller, and uninstall Remedy.\n\n" +
 			"Exit codes: 0 for success, 1 if something has failed or is left, 2 if the command line is invalid.",
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -17,12 +17,13 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 		args []string
 		says string
 	}{
-		"nothing":             {nil, "missing command: explain, status, history, release, uninstall or version; see kubectl remedy --help"},
-		"another word":        {[]string{"remove"}, `unknown command "remove"`},
-		"no scope":            {[]string{"release"}, "missing scope: set a name or --namespace"},
-		"two checks":          {[]string{"release", "a", "b"}, `accepts at most one name: unexpected ["b"]`},
-		"uninstall one":       {[]string{"uninstall", "a"}, `unexpected argument "a"`},
-		"all and a namespace": {[]string{"uninstall", "-n", "team-a"}, "--namespace cannot be used: kubectl remedy uninstall is for the management cluster"},
+		"nothing":       {nil, "missing command: explain, status, history, release, uninstall or version; see kubectl remedy --help"},
+		"another word":  {[]string{"remove"}, `unknown command "remove"`},
+		"no scope":      {[]string{"release"}, "missing scope: set a name or --namespace"},
+		"two checks":    {[]string{"release", "a", "b"}, `accepts at most one name: unexpected ["b"]`},
+		"uninstall one": {[]string{"uninstall", "a"}, `unexpected argument "a"`},
+		"all and a namespace": {[]string{"uninstall", "-n", "team-a"}, "--namespace cannot be used: kubectl remedy " +
+			"uninstall is for the management cluster"},
 		"an empty name": {
 			[]string{"release", ""},
 			"the name is empty: set a name, or omit it to release all MachineHealthChecks of the namespace",

@@ -13,14 +13,17 @@ import (
 )
 
 // changes is the help of the commands that change something.
-const changes = "Each line of output is one change. A line with the prefix 'left:' names what could not be removed or read, and the cause.\n" +
-	"Run the command again to continue.\n\nExit codes: 0 if nothing is left, 1 if something is left or has failed, 2 if the command line is invalid."
+const changes = "Each line of output is one change. A line with the prefix 'left:' names what could not be removed or " +
+	"read, and the cause.\n" +
+	"Run the command again to continue.\n\nExit codes: 0 if nothing is left, 1 if something is left or has failed, 2 if " +
+	"the command line is invalid."
 
 func releaseCommand(c *connection) *cobra.Command {
 	var dryRun bool
 	command := &cobra.Command{
 		Use: "release [NAME] [-n NAMESPACE]", Short: "Release MachineHealthChecks of Cluster API to its controller",
-		Long: "Release one MachineHealthCheck of Cluster API that Remedy has adopted, or all of a namespace, to Cluster API's controller.\n\n" + changes,
+		Long: "Release one MachineHealthCheck of Cluster API that Remedy has adopted, or all of a namespace, to Cluster " +
+			"API's controller.\n\n" + changes,
 		Example: "  kubectl remedy release workers -n team-a   # one MachineHealthCheck of Cluster API\n" +
 			"  kubectl remedy release -n team-a           # all of them in a namespace",
 		Args: func(command *cobra.Command, args []string) error {
@@ -50,7 +53,8 @@ func uninstallCommand(c *connection) *cobra.Command {
 	var dryRun bool
 	command := &cobra.Command{
 		Use: "uninstall", Short: "Stop the manager and remove every trace of Remedy",
-		Long: "Stop the manager, release all MachineHealthChecks of Cluster API, and remove every trace of Remedy from the management cluster and all\n" +
+		Long: "Stop the manager, release all MachineHealthChecks of Cluster API, and remove every trace of Remedy from the " +
+			"management cluster and all\n" +
 			"workload clusters, before or after the manager is uninstalled.\n\n" + changes,
 		Args: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("namespace") {

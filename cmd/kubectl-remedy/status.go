@@ -12,6 +12,7 @@ import (
 
 	"github.com/pkg/errors"
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/diagnose"
 )
@@ -52,7 +53,7 @@ func statusCommand(c *connection) *cobra.Command {
 				return err
 			}
 			if unread != "" {
-				fmt.Fprintln(command.ErrOrStderr(), "kubectl remedy: "+unread)
+				command.PrintErrln("kubectl remedy: " + unread)
 			}
 			return write(out, format, found, func() string { return statusTable(found, namespace) })
 		},
@@ -72,12 +73,11 @@ func statusTable(all []diagnose.CheckStatus, namespace string) string {
 		return "No MachineHealthChecks found in namespace " + namespace + "\n"
 	}
 	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, strings.Join(diagnose.StatusColumns, "\t"))
+	rows := [][]string{diagnose.StatusColumns}
 	for i := range all {
-		fmt.Fprintln(table, strings.Join(all[i].Row(time.Now()), "\t"))
+		rows = append(rows, all[i].Row(clock.RealClock{}.Now()))
 	}
-	_ = table.Flush()
+	b.WriteString(aligned(rows))
 	separator := "\n"
 	for i := range all {
 		if s := &all[i]; s.Message != "" && s.Ready != "True" {
@@ -97,7 +97,7 @@ func followStatus(command *cobra.Command, cluster *diagnose.Cluster, namespace s
 	if err := line(diagnose.StatusColumns); err != nil {
 		return err
 	}
-	return cluster.Watch(command.Context(), namespace, func(s *diagnose.CheckStatus) error { return line(s.Row(time.Now())) })
+	return cluster.Watch(command.Context(), namespace, func(s *diagnose.CheckStatus) error { return line(s.Row(clock.RealClock{}.Now())) })
 }
 
 func anys(values []string) []any {
@@ -135,9 +135,7 @@ func historyTable(entries []diagnose.Entry) string {
 	if len(entries) == 0 {
 		return "No remediations are recorded\n"
 	}
-	var b strings.Builder
-	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "TIME\tCHECK\tMESSAGE")
+	rows := [][]string{{"TIME", "CHECK", "MESSAGE"}}
 	for _, e := range entries {
 		at := "-"
 		if !e.Time.IsZero() {
@@ -147,7 +145,17 @@ func historyTable(entries []diagnose.Entry) string {
 		if check == "" {
 			check = "-"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\n", at, check, e.Message)
+		rows = append(rows, []string{at, check, e.Message})
+	}
+	return aligned(rows)
+}
+
+// aligned returns rows as a table.
+func aligned(rows [][]string) string {
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		_, _ = fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	_ = table.Flush()
 	return b.String()

@@ -3,7 +3,7 @@
 
 # API reference
 {{ range . }}
-The kinds of `{{ .GroupVersionString }}`, field by field. What is listed as a rule is checked by the API server whenever an object is written.
+The kinds of `{{ .GroupVersionString }}`, field by field. The API server validates the rules whenever an object is written.
 Other projects have kinds of the same names: use the short names, or the full ones that end in `.{{ .Group }}`.
 {{ template "gvDetails" . }}
 {{- end }}

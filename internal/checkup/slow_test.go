@@ -171,7 +171,11 @@ func TestRun_EndFails_IsNotReportedAsDone(t *testing.T) {
 	_, err := r.run()
 	g.Expect(err).To(HaveOccurred())
 	for i := range 2 {
-		g.Expect(r.pass.Planned.Decisions[i]).To(And(HaveField("Action", remediation.None), HaveField("Hold.Reason", remediation.PreflightFailed)))
+		g.Expect(
+			r.pass.Planned.Decisions[i],
+		).To(
+			And(HaveField("Action", remediation.None), HaveField("Hold.Reason", remediation.PreflightFailed)),
+		)
 	}
 }
 

@@ -89,7 +89,7 @@ func (c *Cluster) machineOf(ctx context.Context, s Subject) (*clusterv1.Machine,
 	return found, nil
 }
 
-// readError says what could not be read and what the user can do.
+// readError returns what could not be read and what the user can do.
 func readError(err error, what string) error {
 	switch {
 	case err == nil:

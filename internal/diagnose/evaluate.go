@@ -55,9 +55,11 @@ func (c *Cluster) newEvaluator(ctx context.Context, cluster client.ObjectKey, re
 	e := &evaluator{}
 	e.stop = func() {
 		stop()
+		inTime, done := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+		defer done()
 		select {
 		case <-ended:
-		case <-time.After(stopTime):
+		case <-inTime.Done():
 		}
 		e.Clusters.CloseConnections()
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pkg/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -52,7 +51,11 @@ func (c *Cluster) Explain(ctx context.Context, s Subject) (*Explanation, error) 
 	if err != nil {
 		return nil, err
 	}
-	x := &Explanation{Machine: client.ObjectKeyFromObject(m).String(), Node: m.Status.NodeRef.Name, Cluster: m.Namespace + "/" + m.Spec.ClusterName}
+	x := &Explanation{
+		Machine: client.ObjectKeyFromObject(m).String(),
+		Node:    m.Status.NodeRef.Name,
+		Cluster: m.Namespace + "/" + m.Spec.ClusterName,
+	}
 	unreadable := map[string]bool{}
 	all := needs(m)
 	var refused []string
@@ -133,7 +136,7 @@ func (x *Explanation) add(of *check, found *healthcheck.Explained, machine strin
 	}
 	trace := evaluation.Trace(i)
 	x.Evaluation, x.Request = &trace, found.Requests[i]
-	x.EvaluatedTime = &metav1.Time{Time: time.Now().UTC().Truncate(time.Second)}
+	x.EvaluatedTime = &metav1.Time{Time: found.Time.UTC()}
 	x.NextCheckTime = trace.Decision.Until
 	if v := evaluation.Assessment.Verdicts[i]; x.NextCheckTime == nil && v.Kind == health.Suspect {
 		x.NextCheckTime = trace.Verdict.Until
@@ -162,5 +165,8 @@ func noCheck(cluster string, checks []check) string {
 		titles[i] = checks[i].title()
 	}
 	slices.Sort(titles)
-	return "No check selects this Machine by its labels, so nothing remediates it. The checks of its Cluster are: " + strings.Join(titles, ", ")
+	return "No check selects this Machine by its labels, so nothing remediates it. The checks of its Cluster are: " + strings.Join(
+		titles,
+		", ",
+	)
 }

@@ -104,11 +104,21 @@ func TestExplain_AnyTarget_DecidesAsTheManager(t *testing.T) {
 		s.Expect(x.Check).To(Equal("MachineHealthCheck "+s.Namespace+"/workers"), name)
 		s.Expect(x.Responsible).To(BeEmpty())
 		s.Expect(string(x.Evaluation.Decision.Outcome)+" "+string(x.Evaluation.Decision.BlockedReason)).
-			To(Or(Equal(stage.Decision(name)(check)), And(Equal(" "), WithTransform(func(string) string { return stage.Decision(name)(check) }, BeEmpty()))), name)
+			To(
+				Or(
+					Equal(stage.Decision(name)(check)),
+					And(Equal(" "), WithTransform(func(string) string { return stage.Decision(name)(check) }, BeEmpty())),
+				),
+				name,
+			)
 		if x.Reported != nil {
 			s.Expect(x.Reported.Message).To(ContainSubstring(x.Evaluation.Decision.Message), name)
 		}
-		s.Expect(x.Unread).To(ConsistOf(ContainSubstring("list and watch nodehealthchecks.remedy.cluster.x-k8s.io: NodeHealthChecks were not read")))
+		s.Expect(
+			x.Unread,
+		).To(
+			ConsistOf(ContainSubstring("list and watch nodehealthchecks.remedy.cluster.x-k8s.io: NodeHealthChecks were not read")),
+		)
 	}
 	x, err := user.Explain(s.Ctx, machine(s, "blocked"))
 	s.Expect(err).ToNot(HaveOccurred())
@@ -131,13 +141,13 @@ func TestExplain_SecretForbidden_ShowsWhatIsReported(t *testing.T) {
 	x, err := userWith(s, readChecks).Explain(s.Ctx, machine(s, "m-1"))
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(x.Unread).To(ContainElement("You are not allowed to get secrets prod-kubeconfig in namespace " + s.Namespace +
-		": the Nodes were not read: this evaluation does not know their health"))
+		": the Nodes were not read: their health is unknown in this evaluation"))
 	s.Expect(x.Evaluation.Verdict.Reason).To(Equal("NodeUnreadable"))
 	s.Expect(x.Reported.BlockedReason).To(BeEquivalentTo("PauseRequested"))
 	s.Expect(x.String()).To(ContainSubstring("Reported:    Blocked (PauseRequested): "))
 }
 
-// Without a check that remediates the Machine, the command says which checks exist and who reconciles them.
+// Without a check that remediates the Machine, the command names the checks of the Cluster and their controllers.
 func TestExplain_NoResponsibleCheck_NamesTheOthers(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -152,7 +162,11 @@ func TestExplain_NoResponsibleCheck_NamesTheOthers(t *testing.T) {
 		s.Expect(x.String()).To(ContainSubstring("Note:        " + x.Responsible[0]))
 		return x.Responsible[0]
 	}
-	s.Expect(note()).To(Equal("No MachineHealthCheck names the Cluster " + s.Namespace + "/prod, so nothing remediates this Machine. Create one"))
+	s.Expect(
+		note(),
+	).To(
+		Equal("No MachineHealthCheck names the Cluster " + s.Namespace + "/prod, so nothing remediates this Machine. Create one"),
+	)
 	s.CreateCheck("others", stage.OfPool("others"))
 	s.Expect(note()).To(ContainSubstring("The checks of its Cluster are: MachineHealthCheck " + s.Namespace + "/others"))
 	s.CreateInTreeCheck("in-tree")
@@ -176,15 +190,24 @@ func TestExplain_Overlap_NamesTheResponsibleCheck(t *testing.T) {
 	s.Expect(x.Evaluation.Decision.Action).To(Equal("Wait"))
 }
 
-// What cannot be answered is an error that says what to do.
+// What cannot be answered is an error with a next step.
 func TestExplain_NoAnswer_IsAnError(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.CreateMachine("m-1")
-	user := userWith(s, rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"machines"}, Verbs: []string{"get"}})
+	user := userWith(
+		s,
+		rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"machines"}, Verbs: []string{"get"}},
+	)
 	_, err := user.Explain(s.Ctx, machine(s, "m-1"))
-	s.Expect(err).To(MatchError(And(ContainSubstring("failed to evaluate Machine "+s.Namespace+"/m-1: you are not allowed to list and watch machines.cluster.x-k8s.io"),
-		ContainSubstring("Ask an administrator for these permissions"))))
+	s.Expect(
+		err,
+	).To(
+		MatchError(
+			And(ContainSubstring("failed to evaluate Machine "+s.Namespace+"/m-1: you are not allowed to list and watch machines.cluster.x-k8s.io"),
+				ContainSubstring("Ask an administrator for these permissions")),
+		),
+	)
 	_, err = user.Explain(s.Ctx, machine(s, "m-2"))
 	s.Expect(err).To(MatchError("Machine " + s.Namespace + "/m-2 not found"))
 	_, err = user.Explain(s.Ctx, diagnose.Subject{Node: true, Namespace: s.Namespace, Name: "n"})
@@ -207,12 +230,13 @@ func TestStatuses_Checks_AttentionFirst(t *testing.T) {
 		all, unread, err := user.Statuses(s.Ctx, s.Namespace)
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(unread).To(BeEmpty())
-		var names []string
+		names := make([]string, 0, len(all))
 		for i := range all {
 			names = append(names, all[i].Kind+" "+all[i].Name+" "+all[i].Ready+" "+all[i].Reason)
 		}
 		g.Expect(names).To(Equal([]string{
-			"MachineHealthCheck b False TemplateNotFound", "machinehealthchecks.cluster.x-k8s.io in-tree Unknown ", "MachineHealthCheck a True Ready",
+			"MachineHealthCheck b False TemplateNotFound", "machinehealthchecks.cluster.x-k8s.io in-tree Unknown ",
+			"MachineHealthCheck a True Ready",
 		}))
 		g.Expect(all[0].Message).To(ContainSubstring("TemplatesResolved is False"))
 		g.Expect(slices.Index(diagnose.StatusColumns, "REASON")).To(Equal(slices.Index(all[0].Row(time.Now()), "TemplateNotFound")))

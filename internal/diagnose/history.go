@@ -24,8 +24,8 @@ type Entry struct {
 	Message string       `json:"message"`
 }
 
-// HistoryOf returns what the checks of its Cluster and the Machine itself record about its remediations, the oldest first. A Machine that was
-// replaced no longer exists: its name is enough then.
+// HistoryOf returns what the checks of its Cluster and the Machine itself record about its remediations, the oldest first. A Machine that
+// was replaced no longer exists: its name is enough then.
 func (c *Cluster) HistoryOf(ctx context.Context, s Subject) ([]Entry, error) {
 	m, err := c.machineOf(ctx, s)
 	if err != nil && (s.Node || !notFound(err)) {

@@ -53,7 +53,7 @@ func needs(m *clusterv1.Machine) []need {
 		{
 			verbs: []string{"get"}, resource: schema.GroupResource{Resource: "secrets"}, namespace: namespace,
 			name:    m.Spec.ClusterName + "-kubeconfig",
-			without: "the Nodes were not read: this evaluation does not know their health",
+			without: "the Nodes were not read: their health is unknown in this evaluation",
 		},
 	}
 }

@@ -41,7 +41,20 @@ type CheckStatus struct {
 }
 
 // StatusColumns are the names of the columns of CheckStatus.Row.
-var StatusColumns = []string{"NAMESPACE", "KIND", "NAME", "CLUSTER", "TARGETS", "HEALTHY", "UNHEALTHY", "REMEDIATING", "BLOCKED", "READY", "REASON", "AGE"}
+var StatusColumns = []string{
+	"NAMESPACE",
+	"KIND",
+	"NAME",
+	"CLUSTER",
+	"TARGETS",
+	"HEALTHY",
+	"UNHEALTHY",
+	"REMEDIATING",
+	"BLOCKED",
+	"READY",
+	"REASON",
+	"AGE",
+}
 
 // Row returns the values of the columns.
 func (s *CheckStatus) Row(now time.Time) []string {
@@ -93,12 +106,17 @@ func (c *Cluster) Statuses(ctx context.Context, namespace string) (all []CheckSt
 		all = append(all, statusOf(&inTree.Items[i]))
 	}
 	slices.SortFunc(all, func(a, b CheckStatus) int {
-		return cmp.Or(cmp.Compare(a.attention(), b.attention()), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(
+			cmp.Compare(a.attention(), b.attention()),
+			cmp.Compare(a.Namespace, b.Namespace),
+			cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.Kind, b.Kind),
+		)
 	})
 	return all, unread, nil
 }
 
-// Watch calls changed for each change of a check of our kind, until the context ends.
+// Watch calls changed for each change of a MachineHealthCheck of Remedy, until the context ends.
 func (c *Cluster) Watch(ctx context.Context, namespace string, changed func(*CheckStatus) error) error {
 	changes, err := c.client.Watch(ctx, &remedyv1.MachineHealthCheckList{}, client.InNamespace(namespace))
 	if err != nil {

@@ -34,9 +34,13 @@ func (i Instance) Adopted(state takeover.State) *metav1.Condition {
 			"in the condition Paused, that this check is paused for it. Remedy does nothing before. Check that the in-tree controller runs, "+
 			"and that its --watch-filter selects this check. If it is not meant to run, set --in-tree-machinehealthchecks=Replace")
 	case takeover.PauseConflict:
-		return i.condition(metav1.ConditionFalse, remedyv1.PauseConflictReason, "The annotation cluster.x-k8s.io/paused that Remedy set was removed "+
-			"three times within ten minutes, so Remedy has released this check for an hour. The in-tree controller reconciles it. Let the tool "+
-			"that writes the annotations of this check, usually a GitOps tool, ignore cluster.x-k8s.io/paused")
+		return i.condition(
+			metav1.ConditionFalse,
+			remedyv1.PauseConflictReason,
+			"The annotation cluster.x-k8s.io/paused that Remedy set was removed "+
+				"three times within ten minutes, so Remedy has released this check for an hour. The in-tree controller reconciles it. Let the tool "+
+				"that writes the annotations of this check, usually a GitOps tool, ignore cluster.x-k8s.io/paused",
+		)
 	case takeover.Paused:
 		return i.condition(metav1.ConditionFalse, remedyv1.PausedByOthersReason,
 			"A user or another tool has paused this check or its Cluster. No controller reconciles it until it is unpaused")

@@ -74,7 +74,11 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 // needsNoAction reports whether a condition is as intended, or becomes so without an administrator.
 func needsNoAction(c *metav1.Condition) bool {
 	switch c.Reason {
-	case remedyv1.PausedReason, remedyv1.PauseRequestedReason, remedyv1.StormReason, remedyv1.CheckDeletingReason, remedyv1.ClusterDeletingReason:
+	case remedyv1.PausedReason,
+		remedyv1.PauseRequestedReason,
+		remedyv1.StormReason,
+		remedyv1.CheckDeletingReason,
+		remedyv1.ClusterDeletingReason:
 		return true
 	}
 	return asIntended(c)

@@ -145,7 +145,11 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 				"and the check has the annotation cluster.x-k8s.io/paused" + numbers,
 		},
 		{fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true })), "CheckDeleting", "Blocked: The check is being deleted" + numbers},
-		{fleet(4, 1, func(p *Evaluation) { p.Policy.Observe = true }), "ObserveMode", "Blocked: The check or the manager only observes" + numbers},
+		{
+			fleet(4, 1, func(p *Evaluation) { p.Policy.Observe = true }),
+			"ObserveMode",
+			"Blocked: The check or the manager only observes" + numbers,
+		},
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterNotFound",
 			"Blocked: The Cluster does not exist" + numbers + another,
@@ -328,13 +332,15 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 				p.Policy.Steps = append(p.Policy.Steps, remediation.Step{ID: remediation.StepID{Order: 1, Template: "BarTemplate/a"}})
 				p.Policy.Backoff.Limit = time.Hour
 				p.Situation.Targets[0].History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
-			}, failed), "Ready", "False", "EscalationExhausted", "Every step was tried, and these targets are still unhealthy: m-004 (next try at 2026-03-14T12:01:00Z)",
+			}, failed), "Ready", "False", "EscalationExhausted", "Every step was tried, and these targets are still unhealthy: " +
+				"m-004 (next try at 2026-03-14T12:01:00Z)",
 		},
 		{
 			fleet(4, 1, template(), func(p *Evaluation) {
 				p.Policy.Backoff.Limit = time.Hour
 				p.Situation.Targets[0].History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
-			}, failed), "Ready", "False", "RemediationFailed", "Remediation of these targets has failed, and is tried again: m-004 (next try at 2026-03-14T12:01:00Z)",
+			}, failed), "Ready", "False", "RemediationFailed", "Remediation of these targets has failed, and is tried again: " +
+				"m-004 (next try at 2026-03-14T12:01:00Z)",
 		},
 		{
 			fleet(4, 1, func(p *Evaluation) {

@@ -35,7 +35,11 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.StuckDeleting, seen: seen{Since: hour},
 			says: "The deletion of the target, requested at 2026-03-14T11:00:00Z, does not finish",
 		},
-		{reason: remediation.Terminating, seen: seen{Who: "deletion", Since: hour}, says: "The target is being deleted since 2026-03-14T11:00:00Z"},
+		{
+			reason: remediation.Terminating,
+			seen:   seen{Who: "deletion", Since: hour},
+			says:   "The target is being deleted since 2026-03-14T11:00:00Z",
+		},
 		{reason: remediation.Terminating, seen: seen{Who: "taint a"}, says: "Termination is announced by taint a"},
 		{
 			reason: remediation.Terminating, seen: seen{Who: "taint a", Since: hour},
@@ -101,8 +105,17 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.TemplateNotResolved, seen: seen{Who: "FooTemplate/a"},
 			says: "No request can be created from the template FooTemplate/a",
 		},
-		{reason: remediation.RequestNameConflict, seen: seen{Who: "Foo/m of another check"}, says: "Foo/m of another check has the name of the request"},
-		{reason: remediation.NodeLeaseHeld, seen: seen{Who: "drainer"}, until: noon, says: "drainer works on the Node until 2026-03-14T12:00:00Z"},
+		{
+			reason: remediation.RequestNameConflict,
+			seen:   seen{Who: "Foo/m of another check"},
+			says:   "Foo/m of another check has the name of the request",
+		},
+		{
+			reason: remediation.NodeLeaseHeld,
+			seen:   seen{Who: "drainer"},
+			until:  noon,
+			says:   "drainer works on the Node until 2026-03-14T12:00:00Z",
+		},
 		{reason: remediation.ControlPlaneBusy, seen: seen{Who: "cp-2"}, says: "cp-2 of the same control plane is being remediated"},
 		{reason: remediation.QuorumUnknown, says: "The etcd members of the control plane could not be read"},
 		{reason: remediation.SingleControlPlane, seen: seen{Have: 1}, says: "The target is the only member of its control plane"},

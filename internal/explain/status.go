@@ -159,7 +159,8 @@ var listedHealth = map[string]remedyv1.TargetHealth{
 // UnhealthyTarget returns the target as the status lists it.
 func (t *Trace) UnhealthyTarget() remedyv1.UnhealthyTarget {
 	target := remedyv1.UnhealthyTarget{
-		Name: t.Target, Node: t.Node, Health: listedHealth[t.Verdict.Kind], SinceTime: t.Verdict.Since, Reason: remedyv1.TargetReason(cmp.Or(t.Verdict.Reason, t.Decision.reason())),
+		Name: t.Target, Node: t.Node, Health: listedHealth[t.Verdict.Kind], SinceTime: t.Verdict.Since,
+		Reason:   remedyv1.TargetReason(cmp.Or(t.Verdict.Reason, t.Decision.reason())),
 		Message:  sentences(cut(t.Verdict.Message, maxCauses), t.Decision.Message),
 		Decision: t.Decision.Outcome, BlockedReason: t.Decision.BlockedReason, NextCheckTime: cmp.Or(t.Decision.Until, t.Verdict.Until),
 	}

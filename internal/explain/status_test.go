@@ -74,7 +74,8 @@ func TestStatus_Targets_HaveReasonAndDecision(t *testing.T) {
 		"m-002 | n-002 | Suspect | NodeDeleted | Pending |  | 2026-03-14T12:04:59Z | - | false | Node n-002 has been missing since " +
 			"2026-03-14T11:59:59Z; the target becomes unhealthy at 2026-03-14T12:04:59Z",
 		// It is healthy again, and a person has to confirm it: the status lists it.
-		"m-003 | n-003 | Recovering | RecoveryNotConfirmed | Blocked | RecoveryNotConfirmed | - | 1 | true | Blocked: The target is healthy since " +
+		"m-003 | n-003 | Recovering | RecoveryNotConfirmed | Blocked | RecoveryNotConfirmed | - | 1 | true | Blocked: The " +
+			"target is healthy since " +
 			"2026-03-14T11:59:59Z; waiting for the annotation remediation.medik8s.io/manually-confirmed-healthy on its Node",
 		"m-004 | n-004 | Unhealthy | HasRemediateAnnotation | Remediating |  | 2026-03-14T12:59:00Z | 1 | true | Marked for remediation via " +
 			"cluster.x-k8s.io/remediate-machine annotation. Waiting for the remediator of the request of step 1 (FooTemplate/a) until " +
@@ -89,7 +90,13 @@ func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 	since := metav1.NewTime(ago(time.Hour))
 	before := []remedyv1.UnhealthyTarget{
 		{Name: "m-002", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Health: remedyv1.SuspectTargetHealth, Decision: remedyv1.Pending},
-		{Name: "m-003", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Blocked, BlockedReason: remedyv1.BlockedTooManyUnhealthy},
+		{
+			Name:          "m-003",
+			SinceTime:     &since,
+			Reason:        remedyv1.UnhealthyNode,
+			Decision:      remedyv1.Blocked,
+			BlockedReason: remedyv1.BlockedTooManyUnhealthy,
+		},
 		{Name: "m-004", SinceTime: &since, Reason: remedyv1.NodeDeleted, Decision: remedyv1.Remediating},
 		{Name: "m-999", SinceTime: &since, Reason: remedyv1.UnhealthyNode, Decision: remedyv1.Blocked},
 	}
@@ -106,7 +113,10 @@ func TestStatus_Outage_KeepsUnhealthyTargets(t *testing.T) {
 	show := func(p *Evaluation, before []remedyv1.UnhealthyTarget) (shown []string, status remedyv1.CheckStatus) {
 		status = Status(p, before, nil)
 		for _, t := range status.UnhealthyTargets {
-			shown = append(shown, fmt.Sprint(t.Name, " ", t.Reason, " ", t.SinceTime.Equal(&since), " ", t.Decision, " ", t.BlockedReason, " ", t.Message))
+			shown = append(
+				shown,
+				fmt.Sprint(t.Name, " ", t.Reason, " ", t.SinceTime.Equal(&since), " ", t.Decision, " ", t.BlockedReason, " ", t.Message),
+			)
 		}
 		return shown, status
 	}

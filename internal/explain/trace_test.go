@@ -202,7 +202,11 @@ func TestTrace_PreflightCheck_IsSeparate(t *testing.T) {
 	}}
 	trace := NewTrace(&Facts{Name: "m", Decision: d})
 	g.Expect(answers(trace.Guards)).To(HavePrefix("Paused passed, CheckDeleting passed, ClusterNotFound not applicable"))
-	g.Expect(answers(trace.Preflight)).To(HavePrefix("Paused passed, PreflightPending passed, PreflightFailed blocks, Terminating not evaluated"))
+	g.Expect(
+		answers(trace.Preflight),
+	).To(
+		HavePrefix("Paused passed, PreflightPending passed, PreflightFailed blocks, Terminating not evaluated"),
+	)
 	// An action that ends a remediation is not planned by guards.
 	d.Answers = d.Answers[2:]
 	trace = NewTrace(&Facts{Name: "m", Decision: d})

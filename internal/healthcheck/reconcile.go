@@ -10,6 +10,7 @@ import (
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -72,6 +73,7 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey, record
 
 // Explained is what Reconcile would decide about the targets of a check.
 type Explained struct {
+	Time       time.Time
 	Check      *Check
 	Evaluation *explain.Evaluation
 	// Requests are the existing requests of the targets, in their order; empty for a target without one.
@@ -79,39 +81,40 @@ type Explained struct {
 }
 
 // Explain evaluates a check as Reconcile does, and writes nothing. It waits for the first reads.
-func (r *Reconciler) Explain(ctx context.Context, key client.ObjectKey) (*Explained, error) {
-	for {
-		now := r.Clock.Now().Truncate(notes.Precision)
-		check, cluster, err := r.Store.Find(ctx, r.Cache, key)
-		if err != nil {
-			return nil, err
-		}
-		p := newPass(r, r.records.of(key), check, now)
-		p.snapshot, err = p.read(ctx, cluster)
-		if err == nil {
-			result := &Explained{Check: check, Evaluation: checkup.Evaluate(ctx, p.snapshot.facts(now), p, now)}
-			for _, t := range p.snapshot.targets {
-				request := ""
-				if found := p.snapshot.requestFor(t); found != nil {
-					request = found.Kind.Kind + " " + found.Namespace + "/" + found.Name
-				}
-				result.Requests = append(result.Requests, request)
-			}
-			return result, nil
-		}
-		if !errors.Is(err, errNotReadYet) {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.WithStack(ctx.Err())
-		case <-time.After(explainRetry):
-		}
+func (r *Reconciler) Explain(ctx context.Context, key client.ObjectKey) (result *Explained, err error) {
+	waited := wait.PollUntilContextCancel(ctx, explainRetry, true, func(ctx context.Context) (bool, error) {
+		result, err = r.explain(ctx, key)
+		return !errors.Is(err, errNotReadYet), nil
+	})
+	if waited != nil {
+		return nil, errors.Wrap(waited, "failed to read the check and its targets in time")
 	}
+	return result, err
 }
 
-// explainRetry is how often Explain looks whether a first read is complete.
+// explainRetry is how often Explain tries again until everything was read once.
 const explainRetry = 100 * time.Millisecond
+
+func (r *Reconciler) explain(ctx context.Context, key client.ObjectKey) (*Explained, error) {
+	now := r.Clock.Now().Truncate(notes.Precision)
+	check, cluster, err := r.Store.Find(ctx, r.Cache, key)
+	if err != nil {
+		return nil, err
+	}
+	p := newPass(r, r.records.of(key), check, now)
+	if p.snapshot, err = p.read(ctx, cluster); err != nil {
+		return nil, err
+	}
+	result := &Explained{Time: now, Check: check, Evaluation: checkup.Evaluate(ctx, p.snapshot.facts(now), p, now)}
+	for _, t := range p.snapshot.targets {
+		request := ""
+		if found := p.snapshot.requestFor(t); found != nil {
+			request = found.Kind.Kind + " " + found.Namespace + "/" + found.Name
+		}
+		result.Requests = append(result.Requests, request)
+	}
+	return result, nil
+}
 
 // admit reports whether a check, which is nil if it does not exist, is the manager's, and when to ask again if nothing happens.
 func (r *Reconciler) admit(

@@ -116,7 +116,11 @@ func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, unhealthy)).To(Succeed())
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Or(Equal("Blocked Terminating"), Equal("Blocked StuckDeleting"))))
+	s.Eventually(
+		stage.Get(s, check),
+	).Should(
+		WithTransform(stage.Decision("m-1"), Or(Equal("Blocked Terminating"), Equal("Blocked StuckDeleting"))),
+	)
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 	s.SetFinalizers(unhealthy)
@@ -147,8 +151,8 @@ func TestRemediateAnnotation_NotRemoved_RemediatesOnce(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 }
 
-// A request with the name of the Machine exists that Remedy has not created. The check reports RequestNameConflict, and creates its own request when
-// that one is deleted.
+// A request with the name of the Machine exists that Remedy has not created. The check reports RequestNameConflict, and creates its own
+// request when that one is deleted.
 func TestRequest_NameTaken_IsNotTouched(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
