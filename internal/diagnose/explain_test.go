@@ -86,7 +86,7 @@ func TestExplain_AnyTarget_DecidesAsTheManager(t *testing.T) {
 	s.CreateMachine("suspect")
 	s.SetReady("suspect", corev1.ConditionFalse, time.Minute)
 	skipped := s.CreateUnhealthyMachine("skipped")
-	s.Annotate(skipped, clusterv1.MachineSkipRemediationAnnotation, "")
+	s.Annotate(skipped, clusterv1.MachineSkipRemediationAnnotation, "yes")
 	s.CreateUnhealthyMachine("remediating")
 	check := s.CreateCheck("workers", stage.ByNewTemplate(s), stage.MaxInFlight(1), func(spec *remedyv1.MachineHealthCheckSpec) {
 		// The command does not count a time before the Node was created.
