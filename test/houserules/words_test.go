@@ -84,6 +84,7 @@ var cleanPaths = []string{
 	"docs/reasons.md",
 	"docs/rules.md",
 	"docs/threat-model.md",
+	"docs/which-check.md",
 	"exp/README.md",
 	"internal/checkup",
 	"internal/clusterapi",
