@@ -83,6 +83,7 @@ var cleanPaths = []string{
 	"docs/metrics.md",
 	"docs/reasons.md",
 	"docs/rules.md",
+	"docs/stop.md",
 	"docs/threat-model.md",
 	"docs/which-check.md",
 	"exp/README.md",
