@@ -71,6 +71,7 @@ var cleanPaths = []string{
 	"controllers/intree",
 	"controllers/machinehealthcheck",
 	"controllers/nodehealthcheck",
+	"docs/adopt.md",
 	"docs/annotations.md",
 	"docs/architecture.md",
 	"docs/decisions/20261121-control-plane-from-source.md",
@@ -85,6 +86,7 @@ var cleanPaths = []string{
 	"docs/rules.md",
 	"docs/stop.md",
 	"docs/threat-model.md",
+	"docs/uninstall.md",
 	"docs/which-check.md",
 	"exp/README.md",
 	"internal/checkup",
@@ -121,7 +123,6 @@ var cleanPaths = []string{
 	"test/stage",
 	"test/stories",
 	"test/world/cmd/world",
-	"docs/migration.md",
 }
 
 // avoided matches all words to avoid, each entry as a group, also where a line ends between two words.
