@@ -86,6 +86,7 @@ var cleanPaths = []string{
 	"docs/rules.md",
 	"docs/stop.md",
 	"docs/threat-model.md",
+	"docs/troubleshooting.md",
 	"docs/uninstall.md",
 	"docs/which-check.md",
 	"exp/README.md",
