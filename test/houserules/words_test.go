@@ -74,6 +74,7 @@ var cleanPaths = []string{
 	"docs/adopt.md",
 	"docs/annotations.md",
 	"docs/architecture.md",
+	"docs/comparison.md",
 	"docs/decisions/20261121-control-plane-from-source.md",
 	"docs/decisions/20261123-a-bad-day.md",
 	"docs/decisions/20261123-adoption-by-a-cluster.md",
