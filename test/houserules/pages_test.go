@@ -20,15 +20,19 @@ var (
 	pageLink    = regexp.MustCompile(`\]\(([^)#\s]*)(#[^)\s]*)?\)`)
 	pageHeading = regexp.MustCompile(`(?m)^#+ (.*)$`)
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	pageAnchor  = regexp.MustCompile(`<a id="([^"]*)">`)
 	codeBlock   = regexp.MustCompile("(?s)```.*?```")
 )
 
-// anchors are the anchors that GitHub gives to the headings of a page.
+// anchors are the anchors of a page, and those that GitHub gives to its headings.
 func anchors(text string) []string {
 	headings := pageHeading.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1)
 	all := make([]string, 0, len(headings))
 	for _, heading := range headings {
 		all = append(all, "#"+strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-"))
+	}
+	for _, anchor := range pageAnchor.FindAllStringSubmatch(text, -1) {
+		all = append(all, "#"+anchor[1])
 	}
 	return all
 }
@@ -58,7 +62,7 @@ func TestPages_Links_ReachAllPages(t *testing.T) {
 			}
 			isPage := filepath.Ext(target) == ".md"
 			if isPage && link[2] != "" && !slices.Contains(anchors(read(target)), link[2]) {
-				t.Errorf("%s: %s has no such heading", page, link[0])
+				t.Errorf("%s: %s has no such anchor", page, link[0])
 			}
 			if isPage && !slices.Contains(reached, target) {
 				reached = append(reached, target)
