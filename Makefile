@@ -179,12 +179,13 @@ bin/kubectl-remedy: FORCE
 PLUGIN_PLATFORMS := linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64
 
 .PHONY: plugins
-plugins: ## Writes the kubectl plugin for every platform to out/. VERSION=v0.1.0 puts the version in. 3 / 9 min
+plugins: ## Writes the kubectl plugin for every platform to out/. VERSION=v0.1.0 puts the version in, and adds a krew manifest. 3 / 9 min
 	@mkdir -p out
 	@for platform in $(PLUGIN_PLATFORMS); do \
 	  suffix=; case $$platform in windows-*) suffix=.exe ;; esac; \
 	  GOOS=$${platform%-*} GOARCH=$${platform#*-} go build -v -ldflags "$(LDFLAGS)" -o "out/kubectl-remedy-$$platform$$suffix" ./cmd/kubectl-remedy $(PROGRESS) || exit 1; \
 	done
+	$(if $(VERSION),@./hack/krew.sh out $(VERSION))
 	@ls -l out
 
 .PHONY: release

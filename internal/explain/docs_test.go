@@ -164,12 +164,15 @@ func reasonsPage() string {
 	words := Reasons()
 	slices.SortStableFunc(words, func(a, b Reason) int { return cmp.Compare(a.Name, b.Name) })
 	for i := 0; i < len(words); {
-		word, where := words[i], []string(nil)
+		word, where, anchor := words[i], []string(nil), ""
+		if i == 0 || words[i-1].Name != word.Name {
+			anchor = `<a id="` + strings.ToLower(word.Name) + `"></a>`
+		}
 		// A reason with the same documentation in several places is one row.
 		for ; i < len(words) && words[i].Name == word.Name && words[i].Means == word.Means && words[i].Remedy == word.Remedy; i++ {
 			where = append(where, place(&words[i]))
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", word.Name, strings.Join(where, "; "), cell(word.Means), cell(word.Remedy))
+		fmt.Fprintf(&b, "| `%s` | %s%s | %s | %s |\n", word.Name, anchor, strings.Join(where, "; "), cell(word.Means), cell(word.Remedy))
 	}
 	return b.String()
 }
