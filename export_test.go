@@ -16,7 +16,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 )
 
-// NewManager returns a manager with the reconcilers of all kinds and one more, and the function that sets up those that can run.
+// NewManager returns a manager with the reconcilers of all kinds, and with one more unless that is nil, and the function that sets up those that can run.
 func NewManager(
 	ctx context.Context, config *rest.Config, s *settings.Settings, more func(*healthcheck.Environment) controllers.Kind,
 ) (manager.Manager, func(ctx context.Context, clusterAPI bool) error, error) {
@@ -40,6 +40,8 @@ func NewManager(
 	if err != nil {
 		return nil, nil, err
 	}
-	all.kinds = append(all.kinds, more(all.Environment))
+	if more != nil {
+		all.kinds = append(all.kinds, more(all.Environment))
+	}
 	return mgr, all.setUp, nil
 }

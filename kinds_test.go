@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -145,6 +146,49 @@ func TestManager_NoClusterAPI_ReadsRequestsAndNodes(t *testing.T) {
 		},
 	})).To(Succeed())
 	g.Eventually(checks.claimed).Should(Receive(Equal(client.ObjectKey{Namespace: "default", Name: "cluster"})))
+}
+
+func TestManager_ChecksNotReconciled_ReportIt(t *testing.T) {
+	g := newGomega(t)
+	cp := startControlPlane(t)
+	t.Cleanup(func() { uninstallAll(t, cp) })
+	g.Expect(cp.InstallCRDs("config/crd/bases")).To(Succeed())
+	c, err := cp.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(remedyv1.AddToScheme(c.Scheme())).To(Succeed())
+	nodes := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "check"}}
+	nodes.Spec.RemediationTemplate = &remedyv1.NodeTemplateReference{Namespace: "default", TemplateKind: remedyv1.TemplateKind{
+		APIVersion: remediator.FenceAgents.GroupVersion().String(), Kind: remediator.FenceAgents.Template().Kind, Name: "template",
+	}}
+	machines := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "check"}}
+	machines.Spec.ClusterName = "cluster"
+	g.Expect(c.Create(t.Context(), nodes)).To(Succeed())
+	g.Expect(c.Create(t.Context(), machines)).To(Succeed())
+	t.Cleanup(func() { g.Expect(c.Delete(context.Background(), nodes)).To(Succeed()) })
+
+	user, err := cp.Config(controlplane.ServiceAccount(instance.Namespace, instance.ServiceAccount))
+	g.Expect(err).ToNot(HaveOccurred())
+	user.UserAgent = "test"
+	setUp := startManager(t, user, nil)
+	g.Expect(setUp(t.Context(), false)).To(Succeed())
+	ready := func(check client.Object, conditions *[]metav1.Condition) func() *metav1.Condition {
+		return func() *metav1.Condition {
+			g.Expect(c.Get(context.Background(), client.ObjectKeyFromObject(check), check)).To(Succeed())
+			return meta.FindStatusCondition(*conditions, remedyv1.ReadyCondition)
+		}
+	}
+	g.Eventually(ready(nodes, &nodes.Status.Conditions)).Should(And(
+		HaveField("Status", metav1.ConditionFalse), HaveField("Reason", remedyv1.NotReconciledReason),
+		HaveField("Message", ContainSubstring("does not reconcile NodeHealthChecks"))))
+	g.Eventually(ready(machines, &machines.Status.Conditions)).Should(And(
+		HaveField("Reason", remedyv1.NotReconciledReason), HaveField("Message", ContainSubstring("Install or upgrade Cluster API"))))
+
+	// Once Cluster API is installed, the reconciler of MachineHealthChecks replaces the condition.
+	g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
+	g.Expect(setUp(t.Context(), true)).To(Succeed())
+	g.Eventually(ready(machines, &machines.Status.Conditions)).Should(HaveField("Reason", remedyv1.ClusterNotFoundReason))
+	machines.SetFinalizers(nil)
+	g.Expect(c.Update(context.Background(), machines)).To(Succeed())
 }
 
 // startManager starts a manager with one more kind, and returns the function that sets up its reconcilers.

@@ -239,6 +239,9 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers) e
 type reconcilers struct {
 	*healthcheck.Environment
 	kinds     []controllers.Kind
+	// notReconciled report on checks that no other reconciler reconciles.
+	notReconciled []*controllers.NotReconciled
+
 	mgr       manager.Manager
 	settings  *settings.Settings
 	api       clusterapi.Discoverer
@@ -277,7 +280,9 @@ func newReconcilers(
 		OptIn: s.InTreeChecks == settings.OptIn, All: s.InTreeChecks == settings.All, Replace: s.InTreeChecks == settings.Replace,
 	})
 	e.NoClusterAPI.Store(true)
-	return &reconcilers{Environment: e, kinds: kinds, mgr: mgr, settings: s, api: api}, nil
+	return &reconcilers{
+		Environment: e, kinds: kinds, notReconciled: controllers.ReportNotReconciled(e), mgr: mgr, settings: s, api: api,
+	}, nil
 }
 
 // setUp sets up the reconcilers that can run now, on a manager that runs already, and checks that their own kinds are still served. It is
@@ -287,11 +292,17 @@ func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
 		r.NoClusterAPI.Store(false)
 	}
 	kinds := slices.DeleteFunc(slices.Clone(r.kinds), func(kind controllers.Kind) bool { return kind.NeedsClusterAPI && !clusterAPI })
-	if len(kinds) == 0 {
-		return nil
+	err := clusterapi.OwnKinds(r.api)
+	if len(kinds) == 0 && err != nil {
+		return nil //nolint:nilerr // Nothing can be reconciled, and there are no checks to report on.
 	}
-	if err := clusterapi.OwnKinds(r.api); err != nil {
+	if err != nil {
 		return err
+	}
+	for _, reconciler := range r.notReconciled {
+		if err := reconciler.SetupWithManager(r.mgr); err != nil {
+			return err
+		}
 	}
 	if clusterAPI && !r.connected {
 		err := r.Clusters.Connect(ctx, r.mgr, workload.Options{

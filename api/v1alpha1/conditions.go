@@ -34,6 +34,8 @@ const (
 	OwnerNotActingReason = "OwnerNotActing"
 	// CleaningUpReason: the check is being deleted, and waits for its cleanup.
 	CleaningUpReason = "CleaningUp"
+	// NotReconciledReason: no controller of the manager reconciles the check.
+	NotReconciledReason = "NotReconciled"
 )
 
 // Reasons of RemediationAllowed.

@@ -12,33 +12,43 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
+// What the manager did when it recorded an event.
+const (
+	EvaluateHealth   = "EvaluateHealth"
+	StartRemediation = "StartRemediation"
+	EndRemediation   = "EndRemediation"
+	BlockRemediation = "BlockRemediation"
+	ReportCondition  = "ReportCondition"
+	OmitEvents       = "OmitEvents"
+)
+
 // Event is an event about a target or a check.
 type Event struct {
-	// Type is Normal or Warning.
-	Type, Reason, Message string
-	// Action: a remediation starts or ends.
-	Action bool
+	// Type is Normal or Warning, Action what the manager did.
+	Type, Reason, Action, Message string
 }
+
+// OfRemediation reports whether a remediation starts or ends.
+func (e *Event) OfRemediation() bool { return e.Action == StartRemediation || e.Action == EndRemediation }
 
 // Events returns the events between two traces of the same target. A state that lasts is no event. Without an earlier trace, as after a
 // restart, only actions are.
 func Events(before *Past, after *Trace) []Event {
 	var all []Event
-	add := func(kind, reason, message string) {
-		all = append(all, Event{Type: kind, Reason: reason, Message: cut(foreign(after.Target)+": "+message, MaxMessage)})
+	add := func(kind, reason, action, message string) {
+		all = append(all, Event{Type: kind, Reason: reason, Action: action, Message: cut(foreign(after.Target)+": "+message, MaxMessage)})
 	}
 	if before != nil && before.Verdict.Kind != after.Verdict.Kind {
 		switch {
 		case after.Verdict.Kind == KindUnhealthy:
-			add(corev1.EventTypeWarning, after.Verdict.Reason, after.Verdict.Message)
+			add(corev1.EventTypeWarning, after.Verdict.Reason, EvaluateHealth, after.Verdict.Message)
 		case after.Verdict.Kind == KindHealthy && (before.Verdict.Kind == KindUnhealthy || before.Decision.InFlight):
-			add(corev1.EventTypeNormal, BecameHealthy, "Became healthy")
+			add(corev1.EventTypeNormal, BecameHealthy, EvaluateHealth, "Became healthy")
 		}
 	}
 	d := &after.Decision
-	if kind, reason := actionEvent(d); reason != "" && (before == nil || !before.Decision.sameAction(d)) {
-		add(kind, reason, d.Message)
-		all[len(all)-1].Action = true
+	if kind, reason, action := remediationEvent(d); reason != "" && (before == nil || !before.Decision.sameAction(d)) {
+		add(kind, reason, action, d.Message)
 	}
 	// A remediation that ends leaves the target blocked for the same reason: that is no second event.
 	if before != nil && d.BlockedReason != "" && before.Decision.BlockedReason != d.BlockedReason && d.Why == "" {
@@ -46,25 +56,33 @@ func Events(before *Past, after *Trace) []Event {
 		if w := find(d.BlockedReason, Hold, Preflight, Guard); w != nil && w.actionNeeded {
 			kind = corev1.EventTypeWarning
 		}
-		add(kind, string(d.BlockedReason), d.Message)
+		add(kind, string(d.BlockedReason), BlockRemediation, d.Message)
 	}
 	return all
 }
 
-// actionEvent is the type and the reason of the event for an action; empty if there is none.
-func actionEvent(d *DecisionPart) (kind, reason string) {
+// remediationEvent is the type, the reason and the action of the event for the start or the end of a remediation; empty if there is none.
+func remediationEvent(d *DecisionPart) (kind, reason, action string) {
 	switch d.Action {
 	case actions[remediation.StartRequest], actions[remediation.RequestOwnerRemediation]:
 		if !d.InFlight {
-			return "", ""
+			return "", "", ""
 		}
-		return corev1.EventTypeNormal, RemediationStarted
+		return corev1.EventTypeNormal, RemediationStarted, StartRemediation
 	case actions[remediation.GiveUp]:
-		return corev1.EventTypeWarning, d.Why
+		return corev1.EventTypeWarning, d.Why, EndRemediation
 	case actions[remediation.Withdraw], actions[remediation.CancelOwnerRemediation], actions[remediation.RemoveConditions]:
-		return corev1.EventTypeNormal, d.Why
+		return corev1.EventTypeNormal, d.Why, EndRemediation
 	}
-	return "", ""
+	return "", "", ""
+}
+
+// ReplacedEvent is the event for a target that no longer exists, so it is recorded on the check only.
+func ReplacedEvent(target string) Event {
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: Replaced, Action: EndRemediation,
+		Message: cut(foreign(target)+": Was deleted while it was being remediated", MaxMessage),
+	}
 }
 
 func (d *DecisionPart) sameAction(other *DecisionPart) bool {
@@ -92,7 +110,7 @@ func ConditionEvents(before, after []metav1.Condition) []Event {
 		if c.Message != "" {
 			message += ": " + c.Message
 		}
-		all = append(all, Event{Type: kind, Reason: c.Reason, Message: cut(message, MaxMessage)})
+		all = append(all, Event{Type: kind, Reason: c.Reason, Action: ReportCondition, Message: cut(message, MaxMessage)})
 	}
 	return all
 }

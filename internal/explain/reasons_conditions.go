@@ -22,6 +22,8 @@ var conditionReasons = slices.Concat(
 			"Check the owners of the Machines that the message names."),
 		reason(remedyv1.CleaningUpReason, "The check is being deleted, and its finalizer stays until the cleanup is complete.",
 			"Nothing. If it lasts, the message names what remains and what blocks its deletion."),
+		reason(remedyv1.NotReconciledReason, "No controller of the manager reconciles the check, so it has no effect.",
+			"See the message: install Cluster API, or use a release of Remedy that reconciles this kind."),
 	),
 	of(remedyv1.RemediationAllowedCondition,
 		ofGuard(remedyv1.PausedReason), ofGuard(remedyv1.CheckDeletingReason), ofGuard(remedyv1.ClusterNotFoundReason),

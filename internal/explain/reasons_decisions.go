@@ -88,6 +88,8 @@ const (
 	BecameHealthy = "BecameHealthy"
 	// RemediationStarted: a remediation of a target was started.
 	RemediationStarted = "RemediationStarted"
+	// Replaced: a target was deleted while it was being remediated.
+	Replaced = "Replaced"
 	// EventsOmitted: a check has more events than are recorded.
 	EventsOmitted = "EventsOmitted"
 )
@@ -97,6 +99,11 @@ var eventReasons = []Reason{
 	{
 		Kind: EventOnly, Name: RemediationStarted, Means: "A request was created for an unhealthy target, or owner remediation was requested.",
 		Remedy: "Nothing.",
+	},
+	{
+		Kind: EventOnly, Name: Replaced,
+		Means:  "A target was deleted while it was being remediated, usually because its owner replaced it.",
+		Remedy: "Nothing. The event is on the check only, because the target no longer exists.",
 	},
 	{
 		Kind: EventOnly, Name: EventsOmitted, Means: "A check had more events than are recorded, because its targets change too often.",

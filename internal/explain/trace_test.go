@@ -257,51 +257,51 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 		{
 			"becomes unhealthy, starts", of(suspect, none), of(sick, start),
 			[]Event{
-				{"Warning", "NodeDeleted", "m-1: Node n has been deleted", false},
-				{"Normal", "RemediationStarted", "m-1: Created the request, attempt 1", true},
+				{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"},
+				{"Normal", "RemediationStarted", StartRemediation, "m-1: Created the request, attempt 1"},
 			},
 		},
 		{
 			"becomes unhealthy, blocked", of(well, none), of(sick, hold(remediation.MaxInFlight, false)),
 			[]Event{
-				{"Warning", "NodeDeleted", "m-1: Node n has been deleted", false},
-				{"Normal", "MaxInFlight", "m-1: Blocked: maxInFlight is reached (1 of 1); this target is queued", false},
+				{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"},
+				{"Normal", "MaxInFlight", BlockRemediation, "m-1: Blocked: maxInFlight is reached (1 of 1); this target is queued"},
 			},
 		},
 		{"still blocked", of(sick, hold(remediation.MaxInFlight, false)), of(sick, hold(remediation.MaxInFlight, false)), nil},
 		{
 			"blocked for another reason", of(sick, hold(remediation.MaxInFlight, false)), of(sick, hold(remediation.RequestFailed, false)),
-			[]Event{{"Warning", "RequestFailed", "m-1: Blocked: The API server rejected the request: it returned no cause", false}},
+			[]Event{{"Warning", "RequestFailed", BlockRemediation, "m-1: Blocked: The API server rejected the request: it returned no cause"}},
 		},
 		{
 			"starts", of(sick, hold(remediation.MaxInFlight, false)),
 			of(sick, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}),
-			[]Event{{"Normal", "RemediationStarted", "m-1: Requested remediation by its owner", true}},
+			[]Event{{"Normal", "RemediationStarted", StartRemediation, "m-1: Requested remediation by its owner"}},
 		},
 		{"waits after the start", of(sick, start), of(sick, wait), nil},
 		{
 			"step ends", of(sick, wait), of(sick, remediation.Decision{Action: remediation.GiveUp, Why: remediation.StepTimedOut, InFlight: true}),
-			[]Event{{"Warning", "StepTimedOut", "m-1: Ended the request because the step timed out", true}},
+			[]Event{{"Warning", "StepTimedOut", EndRemediation, "m-1: Ended the request because the step timed out"}},
 		},
 		{
 			"recovers", of(sick, wait), of(well, remediation.Decision{Action: remediation.Withdraw, Why: remediation.Recovered, InFlight: true}),
 			[]Event{
-				{"Normal", "BecameHealthy", "m-1: Became healthy", false},
-				{"Normal", "Recovered", "m-1: Withdrew the request because the target is healthy again", true},
+				{"Normal", "BecameHealthy", EvaluateHealth, "m-1: Became healthy"},
+				{"Normal", "Recovered", EndRemediation, "m-1: Withdrew the request because the target is healthy again"},
 			},
 		},
-		{"recovers from suspect", of(suspect, wait), of(well, wait), []Event{{"Normal", "BecameHealthy", "m-1: Became healthy", false}}},
+		{"recovers from suspect", of(suspect, wait), of(well, wait), []Event{{"Normal", "BecameHealthy", EvaluateHealth, "m-1: Became healthy"}}},
 		{"suspect recovers", of(suspect, none), of(well, none), nil},
 		{
 			"ends and stays blocked", of(sick, wait),
 			of(sick, remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ClusterNotFound}),
 			[]Event{{
-				"Normal", "ClusterNotFound", "m-1: Removed the conditions of the check from the Machine because the Cluster does not exist", true,
+				"Normal", "ClusterNotFound", EndRemediation, "m-1: Removed the conditions of the check from the Machine because the Cluster does not exist",
 			}},
 		},
-		{"action after a restart", nil, of(sick, start), []Event{{"Normal", "RemediationStarted", "m-1: Created the request, attempt 1", true}}},
+		{"action after a restart", nil, of(sick, start), []Event{{"Normal", "RemediationStarted", StartRemediation, "m-1: Created the request, attempt 1"}}},
 		{"state after a restart", nil, of(sick, hold(remediation.InStorm, false)), nil},
-		{"first observation", &Trace{}, of(sick, none), []Event{{"Warning", "NodeDeleted", "m-1: Node n has been deleted", false}}},
+		{"first observation", &Trace{}, of(sick, none), []Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

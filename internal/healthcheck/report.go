@@ -58,6 +58,7 @@ func (p *pass) Report(ctx context.Context, pass *explain.Evaluation) error {
 		failed = append(failed, err)
 	}
 	p.reportNews(ctx, news)
+	p.reportReplaced(ended)
 	p.count(pass, started, ended)
 	return utilerrors.NewAggregate(failed)
 }
@@ -192,9 +193,6 @@ func (p *pass) request(target int) *remedyv1.RequestReference {
 	return p.created[t.name()]
 }
 
-// action is that of all events.
-const action = "Remediate"
-
 // reportNews logs each changed decision, and records its events on the check and on the target. The log and the status cover also those
 // that are omitted.
 func (p *pass) reportNews(ctx context.Context, news []report.Change) {
@@ -207,15 +205,26 @@ func (p *pass) reportNews(ctx context.Context, news []report.Change) {
 		}
 		check, target := p.check.Object, p.snapshot.targets[n.Target].Object
 		for _, e := range n.Events {
-			if p.record.events.Take(e.Action, p.now) {
-				p.r.Events.Eventf(check, target, e.Type, e.Reason, action, "%s", e.Message)
-				p.r.Events.Eventf(target, check, e.Type, e.Reason, action, "%s", e.Message)
+			if p.record.events.Take(e.OfRemediation(), p.now) {
+				p.r.Events.Eventf(check, target, e.Type, e.Reason, e.Action, "%s", e.Message)
+				p.r.Events.Eventf(target, check, e.Type, e.Reason, e.Action, "%s", e.Message)
 			}
 		}
 	}
 	if omitted := p.record.events.Omitted(p.now); omitted > 0 {
-		p.r.Events.Eventf(p.check.Object, nil, corev1.EventTypeNormal, explain.EventsOmitted, action,
+		p.r.Events.Eventf(p.check.Object, nil, corev1.EventTypeNormal, explain.EventsOmitted, explain.OmitEvents,
 			"%d more events were not recorded because the targets change too often: see status.unhealthyTargets", omitted)
+	}
+}
+
+// reportReplaced records that targets no longer exist, whose remediation was in progress.
+func (p *pass) reportReplaced(ended []report.EndedRemediation) {
+	for i := range ended {
+		if ended[i].Outcome != remedyv1.ReplacedOutcome || !p.record.events.Take(true, p.now) {
+			continue
+		}
+		e := explain.ReplacedEvent(ended[i].Target)
+		p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
 	}
 }
 
@@ -224,7 +233,7 @@ func (p *pass) reportConditions(ctx context.Context, before, after []metav1.Cond
 	for _, e := range explain.ConditionEvents(before, after) {
 		ctrl.LoggerFrom(ctx).Info("A condition has changed", "type", e.Type, "reason", e.Reason, "message", e.Message)
 		if p.record.events.Take(true, p.now) {
-			p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, action, "%s", e.Message)
+			p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
 		}
 	}
 }

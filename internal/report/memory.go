@@ -167,7 +167,7 @@ func (m *Memory) flaps(name string, since *explain.Past, trace *explain.Trace) b
 
 // ofActions returns only what is new about actions; nil for nothing.
 func (c *Change) ofActions() *Change {
-	c.Events = slices.DeleteFunc(c.Events, func(e explain.Event) bool { return !e.Action })
+	c.Events = slices.DeleteFunc(c.Events, func(e explain.Event) bool { return !e.OfRemediation() })
 	if len(c.Events) == 0 {
 		return nil
 	}
