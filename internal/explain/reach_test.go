@@ -69,6 +69,8 @@ func reachable() map[string]bool {
 		// The condition Adopted does not depend on a reconcile of the check.
 		wanted[word.Conditions[0]+" "+word.Name] = word.Conditions[0] != remedyv1.AdoptedCondition
 	}
+	// A check that no reconciler reconciles has no evaluation.
+	delete(wanted, "Ready "+remedyv1.NotReconciledReason)
 	maps.DeleteFunc(wanted, func(_ string, is bool) bool { return !is })
 	// The reasons of templates are input: two of them stand for all.
 	for _, reason := range []string{"TemplateInvalid", "KindNotServed", "WrongPlural", "WrongLocation"} {
