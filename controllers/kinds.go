@@ -30,5 +30,6 @@ func Reconcilers(e *healthcheck.Environment, takesOver intree.AdoptionPolicy) []
 	return []Kind{
 		{Reconciler: machinehealthcheck.New(e), NeedsClusterAPI: true},
 		{Reconciler: intree.New(adoption), NeedsClusterAPI: true},
+		{Reconciler: nodehealthcheck.New(e)},
 	}
 }

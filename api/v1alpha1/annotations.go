@@ -12,6 +12,12 @@ const (
 	// manager adopt the checks that the topology of the Cluster generates.
 	AdoptAnnotation = Prefix + "adopt"
 
+	// SkipRemediationAnnotation on a Node, with any value, keeps NodeHealthChecks from monitoring it.
+	SkipRemediationAnnotation = Prefix + "skip-remediation"
+
+	// RemediateNodeAnnotation on a Node, with any value, makes it unhealthy at once for NodeHealthChecks.
+	RemediateNodeAnnotation = Prefix + "remediate-node"
+
 	// RequestPluralsAnnotation on a check names the plurals of request kinds that do not simply end in "s", such as
 	// "FooProxy=fooproxies,Gas=gases". It is necessary where the author of the check must be allowed to create requests of such a kind.
 	RequestPluralsAnnotation = Prefix + "request-plurals"

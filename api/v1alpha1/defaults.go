@@ -28,6 +28,9 @@ const (
 // other limits.
 func DefaultMaxUnhealthyMachines() intstr.IntOrString { return intstr.FromString("100%") }
 
+// DefaultMaxUnhealthyNodes is the limit of a NodeHealthCheck without one.
+func DefaultMaxUnhealthyNodes() intstr.IntOrString { return intstr.FromString("49%") }
+
 // Labels converts the selector. An empty selector selects everything.
 func (s Selector) Labels() (labels.Selector, error) {
 	plain := &metav1.LabelSelector{}

@@ -74,7 +74,7 @@ func (a *Adoption) releaseMachine(
 	if _, changes := off.Apply(object.GetAnnotations()); !changes {
 		return nil
 	}
-	_, err := actor.Annotate(ctx, object, off)
+	_, err := actor.Annotate(ctx, client.ObjectKey{}, object, off)
 	return errors.Wrap(client.IgnoreNotFound(err), "failed to patch the Machine")
 }
 

@@ -50,7 +50,7 @@ func New(a *Adoption) *healthcheck.Reconciler {
 // selections returns all in-tree checks of a Cluster, because an event may trigger the next step of the adoption of each.
 func (a *Adoption) selections(ctx context.Context, cluster client.ObjectKey) []machinehealthcheck.Selection {
 	list := &clusterv1.MachineHealthCheckList{}
-	if err := a.Cache.List(ctx, list, machinehealthcheck.InCluster(cluster)...); err != nil {
+	if err := a.Cache.List(ctx, list, healthcheck.InCluster(cluster)...); err != nil {
 		return nil
 	}
 	all := make([]machinehealthcheck.Selection, 0, len(list.Items))
@@ -67,5 +67,5 @@ func (a *Adoption) selections(ctx context.Context, cluster client.ObjectKey) []m
 // Indices are those of MachineHealthChecks of Cluster API.
 func Indices() []healthcheck.Index {
 	byCluster := func(o client.Object) []string { return []string{o.(*clusterv1.MachineHealthCheck).Spec.ClusterName} }
-	return []healthcheck.Index{{Object: &clusterv1.MachineHealthCheck{}, Field: machinehealthcheck.ByCluster, Value: byCluster}}
+	return []healthcheck.Index{{Object: &clusterv1.MachineHealthCheck{}, Field: healthcheck.ByCluster, Value: byCluster}}
 }

@@ -55,7 +55,7 @@ func authorOf(core *clusterv1.MachineHealthCheck) string { return Kind + "/" + c
 
 // selectorOf returns nil for an invalid selector.
 func selectorOf(core *clusterv1.MachineHealthCheck) labels.Selector {
-	return machinehealthcheck.Compiled(core, func() (labels.Selector, error) { return metav1.LabelSelectorAsSelector(&core.Spec.Selector) })
+	return healthcheck.Compiled(core, func() (labels.Selector, error) { return metav1.LabelSelectorAsSelector(&core.Spec.Selector) })
 }
 
 func (*Adoption) read(
@@ -65,7 +65,7 @@ func (*Adoption) read(
 	if err := reader.Get(ctx, key, core); err != nil {
 		return nil, nil, errors.Wrap(err, "failed to read the check")
 	}
-	cluster, err := machinehealthcheck.ClusterOf(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: core.Spec.ClusterName})
+	cluster, err := healthcheck.ClusterOf(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: core.Spec.ClusterName})
 	return core, cluster, err
 }
 

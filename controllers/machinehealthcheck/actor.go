@@ -20,7 +20,7 @@ import (
 type Actor struct{ Client client.Client }
 
 // Annotate sets annotations.
-func (a Actor) Annotate(ctx context.Context, object client.Object, n notes.Notes) (client.Object, error) {
+func (a Actor) Annotate(ctx context.Context, _ client.ObjectKey, object client.Object, n notes.Notes) (client.Object, error) {
 	before := object.(*clusterv1.Machine)
 	after := before.DeepCopy()
 	after.Annotations, _ = n.Apply(before.Annotations)

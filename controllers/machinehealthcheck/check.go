@@ -8,10 +8,6 @@ import (
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,33 +41,12 @@ func NewCheck(kind string, object client.Object, spec *remedyv1.MachineHealthChe
 		Paused:    annotations.HasPaused(object),
 		Status:    *status,
 		Templates: templates, Naming: naming,
-		Selector:      Compiled(object, spec.Selector.Labels),
+		Selector:      healthcheck.Compiled(object, spec.Selector.Labels),
 		Health:        healthPolicy(spec),
 		Policy:        remediationPolicy(namespace, spec, naming),
 		PauseRequests: spec.PauseRequests,
 		Claim:         remediation.Claim{Rank: remediation.MachineHealthCheck, Namespace: namespace, Name: name},
 	}
-}
-
-// compiled has the selectors of checks by their UID and generation: an event of a Cluster needs those of all its checks.
-var compiled = lru.New(10_000)
-
-// Compiled returns the selector of a check; nil if it is invalid.
-func Compiled(check client.Object, compile func() (labels.Selector, error)) labels.Selector {
-	type version struct {
-		uid        types.UID
-		generation int64
-	}
-	key := version{check.GetUID(), check.GetGeneration()}
-	if known, found := compiled.Get(key); found && key.uid != "" {
-		return known.(labels.Selector)
-	}
-	selector, err := compile()
-	if err != nil {
-		return nil
-	}
-	compiled.Add(key, selector)
-	return selector
 }
 
 // references are the templates that a check names, in its namespace.
@@ -108,18 +83,8 @@ func (store) Find(ctx context.Context, reader client.Reader, key client.ObjectKe
 	if err := reader.Get(ctx, key, check); err != nil {
 		return nil, nil, errors.Wrap(err, "failed to read the check")
 	}
-	cluster, err := ClusterOf(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: check.Spec.ClusterName})
+	cluster, err := healthcheck.ClusterOf(ctx, reader, client.ObjectKey{Namespace: key.Namespace, Name: check.Spec.ClusterName})
 	return CheckOf(check), cluster, err
-}
-
-// ClusterOf is nil if there is no such Cluster.
-func ClusterOf(ctx context.Context, reader client.Reader, key client.ObjectKey) (*clusterv1.Cluster, error) {
-	cluster := &clusterv1.Cluster{}
-	err := reader.Get(ctx, key, cluster)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return cluster, errors.Wrap(err, "failed to read the Cluster")
 }
 
 // WriteStatus writes the status of a check, unless it has it already.

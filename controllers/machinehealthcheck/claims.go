@@ -29,7 +29,7 @@ func (c Claimant) Claims(
 	ctx context.Context, reader client.Reader, check *healthcheck.Check, _ *clusterv1.Cluster,
 ) ([]healthcheck.Claim, error) {
 	list := &remedyv1.MachineHealthCheckList{}
-	if err := reader.List(ctx, list, InCluster(check.Cluster)...); err != nil {
+	if err := reader.List(ctx, list, healthcheck.InCluster(check.Cluster)...); err != nil {
 		return nil, errors.Wrap(err, "failed to read the other checks")
 	}
 	var all []healthcheck.Claim

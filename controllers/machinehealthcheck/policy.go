@@ -5,10 +5,10 @@ package machinehealthcheck
 
 import (
 	"cmp"
-	"time"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
@@ -16,8 +16,8 @@ import (
 // healthPolicy is what makes a Machine unhealthy.
 func healthPolicy(spec *remedyv1.MachineHealthCheckSpec) health.Policy {
 	policy := health.Policy{
-		NodeStartupTimeout: duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout),
-		NodeGoneTimeout:    duration(spec.NodeGoneTimeout, 0),
+		NodeStartupTimeout: healthcheck.Duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout),
+		NodeGoneTimeout:    healthcheck.Duration(spec.NodeGoneTimeout, 0),
 	}
 	for _, c := range spec.UnhealthyConditions {
 		policy.NodeConditions = append(policy.NodeConditions, health.ConditionCheck{
@@ -35,34 +35,22 @@ func healthPolicy(spec *remedyv1.MachineHealthCheckSpec) health.Policy {
 // remediationPolicy is how unhealthy Machines are remediated.
 func remediationPolicy(namespace string, spec *remedyv1.MachineHealthCheckSpec, naming requests.Naming) remediation.Policy {
 	return remediation.Policy{
-		Limits:            limits(&spec.Limits),
+		Limits:            healthcheck.Limits(&spec.Limits, remedyv1.DefaultMaxUnhealthyMachines()),
 		Counting:          remediation.CountNotHealthy,
 		MaxInFlight:       spec.MaxInFlight,
-		StormCooldown:     duration(spec.StormCooldownDuration, 0),
-		HealthyDelay:      duration(spec.HealthyDelay, 0),
+		StormCooldown:     healthcheck.Duration(spec.StormCooldownDuration, 0),
+		HealthyDelay:      healthcheck.Duration(spec.HealthyDelay, 0),
 		RecoveryConfirmed: spec.Recovery == remedyv1.ConfirmedRecovery,
 		ReportsHealth:     true,
 		Observe:           spec.Mode == remedyv1.ObserveMode,
 		Steps:             steps(namespace, spec, naming),
 		Backoff: remediation.Backoff{
-			Initial: duration(spec.Backoff.Initial, remedyv1.DefaultBackoffInitial),
-			Limit:   duration(spec.Backoff.Limit, remedyv1.DefaultBackoffLimit),
+			Initial: healthcheck.Duration(spec.Backoff.Initial, remedyv1.DefaultBackoffInitial),
+			Limit:   healthcheck.Duration(spec.Backoff.Limit, remedyv1.DefaultBackoffLimit),
 		},
 		// An owner has as long as a Node has to join.
-		ReplacementTimeout: cmp.Or(duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout), remedyv1.DefaultNodeStartupTimeout),
+		ReplacementTimeout: cmp.Or(healthcheck.Duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout), remedyv1.DefaultNodeStartupTimeout),
 	}
-}
-
-func limits(l *remedyv1.Limits) remediation.Limits {
-	all := remediation.Limits{MaxUnhealthy: l.MaxUnhealthy, MinHealthy: l.MinHealthy, Default: remedyv1.DefaultMaxUnhealthyMachines()}
-	if l.UnhealthyRange != "" {
-		// Admission lets nothing else through; but a check of Cluster API may have a range that no number lies in.
-		all.Range = &remediation.Range{Least: 1}
-		if r, err := remediation.ParseRange(l.UnhealthyRange); err == nil {
-			all.Range = &r
-		}
-	}
-	return all
 }
 
 // steps are those of the check: one template, several, or the owner.
@@ -76,18 +64,11 @@ func steps(namespace string, spec *remedyv1.MachineHealthCheckSpec, naming reque
 	all := make([]remediation.Step, 0, len(spec.EscalatingRemediations))
 	for i := range spec.EscalatingRemediations {
 		each := &spec.EscalatingRemediations[i]
-		step := remediation.Step{ID: remediation.StepID{Order: each.Order}, Owner: each.Owner != nil, Timeout: duration(each.Timeout, 0)}
+		step := remediation.Step{ID: remediation.StepID{Order: each.Order}, Owner: each.Owner != nil, Timeout: healthcheck.Duration(each.Timeout, 0)}
 		if each.RemediationTemplate != nil {
 			step.ID = naming.StepID(each.Order, reference(namespace, each.RemediationTemplate))
 		}
 		all = append(all, step)
 	}
 	return all
-}
-
-func duration(d *remedyv1.Duration, absent time.Duration) time.Duration {
-	if d == nil {
-		return absent
-	}
-	return d.Duration.Duration
 }

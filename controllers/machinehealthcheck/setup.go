@@ -32,20 +32,19 @@ func New(e *healthcheck.Environment) *healthcheck.Reconciler {
 
 // Indices by which Machines and checks are found in the cache.
 const (
-	ByCluster = "remedy.cluster"
-	ByAuthor  = "remedy.author"
-	byNode    = "remedy.node"
+	ByAuthor = "remedy.author"
+	byNode   = "remedy.node"
 )
 
 // Indices are those of Machines and MachineHealthChecks.
 func Indices() []healthcheck.Index {
 	return []healthcheck.Index{
-		{Object: &clusterv1.Machine{}, Field: ByCluster, Value: func(o client.Object) []string {
+		{Object: &clusterv1.Machine{}, Field: healthcheck.ByCluster, Value: func(o client.Object) []string {
 			return []string{o.(*clusterv1.Machine).Spec.ClusterName}
 		}},
 		{Object: &clusterv1.Machine{}, Field: byNode, Value: func(o client.Object) []string { return nodeKeys(o.(*clusterv1.Machine)) }},
 		{Object: &clusterv1.Machine{}, Field: ByAuthor, Value: authorOf},
-		{Object: &remedyv1.MachineHealthCheck{}, Field: ByCluster, Value: func(o client.Object) []string {
+		{Object: &remedyv1.MachineHealthCheck{}, Field: healthcheck.ByCluster, Value: func(o client.Object) []string {
 			return []string{o.(*remedyv1.MachineHealthCheck).Spec.ClusterName}
 		}},
 	}
@@ -67,11 +66,4 @@ func authorOf(machine client.Object) []string {
 		return []string{author}
 	}
 	return nil
-}
-
-// InCluster finds the checks of a Cluster in the cache.
-func InCluster(cluster client.ObjectKey) []client.ListOption {
-	return []client.ListOption{
-		client.InNamespace(cluster.Namespace), client.MatchingFields{ByCluster: cluster.Name}, client.UnsafeDisableDeepCopy,
-	}
 }

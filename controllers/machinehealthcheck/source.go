@@ -29,7 +29,7 @@ func (Source) Targets(
 	if check.Selector == nil {
 		return nil, nil, errors.New("the selector is invalid")
 	}
-	options := InCluster(check.Cluster)
+	options := healthcheck.InCluster(check.Cluster)
 	if live {
 		ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: check.Cluster.Name}
 		options = []client.ListOption{client.InNamespace(check.Cluster.Namespace), ofCluster}

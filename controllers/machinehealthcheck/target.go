@@ -4,9 +4,7 @@
 package machinehealthcheck
 
 import (
-	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,7 +17,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // Facts are what is known of a Machine and its Node.
@@ -93,26 +90,10 @@ func failure(m *clusterv1.Machine) string {
 	return strings.Join(parts, ": ")
 }
 
-// departure is a sign that a Machine is about to go by itself.
+// departure is a sign that a Machine will be deleted.
 func departure(m *clusterv1.Machine, node *corev1.Node) remediation.Departure {
 	if _, marked := m.Annotations[clusterv1.DeleteMachineAnnotation]; marked {
 		return remediation.Departure{Sign: "the annotation " + clusterv1.DeleteMachineAnnotation}
 	}
-	if node == nil {
-		return remediation.Departure{}
-	}
-	taint := workload.DepartureTaint(node)
-	if taint == nil {
-		return remediation.Departure{}
-	}
-	d := remediation.Departure{Sign: "the taint " + taint.Key}
-	switch seconds, err := strconv.ParseInt(taint.Value, 10, 64); {
-	case taint.TimeAdded != nil:
-		d.Since = taint.TimeAdded.Time
-	// The autoscaler writes the time into the value.
-	case err == nil && seconds > 0:
-		d.Since = time.Unix(seconds, 0).UTC()
-	}
-	d.Since = health.KnownTime(d.Since, node.CreationTimestamp.Time)
-	return d
+	return healthcheck.Departure(node)
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -40,14 +39,14 @@ func (s *Selection) selects(m *clusterv1.Machine) bool {
 func selections(e *healthcheck.Environment) func(context.Context, client.ObjectKey) []Selection {
 	return func(ctx context.Context, cluster client.ObjectKey) []Selection {
 		list := &remedyv1.MachineHealthCheckList{}
-		if err := e.Cache.List(ctx, list, InCluster(cluster)...); err != nil {
+		if err := e.Cache.List(ctx, list, healthcheck.InCluster(cluster)...); err != nil {
 			return nil
 		}
 		all := make([]Selection, 0, len(list.Items))
 		for i := range list.Items {
 			if check := &list.Items[i]; e.Responsible(check) {
 				all = append(all, Selection{
-					Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: Compiled(check, check.Spec.Selector.Labels),
+					Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: healthcheck.Compiled(check, check.Spec.Selector.Labels),
 				})
 			}
 		}
@@ -60,7 +59,7 @@ func WatchesFor(cache client.Reader, selections func(context.Context, client.Obj
 	w := watches{cache: cache, selections: selections}
 	return healthcheck.Watches{
 		Objects: []healthcheck.Watch{
-			{Object: &clusterv1.Cluster{}, Changes: clusterChanged, Checks: func(ctx context.Context, o client.Object) []types.NamespacedName {
+			{Object: &clusterv1.Cluster{}, Changes: healthcheck.ClusterChanged, Checks: func(ctx context.Context, o client.Object) []types.NamespacedName {
 				return w.ofCluster(ctx, client.ObjectKeyFromObject(o))
 			}},
 			{Object: &clusterv1.Machine{}, Changes: machineChanged, Checks: w.ofMachine},
@@ -113,18 +112,6 @@ func (w watches) ofNode(ctx context.Context, change workload.NodeChange) []types
 	return w.concerned(ctx, change.Cluster, func(s *Selection) bool {
 		return slices.ContainsFunc(machines.Items, func(m clusterv1.Machine) bool { return s.selects(&m) })
 	})
-}
-
-// clusterChanged: a pause, a deletion, and what Machines wait for.
-var clusterChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.(*clusterv1.Cluster), e.ObjectNew.(*clusterv1.Cluster)
-	return healthcheck.MetadataChanged(before, after) || conditionChanged(before, after, clusterv1.ClusterControlPlaneInitializedCondition) ||
-		conditionChanged(before, after, clusterv1.ClusterInfrastructureReadyCondition)
-}}
-
-func conditionChanged(before, after *clusterv1.Cluster, kind string) bool {
-	a, b := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
-	return (a == nil) != (b == nil) || a != nil && (a.Status != b.Status || !a.LastTransitionTime.Equal(&b.LastTransitionTime))
 }
 
 // machineChanged leaves out what no rule reads.

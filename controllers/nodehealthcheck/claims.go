@@ -17,15 +17,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
-
-// +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=nodehealthchecks,verbs=get;list;watch
-
-// Kind is what NodeHealthChecks are called, in annotations and messages.
-const Kind = "NodeHealthCheck"
 
 // Claimant reads which NodeHealthChecks may be responsible for the Nodes of a Cluster.
 type Claimant struct {
@@ -50,30 +42,21 @@ func (c Claimant) Claims(
 	return all, nil
 }
 
-func (c Claimant) claimOf(check *remedyv1.NodeHealthCheck) healthcheck.Claim {
-	// Without a selector it takes only Nodes that do not belong to the control plane.
-	selector, workersOnly := labels.Everything(), check.Spec.Selector == nil
-	if !workersOnly {
-		var err error
-		if selector, err = check.Spec.Selector.Labels(); err != nil {
-			selector = labels.Nothing()
-		}
+// claimOf is that of a check of Nodes.
+func (c Claimant) claimOf(object *remedyv1.NodeHealthCheck) healthcheck.Claim {
+	check := CheckOf(object)
+	claim := check.Claim
+	claim.Observes = c.Observe || check.Policy.Observe
+	inFlight := make(map[string]bool, len(check.InFlight))
+	for _, name := range check.InFlight {
+		inFlight[name] = true
 	}
-	claim := healthcheck.Claim{
-		Claim: remediation.Claim{
-			Rank: remediation.NodeHealthCheck, Name: check.Name, Observes: c.Observe || check.Spec.Mode == remedyv1.ObserveMode,
-		},
-		Title: Kind + " " + check.Name, Check: requests.Check{Kind: Kind, Name: check.Name}, Deleting: !check.DeletionTimestamp.IsZero(),
+	return healthcheck.Claim{
+		Claim: claim, Title: check.Title(), Check: check.ID, Deleting: !object.DeletionTimestamp.IsZero(), InFlight: inFlight,
 		Selects: func(t *healthcheck.Target) bool {
-			node := t.Reading.Node
-			return node != nil && (!workersOnly || !workload.IsControlPlaneNode(node)) && selector.Matches(labels.Set(node.Labels))
+			return t.Reading.Node != nil && check.Selector != nil && check.Selector.Matches(labels.Set(t.Reading.Node.Labels))
 		},
-		InFlight: map[string]bool{},
 	}
-	for name := range check.Status.InFlightRemediations {
-		claim.InFlight[name] = true
-	}
-	return claim
 }
 
 // Object is an empty NodeHealthCheck.
@@ -81,11 +64,7 @@ func (Claimant) Object() client.Object { return &remedyv1.NodeHealthCheck{} }
 
 // Cluster is the one of its Nodes.
 func (Claimant) Cluster(check client.Object) client.ObjectKey {
-	ref := check.(*remedyv1.NodeHealthCheck).Spec.ClusterRef
-	if ref == nil {
-		return workload.ManagementCluster
-	}
-	return client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}
+	return clusterKey(&check.(*remedyv1.NodeHealthCheck).Spec)
 }
 
 // Changes leaves out what other checks do not read. Of its status they read which Nodes it remediates.

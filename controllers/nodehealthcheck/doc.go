@@ -1,5 +1,6 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodehealthcheck reconciles NodeHealthChecks, of the management cluster or of workload clusters. It is empty so far.
+// Package nodehealthcheck is the adapter for NodeHealthChecks: it determines which Nodes a check selects, what is known of them, and where
+// their annotations are written. What is decided, and when, is internal/healthcheck.
 package nodehealthcheck

@@ -7,11 +7,16 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/lru"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,6 +26,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
 // current returns a check with its Cluster from the cache; or from a live read, if the cache is older than the last write or live read of
@@ -84,12 +90,12 @@ func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error
 	return nil
 }
 
-// adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together.
+// adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together. A cluster-scoped check cannot
+// have that owner, and gets a label for clusterctl.
 func (p *pass) adopt(ctx context.Context) error {
 	s := p.snapshot
 	// A manager that only observes writes nothing to an in-tree check.
-	if s.adopts && s.observes() || s.cluster == nil || s.paused() || s.check.deleting() ||
-		owned(s.check.Object, s.cluster) {
+	if s.adopts && s.observes() || s.cluster == nil || s.paused() || s.check.deleting() || s.belongsToCluster() {
 		return nil
 	}
 	if obstacle, err := p.Obstacle(ctx); err != nil || obstacle != nil {
@@ -100,13 +106,25 @@ func (p *pass) adopt(ctx context.Context) error {
 		if labels == nil {
 			labels = map[string]string{}
 		}
+		if object.SetLabels(labels); s.check.ofNodes() {
+			labels[requests.MoveLabel] = ""
+			return
+		}
 		labels[clusterv1.ClusterNameLabel] = s.cluster.Name
-		object.SetLabels(labels)
 		// This also replaces an owner that is an earlier Cluster of that name.
 		object.SetOwnerReferences(util.EnsureOwnerRef(slices.Clone(object.GetOwnerReferences()), metav1.OwnerReference{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: s.cluster.Name, UID: s.cluster.UID,
 		}))
 	})
+}
+
+// belongsToCluster reports whether clusterctl moves the check with its Cluster.
+func (s *snapshot) belongsToCluster() bool {
+	if s.check.ofNodes() {
+		_, moved := s.check.Object.GetLabels()[requests.MoveLabel]
+		return moved
+	}
+	return owned(s.check.Object, s.cluster)
 }
 
 // owned reports whether a check has the label and the owner that every object of a Cluster has.
@@ -144,16 +162,78 @@ func (p *pass) removeFinalizer(ctx context.Context) error {
 	})
 }
 
-// leavesBehind reports whether a target is signed by the check, or there is a request of it.
+// leavesBehind reports whether there is a request of the check, or a target that it has signed. Nodes are not signed.
 func (p *pass) leavesBehind(ctx context.Context) (bool, error) {
+	found, err := p.r.Requests.LiveOf(ctx, p.check.ID, p.snapshot.kinds...)
+	if err != nil || len(found) > 0 || p.check.ofNodes() {
+		return len(found) > 0, errors.Wrap(err, "failed to read the requests again")
+	}
 	targets, others, err := p.r.Source.Targets(ctx, p.r.Live, p.check, true)
 	if err != nil {
 		return false, err
 	}
 	signed := func(t *Target) bool { return notes.ResponsibleCheck(t.Object.GetAnnotations()) == p.check.Author() }
-	if slices.ContainsFunc(targets, signed) || slices.ContainsFunc(others, signed) {
-		return true, nil
+	return slices.ContainsFunc(targets, signed) || slices.ContainsFunc(others, signed), nil
+}
+
+// compiled has the selectors of checks by their UID and generation: an event of a Cluster needs those of all its checks.
+var compiled = lru.New(10_000)
+
+// Compiled returns the selector of a check; nil if it is invalid.
+func Compiled(check client.Object, compile func() (labels.Selector, error)) labels.Selector {
+	type version struct {
+		uid        types.UID
+		generation int64
 	}
-	found, err := p.r.Requests.LiveOf(ctx, p.check.ID, p.snapshot.kinds...)
-	return len(found) > 0, errors.Wrap(err, "failed to read the requests again")
+	key := version{check.GetUID(), check.GetGeneration()}
+	if known, found := compiled.Get(key); found && key.uid != "" {
+		return known.(labels.Selector)
+	}
+	selector, err := compile()
+	if err != nil {
+		return nil
+	}
+	compiled.Add(key, selector)
+	return selector
+}
+
+// ClusterOf is nil if there is no such Cluster.
+func ClusterOf(ctx context.Context, reader client.Reader, key client.ObjectKey) (*clusterv1.Cluster, error) {
+	cluster := &clusterv1.Cluster{}
+	err := reader.Get(ctx, key, cluster)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return cluster, errors.Wrap(err, "failed to read the Cluster")
+}
+
+// ByCluster is the index by which the Machines and the checks of a Cluster are found in the cache.
+const ByCluster = "remedy.cluster"
+
+// InCluster finds the Machines or the checks of a Cluster in the cache.
+func InCluster(cluster client.ObjectKey) []client.ListOption {
+	return []client.ListOption{
+		client.InNamespace(cluster.Namespace), client.MatchingFields{ByCluster: cluster.Name}, client.UnsafeDisableDeepCopy,
+	}
+}
+
+// Limits are those of a check, or the default.
+func Limits(l *remedyv1.Limits, absent intstr.IntOrString) remediation.Limits {
+	all := remediation.Limits{MaxUnhealthy: l.MaxUnhealthy, MinHealthy: l.MinHealthy, Default: absent}
+	if l.UnhealthyRange != "" {
+		// Admission rejects an invalid range; but an in-tree check may have a range that contains no number.
+		all.Range = &remediation.Range{Least: 1}
+		if r, err := remediation.ParseRange(l.UnhealthyRange); err == nil {
+			all.Range = &r
+		}
+	}
+	return all
+}
+
+// Duration is that of a field, or the default.
+func Duration(d *remedyv1.Duration, absent time.Duration) time.Duration {
+	if d == nil {
+		return absent
+	}
+	return d.Duration.Duration
 }

@@ -6,14 +6,10 @@ package healthcheck
 import (
 	"context"
 	"slices"
-	"time"
 
-	"github.com/pkg/errors"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -100,34 +96,4 @@ func isReady(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	})
-}
-
-// takeLease takes the control-plane Lease as it was read, or not at all.
-func (p *pass) takeLease(ctx context.Context, until time.Time) error {
-	api, err := p.cluster().Client(ctx)
-	if err == nil {
-		var taken *coordinationv1.Lease
-		taken, err = workload.TakeLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
-		if err == nil {
-			p.lease = taken
-		}
-	}
-	return writeError("Lease "+workload.ControlPlaneLease.String()+" of the workload cluster",
-		"allow that to the user of the cluster's kubeconfig", err, workload.CauseOf)
-}
-
-// ReleaseLease releases the control-plane Lease of a check as it was read, and wakes the checks that may wait for it.
-func (e *Environment) ReleaseLease(ctx context.Context, check *Check, lease *coordinationv1.Lease, claims []Claim) error {
-	api, err := e.Clusters.Get(check.Cluster).Client(ctx)
-	if err != nil {
-		return err
-	}
-	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
-		return errors.Wrap(err, "failed to release the control-plane Lease")
-	}
-	// Other checks were woken when the request was deleted, and read that the Lease was still held.
-	for i := range claims {
-		e.Requests.Wake(claims[i].Check)
-	}
-	return nil
 }

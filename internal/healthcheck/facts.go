@@ -6,9 +6,11 @@ package healthcheck
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -35,7 +37,7 @@ func (s *snapshot) facts(now time.Time) *checkup.Facts {
 	f.Policy.Observe = s.observes()
 	f.Policy.Steps = slices.Clone(s.check.Policy.Steps)
 	s.markUnresolved(f.Policy.Steps)
-	f.Snapshot.Cluster = clusterFacts(s.cluster, s.connection)
+	f.Snapshot.Cluster = s.clusterFacts()
 	f.Situation.Check = s.checkFacts(now, &f.Around.Reading)
 	f.Situation.Owners = s.owners
 	f.Situation.Replacing = notes.Replacing(s.check.Object.GetAnnotations())
@@ -59,17 +61,21 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 	if found := s.requestFor(t); found != nil {
 		r.Request = found.Request(s.check.Naming)
 	}
+	r.Lease = s.nodeLease(t.NodeTarget.Name)
 	return h, r
 }
 
 // clusterFacts returns the facts that all targets share.
-func clusterFacts(cluster *clusterv1.Cluster, connection workload.Connection) health.ClusterFacts {
-	facts := health.ClusterFacts{ReconnectingUntil: connection.GracePeriodEnd()}
-	if cluster == nil {
-		return facts
+func (s *snapshot) clusterFacts() health.ClusterFacts {
+	facts := health.ClusterFacts{ReconnectingUntil: s.connection.GracePeriodEnd()}
+	switch {
+	case s.check.inManagementCluster():
+		facts.ControlPlaneInitialized.Reached, facts.InfrastructureReady.Reached = true, true
+	case s.cluster != nil:
+		conditions := s.cluster.Status.Conditions
+		facts.ControlPlaneInitialized = clusterapi.Milestone(conditions, clusterv1.ClusterControlPlaneInitializedCondition)
+		facts.InfrastructureReady = clusterapi.Milestone(conditions, clusterv1.ClusterInfrastructureReadyCondition)
 	}
-	facts.ControlPlaneInitialized = clusterapi.Milestone(cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
-	facts.InfrastructureReady = clusterapi.Milestone(cluster.Status.Conditions, clusterv1.ClusterInfrastructureReadyCondition)
 	return facts
 }
 
@@ -97,6 +103,7 @@ func (s *snapshot) checkFacts(now time.Time, nodes *explain.NodeReads) remediati
 // clusterState returns whether the Cluster exists and is not being deleted.
 func (s *snapshot) clusterState() remediation.ClusterState {
 	switch {
+	case s.check.inManagementCluster():
 	case s.cluster == nil:
 		return remediation.ClusterIsMissing
 	case !s.cluster.DeletionTimestamp.IsZero():
@@ -107,12 +114,12 @@ func (s *snapshot) clusterState() remediation.ClusterState {
 
 // initialized reports whether the Cluster has a control plane, so that its Nodes can be read.
 func (s *snapshot) initialized() bool {
-	return s.cluster != nil && meta.IsStatusConditionTrue(s.cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
+	return s.check.inManagementCluster() || s.cluster != nil && meta.IsStatusConditionTrue(s.cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
 }
 
 func (s *snapshot) surroundings() explain.ConditionFacts {
 	around := explain.ConditionFacts{
-		Cluster: s.check.Cluster.String(), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
+		Cluster: clusterName(s.check), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
 		Templates: s.templates, Reading: s.reading(), UnreadableOwners: s.unreadOwners, Missing: s.missing,
 		OtherChecks: len(s.claims), Insecure: s.connection.Insecure,
 	}
@@ -133,6 +140,9 @@ func (s *snapshot) reading() explain.NodeReads {
 	r := explain.NodeReads{}
 	if s.connection.Err != nil {
 		r.ConnectionError = s.connection.Err.Error()
+	}
+	if s.nodesUnread != nil && len(s.targets) == 0 {
+		r.Nodes, r.Failed, r.Why = 1, 1, s.nodesUnread.Error()
 	}
 	for _, t := range s.targets {
 		obstacle := workload.ReadErrorReasonOf(t.Reading.Err)
@@ -160,4 +170,33 @@ func (s *snapshot) markUnresolved(steps []remediation.Step) {
 			}
 		}
 	}
+}
+
+// clusterName is the namespace/name of the Cluster of a check; empty for the management cluster.
+func clusterName(check *Check) string {
+	if check.inManagementCluster() {
+		return ""
+	}
+	return check.Cluster.String()
+}
+
+// Departure returns the taint that announces that a Node will be deleted; nil is a Node that was not read.
+func Departure(node *corev1.Node) remediation.Departure {
+	if node == nil {
+		return remediation.Departure{}
+	}
+	taint := workload.DepartureTaint(node)
+	if taint == nil {
+		return remediation.Departure{}
+	}
+	d := remediation.Departure{Sign: "the taint " + taint.Key}
+	switch seconds, err := strconv.ParseInt(taint.Value, 10, 64); {
+	case taint.TimeAdded != nil:
+		d.Since = taint.TimeAdded.Time
+	// The autoscaler writes the time into the value.
+	case err == nil && seconds > 0:
+		d.Since = time.Unix(seconds, 0).UTC()
+	}
+	d.Since = health.KnownTime(d.Since, node.CreationTimestamp.Time)
+	return d
 }

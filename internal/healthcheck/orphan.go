@@ -25,13 +25,16 @@ type orphan struct {
 // findOrphans finds requests and annotations of this check for targets that it no longer selects, or that no longer exist.
 func (s *snapshot) findOrphans() []remediation.Orphan {
 	s.orphans = nil
+	if s.nodesUnread != nil {
+		return nil
+	}
 	requested := map[types.UID]int{}
 	var all []remediation.Orphan
 	for _, r := range s.orphanedRequests() {
 		for _, uid := range subjects(r) {
 			requested[uid] = len(all)
 		}
-		all = append(all, remediation.Orphan{Name: r.Name, ControlPlane: r.ControlPlane, Gone: true, Request: r.Request(s.check.Naming)})
+		all = append(all, remediation.Orphan{Name: r.Name, ControlPlane: r.ControlPlane, Gone: true, Request: r.Request(s.check.Naming), Lease: s.nodeLease(r.Node.Name)})
 		s.orphans = append(s.orphans, orphan{request: r})
 	}
 	for _, t := range s.others {
@@ -39,7 +42,7 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 		at, found := requested[t.uid()]
 		switch {
 		case found:
-			left.Request = all[at].Request
+			left.Request, left.Lease = all[at].Request, all[at].Lease
 			all[at], s.orphans[at].target = left, t
 		case left.Marked || left.History != (remediation.History{}) || !left.NodeGoneSince.IsZero():
 			all, s.orphans = append(all, left), append(s.orphans, orphan{target: t})
@@ -51,6 +54,10 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 // stillOrphaned returns an error if a live read shows that the target is paused, or that the check selects it again. An event of either
 // follows.
 func (p *pass) stillOrphaned(ctx context.Context, left *orphan) error {
+	if p.check.ofNodes() && p.snapshot.clusterState() == remediation.ClusterIsMissing {
+		// Its Nodes cannot be read.
+		return nil
+	}
 	var name string
 	if left.target != nil {
 		name = left.target.name()
@@ -104,7 +111,7 @@ func (s *snapshot) leftOn(t *Target) remediation.Orphan {
 		Marked: notes.ResponsibleCheck(noted) == s.check.Author(),
 	}
 	for i := range s.claims {
-		if c := &s.claims[i]; c.Author != "" && c.Selects(t) {
+		if c := &s.claims[i]; c.Rank == s.check.Claim.Rank && c.Selects(t) {
 			return left
 		}
 	}

@@ -41,6 +41,9 @@ type Check struct {
 	Policy   remediation.Policy
 	// PauseRequests are the reasons for which users have paused remediation.
 	PauseRequests []string
+	// Place is where its requests are, and InFlight are the Nodes that it remediates according to its status. Only checks of Nodes have them.
+	Place    requests.Place
+	InFlight []string
 	// Claim is compared with those of other checks that select the same targets.
 	Claim remediation.Claim
 }
@@ -59,6 +62,12 @@ func title(kind string, key client.ObjectKey) string {
 func (c *Check) Author() string { return c.ID.Kind + "/" + c.ID.Name }
 
 func (c *Check) deleting() bool { return !c.Object.GetDeletionTimestamp().IsZero() }
+
+// ofNodes reports whether its targets are Nodes.
+func (c *Check) ofNodes() bool { return c.Claim.Rank == remediation.NodeHealthCheck }
+
+// inManagementCluster reports whether its Nodes are those of the management cluster.
+func (c *Check) inManagementCluster() bool { return c.Cluster == workload.ManagementCluster }
 
 // Target is a Machine with its Node, or a Node with its Machine.
 type Target struct {
@@ -117,7 +126,8 @@ type Store interface {
 
 // Source reads what the checks of one kind monitor.
 type Source interface {
-	// Targets returns those that a check selects, and others of its Cluster, sorted by name. It does not read their Nodes.
+	// Targets returns those that a check selects, and others of its Cluster, sorted by name. It does not read the Nodes of Machines. If the
+	// targets are Nodes that cannot be read, the error is a workload.ReadError.
 	Targets(ctx context.Context, reader client.Reader, check *Check, live bool) (selected, others []*Target, err error)
 	// Get returns one target, and whether the check selects it; nil if it does not exist.
 	Get(ctx context.Context, reader client.Reader, check *Check, name string) (target *Target, selected bool, err error)
@@ -125,9 +135,10 @@ type Source interface {
 	Facts(check *Check, target *Target, machine *health.MachineFacts) (health.Target, remediation.Target)
 }
 
-// Actor writes to targets of one kind. Each write fails if the object has changed since it was read, and returns the new object.
+// Actor writes to targets of one kind, which are in or belong to a cluster. Each write fails if the object has changed since it was read, and
+// returns the new object.
 type Actor interface {
-	Annotate(ctx context.Context, object client.Object, n notes.Notes) (client.Object, error)
+	Annotate(ctx context.Context, cluster client.ObjectKey, object client.Object, n notes.Notes) (client.Object, error)
 	// Reported reports whether the conditions of the object are up to date. Report writes them.
 	Reported(object client.Object, facts *explain.Facts, check *remediation.Check) bool
 	Report(ctx context.Context, object client.Object, facts *explain.Facts, check *remediation.Check, now time.Time) (client.Object, error)

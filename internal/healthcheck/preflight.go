@@ -130,7 +130,11 @@ func (p *pass) readAgain(ctx context.Context, targets []int, all bool) (*snapsho
 		return nil, err
 	}
 	p.readRequestsAgain(ctx, &fresh, targets, everything)
-	p.readNodesAgain(ctx, &fresh, targets, all)
+	if fresh.check.ofNodes() {
+		p.readNodeLeasesAgain(ctx, &fresh, targets)
+	} else {
+		p.readNodesAgain(ctx, &fresh, targets, all)
+	}
 	return &fresh, nil
 }
 
@@ -161,7 +165,9 @@ func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []
 			ctrl.LoggerFrom(ctx).V(4).Info("A target could not be read live", "target", before.name(), "reason", err.Error())
 			fresh.unreadable[i] = cause(err)
 		case t != nil && t.uid() == before.uid() && selected:
-			t.Reading = before.Reading
+			if !fresh.check.ofNodes() {
+				t.Reading = before.Reading
+			}
 			fresh.targets[i] = t
 		default:
 			fresh.lost = append(fresh.lost, i)
@@ -188,7 +194,9 @@ func (p *pass) readAllAgain(ctx context.Context, fresh *snapshot) error {
 	}
 	for i, t := range p.snapshot.targets {
 		if now := found[t.uid()]; now != nil {
-			now.Reading = t.Reading
+			if !fresh.check.ofNodes() {
+				now.Reading = t.Reading
+			}
 			fresh.targets[i] = now
 		} else {
 			fresh.lost = append(fresh.lost, i)

@@ -4,13 +4,16 @@
 package healthcheck
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -28,20 +31,23 @@ import (
 func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot, error) {
 	r, check := p.r, p.check
 	s := &snapshot{source: r.Source, check: check, cluster: cluster, observe: r.Observe, adopts: r.Gate != nil}
-	var err error
-	if s.targets, s.others, err = r.Source.Targets(ctx, r.Cache, check, false); err != nil {
+	if err := p.readTargets(ctx, s); err != nil {
 		return nil, err
 	}
 	// Where there are no targets, no check is responsible for any.
 	if len(s.targets)+len(s.others) > 0 {
-		if s.claims, err = r.Claims(ctx, check, cluster); err != nil {
+		claims, err := r.Claims(ctx, check, cluster)
+		if err != nil {
 			return nil, err
 		}
+		s.claims = claims
 	}
 	workloads := r.Clusters.Get(check.Cluster)
 	s.connection = workloads.Connection(ctx)
-	for i, reading := range workloads.Read(ctx, s.question(s.targets)) {
-		s.targets[i].Reading = reading
+	if !check.ofNodes() {
+		for i, reading := range workloads.Read(ctx, s.question(s.targets)) {
+			s.targets[i].Reading = reading
+		}
 	}
 	s.pending = s.connecting()
 	s.pauseEnds = p.record.observePauses(s.targets, p.now)
@@ -53,12 +59,56 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	if err := p.readRequests(ctx, s); err != nil {
 		return nil, err
 	}
+	p.addUnreadTargets(s)
+	p.readNodeLeases(ctx, s)
 	p.readOwners(ctx, s)
 	if until := p.record.awaitFirstRead(s.pending, p.now); !until.IsZero() {
 		s.again = until
 		return s, errNotReadYet
 	}
 	return s, nil
+}
+
+// readTargets reads the targets, and the Nodes where these are the targets. If they cannot be read, the targets are those of the last read,
+// each of them unreadable: Nodes that are not found in a cluster that does not respond still exist.
+func (p *pass) readTargets(ctx context.Context, s *snapshot) (err error) {
+	if s.check.ofNodes() && s.clusterState() == remediation.ClusterIsMissing {
+		return nil
+	}
+	s.targets, s.others, err = p.r.Source.Targets(ctx, p.r.Cache, s.check, false)
+	var unread *workload.ReadError
+	switch {
+	case errors.As(err, &unread):
+		s.nodesUnread, s.others = unread, nil
+		for _, t := range p.record.lastNodes {
+			s.targets = append(s.targets, unreadTarget(t, unread))
+		}
+		return nil
+	case err == nil && s.check.ofNodes():
+		p.record.lastNodes = s.targets
+	}
+	return err
+}
+
+// addUnreadTargets adds the Nodes of requests, if Nodes cannot be read and were not read before.
+func (p *pass) addUnreadTargets(s *snapshot) {
+	if s.nodesUnread == nil {
+		return
+	}
+	for _, r := range s.orphanedRequests() {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: r.Node.Name, UID: r.Node.UID}}
+		s.targets = append(s.targets, unreadTarget(&Target{
+			Object: node, ControlPlane: r.ControlPlane, NodeTarget: workload.Target{Name: node.Name},
+			Subject: requests.OfNode(r.Node, requests.Object{}),
+		}, s.nodesUnread))
+	}
+	slices.SortFunc(s.targets, func(a, b *Target) int { return cmp.Compare(a.name(), b.name()) })
+}
+
+func unreadTarget(t *Target, err error) *Target {
+	unread := *t
+	unread.Reading = workload.Reading{Err: err}
+	return &unread
 }
 
 // question returns what to read for targets.
@@ -87,7 +137,7 @@ func (s *snapshot) connecting() bool {
 	if !s.connection.Up && s.connection.LastSeen.IsZero() && workload.ReadErrorReasonOf(s.connection.Err) == workload.NotConnected {
 		return true
 	}
-	return slices.ContainsFunc(s.targets, func(t *Target) bool {
+	return workload.ReadErrorReasonOf(s.nodesUnread) == workload.NotReadYet || slices.ContainsFunc(s.targets, func(t *Target) bool {
 		return t.Reading.Err != nil && workload.ReadErrorReasonOf(t.Reading.Err) == workload.NotReadYet
 	})
 }
@@ -120,11 +170,12 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 // readNames finds the objects with the names of requests that could be created, and the other checks with requests for the same targets.
 func (s *snapshot) readNames(all *requests.Requests) {
 	s.taken, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]requests.Check{}, map[types.UID]*requests.Found{}
-	asks, next := len(s.check.Templates) > 0, s.nextKinds()
+	asks, next := len(s.check.Templates) > 0, s.nextTemplates()
 	for _, t := range s.targets {
 		if asks && s.requestFor(t) == nil {
-			key := client.ObjectKey{Namespace: t.Object.GetNamespace(), Name: t.name()}
-			if found, known := all.Named(next(t), key); known && found != nil && !s.owns(found, t) {
+			template := next(t)
+			key := client.ObjectKey{Namespace: template.Namespace, Name: t.name()}
+			if found, known := all.Named(template.RequestKind(), key); known && found != nil && s.conflicts(found, t, template) {
 				s.taken[t.name()] = found.String()
 				if s.adopts && found.Adoptable(t.Subject.Machine, s.check.Templates[0]) {
 					s.adoptable[t.uid()] = found

@@ -50,6 +50,8 @@ type record struct {
 	// targets is the number of targets, targetsAt when it last changed, and mostTargets its maximum since a minute before that.
 	targets, mostTargets int
 	targetsAt            time.Time
+	// lastNodes are the targets of the last read, if these are Nodes.
+	lastNodes []*Target
 	// finalizerReason is the last logged reason for which the finalizer of the check stays.
 	finalizerReason string
 }

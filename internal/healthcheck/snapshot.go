@@ -66,6 +66,11 @@ type snapshot struct {
 	unreadable, unsure map[int]string
 	// orphans are the orphaned targets of the facts, in their order.
 	orphans []orphan
+	// nodesUnread is why the Nodes that are the targets could not be read; nil if they were, or if the targets are Machines.
+	nodesUnread error
+	// leases are the Leases of Nodes that are being remediated; nil if they were not read. leasesUnread is why.
+	leases       *workload.NodeRemediations
+	leasesUnread error
 	// missing is how many targets were removed within the last minute.
 	missing int
 	// pauseEnds are when the pauses of targets ended, nodeGoneSince since when their Nodes no longer exist, and blockedAt when their
@@ -141,31 +146,47 @@ func (c *Check) template(step remediation.StepID) (requests.Reference, bool) {
 	return requests.Reference{}, false
 }
 
-// nextKinds returns a function that returns the kind of the next request of a target; empty without one. It caches the few results.
-func (s *snapshot) nextKinds() func(t *Target) schema.GroupVersionKind {
-	known := map[remediation.StepID]schema.GroupVersionKind{}
-	return func(t *Target) schema.GroupVersionKind {
+// nextTemplates returns a function that returns the template of the next request of a target; empty without one. It caches the few results.
+func (s *snapshot) nextTemplates() func(t *Target) requests.Reference {
+	known := map[remediation.StepID]requests.Reference{}
+	return func(t *Target) requests.Reference {
 		tried := notes.History(t.Object.GetAnnotations()).Tried
 		next, found := known[tried]
 		if !found {
-			next = s.check.kindAfter(tried)
+			next = s.check.templateAfter(tried)
 			known[tried] = next
 		}
 		return next
 	}
 }
 
-// kindAfter returns the kind of the request of the step after the one that was tried.
-func (c *Check) kindAfter(tried remediation.StepID) schema.GroupVersionKind {
+// templateAfter returns the template of the step after the one that was tried.
+func (c *Check) templateAfter(tried remediation.StepID) requests.Reference {
 	step, found := remediation.NextStep(c.Policy.Steps, tried)
 	if !found {
 		step, _ = remediation.NextStep(c.Policy.Steps, remediation.StepID{})
 	}
-	template, found := c.template(step.ID)
-	if !found {
-		return schema.GroupVersionKind{}
+	template, _ := c.template(step.ID)
+	return template
+}
+
+// namespaces returns those in which a check can have requests: its own, or those of its templates and of the requests in its status. In
+// others, any user could create a request in its name.
+func (c *Check) namespaces() []string {
+	if c.ID.Namespace != "" {
+		return []string{c.ID.Namespace}
 	}
-	return template.RequestKind()
+	all := make([]string, 0, len(c.Templates))
+	for _, template := range c.Templates {
+		all = append(all, template.Namespace)
+	}
+	for i := range c.Status.UnhealthyTargets {
+		if r := c.Status.UnhealthyTargets[i].Request; r != nil {
+			all = append(all, r.Namespace)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // askAgain requests a reconcile at a time.

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -140,4 +141,16 @@ func MetadataChanged(a, b client.Object) bool {
 // CheckChanged leaves out what other checks do not read: annotations of a check concern that check only.
 func CheckChanged(a, b client.Object) bool {
 	return a.GetGeneration() != b.GetGeneration() || !a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp())
+}
+
+// ClusterChanged leaves out other changes of a Cluster than a pause, a deletion, and what Machines wait for.
+var ClusterChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*clusterv1.Cluster), e.ObjectNew.(*clusterv1.Cluster)
+	return MetadataChanged(before, after) || conditionChanged(before, after, clusterv1.ClusterControlPlaneInitializedCondition) ||
+		conditionChanged(before, after, clusterv1.ClusterInfrastructureReadyCondition)
+}}
+
+func conditionChanged(before, after *clusterv1.Cluster, kind string) bool {
+	a, b := meta.FindStatusCondition(before.Status.Conditions, kind), meta.FindStatusCondition(after.Status.Conditions, kind)
+	return (a == nil) != (b == nil) || a != nil && (a.Status != b.Status || !a.LastTransitionTime.Equal(&b.LastTransitionTime))
 }

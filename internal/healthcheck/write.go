@@ -26,6 +26,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // pass is one reconcile of one check: what it has read and written.
@@ -41,8 +42,9 @@ type pass struct {
 	// check and objects, by name, include the own writes and what preflight checks have read, so the next write does not conflict.
 	check   *Check
 	objects map[string]client.Object
-	// lease is the control-plane Lease as it was read last; nil if there was none.
-	lease *coordinationv1.Lease
+	// lease is the control-plane Lease as it was read last; nil if there was none. nodeLeases are those of Nodes.
+	lease      *coordinationv1.Lease
+	nodeLeases *workload.NodeRemediations
 	// silent: nothing is reported on objects, because a live read found the check or its Cluster paused, or another instance responsible.
 	// pausedNow are targets that a live read found paused.
 	silent    bool
@@ -114,6 +116,10 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 			return err
 		}
 		return p.annotate(ctx, t, notes.OfResponsibleCheck(""))
+	case remediation.AcquireLease:
+		return p.takeNodeLease(ctx, nodeOf(t, request), d.LeaseUntil)
+	case remediation.ReleaseLease:
+		return p.releaseNodeLease(ctx, nodeOf(t, request))
 	case remediation.AcquireControlPlaneLease:
 		return p.takeLease(ctx, d.ControlPlaneLeaseUntil)
 	case remediation.WriteRecovery:
@@ -132,7 +138,7 @@ func (p *pass) annotate(ctx context.Context, t *Target, n notes.Notes) error {
 		return nil
 	}
 	return p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
-		return p.r.Actor.Annotate(ctx, object, n)
+		return p.r.Actor.Annotate(ctx, p.check.Cluster, object, n)
 	})
 }
 
@@ -189,8 +195,8 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 		return known
 	}
 	made, _, err := p.r.Requests.Create(ctx, &requests.Draft{
-		Check: check.ID, Target: t.Subject, Template: template, Order: d.Step.Order, Attempt: d.Attempt, Started: p.clock(),
-		ControlPlane: t.ControlPlane, Cluster: check.Cluster,
+		Check: check.ID, CheckUID: check.Object.GetUID(), Target: t.Subject, Template: template, Order: d.Step.Order, Attempt: d.Attempt,
+		Started: p.clock(), ControlPlane: t.ControlPlane, Cluster: check.Cluster, Place: check.Place,
 	})
 	if err != nil && rejects(err) {
 		rejected := &checkup.RejectedError{Message: err.Error(), Cause: err}

@@ -83,8 +83,8 @@ type Draft struct {
 // nodeHealthCheck is the kind of owner that medik8s remediators require.
 const nodeHealthCheck = "NodeHealthCheck"
 
-// moveLabel makes clusterctl move an object that no Cluster owns.
-const moveLabel = "clusterctl.cluster.x-k8s.io/move"
+// MoveLabel makes clusterctl move an object that no Cluster owns.
+const MoveLabel = "clusterctl.cluster.x-k8s.io/move"
 
 // needsMachine are the kinds whose remediators require a Machine as owner of the request. Other remediators do not expect one.
 var needsMachine = map[schema.GroupKind]bool{
@@ -160,7 +160,7 @@ func (d *Draft) labels() map[string]string {
 	}
 	// A request that a Machine owns is moved with the Machine.
 	if d.Place == InManagement && d.Target.OfNode && d.Cluster.Name != "" {
-		labels[moveLabel] = ""
+		labels[MoveLabel] = ""
 	}
 	return labels
 }

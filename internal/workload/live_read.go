@@ -6,6 +6,7 @@ package workload
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -54,6 +55,15 @@ func (l Live) Read(ctx context.Context, q ReadRequest) []Reading {
 	l.cluster.lookUp(ctx, &q, readings, named, unnamed)
 	l.cluster.doubtMissing(ctx, &q, readings, l.cluster.state.currentNodes(), true)
 	return readings
+}
+
+// Nodes reads all Nodes, stripped and sorted by name.
+func (l Live) Nodes(ctx context.Context) ([]*corev1.Node, error) {
+	list, err := l.cluster.listNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.SortedFunc(maps.Values(list.byName), func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) }), nil
 }
 
 // NodeLease is the Lease of one Node.

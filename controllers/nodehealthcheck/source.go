@@ -1,0 +1,131 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"context"
+	"slices"
+
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// source reads Nodes.
+type source struct{ *healthcheck.Environment }
+
+// Targets are the Nodes of the cluster: those that the check selects, and others.
+func (s source) Targets(
+	ctx context.Context, _ client.Reader, check *healthcheck.Check, live bool,
+) (selected, others []*healthcheck.Target, err error) {
+	if check.Selector == nil {
+		return nil, nil, errors.New("the selector is invalid")
+	}
+	cluster := s.Clusters.Get(check.Cluster)
+	read := cluster.Nodes
+	if live {
+		read = cluster.Live().Nodes
+	}
+	nodes, err := read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	machines, err := s.machinesOf(ctx, check.Cluster, nodes)
+	if err != nil {
+		return nil, nil, err
+	}
+	targets := make([]healthcheck.Target, len(nodes))
+	for i, node := range nodes {
+		t := &targets[i]
+		*t = targetOf(check, node, machines[node.Name])
+		if t.Reading.Live = live; check.Selector.Matches(labels.Set(node.Labels)) {
+			selected = append(selected, t)
+		} else {
+			others = append(others, t)
+		}
+	}
+	return selected, others, nil
+}
+
+// Get reads one Node, and whether the check selects it; nil if it does not exist.
+func (s source) Get(
+	ctx context.Context, _ client.Reader, check *healthcheck.Check, name string,
+) (target *healthcheck.Target, selected bool, err error) {
+	one := workload.ReadRequest{Initialized: true, Targets: []workload.Target{{Name: name}}}
+	reading := s.Clusters.Get(check.Cluster).Live().Read(ctx, one)[0]
+	node := reading.Node
+	if node == nil {
+		return nil, false, reading.Err
+	}
+	machines, err := s.machinesOf(ctx, check.Cluster, []*corev1.Node{node})
+	if err != nil {
+		return nil, false, err
+	}
+	t := targetOf(check, node, machines[name])
+	t.Reading.Live = true
+	return &t, check.Selector != nil && check.Selector.Matches(labels.Set(node.Labels)), nil
+}
+
+// machinesOf returns the Machines of Nodes, by the names of the Nodes, from the cache. In the management cluster there are some if it manages
+// itself: then its Nodes have the annotations of Cluster API, and Machines refer to them.
+func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes []*corev1.Node) (map[string]*clusterv1.Machine, error) {
+	if s.NoClusterAPI.Load() {
+		return nil, nil
+	}
+	clusters := []client.ObjectKey{cluster}
+	if cluster == workload.ManagementCluster {
+		clusters = nil
+		for _, node := range nodes {
+			if key := clusterOf(node); key.Name != "" && !slices.Contains(clusters, key) {
+				clusters = append(clusters, key)
+			}
+		}
+	}
+	all := map[string]*clusterv1.Machine{}
+	for _, key := range clusters {
+		list := &clusterv1.MachineList{}
+		if err := s.Cache.List(ctx, list, healthcheck.InCluster(key)...); err != nil {
+			return nil, errors.Wrap(err, "failed to read the Machines")
+		}
+		for i := range list.Items {
+			if name := list.Items[i].Status.NodeRef.Name; name != "" {
+				all[name] = &list.Items[i]
+			}
+		}
+	}
+	return all, nil
+}
+
+// clusterOf is the Cluster in the annotations that Cluster API sets on the Node of a Machine; empty without.
+func clusterOf(node *corev1.Node) client.ObjectKey {
+	return client.ObjectKey{
+		Namespace: node.Annotations[clusterv1.ClusterNamespaceAnnotation], Name: node.Annotations[clusterv1.ClusterNameAnnotation],
+	}
+}
+
+// targetOf is a Node as a target, with its Machine, which may be nil.
+func targetOf(check *healthcheck.Check, node *corev1.Node, machine *clusterv1.Machine) healthcheck.Target {
+	if machine != nil && machine.Spec.ProviderID != "" && node.Spec.ProviderID != "" && machine.Spec.ProviderID != node.Spec.ProviderID {
+		machine = nil
+	}
+	owner := requests.Object{}
+	inOther := func(template requests.Reference) bool { return template.Namespace != machine.Namespace }
+	if machine != nil && !slices.ContainsFunc(check.Templates, inOther) {
+		owner = requests.Object{Name: machine.Name, UID: machine.UID}
+	}
+	return healthcheck.Target{
+		Object: node, Machine: machine, ControlPlane: workload.IsControlPlaneNode(node) || machine != nil && util.IsControlPlaneMachine(machine),
+		NodeTarget: workload.Target{Name: node.Name},
+		Subject:    requests.OfNode(requests.Object{Name: node.Name, UID: node.UID}, owner),
+		Reading:    workload.Reading{State: health.Present, Node: node},
+	}
+}

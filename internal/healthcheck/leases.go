@@ -1,0 +1,164 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck
+
+import (
+	"context"
+	"time"
+
+	"github.com/pkg/errors"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it.
+func (s *snapshot) nodeLease(node string) remediation.Lease {
+	switch {
+	case !s.check.ofNodes():
+		return remediation.Lease{}
+	case s.leases == nil:
+		return remediation.Lease{Used: s.leasesUnread == nil}
+	case !s.leases.Used:
+		return remediation.Lease{}
+	}
+	lease := s.leases.Lease(node)
+	if lease == nil {
+		return remediation.Lease{Used: true}
+	}
+	holder := workload.LeaseHolder(lease)
+	return remediation.Lease{
+		Used: true, Holder: holder, BlockedByThis: holder == s.check.ID.String(), Until: workload.LeaseExpiry(&lease.Spec),
+	}
+}
+
+// readNodeLeases reads the Leases of Nodes while there are requests, and after the last one: for the other Nodes, the preflight check reads
+// them.
+func (p *pass) readNodeLeases(ctx context.Context, s *snapshot) {
+	if !s.check.ofNodes() || s.paused() || s.nodesUnread != nil || len(s.requests)+len(s.check.InFlight) == 0 {
+		return
+	}
+	if s.leases, s.leasesUnread = p.r.Clusters.Get(s.check.Cluster).Live().NodeRemediations(ctx); s.leasesUnread != nil {
+		ctrl.LoggerFrom(ctx).V(4).Info("The Leases of Nodes could not be read", "reason", s.leasesUnread.Error())
+		s.askAgain(p.now.Add(remediation.RetryTime))
+	}
+	p.nodeLeases = s.leases
+}
+
+// readNodeLeasesAgain reads the Leases of Nodes live. Without them, no remediation of these Nodes starts.
+func (p *pass) readNodeLeasesAgain(ctx context.Context, fresh *snapshot, targets []int) {
+	fresh.leases, fresh.leasesUnread = p.cluster().Live().NodeRemediations(ctx)
+	p.nodeLeases = fresh.leases
+	if fresh.leasesUnread == nil {
+		return
+	}
+	for _, i := range targets {
+		if fresh.unreadable[i] == "" {
+			fresh.unreadable[i] = cause(fresh.leasesUnread)
+		}
+	}
+}
+
+// nodeOf returns the Node of a target, or of the request for a Node that no longer exists.
+func nodeOf(t *Target, request *requests.Found) requests.Object {
+	if t == nil {
+		return request.Node
+	}
+	return t.Subject.Node
+}
+
+// takeNodeLease takes the Lease of a Node as it was read, or not at all.
+func (p *pass) takeNodeLease(ctx context.Context, node requests.Object, until time.Time) error {
+	if p.nodeLeases == nil || !p.nodeLeases.Used {
+		return nil
+	}
+	api, err := p.cluster().Client(ctx)
+	if err == nil {
+		var taken *coordinationv1.Lease
+		key, owner := workload.NodeLeaseKey(node.Name), workload.NodeOwner(node.Name, node.UID)
+		taken, err = workload.TakeLease(ctx, api, key, p.readNodeLease(node.Name), p.snapshot.check.ID.String(), p.now, until, owner)
+		if err == nil {
+			p.keepNodeLease(node.Name, taken)
+		}
+	}
+	return writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), p.leasePermission(), err, workload.CauseOf)
+}
+
+// releaseNodeLease deletes the Lease of a Node as it was read.
+func (p *pass) releaseNodeLease(ctx context.Context, node requests.Object) error {
+	lease := p.readNodeLease(node.Name)
+	if lease == nil {
+		return nil
+	}
+	api, err := p.cluster().Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
+		return errors.Wrapf(err, "failed to release Lease %s", workload.NodeLeaseKey(node.Name))
+	}
+	p.keepNodeLease(node.Name, nil)
+	return nil
+}
+
+// Several targets are written to at the same time.
+func (p *pass) readNodeLease(node string) *coordinationv1.Lease {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.nodeLeases == nil {
+		return nil
+	}
+	return p.nodeLeases.Lease(node)
+}
+
+func (p *pass) keepNodeLease(node string, lease *coordinationv1.Lease) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nodeLeases.Set(node, lease)
+}
+
+// leasePermission is what to do if the manager is not allowed to write a Lease.
+func (p *pass) leasePermission() string {
+	if p.check.inManagementCluster() {
+		return applyRoles
+	}
+	return "allow that to the user of the cluster's kubeconfig"
+}
+
+// takeLease takes the control-plane Lease as it was read, or not at all.
+func (p *pass) takeLease(ctx context.Context, until time.Time) error {
+	api, err := p.cluster().Client(ctx)
+	if err == nil {
+		var taken *coordinationv1.Lease
+		taken, err = workload.TakeLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
+		if err == nil {
+			p.lease = taken
+		}
+	}
+	object := "Lease " + workload.ControlPlaneLease.String()
+	if !p.check.inManagementCluster() {
+		object += " of the workload cluster"
+	}
+	return writeError(object, p.leasePermission(), err, workload.CauseOf)
+}
+
+// ReleaseLease releases the control-plane Lease of a check as it was read, and wakes the checks that may wait for it.
+func (e *Environment) ReleaseLease(ctx context.Context, check *Check, lease *coordinationv1.Lease, claims []Claim) error {
+	api, err := e.Clusters.Get(check.Cluster).Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
+		return errors.Wrap(err, "failed to release the control-plane Lease")
+	}
+	// Other checks were woken when the request was deleted, and read that the Lease was still held.
+	for i := range claims {
+		e.Requests.Wake(claims[i].Check)
+	}
+	return nil
+}

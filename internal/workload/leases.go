@@ -1,0 +1,128 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/pkg/errors"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ControlPlaneLease is the key of the Lease that one check holds while it remediates a control plane. The Lease is in the workload cluster,
+// where the checks of every management cluster find it.
+var ControlPlaneLease = client.ObjectKey{Namespace: "kube-system", Name: "remedy-control-plane"}
+
+// LeaseHolder returns the holder of a Lease; empty without a Lease.
+func LeaseHolder(lease *coordinationv1.Lease) string {
+	if lease == nil {
+		return ""
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
+// LeaseExpiry returns when a Lease expires unless its holder renews it; zero if it was never renewed.
+func LeaseExpiry(spec *coordinationv1.LeaseSpec) time.Time {
+	if spec.RenewTime == nil {
+		return time.Time{}
+	}
+	return spec.RenewTime.Add(time.Duration(ptr.Deref(spec.LeaseDurationSeconds, 0)) * time.Second)
+}
+
+// TakeLease creates a Lease, or renews or acquires the one that was read. It fails if the Lease has changed since then.
+func TakeLease(
+	ctx context.Context, api client.Writer, key client.ObjectKey, lease *coordinationv1.Lease, holder string, now, until time.Time,
+	owners ...metav1.OwnerReference,
+) (*coordinationv1.Lease, error) {
+	spec := coordinationv1.LeaseSpec{
+		HolderIdentity:       ptr.To(holder),
+		AcquireTime:          &metav1.MicroTime{Time: now},
+		RenewTime:            &metav1.MicroTime{Time: now},
+		LeaseDurationSeconds: ptr.To(int32(min(math.Ceil(until.Sub(now).Seconds()), math.MaxInt32))),
+	}
+	if lease == nil {
+		taken := &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, OwnerReferences: owners}, Spec: spec,
+		}
+		return taken, errors.Wrapf(api.Create(ctx, taken), "failed to create Lease %s", key)
+	}
+	taken := lease.DeepCopy()
+	switch before := LeaseHolder(lease); {
+	case before == holder:
+		spec.AcquireTime, spec.LeaseTransitions = lease.Spec.AcquireTime, lease.Spec.LeaseTransitions
+	case before != "":
+		spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
+	}
+	taken.Spec = spec
+	return taken, errors.Wrapf(api.Update(ctx, taken), "failed to take Lease %s", key)
+}
+
+// DeleteLease deletes a Lease in the version that was read. It fails with a conflict if the Lease has changed since.
+func DeleteLease(ctx context.Context, api client.Writer, lease *coordinationv1.Lease) error {
+	return api.Delete(ctx, lease, client.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion})
+}
+
+// nodeLeases is the namespace in which the operators of medik8s keep the Leases of Nodes that they remediate or maintain.
+const nodeLeases = "medik8s-leases"
+
+// NodeLeaseKey is the Lease that a component holds while it remediates or maintains a Node.
+func NodeLeaseKey(node string) client.ObjectKey {
+	return client.ObjectKey{Namespace: nodeLeases, Name: "node-" + strings.ToLower(node)}
+}
+
+// NodeOwner is the owner of the Lease of a Node: both are deleted together.
+func NodeOwner(node string, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node, UID: uid}
+}
+
+// NodeRemediations are the Leases of Nodes that are remediated or maintained.
+type NodeRemediations struct {
+	// Used: the namespace of the Leases exists. The operators of medik8s create it; without it, no other component uses these Leases.
+	Used   bool
+	leases map[string]*coordinationv1.Lease
+}
+
+// Lease returns the Lease of a Node; nil without one.
+func (n *NodeRemediations) Lease(node string) *coordinationv1.Lease { return n.leases[NodeLeaseKey(node).Name] }
+
+// Set replaces the Lease of a Node; nil removes it.
+func (n *NodeRemediations) Set(node string, lease *coordinationv1.Lease) {
+	if lease == nil {
+		delete(n.leases, NodeLeaseKey(node).Name)
+		return
+	}
+	n.leases[lease.Name] = lease
+}
+
+// NodeRemediations reads the Leases of all Nodes that are remediated or maintained. There are few.
+func (l Live) NodeRemediations(ctx context.Context) (*NodeRemediations, error) {
+	return asError(call(ctx, l.cluster, func(ctx context.Context, api client.Client) (*NodeRemediations, error) {
+		// A permission to write Leases may exist only where the namespace does.
+		err := api.Get(ctx, client.ObjectKey{Name: nodeLeases}, &corev1.Namespace{})
+		if apierrors.IsNotFound(err) || err == nil && leasesNotServed(api) {
+			return &NodeRemediations{}, nil
+		}
+		list := &coordinationv1.LeaseList{}
+		if err == nil {
+			err = fetchComplete(ctx, api, list, client.InNamespace(nodeLeases))
+		}
+		if err != nil {
+			return nil, err
+		}
+		all := &NodeRemediations{Used: true, leases: make(map[string]*coordinationv1.Lease, len(list.Items))}
+		for i := range list.Items {
+			all.leases[list.Items[i].Name] = &list.Items[i]
+		}
+		return all, nil
+	}))
+}
