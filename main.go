@@ -238,9 +238,9 @@ func addRunnables(mgr manager.Manager, s *settings.Settings, all *reconcilers) e
 // reconcilers are those of all kinds of checks, with what they share.
 type reconcilers struct {
 	*healthcheck.Environment
-	kinds     []controllers.Kind
-	// notReconciled report on checks that no other reconciler reconciles.
-	notReconciled []*controllers.NotReconciled
+	kinds []controllers.Kind
+	// notReconciled reports on checks that no other reconciler reconciles.
+	notReconciled *controllers.NotReconciled
 
 	mgr       manager.Manager
 	settings  *settings.Settings
@@ -274,14 +274,14 @@ func newReconcilers(
 	e := &healthcheck.Environment{
 		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
 		Events: recorder, Metrics: counted, Clock: clock.RealClock{},
-		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter,
+		Observe: s.Mode == settings.Observe, WatchFilter: s.WatchFilter, Namespace: s.WatchNamespace,
 	}
 	kinds := controllers.Reconcilers(e, intree.AdoptionPolicy{
 		OptIn: s.InTreeChecks == settings.OptIn, All: s.InTreeChecks == settings.All, Replace: s.InTreeChecks == settings.Replace,
 	})
 	e.NoClusterAPI.Store(true)
 	return &reconcilers{
-		Environment: e, kinds: kinds, notReconciled: controllers.ReportNotReconciled(e), mgr: mgr, settings: s, api: api,
+		Environment: e, kinds: kinds, notReconciled: &controllers.NotReconciled{Environment: e}, mgr: mgr, settings: s, api: api,
 	}, nil
 }
 
@@ -292,17 +292,11 @@ func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
 		r.NoClusterAPI.Store(false)
 	}
 	kinds := slices.DeleteFunc(slices.Clone(r.kinds), func(kind controllers.Kind) bool { return kind.NeedsClusterAPI && !clusterAPI })
-	err := clusterapi.OwnKinds(r.api)
-	if len(kinds) == 0 && err != nil {
-		return nil //nolint:nilerr // Nothing can be reconciled, and there are no checks to report on.
-	}
-	if err != nil {
+	if err := clusterapi.OwnKinds(r.api); err != nil {
 		return err
 	}
-	for _, reconciler := range r.notReconciled {
-		if err := reconciler.SetupWithManager(r.mgr); err != nil {
-			return err
-		}
+	if err := r.notReconciled.SetupWithManager(r.mgr); err != nil {
+		return err
 	}
 	if clusterAPI && !r.connected {
 		err := r.Clusters.Connect(ctx, r.mgr, workload.Options{

@@ -51,4 +51,6 @@ func (actor) CancelOwnerRemediation(_ context.Context, object client.Object) (cl
 }
 
 // ClearConditions changes nothing.
-func (actor) ClearConditions(_ context.Context, object client.Object) (client.Object, error) { return object, nil }
+func (actor) ClearConditions(_ context.Context, object client.Object) (client.Object, error) {
+	return object, nil
+}

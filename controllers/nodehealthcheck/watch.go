@@ -26,7 +26,9 @@ func watchesFor(e *healthcheck.Environment) healthcheck.Watches {
 		Objects: []healthcheck.Watch{
 			{
 				Object: &clusterv1.Cluster{}, Changes: healthcheck.ClusterChanged,
-				Checks: func(ctx context.Context, o client.Object) []types.NamespacedName { return w.ofCluster(ctx, client.ObjectKeyFromObject(o)) },
+				Checks: func(ctx context.Context, o client.Object) []types.NamespacedName {
+					return w.ofCluster(ctx, client.ObjectKeyFromObject(o))
+				},
 			},
 			{Object: &clusterv1.Machine{}, Changes: machineChanged, Checks: w.ofMachine},
 		},

@@ -29,7 +29,9 @@ type Event struct {
 }
 
 // OfRemediation reports whether a remediation starts or ends.
-func (e *Event) OfRemediation() bool { return e.Action == StartRemediation || e.Action == EndRemediation }
+func (e *Event) OfRemediation() bool {
+	return e.Action == StartRemediation || e.Action == EndRemediation
+}
 
 // Events returns the events between two traces of the same target. A state that lasts is no event. Without an earlier trace, as after a
 // restart, only actions are.

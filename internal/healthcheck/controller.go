@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/fairqueue"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -43,8 +44,8 @@ type Environment struct {
 	Clock    clock.PassiveClock
 	// Observe: the manager only observes, also where a check enforces.
 	Observe bool
-	// WatchFilter selects the checks that this instance is responsible for.
-	WatchFilter string
+	// WatchFilter and Namespace select the checks that this instance is responsible for.
+	WatchFilter, Namespace string
 	// Claimants are those of all kinds, and Indices those of the cache.
 	Claimants []Claimant
 	Indices   []Index
@@ -52,8 +53,14 @@ type Environment struct {
 	NoClusterAPI atomic.Bool
 }
 
-// Responsible reports whether this instance is responsible for a check.
+// Responsible reports whether this instance is responsible for a check. Of the cluster-scoped checks, an instance of one namespace is
+// responsible for those of Clusters in that namespace.
 func (e *Environment) Responsible(check client.Object) bool {
+	if nodes, is := check.(*remedyv1.NodeHealthCheck); is && e.Namespace != "" {
+		if ref := nodes.Spec.ClusterRef; ref == nil || ref.Namespace != e.Namespace {
+			return false
+		}
+	}
 	return e.WatchFilter == "" || check.GetLabels()[clusterv1.WatchLabel] == e.WatchFilter
 }
 

@@ -93,7 +93,9 @@ type NodeRemediations struct {
 }
 
 // Lease returns the Lease of a Node; nil without one.
-func (n *NodeRemediations) Lease(node string) *coordinationv1.Lease { return n.leases[NodeLeaseKey(node).Name] }
+func (n *NodeRemediations) Lease(node string) *coordinationv1.Lease {
+	return n.leases[NodeLeaseKey(node).Name]
+}
 
 // Set replaces the Lease of a Node; nil removes it.
 func (n *NodeRemediations) Set(node string, lease *coordinationv1.Lease) {

@@ -47,6 +47,9 @@ func (s *Stage) Wake() {
 			s.Expect(client.IgnoreNotFound(s.Admin.Patch(s.Ctx, &check, patch))).To(Succeed())
 		}
 	}
+	for _, check := range s.NodeChecks() {
+		s.Expect(client.IgnoreNotFound(s.Admin.Patch(s.Ctx, &check, patch))).To(Succeed())
+	}
 }
 
 // exists reports whether a check still exists: a deleted one is not reconciled.
@@ -59,7 +62,7 @@ func (s *Stage) exists(check string) bool {
 	}
 	err := s.Admin.Get(s.Ctx, Key(s.Namespace, name), o)
 	s.Expect(client.IgnoreNotFound(err)).To(Succeed())
-	return err == nil
+	return err == nil || s.nodeCheckExists(check)
 }
 
 // Reconciles counts the reconciles of a check.
@@ -84,6 +87,11 @@ func (c *Instance) ReconcileAll() {
 	for range rounds {
 		before := map[string]int64{}
 		for _, check := range c.Stage.Checks() {
+			if c.Stage.selects(&check) {
+				before[check.Name] = c.Reconciles(check.Name).Load()
+			}
+		}
+		for _, check := range c.Stage.NodeChecks() {
 			if c.Stage.selects(&check) {
 				before[check.Name] = c.Reconciles(check.Name).Load()
 			}
@@ -181,6 +189,11 @@ func (c *Instance) current() bool {
 			return false
 		}
 	}
+	for _, check := range c.Stage.NodeChecks() {
+		if paused := OfNodes(CheckCondition(remedyv1.PausedCondition))(&check) == "True Paused"; !paused && !c.Evaluated(check.Name) {
+			return false
+		}
+	}
 	live, cached := &clusterv1.MachineList{}, &clusterv1.MachineList{}
 	in := client.InNamespace(c.Stage.Namespace)
 	if c.Stage.Admin.List(c.Stage.Ctx, live, in) != nil || c.Cache.List(c.Stage.Ctx, cached, in) != nil ||
@@ -228,7 +241,7 @@ func (c *Instance) hasReadKinds() bool {
 
 // hasCurrentRequests reports whether the Nodes and requests are known as they are.
 func (c *Instance) hasCurrentRequests() bool {
-	if !c.hasReadKinds() {
+	if !c.hasReadKinds() || !c.hasReadNodeKinds() || !c.hasCurrentNodeRequests() {
 		return false
 	}
 	for _, m := range c.Stage.Machines() {

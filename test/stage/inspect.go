@@ -44,11 +44,17 @@ func (s *Stage) inspect() {
 	for _, m := range s.Machines() {
 		s.inspectMachine(&m, checks)
 	}
+	nodeChecks := s.NodeChecks()
+	for i := range nodeChecks {
+		s.inspectStatus(asMachineCheck(&nodeChecks[i]))
+	}
 	for _, kind := range []remediator.Kind{remediator.Metal3, remediator.FenceAgents} {
 		for _, request := range s.Requests(kind) {
 			made := request.GetAnnotations()[remedyv1.CheckAnnotation]
 			s.Expect(slices.ContainsFunc(checks, func(c remedyv1.MachineHealthCheck) bool {
 				return made == "MachineHealthCheck/"+c.Namespace+"/"+c.Name && controllerutil.ContainsFinalizer(&c, remedyv1.CleanupFinalizer)
+			}) || slices.ContainsFunc(nodeChecks, func(c remedyv1.NodeHealthCheck) bool {
+				return made == "NodeHealthCheck//"+c.Name && controllerutil.ContainsFinalizer(&c, remedyv1.CleanupFinalizer)
 			}) || made == "" || s.isInTree(path.Base(made))).To(BeTrue(), "no check would clean up %s", request.GetName())
 		}
 	}

@@ -67,6 +67,10 @@ func (p reconcileCounter) Get(ctx context.Context, key client.ObjectKey, o clien
 		p.c.Reconciles(key.Name).Add(1)
 		defer p.c.read()
 	}
+	if _, begins := o.(*remedyv1.NodeHealthCheck); begins {
+		p.c.Reconciles(key.Name).Add(1)
+		defer p.c.read()
+	}
 	if _, is := o.(*clusterv1.MachineHealthCheck); is {
 		p.c.Reconciles(InTreeName(key.Name)).Add(1)
 	}
@@ -122,8 +126,20 @@ func (s *Stage) StartAs(process *faults.Process, user *rest.Config) (*Instance, 
 	return c, nil
 }
 
+// watched is the namespace that the reconcilers watch; empty for all.
+func (s *Stage) watched() string {
+	if s.AllNamespaces {
+		return ""
+	}
+	return s.Namespace
+}
+
 // manager returns the manager that runs the reconcilers.
 func (s *Stage) manager(user *rest.Config) (manager.Manager, error) {
+	cached := map[string]ctrlcache.Config{s.Namespace: {}}
+	if s.AllNamespaces {
+		cached = nil
+	}
 	return ctrl.NewManager(user, ctrl.Options{
 		Scheme: Scheme(s.T), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: Logger,
 		Controller:              config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: max(s.workers, 1)},
@@ -132,7 +148,7 @@ func (s *Stage) manager(user *rest.Config) (manager.Manager, error) {
 			SyncPeriod:        s.SyncPeriod,
 			DefaultTransform:  ctrlcache.TransformStripManagedFields(),
 			ByObject:          map[client.Object]ctrlcache.ByObject{&corev1.Node{}: workload.StrippedNodes()},
-			DefaultNamespaces: map[string]ctrlcache.Config{s.Namespace: {}},
+			DefaultNamespaces: cached,
 		},
 	})
 }
@@ -156,7 +172,7 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 	}
 	remediationRequests, err := requests.New(
 		ctx,
-		requests.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: now, Namespace: s.Namespace},
+		requests.Options{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: now, Namespace: s.watched()},
 	)
 	if err != nil {
 		return err
@@ -177,7 +193,7 @@ func (c *Instance) wire(ctx context.Context, mgr manager.Manager) error {
 			mgr.GetCache(),
 			c,
 		}, Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
-		Events: recorder, Metrics: counted, Clock: now, WatchFilter: s.WatchFilter, Observe: s.Observe,
+		Events: recorder, Metrics: counted, Clock: now, WatchFilter: s.WatchFilter, Namespace: s.watched(), Observe: s.Observe,
 	}, s.TakesOver)
 	for _, reconciler := range all {
 		reconciler.Source = OldNodes(reconciler.Source)

@@ -45,7 +45,9 @@ type Stage struct {
 	// SyncPeriod is how often the reconcilers resync; nil is the default.
 	SyncPeriod *time.Duration
 	// WatchFilter and Observe are the manager's flags, and RefuseInsecure is its --insecure-kubeconfigs=Refuse.
-	WatchFilter             string
+	WatchFilter string
+	// AllNamespaces: the manager watches all namespaces. WatchFilter keeps the instances of two tests apart.
+	AllNamespaces           bool
 	Observe, RefuseInsecure bool
 	// TakesOver selects the in-tree checks to adopt. The test plays the in-tree controller.
 	TakesOver intree.AdoptionPolicy
@@ -77,6 +79,9 @@ func New(t testing.TB, changes ...func(*Stage)) *Stage {
 
 // WithClock gives the controllers a clock that the test advances.
 func WithClock(s *Stage) { s.Clock = testingclock.NewFakeClock(time.Now()) }
+
+// WithAllNamespaces starts the manager for all namespaces, with the namespace of the test as --watch-filter.
+func WithAllNamespaces(s *Stage) { s.AllNamespaces, s.WatchFilter = true, s.Namespace }
 
 // WithWorkers lets a controller reconcile several checks at the same time.
 func WithWorkers(s *Stage) { s.workers = 10 }
