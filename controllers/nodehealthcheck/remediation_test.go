@@ -62,7 +62,7 @@ func TestRequest_UnhealthyNode_HasWhatRemediatorsRead(t *testing.T) {
 	s.Expect(request.GetLabels()).To(BeEmpty())
 	decided(s, check, "n-3", Equal("Remediating "))
 	s.Expect(status(check)).To(Equal([]int32{3, 2, 1}))
-	s.Expect(check.Status.InFlightRemediations).To(HaveKey(unhealthy.Name))
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveKey(unhealthy.Name)))
 	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
 	s.Expect(check.Status.UnhealthyTargets[0].Request).To(HaveValue(HaveField("Namespace", s.Namespace)))
 

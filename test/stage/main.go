@@ -39,7 +39,7 @@ var Workload *controlplane.ControlPlane
 var Logger logr.Logger
 
 // Timeout is how long a test waits for a state. It only has to be long enough for a busy machine: nothing else depends on it.
-const Timeout = 10 * time.Minute
+const Timeout = 1 * time.Minute
 
 // OutcomeTimeout is how long a test waits for the outcome that it is about. Mutation tests shorten it, because a mutant prevents that
 // outcome.

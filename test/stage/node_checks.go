@@ -72,11 +72,15 @@ func (s *Stage) CreateNodeCheck(name string, changes ...func(*remedyv1.NodeHealt
 		c.Spec.RemediationTemplate = s.CreateNodeTemplate(remediator.FenceAgents, name)
 	}
 	s.Create(c)
-	s.T.Cleanup(func() {
-		s.Change(c, func() { c.Finalizers = nil })
-		s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, c))).To(Succeed())
-	})
 	return c
+}
+
+// deleteNodeChecks deletes the NodeHealthChecks of the stage, which are in no namespace.
+func (s *Stage) deleteNodeChecks() {
+	for _, c := range s.NodeChecks() {
+		s.Change(&c, func() { c.Finalizers = nil })
+		s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, &c))).To(Succeed())
+	}
 }
 
 // CreateNodeTemplate creates a template and returns the reference of a NodeHealthCheck to it.

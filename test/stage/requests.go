@@ -67,7 +67,7 @@ func (s *Stage) WaitRequest(kind remediator.Kind, machine string) *unstructured.
 func (s *Stage) Remediate(kind remediator.Kind, outcome remediator.Outcome) {
 	s.T.Helper()
 	player := &remediator.Remediator{
-		Kind: kind, Client: client.NewNamespacedClient(s.Admin, s.Namespace), Nodes: s.Workload,
+		Kind: kind, Client: client.NewNamespacedClient(s.Admin, s.Namespace), Nodes: s.nodes(),
 		Outcome: func(*unstructured.Unstructured) remediator.Outcome { return outcome },
 	}
 	for acted := true; acted; {

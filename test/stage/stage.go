@@ -73,7 +73,10 @@ func New(t testing.TB, changes ...func(*Stage)) *Stage {
 		change(s)
 	}
 	s.CreateCluster("prod")
-	t.Cleanup(s.inspect)
+	t.Cleanup(func() {
+		defer s.deleteNodeChecks()
+		s.inspect()
+	})
 	return s
 }
 
