@@ -85,7 +85,7 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 	if cluster == workload.ManagementCluster {
 		clusters = nil
 		for _, node := range nodes {
-			if key := clusterOf(node); key.Name != "" && !slices.Contains(clusters, key) {
+			if key := healthcheck.ClusterOfNode(node); key.Name != "" && !slices.Contains(clusters, key) {
 				clusters = append(clusters, key)
 			}
 		}
@@ -103,13 +103,6 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 		}
 	}
 	return all, nil
-}
-
-// clusterOf is the Cluster in the annotations that Cluster API sets on the Node of a Machine; empty without.
-func clusterOf(node *corev1.Node) client.ObjectKey {
-	return client.ObjectKey{
-		Namespace: node.Annotations[clusterv1.ClusterNamespaceAnnotation], Name: node.Annotations[clusterv1.ClusterNameAnnotation],
-	}
 }
 
 // targetOf is a Node as a target, with its Machine, which may be nil.

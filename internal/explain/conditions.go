@@ -264,7 +264,7 @@ func selectorsCondition(p *Evaluation) metav1.Condition {
 		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.TooManyChecksReason,
 			fmt.Sprintf("%d checks are for this Cluster. Delete those that are not needed: at most %d are supported", n, MaxChecks))
 	}
-	if len(responsible) == 0 {
+	if len(responsible)+len(p.Context.Overlaps) == 0 {
 		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionTrue, remedyv1.SelectorsDisjointReason, "")
 	}
 	const advice = ". Change the selectors so that no two checks select the same targets, or delete the checks that are not needed"
@@ -273,6 +273,11 @@ func selectorsCondition(p *Evaluation) metav1.Condition {
 		targets := responsible[check]
 		messages = append(messages,
 			fmt.Sprintf("%s is responsible for %s: %s", check, counted(len(targets), "target", "targets"), names(targets, maxForeign)))
+	}
+	for _, check := range slices.Sorted(maps.Keys(p.Context.Overlaps)) {
+		targets := p.Context.Overlaps[check]
+		messages = append(messages, fmt.Sprintf("This check is responsible for %s that %s selects, too: %s",
+			counted(len(targets), "target", "targets"), check, names(targets, maxForeign)))
 	}
 	return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.SelectorsOverlapReason,
 		listed(messages, "; ", MaxMessage-len(advice))+advice)

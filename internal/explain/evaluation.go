@@ -38,6 +38,8 @@ type ConditionFacts struct {
 	UnreadableOwners []string
 	// OtherChecks is the number of other checks of the Cluster.
 	OtherChecks int
+	// Overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.
+	Overlaps map[string][]string
 	// Missing is the number of targets that were removed within the last minute. They may be replaced.
 	Missing   int
 	Templates []TemplateProblem

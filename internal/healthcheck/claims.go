@@ -7,15 +7,71 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// Claims returns the claims of the other checks of the same Cluster, from the cache.
+// Claims returns the claims of the other checks of the same cluster, from the cache.
 func (e *Environment) Claims(ctx context.Context, check *Check, cluster *clusterv1.Cluster) ([]Claim, error) {
+	all, err := e.claimsOf(ctx, check, cluster)
+	other, found := e.otherName(ctx, check.Cluster)
+	if err != nil || !found {
+		return all, err
+	}
+	same := *check
+	if same.Cluster, cluster = other, nil; other != workload.ManagementCluster {
+		if cluster, err = ClusterOf(ctx, e.Cache, other); err != nil {
+			return nil, err
+		}
+	}
+	more, err := e.claimsOf(ctx, &same, cluster)
+	return append(all, more...), err
+}
+
+// otherName returns the second name of a cluster, if the management cluster manages itself: checks without a Cluster and those of its Cluster
+// monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines.
+func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (client.ObjectKey, bool) {
+	reads := func(claimant Claimant) bool {
+		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)
+		return is
+	}
+	checks := &remedyv1.NodeHealthCheckList{}
+	if e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) || e.Cache.List(ctx, checks, client.UnsafeDisableDeepCopy) != nil {
+		return client.ObjectKey{}, false
+	}
+	local := func(check remedyv1.NodeHealthCheck) bool { return check.Spec.ClusterRef == nil }
+	if !slices.ContainsFunc(checks.Items, local) {
+		return client.ObjectKey{}, false
+	}
+	nodes, err := e.Clusters.Get(workload.ManagementCluster).Nodes(ctx)
+	if err != nil {
+		return client.ObjectKey{}, false
+	}
+	at := slices.IndexFunc(nodes, func(node *corev1.Node) bool { return ClusterOfNode(node).Name != "" })
+	switch {
+	case at < 0:
+		return client.ObjectKey{}, false
+	case cluster == workload.ManagementCluster:
+		return ClusterOfNode(nodes[at]), true
+	}
+	return workload.ManagementCluster, cluster == ClusterOfNode(nodes[at])
+}
+
+// ClusterOfNode is the Cluster in the annotations that Cluster API sets on the Node of a Machine; empty without.
+func ClusterOfNode(node *corev1.Node) client.ObjectKey {
+	return client.ObjectKey{
+		Namespace: node.Annotations[clusterv1.ClusterNamespaceAnnotation], Name: node.Annotations[clusterv1.ClusterNameAnnotation],
+	}
+}
+
+func (e *Environment) claimsOf(ctx context.Context, check *Check, cluster *clusterv1.Cluster) ([]Claim, error) {
 	var all []Claim
 	for _, claimant := range e.Claimants {
 		// Without Cluster API there are no checks of it. With it, a kind that cannot be read stops the reconcile: another check may be
@@ -60,7 +116,23 @@ func (s *snapshot) responsible(t *Target, facts *remediation.Target) (claim reme
 	own := s.check.Claim
 	own.Observes, own.Holds = s.observes(), s.requestFor(t) != nil || facts.OwnerRemediation.MarkedByThis
 	claim, _ = remediation.ResponsibleClaim(append(claims, own))
+	if titles[claim] == "" {
+		s.reportOverlaps(t, claims, titles)
+	}
 	return claim, titles[claim]
+}
+
+// reportOverlaps records which other checks select a target of this check. One that observes does not matter.
+func (s *snapshot) reportOverlaps(t *Target, claims []remediation.Claim, titles map[remediation.Claim]string) {
+	for _, claim := range claims {
+		if claim.Observes {
+			continue
+		}
+		if s.overlaps == nil {
+			s.overlaps = map[string][]string{}
+		}
+		s.overlaps[titles[claim]] = append(s.overlaps[titles[claim]], t.name())
+	}
 }
 
 // busyElsewhere returns the targets of the control plane that other checks remediate.

@@ -44,9 +44,11 @@ func (s *snapshot) facts(now time.Time) *checkup.Facts {
 	f.Snapshot.Targets = make([]health.Target, len(s.targets))
 	f.Situation.Targets = make([]remediation.Target, len(s.targets))
 	machines := make([]health.MachineFacts, len(s.targets))
+	s.overlaps = nil
 	for i, t := range s.targets {
 		f.Snapshot.Targets[i], f.Situation.Targets[i] = s.target(t, &machines[i])
 	}
+	f.Around.Overlaps = s.overlaps
 	f.Situation.Orphans = s.findOrphans()
 	return f
 }

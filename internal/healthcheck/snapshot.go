@@ -52,6 +52,8 @@ type snapshot struct {
 	// claims are the other checks of the Cluster, and elsewhere those that have requests for a target.
 	claims    []Claim
 	elsewhere map[types.UID][]requests.Check
+	// overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.
+	overlaps  map[string][]string
 	templates []explain.TemplateProblem
 	// unresolved are the templates from which no request can be created.
 	unresolved map[requests.Reference]bool

@@ -71,7 +71,11 @@ func (r *Reconciler) watchOf(claimant Claimant) Watch {
 			if key != workload.ManagementCluster && apierrors.IsNotFound(r.Cache.Get(ctx, key, &clusterv1.Cluster{})) {
 				return nil
 			}
-			return r.Watches.Cluster(ctx, key)
+			checks := r.Watches.Cluster(ctx, key)
+			if other, found := r.otherName(ctx, key); found {
+				checks = append(checks, r.Watches.Cluster(ctx, other)...)
+			}
+			return checks
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -20,6 +21,9 @@ import (
 func (s *Stage) CreateCheck(name string, changes ...func(*remedyv1.MachineHealthCheckSpec)) *remedyv1.MachineHealthCheck {
 	s.T.Helper()
 	c := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	if s.AllNamespaces {
+		c.Labels = map[string]string{clusterv1.WatchLabel: s.WatchFilter}
+	}
 	c.Spec.ClusterName = "prod"
 	c.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "workers"}
 	c.Spec.UnhealthyConditions = []remedyv1.UnhealthyNodeCondition{

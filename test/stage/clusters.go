@@ -21,6 +21,9 @@ import (
 func (s *Stage) CreateCluster(name string) {
 	s.T.Helper()
 	config := Workload.Admin
+	if s.selfHosted {
+		config = Management.Admin
+	}
 	if s.Proxy != nil {
 		var err error
 		config, err = s.Proxy.Config(Workload.Admin)

@@ -91,10 +91,8 @@ func (c *Instance) ReconcileAll() {
 				before[check.Name] = c.Reconciles(check.Name).Load()
 			}
 		}
-		for _, check := range c.Stage.NodeChecks() {
-			if c.Stage.selects(&check) {
-				before[check.Name] = c.Reconciles(check.Name).Load()
-			}
+		for _, check := range c.Stage.reconciled() {
+			before[check.Name] = c.Reconciles(check.Name).Load()
 		}
 		for _, check := range inTree {
 			adopted := takeover.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
@@ -189,7 +187,7 @@ func (c *Instance) current() bool {
 			return false
 		}
 	}
-	for _, check := range c.Stage.NodeChecks() {
+	for _, check := range c.Stage.reconciled() {
 		if paused := OfNodes(CheckCondition(remedyv1.PausedCondition))(&check) == "True Paused"; !paused && !c.Evaluated(check.Name) {
 			return false
 		}

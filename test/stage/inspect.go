@@ -44,7 +44,7 @@ func (s *Stage) inspect() {
 	for _, m := range s.Machines() {
 		s.inspectMachine(&m, checks)
 	}
-	nodeChecks := s.NodeChecks()
+	nodeChecks := s.reconciled()
 	for i := range nodeChecks {
 		s.inspectStatus(asMachineCheck(&nodeChecks[i]))
 	}

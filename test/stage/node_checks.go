@@ -4,6 +4,7 @@
 package stage
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +31,15 @@ func (s *Stage) nodes() client.Client {
 	return s.Workload
 }
 
+// NodeLabels are those of the Nodes that the NodeHealthChecks of the stage select.
+func (s *Stage) NodeLabels() map[string]string {
+	return map[string]string{stageLabel: s.Namespace, "pool": "workers"}
+}
+
 // CreateNode creates a Node without a Machine, which is ready. It is deleted at the end of the test.
 func (s *Stage) CreateNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
 	s.T.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.NodeName(name), Labels: map[string]string{stageLabel: s.Namespace, "pool": "workers"}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.NodeName(name), Labels: s.NodeLabels()}}
 	for _, change := range changes {
 		change(node)
 	}
@@ -118,6 +124,15 @@ func (s *Stage) NodeChecks() []remedyv1.NodeHealthCheck {
 	return own
 }
 
+// reconciled are the NodeHealthChecks of the stage that its instance is responsible for.
+func (s *Stage) reconciled() []remedyv1.NodeHealthCheck {
+	s.T.Helper()
+	return slices.DeleteFunc(s.NodeChecks(), func(c remedyv1.NodeHealthCheck) bool {
+		ofNamespace := s.AllNamespaces || c.Spec.ClusterRef != nil && c.Spec.ClusterRef.Namespace == s.Namespace
+		return !ofNamespace || !s.selects(&c)
+	})
+}
+
 // OfNodes turns a function on MachineHealthChecks into one on NodeHealthChecks: both have the same status.
 func OfNodes[T any](of func(*remedyv1.MachineHealthCheck) T) func(*remedyv1.NodeHealthCheck) T {
 	return func(c *remedyv1.NodeHealthCheck) T { return of(asMachineCheck(c)) }
@@ -140,7 +155,7 @@ func (s *Stage) NodeRequest(kind remediator.Kind, node string) func() *unstructu
 
 // hasCurrentNodeRequests reports whether the instance has read the Nodes of NodeHealthChecks and their requests as they are.
 func (c *Instance) hasCurrentNodeRequests() bool {
-	s, checks := c.Stage, c.Stage.NodeChecks()
+	s, checks := c.Stage, c.Stage.reconciled()
 	if len(checks) == 0 {
 		return true
 	}
@@ -176,7 +191,7 @@ func (c *Instance) hasCurrentNodeRequests() bool {
 
 // hasReadNodeKinds reports whether the requests of every kind that a NodeHealthCheck names were read.
 func (c *Instance) hasReadNodeKinds() bool {
-	for _, check := range c.Stage.NodeChecks() {
+	for _, check := range c.Stage.reconciled() {
 		for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
 			names := check.Spec.RemediationTemplate != nil && check.Spec.RemediationTemplate.Kind == kind.Template().Kind
 			for i := range check.Spec.EscalatingRemediations {

@@ -47,7 +47,9 @@ type Stage struct {
 	// WatchFilter and Observe are the manager's flags, and RefuseInsecure is its --insecure-kubeconfigs=Refuse.
 	WatchFilter string
 	// AllNamespaces: the manager watches all namespaces. WatchFilter keeps the instances of two tests apart.
-	AllNamespaces           bool
+	AllNamespaces bool
+	// selfHosted: the Cluster is the management cluster.
+	selfHosted              bool
 	Observe, RefuseInsecure bool
 	// TakesOver selects the in-tree checks to adopt. The test plays the in-tree controller.
 	TakesOver intree.AdoptionPolicy
@@ -85,6 +87,9 @@ func WithClock(s *Stage) { s.Clock = testingclock.NewFakeClock(time.Now()) }
 
 // WithAllNamespaces starts the manager for all namespaces, with the namespace of the test as --watch-filter.
 func WithAllNamespaces(s *Stage) { s.AllNamespaces, s.WatchFilter = true, s.Namespace }
+
+// WithSelfHosted makes the Cluster of the stage the management cluster, as after clusterctl move.
+func WithSelfHosted(s *Stage) { s.selfHosted = true }
 
 // WithWorkers lets a controller reconcile several checks at the same time.
 func WithWorkers(s *Stage) { s.workers = 10 }
