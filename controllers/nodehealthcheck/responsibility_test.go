@@ -61,9 +61,9 @@ func TestResponsible_MachineHealthCheck_ComesFirst(t *testing.T) {
 func TestResponsible_RequestExists_KeepsTheNode(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	for _, name := range []string{"m-1", "m-2", "m-3"} {
-		s.CreateMachine(name)
-	}
+	s.CreateMachine("m-1")
+	s.CreateMachine("m-2")
+	target := s.CreateMachine("m-3")
 	ownNodes(s, "m-1", "m-2", "m-3")
 	s.FailNode("m-3")
 	check := s.CreateNodeCheck("workers", metal3(s))
@@ -75,6 +75,15 @@ func TestResponsible_RequestExists_KeepsTheNode(t *testing.T) {
 	c.WaitIdle()
 	s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)["m-3"]).To(BeEmpty())
 	decided(s, check, "m-3", Equal("Remediating "))
+	s.Expect(stage.CheckCondition(remedyv1.SelectorsDisjointCondition)(machines)).To(Equal("False SelectorsOverlap"))
+	s.Expect(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)(machines)).To(ContainSubstring("NodeHealthCheck " + check.Name))
+	s.Expect(stage.Get(s, target)().Annotations).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
+
+	// Only the end of the request wakes the MachineHealthCheck.
+	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	s.Eventually(func() string { return s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)["m-3"] }).
+		Should(Equal(stage.OwnerRequested))
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 }
 
 // Of two NodeHealthChecks, the first by name is responsible.
