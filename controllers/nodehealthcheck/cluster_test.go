@@ -1,0 +1,179 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// restricted gives the manager a kubeconfig that allows only these resources of the core group.
+func restricted(s *stage.Stage, resources ...string) {
+	s.T.Helper()
+	user, err := stage.Workload.Config(controlplane.ServiceAccount(s.Namespace, "reader"))
+	s.Expect(err).ToNot(HaveOccurred())
+	name := metav1.ObjectMeta{Name: s.Namespace}
+	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: resources, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
+	}})).To(Succeed())
+	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Namespace},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: s.Namespace, Name: "reader"}},
+	})).To(Succeed())
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}}
+	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(user) })
+}
+
+// Nodes of a cluster that cannot be reached still exist: their requests stay, and their number is still reported.
+func TestOutage_Requests_Stay(t *testing.T) {
+	t.Parallel()
+	for name, restarts := range map[string]bool{"while it runs": false, "before a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t, stage.WithProxy)
+			s.CreateNode("n-1")
+			s.CreateNode("n-2")
+			s.CreateUnhealthyNode("n-3")
+			check := s.CreateNodeCheck("workers", metal3(s))
+			first, err := s.StartAs(faults.Start(s.Ctx), s.User())
+			s.Expect(err).ToNot(HaveOccurred())
+			t.Cleanup(first.Stop)
+			s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
+			s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveLen(1)))
+			if restarts {
+				first.StopIdle()
+			}
+			s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
+			if restarts {
+				s.Start()
+			}
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(
+				stage.OfNodes(stage.CheckCondition(remedyv1.ClusterReachableCondition)), Equal("False ClusterUnreachable")))
+			s.Expect(check.Status.ObservedNodes).To(HaveValue(BeNumerically(">=", 1)))
+			s.Expect(check.Status.InFlightRemediations).To(HaveLen(1))
+			request := s.NodeRequest(remediator.Metal3, "n-3")()
+			s.Expect(request.GetDeletionTimestamp()).To(BeNil())
+			s.Expect(request.GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
+		})
+	}
+}
+
+// A check whose Cluster no longer exists deletes its requests.
+func TestCluster_IsDeleted_CheckCleansUp(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	s.CreateUnhealthyNode("n-3")
+	check := s.CreateNodeCheck("workers", metal3(s))
+	c := s.Start()
+	// The connection to the Cluster ends with it.
+	c.NeverIdle = true
+	s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
+	s.Expect(s.Admin.Delete(s.Ctx, s.Cluster)).To(Succeed())
+	s.Eventually(s.NodeRequest(remediator.Metal3, "n-3")).Should(BeNil())
+	s.Eventually(stage.Get(s, check)).Should(And(
+		HaveField("Finalizers", BeEmpty()),
+		WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.ReadyCondition)), Equal("False ClusterNotFound"))))
+}
+
+// A check that is deleted, or only observes, deletes its requests and removes its history from the Nodes.
+func TestCleanup_DeletedOrObserving_LeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*stage.Stage, *remedyv1.NodeHealthCheck){
+		"deleted": func(s *stage.Stage, c *remedyv1.NodeHealthCheck) { s.Expect(s.Admin.Delete(s.Ctx, c)).To(Succeed()) },
+		"observes": func(s *stage.Stage, c *remedyv1.NodeHealthCheck) {
+			s.Change(c, func() { c.Spec.Mode = remedyv1.ObserveMode })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+			s.CreateNode("n-1")
+			s.CreateNode("n-2")
+			s.CreateUnhealthyNode("n-3")
+			check := s.CreateNodeCheck("workers", stage.NodeSteps(
+				s.CreateNodeTemplate(remediator.FenceAgents, "a"), s.CreateNodeTemplate(remediator.FenceAgents, "b")))
+			s.Start()
+			s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))
+			decided(s, check, "n-3", Equal("Remediating "))
+			s.Advance(10 * time.Minute)
+			s.Eventually(func() map[string]string { return s.Node("n-3").Annotations }).Should(HaveKey(remedyv1.TriedAnnotation))
+			change(s, check)
+			s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
+			s.Eventually(func() map[string]string { return s.Node("n-3").Annotations }).ShouldNot(HaveKey(ContainSubstring(remedyv1.Prefix)))
+			s.Eventually(func() []string {
+				if err := s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(check), check); err != nil {
+					s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+					return nil
+				}
+				return check.Finalizers
+			}).Should(BeEmpty())
+		})
+	}
+}
+
+// Nothing is written while a check is paused, not even for a Node that is healthy again.
+func TestPause_Request_Stays(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	s.CreateUnhealthyNode("n-3")
+	check := s.CreateNodeCheck("workers")
+	c := s.Start()
+	s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))
+	decided(s, check, "n-3", Equal("Remediating "))
+	s.Annotate(check, "cluster.x-k8s.io/paused", "yes")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.PausedCondition)), Equal("True Paused")))
+	s.SetReady("n-3", corev1.ConditionTrue, 0)
+	c.WaitIdle()
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")().GetDeletionTimestamp()).To(BeNil())
+	s.Annotate(check, "cluster.x-k8s.io/paused", "")
+	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
+}
+
+// Control-plane Nodes of the management cluster are remediated one at a time, with the permissions of a component.
+func TestControlPlane_OwnCluster_NeedsComponent(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	member := func(node *corev1.Node) { node.Labels["node-role.kubernetes.io/control-plane"] = "" }
+	for _, name := range []string{"cp-1", "cp-2", "cp-3"} {
+		s.CreateNode(name, member)
+	}
+	check := s.CreateNodeCheck("control-plane")
+	s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+	s.FailNode("cp-3")
+	decided(s, check, "cp-3", Equal("Blocked QuorumUnknown"))
+
+	objects, err := manifests.Read(filepath.Join("..", "..", "config", "components", "control-plane-nodes", "role.yaml"))
+	s.Expect(err).ToNot(HaveOccurred())
+	for _, object := range objects {
+		s.Create(object)
+	}
+	s.Eventually(func() any {
+		s.Advance(time.Minute)
+		request := s.NodeRequest(remediator.FenceAgents, "cp-3")()
+		return request
+	}).WithPolling(time.Second).ShouldNot(BeNil())
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "cp-3")().GetLabels()).To(HaveKey(remedyv1.ControlPlaneRequestLabel))
+	s.FailNode("cp-2")
+	decided(s, check, "cp-2", Or(Equal("Blocked ControlPlaneBusy"), Equal("Blocked QuorumAtRisk"), Equal("Blocked TooManyUnhealthy")))
+	s.Expect(s.Requests(remediator.FenceAgents)).To(HaveLen(1))
+}

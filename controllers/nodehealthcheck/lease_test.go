@@ -1,0 +1,128 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// installMedik8s creates the namespace of the Leases, as an operator of medik8s does, and gives the manager its permissions there.
+func installMedik8s(s *stage.Stage) {
+	s.T.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workload.NodeLeaseKey("").Namespace}}
+	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, namespace))).To(Succeed())
+	objects, err := manifests.Read(filepath.Join("..", "..", "config", "components", "medik8s-leases", "role.yaml"))
+	s.Expect(err).ToNot(HaveOccurred())
+	for _, object := range objects {
+		s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, object))).To(Succeed())
+	}
+}
+
+// holder reads the holder of the Lease of a Node; empty without one.
+func holder(s *stage.Stage, node string) func() string {
+	return func() string {
+		lease := &coordinationv1.Lease{}
+		err := s.Admin.Get(s.Ctx, workload.NodeLeaseKey(s.NodeName(node)), lease)
+		s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		return workload.LeaseHolder(lease)
+	}
+}
+
+// The Lease of a Node is held while there is a request for it, and renewed when half of its time is over.
+func TestNodeLease_Request_HoldsAndReleasesIt(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	installMedik8s(s)
+	for _, name := range []string{"n-1", "n-2"} {
+		s.CreateNode(name)
+	}
+	node := s.CreateUnhealthyNode("n-3")
+	check := s.CreateNodeCheck("workers")
+	s.Start()
+	s.WaitRequest(remediator.FenceAgents, node.Name)
+	lease := &coordinationv1.Lease{}
+	s.Expect(s.Admin.Get(s.Ctx, workload.NodeLeaseKey(node.Name), lease)).To(Succeed())
+	s.Expect(lease.Spec.HolderIdentity).To(HaveValue(Equal("NodeHealthCheck//" + check.Name)))
+	s.Expect(lease.Spec.LeaseDurationSeconds).To(HaveValue(BeEquivalentTo(660)))
+	s.Expect(lease.OwnerReferences).To(ConsistOf(HaveField("UID", node.UID)))
+	decided(s, check, "n-3", Equal("Remediating "))
+
+	renewed := func() time.Time {
+		s.Expect(s.Admin.Get(s.Ctx, workload.NodeLeaseKey(node.Name), lease)).To(Succeed())
+		return lease.Spec.RenewTime.Time
+	}
+	acquired := renewed()
+	s.Advance(6 * time.Minute)
+	s.Eventually(renewed).Should(BeTemporally(">", acquired))
+	s.Expect(lease.Spec.AcquireTime.Time).To(BeTemporally("==", acquired))
+
+	s.SetReady("n-3", corev1.ConditionTrue, 0)
+	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
+	s.Eventually(holder(s, "n-3")).Should(BeEmpty())
+}
+
+// A Node whose Lease another component holds is not remediated until the Lease has expired.
+func TestNodeLease_HeldByOther_BlocksUntilItExpires(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	installMedik8s(s)
+	for _, name := range []string{"n-1", "n-2"} {
+		s.CreateNode(name)
+	}
+	node := s.CreateUnhealthyNode("n-3")
+	key := workload.NodeLeaseKey(node.Name)
+	s.Create(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("node-maintenance"), LeaseDurationSeconds: ptr.To[int32](3600),
+			RenewTime: &metav1.MicroTime{Time: s.Clock.Now()},
+		},
+	})
+	check := s.CreateNodeCheck("workers")
+	c := s.Start()
+	decided(s, check, "n-3", Equal("Blocked NodeLeaseHeld"))
+	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("node-maintenance"))
+	c.WaitIdle()
+	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
+	s.Expect(holder(s, "n-3")()).To(Equal("node-maintenance"))
+
+	s.Advance(time.Hour + time.Second)
+	s.WaitRequest(remediator.FenceAgents, node.Name)
+	s.Expect(holder(s, "n-3")()).To(Equal("NodeHealthCheck//" + check.Name))
+	lease := &coordinationv1.Lease{}
+	s.Expect(s.Admin.Get(s.Ctx, key, lease)).To(Succeed())
+	s.Expect(lease.Spec.LeaseTransitions).To(HaveValue(BeEquivalentTo(1)))
+}
+
+// Where the Leases cannot be read, no remediation starts, and the status has the cause.
+func TestNodeLease_Unreadable_Blocks(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	restricted(s, "nodes")
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	s.CreateUnhealthyNode("n-3")
+	check := s.CreateNodeCheck("workers", metal3(s))
+	c := s.Start()
+	decided(s, check, "n-3", Equal("Blocked PreflightFailed"))
+	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("may not read that"))
+	c.WaitIdle()
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+	s.Expect(s.Node("n-3").Annotations).ToNot(HaveKey(remedyv1.TriedAnnotation))
+}
