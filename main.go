@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsv1 "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -99,13 +98,7 @@ func parse(args []string) (*settings.Settings, error) {
 	}
 	// The flag --kubeconfig of controller-runtime.
 	fs.AddGoFlagSet(flag.CommandLine)
-	if err := fs.Parse(args); err != nil {
-		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, errors.Errorf("unexpected argument %q: set flags as --flag=value", fs.Arg(0))
-	}
-	return s, s.Validate()
+	return s, s.Parse(fs, args)
 }
 
 // problems returns the errors of an aggregate, so that each gets a line of its own.
