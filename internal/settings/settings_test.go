@@ -94,14 +94,14 @@ func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 		{"no burst", []string{"--kube-api-burst=0"}, []string{"--kube-api-burst=0", "at least 1"}},
 		{"no queries of workload clusters", []string{"--clustercache-client-qps=0"}, []string{"--clustercache-client-qps=0", "above 0"}},
 		{"no burst to workload clusters", []string{"--clustercache-client-burst=0"}, []string{"--clustercache-client-burst=0", "at least 1"}},
-		{"two namespaces in one flag", []string{"--namespace=a,b"}, []string{`--namespace="a,b"`, "not a namespace"}},
-		{"no label value", []string{"--watch-filter=a b"}, []string{`--watch-filter="a b"`, "not the value of a label"}},
+		{"two namespaces in one flag", []string{"--namespace=a,b"}, []string{`--namespace="a,b"`, "must be the name of one namespace"}},
+		{"no label value", []string{"--watch-filter=a b"}, []string{`--watch-filter="a b"`, "must be the value of a label"}},
 		{"an address without a port", []string{"--health-addr=localhost"}, []string{`--health-addr="localhost"`, "host:port"}},
 		{"a port that does not exist", []string{"--diagnostics-address=:99999"}, []string{"--diagnostics-address", "host:port"}},
 		{
 			"a deadline that is longer than the lease",
 			[]string{"--leader-elect", "--leader-elect-renew-deadline=20s"},
-			[]string{"--leader-elect-lease-duration=15s", "two instances could lead"},
+			[]string{"--leader-elect-lease-duration=15s", "two instances could be the leader"},
 		},
 		{
 			"no second try",
@@ -224,7 +224,7 @@ func TestSettings_LeaderElection_NeedsNamespace(t *testing.T) {
 	s, err := parse(t, "--leader-elect")
 	g.Expect(err).ToNot(HaveOccurred())
 	s.LeaderElection.Namespace = ""
-	g.Expect(s.Validate()).To(MatchError(ContainSubstring("set POD_NAMESPACE")))
+	g.Expect(s.Validate()).To(MatchError(ContainSubstring("set the environment variable POD_NAMESPACE")))
 }
 
 // Two instances never lead at once: the leader that cannot renew the Lease exits before another one acquires it, after several retries.

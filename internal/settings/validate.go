@@ -40,9 +40,9 @@ func (s *Settings) Validate() error {
 	}
 
 	faults := validation.IsDNS1123Label(s.WatchNamespace)
-	refuse(s.WatchNamespace != "" && len(faults) > 0, "--namespace=%q: not a namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
+	refuse(s.WatchNamespace != "" && len(faults) > 0, "--namespace=%q: must be the name of one namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
 	faults = validation.IsValidLabelValue(s.WatchFilter)
-	refuse(len(faults) > 0, "--watch-filter=%q: not the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
+	refuse(len(faults) > 0, "--watch-filter=%q: must be the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
 
 	const address = "must be host:port, for example 127.0.0.1:9440 or :9440, or 0 to serve nothing"
 	refuse(!isAddress(s.HealthAddress), "--health-addr=%q: %s", s.HealthAddress, address)
@@ -56,7 +56,7 @@ func (s *Settings) Validate() error {
 		refuse(true, "%s: %s", loggingFlag(problem.Field), problem.ErrorBody())
 	}
 	refuse(s.LeaderElection.Enabled && s.LeaderElection.Namespace == "",
-		"--leader-elect: outside of a cluster, set POD_NAMESPACE to the namespace of the Lease for which the instances compete")
+		"--leader-elect: the namespace of the Lease is unknown outside of a cluster: set the environment variable POD_NAMESPACE")
 
 	// A leader has to exit before another instance becomes the leader, and needs several retries until then.
 	unparsed := slices.ContainsFunc(s.unparsed, func(name string) bool { return strings.HasPrefix(name, "leader-elect") })
@@ -66,7 +66,7 @@ func (s *Settings) Validate() error {
 		refuse(l.RenewDeadline <= l.RetryPeriod*6/5,
 			"--leader-elect-renew-deadline=%s: must be more than 1.2 times --leader-elect-retry-period=%s", l.RenewDeadline, l.RetryPeriod)
 		refuse(l.LeaseDuration <= l.RenewDeadline, "--leader-elect-lease-duration=%s: must be longer than --leader-elect-renew-deadline=%s, "+
-			"or two instances could lead at once", l.LeaseDuration, l.RenewDeadline)
+			"because two instances could be the leader otherwise", l.LeaseDuration, l.RenewDeadline)
 		refuse(l.LeaseDuration < time.Second, "--leader-elect-lease-duration=%s: must be at least 1s", l.LeaseDuration)
 	}
 	return utilerrors.NewAggregate(problems)
