@@ -107,7 +107,7 @@ func (p *pass) takeLease(ctx context.Context, until time.Time) error {
 	api, err := p.cluster().Client(ctx)
 	if err == nil {
 		var taken *coordinationv1.Lease
-		taken, err = workload.TakeLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
+		taken, err = workload.AcquireLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
 		if err == nil {
 			p.lease = taken
 		}

@@ -35,8 +35,9 @@ func LeaseExpiry(spec *coordinationv1.LeaseSpec) time.Time {
 	return spec.RenewTime.Add(time.Duration(ptr.Deref(spec.LeaseDurationSeconds, 0)) * time.Second)
 }
 
-// TakeLease takes a Lease as it was read, which is nil if there was none, or not at all: of two holders the faster one gets it.
-func TakeLease(
+// AcquireLease acquires a Lease in the version that was read, which is nil if there was none. It fails with a conflict if another holder was
+// faster.
+func AcquireLease(
 	ctx context.Context, api client.Writer, key client.ObjectKey, lease *coordinationv1.Lease, holder string, now, until time.Time,
 ) (*coordinationv1.Lease, error) {
 	spec := coordinationv1.LeaseSpec{
@@ -46,12 +47,12 @@ func TakeLease(
 		LeaseDurationSeconds: ptr.To(int32(min(math.Ceil(until.Sub(now).Seconds()), math.MaxInt32))),
 	}
 	if lease == nil {
-		taken := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: spec}
-		return taken, errors.Wrapf(api.Create(ctx, taken), "failed to create Lease %s", key)
+		acquired := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Spec: spec}
+		return acquired, errors.Wrapf(api.Create(ctx, acquired), "failed to create Lease %s", key)
 	}
-	taken := lease.DeepCopy()
-	taken.Spec = spec
-	return taken, errors.Wrapf(api.Update(ctx, taken), "failed to take Lease %s", key)
+	acquired := lease.DeepCopy()
+	acquired.Spec = spec
+	return acquired, errors.Wrapf(api.Update(ctx, acquired), "failed to acquire Lease %s", key)
 }
 
 // DeleteLease deletes a Lease in the version that was read. It fails with a conflict if the Lease has changed since.
