@@ -28,7 +28,7 @@ var simulated = []struct {
 	{r("guard_storm.go", "return !storm.Since.IsZero()", "return false", inSim), "I4 not in a storm"},
 	{r("escalation.go", "\twait := b.Initial\n", "\twait := 0 * b.Initial\n", inSim), "I9 the back-off"},
 	{r("escalation.go", "Failures: attempt, NotBefore", "Failures: 1, NotBefore", inSim), "I9 the back-off"},
-	{r("escalation.go", "ledger.Tried = request.Step\n", "", inSim), "I8 no step twice in an attempt"},
+	{r("escalation.go", "history.Tried = request.Step\n", "", inSim), "I8 no step twice in an attempt"},
 	{r("request.go", "case step.Timeout > 0 && !p.now.Before(ends):", "case false:", inSim), "I6 a step ends when its time is over"},
 	{r("owner.go", "case !t.OwnerRemediation.RequestedByThis || !t.OwnerRemediation.Waiting:", "case true:", inSim), "a mark that nobody should act on is taken back"},
 	{r("request.go", "case p.now.Before(over):", "case false:", inSim), "I9 the healthy delay"},

@@ -202,7 +202,7 @@ func (w *World) takesBack(c *Check, target string, s *State) bool {
 	// It is not the turn of its owner: some step that comes before was not tried, or there is no such step.
 	next, found := remediation.Step{}, false
 	for _, step := range c.Policy.Steps {
-		untried := m.Ledger.Tried == remediation.StepID{} || after(step.ID, m.Ledger.Tried)
+		untried := m.History.Tried == remediation.StepID{} || after(step.ID, m.History.Tried)
 		if untried && (!found || step.ID.Order < next.ID.Order) {
 			next, found = step, true
 		}
@@ -210,14 +210,14 @@ func (w *World) takesBack(c *Check, target string, s *State) bool {
 	return !found || !next.Owner
 }
 
-// auditStray: what is left of a check goes, unless its remediator deletes the Node and has not finished.
-func (r *run) auditStray(stray *remediation.Orphan, d *remediation.Decision) {
-	w, request := r.w, stray.Request
-	if w.log == nil || request == nil || d.Action != remediation.Withdraw || !stray.Gone || !request.NodeDeletionExpected {
+// auditOrphan: what is left of a check goes, unless its remediator deletes the Node and has not finished.
+func (r *run) auditOrphan(orphan *remediation.Orphan, d *remediation.Decision) {
+	w, request := r.w, orphan.Request
+	if w.log == nil || request == nil || d.Action != remediation.Withdraw || !orphan.Gone || !request.NodeDeletionExpected {
 		return
 	}
 	over := request.Succeeded || request.Failed || request.TimedOut || !request.DeletingSince.IsZero()
 	_, named := r.check.stepOf(request.Step)
 	must := r.check.Deleting || r.check.Policy.Observe || r.view.Missing || !named
-	w.must(over || must || overdue(r.check, request, time.Time{}, w.Now), "who deletes the Node may finish", "%s withdraws that of %s", r.name, stray.Name)
+	w.must(over || must || overdue(r.check, request, time.Time{}, w.Now), "who deletes the Node may finish", "%s withdraws that of %s", r.name, orphan.Name)
 }

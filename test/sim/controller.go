@@ -27,7 +27,7 @@ type Pass struct {
 	Situation  remediation.Situation
 	Assessment health.Assessment
 	Plan       remediation.Planned
-	// Writes is how many have landed. CheckWrote and Wrote say which they were: on the check, and for a target or a stray, by its name.
+	// Writes is how many have landed. CheckWrote and Wrote say which they were: on the check, and for a target or a orphan, by its name.
 	Writes     int
 	CheckWrote []remediation.CheckWrite
 	Wrote      map[string][]remediation.Write
@@ -243,10 +243,10 @@ func (r *run) act(i int) error {
 	return nil
 }
 
-// clear writes what a stray needs.
+// clear writes what a orphan needs.
 func (r *run) clear(i int) error {
-	stray, d := &r.pass.Situation.Orphans[i], &r.pass.Plan.Orphans[i]
-	writes := d.OrphanWrites(stray)
+	orphan, d := &r.pass.Situation.Orphans[i], &r.pass.Plan.Orphans[i]
+	writes := d.OrphanWrites(orphan)
 	if len(writes) == 0 {
 		return nil
 	}
@@ -255,16 +255,16 @@ func (r *run) clear(i int) error {
 	if now := r.w.API.Checks[r.name]; r.readPause() || now.Generation != r.check.Generation || now.Deleting != r.check.Deleting {
 		return nil
 	}
-	if m := r.w.API.Machines[stray.Name]; m != nil && m.Paused && !r.check.ForNodes {
+	if m := r.w.API.Machines[orphan.Name]; m != nil && m.Paused && !r.check.ForNodes {
 		return nil
 	}
-	r.auditStray(stray, d)
+	r.auditOrphan(orphan, d)
 	for _, write := range writes {
 		r.letOthers()
-		if err := r.writeStray(stray, d, write); err != nil {
+		if err := r.writeOrphan(orphan, d, write); err != nil {
 			return err
 		}
-		r.pass.wrote(stray.Name, write)
+		r.pass.wrote(orphan.Name, write)
 	}
 	return nil
 }

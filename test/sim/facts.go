@@ -56,7 +56,7 @@ func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot,
 		machineTargets(s, c, conn, now, &snapshot, &situation)
 		situation.Owners = []remediation.Owner{{Name: "MachineSet/ms", Desired: s.Workers, WithNode: withNode(s)}}
 	}
-	situation.Orphans = strays(s, c)
+	situation.Orphans = orphans(s, c)
 	return snapshot, situation
 }
 
@@ -86,8 +86,8 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 			Annotations: health.Annotations{Paused: m.Paused, SkipRemediation: m.Skip, Remediate: m.Remediate},
 		})
 		t := remediation.Target{
-			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, History: m.Ledger, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
-			UnpausedAt: m.Thawed, Request: requestFor(s, c, m.UID), RequestNameConflict: nameTaken(s, c, m.Name, m.UID, m.Ledger),
+			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, History: m.History, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
+			UnpausedAt: m.Thawed, Request: requestFor(s, c, m.UID), RequestNameConflict: nameTaken(s, c, m.Name, m.UID, m.History),
 			OwnerRemediation: remediation.OwnerRemediation{
 				Requested: m.Owner != "" && m.Sick, Unhealthy: m.Sick, MarkedByThis: m.Author == c.Name, RequestedByThis: m.Author == c.Name && m.Owner != "" && m.MarkedSince.Equal(m.AskedOwnerAt), Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
 				OwnerReason: m.Owner, Since: m.MarkedSince,
@@ -117,8 +117,8 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 		m := s.machineOf(name)
 		snapshot.Targets = append(snapshot.Targets, health.Target{Name: name, Node: nodeFacts(s, name, conn)})
 		t := remediation.Target{
-			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Terminating: n.Terminating, History: n.Ledger,
-			Request: requestFor(s, c, n.UID), RequestNameConflict: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.Ledger)),
+			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Terminating: n.Terminating, History: n.History,
+			Request: requestFor(s, c, n.UID), RequestNameConflict: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.History)),
 			Lease: remediation.Lease{Used: true, Holder: n.Holder, BlockedByThis: n.Holder == c.Name, Until: n.BlockedUntil},
 		}
 		t.CoveredBy, t.CoveredUntil = carer(s, c, m, n, now)
@@ -164,8 +164,8 @@ func requestFor(s *State, c *Check, uid int) *remediation.Request {
 	return &request
 }
 
-func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.History) string {
-	step, found := remediation.NextStep(c.Policy.Steps, ledger.Tried)
+func nameTaken(s *State, c *Check, name string, uid int, history remediation.History) string {
+	step, found := remediation.NextStep(c.Policy.Steps, history.Tried)
 	if !found {
 		step, _ = remediation.NextStep(c.Policy.Steps, remediation.StepID{})
 	}

@@ -253,16 +253,16 @@ func (w *World) auditLeftRequest(key string, r *Request) {
 func (w *World) auditLeftovers() {
 	for _, m := range w.API.Machines {
 		w.must(m.Author == "" || w.API.Checks[m.Author] != nil, "nothing is left over", "the marks of %s on %s", m.Author, m.Name)
-		if m.Ledger.Failures > 0 && !w.frozenSomewhere() {
-			w.must(w.API.coveredAtAll(m, nil), "nothing is left over", "a ledger on %s", m.Name)
+		if m.History.Failures > 0 && !w.frozenSomewhere() {
+			w.must(w.API.coveredAtAll(m, nil), "nothing is left over", "a history on %s", m.Name)
 		}
 	}
 	for _, n := range w.API.Nodes {
 		if n.Holder != "" && n.Holder != stranger {
 			w.must(w.API.Checks[n.Holder] != nil, "nothing is left over", "a Lease of %s on %s", n.Holder, n.Name)
 		}
-		if n.Ledger.Failures > 0 && w.Conn.Up && !w.frozenSomewhere() {
-			w.must(w.API.coveredAtAll(nil, n), "nothing is left over", "a ledger on %s", n.Name)
+		if n.History.Failures > 0 && w.Conn.Up && !w.frozenSomewhere() {
+			w.must(w.API.coveredAtAll(nil, n), "nothing is left over", "a history on %s", n.Name)
 		}
 	}
 	if turn := &w.API.Turn; turn.Holder != "" && w.Now.Before(turn.Until) && w.live().Up {

@@ -109,14 +109,14 @@ func (x *resting) ill() {
 func (x *resting) well() {
 	w, request := x.w, x.request
 	if request == nil {
-		var ledger *remediation.History
-		if ledger = &x.n.Ledger; !x.c.ForNodes {
-			ledger = &x.m.Ledger
+		var history *remediation.History
+		if history = &x.n.History; !x.c.ForNodes {
+			history = &x.m.History
 		}
 		if !w.log.failed[w.API.body(x.c, x.target)].IsZero() {
 			w.premise("who is well has no past")
 		}
-		if *ledger != (remediation.History{}) {
+		if *history != (remediation.History{}) {
 			w.must(false, "who is well has no past", "%s", x.target)
 		}
 		return

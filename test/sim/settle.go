@@ -130,8 +130,8 @@ func (w *World) Leftovers() []string {
 		if m := w.API.Machines[name]; m.Owner != "" && m.Author != "" || m.Sick {
 			left = append(left, "marks of "+name)
 		}
-		if m := w.API.Machines[name]; m.Author != "" && m.Ledger != (remediation.History{}) {
-			left = append(left, "ledger of "+name)
+		if m := w.API.Machines[name]; m.Author != "" && m.History != (remediation.History{}) {
+			left = append(left, "history of "+name)
 		}
 	}
 	for _, name := range sorted(w.API.Nodes) {

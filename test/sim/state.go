@@ -53,7 +53,7 @@ type Machine struct {
 	Body int
 	// Thawed is when its last pause was over. No object carries that: the controller remembers it, until it is started anew.
 	Thawed                     time.Time
-	Ledger                     remediation.History
+	History                    remediation.History
 	NodeGoneSince, MarkedSince time.Time
 	// AskedOwnerAt is the annotation with the time at which the author has set OwnerRemediated.
 	AskedOwnerAt time.Time
@@ -82,7 +82,7 @@ type Node struct {
 	ControlPlane            bool
 	Excluded, Confirmed     bool
 	Terminating             remediation.Departure
-	Ledger                  remediation.History
+	History                 remediation.History
 	Holder                  string
 	BlockedUntil            time.Time
 }

@@ -155,7 +155,7 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 		}
 		switch write { //nolint:exhaustive // the others are written elsewhere
 		case remediation.WriteHistory:
-			m.Ledger = d.History
+			m.History = d.History
 		case remediation.WriteNodeGone:
 			m.NodeGoneSince = d.NodeGoneSince
 		default:
@@ -168,7 +168,7 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 	}
 	switch write { //nolint:exhaustive // the others are written elsewhere
 	case remediation.WriteHistory:
-		n.Ledger = d.History
+		n.History = d.History
 	case remediation.AcquireLease:
 		n.Holder, n.BlockedUntil = r.name, d.LeaseUntil
 	default:
@@ -245,16 +245,16 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 	return nil
 }
 
-// writeStray does one write for a stray.
-func (r *run) writeStray(stray *remediation.Orphan, d *remediation.Decision, write remediation.Write) error {
-	t := &remediation.Target{Name: stray.Name}
+// writeOrphan does one write for a orphan.
+func (r *run) writeOrphan(orphan *remediation.Orphan, d *remediation.Decision, write remediation.Write) error {
+	t := &remediation.Target{Name: orphan.Name}
 	switch write { //nolint:exhaustive // the others are about requests
 	case remediation.ReleaseLease, remediation.WriteHistory, remediation.WriteNodeGone, remediation.AcquireLease:
-		return r.write(fmt.Sprintf("%s stray write %d", stray.Name, write), func() error { return r.noteOnTarget(t, d, write) })
+		return r.write(fmt.Sprintf("%s orphan write %d", orphan.Name, write), func() error { return r.noteOnTarget(t, d, write) })
 	case remediation.ClearConditions:
-		return r.write("clears "+stray.Name, func() error { return r.writeMark(t, d, write) })
+		return r.write("clears "+orphan.Name, func() error { return r.writeMark(t, d, write) })
 	default:
-		return r.writeRequest(stray.Name, stray.Request, write, d)
+		return r.writeRequest(orphan.Name, orphan.Request, write, d)
 	}
 }
 
