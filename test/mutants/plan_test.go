@@ -281,7 +281,7 @@ var summedUp = []mutant{
 	r("claims.go", ") < 0", ") > 0", carers),
 }
 
-// What is written, and what is not after a last look.
+// What is written after a preflight check, and what is not.
 var writtenDown = []mutant{
 	r("writes.go", "!d.History.same(&t.History)", "false", written),
 	r("writes.go", "t.Request != nil && !d", "!d", written),

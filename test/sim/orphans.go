@@ -9,7 +9,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// orphans are what is left of a check at targets that are gone, or that it does not look after any more.
+// orphans are what is left of a check at targets that do not exist, or that it does not monitor any more.
 func orphans(s *State, c *Check) []remediation.Orphan {
 	var all []remediation.Orphan
 	for _, key := range sorted(s.Requests) {
@@ -24,7 +24,7 @@ func orphans(s *State, c *Check) []remediation.Orphan {
 			orphan := at(&all, name)
 			orphan.Marked, orphan.Paused = true, m.Paused
 		}
-		// What nobody looks after any more is cleaned up by whoever sees it. A check of the other kind does not go on from it.
+		// Any check that reads a target without a responsible check cleans it up. A check of the other kind does not continue from it.
 		if m := s.Machines[name]; !c.ForNodes && !c.selects(m.ControlPlane, m.Name) && !s.coveredAtAll(m, nil) && (m.History != (remediation.History{}) || !m.NodeGoneSince.IsZero()) {
 			orphan := at(&all, name)
 			orphan.History, orphan.NodeGoneSince, orphan.Paused = m.History, m.NodeGoneSince, m.Paused
@@ -51,7 +51,7 @@ func at(all *[]remediation.Orphan, name string) *remediation.Orphan {
 	return &(*all)[i]
 }
 
-// target says whether a check looks after what has that UID, and whether that is gone.
+// target reports whether a check monitors the object with that UID, and whether that does not exist.
 func (s *State) target(c *Check, uid int) (selected, gone bool) {
 	for _, m := range s.Machines {
 		if m.UID == uid {
@@ -66,7 +66,7 @@ func (s *State) target(c *Check, uid int) (selected, gone bool) {
 	return false, true
 }
 
-// coveredAtAll says whether any check looks after a Machine or its Node.
+// coveredAtAll reports whether any check monitors a Machine or its Node.
 func (s *State) coveredAtAll(m *Machine, n *Node) bool {
 	for _, c := range s.Checks {
 		if !c.ForNodes && m != nil && c.selects(m.ControlPlane, m.Name) || c.ForNodes && n != nil && c.selects(n.ControlPlane, n.Name) {
