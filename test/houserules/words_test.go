@@ -143,6 +143,7 @@ var cleanPaths = []string{
 	"test/sim",
 	"test/stage",
 	"test/stories",
+	"test/world",
 	"test/world/cmd/world",
 }
 

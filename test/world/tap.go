@@ -70,7 +70,7 @@ func (t *tap) close() { _ = t.server.Close() }
 func (t *tap) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	write, is, err := asWrite(request)
 	if err != nil {
-		// Whoever asked has hung up.
+		// The client has closed the connection.
 		panic(http.ErrAbortHandler)
 	}
 	if !is {
