@@ -178,7 +178,8 @@ func checkKubernetes(ctx context.Context, api discovery.ServerVersionInterface) 
 		return errors.Wrapf(err, "failed to parse the version %q of the management cluster", served.GitVersion)
 	}
 	if parsed.LessThan(utilversion.MustParseGeneric(minimumKubernetes)) {
-		return errors.Errorf("the management cluster has Kubernetes %s, and Remedy needs %s or later: upgrade the management cluster", served.GitVersion, minimumKubernetes)
+		return errors.Errorf("the management cluster has Kubernetes %s, and Remedy needs %s or later: upgrade the management cluster",
+			served.GitVersion, minimumKubernetes)
 	}
 	return nil
 }
@@ -186,7 +187,7 @@ func checkKubernetes(ctx context.Context, api discovery.ServerVersionInterface) 
 func restConfig(s *settings.Settings) (*rest.Config, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, errors.Wrap(err, "failed to find the management cluster: run the manager inside the cluster, or set --kubeconfig or KUBECONFIG")
+		return nil, errors.Wrap(err, "failed to find the management cluster: run the manager in it, or set --kubeconfig or KUBECONFIG")
 	}
 	config.QPS, config.Burst = s.QPS, s.Burst
 	config.UserAgent = "cluster-api-provider-remedy/" + version.String()

@@ -40,7 +40,8 @@ func (s *Settings) Validate() error {
 	}
 
 	faults := validation.IsDNS1123Label(s.WatchNamespace)
-	refuse(s.WatchNamespace != "" && len(faults) > 0, "--namespace=%q: must be the name of one namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
+	refuse(s.WatchNamespace != "" && len(faults) > 0,
+		"--namespace=%q: must be the name of one namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
 	faults = validation.IsValidLabelValue(s.WatchFilter)
 	refuse(len(faults) > 0, "--watch-filter=%q: must be the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
 

@@ -109,8 +109,8 @@ func (u *Uninstaller) managerState(ctx context.Context) (running, adoptsAll bool
 	return err != nil || slices.ContainsFunc(managers, scaledUp), err != nil || adoptsAll
 }
 
-// inTreeSelections returns the value of --in-tree-machinehealthchecks in each container that sets it. As in the manager, an underscore counts as
-// a dash and the last value counts. A single dash counts, too: such a manager does not start until its flag is fixed.
+// inTreeSelections returns the value of --in-tree-machinehealthchecks in each container that sets it. As in the manager, an underscore
+// counts as a dash, and the last value counts. A single dash counts, too: such a manager does not start until its flag is fixed.
 func inTreeSelections(manager *appsv1.Deployment) (values []settings.InTreeChecks) {
 	for i := range manager.Spec.Template.Spec.Containers {
 		container := &manager.Spec.Template.Spec.Containers[i]

@@ -130,6 +130,7 @@ var cleanPaths = []string{
 	"test/controlplane/cmd/share",
 	"test/demo",
 	"test/depth",
+	"test/differential",
 	"test/faults",
 	"test/houserules",
 	"test/instance",

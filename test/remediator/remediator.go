@@ -119,8 +119,8 @@ func (r *Remediator) metal3(ctx context.Context, request *unstructured.Unstructu
 	return false, nil
 }
 
-// medik8s reports that it is processing, and then the result. It stops with the timed-out annotation. A request whose Node does not exist keeps
-// its finalizer without that annotation: so do the real ones.
+// medik8s reports that it is processing, and then the result. It stops with the timed-out annotation. A request whose Node does not exist
+// keeps its finalizer without that annotation: so do the real ones.
 func (r *Remediator) medik8s(ctx context.Context, request *unstructured.Unstructured, outcome Outcome) (bool, error) {
 	_, stopped := request.GetAnnotations()[remedyv1.TimedOutAnnotation]
 	if request.GetDeletionTimestamp() != nil {
