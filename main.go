@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	logsv1 "k8s.io/component-base/logs/api/v1"
-	_ "k8s.io/component-base/logs/json/register"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -75,7 +74,7 @@ func run(args []string) int {
 		return exitInvalidFlags
 	}
 	if err := logsv1.ValidateAndApply(s.Logging, nil); err != nil {
-		fmt.Fprintf(os.Stderr, "manager: invalid flags for logging: %v\n", err)
+		fmt.Fprintf(os.Stderr, "manager: failed to configure logging: %v\n", err)
 		return exitInvalidFlags
 	}
 	ctrl.SetLogger(klog.Background())
@@ -99,13 +98,7 @@ func parse(args []string) (*settings.Settings, error) {
 	}
 	// The flag --kubeconfig of controller-runtime.
 	fs.AddGoFlagSet(flag.CommandLine)
-	if err := fs.Parse(args); err != nil {
-		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, errors.Errorf("unexpected argument %q: set flags as --flag=value", fs.Arg(0))
-	}
-	return s, s.Validate()
+	return s, s.Parse(fs, args)
 }
 
 // problems returns the errors of an aggregate, so that each gets a line of its own.
@@ -128,7 +121,7 @@ func problems(err error) []error {
 // serve runs until the context ends.
 func serve(ctx context.Context, s *settings.Settings) error {
 	setupLog := ctrl.Log.WithName("setup")
-	setupLog.Info("Starting manager", "version", version.String(), "mode", s.Mode, "coreMachineHealthChecks", s.InTreeChecks,
+	setupLog.Info("Starting manager", "version", version.String(), "mode", s.Mode, "inTreeMachineHealthChecks", s.InTreeChecks,
 		"namespace", s.WatchNamespace, "watchFilter", s.WatchFilter)
 	if s.ContentionProfiling {
 		goruntime.SetBlockProfileRate(1)
@@ -185,7 +178,8 @@ func checkKubernetes(ctx context.Context, api discovery.ServerVersionInterface) 
 		return errors.Wrapf(err, "failed to parse the version %q of the management cluster", served.GitVersion)
 	}
 	if parsed.LessThan(utilversion.MustParseGeneric(minimumKubernetes)) {
-		return errors.Errorf("the management cluster has Kubernetes %s, but %s or later is needed", served.GitVersion, minimumKubernetes)
+		return errors.Errorf("the management cluster has Kubernetes %s, and Remedy needs %s or later: upgrade the management cluster",
+			served.GitVersion, minimumKubernetes)
 	}
 	return nil
 }
@@ -193,7 +187,7 @@ func checkKubernetes(ctx context.Context, api discovery.ServerVersionInterface) 
 func restConfig(s *settings.Settings) (*rest.Config, error) {
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, errors.Wrap(err, "failed to find the management cluster: run inside one, or set --kubeconfig or KUBECONFIG")
+		return nil, errors.Wrap(err, "failed to find the management cluster: run the manager in it, or set --kubeconfig or KUBECONFIG")
 	}
 	config.QPS, config.Burst = s.QPS, s.Burst
 	config.UserAgent = "cluster-api-provider-remedy/" + version.String()
@@ -254,7 +248,7 @@ func newReconcilers(
 ) (*reconcilers, error) {
 	clusters, err := workload.New(mgr, clock.RealClock{})
 	if err != nil {
-		return nil, errors.Wrap(err, "failed to prepare the reading of Nodes")
+		return nil, errors.Wrap(err, "failed to set up the clients for Nodes")
 	}
 	counted, err := metrics.New(ctrlmetrics.Registry)
 	if err != nil {
@@ -269,7 +263,7 @@ func newReconcilers(
 		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: s.WatchNamespace,
 	})
 	if err != nil {
-		return nil, errors.Wrap(err, "failed to prepare the remediation requests")
+		return nil, errors.Wrap(err, "failed to set up the remediation requests")
 	}
 	e := &healthcheck.Environment{
 		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: remediationRequests,
@@ -304,7 +298,7 @@ func (r *reconcilers) setUp(ctx context.Context, clusterAPI bool) error {
 			QPS: r.settings.WorkloadQPS, Burst: r.settings.WorkloadBurst, RefuseInsecure: r.settings.InsecureKubeconfigs == settings.Refuse,
 		})
 		if err != nil {
-			return errors.Wrap(err, "failed to prepare the connections to workload clusters")
+			return errors.Wrap(err, "failed to connect workload clusters")
 		}
 		r.connected = true
 	}

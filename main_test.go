@@ -371,9 +371,9 @@ func TestManager_InvalidFlags_AreExplained(t *testing.T) {
 			"manager: --kube-api-burst=0: must be at least 1\n",
 		},
 		{"a forgotten dash", []string{"mode=Observe"}, 2, `unexpected argument "mode=Observe"`},
-		{"a log format that does not exist", []string{"--logging-format=xml"}, 2, "logging"},
+		{"a log format that does not exist", []string{"--logging-format=xml"}, 2, "manager: --logging-format"},
 		{"TLS that does not exist", []string{"--tls-min-version=TLS9"}, 2, "manager: --tls-min-version"},
-		{"a lead without a namespace", []string{"--leader-elect"}, 2, "set POD_NAMESPACE"},
+		{"leader election without a namespace", []string{"--leader-elect"}, 2, "set the environment variable POD_NAMESPACE"},
 		{"no cluster", []string{"--kubeconfig=/does/not/exist"}, 1, "set --kubeconfig or KUBECONFIG"},
 	}
 	for _, test := range tests {

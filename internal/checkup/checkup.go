@@ -46,7 +46,7 @@ type Case interface {
 	// WriteCheck, WriteTarget and WriteOrphan are one write each. WriteTarget is called for several targets at the same time.
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
-	WriteOrphan(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error
+	WriteOrphan(ctx context.Context, orphan int, d *remediation.Decision, write remediation.Write) error
 	// Announce reports the verdicts and the decisions before anything is started or ended, and Report after that.
 	Announce(ctx context.Context, pass *explain.Evaluation) error
 	Report(ctx context.Context, pass *explain.Evaluation) error

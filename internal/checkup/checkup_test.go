@@ -105,8 +105,8 @@ func (r *record) WriteTarget(_ context.Context, target int, _ *health.Verdict, _
 	return r.call("target %d: %d", target, write)
 }
 
-func (r *record) WriteOrphan(_ context.Context, stray int, _ *remediation.Decision, write remediation.Write) error {
-	return r.call("orphan %d: %d", stray, write)
+func (r *record) WriteOrphan(_ context.Context, orphan int, _ *remediation.Decision, write remediation.Write) error {
+	return r.call("orphan %d: %d", orphan, write)
 }
 
 func (r *record) Announce(_ context.Context, pass *explain.Evaluation) error {

@@ -72,18 +72,18 @@ func nodeOf(t *Target, request *requests.Found) requests.Object {
 	return t.Subject.Node
 }
 
-// takeNodeLease takes the Lease of a Node as it was read, or not at all.
-func (p *pass) takeNodeLease(ctx context.Context, node requests.Object, until time.Time) error {
+// acquireNodeLease acquires the Lease of a Node as it was read, or not at all.
+func (p *pass) acquireNodeLease(ctx context.Context, node requests.Object, until time.Time) error {
 	if p.nodeLeases == nil || !p.nodeLeases.Used {
 		return nil
 	}
 	api, err := p.cluster().Client(ctx)
 	if err == nil {
-		var taken *coordinationv1.Lease
+		var acquired *coordinationv1.Lease
 		key, owner := workload.NodeLeaseKey(node.Name), workload.NodeOwner(node.Name, node.UID)
-		taken, err = workload.TakeLease(ctx, api, key, p.readNodeLease(node.Name), p.snapshot.check.ID.String(), p.now, until, owner)
+		acquired, err = workload.AcquireLease(ctx, api, key, p.readNodeLease(node.Name), p.snapshot.check.ID.String(), p.now, until, owner)
 		if err == nil {
-			p.keepNodeLease(node.Name, taken)
+			p.keepNodeLease(node.Name, acquired)
 		}
 	}
 	return writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), p.leasePermission(), err, workload.CauseOf)
@@ -130,14 +130,14 @@ func (p *pass) leasePermission() string {
 	return "allow that to the user of the cluster's kubeconfig"
 }
 
-// takeLease takes the control-plane Lease as it was read, or not at all.
-func (p *pass) takeLease(ctx context.Context, until time.Time) error {
+// acquireControlPlaneLease acquires the control-plane Lease as it was read, or not at all.
+func (p *pass) acquireControlPlaneLease(ctx context.Context, until time.Time) error {
 	api, err := p.cluster().Client(ctx)
 	if err == nil {
-		var taken *coordinationv1.Lease
-		taken, err = workload.TakeLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
+		var acquired *coordinationv1.Lease
+		acquired, err = workload.AcquireLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
 		if err == nil {
-			p.lease = taken
+			p.lease = acquired
 		}
 	}
 	object := "Lease " + workload.ControlPlaneLease.String()

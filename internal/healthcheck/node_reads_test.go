@@ -121,7 +121,7 @@ func TestNodeWatch_Forbidden_DropsEarlierReads(t *testing.T) {
 	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False NodesUnreadable")))
-	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).To(ContainSubstring("may not read that"))
+	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).To(ContainSubstring("lacks a permission"))
 	s.Expect(check.Status.Undetermined).To(HaveValue(BeEquivalentTo(1)))
 	s.Expect(check.Status.CurrentHealthy).To(HaveValue(BeEquivalentTo(0)))
 
@@ -171,6 +171,6 @@ func TestPreflight_LeaseForbidden_MessageNamesTheLease(t *testing.T) {
 	}
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(message, ContainSubstring("the Lease of its kubelet could not be read: "+
-			"the user of the cluster's kubeconfig may not read that")))
+			"the user of the cluster's kubeconfig lacks a permission")))
 	s.Expect(message(check)).To(ContainSubstring("Leases"))
 }

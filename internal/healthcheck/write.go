@@ -117,11 +117,11 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 		}
 		return p.annotate(ctx, t, notes.OfResponsibleCheck(""))
 	case remediation.AcquireLease:
-		return p.takeNodeLease(ctx, nodeOf(t, request), d.LeaseUntil)
+		return p.acquireNodeLease(ctx, nodeOf(t, request), d.LeaseUntil)
 	case remediation.ReleaseLease:
 		return p.releaseNodeLease(ctx, nodeOf(t, request))
 	case remediation.AcquireControlPlaneLease:
-		return p.takeLease(ctx, d.ControlPlaneLeaseUntil)
+		return p.acquireControlPlaneLease(ctx, d.ControlPlaneLeaseUntil)
 	case remediation.WriteRecovery:
 		return p.r.Requests.WriteRecovery(ctx, request, d.HealthySince)
 	case remediation.StopRemediator:

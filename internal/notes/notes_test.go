@@ -29,9 +29,9 @@ func drawTime(t *rapid.T, name string) time.Time {
 // What was noted down is read again as it was, and nothing else on the object is touched.
 func TestNotes_Written_AreReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		ledger := remediation.History{Failures: rapid.IntRange(0, 1e6).Draw(t, "failures"), NotBefore: drawTime(t, "not before")}
+		history := remediation.History{Failures: rapid.IntRange(0, 1e6).Draw(t, "failures"), NotBefore: drawTime(t, "not before")}
 		if rapid.Bool().Draw(t, "tried") {
-			ledger.Tried = remediation.StepID{
+			history.Tried = remediation.StepID{
 				Order:    rapid.Int32Range(0, 1000).Draw(t, "order"),
 				Template: rapid.StringMatching(`[A-Z][a-z]{0,9}Template/[a-z0-9.-]{1,9}`).Draw(t, "template"),
 			}
@@ -55,7 +55,7 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 		}
 		annotations := map[string]string{"team": "a"}
 		for _, n := range []Notes{
-			OfHistory(&ledger), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing),
+			OfHistory(&history), OfNodeGoneSince(gone), OfStorm(storm), OfReplacing(replacing),
 			OfResponsibleCheck("MachineHealthCheck/a"), OfOwnerRequest(asked), OfRequestKinds(kinds),
 		} {
 			annotations, _ = n.Apply(annotations)
@@ -64,7 +64,7 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 			}
 		}
 		g := NewWithT(t)
-		g.Expect(History(annotations)).To(Equal(ledger))
+		g.Expect(History(annotations)).To(Equal(history))
 		g.Expect(NodeGoneSince(annotations)).To(Equal(gone))
 		g.Expect(Storm(annotations)).To(Equal(storm))
 		g.Expect(Replacing(annotations)).To(HaveExactElements(replacing))
@@ -84,11 +84,11 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 // The format is an interface: a later version has to read the annotations of an earlier one.
 func TestNotes_Format_IsStable(t *testing.T) {
 	g := NewWithT(t)
-	ledger := remediation.History{
+	history := remediation.History{
 		Failures: 2, NotBefore: noon.Add(1500 * time.Millisecond),
 		Tried: remediation.StepID{Order: 1, Template: "RebootTemplate/soft"},
 	}
-	g.Expect(OfHistory(&ledger)).To(Equal(Notes{
+	g.Expect(OfHistory(&history)).To(Equal(Notes{
 		remedyv1.AttemptsAnnotation: "2", remedyv1.NotBeforeAnnotation: "2026-03-14T12:00:01.5Z",
 		remedyv1.TriedAnnotation: "1 RebootTemplate/soft",
 	}))

@@ -58,43 +58,43 @@ func (p *pass) cleanUpOrphans() []Decision {
 	}
 	decisions := make([]Decision, len(p.s.Orphans))
 	for i := range p.s.Orphans {
-		stray, d := &p.s.Orphans[i], &decisions[i]
-		if stray.Request != nil {
-			d.Step, d.Attempt, d.HealthySince, d.InFlight = stray.Request.Step, stray.Request.Attempt, stray.Request.HealthySince, true
+		orphan, d := &p.s.Orphans[i], &decisions[i]
+		if orphan.Request != nil {
+			d.Step, d.Attempt, d.HealthySince, d.InFlight = orphan.Request.Step, orphan.Request.Attempt, orphan.Request.HealthySince, true
 		}
-		frozen := p.s.Check.Paused || stray.Paused
-		if stray.Lease.BlockedByThis && (frozen || stray.Request != nil) {
-			d.LeaseUntil = stray.Lease.Until
+		frozen := p.s.Check.Paused || orphan.Paused
+		if orphan.Lease.BlockedByThis && (frozen || orphan.Request != nil) {
+			d.LeaseUntil = orphan.Lease.Until
 		}
-		if p.plan.turn && stray.ControlPlane && stray.Request != nil {
+		if p.plan.turn && orphan.ControlPlane && orphan.Request != nil {
 			d.ControlPlaneLeaseUntil = p.s.ControlPlane.Lease.Until
 		}
 		if frozen {
-			d.History, d.NodeGoneSince = stray.History, stray.NodeGoneSince
+			d.History, d.NodeGoneSince = orphan.History, orphan.NodeGoneSince
 			continue
 		}
-		p.cleanUpOrphan(stray, d)
-		if stray.Request != nil {
-			p.renewLease(stray.Lease, d)
+		p.cleanUpOrphan(orphan, d)
+		if orphan.Request != nil {
+			p.renewLease(orphan.Lease, d)
 		}
 	}
 	return decisions
 }
 
-func (p *pass) cleanUpOrphan(stray *Orphan, d *Decision) {
-	r := stray.Request
+func (p *pass) cleanUpOrphan(orphan *Orphan, d *Decision) {
+	r := orphan.Request
 	why := NotSelected
-	if stray.Gone {
+	if orphan.Gone {
 		why = NodeNotFound
 	}
 	switch {
-	case r == nil && stray.Marked:
+	case r == nil && orphan.Marked:
 		d.Action, d.Why = RemoveConditions, why
 	case r == nil:
-	case stray.Gone && p.awaitsNodeDeletion(r, d):
+	case orphan.Gone && p.awaitsNodeDeletion(r, d):
 		d.Action = Wait
 	// Some remediators only remove their finalizer after the Node is deleted if they are stopped.
-	case r.DeletingSince.IsZero() || stray.Gone && !r.TimedOut && !r.Succeeded:
+	case r.DeletingSince.IsZero() || orphan.Gone && !r.TimedOut && !r.Succeeded:
 		d.Action, d.Why = Withdraw, why
 	default:
 		d.Action = Wait

@@ -147,10 +147,10 @@ var frozenRows = []row{
 
 func TestPlan_Paused_KeepsEverything(t *testing.T) { decide(t, frozenRows) }
 
-// strayRow is an orphaned target, and what is decided about it.
-type strayRow struct {
+// orphanRow is an orphaned target, and what is decided about it.
+type orphanRow struct {
 	why     string
-	stray   Orphan
+	orphan  Orphan
 	options []option
 	want    Decision
 	writes  []Write
@@ -164,131 +164,131 @@ func inTheWay(d Decision) Decision {
 
 func expected(r *Request) { r.NodeDeletionExpected = true }
 
-var strays = []strayRow{
+var orphans = []orphanRow{
 	{
-		why: "a request for what is not selected any more", stray: Orphan{Request: lost()},
+		why: "a request for what is not selected any more", orphan: Orphan{Request: lost()},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
 	},
-	{why: "is deleted once", stray: Orphan{Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
+	{why: "is deleted once", orphan: Orphan{Request: lost(beingDeleted(time.Minute))}, want: inTheWay(Decision{Action: Wait})},
 	{
-		why: "a request for a Node that does not exist any more is stopped first, or its remediator may keep it for ever", stray: Orphan{
+		why: "a request for a Node that does not exist any more is stopped first, or its remediator may keep it for ever", orphan: Orphan{
 			Gone: true, Request: lost(),
 		},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "also if it is being deleted already", stray: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute))},
+		why: "also if it is being deleted already", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute))},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator},
 	},
-	{why: "once", stray: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
+	{why: "once", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
 	{
-		why: "and never after a success", stray: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
+		why: "and never after a success", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
 		want: inTheWay(Decision{Action: Wait}),
 	},
 	{
-		why: "which only has to be deleted", stray: Orphan{Gone: true, Request: lost(succeeded)},
+		why: "which only has to be deleted", orphan: Orphan{Gone: true, Request: lost(succeeded)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
 	},
 	{
-		why: "a remediator that deletes the Node on its way is waited for", stray: Orphan{Gone: true, Request: lost(expected)},
+		why: "a remediator that deletes the Node on its way is waited for", orphan: Orphan{Gone: true, Request: lost(expected)},
 		want: inTheWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "as long as its step may take", stray: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute-moment))},
+		why: "as long as its step may take", orphan: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute-moment))},
 		want: inTheWay(Decision{Action: Wait, Until: ago(-moment)}),
 	},
 	{
-		why: "to the moment", stray: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute))},
+		why: "to the moment", orphan: Orphan{Gone: true, Request: lost(expected, started(10*time.Minute))},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "or as it likes", stray: Orphan{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)},
+		why: "or as it likes", orphan: Orphan{Gone: true, Request: lost(expected, started(1000*time.Hour))}, options: []option{timeout(0)},
 		want: inTheWay(Decision{Action: Wait}),
 	},
 	{
-		why: "until it has succeeded", stray: Orphan{Gone: true, Request: lost(expected, succeeded)},
+		why: "until it has succeeded", orphan: Orphan{Gone: true, Request: lost(expected, succeeded)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
 	},
 	{
-		why: "or failed", stray: Orphan{Gone: true, Request: lost(expected, failed)},
+		why: "or failed", orphan: Orphan{Gone: true, Request: lost(expected, failed)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "or was stopped", stray: Orphan{Gone: true, Request: lost(expected, toldToStop)},
+		why: "or was stopped", orphan: Orphan{Gone: true, Request: lost(expected, toldToStop)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
 	},
 	{
-		why: "or is being deleted", stray: Orphan{Gone: true, Request: lost(expected, beingDeleted(time.Minute))},
+		why: "or is being deleted", orphan: Orphan{Gone: true, Request: lost(expected, beingDeleted(time.Minute))},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator},
 	},
 	{
-		why: "a check that goes does not wait for it", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{goes},
+		why: "a check that goes does not wait for it", orphan: Orphan{Gone: true, Request: lost(expected)}, options: []option{goes},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "nor does one that observes", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{observes},
+		why: "nor does one that observes", orphan: Orphan{Gone: true, Request: lost(expected)}, options: []option{observes},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "nor one that does not name the step any more", stray: Orphan{Gone: true, Request: lost(expected)}, options: []option{byOwner},
+		why: "nor one that does not name the step any more", orphan: Orphan{Gone: true, Request: lost(expected)}, options: []option{byOwner},
 		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "a Node that is still there is not waited to go", stray: Orphan{Request: lost(expected)},
+		why: "a Node that is still there is not waited to go", orphan: Orphan{Request: lost(expected)},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "marks on what is not selected any more", stray: Orphan{Marked: true}, want: Decision{Action: RemoveConditions, Why: NotSelected},
+		why: "marks on what is not selected any more", orphan: Orphan{Marked: true}, want: Decision{Action: RemoveConditions, Why: NotSelected},
 		writes: []Write{ClearConditions},
 	},
 	{
-		why: "Node does not exist", stray: Orphan{Marked: true, Gone: true}, want: Decision{Action: RemoveConditions, Why: NodeNotFound},
+		why: "Node does not exist", orphan: Orphan{Marked: true, Gone: true}, want: Decision{Action: RemoveConditions, Why: NodeNotFound},
 		writes: []Write{ClearConditions},
 	},
 	{
-		why: "the request is deleted before the conditions", stray: Orphan{Marked: true, Request: lost()},
+		why: "the request is deleted before the conditions", orphan: Orphan{Marked: true, Request: lost()},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
-		why: "paused orphan is not changed", stray: Orphan{Paused: true, Gone: true, Marked: true, Request: lost()},
+		why: "paused orphan is not changed", orphan: Orphan{Paused: true, Gone: true, Marked: true, Request: lost()},
 		want: inTheWay(Decision{}),
 	},
 	{
-		why: "and all of them if the check is paused", stray: Orphan{Gone: true, Marked: true, Request: lost()},
+		why: "and all of them if the check is paused", orphan: Orphan{Gone: true, Marked: true, Request: lost()},
 		options: []option{check(func(c *Check) { c.Paused = true })}, want: inTheWay(Decision{}),
 	},
 	{
-		why: "the Lease is kept as long as the request is there", stray: Orphan{
+		why: "the Lease is kept as long as the request is there", orphan: Orphan{
 			Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute)),
 		},
 		want: inTheWay(Decision{Action: Wait, LeaseUntil: ago(-time.Minute)}),
 	},
 	{
-		why: "also while that is withdrawn", stray: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}, Request: lost()},
+		why: "also while that is withdrawn", orphan: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}, Request: lost()},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected, LeaseUntil: ago(-time.Minute)}), writes: []Write{
 			StopRemediator, DeleteRequest,
 		},
 	},
-	{why: "then it is released", stray: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
+	{why: "then it is released", orphan: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
 	{
-		why: "after the marks are cleared", stray: Orphan{Marked: true, Lease: Lease{BlockedByThis: true, Until: noon}},
+		why: "after the marks are cleared", orphan: Orphan{Marked: true, Lease: Lease{BlockedByThis: true, Until: noon}},
 		want: Decision{Action: RemoveConditions, Why: NotSelected}, writes: []Write{ClearConditions, ReleaseLease},
 	},
-	{why: "Lease of another holder is not released", stray: Orphan{Lease: Lease{Until: ago(-time.Minute)}}},
+	{why: "Lease of another holder is not released", orphan: Orphan{Lease: Lease{Until: ago(-time.Minute)}}},
 	{
-		why: "nor is it kept", stray: Orphan{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
+		why: "nor is it kept", orphan: Orphan{Lease: Lease{Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute))},
 		want: inTheWay(Decision{Action: Wait}),
 	},
 	{
-		why: "nor is any while it is paused", stray: Orphan{Paused: true, Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}},
+		why: "nor is any while it is paused", orphan: Orphan{Paused: true, Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}},
 		want: Decision{LeaseUntil: ago(-time.Minute)},
 	},
 	{
-		why: "or while the check is", stray: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}}, options: []option{check(func(c *Check) { c.Paused = true })},
+		why: "or while the check is", orphan: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}}, options: []option{check(func(c *Check) { c.Paused = true })},
 		want: Decision{LeaseUntil: ago(-time.Minute)},
 	},
 	{
-		why: "what was noted about its health stays", stray: Orphan{Request: lost(healthySince(ago(time.Minute)))},
+		why: "what was noted about its health stays", orphan: Orphan{Request: lost(healthySince(ago(time.Minute)))},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected, HealthySince: ago(time.Minute)}), writes: []Write{
 			StopRemediator, DeleteRequest,
 		},
@@ -296,12 +296,12 @@ var strays = []strayRow{
 }
 
 func TestPlan_OrphanedTarget_IsCleanedUp(t *testing.T) {
-	for _, test := range strays {
+	for _, test := range orphans {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
-			plan := usual(append(test.options, stray(test.stray))...).plan()
+			plan := usual(append(test.options, orphan(test.orphan))...).plan()
 			g.Expect(plan.Orphans).To(Equal([]Decision{test.want}))
-			g.Expect(plan.Orphans[0].OrphanWrites(&test.stray)).To(Equal(test.writes))
+			g.Expect(plan.Orphans[0].OrphanWrites(&test.orphan)).To(Equal(test.writes))
 		})
 	}
 	NewWithT(t).Expect(usual().plan().Orphans).To(BeNil())

@@ -26,28 +26,28 @@ func exhausted(attempt int, p *Policy, now time.Time) History {
 
 // afterGivingUp is the remediation history after a step was given up. If the manager was stopped after it wrote that and before it deleted
 // the request, the history stays as it is, so that a failure is counted once.
-func afterGivingUp(ledger History, request *Request, p *Policy, now time.Time) History {
-	if givenUp(&ledger, request) {
-		return ledger
+func afterGivingUp(history History, request *Request, p *Policy, now time.Time) History {
+	if givenUp(&history, request) {
+		return history
 	}
 	if _, more := NextStep(p.Steps, request.Step); more {
-		ledger.Tried = request.Step
-		return ledger
+		history.Tried = request.Step
+		return history
 	}
 	return exhausted(request.Attempt, p, now)
 }
 
 // givenUp reports whether the remediation history includes that the step of a request was given up.
-func givenUp(ledger *History, request *Request) bool {
-	return ledger.Failures >= request.Attempt || ledger.Tried == request.Step
+func givenUp(history *History, request *Request) bool {
+	return history.Failures >= request.Attempt || history.Tried == request.Step
 }
 
 // believable limits the backoff in a remediation history: it may be from a clock that was ahead, or from a time of a higher limit.
-func believable(ledger History, p *Policy, now time.Time) History {
-	if longest := now.Add(p.Backoff.Limit); ledger.NotBefore.After(longest) {
-		ledger.NotBefore = longest
+func believable(history History, p *Policy, now time.Time) History {
+	if longest := now.Add(p.Backoff.Limit); history.NotBefore.After(longest) {
+		history.NotBefore = longest
 	}
-	return ledger
+	return history
 }
 
 // requestStep is the step of the check with this ID that creates requests.

@@ -7,6 +7,6 @@ package remediation
 const InBackoff Reason = "Backoff"
 
 func guardInBackoff(p *pass, _ *Target, c *candidate) (bool, Hold) {
-	ledger := &p.plan.Decisions[c.index].History
-	return p.now.Before(ledger.NotBefore), Hold{Until: ledger.NotBefore, Seen: Seen{Have: ledger.Failures}}
+	history := &p.plan.Decisions[c.index].History
+	return p.now.Before(history.NotBefore), Hold{Until: history.NotBefore, Seen: Seen{Have: history.Failures}}
 }

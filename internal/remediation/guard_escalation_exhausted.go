@@ -7,6 +7,6 @@ package remediation
 const EscalationExhausted Reason = "EscalationExhausted"
 
 func guardEscalationExhausted(p *pass, _ *Target, c *candidate) (bool, Hold) {
-	ledger := &p.plan.Decisions[c.index].History
-	return len(p.policy.Steps) > 1 && p.now.Before(ledger.NotBefore), Hold{Until: ledger.NotBefore, Seen: Seen{Have: ledger.Failures}}
+	history := &p.plan.Decisions[c.index].History
+	return len(p.policy.Steps) > 1 && p.now.Before(history.NotBefore), Hold{Until: history.NotBefore, Seen: Seen{Have: history.Failures}}
 }

@@ -154,7 +154,7 @@ func TestInFlight_DeletedMachine_CountsUntilReplaced(t *testing.T) {
 		},
 		{
 			why:     "an orphaned target whose request is still there takes up a place, too",
-			options: []option{is(well), stray(Orphan{Name: "s", Request: lost()}), stray(Orphan{Name: "t", Marked: true})}, inFlight: 1,
+			options: []option{is(well), orphan(Orphan{Name: "s", Request: lost()}), orphan(Orphan{Name: "t", Marked: true})}, inFlight: 1,
 		},
 	}
 	for _, test := range tests {

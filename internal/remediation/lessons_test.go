@@ -41,17 +41,17 @@ func TestStepTimeout_AfterPause_StartsAgain(t *testing.T) {
 		Equal(ago(-5*time.Minute)), "a pause before it began plays no role",
 	)
 
-	deletes := usual(stray(Orphan{Gone: true, Request: lost(expected, started(time.Hour))}), thawed(time.Minute)).plan().Orphans[0]
+	deletes := usual(orphan(Orphan{Gone: true, Request: lost(expected, started(time.Hour))}), thawed(time.Minute)).plan().Orphans[0]
 	g.Expect(deletes.Action).To(Equal(Wait), "nor does who deletes the Node lose time by a pause")
 }
 
 func TestOrphan_ClusterNotFound_IsWithdrawn(t *testing.T) {
-	x := usual(stray(Orphan{Gone: true, Request: lost(expected)}), timeout(0), check(func(c *Check) { c.Cluster = ClusterIsMissing }))
+	x := usual(orphan(Orphan{Gone: true, Request: lost(expected)}), timeout(0), check(func(c *Check) { c.Cluster = ClusterIsMissing }))
 	NewWithT(t).Expect(x.plan().Orphans[0].Action).To(Equal(Withdraw))
 }
 
 func TestOrphan_InReplacing_CountsOnce(t *testing.T) {
-	x := usual(is(well), slots(3), stray(Orphan{Name: "s", Request: lost()}))
+	x := usual(is(well), slots(3), orphan(Orphan{Name: "s", Request: lost()}))
 	x.situation.Replacing = []Replacement{{Target: "s", Owner: owner}}
 	x.situation.Owners = []Owner{{Name: owner, Desired: 2, WithNode: 1}}
 	x.policy.ReplacementTimeout = time.Hour
@@ -59,7 +59,7 @@ func TestOrphan_InReplacing_CountsOnce(t *testing.T) {
 }
 
 func TestOrphan_ControlPlane_KeepsItBusy(t *testing.T) {
-	x := usual(ofControlPlane, stray(Orphan{Name: "cp-2", ControlPlane: true, Request: lost()}))
+	x := usual(ofControlPlane, orphan(Orphan{Name: "cp-2", ControlPlane: true, Request: lost()}))
 	NewWithT(t).Expect(x.plan().Decisions[0].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "cp-2"}}))
 }
 

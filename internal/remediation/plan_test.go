@@ -163,7 +163,7 @@ func TestPlan_WakeUp_IsEarliestChange(t *testing.T) {
 		{why: "a Lease that is to be renewed", options: []option{requested(), ours(ago(-6 * time.Minute))}, wakeUp: ago(-30 * time.Second)},
 		{why: "the end of a storm", options: []option{is(well), cooldown, stormy(time.Minute)}, wakeUp: ago(-4 * time.Minute)},
 		{
-			why: "the end of an orphaned target's step", options: []option{is(well), stray(Orphan{Gone: true, Request: lost(expected)})},
+			why: "the end of an orphaned target's step", options: []option{is(well), orphan(Orphan{Gone: true, Request: lost(expected)})},
 			wakeUp: ago(-9 * time.Minute),
 		},
 	}
@@ -211,7 +211,7 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 			why:     "what is remembered for another check is its own",
 			options: []option{is(well), coveredBy("MachineHealthCheck/other"), remembers(1, noon)},
 		},
-		{why: "an orphaned target", options: []option{is(well), stray(Orphan{Marked: true})}, want: true},
+		{why: "an orphaned target", options: []option{is(well), orphan(Orphan{Marked: true})}, want: true},
 		{why: "one target is enough", options: []option{is(well), requested(), also(Target{Name: "m2"}, well)}, want: true},
 	}
 	for _, test := range tests {

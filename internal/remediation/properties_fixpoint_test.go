@@ -38,12 +38,12 @@ func (d *drawn) landed(plan *Planned, finalizer bool) (drawn, bool) {
 		}
 	}
 	for i := range plan.Orphans {
-		decision, stray := &plan.Orphans[i], &s.Orphans[i]
-		as := Target{Request: stray.Request, Lease: stray.Lease, History: stray.History, NodeGoneSince: stray.NodeGoneSince, OwnerRemediation: OwnerRemediation{MarkedByThis: stray.Marked}}
+		decision, orphan := &plan.Orphans[i], &s.Orphans[i]
+		as := Target{Request: orphan.Request, Lease: orphan.Lease, History: orphan.History, NodeGoneSince: orphan.NodeGoneSince, OwnerRemediation: OwnerRemediation{MarkedByThis: orphan.Marked}}
 		for _, write := range decision.OrphanWrites(&d.situation.Orphans[i]) {
 			as.land(write, decision)
 		}
-		stray.Request, stray.Lease, stray.History, stray.NodeGoneSince, stray.Marked = as.Request, as.Lease, as.History, as.NodeGoneSince, as.OwnerRemediation.MarkedByThis
+		orphan.Request, orphan.Lease, orphan.History, orphan.NodeGoneSince, orphan.Marked = as.Request, as.Lease, as.History, as.NodeGoneSince, as.OwnerRemediation.MarkedByThis
 	}
 	return after, finalizer
 }

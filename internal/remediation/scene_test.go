@@ -96,7 +96,7 @@ func also(t Target, v health.Verdict) option {
 	}
 }
 
-func stray(s Orphan) option {
+func orphan(s Orphan) option {
 	return func(x *scene) { x.situation.Orphans = append(x.situation.Orphans, s) }
 }
 

@@ -53,12 +53,12 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 		},
 		{
 			why:     "orphan with a request",
-			options: []option{is(well), turn(ourTurn), stray(Orphan{Name: "cp-2", ControlPlane: true, Request: ofCP})},
+			options: []option{is(well), turn(ourTurn), orphan(Orphan{Name: "cp-2", ControlPlane: true, Request: ofCP})},
 		},
 		{why: "a worker's request does not need it", options: []option{requested(), turn(ourTurn)}, released: true},
-		{why: "nor does an orphaned target one", options: []option{is(well), turn(ourTurn), stray(Orphan{Name: "m2", Request: ofCP})}, released: true},
+		{why: "nor does an orphaned target one", options: []option{is(well), turn(ourTurn), orphan(Orphan{Name: "m2", Request: ofCP})}, released: true},
 		{
-			why: "nor an orphaned target mark", options: []option{is(well), turn(ourTurn), stray(Orphan{Name: "cp-2", ControlPlane: true, Marked: true})},
+			why: "nor an orphaned target mark", options: []option{is(well), turn(ourTurn), orphan(Orphan{Name: "cp-2", ControlPlane: true, Marked: true})},
 			released: true,
 		},
 		{why: "it is released when there is nothing left", options: []option{ofControlPlane, is(well), turn(ourTurn)}, released: true},
@@ -143,12 +143,12 @@ func TestNodeGoneSince_MissingNode_IsRecorded(t *testing.T) {
 func TestOrphan_Records_AreRemoved(t *testing.T) {
 	g := NewWithT(t)
 	left := Orphan{Name: "m2", History: History{Failures: 1}, NodeGoneSince: noon}
-	x := usual(stray(left))
+	x := usual(orphan(left))
 	plan := x.plan()
 	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(Equal([]Write{WriteNodeGone, WriteHistory}))
 	g.Expect(plan.Finalizer).To(BeTrue())
 	left.Paused = true
-	x = usual(stray(left))
+	x = usual(orphan(left))
 	plan = x.plan()
 	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(BeEmpty(), "a pause leaves them")
 }
@@ -164,7 +164,7 @@ func TestLease_Withdrawn_IsRenewedUntilDeleted(t *testing.T) {
 		g.Expect(plan.Decisions[0].RenewAt).To(Equal(ago(-5*time.Minute - 30*time.Second)))
 	}
 	left := Orphan{Name: "m2", Request: lost(), Lease: old}
-	x := usual(is(well), stray(left))
+	x := usual(is(well), orphan(left))
 	plan := x.plan()
 	g.Expect(plan.Orphans[0].LeaseUntil).To(Equal(ago(-11 * time.Minute)))
 	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(Equal([]Write{StopRemediator, DeleteRequest, AcquireLease}))

@@ -122,7 +122,7 @@ func innerOf(template *unstructured.Unstructured) (inner map[string]any, problem
 	spec, _ := template.Object["spec"].(map[string]any)
 	inner, _ = spec["template"].(map[string]any)
 	if _, is := inner["spec"].(map[string]any); !is {
-		return nil, "spec.template.spec has to be an object, which Remedy copies to spec of the request, for example spec: {template: {spec: {}}}"
+		return nil, "spec.template.spec must be an object, for example spec: {template: {spec: {}}}; Remedy copies it to spec of the request"
 	}
 	_, _, problem = metadataOf(inner)
 	return inner, problem
@@ -137,7 +137,7 @@ func metadataOf(inner map[string]any) (labels, annotations map[string]string, pr
 		for key, value := range given {
 			text, is := value.(string)
 			if !is {
-				return nil, nil, "spec.template.metadata." + field + " has a value that is not a string"
+				return nil, nil, "spec.template.metadata." + field + " has a value that is not a string: set strings only"
 			}
 			if !strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.TimedOutAnnotation && key != remedyv1.ControlPlaneRequestLabel {
 				into[key] = text

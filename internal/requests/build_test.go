@@ -151,7 +151,7 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 }
 
 func TestBuild_InvalidTemplate_IsRejected(t *testing.T) {
-	const noSpec = "spec.template.spec has to be an object, which Remedy copies to spec of the request, for example spec: {template: {spec: {}}}"
+	const noSpec = "spec.template.spec must be an object, for example spec: {template: {spec: {}}}; Remedy copies it to spec of the request"
 	for content, problem := range map[string]string{
 		`{}`: noSpec, `{"spec":"no"}`: noSpec, `{"spec":{}}`: noSpec, `{"spec":{"template":[]}}`: noSpec,
 		`{"spec":{"template":{}}}`: noSpec, `{"spec":{"template":{"size":42}}}`: noSpec, `{"spec":{"template":{"metadata":{}}}}`: noSpec,

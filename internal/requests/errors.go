@@ -22,7 +22,7 @@ type NameTakenError struct {
 }
 
 func (e *NameTakenError) Error() string {
-	return fmt.Sprintf("the name is taken by %s: the request is created after that is deleted", e.By)
+	return fmt.Sprintf("%s has the name of this request: the manager creates the request after that object is deleted", e.By)
 }
 
 // ReplacedError is returned by a write if the request no longer exists, or another one has its name.
@@ -41,7 +41,7 @@ type TemplateError struct {
 }
 
 func (e *TemplateError) Error() string {
-	return fmt.Sprintf("no request can be created from %s %s/%s: %s", e.Template.Kind, e.Template.Namespace, e.Template.Name, e.Problem)
+	return fmt.Sprintf("failed to create a request from %s %s/%s: %s", e.Template.Kind, e.Template.Namespace, e.Template.Name, e.Problem)
 }
 
 // NotKnownError means that there may be more requests of some kinds. The caller must not start a remediation that depends on them.
@@ -61,7 +61,7 @@ func (e *NotKnownError) Error() string {
 		texts = append(texts, fmt.Sprintf("%s: %s", kind.GroupKind(), why))
 	}
 	slices.Sort(texts)
-	return "not every request is known: " + strings.Join(texts, "; ")
+	return "failed to read all remediation requests: " + strings.Join(texts, "; ")
 }
 
 // unansweredError means that the API server has not answered.
@@ -114,7 +114,7 @@ func Shown(err error) string {
 	}
 	texts := make([]string, 0, len(all))
 	for _, each := range all {
-		one, text := (*unansweredError)(nil), "the API server does not answer as it should"
+		one, text := (*unansweredError)(nil), "the API server returned an unexpected error; see the log of the manager"
 		if errors.As(each, &one) {
 			text = one.shown()
 		}

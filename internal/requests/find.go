@@ -95,12 +95,12 @@ func (r *Requests) coversAll(ctx context.Context, k *kind, known facts) string {
 	case len(missing) > 0:
 		return ""
 	}
-	return "the manager must not be allowed to list every resource of " + known.resource.Group + ": name the resources of requests in the ClusterRole"
+	return "the manager is allowed to list every resource of " + known.resource.Group + ": name the resources of requests in the ClusterRole instead"
 }
 
 // notWatched is the message about a kind without an answer of the API server. The cause is logged.
 func notWatched(ctx context.Context, k *kind, err error) string {
-	log.FromContext(ctx).V(4).Info("A kind of requests cannot be watched", "kind", k.GroupKind().String(), "reason", err.Error())
+	log.FromContext(ctx).V(4).Info("Failed to watch a kind of requests", "kind", k.GroupKind().String(), "reason", err.Error())
 	return Shown(err)
 }
 
@@ -182,7 +182,7 @@ func (r *Requests) Live(ctx context.Context, kind schema.GroupVersionKind, key c
 // LiveOf lists the requests of a check of these kinds live, where kinds are watched.
 func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Found, error) {
 	if !r.watches() {
-		return nil, errors.New("kinds are not watched here")
+		return nil, errors.New("kinds of requests are not watched in a workload cluster")
 	}
 	var all []*Found
 	var failed []error
@@ -221,7 +221,7 @@ func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVers
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 			unknown.Trouble[gvk] = NotServed
 		case err != nil:
-			unknown.Trouble[gvk] = Shown(unanswered(err, "which of them there are"))
+			unknown.Trouble[gvk] = Shown(unanswered(err, "which requests exist"))
 		}
 		for i := range list.Items {
 			if f := Read(&list.Items[i]); f.Of(c) {

@@ -45,7 +45,7 @@ func TestWatch_ListForbidden_IsRetriedWhenDue(t *testing.T) {
 	config.Wrap(refuseLists("reboots", &refuses))
 	s.begin(t.Context(), config)
 	c, soft := s.check("a"), s.reference()
-	s.trouble(c, soft, remedyv1.ForbiddenReason, "Reboot: the API server does not let the manager list and watch it")
+	s.trouble(c, soft, remedyv1.ForbiddenReason, "Reboot: the API server rejects list or watch requests of the manager")
 	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(HaveOccurred())
 	refuses.Store(false)

@@ -63,7 +63,7 @@ func (r *Requests) Resolve(ctx context.Context, c Check, plurals string, referen
 
 func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 	if r.namespace != "" && one.Reference.Namespace != r.namespace {
-		one.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "the manager watches namespace %s only", r.namespace)
+		one.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "the manager monitors only namespace %s: create the template there, or change the flag --namespace of the manager", r.namespace)
 		return
 	}
 	template, request := r.kind(use{one.Reference.TemplateKind(), true}), r.kind(use{one.Reference.RequestKind(), false})
@@ -119,7 +119,7 @@ func (r *Requests) resolveKinds(
 				"%s is not served in %s: install the remediator, or correct the reference", k.Kind, k.GroupVersion())
 			return templates, requests, false
 		case !known.namespaced:
-			one.trouble(remedyv1.TemplateInvalidReason, known.until, "%s is not namespaced", k.Kind)
+			one.trouble(remedyv1.TemplateInvalidReason, known.until, "%s is not namespaced: use another kind of template", k.Kind)
 			return templates, requests, false
 		case k == template:
 			templates = known
@@ -128,7 +128,7 @@ func (r *Requests) resolveKinds(
 		}
 	}
 	if checked, served := Plural(plurals, request.Kind), requests.resource.Resource; checked != served {
-		one.trouble(remedyv1.WrongPluralReason, time.Time{}, "the plural of %s is %s and not %s: put %s=%s into the annotation %s of the check",
+		one.trouble(remedyv1.WrongPluralReason, time.Time{}, "the plural of %s is %s, not %s: add %s=%s to the annotation %s of the check",
 			request.Kind, served, checked, request.Kind, served, remedyv1.RequestPluralsAnnotation)
 		return templates, requests, false
 	}
@@ -180,7 +180,7 @@ func (r *Resolved) see(found *foundTemplate) {
 	switch {
 	case found == nil:
 		r.trouble(remedyv1.TemplateNotFoundReason, time.Time{},
-			"there is none in namespace %s: create it, or correct the reference", r.Reference.Namespace)
+			"the template does not exist in namespace %s: create it, or correct the reference", r.Reference.Namespace)
 	case found.problem != "":
 		r.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "%s", found.problem)
 	default:

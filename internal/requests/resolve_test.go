@@ -59,7 +59,7 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 
 	s.traffic.since()
 	s.grant(rules...)
-	s.trouble(c, soft, remedyv1.TemplateNotFoundReason, "there is none in namespace "+s.namespace+": create it, or correct the reference")
+	s.trouble(c, soft, remedyv1.TemplateNotFoundReason, "the template does not exist in namespace "+s.namespace+": create it, or correct the reference")
 	is := func(reason string) bool {
 		one := s.resolved(c, "", soft)
 		return one.Trouble != nil && one.Trouble.Reason == reason
@@ -71,7 +71,7 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	s.Expect(admin.Create(t.Context(), bad)).To(Succeed())
 	s.wokenFor(func() bool { return is(remedyv1.TemplateInvalidReason) })
 	s.trouble(c, soft, remedyv1.TemplateInvalidReason,
-		"spec.template.spec has to be an object, which Remedy copies to spec of the request, for example spec: {template: {spec: {}}}")
+		"spec.template.spec must be an object, for example spec: {template: {spec: {}}}; Remedy copies it to spec of the request")
 	s.Expect(unstructured.SetNestedMap(bad.Object, map[string]any{}, "spec", "template", "spec")).To(Succeed())
 	s.Expect(admin.Update(t.Context(), bad)).To(Succeed())
 	s.wokenFor(func() bool {
@@ -131,13 +131,13 @@ func TestResolve_UnsuitableKind_IsReported(t *testing.T) {
 		s := newScene(t, "Reboot")
 		s.kind.Cluster = true
 		s.install(s.kind.CRDs()...)
-		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "Reboot is not namespaced")
+		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "Reboot is not namespaced: use another kind of template")
 	})
 	t.Run("a template that is not namespaced", func(t *testing.T) {
 		s := newScene(t, "Reboot")
 		s.kind.TemplateCluster = true
 		s.install(s.kind.CRDs()...)
-		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "RebootTemplate is not namespaced")
+		s.trouble(s.check("a"), s.reference(), remedyv1.TemplateInvalidReason, "RebootTemplate is not namespaced: use another kind of template")
 	})
 	t.Run("an irregular plural", func(t *testing.T) {
 		s := newScene(t, "Gas")
@@ -146,7 +146,7 @@ func TestResolve_UnsuitableKind_IsReported(t *testing.T) {
 		s.grant(s.kind.Rules()...)
 		s.template()
 		s.trouble(s.check("a"), s.reference(), remedyv1.WrongPluralReason,
-			"the plural of Gas is gases and not gass: put Gas=gases into the annotation remedy.cluster.x-k8s.io/request-plurals of the check")
+			"the plural of Gas is gases, not gass: add Gas=gases to the annotation remedy.cluster.x-k8s.io/request-plurals of the check")
 		s.Eventually(func() bool {
 			s.clock.Step(missingFor)
 			one := s.requests.Resolve(t.Context(), s.check("a"), "Gas=gases", s.reference())[0]
@@ -220,7 +220,7 @@ func TestResolve_PermissionRemoved_IsFoundAgain(t *testing.T) {
 		_, _, err := s.requests.Create(t.Context(), s.draft(c, Object{"m" + s.clock.Now().Format("150405"), "uid-1"}))
 		s.clock.Step(missingFor)
 		return err
-	}).Should(MatchError(ContainSubstring("if a permission is missing, apply a ClusterRole that allows it, such as remedy-reboots, with the label remedy.cluster.x-k8s.io/aggregate-to-manager=true")))
+	}).Should(MatchError(ContainSubstring("if the manager lacks a permission, apply a ClusterRole that allows it, such as remedy-reboots, with the label remedy.cluster.x-k8s.io/aggregate-to-manager=true")))
 	s.Expect(s.resolved(c, "", soft).Trouble.Reason).To(Equal(remedyv1.ForbiddenReason))
 	s.grant(s.kind.Rules()...)
 	s.usable(c, soft)
@@ -243,5 +243,5 @@ func TestResolve_OtherNamespace_IsRejected(t *testing.T) {
 	one, err := New(t.Context(), Options{Client: c, Config: config, Clock: s.clock, Namespace: "elsewhere"})
 	s.Expect(err).ToNot(HaveOccurred())
 	got := one.Resolve(t.Context(), s.check("a"), "", s.reference())[0]
-	s.Expect(got.Trouble.Detail).To(Equal("the manager watches namespace elsewhere only"))
+	s.Expect(got.Trouble.Detail).To(Equal("the manager monitors only namespace elsewhere: create the template there, or change the flag --namespace of the manager"))
 }

@@ -54,7 +54,7 @@ func (s *store[T]) Add(object any) error { return s.Update(object) }
 func (s *store[T]) Update(object any) error {
 	u, is := object.(*unstructured.Unstructured)
 	if !is {
-		return errors.Errorf("unexpected object %T", object)
+		return errors.Errorf("unexpected type %T of an object", object)
 	}
 	after := s.read(u)
 	s.mu.Lock()
@@ -68,7 +68,7 @@ func (s *store[T]) Update(object any) error {
 func (s *store[T]) Delete(object any) error {
 	u, is := object.(*unstructured.Unstructured)
 	if !is {
-		return errors.Errorf("unexpected object %T", object)
+		return errors.Errorf("unexpected type %T of an object", object)
 	}
 	s.mu.Lock()
 	if s.creating > 0 {

@@ -107,7 +107,7 @@ func (r *Requests) stopWatch(ctx context.Context, k *kind, known facts, err erro
 		k.refused, k.facts, k.lost = "", facts{}, known.resource
 		k.requests, k.templates = nil, nil
 	default:
-		k.refused = "the API server does not let the manager list and watch it"
+		k.refused = "the API server rejects list or watch requests of the manager"
 		if k.requests != nil {
 			k.requests.stop()
 		}

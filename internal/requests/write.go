@@ -57,7 +57,7 @@ func (r *Requests) Create(ctx context.Context, d *Draft) (found *Found, created 
 	case err != nil:
 		return nil, false, err
 	case there == nil:
-		return nil, false, errors.Errorf("%s %s existed and was deleted: it is created at the next try", kind.Kind, key)
+		return nil, false, errors.Errorf("%s %s existed and was deleted: the manager creates it with the next attempt", kind.Kind, key)
 	case there.is(d):
 		return there, false, nil
 	}
@@ -168,7 +168,7 @@ func (r *Requests) failed(err error, verb string, kind schema.GroupVersionKind, 
 		resource := r.resource(kind)
 		r.permissions.drop(resource)
 		if r.watches() {
-			hint = fmt.Sprintf(" (if a permission is missing, %s)", howToAllow(resource))
+			hint = fmt.Sprintf(" (if the manager lacks a permission, %s)", howToAllow(resource))
 		}
 	}
 	return errors.Wrapf(withoutValues(err), "failed to %s %s %s%s", verb, kind.Kind, key, hint)

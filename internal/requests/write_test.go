@@ -176,7 +176,7 @@ func TestCreate_TemplateDeleted_Fails(t *testing.T) {
 	d.Template.Name = "gone"
 	_, _, err := s.requests.Create(t.Context(), d)
 	s.Expect(errors.As(err, &problem)).To(BeTrue())
-	s.Expect(err).To(MatchError("no request can be created from RebootTemplate " + s.namespace + "/gone: it does not exist"))
+	s.Expect(err).To(MatchError("failed to create a request from RebootTemplate " + s.namespace + "/gone: it does not exist"))
 	bad := s.kind.NewTemplate(s.namespace, "bad", nil)
 	bad.Object["spec"] = map[string]any{}
 	s.Expect(admin.Create(t.Context(), bad)).To(Succeed())

@@ -19,26 +19,27 @@ import (
 func (s *Settings) addProductFlags(fs *pflag.FlagSet) {
 	s.Mode, s.InTreeChecks, s.InsecureKubeconfigs = Enforce, OptIn, Allow
 	fs.Var(&choice[Mode]{value: &s.Mode, among: []Mode{Enforce, Observe}}, "mode",
-		"Enforce remediates. Observe computes and reports everything, and remediates nothing. "+
-			"A check can be set to Observe while this is Enforce; the reverse has no effect.")
+		"Mode of the manager. Enforce remediates. Observe computes and reports everything, and remediates nothing. "+
+			"A check can be set to Observe while this flag is Enforce; the reverse has no effect.")
 	fs.Var(&choice[InTreeChecks]{value: &s.InTreeChecks, among: []InTreeChecks{Ignore, OptIn, All, Replace}}, "in-tree-machinehealthchecks",
-		fmt.Sprintf("Which in-tree MachineHealthChecks to adopt: Ignore (none), OptIn (those with the annotation %s, and those that "+
-			"a topology generates for a Cluster with it), All, or Replace (all, where the in-tree controller does not run).",
-			remedyv1.AdoptAnnotation))
+		fmt.Sprintf("Which in-tree MachineHealthChecks the manager adopts. Ignore: none. "+
+			"OptIn: those with the annotation %s, and those that a topology generates for a Cluster with this annotation. "+
+			"All: all of them. Replace: all of them, where the in-tree controller does not run.", remedyv1.AdoptAnnotation))
 	fs.Var(&choice[InsecureKubeconfigs]{value: &s.InsecureKubeconfigs, among: []InsecureKubeconfigs{Allow, Refuse}}, "insecure-kubeconfigs",
-		"What to do with a kubeconfig of a workload cluster that has insecure-skip-tls-verify, a server without https://, proxy-url or "+
-			"impersonation: Allow reports it in the condition ClusterReachable, Refuse does not connect.")
+		"What the manager does with an insecure kubeconfig of a workload cluster: one that has insecure-skip-tls-verify, "+
+			"a server without https://, proxy-url or impersonation. Allow connects, and reports these fields in the condition "+
+			"ClusterReachable. Refuse does not connect.")
 }
 
 // addProviderFlags adds the flags that Cluster API and its providers have, too.
 func (s *Settings) addProviderFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&s.WatchNamespace, "namespace", "",
-		"Namespace whose objects are reconciled. If unspecified, those of all namespaces.")
+		"Namespace whose objects the manager reconciles. If unspecified, the manager reconciles the objects of all namespaces.")
 	fs.StringVar(&s.WatchFilter, "watch-filter", "",
-		fmt.Sprintf("Value of the label %s that an object must have to be reconciled. If unspecified, the label has no effect.",
+		fmt.Sprintf("Value of the label %s that the objects to reconcile have. If unspecified, the label has no effect.",
 			clusterv1.WatchLabel))
 	fs.DurationVar(&s.SyncPeriod, "sync-period", 10*time.Minute,
-		"How often every object is reconciled again, even if nothing has changed (e.g. 15m).")
+		"How often the manager reconciles every object again, even if nothing has changed (e.g. 15m).")
 	fs.Float32Var(&s.QPS, "kube-api-qps", 200,
 		"Maximum queries per second to the Kubernetes API server of the management cluster.")
 	fs.IntVar(&s.Burst, "kube-api-burst", 400,
@@ -52,18 +53,19 @@ func (s *Settings) addProviderFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&s.NodeHealthCheckConcurrency, "nodehealthcheck-concurrency", 50,
 		"Number of NodeHealthChecks to reconcile simultaneously.")
 	fs.StringVar(&s.HealthAddress, "health-addr", ":9440",
-		"Address of the probes /healthz and /readyz.")
+		"Address of the probes /healthz and /readyz; 0 serves none.")
 	fs.StringVar(&s.ProfilerAddress, "profiler-address", "",
-		"Address of an unprotected pprof profiler (e.g. localhost:6060). The diagnostics address serves a protected one.")
+		"Address of a pprof profiler without authentication (e.g. localhost:6060). If unspecified, there is none. "+
+			"The diagnostics address serves a profiler with authentication.")
 	fs.BoolVar(&s.ContentionProfiling, "contention-profiling", false,
-		"Let the profiler report where goroutines wait for each other.")
+		"Whether the profiler reports where goroutines wait for each other.")
 }
 
 func (s *Settings) addLeaderElectionFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.LeaderElection.Enabled, "leader-elect", false,
-		"Let only one of several instances reconcile. A leader that stops releases the Lease at once.")
+		"Whether only one of several instances reconciles: the leader. A leader that stops releases the Lease at once.")
 	fs.DurationVar(&s.LeaderElection.LeaseDuration, "leader-elect-lease-duration", 15*time.Second,
-		"How long a leader that does not renew the Lease remains the leader.")
+		"How long an instance remains the leader without renewing the Lease.")
 	fs.DurationVar(&s.LeaderElection.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
 		"How long the leader retries to renew the Lease before it exits.")
 	fs.DurationVar(&s.LeaderElection.RetryPeriod, "leader-elect-retry-period", 2*time.Second,

@@ -29,7 +29,7 @@ const LeaseName = "controller-leader-election-remedy"
 func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) {
 	_, metrics, err := flags.GetManagerOptions(s.Diagnostics)
 	if err != nil {
-		return ctrl.Options{}, errors.Wrap(err, "invalid flags for TLS")
+		return ctrl.Options{}, errors.Wrap(err, "failed to parse the flags for TLS")
 	}
 	cacheOptions := cache.Options{
 		SyncPeriod:       &s.SyncPeriod,

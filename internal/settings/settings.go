@@ -14,6 +14,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
 	"sigs.k8s.io/cluster-api/util/flags"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/features"
@@ -55,7 +56,7 @@ const (
 	Refuse InsecureKubeconfigs = "Refuse"
 )
 
-// Settings are the values of the flags. Validate validates them.
+// Settings are the values of the flags. Parse parses and validates them.
 type Settings struct {
 	Mode         Mode
 	InTreeChecks InTreeChecks
@@ -82,6 +83,9 @@ type Settings struct {
 	Diagnostics flags.ManagerOptions
 	Logging     *logs.Options
 	Gates       featuregate.MutableFeatureGate
+
+	// unparsed are the names of the flags whose values could not be parsed. They have their defaults, which are not compared with others.
+	unparsed []string
 }
 
 // LeaderElection are the flags of leader election.

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"pgregory.net/rapid"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
@@ -24,10 +26,7 @@ func parse(t *testing.T, args ...string) (*settings.Settings, error) {
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	s, err := settings.New(fs)
 	NewWithT(t).Expect(err).ToNot(HaveOccurred())
-	if err := fs.Parse(args); err != nil {
-		return nil, err
-	}
-	return s, s.Validate()
+	return s, s.Parse(fs, args)
 }
 
 func TestSettings_Defaults_AreValid(t *testing.T) {
@@ -95,14 +94,14 @@ func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 		{"no burst", []string{"--kube-api-burst=0"}, []string{"--kube-api-burst=0", "at least 1"}},
 		{"no queries of workload clusters", []string{"--clustercache-client-qps=0"}, []string{"--clustercache-client-qps=0", "above 0"}},
 		{"no burst to workload clusters", []string{"--clustercache-client-burst=0"}, []string{"--clustercache-client-burst=0", "at least 1"}},
-		{"two namespaces in one flag", []string{"--namespace=a,b"}, []string{`--namespace="a,b"`, "not a namespace"}},
-		{"no label value", []string{"--watch-filter=a b"}, []string{`--watch-filter="a b"`, "not the value of a label"}},
+		{"two namespaces in one flag", []string{"--namespace=a,b"}, []string{`--namespace="a,b"`, "must be the name of one namespace"}},
+		{"no label value", []string{"--watch-filter=a b"}, []string{`--watch-filter="a b"`, "must be the value of a label"}},
 		{"an address without a port", []string{"--health-addr=localhost"}, []string{`--health-addr="localhost"`, "host:port"}},
 		{"a port that does not exist", []string{"--diagnostics-address=:99999"}, []string{"--diagnostics-address", "host:port"}},
 		{
 			"a deadline that is longer than the lease",
 			[]string{"--leader-elect", "--leader-elect-renew-deadline=20s"},
-			[]string{"--leader-elect-lease-duration=15s", "two instances could lead"},
+			[]string{"--leader-elect-lease-duration=15s", "two instances could be the leader"},
 		},
 		{
 			"no second try",
@@ -124,6 +123,76 @@ func TestSettings_InvalidFlag_IsExplained(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The manager prints a line for each error of the aggregate.
+func TestSettings_AllErrors_AreReturned(t *testing.T) {
+	tests := []struct {
+		name   string
+		args   []string
+		errors []string
+	}{
+		{
+			"errors of all kinds",
+			[]string{
+				"--in-tree-machinehealthchecks=Foo", "--machinehealthcheck-concurrency=abc", "--unknown=1", "--sync-period", "soon",
+				"--kube-api-qps=", "--leader-elect=perhaps", "--mode", "Observe", "--kube-api-burst=0", "--logging-format=yaml", "left",
+				"--feature-gates=Fencing=true",
+			},
+			[]string{
+				"--in-tree-machinehealthchecks=Foo: must be one of Ignore, OptIn, All, Replace",
+				"--machinehealthcheck-concurrency=abc: must be an integer",
+				"unknown flag: --unknown",
+				"--sync-period=soon: must be a duration, for example 15m or 30s",
+				`--kube-api-qps="": must be a number`,
+				"--leader-elect=perhaps: must be true or false",
+				`unexpected argument "left": set flags as --flag=value`,
+				"--feature-gates=Fencing=true: unrecognized feature gate: Fencing",
+				"--kube-api-burst=0: must be at least 1",
+				`--logging-format: Invalid value: "yaml": Unsupported log format`,
+			},
+		},
+		{"unknown flag with a value", []string{"--unknown", "1", "--kube-api-burst=0"}, []string{
+			"unknown flag: --unknown", "--kube-api-burst=0: must be at least 1",
+		}},
+		{"unknown shorthand", []string{"-x"}, []string{"unknown shorthand flag: 'x' in -x"}},
+		{"no value", []string{"--sync-period"}, []string{"flag needs an argument: --sync-period"}},
+		{"bad syntax", []string{"---sync-period=1m"}, []string{"bad flag syntax: ---sync-period=1m"}},
+		{"terminator", []string{"--", "--mode=Observe"}, []string{`unexpected argument "--mode=Observe": set flags as --flag=value`}},
+		{
+			"default is not compared",
+			[]string{"--leader-elect", "--leader-elect-lease-duration=long", "--leader-elect-renew-deadline=20s"},
+			[]string{"--leader-elect-lease-duration=long: must be a duration, for example 15m or 30s"},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			g := NewWithT(t)
+			_, err := parse(t, test.args...)
+			var all utilerrors.Aggregate
+			g.Expect(errors.As(err, &all)).To(BeTrue())
+			lines := make([]string, 0, len(all.Errors()))
+			for _, each := range all.Errors() {
+				lines = append(lines, each.Error())
+			}
+			g.Expect(lines).To(Equal(test.errors))
+		})
+	}
+}
+
+func TestSettings_ValueAsNextArgument_IsParsed(t *testing.T) {
+	g := NewWithT(t)
+	s, err := parse(t, "--mode", "Observe", "-v", "4", "--leader-elect", "--sync-period", "3m", "--")
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(s.Mode).To(Equal(settings.Observe))
+	g.Expect(s.Logging.Verbosity).To(BeEquivalentTo(4))
+	g.Expect(s.LeaderElection.Enabled).To(BeTrue())
+	g.Expect(s.SyncPeriod).To(Equal(3 * time.Minute))
+}
+
+func TestSettings_Help_IsNoError(t *testing.T) {
+	_, err := parse(t, "--kube-api-burst=0", "--help")
+	NewWithT(t).Expect(err).To(MatchError(pflag.ErrHelp))
 }
 
 func TestManagerOptions_Flags_AreSet(t *testing.T) {
@@ -155,7 +224,7 @@ func TestSettings_LeaderElection_NeedsNamespace(t *testing.T) {
 	s, err := parse(t, "--leader-elect")
 	g.Expect(err).ToNot(HaveOccurred())
 	s.LeaderElection.Namespace = ""
-	g.Expect(s.Validate()).To(MatchError(ContainSubstring("set POD_NAMESPACE")))
+	g.Expect(s.Validate()).To(MatchError(ContainSubstring("set the environment variable POD_NAMESPACE")))
 }
 
 // Two instances never lead at once: the leader that cannot renew the Lease exits before another one acquires it, after several retries.

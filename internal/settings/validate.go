@@ -6,6 +6,7 @@ package settings
 import (
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/pkg/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation"
+	logsv1 "k8s.io/component-base/logs/api/v1"
 	"sigs.k8s.io/cluster-api/util/flags"
 )
 
@@ -38,9 +40,10 @@ func (s *Settings) Validate() error {
 	}
 
 	faults := validation.IsDNS1123Label(s.WatchNamespace)
-	refuse(s.WatchNamespace != "" && len(faults) > 0, "--namespace=%q: not a namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
+	refuse(s.WatchNamespace != "" && len(faults) > 0,
+		"--namespace=%q: must be the name of one namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
 	faults = validation.IsValidLabelValue(s.WatchFilter)
-	refuse(len(faults) > 0, "--watch-filter=%q: not the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
+	refuse(len(faults) > 0, "--watch-filter=%q: must be the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
 
 	const address = "must be host:port, for example 127.0.0.1:9440 or :9440, or 0 to serve nothing"
 	refuse(!isAddress(s.HealthAddress), "--health-addr=%q: %s", s.HealthAddress, address)
@@ -50,19 +53,36 @@ func (s *Settings) Validate() error {
 	_, _, err := flags.GetManagerOptions(s.Diagnostics)
 	refuse(err != nil, "--tls-min-version, --tls-cipher-suites or --tls-curve-preferences: %v", err)
 
+	for _, problem := range logsv1.Validate(s.Logging, nil, nil) {
+		refuse(true, "%s: %s", loggingFlag(problem.Field), problem.ErrorBody())
+	}
+	refuse(s.LeaderElection.Enabled && s.LeaderElection.Namespace == "",
+		"--leader-elect: the namespace of the Lease is unknown outside of a cluster: set the environment variable POD_NAMESPACE")
+
 	// A leader has to exit before another instance becomes the leader, and needs several retries until then.
-	if l := s.LeaderElection; l.Enabled {
-		refuse(l.Namespace == "",
-			"--leader-elect: outside of a cluster, set POD_NAMESPACE to the namespace of the Lease for which the instances compete")
+	unparsed := slices.ContainsFunc(s.unparsed, func(name string) bool { return strings.HasPrefix(name, "leader-elect") })
+	if l := s.LeaderElection; l.Enabled && !unparsed {
 		refuse(l.RetryPeriod <= 0, "--leader-elect-retry-period=%s: must be above 0", l.RetryPeriod)
 		// client-go adds up to 20 % to every retry.
 		refuse(l.RenewDeadline <= l.RetryPeriod*6/5,
 			"--leader-elect-renew-deadline=%s: must be more than 1.2 times --leader-elect-retry-period=%s", l.RenewDeadline, l.RetryPeriod)
 		refuse(l.LeaseDuration <= l.RenewDeadline, "--leader-elect-lease-duration=%s: must be longer than --leader-elect-renew-deadline=%s, "+
-			"or two instances could lead at once", l.LeaseDuration, l.RenewDeadline)
+			"because two instances could be the leader otherwise", l.LeaseDuration, l.RenewDeadline)
 		refuse(l.LeaseDuration < time.Second, "--leader-elect-lease-duration=%s: must be at least 1s", l.LeaseDuration)
 	}
 	return utilerrors.NewAggregate(problems)
+}
+
+// loggingFlag returns the flag that sets a field of the logging configuration.
+func loggingFlag(field string) string {
+	for prefix, flag := range map[string]string{
+		"flushFrequency": "--log-flush-frequency", "format": "--logging-format", "verbosity": "-v", "vmodule": "--vmodule",
+	} {
+		if strings.HasPrefix(field, prefix) {
+			return flag
+		}
+	}
+	return "logging " + field
 }
 
 // isAddress reports whether a server can listen on an address; 0 serves nothing.

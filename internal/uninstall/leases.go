@@ -99,8 +99,8 @@ func (u *Uninstaller) deleteControlPlaneLease(ctx context.Context, c *Cluster, c
 		case removable:
 			return u.deleteLease(ctx, c, lease)
 		}
-		u.leave("%s: Lease %s is held by %q until %s. Keep it if another management cluster monitors this control plane, or else run the "+
-			"command again after that time", c.name, workload.ControlPlaneLease, *lease.Spec.HolderIdentity,
+		u.leave("%s: Lease %s is held by %q until %s. If another management cluster monitors this control plane, keep the Lease. "+
+			"Otherwise, run the command again after that time", c.name, workload.ControlPlaneLease, *lease.Spec.HolderIdentity,
 			workload.LeaseExpiry(&lease.Spec).UTC().Format(time.RFC3339))
 		return nil
 	})

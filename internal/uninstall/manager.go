@@ -37,7 +37,7 @@ func (u *Uninstaller) stopManagers(ctx context.Context) error {
 	}
 	for i := range managers {
 		manager := &managers[i]
-		u.exclusive = u.exclusive || slices.Contains(coreChecks(manager), settings.Replace)
+		u.exclusive = u.exclusive || slices.Contains(inTreeSelections(manager), settings.Replace)
 		running := scaledUp(*manager)
 		if running && !u.DryRun {
 			before := manager.DeepCopy()
@@ -101,7 +101,7 @@ func (u *Uninstaller) findRestartedManagers(ctx context.Context) error {
 func (u *Uninstaller) managerState(ctx context.Context) (running, adoptsAll bool) {
 	managers, err := u.managers(ctx)
 	for i := range managers {
-		adoptsAll = adoptsAll || slices.ContainsFunc(coreChecks(&managers[i]), func(value settings.InTreeChecks) bool {
+		adoptsAll = adoptsAll || slices.ContainsFunc(inTreeSelections(&managers[i]), func(value settings.InTreeChecks) bool {
 			// The value can be a variable that is only known in the Pod.
 			return value != settings.Ignore && value != settings.OptIn
 		})
@@ -109,9 +109,9 @@ func (u *Uninstaller) managerState(ctx context.Context) (running, adoptsAll bool
 	return err != nil || slices.ContainsFunc(managers, scaledUp), err != nil || adoptsAll
 }
 
-// coreChecks returns the value of --in-tree-machinehealthchecks in each container that sets it. As in the manager, an underscore counts as
-// a dash and the last value counts. A single dash counts, too: such a manager does not start until its flag is fixed.
-func coreChecks(manager *appsv1.Deployment) (values []settings.InTreeChecks) {
+// inTreeSelections returns the value of --in-tree-machinehealthchecks in each container that sets it. As in the manager, an underscore
+// counts as a dash, and the last value counts. A single dash counts, too: such a manager does not start until its flag is fixed.
+func inTreeSelections(manager *appsv1.Deployment) (values []settings.InTreeChecks) {
 	for i := range manager.Spec.Template.Spec.Containers {
 		container := &manager.Spec.Template.Spec.Containers[i]
 		args, last := slices.Concat(container.Command, container.Args), ""

@@ -70,7 +70,7 @@ func (u *Uninstaller) checks(ctx context.Context, namespace, name string) ([]clu
 	switch {
 	case meta.IsNoMatchError(err):
 		return nil, errors.Errorf("the cluster does not serve MachineHealthChecks of %s: select the management cluster with --context or "+
-			"--kubeconfig, or use --all if Cluster API is uninstalled", clusterv1.GroupVersion)
+			"--kubeconfig, or run kubectl remedy uninstall if Cluster API is uninstalled", clusterv1.GroupVersion)
 	case apierrors.IsNotFound(err):
 		return nil, errors.Errorf("MachineHealthCheck %s/%s of Cluster API not found: see kubectl get machinehealthchecks.cluster.x-k8s.io -n %s",
 			namespace, name, namespace)
@@ -110,7 +110,7 @@ func (u *Uninstaller) prepare(ctx context.Context, r *release, running, adoptsAl
 		before := r.check.DeepCopy()
 		metav1.SetMetaDataAnnotation(&r.check.ObjectMeta, remedyv1.AdoptAnnotation, "false")
 		if err := u.Management.client.Patch(ctx, r.check, client.MergeFrom(before)); err != nil {
-			return errors.Wrap(err, "failed to annotate it")
+			return errors.Wrap(err, "failed to set the annotation "+remedyv1.AdoptAnnotation+"=false")
 		}
 	}
 	if r.optOut {
@@ -134,7 +134,7 @@ func (u *Uninstaller) warn(warned map[types.UID]bool, kind string, o client.Obje
 		return
 	}
 	warned[o.GetUID()] = true
-	_, _ = fmt.Fprintf(u.Out, "%s %s/%s: annotation %s=%q has no effect: set it to \"true\" or \"false\", or remove it\n",
+	_, _ = fmt.Fprintf(u.Out, "%s %s/%s: annotation %s=%q has no effect: set \"true\" or \"false\", or remove it\n",
 		kind, o.GetNamespace(), o.GetName(), remedyv1.AdoptAnnotation, value)
 }
 
@@ -213,7 +213,7 @@ func (u *Uninstaller) leaveUnread(failed []unread) {
 	}
 	slices.Sort(skipped)
 	if len(skipped) > 0 {
-		_, _ = fmt.Fprintln(u.Out, "skipped because you may not list them and no MachineHealthCheck leaves traces on them: "+
+		_, _ = fmt.Fprintln(u.Out, "skipped, because you are not allowed to list them and checks write nothing to them: "+
 			strings.Join(skipped, ", "))
 	}
 }

@@ -147,7 +147,7 @@ func TestRelease_NamespacePermissions_AreSufficient(t *testing.T) {
 	uninstaller, said := p.user("tenant", namespacePermissions()...)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "core")).To(Succeed(), said.String())
 	p.Expect(said.String()).To(MatchRegexp(
-		"(?m)^skipped because you may not list them and no MachineHealthCheck leaves traces on them: .*configmaps, .*secrets, "))
+		"(?m)^skipped, because you are not allowed to list them and checks write nothing to them: .*configmaps, .*secrets, "))
 	p.Expect(strings.Count(said.String(), "skipped")).To(Equal(1))
 	p.Expect(said.String()).ToNot(Or(ContainSubstring("left:"), ContainSubstring("forbidden")))
 	p.Expect(p.get(core).GetAnnotations()).To(Equal(map[string]string{"example.com/other": "stays", remedyv1.AdoptAnnotation: "false"}))
@@ -193,7 +193,7 @@ func TestRelease_InvalidTakeOverValue_IsReportedOnce(t *testing.T) {
 	p.inTreeCheck("none")
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.Release(p.ctx, p.namespace, "")).To(Succeed(), said.String())
-	odd := "%s %s/%s: annotation " + remedyv1.AdoptAnnotation + `=%q has no effect: set it to "true" or "false"`
+	odd := "%s %s/%s: annotation " + remedyv1.AdoptAnnotation + `=%q has no effect: set "true" or "false"`
 	p.Expect(said.String()).To(And(ContainSubstring(odd, "MachineHealthCheck", p.namespace, "yes", "yes"), ContainSubstring(odd, "Cluster",
 		p.namespace, "prod", "True")))
 	p.Expect(strings.Count(said.String(), "has no effect")).To(Equal(2), "once per object")

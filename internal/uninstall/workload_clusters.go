@@ -54,7 +54,7 @@ func (u *Uninstaller) cleanWorkloadCluster(ctx context.Context, cluster *cluster
 	}
 	content := kubeconfig.Data[secret.KubeconfigDataName]
 	if err := workload.ValidateKubeconfig(content); err != nil {
-		return errors.Wrapf(err, "Secret %s/%s is refused", kubeconfig.Namespace, kubeconfig.Name)
+		return errors.Wrapf(err, "failed to use the kubeconfig in Secret %s/%s", kubeconfig.Namespace, kubeconfig.Name)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(content)
 	if err != nil {

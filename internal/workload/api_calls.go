@@ -110,11 +110,11 @@ func (a *apiCalls) succeeded() {
 
 // failed pauses the calls after a timeout, schedules a retry, and drops the kept list. The delay grows with each retry after which a
 // call fails, also if other calls succeed in between.
-func (a *apiCalls) failed(now time.Time, obstacle ReadErrorReason) {
+func (a *apiCalls) failed(now time.Time, reason ReadErrorReason) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.joined = nil
-	if obstacle == NotAnswering && !now.Before(a.pausedUntil) {
+	if reason == NotAnswering && !now.Before(a.pausedUntil) {
 		a.pausedUntil = now.Add(pauseAfterTimeout)
 	}
 	if !a.retryAt.IsZero() {

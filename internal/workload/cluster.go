@@ -60,7 +60,7 @@ func (c Cluster) Nodes(ctx context.Context) ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// Read returns a reading for every target, in the same order. It reads the cache, and calls the API server for Nodes that the cache does
+// Read returns a reading for every target, in the same order. It reads the cache. It calls the API server for Nodes that the cache does
 // not have, with limits in number and time. ConnectionSource notifies when an Unreadable Node can be read again.
 func (c Cluster) Read(ctx context.Context, q ReadRequest) []Reading {
 	cache, err := c.connectedNodes(ctx)
@@ -75,7 +75,7 @@ func (c Cluster) Read(ctx context.Context, q ReadRequest) []Reading {
 	if len(missed) > 0 {
 		c.lookUpMissed(ctx, &q, readings, missed)
 	}
-	c.doubtMissing(ctx, &q, readings, cache, false)
+	c.rejectMissingInWrongCluster(ctx, &q, readings, cache, false)
 	return readings
 }
 
@@ -99,7 +99,7 @@ func (c Cluster) client(ctx context.Context) (client.Client, *ReadError) {
 	return api, nil
 }
 
-// ReadRequest asks for the Nodes of some targets of one cluster.
+// ReadRequest is a read of the Nodes of some targets of one cluster.
 type ReadRequest struct {
 	// Initialized is whether the cluster has a control plane. Without one, no Node is read.
 	Initialized bool
@@ -143,8 +143,8 @@ func (r *Reading) Facts(t *Target) health.NodeFacts {
 
 func unreadable(err *ReadError) Reading { return Reading{State: health.Unreadable, Err: err} }
 
-// isStranger reports whether a Node with the target's name has another provider ID. It is false if either has none.
-func (t *Target) isStranger(node *corev1.Node) bool {
+// hasOtherProviderID reports whether a Node with the target's name has another provider ID. It is false if either has none.
+func (t *Target) hasOtherProviderID(node *corev1.Node) bool {
 	return t.ProviderID != "" && node.Spec.ProviderID != "" && t.ProviderID != node.Spec.ProviderID
 }
 

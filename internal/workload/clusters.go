@@ -38,7 +38,7 @@ type Clusters struct {
 	lastID int
 }
 
-// New returns the clusters. Only Home can be reached until Connect was called. The cache of the manager needs StrippedNodes.
+// New returns the clusters. Only ManagementCluster can be reached until Connect was called. The cache of the manager needs StrippedNodes.
 func New(mgr manager.Manager, clk clock.WithTicker) (*Clusters, error) {
 	config := rest.CopyConfig(mgr.GetConfig())
 	api, err := client.New(config, client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
@@ -59,7 +59,7 @@ func newClusters(clk clock.WithTicker, local connector, management client.Reader
 // CountIgnoredUpdates sets what counts updates of Nodes without a notification, such as heartbeats. Call it before anything is read.
 func (c *Clusters) CountIgnoredUpdates(count func()) { c.countIgnored = count }
 
-// Get returns the workload cluster of this Cluster, or Home.
+// Get returns the workload cluster of this Cluster, or the management cluster.
 func (c *Clusters) Get(key client.ObjectKey) Cluster {
 	return Cluster{clusters: c, key: key, state: c.stateOf(key)}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-func TestNodesAreReadThroughARealConnection(t *testing.T) {
+func TestRead_RealConnection_ReturnsAllStates(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
@@ -41,7 +41,7 @@ func TestNodesAreReadThroughARealConnection(t *testing.T) {
 		{ProviderID: "id://x"},
 		{ProviderID: "id://a"},
 	}
-	for name, readings := range map[string][]workload.Reading{"read": s.read(key, targets...), "look": s.look(key, targets...)} {
+	for name, readings := range map[string][]workload.Reading{"read": s.read(key, targets...), "look": s.readLive(key, targets...)} {
 		g.Expect(readings).To(HaveLen(len(targets)))
 		g.Expect(readings[0]).To(And(HaveField("State", health.Present), HaveField("ProviderIDMismatch", false), HaveField("Node.UID", node.UID)), name)
 		g.Expect(readings[0].Node.ManagedFields).To(BeEmpty(), "it is stripped")
@@ -57,7 +57,7 @@ func TestNodesAreReadThroughARealConnection(t *testing.T) {
 	g.Expect(seen.LastSeen).ToNot(BeZero())
 
 	g.Expect(clientOf(t, second).Delete(t.Context(), node)).To(Succeed())
-	g.Expect(s.look(key, targets[0])[0].State).To(Equal(health.Gone))
+	g.Expect(s.readLive(key, targets[0])[0].State).To(Equal(health.Gone))
 	g.Eventually(func() health.NodeState { return s.read(key, targets[0])[0].State }, patience).Should(Equal(health.Gone))
 	g.Eventually(func() []workload.NodeChange { return s.woken(key, "real-a") }, patience).Should(ContainElement(HaveField("After", BeNil())))
 
@@ -67,7 +67,7 @@ func TestNodesAreReadThroughARealConnection(t *testing.T) {
 	g.Eventually(s.Remembered, patience).Should(BeEmpty())
 }
 
-func TestTheRestOfALiveLook(t *testing.T) {
+func TestLive_LeasesAndControlPlane_AreRead(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
@@ -164,7 +164,7 @@ func etcdPod(t *testing.T, admin client.Client, name, node string, mirror, ready
 	g.Expect(admin.Status().Patch(t.Context(), pod, client.MergeFrom(before))).To(Succeed())
 }
 
-func TestHomeIsReadTheSameWay(t *testing.T) {
+func TestRead_ManagementCluster_ReturnsNodes(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
@@ -173,9 +173,9 @@ func TestHomeIsReadTheSameWay(t *testing.T) {
 	target := workload.Target{Name: "home-a", ProviderID: "id://a"}
 	g.Eventually(func() health.NodeState { return s.read(workload.ManagementCluster, target)[0].State }, patience).Should(Equal(health.Present))
 	g.Expect(s.read(workload.ManagementCluster, workload.Target{Name: "home-x"})[0].State).To(Equal(health.Gone))
-	g.Expect(s.look(workload.ManagementCluster, workload.Target{ProviderID: "id://x"})[0].State).To(Equal(health.NotJoined))
+	g.Expect(s.readLive(workload.ManagementCluster, workload.Target{ProviderID: "id://x"})[0].State).To(Equal(health.NotJoined))
 	g.Expect(s.Get(workload.ManagementCluster).Connection(t.Context()).Up).To(BeTrue())
-	g.Expect(s.toldOf(workload.ManagementCluster)).To(BeNumerically(">", 0))
+	g.Expect(s.notificationsOf(workload.ManagementCluster)).To(BeNumerically(">", 0))
 	before := node.DeepCopy()
 	node.Labels = map[string]string{"pool": "a"}
 	g.Expect(clientOf(t, first).Patch(t.Context(), node, client.MergeFrom(before))).To(Succeed())
@@ -184,8 +184,8 @@ func TestHomeIsReadTheSameWay(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 }
 
-// TestHeartbeatsWakeNobody posts what kubelets post, and then something that matters: what came before it would have been told before it.
-func TestHeartbeatsWakeNobody(t *testing.T) {
+// TestNodeSource_Heartbeats_EnqueueNothing posts heartbeats, and then a change that enqueues a request. A request for an earlier heartbeat would come first.
+func TestNodeSource_Heartbeats_EnqueueNothing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
@@ -221,7 +221,7 @@ func TestHeartbeatsWakeNobody(t *testing.T) {
 	g.Expect(s.read(key, workload.Target{Name: "beat"})[0].Node.Status.Conditions[0].Status).To(Equal(corev1.ConditionTrue), "who is woken reads what woke it")
 }
 
-func TestEqualNodeNamesInTwoClustersAreTwoNodes(t *testing.T) {
+func TestNodeSource_EqualNames_NameTheCluster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
@@ -233,21 +233,21 @@ func TestEqualNodeNamesInTwoClustersAreTwoNodes(t *testing.T) {
 	g.Eventually(func() []any { return []any{node(one), node(two)} }, patience).Should(HaveEach(Not(BeNil())))
 	g.Expect(node(one).UID).To(Equal(here.UID))
 	g.Expect(node(two).UID).To(Equal(there.UID))
-	g.Expect(s.look(one, workload.Target{Name: "twin", ProviderID: "id://two"})[0].ProviderIDMismatch).To(BeTrue())
+	g.Expect(s.readLive(one, workload.Target{Name: "twin", ProviderID: "id://two"})[0].ProviderIDMismatch).To(BeTrue())
 
 	before := there.DeepCopy()
 	there.Labels = map[string]string{"pool": "a"}
-	// That it has come, and is ready, may be told of either until now.
+	// Until now, both clusters may notify that the Node was created and is ready.
 	isOfPool := HaveField("After", HaveValue(HaveField("Labels", HaveKeyWithValue("pool", "a"))))
 	g.Expect(clientOf(t, second).Patch(t.Context(), there, client.MergeFrom(before))).To(Succeed())
 	g.Eventually(func() []workload.NodeChange { return s.woken(two, "twin") }, patience).Should(ContainElement(isOfPool))
 	g.Expect(clientOf(t, second).Delete(t.Context(), there)).To(Succeed())
 	g.Eventually(func() health.NodeState { return s.read(two, workload.Target{Name: "twin"})[0].State }, patience).Should(Equal(health.Gone))
 	g.Expect(node(one).UID).To(Equal(here.UID))
-	g.Expect(s.woken(one, "twin")).ToNot(ContainElement(Or(HaveField("After", BeNil()), isOfPool)), "nobody asks about it for what happens to the other")
+	g.Expect(s.woken(one, "twin")).ToNot(ContainElement(Or(HaveField("After", BeNil()), isOfPool)), "a change in one cluster causes no request for the other")
 }
 
-func TestAKubeconfigThatStartsAProgramIsRefusedUntilItIsMended(t *testing.T) {
+func TestKubeconfig_StartsProgram_IsRefusedUntilCorrected(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
@@ -274,7 +274,7 @@ func TestAKubeconfigThatStartsAProgramIsRefusedUntilItIsMended(t *testing.T) {
 	g.Expect(s.Get(key).Connection(t.Context()).Err).ToNot(HaveOccurred())
 }
 
-// TestKubeconfig_CorrectedThenRestarted_IsFollowed has a kubeconfig that leads to another cluster, which answers as well as any. As
+// TestKubeconfig_CorrectedThenRestarted_IsFollowed has a kubeconfig that leads to another cluster, which answers. As
 // long as that cluster answers, ClusterCache does not read the Secret again.
 func TestKubeconfig_CorrectedThenRestarted_IsFollowed(t *testing.T) {
 	t.Parallel()
@@ -290,10 +290,10 @@ func TestKubeconfig_CorrectedThenRestarted_IsFollowed(t *testing.T) {
 	s.stop()
 	s.start(patience)
 	g.Eventually(func() []workload.Reading { return s.read(key, targets...) }, patience).Should(HaveEach(HaveField("State", health.Present)))
-	g.Expect(s.look(key, targets...)).To(HaveEach(HaveField("State", health.Present)))
+	g.Expect(s.readLive(key, targets...)).To(HaveEach(HaveField("State", health.Present)))
 }
 
-func TestWithoutTheRightToReadNothingIsSaid(t *testing.T) {
+func TestRead_MissingPermission_IsForbidden(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
@@ -304,7 +304,7 @@ func TestWithoutTheRightToReadNothingIsSaid(t *testing.T) {
 	key := s.clusterWith("prod", kubeconfigOf(t, config, nil))
 	g.Eventually(func() bool { return s.Get(key).Connection(t.Context()).Up }, patience).Should(BeTrue())
 	target := workload.Target{Name: "any"}
-	r := s.look(key, target)[0]
+	r := s.readLive(key, target)[0]
 	g.Expect(r.State).To(Equal(health.Unreadable))
 	g.Expect(workload.ReadErrorReasonOf(r.Err)).To(Equal(workload.Forbidden))
 	r = s.read(key, target)[0]
@@ -312,12 +312,11 @@ func TestWithoutTheRightToReadNothingIsSaid(t *testing.T) {
 	g.Expect(workload.ReadErrorReasonOf(r.Err)).To(Equal(workload.NotReadYet))
 }
 
-// TestNothingIsLeftOfAConnectionThatIsOver connects and disconnects two hundred clusters. What one of them leaves behind would be two
-// hundred.
-func TestNothingIsLeftOfAConnectionThatIsOver(t *testing.T) {
+// TestConnection_Ended_ReleasesResources connects and disconnects two hundred clusters, so a leak of one connection is multiplied.
+func TestConnection_Ended_ReleasesResources(t *testing.T) {
 	g := NewWithT(t)
 	s := newStage(t)
-	way := newRoad(t, addressOf(t, second))
+	way := newProxy(t, addressOf(t, second))
 	addNode(t, second, "leak", "id://leak")
 	kubeconfig := kubeconfigOf(t, &rest.Config{Host: second.Admin.Host, TLSClientConfig: second.Admin.TLSClientConfig}, way)
 	const batch, batches = 20, 10
@@ -328,7 +327,7 @@ func TestNothingIsLeftOfAConnectionThatIsOver(t *testing.T) {
 		}
 		for _, key := range keys {
 			s.up(key)
-			g.Expect(s.read(key, workload.Target{Name: "leak"}, workload.Target{Name: "nobody"})).To(HaveExactElements(
+			g.Expect(s.read(key, workload.Target{Name: "leak"}, workload.Target{Name: "missing"})).To(HaveExactElements(
 				HaveField("State", health.Present), HaveField("State", health.Gone)))
 		}
 		for _, key := range keys {

@@ -26,7 +26,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// shaky is a manager whose API server may not answer. It counts what is added to it, and who follows objects.
+// shaky is a manager whose API server may not answer. It counts runnables and event handlers.
 type shaky struct {
 	manager.Manager
 	fails            bool
@@ -52,7 +52,7 @@ func (c *shakyCache) GetInformer(context.Context, client.Object, ...ctrlcache.In
 	return &followed{mgr: c.mgr}, nil
 }
 
-// followed is an informer that only counts those who follow.
+// followed is an informer that only counts event handlers.
 type followed struct {
 	ctrlcache.Informer
 	mgr *shaky
@@ -60,12 +60,11 @@ type followed struct {
 
 func (f *followed) AddEventHandler(toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	f.mgr.followers++
-	return nil, nil //nolint:nilnil // nobody looks at it.
+	return nil, nil //nolint:nilnil // no caller reads it.
 }
 
-// A manager takes a controller of one name only once: a try that fails must not have added it, or each further one would fail for that
-// alone.
-func TestWhatCouldNotBeConnectedIsConnectedByAnotherTry(t *testing.T) {
+// A manager accepts a controller of one name only once, so an attempt that fails must not have added it.
+func TestConnect_AfterFailure_Succeeds(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	made, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{
@@ -94,7 +93,7 @@ func TestConnect_ControlPlaneNotInitialized_Waits(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	s := newStage(t)
-	way := newRoad(t, addressOf(t, second))
+	way := newProxy(t, addressOf(t, second))
 	key := client.ObjectKey{Namespace: s.namespace, Name: "new"}
 	s.putKubeconfig(key, kubeconfigOf(t, second.Admin, way))
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}

@@ -21,7 +21,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-func TestNoFirstLookAfterAStart(t *testing.T) {
+func TestConnection_Start_HasNoGracePeriod(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	seen := b.connection(t)
@@ -30,7 +30,7 @@ func TestNoFirstLookAfterAStart(t *testing.T) {
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 }
 
-func TestACacheThatHasNotConnectedYetHasLostNothing(t *testing.T) {
+func TestConnection_NeverConnected_HasNoGracePeriod(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.wire.set(func(w *wire) {
@@ -43,7 +43,7 @@ func TestACacheThatHasNotConnectedYetHasLostNothing(t *testing.T) {
 	g.Expect(b.connection(t).GracePeriodEnd()).To(BeZero())
 }
 
-func TestWhoWasSeenDownHasAFirstLook(t *testing.T) {
+func TestConnection_Restored_HasGracePeriod(t *testing.T) {
 	tests := []struct {
 		why  string
 		down func(b *bench)
@@ -63,7 +63,7 @@ func TestWhoWasSeenDownHasAFirstLook(t *testing.T) {
 			g.Expect(seen.Up).To(BeFalse())
 			g.Expect(ReadErrorReasonOf(seen.Err)).To(Equal(test.err))
 			g.Expect(seen.LastSeen).To(Equal(noon))
-			for _, r := range append(b.read(t, Target{Name: "a"}), b.look(t, Target{Name: "a"})...) {
+			for _, r := range append(b.read(t, Target{Name: "a"}), b.readLive(t, Target{Name: "a"})...) {
 				g.Expect(r.State).To(Equal(health.Unreadable), "what the cache holds is old")
 				g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(test.err))
 			}
@@ -72,7 +72,7 @@ func TestWhoWasSeenDownHasAFirstLook(t *testing.T) {
 			_, err = b.Get(prod).Client(t.Context())
 			g.Expect(ReadErrorReasonOf(err)).To(Equal(test.err))
 			gets, lists := b.api.asked()
-			g.Expect(gets+lists).To(BeZero(), "nobody waits for who is down")
+			g.Expect(gets+lists).To(BeZero(), "no call waits for a cluster that is down")
 
 			b.clock.Step(time.Minute)
 			back := noon.Add(2 * time.Minute)
@@ -83,12 +83,12 @@ func TestWhoWasSeenDownHasAFirstLook(t *testing.T) {
 			g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 			b.clock.Step(time.Hour)
 			g.Expect(b.connection(t).RestoredAt).To(Equal(back), "that stays")
-			g.Expect(b.timesTold()).To(Equal(3), "up, down, and up")
+			g.Expect(b.notifications()).To(Equal(3), "up, down, and up")
 		})
 	}
 }
 
-func TestOneProbeThatFailsIsBadLuck(t *testing.T) {
+func TestConnection_OneFailedProbe_StaysUp(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	b.connection(t)
@@ -99,7 +99,7 @@ func TestOneProbeThatFailsIsBadLuck(t *testing.T) {
 	g.Expect(b.connection(t).GracePeriodEnd()).To(BeZero())
 }
 
-func TestAnOutageThatBeganBeforeWeDidIsOneIfThereIsAControlPlane(t *testing.T) {
+func TestConnection_DownAtStart_HasGracePeriod(t *testing.T) {
 	for _, initialized := range []bool{true, false} {
 		g := NewWithT(t)
 		b := newBench(t)
@@ -109,16 +109,16 @@ func TestAnOutageThatBeganBeforeWeDidIsOneIfThereIsAControlPlane(t *testing.T) {
 		b.wire.connect(noon)
 		g.Expect(b.connection(t).GracePeriodEnd().IsZero()).To(Equal(!initialized))
 	}
-	t.Run("where that cannot be found out it is one", func(t *testing.T) {
+	t.Run("unreadable Cluster", func(t *testing.T) {
 		g := NewWithT(t)
 		b := newBench(t)
-		b.management.failure = errors.New("cannot tell")
+		b.management.failure = errors.New("unreadable")
 		b.wire.disconnect()
 		b.connection(t)
 		b.wire.connect(noon)
 		g.Expect(b.connection(t).GracePeriodEnd()).ToNot(BeZero())
 	})
-	t.Run("a Cluster that is gone has none", func(t *testing.T) {
+	t.Run("no Cluster", func(t *testing.T) {
 		g := NewWithT(t)
 		b := newBench(t)
 		b.management.failure = apierrors.NewNotFound(schema.GroupResource{Resource: "clusters"}, prod.Name)
@@ -129,49 +129,49 @@ func TestAnOutageThatBeganBeforeWeDidIsOneIfThereIsAControlPlane(t *testing.T) {
 	})
 }
 
-func TestAProbeThatSucceedsAgainWakesWhoCouldNotRead(t *testing.T) {
+func TestConnectionSource_ProbeSucceeds_Notifies(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.connection(t)
 	b.wire.fails(2)
 	b.connection(t)
-	told := b.timesTold()
+	told := b.notifications()
 	b.refreshUnreadable(t.Context())
-	g.Expect(b.timesTold()).To(Equal(told))
+	g.Expect(b.notifications()).To(Equal(told))
 	b.wire.connect(b.clock.Now())
 	b.refreshUnreadable(t.Context())
-	g.Expect(b.timesTold()).To(Equal(told + 1))
+	g.Expect(b.notifications()).To(Equal(told + 1))
 	g.Expect(b.connection(t).RestoredAt).To(Equal(noon))
 	b.refreshUnreadable(t.Context())
-	g.Expect(b.timesTold()).To(Equal(told + 1))
+	g.Expect(b.notifications()).To(Equal(told + 1))
 }
 
-func TestAProbeThatFailsAgainIsNoticedWithoutAnyone(t *testing.T) {
+func TestConnectionSource_ProbeFails_Notifies(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.connection(t)
 	b.wire.fails(1)
 	b.connection(t)
-	told := b.timesTold()
+	told := b.notifications()
 	b.wire.fails(2)
 	b.refreshUnreadable(t.Context())
-	g.Expect(b.timesTold()).To(Equal(told + 1))
+	g.Expect(b.notifications()).To(Equal(told + 1))
 }
 
-func TestWhoCouldNotAskIsWokenAndEverMoreSeldom(t *testing.T) {
+func TestConnectionSource_FailedRead_NotifiesWithBackoff(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.api.failure = apierrors.NewInternalError(errors.New("etcd"))
 	b.read(t, Target{Name: "a"})
-	told := b.timesTold()
+	told := b.notifications()
 	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
 		b.clock.Step(wait - time.Second)
 		b.refreshUnreadable(t.Context())
-		g.Expect(b.timesTold()).To(Equal(told))
+		g.Expect(b.notifications()).To(Equal(told))
 		b.clock.Step(time.Second)
 		b.refreshUnreadable(t.Context())
 		told++
-		g.Expect(b.timesTold()).To(Equal(told), "after %s", wait)
+		g.Expect(b.notifications()).To(Equal(told), "after %s", wait)
 		b.read(t, Target{Name: "a"})
 	}
 	b.api.set(func(a *apiServer) { a.failure = nil })
@@ -179,35 +179,35 @@ func TestWhoCouldNotAskIsWokenAndEverMoreSeldom(t *testing.T) {
 	b.refreshUnreadable(t.Context())
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Gone))
 	b.clock.Step(time.Hour)
-	told = b.timesTold()
+	told = b.notifications()
 	b.refreshUnreadable(t.Context())
-	g.Expect(b.timesTold()).To(Equal(told), "it could be read")
+	g.Expect(b.notifications()).To(Equal(told), "it could be read")
 	b.api.set(func(a *apiServer) { a.failure = apierrors.NewInternalError(errors.New("etcd")) })
 	b.read(t, Target{Name: "a"})
 	b.clock.Step(minRetryDelay)
 	b.refreshUnreadable(t.Context())
-	g.Expect(b.timesTold()).To(Equal(told+1), "it begins anew")
+	g.Expect(b.notifications()).To(Equal(told+1), "the delay starts again at its minimum")
 }
 
-// TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom, although the API server of that answers whatever it is asked.
-func TestWhoIsInTheWrongClusterIsWokenEverMoreSeldom(t *testing.T) {
+// TestConnectionSource_WrongCluster_NotifiesWithBackoff has a cluster whose API server answers every call.
+func TestConnectionSource_WrongCluster_NotifiesWithBackoff(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("x", "id://x"))
 	targets := []Target{{"a", "id://a"}, {"b", "id://b"}}
 	g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(WrongCluster))
 	for _, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 2 * time.Minute, 2 * time.Minute} {
-		told := b.timesTold()
+		told := b.notifications()
 		b.clock.Step(wait - time.Second)
 		b.refreshUnreadable(t.Context())
-		g.Expect(b.timesTold()).To(Equal(told), "before %s", wait)
+		g.Expect(b.notifications()).To(Equal(told), "before %s", wait)
 		b.clock.Step(time.Second)
 		b.refreshUnreadable(t.Context())
-		g.Expect(b.timesTold()).To(Equal(told+1), "after %s", wait)
+		g.Expect(b.notifications()).To(Equal(told+1), "after %s", wait)
 		g.Expect(ReadErrorReasonOf(b.read(t, targets...)[0].Err)).To(Equal(WrongCluster))
 	}
 }
 
-func TestNodesThatHaveNotArrivedAreUnreadable(t *testing.T) {
+func TestRead_CacheNotSynced_IsUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	b.wire.set(func(w *wire) { w.read = false })
@@ -218,7 +218,7 @@ func TestNodesThatHaveNotArrivedAreUnreadable(t *testing.T) {
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 }
 
-func TestAWatchThatFailsIsNoAnswer(t *testing.T) {
+func TestRead_WatchFails_IsUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	b.wire.set(func(w *wire) { w.refuse = errors.New("no such kind") })
@@ -227,7 +227,7 @@ func TestAWatchThatFailsIsNoAnswer(t *testing.T) {
 	g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(Failing))
 }
 
-func TestANewConnectionHasANewRoster(t *testing.T) {
+func TestConnection_Restored_HasNewCache(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
@@ -241,7 +241,7 @@ func TestANewConnectionHasANewRoster(t *testing.T) {
 	second := b.stateOf(prod).currentNodes()
 	g.Expect(second).ToNot(BeIdenticalTo(first))
 	g.Expect(second.closed).ToNot(BeClosed())
-	t.Run("also if nobody saw that the old one was over", func(t *testing.T) {
+	t.Run("without a refresh in between", func(t *testing.T) {
 		b.wire.set(func(w *wire) { w.watched = map[string]bool{} })
 		b.read(t, Target{Name: "a"})
 		g.Expect(b.stateOf(prod).currentNodes()).ToNot(BeIdenticalTo(second))
@@ -249,8 +249,8 @@ func TestANewConnectionHasANewRoster(t *testing.T) {
 	})
 }
 
-// TestARosterThatCameMeanwhileStays is about somebody who sees that there is no connection, and acts on it when there is one again.
-func TestARosterThatCameMeanwhileStays(t *testing.T) {
+// TestRefresh_NewCacheMeanwhile_IsKept has a refresh that reads that the connection is down, and continues when a new connection is up.
+func TestRefresh_NewCacheMeanwhile_IsKept(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	b.read(t, Target{Name: "a"})
@@ -263,8 +263,8 @@ func TestARosterThatCameMeanwhileStays(t *testing.T) {
 	g.Expect(next.closed).ToNot(BeClosed())
 }
 
-// TestAManagementClusterThatHangsIsNotWaitedFor: it is asked whether there is a control plane, in the place of all clusters.
-func TestAManagementClusterThatHangsIsNotWaitedFor(t *testing.T) {
+// TestRefresh_ManagementClusterHangs_TimesOut reads a Cluster from the management cluster.
+func TestRefresh_ManagementClusterHangs_TimesOut(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.callTimeout = 20 * time.Millisecond
@@ -275,7 +275,7 @@ func TestAManagementClusterThatHangsIsNotWaitedFor(t *testing.T) {
 	g.Expect(b.connection(t).GracePeriodEnd()).ToNot(BeZero(), "where that cannot be found out it was an outage")
 }
 
-func TestWithoutClusterAPIOnlyHomeIsThere(t *testing.T) {
+func TestRead_NoClusterAPI_OnlyManagementCluster(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.remote = notConnected{}
@@ -300,7 +300,7 @@ func TestSources_Notification_EnqueuesRequests(t *testing.T) {
 		return []reconcile.Request{request(c.Cluster, c.Name)}
 	}).Start(t.Context(), queue)).To(Succeed())
 	g.Expect(b.ConnectionSource(func(ctx context.Context, key client.ObjectKey) []reconcile.Request {
-		b.Get(key).Connection(ctx) // who is told may ask.
+		b.Get(key).Connection(ctx) // A listener may read.
 		return []reconcile.Request{request(key, "")}
 	}).Start(t.Context(), queue)).To(Succeed())
 	b.nodeNotifier(prod)(nil, node("a", ""))
@@ -309,7 +309,7 @@ func TestSources_Notification_EnqueuesRequests(t *testing.T) {
 	g.Expect(queue.Len()).To(Equal(3))
 }
 
-func TestClustersFollowUntilTheEnd(t *testing.T) {
+func TestStart_ContextEnds_Returns(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.connection(t)
@@ -319,10 +319,10 @@ func TestClustersFollowUntilTheEnd(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- b.Start(ctx) }()
 	g.Eventually(b.clock.HasWaiters).Should(BeTrue())
-	told := b.timesTold()
+	told := b.notifications()
 	b.wire.connect(noon)
 	b.clock.Step(refreshInterval)
-	g.Eventually(b.timesTold).Should(Equal(told + 1))
+	g.Eventually(b.notifications).Should(Equal(told + 1))
 	cancel()
 	g.Expect(<-done).To(Succeed())
 	g.Expect(b.stopped).To(BeClosed())
@@ -330,7 +330,7 @@ func TestClustersFollowUntilTheEnd(t *testing.T) {
 	g.Expect((&connectionEvents{}).NeedLeaderElection()).To(BeFalse())
 }
 
-func TestAWatchIsKnownByItsRecord(t *testing.T) {
+func TestNodeWatch_NewState_HasNewName(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	w := &nodeWatch{state: b.stateOf(prod)}

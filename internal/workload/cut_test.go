@@ -13,37 +13,37 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-// cut is what is wrong with the way to an API server.
+// cut is how the connection to an API server is broken.
 type cut string
 
 const (
 	whole cut = ""
-	// refused: every connection breaks, and nobody accepts a new one.
+	// refused: every connection breaks, and new ones are refused.
 	refused cut = "refused"
-	// blackHoled: connections are accepted and stay, and nothing comes through in any direction.
+	// blackHoled: connections are accepted and stay open, and deliver nothing in either direction.
 	blackHoled cut = "black-holed"
-	// halfOpen: the connections that are open lead to nowhere, and nobody says so; new ones work.
+	// halfOpen: open connections deliver nothing and are not closed; new ones work.
 	halfOpen cut = "half-open"
 )
 
-// road is the way to an API server: a TCP proxy on loopback that can be cut.
-type road struct {
+// proxy is a TCP proxy to an API server, whose connections can be cut.
+type proxy struct {
 	t    *testing.T
 	to   string
 	at   string
 	mu   sync.Mutex
 	cut  cut
 	hold net.Listener
-	// open are connections that work, dead are those that lead to nowhere.
+	// open are connections that work, dead are those that deliver nothing.
 	open, dead map[net.Conn]bool
 	// changed is closed when the cut changes.
 	changed chan struct{}
 }
 
-func newRoad(t *testing.T, to string) *road {
+func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
-	r := &road{t: t, to: to, open: map[net.Conn]bool{}, dead: map[net.Conn]bool{}, changed: make(chan struct{})}
-	// It is listened on again after it was closed, and must belong to nobody else in between.
+	r := &proxy{t: t, to: to, open: map[net.Conn]bool{}, dead: map[net.Conn]bool{}, changed: make(chan struct{})}
+	// The proxy closes its port and listens on it again. No other process may use the port in between.
 	port, err := controlplane.TakePort()
 	NewWithT(t).Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(port.Release)
@@ -52,7 +52,7 @@ func newRoad(t *testing.T, to string) *road {
 	return r
 }
 
-func (r *road) listen(at string) {
+func (r *proxy) listen(at string) {
 	listener, err := net.Listen("tcp", at)
 	NewWithT(r.t).Expect(err).ToNot(HaveOccurred())
 	r.hold, r.at = listener, listener.Addr().String()
@@ -67,7 +67,7 @@ func (r *road) listen(at string) {
 	}()
 }
 
-func (r *road) set(next cut) {
+func (r *proxy) set(next cut) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.cut
@@ -92,14 +92,14 @@ func (r *road) set(next cut) {
 	}
 }
 
-// count is how many connections lead through it.
-func (r *road) count() int {
+// count returns the number of connections.
+func (r *proxy) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.open) + len(r.dead)
 }
 
-func (r *road) lead(here net.Conn) {
+func (r *proxy) lead(here net.Conn) {
 	there, err := net.Dial("tcp", r.to)
 	if err != nil {
 		_ = here.Close()
@@ -122,8 +122,8 @@ func (r *road) lead(here net.Conn) {
 	delete(r.dead, here)
 }
 
-// carry moves what comes until either end closes.
-func (r *road) carry(connection, from, to net.Conn) {
+// carry copies data until either end closes.
+func (r *proxy) carry(connection, from, to net.Conn) {
 	chunk := make([]byte, 32*1024)
 	for {
 		n, err := from.Read(chunk)
@@ -136,8 +136,8 @@ func (r *road) carry(connection, from, to net.Conn) {
 	}
 }
 
-// pass waits as long as nothing comes through, and returns false when nothing ever will.
-func (r *road) pass(connection net.Conn) bool {
+// pass waits while no data may pass. It returns false if the connection is dead.
+func (r *proxy) pass(connection net.Conn) bool {
 	for {
 		r.mu.Lock()
 		closed := !r.open[connection] && !r.dead[connection]
@@ -152,7 +152,7 @@ func (r *road) pass(connection net.Conn) bool {
 }
 
 // used reports whether a connection was ever open.
-func (r *road) used() bool {
+func (r *proxy) used() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.open)+len(r.dead) > 0

@@ -24,14 +24,14 @@ import (
 
 var prod = client.ObjectKey{Namespace: "team-a", Name: "prod"}
 
-// apiServer is what a workload cluster would answer. The embedded client is nil: nothing else may be asked.
+// apiServer is a fake API server of a workload cluster. The embedded client is nil: other calls panic.
 type apiServer struct {
 	client.Client
 	mu sync.Mutex
-	// nodes are those that it has; failure is what it says instead.
+	// nodes are its Nodes; failure is the error that it returns instead.
 	nodes   map[string]*corev1.Node
 	failure error
-	// hangs: it never answers, and knows no context.
+	// hangs: it never answers, and ignores the context.
 	hangs       chan struct{}
 	gets, lists int
 	atOnce, max int
@@ -108,14 +108,14 @@ func (a *apiServer) set(change func(a *apiServer)) {
 	change(a)
 }
 
-// wire is what Cluster API's cache would say about the connections.
+// wire is a fake ClusterCache.
 type wire struct {
 	mu        sync.Mutex
 	connected bool
 	probes    clustercache.HealthCheckingState
 	api       client.Client
 	refuse    error
-	// meanwhile is what happens when it is asked.
+	// meanwhile runs during a call.
 	meanwhile func()
 	// caches of Nodes have these Nodes, and are synced if read is set.
 	nodes   []*corev1.Node
@@ -168,7 +168,7 @@ func (w *wire) set(change func(w *wire)) {
 	change(w)
 }
 
-// disconnect ends the connection, as Cluster API's cache does after five probes in a row that failed.
+// disconnect ends the connection, as ClusterCache does after five failed probes in a row.
 func (w *wire) disconnect() {
 	w.set(func(w *wire) {
 		w.connected, w.watched, w.probes.ConsecutiveFailures = false, map[string]bool{}, 5
@@ -185,7 +185,7 @@ func (w *wire) fails(times int) {
 	w.set(func(w *wire) { w.probes.ConsecutiveFailures = times })
 }
 
-// management is the management cluster: all that is asked of it is whether a Cluster has a control plane.
+// management is a fake management cluster, which has Clusters only.
 type management struct {
 	client.Reader
 	initialized bool
@@ -202,7 +202,7 @@ func (m *management) Get(ctx context.Context, _ client.ObjectKey, object client.
 	return m.failure
 }
 
-// bench is a cluster whose time only moves when a test says so.
+// bench is a cluster with a fake clock.
 type bench struct {
 	*Clusters
 	clock      *clocktesting.FakeClock
@@ -234,7 +234,7 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	return b
 }
 
-func (b *bench) timesTold() int {
+func (b *bench) notifications() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.told)
@@ -250,7 +250,7 @@ func (b *bench) read(t *testing.T, targets ...Target) []Reading {
 	return b.Get(prod).Read(t.Context(), ReadRequest{Initialized: true, Targets: targets})
 }
 
-func (b *bench) look(t *testing.T, targets ...Target) []Reading {
+func (b *bench) readLive(t *testing.T, targets ...Target) []Reading {
 	t.Helper()
 	return b.Get(prod).Live().Read(t.Context(), ReadRequest{Initialized: true, Targets: targets})
 }
@@ -259,7 +259,7 @@ func node(name, providerID string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", ResourceVersion: "1"}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 }
 
-// manyNodes are as many Nodes, called node-0 and so on.
+// manyNodes returns Nodes with the names node-0, node-1 and so on.
 func manyNodes(count int) []*corev1.Node {
 	nodes := make([]*corev1.Node, 0, count)
 	for i := range count {

@@ -13,7 +13,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
+func TestForget_ClusterDeleted_EndsWithConnection(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", ""))
 	b.read(t, Target{Name: "a"})
@@ -25,12 +25,12 @@ func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
 	b.refreshUnreadable(t.Context())
 	g.Expect(b.states).To(BeEmpty())
 	g.Expect(nodes.closed).To(BeClosed())
-	t.Run("what was forgotten does not keep the next from being filled", func(t *testing.T) {
+	t.Run("the next state is filled", func(t *testing.T) {
 		b.wire.connect(noon)
 		b.wire.set(func(w *wire) { w.watched["remedy-nodes-1"] = true })
 		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 	})
-	t.Run("another one of that name at once is not", func(t *testing.T) {
+	t.Run("a new Cluster of this name", func(t *testing.T) {
 		b.wire.connect(noon)
 		b.read(t, Target{Name: "a"})
 		b.stateOf(prod).markClusterDeleted()
@@ -43,7 +43,7 @@ func TestAClusterThatIsGoneIsForgottenWithItsConnection(t *testing.T) {
 	})
 }
 
-func TestAClusterThatNeverWasIsNotRemembered(t *testing.T) {
+func TestForget_ClusterNeverExisted_HasNoState(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.wire.set(func(w *wire) { w.connected = false })
@@ -54,12 +54,11 @@ func TestAClusterThatNeverWasIsNotRemembered(t *testing.T) {
 	b.management.failure = nil
 	b.connection(t)
 	b.refreshUnreadable(t.Context())
-	g.Expect(b.states).To(HaveKey(prod), "it is there, and not connected yet")
+	g.Expect(b.states).To(HaveKey(prod), "the Cluster exists, and is not connected yet")
 }
 
-// TestWhatIsNotedOfAClusterThatIsGoneIsForgotten is about what comes late: a kubeconfig that took long to read, a connection that was being
-// made.
-func TestWhatIsNotedOfAClusterThatIsGoneIsForgotten(t *testing.T) {
+// TestForget_LateRecords_AreDeleted has records that come late: of a slow read of a kubeconfig, or of a connection.
+func TestForget_LateRecords_AreDeleted(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		g := NewWithT(t)
 		b := newBench(t)

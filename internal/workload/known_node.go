@@ -13,8 +13,8 @@ import (
 )
 
 // A kubeconfig may lead to another cluster than that of the Machines, or to a cluster that was restored empty: two Secrets
-// were swapped, or a load balancer forwards to another API server. There all Nodes are missing. So a missing Node is
-// believed only of a cluster
+// were swapped, or a load balancer forwards to another API server. There all Nodes are missing. So a missing Node
+// counts as Gone only in a cluster
 //   - that has a known Node: a Node that a Machine of the Cluster refers to, with that Machine's provider ID; or
 //   - of which the Machines refer to at most one Node, because nothing can be concluded from a single Node.
 //
@@ -55,7 +55,7 @@ func (q *ReadRequest) referred(yield func(Target) bool) {
 // findKnownNode returns the target of a known Node; nil if none of these Nodes is known.
 func (q *ReadRequest) findKnownNode(byName map[string]*corev1.Node) *Target {
 	for t := range q.referred {
-		if node := byName[t.Name]; node != nil && !t.isStranger(node) {
+		if node := byName[t.Name]; node != nil && !t.hasOtherProviderID(node) {
 			return &t
 		}
 	}
@@ -72,9 +72,9 @@ func (n *nodeCache) findKnownNode(q *ReadRequest) *Target {
 	return q.findKnownNode(n.byName)
 }
 
-// doubtMissing makes readings of missing Nodes Unreadable if this may be another cluster. A reconcile believes its cache that
-// there is a known Node; a live read asks the API server for that Node.
-func (c Cluster) doubtMissing(ctx context.Context, q *ReadRequest, readings []Reading, cached *nodeCache, live bool) {
+// rejectMissingInWrongCluster makes readings of missing Nodes Unreadable if this may be another cluster. A reconcile accepts a known Node of
+// its cache; a live read reads that Node from the API server.
+func (c Cluster) rejectMissingInWrongCluster(ctx context.Context, q *ReadRequest, readings []Reading, cached *nodeCache, live bool) {
 	missing := func(r Reading) bool {
 		return r.State == health.Gone || r.State == health.NotJoined || r.ProviderIDMismatch
 	}
@@ -97,7 +97,7 @@ func (c Cluster) doubtMissing(ctx context.Context, q *ReadRequest, readings []Re
 	}
 }
 
-// requireKnownNode returns an error unless the API server has a known Node. It asks for the candidate, if there is one, because
+// requireKnownNode returns an error unless the API server has a known Node. It reads the candidate first, because
 // a list of all Nodes costs more.
 func (c Cluster) requireKnownNode(ctx context.Context, q *ReadRequest, candidate *Target) *ReadError {
 	if candidate != nil {

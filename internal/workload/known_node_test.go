@@ -35,7 +35,7 @@ func (b *bench) connectTo(nodes ...*corev1.Node) {
 	b.wire.connect(b.clock.Now())
 }
 
-func TestNodesAreNotGoneInAClusterThatHasNoneOfThem(t *testing.T) {
+func TestKnownNode_NoneExists_IsWrongCluster(t *testing.T) {
 	a, b, c := Target{"a", "id://a"}, Target{"b", "id://b"}, Target{"c", "id://c"}
 	starting := Target{"", "id://new"}
 	for _, test := range []struct {
@@ -67,10 +67,10 @@ func TestNodesAreNotGoneInAClusterThatHasNoneOfThem(t *testing.T) {
 				}
 			}
 			if test.state == health.Unreadable {
-				told := bench.timesTold()
+				told := bench.notifications()
 				bench.clock.Step(minRetryDelay)
 				bench.refreshUnreadable(t.Context())
-				g.Expect(bench.timesTold()).To(Equal(told+1), "those who could not read are woken")
+				g.Expect(bench.notifications()).To(Equal(told+1), "listeners are notified after a failed read")
 			}
 		})
 	}
@@ -119,7 +119,7 @@ func TestKnownNode_LiveRead_AsksForTheCachedOne(t *testing.T) {
 	g.Expect(ReadErrorReasonOf(ask().Err)).To(Equal(Busy))
 }
 
-// TestReadError_WrongKubeconfig_NamesTheSecret covers the obstacles of which an operator has to know the Secret.
+// TestReadError_WrongKubeconfig_NamesTheSecret covers the errors that name the Secret to correct.
 func TestReadError_WrongKubeconfig_NamesTheSecret(t *testing.T) {
 	g := NewWithT(t)
 	targets := []Target{{"a", "id://a"}, {"b", "id://b"}}
@@ -130,7 +130,7 @@ func TestReadError_WrongKubeconfig_NamesTheSecret(t *testing.T) {
 		a.failure = apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
 	})
 	g.Expect(b.read(t, targets...)[0].Err).To(MatchError(And(
-		HavePrefix("the user of the cluster's kubeconfig may not read that; allow it to get, list and watch Nodes"),
+		HavePrefix("the user of the cluster's kubeconfig lacks a permission; allow it to get, list and watch Nodes"),
 		HaveSuffix("; or correct Secret team-a/prod-kubeconfig and restart the manager"))))
 	b.home = b.wire
 	readings := b.Get(ManagementCluster).Read(t.Context(), ReadRequest{Initialized: true, Targets: targets})

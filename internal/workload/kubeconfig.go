@@ -54,19 +54,20 @@ func (s *kubeconfigReader) Get(ctx context.Context, key client.ObjectKey, object
 
 // checkSecret returns the kubeconfig to use, its insecure fields, and why it is not used; nil if it is.
 func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.Secret, read error) (used []byte, insecure string, _ *ReadError) {
-	var why string
+	var format, why string
 	switch {
 	case apierrors.IsNotFound(read):
-		why = "does not exist; Cluster API creates it with the control plane; otherwise create it"
+		format = "the Secret %s with the kubeconfig of the cluster does not exist; Cluster API creates it with the control plane, otherwise create it"
 	case apierrors.IsForbidden(read):
-		why = "may not be read by the manager; allow its ServiceAccount to get Secrets in that namespace"
+		format = "the manager is not allowed to read the Secret %s with the kubeconfig of the cluster; " +
+			"allow its ServiceAccount to get Secrets in that namespace"
 	case read != nil:
-		why = "cannot be read at the moment"
+		format = "the manager failed to read the Secret %s with the kubeconfig of the cluster, and retries with backoff"
 	default:
 		config, err := parseKubeconfig(kubeconfig.Data[secret.KubeconfigDataName])
 		if err == nil {
 			if insecure = insecureFields(config); insecure != "" && s.refuseInsecure {
-				err = errors.Errorf("its kubeconfig has %s, and the manager runs with --insecure-kubeconfigs=Refuse", insecure)
+				err = errors.Errorf("it has %s, and the manager runs with --insecure-kubeconfigs=Refuse", insecure)
 			}
 		}
 		if err == nil {
@@ -75,10 +76,9 @@ func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.
 		if err == nil {
 			return used, insecure, nil
 		}
-		why = "is not used: " + err.Error()
+		format, why = "the manager does not use the kubeconfig in Secret %s: ", err.Error()
 	}
-	return nil, "", &ReadError{Reason: KubeconfigRefused, details: fmt.Sprintf(
-		"the Secret %s, which should hold the kubeconfig of the cluster, %s", key, why)}
+	return nil, "", &ReadError{Reason: KubeconfigRefused, details: fmt.Sprintf(format, key) + why}
 }
 
 // ValidateKubeconfig returns what is wrong with a kubeconfig. It checks every entry, also those that the current context does not use. The
@@ -91,11 +91,11 @@ func ValidateKubeconfig(content []byte) error {
 // parseKubeconfig returns a kubeconfig that may be used.
 func parseKubeconfig(content []byte) (*clientcmdapi.Config, error) {
 	if len(content) == 0 {
-		return nil, errors.Errorf("it has nothing under the key %q; put a kubeconfig there", secret.KubeconfigDataName)
+		return nil, errors.Errorf("its key %q is empty; set a kubeconfig", secret.KubeconfigDataName)
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
-		return nil, errors.Errorf("what it has under the key %q is no kubeconfig; put one there", secret.KubeconfigDataName)
+		return nil, errors.Errorf("its key %q is no kubeconfig; set one", secret.KubeconfigDataName)
 	}
 	var found []string
 	for _, user := range config.AuthInfos {
@@ -107,10 +107,10 @@ func parseKubeconfig(content []byte) (*clientcmdapi.Config, error) {
 		}
 	}
 	if len(found) > 0 {
-		return nil, errors.Errorf("its kubeconfig has %s", strings.Join(slices.Compact(slices.Sorted(slices.Values(found))), ", "))
+		return nil, errors.Errorf("it has %s", strings.Join(slices.Compact(slices.Sorted(slices.Values(found))), ", "))
 	}
 	if _, err := clientcmd.NewNonInteractiveClientConfig(*config, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig(); err != nil {
-		return nil, errors.New("its kubeconfig is not complete; see that the current context exists, and names a cluster with a server and a user")
+		return nil, errors.New("it is not complete; check that the current context exists, and names a cluster with a server and a user")
 	}
 	return config, nil
 }
@@ -142,7 +142,7 @@ func withoutCompression(config *clientcmdapi.Config) ([]byte, error) {
 		cluster.DisableCompression = true
 	}
 	content, err := clientcmd.Write(*config)
-	return content, errors.Wrap(err, "failed to write it")
+	return content, errors.Wrap(err, "failed to serialize it")
 }
 
 // refusedUserFields returns the fields of a user that would start a program or read a file.

@@ -62,16 +62,16 @@ var kubeconfigs = []struct {
 	{why: "a certificate in a file", change: func(c *clientcmdapi.Config) { c.AuthInfos[canary].ClientCertificate = "/" + canary }, says: "client-certificate (a file; use client-certificate-data)"},
 	{why: "a key in a file", change: func(c *clientcmdapi.Config) { c.AuthInfos[canary].ClientKey = "/" + canary }, says: "client-key (a file; use client-key-data)"},
 	{why: "a certificate authority in a file", change: func(c *clientcmdapi.Config) { c.Clusters[canary].CertificateAuthority = "/" + canary }, says: "certificate-authority (a file; use certificate-authority-data)"},
-	{why: "a program that nobody uses", change: func(c *clientcmdapi.Config) {
+	{why: "exec in an unused user", change: func(c *clientcmdapi.Config) {
 		c.AuthInfos["other"] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{Command: canary}}
 	}, says: "exec (a program"},
 	{why: "two of them, one twice", change: func(c *clientcmdapi.Config) {
 		c.AuthInfos[canary].TokenFile = "/" + canary
 		c.AuthInfos["other"] = &clientcmdapi.AuthInfo{ClientKey: canary, TokenFile: canary}
-	}, says: "its kubeconfig has client-key (a file; use client-key-data), tokenFile (a file; use token)"},
-	{why: "no context", change: func(c *clientcmdapi.Config) { c.CurrentContext = "another" }, says: "see that the current context exists"},
+	}, says: "it has client-key (a file; use client-key-data), tokenFile (a file; use token)"},
+	{why: "no context", change: func(c *clientcmdapi.Config) { c.CurrentContext = "another" }, says: "check that the current context exists"},
 	{why: "no server", change: func(c *clientcmdapi.Config) { c.Clusters[canary].Server = "" }, says: "names a cluster with a server"},
-	{why: "nothing", content: []byte{}, says: `nothing under the key "value"`},
+	{why: "nothing", content: []byte{}, says: `its key "value" is empty`},
 	{why: "no kubeconfig", content: []byte("apiVersion: v1\nkind: Config\nusers: " + canary), says: "is no kubeconfig"},
 	{why: "no YAML", content: []byte("{" + canary), says: "is no kubeconfig"},
 }
@@ -90,7 +90,7 @@ func (s *secrets) Get(_ context.Context, _ client.ObjectKey, object client.Objec
 	return s.failure
 }
 
-func TestKubeconfigsThatStartProgramsOrReadFilesAreRefused(t *testing.T) {
+func TestKubeconfig_ProgramOrFile_IsRefused(t *testing.T) {
 	for _, test := range kubeconfigs {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
@@ -122,23 +122,23 @@ func TestKubeconfigsThatStartProgramsOrReadFilesAreRefused(t *testing.T) {
 					return
 				}
 				g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
-				g.Expect(err).To(MatchError(ContainSubstring("its kubeconfig has " + test.insecure + ", and the manager runs with --insecure-kubeconfigs=Refuse")))
+				g.Expect(err).To(MatchError(ContainSubstring("it has " + test.insecure + ", and the manager runs with --insecure-kubeconfigs=Refuse")))
 				g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
 				g.Expect(secret.Data).To(BeEmpty())
 				return
 			}
 			g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
 			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
-			g.Expect(err).To(MatchError(HavePrefix("the Secret team-a/prod-kubeconfig, which should hold the kubeconfig of the cluster, is not used")))
+			g.Expect(err).To(MatchError(HavePrefix("the manager does not use the kubeconfig in Secret team-a/prod-kubeconfig: ")))
 			g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
 			g.Expect(secret.Data).To(BeEmpty(), "it is not even handed on")
 			g.Expect(b.connection(t).Err).To(Equal(err))
-			g.Expect(b.timesTold()).To(BeNumerically(">", 0))
+			g.Expect(b.notifications()).To(BeNumerically(">", 0))
 		})
 	}
 }
 
-func TestASecretThatCannotBeReadSaysWhy(t *testing.T) {
+func TestKubeconfig_UnreadableSecret_HasCause(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}
 	tests := []struct {
 		err  error
@@ -146,7 +146,7 @@ func TestASecretThatCannotBeReadSaysWhy(t *testing.T) {
 	}{
 		{apierrors.NewNotFound(resource, "prod-kubeconfig"), "does not exist"},
 		{apierrors.NewForbidden(resource, "prod-kubeconfig", errors.New(canary)), "allow its ServiceAccount to get Secrets"},
-		{errors.New(canary), "cannot be read at the moment"},
+		{errors.New(canary), "failed to read the Secret"},
 	}
 	for _, test := range tests {
 		g := NewWithT(t)
@@ -160,7 +160,7 @@ func TestASecretThatCannotBeReadSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAMendedKubeconfigIsNotHeldAgainstTheCluster(t *testing.T) {
+func TestKubeconfig_Corrected_HasNoError(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.wire.disconnect()
@@ -176,7 +176,7 @@ func TestAMendedKubeconfigIsNotHeldAgainstTheCluster(t *testing.T) {
 	g.Expect(ReadErrorReasonOf(b.connection(t).Err)).To(Equal(NotConnected))
 }
 
-func TestOtherObjectsAreNotScreened(t *testing.T) {
+func TestKubeconfig_OtherObjects_AreNotChecked(t *testing.T) {
 	g := NewWithT(t)
 	reader := &kubeconfigReader{Reader: &secrets{content: []byte("no kubeconfig")}, checked: func(client.ObjectKey, string, *ReadError) { panic("not its business") }}
 	for _, name := range []string{"prod-ca", "kubeconfig"} {

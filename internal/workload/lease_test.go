@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// serving is an API server of which is known what it serves.
+// serving is an API server with discovery.
 type serving struct {
 	*apiServer
 	mapper meta.RESTMapper
@@ -24,8 +24,8 @@ type serving struct {
 
 func (s *serving) RESTMapper() meta.RESTMapper { return s.mapper }
 
-// An API server that is too small to have Leases calls it what it likes. One that has them and fails to read one has failed.
-func TestWhereThereAreNoLeasesNobodyHasRenewedOne(t *testing.T) {
+// An API server without Leases may return any error. If Leases are served, an error is a failed read.
+func TestLease_NotServed_IsNotFound(t *testing.T) {
 	for why, failure := range map[string]error{
 		"there is no such Lease":       apierrors.NewNotFound(coordinationv1.Resource("leases"), "a"),
 		"an error of the server's own": apierrors.NewInternalError(errors.New("no APIResourceList defined")),

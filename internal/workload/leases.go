@@ -39,8 +39,8 @@ func LeaseExpiry(spec *coordinationv1.LeaseSpec) time.Time {
 	return spec.RenewTime.Add(time.Duration(ptr.Deref(spec.LeaseDurationSeconds, 0)) * time.Second)
 }
 
-// TakeLease creates a Lease, or renews or acquires the one that was read. It fails if the Lease has changed since then.
-func TakeLease(
+// AcquireLease creates a Lease, or renews or acquires the one that was read. It fails with a conflict if another holder was faster.
+func AcquireLease(
 	ctx context.Context, api client.Writer, key client.ObjectKey, lease *coordinationv1.Lease, holder string, now, until time.Time,
 	owners ...metav1.OwnerReference,
 ) (*coordinationv1.Lease, error) {
@@ -51,20 +51,20 @@ func TakeLease(
 		LeaseDurationSeconds: ptr.To(int32(min(math.Ceil(until.Sub(now).Seconds()), math.MaxInt32))),
 	}
 	if lease == nil {
-		taken := &coordinationv1.Lease{
+		acquired := &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, OwnerReferences: owners}, Spec: spec,
 		}
-		return taken, errors.Wrapf(api.Create(ctx, taken), "failed to create Lease %s", key)
+		return acquired, errors.Wrapf(api.Create(ctx, acquired), "failed to create Lease %s", key)
 	}
-	taken := lease.DeepCopy()
+	acquired := lease.DeepCopy()
 	switch before := LeaseHolder(lease); {
 	case before == holder:
 		spec.AcquireTime, spec.LeaseTransitions = lease.Spec.AcquireTime, lease.Spec.LeaseTransitions
 	case before != "":
 		spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
 	}
-	taken.Spec = spec
-	return taken, errors.Wrapf(api.Update(ctx, taken), "failed to take Lease %s", key)
+	acquired.Spec = spec
+	return acquired, errors.Wrapf(api.Update(ctx, acquired), "failed to acquire Lease %s", key)
 }
 
 // DeleteLease deletes a Lease in the version that was read. It fails with a conflict if the Lease has changed since.

@@ -53,7 +53,7 @@ func (l Live) Read(ctx context.Context, q ReadRequest) []Reading {
 		}
 	}
 	l.cluster.lookUp(ctx, &q, readings, named, unnamed)
-	l.cluster.doubtMissing(ctx, &q, readings, l.cluster.state.currentNodes(), true)
+	l.cluster.rejectMissingInWrongCluster(ctx, &q, readings, l.cluster.state.currentNodes(), true)
 	return readings
 }
 
@@ -121,7 +121,7 @@ func (l Live) listNodeLeases(ctx context.Context) (map[string]time.Time, *ReadEr
 	})
 }
 
-// Lease returns a Lease; nil if it does not exist. Every form of "not found" is believed: a Lease only ever blocks a remediation, and
+// Lease returns a Lease; nil if it does not exist. Every form of "not found" is accepted: a Lease only ever blocks a remediation, and
 // creating one fails if it exists.
 func (l Live) Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1.Lease, error) {
 	return asError(call(ctx, l.cluster, func(ctx context.Context, api client.Client) (*coordinationv1.Lease, error) {
@@ -137,7 +137,7 @@ func (l Live) Lease(ctx context.Context, key client.ObjectKey) (*coordinationv1.
 	}))
 }
 
-// leasesNotServed asks discovery: an API server without Leases may return any error for one.
+// leasesNotServed reads discovery: an API server without Leases may return any error for one.
 func leasesNotServed(api client.Client) bool {
 	_, err := api.RESTMapper().RESTMapping(schema.GroupKind{Group: coordinationv1.GroupName, Kind: "Lease"})
 	return meta.IsNoMatchError(err)

@@ -109,12 +109,12 @@ func (n *nodeCache) readTargets(q *ReadRequest, readings []Reading) (missed []in
 			readings[i] = known
 			continue
 		}
-		if node := n.byName[t.Name]; t.Name != "" && node != nil && !t.isStranger(node) {
+		if node := n.byName[t.Name]; t.Name != "" && node != nil && !t.hasOtherProviderID(node) {
 			readings[i].State, readings[i].Node = health.Present, node
 			continue
 		}
 		if _, joined := n.byProviderID[t.ProviderID]; t.Name == "" && t.ProviderID != "" && joined {
-			readings[i] = unreadable(errNotNamed)
+			readings[i] = unreadable(errNoNodeRef)
 			continue
 		}
 		missed = append(missed, i)

@@ -14,7 +14,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-func TestAFollowerTellsWhatChangedAndNothingElse(t *testing.T) {
+func TestNodeEventHandler_Change_NotifiesOnce(t *testing.T) {
 	g := NewWithT(t)
 	var told []string
 	r := newNodeCache()
@@ -50,7 +50,7 @@ func TestAFollowerTellsWhatChangedAndNothingElse(t *testing.T) {
 	g.Expect(r.byProviderID).To(BeEmpty())
 }
 
-func TestARosterFollowsProviderIDs(t *testing.T) {
+func TestNodeCache_ProviderIDChanges_IndexFollows(t *testing.T) {
 	g := NewWithT(t)
 	r := newNodeCache()
 	r.put(node("a", "id://1"))
@@ -59,7 +59,7 @@ func TestARosterFollowsProviderIDs(t *testing.T) {
 	g.Expect(r.byProviderID).To(Equal(map[string]string{"id://1": "b"}), "the other one has it still")
 	r.put(node("b", "id://2"))
 	g.Expect(r.byProviderID).To(Equal(map[string]string{"id://2": "b"}))
-	g.Expect(r.remove("nobody")).To(BeNil())
+	g.Expect(r.remove("missing")).To(BeNil())
 }
 
 // The cache has all Nodes already. After a live list, they are not held a second time.
@@ -80,7 +80,7 @@ func TestLive_ListOfNodes_IsReleased(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := held()
-	g.Expect(b.look(t, Target{ProviderID: "missing"})[0].State).To(Equal(health.NotJoined))
+	g.Expect(b.readLive(t, Target{ProviderID: "missing"})[0].State).To(Equal(health.NotJoined))
 	after := held()
 	g.Expect(int64(after)-int64(before)).To(BeNumerically("<", 400*count), "bytes")
 	runtime.KeepAlive(b)

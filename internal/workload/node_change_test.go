@@ -20,8 +20,8 @@ import (
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
 
-// readFields are all fields of a Node that a rule can see; a change of anything else wakes nobody. The list is written down here once more
-// on purpose: who adds to one has to add to the other.
+// readFields are all fields of a Node that a rule reads. A change of another field enqueues no request. The list repeats that of the product,
+// so an addition needs both.
 var readFields = []string{
 	"metadata.uid",
 	"metadata.deletionTimestamp",
@@ -38,10 +38,10 @@ var readFields = []string{
 	"status.conditions[*].lastTransitionTime",
 }
 
-// keptFields are those that Strip leaves beside them.
+// keptFields are the other fields that Strip keeps.
 var keptFields = []string{"kind", "apiVersion", "metadata.name", "metadata.resourceVersion", "metadata.creationTimestamp"}
 
-// leaf is one field of a Node that has everything a Node can have.
+// leaf is one field of a Node in which every field is set.
 type leaf struct {
 	path string
 	// change gives it another value.
@@ -62,7 +62,7 @@ func leaves(v reflect.Value, path string) []leaf {
 		return []leaf{{path, func() { *at = resource.MustParse("2") }}}
 	}
 	var all []leaf
-	switch v.Kind() { //nolint:exhaustive // what a Node does not have needs no case; the default tells when it has.
+	switch v.Kind() { //nolint:exhaustive // what a Node does not have needs no case; the default fails for a new kind.
 	case reflect.Struct:
 		for i := range v.NumField() {
 			all = append(all, leaves(v.Field(i), below(path, v.Type().Field(i)))...)
@@ -87,7 +87,7 @@ func leaves(v reflect.Value, path string) []leaf {
 	case reflect.Uint8:
 		all = []leaf{{path, func() { v.SetUint(1) }}}
 	default:
-		panic(fmt.Sprintf("a Node has a %s at %s: say how to change it", v.Kind(), path))
+		panic(fmt.Sprintf("a Node has a %s at %s: add a case that changes it", v.Kind(), path))
 	}
 	return all
 }
@@ -138,14 +138,14 @@ func valueAt(path string) string {
 	return "value of " + path
 }
 
-// fullNode has everything that a Node can have.
+// fullNode returns a Node in which every field is set.
 func fullNode() (*corev1.Node, []leaf) {
 	node := &corev1.Node{}
 	return node, leaves(reflect.ValueOf(node).Elem(), "")
 }
 
-// TestOnlyWhatIsReadOfANodeWakesAnybody changes every field that a Node has, one by one.
-func TestOnlyWhatIsReadOfANodeWakesAnybody(t *testing.T) {
+// TestChanged_EachField_OnlyReadFieldsCount changes every field that a Node has, one by one.
+func TestChanged_EachField_OnlyReadFieldsCount(t *testing.T) {
 	g := NewWithT(t)
 	before, all := fullNode()
 	seen := make([]string, 0, len(all))
@@ -163,8 +163,8 @@ func TestOnlyWhatIsReadOfANodeWakesAnybody(t *testing.T) {
 	g.Expect(len(seen)).To(BeNumerically(">", 100))
 }
 
-// TestStripLeavesWhatIsReadAndNothingElse changes every field that a Node has, one by one.
-func TestStripLeavesWhatIsReadAndNothingElse(t *testing.T) {
+// TestStrip_EachField_KeepsReadFields changes every field that a Node has, one by one.
+func TestStrip_EachField_KeepsReadFields(t *testing.T) {
 	g := NewWithT(t)
 	before, all := fullNode()
 	kept := append(slices.Clone(keptFields), readFields...)
@@ -176,7 +176,7 @@ func TestStripLeavesWhatIsReadAndNothingElse(t *testing.T) {
 	g.Expect(Strip(Strip(before))).To(Equal(Strip(before)), "a transform may see what it has transformed")
 }
 
-func TestStripDoesNotTouchItsNode(t *testing.T) {
+func TestStrip_Node_IsNotChanged(t *testing.T) {
 	node, _ := fullNode()
 	_ = Strip(node)
 	untouched, _ := fullNode()
@@ -205,7 +205,7 @@ func TestStrip_HugeNode_HasLimits(t *testing.T) {
 	g.Expect(changed(kept, again)).To(BeFalse(), "it is the same each time")
 }
 
-func TestOnlyNodesAreStripped(t *testing.T) {
+func TestStrippedNodes_OtherObjects_AreKept(t *testing.T) {
 	g := NewWithT(t)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"a": "b"}}}
 	g.Expect(stripObject(pod)).To(BeIdenticalTo(any(pod)))
@@ -213,7 +213,7 @@ func TestOnlyNodesAreStripped(t *testing.T) {
 	g.Expect(StrippedNodes().Transform(node)).To(Equal(any(Strip(node))))
 }
 
-func TestWhatChangesANode(t *testing.T) {
+func TestChanged_RealUpdates_AreClassified(t *testing.T) {
 	base := func() *corev1.Node {
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1", Labels: map[string]string{"pool": "a"}},
@@ -226,31 +226,31 @@ func TestWhatChangesANode(t *testing.T) {
 		wakes  bool
 	}{
 		{"a heartbeat", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon.Add(time.Minute)) }, false},
-		{"a heartbeat that says something else", func(n *corev1.Node) { n.Status.Conditions[0].Message = "kubelet is posting ready status" }, false},
+		{"a heartbeat with another message", func(n *corev1.Node) { n.Status.Conditions[0].Message = "kubelet is posting ready status" }, false},
 		{"an image that was pulled", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{Names: []string{"busybox"}}} }, false},
 		{"a volume that was attached", func(n *corev1.Node) { n.Status.VolumesAttached = []corev1.AttachedVolume{{Name: "a"}} }, false},
 		{"a cordon", func(n *corev1.Node) { n.Spec.Unschedulable = true }, false},
 		{"an annotation of a network plugin", func(n *corev1.Node) { n.Annotations = map[string]string{"projectcalico.org/IPv4Address": "10.0.0.1"} }, false},
 		{"an annotation without a domain", func(n *corev1.Node) { n.Annotations = map[string]string{"cluster.x-k8s.io": "a"} }, false},
-		{"an annotation of somebody who is called alike", func(n *corev1.Node) { n.Annotations = map[string]string{"mycluster.x-k8s.io/a": "b"} }, false},
+		{"an annotation of a similar domain", func(n *corev1.Node) { n.Annotations = map[string]string{"mycluster.x-k8s.io/a": "b"} }, false},
 		{"the taint of a Node that is not ready", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady}} }, false},
 		{"the same time in another place", func(n *corev1.Node) {
 			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.In(time.FixedZone("there", 3600)))
 		}, false},
 
 		{"a condition with another status", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }, true},
-		{"a condition that went and came back", func(n *corev1.Node) {
+		{"a condition with another transition time", func(n *corev1.Node) {
 			n.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(time.Second))
 		}, true},
-		{"a condition that is new", func(n *corev1.Node) {
+		{"a condition that was added", func(n *corev1.Node) {
 			n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "KernelDeadlock"})
 		}, true},
-		{"a condition that went", func(n *corev1.Node) { n.Status.Conditions = nil }, true},
-		{"a label that selectors see", func(n *corev1.Node) { n.Labels["pool"] = "b" }, true},
-		{"a label less", func(n *corev1.Node) { n.Labels = nil }, true},
-		{"an annotation of ours", func(n *corev1.Node) { n.Annotations = map[string]string{"remedy.cluster.x-k8s.io/not-before": "x"} }, true},
+		{"a condition that was removed", func(n *corev1.Node) { n.Status.Conditions = nil }, true},
+		{"a label that was changed", func(n *corev1.Node) { n.Labels["pool"] = "b" }, true},
+		{"a label that was removed", func(n *corev1.Node) { n.Labels = nil }, true},
+		{"an annotation of Remedy", func(n *corev1.Node) { n.Annotations = map[string]string{"remedy.cluster.x-k8s.io/not-before": "x"} }, true},
 		{"an annotation of Cluster API", func(n *corev1.Node) { n.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, true},
-		{"a taint that says it is leaving", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted"}} }, true},
+		{"a departure taint", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "karpenter.sh/disrupted"}} }, true},
 		{"a provider ID", func(n *corev1.Node) { n.Spec.ProviderID = "a://b" }, true},
 		{"its deletion", func(n *corev1.Node) { n.DeletionTimestamp = &metav1.Time{Time: noon} }, true},
 		{"another Node of that name", func(n *corev1.Node) { n.UID = "2" }, true},
@@ -270,8 +270,8 @@ func TestWhatChangesANode(t *testing.T) {
 	})
 }
 
-// TestAnyMixtureOfChangesIsSeen draws which fields change, and sees that it matters exactly if one of them is read.
-func TestAnyMixtureOfChangesIsSeen(t *testing.T) {
+// TestChanged_RandomFields_AreDetected changes random fields. The Node counts as changed exactly if one of them is read.
+func TestChanged_RandomFields_AreDetected(t *testing.T) {
 	before, all := fullNode()
 	rapid.Check(t, func(t *rapid.T) {
 		after, same := fullNode()
@@ -287,7 +287,7 @@ func TestAnyMixtureOfChangesIsSeen(t *testing.T) {
 	})
 }
 
-func TestHeartbeatsCostNothing(t *testing.T) {
+func TestChanged_Heartbeat_AllocatesNothing(t *testing.T) {
 	before, after := heartbeat()
 	NewWithT(t).Expect(testing.AllocsPerRun(100, func() { changed(before, after) })).To(BeZero())
 }
@@ -310,7 +310,7 @@ func heartbeat() (before, after *corev1.Node) {
 	return build("1", noon), build("2", noon.Add(time.Minute))
 }
 
-func TestSignsOfDepartureAndRole(t *testing.T) {
+func TestNodeFields_TaintsAndLabels_AreDetected(t *testing.T) {
 	g := NewWithT(t)
 	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeUnreachable}}}}
 	g.Expect(DepartureTaint(node)).To(BeNil())

@@ -142,7 +142,7 @@ func IsControlPlaneNode(node *corev1.Node) bool {
 
 // NodeChange is a Node that was created, was deleted, or changed in a field that Strip keeps. The Nodes must not be changed.
 type NodeChange struct {
-	// Cluster is the cluster of the Node: Nodes of two clusters may have the same name. It is Home for the management cluster.
+	// Cluster is the cluster of the Node: Nodes of two clusters may have the same name. It is ManagementCluster for the management cluster.
 	Cluster client.ObjectKey
 	Name    string
 	// Before is nil if the Node was created, After is nil if it was deleted. Both are stripped.

@@ -101,15 +101,15 @@ func (t *Target) read(node *corev1.Node) Reading {
 	if node == nil {
 		return Reading{State: health.Gone, Live: true}
 	}
-	return Reading{State: health.Present, Node: node, ProviderIDMismatch: t.isStranger(node), Live: true}
+	return Reading{State: health.Present, Node: node, ProviderIDMismatch: t.hasOtherProviderID(node), Live: true}
 }
 
 // listNodes lists all Nodes, and keeps the list for some seconds.
 func (c Cluster) listNodes(ctx context.Context) (*nodeList, *ReadError) {
-	asked := c.clusters.clock.Now()
+	requested := c.clusters.clock.Now()
 	list, err := call(ctx, c, fetchNodes)
 	if err == nil {
-		c.state.calls.keepJoined(list.byProviderID, asked)
+		c.state.calls.keepJoined(list.byProviderID, requested)
 	}
 	return list, err
 }
@@ -147,7 +147,7 @@ func (l *nodeList) read(t *Target) Reading {
 	case t.Name != "":
 		return t.read(l.byName[t.Name])
 	case l.byProviderID[t.ProviderID]:
-		return unreadable(errNotNamed)
+		return unreadable(errNoNodeRef)
 	default:
 		return Reading{State: health.NotJoined, Live: true}
 	}

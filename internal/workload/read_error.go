@@ -21,7 +21,7 @@ import (
 // ReadErrorReason is why something could not be read. The set is closed, so that a metric can use it as a label.
 type ReadErrorReason string
 
-// The obstacles.
+// The reasons.
 const (
 	// NotConnected means: there is no connection to the cluster.
 	NotConnected ReadErrorReason = "NotConnected"
@@ -56,24 +56,24 @@ const (
 // messages contain the problem and what to do. They contain nothing of the error that a client returned, because it may contain
 // addresses, tokens, and port numbers that differ each time.
 var messages = map[ReadErrorReason]string{
-	NotConnected: "there is no connection to the cluster; " +
-		"check that its API server is up and that the kubeconfig in its Secret leads there",
-	NotReadYet: "the Nodes of the cluster have not arrived yet; " +
-		"if that lasts, check that the user of its kubeconfig may list and watch Nodes",
+	NotConnected: "the manager has no connection to the cluster; " +
+		"check that its API server is up and that the kubeconfig in its Secret is correct",
+	NotReadYet: "the manager has not read the Nodes of the cluster yet; " +
+		"if this lasts, check that the user of its kubeconfig is allowed to list and watch Nodes",
 	NotInitialized: "the control plane of the cluster is not initialized, so its Nodes cannot be read",
-	NoNodeRef: "a Node with the Machine's provider ID has joined, and the Machine has no nodeRef yet; " +
-		"if that lasts, see the log of Cluster API's Machine controller",
+	NoNodeRef: "a Node with the provider ID of the Machine has joined, and the Machine has no nodeRef yet; " +
+		"if this lasts, see the log of Cluster API's Machine controller",
 	WrongCluster: "none of the Nodes that Machines refer to exists: this may be another cluster",
 	NotAnswering: "the API server of the cluster does not answer in time; " +
 		"check that it is up and that the network does not block it",
-	Unreachable: "the API server of the cluster cannot be reached; check that it is up and that the network does not block it",
+	Unreachable: "the manager cannot reach the API server of the cluster; check that it is up and that the network does not block it",
 	Untrusted: "the server that answers for the cluster has a certificate that the kubeconfig does not trust; " +
 		"renew the kubeconfig in its Secret",
 	Unauthorized: "the API server of the cluster does not accept the kubeconfig; renew the kubeconfig in its Secret",
-	Forbidden: "the user of the cluster's kubeconfig may not read that; " +
+	Forbidden: "the user of the cluster's kubeconfig lacks a permission; " +
 		"allow it to get, list and watch Nodes, to get Leases, and to list Pods in kube-system",
-	Busy:    "the API server of the cluster has too many requests",
-	Failing: "the API server of the cluster fails, or the server that answers is not an API server; see its log",
+	Busy:    "the API server of the cluster rejects requests because it has too many; the manager retries with backoff",
+	Failing: "the API server of the cluster returns errors, or the server that answers is not an API server; see its log",
 	Stopped: "the manager stopped waiting for an answer",
 }
 
@@ -87,7 +87,7 @@ var kubeconfigHints = map[ReadErrorReason]string{
 // ReadError is why something could not be read. Its text contains no secret, no address, and nothing that differs each time.
 type ReadError struct {
 	Reason ReadErrorReason
-	// details replace the message of the obstacle; empty if that is enough.
+	// details replace the message of the reason; empty if that is enough.
 	details string
 }
 
@@ -109,8 +109,8 @@ func (e *ReadError) namingSecret(cluster client.ObjectKey) *ReadError {
 	return &ReadError{Reason: e.Reason, details: messages[e.Reason] + fmt.Sprintf(hint, kubeconfig)}
 }
 
-// obstacle returns the obstacle; empty if there is no error.
-func (e *ReadError) obstacle() ReadErrorReason {
+// reason returns the reason; empty if there is no error.
+func (e *ReadError) reason() ReadErrorReason {
 	if e == nil {
 		return ""
 	}
@@ -120,7 +120,7 @@ func (e *ReadError) obstacle() ReadErrorReason {
 // CauseOf returns why an API call failed. The text contains no secret, no address, and nothing that differs each time.
 func CauseOf(err error) string { return readError(err).Error() }
 
-// ReadErrorReasonOf returns the obstacle of an error of this package; empty if there is no error.
+// ReadErrorReasonOf returns the reason of an error of this package; empty if there is no error.
 func ReadErrorReasonOf(err error) ReadErrorReason {
 	if err == nil {
 		return ""
@@ -134,13 +134,13 @@ var (
 	errNotReadYet     = &ReadError{Reason: NotReadYet}
 	errNotInitialized = &ReadError{Reason: NotInitialized}
 	errNoKnownNode    = &ReadError{Reason: WrongCluster}
-	errNotNamed       = &ReadError{Reason: NoNodeRef}
+	errNoNodeRef      = &ReadError{Reason: NoNodeRef}
 	errNotAnswering   = &ReadError{Reason: NotAnswering}
 	errStopped        = &ReadError{Reason: Stopped}
-	errRedirected     = &ReadError{Reason: Failing, details: "the API server of the cluster redirects a request, which is not followed; " +
-		"check where the kubeconfig in its Secret leads"}
-	errTooLarge = &ReadError{Reason: Failing, details: "the API server of the cluster returned an answer that is too large; " +
-		"check where the kubeconfig in its Secret leads"}
+	errRedirected     = &ReadError{Reason: Failing, details: "the API server of the cluster redirects a request, and the manager follows no redirect; " +
+		"check the server in its kubeconfig"}
+	errTooLarge = &ReadError{Reason: Failing, details: "the API server of the cluster returned an answer of more than 128 MiB; " +
+		"check the server in its kubeconfig"}
 )
 
 // readError classifies why a read failed. Every unknown error is Failing.
@@ -149,18 +149,18 @@ func readError(err error) *ReadError {
 	if errors.As(err, &already) {
 		return already
 	}
-	for _, known := range obstacles {
+	for _, known := range classifiers {
 		if known.is(err) {
-			return &ReadError{Reason: known.obstacle}
+			return &ReadError{Reason: known.reason}
 		}
 	}
 	return &ReadError{Reason: Failing}
 }
 
-// obstacles are tried in this order: the status of an API server comes before errors of the transport.
-var obstacles = [...]struct {
-	obstacle ReadErrorReason
-	is       func(error) bool
+// classifiers are tried in this order: the status of an API server comes before errors of the transport.
+var classifiers = [...]struct {
+	reason ReadErrorReason
+	is     func(error) bool
 }{
 	{NotConnected, func(err error) bool { return errors.Is(err, clustercache.ErrClusterNotConnected) }},
 	{Unauthorized, apierrors.IsUnauthorized},

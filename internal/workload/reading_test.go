@@ -18,8 +18,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// TestWhatIsSaidOfANode is the table of the four answers, for a pass and for a look past the cache.
-func TestWhatIsSaidOfANode(t *testing.T) {
+// TestRead_EachCase_ReturnsState is the table of the four states, for a reconcile and for a live read.
+func TestRead_EachCase_ReturnsState(t *testing.T) {
 	tests := []struct {
 		why    string
 		cached []*corev1.Node
@@ -29,52 +29,52 @@ func TestWhatIsSaidOfANode(t *testing.T) {
 		uninitialized bool
 
 		state    health.NodeState
-		obstacle ReadErrorReason
+		reason   ReadErrorReason
 		stranger bool
-		// asked is how often the API server was asked in a pass.
+		// asked is the number of calls in a reconcile.
 		asked int
-		// lookSays is what a look says instead, where a pass believes the cache.
-		lookSays *health.NodeState
+		// live is the state of a live read, if it differs from that of the cache.
+		live *health.NodeState
 	}{
-		{why: "it is there", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"}, state: health.Present},
-		{why: "its Machine has no provider ID", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", ""}, state: health.Present},
-		{why: "it has no provider ID itself", cached: []*corev1.Node{node("a", "")}, target: Target{"a", "id://a"}, state: health.Present},
+		{why: "Node in the cache", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"}, state: health.Present},
+		{why: "Machine without provider ID", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", ""}, state: health.Present},
+		{why: "Node without provider ID", cached: []*corev1.Node{node("a", "")}, target: Target{"a", "id://a"}, state: health.Present},
 		{
-			why: "the cache does not have it yet", server: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"},
+			why: "Node not in the cache yet", server: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"},
 			state: health.Present, asked: 1,
 		},
-		{why: "nobody has it", target: Target{"a", "id://a"}, state: health.Gone, asked: 1},
-		{why: "nobody has it, and its Machine has no provider ID", target: Target{"a", ""}, state: health.Gone, asked: 1},
+		{why: "no Node", target: Target{"a", "id://a"}, state: health.Gone, asked: 1},
+		{why: "no Node and no provider ID", target: Target{"a", ""}, state: health.Gone, asked: 1},
 		{
-			why: "the cache still has it", cached: []*corev1.Node{node("a", "")}, server: []*corev1.Node{}, target: Target{"a", ""},
-			state: health.Present, lookSays: said(health.Gone),
+			why: "deleted Node in the cache", cached: []*corev1.Node{node("a", "")}, server: []*corev1.Node{}, target: Target{"a", ""},
+			state: health.Present, live: said(health.Gone),
 		},
 		{
-			why: "another server has its name", cached: []*corev1.Node{node("a", "id://b")}, target: Target{"a", "id://a"},
+			why: "Node with another provider ID", cached: []*corev1.Node{node("a", "id://b")}, target: Target{"a", "id://a"},
 			state: health.Present, stranger: true, asked: 1,
 		},
 		{
-			why: "another server had its name, as far as the cache goes", cached: []*corev1.Node{node("a", "id://b")},
+			why: "old provider ID in the cache", cached: []*corev1.Node{node("a", "id://b")},
 			server: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"}, state: health.Present, asked: 1,
 		},
 		{
-			why: "another server had its name, and nobody has it now", cached: []*corev1.Node{node("a", "id://b")}, server: []*corev1.Node{},
+			why: "other Node was deleted", cached: []*corev1.Node{node("a", "id://b")}, server: []*corev1.Node{},
 			target: Target{"a", "id://a"}, state: health.Gone, asked: 1,
 		},
-		{why: "it has not joined", cached: []*corev1.Node{node("b", "id://b")}, target: Target{"", "id://a"}, state: health.NotJoined, asked: 1},
-		{why: "its Machine has nothing yet", cached: []*corev1.Node{node("b", "")}, target: Target{}, state: health.NotJoined, asked: 1},
+		{why: "Node has not joined", cached: []*corev1.Node{node("b", "id://b")}, target: Target{"", "id://a"}, state: health.NotJoined, asked: 1},
+		{why: "Machine without Node and provider ID", cached: []*corev1.Node{node("b", "")}, target: Target{}, state: health.NotJoined, asked: 1},
 		{
-			why: "it has joined, and its Machine does not say so", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"", "id://a"},
-			state: health.Unreadable, obstacle: NoNodeRef,
+			why: "Node without nodeRef", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"", "id://a"},
+			state: health.Unreadable, reason: NoNodeRef,
 		},
 		{
-			why: "it has just joined", server: []*corev1.Node{node("a", "id://a")}, target: Target{"", "id://a"},
-			state: health.Unreadable, obstacle: NoNodeRef, asked: 1,
+			why: "Node has just joined", server: []*corev1.Node{node("a", "id://a")}, target: Target{"", "id://a"},
+			state: health.Unreadable, reason: NoNodeRef, asked: 1,
 		},
-		{why: "there is no control plane to ask", target: Target{"", "id://a"}, uninitialized: true, state: health.NotJoined},
+		{why: "no control plane", target: Target{"", "id://a"}, uninitialized: true, state: health.NotJoined},
 		{
-			why: "there is no control plane, and there was a Node", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"},
-			uninitialized: true, state: health.Unreadable, obstacle: NotInitialized,
+			why: "no control plane, with nodeRef", cached: []*corev1.Node{node("a", "id://a")}, target: Target{"a", "id://a"},
+			uninitialized: true, state: health.Unreadable, reason: NotInitialized,
 		},
 	}
 	for _, test := range tests {
@@ -90,7 +90,7 @@ func TestWhatIsSaidOfANode(t *testing.T) {
 			q := ReadRequest{Initialized: !test.uninitialized, Targets: []Target{test.target}}
 			says := func(r Reading, state health.NodeState) {
 				g.Expect(r.State).To(Equal(state))
-				g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(test.obstacle))
+				g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(test.reason))
 				g.Expect(r.Node != nil).To(Equal(state == health.Present))
 				g.Expect(r.ProviderIDMismatch).To(Equal(test.stranger))
 			}
@@ -100,8 +100,8 @@ func TestWhatIsSaidOfANode(t *testing.T) {
 			g.Expect(gets + lists).To(Equal(test.asked))
 			g.Expect(r.Live).To(Equal(test.asked > 0 && r.Err == nil))
 			look := test.state
-			if test.lookSays != nil {
-				look = *test.lookSays
+			if test.live != nil {
+				look = *test.live
 			}
 			says(b.Get(prod).Live().Read(t.Context(), q)[0], look)
 		})
@@ -110,7 +110,7 @@ func TestWhatIsSaidOfANode(t *testing.T) {
 
 func said(state health.NodeState) *health.NodeState { return &state }
 
-func TestRulesSeeAStrangerAsGone(t *testing.T) {
+func TestFacts_OtherProviderID_IsNodeDeleted(t *testing.T) {
 	g := NewWithT(t)
 	stranger := node("a", "id://b")
 	stranger.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -129,13 +129,13 @@ func TestRulesSeeAStrangerAsGone(t *testing.T) {
 	g.Expect(verdict.Reason).To(Equal(health.NodeDeleted))
 }
 
-func TestNothingButTheNameIsSaidOfANodeThatWasNotRead(t *testing.T) {
+func TestFacts_UnreadNode_HasOnlyName(t *testing.T) {
 	target := Target{Name: "a"}
 	r := Reading{}
 	NewWithT(t).Expect(r.Facts(&target)).To(Equal(health.NodeFacts{State: health.Unreadable, Name: "a"}))
 }
 
-func TestAFewAreAskedForOneByOneAndManyAtOnce(t *testing.T) {
+func TestRead_ManyMissed_UsesOneList(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("there", ""))
 	known := slices.Values([]Target{{Name: "there"}})
@@ -156,7 +156,7 @@ func TestAFewAreAskedForOneByOneAndManyAtOnce(t *testing.T) {
 	g.Expect(b.api.max).To(BeNumerically("<=", maxConcurrentCalls))
 }
 
-func TestWhoHasNotJoinedIsNotAskedForInEveryPass(t *testing.T) {
+func TestRead_NotJoined_UsesRecentList(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	target := Target{ProviderID: "id://a"}
@@ -169,13 +169,13 @@ func TestWhoHasNotJoinedIsNotAskedForInEveryPass(t *testing.T) {
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined))
 	_, lists = b.api.asked()
 	g.Expect(lists).To(Equal(2))
-	b.look(t, target)
-	b.look(t, target)
+	b.readLive(t, target)
+	b.readLive(t, target)
 	_, lists = b.api.asked()
-	g.Expect(lists).To(Equal(4), "a look never goes by what was said before")
+	g.Expect(lists).To(Equal(4), "a live read uses no earlier list")
 }
 
-func TestAnOldListNeverTellsThatANodeIsThereOrGone(t *testing.T) {
+func TestRead_RecentList_ProvesNoNode(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	joined, named := Target{ProviderID: "id://a"}, Target{Name: "a", ProviderID: "id://a"}
@@ -190,18 +190,18 @@ func TestAnOldListNeverTellsThatANodeIsThereOrGone(t *testing.T) {
 	g.Expect(b.read(t, named)[0].State).To(Equal(health.Present))
 }
 
-func TestNothingThatWasListedBeforeCountsAfterAFailure(t *testing.T) {
+func TestRead_AfterFailure_ListIsDropped(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	target := Target{ProviderID: "id://a"}
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined))
 	b.api.set(func(a *apiServer) { a.failure = apierrors.NewInternalError(errors.New("etcd")) })
-	g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined), "nobody knows yet")
-	b.look(t, Target{Name: "a"})
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.NotJoined), "the list is used")
+	b.readLive(t, Target{Name: "a"})
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Unreadable))
 }
 
-func TestAMixedQuestionIsAnsweredInItsOrder(t *testing.T) {
+func TestRead_MixedTargets_KeepsOrder(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, manyNodes(3)...)
 	b.api.nodes["late"] = node("late", "id://late")
@@ -212,17 +212,17 @@ func TestAMixedQuestionIsAnsweredInItsOrder(t *testing.T) {
 	}
 	g.Expect(states).To(Equal([]health.NodeState{health.Present, health.Gone, health.NotJoined, health.Unreadable, health.Present, health.Present}))
 	g.Expect(b.read(t)).To(BeEmpty())
-	g.Expect(b.look(t)).To(BeEmpty())
+	g.Expect(b.readLive(t)).To(BeEmpty())
 }
 
-func TestWhatHangsIsWaitedForOnceAndNotForLong(t *testing.T) {
+func TestCall_HungCluster_PausesCalls(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.callTimeout = 50 * time.Millisecond
 	hangs := make(chan struct{})
 	b.api.set(func(a *apiServer) { a.hangs = hangs })
 	for range 3 {
-		for _, r := range b.look(t, Target{Name: "a"}, Target{Name: "b"}, Target{Name: "c"}) {
+		for _, r := range b.readLive(t, Target{Name: "a"}, Target{Name: "b"}, Target{Name: "c"}) {
 			g.Expect(r.State).To(Equal(health.Unreadable))
 			g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(NotAnswering))
 		}
@@ -234,11 +234,11 @@ func TestWhatHangsIsWaitedForOnceAndNotForLong(t *testing.T) {
 	b.api.set(func(a *apiServer) { a.hangs = nil })
 	g.Eventually(func() health.NodeState {
 		b.clock.Step(pauseAfterTimeout)
-		return b.look(t, Target{Name: "a"})[0].State
+		return b.readLive(t, Target{Name: "a"})[0].State
 	}).Should(Equal(health.Gone))
 }
 
-func TestWhatHangsFillsNoMoreThanItsSlots(t *testing.T) {
+func TestCall_HungCluster_FillsItsSlots(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	b.callTimeout = 20 * time.Millisecond
@@ -246,7 +246,7 @@ func TestWhatHangsFillsNoMoreThanItsSlots(t *testing.T) {
 	defer close(hangs)
 	b.api.set(func(a *apiServer) { a.hangs = hangs })
 	for range 10 {
-		b.look(t, Target{Name: "a"}, Target{Name: "b"}, Target{Name: "c"})
+		b.readLive(t, Target{Name: "a"}, Target{Name: "b"}, Target{Name: "c"})
 		b.clock.Step(pauseAfterTimeout)
 	}
 	b.api.mu.Lock()
@@ -254,7 +254,7 @@ func TestWhatHangsFillsNoMoreThanItsSlots(t *testing.T) {
 	g.Expect(b.api.max).To(BeNumerically("<=", maxConcurrentCalls))
 }
 
-func TestWhoStopsWaitingLearnsNothing(t *testing.T) {
+func TestCall_CanceledContext_RecordsNothing(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t)
 	hangs := make(chan struct{})
@@ -270,10 +270,10 @@ func TestWhoStopsWaitingLearnsNothing(t *testing.T) {
 	r := (<-answers)[0]
 	g.Expect(r.State).To(Equal(health.Unreadable))
 	g.Expect(ReadErrorReasonOf(r.Err)).To(Equal(Stopped))
-	g.Expect(b.stateOf(prod).calls.retryDue(noon.Add(time.Hour))).To(BeFalse(), "that says nothing about the cluster")
+	g.Expect(b.stateOf(prod).calls.retryDue(noon.Add(time.Hour))).To(BeFalse(), "a canceled call is no failure of the cluster")
 }
 
-func TestCachedNodesAreNotCopied(t *testing.T) {
+func TestRead_CachedNodes_AreNotCopied(t *testing.T) {
 	g := NewWithT(t)
 	nodes := manyNodes(1000)
 	b := newBench(t, nodes...)

@@ -39,7 +39,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-// patience is generous, as these machines are shared: a slow answer is no failure.
+// patience is long, because test machines are shared.
 const patience = 3 * time.Minute
 
 // The first API server is that of the management cluster and of a workload cluster, too; the second is that of another workload cluster.
@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	flag.Parse()
 	SetDefaultEventuallyTimeout(patience)
-	// Most of them wait most of the time.
+	// Most of the tests wait most of the time.
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -99,7 +99,7 @@ func clientOf(t *testing.T, cp *controlplane.ControlPlane) client.Client {
 	return c
 }
 
-// stage is a manager with its clusters, and what its controllers would be woken for.
+// stage is a manager with its clusters and the notifications of its controllers.
 type stage struct {
 	*workload.Clusters
 	t          *testing.T
@@ -113,13 +113,13 @@ type stage struct {
 	connections []client.ObjectKey
 }
 
-// newStage is one where whoever is there answers, if late.
+// newStage has a timeout of calls that a slow API server does not reach.
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	return newStageThatWaits(t, patience)
 }
 
-// newStageThatWaits waits so long for one answer.
+// newStageThatWaits has a timeout of calls.
 func newStageThatWaits(t *testing.T, answerTime time.Duration) *stage {
 	t.Helper()
 	g := NewWithT(t)
@@ -131,7 +131,7 @@ func newStageThatWaits(t *testing.T, answerTime time.Duration) *stage {
 	return s
 }
 
-// start starts a manager, which waits so long for one answer.
+// start starts a manager with a timeout of calls.
 func (s *stage) start(answerTime time.Duration) {
 	s.t.Helper()
 	g, t := NewWithT(s.t), s.t
@@ -167,7 +167,7 @@ func (s *stage) start(answerTime time.Duration) {
 	t.Cleanup(s.stop)
 }
 
-// listen notes what a controller would be woken for.
+// listen records the notifications of a controller.
 func (s *stage) listen() {
 	s.t.Helper()
 	g := NewWithT(s.t)
@@ -187,7 +187,7 @@ func (s *stage) listen() {
 	}).Start(s.t.Context(), queue)).To(Succeed())
 }
 
-// woken are the changes of a cluster's Nodes whose name is this.
+// woken returns the changes of the Nodes of a cluster with this name.
 func (s *stage) woken(key client.ObjectKey, name string) []workload.NodeChange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +200,7 @@ func (s *stage) woken(key client.ObjectKey, name string) []workload.NodeChange {
 	return found
 }
 
-func (s *stage) toldOf(key client.ObjectKey) int {
+func (s *stage) notificationsOf(key client.ObjectKey) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	count := 0
@@ -212,8 +212,8 @@ func (s *stage) toldOf(key client.ObjectKey) int {
 	return count
 }
 
-// cluster makes a Cluster whose API server is at the end of the road.
-func (s *stage) cluster(name string, cp *controlplane.ControlPlane, way *road) client.ObjectKey {
+// cluster creates a Cluster whose API server is reached through the proxy.
+func (s *stage) cluster(name string, cp *controlplane.ControlPlane, way *proxy) client.ObjectKey {
 	s.t.Helper()
 	return s.clusterWith(name, kubeconfigOf(s.t, cp.Admin, way))
 }
@@ -248,8 +248,8 @@ func (s *stage) putKubeconfig(key client.ObjectKey, kubeconfig *clientcmdapi.Con
 	}
 }
 
-// kubeconfigOf is how one reaches an API server as this user by this road.
-func kubeconfigOf(t *testing.T, user *rest.Config, way *road) *clientcmdapi.Config {
+// kubeconfigOf returns a kubeconfig for an API server, as this user and through this proxy.
+func kubeconfigOf(t *testing.T, user *rest.Config, way *proxy) *clientcmdapi.Config {
 	t.Helper()
 	g := NewWithT(t)
 	server := user.Host
@@ -266,7 +266,7 @@ func kubeconfigOf(t *testing.T, user *rest.Config, way *road) *clientcmdapi.Conf
 	}
 }
 
-// addressOf is where an API server listens.
+// addressOf returns the address of an API server.
 func addressOf(t *testing.T, cp *controlplane.ControlPlane) string {
 	t.Helper()
 	at, err := url.Parse(cp.Admin.Host)
@@ -290,7 +290,7 @@ func (s *stage) read(key client.ObjectKey, targets ...workload.Target) []workloa
 	return s.Get(key).Read(s.t.Context(), workload.ReadRequest{Initialized: true, Targets: targets})
 }
 
-func (s *stage) look(key client.ObjectKey, targets ...workload.Target) []workload.Reading {
+func (s *stage) readLive(key client.ObjectKey, targets ...workload.Target) []workload.Reading {
 	return s.Get(key).Live().Read(s.t.Context(), workload.ReadRequest{Initialized: true, Targets: targets})
 }
 

@@ -20,7 +20,7 @@ const (
 	watchVerifyInterval = 30 * time.Second
 	// watchVerifyRetry is the time until the next test after one that failed.
 	watchVerifyRetry = 10 * time.Second
-	// watchVerifyFailures is how many tests in a row must fail before the cache is not believed.
+	// watchVerifyFailures is how many tests in a row must fail before the cache is not trusted.
 	watchVerifyFailures = 2
 )
 
@@ -32,7 +32,7 @@ type watchHealth struct {
 	nextVerify time.Time
 	// failures counts tests in a row that failed.
 	failures int
-	// err is why the cache is not believed; nil if it is.
+	// err is why the cache is not trusted; nil if it is.
 	err *ReadError
 	// versionAtFailure is the resourceVersion of the watch at the last test that failed.
 	versionAtFailure string
@@ -49,15 +49,15 @@ func (w *watchHealth) startVerify(now time.Time) bool {
 	return true
 }
 
-// failure returns why the cache is not believed; nil if it is.
+// failure returns why the cache is not trusted; nil if it is.
 func (w *watchHealth) failure() *ReadError {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// verified records the result of a test and the resourceVersion of the watch, and reports whether the result changes what is
-// believed. After a failure the cache is believed again only when its watch has moved on: until then it holds old Nodes.
+// verified records the result of a test and the resourceVersion of the watch, and reports whether the error has changed.
+// After a failure, the cache is trusted again only when its watch has continued: until then it holds old Nodes.
 func (w *watchHealth) verified(failure *ReadError, version string, now time.Time) (changed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *watchHealth) verified(failure *ReadError, version string, now time.Time
 	if failure != nil || w.err != nil {
 		w.nextVerify = now.Add(watchVerifyRetry)
 	}
-	return before.obstacle() != w.err.obstacle()
+	return before.reason() != w.err.reason()
 }
 
 // cancelVerify records that a test has no result.
@@ -90,7 +90,7 @@ func (c Cluster) verifyWatch(ctx context.Context, nodes *nodeCache) {
 	_, err := call(ctx, c, func(ctx context.Context, api client.Client) (struct{}, error) {
 		return struct{}{}, api.List(ctx, &corev1.NodeList{}, client.Limit(1))
 	})
-	// Without a connection no cache is believed, and the next connection has another cache.
+	// Without a connection, no cache is trusted, and the next connection has another cache.
 	if err != nil && (err.Reason == Stopped || !c.Connection(ctx).Up) {
 		nodes.watch.cancelVerify()
 		return

@@ -16,7 +16,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// examineAll examines whatever is due after so long.
+// examineAll advances the clock, and runs the tests of watches that are due.
 func (b *bench) examineAll(t *testing.T, after time.Duration) {
 	t.Helper()
 	b.clock.Step(after)
@@ -25,7 +25,7 @@ func (b *bench) examineAll(t *testing.T, after time.Duration) {
 	all.Wait()
 }
 
-func TestARosterIsNotBelievedWhenItsWatchWouldBeRefused(t *testing.T) {
+func TestWatchHealth_ListFails_CacheIsUnreadable(t *testing.T) {
 	g := NewWithT(t)
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "nodes"}, "", nil)
 	b, target := newBench(t, node("a", "id://a")), Target{"a", "id://a"}
@@ -37,40 +37,40 @@ func TestARosterIsNotBelievedWhenItsWatchWouldBeRefused(t *testing.T) {
 
 	b.api.set(func(a *apiServer) { a.failure = forbidden })
 	b.examineAll(t, watchVerifyInterval)
-	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present), "one may be bad luck")
-	told := b.timesTold()
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present), "one failure is ignored")
+	told := b.notifications()
 	b.examineAll(t, watchVerifyRetry)
-	g.Expect(b.timesTold()).To(Equal(told + 1))
+	g.Expect(b.notifications()).To(Equal(told + 1))
 	reading := b.read(t, target)[0]
 	g.Expect(reading.State).To(Equal(health.Unreadable))
 	g.Expect(ReadErrorReasonOf(reading.Err)).To(Equal(Forbidden))
 	_, err := b.Get(prod).Nodes(t.Context())
 	g.Expect(ReadErrorReasonOf(err)).To(Equal(Forbidden))
 	b.examineAll(t, watchVerifyRetry)
-	g.Expect(b.timesTold()).To(Equal(told+1), "that it is still so is no news")
+	g.Expect(b.notifications()).To(Equal(told+1), "an unchanged state notifies no listener")
 
 	b.api.set(func(a *apiServer) { a.failure = nil })
 	b.examineAll(t, watchVerifyRetry)
-	g.Expect(b.read(t, target)[0].State).To(Equal(health.Unreadable), "the watch has not begun anew yet")
+	g.Expect(b.read(t, target)[0].State).To(Equal(health.Unreadable), "the watch has not continued yet")
 	stands = "8"
 	b.examineAll(t, watchVerifyRetry)
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
-	g.Expect(b.timesTold()).To(Equal(told + 2))
+	g.Expect(b.notifications()).To(Equal(told + 2))
 }
 
-// TestAWatchThatLivesOnIsBelievedAgain is about examinations that fail for a reason that says nothing about the watch; and about a watch
-// that has died in silence meanwhile, of which only that it does not go on can be seen.
-func TestAWatchThatLivesOnIsBelievedAgain(t *testing.T) {
+// TestWatchHealth_WatchContinues_CacheIsRead has tests of a watch that fail although the watch works, and a watch that has ended
+// without an error: its resourceVersion does not change any more.
+func TestWatchHealth_WatchContinues_CacheIsRead(t *testing.T) {
 	for _, test := range []struct {
 		why string
-		// during and after are whether the watch goes on while examinations fail, and when they do not any more.
+		// during and after are whether the watch continues while tests fail, and after that.
 		during, after bool
 		state         health.NodeState
 	}{
-		{"it goes on all the time", true, true, health.Present},
-		{"it had nothing to tell while examinations failed", false, true, health.Present},
-		{"it died at the end", true, false, health.Unreadable},
-		{"it died before", false, false, health.Unreadable},
+		{"continues", true, true, health.Present},
+		{"no event while tests fail", false, true, health.Present},
+		{"ends afterwards", true, false, health.Unreadable},
+		{"ends before", false, false, health.Unreadable},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
@@ -98,7 +98,7 @@ func TestAWatchThatLivesOnIsBelievedAgain(t *testing.T) {
 	}
 }
 
-func TestAnExaminationThatFailsOnceIsForgotten(t *testing.T) {
+func TestWatchHealth_OneFailure_IsIgnored(t *testing.T) {
 	g := NewWithT(t)
 	b, target := newBench(t, node("a", "id://a")), Target{"a", "id://a"}
 	for range 3 {
@@ -111,7 +111,7 @@ func TestAnExaminationThatFailsOnceIsForgotten(t *testing.T) {
 	g.Expect(b.read(t, target)[0].State).To(Equal(health.Present))
 }
 
-func TestWhoIsNotConnectedIsNotExamined(t *testing.T) {
+func TestWatchHealth_NotConnected_IsNotTested(t *testing.T) {
 	g := NewWithT(t)
 	b := newBench(t, node("a", "id://a"))
 	b.read(t, Target{"a", "id://a"})

@@ -77,7 +77,7 @@ func TestAnswers_Redirect_IsNotFollowed(t *testing.T) {
 	})
 	check := s.CreateCheck("workers")
 	s.Start().NeverIdle = true
-	s.Expect(unreadable(s, check)).To(ContainSubstring("redirects a request, which is not followed"))
+	s.Expect(unreadable(s, check)).To(ContainSubstring("redirects a request, and the manager follows no redirect"))
 	s.Expect(sent.Load()).To(BeZero())
 	t.Logf("a redirect to another host: %d requests were sent there", sent.Load())
 }

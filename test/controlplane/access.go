@@ -30,7 +30,7 @@ func Kubeconfig(user *rest.Config) ([]byte, error) {
 	return content, errors.Wrap(err, "failed to make a kubeconfig")
 }
 
-// UntilAllowed waits until a user may do what a rule says first, or may not any more: the API server hears of rights a moment after they
+// UntilAllowed waits until a user has the first permission of a rule, or lost it: the API server applies RBAC a moment after it
 // were written.
 func (c *ControlPlane) UntilAllowed(ctx context.Context, user string, rule *rbacv1.PolicyRule, allowed bool) error {
 	admin, err := c.Client()
@@ -42,5 +42,5 @@ func (c *ControlPlane) UntilAllowed(ctx context.Context, user string, rule *rbac
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: right}}
 		err := admin.Create(ctx, review)
 		return err == nil && review.Status.Allowed == allowed, err
-	}), "the API server does not hear of rights")
+	}), "the API server does not apply the RBAC rules")
 }

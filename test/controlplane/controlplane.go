@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package controlplane runs a real etcd and kube-apiserver, with RBAC on, for tests and for the demo.
-// Everything listens on loopback only, in a folder of its own, and is gone when it is stopped.
+// Everything listens on loopback only, in a folder of its own, and is removed when it is stopped.
 package controlplane
 
 import (
@@ -53,7 +53,7 @@ type ControlPlane struct {
 	users sync.Mutex
 }
 
-// User is somebody who talks to the API server: a person, or the ServiceAccount of a program.
+// User is a user of the API server: a person, or a ServiceAccount.
 type User struct {
 	Name   string
 	Groups []string
@@ -90,7 +90,7 @@ rules:
 `
 
 func init() {
-	// What envtest has to say is said by its errors, too.
+	// The errors of envtest contain its log messages, too.
 	ctrllog.SetLogger(logr.Discard())
 }
 
@@ -271,7 +271,7 @@ func (c *ControlPlane) Client() (client.Client, error) {
 	return made, errors.Wrap(err, "failed to make a client")
 }
 
-// ClusterAPICRDs is the folder of Cluster API's own definitions, in the version of go.mod.
+// ClusterAPICRDs is the folder of the CustomResourceDefinitions of Cluster API, in the version of go.mod.
 func ClusterAPICRDs(ctx context.Context) (string, error) {
 	dir, err := assets.ModuleDir(ctx, "sigs.k8s.io/cluster-api")
 	if err != nil {

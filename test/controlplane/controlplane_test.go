@@ -27,13 +27,13 @@ func TestAControlPlaneIsRealAndRBACIsOn(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(admin.List(t.Context(), &corev1.NamespaceList{})).To(Succeed())
 
-	config, err := cp.Config(controlplane.ServiceAccount("somewhere", "nobody"))
+	config, err := cp.Config(controlplane.ServiceAccount("somewhere", "unprivileged"))
 	g.Expect(err).ToNot(HaveOccurred())
 	nobody, err := client.New(config, client.Options{})
 	g.Expect(err).ToNot(HaveOccurred())
 	err = nobody.List(t.Context(), &corev1.NamespaceList{})
 	g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "got %v", err)
-	g.Expect(err).To(MatchError(ContainSubstring("system:serviceaccount:somewhere:nobody")))
+	g.Expect(err).To(MatchError(ContainSubstring("system:serviceaccount:somewhere:unprivileged")))
 
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "admin", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())

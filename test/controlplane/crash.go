@@ -41,7 +41,7 @@ func (c *ControlPlane) Crash(name string) error {
 	if err != nil {
 		return err
 	}
-	// envtest keeps the arguments to itself; the kernel knows them.
+	// envtest does not export the arguments; the kernel does.
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || len(line) == 0 {
 		return errors.Errorf("%s is not running", name)
@@ -54,7 +54,7 @@ func (c *ControlPlane) Crash(name string) error {
 	if before != nil && before.cmd != nil {
 		<-before.exited
 	}
-	// Gone is what has been collected, by whoever started it: until then a thread that waits for the disk can hold the port.
+	// A process has ended when its parent has collected it: until then, a thread that waits for the disk can hold the port.
 	for deadline := time.Now().Add(startLimit); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return errors.Errorf("%s was killed and is still there", name)
@@ -107,7 +107,7 @@ func (c *ControlPlane) revivedLog(name string) string {
 	return filepath.Join(c.group.Dir, name+"-revived.log")
 }
 
-// ended says that a revived process is gone again, and what it said last.
+// ended reports that a revived process has ended again, with its last output.
 func (c *ControlPlane) ended() error {
 	for name, r := range c.revived {
 		if r.cmd == nil {
@@ -149,7 +149,7 @@ func (c *ControlPlane) WaitReady(ctx context.Context) error {
 	}
 }
 
-// endRevived ends what envtest does not know of: the API server first, as it needs etcd.
+// endRevived ends the processes that envtest did not start: the API server first, because it needs etcd.
 func (c *ControlPlane) endRevived() {
 	for _, name := range []string{APIServerProcess, EtcdProcess} {
 		r := c.revived[name]

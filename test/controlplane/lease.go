@@ -21,7 +21,7 @@ import (
 const (
 	// Management is for what a management cluster holds: Cluster API's kinds, the kinds of this project, and remediation requests.
 	Management = "management"
-	// Workload is for the Nodes of workload clusters, and the requests beside them. Objects here name this project's API group in
+	// Workload is for the Nodes of workload clusters, and the requests next to them. Objects here name this project's API group in
 	// internal/uninstall only, which counts them.
 	Workload = "workload"
 )

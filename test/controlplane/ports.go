@@ -28,7 +28,7 @@ type Port struct {
 	lock   *os.File
 }
 
-// TakePort finds a port that nobody listens on, and reserves it among all the processes of these tests.
+// TakePort finds an unused port, and reserves it among all processes of these tests.
 func TakePort() (*Port, error) {
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("remedy-ports-%d", os.Getuid()))
 	for range 200 {
@@ -46,13 +46,13 @@ func TakePort() (*Port, error) {
 // tryPort returns nil if the port is taken.
 func tryPort(dir string, number int) (*Port, error) {
 	if err := os.MkdirAll(dir, 0o700); errors.Is(err, os.ErrExist) {
-		return nil, nil //nolint:nilnil // it was made by somebody else, and removed again, all at once: it is made again.
+		return nil, nil //nolint:nilnil // another process created and removed it: it is created again.
 	} else if err != nil {
 		return nil, errors.Wrap(err, "failed to make the folder of port locks")
 	}
 	lock, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(number)), os.O_CREATE|os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil //nolint:nilnil // whoever had the last port has just removed the folder: it is made again.
+		return nil, nil //nolint:nilnil // the process with the last port has just removed the folder: it is created again.
 	}
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to open a port lock")
@@ -70,18 +70,18 @@ func tryPort(dir string, number int) (*Port, error) {
 	}
 	if !port.free() {
 		port.Release()
-		return nil, nil //nolint:nilnil // somebody listens there, which is no error.
+		return nil, nil //nolint:nilnil // a process listens there, which is no error.
 	}
 	return port, nil
 }
 
-// free reports whether nobody listens there.
+// free reports whether no process listens there.
 func (p *Port) free() bool {
 	listener, err := net.Listen("tcp", p.Address()) //nolint:noctx // it does not wait.
 	return err == nil && listener.Close() == nil
 }
 
-// holds reports whether the locked file is the one that others find: whoever had the port before may have removed it in between.
+// holds reports whether the locked file is the one that others find: the earlier owner of the port may have removed it in between.
 func (p *Port) holds() bool {
 	locked, err := p.lock.Stat()
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *Port) Address() string {
 
 // Release lets others take the port, and leaves no file behind, nor the folder if it was the last one. It can be called more than once.
 func (p *Port) Release() {
-	// Only while it is locked: afterwards it could be somebody else's.
+	// Only while it is locked: afterwards it could belong to another process.
 	if p.holds() {
 		_ = os.Remove(p.lock.Name())
 		_ = os.Remove(filepath.Dir(p.lock.Name()))

@@ -122,26 +122,26 @@ func (f *fleet) conditions(a *environment, machines []string) func() map[string]
 // An adopted check and its Machines have the conditions of Cluster API, word for word, below, within and above every kind of limit.
 func TestConditions_AdoptedCheck_EqualTheInTreeOnes(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newEnvironments(t)
-	ours.takesOver = intree.AdoptionPolicy{Replace: true}
+	inTreeEnv, remedyEnv := newEnvironments(t)
+	remedyEnv.takesOver = intree.AdoptionPolicy{Replace: true}
 	fleets := drawFleets(16)
 	allowed := map[bool]int{}
 	want := make([]map[string][]string, len(fleets))
 	machines := make([][]string, len(fleets))
 	for i := range fleets {
 		f := &fleets[i]
-		machines[i] = f.create(theirs)
-		f.create(ours)
-		check := theirs.theirs(f.pool, f.spec)
+		machines[i] = f.create(inTreeEnv)
+		f.create(remedyEnv)
+		check := inTreeEnv.inTreeCheck(f.pool, f.spec)
 		check.looks()
-		want[i] = f.conditions(theirs, machines[i])()
+		want[i] = f.conditions(inTreeEnv, machines[i])()
 		allowed[slices.ContainsFunc(want[i][""], func(c string) bool { return c == `RemediationAllowed True RemediationAllowed: ""` })]++
-		ours.create(ours.coreCheck(f.pool, f.spec))
+		remedyEnv.create(remedyEnv.coreCheck(f.pool, f.spec))
 	}
-	theirs.Expect(allowed[true]).To(BeNumerically(">", 3))
-	theirs.Expect(allowed[false]).To(BeNumerically(">", 3))
-	ours.goes()
+	inTreeEnv.Expect(allowed[true]).To(BeNumerically(">", 3))
+	inTreeEnv.Expect(allowed[false]).To(BeNumerically(">", 3))
+	remedyEnv.goes()
 	for i := range fleets {
-		ours.Eventually(fleets[i].conditions(ours, machines[i])).Should(Equal(want[i]), "%+v", fleets[i])
+		remedyEnv.Eventually(fleets[i].conditions(remedyEnv, machines[i])).Should(Equal(want[i]), "%+v", fleets[i])
 	}
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// TestAMachineThatHasGivenUpIsUnhealthyAtOnce: its provider says so in fields that the in-tree reconciler does not read any more.
+// TestAMachineThatHasGivenUpIsUnhealthyAtOnce: its provider reports a failure in fields that the in-tree reconciler does not read any more.
 func TestAMachineThatHasGivenUpIsUnhealthyAtOnce(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newEnvironments(t)
+	inTreeEnv, remedyEnv := newEnvironments(t)
 	machines := map[*environment]*clusterv1.Machine{}
-	for _, a := range []*environment{theirs, ours} {
+	for _, a := range []*environment{inTreeEnv, remedyEnv} {
 		m := a.machine("m-1")
 		a.changeStatus(m, func() {
 			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: &clusterv1.MachineV1Beta1DeprecatedStatus{ //nolint:staticcheck // providers still set it.
@@ -30,21 +30,21 @@ func TestAMachineThatHasGivenUpIsUnhealthyAtOnce(t *testing.T) {
 		})
 		machines[a] = m
 	}
-	theirs.theirs("workers").looks()
-	theirs.Expect(theirs.health(machines[theirs])()).To(Equal(isWell))
+	inTreeEnv.inTreeCheck("workers").looks()
+	inTreeEnv.Expect(inTreeEnv.health(machines[inTreeEnv])()).To(Equal(isWell))
 
-	ours.ours("workers")
-	ours.goes()
-	ours.Eventually(ours.health(machines[ours])).Should(Equal("False " + string(health.MachineFailed)))
+	remedyEnv.remedyCheck("workers")
+	remedyEnv.goes()
+	remedyEnv.Eventually(remedyEnv.health(machines[remedyEnv])).Should(Equal("False " + string(health.MachineFailed)))
 }
 
-// TestNode_OtherProviderID_IsNotTheNodeOfTheMachine: a new server has come up under the name of an old one, which nobody will hear of
-// again.
+// TestNode_OtherProviderID_IsNotTheNodeOfTheMachine: a new server has the name of an old one, which does not exist
+// any more.
 func TestNode_OtherProviderID_IsNotTheNodeOfTheMachine(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newEnvironments(t)
+	inTreeEnv, remedyEnv := newEnvironments(t)
 	machines := map[*environment]*clusterv1.Machine{}
-	for _, a := range []*environment{theirs, ours} {
+	for _, a := range []*environment{inTreeEnv, remedyEnv} {
 		m := a.machine("m-1")
 		a.Expect(a.api.Delete(a.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: a.node(m)}})).To(Succeed())
 		another := m.DeepCopy()
@@ -53,32 +53,32 @@ func TestNode_OtherProviderID_IsNotTheNodeOfTheMachine(t *testing.T) {
 		a.turn(m, corev1.ConditionTrue, 0)
 		machines[a] = m
 	}
-	theirs.theirs("workers").looks()
-	theirs.Expect(theirs.health(machines[theirs])()).To(Equal(isWell))
+	inTreeEnv.inTreeCheck("workers").looks()
+	inTreeEnv.Expect(inTreeEnv.health(machines[inTreeEnv])()).To(Equal(isWell))
 
-	ours.ours("workers")
-	ours.goes()
-	ours.Eventually(ours.health(machines[ours])).Should(Equal("False " + clusterv1.MachineHealthCheckNodeDeletedReason))
+	remedyEnv.remedyCheck("workers")
+	remedyEnv.goes()
+	remedyEnv.Eventually(remedyEnv.health(machines[remedyEnv])).Should(Equal("False " + clusterv1.MachineHealthCheckNodeDeletedReason))
 }
 
 // TestOwnerRemediation_NoRemediatingOwner_IsBlocked: both set the same conditions, because another controller may act on them. Only Remedy
 // reports that no owner acts, and removes the conditions with the check.
 func TestOwnerRemediation_NoRemediatingOwner_IsBlocked(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newEnvironments(t)
+	inTreeEnv, remedyEnv := newEnvironments(t)
 	machines := map[*environment]*clusterv1.Machine{}
-	for _, a := range []*environment{theirs, ours} {
+	for _, a := range []*environment{inTreeEnv, remedyEnv} {
 		machines[a] = a.machine("m-1", func(m *clusterv1.Machine) { m.OwnerReferences = nil })
 		a.falls(machines[a])
 	}
-	theirs.theirs("workers").looks()
-	theirs.Expect(theirs.says(machines[theirs], clusterv1.MachineOwnerRemediatedCondition)()).
+	inTreeEnv.inTreeCheck("workers").looks()
+	inTreeEnv.Expect(inTreeEnv.condition(machines[inTreeEnv], clusterv1.MachineOwnerRemediatedCondition)()).
 		To(Equal("False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason))
 
-	workers := ours.ours("workers")
-	ours.goes()
-	ours.Eventually(ours.health(machines[ours])).Should(Equal(isSick))
-	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedNoRemediatingOwner)))
-	ours.Eventually(ours.says(machines[ours], clusterv1.MachineOwnerRemediatedCondition)).
+	workers := remedyEnv.remedyCheck("workers")
+	remedyEnv.goes()
+	remedyEnv.Eventually(remedyEnv.health(machines[remedyEnv])).Should(Equal(isSick))
+	remedyEnv.Eventually(remedyEnv.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedNoRemediatingOwner)))
+	remedyEnv.Eventually(remedyEnv.condition(machines[remedyEnv], clusterv1.MachineOwnerRemediatedCondition)).
 		Should(Equal("False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason))
 }

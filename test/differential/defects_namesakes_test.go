@@ -23,7 +23,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// wire lets the in-tree reconciler watch Nodes as it does, and the test say what has become of them.
+// wire lets the in-tree reconciler watch Nodes as usual, and the test change them.
 type wire struct {
 	clustercache.ClusterCache
 	nodes informertest.FakeInformers
@@ -47,7 +47,7 @@ func (l *listener) Watch(watched source.Source) error {
 	return watched.(source.SyncingSource).WaitForSync(l.ctx)
 }
 
-// wakesInTree says which checks the in-tree reconciler looks at when the Node of the first Machine changes. There is one Machine in each of
+// wakesInTree returns the checks that the in-tree reconciler reconciles when the Node of the first Machine changes. There is one Machine in each of
 // so many Clusters, and all their Nodes have the same name.
 func wakesInTree(t *testing.T, clusters int) int {
 	t.Helper()
@@ -91,25 +91,25 @@ func TestEqualNodeNames_TwoClusters_AreNotMixedUp(t *testing.T) {
 	g.Expect(wakesInTree(t, 1)).To(Equal(1))
 	g.Expect(wakesInTree(t, 2)).To(BeZero())
 
-	// The same server plays both workload clusters of ours, so that one Node is in either.
-	ours := newEnvironment(t)
-	one := ours.machine("m-1")
-	another := &clusterv1.Cluster{ObjectMeta: ours.meta("another"), Spec: ours.cluster.Spec}
-	ours.create(another)
-	ours.create(&corev1.Secret{ObjectMeta: ours.meta("another-kubeconfig"), Data: map[string][]byte{"value": ours.kubeconfig()}})
-	ours.changeStatus(another, func() { another.Status = ours.cluster.Status })
-	two := ours.nodeless("m-2", func(m *clusterv1.Machine) {
+	// One API server is both workload clusters of Remedy, so both have the Node.
+	remedyEnv := newEnvironment(t)
+	one := remedyEnv.machine("m-1")
+	another := &clusterv1.Cluster{ObjectMeta: remedyEnv.meta("another"), Spec: remedyEnv.cluster.Spec}
+	remedyEnv.create(another)
+	remedyEnv.create(&corev1.Secret{ObjectMeta: remedyEnv.meta("another-kubeconfig"), Data: map[string][]byte{"value": remedyEnv.kubeconfig()}})
+	remedyEnv.changeStatus(another, func() { another.Status = remedyEnv.cluster.Status })
+	two := remedyEnv.nodeless("m-2", func(m *clusterv1.Machine) {
 		m.Labels[clusterv1.ClusterNameLabel], m.Spec.ClusterName, m.Spec.ProviderID = another.Name, another.Name, one.Spec.ProviderID
 	})
-	ours.changeStatus(two, func() { two.Status.NodeRef.Name = ours.node(one) })
-	ours.ours("one")
-	ours.ours("two", func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = another.Name })
-	ours.goes()
+	remedyEnv.changeStatus(two, func() { two.Status.NodeRef.Name = remedyEnv.node(one) })
+	remedyEnv.remedyCheck("one")
+	remedyEnv.remedyCheck("two", func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = another.Name })
+	remedyEnv.goes()
 	for _, m := range []*clusterv1.Machine{one, two} {
-		ours.Eventually(ours.health(m)).Should(Equal(isWell))
+		remedyEnv.Eventually(remedyEnv.health(m)).Should(Equal(isWell))
 	}
-	ours.falls(one)
+	remedyEnv.falls(one)
 	for _, m := range []*clusterv1.Machine{one, two} {
-		ours.Eventually(ours.health(m)).Should(Equal(isSick))
+		remedyEnv.Eventually(remedyEnv.health(m)).Should(Equal(isSick))
 	}
 }

@@ -24,45 +24,45 @@ import (
 // TestReconcile_ManyUnhealthyMachines_StartsAllAtOnce: the in-tree reconciler stops at the first Machine that has its request already.
 func TestReconcile_ManyUnhealthyMachines_StartsAllAtOnce(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newEnvironments(t)
+	inTreeEnv, remedyEnv := newEnvironments(t)
 	names := []string{"m-1", "m-2", "m-3", "m-4"}
-	sicken := func(a *environment, names ...string) {
+	makeUnhealthy := func(a *environment, names ...string) {
 		for _, name := range names {
 			a.falls(&clusterv1.Machine{ObjectMeta: a.meta(name)})
 		}
 	}
 	last := map[*environment]*clusterv1.Machine{}
-	for _, a := range []*environment{theirs, ours} {
+	for _, a := range []*environment{inTreeEnv, remedyEnv} {
 		a.template()
 		for _, name := range names {
 			last[a] = a.machine(name)
 		}
-		sicken(a, "m-1")
+		makeUnhealthy(a, "m-1")
 	}
-	check := theirs.theirs("workers", byTheirTemplate)
+	check := inTreeEnv.inTreeCheck("workers", byTheirTemplate)
 	check.looks()
-	theirs.Expect(theirs.requests()).To(ConsistOf("m-1"))
-	sicken(theirs, "m-2", "m-3", "m-4")
+	inTreeEnv.Expect(inTreeEnv.requests()).To(ConsistOf("m-1"))
+	makeUnhealthy(inTreeEnv, "m-2", "m-3", "m-4")
 	for range 3 {
 		check.looks()
 	}
-	theirs.Expect(theirs.requests()).To(ConsistOf("m-1"), "nobody gets to the others, however often it looks")
-	theirs.Expect(theirs.health(last[theirs])()).To(BeEmpty(), "nor is anything said of them")
+	inTreeEnv.Expect(inTreeEnv.requests()).To(ConsistOf("m-1"), "the other Machines are never reached")
+	inTreeEnv.Expect(inTreeEnv.health(last[inTreeEnv])()).To(BeEmpty(), "and their health is not reported")
 
-	ours.ours("workers", byOurTemplate)
-	first := ours.goes()
-	ours.Eventually(ours.requests).Should(ConsistOf("m-1"))
+	remedyEnv.remedyCheck("workers", byOurTemplate)
+	first := remedyEnv.goes()
+	remedyEnv.Eventually(remedyEnv.requests).Should(ConsistOf("m-1"))
 	// What is under way when it is stopped may land behind the back of the next one.
 	for _, name := range names[1:] {
-		ours.Eventually(ours.health(&clusterv1.Machine{ObjectMeta: ours.meta(name)})).Should(Equal(isWell))
+		remedyEnv.Eventually(remedyEnv.health(&clusterv1.Machine{ObjectMeta: remedyEnv.meta(name)})).Should(Equal(isWell))
 	}
-	ours.Eventually(ours.health(&clusterv1.Machine{ObjectMeta: ours.meta("m-1")})).Should(Equal(isSick))
+	remedyEnv.Eventually(remedyEnv.health(&clusterv1.Machine{ObjectMeta: remedyEnv.meta("m-1")})).Should(Equal(isSick))
 	first.stop()
-	sicken(ours, "m-2", "m-3", "m-4")
-	second := ours.goes()
-	ours.Eventually(ours.requests).Should(ConsistOf(names))
-	ours.Eventually(ours.health(last[ours])).Should(Equal(isSick))
-	ours.Expect(passes(second)).To(Equal(1))
+	makeUnhealthy(remedyEnv, "m-2", "m-3", "m-4")
+	second := remedyEnv.goes()
+	remedyEnv.Eventually(remedyEnv.requests).Should(ConsistOf(names))
+	remedyEnv.Eventually(remedyEnv.health(last[remedyEnv])).Should(Equal(isSick))
+	remedyEnv.Expect(passes(second)).To(Equal(1))
 }
 
 // passes is in how many passes a controller has made its requests. Each that makes any ends with the status of the check.
@@ -79,109 +79,109 @@ func passes(l *life) int {
 	return n
 }
 
-// madeNone is what the in-tree reconciler says of requests that it could not make; empty if nothing.
-func (c *theirs) madeNone() string {
+// madeNone is the report of the in-tree reconciler about requests that it could not create; empty if there is none.
+func (c *inTreeCheck) madeNone() string {
 	c.t.Helper()
 	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
 	return deprecated.GetReason(c.check, clusterv1.ExternalRemediationRequestAvailableV1Beta1Condition)
 }
 
 // TestOnlyNotFoundMeansThatThereIsNoRequest: the in-tree reconciler takes every failure to read a request for its absence, and makes
-// another one. We say what keeps us from reading, and make none.
+// another one. Remedy reports why it cannot read, and creates none.
 func TestOnlyNotFoundMeansThatThereIsNoRequest(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newEnvironments(t)
-	for _, a := range []*environment{theirs, ours} {
+	inTreeEnv, remedyEnv := newEnvironments(t)
+	for _, a := range []*environment{inTreeEnv, remedyEnv} {
 		a.template()
 		a.falls(a.machine("m-1"))
 	}
 	kind := remediator.Metal3
-	check := theirs.theirs("workers", byTheirTemplate)
+	check := inTreeEnv.inTreeCheck("workers", byTheirTemplate)
 	check.looks()
 	check.unread = apierrors.NewForbidden(schema.GroupResource{Group: kind.Group, Resource: kind.Plural}, "m-1", nil)
 	_, err := check.pass()
-	theirs.Expect(err).To(MatchError(ContainSubstring("already exists")), "it may not look, and makes another one")
+	inTreeEnv.Expect(err).To(MatchError(ContainSubstring("already exists")), "it may not look, and makes another one")
 
-	// Ours may write requests, and not read them, by rights that are real.
+	// RBAC allows Remedy to write requests, and not to read them.
 	user := controlplane.User{Name: "blind", Groups: []string{"blind"}}
 	role := &rbacv1.ClusterRole{Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "events.k8s.io", "authorization.k8s.io", "cluster.x-k8s.io", remedyv1.GroupVersion.Group, "apiextensions.k8s.io"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 		{APIGroups: []string{kind.Group}, Resources: []string{kind.TemplatePlural()}, Verbs: []string{"get", "list", "watch"}},
 		{APIGroups: []string{kind.Group}, Resources: []string{kind.Plural}, Verbs: []string{"create", "patch", "delete"}},
 	}}
-	role.Name = "blind-" + ours.namespace
-	ours.create(role)
+	role.Name = "blind-" + remedyEnv.namespace
+	remedyEnv.create(role)
 	binding := &rbacv1.ClusterRoleBinding{
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "blind"}},
 	}
 	binding.Name = role.Name
-	ours.create(binding)
+	remedyEnv.create(binding)
 	blind, err := server.Config(user)
-	ours.Expect(err).ToNot(HaveOccurred())
-	workers := ours.ours("workers", byOurTemplate)
-	ours.start(blind, clock.RealClock{})
-	ours.Eventually(ours.tells(workers, remedyv1.TemplatesResolvedCondition)).Should(Equal("False " + remedyv1.ForbiddenReason))
-	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedTemplateNotResolved)))
-	ours.Expect(ours.requests()).To(BeEmpty())
+	remedyEnv.Expect(err).ToNot(HaveOccurred())
+	workers := remedyEnv.remedyCheck("workers", byOurTemplate)
+	remedyEnv.start(blind, clock.RealClock{})
+	remedyEnv.Eventually(remedyEnv.checkCondition(workers, remedyv1.TemplatesResolvedCondition)).Should(Equal("False " + remedyv1.ForbiddenReason))
+	remedyEnv.Eventually(remedyEnv.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedTemplateNotResolved)))
+	remedyEnv.Expect(remedyEnv.requests()).To(BeEmpty())
 }
 
 // TestARequestThatWasJustMadeIsNoFailure: where its cache is behind, the in-tree reconciler finds that the request it has just made could
 // not be made, and never takes that back.
 func TestARequestThatWasJustMadeIsNoFailure(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newEnvironments(t)
+	inTreeEnv, remedyEnv := newEnvironments(t)
 	machines := map[*environment][]*clusterv1.Machine{}
-	for _, a := range []*environment{theirs, ours} {
+	for _, a := range []*environment{inTreeEnv, remedyEnv} {
 		a.template()
 		machines[a] = []*clusterv1.Machine{a.machine("m-1"), a.machine("m-2")}
 	}
 	kind := remediator.Metal3
-	check := theirs.theirs("workers", byTheirTemplate)
-	theirs.falls(machines[theirs][0])
+	check := inTreeEnv.inTreeCheck("workers", byTheirTemplate)
+	inTreeEnv.falls(machines[inTreeEnv][0])
 	check.looks()
-	theirs.Expect(check.madeNone()).To(BeEmpty())
+	inTreeEnv.Expect(check.madeNone()).To(BeEmpty())
 	check.unread = apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: kind.Plural}, "m-1")
 	_, err := check.pass()
-	theirs.Expect(err).To(MatchError(ContainSubstring("already exists")))
+	inTreeEnv.Expect(err).To(MatchError(ContainSubstring("already exists")))
 	check.unread = nil
 	check.looks()
-	theirs.turn(machines[theirs][0], corev1.ConditionTrue, 0)
+	inTreeEnv.turn(machines[inTreeEnv][0], corev1.ConditionTrue, 0)
 	check.looks()
-	theirs.Expect(theirs.requests()).To(BeEmpty(), "it was there, and has done its work")
-	theirs.Expect(check.madeNone()).To(Equal(clusterv1.ExternalRemediationRequestCreationFailedV1Beta1Reason), "and still it is said to have failed")
+	inTreeEnv.Expect(inTreeEnv.requests()).To(BeEmpty(), "it was there, and has done its work")
+	inTreeEnv.Expect(check.madeNone()).To(Equal(clusterv1.ExternalRemediationRequestCreationFailedV1Beta1Reason), "and still the failure is reported")
 
-	workers := ours.ours("workers", byOurTemplate)
-	process := ours.goes()
-	ours.Eventually(ours.health(machines[ours][0])).Should(Equal(isWell))
+	workers := remedyEnv.remedyCheck("workers", byOurTemplate)
+	process := remedyEnv.goes()
+	remedyEnv.Eventually(remedyEnv.health(machines[remedyEnv][0])).Should(Equal(isWell))
 	process.Watches().Hold(kind.Plural + "." + kind.Group)
-	ours.falls(machines[ours][0])
-	ours.Eventually(ours.requests).Should(ConsistOf("m-1"))
-	// It looks again for another Machine, and its cache has not heard of the first request.
-	ours.falls(machines[ours][1])
-	ours.Eventually(ours.requests).Should(ConsistOf("m-1", "m-2"))
-	ours.Eventually(ours.holds(workers, "m-2")).Should(Equal("Remediating "))
-	ours.Expect(ours.holds(workers, "m-1")()).To(Equal("Remediating "))
+	remedyEnv.falls(machines[remedyEnv][0])
+	remedyEnv.Eventually(remedyEnv.requests).Should(ConsistOf("m-1"))
+	// It looks again for another Machine, and its cache does not have the first request.
+	remedyEnv.falls(machines[remedyEnv][1])
+	remedyEnv.Eventually(remedyEnv.requests).Should(ConsistOf("m-1", "m-2"))
+	remedyEnv.Eventually(remedyEnv.holds(workers, "m-2")).Should(Equal("Remediating "))
+	remedyEnv.Expect(remedyEnv.holds(workers, "m-1")()).To(Equal("Remediating "))
 	for _, write := range process.Writes() {
-		ours.Expect(write.Landed() || write.Verb != "create").To(BeTrue(), write.What())
+		remedyEnv.Expect(write.Landed() || write.Verb != "create").To(BeTrue(), write.What())
 	}
 }
 
 // TestRequest_MachineBeingDeleted_IsNotCreated: it goes anyway, and a remediator would get in the way of its end.
 func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 	t.Parallel()
-	theirs, ours := newEnvironments(t)
-	for _, a := range []*environment{theirs, ours} {
+	inTreeEnv, remedyEnv := newEnvironments(t)
+	for _, a := range []*environment{inTreeEnv, remedyEnv} {
 		a.template()
 		m := a.machine("m-1", func(m *clusterv1.Machine) { m.Finalizers = []string{"example.com/keeper"} })
 		a.falls(m)
 		a.Expect(a.api.Delete(a.ctx, m)).To(Succeed())
 	}
-	theirs.theirs("workers", byTheirTemplate).looks()
-	theirs.Expect(theirs.requests()).To(ConsistOf("m-1"))
+	inTreeEnv.inTreeCheck("workers", byTheirTemplate).looks()
+	inTreeEnv.Expect(inTreeEnv.requests()).To(ConsistOf("m-1"))
 
-	workers := ours.ours("workers", byOurTemplate)
-	ours.goes()
-	ours.Eventually(ours.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedTerminating)))
-	ours.Expect(ours.requests()).To(BeEmpty())
+	workers := remedyEnv.remedyCheck("workers", byOurTemplate)
+	remedyEnv.goes()
+	remedyEnv.Eventually(remedyEnv.holds(workers, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedTerminating)))
+	remedyEnv.Expect(remedyEnv.requests()).To(BeEmpty())
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// difference is one way in which we mean to judge otherwise than the in-tree reconciler. With all of them undone both must agree on
+// difference is one intended difference between the verdicts of Remedy and of the in-tree reconciler. With all of them undone both must agree on
 // everything; with all but one undone, they may disagree only where that one applies, and only as it expects.
 type difference struct {
 	// heading is that of docs/differences.md.
@@ -23,7 +23,7 @@ type difference struct {
 	// undo takes from a target what it is about.
 	undo func(t *health.Target, longAgo time.Time)
 	// expects: this, and nothing else, is how the outcomes differ.
-	expects func(f *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool
+	expects func(f *facts, m *machine, inTreeResult, remedyResult outcome, v *health.Verdict) bool
 }
 
 var differences = []*difference{
@@ -45,9 +45,9 @@ var differences = []*difference{
 		heading: "A manual remediation request does not hide the other causes",
 		applies: func(_ *facts, m *machine) bool { return m.remediate },
 		undo:    forgetOtherCauses,
-		expects: func(_ *facts, _ *machine, theirs, ours outcome, _ *health.Verdict) bool {
-			return theirs.reason == string(health.HasRemediateAnnotation) && ours.reason == theirs.reason && ours.succeeded == "False" &&
-				len(theirs.causes) == 1 && len(ours.causes) > 1 && ours.causes[0] == theirs.causes[0]
+		expects: func(_ *facts, _ *machine, inTreeResult, remedyResult outcome, _ *health.Verdict) bool {
+			return inTreeResult.reason == string(health.HasRemediateAnnotation) && remedyResult.reason == inTreeResult.reason && remedyResult.succeeded == "False" &&
+				len(inTreeResult.causes) == 1 && len(remedyResult.causes) > 1 && remedyResult.causes[0] == inTreeResult.causes[0]
 		},
 	},
 	{
@@ -70,25 +70,25 @@ var differences = []*difference{
 }
 
 // What the in-tree reconciler has against it stays, after the failure; but it may have been silent as well, or content.
-func machineFailed(_ *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
-	if ours.succeeded != "False" || ours.reason != string(health.MachineFailed) || v.Findings[0].Cause != m.failure() {
+func machineFailed(_ *facts, m *machine, inTreeResult, remedyResult outcome, v *health.Verdict) bool {
+	if remedyResult.succeeded != "False" || remedyResult.reason != string(health.MachineFailed) || v.Findings[0].Cause != m.failure() {
 		return false
 	}
-	return theirs.succeeded != "False" || slices.Equal(ours.causes[1:], theirs.causes)
+	return inTreeResult.succeeded != "False" || slices.Equal(remedyResult.causes[1:], inTreeResult.causes)
 }
 
-// Where the Node is judged at all it is gone. Where it is not, as the infrastructure is not ready, the in-tree reconciler calls the Machine
+// If the Node is evaluated, it does not exist. If not, because the infrastructure is not ready, the in-tree reconciler calls the Machine
 // healthy because of it.
-func otherNode(f *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
+func otherNode(f *facts, m *machine, inTreeResult, remedyResult outcome, v *health.Verdict) bool {
 	if !f.infrastructureReady() {
-		return theirs.succeeded == "True" && v.Kind == health.Undetermined && v.Reason == health.InfrastructureNotReady
+		return inTreeResult.succeeded == "True" && v.Kind == health.Undetermined && v.Reason == health.InfrastructureNotReady
 	}
 	gone, reason := []string{nodeDeleted(m)}, string(health.NodeDeleted)
-	ofMachine := onlyMachine(theirs.causes)
+	ofMachine := onlyMachine(inTreeResult.causes)
 	if len(ofMachine) > 0 {
 		reason = string(health.UnhealthyMachine)
 	}
-	return ours.equal(outcome{"False", reason, append(ofMachine, gone...)})
+	return remedyResult.equal(outcome{"False", reason, append(ofMachine, gone...)})
 }
 
 func onlyMachine(causes []string) []string {
@@ -110,19 +110,19 @@ func notedSince(f *facts, m *machine, since time.Time) bool {
 	return m.goneSince.IsZero() || since.Equal(m.goneSince)
 }
 
-// Only the Node is not held against the Machine yet, and we say when it will be.
-func goneForAWhile(f *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
+// Only the Node does not count against the Machine yet, and Remedy reports until when.
+func goneForAWhile(f *facts, m *machine, inTreeResult, remedyResult outcome, v *health.Verdict) bool {
 	waits := slices.ContainsFunc(v.Findings, func(g health.Finding) bool {
 		return g.Rule == health.NodeDeleted && !g.Met && g.Lasting == f.policy.goneTimeout && notedSince(f, m, g.Since)
 	})
-	rest := onlyMachine(theirs.causes)
-	if !waits || !slices.Contains(theirs.causes, nodeDeleted(m)) {
+	rest := onlyMachine(inTreeResult.causes)
+	if !waits || !slices.Contains(inTreeResult.causes, nodeDeleted(m)) {
 		return false
 	}
 	if len(rest) == 0 {
 		return v.Kind == health.Suspect
 	}
-	return ours.equal(outcome{"False", string(health.UnhealthyMachine), rest})
+	return remedyResult.equal(outcome{"False", string(health.UnhealthyMachine), rest})
 }
 
 // dateConditions makes the objects older than their conditions. The startup timeout still counts from the creation of the Machine.
@@ -146,13 +146,13 @@ func dateConditions(t *health.Target, longAgo time.Time) {
 	}
 }
 
-// The in-tree reconciler holds more against it than we do, and what we do not hold against it yet is counted from the creation of the
+// More counts against it in-tree than with Remedy, and what does not count yet with Remedy is counted from the creation of the
 // object.
-func undatedCondition(_ *facts, m *machine, theirs, ours outcome, v *health.Verdict) bool {
+func undatedCondition(_ *facts, m *machine, inTreeResult, remedyResult outcome, v *health.Verdict) bool {
 	told := 0
 	for i := range v.Findings {
 		g := &v.Findings[i]
-		if !slices.Contains(theirs.causes, m.cause(g)) {
+		if !slices.Contains(inTreeResult.causes, m.cause(g)) {
 			continue
 		}
 		told++
@@ -164,5 +164,5 @@ func undatedCondition(_ *facts, m *machine, theirs, ours outcome, v *health.Verd
 			return false
 		}
 	}
-	return theirs.succeeded == "False" && len(ours.causes) < len(theirs.causes) && told >= len(theirs.causes) && (v.Kind == health.Unhealthy || v.Kind == health.Suspect)
+	return inTreeResult.succeeded == "False" && len(remedyResult.causes) < len(inTreeResult.causes) && told >= len(inTreeResult.causes) && (v.Kind == health.Unhealthy || v.Kind == health.Suspect)
 }

@@ -1,9 +1,9 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package differential shows the same Machines and Nodes to Cluster API's own MachineHealthCheck reconciler and to ours, and compares what
-// they say. What differs is listed in differences_test.go and explained in docs/differences.md; everything else must be the same. What they
-// do about it is compared on a real API server (environment_test.go), story by story (defects_*_test.go).
+// Package differential runs the in-tree MachineHealthCheck reconciler and Remedy with the same Machines and Nodes, and compares their
+// reports. What differs is listed in differences_test.go and explained in docs/differences.md; everything else must be the same. What they
+// do about it is compared on a real API server (environment_test.go), scenario by scenario (defects_*_test.go).
 package differential_test
 
 import (
@@ -35,7 +35,7 @@ type seen struct {
 	machines, differ int
 	outcomes         map[string]int
 	differences      map[string]int
-	// silent are our reasons to say nothing yet.
+	// silent are the reasons of Remedy to report nothing yet.
 	silent map[health.Reason]int
 }
 
@@ -43,10 +43,10 @@ func TestWeJudgeAsClusterAPIDoesButForTheDifferencesWeMean(t *testing.T) {
 	s := &seen{outcomes: map[string]int{}, differences: map[string]int{}, silent: map[health.Reason]int{}}
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFacts(t, time.Now())
-		theirs, status := judgedInTree(t, f)
-		compare(t, s, f, theirs, status)
+		inTreeResult, status := judgedInTree(t, f)
+		compare(t, s, f, inTreeResult, status)
 	})
-	t.Logf("%d Machines, of which %d are judged otherwise; in-tree outcomes: %v; ours where nothing is said: %v; differences: %v", s.machines, s.differ, s.outcomes, s.silent, s.differences)
+	t.Logf("%d Machines, of which %d are judged otherwise; in-tree outcomes: %v; Remedy without a report: %v; differences: %v", s.machines, s.differ, s.outcomes, s.silent, s.differences)
 	// The drawing proves little if it does not reach everything.
 	headings := make([]string, 0, 1+len(differences))
 	headings = append(headings, nodesSpeakFirst)
@@ -65,7 +65,7 @@ func TestWeJudgeAsClusterAPIDoesButForTheDifferencesWeMean(t *testing.T) {
 		"False " + clusterv1.MachineHealthCheckUnhealthyNodeReason,
 	} {
 		if s.outcomes[o] == 0 {
-			t.Errorf("of no drawn Machine the in-tree reconciler says %q", o)
+			t.Errorf("the in-tree reconciler reports %q of no drawn Machine", o)
 		}
 	}
 	for _, reason := range []health.Reason{
@@ -98,7 +98,7 @@ func judgedInTree(t *rapid.T, f *facts) (map[string]outcome, clusterv1.MachineHe
 	return outcomes, status
 }
 
-func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status clusterv1.MachineHealthCheckStatus) {
+func compare(t *rapid.T, s *seen, f *facts, inTreeResult map[string]outcome, status clusterv1.MachineHealthCheckStatus) {
 	now := time.Now()
 	if now.Sub(f.now) > patience {
 		// The machine is busy: another one is drawn.
@@ -106,15 +106,15 @@ func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status cl
 	}
 	snapshot, p, longAgo := f.snapshot(), f.healthPolicy(), now.Add(-1000*time.Hour)
 
-	// As we are: only the Machines that a difference applies to may be counted otherwise.
+	// With all differences: only the Machines that a difference applies to may be counted otherwise.
 	plain := health.Evaluate(snapshot, p, now)
 	healthyByThem, healthyByUs := 0, 0
 	for i := range f.machines {
 		m := &f.machines[i]
-		their, our := theirs[m.name], m.outcomeOf(&plain.Verdicts[i])
+		their, our := inTreeResult[m.name], m.outcomeOf(&plain.Verdicts[i])
 		s.count(their, our, &plain.Verdicts[i])
 		if !our.equal(their) && !slices.ContainsFunc(differences, func(d *difference) bool { return d.applies(f, m) }) {
-			t.Fatalf("%s: in-tree %+v, ours %+v, and no difference explains it\n%+v\n%+v", m.name, their, our, f, m)
+			t.Fatalf("%s: in-tree %+v, Remedy %+v, and no difference explains it\n%+v\n%+v", m.name, their, our, f, m)
 		}
 		if their.succeeded == "True" && our.succeeded != "True" {
 			healthyByThem++
@@ -125,15 +125,15 @@ func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status cl
 	}
 	expectCounts(t, plain.Counts, status, healthyByUs-healthyByThem)
 
-	s.reconnected(t, f, theirs)
+	s.reconnected(t, f, inTreeResult)
 
 	// With the differences undone: the same in every respect.
 	same := health.Evaluate(without(snapshot, differences, longAgo), p, now)
 	expectCounts(t, same.Counts, status, 0)
 	for i := range f.machines {
 		m := &f.machines[i]
-		if our := m.outcomeOf(&same.Verdicts[i]); !our.equal(theirs[m.name]) {
-			t.Fatalf("%s: in-tree %+v, ours with all differences undone %+v\n%+v\n%+v", m.name, theirs[m.name], our, f, m)
+		if our := m.outcomeOf(&same.Verdicts[i]); !our.equal(inTreeResult[m.name]) {
+			t.Fatalf("%s: in-tree %+v, Remedy with all differences undone %+v\n%+v\n%+v", m.name, inTreeResult[m.name], our, f, m)
 		}
 	}
 
@@ -143,12 +143,12 @@ func compare(t *rapid.T, s *seen, f *facts, theirs map[string]outcome, status cl
 		alone := health.Evaluate(without(snapshot, others, longAgo), p, now)
 		for j := range f.machines {
 			m := &f.machines[j]
-			their, our := theirs[m.name], m.outcomeOf(&alone.Verdicts[j])
+			their, our := inTreeResult[m.name], m.outcomeOf(&alone.Verdicts[j])
 			if our.equal(their) {
 				continue
 			}
 			if !d.applies(f, m) || !d.expects(f, m, their, our, &alone.Verdicts[j]) {
-				t.Fatalf("%s: in-tree %+v, ours %+v: not what %q means\n%+v\n%+v", m.name, their, our, d.heading, f, m)
+				t.Fatalf("%s: in-tree %+v, Remedy %+v: not what %q means\n%+v\n%+v", m.name, their, our, d.heading, f, m)
 			}
 			s.differences[d.heading]++
 		}
@@ -162,8 +162,8 @@ const (
 	inclusiveDeadline = "Deadlines are inclusive"
 )
 
-// reconnected: the in-tree reconciler judges as soon as there is a connection, whatever was before. We judge only what needs no Node.
-func (s *seen) reconnected(t *rapid.T, f *facts, theirs map[string]outcome) {
+// reconnected: the in-tree reconciler judges as soon as there is a connection, whatever was before. Remedy evaluates only what needs no Node.
+func (s *seen) reconnected(t *rapid.T, f *facts, inTreeResult map[string]outcome) {
 	snapshot := f.snapshot()
 	snapshot.Cluster.ReconnectingUntil = f.now.Add(50 * time.Second)
 	verdicts := health.Evaluate(snapshot, f.healthPolicy(), f.now).Verdicts
@@ -171,36 +171,36 @@ func (s *seen) reconnected(t *rapid.T, f *facts, theirs map[string]outcome) {
 		m := &f.machines[i]
 		speaks := m.paused || m.skip || m.remediate || m.failure() != ""
 		if waits := verdicts[i].Reason == health.ReconnectGracePeriod; waits == speaks {
-			t.Fatalf("%s: just after a lost connection ours is %+v\n%+v", m.name, verdicts[i], m)
+			t.Fatalf("%s: just after a lost connection Remedy has %+v\n%+v", m.name, verdicts[i], m)
 		}
-		if !speaks && theirs[m.name].succeeded != "" {
+		if !speaks && inTreeResult[m.name].succeeded != "" {
 			s.differences[nodesSpeakFirst]++
 		}
 	}
 }
 
-func expectCounts(t *rapid.T, ours health.Counts, theirs clusterv1.MachineHealthCheckStatus, moreHealthy int) {
-	if ours.Expected != int(*theirs.ExpectedMachines) || ours.Healthy != int(*theirs.CurrentHealthy)+moreHealthy {
-		t.Fatalf("in-tree %d expected and %d healthy, ours %+v, where %d more should be healthy", *theirs.ExpectedMachines, *theirs.CurrentHealthy, ours, moreHealthy)
+func expectCounts(t *rapid.T, remedyResult health.Counts, inTreeResult clusterv1.MachineHealthCheckStatus, moreHealthy int) {
+	if remedyResult.Expected != int(*inTreeResult.ExpectedMachines) || remedyResult.Healthy != int(*inTreeResult.CurrentHealthy)+moreHealthy {
+		t.Fatalf("in-tree %d expected and %d healthy, Remedy %+v, where %d more should be healthy", *inTreeResult.ExpectedMachines, *inTreeResult.CurrentHealthy, remedyResult, moreHealthy)
 	}
 }
 
-func (s *seen) count(theirs, ours outcome, v *health.Verdict) {
+func (s *seen) count(inTreeResult, remedyResult outcome, v *health.Verdict) {
 	s.machines++
 	if v.Kind != health.Unhealthy && v.Kind != health.Healthy {
 		s.silent[v.Reason]++
 	}
-	if !ours.equal(theirs) {
+	if !remedyResult.equal(inTreeResult) {
 		s.differ++
 	}
-	if theirs.succeeded == "" {
+	if inTreeResult.succeeded == "" {
 		s.outcomes["not judged"]++
 	} else {
-		s.outcomes[strings.TrimSpace(theirs.succeeded+" "+theirs.reason)]++
+		s.outcomes[strings.TrimSpace(inTreeResult.succeeded+" "+inTreeResult.reason)]++
 	}
 }
 
-// The in-tree reconciler stops where the cluster cannot be reached. We go on with what needs no Node, and say of Nodes that we do not know.
+// The in-tree reconciler stops if the cluster cannot be reached. Remedy continues with what needs no Node, and reports Nodes as unknown.
 func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
 	g := NewWithT(t)
 	now := time.Now().UTC().Truncate(time.Second)
@@ -211,7 +211,7 @@ func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
 		{name: "asked-for", createdAt: hourAgo, remediate: true},
 		{name: "bad-condition", createdAt: hourAgo, hasNodeRef: true, conditions: []condition{{"InfrastructureReady", "False", "Because", hourAgo}}},
 		{name: "not-joined", createdAt: hourAgo},
-		// What Cluster API says of every Machine of such a cluster is about the connection.
+		// The conditions that Cluster API sets on every Machine of such a cluster are about the connection.
 		{name: "maybe-well", createdAt: hourAgo, hasNodeRef: true, conditions: []condition{{"NodeReady", "Unknown", "ConnectionDown", hourAgo}}},
 	}
 	objects := append(make([]client.Object, 0, 2+len(f.machines)), f.cluster(), f.healthCheck())
@@ -225,20 +225,20 @@ func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
 	outcomes, err := world.outcomes(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(outcomes).To(HaveLen(4))
-	g.Expect(outcomes).To(HaveEach(outcome{}), "nothing is said of any Machine")
+	g.Expect(outcomes).To(HaveEach(outcome{}), "no Machine has a report")
 	status, err := world.status(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(status.ExpectedMachines).To(BeNil())
 
-	ours := make([]health.Reason, 0, len(f.machines))
+	remedyResult := make([]health.Reason, 0, len(f.machines))
 	for _, v := range health.Evaluate(snapshot, f.healthPolicy(), now).Verdicts {
-		ours = append(ours, v.Reason)
+		remedyResult = append(remedyResult, v.Reason)
 	}
-	g.Expect(ours).To(Equal([]health.Reason{health.HasRemediateAnnotation, health.UnhealthyMachine, health.NodeUnreadable, health.NodeUnreadable}))
+	g.Expect(remedyResult).To(Equal([]health.Reason{health.HasRemediateAnnotation, health.UnhealthyMachine, health.NodeUnreadable, health.NodeUnreadable}))
 }
 
-// The same with whatever can be drawn: the in-tree reconciler says nothing, and we hold nothing against a Machine that only its Node could
-// tell.
+// The same with drawn facts: the in-tree reconciler reports nothing, and for Remedy nothing counts against a Machine that only its Node
+// would show.
 func TestWithoutAConnectionOnlyTheNodeIsInDoubt(t *testing.T) {
 	told := map[health.Reason]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -266,18 +266,18 @@ func TestWithoutAConnectionOnlyTheNodeIsInDoubt(t *testing.T) {
 			}
 			for n := range v.Findings {
 				if v.Findings[n].Met && v.Findings[n].NeedsNode() {
-					t.Fatalf("%s: %+v is held against it, and nobody can see its Node", m.name, v.Findings[n])
+					t.Fatalf("%s: %+v counts against it, and its Node cannot be read", m.name, v.Findings[n])
 				}
 			}
 			if v.Recovered() {
-				t.Fatalf("%s is called well, and nobody can see its Node", m.name)
+				t.Fatalf("%s is reported healthy, and its Node cannot be read", m.name)
 			}
 			told[v.Reason]++
 		}
 	})
 	for _, reason := range []health.Reason{health.HasRemediateAnnotation, health.MachineFailed, health.UnhealthyMachine, health.NodeUnreadable} {
 		if told[reason] == 0 {
-			t.Errorf("of no drawn Machine we say %q without a connection", reason)
+			t.Errorf("no drawn Machine has %q without a connection", reason)
 		}
 	}
 }

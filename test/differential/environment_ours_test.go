@@ -35,7 +35,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// life is one of our controller, until the test ends or it is stopped. It looks when it has a reason to, as nobody tells it.
+// life is one process of Remedy, until the test ends or it is stopped. It reconciles by itself.
 type life struct {
 	*faults.Process
 	stop func()
@@ -59,7 +59,7 @@ func (a *environment) start(user *rest.Config, now clock.Clock) *life {
 	clusters := a.wire(ctx, mgr, now)
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
-	// A manager that is stopped before its caches are full waits for them, and nobody may be there any more who lets through what fills them.
+	// A manager that is stopped before its caches are full waits for them, and the tap may let nothing through any more that fills them.
 	synced, done := context.WithTimeout(ctx, 3*time.Minute)
 	defer done()
 	a.Expect(mgr.GetCache().WaitForCacheSync(synced)).To(BeTrue())
@@ -95,7 +95,7 @@ func (a *environment) wire(ctx context.Context, mgr manager.Manager, now clock.C
 	return clusters
 }
 
-// goes starts it as somebody who may do everything, with the real clock.
+// goes starts it as a cluster admin, with the real clock.
 func (a *environment) goes() *life {
 	a.t.Helper()
 	user := rest.CopyConfig(server.Admin)
@@ -103,8 +103,8 @@ func (a *environment) goes() *life {
 	return a.start(user, clock.RealClock{})
 }
 
-// ours makes a check that asks for the same as theirs does.
-func (a *environment) ours(name string, changes ...func(*remedyv1.MachineHealthCheckSpec)) *remedyv1.MachineHealthCheck {
+// remedyCheck creates a check of Remedy with the spec of the in-tree check.
+func (a *environment) remedyCheck(name string, changes ...func(*remedyv1.MachineHealthCheckSpec)) *remedyv1.MachineHealthCheck {
 	a.t.Helper()
 	c := &remedyv1.MachineHealthCheck{ObjectMeta: a.meta(name)}
 	c.Spec.ClusterName = clusterName
@@ -129,7 +129,7 @@ func byOurTemplate(spec *remedyv1.MachineHealthCheckSpec) {
 	}}
 }
 
-// status reads what one of our checks reports.
+// status reads the status of a check of Remedy.
 func (a *environment) status(c *remedyv1.MachineHealthCheck) func() remedyv1.MachineHealthCheckStatus {
 	return func() remedyv1.MachineHealthCheckStatus {
 		a.t.Helper()
@@ -138,8 +138,8 @@ func (a *environment) status(c *remedyv1.MachineHealthCheck) func() remedyv1.Mac
 	}
 }
 
-// tells is what a condition of one of our checks says; empty if it is not there.
-func (a *environment) tells(c *remedyv1.MachineHealthCheck, kind string) func() string {
+// condition is a condition of a check of Remedy; empty if it does not exist.
+func (a *environment) checkCondition(c *remedyv1.MachineHealthCheck, kind string) func() string {
 	read := a.status(c)
 	return func() string {
 		a.t.Helper()
@@ -150,7 +150,7 @@ func (a *environment) tells(c *remedyv1.MachineHealthCheck, kind string) func() 
 	}
 }
 
-// holds is what one of our checks does about a Machine, or why it does nothing.
+// holds is what a check of Remedy does about a Machine, or why it does nothing.
 func (a *environment) holds(c *remedyv1.MachineHealthCheck, machine string) func() string {
 	read := a.status(c)
 	return func() string {

@@ -37,7 +37,7 @@ func (a *environment) runs(user *rest.Config) *life {
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
 		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
 		GracefulShutdownTimeout: ptr.To(time.Minute),
-		// As Cluster API's own manager reads.
+		// As the manager of Cluster API reads.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Cache:  ctrlcache.Options{DefaultNamespaces: map[string]ctrlcache.Config{a.namespace: {}}},
 	})

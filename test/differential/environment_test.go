@@ -25,8 +25,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// What a reconciler does, and not only what it says, is compared on a real API server: the same story is told in two namespaces, one of
-// which the in-tree reconciler looks after, and ours the other.
+// The actions of the reconcilers are compared on a real API server: the same scenario runs in two namespaces. The in-tree reconciler reconciles
+// one of them, and Remedy the other.
 
 var server struct {
 	once sync.Once
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// startServer runs an API server with Cluster API's kinds, ours, and those of a remediator. It starts with the first test that needs it. No
+// startServer runs an API server with the kinds of Cluster API, of Remedy, and of a remediator. It starts with the first test that needs it. No
 // other package uses it: both controllers act as an administrator here, and Remedy then looks for requests in every kind that is served.
 func startServer() {
 	ctx := context.Background()
@@ -78,7 +78,7 @@ type environment struct {
 }
 
 // newEnvironments returns one for the in-tree reconciler and one for Remedy.
-func newEnvironments(t *testing.T) (theirs, ours *environment) {
+func newEnvironments(t *testing.T) (inTreeEnv, remedyEnv *environment) {
 	t.Helper()
 	return newEnvironment(t), newEnvironment(t)
 }
@@ -88,7 +88,7 @@ func newEnvironment(t *testing.T) *environment {
 	a := &environment{t: t, WithT: NewWithT(t), ctx: context.WithoutCancel(t.Context())}
 	server.once.Do(startServer)
 	a.Expect(server.err).ToNot(HaveOccurred())
-	// On a machine that is very busy a cluster may not answer twice in a row, and then its Nodes speak first for most of a minute.
+	// On a machine that is very busy a cluster may not answer twice in a row, and then there is a reconnect grace period.
 	a.SetDefaultEventuallyTimeout(3 * time.Minute)
 	a.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	var err error
@@ -186,8 +186,8 @@ func (a *environment) falls(m *clusterv1.Machine) {
 	a.turn(m, corev1.ConditionUnknown, 10*time.Minute)
 }
 
-// says is what a condition of a Machine says now; empty if it is not there.
-func (a *environment) says(m *clusterv1.Machine, kind string) func() string {
+// conditionOf is a condition of a Machine; empty if it does not exist.
+func (a *environment) condition(m *clusterv1.Machine, kind string) func() string {
 	return func() string {
 		a.t.Helper()
 		a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(m), m)).To(Succeed())
@@ -198,9 +198,9 @@ func (a *environment) says(m *clusterv1.Machine, kind string) func() string {
 	}
 }
 
-// health is what a Machine says about its health.
+// health are the conditions of a Machine about its health.
 func (a *environment) health(m *clusterv1.Machine) func() string {
-	return a.says(m, clusterv1.MachineHealthCheckSucceededCondition)
+	return a.condition(m, clusterv1.MachineHealthCheckSucceededCondition)
 }
 
 const (

@@ -21,9 +21,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// theirs is a check of Cluster API with its own reconciler, which does a pass when it is told to. It reads past all caches: what a cache
-// that is behind would do to it is said by the test.
-type theirs struct {
+// inTreeCheck is an in-tree check with its reconciler, which reconciles when the test calls it. It reads live: the test simulates a stale
+// cache.
+type inTreeCheck struct {
 	*environment
 	check      *clusterv1.MachineHealthCheck
 	reconciler *inTree
@@ -31,17 +31,17 @@ type theirs struct {
 	unread error
 }
 
-// theirs makes a check of all Machines, for which five minutes of silence are too much.
-func (a *environment) theirs(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) *theirs {
+// inTreeCheck creates a check of all Machines with a timeout of five minutes.
+func (a *environment) inTreeCheck(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) *inTreeCheck {
 	a.t.Helper()
 	check := a.coreCheck(name, changes...)
 	a.create(check)
-	c := &theirs{environment: a, check: check}
+	c := &inTreeCheck{environment: a, check: check}
 	api, err := client.NewWithWatch(server.Admin, client.Options{Scheme: scheme})
 	a.Expect(err).ToNot(HaveOccurred())
 	c.reconciler = newInTreeWith(interceptor.NewClient(api, interceptor.Funcs{Get: c.get}),
 		clustercache.NewFakeClusterCache(a.api, client.ObjectKeyFromObject(a.cluster), nodeWatch))
-	// The first pass only says that it is not paused.
+	// The first reconcile only reports that it is not paused.
 	c.looks()
 	return c
 }
@@ -57,7 +57,7 @@ func (a *environment) coreCheck(name string, changes ...func(*clusterv1.MachineH
 	return check
 }
 
-func (c *theirs) get(ctx context.Context, api client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+func (c *inTreeCheck) get(ctx context.Context, api client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
 	if request, is := o.(*unstructured.Unstructured); is && request.GetKind() == remediator.Metal3.Kind && c.unread != nil {
 		return c.unread
 	}
@@ -65,21 +65,21 @@ func (c *theirs) get(ctx context.Context, api client.WithWatch, key client.Objec
 }
 
 // pass is one pass of the in-tree reconciler.
-func (c *theirs) pass() (ctrl.Result, error) {
+func (c *inTreeCheck) pass() (ctrl.Result, error) {
 	ctx := ctrl.LoggerInto(c.ctx, logr.Discard())
 	return c.reconciler.reconciler.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(c.check)})
 }
 
 // looks is a pass that has to go well.
-func (c *theirs) looks() ctrl.Result {
+func (c *inTreeCheck) looks() ctrl.Result {
 	c.t.Helper()
 	result, err := c.pass()
 	c.Expect(err).ToNot(HaveOccurred())
 	return result
 }
 
-// allows is whether the check says now that remediation is allowed; empty if it says nothing.
-func (c *theirs) allows() string {
+// allows is whether the check reports now that remediation is allowed; empty if it reports nothing.
+func (c *inTreeCheck) allows() string {
 	c.t.Helper()
 	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
 	if said := conditions.Get(c.check, clusterv1.MachineHealthCheckRemediationAllowedCondition); said != nil {

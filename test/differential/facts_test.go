@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// facts are drawn once, and translated twice: into objects for Cluster API (intree_test.go), and into a snapshot for ours (ours_test.go).
+// facts are drawn once, and translated twice: into objects for Cluster API (intree_test.go), and into a snapshot for Remedy (ours_test.go).
 type facts struct {
 	now                          time.Time
 	controlPlane, infrastructure condition
@@ -21,9 +21,9 @@ type facts struct {
 
 type policy struct {
 	machineChecks, nodeChecks []check
-	// startupTimeout is nil where nobody has set it.
+	// startupTimeout is nil if it is not set.
 	startupTimeout *time.Duration
-	// goneTimeout can be said in our world only.
+	// goneTimeout exists only in Remedy.
 	goneTimeout time.Duration
 }
 
@@ -32,7 +32,7 @@ type check struct {
 	lasting      time.Duration
 }
 
-// condition is absent if it has no status. Since is zero where nobody wrote it down.
+// condition is absent if it has no status. Since is zero if it is not recorded.
 type condition struct {
 	kind, status, reason string
 	since                time.Time
@@ -45,10 +45,10 @@ type machine struct {
 	deleting, controlPlane        bool
 	paused, skip, remediate       bool
 	conditions                    []condition
-	// hasNodeRef without a node is a Node that is gone.
+	// hasNodeRef without a node is a Node that was deleted.
 	hasNodeRef bool
 	node       *node
-	// goneSince can be said in our world only.
+	// goneSince exists only in Remedy.
 	goneSince time.Time
 }
 
@@ -71,7 +71,7 @@ func (m *machine) nodeName() string { return "node-of-" + m.name }
 func (f *facts) controlPlaneInitialized() bool { return f.controlPlane.status == "True" }
 func (f *facts) infrastructureReady() bool     { return f.infrastructure.status == "True" }
 
-// isGone: there is a control plane that can be asked, and it does not know the Node.
+// isGone: there is a control plane that answers, and it does not have the Node.
 func (f *facts) isGone(m *machine) bool {
 	return f.controlPlaneInitialized() && m.hasNodeRef && m.node == nil
 }
@@ -82,7 +82,7 @@ func drawTimeout(t *rapid.T, name string) time.Duration {
 	return time.Duration(rapid.IntRange(0, 12).Draw(t, name)) * time.Minute
 }
 
-// The clocks of a cluster may be ahead of ours.
+// The clocks of a cluster may be ahead of that of the manager.
 func (f *facts) drawTime(t *rapid.T, name string) time.Time {
 	return f.minutesAgo(rapid.IntRange(-3, 20).Draw(t, name))
 }
@@ -102,7 +102,7 @@ func (f *facts) drawCondition(t *rapid.T, kind string, likely []string) conditio
 	return c
 }
 
-// Most clusters are up: only then do the checks have their say.
+// Most clusters are up: the checks evaluate only these.
 func (f *facts) drawMilestone(t *rapid.T, kind string) condition {
 	if rarely(t, kind+" is not reached") {
 		return f.drawCondition(t, kind, []string{"False", "Unknown", ""})
@@ -156,7 +156,7 @@ func (f *facts) drawMachine(t *rapid.T, name string) machine {
 		paused: rarely(t, "paused"), skip: rarely(t, "skip"), remediate: rarely(t, "remediate"),
 		conditions: f.drawConditions(t, machineTypes),
 	}
-	// Either of the two, or both, say that it has given up.
+	// Either of the two, or both, report a failure.
 	if rarely(t, "failed") {
 		m.failureReason = "CreateError"
 	}
@@ -173,7 +173,7 @@ func (f *facts) drawMachine(t *rapid.T, name string) machine {
 			conditions: f.drawConditions(t, nodeTypes),
 		}
 	} else if rapid.Bool().Draw(t, "noted to be gone") {
-		// We note it down ourselves, when we see it: that is never ahead.
+		// Remedy records it when it reads it: that is never ahead.
 		m.goneSince = f.drawTime(t, "gone since")
 	}
 	return m

@@ -13,8 +13,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
-// Checks were taken over by the handshake; then the in-tree controller is stopped for good, and we are told so. What had been begun goes
-// on, our pauses go, and a person's pause is still one. Then all of it goes back.
+// Checks were adopted; then the in-tree controller is stopped for good, and --in-tree-machinehealthchecks=Replace is set. Remediations continue,
+// the pauses of Remedy are removed, and the pause of a user stays. Then all of it is reverted.
 func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
@@ -23,9 +23,9 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	later := a.machine("marks-2", func(m *clusterv1.Machine) { m.Labels[poolLabel] = "marks" })
 	inTree := a.runs(server.Admin)
 	a.takesOver = intree.AdoptionPolicy{All: true}
-	ours := a.goes()
-	for _, c := range []*theirs{marks, asks} {
-		a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
+	remedyEnv := a.goes()
+	for _, c := range []*inTreeCheck{marks, asks} {
+		a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
 	}
 	a.falls(marked)
 	a.falls(helped)
@@ -34,19 +34,19 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	request := a.allRequests()[0].GetUID()
 
 	inTree.stop()
-	ours.stop()
+	remedyEnv.stop()
 	a.takesOver = intree.AdoptionPolicy{Replace: true}
-	ours = a.goes()
-	for _, c := range []*theirs{marks, asks} {
+	remedyEnv = a.goes()
+	for _, c := range []*inTreeCheck{marks, asks} {
 		a.Eventually(c.pause).Should(BeEmpty())
-		a.Eventually(c.says(clusterv1.PausedCondition)).Should(Equal("False " + remedyv1.NotPausedReason))
-		a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
+		a.Eventually(c.condition(clusterv1.PausedCondition)).Should(Equal("False " + remedyv1.NotPausedReason))
+		a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
 	}
 	a.falls(later)
 	a.Eventually(a.owner(later)).Should(Equal(waits))
 	a.Expect(a.allRequests()[0].GetUID()).To(Equal(request), "what was begun goes on")
 	marks.annotate(clusterv1.PausedAnnotation, "by hand")
-	a.Eventually(marks.says(clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	a.Eventually(marks.condition(clusterv1.PausedCondition)).Should(HavePrefix("True"))
 	a.turnWell(helped)
 	a.Eventually(a.requests).Should(BeEmpty(), "this one is not paused")
 	a.turnWell(later)
@@ -55,19 +55,19 @@ func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
 	marks.annotate(clusterv1.PausedAnnotation, "")
 	a.Eventually(a.health(later)).Should(Equal(isWell))
 
-	ours.stop()
+	remedyEnv.stop()
 	a.runs(server.Admin)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	a.goes()
-	for _, c := range []*theirs{marks, asks} {
+	for _, c := range []*inTreeCheck{marks, asks} {
 		a.Eventually(c.traces).Should(BeEmpty())
-		a.Eventually(c.says(clusterv1.PausedCondition)).Should(HavePrefix("False"))
+		a.Eventually(c.condition(clusterv1.PausedCondition)).Should(HavePrefix("False"))
 	}
 	a.falls(helped)
 	a.Eventually(a.requests).Should(ConsistOf("asks-1"))
 	a.Expect(ourNotes(&a.allRequests()[0])).To(BeEmpty(), "the in-tree controller has made it")
 	marks.asked(true)
-	a.Eventually(marks.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
-	a.Expect(marks.pause()).To(Equal(remedyv1.Pause), "there is somebody to shake hands with again")
+	a.Eventually(marks.condition(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
+	a.Expect(marks.pause()).To(Equal(remedyv1.Pause), "the in-tree controller runs again")
 	a.Expect(asks.traces()).To(BeEmpty())
 }

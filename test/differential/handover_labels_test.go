@@ -15,20 +15,20 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
-// A check was never taken over, as the in-tree controller has not spoken, and we have said so. When its label is that of another instance,
-// what we have said goes.
+// A check was never adopted, because the in-tree controller has not acknowledged the pause, and reports that. When it gets the label of another
+// instance, that report is removed.
 func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
-	for when, away := range map[string]bool{"while we look": false, "while we are away": true} {
+	for when, away := range map[string]bool{"while Remedy runs": false, "while Remedy is down": true} {
 		t.Run(when, func(t *testing.T) {
 			a := newEnvironment(t)
 			a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
-			c := &theirs{environment: a, check: a.coreCheck("check")}
+			c := &inTreeCheck{environment: a, check: a.coreCheck("check")}
 			c.check.Labels = map[string]string{clusterv1.WatchLabel: a.watchFilter}
 			a.create(c.check)
-			ours := a.goes()
-			a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+			remedyEnv := a.goes()
+			a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 			if away {
-				ours.stop()
+				remedyEnv.stop()
 			}
 			c.isFor("others")
 			if away {
@@ -39,7 +39,7 @@ func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
 	}
 }
 
-// A check is given back as it has the label of another instance, and somebody else writes to it just before we take back what we have said.
+// A check is released because it has the label of another instance, and another writer writes to it just before its report is removed.
 func TestWhatWeHaveSaidGoesWithTheLabelAlsoIfSomebodyIsFaster(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
@@ -53,7 +53,7 @@ func TestWhatWeHaveSaidGoesWithTheLabelAlsoIfSomebodyIsFaster(t *testing.T) {
 	}
 	a.start(tap.of(ourProcesses, server.Admin), &shifted{})
 	c.isOurs()
-	a.Eventually(c.says(remedyv1.ReadyCondition)).Should(HavePrefix("True"))
+	a.Eventually(c.condition(remedyv1.ReadyCondition)).Should(HavePrefix("True"))
 	goes.Store(true)
 	c.isFor("others")
 	a.Eventually(c.traces).Should(BeEmpty())

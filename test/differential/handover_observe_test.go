@@ -12,7 +12,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
-// In the midst of take-overs somebody says that we are only to observe: nothing changes hands, neither a check nor a request, until we act
+// During adoptions, Remedy is set to Observe: neither a check nor a request is adopted or released until Remedy enforces
 // again.
 func TestWhoOnlyObservesTakesNothingAndGivesNothingBack(t *testing.T) {
 	a := newEnvironment(t)
@@ -23,26 +23,26 @@ func TestWhoOnlyObservesTakesNothingAndGivesNothingBack(t *testing.T) {
 	a.falls(helped)
 	half.looks()
 	a.Expect(a.requests()).To(ConsistOf("half-1"))
-	for _, c := range []*theirs{goes, half} {
+	for _, c := range []*inTreeCheck{goes, half} {
 		c.isFor(a.watchFilter)
 	}
-	ours := a.goes()
+	remedyEnv := a.goes()
 	goes.isOurs()
 	a.Eventually(half.pause).Should(Equal(remedyv1.Pause))
-	ours.stop()
+	remedyEnv.stop()
 	goes.isFor("others")
 	half.looks()
 	last, _ := a.pool("last")
 	last.isFor(a.watchFilter)
 
 	a.observes = true
-	ours = a.goes()
-	a.Eventually(half.says(remedyv1.ReadyCondition)).ShouldNot(BeEmpty())
+	remedyEnv = a.goes()
+	a.Eventually(half.condition(remedyv1.ReadyCondition)).ShouldNot(BeEmpty())
 	a.turnWell(helped)
 	a.Eventually(func() *int32 {
 		half.pause()
 		return half.check.Status.CurrentHealthy
-	}).Should(HaveValue(BeEquivalentTo(1)), "it has looked, and tells")
+	}).Should(HaveValue(BeEquivalentTo(1)), "it has reconciled, and reports")
 	a.Expect(a.health(helped)()).To(Equal(isSick))
 	a.Expect(goes.pause()).To(Equal(remedyv1.Pause))
 	a.Expect(half.pause()).To(Equal(remedyv1.Pause))
@@ -50,10 +50,10 @@ func TestWhoOnlyObservesTakesNothingAndGivesNothingBack(t *testing.T) {
 	a.Expect(a.requests()).To(ConsistOf("half-1"), "the in-tree controller has made it")
 	a.Expect(ourNotes(&a.allRequests()[0])).To(BeEmpty())
 
-	ours.stop()
+	remedyEnv.stop()
 	a.observes = false
 	a.goes()
 	a.Eventually(goes.traces).Should(BeEmpty())
 	a.Eventually(last.pause).Should(Equal(remedyv1.Pause))
-	a.Eventually(a.requests).Should(BeEmpty(), "it is ours, and its Machine is well")
+	a.Eventually(a.requests).Should(BeEmpty(), "it is adopted, and its Machine is healthy")
 }

@@ -14,31 +14,31 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// The in-tree controller has made a request for a check, and then nobody is left but us: the check and another one that comes before it are
-// ours. The request goes when its Machine is well, as it would have if the in-tree controller had stayed.
+// The in-tree controller has created a request for a check, and then ends: this check and another one with a higher priority are adopted.
+// The request is withdrawn when its Machine is healthy, as with the in-tree controller.
 func TestARequestOfACheckThatComesSecondIsNotLeftBehind(t *testing.T) {
 	t.Run("another template", func(t *testing.T) {
 		a := newEnvironment(t)
 		a.template()
 		a.create(remediator.Metal3.NewTemplate(a.namespace, anotherTemplate, map[string]any{"strategy": "Reboot"}))
-		first := a.theirs("first", byTheirTemplate)
-		a.leavesNothing(first, a.theirs("second", byTheirTemplate, func(spec *clusterv1.MachineHealthCheckSpec) {
+		first := a.inTreeCheck("first", byTheirTemplate)
+		a.leavesNothing(first, a.inTreeCheck("second", byTheirTemplate, func(spec *clusterv1.MachineHealthCheckSpec) {
 			spec.Remediation.TemplateRef.Name = anotherTemplate
 		}))
 	})
-	t.Run("a check of our own kind", func(t *testing.T) {
+	t.Run("a check of Remedy", func(t *testing.T) {
 		a := newEnvironment(t)
 		a.template()
-		a.ours("first", byOurTemplate)
-		a.leavesNothing(a.theirs("second", byTheirTemplate))
+		a.remedyCheck("first", byOurTemplate)
+		a.leavesNothing(a.inTreeCheck("second", byTheirTemplate))
 	})
 }
 
-// Two instances beside each other were asked for different things. Of two checks that select a Machine each has one, and the Machine is not
-// forgotten: the one does not take the check of the other for one of Cluster API.
+// Two instances have different flags. Each has one of two checks that select a Machine, and the Machine is remediated: neither takes the
+// check of the other for an in-tree check.
 func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 	a := newEnvironment(t)
-	first, second := a.theirs("first"), a.theirs("second")
+	first, second := a.inTreeCheck("first"), a.inTreeCheck("second")
 	m := a.machine("m-1")
 	first.isFor("asked")
 	first.annotate(remedyv1.AdoptAnnotation, "true")
@@ -53,12 +53,12 @@ func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 	a.Eventually(a.owner(m)).Should(Equal(waits))
 }
 
-// There is one more check, which the in-tree controller looks after and has made a request for, and our cache does not know of it yet. The
-// request is left to whoever made it.
+// The in-tree controller reconciles another check and has created a request for it, and the cache of Remedy does not have this check yet. The
+// request stays with the in-tree controller.
 func TestARequestIsNotAdoptedByWhatACacheDoesNotKnow(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
-	first := a.theirs("first", byTheirTemplate)
+	first := a.inTreeCheck("first", byTheirTemplate)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	first.annotate(remedyv1.AdoptAnnotation, "true")
 	before := a.goes()
@@ -66,29 +66,29 @@ func TestARequestIsNotAdoptedByWhatACacheDoesNotKnow(t *testing.T) {
 	a.falls(a.machine("m-3"))
 	a.Eventually(a.requests).Should(ConsistOf("m-3"))
 	before.stop()
-	// This one has read the check as it stays: from what it does not hear any more nothing is missing but the other check.
-	ours := a.goes()
+	// This one has read the final state of the check: only the other check is missing in its cache.
+	remedyEnv := a.goes()
 	a.falls(a.machine("m-4"))
 	a.Eventually(a.requests).Should(ConsistOf("m-3", "m-4"))
-	ours.Watches().Hold("machinehealthchecks.cluster.x-k8s.io", "machines.cluster.x-k8s.io")
+	remedyEnv.Watches().Hold("machinehealthchecks.cluster.x-k8s.io", "machines.cluster.x-k8s.io")
 	a.falls(a.machine("m-1", func(m *clusterv1.Machine) { m.Labels["late"] = "too" }))
 	a.falls(a.machine("m-2"))
-	late := a.theirs("late", byTheirTemplate, func(spec *clusterv1.MachineHealthCheckSpec) {
+	late := a.inTreeCheck("late", byTheirTemplate, func(spec *clusterv1.MachineHealthCheckSpec) {
 		spec.Selector.MatchLabels = map[string]string{"late": "too"}
 	})
 	a.Eventually(func() []string {
 		late.looks()
 		return a.requests()
 	}).Should(ContainElement("m-1"))
-	ours.Watches().Release("machines.cluster.x-k8s.io")
+	remedyEnv.Watches().Release("machines.cluster.x-k8s.io")
 	a.Eventually(a.requests).Should(ConsistOf("m-1", "m-2", "m-3", "m-4"))
 	for _, request := range a.allRequests() {
 		a.Expect(len(ourNotes(&request)) > 0).To(Equal(request.GetName() != "m-1"), request.GetName())
 	}
 }
 
-// leavesNothing lets the last of some checks make a request, and all of them be taken over.
-func (a *environment) leavesNothing(checks ...*theirs) {
+// leavesNothing lets the last of some checks make a request, and all of them be adopted.
+func (a *environment) leavesNothing(checks ...*inTreeCheck) {
 	a.t.Helper()
 	m := a.machine("m-1")
 	a.falls(m)

@@ -22,29 +22,29 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 )
 
-// Checks that are written in the older version are told of in the world: here nobody converts between versions.
+// test/world tests checks in the older version: here there is no conversion between versions.
 
 // pool makes a check of the Machines of a pool, and a Machine in it.
-func (a *environment) pool(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) (*theirs, *clusterv1.Machine) {
+func (a *environment) pool(name string, changes ...func(*clusterv1.MachineHealthCheckSpec)) (*inTreeCheck, *clusterv1.Machine) {
 	a.t.Helper()
 	m := a.machine(name+"-1", func(m *clusterv1.Machine) { m.Labels[poolLabel] = name })
-	return a.theirs(name, append(changes, func(spec *clusterv1.MachineHealthCheckSpec) {
+	return a.inTreeCheck(name, append(changes, func(spec *clusterv1.MachineHealthCheckSpec) {
 		spec.Selector.MatchLabels = map[string]string{poolLabel: name}
 	})...), m
 }
 
-// isOurs lets the in-tree controller leave a check to us.
-func (c *theirs) isOurs() {
+// isOurs waits until a check is adopted.
+func (c *inTreeCheck) isOurs() {
 	c.t.Helper()
 	c.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 	c.looks()
-	c.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
+	c.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
 }
 
-// isTheirs lets the in-tree controller look after a check again.
-func (c *theirs) isTheirs() {
+// isTheirs waits until the in-tree controller reconciles a check again.
+func (c *inTreeCheck) isTheirs() {
 	c.t.Helper()
-	c.Eventually(func() string { c.looks(); return c.says(clusterv1.PausedCondition)() }).Should(HavePrefix("False"))
+	c.Eventually(func() string { c.looks(); return c.condition(clusterv1.PausedCondition)() }).Should(HavePrefix("False"))
 	c.looks()
 }
 
@@ -60,30 +60,30 @@ func (a *environment) pausesCluster(paused bool) {
 const waits = "False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason
 
 func (a *environment) owner(m *clusterv1.Machine) func() string {
-	return a.says(m, clusterv1.MachineOwnerRemediatedCondition)
+	return a.condition(m, clusterv1.MachineOwnerRemediatedCondition)
 }
 
-// The in-tree controller is down, or its --watch-filter keeps it from a check: it says nothing, and nothing is ours. The other check shows
+// The in-tree controller is down, or its --watch-filter keeps it from a check: it reports nothing, and nothing is adopted. The other check shows
 // that there was time enough.
 func TestWithoutTheirWordNothingIsOurs(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	silent, m := a.pool("silent")
-	speaks, other := a.pool("speaks")
+	answers, other := a.pool("answers")
 	a.goes()
 	a.Eventually(silent.pause).Should(Equal(remedyv1.Pause))
 	a.falls(m)
-	speaks.isOurs()
+	answers.isOurs()
 	a.falls(other)
 	a.Eventually(a.owner(other)).Should(Equal(waits))
-	a.Eventually(silent.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Eventually(silent.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 	a.Expect(a.owner(m)()).To(BeEmpty())
 	a.Expect(a.health(m)()).ToNot(Equal(isSick))
 	silent.looks()
 	a.Eventually(a.owner(m)).Should(Equal(waits), "it is down no more")
 }
 
-// A check that our --watch-filter keeps us from is left as it is, whatever the flag says.
+// A check that --watch-filter excludes is not changed, whatever the value of --in-tree-machinehealthchecks.
 func TestWhatAnotherInstanceActsForIsNotTakenOver(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
@@ -98,11 +98,11 @@ func TestWhatAnotherInstanceActsForIsNotTakenOver(t *testing.T) {
 	a.Expect(other.traces()).To(BeEmpty())
 	a.Expect(a.owner(m)()).To(BeEmpty())
 	other.looks()
-	a.Expect(a.owner(m)()).To(Equal(waits), "the in-tree controller looks after it")
+	a.Expect(a.owner(m)()).To(Equal(waits), "the in-tree controller reconciles it")
 }
 
 // isFor sets which instance is to act for a check.
-func (c *theirs) isFor(instance string) {
+func (c *inTreeCheck) isFor(instance string) {
 	c.t.Helper()
 	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
 	before := c.check.DeepCopy()
@@ -113,7 +113,7 @@ func (c *theirs) isFor(instance string) {
 	c.Expect(c.api.Patch(c.ctx, c.check, client.MergeFrom(before))).To(Succeed())
 }
 
-// A check that goes takes with it what it has left; the one that comes under its name is taken over as any other.
+// A deleted check is cleaned up; the next one of its name is adopted like any other.
 func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
@@ -127,22 +127,22 @@ func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
 	a.Eventually(func() bool {
 		return apierrors.IsNotFound(a.api.Get(a.ctx, client.ObjectKeyFromObject(c.check), c.check))
 	}).Should(BeTrue())
-	a.Expect(a.owner(m)()).To(BeEmpty(), "nobody would take the mark back")
+	a.Expect(a.owner(m)()).To(BeEmpty(), "no controller would remove the condition later")
 	a.Expect(ourNotes(m)).To(BeEmpty())
 
 	c.check = a.coreCheck("check", func(spec *clusterv1.MachineHealthCheckSpec) {
 		spec.Selector.MatchLabels = map[string]string{poolLabel: "check"}
 	})
 	a.create(c.check)
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
-	a.Expect(c.pause()).To(BeEmpty(), "nobody has said yet that it is not paused")
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Expect(c.pause()).To(BeEmpty(), "no controller has reported yet that it is not paused")
 	c.looks()
 	c.isOurs()
 	a.Expect(c.check.Annotations[remedyv1.AdoptionIDAnnotation]).ToNot(Equal(first))
 	a.Eventually(a.owner(m)).Should(Equal(waits))
 }
 
-// A Cluster that is paused stops everybody: before a take-over, and in the midst of it.
+// A paused Cluster stops both controllers: before an adoption, and during it.
 func TestAPausedClusterStopsATakeOver(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
@@ -150,29 +150,29 @@ func TestAPausedClusterStopsATakeOver(t *testing.T) {
 	a.pausesCluster(true)
 	c.looks()
 	a.goes()
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	a.Expect(c.pause()).To(BeEmpty())
 	a.pausesCluster(false)
 	c.looks()
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 
-	// What it says then is about the Cluster, and about our pause.
+	// Its message is about the Cluster, and about the pause of Remedy.
 	a.pausesCluster(true)
 	c.looks()
 	a.falls(m)
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
-	a.Expect(c.says(clusterv1.PausedCondition)()).To(Equal("True " + clusterv1.PausedReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
+	a.Expect(c.condition(clusterv1.PausedCondition)()).To(Equal("True " + clusterv1.PausedReason))
 	a.Expect(a.owner(m)()).To(BeEmpty())
 	a.pausesCluster(false)
 	a.Eventually(a.owner(m)).Should(Equal(waits))
 }
 
-// A word that is only about the Cluster is none about our pause: whoever said it may not have seen that.
+// A message about the Cluster alone acknowledges nothing: the in-tree controller may not have read the pause of Remedy.
 func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")
-	speaks, other := a.pool("speaks")
+	answers, other := a.pool("answers")
 	a.goes()
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 	a.changeStatus(c.check, func() {
@@ -183,14 +183,14 @@ func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
 		}
 	})
 	a.falls(m)
-	speaks.isOurs()
+	answers.isOurs()
 	a.falls(other)
 	a.Eventually(a.owner(other)).Should(Equal(waits))
 	a.Expect(a.owner(m)()).To(BeEmpty())
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 }
 
-// A person's pause is nobody's but that person's: it is there after a release as it was before.
+// The pause of a user is not changed: it is the same after a release as before.
 func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
@@ -202,7 +202,7 @@ func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 	a.Eventually(a.owner(m)).Should(Equal(waits))
 	c.annotate(clusterv1.PausedAnnotation, "by hand")
 	c.asked(false)
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	c.looks()
 	a.turnWell(m)
 	a.Expect(c.pause()).To(Equal("by hand"))
@@ -218,34 +218,34 @@ func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 	a.Expect(c.pause()).To(Equal("by hand"))
 }
 
-// A check of ours and one of Cluster API bear the same name and select the same Machines: theirs wins as long as it is theirs, and whoever
-// has begun something goes on with it.
+// A check of Remedy and an in-tree check have the same name and select the same Machines: the in-tree check is responsible until its adoption,
+// and each continues what it has begun.
 func TestAnEqualNameOfBothKinds(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	m := a.machine("m-1")
-	c := a.theirs("check")
-	ours := a.ours("check")
+	c := a.inTreeCheck("check")
+	remedyEnv := a.remedyCheck("check")
 	a.goes()
-	a.Eventually(a.tells(ours, remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("False"))
+	a.Eventually(a.checkCondition(remedyEnv, remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("False"))
 	a.falls(m)
-	a.Eventually(a.holds(ours, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedManagedByOtherCheck)))
+	a.Eventually(a.holds(remedyEnv, "m-1")).Should(Equal("Blocked " + string(remedyv1.BlockedManagedByOtherCheck)))
 	c.looks()
 	a.Expect(a.owner(m)()).To(Equal(waits), "the in-tree controller is not disturbed")
 	a.Expect(ourNotes(m)).To(BeEmpty())
 
 	c.asked(true)
 	c.isOurs()
-	// Of two of ours, the one of our own kind comes first.
-	a.Eventually(a.tells(ours, remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("True"))
-	a.Eventually(c.says(remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("False"))
-	a.Expect(a.api.Delete(a.ctx, ours)).To(Succeed())
-	a.Eventually(c.says(remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("True"))
+	// After the adoption, the check of Remedy comes first.
+	a.Eventually(a.checkCondition(remedyEnv, remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("True"))
+	a.Eventually(c.condition(remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("False"))
+	a.Expect(a.api.Delete(a.ctx, remedyEnv)).To(Succeed())
+	a.Eventually(c.condition(remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("True"))
 	a.turnWell(m)
 	a.Eventually(a.health(m)).Should(Equal(isWell))
 }
 
-// What is given back bears no notes of ours any more, and goes on.
+// A released request has no annotations of Remedy any more, and continues.
 func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
@@ -253,7 +253,7 @@ func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 	marks, marked := a.pool("marks")
 	asks, helped := a.pool("asks", byTheirTemplate)
 	a.goes()
-	for _, c := range []*theirs{marks, asks} {
+	for _, c := range []*inTreeCheck{marks, asks} {
 		c.asked(true)
 		c.isOurs()
 	}
@@ -262,7 +262,7 @@ func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 	a.Eventually(a.owner(marked)).Should(Equal(waits))
 	a.Eventually(a.requests).Should(ConsistOf("asks-1"))
 	a.Expect(ourNotes(marked)).ToNot(BeEmpty())
-	for _, c := range []*theirs{marks, asks} {
+	for _, c := range []*inTreeCheck{marks, asks} {
 		c.asked(false)
 		a.Eventually(c.traces).Should(BeEmpty())
 	}
@@ -281,8 +281,7 @@ func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 	a.Expect(a.health(marked)()).To(Equal(isWell))
 }
 
-// A check that goes while it is not ours, and bears our finalizer: we take away what is ours and leave to the in-tree controller what is
-// its own.
+// A check is deleted while it is not adopted, and has the finalizer of Remedy: Remedy removes its own traces, and no others.
 func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
@@ -293,7 +292,7 @@ func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
 	a.falls(m)
 	a.Eventually(a.requests).Should(ConsistOf("check-1"))
 	first.stop()
-	// A tool takes our pause away, and the in-tree controller has its turn.
+	// A tool removes the pause of Remedy, and the in-tree controller reconciles.
 	c.annotate(clusterv1.PausedAnnotation, "")
 	a.turnWell(m)
 	c.isTheirs()
@@ -301,7 +300,7 @@ func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
 	a.falls(m)
 	c.looks()
 	a.Expect(a.requests()).To(ConsistOf("check-1"))
-	theirs := a.allRequests()[0].GetUID()
+	inTreeEnv := a.allRequests()[0].GetUID()
 	a.Expect(a.api.Delete(a.ctx, c.check)).To(Succeed())
 	tap := newTap()
 	a.start(tap.of(ourProcesses, server.Admin), &shifted{})
@@ -312,16 +311,16 @@ func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
 		if n.resource == "machinehealthchecks" && !n.read && n.before != nil && n.after != nil {
 			before, after := asCheck(n.before), asCheck(n.after)
 			changed := changedConditions(before.Status.Conditions, after.Status.Conditions)
-			a.Expect(tells(before, after, changed)).To(BeFalse(), "the in-tree controller tells how it is: %s", n.String())
+			a.Expect(reports(before, after, changed)).To(BeFalse(), "the in-tree controller reports its health: %s", n.String())
 		}
 	}
 	a.Expect(a.allRequests()).To(HaveLen(1))
-	a.Expect(a.allRequests()[0].GetUID()).To(Equal(theirs))
+	a.Expect(a.allRequests()[0].GetUID()).To(Equal(inTreeEnv))
 	a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(m), m)).To(Succeed())
 	a.Expect(ourNotes(m)).To(BeEmpty())
 }
 
-// Who has not heard that a check is not its own any more asks before it says anything on a Machine.
+// An instance that has not read the end of its adoption reads live before it writes to a Machine.
 func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
@@ -344,7 +343,7 @@ func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
 	deaf.Watches().Hold("machinehealthchecks.cluster.x-k8s.io")
 	c.annotate(clusterv1.PausedAnnotation, "")
 	before := len(tap.all())
-	// It is sick for another reason: nothing is to be done about that, but it is to be told.
+	// It is unhealthy for another reason: that needs no action, but a report.
 	a.turn(m, corev1.ConditionFalse, 10*time.Minute)
 	a.Eventually(func() bool {
 		for _, n := range tap.all()[before:] {
@@ -353,12 +352,12 @@ func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
 			}
 		}
 		return false
-	}).Should(BeTrue(), "it asks, or tells")
+	}).Should(BeTrue(), "it reads live, or reports")
 	deaf.stop()
-	a.Expect(why()).To(ContainSubstring("Unknown"), "the in-tree controller has its own word, and has not said it yet")
+	a.Expect(why()).To(ContainSubstring("Unknown"), "the in-tree controller has its own message, and has not written it yet")
 }
 
-// A person is faster by a moment, and has a pause there when ours is about to be put on.
+// A user pauses the check just before Remedy does.
 func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
@@ -370,11 +369,11 @@ func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
 		}
 	}
 	a.start(tap.of(ourProcesses, server.Admin), &shifted{})
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	a.Expect(c.pause()).To(Equal("by hand"))
 }
 
-// The in-tree controller says something in the moment in which we are about to tell the status: its word stays.
+// The in-tree controller writes the status just before Remedy does: its write stays.
 func TestTheirWordIsNotOverwritten(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
@@ -390,11 +389,11 @@ func TestTheirWordIsNotOverwritten(t *testing.T) {
 	}
 	a.start(tap.of(ourProcesses, server.Admin), &shifted{})
 	c.isOurs()
-	a.Eventually(c.says(remedyv1.ReadyCondition)).Should(HavePrefix("True"))
+	a.Eventually(c.condition(remedyv1.ReadyCondition)).Should(HavePrefix("True"))
 	falls.Store(true)
 	a.falls(m)
-	a.Eventually(c.says(clusterv1.PausedCondition)).Should(HavePrefix("False"), "the in-tree controller has set its condition")
-	a.Eventually(c.pause).Should(Equal(remedyv1.Pause), "it is taken over once more, as nobody says that it is paused")
-	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("False"))
+	a.Eventually(c.condition(clusterv1.PausedCondition)).Should(HavePrefix("False"), "the in-tree controller has set its condition")
+	a.Eventually(c.pause).Should(Equal(remedyv1.Pause), "it is adopted again, because it does not report a pause")
+	a.Expect(c.condition(clusterv1.PausedCondition)()).To(HavePrefix("False"))
 	a.Expect(a.owner(m)()).To(BeEmpty(), "Remedy reports before it acts, and the check was no longer its own then")
 }

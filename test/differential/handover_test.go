@@ -16,16 +16,16 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 )
 
-// Both controllers look after the same check here, each in its turn: the in-tree one when it is told to look, and ours when it wants to.
+// Both controllers reconcile the same check here, one after the other: the in-tree one when the test calls it, and Remedy by itself.
 
-// asked puts the annotation on a check that asks us to take care of it, or takes it away.
-func (c *theirs) asked(is bool) {
+// asked sets the annotation that requests the adoption of a check, or removes it.
+func (c *inTreeCheck) asked(is bool) {
 	c.t.Helper()
 	c.annotate(remedyv1.AdoptAnnotation, map[bool]string{true: "true"}[is])
 }
 
 // annotate sets an annotation of a check; an empty value removes it.
-func (c *theirs) annotate(key, value string) {
+func (c *inTreeCheck) annotate(key, value string) {
 	c.t.Helper()
 	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
 	before := c.check.DeepCopy()
@@ -38,15 +38,15 @@ func (c *theirs) annotate(key, value string) {
 	c.Expect(c.api.Patch(c.ctx, c.check, client.MergeFrom(before))).To(Succeed())
 }
 
-// byAnother is the same check in the hands of somebody who does something at the same time.
-func (c *theirs) byAnother() *theirs {
+// byAnother is the same check with a client of a concurrent writer.
+func (c *inTreeCheck) byAnother() *inTreeCheck {
 	other := *c
 	other.check = c.check.DeepCopy()
 	return &other
 }
 
 // pause is the value of the pause on a check; empty if it has none.
-func (c *theirs) pause() string {
+func (c *inTreeCheck) pause() string {
 	c.t.Helper()
 	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
 	value, paused := c.check.Annotations[clusterv1.PausedAnnotation]
@@ -56,8 +56,8 @@ func (c *theirs) pause() string {
 	return value
 }
 
-// says is what a condition of a check says; empty if it is not there.
-func (c *theirs) says(kind string) func() string {
+// conditionOf is a condition of a check; empty if it does not exist.
+func (c *inTreeCheck) condition(kind string) func() string {
 	return func() string {
 		c.t.Helper()
 		c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
@@ -70,8 +70,8 @@ func (c *theirs) says(kind string) func() string {
 	}
 }
 
-// traces is everything on a check that is ours.
-func (c *theirs) traces() []string {
+// traces is everything on a check that Remedy has set.
+func (c *inTreeCheck) traces() []string {
 	c.t.Helper()
 	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
 	all := append([]string{}, c.check.Finalizers...)
@@ -81,7 +81,7 @@ func (c *theirs) traces() []string {
 		}
 	}
 	for _, kind := range clusterapi.OnlyOurs {
-		if c.says(kind)() != "" {
+		if c.condition(kind)() != "" {
 			all = append(all, kind)
 		}
 	}
@@ -92,29 +92,29 @@ func TestACheckIsHandedOverAndGivenBack(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	m := a.machine("m-1")
-	c := a.theirs("check")
+	c := a.inTreeCheck("check")
 	a.goes()
 	a.Expect(c.traces()).To(BeEmpty())
 
 	c.asked(true)
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.WaitingForHandoverReason))
 	a.Expect(c.pause()).To(Equal(remedyv1.Pause))
 	c.looks()
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
-	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("True"))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("True " + remedyv1.AdoptedReason))
+	a.Expect(c.condition(clusterv1.PausedCondition)()).To(HavePrefix("True"))
 
 	a.falls(m)
-	a.Eventually(a.says(m, clusterv1.MachineOwnerRemediatedCondition)).Should(HavePrefix("False"))
-	a.Eventually(c.says(remedyv1.ReadyCondition)).Should(HavePrefix("True"))
+	a.Eventually(a.condition(m, clusterv1.MachineOwnerRemediatedCondition)).Should(HavePrefix("False"))
+	a.Eventually(c.condition(remedyv1.ReadyCondition)).Should(HavePrefix("True"))
 	c.looks()
-	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("True"), "the condition Paused belongs to the in-tree controller")
+	a.Expect(c.condition(clusterv1.PausedCondition)()).To(HavePrefix("True"), "the condition Paused belongs to the in-tree controller")
 
 	a.turnWell(m)
 	a.Eventually(a.health(m)).Should(Equal(isWell))
 	c.asked(false)
 	a.Eventually(c.traces).Should(BeEmpty())
 	c.looks()
-	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("False"))
+	a.Expect(c.condition(clusterv1.PausedCondition)()).To(HavePrefix("False"))
 }
 
 // turnWell lets the Node of a Machine be ready again.
@@ -128,100 +128,100 @@ func TestARequestThatWasThereIsAdopted(t *testing.T) {
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	a.template()
 	m := a.machine("m-1")
-	c := a.theirs("check", byTheirTemplate)
+	c := a.inTreeCheck("check", byTheirTemplate)
 	a.falls(m)
 	c.looks()
 	a.Expect(a.requests()).To(ConsistOf("m-1"), "the in-tree controller has asked for help")
 	a.goes()
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 	c.looks()
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
-	a.Eventually(func() []string { return ourNotes(&a.allRequests()[0]) }).ShouldNot(BeEmpty(), "it is ours")
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
+	a.Eventually(func() []string { return ourNotes(&a.allRequests()[0]) }).ShouldNot(BeEmpty(), "it is adopted")
 	a.Eventually(c.finalizers).Should(ConsistOf(remedyv1.CleanupFinalizer))
 	a.turnWell(m)
-	a.Eventually(a.requests).Should(BeEmpty(), "it is ours, and goes when its Machine is well")
+	a.Eventually(a.requests).Should(BeEmpty(), "it is adopted, and withdrawn when its Machine is healthy")
 	a.Eventually(a.health(m)).Should(Equal(isWell))
 	a.Eventually(c.finalizers).Should(BeEmpty())
 }
 
 // finalizers are those of a check as it is now.
-func (c *theirs) finalizers() []string {
+func (c *inTreeCheck) finalizers() []string {
 	c.t.Helper()
 	c.Expect(c.api.Get(c.ctx, client.ObjectKeyFromObject(c.check), c.check)).To(Succeed())
 	return c.check.Finalizers
 }
 
-// Somebody else's pause is a pause for both, before a take-over and in the midst of it.
+// The pause of a user is a pause for both, before an adoption and during it.
 func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	m := a.machine("m-1")
-	c := a.theirs("check")
+	c := a.inTreeCheck("check")
 	c.annotate(clusterv1.PausedAnnotation, "by hand")
 	a.goes()
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	a.Expect(c.pause()).To(Equal("by hand"))
 
 	c.annotate(clusterv1.PausedAnnotation, "")
 	c.looks()
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 	c.looks()
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
 
 	c.annotate(clusterv1.PausedAnnotation, "by hand")
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PausedByOthersReason))
 	a.falls(m)
 	c.looks()
 	a.Expect(a.health(m)()).ToNot(Equal(isSick))
 	a.Expect(c.pause()).To(Equal("by hand"))
 }
 
-// Somebody takes our pause away: we stop, try again, and give up the third time.
+// A tool removes the pause of Remedy: Remedy stops, tries again, and gives up the third time.
 func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
-	c := a.theirs("check")
+	c := a.inTreeCheck("check")
 	a.goes()
 	for range 3 {
 		a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 		c.looks()
-		a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
+		a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
 		c.annotate(clusterv1.PausedAnnotation, "")
-		a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("False"))
+		a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("False"))
 		c.looks()
 	}
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PauseConflictReason))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(Equal("False " + remedyv1.PauseConflictReason))
 	a.Expect(c.pause()).To(BeEmpty())
 }
 
-// A manager that is stopped half-way goes on where it was; one that is not to take over any more gives back what it has.
+// A manager that was stopped during an adoption continues it; one that is not to adopt any more releases what it has adopted.
 func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
-	c := a.theirs("check")
+	c := a.inTreeCheck("check")
 	first := a.goes()
 	a.Eventually(c.pause).Should(Equal(remedyv1.Pause))
 	first.stop()
 	c.looks()
 	second := a.goes()
-	a.Eventually(c.says(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
+	a.Eventually(c.condition(remedyv1.AdoptedCondition)).Should(HavePrefix("True"))
 	second.stop()
 	a.takesOver = intree.AdoptionPolicy{}
 	a.goes()
 	a.Eventually(c.traces).Should(BeEmpty())
 	c.looks()
-	a.Expect(c.says(clusterv1.PausedCondition)()).To(HavePrefix("False"))
+	a.Expect(c.condition(clusterv1.PausedCondition)()).To(HavePrefix("False"))
 }
 
-// Where Cluster API's own controller does not run there is nobody to wait for.
+// Where the in-tree controller does not run, there is no acknowledgement to wait for.
 func TestWhereNobodyElseIsACheckIsOursAtOnce(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{Replace: true}
 	m := a.machine("m-1")
-	c := a.theirs("check")
+	c := a.inTreeCheck("check")
 	a.goes()
 	a.falls(m)
-	a.Eventually(a.says(m, clusterv1.MachineOwnerRemediatedCondition)).Should(HavePrefix("False"))
-	a.Eventually(c.says(clusterv1.PausedCondition)).Should(Equal("False " + remedyv1.NotPausedReason))
+	a.Eventually(a.condition(m, clusterv1.MachineOwnerRemediatedCondition)).Should(HavePrefix("False"))
+	a.Eventually(c.condition(clusterv1.PausedCondition)).Should(Equal("False " + remedyv1.NotPausedReason))
 	a.Expect(c.pause()).To(BeEmpty())
 }

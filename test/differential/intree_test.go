@@ -55,7 +55,7 @@ func newScheme() *runtime.Scheme {
 	return s
 }
 
-// inTree is Cluster API's own reconciler between two clusters that are made of facts.
+// inTree is the in-tree reconciler between two clusters that are made of facts.
 type inTree struct {
 	management client.Client
 	reconciler *machinehealthcheck.Reconciler
@@ -98,7 +98,7 @@ func setUnexported[T any](r *machinehealthcheck.Reconciler, name string, value T
 	*(*T)(unsafe.Pointer(field.UnsafeAddr())) = value
 }
 
-// reconcile runs two passes, as the first only says that the check is not paused.
+// reconcile runs twice, because the first run only reports that the check is not paused.
 func (w *inTree) reconcile(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, logr.Discard())
 	for range 2 {
@@ -145,7 +145,7 @@ func outcomeOf(c metav1.Condition) (outcome, error) {
 	o.reason = c.Reason
 	message, found := strings.CutPrefix(c.Message, "Health check failed:")
 	if !found {
-		return o, errors.Errorf("the in-tree reconciler says %q", c.Message)
+		return o, errors.Errorf("the in-tree reconciler reports %q", c.Message)
 	}
 	for line := range strings.Lines(strings.TrimSpace(message)) {
 		o.causes = append(o.causes, strings.TrimPrefix(strings.TrimSpace(line), "* "))

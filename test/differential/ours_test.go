@@ -23,7 +23,7 @@ func (o outcome) equal(other outcome) bool {
 	return o.succeeded == other.succeeded && o.reason == other.reason && slices.Equal(o.causes, other.causes)
 }
 
-// outcomeOf says our verdict as the in-tree reconciler would.
+// outcomeOf returns the verdict of Remedy in the form of the in-tree reconciler.
 func (m *machine) outcomeOf(v *health.Verdict) outcome {
 	switch v.Kind {
 	case health.Healthy:
@@ -41,7 +41,7 @@ func (m *machine) outcomeOf(v *health.Verdict) outcome {
 	return outcome{}
 }
 
-// cause is a finding in the in-tree reconciler's words. What it does not know keeps our name.
+// cause is a finding in the in-tree reconciler's words. A finding that it does not have keeps the name of Remedy.
 func (m *machine) cause(f *health.Finding) string {
 	kinds := map[health.Reason]string{health.UnhealthyMachine: "Machine", health.UnhealthyNode: "Node"}
 	if kind, found := kinds[f.Rule]; found {
@@ -119,7 +119,7 @@ func (f *facts) node(m *machine) health.NodeFacts {
 	return n
 }
 
-// without undoes differences in the facts, so that ours has to say what the in-tree reconciler says.
+// without undoes differences in the facts, so that Remedy has to report what the in-tree reconciler reports.
 func without(s *health.Snapshot, undone []*difference, longAgo time.Time) *health.Snapshot {
 	changed := &health.Snapshot{Cluster: s.Cluster, Targets: slices.Clone(s.Targets)}
 	for i := range changed.Targets {

@@ -27,7 +27,7 @@ func (a *audit) machineWritten(at int, n *note) {
 	}
 }
 
-// signs says whether we put our name on a Machine.
+// signs reports whether Remedy writes the responsible check on a Machine.
 func signs(n *note) bool {
 	now := n.after.GetAnnotations()[remedyv1.MarkedByAnnotation]
 	return now != "" && now != n.before.GetAnnotations()[remedyv1.MarkedByAnnotation]
@@ -55,7 +55,7 @@ func notesOf(o *unstructured.Unstructured) map[string]string {
 	return o.GetAnnotations()
 }
 
-// lessOnly says whether nothing was done but that something was taken away.
+// lessOnly reports whether a write only removes something.
 func lessOnly(before, after map[string]string) bool {
 	for key, value := range after {
 		if before[key] != value {
@@ -65,8 +65,8 @@ func lessOnly(before, after map[string]string) bool {
 	return true
 }
 
-// handsOff: what the in-tree controller has made is touched by nobody of ours but to adopt it, where the check is ours that it was made
-// for. As it does not say for which it was made, that is so where no other check of that template is left to the in-tree controller. For
+// handsOff: Remedy writes to a request of the in-tree controller only to adopt it, if its check is adopted. The request does not name its
+// check, so no other check of that template may belong to the in-tree controller. For
 // one that was made this moment nothing was made yet.
 func (a *audit) handsOff(at int, n *note, was, is map[string]string) {
 	if n.before == nil || was[remedyv1.CheckAnnotation] != "" {
@@ -84,7 +84,7 @@ func (a *audit) handsOff(at int, n *note, was, is map[string]string) {
 	}
 }
 
-// stays says whether a check is there, and is not about to go.
+// stays reports whether a check exists, and is not about to be deleted.
 func (c *audited) stays() bool { return c.object != nil && c.object.DeletionTimestamp == nil }
 
 // act holds an act on a Machine, or on the request for it, against the epochs of the checks that select it.
@@ -94,13 +94,13 @@ func (a *audit) act(at int, n *note, onlyTakes bool) {
 	if n.who == theInTree {
 		checks = slices.DeleteFunc(checks, func(name string) bool { return a.of(name).open })
 		if len(checks) == 0 {
-			a.complain(at, n, "acts on Machine %s, which is ours", n.name)
+			a.complain(at, n, "acts on Machine %s of an adopted check", n.name)
 		}
 		if len(checks) > 0 && len(checks) < len(selecting(n.name)) {
 			a.counts["acts by "+theInTree+" where both have a check"]++
 		}
 		for _, name := range checks {
-			a.of(name).theirs[n.name] = true
+			a.of(name).actedInTree[n.name] = true
 		}
 		return
 	}
@@ -114,15 +114,15 @@ func (a *audit) act(at int, n *note, onlyTakes bool) {
 		}
 		switch {
 		case onlyTakes || c.open || !c.stays():
-		case c.theirs[n.name]:
+		case c.actedInTree[n.name]:
 			a.complain(at, n, "acts on Machine %s, on which the in-tree controller acts for %s", n.name, name)
 		default:
-			a.counts["acts that could not hear of another check"]++
+			a.counts["acts that could not read another check"]++
 		}
 	}
 }
 
-// unfounded is why none of the checks that select a Machine lets us act on it; empty if one does.
+// unfounded is why none of the checks that select a Machine allows Remedy to act on it; empty if one does.
 func (a *audit) unfounded(n *note, checks []string, onlyTakes bool) string {
 	var why []string
 	for _, name := range selectingOf(ownPools, n.name) {
@@ -135,29 +135,29 @@ func (a *audit) unfounded(n *note, checks []string, onlyTakes bool) string {
 		switch c := a.of(name); {
 		case c.open && c.instance == filterOf(n.who):
 			return ""
-		case c.signed && c.seenBy(n) == c.epoch-1 && !c.acted[n.name] && !c.theirs[n.name]:
-			a.counts["acts that could not hear of a signature"]++
+		case c.signed && c.seenBy(n) == c.epoch-1 && !c.acted[n.name] && !c.actedInTree[n.name]:
+			a.counts["acts that could not read a responsible check"]++
 			return ""
-		// What is about to go takes back what it has left, whoever else looks after the Machines.
+		// A check that is about to be deleted cleans up, whichever check is responsible for the Machines.
 		case onlyTakes && c.object != nil && c.object.DeletionTimestamp != nil:
 			a.counts["cleaned up while it goes"]++
 			return ""
 		case c.open:
 			why = append(why, name+" is for another instance")
 		case c.seenBy(n) == 0 || c.seenBy(n) != c.epoch:
-			why = append(why, "has not seen that "+name+" is ours")
-		case c.theirs[n.name]:
-			why = append(why, "the in-tree controller has acted on it since "+name+" was ours")
+			why = append(why, "has not seen that "+name+" is adopted")
+		case c.actedInTree[n.name]:
+			why = append(why, "the in-tree controller has acted on it since "+name+" was adopted")
 		default:
-			a.counts["acts that could not hear of the end"]++
+			a.counts["acts that could not read the end"]++
 			return ""
 		}
 	}
 	return strings.Join(why, ", ")
 }
 
-// observed: who only observes begins nothing, and nothing changes hands. It takes back what one before it has begun, and tells how the
-// Machines are where it may.
+// observed: an observing instance begins nothing, and adopts and releases nothing. It ends what an earlier one has begun, and reports the
+// health of Machines where it may.
 func (a *audit) observed(at int, n *note) {
 	a.counts["writes while observing"]++
 	was, is := notesOf(n.before), notesOf(n.after)
@@ -172,7 +172,7 @@ func (a *audit) observed(at int, n *note) {
 		}
 	case "metal3remediations":
 		is = maps.Clone(is)
-		// By that its remediator is told to stop, before it goes.
+		// That stops its remediator before the deletion.
 		delete(is, remedyv1.TimedOutAnnotation)
 		if n.before == nil || was[remedyv1.CheckAnnotation] == "" || !lessOnly(was, is) {
 			a.complain(at, n, "makes or changes the request for %s, and only observes", n.name)
@@ -180,7 +180,7 @@ func (a *audit) observed(at int, n *note) {
 	}
 }
 
-// onlyFreed says whether nothing has changed of a check beside its status but that finalizers went.
+// onlyFreed reports whether only the status of a check was changed, and finalizers were removed.
 func onlyFreed(before, after *unstructured.Unstructured) bool {
 	kept := func(o *unstructured.Unstructured) map[string]string {
 		all := lines(o)
@@ -195,7 +195,7 @@ func onlyFreed(before, after *unstructured.Unstructured) bool {
 
 var marks = []string{clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition}
 
-// marksChanged says whether marks of a Machine were set or changed, and whether any were taken away.
+// marksChanged reports whether conditions of a Machine were set or changed, and whether any were removed.
 func marksChanged(before, after *unstructured.Unstructured) (set, taken bool) {
 	was, is := machineOf(before), machineOf(after)
 	for _, kind := range changedConditions(was.Status.Conditions, is.Status.Conditions) {

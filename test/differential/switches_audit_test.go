@@ -17,34 +17,34 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
-// Who writes. Of ours there may be several, one life after the other, or two at once: their names begin alike.
+// The writers. Remedy may have several processes, one after the other, or two at once: their names have the same prefix.
 const (
 	people       = "people"
 	theInTree    = "in-tree"
-	ourProcesses = "ours "
+	ourProcesses = "remedy "
 	// observing ends the name of one that only observes.
 	observing = ", observing"
 )
 
-// audit goes through all writes in the order in which they were done, and finds those that nobody was allowed to make.
+// audit goes through all writes in the order in which they were done, and finds those that were not allowed.
 //
-// An epoch of ours begins with the write by which the in-tree controller says that it sees the annotation for pauses on a check, while that
-// bears our pause. It ends with the write that takes our pause away, whosever it is. Within it the in-tree controller must not act on a
-// Machine of that check, and outside of it we must not.
+// An epoch of Remedy begins with the write by which the in-tree controller acknowledges the pause of a check, while that is the pause of Remedy.
+// It ends with the write that removes this pause, of any writer. Within it the in-tree controller must not act on a Machine of that
+// check, and outside of it Remedy must not.
 //
-// What we do rests on a look past the caches, and there is a time between the look and the act. Whoever takes our pause away in that time
-// cannot be heard. So an act of ours after the end of an epoch is allowed if the last look of that process at that check saw the epoch that
+// Remedy acts after a live read, and there is a time between the read and the act, in which it cannot detect that its pause was removed. So
+// an act of Remedy after the end of an epoch is allowed if the last live read of that check by that process was in the epoch that
 // has just ended, and the in-tree controller has not acted on that Machine since: the version of the Machine, or the name of the request,
-// would have kept us from it.
+// would have prevented it.
 //
-// Of two instances of ours, only the one whose name stands on a check may act for it. That another one signs it ends an epoch of the one
-// before, and begins one of its own.
+// Of two instances, only the one whose name is on a check may act for it. The name of another instance ends the epoch of the earlier one,
+// and begins the next.
 //
-// Where two checks select a Machine, the in-tree controller acts on it if either is its own. We begin nothing on it any more then, and keep
-// our hands off what it has made.
+// Where two checks select a Machine, the in-tree controller acts on it if it reconciles either. Remedy begins nothing on it any more then, and does
+// not write to its requests.
 type audit struct {
 	checks map[string]*audited
-	// own are the checks of our own kind that there are.
+	// own are the existing checks of Remedy.
 	own    map[string]bool
 	wrong  []string
 	counts map[string]int
@@ -56,18 +56,18 @@ type audited struct {
 	// epoch is the number of the last one, and open whether it goes on.
 	epoch int
 	open  bool
-	// instance is which of ours the epoch belongs to, and signed whether it began with its name, and not with the pause.
+	// instance is the instance of the epoch, and signed whether it began with its name, and not with the pause.
 	instance string
 	signed   bool
-	// saw is the version that somebody of ours has seen at its last look; empty if it was not there.
+	// saw is the version of the last live read of Remedy; empty if it did not exist.
 	saw map[string]string
 	// epochs is which epoch went on, by the versions of the check; zero if none.
 	epochs map[string]int
-	// unseen: the in-tree controller has not said anything of it since it was made.
+	// unseen: the in-tree controller has not reported on it since its creation.
 	unseen bool
-	// theirs are the Machines on which the in-tree controller has acted since the last epoch, or since the check was made.
-	theirs map[string]bool
-	// acted are the Machines on which somebody of ours has acted in this epoch.
+	// actedInTree are the Machines on which the in-tree controller has acted since the last epoch, or since the check was made.
+	actedInTree map[string]bool
+	// acted are the Machines on which Remedy has acted in this epoch.
 	acted map[string]bool
 }
 
@@ -77,7 +77,7 @@ func newAudit() *audit {
 
 func (a *audit) of(check string) *audited {
 	if a.checks[check] == nil {
-		a.checks[check] = &audited{saw: map[string]string{}, epochs: map[string]int{}, theirs: map[string]bool{}, acted: map[string]bool{}}
+		a.checks[check] = &audited{saw: map[string]string{}, epochs: map[string]int{}, actedInTree: map[string]bool{}, acted: map[string]bool{}}
 	}
 	return a.checks[check]
 }
@@ -88,7 +88,7 @@ func (a *audit) follow(at int, n *note) {
 	case n.resource == "machinehealthchecks" && n.read:
 		a.of(n.name).look(n)
 	case n.read:
-	case n.resource == "our machinehealthchecks":
+	case n.resource == "remedy machinehealthchecks":
 		a.own[n.name] = n.after != nil
 	case n.resource == "machinehealthchecks":
 		a.checkWritten(at, n)
@@ -106,7 +106,7 @@ func (a *audit) complain(at int, n *note, format string, args ...any) {
 	a.wrong = append(a.wrong, fmt.Sprintf("%d: %s", at, n.who)+" "+fmt.Sprintf(format, args...)+"\n"+n.difference())
 }
 
-// seenBy is which epoch somebody of ours has seen going on at its last look; zero if none.
+// seenBy is the epoch of the last live read of a process of Remedy; zero if none.
 func (c *audited) seenBy(n *note) int { return c.epochs[c.saw[n.who]] }
 
 // look notes the version. Who wrote that may be noted only after who has read it: which epoch it is of is asked when it matters.
@@ -121,7 +121,7 @@ func (a *audit) checkWritten(at int, n *note) {
 	c := a.of(n.name)
 	before, after := asCheck(n.before), asCheck(n.after)
 	if c.object = after; before == nil {
-		c.unseen, c.theirs = true, map[string]bool{}
+		c.unseen, c.actedInTree = true, map[string]bool{}
 	}
 	c.unseen = c.unseen && n.who != theInTree
 	if before != nil && after != nil {
@@ -133,8 +133,8 @@ func (a *audit) checkWritten(at int, n *note) {
 		c.open = false
 	case !c.open && acknowledged(after):
 		c.begins(after)
-		c.signed, c.theirs = false, map[string]bool{}
-		a.counts["take-overs"]++
+		c.signed, c.actedInTree = false, map[string]bool{}
+		a.counts["adoptions"]++
 		if n.who != theInTree {
 			a.complain(at, n, "begins an epoch of %s, and only the in-tree controller may", n.name)
 		}
@@ -178,28 +178,28 @@ func (a *audit) judgeCheck(at int, n *note, c *audited, before, after *clusterv1
 	_, wasPaused := before.Annotations[clusterv1.PausedAnnotation]
 	saidBefore := meta.FindStatusCondition(before.Status.Conditions, clusterv1.PausedCondition)
 	changed := changedConditions(before.Status.Conditions, after.Status.Conditions)
-	ours := strings.HasPrefix(n.who, ourProcesses)
+	byRemedy := strings.HasPrefix(n.who, ourProcesses)
 	switch {
-	case ours && pauseBefore != pauseAfter && wasPaused && pauseBefore != remedyv1.Pause:
-		a.complain(at, n, "touches a pause of somebody else on %s", n.name)
-	case ours && pauseAfter == remedyv1.Pause && pauseBefore != remedyv1.Pause && (saidBefore == nil || saidBefore.Status != metav1.ConditionFalse):
-		a.complain(at, n, "takes %s, of which nobody has said that it is not paused", n.name)
-	case ours && slices.Contains(changed, clusterv1.PausedCondition):
+	case byRemedy && pauseBefore != pauseAfter && wasPaused && pauseBefore != remedyv1.Pause:
+		a.complain(at, n, "changes a pause of another writer on %s", n.name)
+	case byRemedy && pauseAfter == remedyv1.Pause && pauseBefore != remedyv1.Pause && (saidBefore == nil || saidBefore.Status != metav1.ConditionFalse):
+		a.complain(at, n, "adopts %s, which has not been reported as not paused", n.name)
+	case byRemedy && slices.Contains(changed, clusterv1.PausedCondition):
 		a.complain(at, n, "writes the condition Paused of %s", n.name)
-	case ours && !c.open && before.DeletionTimestamp != nil && acknowledged(before) && tells(before, after, changed):
-		// It is cleaned up, and the in-tree controller, which said last that it leaves it to us, has not heard of the end of our pause.
-		a.counts["told while it goes"]++
-	case ours && !c.open && tells(before, after, changed):
-		a.complain(at, n, "tells how the Machines of %s are, and does not look after it", n.name)
-	case ours && c.open && c.instance != filterOf(n.who) && tells(before, after, changed):
-		a.complain(at, n, "tells how the Machines of %s are, and another instance looks after it", n.name)
-	case n.who == theInTree && c.open && tells(before, after, changed):
-		a.complain(at, n, "tells how the Machines of %s are, and that is ours", n.name)
+	case byRemedy && !c.open && before.DeletionTimestamp != nil && acknowledged(before) && reports(before, after, changed):
+		// It is cleaned up, and the in-tree controller, which has acknowledged the pause, has not read its end.
+		a.counts["reported during the deletion"]++
+	case byRemedy && !c.open && reports(before, after, changed):
+		a.complain(at, n, "reports the Machines of %s, and does not reconcile it", n.name)
+	case byRemedy && c.open && c.instance != filterOf(n.who) && reports(before, after, changed):
+		a.complain(at, n, "reports the Machines of %s, and another instance reconciles it", n.name)
+	case n.who == theInTree && c.open && reports(before, after, changed):
+		a.complain(at, n, "reports the Machines of %s, which is adopted", n.name)
 	}
 }
 
-// tells says whether a write is about the Machines of a check. That it takes away what somebody else has told is not.
-func tells(before, after *clusterv1.MachineHealthCheck, changed []string) bool {
+// reports is true if a write is about the Machines of a check. The removal of the report of another writer is not.
+func reports(before, after *clusterv1.MachineHealthCheck, changed []string) bool {
 	about := slices.DeleteFunc(slices.Clone(changed), func(kind string) bool {
 		return kind == clusterv1.PausedCondition || kind == remedyv1.AdoptedCondition || meta.FindStatusCondition(after.Status.Conditions, kind) == nil
 	})

@@ -20,7 +20,7 @@ func (w *walk) step() {
 	w.t.Helper()
 	happens := []func(){
 		w.somebodyAsks, w.somebodyAsks, w.theClusterAsks,
-		w.weStop, w.weCrash, w.weStart, w.weStart, w.anotherOfUsStarts, w.anotherOfUsStarts, w.weOnlyObserve, w.aLabelChanges, w.aLabelChangesWhileWeAreAway,
+		w.weStop, w.weCrash, w.weStart, w.weStart, w.anotherStarts, w.anotherStarts, w.observeOnly, w.aLabelChanges, w.aLabelChangesWhileAway,
 		w.theyStop, w.theyStop, w.theyStart,
 		w.somebodyPauses, w.somebodyUnpauses, w.theClusterIsPaused, w.aToolUndoes, w.aToolUndoes,
 		w.aCheckIsMadeAnew, w.somebodyFallsIll, w.somebodyFallsIll, w.somebodyFallsIll, w.somebodyRecovers, w.somebodyRecovers,
@@ -29,7 +29,7 @@ func (w *walk) step() {
 	happens[w.dice.IntN(len(happens))]()
 	w.bury()
 	for name := range w.missing {
-		w.makeAnew(name)
+		w.createAgain(name)
 	}
 	w.breathe(w.dice.IntN(8))
 }
@@ -54,10 +54,10 @@ func (w *walk) bury() {
 		w.inTree.stop()
 		w.inTree, w.doomed = nil, false
 	}
-	for _, us := range w.us {
-		us.alive = slices.DeleteFunc(us.alive, func(one *life) bool {
+	for _, remedy := range w.instances {
+		remedy.alive = slices.DeleteFunc(remedy.alive, func(one *life) bool {
 			if one.Crashed() {
-				w.say("%s has crashed", us)
+				w.say("%s has crashed", remedy)
 				one.stop()
 			}
 			return one.Crashed()
@@ -84,13 +84,13 @@ func (w *walk) changes(o client.Object, name string, change func()) {
 
 func (w *walk) somebodyAsks() {
 	check, name, value := &clusterv1.MachineHealthCheck{}, w.any(), []string{"true", "true", "false", ""}[w.dice.IntN(4)]
-	w.say("take-over of %s: %q", name, value)
+	w.say("adoption of %s: %q", name, value)
 	w.changes(check, name, func() { setOrDrop(check.Annotations, remedyv1.AdoptAnnotation, value) })
 }
 
 func (w *walk) theClusterAsks() {
 	cluster, value := &clusterv1.Cluster{}, []string{"true", ""}[w.dice.IntN(2)]
-	w.say("take-over of the Cluster: %q", value)
+	w.say("adoption of the Cluster: %q", value)
 	w.changes(cluster, clusterName, func() { setOrDrop(cluster.Annotations, remedyv1.AdoptAnnotation, value) })
 }
 
@@ -148,14 +148,14 @@ func (w *walk) theClusterIsPaused() {
 	w.changes(cluster, clusterName, func() { cluster.Spec.Paused = &paused })
 }
 
-// aToolUndoes takes our pause off a check, as a GitOps tool does that knows nothing of it; or everything that is ours.
+// aToolUndoes removes the pause of Remedy from a check, as a GitOps tool does; or everything of Remedy.
 func (w *walk) aToolUndoes() {
 	check, name, everything := &clusterv1.MachineHealthCheck{}, w.any(), w.dice.IntN(2) == 0
 	w.changes(check, name, func() {
 		if check.Annotations[clusterv1.PausedAnnotation] != remedyv1.Pause {
 			return
 		}
-		w.say("a tool takes our pause off %s, and everything: %v", name, everything)
+		w.say("a tool removes the pause of Remedy from %s, and everything: %v", name, everything)
 		delete(check.Annotations, clusterv1.PausedAnnotation)
 		for key := range check.Annotations {
 			if everything && strings.HasPrefix(key, remedyv1.Prefix) && key != remedyv1.AdoptAnnotation {
@@ -173,10 +173,10 @@ func (w *walk) aCheckIsMadeAnew() {
 	w.missing[name] = true
 }
 
-// makeAnew generates a check as soon as the one of that name has gone.
-func (w *walk) makeAnew(name string) bool {
+// createAgain generates a check as soon as the one of that name does not exist any more.
+func (w *walk) createAgain(name string) bool {
 	if w.missing[name] && w.generate(name) {
-		w.say("%s is generated anew", name)
+		w.say("%s is generated again", name)
 		delete(w.missing, name)
 	}
 	return !w.missing[name]
@@ -192,12 +192,12 @@ func (w *walk) somebodyRecovers() {
 
 func (w *walk) anyMachine() string { return machineNames[w.dice.IntN(len(machineNames))] }
 
-func (w *walk) becomes(machine string, sick bool) {
-	if w.sick[machine] == sick {
+func (w *walk) becomes(machine string, unhealthy bool) {
+	if w.unhealthy[machine] == unhealthy {
 		return
 	}
-	w.say("%s is sick: %v", machine, sick)
-	if w.sick[machine] = sick; sick {
+	w.say("%s is unhealthy: %v", machine, unhealthy)
+	if w.unhealthy[machine] = unhealthy; unhealthy {
 		w.falls(w.machines[machine])
 	} else {
 		w.turnWell(w.machines[machine])
@@ -222,14 +222,14 @@ func (w *walk) held(one *life, who string) {
 		one.Watches().Lag(1+w.dice.IntN(3), of...)
 		return
 	}
-	w.say("%s hears nothing of %v", who, of)
+	w.say("%s receives nothing of %v", who, of)
 	one.Watches().Hold(of...)
 }
 
 func (w *walk) newsArrive() {
 	w.say("all news arrive")
-	for _, us := range w.us {
-		for _, one := range us.alive {
+	for _, remedy := range w.instances {
+		for _, one := range remedy.alive {
 			one.Watches().Release()
 		}
 	}
@@ -240,6 +240,6 @@ func (w *walk) newsArrive() {
 
 func (w *walk) timePasses() {
 	by := time.Duration(1+w.dice.IntN(90)) * time.Minute
-	w.say("%s pass for ours", by)
+	w.say("%s pass for Remedy", by)
 	w.now.by.Add(int64(by))
 }

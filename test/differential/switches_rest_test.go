@@ -19,7 +19,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// rest lets everybody run, and nobody meddle: then each check is looked after by one of both, as was asked, and whoever is sick is
+// rest lets all controllers run, without other writers: then one of both reconciles each check, as requested, and unhealthy Machines are
 // remediated.
 func (w *walk) rest() {
 	w.t.Helper()
@@ -32,8 +32,8 @@ func (w *walk) restWith(flag func() string) {
 	w.say("rest")
 	w.bury()
 	w.newsArrive()
-	for _, us := range w.us {
-		w.goesAway(us)
+	for _, remedy := range w.instances {
+		w.goesAway(remedy)
 	}
 	if w.doomed {
 		w.endInTree()
@@ -42,30 +42,30 @@ func (w *walk) restWith(flag func() string) {
 	w.somebodyUnpauses()
 	cluster, running := &clusterv1.Cluster{}, false
 	w.changes(cluster, clusterName, func() { cluster.Spec.Paused = &running })
-	// Whatever was contested is so no more, and whoever was tried in vain is tried again.
+	// No check is contested any more, and failed remediations are tried again.
 	w.now.by.Add(int64(2 * time.Hour))
-	for _, us := range w.us {
-		w.begins(us, flag(), false)
-		w.say("%s starts: %s", us, us.flag)
+	for _, remedy := range w.instances {
+		w.begins(remedy, flag(), false)
+		w.say("%s starts: %s", remedy, remedy.flag)
 	}
 	for _, name := range w.checks {
-		w.Eventually(func() bool { return w.makeAnew(name) }).Should(BeTrue(), "%s has to go, so that it can be made anew", name)
+		w.Eventually(func() bool { return w.createAgain(name) }).Should(BeTrue(), "%s has to be deleted before it is created again", name)
 	}
 	for _, name := range machineNames {
 		w.becomes(name, w.dice.IntN(2) == 0)
 	}
-	ours := w.wanted()
-	w.say("of these, ours are %v", ours)
-	// That is much to wait for at once, so the machine may take its time. Whoever writes in turns with somebody else is at no rest.
+	adopted := w.wanted()
+	w.say("of these, adopted are %v", adopted)
+	// That is much to wait for at once, so the machine may take its time. Two controllers that overwrite each other are not at rest.
 	before := -1
 	w.Eventually(func() []string {
 		writes := w.count()
-		if wrong := w.restless(ours); len(wrong) > 0 {
+		if wrong := w.restless(adopted); len(wrong) > 0 {
 			return wrong
 		}
 		if before != writes || w.count() != writes {
 			before = writes
-			return []string{"somebody writes, although all is as it should be"}
+			return []string{"there are writes, although all is as it should be"}
 		}
 		return nil
 	}, 10*time.Minute).Should(BeEmpty(), "not all is as it should be at once")
@@ -73,67 +73,67 @@ func (w *walk) restWith(flag func() string) {
 
 // restless is what is not as it should be of all checks of Cluster API and all Machines. All are looked at each time: what ends at one of
 // them may let something begin at another one.
-func (w *walk) restless(ours map[string]bool) []string {
+func (w *walk) restless(adopted map[string]bool) []string {
 	w.t.Helper()
 	var wrong []string
 	for _, name := range w.checks {
-		if what := w.unsettled(name, ours[name]); what != "" {
+		if what := w.unsettled(name, adopted[name]); what != "" {
 			wrong = append(wrong, name+": "+what)
 		}
 	}
 	for _, name := range machineNames {
-		if what := w.unwell(name, ours); what != "" {
+		if what := w.unwell(name, adopted); what != "" {
 			wrong = append(wrong, what)
 		}
 	}
 	return wrong
 }
 
-// wanted are the checks of Cluster API that we have to look after.
+// wanted are the in-tree checks that Remedy has to reconcile.
 func (w *walk) wanted() map[string]bool {
 	w.t.Helper()
-	cluster, ours := &clusterv1.Cluster{}, map[string]bool{}
+	cluster, adopted := &clusterv1.Cluster{}, map[string]bool{}
 	w.Expect(w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: clusterName}, cluster)).To(Succeed())
 	for _, name := range w.checks {
 		check := &clusterv1.MachineHealthCheck{}
 		w.Expect(w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, check)).To(Succeed())
 		own, all := check.Annotations[remedyv1.AdoptAnnotation], cluster.Annotations[remedyv1.AdoptAnnotation]
 		_, generated := check.Labels[clusterv1.ClusterTopologyOwnedLabel]
-		us := w.actsFor(check.Labels[clusterv1.WatchLabel])
-		ours[name] = us != nil && own != "false" && (us.flag == "All" || us.flag == "OptIn" && (own == "true" || generated && all == "true"))
+		remedy := w.actsFor(check.Labels[clusterv1.WatchLabel])
+		adopted[name] = remedy != nil && own != "false" && (remedy.flag == "All" || remedy.flag == "OptIn" && (own == "true" || generated && all == "true"))
 	}
-	return ours
+	return adopted
 }
 
 // unsettled is what is not as it should be of a check; empty if nothing.
-func (w *walk) unsettled(name string, ours bool) string {
+func (w *walk) unsettled(name string, adopted bool) string {
 	w.t.Helper()
 	check := &clusterv1.MachineHealthCheck{}
 	if err := w.api.Get(w.ctx, client.ObjectKey{Namespace: w.namespace, Name: name}, check); err != nil {
 		return err.Error()
 	}
-	c := &theirs{environment: w.environment, check: check}
+	c := &inTreeCheck{environment: w.environment, check: check}
 	by := ""
-	if us := w.actsFor(check.Labels[clusterv1.WatchLabel]); us != nil {
-		by = us.filter
+	if remedy := w.actsFor(check.Labels[clusterv1.WatchLabel]); remedy != nil {
+		by = remedy.filter
 	}
-	paused, taken, pause, traces := c.says(clusterv1.PausedCondition)(), c.says(remedyv1.AdoptedCondition)(), c.pause(), c.traces()
+	paused, taken, pause, traces := c.condition(clusterv1.PausedCondition)(), c.condition(remedyv1.AdoptedCondition)(), c.pause(), c.traces()
 	switch {
-	case ours && (pause != remedyv1.Pause || !strings.HasPrefix(paused, "True") || !strings.HasPrefix(taken, "True")):
-		return fmt.Sprintf("it is not ours: pause %q, Paused %q, Adopted %q", pause, paused, taken)
-	case ours && instanceOf(check) != by:
+	case adopted && (pause != remedyv1.Pause || !strings.HasPrefix(paused, "True") || !strings.HasPrefix(taken, "True")):
+		return fmt.Sprintf("it is not adopted: pause %q, Paused %q, Adopted %q", pause, paused, taken)
+	case adopted && instanceOf(check) != by:
 		return fmt.Sprintf("it is signed by %q, and not by %q", instanceOf(check), by)
-	case !ours && (pause != "" || !strings.HasPrefix(paused, "False")):
-		return fmt.Sprintf("it is not theirs: pause %q, Paused %q, Adopted %q", pause, paused, taken)
-	case !ours:
+	case !adopted && (pause != "" || !strings.HasPrefix(paused, "False")):
+		return fmt.Sprintf("it is not released: pause %q, Paused %q, Adopted %q", pause, paused, taken)
+	case !adopted:
 		if left := withoutWish(traces); len(left) > 0 {
-			return fmt.Sprintf("it is theirs, and bears %v", left)
+			return fmt.Sprintf("it is released, and has %v", left)
 		}
 	}
 	return ""
 }
 
-// withoutWish is without the annotation by which people ask for us.
+// withoutWish is without the annotation that requests the adoption.
 func withoutWish(traces []string) []string {
 	var left []string
 	for _, one := range traces {
@@ -144,40 +144,40 @@ func withoutWish(traces []string) []string {
 	return left
 }
 
-// unwell is what is not as it should be of a Machine, where it is known which checks of Cluster API are ours. Where one of its checks is
-// theirs, the in-tree controller acts on it, and we do not.
-func (w *walk) unwell(machine string, ours map[string]bool) string {
+// unwell is what is wrong with a Machine, for a set of adopted checks. If one of its checks is not adopted, the in-tree controller acts on
+// it, and Remedy does not.
+func (w *walk) unwell(machine string, adopted map[string]bool) string {
 	w.t.Helper()
 	m := w.machines[machine]
-	health, owner := w.health(m)(), w.says(m, clusterv1.MachineOwnerRemediatedCondition)()
+	health, owner := w.health(m)(), w.condition(m, clusterv1.MachineOwnerRemediatedCondition)()
 	all := w.requests()
 	requested := slices.Contains(all, machine)
-	state := fmt.Sprintf("%s: sick %v, health %q, owner %q, requests %q", machine, w.sick[machine], health, owner, all)
-	theirs := slices.DeleteFunc(selecting(machine), func(check string) bool { return ours[check] })
+	state := fmt.Sprintf("%s: unhealthy %v, health %q, owner %q, requests %q", machine, w.unhealthy[machine], health, owner, all)
+	released := slices.DeleteFunc(selecting(machine), func(check string) bool { return adopted[check] })
 	switch {
-	case ofTemplate(machine) && len(theirs) > 0:
-		// The in-tree controller says of no Machine that it is well if there was no request for it, and stops at the first one that has got one.
-		if requested && !w.sick[machine] || w.sick[machine] && slices.ContainsFunc(theirs, func(check string) bool { return !anyOf(check, all) }) {
+	case ofTemplate(machine) && len(released) > 0:
+		// The in-tree controller reports no Machine as healthy if there was no request for it, and stops at the first one that has got one.
+		if requested && !w.unhealthy[machine] || w.unhealthy[machine] && slices.ContainsFunc(released, func(check string) bool { return !anyOf(check, all) }) {
 			return state
 		}
 	// No owner runs here that removes OwnerRemediated from a healthy Machine. Until it is removed, the annotation names the check.
-	case !w.sick[machine] && (health != isWell || requested || m.Annotations[remedyv1.MarkedByAnnotation] != "" && owner == ""):
+	case !w.unhealthy[machine] && (health != isWell || requested || m.Annotations[remedyv1.MarkedByAnnotation] != "" && owner == ""):
 		return state
-	case w.sick[machine] && (health != isSick || ofTemplate(machine) != requested || ofTemplate(machine) == strings.HasPrefix(owner, "False")):
+	case w.unhealthy[machine] && (health != isSick || ofTemplate(machine) != requested || ofTemplate(machine) == strings.HasPrefix(owner, "False")):
 		return state
 	}
-	return w.left(m, theirs)
+	return w.left(m, released)
 }
 
-// anyOf says whether there is a request for any of the Machines of a check.
+// anyOf reports whether there is a request for any of the Machines of a check.
 func anyOf(check string, requests []string) bool {
 	return slices.ContainsFunc(requests, func(machine string) bool { return slices.Contains(selecting(machine), check) })
 }
 
-// left is what is left on a Machine and its request of checks that are not ours; empty if nothing is.
-func (w *walk) left(m *clusterv1.Machine, theirs []string) string {
+// left is what is left on a Machine and its request of checks that are not adopted; empty if nothing is.
+func (w *walk) left(m *clusterv1.Machine, released []string) string {
 	w.t.Helper()
-	nobodys := len(theirs) == len(selecting(m.Name)) && (w.alone || len(selectingOf(ownPools, m.Name)) == 0)
+	nobodys := len(released) == len(selecting(m.Name)) && (w.alone || len(selectingOf(ownPools, m.Name)) == 0)
 	objects := []client.Object{m}
 	for _, request := range w.allRequests() {
 		if request.GetName() == m.Name {
@@ -186,19 +186,19 @@ func (w *walk) left(m *clusterv1.Machine, theirs []string) string {
 	}
 	for _, object := range objects {
 		if found := ourNotes(object); nobodys && len(found) > 0 {
-			return fmt.Sprintf("%T %s bears %v, and its checks are theirs", object, m.Name, found)
+			return fmt.Sprintf("%T %s has %v, and its checks are not adopted", object, m.Name, found)
 		}
-		for _, check := range theirs {
+		for _, check := range released {
 			signed, asked := "InTreeMachineHealthCheck/"+check, "InTreeMachineHealthCheck/"+w.namespace+"/"+check
 			if notes := object.GetAnnotations(); notes[remedyv1.MarkedByAnnotation] == signed || notes[remedyv1.CheckAnnotation] == asked {
-				return fmt.Sprintf("%T %s is signed by %s, which is theirs", object, m.Name, check)
+				return fmt.Sprintf("%T %s names %s, which is not adopted", object, m.Name, check)
 			}
 		}
 	}
 	return ""
 }
 
-// ourNotes is everything of ours on an object.
+// ourNotes is everything of Remedy on an object.
 func ourNotes(o client.Object) []string {
 	var all []string
 	for key, value := range o.GetAnnotations() {
@@ -227,10 +227,10 @@ func (a *environment) allRequests() []unstructured.Unstructured {
 	return list.Items
 }
 
-// leave lets go of everything: nothing of ours is left on any object.
+// leave releases everything: no object has a trace of Remedy then.
 func (w *walk) leave() {
 	w.t.Helper()
-	w.say("nobody asks for us any more")
+	w.say("no adoption is requested any more")
 	cluster := &clusterv1.Cluster{}
 	w.changes(cluster, clusterName, func() { delete(cluster.Annotations, remedyv1.AdoptAnnotation) })
 	for _, name := range w.checks {
@@ -248,7 +248,7 @@ func (w *walk) leave() {
 		return len(left.Items)
 	}).Should(BeZero())
 	for _, name := range w.checks {
-		c := &theirs{environment: w.environment, check: &clusterv1.MachineHealthCheck{ObjectMeta: w.meta(name)}}
+		c := &inTreeCheck{environment: w.environment, check: &clusterv1.MachineHealthCheck{ObjectMeta: w.meta(name)}}
 		w.Expect(c.traces()).To(BeEmpty(), name)
 	}
 	for _, m := range w.machines {
@@ -273,8 +273,8 @@ func (w *walk) holds() {
 	w.audit.wrong = nil
 }
 
-// tell tells the story of a walk that has gone wrong.
-func (w *walk) tell(t *testing.T) {
+// dump prints the history of a walk that has failed.
+func (w *walk) dump(t *testing.T) {
 	t.Helper()
 	if !t.Failed() {
 		return

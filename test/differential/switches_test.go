@@ -22,7 +22,7 @@ import (
 
 // Both controllers really run here, on one API server, while people, tools, crashes and caches that lag behind do what they like.
 
-// number is what an environment variable says. SWITCHES is how many things happen, and SWITCHES_SEED decides which.
+// number is the value of an environment variable. SWITCHES is how many things happen, and SWITCHES_SEED decides which.
 func number(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -44,20 +44,20 @@ type walk struct {
 	now   *shifted
 	story []string
 
-	// checks are those of Cluster API, and missing are those that have to be made anew.
+	// checks are those of Cluster API, and missing are those that have to be created again.
 	checks  []string
 	missing map[string]bool
-	// sick are the Machines whose Nodes are silent.
-	machines map[string]*clusterv1.Machine
-	sick     map[string]bool
+	// unhealthy are the Machines whose Nodes are Unknown.
+	machines  map[string]*clusterv1.Machine
+	unhealthy map[string]bool
 
 	inTree *life
 	// doomed: the in-tree controller is to crash at a write that is still to come.
 	doomed bool
-	// us are our instances: one, or two beside each other. lives is how often any has started.
-	us    []*instance
-	lives int
-	// alone: there are no checks of our own kind any more.
+	// instances are those of Remedy: one, or two next to each other. lives is how often any has started.
+	instances []*instance
+	lives     int
+	// alone: there are no checks of Remedy any more.
 	alone bool
 	audit *audit
 	// audited is how many notes the audit has seen.
@@ -84,18 +84,18 @@ func newWalk(t *testing.T, seed int) *walk {
 	t.Helper()
 	w := &walk{
 		environment: newEnvironment(t), tap: newTap(), dice: rand.New(rand.NewPCG(uint64(seed), 7)), now: &shifted{},
-		checks: slices.Sorted(maps.Keys(pools)), missing: map[string]bool{}, machines: map[string]*clusterv1.Machine{}, sick: map[string]bool{}, audit: newAudit(),
+		checks: slices.Sorted(maps.Keys(pools)), missing: map[string]bool{}, machines: map[string]*clusterv1.Machine{}, unhealthy: map[string]bool{}, audit: newAudit(),
 	}
 	for _, filter := range instances[seed%len(instances)] {
-		w.us = append(w.us, &instance{filter: filter})
+		w.instances = append(w.instances, &instance{filter: filter})
 	}
 	var err error
 	w.api, err = client.New(w.of(people, server.Admin), client.Options{Scheme: scheme})
 	w.Expect(err).ToNot(HaveOccurred())
 	w.populate()
 	w.inTree = w.runs(w.of(theInTree, server.Admin))
-	for _, us := range w.us {
-		w.begins(us, "All", false)
+	for _, remedy := range w.instances {
+		w.begins(remedy, "All", false)
 	}
 	return w
 }
@@ -113,7 +113,7 @@ func TestBothNeverActOnOneMachineAndNobodyIsForgotten(t *testing.T) {
 	for done := 0; done < switches; done += perWorld {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			w := newWalk(t, seed)
-			t.Cleanup(func() { w.tell(t) })
+			t.Cleanup(func() { w.dump(t) })
 			for n := range min(perWorld, switches-done) {
 				w.step()
 				if w.holds(); t.Failed() {
@@ -134,7 +134,7 @@ func TestBothNeverActOnOneMachineAndNobodyIsForgotten(t *testing.T) {
 	// The walk proves little if it does not reach everything. A short one may miss what is rare.
 	var wanted []string
 	if switches >= 80 {
-		wanted = append(wanted, "take-overs", "ends by ours", "acts by ours", "acts by "+theInTree)
+		wanted = append(wanted, "adoptions", "ends by Remedy", "acts by Remedy", "acts by "+theInTree)
 	}
 	if switches >= 200 {
 		wanted = append(wanted, "ends by people", "acts by "+theInTree+" where both have a check", "adoptions", "writes while observing")

@@ -15,7 +15,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
-// instance is one of ours, that goes by a filter, or looks after everything.
+// instance is an instance of Remedy with a filter, or without one.
 type instance struct {
 	filter string
 	// alive are its lives: none, one, or an old one and a new one.
@@ -25,19 +25,19 @@ type instance struct {
 	observes bool
 }
 
-// The labels by which instances know their checks. In some worlds there is no instance for the second.
+// The labels that select the checks of an instance. In some worlds there is no instance for the second.
 const (
-	oursByLabel   = "ours"
+	oursByLabel   = "remedy"
 	othersByLabel = "others"
 )
 
 // String is how the story calls it.
-func (i *instance) String() string { return "ours" + strings.TrimSuffix(ofFilter+i.filter, ofFilter) }
+func (i *instance) String() string { return "remedy" + strings.TrimSuffix(ofFilter+i.filter, ofFilter) }
 
 // ofFilter ends the name of a life of an instance with a filter.
 const ofFilter = " of "
 
-// filterOf is the filter of whoever of ours has written.
+// filterOf is the filter of the instance that has written.
 func filterOf(who string) string {
 	_, filter, _ := strings.Cut(strings.TrimSuffix(who, observing), ofFilter)
 	return filter
@@ -46,50 +46,50 @@ func filterOf(who string) string {
 var flags = map[string]intree.AdoptionPolicy{"Ignore": {}, "OptIn": {OptIn: true}, "All": {All: true}}
 
 // begins starts an instance.
-func (w *walk) begins(us *instance, flag string, observes bool) {
+func (w *walk) begins(remedy *instance, flag string, observes bool) {
 	w.t.Helper()
 	w.lives++
-	us.flag, us.observes = flag, observes
-	w.takesOver, w.watchFilter, w.observes = flags[flag], us.filter, observes
-	who := strings.TrimSuffix(fmt.Sprint(ourProcesses, w.lives, ofFilter, us.filter), ofFilter)
+	remedy.flag, remedy.observes = flag, observes
+	w.takesOver, w.watchFilter, w.observes = flags[flag], remedy.filter, observes
+	who := strings.TrimSuffix(fmt.Sprint(ourProcesses, w.lives, ofFilter, remedy.filter), ofFilter)
 	if observes {
 		who += observing
 	}
-	us.alive = append(us.alive, w.start(w.of(who, server.Admin), w.now))
+	remedy.alive = append(remedy.alive, w.start(w.of(who, server.Admin), w.now))
 }
 
-func (w *walk) anyOfUs() *instance { return w.us[w.dice.IntN(len(w.us))] }
+func (w *walk) anyInstance() *instance { return w.instances[w.dice.IntN(len(w.instances))] }
 
-// actsFor is which of us acts for a check with a label; nil if none does.
+// actsFor is the instance that acts for a check with a label; nil if none does.
 func (w *walk) actsFor(label string) *instance {
-	for _, us := range w.us {
-		if cmp.Or(us.filter, label) == label {
-			return us
+	for _, remedy := range w.instances {
+		if cmp.Or(remedy.filter, label) == label {
+			return remedy
 		}
 	}
 	return nil
 }
 
-func (w *walk) weStop() { w.stops(w.anyOfUs()) }
+func (w *walk) weStop() { w.stops(w.anyInstance()) }
 
 // stops ends the oldest life of an instance.
-func (w *walk) stops(us *instance) {
-	if len(us.alive) > 0 {
-		w.say("%s stops", us)
-		us.alive[0].stop()
-		us.alive = us.alive[1:]
+func (w *walk) stops(remedy *instance) {
+	if len(remedy.alive) > 0 {
+		w.say("%s stops", remedy)
+		remedy.alive[0].stop()
+		remedy.alive = remedy.alive[1:]
 	}
 }
 
-func (w *walk) goesAway(us *instance) {
-	for len(us.alive) > 0 {
-		w.stops(us)
+func (w *walk) goesAway(remedy *instance) {
+	for len(remedy.alive) > 0 {
+		w.stops(remedy)
 	}
 }
 
 func (w *walk) weCrash() {
-	if us := w.anyOfUs(); len(us.alive) > 0 {
-		w.crash(us.alive[0], us.String())
+	if remedy := w.anyInstance(); len(remedy.alive) > 0 {
+		w.crash(remedy.alive[0], remedy.String())
 	}
 }
 
@@ -101,32 +101,32 @@ func (w *walk) crash(one *life, who string) {
 }
 
 func (w *walk) weStart() {
-	if us := w.anyOfUs(); len(us.alive) == 0 {
+	if remedy := w.anyInstance(); len(remedy.alive) == 0 {
 		flag := []string{"OptIn", "OptIn", "All", "All", "Ignore"}[w.dice.IntN(5)]
-		w.say("%s starts: %s", us, flag)
-		w.begins(us, flag, false)
+		w.say("%s starts: %s", remedy, flag)
+		w.begins(remedy, flag, false)
 	}
 }
 
-// anotherOfUsStarts is a new leader while the old one does not know yet; later the old one stops. Both have the same flag: where one takes
-// what the other gives back, the last note of the one may come after the other has cleaned up.
-func (w *walk) anotherOfUsStarts() {
-	us := w.anyOfUs()
-	if len(us.alive) == 2 {
-		w.stops(us)
+// anotherStarts starts a new leader before the old one has noticed; later the old one stops. Both have the same flag: if one adopts what the
+// other releases, the last annotation of the one may come after the cleanup of the other.
+func (w *walk) anotherStarts() {
+	remedy := w.anyInstance()
+	if len(remedy.alive) == 2 {
+		w.stops(remedy)
 		return
 	}
-	w.say("another one of %s starts: %s, observes: %v", us, us.flag, us.observes)
-	w.begins(us, us.flag, us.observes)
+	w.say("another one of %s starts: %s, observes: %v", remedy, remedy.flag, remedy.observes)
+	w.begins(remedy, remedy.flag, remedy.observes)
 }
 
-// weOnlyObserve: somebody has pressed the panic button. It is a restart, and what comes after it may be one as well.
-func (w *walk) weOnlyObserve() { w.panics(w.anyOfUs()) }
+// observeOnly: a restart with Observe, and the next change may be a restart, too.
+func (w *walk) observeOnly() { w.panics(w.anyInstance()) }
 
-func (w *walk) panics(us *instance) {
-	w.goesAway(us)
-	w.say("%s starts, and only observes: %s", us, us.flag)
-	w.begins(us, us.flag, true)
+func (w *walk) panics(remedy *instance) {
+	w.goesAway(remedy)
+	w.say("%s starts, and only observes: %s", remedy, remedy.flag)
+	w.begins(remedy, remedy.flag, true)
 }
 
 func (w *walk) aLabelChanges() {
@@ -144,24 +144,24 @@ func (w *walk) labels(name, value string) {
 	})
 }
 
-// aLabelChangesWhileWeAreAway: as a rule of a check that has been handed to who is away, as it takes long until another one is. Where there
-// are two of us, the other one goes on with it.
-func (w *walk) aLabelChangesWhileWeAreAway() {
-	us := w.anyOfUs()
-	w.goesAway(us)
-	name, value := w.any(), map[string]string{oursByLabel: othersByLabel, othersByLabel: oursByLabel}[us.filter]
+// aLabelChangesWhileAway: usually of a check of the stopped instance, because the next adoption takes long. If there are two instances, the
+// other one continues.
+func (w *walk) aLabelChangesWhileAway() {
+	remedy := w.anyInstance()
+	w.goesAway(remedy)
+	name, value := w.any(), map[string]string{oursByLabel: othersByLabel, othersByLabel: oursByLabel}[remedy.filter]
 	for _, each := range w.checks {
-		if c := w.audit.of(each); c.open && c.instance == us.filter && w.dice.IntN(2) == 0 {
+		if c := w.audit.of(each); c.open && c.instance == remedy.filter && w.dice.IntN(2) == 0 {
 			name = each
 		}
 	}
 	if w.labels(name, value); w.dice.IntN(2) == 0 {
-		w.panics(us)
+		w.panics(remedy)
 	}
 }
 
 func (w *walk) ourNewsAreHeld() {
-	if us := w.anyOfUs(); len(us.alive) > 0 {
-		w.held(us.alive[0], us.String())
+	if remedy := w.anyInstance(); len(remedy.alive) > 0 {
+		w.held(remedy.alive[0], remedy.String())
 	}
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// What there is in the world of the walks: checks of Cluster API and of our own kind, and Machines, of which some are selected by two of
+// The objects of the walks: checks of Cluster API and of Remedy, and Machines, of which some are selected by two of
 // them.
 
 // anotherTemplate is one more to remediate by. Requests of both are of one kind, and bear the name of their Machine.
 const anotherTemplate = "hard"
 
-// pools are the Machines that each check of Cluster API selects, and ownPools those of our own kind. A Machine is called after its pool.
+// pools are the Machines that each check of Cluster API selects, and ownPools those of checks of Remedy. A Machine is named after its pool.
 var (
 	pools = map[string][]string{
-		"asks": {"asks", "common"}, "begs": {"begs", "common", "torn"}, "pleads": {"torn", "aided"}, "tells": {"tells", "twice"},
+		"asks": {"asks", "common"}, "begs": {"begs", "common", "torn"}, "pleads": {"torn", "aided"}, "wants": {"wants", "twice"},
 	}
 	ownPools = map[string][]string{"answers": {"aided"}, "heals": {"twice"}}
 )
@@ -33,7 +33,7 @@ var (
 var templates = map[string]string{"asks": templateName, "begs": templateName, "pleads": anotherTemplate, "answers": templateName}
 
 // machineNames are those of all Machines there are.
-var machineNames = []string{"asks-0", "asks-1", "begs-0", "begs-1", "tells-0", "tells-1", "common-0", "torn-0", "twice-0", "aided-0"}
+var machineNames = []string{"asks-0", "asks-1", "begs-0", "begs-1", "wants-0", "wants-1", "common-0", "torn-0", "twice-0", "aided-0"}
 
 func poolOf(machine string) string {
 	pool, _, _ := strings.Cut(machine, "-")
@@ -53,7 +53,7 @@ func selectingOf(pools map[string][]string, machine string) []string {
 	return checks
 }
 
-// ofTemplate says whether whoever selects a Machine remediates it by a template.
+// ofTemplate reports whether the checks of a Machine use a template.
 func ofTemplate(machine string) bool { return templates[selecting(machine)[0]] != "" }
 
 // populate makes everything that there is when a walk begins.
@@ -90,14 +90,14 @@ func (w *walk) generate(name string) bool {
 	return w.api.Create(w.ctx, check) == nil
 }
 
-// own makes a check of our own kind.
+// own creates a check of Remedy.
 func (w *walk) own(name string) {
 	w.t.Helper()
 	requirement := remedyv1.SelectorRequirement{Key: poolLabel, Operator: metav1.LabelSelectorOpIn}
 	for _, pool := range ownPools[name] {
 		requirement.Values = append(requirement.Values, remedyv1.LabelValue(pool))
 	}
-	check := w.ours(name, func(spec *remedyv1.MachineHealthCheckSpec) {
+	check := w.remedyCheck(name, func(spec *remedyv1.MachineHealthCheckSpec) {
 		spec.Selector = remedyv1.Selector{MatchExpressions: []remedyv1.SelectorRequirement{requirement}}
 		if templates[name] != "" {
 			byOurTemplate(spec)

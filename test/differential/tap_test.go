@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// tap stands in front of the API server and writes down every write in the order in which it was done, and by whom; and every read of one
-// object that somebody makes past the caches. One write is let through after the other: that is what an API server does anyway, and so the
+// tap is a proxy in front of the API server. It records every write in its order, with its writer, and every live read of one
+// object. One write is let through after the other: that is what an API server does anyway, and so the
 // order is known.
 type tap struct {
 	// order is held while a write is under way.
@@ -30,7 +30,7 @@ type tap struct {
 	objects map[string]*unstructured.Unstructured
 	news    chan struct{}
 
-	// meddle is called just before a write is sent; nil if nobody meddles.
+	// meddle is called just before a write is sent; nil for none.
 	meddle func(at place, status bool)
 }
 
@@ -50,7 +50,7 @@ func newTap() *tap {
 	return &tap{objects: map[string]*unstructured.Unstructured{}, news: make(chan struct{}, 1)}
 }
 
-// of is how somebody reaches the API server through it.
+// of is the config of a user of the API server through it.
 func (t *tap) of(who string, config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = 1000, 1000
@@ -104,7 +104,7 @@ func (t *tapped) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	t.order.Lock()
 	defer t.order.Unlock()
-	// Whoever has crashed by now, or does not wait any more, has not sent it. What is sent comes to its end, and is written down.
+	// A process that has crashed by now, or does not wait any more, has not sent it. What is sent comes to its end, and is written down.
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func tappedPlace(r *http.Request) (at place, matters bool) {
 	}
 	at.resource = parts[5]
 	if parts[1] == "remedy.cluster.x-k8s.io" {
-		at.resource = "our " + at.resource
+		at.resource = "remedy " + at.resource
 	}
 	if len(parts) > 6 {
 		at.name = parts[6]

@@ -20,7 +20,7 @@ func (n *note) String() string {
 	case n.read:
 		return fmt.Sprintf("%s reads %s %s at %s", n.who, n.resource, n.name, n.after.GetResourceVersion())
 	case n.after == nil:
-		return fmt.Sprintf("%s: %s %s is gone", n.who, n.resource, n.name)
+		return fmt.Sprintf("%s: %s %s was deleted", n.who, n.resource, n.name)
 	}
 	return fmt.Sprintf("%s: %s %s at %s%s", n.who, n.resource, n.name, n.after.GetResourceVersion(), n.difference())
 }

@@ -16,11 +16,11 @@ type Fault string
 
 // Faults of a given write.
 const (
-	// Refuse: it does not happen, and the process is told so (500).
+	// Refuse: it does not happen, and the process gets an error (500).
 	Refuse Fault = "Refuse"
-	// LoseRequest: it does not happen, and the process only knows that the connection broke.
+	// LoseRequest: it does not happen, and the process gets an error of the connection.
 	LoseRequest Fault = "LoseRequest"
-	// LoseAnswer: it happens, and the process only knows that the connection broke.
+	// LoseAnswer: it happens, and the process gets an error of the connection.
 	LoseAnswer Fault = "LoseAnswer"
 	// CrashBefore: the process crashes just before it would have happened.
 	CrashBefore Fault = "CrashBefore"
@@ -30,7 +30,7 @@ const (
 
 // Faults of random trouble.
 const (
-	// Conflict: somebody else was faster (409). Creating meets no conflict.
+	// Conflict: another writer was faster (409). A create has no conflict.
 	Conflict Fault = "Conflict"
 	// TooManyRequests: it is to be tried again later (429).
 	TooManyRequests Fault = "TooManyRequests"
@@ -38,13 +38,13 @@ const (
 	InternalError Fault = "InternalError"
 	// Unavailable is a server that is about to stop or to start (503).
 	Unavailable Fault = "Unavailable"
-	// TimeoutBefore: nobody answers, and it did not happen. The process is told at once that the time is over.
+	// TimeoutBefore: there is no answer, and it did not happen. The process gets the timeout at once.
 	TimeoutBefore Fault = "TimeoutBefore"
-	// TimeoutAfter: nobody answers, and it did happen.
+	// TimeoutAfter: there is no answer, and it did happen.
 	TimeoutAfter Fault = "TimeoutAfter"
 )
 
-// lands says whether the server gets to see a write that meets this fault.
+// lands reports whether the server gets a write with this fault.
 func (f Fault) lands() bool { return f == LoseAnswer || f == CrashAfter || f == TimeoutAfter }
 
 // ErrCrashed is what every request of a process gets that has crashed.

@@ -75,7 +75,7 @@ func ownConnections(config *rest.Config) *rest.Config {
 }
 
 func configMap(namespace, name string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"says": name}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Data: map[string]string{"text": name}}
 }
 
 // there are the names of the ConfigMaps that are really there, but for the one that every namespace has.

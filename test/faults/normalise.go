@@ -45,7 +45,7 @@ func normalised(object client.Object, names []string) (string, error) {
 		return "", errors.Wrapf(err, "the object %s cannot be written down", object.GetName())
 	}
 	content = runtime.DeepCopyJSON(content)
-	// A typed object from a client does not say what it is; of kinds that nobody registered, the fields have to be enough.
+	// A typed object from a client has no kind; of kinds that are not registered, only the fields are compared.
 	if gvk, err := apiutil.GVKForObject(object, scheme.Scheme); err == nil {
 		content["apiVersion"], content["kind"] = gvk.ToAPIVersionAndKind()
 	}

@@ -63,14 +63,14 @@ func (p *Process) Context() context.Context { return p.ctx }
 // Config is how this process reaches an API server.
 func (p *Process) Config(config *rest.Config) *rest.Config { return p.ConfigOf("", config) }
 
-// ConfigOf is how this process reaches one more API server. Its writes say the name of the cluster.
+// ConfigOf returns the config of this process for another API server. Its writes have the name of that cluster.
 func (p *Process) ConfigOf(cluster string, config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
 	own.Wrap(func(next http.RoundTripper) http.RoundTripper { return p.Wrap(cluster, next) })
 	return own
 }
 
-// Wrap is the same for whoever has no config.
+// Wrap is the same without a config.
 func (p *Process) Wrap(cluster string, next http.RoundTripper) http.RoundTripper {
 	return &transport{process: p, cluster: cluster, next: next}
 }
@@ -87,7 +87,7 @@ func (p *Process) Crash() {
 	p.watches.end()
 }
 
-// Crashed says whether it has.
+// Crashed reports whether the process has crashed.
 func (p *Process) Crashed() bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()

@@ -24,13 +24,13 @@ type Mode string
 const (
 	// Pass: it works.
 	Pass Mode = "Pass"
-	// RefuseConnections: nobody listens, and connections that there are break.
+	// RefuseConnections: the port is closed, and open connections break.
 	RefuseConnections Mode = "RefuseConnections"
 	// BlackHole: everything that is sent waits, as when packets are dropped. New connections are accepted and get no answer. Afterwards all of
 	// it goes on, as after packets were sent again.
 	BlackHole Mode = "BlackHole"
-	// HalfOpen: what is sent is swallowed, and neither end is told, as when the other one has lost its memory of the connection. Such
-	// connections never work again, new ones included: whoever has one must notice by itself.
+	// HalfOpen: data is dropped without an error, as if the other end had lost the state of the connection. Such connections never work
+	// again, new ones included: the client has to detect that.
 	HalfOpen Mode = "HalfOpen"
 	// Slow: everything takes its time.
 	Slow Mode = "Slow"
@@ -55,7 +55,7 @@ func (s Speed) delay(n int) time.Duration {
 	return s.Latency + time.Duration(n)*time.Second/time.Duration(s.BytesPerSecond)
 }
 
-// Proxy is the way to an API server, on a port of its own on loopback. It knows bytes only, so that encryption and certificates stay what
+// Proxy is the way to an API server, on a port of its own on loopback. It copies bytes only, so that encryption and certificates stay what
 // they are.
 type Proxy struct {
 	port   *controlplane.Port
@@ -73,7 +73,7 @@ type Proxy struct {
 	counts  ProxyCounts
 }
 
-// ProxyCounts say what a proxy has done so far.
+// ProxyCounts count what a proxy has done so far.
 type ProxyCounts struct {
 	// Accepted is how many connections there were, Open how many there are.
 	Accepted, Open int
@@ -176,7 +176,7 @@ func (p *Proxy) Kubeconfig(kubeconfig []byte) ([]byte, error) {
 	return through, errors.Wrap(err, "failed to write a kubeconfig")
 }
 
-// Counts say what it has done so far.
+// Counts returns what it has done so far.
 func (p *Proxy) Counts() ProxyCounts {
 	p.lock.Lock()
 	defer p.lock.Unlock()

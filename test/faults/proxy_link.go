@@ -14,13 +14,13 @@ import (
 	"github.com/pkg/errors"
 )
 
-// link is one connection through a proxy. What is not said to be otherwise is under the proxy's lock.
+// link is one connection through a proxy. Other fields are under the proxy's lock.
 type link struct {
 	proxy *Proxy
 	here  net.Conn
 	// there is nil as long as the connection waits.
 	there net.Conn
-	// dead: it swallows everything. broken: it was cut, and both ends are told.
+	// dead: it drops everything. broken: it was closed, and both ends get an error.
 	dead, broken bool
 	closed       bool
 	// gone is closed with the connection.
@@ -116,7 +116,7 @@ func (l *link) connect() (io.Reader, error) {
 	return from, nil
 }
 
-// carry moves what comes in one direction. When one end goes, so does the other, unless nobody is told any more.
+// carry copies data in one direction. It closes the other end after one end was closed, unless the link is dead.
 func (l *link) carry(to io.Writer, from io.Reader, back bool) {
 	chunk := make([]byte, 32*1024)
 	for {
@@ -140,7 +140,7 @@ func (l *link) carry(to io.Writer, from io.Reader, back bool) {
 	}
 }
 
-// swallow reads until whoever sends gives up.
+// swallow reads until the sender closes.
 func (l *link) swallow(from io.Reader) {
 	chunk := make([]byte, 32*1024)
 	for {
@@ -172,7 +172,7 @@ const (
 	stop
 )
 
-// pass waits as long as the mode demands, and says what becomes of a piece of so many bytes.
+// pass waits as the mode requires, and returns what happens to a piece of so many bytes.
 func (l *link) pass(n int) fate {
 	p, waited := l.proxy, false
 	for {

@@ -50,7 +50,7 @@ func (p *Proxy) Slow(speed Speed) error {
 	return p.Set(Slow)
 }
 
-// change wakes everybody who waits for it. The lock is held.
+// change wakes all waiters. The lock is held.
 func (p *Proxy) change(mode Mode) {
 	p.mode = mode
 	close(p.changed)
@@ -105,7 +105,7 @@ func (p *Proxy) accept(listener net.Listener) {
 	}
 }
 
-// reset breaks a connection so that the other end is told.
+// reset breaks a connection with an error for the other end.
 func reset(connection net.Conn) {
 	if tcp, is := connection.(*net.TCPConn); is {
 		_ = tcp.SetLinger(0)
@@ -115,7 +115,7 @@ func reset(connection net.Conn) {
 
 func httpProxy(at *url.URL) func(*http.Request) (*url.URL, error) { return http.ProxyURL(at) }
 
-// Flapping is a way that becomes worse and better again, by a seed. The test says when.
+// Flapping is a connection that becomes worse and better again, by a seed. The test decides when.
 type Flapping struct {
 	proxy *Proxy
 	modes []Mode

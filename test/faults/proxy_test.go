@@ -181,7 +181,7 @@ func TestAFlappingProxyIsFlappingTheSameWithTheSameSeed(t *testing.T) {
 			seen = append(seen, next)
 		}
 		g.Expect(proxy.Set(faults.Pass)).To(Succeed())
-		g.Expect(ask(t.Context(), through(t, proxy))).To(Succeed(), "it can always be mended")
+		g.Expect(ask(t.Context(), through(t, proxy))).To(Succeed(), "the proxy always recovers")
 		return seen
 	}
 	g.Expect(draw(1)).To(Equal(draw(1)))
@@ -249,5 +249,5 @@ func TestAProxyMustLeadSomewhere(t *testing.T) {
 	t.Cleanup(proxy.Close)
 	// A client of Kubernetes reads again ten times, a second apart, when a connection is reset.
 	once := through(t, proxy).Get().AbsPath("/api/v1/namespaces").MaxRetries(0)
-	g.Expect(once.Do(t.Context()).Error()).To(HaveOccurred(), "nobody listens there")
+	g.Expect(once.Do(t.Context()).Error()).To(HaveOccurred(), "no process listens there")
 }

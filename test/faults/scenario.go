@@ -13,23 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Scenario is a story in which a controller has a part. It is told over and over, on a stage of its own each time, and has to end the same.
+// Scenario is a sequence of steps with a controller. It runs many times, each time on a stage of its own, and must end in the same state.
 type Scenario[Stage any] struct {
-	// Begin sets the stage: what is there before the controller starts, as a rule in a new namespace.
+	// Begin creates what exists before the controller starts, usually in a new namespace.
 	Begin func(ctx context.Context) (Stage, error)
 	// Run starts the controller as this process, and returns when it has nothing left to do; or with an error, when the process has crashed.
-	// It is called once more with a new process then. Its context ends when the process crashes.
+	// It is called again with a new process then. Its context ends when the process crashes.
 	Run func(ctx context.Context, process *Process, stage Stage) error
 	// State is what the story has led to: every object that matters. It may be as the API server gives it.
 	State func(ctx context.Context, stage Stage) ([]client.Object, error)
 	// Names are strings that differ from one stage to the next, such as its namespace. They become <1>, <2> and so on.
 	Names func(stage Stage) []string
-	// Check is what must be true at the end of each run, beside the state; nil if nothing. The writes are those of all processes of the run.
+	// Check verifies the end of each run, in addition to the state; nil if there is nothing else. The writes are those of all processes of the run.
 	Check func(ctx context.Context, stage Stage, writes []Write) error
 	// End takes the stage down; nil if there is nothing to take down.
 	End func(ctx context.Context, stage Stage)
 
-	// Options are those of every process. Ignoring says which writes are no chapters of the story.
+	// Options are those of every process. Ignoring selects writes that are no steps of the scenario.
 	Options []Option
 	// Faults are those that each write meets; CrashBefore and CrashAfter if empty. After the others the same process has to go on.
 	Faults []Fault
@@ -39,13 +39,13 @@ type Scenario[Stage any] struct {
 	MayWriteAgain bool
 }
 
-// Report says what came of a scenario.
+// Report is the result of a scenario.
 type Report struct {
 	// Writes are those of the run without a fault. State is how it ended.
 	Writes []Write
 	State  string
-	// Runs is how often the story was told, and Missed in how many of them the write was not made at all that should have met a fault: there
-	// were fewer of its kind this time.
+	// Runs is the number of runs. Missed is the number of runs without the write that should have had a fault: there were fewer of its kind
+	// this time.
 	Runs, Missed int
 	Failures     []Failure
 }
@@ -61,7 +61,7 @@ type Failure struct {
 	Err    error
 }
 
-// String tells everything that is needed to understand it.
+// String contains everything that is needed to understand it.
 func (f Failure) String() string {
 	var b strings.Builder
 	if f.N == 0 {
@@ -76,11 +76,11 @@ func (f Failure) String() string {
 	return b.String()
 }
 
-// EachWrite tells the story without a fault, and then once for each write in it and each kind of fault. It fails the test for every run
+// EachWrite runs the scenario without a fault, and then once for each write in it and each kind of fault. It fails the test for every run
 // that does not end in the same state.
 //
-// A write is told from others by what it is about, and from others about the same by how many came before: whoever reads a cache that lags
-// behind makes one in vain now and then, and the number of all writes is not the same twice.
+// A write is identified by its object and kind, and by the number of equal ones before it. A controller with a stale cache sometimes makes an
+// unnecessary write, so the number of all writes differs between runs.
 func EachWrite[Stage any](t testing.TB, scenario Scenario[Stage]) *Report {
 	t.Helper()
 	report := Try(t.Context(), scenario)
@@ -91,10 +91,10 @@ func EachWrite[Stage any](t testing.TB, scenario Scenario[Stage]) *Report {
 	return report
 }
 
-// Try is EachWrite for whoever wants to look at the failures.
+// Try is EachWrite without a test: it returns the failures.
 func Try[Stage any](ctx context.Context, scenario Scenario[Stage]) *Report {
 	report := &Report{}
-	clean := scenario.tell(ctx, nil, "")
+	clean := scenario.play(ctx, nil, "")
 	report.Runs++
 	if clean.err != nil {
 		report.Failures = append(report.Failures, Failure{Writes: clean.writes, Err: clean.err})
@@ -118,7 +118,7 @@ func Try[Stage any](ctx context.Context, scenario Scenario[Stage]) *Report {
 		met[kind] = true
 		for _, fault := range faults {
 			report.Runs++
-			run := scenario.tell(ctx, &at, fault)
+			run := scenario.play(ctx, &at, fault)
 			if run.missed {
 				report.Missed++
 			}
@@ -151,7 +151,7 @@ func (s *Scenario[Stage]) chapters(stage Stage, writes []Write) []chapter {
 	return all
 }
 
-// kinds tells what a write is in every telling: what became of it does not count, nor the names of the stage.
+// kinds identifies a write in every run, without its result and without the names of the stage.
 func (s *Scenario[Stage]) kinds(stage Stage) func(Write) Write {
 	var names []string
 	if s.Names != nil {
@@ -182,11 +182,11 @@ type run struct {
 	err    error
 }
 
-// tell tells the story. One write of its first process meets the fault, if there is one.
-func (s *Scenario[Stage]) tell(ctx context.Context, at *chapter, fault Fault) (r run) {
+// play runs the scenario. One write of its first process meets the fault, if there is one.
+func (s *Scenario[Stage]) play(ctx context.Context, at *chapter, fault Fault) (r run) {
 	stage, err := s.Begin(ctx)
 	if err != nil {
-		r.err = errors.Wrap(err, "failed to set the stage")
+		r.err = errors.Wrap(err, "failed to begin the scenario")
 		return r
 	}
 	if s.End != nil {
@@ -243,7 +243,7 @@ func (s *Scenario[Stage]) live(ctx context.Context, stage Stage, at *chapter, fa
 	return errors.Wrap(err, "the controller fails after its restart")
 }
 
-// rest starts the controller once more, when everything is done.
+// rest starts the controller again, when everything is done.
 func (s *Scenario[Stage]) rest(ctx context.Context, stage Stage, r *run) error {
 	if s.MayWriteAgain {
 		return nil

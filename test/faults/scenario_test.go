@@ -111,7 +111,7 @@ func TestACarefulControllerEndsTheSame(t *testing.T) {
 	g.Expect(report.Writes[0].What()).To(MatchRegexp("^create configmaps story-.*/gift-for-wish$"))
 	g.Expect(report.State).To(Equal(`apiVersion: v1
 data:
-  says: wish
+  text: wish
 kind: ConfigMap
 metadata:
   annotations:
@@ -143,11 +143,11 @@ func TestACarelessControllerIsCaught(t *testing.T) {
 		met[failure.Fault] = append(met[failure.Fault], failure.N)
 	}
 	g.Expect(met).To(Equal(map[faults.Fault][]int{
-		// It was made, and nobody knew.
+		// It was created, and the answer was lost.
 		faults.CrashAfter: {1}, faults.LoseAnswer: {1},
 		// It was made, and could not be noted.
 		faults.CrashBefore: {2}, faults.Refuse: {2}, faults.LoseRequest: {2},
-	}), "that which was noted and not heard of does no harm, as it is read before")
+	}), "a write whose answer was lost does no harm, because it is read before")
 	g.Expect(report.Failures[0].String()).To(And(
 		MatchRegexp(`^write 1 \(create configmaps story-.*/gift-\*\) met CrashAfter: it ends in another state:\n`),
 		ContainSubstring("+   generateName: gift-\n"),
@@ -167,14 +167,14 @@ func TestOtherWaysToFail(t *testing.T) {
 		}, "without a fault: the controller writes when everything is done: create configmaps"},
 		{"the stage is missing", func(s *faults.Scenario[string]) {
 			s.Begin = func(context.Context) (string, error) { return "", errors.New("no stage") }
-		}, "without a fault: failed to set the stage: no stage"},
+		}, "without a fault: failed to begin the scenario: no stage"},
 		{"it fails without a crash", func(s *faults.Scenario[string]) {
 			s.Run = func(context.Context, *faults.Process, string) error { return errors.New("no idea") }
 		}, "without a fault: the controller fails: no idea"},
 		{"it writes nothing", func(s *faults.Scenario[string]) {
 			s.Run = func(context.Context, *faults.Process, string) error { return nil }
 		}, "without a fault: nothing was written"},
-		{"the check at the end says no", func(s *faults.Scenario[string]) {
+		{"the check at the end fails", func(s *faults.Scenario[string]) {
 			s.Check = func(_ context.Context, _ string, writes []faults.Write) error {
 				if len(writes) > 2 {
 					return errors.Errorf("%d are too many", len(writes))

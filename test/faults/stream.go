@@ -92,7 +92,7 @@ func (s *stream) Read(into []byte) (int, error) {
 	}
 }
 
-// deliverable says whether the next event may be delivered. A bookmark tells of nothing that comes after it.
+// deliverable reports whether the next event may be delivered. A bookmark covers nothing that comes after it.
 func (s *stream) deliverable() bool {
 	r := s.watches.ruleFor(s.about.resource)
 	switch {

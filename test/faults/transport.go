@@ -119,7 +119,7 @@ func (t *transport) write(r *http.Request, w Write) (*http.Response, error) {
 func (t *transport) meet(r *http.Request, at int, met *plannedFault) (*http.Response, error) {
 	var landed *http.Response
 	if met.fault.lands() {
-		// It lands, whatever becomes of whoever asked for it. Where it cannot, as the API server is away, the write has no code.
+		// It lands, even if the client has ended. If the API server does not answer, the write has no code.
 		landed, _ = t.next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 		lose(landed)
 	} else {
@@ -146,7 +146,7 @@ func forget(r *http.Request, err error) error {
 	return err
 }
 
-// lose reads an answer to its end, so that the server is done with it, and nobody hears of it.
+// lose reads an answer to its end, so that the server has completed it, and drops the answer.
 func lose(response *http.Response) {
 	if response == nil {
 		return
@@ -182,7 +182,7 @@ func troubled(r *http.Request, trouble hit) (*http.Response, error) {
 	return nil, tooLate()
 }
 
-// status is an answer that says what went wrong.
+// status is an answer with an error.
 func status(r *http.Request, s metav1.Status, retryAfter string) *http.Response {
 	s.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 	content, err := json.Marshal(s)

@@ -22,8 +22,8 @@ type Trouble struct {
 	Kinds []Fault
 	// Reads and Watches: reading, and the opening of watches, meet it as well. Writes always do.
 	Reads, Watches bool
-	// RetryAfter is how many seconds a 429 or 503 asks to wait; nil if it does not say. Clients of Kubernetes wait by themselves, by the real
-	// clock, and try again up to ten times: without it, whoever uses the client sees the error.
+	// RetryAfter is how many seconds a 429 or 503 asks to wait; nil for none. Clients of Kubernetes wait by themselves, by the real
+	// clock, and try again up to ten times: without it, the user of the client gets the error.
 	RetryAfter *int
 }
 
@@ -45,10 +45,10 @@ type hit struct {
 	retryAfter *int
 }
 
-// refused says that the server does not get to see the request.
+// refused reports whether the server does not get the request.
 func (h hit) refused() bool { return h.fault != "" && h.fault != TimeoutAfter }
 
-// chance says which trouble a request meets. It depends on the request and on how often it was made before, not on what else goes on.
+// chance returns the trouble of a request. It depends on the request and on how often it was made before, not on what else goes on.
 func (p *Process) chance(cluster string, r *http.Request, kind requestKind, verb string) hit {
 	p.lock.Lock()
 	defer p.lock.Unlock()

@@ -41,7 +41,7 @@ func TestTroubleIsWhatClientsKnow(t *testing.T) {
 			p := faults.Start(ctx)
 			c := clientOf(t, p.Config(cp.Admin))
 			p.Trouble(faults.Trouble{Chance: 1, Kinds: []faults.Fault{test.kind}})
-			object.Data["says"] = "changed"
+			object.Data["text"] = "changed"
 			err := c.Update(ctx, object.DeepCopy())
 			g.Expect(err).To(HaveOccurred())
 			g.Expect(test.is(err)).To(BeTrue(), "got %v", err)
@@ -49,7 +49,7 @@ func TestTroubleIsWhatClientsKnow(t *testing.T) {
 			g.Expect(p.Writes()[0].Landed()).To(Equal(test.lands))
 			seen := &corev1.ConfigMap{}
 			g.Expect(c.Get(ctx, client.ObjectKeyFromObject(object), seen)).To(Succeed(), "reads meet no trouble unless asked for")
-			g.Expect(seen.Data["says"] == "changed").To(Equal(test.lands))
+			g.Expect(seen.Data["text"] == "changed").To(Equal(test.lands))
 			p.Trouble(faults.Trouble{})
 			g.Expect(c.Delete(ctx, seen)).To(Succeed())
 		})
@@ -73,7 +73,7 @@ func TestAClientWaitsAndTriesAgainByItself(t *testing.T) {
 	g.Expect(c.Create(t.Context(), object)).To(Succeed())
 	p.Trouble(faults.Trouble{Seed: 3, Chance: 0.5, Kinds: []faults.Fault{faults.TooManyRequests}, RetryAfter: ptr.To(0), Names: []string{object.Namespace}})
 	for i := range 10 {
-		object.Data["says"] = fmt.Sprint(i)
+		object.Data["text"] = fmt.Sprint(i)
 		g.Expect(c.Update(t.Context(), object)).To(Succeed())
 	}
 	g.Expect(len(p.Writes())).To(BeNumerically(">", 11), "some were tried again")

@@ -20,9 +20,9 @@ import (
 // Resources are named like machines.cluster.x-k8s.io or nodes; none means all of them.
 type Watches struct {
 	lock sync.Mutex
-	// changed wakes everybody who waits for an event that may be delivered.
+	// changed wakes all waiters for an event that may be delivered.
 	changed *sync.Cond
-	// rules say what is held back of a resource; that of "" is for all others.
+	// rules select what is delayed of a resource; that of "" is for all others.
 	rules   map[string]rule
 	open    map[*stream]bool
 	expired map[string]int
@@ -38,7 +38,7 @@ type rule struct {
 // watch is what a watch is about.
 type watch struct {
 	resource string
-	// key tells watches apart that are about different objects of a resource.
+	// key distinguishes watches of different objects of a resource.
 	key   string
 	query url.Values
 }
@@ -74,14 +74,14 @@ func (w *Watches) rule(r rule, resources []string) {
 }
 
 // Cut ends all watches that are open, as an API server does that stops, and returns how many these were. What was held back is lost with
-// them. A cache begins anew from what it has seen last.
+// them. A cache continues from its last event.
 func (w *Watches) Cut(resources ...string) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	return len(w.cut(resources))
 }
 
-// Expire cuts watches, and refuses to begin them anew from where they were: that is too long ago (410). So everything is listed again.
+// Expire ends watches, and rejects their continuation as too old (410). So everything is listed again.
 func (w *Watches) Expire(resources ...string) int {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -149,7 +149,7 @@ func (w *Watches) ruleFor(resource string) rule {
 	return w.rules[""]
 }
 
-// refuses says whether a watch wants to go on from where it expired. It is told so once.
+// refuses reports whether a watch continues where it expired. It is rejected once.
 func (w *Watches) refuses(about *watch) bool {
 	w.lock.Lock()
 	defer w.lock.Unlock()
@@ -161,7 +161,7 @@ func (w *Watches) refuses(about *watch) bool {
 	return true
 }
 
-// asWatch tells watches from other reads.
+// asWatch distinguishes watches from other reads.
 func asWatch(cluster string, r *http.Request) (*watch, bool) {
 	query := r.URL.Query()
 	asked := query.Get("watch")

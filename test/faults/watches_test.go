@@ -73,7 +73,7 @@ func (i *informed) empty() client.Object {
 	return u
 }
 
-// cached is what the cache says.
+// cached is what the cache has.
 func (i *informed) cached(t *testing.T) string {
 	t.Helper()
 	return i.read(t, i.cache)
@@ -84,16 +84,16 @@ func (i *informed) read(t *testing.T, from client.Reader) string {
 	object := i.empty()
 	NewWithT(t).Expect(from.Get(t.Context(), client.ObjectKeyFromObject(i.object), object)).To(Succeed())
 	if u, is := object.(*unstructured.Unstructured); is {
-		says, _, err := unstructured.NestedString(u.Object, "data", "says")
+		says, _, err := unstructured.NestedString(u.Object, "data", "text")
 		NewWithT(t).Expect(err).ToNot(HaveOccurred())
 		return says
 	}
-	return object.(*corev1.ConfigMap).Data["says"]
+	return object.(*corev1.ConfigMap).Data["text"]
 }
 
 func (i *informed) change(t *testing.T, says string) {
 	t.Helper()
-	i.object.Data["says"] = says
+	i.object.Data["text"] = says
 	NewWithT(t).Expect(admin.Update(t.Context(), i.object)).To(Succeed())
 }
 

@@ -29,11 +29,11 @@ type Write struct {
 	Namespace, Name string
 	// Fault is what it has met; empty if nothing.
 	Fault Fault
-	// Code is the status with which the server has answered, whether anybody heard it or not; 0 if it never saw the request.
+	// Code is the status of the answer, also of a lost answer; 0 if the server never got the request.
 	Code int
 }
 
-// Landed says whether the server has done it.
+// Landed reports whether the server has done it.
 func (w Write) Landed() bool { return w.Code/100 == 2 }
 
 // What it is about, without what became of it.
@@ -49,7 +49,7 @@ func (w Write) What() string {
 	return strings.TrimSpace(w.Verb + " " + resource + " " + name)
 }
 
-// String tells what became of it, too.
+// String includes the result.
 func (w Write) String() string {
 	text := w.What()
 	if w.Fault != "" {
@@ -78,7 +78,7 @@ func ElectionLease(namespace, name string) func(Write) bool {
 	return func(w Write) bool { return Leases(w) && w.Namespace == namespace && w.Name == name }
 }
 
-// asWrite tells writes from reads, and from questions that are asked by POST.
+// asWrite distinguishes writes from reads, and from reviews that are sent by POST.
 func asWrite(cluster string, r *http.Request) (Write, bool, error) {
 	verb := verbOf(r)
 	if verb == "" {
@@ -160,7 +160,7 @@ func nameIn(r *http.Request) (string, error) {
 		// What is built in comes as protobuf.
 		decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(content, nil, nil)
 		if err != nil {
-			return "", nil //nolint:nilerr // somebody else's encoding is no fault: the write is known but for its name.
+			return "", nil //nolint:nilerr // an unknown encoding is no fault: the write is recorded without its name.
 		}
 		accessor, err := meta.Accessor(decoded)
 		if err != nil {

@@ -67,7 +67,7 @@ func (f function) alternative(text, piece, other, suffix, condition string) stri
 	return text[:f.from] + head + begin + body[1:] + text[f.to:] + "\n" + head[:at] + suffix + head[at:] + strings.Replace(body, piece, other, 1) + "\n"
 }
 
-// callable says whether a function can hand everything that it is given to another one.
+// callable reports whether a function can pass all its parameters to another one.
 func (f function) callable() bool {
 	return !slices.ContainsFunc(f.Type.Params.List, func(field *ast.Field) bool { return len(field.Names) == 0 })
 }

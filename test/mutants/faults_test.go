@@ -5,11 +5,11 @@
 
 package mutants_test
 
-// sabotage is a mutant of the shell, and what its test says when it sees it.
+// sabotage is a mutant of the shell, with the output of its test when the test detects it.
 type sabotage struct {
 	mutant
 	sees string
-	// after is how many writes of a story are sound: the first one that tells is known, and nobody has to wait for those before.
+	// after is the number of writes of a scenario that do not detect the mutant. The test skips them.
 	after int
 }
 
@@ -38,7 +38,7 @@ func p(file, from, to, test, sees string) sabotage {
 	return sabotage{mutant: mutant{"internal/report/" + file, from, to, test}, sees: sees}
 }
 
-// What several stories see: that a remediator was not told to stop, and nobody noticed.
+// Several scenarios detect a remediator that was not stopped, without an error.
 const (
 	tellsToStop      = "return p.r.Requests.StopRemediator(ctx, request, p.now)"
 	butHidesFailures = "_ = p.r.Requests.StopRemediator(ctx, request, p.now)\n\t\treturn nil"

@@ -70,7 +70,7 @@ func guardMutants() []mutant {
 	return all
 }
 
-// neverBoth says of two neighbours that there is never more than one of them that holds, so that their order plays no role.
+// neverBoth reports whether at most one of two neighbors blocks, so that their order does not matter.
 func neverBoth(one, other string) bool {
 	return slices.ContainsFunc([][2]string{{"{ClusterNotFound,", "{ClusterDeleting,"}, {"{TooManyUnhealthy,", "{TooFewUnhealthy,"}, {"{QuorumUnknown,", "{SingleControlPlane,"}}, func(pair [2]string) bool {
 		return strings.Contains(one, pair[0]) && strings.Contains(other, pair[1])

@@ -10,7 +10,7 @@ import "slices"
 // shell are all sabotages of what reads and writes.
 var shell = slices.Concat(faults, handover)
 
-// The tests of the shell around the handshake. What needs Cluster API's own controller stands in module test/differential.
+// The tests of adoption in the shell. Tests that need the in-tree controller are in the module test/differential.
 const (
 	looksOn    = "TestAdoption_ObserveFlag_AdoptsAndReleasesNothing"
 	anothers   = "TestInstances_CheckOfOtherInstance_IsNotWritten"
@@ -29,7 +29,7 @@ const (
 	adoptedFor = "TestInTreeRequest_UnambiguousCheck_IsAdopted"
 )
 
-// handover are sabotages of how a check of Cluster API is handed to us and back.
+// handover are mutants of the adoption and the release of in-tree checks.
 var handover = []sabotage{
 	intree("store.go", "return asks(core) != \"false\" && (", "return (", looksOn, "to be empty|remedy"),
 	intree("store.go", "a.OptIn && asked)", "true || asked)", none, "to equal"),

@@ -11,7 +11,7 @@ const (
 	leases      = "TestLease_Request_IsRenewedAndReleased"
 	marks       = "TestPlan_OwnerRemediation_WaitsOrCancels"
 	lettingGo   = "TestPlan_UnwantedTarget_IsCleanedUp"
-	strays      = "TestPlan_OrphanedTarget_IsCleanedUp"
+	orphans     = "TestPlan_OrphanedTarget_IsCleanedUp"
 	unowned     = "TestPlan_NoOwner_SetsConditions"
 	frozen      = "TestPlan_Paused_KeepsEverything"
 	storms      = "TestStorm_Limit_BeginsAndEnds"
@@ -112,27 +112,27 @@ var lookedAt = []mutant{
 	r("cleanup.go", "t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions", "false", signs),
 	r("cleanup.go", " && d.Action != RemoveConditions", "", signs),
 	r("cleanup.go", "if t.ledgerIsOurs() {", "if true {", lettingGo),
-	r("cleanup.go", "p.s.Check.Paused || ", "", strays),
-	r("cleanup.go", " || stray.Paused", "", strays),
-	r("cleanup.go", "if stray.Lease.BlockedByThis && (frozen", "if (frozen", strays),
-	r("cleanup.go", "(frozen || stray.Request != nil)", "stray.Request != nil", strays),
-	r("cleanup.go", "(frozen || stray.Request != nil)", "frozen", strays),
-	r("cleanup.go", "if stray.Gone {", "if true {", strays),
-	r("cleanup.go", "r == nil && stray.Marked", "r == nil && false", strays),
-	r("cleanup.go", "case stray.Gone && p.awaits", "case p.awaits", strays),
-	r("cleanup.go", "r.DeletingSince.IsZero() || stray.Gone && !r.TimedOut", "r.DeletingSince.IsZero() || !r.TimedOut", strays),
-	r("cleanup.go", " && !r.TimedOut", "", strays),
-	r("cleanup.go", " && !r.Succeeded", "", strays),
-	r("cleanup.go", "!found || !r.Node", "!found && false || !r.Node", strays),
-	r("cleanup.go", "!r.NodeDeletionExpected || ", "", strays),
-	r("cleanup.go", "r.Succeeded || r.Failed", "r.Failed", strays),
-	r("cleanup.go", "r.Failed || ", "", strays),
-	r("cleanup.go", "|| r.TimedOut ", "", strays),
-	r("cleanup.go", "|| !r.DeletingSince.IsZero() ", "", strays),
-	r("cleanup.go", "p.s.Check.Deleting || p.policy.Observe ||", "p.policy.Observe ||", strays),
-	r("cleanup.go", " || p.policy.Observe", "", strays),
-	r("cleanup.go", "if step.Timeout > 0 {", "if true {", strays),
-	r("cleanup.go", "return p.now.Before(d.Until)", "return !p.now.After(d.Until)", strays),
+	r("cleanup.go", "p.s.Check.Paused || ", "", orphans),
+	r("cleanup.go", " || orphan.Paused", "", orphans),
+	r("cleanup.go", "if orphan.Lease.BlockedByThis && (frozen", "if (frozen", orphans),
+	r("cleanup.go", "(frozen || orphan.Request != nil)", "orphan.Request != nil", orphans),
+	r("cleanup.go", "(frozen || orphan.Request != nil)", "frozen", orphans),
+	r("cleanup.go", "if orphan.Gone {", "if true {", orphans),
+	r("cleanup.go", "r == nil && orphan.Marked", "r == nil && false", orphans),
+	r("cleanup.go", "case orphan.Gone && p.awaits", "case p.awaits", orphans),
+	r("cleanup.go", "r.DeletingSince.IsZero() || orphan.Gone && !r.TimedOut", "r.DeletingSince.IsZero() || !r.TimedOut", orphans),
+	r("cleanup.go", " && !r.TimedOut", "", orphans),
+	r("cleanup.go", " && !r.Succeeded", "", orphans),
+	r("cleanup.go", "!found || !r.Node", "!found && false || !r.Node", orphans),
+	r("cleanup.go", "!r.NodeDeletionExpected || ", "", orphans),
+	r("cleanup.go", "r.Succeeded || r.Failed", "r.Failed", orphans),
+	r("cleanup.go", "r.Failed || ", "", orphans),
+	r("cleanup.go", "|| r.TimedOut ", "", orphans),
+	r("cleanup.go", "|| !r.DeletingSince.IsZero() ", "", orphans),
+	r("cleanup.go", "p.s.Check.Deleting || p.policy.Observe ||", "p.policy.Observe ||", orphans),
+	r("cleanup.go", " || p.policy.Observe", "", orphans),
+	r("cleanup.go", "if step.Timeout > 0 {", "if true {", orphans),
+	r("cleanup.go", "return p.now.Before(d.Until)", "return !p.now.After(d.Until)", orphans),
 }
 
 // What is remembered, counted and put in order.
@@ -143,11 +143,11 @@ var summedUp = []mutant{
 	r("escalation.go", "step.ID.Order < next.ID.Order", "step.ID.Order > next.ID.Order", nextSteps),
 	r("escalation.go", "!found || step", "step", nextSteps),
 	r("escalation.go", "p.Backoff.After(attempt)", "p.Backoff.Initial", failures),
-	r("escalation.go", "ledger.Failures >= request.Attempt || ", "", failures),
-	r("escalation.go", "ledger.Failures >= request.Attempt", "ledger.Failures > request.Attempt", failures),
-	r("escalation.go", " || ledger.Tried == request.Step\n", "\n", failures),
+	r("escalation.go", "history.Failures >= request.Attempt || ", "", failures),
+	r("escalation.go", "history.Failures >= request.Attempt", "history.Failures > request.Attempt", failures),
+	r("escalation.go", " || history.Tried == request.Step\n", "\n", failures),
 	r("escalation.go", "; more {", "; !more {", failures),
-	r("escalation.go", "ledger.NotBefore.After(longest)", "false", "TestHistory_BackoffTooLong_IsLimited"),
+	r("escalation.go", "history.NotBefore.After(longest)", "false", "TestHistory_BackoffTooLong_IsLimited"),
 	r("escalation.go", "step.ID == id && ", "", remediators),
 	r("escalation.go", " && !step.Owner {", " {", remediators),
 
@@ -259,7 +259,7 @@ var summedUp = []mutant{
 	r("plan.go", "plan.Finalizer = plan.Finalizer || leaves", "plan.Finalizer = leaves", finalizers),
 	r("plan.go", "\t\tplan.Finalizer = true\n", "", finalizers),
 	r("plan.go", "p.wakeAt(d.Until)", "", again),
-	r("plan.go", "d.Until = p.later(d.Until)", "", strays),
+	r("plan.go", "d.Until = p.later(d.Until)", "", orphans),
 	r("plan.go", "p.wakeAt(plan.Storm.ends(p.policy))", "", again),
 	r("plan.go", "if !replacement.GoneSince.IsZero() {", "if false {", replaced),
 	r("plan.go", "if t.After(p.now) {", "if true {", "TestRequest_Deleting_IsAwaited"),
@@ -281,7 +281,7 @@ var summedUp = []mutant{
 	r("claims.go", ") < 0", ") > 0", carers),
 }
 
-// What is written, and what is not after a last look.
+// What is written after a preflight check, and what is not.
 var writtenDown = []mutant{
 	r("writes.go", "!d.History.same(&t.History)", "false", written),
 	r("writes.go", "t.Request != nil && !d", "!d", written),
@@ -295,8 +295,8 @@ var writtenDown = []mutant{
 	r("writes.go", "!d.MarkedBy && t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions", "t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions", written),
 	r("writes.go", "t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions", "t.OwnerRemediation.MarkedByThis", written),
 	r("writes.go", "d.LeaseUntil.IsZero() && t.Lease.BlockedByThis", "t.Lease.BlockedByThis", written),
-	r("writes.go", "d.LeaseUntil.IsZero() && s.Lease.BlockedByThis", "s.Lease.BlockedByThis", strays),
-	r("writes.go", "d.LeaseUntil.IsZero() && s.Lease.BlockedByThis", "d.LeaseUntil.IsZero()", strays),
+	r("writes.go", "d.LeaseUntil.IsZero() && s.Lease.BlockedByThis", "s.Lease.BlockedByThis", orphans),
+	r("writes.go", "d.LeaseUntil.IsZero() && s.Lease.BlockedByThis", "d.LeaseUntil.IsZero()", orphans),
 	r("writes.go", "d.LeaseUntil.IsZero() && t.Lease.BlockedByThis", "d.LeaseUntil.IsZero()", written),
 	r("writes.go", "case GiveUp, Withdraw:", "case GiveUp:", written),
 	r("writes.go", "case GiveUp, Withdraw:", "case Withdraw:", written),

@@ -31,11 +31,10 @@ var shorter = map[string]string{
 	"const OutcomeTimeout = Timeout\n":   "const OutcomeTimeout = 12 * time.Second\n",
 }
 
-// timedOut is how a test begins to say that it has waited for something in vain.
+// timedOut is the begin of the output of a test whose wait timed out.
 const timedOut = "Timed out after "
 
-// inVain is what a test says that has waited for what a sabotage keeps from coming. A test waits for that, and says these words of it,
-// once.
+// inVain is the output of a test whose wait timed out because of a mutant. The test has these words for that wait, once.
 func inVain(awaited string) string { return timedOut + `.*\s+` + awaited }
 
 // suite is a package with tests, and how many processes share its mutants.
@@ -133,8 +132,8 @@ func TestTheStoriesOfFaultsSeeWhatIsWrong(t *testing.T) {
 	fmt.Printf("mutants of the shell: part %s, %d of %d\n", cmp.Or(os.Getenv(shellPart), "all"), len(numbers), len(shell))
 }
 
-// tellLess leaves out what a mutant does not need: in a story that is told for each write, the writes before and after the one that sees
-// the mutant; in a test whose subtests wait in vain one after the other, the subtests after the first.
+// tellLess omits what a mutant does not need: in a scenario that runs once for each write, the other writes; in a test whose subtests time
+// out one after the other, the subtests after the first.
 func (s *switches) tellLess() {
 	s.t.Helper()
 	const (

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package remediator plays remediators that follow the real contracts: one as Metal3's, which finds a Machine by the owner of its request
-// and tells how far it is by a phase, and one as those of medik8s, which finds a Node by its name and tells by conditions. They own
-// finalizers, hang where the real ones hang, and do one step at a time, when the test says so.
+// and reports its progress by a phase, and one as those of medik8s, which finds a Node by its name and reports conditions. They own
+// finalizers, hang where the real ones hang, and do one step at a time, when the test calls Act.
 package remediator
 
 import (
@@ -89,7 +89,7 @@ func (k Kind) definition(kind, plural string, cluster bool) *apiextensionsv1.Cus
 	}
 }
 
-// Rules are the rights to requests and templates that a health check needs.
+// Rules are the permissions for requests and templates that a health check needs.
 func (k Kind) Rules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{k.Group}, Resources: []string{k.Plural}, Verbs: []string{"get", "list", "watch", "create", "patch", "delete"}},
@@ -97,7 +97,7 @@ func (k Kind) Rules() []rbacv1.PolicyRule {
 	}
 }
 
-// ClusterRole is what the author of the remediator ships, so that health checks get these rights.
+// ClusterRole is what the author of the remediator ships, so that health checks get these permissions.
 func (k Kind) ClusterRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{

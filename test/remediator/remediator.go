@@ -22,9 +22,9 @@ import (
 type Outcome uint8
 
 const (
-	// Succeeds means that it does what it can, and says so.
+	// Succeeds means that it remediates, and reports success.
 	Succeeds Outcome = iota
-	// Fails means that it says that it cannot.
+	// Fails means that it reports a failure.
 	Fails
 	// Hangs means that it takes the request on, and does not get any further.
 	Hangs
@@ -39,7 +39,7 @@ type Remediator struct {
 	Client, Nodes client.Client
 	// Outcome is how it goes for a request; nil for success.
 	Outcome func(request *unstructured.Unstructured) Outcome
-	// Worked is called when it does what it is there for, such as to restart a Node; nil if nobody wants to know.
+	// Worked is called when it remediates, such as by restarting a Node; nil if that is not needed.
 	Worked func(ctx context.Context, node string) error
 }
 
@@ -49,7 +49,7 @@ const (
 	FenceAgentsFinalizer = "fence-agents-remediation.medik8s.io/far-finalizer"
 )
 
-// Act does the next step for each request there is, and says whether there was any.
+// Act does the next step for each request, and reports whether there was any.
 func (r *Remediator) Act(ctx context.Context) (bool, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(r.Kind.GroupVersion().WithKind(r.Kind.Kind + "List"))
@@ -119,8 +119,8 @@ func (r *Remediator) metal3(ctx context.Context, request *unstructured.Unstructu
 	return false, nil
 }
 
-// medik8s says that it is processing, and then how that went. It stops when it is told to. A request whose Node is gone is let go only if
-// it was told to stop before: that is how the real ones hang.
+// medik8s reports that it is processing, and then the result. It stops with the timed-out annotation. A request whose Node does not exist
+// keeps its finalizer without that annotation: so do the real ones.
 func (r *Remediator) medik8s(ctx context.Context, request *unstructured.Unstructured, outcome Outcome) (bool, error) {
 	_, stopped := request.GetAnnotations()[remedyv1.TimedOutAnnotation]
 	if request.GetDeletionTimestamp() != nil {

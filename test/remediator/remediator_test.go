@@ -69,7 +69,7 @@ func begin(t *testing.T, kind remediator.Kind, outcome remediator.Outcome, targe
 	return s
 }
 
-// acts lets the remediator do what it can, and is what the check sees then; nil if the request is gone.
+// acts runs the remediator, and returns the request; nil if it does not exist any more.
 func (s *story) acts() *remediation.Request {
 	s.t.Helper()
 	for acted := true; acted; {
@@ -100,7 +100,7 @@ func TestMetal3FindsAMachineByTheOwnerAndTellsByAPhase(t *testing.T) {
 		s := begin(t, remediator.Metal3, remediator.Succeeds, requests.OfMachine(machine, requests.Object{Name: "n1", UID: "node-uid"}))
 		seen := s.acts()
 		s.Expect(s.worked).To(Equal([]string{"n1"}))
-		s.Expect(seen.Failed || seen.Succeeded).To(BeFalse(), "a phase does not say so")
+		s.Expect(seen.Failed || seen.Succeeded).To(BeFalse(), "a phase does not report that")
 		s.Expect(s.all.Delete(t.Context(), s.found)).To(Succeed())
 		s.Expect(s.acts()).To(BeNil())
 	})
@@ -108,7 +108,7 @@ func TestMetal3FindsAMachineByTheOwnerAndTellsByAPhase(t *testing.T) {
 		s := begin(t, remediator.Metal3, remediator.Fails, requests.OfMachine(machine, requests.Object{}))
 		s.Expect(s.acts().Failed).To(BeTrue())
 	})
-	t.Run("it hangs, and lets go all the same", func(t *testing.T) {
+	t.Run("it hangs, and removes its finalizer", func(t *testing.T) {
 		s := begin(t, remediator.Metal3, remediator.Hangs, requests.OfMachine(machine, requests.Object{}))
 		s.Expect(s.acts().Failed).To(BeFalse())
 		s.Expect(s.worked).To(BeEmpty())
@@ -143,7 +143,7 @@ func TestMedik8sFindsANodeByNameAndTellsByConditions(t *testing.T) {
 		s := begin(t, remediator.FenceAgents, remediator.Fails, n1)
 		s.Expect(s.acts().Failed).To(BeTrue())
 	})
-	t.Run("it is told to stop", func(t *testing.T) {
+	t.Run("it is stopped", func(t *testing.T) {
 		s := begin(t, remediator.FenceAgents, remediator.Hangs, n1)
 		s.Expect(s.acts().Failed).To(BeFalse())
 		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
@@ -151,7 +151,7 @@ func TestMedik8sFindsANodeByNameAndTellsByConditions(t *testing.T) {
 		s.Expect(seen.TimedOut && seen.Failed).To(BeTrue())
 		s.Expect(s.worked).To(BeEmpty())
 	})
-	t.Run("a Node that is gone keeps it until it is told to stop", func(t *testing.T) {
+	t.Run("without a Node it keeps its finalizer until it is stopped", func(t *testing.T) {
 		s := begin(t, remediator.FenceAgents, remediator.Hangs, requests.OfNode(requests.Object{Name: "gone", UID: "u"}, requests.Object{}))
 		s.acts()
 		s.Expect(s.all.Delete(t.Context(), s.found)).To(Succeed())

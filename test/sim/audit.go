@@ -10,8 +10,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// auditAct holds a decision that is about to be carried out against the truth, as it was in the last look. What happens between that look
-// and the write nobody can know; what must not happen all the same is found when the write lands.
+// auditAct compares a decision with the truth at the preflight check. The controller cannot read what happens between the preflight check
+// and the write; the audit of the write finds what must never happen.
 func (r *run) auditAct(t *remediation.Target, d *remediation.Decision) {
 	w := r.w
 	c := w.API.Checks[r.name]
@@ -40,7 +40,7 @@ func (r *run) auditAct(t *remediation.Target, d *remediation.Decision) {
 	case remediation.Withdraw:
 		r.auditWithdrawal(t, d)
 	case remediation.CancelOwnerRemediation:
-		w.must(w.takesBack(r.check, t.Name, r.view), "no mark is taken back without need", "%s takes back that of %s (%s)", r.name, t.Name, d.Why)
+		w.must(w.mayCancel(r.check, t.Name, r.view), "no owner remediation is canceled without need", "%s cancels that of %s (%s)", r.name, t.Name, d.Why)
 	case remediation.RemoveConditions:
 		w.must(r.skips(t) || w.lets(r.view, r.check, t.Name), "no mark is cleared without need", "%s clears those of %s (%s)", r.name, t.Name, d.Why)
 	}
@@ -52,7 +52,7 @@ func (w *World) auditStart(r *run, c *Check, t *remediation.Target, d *remediati
 	if x.request = d.Action == remediation.StartRequest; x.request && len(x.tries.steps) > 0 {
 		w.premise("I8 no step twice in an attempt")
 	}
-	w.must(x.judged.health == ill, "I1 only the sick", "%s acts on %s", c.Name, t.Name)
+	w.must(x.judged.health == ill, "I1 only unhealthy targets", "%s acts on %s", c.Name, t.Name)
 	for i := range blockers {
 		b := &blockers[i]
 		if (x.request && b.requests || !x.request && b.marks) && b.blocks(x) {
@@ -61,7 +61,7 @@ func (w *World) auditStart(r *run, c *Check, t *remediation.Target, d *remediati
 	}
 }
 
-// countPremises counts the reasons that there are not to start anything, where somebody would.
+// countPremises counts the reasons to start nothing, for targets that would be remediated.
 func (w *World) countPremises(r *run) {
 	c := w.API.Checks[r.name]
 	if c == nil || r.check == nil {
@@ -75,7 +75,7 @@ func (w *World) countPremises(r *run) {
 		}
 		switch w.judge(w.API, w.Conn, c, m, n).health { //nolint:exhaustive // of the others nothing is expected
 		case soon, unknown:
-			w.premise("I1 only the sick")
+			w.premise("I1 only unhealthy targets")
 			continue
 		case ill:
 		default:
@@ -97,7 +97,7 @@ func (r *run) skips(t *remediation.Target) bool {
 	return !r.check.ForNodes && m != nil && m.Skip && !m.Paused
 }
 
-// stepOf is a step that a check names, and that asks a remediator.
+// stepOf is a step of a check that creates a request.
 func (c *Check) stepOf(id remediation.StepID) (remediation.Step, bool) {
 	for _, step := range c.Policy.Steps {
 		if step.ID == id && !step.Owner {
@@ -107,7 +107,7 @@ func (c *Check) stepOf(id remediation.StepID) (remediation.Step, bool) {
 	return remediation.Step{}, false
 }
 
-// overdue says whether a step has taken too long by then. A pause gives it its time back.
+// overdue reports whether a step has timed out by then. A pause extends it.
 func overdue(c *Check, request *remediation.Request, thawed, now time.Time) bool {
 	step, found := c.stepOf(request.Step)
 	began := request.Started
@@ -128,7 +128,7 @@ func (r *run) auditGivingUp(t *remediation.Target, d *remediation.Decision) {
 	}
 	w.noteGivingUp(live)
 	x := w.start(r, r.check, t.Name, t.Request.Step, w.live())
-	w.must(x.judged.health != well, "nobody who is well is given up", "%s gives up %s (%s)", r.name, t.Name, d.Why)
+	w.must(x.judged.health != well, "no healthy target is given up", "%s gives up %s (%s)", r.name, t.Name, d.Why)
 	if t.Request.TimedOut {
 		return
 	}
@@ -138,8 +138,8 @@ func (r *run) auditGivingUp(t *remediation.Target, d *remediation.Decision) {
 	w.must(!t.Request.Succeeded || !w.judge(r.view, r.conn, r.check, m, n).asked, "a wish is granted once", "%s gives up %s (%s)", r.name, t.Name, d.Why)
 }
 
-// auditWithdrawal: a request goes when its target is well for long enough, and a person says so where that is asked for, or when nobody
-// wants it any more.
+// auditWithdrawal: a request is withdrawn when its target has been healthy for long enough, and a user confirms that where that is required,
+// or when it is not wanted any more.
 func (r *run) auditWithdrawal(t *remediation.Target, d *remediation.Decision) {
 	w := r.w
 	live := w.API.Requests[t.Request.Step.Template+"/"+t.Name]
@@ -193,8 +193,8 @@ func (w *World) noteHealth(r *run, end bool) {
 	}
 }
 
-// takesBack says whether there is a reason to take back a mark that still waits.
-func (w *World) takesBack(c *Check, target string, s *State) bool {
+// mayCancel reports whether there is a reason to cancel an owner remediation that has not started.
+func (w *World) mayCancel(c *Check, target string, s *State) bool {
 	m := s.Machines[target]
 	if len(c.PauseRequests) > 0 || w.stormy(c.Name) || m == nil {
 		return true
@@ -202,7 +202,7 @@ func (w *World) takesBack(c *Check, target string, s *State) bool {
 	// It is not the turn of its owner: some step that comes before was not tried, or there is no such step.
 	next, found := remediation.Step{}, false
 	for _, step := range c.Policy.Steps {
-		untried := m.Ledger.Tried == remediation.StepID{} || after(step.ID, m.Ledger.Tried)
+		untried := m.History.Tried == remediation.StepID{} || after(step.ID, m.History.Tried)
 		if untried && (!found || step.ID.Order < next.ID.Order) {
 			next, found = step, true
 		}
@@ -210,14 +210,14 @@ func (w *World) takesBack(c *Check, target string, s *State) bool {
 	return !found || !next.Owner
 }
 
-// auditStray: what is left of a check goes, unless its remediator deletes the Node and has not finished.
-func (r *run) auditStray(stray *remediation.Orphan, d *remediation.Decision) {
-	w, request := r.w, stray.Request
-	if w.log == nil || request == nil || d.Action != remediation.Withdraw || !stray.Gone || !request.NodeDeletionExpected {
+// auditOrphan: what is left of a check goes, unless its remediator deletes the Node and has not finished.
+func (r *run) auditOrphan(orphan *remediation.Orphan, d *remediation.Decision) {
+	w, request := r.w, orphan.Request
+	if w.log == nil || request == nil || d.Action != remediation.Withdraw || !orphan.Gone || !request.NodeDeletionExpected {
 		return
 	}
 	over := request.Succeeded || request.Failed || request.TimedOut || !request.DeletingSince.IsZero()
 	_, named := r.check.stepOf(request.Step)
 	must := r.check.Deleting || r.check.Policy.Observe || r.view.Missing || !named
-	w.must(over || must || overdue(r.check, request, time.Time{}, w.Now), "who deletes the Node may finish", "%s withdraws that of %s", r.name, stray.Name)
+	w.must(over || must || overdue(r.check, request, time.Time{}, w.Now), "who deletes the Node may finish", "%s withdraws that of %s", r.name, orphan.Name)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// start is something new that is about to be started for a target, or that somebody would like to be.
+// start is a remediation of a target that begins, or would begin.
 type start struct {
 	w *World
 	r *run
@@ -57,7 +57,7 @@ func (x *start) readable() bool { return x.n != nil && x.w.live().Up }
 // blocker is one reason not to start anything, by the truth.
 type blocker struct {
 	invariant string
-	// reasons are what a check may say when this is the case.
+	// reasons are the reasons that a check may report in this case.
 	reasons []remediation.Reason
 	// requests, marks: what it is about.
 	requests, marks bool
@@ -73,7 +73,7 @@ var blockers = []blocker{
 	}},
 	{"I4 not while it is deleted", is(remediation.CheckDeleting), true, true, func(x *start) bool { return x.c.Deleting }},
 	{"I4 not while it observes", is(remediation.ObserveMode), true, true, func(x *start) bool { return x.c.Policy.Observe }},
-	{"I4 not while told not to", is(remediation.PauseRequested), true, true, func(x *start) bool { return len(x.c.PauseRequests) > 0 }},
+	{"I4 not with a pause request", is(remediation.PauseRequested), true, true, func(x *start) bool { return len(x.c.PauseRequests) > 0 }},
 	{"I4 not without a Cluster", is(remediation.ClusterNotFound), true, true, func(x *start) bool { return x.w.API.Missing }},
 	{"I4 not with a Cluster that goes", is(remediation.ClusterDeleting), true, true, func(x *start) bool { return x.w.API.Deleting && !x.w.API.Missing }},
 	{"I4 not on what cannot be read", is(remediation.ClusterUnreachable), true, true, func(x *start) bool {
@@ -85,10 +85,10 @@ var blockers = []blocker{
 	{"I2 the budget", is(remediation.MaxInFlight), true, true, noPlace},
 	{"I3 one at a time", is(remediation.ManagedByOtherCheck), true, true, taken},
 	{"E11 nothing that is being deleted", is(remediation.Terminating, remediation.StuckDeleting), true, true, func(x *start) bool { return x.m != nil && !x.m.DeletingSince.IsZero() }},
-	{"nobody who leaves", is(remediation.Terminating), true, false, func(x *start) bool {
+	{"no target that is being deleted", is(remediation.Terminating), true, false, func(x *start) bool {
 		return x.readable() && x.n.Terminating.Sign != "" && (x.n.Terminating.Since.IsZero() || x.w.Now.Before(x.n.Terminating.Since.Add(30*time.Minute)))
 	}},
-	{"nobody who is excluded", is(remediation.Excluded), true, true, func(x *start) bool { return x.readable() && x.n.Excluded }},
+	{"no excluded target", is(remediation.Excluded), true, true, func(x *start) bool { return x.readable() && x.n.Excluded }},
 	{"no mark against its owner", is(remediation.OwnerRefuses), false, true, func(x *start) bool { return x.m != nil && x.m.Owner == Refused }},
 	{"a wish is granted once", is(remediation.AnnotationNotRemoved), true, false, func(x *start) bool {
 		return x.judged.asked && x.tries.wished && len(x.tries.steps) == 0
@@ -111,7 +111,7 @@ var blockers = []blocker{
 		r := x.w.API.Requests[x.step.Template+"/"+x.target]
 		return r != nil && (r.Check != x.c.Name || r.TargetUID != x.w.API.uidOf(x.c, x.target))
 	}},
-	{"nobody who is worked on by others", is(remediation.NodeLeaseHeld), true, false, func(x *start) bool {
+	{"no target that others remediate", is(remediation.NodeLeaseHeld), true, false, func(x *start) bool {
 		return x.c.ForNodes && x.n != nil && x.n.Holder != "" && x.n.Holder != x.c.Name && x.w.Now.Before(x.n.BlockedUntil)
 	}},
 	{"I5 one at a time", is(remediation.ControlPlaneBusy), true, false, busy},
@@ -120,12 +120,12 @@ var blockers = []blocker{
 	}},
 	{"I5 not the only one", is(remediation.SingleControlPlane), true, false, func(x *start) bool { return x.controlPlane() && x.members() == 1 && x.n != nil }},
 	{"I5 the quorum", is(remediation.QuorumAtRisk), true, false, noQuorum},
-	{"who is heard of is not dead", is(remediation.LeaseRenewed), true, true, func(x *start) bool {
+	{"no Node with a renewed Lease", is(remediation.LeaseRenewed), true, true, func(x *start) bool {
 		return x.readable() && !x.judged.dark.IsZero() && x.n.Renewed.After(x.n.Since) && x.w.Now.Before(x.judged.dark)
 	}},
 }
 
-// noPlace: as many targets are under remediation as may be. Those of a control plane that are handed to their owner, and those without an owner, take up no place.
+// noPlace: maxInFlight is reached. Members of a control plane with owner remediation, and targets without an owner, do not count.
 func noPlace(x *start) bool {
 	most := x.c.Policy.MaxInFlight
 	if most == nil || !x.request && (x.controlPlane() || x.m != nil && x.m.Orphan) {
@@ -134,14 +134,14 @@ func noPlace(x *start) bool {
 	return x.w.inFlight(x.c, x.target) >= max(1, share(most, x.w.limits(x.r).expected, 99))
 }
 
-// taken: somebody works on the target already, be it as a Machine or as a Node.
+// taken: another check or remediator works on the target already, as a Machine or as a Node.
 func taken(x *start) bool {
 	for _, r := range x.w.API.Requests {
 		if r.Check != stranger && (x.m != nil && (r.TargetUID == x.m.UID || r.Target == x.m.Node) || x.n != nil && r.TargetUID == x.n.UID) {
 			return true
 		}
 	}
-	return x.m != nil && x.m.Author != "" && x.m.Author != x.c.Name && x.m.Sick && x.m.Owner != ""
+	return x.m != nil && x.m.Author != "" && x.m.Author != x.c.Name && x.m.Unhealthy && x.m.Owner != ""
 }
 
 // busy: another Node of the control plane is worked on.
@@ -153,11 +153,11 @@ func busy(x *start) bool {
 		if !m.ControlPlane || m == x.m {
 			continue
 		}
-		if m.Sick && m.Owner != "" && m.Owner != Refused || x.w.requested(m) != nil {
+		if m.Unhealthy && m.Owner != "" && m.Owner != Refused || x.w.requested(m) != nil {
 			return true
 		}
 	}
-	// A Node that is gone is known by the label of its request.
+	// The label of a request names a Node that does not exist any more.
 	for _, r := range x.w.API.Requests {
 		if r.ControlPlane && r.Target != x.target && (x.m == nil || r.TargetUID != x.m.UID && r.Target != x.m.Node) && (x.n == nil || r.TargetUID != x.n.UID) {
 			return true

@@ -15,7 +15,7 @@ import (
 
 var (
 	errCrashed  = errors.New("the controller has crashed")
-	errConflict = errors.New("the object has been changed by somebody else")
+	errConflict = errors.New("the object has been changed by another writer")
 	// errUnreachable is tried again after a while, the others at once.
 	errUnreachable = errors.New("the workload cluster cannot be reached")
 )
@@ -27,7 +27,7 @@ type Pass struct {
 	Situation  remediation.Situation
 	Assessment health.Assessment
 	Plan       remediation.Planned
-	// Writes is how many have landed. CheckWrote and Wrote say which they were: on the check, and for a target or a stray, by its name.
+	// Writes is how many have landed. CheckWrote and Wrote are these writes: of the check, and of targets and orphans by name.
 	Writes     int
 	CheckWrote []remediation.CheckWrite
 	Wrote      map[string][]remediation.Write
@@ -58,9 +58,9 @@ type run struct {
 	view  *State
 	conn  Connection
 	pass  Pass
-	// old: it is that of a leader who does not know yet that it is none any more.
+	// old: it belongs to an earlier leader that has not noticed its end yet.
 	old bool
-	// others lets others act; nil if nobody does.
+	// others runs other controllers; nil for none.
 	others func()
 	// written is how often this very pass has written to an object.
 	written map[string]int
@@ -70,7 +70,7 @@ type run struct {
 	lookedAt       int
 	// checked: this reconcile has run a preflight check.
 	checked bool
-	// turnKnown is the version of the turn at the control plane at the beginning, turnSeen that of the last look, and uidSeen whose look it
+	// turnKnown is the version of the control-plane lease at the beginning, turnSeen that of the preflight check, and uidSeen whose check it
 	// was.
 	turnKnown, turnSeen, uidSeen int
 	crashIn                      int
@@ -130,7 +130,7 @@ func (r *run) lookAndAct() error {
 		return err
 	}
 	r.recordPass(failed == nil)
-	// Whoever has failed at something may have left something: its finalizer and its turn stay.
+	// After a failure something may be left, so the finalizer and the control-plane lease stay.
 	if failed != nil {
 		return failed
 	}
@@ -156,7 +156,7 @@ func (r *run) writeChecks(which func(remediation.CheckWrite) bool) error {
 	return nil
 }
 
-// readPause reads live whether the check or its Cluster is paused, or the check is gone.
+// readPause reads live whether the check or its Cluster is paused, or the check does not exist.
 func (r *run) readPause() bool {
 	live := r.w.API.Checks[r.name]
 	r.frozen = r.halted || live == nil || live.Paused || r.w.API.Paused
@@ -185,7 +185,7 @@ func (r *run) actAll(which func(i int) bool) (failed error) {
 	return failed
 }
 
-// actAgain gives the places of those that were held at the last look to others.
+// actAgain gives the places of targets that the preflight check has blocked to others.
 func (r *run) actAgain() (bool, error) {
 	pass := &r.pass
 	remembered := pass.Plan.Replacing
@@ -205,7 +205,7 @@ func (r *run) actAgain() (bool, error) {
 	return true, r.actAll(func(i int) bool { return slices.Contains(news, i) })
 }
 
-// act looks once more, and writes what a decision needs.
+// act runs the preflight check, and does the writes of a decision.
 func (r *run) act(i int) error {
 	w, pass := r.w, &r.pass
 	t, d := &pass.Situation.Targets[i], &pass.Plan.Decisions[i]
@@ -243,10 +243,10 @@ func (r *run) act(i int) error {
 	return nil
 }
 
-// clear writes what a stray needs.
+// clear writes what a orphan needs.
 func (r *run) clear(i int) error {
-	stray, d := &r.pass.Situation.Orphans[i], &r.pass.Plan.Orphans[i]
-	writes := d.OrphanWrites(stray)
+	orphan, d := &r.pass.Situation.Orphans[i], &r.pass.Plan.Orphans[i]
+	writes := d.OrphanWrites(orphan)
 	if len(writes) == 0 {
 		return nil
 	}
@@ -255,21 +255,21 @@ func (r *run) clear(i int) error {
 	if now := r.w.API.Checks[r.name]; r.readPause() || now.Generation != r.check.Generation || now.Deleting != r.check.Deleting {
 		return nil
 	}
-	if m := r.w.API.Machines[stray.Name]; m != nil && m.Paused && !r.check.ForNodes {
+	if m := r.w.API.Machines[orphan.Name]; m != nil && m.Paused && !r.check.ForNodes {
 		return nil
 	}
-	r.auditStray(stray, d)
+	r.auditOrphan(orphan, d)
 	for _, write := range writes {
 		r.letOthers()
-		if err := r.writeStray(stray, d, write); err != nil {
+		if err := r.writeOrphan(orphan, d, write); err != nil {
 			return err
 		}
-		r.pass.wrote(stray.Name, write)
+		r.pass.wrote(orphan.Name, write)
 	}
 	return nil
 }
 
-// report tells about health, truthfully and at once.
+// report writes the health of targets at once.
 func (r *run) report() error {
 	c, w := r.check, r.w
 	if c.ForNodes || r.pass.Situation.Check.Paused || c.Deleting || c.Policy.Observe {
@@ -280,12 +280,12 @@ func (r *run) report() error {
 		if m == nil || v.Kind == health.Skipped || r.pass.Situation.Targets[i].CoveredBy != "" || r.pass.Plan.Decisions[i].Unconfirmed {
 			continue
 		}
-		sick, well := m.Sick, m.Well
+		sick, well := m.Unhealthy, m.Healthy
 		if live := w.API.Machines[m.Name]; v.Kind == health.Unhealthy && (live == nil || live.Author != r.name) {
 			continue
 		}
 		// With OwnerRemediated=False that is left, that would request owner remediation.
-		left := m.Owner != "" && !m.Sick && r.pass.Plan.Decisions[i].Action != remediation.RequestOwnerRemediation
+		left := m.Owner != "" && !m.Unhealthy && r.pass.Plan.Decisions[i].Action != remediation.RequestOwnerRemediation
 		if left && v.Kind == health.Unhealthy {
 			continue
 		}
@@ -296,17 +296,17 @@ func (r *run) report() error {
 			sick, well = false, true
 		case health.Undetermined, health.Suspect, health.Skipped:
 		}
-		if sick == m.Sick && well == m.Well {
+		if sick == m.Unhealthy && well == m.Healthy {
 			continue
 		}
 		// What is paused meanwhile is not written to.
 		if live := w.API.Machines[m.Name]; r.readPause() || live == nil || live.Paused {
 			continue
 		}
-		err := r.write(fmt.Sprintf("health of %s is sick=%v well=%v", m.Name, sick, well), func() error {
+		err := r.write(fmt.Sprintf("health of %s is unhealthy=%v healthy=%v", m.Name, sick, well), func() error {
 			live, err := r.machine(m)
 			if err == nil {
-				live.Sick, live.Well = sick, well
+				live.Unhealthy, live.Healthy = sick, well
 			}
 			return err
 		})

@@ -16,7 +16,7 @@ import (
 // longestWait is the longest that a check ever waits between attempts.
 const longestWait = 8 * time.Minute
 
-// drawSpec draws what a check is told.
+// drawSpec draws the spec of a check.
 func (w *World) drawSpec(c *Check) {
 	c.Generation++
 	c.Version++

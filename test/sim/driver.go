@@ -25,14 +25,14 @@ func (w *World) Step() {
 	case k < 125:
 		w.deliver()
 	case k < 196:
-		w.somebodyLooks()
+		w.someReconcile()
 	default:
 		w.rest()
 	}
 	w.audit()
 }
 
-// deliver brings the cache up to date. Whoever watches is told if there is anything new.
+// deliver brings the cache up to date. Watches notify if something is new.
 func (w *World) deliver() {
 	if w.changes == w.delivered && w.Cache != nil {
 		return
@@ -55,7 +55,7 @@ func (w *World) restart() {
 	clear(w.wakes)
 	clear(w.last)
 	for _, m := range w.API.Machines {
-		m.Thawed = time.Time{}
+		m.UnpausedAt = time.Time{}
 	}
 	w.Conn = Connection{Up: w.Reachable}
 	w.changed()
@@ -78,7 +78,7 @@ func (w *World) passTime(lasting time.Duration) {
 		// Several can be due at the same moment, and look together.
 		w.wakeUp(next)
 		for rounds := 0; w.queue[name] && rounds < 4; rounds++ {
-			w.somebodyLooks()
+			w.someReconcile()
 		}
 	}
 }
@@ -104,9 +104,9 @@ func (w *World) queued() []string {
 	return all
 }
 
-// somebodyLooks lets a check look, or several at the same time: another check, and an earlier leader, which does not know yet that it is
-// none any more and has an older cache.
-func (w *World) somebodyLooks() {
+// someReconcile reconciles one check, or several at the same time: another check, and an earlier leader with an older cache that has not
+// noticed its end yet.
+func (w *World) someReconcile() {
 	queued := w.queued()
 	if len(queued) == 0 {
 		w.event()
@@ -151,7 +151,7 @@ func (w *World) begin(name string) *run {
 	return w.newRun(name, w.Cache)
 }
 
-// reconcile lets a check look while nobody else does anything.
+// reconcile reconciles a check while nothing else happens.
 func (w *World) reconcile(name string) {
 	r := w.begin(name)
 	r.reconcile()
@@ -240,10 +240,10 @@ func (w *World) reached(pass *Pass) {
 
 var actionWords = map[remediation.Action]string{
 	remediation.StartRequest: "make a request", remediation.RequestOwnerRemediation: "give a mark", remediation.GiveUp: "give up", remediation.Withdraw: "withdraw",
-	remediation.CancelOwnerRemediation: "take back", remediation.RemoveConditions: "unmark",
+	remediation.CancelOwnerRemediation: "cancel", remediation.RemoveConditions: "unmark",
 }
 
-// violated says that an invariant is broken.
+// violated reports a broken invariant.
 func (w *World) violated(format string, args ...any) {
 	w.Violations = append(w.Violations, fmt.Sprintf(format, args...))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// event lets something happen that no check of ours does.
+// event is a change that no check of Remedy makes.
 func (w *World) event() {
 	w.Steps++
 	w.changed()
@@ -27,7 +27,7 @@ func (w *World) event() {
 		w.connection()
 	case k < 98 || !w.rarely(5):
 		w.userEvent()
-	// What is moved is paused before, so that nobody is in the midst of anything.
+	// A move pauses everything first, so no write is in progress.
 	case w.busy == 0:
 		w.move()
 	}
@@ -78,7 +78,7 @@ func (w *World) nodeEvent() {
 		w.join(m)
 	case k < 18:
 		n.Renewed = w.Now
-		w.note("the kubelet of " + n.Name + " is heard of")
+		w.note("the kubelet of " + n.Name + " renews its Lease")
 	case k < 19:
 		n.Version++
 		n.Terminating = remediation.Departure{}
@@ -138,7 +138,7 @@ func (w *World) remediators() {
 		if !r.DeletingSince.IsZero() {
 			if w.letsGo(r) && (!r.Stuck || w.rarely(30)) {
 				delete(w.API.Requests, key)
-				w.note(key + " is gone")
+				w.note(key + " no longer exists")
 			}
 			continue
 		}
@@ -160,7 +160,7 @@ func (w *World) remediators() {
 	}
 }
 
-// letsGo: some remediators keep their finalizer for ever when the Node is gone and nobody has told them to stop.
+// letsGo: some remediators keep their finalizer for ever when the Node does not exist and the request has not timed out.
 func (w *World) letsGo(r *Request) bool {
 	if r.TimedOut || r.Succeeded || w.API.Checks[r.Check] == nil {
 		return true
@@ -213,7 +213,7 @@ func (w *World) owners() {
 		if !m.DeletingSince.IsZero() && w.rarely(3) {
 			delete(w.API.Machines, name)
 			delete(w.API.Nodes, m.Node)
-			w.note(name + " is gone")
+			w.note(name + " no longer exists")
 			replacement := w.addMachine(map[bool]string{true: name}[m.ControlPlane], m.ControlPlane)
 			if replacement.Orphan = m.Orphan; !m.ControlPlane && !m.Orphan {
 				workers++
@@ -231,9 +231,9 @@ func (w *World) owners() {
 		}
 		m.Version++
 		switch k := w.draw.IntN(16); {
-		case m.Well && !m.Sick:
+		case m.Healthy && !m.Unhealthy:
 			m.Owner = ""
-		case !m.Sick || !m.DeletingSince.IsZero():
+		case !m.Unhealthy || !m.DeletingSince.IsZero():
 		case k < 2:
 			m.Owner = Deferred
 		case k < 3:

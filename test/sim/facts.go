@@ -23,7 +23,7 @@ type Connection struct {
 	Breaking bool
 }
 
-// selects says whether a check looks after a Machine, or a Node.
+// selects reports whether a check monitors a Machine, or a Node.
 func (c *Check) selects(controlPlane bool, name string) bool {
 	if c.Half > 0 && name != "" && int(name[len(name)-1])%2 != c.Half-1 {
 		return false
@@ -31,7 +31,7 @@ func (c *Check) selects(controlPlane bool, name string) bool {
 	return !controlPlane || !c.WorkersOnly
 }
 
-// Facts are what a check is told by one view.
+// Facts are the facts of a check in one view.
 func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot, remediation.Situation) {
 	snapshot := health.Snapshot{Cluster: health.ClusterFacts{
 		ControlPlaneInitialized: health.Milestone{Reached: !s.NoControlPlane, Since: s.ControlPlaneSince},
@@ -56,7 +56,7 @@ func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot,
 		machineTargets(s, c, conn, now, &snapshot, &situation)
 		situation.Owners = []remediation.Owner{{Name: "MachineSet/ms", Desired: s.Workers, WithNode: withNode(s)}}
 	}
-	situation.Orphans = strays(s, c)
+	situation.Orphans = orphans(s, c)
 	return snapshot, situation
 }
 
@@ -86,10 +86,10 @@ func machineTargets(s *State, c *Check, conn Connection, now time.Time, snapshot
 			Annotations: health.Annotations{Paused: m.Paused, SkipRemediation: m.Skip, Remediate: m.Remediate},
 		})
 		t := remediation.Target{
-			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, History: m.Ledger, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
-			UnpausedAt: m.Thawed, Request: requestFor(s, c, m.UID), RequestNameConflict: nameTaken(s, c, m.Name, m.UID, m.Ledger),
+			Name: name, Node: m.Node, ControlPlane: m.ControlPlane, DeletingSince: m.DeletingSince, History: m.History, NodeGoneSince: m.NodeGoneSince, Owner: "MachineSet/ms",
+			UnpausedAt: m.UnpausedAt, Request: requestFor(s, c, m.UID), RequestNameConflict: nameTaken(s, c, m.Name, m.UID, m.History),
 			OwnerRemediation: remediation.OwnerRemediation{
-				Requested: m.Owner != "" && m.Sick, Unhealthy: m.Sick, MarkedByThis: m.Author == c.Name, RequestedByThis: m.Author == c.Name && m.Owner != "" && m.MarkedSince.Equal(m.AskedOwnerAt), Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
+				Requested: m.Owner != "" && m.Unhealthy, Unhealthy: m.Unhealthy, MarkedByThis: m.Author == c.Name, RequestedByThis: m.Author == c.Name && m.Owner != "" && m.MarkedSince.Equal(m.AskedOwnerAt), Waiting: m.Owner == Waiting, Refused: m.Owner == Refused,
 				OwnerReason: m.Owner, Since: m.MarkedSince,
 			},
 		}
@@ -117,8 +117,8 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 		m := s.machineOf(name)
 		snapshot.Targets = append(snapshot.Targets, health.Target{Name: name, Node: nodeFacts(s, name, conn)})
 		t := remediation.Target{
-			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Terminating: n.Terminating, History: n.Ledger,
-			Request: requestFor(s, c, n.UID), RequestNameConflict: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.Ledger)),
+			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Terminating: n.Terminating, History: n.History,
+			Request: requestFor(s, c, n.UID), RequestNameConflict: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.History)),
 			Lease: remediation.Lease{Used: true, Holder: n.Holder, BlockedByThis: n.Holder == c.Name, Until: n.BlockedUntil},
 		}
 		t.CoveredBy, t.CoveredUntil = carer(s, c, m, n, now)
@@ -133,7 +133,7 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 func nodeFacts(s *State, name string, conn Connection) health.NodeFacts {
 	n := s.Nodes[name]
 	switch {
-	// Before there is a control plane, nothing needs to be read to know that no Node has joined.
+	// Before there is a control plane, no read is needed: no Node can have joined.
 	case s.NoControlPlane && name == "":
 		return health.NodeFacts{State: health.NotJoined}
 	case !conn.Up:
@@ -164,8 +164,8 @@ func requestFor(s *State, c *Check, uid int) *remediation.Request {
 	return &request
 }
 
-func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.History) string {
-	step, found := remediation.NextStep(c.Policy.Steps, ledger.Tried)
+func nameTaken(s *State, c *Check, name string, uid int, history remediation.History) string {
+	step, found := remediation.NextStep(c.Policy.Steps, history.Tried)
 	if !found {
 		step, _ = remediation.NextStep(c.Policy.Steps, remediation.StepID{})
 	}
@@ -175,7 +175,7 @@ func nameTaken(s *State, c *Check, name string, uid int, ledger remediation.Hist
 	return ""
 }
 
-// predecessor is a request of a check for an earlier Node of that name: whoever works on that one works on the same server.
+// predecessor is a request of a check for an earlier Node of that name, and so for the same server.
 func predecessor(s *State, c *Check, n *Node) string {
 	for _, key := range sorted(s.Requests) {
 		if r := s.Requests[key]; r.Check == c.Name && r.Target == n.Name && r.TargetUID != n.UID {
@@ -185,7 +185,7 @@ func predecessor(s *State, c *Check, n *Node) string {
 	return ""
 }
 
-// coveredBy is the other check that takes care of a Machine and its Node, if there is one.
+// coveredBy is the other check that monitors a Machine and its Node, if there is one.
 func coveredBy(s *State, c *Check, m *Machine, n *Node, now time.Time) string {
 	by, _ := carer(s, c, m, n, now)
 	return by
@@ -204,21 +204,21 @@ func carer(s *State, c *Check, m *Machine, n *Node, now time.Time) (string, time
 			claim.Holds = n.Holder == name && now.Before(n.BlockedUntil)
 		case !other.ForNodes && m != nil && other.selects(m.ControlPlane, m.Name):
 			uid = m.UID
-			claim.Holds = m.Author == name && m.Owner != "" && m.Sick
+			claim.Holds = m.Author == name && m.Owner != "" && m.Unhealthy
 		}
 		if uid == 0 {
-			// It does not look after this one any more, and may still have something there.
+			// It does not monitor this one any more, and may still have something there.
 			if other.ForNodes && n != nil {
 				claim.Rank, uid = remediation.NodeHealthCheck, n.UID
 			} else if !other.ForNodes && m != nil {
 				uid = m.UID
 			}
-			if gone := other.ForNodes && m != nil && s.worksOn(other, m.Node); !gone && (uid == 0 || requestFor(s, other, uid) == nil && (other.ForNodes || m.Author != name || m.Owner == "" || !m.Sick)) {
+			if gone := other.ForNodes && m != nil && s.worksOn(other, m.Node); !gone && (uid == 0 || requestFor(s, other, uid) == nil && (other.ForNodes || m.Author != name || m.Owner == "" || !m.Unhealthy)) {
 				continue
 			} else if gone {
 				claim.Rank, claim.Holds = remediation.NodeHealthCheck, true
 			} else if !other.ForNodes {
-				claim.Holds = m.Author == name && m.Owner != "" && m.Sick
+				claim.Holds = m.Author == name && m.Owner != "" && m.Unhealthy
 			}
 		}
 		// A request for an earlier Node of that name is about the same server.
@@ -239,7 +239,7 @@ func carer(s *State, c *Check, m *Machine, n *Node, now time.Time) (string, time
 	return first.Name, first.Until
 }
 
-// worksOn says whether a check has a request for a Node of that name, which may be gone.
+// worksOn reports whether a check has a request for a Node of that name, which may not exist any more.
 func (s *State) worksOn(c *Check, node string) bool {
 	for _, r := range s.Requests {
 		if r.Check == c.Name && r.Target == node && node != "" {
@@ -264,13 +264,13 @@ func controlPlane(s *State, check, except string, conn Connection) remediation.C
 				c.Busy, found = append(c.Busy, name), true
 			}
 		}
-		// A Node that is gone is known by the label of its request.
+		// The label of a request names a Node that does not exist any more.
 		if !found && r.ControlPlane {
 			c.Busy = append(c.Busy, r.Target)
 		}
 	}
 	for _, name := range sorted(s.Machines) {
-		if m := s.Machines[name]; m.ControlPlane && m.Sick && m.Owner != "" && m.Owner != Refused && (m.Author != check || except != "" && except != name) {
+		if m := s.Machines[name]; m.ControlPlane && m.Unhealthy && m.Owner != "" && m.Owner != Refused && (m.Author != check || except != "" && except != name) {
 			c.Busy = append(c.Busy, name)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// history is what has really happened, as far as no object tells: it is written down here by the world itself, and nothing of it is ever
-// taken from what the controller remembers. A nil one remembers nothing: stories have none.
+// history is what has really happened and is in no object: the world itself records it, and nothing of it is ever
+// taken from what the controller remembers. A nil one remembers nothing: scenarios have none.
 type history struct {
 	// gone is when the Node of a Machine was deleted, by the Machine's body, and seenGone when a check that cares could have seen that.
 	gone     map[int]time.Time
@@ -21,22 +21,22 @@ type history struct {
 	// storms are what each check has seen of its limit.
 	storms map[string]*storms
 	// recovered is since when the passes have seen the target of a request healthy; by the request's serial. ended are those given up, and
-	// when first. told is when it was noted on a request for the last time that its target is well: an old leader can do that later again.
-	recovered, ended, told map[int]time.Time
-	// foreign are Nodes whose Lease somebody else has had since the request was made.
+	// when first. healthyRecorded is when it was last recorded on a request that its target is healthy: an old leader can do that later again.
+	recovered, ended, healthyRecorded map[int]time.Time
+	// foreign are Nodes whose Lease another holder has had since the request was created.
 	foreign map[string]bool
-	// failed is when an attempt with a target has failed last, whoever made it; vague are those of which nobody can say that from outside. By
+	// failed is when an attempt with a target has failed last, of any check; vague are those for which that is unknown from outside. By
 	// the body.
 	failed map[int]time.Time
 	vague  map[int]bool
-	// sight: for now a Node is gone only since when that could have been seen.
+	// sight: a Node counts as missing from when that could have been read.
 	sight bool
 }
 
 func newHistory() *history {
 	return &history{
 		gone: map[int]time.Time{}, seenGone: map[trying]time.Time{}, tries: map[trying]*tries{}, storms: map[string]*storms{},
-		recovered: map[int]time.Time{}, ended: map[int]time.Time{}, told: map[int]time.Time{}, foreign: map[string]bool{}, failed: map[int]time.Time{}, vague: map[int]bool{},
+		recovered: map[int]time.Time{}, ended: map[int]time.Time{}, healthyRecorded: map[int]time.Time{}, foreign: map[string]bool{}, failed: map[int]time.Time{}, vague: map[int]bool{},
 	}
 }
 
@@ -92,7 +92,7 @@ func (w *World) noteEnd(r *run, live *Request, d *remediation.Decision) {
 	if h == nil || d.Action != remediation.GiveUp {
 		return
 	}
-	// It was decided then, and perhaps noted down; whoever was stopped before it came to this does it now.
+	// It was decided then, and perhaps noted down; a controller that was stopped before this write does it now.
 	when, known := h.ended[live.Serial]
 	if known && when.IsZero() {
 		return
@@ -111,7 +111,7 @@ func (w *World) noteEnd(r *run, live *Request, d *remediation.Decision) {
 	h.failed[r.view.body(r.check, live.Target)] = w.Now
 }
 
-// after says whether a step follows another within an attempt.
+// after reports whether a step follows another within an attempt.
 func after(step, tried remediation.StepID) bool {
 	return step.Order > tried.Order || step.Order == tried.Order && step != tried
 }
@@ -123,7 +123,7 @@ func (w *World) noteGivingUp(live *Request) {
 	}
 }
 
-// noteMade forgets, of everybody else, what they have tried: whoever goes on with a target goes on from what is noted there.
+// noteMade forgets what other checks have tried: the next check continues from the annotations of the target.
 func (w *World) noteMade(check string, body int) {
 	for key := range w.log.tries {
 		if key.body == body && key.check != check {
@@ -155,7 +155,7 @@ func (t *tries) forget() {
 	t.failures, t.failed, t.steps, t.wished = 0, time.Time{}, nil, false
 }
 
-// back is told when a Node is there again: it has to be seen anew that it is gone.
+// back records that a Node exists again: its next deletion has to be read again.
 func (h *history) back(body int) {
 	for key := range h.seenGone {
 		if key.body == body {
@@ -164,14 +164,14 @@ func (h *history) back(body int) {
 	}
 }
 
-// forgets says whether there is a reason to forget what was tried with a target: it is well, or the check does not look after it any more.
+// forgets reports whether there is a reason to forget what was tried with a target: it is healthy, or the check does not monitor it any more.
 func (w *World) forgets(s *State, c *Check, name string, conn Connection) bool {
 	m, n := s.pair(c, name)
 	j := w.judge(s, conn, c, m, n)
 	return j.health == well || j.health == skipped && (m == nil || !m.Paused) || w.lets(s, c, name)
 }
 
-// lets says whether a check lets go of a target, whatever its health.
+// lets reports whether a check releases a target, whatever its health.
 func (w *World) lets(s *State, c *Check, name string) bool {
 	m, n := s.pair(c, name)
 	if m == nil && n == nil {
@@ -211,7 +211,7 @@ func (s *State) pair(c *Check, target string) (*Machine, *Node) {
 	return m, s.Nodes[m.Node]
 }
 
-// edited is told when a check has other settings: what was to come after a step may not be named any more, and the wait may be shorter.
+// edited records that a check has other settings: what was to come after a step may not be named any more, and the wait may be shorter.
 func (w *World) edited(c *Check) {
 	if w.log == nil {
 		return

@@ -55,7 +55,7 @@ func (j *judged) cause(now, since time.Time, lasting time.Duration) bool {
 	return true
 }
 
-// judge says how a target is, by one view.
+// judge returns the health of a target in one view.
 func (w *World) judge(s *State, conn Connection, c *Check, m *Machine, n *Node) judged {
 	if c.ForNodes {
 		m = nil
@@ -129,7 +129,7 @@ func (w *World) judgeMachine(j *judged, s *State, conn Connection, c *Check, m *
 	}
 }
 
-// goneSince is since when the Node of a Machine is gone.
+// goneSince is since when the Node of a Machine does not exist.
 func (w *World) goneSince(c *Check, m *Machine) time.Time {
 	since := m.NodeGoneSince
 	if w.log != nil {
@@ -144,7 +144,7 @@ func (w *World) goneSince(c *Check, m *Machine) time.Time {
 	return since
 }
 
-// limited is how many targets of a check are sick by its view, and how many may be.
+// limited is how many targets of a check are unhealthy in its view, and how many may be.
 type limited struct {
 	expected, sick, least, most int
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// look reads again, past the cache, what a decision rests on.
+// look reads live again what a decision depends on.
 func (r *run) look(i int) remediation.PreflightCheck {
 	w, c, pass := r.w, r.check, &r.pass
 	live, name := w.API, pass.Situation.Targets[i].Name
@@ -18,7 +18,7 @@ func (r *run) look(i int) remediation.PreflightCheck {
 	r.readPause()
 	now := live.Checks[c.Name]
 	if now == nil {
-		// Whoever does not know whether it is paused must not write.
+		// A check whose pause cannot be read must not write.
 		return remediation.PreflightCheck{Failed: true, Paused: true}
 	}
 	conn := w.Conn

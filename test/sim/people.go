@@ -11,8 +11,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// stranger is somebody who has nothing to do with any check of ours.
-const stranger = "somebody"
+// stranger is another remediator, without any check of Remedy.
+const stranger = "other-remediator"
 
 func (w *World) userEvent() {
 	n, m := w.anyNode(), w.anyMachine()
@@ -69,7 +69,7 @@ func (w *World) userEvent() {
 	}
 }
 
-// surprise: just before somebody looks for the last time, something happens to that very target, or to whatever its remediation rests on.
+// surprise: just before a preflight check, something happens to the target, or to what its remediation depends on.
 func (w *World) surprise(check, target string) {
 	c := w.API.Checks[check]
 	if c == nil {
@@ -111,14 +111,14 @@ func (w *World) surprise(check, target string) {
 	w.note("a surprise at " + target)
 }
 
-// strangerEvent: somebody makes a request of the very name that ours would have, takes it away again, or works on a Node.
+// strangerEvent: another remediator creates a request of the name that a check would use, deletes it, or works on a Node.
 func (w *World) strangerEvent(n *Node, m *Machine) {
 	key := "a0/" + m.Name
 	switch r := w.API.Requests[key]; {
 	case w.rarely(2):
 		if n.Holder == "" || !w.Now.Before(n.BlockedUntil) {
 			n.Holder, n.BlockedUntil = stranger, w.Now.Add(time.Minute+w.minutes(15))
-			w.note("somebody works on " + n.Name)
+			w.note("another remediator works on " + n.Name)
 			if w.log != nil {
 				w.log.foreign[n.Name] = true
 			}
@@ -193,10 +193,10 @@ func (w *World) PauseCheck(c *Check, paused bool) {
 	c.Paused = paused
 }
 
-// pauseMachine does the same for a Machine. That its pause is over no object tells.
+// pauseMachine does the same for a Machine. No object records the end of its pause.
 func (w *World) pauseMachine(m *Machine, paused bool) {
 	if m.Paused && !paused {
-		m.Thawed = w.Now
+		m.UnpausedAt = w.Now
 		w.note(m.Name + " is not paused any more")
 	}
 	m.Paused = paused
@@ -242,13 +242,13 @@ func (w *World) editCheck(c *Check) {
 	w.note(c.Name + " is edited")
 }
 
-// removeCheck: whoever bears its name later is another one, and knows nothing of whom it has had replaced.
+// removeCheck: a later check of this name is another one, and has no record of replaced Machines.
 func (w *World) removeCheck(c *Check) {
 	delete(w.API.Checks, c.Name)
 	w.forgetPlaces(c)
 }
 
-// forgetPlaces: without a limit nobody needed to remember.
+// forgetPlaces: without a limit no check has to remember.
 func (w *World) forgetPlaces(c *Check) {
 	w.replaced = slices.DeleteFunc(w.replaced, func(r replaced) bool { return r.check == c.Name })
 	for _, m := range w.API.Machines {
@@ -260,7 +260,7 @@ func (w *World) forgetPlaces(c *Check) {
 // annotations and owners are kept. What is moved is paused, so that its pause is over with the move.
 func (w *World) move() {
 	for _, m := range w.API.Machines {
-		m.Thawed = time.Time{}
+		m.UnpausedAt = time.Time{}
 	}
 	before := w.plans()
 	uids := map[int]int{}
@@ -268,7 +268,7 @@ func (w *World) move() {
 		m := w.API.Machines[name]
 		uid := w.uid()
 		uids[m.UID] = uid
-		m.UID, m.Sick, m.Well, m.Owner, m.MarkedSince = uid, false, false, "", time.Time{}
+		m.UID, m.Unhealthy, m.Healthy, m.Owner, m.MarkedSince = uid, false, false, "", time.Time{}
 		m.Version++
 	}
 	for _, r := range w.API.Requests {

@@ -133,7 +133,7 @@ func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
 	}
 	for reason, outcome := range outcomes {
 		if e.Outcome == outcome && outcome != remedyv1.RecoveredOutcome {
-			// The history may record the end of a step whose request somebody else has deleted then.
+			// The history may record the end of a step whose request another writer has deleted then.
 			w.must(truth.why == "" || truth.why == reason || !truth.ofThisProcess, "records are true", "%s is recorded as %s, and ended by %q", e.Target, outcome, truth.why)
 		}
 	}

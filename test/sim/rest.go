@@ -10,7 +10,7 @@ import (
 )
 
 // rest is a time in which nothing happens but what checks do by themselves. They look when their caches show something new and when they
-// wanted to be woken up. Whatever is due has to be done at that very moment; and whoever looks without a reason must find nothing to do.
+// wanted to be woken up. Whatever is due has to be done at that very moment; and a reconcile without a reason must find nothing to do.
 func (w *World) rest() {
 	w.calm = true
 	w.noticeConnection()
@@ -51,7 +51,7 @@ func (w *World) drain() bool {
 	return false
 }
 
-// letGo lets remediators let go of what is deleted, if they do that at all.
+// letGo lets remediators remove their finalizers from deleted requests, if they do that at all.
 func (w *World) letGo() {
 	for key, r := range w.API.Requests {
 		if !r.DeletingSince.IsZero() && !r.Stuck && w.letsGo(r) {
@@ -97,7 +97,7 @@ func (w *World) wakeUp(then time.Time) {
 	}
 }
 
-// poll looks at that time, on a copy of the world: whatever would be decided anew has missed its wake-up.
+// poll looks at that time, on a copy of the world: a new decision has missed its wake-up.
 func (w *World) poll(then time.Time) {
 	if !then.After(w.Now) || len(w.Violations) > 0 {
 		return
@@ -107,7 +107,7 @@ func (w *World) poll(then time.Time) {
 	copied.Premises, copied.counted, copied.Story = map[string]int{}, map[string]int{}, nil
 	for _, name := range sorted(w.API.Checks) {
 		pass, _ := copied.Reconcile(name)
-		w.must(pass.Writes == 0, "I7 whoever polls finds nothing to do", "at %v %s writes %v %v", then.Format(time.TimeOnly), name, pass.CheckWrote, pass.Wrote)
+		w.must(pass.Writes == 0, "I7 an extra reconcile finds nothing to do", "at %v %s writes %v %v", then.Format(time.TimeOnly), name, pass.CheckWrote, pass.Wrote)
 		last := w.last[name]
 		if last == nil {
 			continue
@@ -115,7 +115,7 @@ func (w *World) poll(then time.Time) {
 		for i := range pass.Plan.Decisions {
 			a, b := &last.Plan.Decisions[i], &pass.Plan.Decisions[i]
 			w.must(a.Action == b.Action && a.Why == b.Why && a.Hold.Reason == b.Hold.Reason && last.Assessment.Verdicts[i].Kind == pass.Assessment.Verdicts[i].Kind,
-				"I6 whoever waits is woken up", "at %v %s of %s has become %v of %v: %s %s", then.Format(time.TimeOnly), pass.Situation.Targets[i].Name, name,
+				"I6 a waiting target is woken up", "at %v %s of %s has become %v of %v: %s %s", then.Format(time.TimeOnly), pass.Situation.Targets[i].Name, name,
 				b.Action, pass.Assessment.Verdicts[i].Kind, b.Why, b.Hold.Reason)
 		}
 	}
@@ -145,7 +145,7 @@ func (w *World) nextDue() time.Time {
 				add(r.Started.Add(step.Timeout))
 				add(c.ThawedAt.Add(step.Timeout))
 			}
-			add(w.log.told[r.Serial].Add(c.Policy.HealthyDelay))
+			add(w.log.healthyRecorded[r.Serial].Add(c.Policy.HealthyDelay))
 		}
 		if s := w.log.storms[name]; s != nil && !s.kept.IsZero() {
 			add(s.kept.Add(c.Policy.StormCooldown))
@@ -172,7 +172,7 @@ func (w *World) nextDue() time.Time {
 	return all[0]
 }
 
-// auditRest is what holds when nobody has anything left to do for now.
+// auditRest is what holds when no actor has anything to do for now.
 func (w *World) auditRest() {
 	w.moment()
 	for _, key := range slices.Sorted(maps.Keys(w.API.Requests)) {
@@ -180,7 +180,7 @@ func (w *World) auditRest() {
 	}
 	for _, m := range w.API.Machines {
 		if w.API.Nodes[m.Node] != nil {
-			// Everybody could have seen that it is back.
+			// All readers could have seen that it is back.
 			delete(w.log.gone, m.Body)
 		}
 		for key := range w.log.seenGone {
@@ -220,11 +220,11 @@ func (w *World) auditCheckAtRest(c *Check) {
 	}
 	w.must(w.stormy(c.Name) == !c.Storm.Since.IsZero(), "a storm is noticed", "that of %s", c.Name)
 	if w.API.Turn.Holder == c.Name && w.live().Up {
-		w.must(spares, "a turn is given back", "%s still has it", c.Name)
+		w.must(spares, "a control-plane lease is released", "%s still has it", c.Name)
 	}
 }
 
-// auditLeftRequest: what is left of a check at a target that is gone, or that it does not look after any more, is told to stop, and goes.
+// auditLeftRequest: a request of a check for a target that does not exist, or that it does not monitor any more, times out, and is deleted.
 func (w *World) auditLeftRequest(key string, r *Request) {
 	c := w.API.Checks[r.Check]
 	if r.Check == stranger || c == nil || w.API.Paused || c.Paused {
@@ -243,26 +243,26 @@ func (w *World) auditLeftRequest(key string, r *Request) {
 		w.premise("who deletes the Node may finish")
 		return
 	}
-	w.must(!r.DeletingSince.IsZero(), "what nobody looks after goes", "%s is still there", key)
+	w.must(!r.DeletingSince.IsZero(), "an orphaned request is deleted", "%s is still there", key)
 	if gone {
-		w.must(r.TimedOut || r.Succeeded, "who works on what is gone is told to stop", "%s", key)
+		w.must(r.TimedOut || r.Succeeded, "a remediator without a target is stopped", "%s", key)
 	}
 }
 
-// auditLeftovers: nothing names a check that is not there, and nothing is remembered of whom nobody looks after.
+// auditLeftovers: no object names a check that does not exist, and nothing is remembered of a target without a check.
 func (w *World) auditLeftovers() {
 	for _, m := range w.API.Machines {
 		w.must(m.Author == "" || w.API.Checks[m.Author] != nil, "nothing is left over", "the marks of %s on %s", m.Author, m.Name)
-		if m.Ledger.Failures > 0 && !w.frozenSomewhere() {
-			w.must(w.API.coveredAtAll(m, nil), "nothing is left over", "a ledger on %s", m.Name)
+		if m.History.Failures > 0 && !w.frozenSomewhere() {
+			w.must(w.API.coveredAtAll(m, nil), "nothing is left over", "a history on %s", m.Name)
 		}
 	}
 	for _, n := range w.API.Nodes {
 		if n.Holder != "" && n.Holder != stranger {
 			w.must(w.API.Checks[n.Holder] != nil, "nothing is left over", "a Lease of %s on %s", n.Holder, n.Name)
 		}
-		if n.Ledger.Failures > 0 && w.Conn.Up && !w.frozenSomewhere() {
-			w.must(w.API.coveredAtAll(nil, n), "nothing is left over", "a ledger on %s", n.Name)
+		if n.History.Failures > 0 && w.Conn.Up && !w.frozenSomewhere() {
+			w.must(w.API.coveredAtAll(nil, n), "nothing is left over", "a history on %s", n.Name)
 		}
 	}
 	if turn := &w.API.Turn; turn.Holder != "" && w.Now.Before(turn.Until) && w.live().Up {

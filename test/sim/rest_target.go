@@ -10,7 +10,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// resting is a target when nobody has anything left to do for now.
+// resting is a target when no actor has anything to do for now.
 type resting struct {
 	*start
 	last    *Pass
@@ -51,15 +51,15 @@ func (w *World) auditTargetAtRest(c *Check, last *Pass, i int) {
 	case well:
 		x.well()
 	}
-	if x.m != nil && x.m.Owner == Waiting && x.m.Sick && x.m.Author == c.Name && x.judged.health != well && !c.ForNodes {
-		w.must(x.request != nil || !w.takesBack(c, t.Name, w.API), "a mark that nobody should act on is taken back", "that of %s", t.Name)
+	if x.m != nil && x.m.Owner == Waiting && x.m.Unhealthy && x.m.Author == c.Name && x.judged.health != well && !c.ForNodes {
+		w.must(x.request != nil || !w.mayCancel(c, t.Name, w.API), "an owner remediation without an actor is canceled", "that of %s", t.Name)
 	}
 	if x.request == nil && x.n != nil && w.Conn.Up && (c.ForNodes || x.m != nil) {
 		w.must(!x.n.Confirmed, "a confirmation is used up", "that of %s", x.n.Name)
 	}
 }
 
-// unwanted: what nobody wants there goes.
+// unwanted: what is not wanted is removed.
 func (x *resting) unwanted() {
 	w := x.w
 	if x.request != nil {
@@ -85,13 +85,13 @@ func (x *resting) lease() {
 	}
 }
 
-// ill: somebody who is sick is helped, or there is a true reason why not; and a step ends when it has failed or taken too long.
+// ill: an unhealthy target is remediated, or there is a true reason why not; and a step ends when it has failed or timed out.
 func (x *resting) ill() {
 	w, request := x.w, x.request
 	if x.d.Hold.Reason != "" {
 		w.must(x.isTrue(x.d.Hold.Reason), "I6 every reason is true", "%s holds %s: %s", x.c.Name, x.target, x.d.Hold.Reason)
 	} else {
-		w.must(request != nil || x.m != nil && x.m.Owner != "", "I6 nobody is forgotten", "%s has forgotten %s: %+v", x.c.Name, x.target, x.last.verdict(x.target))
+		w.must(request != nil || x.m != nil && x.m.Owner != "", "I6 no target is forgotten", "%s has forgotten %s: %+v", x.c.Name, x.target, x.last.verdict(x.target))
 	}
 	if request == nil || x.judged.asked && request.Succeeded {
 		return
@@ -109,20 +109,20 @@ func (x *resting) ill() {
 func (x *resting) well() {
 	w, request := x.w, x.request
 	if request == nil {
-		var ledger *remediation.History
-		if ledger = &x.n.Ledger; !x.c.ForNodes {
-			ledger = &x.m.Ledger
+		var history *remediation.History
+		if history = &x.n.History; !x.c.ForNodes {
+			history = &x.m.History
 		}
 		if !w.log.failed[w.API.body(x.c, x.target)].IsZero() {
 			w.premise("who is well has no past")
 		}
-		if *ledger != (remediation.History{}) {
+		if *history != (remediation.History{}) {
 			w.must(false, "who is well has no past", "%s", x.target)
 		}
 		return
 	}
 	since := w.log.recovered[request.Serial]
-	if told := w.log.told[request.Serial]; told.After(since) {
+	if told := w.log.healthyRecorded[request.Serial]; told.After(since) {
 		since = told
 	}
 	late := !x.c.Policy.RecoveryConfirmed && !since.IsZero() && !w.Now.Before(since.Add(x.c.Policy.HealthyDelay))
@@ -131,7 +131,7 @@ func (x *resting) well() {
 	}
 }
 
-// isTrue says whether a reason that a check gives is the truth.
+// isTrue reports whether a reason that a check reports is true.
 func (x *resting) isTrue(reason remediation.Reason) bool {
 	w := x.w
 	switch reason { //nolint:exhaustive // the others are what the blockers are about
@@ -154,9 +154,9 @@ func (x *resting) isTrue(reason remediation.Reason) bool {
 			}
 		}
 	case remediation.MaxInFlight:
-		// Its owner may have made up for one that is gone, and not for another.
+		// Its owner may have replaced one deleted Machine, and not another.
 		missing := max(0, w.API.Workers-withNode(w.API))
-		// So may one be that it was about to hand to its owner: what it remembers is more than what it has done, and never less.
+		// The same applies to a Machine just before owner remediation: a check remembers more than it has done, and never less.
 		return missing > 0 || len(x.c.Replacing) > 0 || w.inFlight(x.c, x.target) >= max(1, share(x.c.Policy.MaxInFlight, w.limits(x.r).expected, 99))
 	}
 	for i := range blockers {

@@ -9,8 +9,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Settle heals the world, lets nothing more happen but what checks, owners and remediators do by themselves, and waits until nobody writes
-// any more. False if that never comes.
+// Settle heals the world, lets nothing more happen but what checks, owners and remediators do by themselves, and waits until there is no write
+// any more. It returns false if that never comes.
 func (w *World) Settle() bool {
 	w.calm = true
 	w.healEverything()
@@ -21,7 +21,7 @@ func (w *World) Settle() bool {
 			return false
 		}
 		w.auditRest()
-		// Nothing happens before the time at which somebody wants to look again.
+		// Nothing happens before the next reconcile.
 		name, next := w.nextWake()
 		if quiet++; did {
 			quiet = 0
@@ -39,7 +39,7 @@ func (w *World) Settle() bool {
 			n.Renewed = w.Now
 		}
 	}
-	w.violated("I7 somebody always wants to look again: %v", w.wakes)
+	w.violated("I7 there is always a next reconcile: %v", w.wakes)
 	return false
 }
 
@@ -84,11 +84,11 @@ func (w *World) healEverything() {
 	}
 }
 
-// obey lets owners and remediators do what they are expected to, and says whether they did anything.
+// obey lets owners and remediators do what they are expected to, and reports whether they did anything.
 func (w *World) obey() bool {
 	did := false
 	for key, r := range w.API.Requests {
-		// A check that is gone has no requests any more: its owner reference sees to that.
+		// A deleted check has no requests any more, because of its owner references.
 		if !r.DeletingSince.IsZero() && w.letsGo(r) || w.API.Checks[r.Check] == nil {
 			delete(w.API.Requests, key)
 			did = true
@@ -101,8 +101,8 @@ func (w *World) obey() bool {
 			delete(w.API.Machines, name)
 			delete(w.API.Nodes, m.Node)
 			w.join(w.addMachine(map[bool]string{true: name}[m.ControlPlane], m.ControlPlane))
-			w.note(name + " is gone")
-		case m.Owner != "" && m.Well:
+			w.note(name + " no longer exists")
+		case m.Owner != "" && m.Healthy:
 			m.Version++
 			m.Owner = ""
 		case m.Owner == Waiting:
@@ -120,18 +120,18 @@ func (w *World) obey() bool {
 	return did
 }
 
-// Leftovers are what should not be there in a world where everybody is well.
+// Leftovers are what should not exist in a world where all targets are healthy.
 func (w *World) Leftovers() []string {
 	var left []string
 	for _, key := range sorted(w.API.Requests) {
 		left = append(left, "request "+key)
 	}
 	for _, name := range sorted(w.API.Machines) {
-		if m := w.API.Machines[name]; m.Owner != "" && m.Author != "" || m.Sick {
+		if m := w.API.Machines[name]; m.Owner != "" && m.Author != "" || m.Unhealthy {
 			left = append(left, "marks of "+name)
 		}
-		if m := w.API.Machines[name]; m.Author != "" && m.Ledger != (remediation.History{}) {
-			left = append(left, "ledger of "+name)
+		if m := w.API.Machines[name]; m.Author != "" && m.History != (remediation.History{}) {
+			left = append(left, "history of "+name)
 		}
 	}
 	for _, name := range sorted(w.API.Nodes) {

@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sim is a small world in memory: a management cluster as its API server knows it and as a lagging cache shows it, a workload
+// Package sim is a simulation in memory: a management cluster as its API server has it and as a lagging cache shows it, a workload
 // cluster that can be cut off, Nodes that go dark, remediators, owners, users, a clock. The real functions of the core decide in it.
 //
 // It is for tests of decisions. What an API server does by itself is proved on a real one.
@@ -33,7 +33,7 @@ type State struct {
 	ControlPlaneSince, InfrastructureSince time.Time
 }
 
-// Turn is a Lease, as it stands in the workload cluster. It is there if somebody holds it.
+// Turn is a Lease, as it stands in the workload cluster. It exists while it has a holder.
 type Turn struct {
 	Holder  string
 	Until   time.Time
@@ -49,24 +49,24 @@ type Machine struct {
 	Failure                 string
 	Conditions              []metav1.Condition
 	Paused, Skip, Remediate bool
-	// Body tells Machines apart for ever: a move gives new UIDs, and names come again.
+	// Body identifies a Machine for ever: a move gives new UIDs, and names come again.
 	Body int
-	// Thawed is when its last pause was over. No object carries that: the controller remembers it, until it is started anew.
-	Thawed                     time.Time
-	Ledger                     remediation.History
+	// UnpausedAt is when its last pause ended. No object has that: the controller remembers it until its restart.
+	UnpausedAt                 time.Time
+	History                    remediation.History
 	NodeGoneSince, MarkedSince time.Time
 	// AskedOwnerAt is the annotation with the time at which the author has set OwnerRemediated.
 	AskedOwnerAt time.Time
-	// Author is the check that wrote the marks. Sick and Well are the two sides of HealthCheckSucceeded; Owner is the reason of
+	// Author is the check that wrote the marks. Unhealthy and Healthy are the two sides of HealthCheckSucceeded; Owner is the reason of
 	// OwnerRemediated.
-	Author     string
-	Sick, Well bool
-	// Counted: it was handed to its owner by a check with a limit for that, which has not been edited since.
+	Author             string
+	Unhealthy, Healthy bool
+	// Counted: a check with a limit for that has requested its owner remediation, which has not been edited since.
 	Counted bool
 	Owner   string
 }
 
-// What an owner says about a Machine that it was asked to remediate.
+// What an owner reports about a Machine with a requested owner remediation.
 const (
 	Waiting  = "WaitingForRemediation"
 	Deferred = "RemediationDeferred"
@@ -82,7 +82,7 @@ type Node struct {
 	ControlPlane            bool
 	Excluded, Confirmed     bool
 	Terminating             remediation.Departure
-	Ledger                  remediation.History
+	History                 remediation.History
 	Holder                  string
 	BlockedUntil            time.Time
 }
@@ -92,15 +92,15 @@ type Request struct {
 	Kind, Name, Check, Target string
 	TargetUID                 int
 	remediation.Request
-	// Stuck: its remediator never lets go. ControlPlane: a label says that its Node belongs to the control plane.
+	// Stuck: its remediator never removes its finalizer. ControlPlane: a label marks its Node as one of the control plane.
 	Stuck, ControlPlane bool
 	// Version is how often a controller has written to it.
 	Version int
-	// Serial tells requests apart for ever. Looked is when, in the order of everything that happens, its maker had looked for the last time.
+	// Serial identifies a request for ever. Looked is when, in the order of all events, its creator ran the preflight check.
 	Serial, Looked int
 }
 
-// Check is a check of either kind, with what it is told and what it carries.
+// Check is a check of either kind, with its spec and its annotations.
 type Check struct {
 	Name        string
 	ForNodes    bool

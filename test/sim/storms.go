@@ -7,7 +7,7 @@ import "time"
 
 // storms is what a check has seen of its limit, pass by pass.
 type storms struct {
-	// active: too many were sick. kept is since when that has not been so any more.
+	// active: too many were unhealthy. kept is since when that is over.
 	active bool
 	kept   time.Time
 }
@@ -15,7 +15,7 @@ type storms struct {
 // noteView writes down what a pass has seen of the limit, once what follows from it has been noted on the check.
 func (w *World) noteView(r *run) {
 	live := w.API.Checks[r.name]
-	// Whoever was stopped by a pause has noted nothing, and a view of the past says nothing about now.
+	// A check that was stopped by a pause has recorded nothing, and a view of the past proves nothing about now.
 	if w.log == nil || r.noted || r.halted || live == nil || r.view.Paused || r.check.Paused || live.Version != r.check.Version+r.written["check/"+r.name] {
 		return
 	}

@@ -21,7 +21,7 @@ func (w *World) must(holds bool, invariant, format string, args ...any) {
 	}
 }
 
-// premise counts a state in which an invariant has something to say: each state once, however often it is asked there.
+// premise counts a state to which an invariant applies: each state once, however often it is evaluated there.
 func (w *World) premise(invariant string) {
 	if last, known := w.counted[invariant]; !known || last != w.moments {
 		w.counted[invariant] = w.moments
@@ -29,7 +29,7 @@ func (w *World) premise(invariant string) {
 	}
 }
 
-// moment is now, in the order of everything that happens. changed is told when something has happened.
+// moment is now, in the order of everything that happens. changed records that something has happened.
 func (w *World) moment() int { w.moments++; return w.moments }
 func (w *World) changed()    { w.moments++; w.changes++ }
 
@@ -47,7 +47,7 @@ func (w *World) inFlight(c *Check, except string) int {
 		if c.ForNodes || name == except || m.ControlPlane || m.Orphan || !c.selects(false, name) {
 			continue
 		}
-		if (m.Author == c.Name || m.Author == "") && m.Sick && m.Owner != "" && m.Owner != Refused && w.judge(w.API, w.live(), c, m, w.API.Nodes[m.Node]).health != well {
+		if (m.Author == c.Name || m.Author == "") && m.Unhealthy && m.Owner != "" && m.Owner != Refused && w.judge(w.API, w.live(), c, m, w.API.Nodes[m.Node]).health != well {
 			targets[m.UID] = true
 		}
 	}
@@ -60,7 +60,7 @@ func (w *World) inFlight(c *Check, except string) int {
 	return n
 }
 
-// joinedAll forgets about Machines that have taken the place of others for good, or are gone themselves.
+// joinedAll forgets about Machines that have taken the place of others for good, or do not exist any more.
 func (w *World) joinedAll() {
 	w.replaced = slices.DeleteFunc(w.replaced, func(r replaced) bool {
 		for _, m := range w.API.Machines {
@@ -91,7 +91,7 @@ func (w *World) audit() {
 	}
 }
 
-// auditWork: nobody is worked on by two. Of two who had looked before the other began, neither could know.
+// auditWork: no target is remediated by two. If both ran the preflight check before the other began, neither could detect that.
 func (w *World) auditWork(m *Machine) {
 	n := w.API.Nodes[m.Node]
 	var working [8]*Request
@@ -145,7 +145,7 @@ func (w *World) plans() map[string]Pass {
 	return plans
 }
 
-// auditMove: after a move, what is under way is gone on with as before. What the remediators themselves had said is lost with the status.
+// auditMove: after a move, remediations continue as before. What the remediators themselves had reported is lost with the status.
 func (w *World) auditMove(before, after map[string]Pass) {
 	for name, was := range before {
 		is := after[name]

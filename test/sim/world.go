@@ -15,7 +15,7 @@ import (
 type World struct {
 	Now        time.Time
 	API, Cache *State
-	// Reachable: the workload cluster can be read. Conn is what the controller knows about that.
+	// Reachable: the workload cluster can be read. Conn is the state that the controller has of the connection.
 	Reachable bool
 	Conn      Connection
 	// Refuses is why the API server refuses every request; empty if it does not.
@@ -25,9 +25,9 @@ type World struct {
 	// Violations are invariants that were broken. Story is what happened, the latest last.
 	Violations []string
 	Story      []string
-	// Premises count in how many states there was something for an invariant to say.
+	// Premises count in how many states an invariant applied.
 	Premises map[string]int
-	// Steps is how much has happened: events, reconciles, and times at which somebody looked.
+	// Steps is how much has happened: events, reconciles, and other reads.
 	Steps int
 
 	// replaced are Machines that their owner has replaced because a check asked for it, and that have no Node yet.

@@ -10,7 +10,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// write lands a write, unless the controller crashes before it does, or just after: then nobody learns that it has landed.
+// write lands a write, unless the controller crashes before it does, or just after: then its result is lost.
 func (r *run) write(what string, land func() error) error {
 	w := r.w
 	what = r.name + ": " + what
@@ -40,7 +40,7 @@ func (r *run) write(what string, land func() error) error {
 	return err
 }
 
-// unchanged says whether a version is the one that was seen, but for what this very pass has written since.
+// unchanged reports whether a version is the one that was read, apart from the writes of this reconcile.
 func (r *run) unchanged(object string, seen, live int) bool {
 	if live != seen+r.written[object] {
 		return false
@@ -96,7 +96,7 @@ func (r *run) writeCheck(write remediation.CheckWrite) error {
 		case remediation.ReleaseControlPlaneLease:
 			return r.releaseTurn()
 		case remediation.RemoveFinalizer:
-			// The controller looks past its caches before: what was written last may not have come back yet.
+			// The controller reads live before: its cache may not have the last writes yet.
 			if r.w.leaves(live.Name) {
 				return nil
 			}
@@ -110,7 +110,7 @@ func (r *run) writeCheck(write remediation.CheckWrite) error {
 	})
 }
 
-// releaseTurn gives the turn back that was seen at the beginning. Somebody who has taken it since needs it.
+// releaseTurn releases the control-plane lease that was read at the beginning. A later holder needs it.
 func (r *run) releaseTurn() error {
 	turn := &r.w.API.Turn
 	if !r.w.Reachable {
@@ -155,7 +155,7 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 		}
 		switch write { //nolint:exhaustive // the others are written elsewhere
 		case remediation.WriteHistory:
-			m.Ledger = d.History
+			m.History = d.History
 		case remediation.WriteNodeGone:
 			m.NodeGoneSince = d.NodeGoneSince
 		default:
@@ -168,7 +168,7 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 	}
 	switch write { //nolint:exhaustive // the others are written elsewhere
 	case remediation.WriteHistory:
-		n.Ledger = d.History
+		n.History = d.History
 	case remediation.AcquireLease:
 		n.Holder, n.BlockedUntil = r.name, d.LeaseUntil
 	default:
@@ -177,7 +177,7 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 	return nil
 }
 
-// takeTurn takes the turn at the control plane as it was seen in the last look, or not at all.
+// takeTurn acquires the control-plane lease in the version of the preflight check, or not at all.
 func (r *run) takeTurn(d *remediation.Decision) error {
 	live := &r.w.API.Turn
 	if !r.w.Reachable {
@@ -226,7 +226,7 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 	case remediation.RemoveMarkedBy:
 		m.Author, m.AskedOwnerAt = "", time.Time{}
 	case remediation.SetOwnerRemediated:
-		m.Sick, m.Well = true, false
+		m.Unhealthy, m.Healthy = true, false
 		// An owner's own reason is never overwritten.
 		if m.Owner == "" {
 			m.Owner, m.MarkedSince, m.Counted = Waiting, w.Now, d.Budgeted && r.check.Policy.MaxInFlight != nil
@@ -240,21 +240,21 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 		if m.MarkedSince.Equal(m.AskedOwnerAt) && (m.DeletingSince.IsZero() || m.Owner == Waiting) {
 			m.Owner = ""
 		}
-		m.Author, m.AskedOwnerAt, m.Sick, m.Well = "", time.Time{}, false, false
+		m.Author, m.AskedOwnerAt, m.Unhealthy, m.Healthy = "", time.Time{}, false, false
 	}
 	return nil
 }
 
-// writeStray does one write for a stray.
-func (r *run) writeStray(stray *remediation.Orphan, d *remediation.Decision, write remediation.Write) error {
-	t := &remediation.Target{Name: stray.Name}
+// writeOrphan does one write for a orphan.
+func (r *run) writeOrphan(orphan *remediation.Orphan, d *remediation.Decision, write remediation.Write) error {
+	t := &remediation.Target{Name: orphan.Name}
 	switch write { //nolint:exhaustive // the others are about requests
 	case remediation.ReleaseLease, remediation.WriteHistory, remediation.WriteNodeGone, remediation.AcquireLease:
-		return r.write(fmt.Sprintf("%s stray write %d", stray.Name, write), func() error { return r.noteOnTarget(t, d, write) })
+		return r.write(fmt.Sprintf("%s orphan write %d", orphan.Name, write), func() error { return r.noteOnTarget(t, d, write) })
 	case remediation.ClearConditions:
-		return r.write("clears "+stray.Name, func() error { return r.writeMark(t, d, write) })
+		return r.write("clears "+orphan.Name, func() error { return r.writeMark(t, d, write) })
 	default:
-		return r.writeRequest(stray.Name, stray.Request, write, d)
+		return r.writeRequest(orphan.Name, orphan.Request, write, d)
 	}
 }
 
@@ -278,13 +278,13 @@ func (r *run) writeRequest(target string, seen *remediation.Request, write remed
 		switch write { //nolint:exhaustive // the others are written elsewhere
 		case remediation.WriteRecovery:
 			if live.HealthySince = d.HealthySince; w.log != nil {
-				w.log.told[live.Serial] = w.Now
+				w.log.healthyRecorded[live.Serial] = w.Now
 			}
 		case remediation.StopRemediator:
 			live.TimedOut = true
 			w.noteEnd(r, live, d)
 		case remediation.DeleteRequest:
-			w.must(live.TimedOut || live.Succeeded || d.Why == remediation.Recovered, "told to stop first", "%s goes (%s)", key, d.Why)
+			w.must(live.TimedOut || live.Succeeded || d.Why == remediation.Recovered, "stopped first", "%s goes (%s)", key, d.Why)
 			w.noteEnd(r, live, d)
 			w.records.deleted(live, d.Why, r.old)
 			if live.DeletingSince.IsZero() {
@@ -296,7 +296,7 @@ func (r *run) writeRequest(target string, seen *remediation.Request, write remed
 	})
 }
 
-// leaves says whether a Machine is signed by a check, or there is a request of it.
+// leaves reports whether a Machine has the responsible-check annotation of a check, or a request of it.
 func (w *World) leaves(check string) bool {
 	for _, m := range w.API.Machines {
 		if m.Author == check {

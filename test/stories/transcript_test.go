@@ -205,9 +205,9 @@ func (d *driver) health(s *reconcile, target string) []string {
 	}
 	var writes []string
 	switch {
-	case now.Sick && !before.Sick:
+	case now.Unhealthy && !before.Unhealthy:
 		writes = append(writes, "HealthCheckSucceeded=False")
-	case now.Well && before.Sick:
+	case now.Healthy && before.Unhealthy:
 		writes = append(writes, "HealthCheckSucceeded=True")
 	}
 	switch {

@@ -28,7 +28,7 @@ type certificate struct {
 	PEM []byte
 	// Dir has it as tls.crt and tls.key.
 	Dir string
-	// Pair is the same, for servers of our own.
+	// Pair is the same, for servers of this package.
 	Pair tls.Certificate
 }
 

@@ -65,7 +65,7 @@ func (c *Cluster) Key() client.ObjectKey {
 	return client.ObjectKey{Namespace: c.Namespace, Name: c.Name}
 }
 
-// Ready waits until all its Machines are Available and the Cluster says so, too.
+// Ready waits until all its Machines are Available and the Cluster reports that, too.
 func (c *Cluster) Ready(ctx context.Context) error {
 	return eventually(ctx, "cluster "+c.Name+" is not ready", func() error {
 		machines, err := c.Machines(ctx)
@@ -156,7 +156,7 @@ func (c *Cluster) Client(ctx context.Context) (client.Client, error) {
 	return made, errors.Wrapf(err, "failed to make a client of %s", c.Name)
 }
 
-// Delete deletes it and waits until it is gone.
+// Delete deletes it and waits until it does not exist any more.
 func (c *Cluster) Delete(ctx context.Context) error {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
 	if err := client.IgnoreNotFound(c.world.Client.Delete(ctx, cluster)); err != nil {
@@ -171,7 +171,7 @@ func (c *Cluster) Delete(ctx context.Context) error {
 	})
 }
 
-// eventually tries until it works, or says why it did not.
+// eventually retries until it works, or returns the last error.
 func eventually(ctx context.Context, what string, try func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

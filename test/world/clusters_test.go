@@ -132,7 +132,7 @@ func TestTheNetworkToAWorkloadClusterCanFail(t *testing.T) {
 		link.Restore()
 		g.Eventually(seen, soon).Should(HaveField("Status", metav1.ConditionUnknown))
 	})
-	t.Run("cut: Cluster API says so, and the test still sees the Nodes", func(t *testing.T) {
+	t.Run("cut: Cluster API reports it, and the test still reads the Nodes", func(t *testing.T) {
 		g := NewWithT(t)
 		link.Cut()
 		say(corev1.ConditionTrue)

@@ -76,7 +76,7 @@ func override(args, flags []string) []string {
 	return append(kept, flags...)
 }
 
-// flagName takes --name out of --name=value. What a Deployment says is always in this form: a value is never an argument of its own.
+// flagName takes --name out of --name=value. The arguments of a Deployment always have this form: a value is never an argument of its own.
 func flagName(arg string) string {
 	name, _, _ := strings.Cut(arg, "=")
 	return "--" + strings.TrimLeft(name, "-")

@@ -16,7 +16,7 @@ const debugAddress = "127.0.0.1:19000"
 // infrastructureHeld keeps two worlds of one program from starting the in-memory infrastructure at the same time.
 var infrastructureHeld sync.Mutex
 
-// holdInfrastructure makes sure that the fixed ports of the in-memory infrastructure are ours.
+// holdInfrastructure makes sure that the fixed ports of the in-memory infrastructure belong to this world.
 func holdInfrastructure() (release func(), err error) {
 	if !infrastructureHeld.TryLock() {
 		return nil, errors.New("this program has a world with an in-memory infrastructure already, and there can be one in a network namespace: " +

@@ -15,7 +15,7 @@ type Fault string
 
 // The ways to fail.
 const (
-	// Refuse: the write does not happen, and the manager is told so (500).
+	// Refuse: the write does not happen, and the manager gets an error (500).
 	Refuse Fault = "Refuse"
 	// LoseAnswer: the write happens, and the manager never learns it: the connection breaks.
 	LoseAnswer Fault = "LoseAnswer"
@@ -42,7 +42,7 @@ type fault struct {
 	happened chan Write
 }
 
-// FailAtWrite lets the n-th write of our manager from now fail, once. It counts those writes that the function says, or with none those
+// FailAtWrite lets the n-th write of Remedy from now fail, once. It counts the writes that the function selects, or without a function those
 // that matter. The channel gets the write when it has happened. With a crash, Restart starts the manager again.
 func (w *World) FailAtWrite(n int, mode Fault, counts func(Write) bool) (<-chan Write, error) {
 	return w.FailAtWriteOf(Remedy, n, mode, counts)
@@ -52,7 +52,7 @@ func (w *World) FailAtWrite(n int, mode Fault, counts func(Write) bool) (<-chan 
 func (w *World) FailAtWriteOf(process string, n int, mode Fault, counts func(Write) bool) (<-chan Write, error) {
 	t := w.taps[process]
 	if t == nil {
-		return nil, errors.Errorf("nobody listens to what %s writes in this world: name it in Options.Tapped (ours is tapped wherever it runs)", process)
+		return nil, errors.Errorf("the writes of %s are not recorded in this world: name it in Options.Tapped (Remedy is always tapped)", process)
 	}
 	if n < 1 || !slices.Contains([]Fault{Refuse, LoseAnswer, CrashBefore, CrashAfter}, mode) {
 		return nil, errors.Errorf("no write number %d can fail by %q", n, mode)
@@ -67,7 +67,7 @@ func (w *World) FailAtWriteOf(process string, n int, mode Fault, counts func(Wri
 	return f.happened, nil
 }
 
-// Writes are all the writes that our manager has asked for, also those that failed.
+// Writes are all the write requests of Remedy, also those that failed.
 func (w *World) Writes() []Write { return w.WritesOf(Remedy) }
 
 // WritesOf are all the writes that a tapped manager has asked for, also those that failed.

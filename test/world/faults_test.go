@@ -16,7 +16,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// Our manager is made to fail in the same way; this one writes more than the Lease of an election: what it sees of a Node goes to the
+// Remedy fails in the same way; this one writes more than the Lease of an election: what it reads of a Node is written to the
 // Machine.
 func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
 	g := NewWithT(t)
@@ -59,7 +59,7 @@ func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
 			case step.lands:
 				g.Expect(seen()).To(HaveField("Status", metav1.ConditionStatus(step.says)), "it landed, and only the answer is lost")
 			case !step.lives:
-				g.Expect(seen()).To(HaveField("Status", before), "it did not land, and nobody is there to try again")
+				g.Expect(seen()).To(HaveField("Status", before), "it did not land, and no process retries it")
 			}
 			if !step.lives {
 				g.Expect(w.Restart(t.Context(), world.Core)).To(Succeed())

@@ -25,13 +25,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
 )
 
-// Everybody who may do everything: people, and what would run on a control-plane node.
+// All cluster admins: people, and what would run on a control-plane node.
 var admin = controlplane.User{Name: "admin", Groups: []string{"system:masters"}}
 
-// builtManager is the environment variable with the path of our manager: to link it takes seconds of a start.
+// builtManager is the environment variable with the path of the manager: to link it takes seconds of a start.
 const builtManager = "REMEDY_WORLD_MANAGER"
 
-// programs are the managers: Cluster API's, and ours.
+// programs are the managers: those of Cluster API, and that of Remedy.
 type programs struct {
 	upstream assets.Paths
 	remedy   string
@@ -76,7 +76,7 @@ func (w *World) gather(ctx context.Context) (programs, error) {
 	return found, err
 }
 
-// startPlane starts the management cluster, and the few controllers that Cluster API's own ones rely on.
+// startPlane starts the management cluster, and the few controllers that those of Cluster API rely on.
 func (w *World) startPlane(ctx context.Context, paths assets.Paths) error {
 	var err error
 	if w.Plane, err = controlplane.Start(ctx); err != nil {
@@ -96,11 +96,11 @@ func (w *World) startPlane(ctx context.Context, paths assets.Paths) error {
 	if err := w.startControllers(paths[assets.KubeControllerManager]); err != nil {
 		return err
 	}
-	// clusterctl would install them itself, and look again once a second whether they work. Now is time that nobody waits for.
+	// clusterctl would install them itself, and check once a second whether they work. At this point no process waits for that.
 	return w.Plane.InstallCRDs(w.put("cert-manager.yaml"))
 }
 
-// newScheme knows every kind that tests have to do with. DevClusters and DevMachines are written as YAML.
+// newScheme has every kind that tests use. DevClusters and DevMachines are written as YAML.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -114,7 +114,7 @@ func newScheme() (*runtime.Scheme, error) {
 }
 
 // startControllers starts kube-controller-manager with an explicit list: garbage collection, namespaces and aggregated roles are needed,
-// while Deployments must stay what they are: nobody here runs pods.
+// while Deployments must stay what they are: no kubelet runs Pods here.
 func (w *World) startControllers(path string) error {
 	port, err := w.takePort()
 	if err != nil {

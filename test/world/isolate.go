@@ -17,14 +17,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isolation is the environment variable by which the program knows that it is the inner one, refusal the one with the reason why there is
+// isolation is the environment variable that marks the program as the inner one, isolationError the one with the reason why there is
 // none.
 const (
-	isolation = "REMEDY_WORLD_ISOLATION"
-	refusal   = "REMEDY_WORLD_REFUSAL"
+	isolation      = "REMEDY_WORLD_ISOLATION"
+	isolationError = "REMEDY_WORLD_REFUSAL"
 )
 
-// What isolation says.
+// The values of isolation.
 const (
 	isolated = "namespace"
 	exposed  = "none"
@@ -54,13 +54,13 @@ func Isolate() error {
 	}
 	var refused error
 	for _, attributes := range namespaces() {
-		// Whether the kernel allows it is found out with a program that does nothing: ours must not run twice.
+		// Whether the kernel allows it is tested with a program that does nothing: this program must not run twice.
 		if refused = try(attributes); refused == nil {
 			become(attributes, isolated)
 		}
 	}
 	fmt.Fprintf(os.Stderr, "world: no network namespace of its own (%v): one world at a time fits on this machine\n", refused)
-	if err := os.Setenv(refusal, refused.Error()); err != nil {
+	if err := os.Setenv(isolationError, refused.Error()); err != nil {
 		return errors.Wrap(err, "failed to note why there is no isolation")
 	}
 	return errors.Wrap(os.Setenv(isolation, exposed), "failed to note that there is no isolation")
@@ -72,12 +72,12 @@ func Isolated() (is bool, why string) {
 	case isolated:
 		return true, ""
 	case "":
-		return false, "nobody has called world.Main or world.Isolate"
+		return false, "world.Main or world.Isolate was not called"
 	}
-	return false, cmp.Or(os.Getenv(refusal), isolation+" says so")
+	return false, cmp.Or(os.Getenv(isolationError), "because of "+isolation)
 }
 
-// namespaces are the ways to get a network namespace: as root, and as anybody.
+// namespaces are the ways to get a network namespace: as root, and as any user.
 func namespaces() []*syscall.SysProcAttr {
 	inUserNamespace := &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET,
@@ -101,17 +101,17 @@ func try(attributes *syscall.SysProcAttr) error {
 
 // become runs this program again and exits with its exit code.
 func become(attributes *syscall.SysProcAttr, state string) {
-	// The inner program dies with us; the kernel means the thread that started it by that, so that this thread must stay.
+	// The inner program ends with this one; the kernel means the thread that started it by that, so that this thread must stay.
 	runtime.LockOSThread()
 	program, err := os.Executable()
 	if err != nil {
 		program = os.Args[0]
 	}
-	inner := exec.Command(program, os.Args[1:]...) //nolint:noctx,gosec // it ends as we do, and is ourselves.
+	inner := exec.Command(program, os.Args[1:]...) //nolint:noctx,gosec // it is this program, and ends with it.
 	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
 	inner.Env = append(os.Environ(), isolation+"="+state)
 	attributes.Pdeathsig = syscall.SIGKILL
-	// Ctrl-C reaches us, and we pass it on: once, and only to the program, not to what it has started.
+	// Ctrl-C is passed on: once, and only to the program, not to what it has started.
 	attributes.Setpgid = true
 	inner.SysProcAttr = attributes
 
@@ -130,7 +130,7 @@ func become(attributes *syscall.SysProcAttr, state string) {
 	os.Exit(exitCode(inner.ProcessState))
 }
 
-// exitCode is what a shell would say.
+// exitCode is what a shell would return.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

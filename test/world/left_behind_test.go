@@ -52,7 +52,7 @@ func TestTwoWorldsLiveAtOnceAndLeaveNothingBehindHoweverTheyGo(t *testing.T) {
 			g.Expect(processesOf(folder)).ToNot(BeEmpty())
 		}
 	}
-	// Ctrl-C, and a kill that nobody can react to; each hits the outer program only.
+	// Ctrl-C, and a kill that no process can handle; each hits the outer program only.
 	g.Expect(interrupted.cmd.Process.Signal(syscall.SIGINT)).To(Succeed())
 	g.Expect(killed.cmd.Process.Kill()).To(Succeed())
 	for _, of := range folders {
@@ -68,7 +68,7 @@ func TestWithoutANamespaceTheSecondProgramIsToldThatOneWorldFits(t *testing.T) {
 	theWorld(t)
 	program, err := os.Executable()
 	g.Expect(err).ToNot(HaveOccurred())
-	// It stays in our namespace, as all programs do where the kernel allows no other.
+	// It stays in this namespace, as all programs do where the kernel allows no other.
 	other := exec.Command(program)
 	other.Env = append(os.Environ(), "REMEDY_WORLD_ISOLATION=none", asPassenger+"=1")
 	out, err := other.CombinedOutput()
@@ -96,7 +96,7 @@ func passenger(t *testing.T) passengerProcess {
 	program, err := os.Executable()
 	g.Expect(err).ToNot(HaveOccurred())
 	cmd := exec.Command(program)
-	// It finds a namespace of its own by itself. Where there is none for us, there is none for it.
+	// It finds a namespace of its own by itself. Where this program gets none, it gets none.
 	cmd.Env = os.Environ()
 	if alone, _ := world.Isolated(); alone {
 		cmd.Env = withoutIsolation()

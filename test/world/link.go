@@ -18,8 +18,8 @@ import (
 )
 
 // Link is the network between the managers and the API server of one workload cluster. It is the proxy-url in the cluster's kubeconfig
-// Secret, so that addresses and certificates stay what they are: the in-memory API server tells its clusters apart by the port that was
-// asked for.
+// Secret, so that addresses and certificates stay what they are: the in-memory API server distinguishes its clusters by the requested
+// port.
 type Link struct {
 	port   *controlplane.Port
 	server *http.Server
@@ -60,13 +60,13 @@ func (l *Link) URL() string { return "http://" + l.port.Address() }
 // Cut breaks every connection, and every new one.
 func (l *Link) Cut() { l.set(linkState{cut: true}) }
 
-// Silence lets nothing through any more: connections stay, and nobody answers, as when packets are dropped.
+// Silence lets nothing through any more: connections stay, without an answer, as when packets are dropped.
 func (l *Link) Silence() { l.set(linkState{silent: true}) }
 
 // Slow lets everything wait for this long, in each direction.
 func (l *Link) Slow(delay time.Duration) { l.set(linkState{delay: delay}) }
 
-// Restore makes it work again. What was silent goes on, what was cut must connect anew.
+// Restore makes it work again. Silent connections continue, cut ones must connect again.
 func (l *Link) Restore() { l.set(linkState{}) }
 
 // Carried is how many connections it has carried so far.

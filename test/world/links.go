@@ -35,7 +35,7 @@ func newLinks(c client.WithWatch) *links {
 	return &links{client: c, byName: map[client.ObjectKey]*Link{}}
 }
 
-// follow waits for Secrets until the context ends. It begins anew when the API server was away.
+// follow waits for Secrets until the context ends. It starts again after the API server did not answer.
 func (l *links) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		_ = l.followOnce(ctx)

@@ -22,7 +22,7 @@ import (
 func TestTheWorldHasANetworkOfItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	if is, why := world.Isolated(); !is {
-		t.Skipf("there is no network namespace here (%s); that everybody keeps to loopback is tested by itself", why)
+		t.Skipf("there is no network namespace here (%s); that all processes use loopback is tested by itself", why)
 	}
 	interfaces, err := net.Interfaces()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -35,7 +35,7 @@ func TestTheWorldHasANetworkOfItsOwn(t *testing.T) {
 	g.Expect(up).To(ConsistOf("lo"))
 }
 
-// With a namespace or without: nobody listens where others could come in, and nobody talks to anybody outside.
+// With a namespace or without: no process listens outside of loopback, or connects to an address outside.
 func TestEverybodyKeepsToLoopback(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
@@ -83,7 +83,7 @@ type socket struct {
 	listens       bool
 }
 
-// socketsOf are the TCP sockets of a process, by what the kernel says.
+// socketsOf are the TCP sockets of a process, by the kernel.
 func socketsOf(g Gomega, pid string) []socket {
 	var inodes []string
 	files, err := filepath.Glob("/proc/" + pid + "/fd/*")

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	world.Main(m, aside)
 }
 
-// aTenaciousLead is one that our manager does not lose, with all that it remembers, whenever these machines are busy for ten seconds.
+// aTenaciousLead are flags with which Remedy does not lose leadership, and its memory, when these machines are busy for ten seconds.
 var aTenaciousLead = []string{"--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"}
 
 func parallelIsSet() bool {

@@ -41,8 +41,7 @@ func TestTheInventoryIsWhatClusterctlWrites(t *testing.T) {
 		"capi-kubeadm-control-plane-system/control-plane-kubeadm", "capd-system/infrastructure-docker", "remedy-system/infrastructure-remedy"))
 }
 
-// Addresses and folders are the only things of our Deployment that a process on this machine cannot have, and that it loses its lead so
-// soon.
+// A process on this machine cannot have the addresses, the folders and the short lease times of the Deployment.
 func TestOurManagerRunsWithExactlyTheFlagsOfItsDeployment(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
@@ -87,7 +86,7 @@ func TestEveryManagerIsItsServiceAccountAndNobodyElse(t *testing.T) {
 		HaveKey("system:serviceaccount:remedy-system:remedy-manager"),
 	))
 	for user := range users() {
-		g.Expect(user).To(Or(HavePrefix("system:serviceaccount:"), Equal("admin"), HavePrefix("system:apiserver"), Equal("default")), "somebody writes who is no ServiceAccount")
+		g.Expect(user).To(Or(HavePrefix("system:serviceaccount:"), Equal("admin"), HavePrefix("system:apiserver"), Equal("default")), "a user that is no ServiceAccount writes")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-// startManagers runs Cluster API's managers and ours with what their Deployments say, and waits until all of them are ready.
+// startManagers runs the managers of Cluster API and of Remedy with the arguments of their Deployments, and waits until all of them are ready.
 func (w *World) startManagers(ctx context.Context, managers programs) error {
 	var started []*Process
 	for _, p := range upstream {
@@ -75,7 +75,7 @@ func (w *World) upstreamProcess(ctx context.Context, p provider, path string) (*
 	flags := append(addresses,
 		"--kubeconfig="+kubeconfig,
 		"--webhook-port="+w.webhookPorts[p.process].String(), "--webhook-cert-dir="+w.certificate.Dir,
-		// Outside of a pod it does not know in which namespace to elect.
+		// Outside of a Pod it has no namespace for leader election.
 		"--leader-elect=false",
 	)
 	flags = append(flags, p.flags...)
@@ -104,7 +104,7 @@ func accountOf(d *appsv1.Deployment) controlplane.User {
 	return controlplane.ServiceAccount(d.Namespace, d.Spec.Template.Spec.ServiceAccountName)
 }
 
-// remedyProcess is our manager with exactly what its Deployment says; only addresses differ. Its requests go through a tap.
+// remedyProcess is the manager with exactly the arguments of its Deployment; only addresses differ. Its requests go through a tap.
 func (w *World) remedyProcess(ctx context.Context, path string) (*Process, error) {
 	deployment, container, err := w.podOf(ctx, remedy)
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *World) kubeconfigOf(process *Process, account controlplane.User, tapped
 	return kubeconfig, writeKubeconfig(kubeconfig, "https://"+port.Address(), w.certificate.PEM)
 }
 
-// writeKubeconfig writes a kubeconfig without a user: whoever answers there knows who asks.
+// writeKubeconfig writes a kubeconfig without a user: the server has the user of each port.
 func writeKubeconfig(path, server string, authority []byte) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["world"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: authority}

@@ -17,10 +17,10 @@ import (
 // user would see arrive. Cluster.In and Workload.In give the clusters as seen from there.
 //
 // In-memory clusters have their API servers and Nodes in the infrastructure's process, and there can be one of it: it serves on until
-// clusterctl is done, and then the target's process takes over, on the same ports. It knows nothing of what was in the workload clusters,
-// and makes all Nodes anew, Ready and under the same names: conditions, labels, annotations and UIDs of Nodes do not outlive the move, and
+// clusterctl is done, and then the target's process replaces it, on the same ports. It has no data of the workload clusters,
+// and creates all Nodes again, Ready and under the same names: conditions, labels, annotations and UIDs of Nodes do not outlive the move, and
 // the in-memory clusters of other namespaces are without an API server as long as the process is away. Where Nodes must outlive a move, use
-// World.Workload: its API server is nobody's process but its own.
+// World.Workload: its API server is a process of its own.
 func (w *World) MoveTo(ctx context.Context, target *World, namespace string) error {
 	lent := w.processes[Infrastructure].Running() && !target.processes[Infrastructure].Running()
 	mine, theirs := w.webhookPorts[Infrastructure], target.webhookPorts[Infrastructure]
@@ -84,7 +84,7 @@ func (w *World) handOverInfrastructure(ctx context.Context, target *World) error
 	return target.Restart(ctx, Infrastructure)
 }
 
-// resumeDeleted looks after the DevMachines whose Nodes were deleted before they came here.
+// resumeDeleted monitors the DevMachines whose Nodes were deleted before the move.
 func (w *World) resumeDeleted(ctx context.Context, namespace string) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(devMachine.GroupVersion().WithKind(devMachine.Kind + "List"))

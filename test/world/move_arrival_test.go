@@ -22,25 +22,25 @@ import (
 func remembered(t *testing.T, from, to *world.World, memory *world.Cluster) {
 	g := NewWithT(t)
 	machine, _ := workerOf(t, memory.In(to))
-	g.Expect(machine.Annotations).To(HaveKeyWithValue(ledger, "attempts: 1"))
+	g.Expect(machine.Annotations).To(HaveKeyWithValue(annotation, "attempts: 1"))
 	g.Expect(meta.FindStatusCondition(machine.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)).To(BeNil())
 
 	request := world.NewRemediation(world.Remediation, machine.Namespace, machine.Name)
 	g.Expect(to.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)).To(Succeed())
-	g.Expect(request.GetAnnotations()).To(HaveKeyWithValue(ledger, "step: 1"))
+	g.Expect(request.GetAnnotations()).To(HaveKeyWithValue(annotation, "step: 1"))
 	g.Expect(request.GetOwnerReferences()).To(ConsistOf(HaveField("UID", machine.UID)))
 	g.Expect(request.Object).ToNot(HaveKey("status"))
 
 	owned := &remedyv1.MachineHealthCheck{}
 	g.Expect(to.Client.Get(t.Context(), client.ObjectKey{Namespace: memory.Namespace, Name: "owned"}, owned)).To(Succeed())
-	g.Expect(owned.Annotations).To(HaveKeyWithValue(ledger, "attempts: 2"))
+	g.Expect(owned.Annotations).To(HaveKeyWithValue(annotation, "attempts: 2"))
 	g.Expect(owned.Spec.ClusterName).To(Equal(memory.Name))
 
 	// Cluster-scoped objects are copied, never deleted: from now on there are two checks of these Nodes, and one of them has no Cluster.
 	labelled := &remedyv1.NodeHealthCheck{}
 	for _, w := range []*world.World{from, to} {
 		g.Expect(w.Client.Get(t.Context(), client.ObjectKey{Name: memory.Namespace}, labelled)).To(Succeed())
-		g.Expect(labelled.Annotations).To(HaveKeyWithValue(ledger, "attempts: 3"))
+		g.Expect(labelled.Annotations).To(HaveKeyWithValue(annotation, "attempts: 3"))
 	}
 }
 
@@ -52,10 +52,10 @@ func nodesDidNotNotice(t *testing.T, genuine *world.Workload, to *world.World, b
 	after, err := moved.Node(t.Context(), before.Name)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(after.UID).To(Equal(before.UID))
-	g.Expect(after.Annotations).To(HaveKeyWithValue(ledger, "attempts: 1"))
+	g.Expect(after.Annotations).To(HaveKeyWithValue(annotation, "attempts: 1"))
 }
 
-// goesOn: the Machines are found to be what they were, nobody is replaced, and what happens to Nodes is seen, through the links of this
+// goesOn: the Machines are unchanged, none is replaced, and changes of Nodes are detected, through the links of this
 // world.
 func goesOn(t *testing.T, w *world.World, memory *world.Cluster, genuine *world.Workload) {
 	g := NewWithT(t)

@@ -26,10 +26,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// ledger stands for what our product remembers on objects.
-const ledger = "remedy.cluster.x-k8s.io/test-ledger"
+// annotation stands for what Remedy remembers on objects.
+const annotation = "remedy.cluster.x-k8s.io/test-history"
 
-// checks look after nothing: only what a move makes of them counts. The owner reference of the first is what its reconciler would write.
+// checks select nothing: only their move is tested. The owner reference of the first is what its reconciler would write.
 // %[1]s is the namespace, and the name of the check that is cluster-scoped.
 const checks = `
 apiVersion: remedy.cluster.x-k8s.io/v1alpha1
@@ -37,10 +37,10 @@ kind: MachineHealthCheck
 metadata:
   name: owned
   namespace: %[1]s
-  annotations: {remedy.cluster.x-k8s.io/test-ledger: "attempts: 2"}
+  annotations: {remedy.cluster.x-k8s.io/test-history: "attempts: 2"}
 spec:
   clusterName: in-memory
-  selector: {matchLabels: {nobody: has-this-label}}
+  selector: {matchLabels: {no-machine: has-this-label}}
   unhealthyConditions: [{type: Ready, status: Unknown, timeout: 300s}]
 ---
 apiVersion: remedy.cluster.x-k8s.io/v1alpha1
@@ -48,7 +48,7 @@ kind: MachineHealthCheck
 metadata: {name: without-an-owner, namespace: %[1]s}
 spec:
   clusterName: in-memory
-  selector: {matchLabels: {nobody: has-this-label}}
+  selector: {matchLabels: {no-machine: has-this-label}}
   unhealthyConditions: [{type: Ready, status: Unknown, timeout: 300s}]
 ---
 apiVersion: remedy.cluster.x-k8s.io/v1alpha1
@@ -56,10 +56,10 @@ kind: NodeHealthCheck
 metadata:
   name: %[1]s
   labels: {clusterctl.cluster.x-k8s.io/move: ""}
-  annotations: {remedy.cluster.x-k8s.io/test-ledger: "attempts: 3"}
+  annotations: {remedy.cluster.x-k8s.io/test-history: "attempts: 3"}
 spec:
   clusterRef: {namespace: %[1]s, name: genuine}
-  selector: {matchLabels: {nobody: has-this-label}}
+  selector: {matchLabels: {no-machine: has-this-label}}
   mode: Observe
   remediationTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1, kind: PuppetRemediationTemplate, namespace: %[1]s, name: reboot}
 `
@@ -105,7 +105,7 @@ func TestClustersMoveToAnotherManagementCluster(t *testing.T) {
 	t.Run("and back", func(t *testing.T) { arrivedWhole(t, there, here, moving, before) })
 }
 
-// remember makes what a move must not lose, and the status that it does lose. It returns the Node that has our ledger.
+// remember makes what a move must not lose, and the status that it does lose. It returns the Node with the annotation.
 func remember(t *testing.T, w *world.World, memory *world.Cluster, genuine *world.Workload) *corev1.Node {
 	t.Helper()
 	g := NewWithT(t)
@@ -120,7 +120,7 @@ func remember(t *testing.T, w *world.World, memory *world.Cluster, genuine *worl
 		g.Expect(w.Client.Create(t.Context(), object)).To(Succeed())
 	}
 	machine, _ := workerOf(t, memory)
-	annotate := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+ledger+`":"attempts: 1"}}}`))
+	annotate := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+annotation+`":"attempts: 1"}}}`))
 	g.Expect(w.Client.Patch(t.Context(), &machine, annotate)).To(Succeed())
 	marked := client.MergeFrom(machine.DeepCopy())
 	meta.SetStatusCondition(&machine.Status.Conditions, metav1.Condition{
@@ -129,7 +129,7 @@ func remember(t *testing.T, w *world.World, memory *world.Cluster, genuine *worl
 	g.Expect(w.Client.Status().Patch(t.Context(), &machine, marked)).To(Succeed())
 
 	request := world.NewRemediation(world.Remediation, machine.Namespace, machine.Name)
-	request.SetAnnotations(map[string]string{ledger: "step: 1"})
+	request.SetAnnotations(map[string]string{annotation: "step: 1"})
 	request.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: machine.Name, UID: machine.UID}})
 	g.Expect(w.Client.Create(t.Context(), request)).To(Succeed())
 	said := client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Running"}}`))
@@ -167,14 +167,14 @@ func shot(t *testing.T, w *world.World, namespace string) map[string]client.Obje
 	return taken
 }
 
-// arrivedWhole: the same objects under the same names, and each is somebody new with owners who are new, too.
+// arrivedWhole: the same objects under the same names, and each has a new UID, and owners with new UIDs.
 func arrivedWhole(t *testing.T, from, to *world.World, namespace string, before map[string]client.Object) {
 	g := NewWithT(t)
 	after := shot(t, to, namespace)
 	stays := "MachineHealthCheck without-an-owner"
 	expected := slices.DeleteFunc(slices.Sorted(maps.Keys(before)), func(name string) bool { return name == stays })
 	g.Expect(slices.Sorted(maps.Keys(after))).To(ContainElements(expected), "a lost one")
-	g.Expect(slices.Collect(maps.Keys(shot(t, from, namespace)))).To(Or(BeEmpty(), ConsistOf(stays)), "nobody moves a check that belongs to no Cluster")
+	g.Expect(slices.Collect(maps.Keys(shot(t, from, namespace)))).To(Or(BeEmpty(), ConsistOf(stays)), "a check without a Cluster is not moved")
 	for _, name := range expected {
 		was, is := before[name], after[name]
 		g.Expect(is.GetUID()).ToNot(Equal(was.GetUID()), name)

@@ -23,7 +23,7 @@ var devMachine = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io
 const nodeDeleted = "node-deleted"
 
 // DeleteNode deletes a Node for good. The in-memory infrastructure would make it again at the next occasion, so that its DevMachine is
-// paused until somebody deletes the Machine.
+// paused until the Machine is deleted.
 func (c *Cluster) DeleteNode(ctx context.Context, name string) error {
 	// The DevMachine has the name of its Node.
 	if err := c.world.pauseDevMachine(ctx, c.Namespace, name, true); err != nil {

@@ -53,7 +53,7 @@ func (n *Nodes) Join(ctx context.Context, node *corev1.Node) error {
 	return n.RenewLease(ctx, node.Name)
 }
 
-// DeleteNode deletes a Node. Nobody makes it again.
+// DeleteNode deletes a Node. No controller creates it again.
 func (n *Nodes) DeleteNode(ctx context.Context, name string) error {
 	c, err := n.connect(ctx)
 	if err != nil {
@@ -216,5 +216,5 @@ func readiness(node *corev1.Node) corev1.ConditionStatus {
 	return corev1.ConditionUnknown
 }
 
-// ReadyNode reports whether the Node says that it is ready.
+// ReadyNode reports whether the Node reports that it is ready.
 func ReadyNode(node *corev1.Node) bool { return readiness(node) == corev1.ConditionTrue }

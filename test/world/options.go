@@ -11,7 +11,7 @@ import (
 	"github.com/pkg/errors"
 )
 
-// Options say what a world consists of. The zero value is everything, with upstream's defaults.
+// Options are the parts of a world. The zero value is everything, with upstream's defaults.
 type Options struct {
 	// Variables are what a user would set in clusterctl.yaml, for example EXP_RECONCILER_RATE_LIMITING or REMEDY_MODE.
 	Variables map[string]string
@@ -20,16 +20,16 @@ type Options struct {
 	// WithoutInfrastructure leaves the in-memory infrastructure's process stopped, as there can be one in a network namespace:
 	// for a second management cluster. Start it later with Restart.
 	WithoutInfrastructure bool
-	// Tapped are Cluster API's managers whose writes can be counted and fail as well as ours (FailAtWriteOf, WritesOf): their requests
+	// Tapped are Cluster API's managers whose writes can be counted and fail as well as those of Remedy (FailAtWriteOf, WritesOf): their requests
 	// go through a tap, which costs them some time.
 	Tapped []string
-	// WithoutRemedy leaves our provider out, as if nobody had installed it.
+	// WithoutRemedy does not install Remedy.
 	WithoutRemedy bool
-	// Manager is the path of our manager. Empty: what REMEDY_WORLD_MANAGER says; without that, it is built.
+	// Manager is the path of the manager. Empty: the value of REMEDY_WORLD_MANAGER; without that, it is built.
 	Manager string
 	// Logs is a folder for the logs of the processes. Empty: they go with the world.
 	Logs string
-	// Progress says what is being done. Nil: silent.
+	// Progress receives what is being done; nil for no output.
 	Progress io.Writer
 }
 
@@ -37,7 +37,7 @@ type Options struct {
 func (o Options) check() error {
 	for _, name := range o.Tapped {
 		if !slices.ContainsFunc(upstream, func(p provider) bool { return p.process == name }) {
-			return errors.Errorf("Options.Tapped: there is no manager %q of Cluster API; ours is always tapped", name)
+			return errors.Errorf("Options.Tapped: there is no manager %q of Cluster API; Remedy is always tapped", name)
 		}
 	}
 	return nil
@@ -46,14 +46,14 @@ func (o Options) check() error {
 // RateLimiting is the variable of upstream's rate limiter: on by default, it lets each reconciler look at an object once per 15 seconds.
 const RateLimiting = "EXP_RECONCILER_RATE_LIMITING"
 
-// variables are what is set when the caller does not say otherwise.
+// variables are the defaults of the caller's variables.
 func (o Options) variables() map[string]string {
 	set := map[string]string{
 		"CLUSTER_TOPOLOGY": "true",
 		"EXP_MACHINE_POOL": "true",
 		// Metrics can be read without a token: the reader is the test.
 		"CAPI_INSECURE_DIAGNOSTICS": "true",
-		// Nobody listens there, and a Docker that happens to be on the machine is left alone.
+		// No process listens there, and a Docker that happens to be on the machine is left alone.
 		"CAPD_DOCKER_HOST": "tcp://127.0.0.1:1",
 	}
 	maps.Copy(set, o.Variables)

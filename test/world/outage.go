@@ -19,7 +19,7 @@ func (c *Cluster) Link(ctx context.Context) (*Link, error) {
 	return c.world.link(ctx, c.Namespace, c.Name)
 }
 
-// StopAPIServer takes the API server of the workload cluster away: nobody listens there any more, for the test as for the managers.
+// StopAPIServer takes the API server of the workload cluster away: its port is closed, for the test as for the managers.
 func (c *Cluster) StopAPIServer(ctx context.Context) error { return c.listener(ctx, "stop") }
 
 // StartAPIServer brings it back, with everything that was in it.

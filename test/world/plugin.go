@@ -14,10 +14,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 )
 
-// builtPlugin is the environment variable with the path of our kubectl plugin.
+// builtPlugin is the environment variable with the path of the kubectl plugin.
 const builtPlugin = "REMEDY_WORLD_PLUGIN"
 
-// Plugin is our kubectl plugin: what REMEDY_WORLD_PLUGIN says; without that, it is built. kubectl finds it if its folder is in PATH.
+// Plugin is the kubectl plugin: the value of REMEDY_WORLD_PLUGIN; without that, it is built. kubectl finds it if its folder is in PATH.
 func (w *World) Plugin(ctx context.Context) (string, error) {
 	if built := os.Getenv(builtPlugin); built != "" {
 		return filepath.Abs(built)

@@ -40,8 +40,8 @@ type Process struct {
 	lock   sync.Mutex
 	cmd    *exec.Cmd
 	exited chan struct{}
-	// told: it ends because somebody wants it to.
-	told bool
+	// requested: it ends on request.
+	requested bool
 }
 
 // newProcess adds a program to the group. It does not start it.
@@ -75,7 +75,7 @@ func (p *Process) Start() error {
 		return errors.Wrapf(err, "%s does not start", p.Name)
 	}
 	exited := make(chan struct{})
-	p.cmd, p.exited, p.told = cmd, exited, false
+	p.cmd, p.exited, p.requested = cmd, exited, false
 	go func() {
 		_ = cmd.Wait()
 		close(exited)
@@ -107,7 +107,7 @@ func (p *Process) keep(ctx context.Context) {
 func (p *Process) endedByItself() bool {
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	return p.cmd != nil && !p.running() && !p.told
+	return p.cmd != nil && !p.running() && !p.requested
 }
 
 // Ready waits until it answers that it is ready.
@@ -193,7 +193,7 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Kill ends it without a chance to clean up, as a lost machine does, and waits until it is gone.
+// Kill ends it without a chance to clean up, as a lost machine does, and waits until it has ended.
 func (p *Process) Kill() error {
 	if err := p.signal(syscall.SIGKILL); err != nil {
 		return err
@@ -238,6 +238,6 @@ func (p *Process) signal(s syscall.Signal) error {
 	if !p.running() {
 		return errors.Errorf("%s is not running", p.Name)
 	}
-	p.told = p.told || s == syscall.SIGTERM || s == syscall.SIGKILL
+	p.requested = p.requested || s == syscall.SIGTERM || s == syscall.SIGKILL
 	return errors.Wrapf(p.cmd.Process.Signal(s), "failed to signal %s", p.Name)
 }

@@ -36,7 +36,7 @@ type provider struct {
 	env   []string
 }
 
-// ourVersion is the release that our components are installed as; their image is never pulled.
+// ourVersion is the release as which the components are installed; their image is never pulled.
 const ourVersion = "v0.1.0"
 
 var core = provider{

@@ -14,12 +14,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// remedyDeployment is the Deployment of our manager.
+// remedyDeployment is the Deployment of the manager.
 var remedyDeployment = client.ObjectKey{Namespace: "remedy-system", Name: "remedy-controller-manager"}
 
 // UninstallRemedy is 'clusterctl delete --infrastructure remedy', with its library. It leaves the CRDs.
 func (w *World) UninstallRemedy(ctx context.Context) error {
-	w.say("uninstalling our provider with clusterctl")
+	w.say("uninstalling Remedy with clusterctl")
 	return errors.Wrap(w.Clusterctl.Delete(ctx, clusterctl.DeleteOptions{
 		Kubeconfig: clusterctl.Kubeconfig{Path: w.Kubeconfig}, InfrastructureProviders: []string{remedy.name},
 	}), "clusterctl delete failed")
@@ -27,7 +27,7 @@ func (w *World) UninstallRemedy(ctx context.Context) error {
 
 // InstallRemedy is 'clusterctl init --infrastructure remedy', with its library, after an uninstall; and the process runs again.
 func (w *World) InstallRemedy(ctx context.Context) error {
-	w.say("installing our provider with clusterctl again")
+	w.say("installing Remedy with clusterctl again")
 	_, err := w.Clusterctl.Init(ctx, clusterctl.InitOptions{Kubeconfig: clusterctl.Kubeconfig{Path: w.Kubeconfig}, InfrastructureProviders: []string{remedy.name + ":" + remedy.version}})
 	if err != nil {
 		return errors.Wrap(err, "clusterctl init failed")
@@ -35,7 +35,7 @@ func (w *World) InstallRemedy(ctx context.Context) error {
 	return w.Restart(ctx, Remedy)
 }
 
-// StopWithDeployment is what a kubelet does for our manager until the context ends: its process stops when its Deployment is scaled to
+// StopWithDeployment does what a kubelet does for the manager until the context ends: its process stops when its Deployment is scaled to
 // zero, or deleted.
 func (w *World) StopWithDeployment(ctx context.Context) {
 	w.background.Go(func() {

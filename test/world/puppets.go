@@ -22,8 +22,8 @@ var (
 	puppetControlPlane = schema.GroupVersionKind{Group: "controlplane.cluster.x-k8s.io", Version: "v1", Kind: "PuppetControlPlane"}
 )
 
-// pullStrings says that the cluster and its control plane are there, and gives every new PuppetMachine a machine and a Node, until the
-// context ends. Like a provider's controllers it says so again when the status has been lost, as in a move.
+// pullStrings reports the cluster and its control plane as ready, and gives every new PuppetMachine a machine and a Node, until the
+// context ends. Like the controllers of a provider, it reports that again after the status was lost, as in a move.
 func (l *Workload) pullStrings(ctx context.Context) {
 	for ctx.Err() == nil {
 		// An API server that is away, or was changed at the same moment, is tried again.
@@ -55,7 +55,7 @@ func (l *Workload) pullOnce(ctx context.Context) error {
 		if machine.GetDeletionTimestamp() != nil {
 			continue
 		}
-		// A machine that has booted does not boot again: its Node is what it is, or is gone.
+		// A machine that has booted does not boot again: its Node is unchanged, or does not exist any more.
 		if id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID"); id == "" {
 			if err := l.boot(ctx, machine); err != nil {
 				return err
@@ -103,7 +103,7 @@ func (l *Workload) boot(ctx context.Context, machine *unstructured.Unstructured)
 	return errors.WithStack(l.world.Client.Patch(ctx, machine, before))
 }
 
-// DeleteNode deletes a Node. Nobody makes it again.
+// DeleteNode deletes a Node. No controller creates it again.
 func (l *Workload) DeleteNode(ctx context.Context, name string) error {
 	return l.Nodes.DeleteNode(ctx, name)
 }

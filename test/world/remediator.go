@@ -16,13 +16,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 )
 
-// The kinds of a remediator that does nothing by itself: the test says what it does. A request has a status subresource.
+// The kinds of a remediator that does nothing by itself: the test decides what it does. A request has a status subresource.
 var (
 	RemediationTemplate = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PuppetRemediationTemplate"}
 	Remediation         = schema.GroupVersionKind{Group: "infrastructure.cluster.x-k8s.io", Version: "v1", Kind: "PuppetRemediation"}
 )
 
-// InstallRemediations makes the kinds known in the management cluster, and lets Cluster API's MachineHealthCheck and ours make requests
+// InstallRemediations installs the kinds in the management cluster, and allows the in-tree controller and Remedy to create requests
 // there.
 func (w *World) InstallRemediations(ctx context.Context) error {
 	return w.installRemediations(ctx, w.Plane, w.Client)

@@ -55,7 +55,7 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 			g.Expect(going(state, machines)).To(BeNumerically("<=", 1), "the owner takes one at a time")
 		}
 	})
-	t.Run("of two beside a third without an API server, none is replaced until one is well", func(t *testing.T) {
+	t.Run("of two next to a third without an API server, none is replaced until one is healthy", func(t *testing.T) {
 		g := NewWithT(t)
 		machines, seen := poolOf(t, c, controlPlanePool), follow(t, c, controlPlanePool)
 		// In memory, members of etcd do not fail. The owner counts complete control planes by the same rule, and in the same words.
@@ -74,7 +74,7 @@ func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
 		g.Expect(counts(now(t, check))).To(Equal("3 expected, 1 healthy, 2 unhealthy, 0 suspect, 0 undetermined, 1 remediating, 1 held"))
 		for _, state := range seen.all(t) {
 			for _, m := range state {
-				g.Expect(m.DeletionTimestamp.IsZero()).To(BeTrue(), "nobody is deleted")
+				g.Expect(m.DeletionTimestamp.IsZero()).To(BeTrue(), "no Machine is deleted")
 			}
 		}
 		apiServer(t, c, machines[2], corev1.ConditionTrue)
@@ -123,7 +123,7 @@ func fallTogether(t *testing.T, c *world.Cluster, seen *history, one, other clus
 	pause(t, owner, false)
 }
 
-// apiServer lets the API server on a Machine be ready or not, as far as its Pod says.
+// apiServer lets the API server on a Machine be ready or not, according to its Pod.
 func apiServer(t *testing.T, c *world.Cluster, machine clusterv1.Machine, ready corev1.ConditionStatus) {
 	t.Helper()
 	g := NewWithT(t)
@@ -150,7 +150,7 @@ func decisions(check *remedyv1.MachineHealthCheck) []string {
 	return all
 }
 
-// The only Machine of a control plane: its owner refuses, says so, and stays with it, whatever we do.
+// The only Machine of a control plane: its owner refuses, reports that, and does not change it, whatever Remedy does.
 func TestTheRefusalOfAnOwnerIsShownAndStays(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -162,7 +162,7 @@ func TestTheRefusalOfAnOwnerIsShownAndStays(t *testing.T) {
 	refused := func() string {
 		return machineCondition(t.Context(), theWorld(t), only, clusterv1.MachineOwnerRemediatedCondition)().Reason
 	}
-	// Our manager may be killed at any moment, for another test. Until it has read the Nodes again it cannot say of any how it is.
+	// The manager may be killed at any moment, for another test. Until it has read the Nodes again, their health is unknown.
 	held := func(g Gomega) {
 		got := now(t, check)
 		g.Expect(got.Status.ObservedGeneration).To(Equal(got.Generation))
@@ -173,7 +173,7 @@ func TestTheRefusalOfAnOwnerIsShownAndStays(t *testing.T) {
 	g.Eventually(held, soon).Should(Succeed())
 	g.Expect(refused()).To(Equal(clusterv1.MachineSetMachineCannotBeRemediatedReason))
 
-	// Each of these makes us look again.
+	// Each of these triggers a reconcile.
 	for i := range 3 {
 		changed := now(t, check)
 		before := client.MergeFrom(changed.DeepCopy())
@@ -195,5 +195,5 @@ func TestTheRefusalOfAnOwnerIsShownAndStays(t *testing.T) {
 	}
 	g.Expect(said).To(Equal([]string{
 		"", clusterv1.MachineOwnerRemediatedWaitingForRemediationReason, clusterv1.MachineSetMachineCannotBeRemediatedReason, "",
-	}), "the owner takes it back when all is well, and nobody does before")
+	}), "the owner removes it when all are healthy, and no controller does before")
 }

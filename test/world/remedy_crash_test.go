@@ -17,9 +17,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// Wherever our manager is killed while it hands a Machine to its owner: that is replaced, once, and nothing else is.
+// The manager is killed at each write of an owner remediation: the Machine is replaced, once, and no other one is.
 func TestWhoIsKilledInTheMiddleOfAHandoverGoesOnWhereItWas(t *testing.T) {
-	// Taken before anybody runs in parallel, so that it comes first.
+	// Before the parallel tests, so that it comes first.
 	memory.Lock()
 	t.Cleanup(memory.Unlock)
 	t.Parallel()
@@ -57,13 +57,13 @@ func TestWhoIsKilledInTheMiddleOfAHandoverGoesOnWhereItWas(t *testing.T) {
 	}
 	isWhole(t, c, pool, 3, machines...)
 	isClean(t, check, 3)
-	g.Expect(seen.marked(t)).To(ConsistOf(machines[0].Name, machines[1].Name, machines[2].Name), "and nobody who has replaced one")
+	g.Expect(seen.marked(t)).To(ConsistOf(machines[0].Name, machines[1].Name, machines[2].Name), "and no replacement")
 	for _, m := range poolOf(t, c, pool) {
 		g.Expect(m.Annotations).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
 	}
 }
 
-// restartRemedy starts our manager again after it was killed. It deletes the Lease of the killed one, which would keep the new one from
+// restartRemedy starts the manager again after it was killed. It deletes the Lease of the killed one, which would keep the new one from
 // acting for half a minute.
 func restartRemedy(t *testing.T, w *world.World) {
 	t.Helper()

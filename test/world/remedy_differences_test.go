@@ -21,7 +21,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// Where the in-tree controller does something else, it looks after a pool of its own, as ours does, in the same cluster.
+// Where the in-tree controller does something else, it monitors a pool of its own, as Remedy does, in the same cluster.
 
 // inTreeCheck is a check for the in-tree controller, of the pool that Shape.Workers fills.
 func inTreeCheck(c *world.Cluster) *clusterv1.MachineHealthCheck {
@@ -65,7 +65,7 @@ func inTree(t *testing.T, c *world.Cluster, pool string, change func(*clusterv1.
 	return check
 }
 
-// tells is what a Machine says about its health, or about its remediation.
+// reported are the conditions of a Machine about its health, or about its remediation.
 func tells(t *testing.T, machine clusterv1.Machine, kind string) func() string {
 	t.Helper()
 	read := machineCondition(t.Context(), theWorld(t), machine, kind)
@@ -75,7 +75,7 @@ func tells(t *testing.T, machine clusterv1.Machine, kind string) func() string {
 	}
 }
 
-// nothing is what a Machine says that was never told anything.
+// nothing are the conditions of a Machine without a check.
 const nothing = " "
 
 func TestACheckOfAClusterThatDoesNotExistSaysSo(t *testing.T) {
@@ -83,11 +83,11 @@ func TestACheckOfAClusterThatDoesNotExistSaysSo(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	nowhere := &world.Cluster{Shape: world.Shape{Namespace: metav1.NamespaceDefault, Name: "nowhere"}}
-	theirs, ours := inTree(t, nowhere, "lost-in-tree", nil), aCheck(t, nowhere, "lost", nil)
-	g.Eventually(says(t, ours, remedyv1.ClusterReachableCondition), soon).Should(Equal("False " + remedyv1.ClusterNotFoundReason))
-	g.Expect(says(t, ours, remedyv1.ReadyCondition)()).To(HavePrefix("False"))
-	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs)).To(Succeed())
-	g.Expect(theirs.Status.Conditions).To(BeEmpty(), "the in-tree controller says so in its log only")
+	inTreeCheck, remedy := inTree(t, nowhere, "lost-in-tree", nil), aCheck(t, nowhere, "lost", nil)
+	g.Eventually(says(t, remedy, remedyv1.ClusterReachableCondition), soon).Should(Equal("False " + remedyv1.ClusterNotFoundReason))
+	g.Expect(says(t, remedy, remedyv1.ReadyCondition)()).To(HavePrefix("False"))
+	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(inTreeCheck), inTreeCheck)).To(Succeed())
+	g.Expect(inTreeCheck.Status.Conditions).To(BeEmpty(), "the in-tree controller reports that in its log only")
 }
 
 func TestMarksGoWithTheirCheckAndOwnersDoNotActOnThemAnyMore(t *testing.T) {
@@ -96,8 +96,8 @@ func TestMarksGoWithTheirCheckAndOwnersDoNotActOnThemAnyMore(t *testing.T) {
 	w := theWorld(t)
 	c, pool := clusterWithPool(t, "marked")
 	theirPool := "marked-in-tree"
-	theirs, ours := inTree(t, c, theirPool, nil), aCheck(t, c, pool, nil)
-	looksAfter(t, ours, 1)
+	inTreeCheck, remedy := inTree(t, c, theirPool, nil), aCheck(t, c, pool, nil)
+	looksAfter(t, remedy, 1)
 	machine, theirMachine := poolOf(t, c, pool)[0], poolOf(t, c, theirPool)[0]
 	// Owners that are paused do nothing about a mark for now.
 	pauseSets(t, c, true, pool, theirPool)
@@ -105,10 +105,10 @@ func TestMarksGoWithTheirCheckAndOwnersDoNotActOnThemAnyMore(t *testing.T) {
 	marked := "False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason
 	g.Eventually(tells(t, machine, clusterv1.MachineOwnerRemediatedCondition), soon).Should(Equal(marked))
 	g.Eventually(tells(t, theirMachine, clusterv1.MachineOwnerRemediatedCondition), soon).Should(Equal(marked))
-	g.Expect(now(t, ours).Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer), "it cannot go without cleaning up")
+	g.Expect(now(t, remedy).Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer), "it cannot go without cleaning up")
 
-	expectToGo(t, w, ours)
-	expectToGo(t, w, theirs)
+	expectToGo(t, w, remedy)
+	expectToGo(t, w, inTreeCheck)
 	g.Expect(tells(t, machine, clusterv1.MachineOwnerRemediatedCondition)()).To(Equal(nothing))
 	g.Expect(tells(t, machine, clusterv1.MachineHealthCheckSucceededCondition)()).To(Equal(nothing))
 	got := &clusterv1.Machine{}
@@ -122,7 +122,7 @@ func TestMarksGoWithTheirCheckAndOwnersDoNotActOnThemAnyMore(t *testing.T) {
 	turns(t, c, theirMachine, corev1.ConditionTrue)
 	pauseSets(t, c, false, pool, theirPool)
 	isWhole(t, c, theirPool, 1, theirMachine)
-	g.Expect(poolOf(t, c, pool)[0].UID).To(Equal(machine.UID), "while a healthy Machine of theirs was replaced for a check that is gone, ours stays")
+	g.Expect(poolOf(t, c, pool)[0].UID).To(Equal(machine.UID), "the in-tree controller replaces a healthy Machine for a deleted check, and Remedy does not")
 }
 
 // owner is one that replaces Machines.
@@ -131,7 +131,7 @@ type owner interface {
 	conditions.Getter
 }
 
-// pause pauses an owner of Machines, or lets it go on, and waits until it has heard of that.
+// pause pauses an owner of Machines, or unpauses it, and waits until the owner has read that.
 func pause(t *testing.T, who owner, paused bool) {
 	t.Helper()
 	g := NewWithT(t)
@@ -161,7 +161,7 @@ func pauseSets(t *testing.T, c *world.Cluster, paused bool, pools ...string) {
 	}
 }
 
-// With a template, too, every Machine says how it is, also while there is no template; and when there is one again, everything goes on.
+// With a template, too, every Machine reports its health, also without a template; with a template again, remediation continues.
 func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -173,28 +173,28 @@ func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testin
 	g.Expect(w.Client.Create(t.Context(), template)).To(Succeed())
 	ref := remedyv1.MachineTemplateReference{}
 	ref.APIVersion, ref.Kind, ref.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
-	ours := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) { s.RemediationTemplate = &ref })
-	theirs := inTree(t, c, theirPool, func(s *clusterv1.MachineHealthCheckSpec) {
+	remedy := aCheck(t, c, pool, func(s *remedyv1.MachineHealthCheckSpec) { s.RemediationTemplate = &ref })
+	inTreeCheck := inTree(t, c, theirPool, func(s *clusterv1.MachineHealthCheckSpec) {
 		s.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name}
 	})
-	theirHealthy := func() *int32 { return currentHealthy(t, w, theirs) }
+	theirHealthy := func() *int32 { return currentHealthy(t, w, inTreeCheck) }
 	machines, theirMachines := poolOf(t, c, pool), poolOf(t, c, theirPool)
 	health, theirHealth := tells(t, machines[0], clusterv1.MachineHealthCheckSucceededCondition), tells(t, theirMachines[0], clusterv1.MachineHealthCheckSucceededCondition)
-	looksAfter(t, ours, 1)
+	looksAfter(t, remedy, 1)
 	g.Eventually(theirHealthy, soon).Should(HaveValue(BeEquivalentTo(1)))
 	g.Eventually(health, soon).Should(Equal("True " + clusterv1.MachineHealthCheckSucceededReason))
-	g.Expect(theirHealth()).To(Equal(nothing), "the in-tree controller does not say that a Machine is healthy where a remediator works")
+	g.Expect(theirHealth()).To(Equal(nothing), "the in-tree controller does not report a healthy Machine where a remediator works")
 
 	g.Expect(w.Client.Delete(t.Context(), template)).To(Succeed())
-	g.Eventually(says(t, ours, remedyv1.TemplatesResolvedCondition), soon).Should(Equal("False " + remedyv1.TemplateNotFoundReason))
+	g.Eventually(says(t, remedy, remedyv1.TemplatesResolvedCondition), soon).Should(Equal("False " + remedyv1.TemplateNotFoundReason))
 	falls(t, c, machines[0], theirMachines[0])
 	g.Eventually(health, soon).Should(Equal("False " + clusterv1.MachineHealthCheckUnhealthyNodeReason))
 	g.Eventually(func() bool {
 		theirHealthy()
-		return deprecated.IsFalse(theirs, clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition)
+		return deprecated.IsFalse(inTreeCheck, clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition)
 	}, soon).Should(BeTrue())
 	g.Expect(theirHealth()).To(Equal(nothing), "nor that it is not, where there is no template")
-	g.Eventually(func() []remedyv1.UnhealthyTarget { return now(t, ours).Status.UnhealthyTargets }, soon).
+	g.Eventually(func() []remedyv1.UnhealthyTarget { return now(t, remedy).Status.UnhealthyTargets }, soon).
 		Should(ConsistOf(And(HaveField("Name", machines[0].Name), HaveField("BlockedReason", remedyv1.BlockedTemplateNotResolved))))
 
 	g.Expect(w.Client.Create(t.Context(), newTemplate(c))).To(Succeed())
@@ -204,11 +204,11 @@ func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testin
 	g.Eventually(tells(t, machines[0], clusterv1.MachineExternallyRemediatedCondition), soon).Should(HavePrefix("False WaitingForRemediation"))
 	turns(t, c, machines[0], corev1.ConditionTrue)
 	turns(t, c, theirMachines[0], corev1.ConditionTrue)
-	isClean(t, ours, 1)
+	isClean(t, remedy, 1)
 	g.Expect(w.Client.Get(t.Context(), client.ObjectKeyFromObject(request), request)).To(MatchError(ContainSubstring("not found")))
 	g.Expect(health()).To(HavePrefix("True"))
 	g.Expect(tells(t, machines[0], clusterv1.MachineExternallyRemediatedCondition)()).To(Equal(nothing))
-	g.Expect(poolOf(t, c, pool)).To(ConsistOf(HaveField("UID", machines[0].UID)), "nobody was replaced")
+	g.Expect(poolOf(t, c, pool)).To(ConsistOf(HaveField("UID", machines[0].UID)), "no Machine was replaced")
 }
 
 func newTemplate(c *world.Cluster) *unstructured.Unstructured {

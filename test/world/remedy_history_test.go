@@ -81,7 +81,7 @@ func (h *history) learn(event watch.Event) {
 	h.states = append(h.states, state)
 }
 
-// all are the states until now. A watch tells everything, but not at once: what can be read by now may be on its way still.
+// all are the states until now. A watch delivers every state, but later than a read.
 func (h *history) all(t *testing.T) []map[string]*clusterv1.Machine {
 	t.Helper()
 	g := NewWithT(t)
@@ -111,7 +111,7 @@ func (h *history) last() map[string]string {
 	return were
 }
 
-// marked are the names of those that were ever handed to their owner.
+// marked are the names of the Machines that ever had an owner remediation.
 func (h *history) marked(t *testing.T) []string {
 	t.Helper()
 	return h.those(t, isMarked)
@@ -130,7 +130,7 @@ func (h *history) those(t *testing.T, ever func(*clusterv1.Machine) bool) []stri
 	return slices.Sorted(maps.Keys(found))
 }
 
-// isMarked says whether a Machine is in the hands of its owner.
+// isMarked reports whether a Machine has an owner remediation.
 func isMarked(m *clusterv1.Machine) bool {
 	return conditions.IsFalse(m, clusterv1.MachineHealthCheckSucceededCondition) && conditions.IsFalse(m, clusterv1.MachineOwnerRemediatedCondition)
 }

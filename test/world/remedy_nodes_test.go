@@ -63,7 +63,7 @@ func TestAMachineWhoseNodeNeverJoinsIsReplaced(t *testing.T) {
 	}))).To(Succeed())
 }
 
-// reasons are why a Machine was ever said to be unhealthy.
+// reasons are the reasons for which a Machine was ever unhealthy.
 func reasons(t *testing.T, seen *history, machine string) []string {
 	t.Helper()
 	found := map[string]bool{}

@@ -17,8 +17,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// Two Nodes fall silent while nobody sees them, and one of them speaks again before anybody does. Another Machine is one that a person
-// wants away.
+// Two Nodes become Unknown during an outage, and one of them is Ready again before its end. A user requests the remediation of another
+// Machine.
 func TestNothingIsRemediatedOnWhatIsKnownOfAClusterThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

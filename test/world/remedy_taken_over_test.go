@@ -88,7 +88,7 @@ func saysOf(t *testing.T, c *world.Cluster, name, kind string) func() string {
 	}
 }
 
-// healed lets a Machine of a pool fall silent, waits until it is replaced, and returns who has signed its mark.
+// healed makes a Node of a pool Unknown, waits until its Machine is replaced, and returns the responsible check of the Machine.
 func healed(t *testing.T, c *world.Cluster, pool string) []string {
 	t.Helper()
 	sick, seen := poolOf(t, c, pool)[0], follow(t, c, pool)
@@ -103,8 +103,8 @@ func healed(t *testing.T, c *world.Cluster, pool string) []string {
 	return slices.Sorted(maps.Keys(signed))
 }
 
-// However a check came to be, and wherever people ask for us, we take care of it, and Cluster API's own controller does when it has it
-// back.
+// Remedy reconciles every adopted check, however it was created and its adoption requested. The in-tree controller does after the
+// release.
 func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -120,24 +120,24 @@ func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
 	g.Eventually(saysOf(t, c, "older", remedyv1.AdoptedCondition), soon).Should(Equal("True"))
 	g.Eventually(saysOf(t, c, "newer", remedyv1.AdoptedCondition), soon).Should(Equal("True"))
 	g.Eventually(saysOf(t, c, generated, clusterv1.PausedCondition), soon).Should(Equal("False"))
-	g.Expect(saysOf(t, c, generated, remedyv1.AdoptedCondition)()).To(Equal("none"), "nobody has asked for it")
+	g.Expect(saysOf(t, c, generated, remedyv1.AdoptedCondition)()).To(Equal("none"), "its adoption was not requested")
 	kubectl(t, w, "annotate", "cluster", c.Name, "-n", c.Namespace, remedyv1.AdoptAnnotation+"=true")
 	g.Eventually(saysOf(t, c, generated, remedyv1.AdoptedCondition), soon).Should(Equal("True"))
 	for pool, check := range pools {
-		g.Expect(saysOf(t, c, check, clusterv1.PausedCondition)()).To(Equal("True"), "its own controller leaves it to us")
+		g.Expect(saysOf(t, c, check, clusterv1.PausedCondition)()).To(Equal("True"), "the in-tree controller acknowledges the pause")
 		g.Expect(healed(t, c, pool)).To(ConsistOf("InTreeMachineHealthCheck/"+check), pool)
 	}
 
-	// One of them, and then the rest. Their Cluster still asks for all of them, and our manager runs.
+	// One of them, and then the rest. Their Cluster still requests the adoption of all of them, and the manager runs.
 	_, err := remedy(t, w, "release", "older", "-n", c.Namespace)
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Eventually(saysOf(t, c, "older", clusterv1.PausedCondition), soon).Should(Equal("False"))
-	g.Expect(saysOf(t, c, "newer", clusterv1.PausedCondition)()).To(Equal("True"), "nobody has released it")
+	g.Expect(saysOf(t, c, "newer", clusterv1.PausedCondition)()).To(Equal("True"), "it was not released")
 	_, err = remedy(t, w, "release", "-n", c.Namespace)
 	g.Expect(err).ToNot(HaveOccurred())
 	for pool, check := range pools {
 		g.Eventually(saysOf(t, c, check, clusterv1.PausedCondition), soon).Should(Equal("False"))
-		g.Expect(healed(t, c, pool)).To(ConsistOf(""), "it was Cluster API's own controller")
+		g.Expect(healed(t, c, pool)).To(ConsistOf(""), "the in-tree controller remediated it")
 		g.Expect(saysOf(t, c, check, remedyv1.AdoptedCondition)()).To(Equal("none"), "it is not taken again")
 		left := &clusterv1.MachineHealthCheck{}
 		g.Expect(w.Client.Get(t.Context(), client.ObjectKey{Namespace: c.Namespace, Name: check}, left)).To(Succeed())

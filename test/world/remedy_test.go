@@ -140,7 +140,7 @@ func remedyCheck(c *world.Cluster, pool string) *remedyv1.MachineHealthCheck {
 	}
 }
 
-// expectToGo deletes a check and waits until it is gone: whatever it had to clean up.
+// expectToGo deletes a check and waits until it is cleaned up and does not exist any more.
 func expectToGo(t testing.TB, w *world.World, check client.Object) {
 	t.Helper()
 	g := NewWithT(t)
@@ -157,7 +157,7 @@ func now(t *testing.T, check *remedyv1.MachineHealthCheck) *remedyv1.MachineHeal
 	return got
 }
 
-// says is a condition of a check, for Eventually.
+// conditionOf is a condition of a check, for Eventually.
 func says(t *testing.T, check *remedyv1.MachineHealthCheck, kind string) func() string {
 	t.Helper()
 	return func() string { return word(now(t, check), kind) }
@@ -170,7 +170,7 @@ func word(check *remedyv1.MachineHealthCheck, kind string) string {
 	return "none"
 }
 
-// counts is the sum of a check: how many it looks after, and how many of them are what.
+// counts is the sum of a check: how many it selects, and how many of them are in each state.
 func counts(check *remedyv1.MachineHealthCheck) string {
 	s := &check.Status
 	show := func(n *int32) string {
@@ -220,7 +220,7 @@ func outcomes(check *remedyv1.MachineHealthCheck) []string {
 	return all
 }
 
-// falls lets the Nodes of Machines fall silent.
+// falls makes the Nodes of Machines Unknown.
 func falls(t *testing.T, c *world.Cluster, machines ...clusterv1.Machine) {
 	t.Helper()
 	for i := range machines {

@@ -36,7 +36,7 @@ type installation struct {
 	w       *world.World
 	c       *world.Workload
 	core    *clusterv1.MachineHealthCheck
-	ours    *remedyv1.MachineHealthCheck
+	check   *remedyv1.MachineHealthCheck
 	kubelet context.CancelFunc
 }
 
@@ -160,17 +160,17 @@ func (e *installation) remediate() (marked, asked *clusterv1.Machine) {
 	template := world.NewRemediation(world.RemediationTemplate, e.c.Namespace, "reboot")
 	template.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
 	e.Expect(client.IgnoreAlreadyExists(e.w.Client.Create(ctx, template))).To(Succeed())
-	e.ours = &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: e.c.Namespace, Name: "ours"}}
-	e.ours.Spec.ClusterName, e.ours.Spec.Selector = e.c.Name, inPool("b")
-	e.ours.Spec.UnhealthyConditions = []remedyv1.UnhealthyNodeCondition{{
+	e.check = &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: e.c.Namespace, Name: "check"}}
+	e.check.Spec.ClusterName, e.check.Spec.Selector = e.c.Name, inPool("b")
+	e.check.Spec.UnhealthyConditions = []remedyv1.UnhealthyNodeCondition{{
 		Type: "Ready", Status: "Unknown",
 		Timeout: *lasting(unhealthyTimeout),
 	}}
-	e.ours.Spec.RemediationTemplate = &remedyv1.MachineTemplateReference{}
-	e.ours.Spec.RemediationTemplate.APIVersion, e.ours.Spec.RemediationTemplate.Kind,
-		e.ours.Spec.RemediationTemplate.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
+	e.check.Spec.RemediationTemplate = &remedyv1.MachineTemplateReference{}
+	e.check.Spec.RemediationTemplate.APIVersion, e.check.Spec.RemediationTemplate.Kind,
+		e.check.Spec.RemediationTemplate.Name = template.GetAPIVersion(), template.GetKind(), template.GetName()
 	// An earlier uninstall has kept it.
-	e.Expect(client.IgnoreAlreadyExists(e.w.Client.Create(ctx, e.ours))).To(Succeed())
+	e.Expect(client.IgnoreAlreadyExists(e.w.Client.Create(ctx, e.check))).To(Succeed())
 	for _, m := range []*clusterv1.Machine{marked, asked} {
 		e.Expect(e.c.SetNodeCondition(ctx, m.Status.NodeRef.Name, corev1.NodeReady, corev1.ConditionUnknown, "Test")).To(Succeed())
 	}
@@ -196,7 +196,7 @@ func (e *installation) addTraces(node string) {
 	e.Expect(client.IgnoreAlreadyExists(far.Create(e.t.Context(), system))).To(Succeed())
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: system.Name, Name: "remedy-control-plane"},
-		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("MachineHealthCheck/uninstall/ours")},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: ptr.To("MachineHealthCheck/uninstall/check")},
 	}
 	e.Expect(client.IgnoreAlreadyExists(far.Create(e.t.Context(), lease))).To(Succeed())
 	n := &corev1.Node{ObjectMeta: named(node)}
@@ -224,7 +224,7 @@ func (e *installation) expectNoTraces() {
 		ContainSubstring("not found")))
 }
 
-// expectInTree waits until Cluster API's own controller has remediated an unhealthy Machine of its check.
+// expectInTree waits until the in-tree controller has remediated an unhealthy Machine of its check.
 func (e *installation) expectInTree(unhealthy *clusterv1.Machine) {
 	e.t.Helper()
 	e.Eventually(e.condition(clusterv1.PausedCondition), soon).Should(HavePrefix("False"))
@@ -264,7 +264,7 @@ func (e *installation) deleteCRDs() {
 	}, soon).Should(Succeed())
 }
 
-// Both orders of an uninstall, and a move to a cluster without Remedy, end without traces. Then Cluster API's own controller remediates.
+// Both orders of an uninstall, and a move to a cluster without Remedy, end without traces. Then the in-tree controller remediates.
 func TestUninstall_AnyOrder_LeavesNoTraces(t *testing.T) {
 	t.Parallel()
 	e := newInstallation(t)
@@ -352,8 +352,8 @@ func (e *installation) moved() {
 	e.Expect(e.w.UninstallRemedy(e.t.Context())).To(Succeed())
 	e.Eventually(func() bool { return e.w.Process(world.Remedy).Running() }, soon).Should(BeFalse())
 	// A check of Remedy's own kind cannot be moved to a cluster without its CRD.
-	e.Expect(e.w.Client.Delete(e.t.Context(), e.ours)).To(Succeed())
-	e.Expect(e.w.Client.Patch(e.t.Context(), e.ours, client.RawPatch("application/merge-patch+json",
+	e.Expect(e.w.Client.Delete(e.t.Context(), e.check)).To(Succeed())
+	e.Expect(e.w.Client.Patch(e.t.Context(), e.check, client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"finalizers":[]}}`)))).To(Succeed())
 	e.Expect(e.w.MoveTo(e.t.Context(), there, e.c.Namespace)).To(Succeed())
 

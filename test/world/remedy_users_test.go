@@ -27,7 +27,7 @@ func kubectl(t *testing.T, w *world.World, words ...string) string {
 	return string(said)
 }
 
-// A check that somebody has stopped, with a sick Machine: everything that a person asks is answered by kubectl and clusterctl.
+// A blocked check with an unhealthy Machine: kubectl and clusterctl show everything that a user needs.
 func TestWhoAsksWhyNothingHappensFindsTheAnswer(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)
@@ -101,7 +101,7 @@ func TestWhoAsksWhyNothingHappensFindsTheAnswer(t *testing.T) {
 		g.Expect(err).ToNot(HaveOccurred())
 		for _, m := range machines {
 			healthy := meta.IsStatusConditionTrue(m.Status.Conditions, clusterv1.MachineHealthCheckSucceededCondition)
-			g.Expect(healthy).To(Equal(m.Name != sick.Name), "health is told at once, whatever may be done about it")
+			g.Expect(healthy).To(Equal(m.Name != sick.Name), "health is reported at once, also while remediation is blocked")
 			g.Expect(isMarked(&m)).To(BeFalse())
 		}
 	})

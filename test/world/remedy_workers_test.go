@@ -71,12 +71,12 @@ func TestNeverMoreWorkersAreInFlightThanTheCheckAllows(t *testing.T) {
 	for _, state := range seen.all(t) {
 		g.Expect(inFlight(state, 3)).To(BeNumerically("<=", 1))
 	}
-	g.Expect(seen.marked(t)).To(ConsistOf(sick[0].Name, sick[1].Name, sick[2].Name), "and nobody who has replaced one")
+	g.Expect(seen.marked(t)).To(ConsistOf(sick[0].Name, sick[1].Name, sick[2].Name), "and no replacement")
 	g.Expect(outcomes(now(t, check))).To(ContainElements(sick[0].Name+" Replaced", sick[1].Name+" Replaced", sick[2].Name+" Replaced"))
 }
 
-// The owner takes one after the other, the check gives it two: what the owner says to the one that waits stays, whatever we write
-// meanwhile.
+// The owner remediates one after the other, and the check requests two: what the owner reports of the waiting one stays, whatever Remedy
+// writes meanwhile.
 func TestTheTighterBudgetOfAnOwnerHoldsAndWhatItSaysSurvivesUs(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)
@@ -106,11 +106,11 @@ func TestTheTighterBudgetOfAnOwnerHoldsAndWhatItSaysSurvivesUs(t *testing.T) {
 			case said == clusterv1.MachineSetMachineRemediationDeferredReason:
 				deferred[name] = true
 			case deferred[name]:
-				g.Expect(said).To(Equal(clusterv1.MachineSetMachineRemediationMachineDeletingReason), "what the owner said of %s was overwritten", name)
+				g.Expect(said).To(Equal(clusterv1.MachineSetMachineRemediationMachineDeletingReason), "the report of the owner of %s was overwritten", name)
 			}
 		}
 		g.Expect(going(state, sick)).To(BeNumerically("<=", 1), "the owner takes one at a time")
 	}
-	g.Expect(deferred).ToNot(BeEmpty(), "or nobody had to wait")
-	g.Expect(seen.marked(t)).To(ConsistOf(sick[0].Name, sick[1].Name, sick[2].Name), "and nobody who has replaced one")
+	g.Expect(deferred).ToNot(BeEmpty(), "or no Machine had to wait")
+	g.Expect(seen.marked(t)).To(ConsistOf(sick[0].Name, sick[1].Name, sick[2].Name), "and no replacement")
 }

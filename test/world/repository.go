@@ -74,14 +74,14 @@ func (r *repository) write(ctx context.Context) error {
 	return made.Wait()
 }
 
-// release makes our files with the script that makes a release.
+// release builds the files of Remedy with the script of a release.
 func (r *repository) release(ctx context.Context) error {
 	root, err := assets.ModuleDir(ctx, assets.ModulePath)
 	if err != nil {
 		return err
 	}
 	_, err = run(ctx, filepath.Join(root, "hack", "release.sh"), filepath.Join(r.dir, remedy.label, remedy.version), remedy.version)
-	return errors.Wrap(err, "our release cannot be made")
+	return errors.Wrap(err, "failed to build the release")
 }
 
 func (r *repository) put(label, version, file string, content []byte) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 )
 
-// Shape says what a workload cluster looks like.
+// Shape is the size and form of a workload cluster.
 type Shape struct {
 	// Namespace is made if it is not there. Empty: default.
 	Namespace string

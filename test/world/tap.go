@@ -70,7 +70,7 @@ func (t *tap) close() { _ = t.server.Close() }
 func (t *tap) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	write, is, err := asWrite(request)
 	if err != nil {
-		// Whoever asked has hung up.
+		// The client has closed the connection.
 		panic(http.ErrAbortHandler)
 	}
 	if !is {
@@ -128,7 +128,7 @@ func (t *tap) count(write Write) *fault {
 	return met
 }
 
-// asWrite tells writes from reads, and from questions that are asked by POST.
+// asWrite distinguishes writes from reads, and from reviews that are sent by POST.
 func asWrite(r *http.Request) (Write, bool, error) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return Write{}, false, nil

@@ -38,11 +38,11 @@ func remedy(t *testing.T, w *world.World, words ...string) (string, error) {
 	return string(said), err
 }
 
-// exempt are the definitions of our kinds, and Events: what has happened is told until it fades, after an hour.
+// exempt are the CustomResourceDefinitions of Remedy, and Events, which expire after an hour.
 var exempt = []string{"CustomResourceDefinition", "APIService", "Event"}
 
-// traces are all objects of a cluster, of every kind that is served, in which our prefix stands anywhere: in text as the API server gives
-// it out. A kind may go while they are looked for.
+// traces are all objects of a cluster, of every kind that is served, that contain the prefix of Remedy anywhere: in text as the API server returns
+// it. A kind may be deleted during the search.
 func traces(ctx context.Context, g Gomega, config *rest.Config, but func(*unstructured.Unstructured) bool) []string {
 	lists, err := discovery.NewDiscoveryClientForConfigOrDie(config).ServerPreferredResources()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -77,7 +77,7 @@ func traces(ctx context.Context, g Gomega, config *rest.Config, but func(*unstru
 	return slices.Compact(found)
 }
 
-// mentions says whether an object names us. Of a check of our own kind its own group does not count.
+// mentions reports whether an object contains the prefix. The group of a check of Remedy does not count.
 func mentions(g Gomega, o *unstructured.Unstructured) bool {
 	if o.GetAPIVersion() == remedyv1.GroupVersion.String() {
 		o.SetAPIVersion("")
@@ -88,8 +88,8 @@ func mentions(g Gomega, o *unstructured.Unstructured) bool {
 	return strings.Contains(string(text), remedyv1.GroupVersion.Group)
 }
 
-// installed says whether clusterctl takes an object with our provider: what it has installed, and the roles that the API server makes of
-// ours.
+// installed reports whether clusterctl deletes an object with the provider: what it has installed, and the roles that the API server
+// aggregates of them.
 func installed(o *unstructured.Unstructured) bool {
 	label := o.GetLabels()["cluster.x-k8s.io/provider"]
 	return label == "infrastructure-remedy" || o.GetKind() == "ClusterRole" && slices.Contains([]string{"admin", "edit", "view"}, o.GetName())

@@ -21,7 +21,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-// service is how a provider's file says where its webhooks are, for admission and for conversion.
+// service is the reference of a provider's webhooks, for admission and for conversion.
 var service = regexp.MustCompile(`(?m)^( +)service:\n +name: \S+\n +namespace: \S+\n +path: (\S+)\n`)
 
 // leadWebhooks makes the API server call a manager where it is: there are no pods behind the services. It is done in the file that
@@ -31,7 +31,7 @@ func leadWebhooks(components []byte, to *controlplane.Port, authority []byte) []
 }
 
 // leadAdmission sends the API server's questions about admission, as far as they go to one address, to another. The definitions stay as
-// they are: nothing is converted as long as everybody speaks the version that is stored.
+// they are: nothing is converted while all clients use the stored version.
 func (w *World) leadAdmission(ctx context.Context, from, to *controlplane.Port, authority []byte) error {
 	lead := func(c *admissionregistrationv1.WebhookClientConfig) {
 		if c.URL == nil {
@@ -75,14 +75,14 @@ func (w *World) leadAdmission(ctx context.Context, from, to *controlplane.Port, 
 // waitForWebhooks waits until the API server reaches the webhooks of Cluster API's core.
 func (w *World) waitForWebhooks(ctx context.Context) error {
 	return w.waitForAdmission(ctx, &clusterv1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "is-anybody-there"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "webhook-test"},
 		Spec:       clusterv1.ClusterSpec{ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 1}},
 	})
 }
 
 // waitForDevMachines waits until the API server reaches the webhooks of the in-memory infrastructure.
 func (w *World) waitForDevMachines(ctx context.Context) error {
-	machine := newDevMachine(metav1.NamespaceDefault, "is-anybody-there")
+	machine := newDevMachine(metav1.NamespaceDefault, "webhook-test")
 	if err := unstructured.SetNestedMap(machine.Object, map[string]any{"inMemory": map[string]any{}}, "spec", "backend"); err != nil {
 		return errors.WithStack(err)
 	}
@@ -99,7 +99,7 @@ func (w *World) waitForAdmission(ctx context.Context, asked client.Object) error
 			return errors.Errorf("%T is no object", asked)
 		}
 		err := w.Client.Create(ctx, copied, client.DryRunAll)
-		// A refusal is an answer, too.
+		// A rejection is an answer, too.
 		if err == nil || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
 			return nil
 		}

@@ -24,7 +24,7 @@ import (
 
 // Workload is a workload cluster whose API server is a real one: with Leases, server-side apply, subresources, RBAC and any definition that
 // a test installs. Its Cluster and Machines are real, too, and Cluster API connects to it as to any other; machines and Nodes are played
-// here, for every Machine that somebody makes.
+// here, for every new Machine.
 type Workload struct {
 	Cluster
 
@@ -113,7 +113,7 @@ func (w *World) put(name string) string {
 		err = os.WriteFile(filepath.Join(w.Dir, name), content, 0o600)
 	}
 	if err != nil {
-		// Whoever looks for it will say that it is not there.
+		// Its controller reports if it does not exist.
 		w.say("%s: %v", name, err)
 	}
 	return filepath.Join(w.Dir, name)

@@ -26,7 +26,7 @@ import (
 // remediators is a namespace of the workload cluster.
 const remediators = "remediators"
 
-// whatAHealthCheckNeedsThere is everything that a check whose templates and requests live beside the Nodes relies on, and that the
+// whatAHealthCheckNeedsThere is everything that a check with templates and requests in the workload cluster relies on, and that the
 // in-memory API server does not have. It is asked for as a manager would ask: with the kubeconfig of the Secret, through the link.
 func whatAHealthCheckNeedsThere(t *testing.T, c *world.Workload, node string) {
 	g := NewWithT(t)
@@ -71,7 +71,7 @@ func requestsAreMade(t *testing.T, manager client.Client, node string) {
 	g.Expect(got.Object).To(HaveKeyWithValue("spec", HaveKeyWithValue("strategy", "reboot")))
 	g.Expect(got.GetOwnerReferences()).To(ConsistOf(HaveField("UID", sick.UID)))
 	// A withdrawal must not hit what came after it under the same name.
-	err = manager.Delete(t.Context(), got, client.Preconditions{UID: ptr.To(types.UID("somebody-else"))})
+	err = manager.Delete(t.Context(), got, client.Preconditions{UID: ptr.To(types.UID("another-uid"))})
 	g.Expect(apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
 }
 
@@ -151,7 +151,7 @@ func fieldsHaveManagers(t *testing.T, manager client.Client, node string) {
 
 	g.Expect(apply("two", map[string]any{"both": "two"}, client.ForceOwnership)).To(Succeed())
 	g.Expect(annotations()).To(And(HaveKeyWithValue("both", "two"), HaveKeyWithValue("mine", "one")))
-	// What one does not say any more goes, unless it is another's by now.
+	// A field that is not applied any more is removed, unless another manager owns it.
 	g.Expect(apply("one", map[string]any{})).To(Succeed())
 	g.Expect(annotations()).To(And(HaveKeyWithValue("both", "two"), Not(HaveKey("mine"))))
 }

@@ -47,7 +47,7 @@ func TestARealAPIServerPlaysAWorkloadCluster(t *testing.T) {
 		g.Expect(workload.Get(t.Context(), key, lease)).To(Succeed())
 		g.Expect(lease.Spec.RenewTime.After(before)).To(BeTrue())
 	})
-	t.Run("it has what a check needs whose requests live beside the Nodes", func(t *testing.T) { whatAHealthCheckNeedsThere(t, c, node) })
+	t.Run("it has what a check with requests in the workload cluster needs", func(t *testing.T) { whatAHealthCheckNeedsThere(t, c, node) })
 	t.Run("a Machine that goes is replaced, with a Node", func(t *testing.T) {
 		g := NewWithT(t)
 		g.Expect(w.Client.Delete(t.Context(), &machine)).To(Succeed())

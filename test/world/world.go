@@ -30,13 +30,13 @@ type World struct {
 	Dir string
 	// Logs is the folder of the logs of the processes.
 	Logs string
-	// Kubeconfig is a file, Admin the same, for somebody who may do everything. Client has no cache.
+	// Kubeconfig is a file, Admin the same, for a cluster admin. Client has no cache.
 	Kubeconfig string
 	Admin      *rest.Config
 	Client     client.WithWatch
 	// Plane is the management cluster's etcd and API server.
 	Plane *controlplane.ControlPlane
-	// Clusterctl is clusterctl's library, with the configuration that this world was installed with. clusterctl.yaml in Dir says the same.
+	// Clusterctl is clusterctl's library, with the configuration that this world was installed with. clusterctl.yaml in Dir has the same.
 	Clusterctl clusterctl.Client
 
 	options     Options
@@ -235,7 +235,7 @@ func (w *World) Stop() {
 			w.links.close()
 		}
 		w.background.Wait()
-		// Nobody waits for what it still wants to say: the managers only have to be gone.
+		// Their last output does not matter: the managers only have to end.
 		for _, p := range w.processes {
 			if p.Running() {
 				_ = p.Kill()

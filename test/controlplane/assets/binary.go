@@ -23,7 +23,7 @@ const (
 	EtcdVersion       = "3.6.16"
 )
 
-// ModulePath is the module whose test/controlplane/build folder says how to build the binaries.
+// ModulePath is the module whose test/controlplane/build folder has the modules that build the binaries.
 const ModulePath = "github.com/cluster-api-remedy/cluster-api-provider-remedy"
 
 // Binary is one program of a control plane.
@@ -47,7 +47,7 @@ func All() []Binary {
 	return append(Basic(), KubeControllerManager)
 }
 
-// Paths says where each binary is.
+// Paths are the paths of the binaries.
 type Paths map[Binary]string
 
 // versionArgs makes a binary print its version.

@@ -19,8 +19,8 @@ import (
 	"github.com/pkg/errors"
 )
 
-// Cache is a folder with one binary of each kind and, beside each, a receipt.
-// A binary without a receipt, or whose content is not what its receipt says, does not count as present.
+// Cache is a folder with one binary of each kind and, next to each, a receipt.
+// A binary without a receipt, or whose content differs from its receipt, does not count as present.
 type Cache struct {
 	Dir string
 }
@@ -69,7 +69,7 @@ func (c Cache) Put(ctx context.Context, binary Binary, from, origin string) erro
 	if err != nil {
 		return err
 	}
-	// The old receipt goes before the old binary does: at no moment does a receipt stand beside a file it does not describe.
+	// The old receipt is removed before the old binary, so a receipt never describes another file.
 	if err := os.Remove(c.receiptPath(binary)); err != nil && !os.IsNotExist(err) {
 		return errors.Wrapf(err, "failed to replace the receipt of %s", binary)
 	}
@@ -158,7 +158,7 @@ func checksum(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// versionLine is the line that says the version; the first one, if none does.
+// versionLine is the line with the version; the first one, if none has it.
 func versionLine(binary Binary, printed string) string {
 	lines := strings.Split(strings.TrimSpace(printed), "\n")
 	for _, line := range lines {
@@ -175,12 +175,12 @@ func runVersion(ctx context.Context, binary Binary, path string) (string, error)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, binary.versionArgs()...).CombinedOutput()
 	first := versionLine(binary, string(out))
-	// A manager of Cluster API has no way to be asked: it says its version, and then fails as it has no cluster.
+	// A manager of Cluster API has no version flag: it logs its version, and then fails without a cluster.
 	if err != nil && !binary.isClusterAPI() {
 		return "", errors.Wrapf(err, "%s does not run (%s)", path, first)
 	}
 	if !binary.fits(string(out)) {
-		return "", errors.Errorf("%s says %q, which is not the version wanted (Kubernetes %s, etcd %s, Cluster API %s)",
+		return "", errors.Errorf("%s reports %q, which is not the required version (Kubernetes %s, etcd %s, Cluster API %s)",
 			path, first, minor(KubernetesVersion), minor(EtcdVersion), ClusterAPIVersion)
 	}
 	return first, nil

@@ -30,7 +30,7 @@ const (
 	InfrastructureManager Binary = "docker-infrastructure-manager"
 )
 
-// clusterAPIPackages says where upstream has the main packages. Two of them have the same last word, so that each is built by itself.
+// clusterAPIPackages are the main packages of upstream. Two of them have the same last word, so that each is built by itself.
 var clusterAPIPackages = map[Binary]string{
 	CoreManager:           "sigs.k8s.io/cluster-api/core",
 	BootstrapManager:      "sigs.k8s.io/cluster-api/bootstrap/kubeadm",
@@ -112,7 +112,7 @@ func buildClusterAPI(ctx context.Context, wanted []Binary, dir string, progress 
 	return nil
 }
 
-// isClusterAPI: these say their version when they start, and nothing makes them stop after that except that they find no cluster.
+// isClusterAPI: these log their version when they start, and stop because they find no cluster.
 func (b Binary) isClusterAPI() bool {
 	return slices.Contains(ClusterAPI(), b)
 }

@@ -54,7 +54,7 @@ func buildAll(ctx context.Context, wanted []Binary, dir string, progress io.Writ
 	}, progress)
 }
 
-// versionFlags gives the binaries their version; otherwise they say v0.0.0 and clients mistrust them.
+// versionFlags gives the binaries their version; otherwise they report v0.0.0, which clients reject.
 func versionFlags(pkg, version string) string {
 	parts := strings.Split(version, ".")
 	variable := " -X " + pkg + "."
@@ -91,7 +91,7 @@ func build(ctx context.Context, j job, progress io.Writer) error {
 	return errors.Wrap(cmd.Wait(), "go build failed: "+complaints)
 }
 
-// countDependencies downloads the modules and tells how many packages there are to compile at the most.
+// countDependencies downloads the modules and returns the maximum number of packages to compile.
 func countDependencies(ctx context.Context, j job, progress io.Writer) (int, error) {
 	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps", "-tags=" + j.tags}, j.packages...)...)
 	cmd.Dir = j.from
@@ -105,7 +105,7 @@ func countDependencies(ctx context.Context, j job, progress io.Writer) (int, err
 	return strings.Count(stdout.String(), "\n"), nil
 }
 
-// follow turns go's list of compiled packages into a line every few seconds, also while the linker is silent,
+// follow turns go's list of compiled packages into a line every few seconds, also while the linker prints nothing,
 // and returns what was no package.
 func follow(stderr io.Reader, progress io.Writer, what string, total int) string {
 	compiled, done := atomic.Int64{}, make(chan struct{})

@@ -15,7 +15,7 @@ import (
 )
 
 // Source makes binaries: it downloads or builds all of the wanted ones that it can into a folder.
-// What it cannot make it leaves out; an error says why.
+// It omits what it cannot build; an error has the cause.
 type Source struct {
 	Name string
 	Make func(ctx context.Context, wanted []Binary, dir string, progress io.Writer) error
@@ -90,7 +90,7 @@ func (p *Provider) Provide(ctx context.Context, wanted ...Binary) (Paths, error)
 
 	var failures []string
 	for _, source := range p.Sources {
-		// Looked up anew each time: another process may have made them, and each source may have made some.
+		// Each source may have made some, and another process may have made them.
 		paths, missing = p.find(ctx, wanted)
 		if len(missing) == 0 {
 			return paths, nil
@@ -153,7 +153,7 @@ func (p *Provider) take(ctx context.Context, source Source, wanted []Binary) err
 		if _, err := os.Stat(made); err != nil {
 			continue
 		}
-		// What is whole is kept, also when somebody has pressed Ctrl-C.
+		// Complete binaries are kept, also after Ctrl-C.
 		if err := p.Cache.Put(context.WithoutCancel(ctx), binary, made, source.Name); err != nil {
 			failures = append(failures, err.Error())
 		}

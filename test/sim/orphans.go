@@ -9,8 +9,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// strays are what is left of a check at targets that are gone, or that it does not look after any more.
-func strays(s *State, c *Check) []remediation.Orphan {
+// orphans are what is left of a check at targets that do not exist, or that it does not monitor any more.
+func orphans(s *State, c *Check) []remediation.Orphan {
 	var all []remediation.Orphan
 	for _, key := range sorted(s.Requests) {
 		r := s.Requests[key]
@@ -21,27 +21,27 @@ func strays(s *State, c *Check) []remediation.Orphan {
 	}
 	for _, name := range sorted(s.Machines) {
 		if m := s.Machines[name]; m.Author == c.Name && !c.selects(m.ControlPlane, m.Name) {
-			stray := at(&all, name)
-			stray.Marked, stray.Paused = true, m.Paused
+			orphan := at(&all, name)
+			orphan.Marked, orphan.Paused = true, m.Paused
 		}
-		// What nobody looks after any more is cleaned up by whoever sees it. A check of the other kind does not go on from it.
-		if m := s.Machines[name]; !c.ForNodes && !c.selects(m.ControlPlane, m.Name) && !s.coveredAtAll(m, nil) && (m.Ledger != (remediation.History{}) || !m.NodeGoneSince.IsZero()) {
-			stray := at(&all, name)
-			stray.History, stray.NodeGoneSince, stray.Paused = m.Ledger, m.NodeGoneSince, m.Paused
+		// Any check that reads a target without a responsible check cleans it up. A check of the other kind does not continue from it.
+		if m := s.Machines[name]; !c.ForNodes && !c.selects(m.ControlPlane, m.Name) && !s.coveredAtAll(m, nil) && (m.History != (remediation.History{}) || !m.NodeGoneSince.IsZero()) {
+			orphan := at(&all, name)
+			orphan.History, orphan.NodeGoneSince, orphan.Paused = m.History, m.NodeGoneSince, m.Paused
 		}
 	}
 	for _, name := range sorted(s.Nodes) {
 		if n := s.Nodes[name]; n.Holder == c.Name && !c.selects(n.ControlPlane, n.Name) {
 			at(&all, name).Lease = remediation.Lease{Used: true, Holder: c.Name, BlockedByThis: true, Until: n.BlockedUntil}
 		}
-		if n := s.Nodes[name]; c.ForNodes && !c.selects(n.ControlPlane, n.Name) && !s.coveredAtAll(nil, n) && n.Ledger != (remediation.History{}) {
-			at(&all, name).History = n.Ledger
+		if n := s.Nodes[name]; c.ForNodes && !c.selects(n.ControlPlane, n.Name) && !s.coveredAtAll(nil, n) && n.History != (remediation.History{}) {
+			at(&all, name).History = n.History
 		}
 	}
 	return all
 }
 
-// at is the stray of that name, which is added if there is none.
+// at is the orphan of that name, which is added if there is none.
 func at(all *[]remediation.Orphan, name string) *remediation.Orphan {
 	i := slices.IndexFunc(*all, func(s remediation.Orphan) bool { return s.Name == name })
 	if i < 0 {
@@ -51,7 +51,7 @@ func at(all *[]remediation.Orphan, name string) *remediation.Orphan {
 	return &(*all)[i]
 }
 
-// target says whether a check looks after what has that UID, and whether that is gone.
+// target reports whether a check monitors the object with that UID, and whether that does not exist.
 func (s *State) target(c *Check, uid int) (selected, gone bool) {
 	for _, m := range s.Machines {
 		if m.UID == uid {
@@ -66,7 +66,7 @@ func (s *State) target(c *Check, uid int) (selected, gone bool) {
 	return false, true
 }
 
-// coveredAtAll says whether any check looks after a Machine or its Node.
+// coveredAtAll reports whether any check monitors a Machine or its Node.
 func (s *State) coveredAtAll(m *Machine, n *Node) bool {
 	for _, c := range s.Checks {
 		if !c.ForNodes && m != nil && c.selects(m.ControlPlane, m.Name) || c.ForNodes && n != nil && c.selects(n.ControlPlane, n.Name) {
