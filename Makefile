@@ -218,9 +218,9 @@ site-serve: bin/hugo ## Serves the site on localhost and rebuilds it when a page
 
 WORLD ?=
 .PHONY: world
-world: controlplane-all clusterapi bin/manager ## Keeps a management cluster with Cluster API and a workload cluster up until Ctrl-C. WORLD="-workers=5 -class". 1 / 17 min
+world: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Keeps a management cluster with Cluster API and a workload cluster up until Ctrl-C. WORLD="-workers=5 -class". 1 / 17 min
 	@cd test/world && go build -v -o "$(CURDIR)/bin/world" ./cmd/world $(PROGRESS)
-	@cd test/world && exec "$(CURDIR)/bin/world" -manager "$(CURDIR)/bin/manager" $(WORLD)
+	@cd test/world && REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" exec "$(CURDIR)/bin/world" -manager "$(CURDIR)/bin/manager" $(WORLD)
 
 ##@ Parts
 
