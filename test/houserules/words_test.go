@@ -84,6 +84,7 @@ var cleanPaths = []string{
 	"docs/flags.md",
 	"docs/install.md",
 	"docs/metrics.md",
+	"docs/quick-start.md",
 	"docs/reasons.md",
 	"docs/rules.md",
 	"docs/stop.md",
