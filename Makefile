@@ -17,7 +17,7 @@ VERSION ?=
 LDFLAGS := -s -w $(if $(VERSION),-X $(MODULE)/internal/version.released=$(VERSION))
 
 # Tests whose dependencies the product must not have are modules of their own.
-TEST_MODULES := test/packaging test/differential test/world
+TEST_MODULES := test/packaging test/differential test/site test/world
 
 # Behind 'go build -v': how far a cold build is. Where everything is cached it says nothing; what is no package's name is a complaint, and passes.
 PROGRESS := 2>&1 | awk '/^[A-Za-z0-9._\/~-]+$$/ {if (++n % 100 == 0) {print n " packages compiled"; fflush()} next} {print; fflush()}'
@@ -201,13 +201,27 @@ image: bin/ko ## Builds and pushes the image without Docker; needs VERSION and p
 .PHONY: build
 build: bin/manager bin/kubectl-remedy ## Builds bin/manager and the kubectl plugin. VERSION=v0.1.0 makes them a release. 1 / 3 min
 
+# The pages of the checkout as a site. The theme is in hack/site: nothing of another host is loaded.
+HUGO := HUGO_PARAMS_REPOSITORY=https://$(MODULE) bin/hugo
+
+.PHONY: site
+site: bin/hugo ## Builds the documentation as a site in out/site, and checks its links and anchors. 0 / 2 min
+	@rm -rf out/site
+	@$(HUGO) build --config hack/site/hugo.yaml --destination out/site --noBuildLock --panicOnWarning >/dev/null
+	@cd test/site && REMEDY_SITE="$(CURDIR)/out/site" REMEDY_SITE_REPOSITORY=https://$(MODULE) go test -count=1 .
+	@echo "the site is in out/site/index.html"
+
+.PHONY: site-serve
+site-serve: bin/hugo ## Serves the site on localhost and rebuilds it when a page changes, until Ctrl-C. 0 / 2 min
+	@$(HUGO) server --config hack/site/hugo.yaml --baseURL http://localhost:1313 --renderToMemory --noBuildLock
+
 ##@ Look around
 
 WORLD ?=
 .PHONY: world
-world: controlplane-all clusterapi bin/manager ## Keeps a management cluster with Cluster API and a workload cluster up until Ctrl-C. WORLD="-workers=5 -class". 1 / 17 min
+world: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Keeps a management cluster with Cluster API and a workload cluster up until Ctrl-C. WORLD="-workers=5 -class". 1 / 17 min
 	@cd test/world && go build -v -o "$(CURDIR)/bin/world" ./cmd/world $(PROGRESS)
-	@cd test/world && exec "$(CURDIR)/bin/world" -manager "$(CURDIR)/bin/manager" $(WORLD)
+	@cd test/world && REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" exec "$(CURDIR)/bin/world" -manager "$(CURDIR)/bin/manager" $(WORLD)
 
 ##@ Parts
 
@@ -236,8 +250,9 @@ clean: ## Removes what was built here. Caches outside of the checkout stay. 0 mi
 bin/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 bin/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs
+bin/hugo: PACKAGE := github.com/gohugoio/hugo
 bin/ko: PACKAGE := github.com/google/ko
-bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/ko: bin/%: hack/tools/%/go.mod
+bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/hugo bin/ko: bin/%: hack/tools/%/go.mod
 	@echo "building $*"
 	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -o "$(CURDIR)/$@" $(PACKAGE)
 

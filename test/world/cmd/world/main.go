@@ -58,6 +58,11 @@ func keep(ctx context.Context, options world.Options, shape world.Shape) error {
 	defer w.Stop()
 	fmt.Printf("\nlogs:         %s\nclusterctl:   --config %s\n", w.Logs, filepath.Join(w.Dir, "clusterctl.yaml"))
 	fmt.Printf("management:   %s\n", w.Kubectl(w.Kubeconfig)+" get clusters,machines,providers --all-namespaces")
+	plugin, err := w.Plugin(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("shell:        %s\n", w.Shell(filepath.Dir(plugin)))
 	if shape.Name != "" {
 		fmt.Printf("\nmaking cluster %s: it takes most of a minute\n", shape.Name)
 		if err := cluster(ctx, w, shape); err != nil {
