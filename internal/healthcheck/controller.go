@@ -6,6 +6,7 @@ package healthcheck
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -51,6 +52,12 @@ type Environment struct {
 	Indices   []Index
 	// NoClusterAPI: Cluster API is not served yet, so its objects are neither watched nor read.
 	NoClusterAPI atomic.Bool
+	// ReadOnly: nothing is written, so only permissions to read are needed.
+	ReadOnly bool
+
+	workloadMu sync.Mutex
+	// workloadRequests are those of workload clusters, in which checks of Nodes can have their requests.
+	workloadRequests map[client.ObjectKey]workloadRequests
 }
 
 // Responsible reports whether this instance is responsible for a check. Of the cluster-scoped checks, an instance of one namespace is
