@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
@@ -80,9 +81,16 @@ type Reconciler struct {
 	Watches Watches
 	// Gate is nil for a kind of which the manager reconciles all checks.
 	Gate Gatekeeper
+	// Others reads the claims of other projects, and when to read them again; nil for none.
+	Others OtherClaims
 
 	controller controller.Controller
 	records    records
+}
+
+// OtherClaims returns the claims of checks of other projects, which are not watched.
+type OtherClaims interface {
+	Claims(ctx context.Context, check *Check) (claims []Claim, again time.Time, err error)
 }
 
 // SetupWithManager sets up the controller, which starts with the manager, or at once if that is running. Another call adds what was left

@@ -38,11 +38,9 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	}
 	// Where there are no targets, no check is responsible for any.
 	if len(s.targets)+len(s.others) > 0 {
-		claims, err := r.Claims(ctx, check, cluster)
-		if err != nil {
+		if err := p.readClaims(ctx, s); err != nil {
 			return nil, err
 		}
-		s.claims = claims
 	}
 	workloads := r.Clusters.Get(check.Cluster)
 	s.connection = workloads.Connection(ctx)
@@ -69,6 +67,17 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 		return s, errNotReadYet
 	}
 	return s, nil
+}
+
+// readClaims reads which other checks select the targets.
+func (p *pass) readClaims(ctx context.Context, s *snapshot) (err error) {
+	if s.claims, err = p.r.Claims(ctx, s.check, s.cluster); err != nil || p.r.Others == nil || s.nodesUnread != nil {
+		return err
+	}
+	others, again, err := p.r.Others.Claims(ctx, s.check)
+	s.claims = append(s.claims, others...)
+	s.askAgain(again)
+	return err
 }
 
 // readTargets reads the targets, and the Nodes where these are the targets. If they cannot be read, the targets are those of the last read,
