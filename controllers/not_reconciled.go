@@ -24,8 +24,8 @@ type NotReconciled struct {
 	setUp bool
 }
 
-const notReconciled = "This cluster does not serve Machines of cluster.x-k8s.io/v1beta2, so Remedy does not reconcile MachineHealthChecks. " +
-	"Install or upgrade Cluster API: Remedy detects it within a minute"
+const notReconciled = "This cluster does not serve Machines of cluster.x-k8s.io/v1beta2, so Remedy does not reconcile " +
+	"MachineHealthChecks. Install or upgrade Cluster API: Remedy detects it within a minute"
 
 // SetupWithManager sets up the controller. Another call changes nothing.
 func (r *NotReconciled) SetupWithManager(mgr ctrl.Manager) error {
@@ -50,7 +50,7 @@ func (r *NotReconciled) Reconcile(ctx context.Context, request ctrl.Request) (ct
 	before := check.DeepCopy()
 	changed := meta.SetStatusCondition(&check.Status.Conditions, metav1.Condition{
 		Type: remedyv1.ReadyCondition, Status: metav1.ConditionFalse, Reason: remedyv1.NotReconciledReason, Message: notReconciled,
-		ObservedGeneration: check.GetGeneration(), LastTransitionTime: metav1.NewTime(r.Clock.Now()),
+		ObservedGeneration: check.GetGeneration(),
 	})
 	if !changed {
 		return ctrl.Result{}, nil

@@ -49,7 +49,10 @@ func remediationPolicy(namespace string, spec *remedyv1.MachineHealthCheckSpec, 
 			Limit:   healthcheck.Duration(spec.Backoff.Limit, remedyv1.DefaultBackoffLimit),
 		},
 		// An owner has as long as a Node has to join.
-		ReplacementTimeout: cmp.Or(healthcheck.Duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout), remedyv1.DefaultNodeStartupTimeout),
+		ReplacementTimeout: cmp.Or(
+			healthcheck.Duration(spec.NodeStartupTimeout, remedyv1.DefaultNodeStartupTimeout),
+			remedyv1.DefaultNodeStartupTimeout,
+		),
 	}
 }
 
@@ -64,7 +67,11 @@ func steps(namespace string, spec *remedyv1.MachineHealthCheckSpec, naming reque
 	all := make([]remediation.Step, 0, len(spec.EscalatingRemediations))
 	for i := range spec.EscalatingRemediations {
 		each := &spec.EscalatingRemediations[i]
-		step := remediation.Step{ID: remediation.StepID{Order: each.Order}, Owner: each.Owner != nil, Timeout: healthcheck.Duration(each.Timeout, 0)}
+		step := remediation.Step{
+			ID:      remediation.StepID{Order: each.Order},
+			Owner:   each.Owner != nil,
+			Timeout: healthcheck.Duration(each.Timeout, 0),
+		}
 		if each.RemediationTemplate != nil {
 			step.ID = naming.StepID(each.Order, reference(namespace, each.RemediationTemplate))
 		}

@@ -46,7 +46,9 @@ func selections(e *healthcheck.Environment) func(context.Context, client.ObjectK
 		for i := range list.Items {
 			if check := &list.Items[i]; e.Responsible(check) {
 				all = append(all, Selection{
-					Check: client.ObjectKeyFromObject(check), Author: Kind + "/" + check.Name, Selector: healthcheck.Compiled(check, check.Spec.Selector.Labels),
+					Check: client.ObjectKeyFromObject(
+						check,
+					), Author: Kind + "/" + check.Name, Selector: healthcheck.Compiled(check, check.Spec.Selector.Labels),
 				})
 			}
 		}
@@ -59,9 +61,13 @@ func WatchesFor(cache client.Reader, selections func(context.Context, client.Obj
 	w := watches{cache: cache, selections: selections}
 	return healthcheck.Watches{
 		Objects: []healthcheck.Watch{
-			{Object: &clusterv1.Cluster{}, Changes: healthcheck.ClusterChanged, Checks: func(ctx context.Context, o client.Object) []types.NamespacedName {
-				return w.ofCluster(ctx, client.ObjectKeyFromObject(o))
-			}},
+			{
+				Object:  &clusterv1.Cluster{},
+				Changes: healthcheck.ClusterChanged,
+				Checks: func(ctx context.Context, o client.Object) []types.NamespacedName {
+					return w.ofCluster(ctx, client.ObjectKeyFromObject(o))
+				},
+			},
 			{Object: &clusterv1.Machine{}, Changes: machineChanged, Checks: w.ofMachine},
 		},
 		Node: w.ofNode, Cluster: w.ofCluster,

@@ -140,7 +140,11 @@ func TestPause_Request_Stays(t *testing.T) {
 	s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))
 	decided(s, check, "n-3", Equal("Remediating "))
 	s.Annotate(check, "cluster.x-k8s.io/paused", "yes")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.PausedCondition)), Equal("True Paused")))
+	s.Eventually(
+		stage.Get(s, check),
+	).Should(
+		WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.PausedCondition)), Equal("True Paused")),
+	)
 	s.SetReady("n-3", corev1.ConditionTrue, 0)
 	c.WaitIdle()
 	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")().GetDeletionTimestamp()).To(BeNil())

@@ -43,10 +43,9 @@ type medik8sClaims struct {
 }
 
 // Claims returns the claims of the checks of medik8s in the cluster of a check, and when to read them again; zero if there are none.
-func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check) ([]healthcheck.Claim, time.Time, error) {
+func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check, now time.Time) ([]healthcheck.Claim, time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.Clock.Now()
 	known, found := m.known[check.Cluster]
 	if !found || !now.Before(known.until) {
 		claims, err := m.read(ctx, check.Cluster)

@@ -34,8 +34,8 @@ func status(c *remedyv1.NodeHealthCheck) []int32 {
 	return counts
 }
 
-// A check of the own cluster creates a request for an unhealthy Node, in which remediators find what they read, and deletes it when the Node
-// is healthy again.
+// A check of the own cluster creates a request for an unhealthy Node, in which remediators find what they read, and deletes it when the
+// Node is healthy again.
 func TestRequest_UnhealthyNode_HasWhatRemediatorsRead(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces)

@@ -7,8 +7,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 )
 
-// What the manager does in the cluster that it runs in, besides requests. Nodes get annotations, and are never deleted. The namespace and the
-// Leases are those of other operators that remediate or maintain Nodes, and of kubelets.
+// What the manager does in the cluster that it runs in, besides requests. Nodes get annotations, and are never deleted. The namespace and
+// the Leases are those of other operators that remediate or maintain Nodes, and of kubelets.
 //
 // +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=nodehealthchecks,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=remedy.cluster.x-k8s.io,resources=nodehealthchecks/status,verbs=patch

@@ -75,8 +75,8 @@ func (s source) Get(
 	return &t, check.Selector != nil && check.Selector.Matches(labels.Set(node.Labels)), nil
 }
 
-// machinesOf returns the Machines of Nodes, by the names of the Nodes, from the cache. In the management cluster there are some if it manages
-// itself: then its Nodes have the annotations of Cluster API, and Machines refer to them.
+// machinesOf returns the Machines of Nodes, by the names of the Nodes, from the cache. In the management cluster there are some if it
+// manages itself: then its Nodes have the annotations of Cluster API, and Machines refer to them.
 func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes []*corev1.Node) (map[string]*clusterv1.Machine, error) {
 	if s.NoClusterAPI.Load() {
 		return nil, nil

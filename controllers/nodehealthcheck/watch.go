@@ -39,7 +39,11 @@ func watchesFor(e *healthcheck.Environment) healthcheck.Watches {
 type watches struct{ *healthcheck.Environment }
 
 // concerned are the checks of a cluster that a change concerns, and that this instance is responsible for.
-func (w watches) concerned(ctx context.Context, cluster client.ObjectKey, concerns func(*remedyv1.NodeHealthCheck) bool) []types.NamespacedName {
+func (w watches) concerned(
+	ctx context.Context,
+	cluster client.ObjectKey,
+	concerns func(*remedyv1.NodeHealthCheck) bool,
+) []types.NamespacedName {
 	list := &remedyv1.NodeHealthCheckList{}
 	if err := w.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil

@@ -31,10 +31,10 @@ func inWorkload(s *stage.Stage) func(*remedyv1.NodeHealthCheckSpec) {
 	}
 }
 
-// requestInWorkload reads the request for a Node in the workload cluster; nil without one.
-func requestInWorkload(s *stage.Stage, node string) func() *unstructured.Unstructured {
+// requestInWorkload reads the request for the Node n-3 in the workload cluster; nil without one.
+func requestInWorkload(s *stage.Stage) func() *unstructured.Unstructured {
 	return func() *unstructured.Unstructured {
-		request := remediator.FenceAgents.NewRequest(s.Namespace, s.NodeName(node))
+		request := remediator.FenceAgents.NewRequest(s.Namespace, s.NodeName("n-3"))
 		if err := s.Workload.Get(s.Ctx, client.ObjectKeyFromObject(request), request); err != nil {
 			s.Expect(client.IgnoreNotFound(err)).To(Succeed())
 			return nil
@@ -54,8 +54,8 @@ func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
 	c := s.Start()
 	// The requests are read again all the time.
 	c.NeverIdle = true
-	s.Eventually(requestInWorkload(s, "n-3")).ShouldNot(BeNil())
-	request := requestInWorkload(s, "n-3")()
+	s.Eventually(requestInWorkload(s)).ShouldNot(BeNil())
+	request := requestInWorkload(s)()
 	s.Expect(request.GetOwnerReferences()).To(ConsistOf(And(HaveField("Kind", "Node"), HaveField("UID", node.UID))))
 	s.Expect(request.GetLabels()).To(HaveKey(remedyv1.CheckLabel))
 	decided(s, check, "n-3", Equal("Remediating "))
@@ -63,11 +63,12 @@ func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
 	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
 
 	s.SetReady("n-3", corev1.ConditionTrue, 0)
-	s.Eventually(requestInWorkload(s, "n-3")).Should(BeNil())
+	s.Eventually(requestInWorkload(s)).Should(BeNil())
 	s.Eventually(stage.Get(s, check)).Should(And(HaveField("Finalizers", BeEmpty()), WithTransform(status, Equal([]int32{3, 3, 0}))))
 }
 
-// While the workload cluster cannot be reached, the check keeps its finalizer. When its Cluster no longer exists, there is nothing to clean up.
+// While the workload cluster cannot be reached, the check keeps its finalizer. When its Cluster no longer exists, there is nothing to clean
+// up.
 func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithProxy)
@@ -77,7 +78,7 @@ func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) 
 	check := s.CreateNodeCheck("workers", inWorkload(s))
 	c := s.Start()
 	c.NeverIdle = true
-	s.Eventually(requestInWorkload(s, "n-3")).ShouldNot(BeNil())
+	s.Eventually(requestInWorkload(s)).ShouldNot(BeNil())
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveLen(1)))
 	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(
@@ -94,7 +95,7 @@ func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) 
 	s.Eventually(func() bool {
 		return s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(check), &remedyv1.NodeHealthCheck{}) != nil
 	}).Should(BeTrue())
-	s.Expect(requestInWorkload(s, "n-3")()).ToNot(BeNil(), "the workload cluster is not reached any more")
+	s.Expect(requestInWorkload(s)()).ToNot(BeNil(), "the workload cluster is not reached any more")
 }
 
 // Requests in the management cluster would never be remediated by a remediator that reads Nodes of its own cluster.

@@ -296,10 +296,16 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 			"ends and stays blocked", of(sick, wait),
 			of(sick, remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ClusterNotFound}),
 			[]Event{{
-				"Normal", "ClusterNotFound", EndRemediation, "m-1: Removed the conditions of the check from the Machine because the Cluster does not exist",
+				"Normal", "ClusterNotFound", EndRemediation,
+				"m-1: Removed the conditions of the check from the Machine because the Cluster does not exist",
 			}},
 		},
-		{"action after a restart", nil, of(sick, start), []Event{{"Normal", "RemediationStarted", StartRemediation, "m-1: Created the request, attempt 1"}}},
+		{
+			"action after a restart",
+			nil,
+			of(sick, start),
+			[]Event{{"Normal", "RemediationStarted", StartRemediation, "m-1: Created the request, attempt 1"}},
+		},
 		{"state after a restart", nil, of(sick, hold(remediation.InStorm, false)), nil},
 		{"first observation", &Trace{}, of(sick, none), []Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}}},
 	}

@@ -35,8 +35,8 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 	return append(all, more...), err
 }
 
-// otherName returns the second name of a cluster, if the management cluster manages itself: checks without a Cluster and those of its Cluster
-// monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines.
+// otherName returns the second name of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
+// Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines.
 func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (client.ObjectKey, bool) {
 	reads := func(claimant Claimant) bool {
 		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)

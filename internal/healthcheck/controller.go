@@ -90,7 +90,7 @@ type Reconciler struct {
 
 // OtherClaims returns the claims of checks of other projects, which are not watched.
 type OtherClaims interface {
-	Claims(ctx context.Context, check *Check) (claims []Claim, again time.Time, err error)
+	Claims(ctx context.Context, check *Check, now time.Time) (claims []Claim, again time.Time, err error)
 }
 
 // SetupWithManager sets up the controller, which starts with the manager, or at once if that is running. Another call adds what was left

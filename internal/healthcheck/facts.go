@@ -116,7 +116,8 @@ func (s *snapshot) clusterState() remediation.ClusterState {
 
 // initialized reports whether the Cluster has a control plane, so that its Nodes can be read.
 func (s *snapshot) initialized() bool {
-	return s.check.inManagementCluster() || s.cluster != nil && meta.IsStatusConditionTrue(s.cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
+	return s.check.inManagementCluster() ||
+		s.cluster != nil && meta.IsStatusConditionTrue(s.cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
 }
 
 func (s *snapshot) surroundings() explain.ConditionFacts {

@@ -34,7 +34,16 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 		for _, uid := range subjects(r) {
 			requested[uid] = len(all)
 		}
-		all = append(all, remediation.Orphan{Name: r.Name, ControlPlane: r.ControlPlane, Gone: true, Request: r.Request(s.check.Naming), Lease: s.nodeLease(r.Node.Name)})
+		all = append(
+			all,
+			remediation.Orphan{
+				Name:         r.Name,
+				ControlPlane: r.ControlPlane,
+				Gone:         true,
+				Request:      r.Request(s.check.Naming),
+				Lease:        s.nodeLease(r.Node.Name),
+			},
+		)
 		s.orphans = append(s.orphans, orphan{request: r})
 	}
 	for _, t := range s.others {

@@ -135,8 +135,8 @@ type Source interface {
 	Facts(check *Check, target *Target, machine *health.MachineFacts) (health.Target, remediation.Target)
 }
 
-// Actor writes to targets of one kind, which are in or belong to a cluster. Each write fails if the object has changed since it was read, and
-// returns the new object.
+// Actor writes to targets of one kind, which are in or belong to a cluster. Each write fails if the object has changed since it was read,
+// and returns the new object.
 type Actor interface {
 	Annotate(ctx context.Context, cluster client.ObjectKey, object client.Object, n notes.Notes) (client.Object, error)
 	// Reported reports whether the conditions of the object are up to date. Report writes them.

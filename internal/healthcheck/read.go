@@ -74,7 +74,7 @@ func (p *pass) readClaims(ctx context.Context, s *snapshot) (err error) {
 	if s.claims, err = p.r.Claims(ctx, s.check, s.cluster); err != nil || p.r.Others == nil || s.nodesUnread != nil {
 		return err
 	}
-	others, again, err := p.r.Others.Claims(ctx, s.check)
+	others, again, err := p.r.Others.Claims(ctx, s.check, p.now)
 	s.claims = append(s.claims, others...)
 	s.askAgain(again)
 	return err
@@ -156,8 +156,9 @@ func (s *snapshot) connecting() bool {
 // readRequests finds the requests of this check, and the templates from which it can create more.
 func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	s.unresolved = map[requests.Reference]bool{}
-	if p.requests, s.requestsUnread = p.r.requestsOf(ctx, s.check); s.requestsUnread != nil {
-		p.keepRequests(s)
+	var err error
+	if p.requests, err = p.r.requestsOf(ctx, s.check); err != nil {
+		p.keepRequests(s, err)
 		return nil
 	}
 	resolved := p.requests.Resolve(ctx, s.check.ID, requests.PluralsOf(s.check.Object.GetAnnotations()), s.check.Templates...)
@@ -206,7 +207,8 @@ const pollTime = 10 * time.Second
 
 // keepRequests uses the requests of the last read, because the workload cluster with the requests cannot be read. If its Cluster no longer
 // exists, there is nothing left to clean up.
-func (p *pass) keepRequests(s *snapshot) {
+func (p *pass) keepRequests(s *snapshot, err error) {
+	s.requestsUnread = err
 	s.setRequests(nil)
 	if s.clusterState() == remediation.ClusterIsMissing {
 		p.r.forgetRequests(s.check.Cluster)

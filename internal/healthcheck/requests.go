@@ -290,8 +290,8 @@ func (s *snapshot) takeNames(targets []int, live []*requests.Found) {
 	}
 }
 
-// conflicts reports whether a request with the name of a target keeps the check from creating one from a template. Two Nodes of one name are
-// the same server, so a request of the check for the earlier Node conflicts whatever its kind is.
+// conflicts reports whether a request with the name of a target keeps the check from creating one from a template. Two Nodes of one name
+// are the same server, so a request of the check for the earlier Node conflicts whatever its kind is.
 func (s *snapshot) conflicts(r *requests.Found, t *Target, next requests.Reference) bool {
 	if s.owns(r, t) {
 		return false

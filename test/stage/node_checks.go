@@ -57,8 +57,8 @@ func (s *Stage) CreateUnhealthyNode(name string, changes ...func(*corev1.Node)) 
 	return node
 }
 
-// CreateNodeCheck creates a NodeHealthCheck of all workers of the stage, in the workload cluster unless the manager watches all namespaces. It
-// is deleted at the end of the test.
+// CreateNodeCheck creates a NodeHealthCheck of all workers of the stage, in the workload cluster unless the manager watches all namespaces.
+// It is deleted at the end of the test.
 func (s *Stage) CreateNodeCheck(name string, changes ...func(*remedyv1.NodeHealthCheckSpec)) *remedyv1.NodeHealthCheck {
 	s.T.Helper()
 	c := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + name}}

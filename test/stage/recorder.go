@@ -102,7 +102,10 @@ func (a *Recorder) follow(w watch.Interface) {
 			continue
 		}
 		a.mu.Lock()
-		a.entries = append(a.entries, entry{object, event.Type == watch.Deleted, a.s.isReady(strings.TrimPrefix(object.GetName(), a.s.NodeName(""))), version})
+		a.entries = append(
+			a.entries,
+			entry{object, event.Type == watch.Deleted, a.s.isReady(strings.TrimPrefix(object.GetName(), a.s.NodeName(""))), version},
+		)
 		a.existing[object.GetUID()] = object.GetResourceVersion()
 		if event.Type == watch.Deleted {
 			delete(a.existing, object.GetUID())
@@ -203,7 +206,8 @@ func waitsForOwner(m entry) bool {
 	})
 }
 
-// hasFinalizer reports whether a check has the finalizer. It is named as on a Machine, without its namespace, or as on the request for a Node.
+// hasFinalizer reports whether a check has the finalizer. It is named as on a Machine, without its namespace, or as on the request for a
+// Node.
 func (p state) hasFinalizer(author string) bool {
 	for _, check := range p.checks {
 		named := author == check.GetKind()+"/"+check.GetName() || author == check.GetKind()+"//"+check.GetName()
