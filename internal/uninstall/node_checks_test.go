@@ -103,10 +103,10 @@ func TestAll_NodeHealthChecks_RemovesAll(t *testing.T) {
 	there := p.node(far, remedyv1.NotBeforeAnnotation, "2026-03-14T12:00:00Z", remedyv1.TriedAnnotation, "1 any")
 	ofCheck := p.owned(remediator.Metal3, here.Name,
 		metav1.OwnerReference{APIVersion: remedyv1.GroupVersion.String(), Kind: "NodeHealthCheck", Name: inside.Name, UID: inside.UID},
-		metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: here.Name, UID: here.UID})
+		workload.NodeOwner(here.Name, here.UID))
 	p.createUntilEnd(p.api, ofCheck)
 	p.annotate(p.api, ofCheck, remedyv1.CheckAnnotation, "NodeHealthCheck//"+inside.Name)
-	ofNode := p.owned(remediator.FenceAgents, there.Name, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: there.Name, UID: there.UID})
+	ofNode := p.owned(remediator.FenceAgents, there.Name, workload.NodeOwner(there.Name, there.UID))
 	ofNode.SetNamespace("default")
 	ofNode.SetLabels(map[string]string{remedyv1.CheckLabel: "check-x"})
 	p.createUntilEnd(far, ofNode)

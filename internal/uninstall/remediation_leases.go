@@ -86,10 +86,12 @@ func (u *Uninstaller) deleteRemediationLease(ctx context.Context, c *Cluster, cl
 	return errors.Wrapf(err, "failed to delete Lease %s", key)
 }
 
-// isRemovable returns true if a Lease in a cluster has expired, has no holder, or if its holder is a check of this management cluster. After
-// a move or a restore another management cluster can have a check of the same name, but only that one renews the Lease after the managers
-// have stopped here.
-func (u *Uninstaller) isRemovable(ctx context.Context, c *Cluster, lease *coordinationv1.LeaseSpec, cluster client.ObjectKey) (bool, error) {
+// isRemovable returns true if a Lease in a cluster has expired, has no holder, or if its holder is a check of this management cluster.
+// After a move or a restore another management cluster can have a check of the same name, but only that one renews the Lease after the
+// managers have stopped here.
+func (u *Uninstaller) isRemovable(
+	ctx context.Context, c *Cluster, lease *coordinationv1.LeaseSpec, cluster client.ObjectKey,
+) (bool, error) {
 	holder := ptr.Deref(lease.HolderIdentity, "")
 	if holder == "" || u.expired(lease) {
 		return true, nil

@@ -43,7 +43,7 @@ func (o *object) tracesIn(meta *metav1.ObjectMeta) traces {
 	}
 	stays := func(key string) bool { return !removed(key) }
 	// The manager sets this label of clusterctl on a NodeHealthCheck of a workload cluster.
-	labelStays := func(key string) bool { return !removed(key) && !(key == requests.MoveLabel && o.isNodeHealthCheck()) }
+	labelStays := func(key string) bool { return !removed(key) && (key != requests.MoveLabel || !o.isNodeHealthCheck()) }
 	return traces{
 		annotations: slices.DeleteFunc(slices.Sorted(maps.Keys(meta.Annotations)), stays),
 		labels:      slices.DeleteFunc(slices.Sorted(maps.Keys(meta.Labels)), labelStays),

@@ -69,7 +69,7 @@ func TestManagerPolicy_OtherChangeOfNode_IsDenied(t *testing.T) {
 	g := NewWithT(t)
 	b := policyBench(t)
 	manager, others := b.manager(t), b.others(t)
-	n := node("node-1")
+	n := node()
 	n.SetAnnotations(map[string]string{
 		"example.com/a": "b", "remedy.cluster.x-k8s.io/failed-remediations": "1", "remedy.cluster.x-k8s.io/skip-remediation": "",
 		"remediation.medik8s.io/manually-confirmed-healthy": "",

@@ -91,7 +91,9 @@ func TestStolenToken_Leases_AreOnlyRead(t *testing.T) {
 	ctx := t.Context()
 	thief := stolenToken(g)
 	for _, key := range []client.ObjectKey{
-		workload.ControlPlaneLease, {Namespace: "kube-system", Name: "kube-controller-manager"}, {Namespace: teamA, Name: "any"},
+		workload.ControlPlaneLease,
+		{Namespace: "kube-system", Name: "kube-controller-manager"},
+		{Namespace: teamA, Name: "any"},
 		{Namespace: corev1.NamespaceNodeLease, Name: "n-1"},
 	} {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
@@ -123,7 +125,8 @@ func TestStolenToken_NodeCheck_OnlyOwnMetadata(t *testing.T) {
 	another := object(g, nodeCheck)
 	another.SetName("another")
 	refused(t, "stolen token, new NodeHealthCheck", thief.Create(ctx, another, client.DryRunAll))
-	g.Expect(patch(ctx, thief, check, "{metadata: {annotations: {"+remedyv1.StormSinceAnnotation+": x}, labels: {clusterctl.cluster.x-k8s.io/move: ''}, "+
+	g.Expect(patch(ctx, thief, check, "{metadata: {annotations: {"+remedyv1.StormSinceAnnotation+": x}, "+
+		"labels: {clusterctl.cluster.x-k8s.io/move: ''}, "+
 		"finalizers: [example.com/keep, "+remedyv1.CleanupFinalizer+"]}}")).To(Succeed())
 }
 
@@ -134,5 +137,6 @@ func TestTenant_NodesAndTheirChecks_AreForbidden(t *testing.T) {
 	node := createUntilEnd(t, g, object(g, someNode))
 	attacker := tenant(t, teamA, writesChecks, createsMetal3, readsTemplates)
 	refused(t, "new NodeHealthCheck", attacker.Create(ctx, object(g, nodeCheck), client.DryRunAll))
-	refused(t, "manual remediation of a Node", patch(ctx, attacker, node, "{metadata: {annotations: {"+remedyv1.RemediateNodeAnnotation+": ''}}}"))
+	manual := "{metadata: {annotations: {" + remedyv1.RemediateNodeAnnotation + ": ''}}}"
+	refused(t, "manual remediation of a Node", patch(ctx, attacker, node, manual))
 }
