@@ -130,8 +130,17 @@ func TestManager_AnyClusterAPI_Starts(t *testing.T) {
 	cp := startControlPlane(t)
 	t.Cleanup(func() { uninstallAll(t, cp) })
 
+	t.Run("without the kinds of Remedy", func(t *testing.T) {
+		g := newGomega(t)
+		i, log := start(t, cp)
+		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: the reconcilers cannot be set up; see the log"))
+		g.Eventually(log.String).Should(ContainSubstring("machinehealthchecks and nodehealthchecks of " +
+			"remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
+		g.Expect(i.Stop()).To(Equal(0))
+	})
 	t.Run("without Cluster API", func(t *testing.T) {
 		g := newGomega(t)
+		g.Expect(cp.InstallCRDs(filepath.Join("config", "crd", "bases"))).To(Succeed())
 		i, log := start(t, cp)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off: Cluster API is not installed here"))
 		status, text, err := i.Probe(t.Context(), "/healthz")
@@ -152,23 +161,21 @@ func TestManager_AnyClusterAPI_Starts(t *testing.T) {
 		g.Expect(i.Stop()).To(Equal(0))
 		g.Expect(log.String()).To(ContainSubstring("upgrade its core provider"))
 	})
-	t.Run("with Cluster API, and without the kinds of Remedy", func(t *testing.T) {
-		g := newGomega(t)
-		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
-		i, log := start(t, cp)
-		g.Eventually(readyz(i)).Should(ContainSubstring("FAIL machinehealthcheck: the reconcilers cannot be set up; see the log"))
-		g.Eventually(log.String).Should(ContainSubstring("machinehealthchecks and nodehealthchecks of " +
-			"remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
-		g.Expect(i.Stop()).To(Equal(0))
-	})
 	t.Run("with Cluster API", func(t *testing.T) {
 		g := newGomega(t)
-		g.Expect(cp.InstallCRDs(filepath.Join("config", "crd", "bases"))).To(Succeed())
+		g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
 		i, log := start(t, cp)
 		g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: on"))
 		g.Expect(i.Stop()).To(Equal(0))
 		g.Expect(log.String()).ToNot(ContainSubstring("forbidden"))
 	})
+}
+
+// installKinds installs the kinds of Remedy for one test.
+func installKinds(t *testing.T, cp *controlplane.ControlPlane) {
+	t.Helper()
+	NewWithT(t).Expect(cp.InstallCRDs(filepath.Join("config", "crd", "bases"))).To(Succeed())
+	t.Cleanup(func() { uninstallAll(t, cp) })
 }
 
 // uninstallAll deletes all definitions, and waits until the API server no longer serves them: other tests begin without Cluster API.
@@ -334,17 +341,37 @@ func TestManager_JSONAndProfilerFlags_AreFollowed(t *testing.T) {
 func TestManager_UnreadableLease_IsNotReady(t *testing.T) {
 	g := newGomega(t)
 	cp := startControlPlane(t)
-	// It has permissions on Leases in its own namespace only.
+	installKinds(t, cp)
+	// It has permissions on Leases in its own namespace, and reads those of kubelets.
 	t.Setenv("POD_NAMESPACE", "default")
+	forbidLeases(t, cp)
 	i, log := start(t, cp, "--leader-elect")
 	g.Eventually(readyz(i)).Should(And(HavePrefix("not ready: 503"),
 		ContainSubstring("FAIL leader: on standby, and the Lease cannot be read; see the log"), Not(ContainSubstring("forbidden"))))
 	g.Eventually(log.String).Should(ContainSubstring("forbidden"))
 }
 
+// forbidLeases removes the permission to read Leases of all namespaces for one test.
+func forbidLeases(t *testing.T, cp *controlplane.ControlPlane) {
+	t.Helper()
+	g := NewWithT(t)
+	c, err := cp.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	role := &rbacv1.ClusterRole{}
+	g.Expect(c.Get(t.Context(), client.ObjectKey{Name: "remedy-system-manager"}, role)).To(Succeed())
+	before := role.DeepCopy()
+	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "leases") })
+	g.Expect(c.Update(t.Context(), role)).To(Succeed())
+	t.Cleanup(func() {
+		before.ResourceVersion = role.ResourceVersion
+		g.Expect(c.Update(context.Background(), before)).To(Succeed())
+	})
+}
+
 func TestManager_HungAPIServer_Stops(t *testing.T) {
 	g := newGomega(t)
 	cp := startControlPlane(t)
+	installKinds(t, cp)
 	i, log := start(t, cp)
 	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off"))
 	g.Expect(cp.Freeze()).To(Succeed())

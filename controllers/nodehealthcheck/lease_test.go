@@ -121,7 +121,7 @@ func TestNodeLease_Unreadable_Blocks(t *testing.T) {
 	check := s.CreateNodeCheck("workers", metal3(s))
 	c := s.Start()
 	decided(s, check, "n-3", Equal("Blocked PreflightFailed"))
-	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("may not read that"))
+	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("kubeconfig lacks"))
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 	s.Expect(s.Node("n-3").Annotations).ToNot(HaveKey(remedyv1.TriedAnnotation))

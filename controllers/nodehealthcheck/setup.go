@@ -19,6 +19,6 @@ import (
 // New returns the reconciler of NodeHealthChecks.
 func New(e *healthcheck.Environment) *healthcheck.Reconciler {
 	return &healthcheck.Reconciler{
-		Environment: e, Store: store{e}, Source: source{e}, Actor: actor{e.Clusters}, Watches: watchesFor(e),
+		Environment: e, Store: store{e}, Source: source{e}, Actor: actor{e.Clusters}, Watches: watchesFor(e), Others: &medik8s{Environment: e},
 	}
 }

@@ -164,7 +164,10 @@ func (p *pass) removeFinalizer(ctx context.Context) error {
 
 // leavesBehind reports whether there is a request of the check, or a target that it has signed. Nodes are not signed.
 func (p *pass) leavesBehind(ctx context.Context) (bool, error) {
-	found, err := p.r.Requests.LiveOf(ctx, p.check.ID, p.snapshot.kinds...)
+	if p.snapshot.requestsUnread != nil && p.snapshot.clusterState() == remediation.ClusterIsMissing {
+		return false, nil
+	}
+	found, err := p.requests.LiveOf(ctx, p.check.ID, p.snapshot.kinds...)
 	if err != nil || len(found) > 0 || p.check.ofNodes() {
 		return len(found) > 0, errors.Wrap(err, "failed to read the requests again")
 	}

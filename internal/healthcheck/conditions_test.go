@@ -58,7 +58,7 @@ func conditionWritesBefore(c *stage.Instance, match func(faults.Write) bool) int
 
 // isCheckStatusWrite matches a write of the status of a check.
 func isCheckStatusWrite(w faults.Write) bool {
-	return w.Resource == "machinehealthchecks" && w.Subresource == "status"
+	return (w.Resource == "machinehealthchecks" || w.Resource == "nodehealthchecks") && w.Subresource == "status"
 }
 
 // isMachineMetadataWrite matches a write of the annotations of a Machine, which is the first write of a remediation.

@@ -6,7 +6,9 @@ package healthcheck
 import (
 	"context"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
@@ -51,6 +53,12 @@ type Environment struct {
 	Indices   []Index
 	// NoClusterAPI: Cluster API is not served yet, so its objects are neither watched nor read.
 	NoClusterAPI atomic.Bool
+	// ReadOnly: nothing is written, so only permissions to read are needed.
+	ReadOnly bool
+
+	workloadMu sync.Mutex
+	// workloadRequests are those of workload clusters, in which checks of Nodes can have their requests.
+	workloadRequests map[client.ObjectKey]workloadRequests
 }
 
 // Responsible reports whether this instance is responsible for a check. Of the cluster-scoped checks, an instance of one namespace is
@@ -73,9 +81,16 @@ type Reconciler struct {
 	Watches Watches
 	// Gate is nil for a kind of which the manager reconciles all checks.
 	Gate Gatekeeper
+	// Others reads the claims of other projects, and when to read them again; nil for none.
+	Others OtherClaims
 
 	controller controller.Controller
 	records    records
+}
+
+// OtherClaims returns the claims of checks of other projects, which are not watched.
+type OtherClaims interface {
+	Claims(ctx context.Context, check *Check) (claims []Claim, again time.Time, err error)
 }
 
 // SetupWithManager sets up the controller, which starts with the manager, or at once if that is running. Another call adds what was left

@@ -13,6 +13,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -53,10 +54,16 @@ func (s *scenario) run(ctx context.Context, p *faults.Process) error {
 // faults, the process crashes before and after the write.
 func runAtEachWrite(t *testing.T, begin func(s *scenario), injected ...faults.Fault) {
 	t.Helper()
+	runStageAtEachWrite(t, func() *stage.Stage { return stage.New(t, stage.WithClock) }, begin, injected...)
+}
+
+// runStageAtEachWrite is the same with another stage.
+func runStageAtEachWrite(t *testing.T, begins func() *stage.Stage, begin func(s *scenario), injected ...faults.Fault) {
+	t.Helper()
 	faults.EachWrite(t, faults.Scenario[*scenario]{
 		Faults: injected, OncePerKind: !depth.Full(),
 		Begin: func(context.Context) (*scenario, error) {
-			s := &scenario{Stage: stage.New(t, stage.WithClock)}
+			s := &scenario{Stage: begins()}
 			s.recorder = s.StartRecorder()
 			begin(s)
 			return s, nil
@@ -69,6 +76,16 @@ func runAtEachWrite(t *testing.T, begin func(s *scenario), injected ...faults.Fa
 				// An instance records a remediation when it observes its end, and forgets it when it crashes.
 				check.Status.RecentRemediations = nil
 				all = append(all, &check)
+			}
+			for _, check := range s.NodeChecks() {
+				delete(check.Annotations, stage.WakeAnnotation)
+				check.Status.RecentRemediations = nil
+				all = append(all, &check)
+				// Of a Node, only annotations are written.
+				for i := range check.Status.UnhealthyTargets {
+					node := s.NodeOfName(check.Status.UnhealthyTargets[i].Name)
+					all = append(all, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, Annotations: node.Annotations}})
+				}
 			}
 			for _, m := range s.Machines() {
 				all = append(all, &m)
@@ -122,6 +139,35 @@ func TestEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
 			func() { s.Advance(10 * time.Minute) },
 			func() { s.SetReady("m-1", corev1.ConditionTrue, 0) },
 		}
+	})
+}
+
+// The history of a Node is written to the Node, in the cluster of the manager.
+func TestNodeEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
+	t.Parallel()
+	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithAllNamespaces) }
+	runStageAtEachWrite(t, begins, func(s *scenario) {
+		s.CreateNode("n-1")
+		s.CreateNode("n-2")
+		s.CreateUnhealthyNode("n-3")
+		s.CreateNodeCheck("workers", stage.NodeSteps(
+			s.CreateNodeTemplate(remediator.FenceAgents, "soft"), s.CreateNodeTemplate(remediator.Metal3, "hard")))
+		s.steps = []func(){
+			func() { s.Advance(10 * time.Minute) },
+			func() { s.SetReady("n-3", corev1.ConditionTrue, 0) },
+		}
+	})
+}
+
+func TestNodeCleanup_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
+	t.Parallel()
+	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithAllNamespaces) }
+	runStageAtEachWrite(t, begins, func(s *scenario) {
+		s.CreateNode("n-1")
+		s.CreateNode("n-2")
+		s.CreateUnhealthyNode("n-3")
+		check := s.CreateNodeCheck("workers")
+		s.steps = []func(){func() { s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, check))).To(Succeed()) }}
 	})
 }
 

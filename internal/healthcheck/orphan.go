@@ -25,7 +25,7 @@ type orphan struct {
 // findOrphans finds requests and annotations of this check for targets that it no longer selects, or that no longer exist.
 func (s *snapshot) findOrphans() []remediation.Orphan {
 	s.orphans = nil
-	if s.nodesUnread != nil {
+	if s.nodesUnread != nil || s.requestsUnread != nil {
 		return nil
 	}
 	requested := map[types.UID]int{}

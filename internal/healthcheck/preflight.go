@@ -119,6 +119,9 @@ func (p *pass) changed(fresh *snapshot) bool {
 
 // readAgain reads the check, its Cluster and some of its targets, or all, live. The others stay as they were.
 func (p *pass) readAgain(ctx context.Context, targets []int, all bool) (*snapshot, error) {
+	if p.snapshot.requestsUnread != nil {
+		return nil, p.snapshot.requestsUnread
+	}
 	fresh := *p.snapshot
 	fresh.unreadable, fresh.unsure = map[int]string{}, map[int]string{}
 	var err error

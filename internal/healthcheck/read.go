@@ -20,7 +20,9 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -36,11 +38,9 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	}
 	// Where there are no targets, no check is responsible for any.
 	if len(s.targets)+len(s.others) > 0 {
-		claims, err := r.Claims(ctx, check, cluster)
-		if err != nil {
+		if err := p.readClaims(ctx, s); err != nil {
 			return nil, err
 		}
-		s.claims = claims
 	}
 	workloads := r.Clusters.Get(check.Cluster)
 	s.connection = workloads.Connection(ctx)
@@ -67,6 +67,17 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 		return s, errNotReadYet
 	}
 	return s, nil
+}
+
+// readClaims reads which other checks select the targets.
+func (p *pass) readClaims(ctx context.Context, s *snapshot) (err error) {
+	if s.claims, err = p.r.Claims(ctx, s.check, s.cluster); err != nil || p.r.Others == nil || s.nodesUnread != nil {
+		return err
+	}
+	others, again, err := p.r.Others.Claims(ctx, s.check)
+	s.claims = append(s.claims, others...)
+	s.askAgain(again)
+	return err
 }
 
 // readTargets reads the targets, and the Nodes where these are the targets. If they cannot be read, the targets are those of the last read,
@@ -145,9 +156,20 @@ func (s *snapshot) connecting() bool {
 // readRequests finds the requests of this check, and the templates from which it can create more.
 func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	s.unresolved = map[requests.Reference]bool{}
-	resolved := p.r.Requests.Resolve(ctx, s.check.ID, requests.PluralsOf(s.check.Object.GetAnnotations()), s.check.Templates...)
+	if p.requests, s.requestsUnread = p.r.requestsOf(ctx, s.check); s.requestsUnread != nil {
+		p.keepRequests(s)
+		return nil
+	}
+	resolved := p.requests.Resolve(ctx, s.check.ID, requests.PluralsOf(s.check.Object.GetAnnotations()), s.check.Templates...)
 	for i := range resolved {
 		one := &resolved[i]
+		if s.check.ofNodes() && one.Reference.WrongPlace(s.check.Place) {
+			one.Trouble = &explain.TemplateProblem{
+				Reason: remedyv1.WrongLocationReason, Template: s.check.Naming.Text(one.Reference),
+				Detail: "its remediator reads Nodes of its own cluster: create the template in the cluster of the Nodes, and set " +
+					"templateLocation: Workload in a new check",
+			}
+		}
 		s.unresolved[one.Reference] = !one.Usable()
 		if one.Trouble != nil {
 			s.templates = append(s.templates, *one.Trouble)
@@ -163,8 +185,39 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	if err := p.readOwn(ctx, s); err != nil {
 		return err
 	}
-	s.readNames(p.r.Requests)
+	if s.check.Place == requests.InWorkload {
+		// These are not watched.
+		if len(s.unread) > 0 {
+			read := func(r *requests.Found) bool {
+				return slices.ContainsFunc(s.requests, func(now *requests.Found) bool { return now.UID == r.UID })
+			}
+			s.setRequests(append(s.requests, slices.DeleteFunc(slices.Clone(p.record.lastRequests), read)...))
+		}
+		if p.record.lastRequests = s.requests; len(s.requests) > 0 {
+			s.askAgain(p.now.Add(pollTime))
+		}
+	}
+	s.readNames(p.requests)
 	return nil
+}
+
+// pollTime is the time between two reads of the requests in a workload cluster, where they are not watched.
+const pollTime = 10 * time.Second
+
+// keepRequests uses the requests of the last read, because the workload cluster with the requests cannot be read. If its Cluster no longer
+// exists, there is nothing left to clean up.
+func (p *pass) keepRequests(s *snapshot) {
+	s.setRequests(nil)
+	if s.clusterState() == remediation.ClusterIsMissing {
+		p.r.forgetRequests(s.check.Cluster)
+		return
+	}
+	s.setRequests(p.record.lastRequests)
+	s.unknown, s.unread = true, append(s.unread, "requests in the workload cluster: "+cause(s.requestsUnread))
+	for _, template := range s.check.Templates {
+		s.unresolved[template] = true
+	}
+	s.askAgain(p.now.Add(remediation.RetryTime))
 }
 
 // readNames finds the objects with the names of requests that could be created, and the other checks with requests for the same targets.
@@ -257,7 +310,7 @@ func (p *pass) adoptRequests(ctx context.Context) error {
 			return utilerrors.NewAggregate(append(failed, err))
 		}
 		if adopts {
-			failed = append(failed, p.r.Requests.Adopt(ctx, request, s.check.ID, s.check.Policy.Steps[0].ID.Order))
+			failed = append(failed, p.requests.Adopt(ctx, request, s.check.ID, s.check.Policy.Steps[0].ID.Order))
 		}
 	}
 	return utilerrors.NewAggregate(failed)

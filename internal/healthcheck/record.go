@@ -18,6 +18,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
 // record is the state of one check in memory. A restart loses it: persistent state is in annotations. One worker reconciles a check at a
@@ -52,6 +53,8 @@ type record struct {
 	targetsAt            time.Time
 	// lastNodes are the targets of the last read, if these are Nodes.
 	lastNodes []*Target
+	// lastRequests are the requests of the last read, if these are in a workload cluster.
+	lastRequests []*requests.Found
 	// finalizerReason is the last logged reason for which the finalizer of the check stays.
 	finalizerReason string
 }

@@ -10,8 +10,6 @@ import (
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +52,7 @@ func RequestKinds(check *Check) []schema.GroupVersionKind {
 func (p *pass) readOwn(ctx context.Context, s *snapshot) error {
 	named := namedKinds(s.check)
 	s.kinds = RequestKinds(s.check)
-	found, err := p.r.Requests.Of(ctx, s.check.ID, s.kinds...)
+	found, err := p.requests.Of(ctx, s.check.ID, s.kinds...)
 	var unknown *requests.NotKnownError
 	if err != nil && !errors.As(err, &unknown) {
 		return errors.Wrap(err, "failed to read the requests")
@@ -69,7 +67,7 @@ func (p *pass) readOwn(ctx context.Context, s *snapshot) error {
 		why, trouble := unknown.Trouble[gvk]
 		// A kind that is not served has no requests.
 		trouble = trouble && why != requests.NotServed
-		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !p.r.Requests.Known(gvk)
+		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !p.requests.Known(gvk)
 	}
 	// Requests of kinds that the check no longer names have to be cleaned up, too.
 	for gvk, why := range unknown.Trouble {
@@ -130,6 +128,45 @@ func causeOfKind(err error) string {
 	return cause(err)
 }
 
+// requestsOf returns the requests of the cluster in which a check has its own.
+func (e *Environment) requestsOf(ctx context.Context, check *Check) (*requests.Requests, error) {
+	if check.Place != requests.InWorkload {
+		return e.Requests, nil
+	}
+	api, err := e.Clusters.Get(check.Cluster).Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e.workloadMu.Lock()
+	defer e.workloadMu.Unlock()
+	known, found := e.workloadRequests[check.Cluster]
+	if found && known.client == api {
+		return known.Requests, nil
+	}
+	created, err := requests.New(ctx, requests.Options{Client: api, Cluster: check.Cluster, ReadOnly: e.ReadOnly})
+	if err != nil {
+		return nil, err
+	}
+	if e.workloadRequests == nil {
+		e.workloadRequests = map[client.ObjectKey]workloadRequests{}
+	}
+	e.workloadRequests[check.Cluster] = workloadRequests{created, api}
+	return created, nil
+}
+
+// forgetRequests drops the requests of a workload cluster whose Cluster no longer exists.
+func (e *Environment) forgetRequests(cluster client.ObjectKey) {
+	e.workloadMu.Lock()
+	defer e.workloadMu.Unlock()
+	delete(e.workloadRequests, cluster)
+}
+
+// workloadRequests are the requests of a workload cluster, as long as it has the same connection.
+type workloadRequests struct {
+	*requests.Requests
+	client client.Client
+}
+
 // liveKind are the requests of one kind that were read live.
 type liveKind struct {
 	found []*requests.Found
@@ -183,7 +220,7 @@ func (p *pass) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind,
 		switch has := fresh.requestFor(t); {
 		case has != nil && has.Kind.GroupKind() == gvk.GroupKind():
 			fresh.unreadable[i] = why
-		case next(t).RequestKind().GroupKind() == gvk.GroupKind() || !p.r.Requests.Known(gvk):
+		case next(t).RequestKind().GroupKind() == gvk.GroupKind() || !p.requests.Known(gvk):
 			fresh.unsure[i] = why
 		}
 	}
@@ -207,7 +244,7 @@ func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, target
 	for _, i := range targets {
 		name := p.snapshot.targets[i].name()
 		for _, namespace := range p.snapshot.check.namespaces() {
-			found, err := p.r.Requests.Live(ctx, gvk, client.ObjectKey{Namespace: namespace, Name: name})
+			found, err := p.requests.Live(ctx, gvk, client.ObjectKey{Namespace: namespace, Name: name})
 			switch {
 			case err != nil:
 				ctrl.LoggerFrom(ctx).V(4).Info("A request could not be read live", "reason", err.Error())
@@ -224,20 +261,15 @@ func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, target
 func (p *pass) listKind(ctx context.Context, gvk schema.GroupVersionKind) *liveKind {
 	ctx, done := context.WithTimeout(ctx, kindTime)
 	defer done()
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	err := p.r.Live.List(ctx, list, client.InNamespace(p.snapshot.check.ID.Namespace))
-	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+	found, err := p.requests.LiveOfAll(ctx, gvk, p.snapshot.check.ID.Namespace)
+	if err != nil {
 		ctrl.LoggerFrom(ctx).V(4).Info("Requests could not be listed live", "kind", gvk.Kind, "reason", err.Error())
 		return nil
 	}
-	k, namespaces := &liveKind{all: true}, p.snapshot.check.namespaces()
-	for i := range list.Items {
-		if r := requests.Read(&list.Items[i]); slices.Contains(namespaces, r.Namespace) {
-			k.found = append(k.found, r)
-		}
-	}
-	return k
+	namespaces := p.snapshot.check.namespaces()
+	return &liveKind{all: true, found: slices.DeleteFunc(found, func(r *requests.Found) bool {
+		return !slices.Contains(namespaces, r.Namespace)
+	})}
 }
 
 // takeNames records which names of requests that targets could get next belong to other objects.

@@ -70,6 +70,8 @@ type snapshot struct {
 	orphans []orphan
 	// nodesUnread is why the Nodes that are the targets could not be read; nil if they were, or if the targets are Machines.
 	nodesUnread error
+	// requestsUnread is why the workload cluster with the requests could not be read; nil if it was.
+	requestsUnread error
 	// leases are the Leases of Nodes that are being remediated; nil if they were not read. leasesUnread is why.
 	leases       *workload.NodeRemediations
 	leasesUnread error

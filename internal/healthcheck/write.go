@@ -34,6 +34,8 @@ type pass struct {
 	r        *Reconciler
 	record   *record
 	snapshot *snapshot
+	// requests are those of the cluster with the requests of the check.
+	requests *requests.Requests
 	now      time.Time
 	// livePreflight is when the last preflight check, or live read of the check, began.
 	livePreflight time.Time
@@ -94,6 +96,9 @@ func (p *pass) WriteOrphan(ctx context.Context, stray int, d *remediation.Decisi
 
 // write executes the writes that targets and orphaned targets have in common.
 func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d *remediation.Decision, write remediation.Write) error {
+	if p.snapshot.requestsUnread != nil {
+		return p.snapshot.requestsUnread
+	}
 	switch write { //nolint:exhaustive // the others are about targets only
 	case remediation.WriteHistory:
 		return p.annotate(ctx, t, notes.OfHistory(&d.History))
@@ -123,11 +128,11 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 	case remediation.AcquireControlPlaneLease:
 		return p.acquireControlPlaneLease(ctx, d.ControlPlaneLeaseUntil)
 	case remediation.WriteRecovery:
-		return p.r.Requests.WriteRecovery(ctx, request, d.HealthySince)
+		return p.requests.WriteRecovery(ctx, request, d.HealthySince)
 	case remediation.StopRemediator:
-		return p.r.Requests.StopRemediator(ctx, request, p.now)
+		return p.requests.StopRemediator(ctx, request, p.now)
 	case remediation.DeleteRequest:
-		return p.r.Requests.Delete(ctx, request)
+		return p.requests.Delete(ctx, request)
 	}
 	return errors.Errorf("unknown write for a target: %d", write)
 }
@@ -194,7 +199,7 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 	if known := p.record.rejection(request, p.clock()); known != nil {
 		return known
 	}
-	made, _, err := p.r.Requests.Create(ctx, &requests.Draft{
+	made, _, err := p.requests.Create(ctx, &requests.Draft{
 		Check: check.ID, CheckUID: check.Object.GetUID(), Target: t.Subject, Template: template, Order: d.Step.Order, Attempt: d.Attempt,
 		Started: p.clock(), ControlPlane: t.ControlPlane, Cluster: check.Cluster, Place: check.Place,
 	})

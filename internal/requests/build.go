@@ -91,6 +91,19 @@ var needsMachine = map[schema.GroupKind]bool{
 	{Group: "infrastructure.cluster.x-k8s.io", Kind: "Metal3Remediation"}: true,
 }
 
+// readsLocalNodes are the kinds whose remediators read the Node in the cluster of the request.
+var readsLocalNodes = map[schema.GroupKind]bool{
+	{Group: "self-node-remediation.medik8s.io", Kind: "SelfNodeRemediation"}:               true,
+	{Group: "fence-agents-remediation.medik8s.io", Kind: "FenceAgentsRemediation"}:         true,
+	{Group: "storage-based-remediation.medik8s.io", Kind: "StorageBasedRemediation"}:       true,
+	{Group: "machine-deletion-remediation.medik8s.io", Kind: "MachineDeletionRemediation"}: true,
+}
+
+// WrongPlace reports whether a remediator cannot find the Node of a request there.
+func (r Reference) WrongPlace(place Place) bool {
+	return place == InManagement && readsLocalNodes[r.RequestKind().GroupKind()]
+}
+
 // Build creates a request from spec.template of a template, including labels and annotations. A kind in spec.template is ignored: the kind
 // follows from the kind of the template, for which the permission of the author of the check was verified.
 func Build(template *unstructured.Unstructured, d *Draft) (*unstructured.Unstructured, error) {

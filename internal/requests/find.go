@@ -6,6 +6,7 @@ package requests
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/pkg/errors"
@@ -179,10 +180,19 @@ func (r *Requests) Live(ctx context.Context, kind schema.GroupVersionKind, key c
 	return Read(request), nil
 }
 
-// LiveOf lists the requests of a check of these kinds live, where kinds are watched.
+// LiveOf lists the requests of a check of these kinds live.
 func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Found, error) {
 	if !r.watches() {
-		return nil, errors.New("kinds of requests are not watched in a workload cluster")
+		found, err := r.listOf(ctx, c, kinds)
+		var unknown *NotKnownError
+		if errors.As(err, &unknown) {
+			// A kind that is not served has no requests.
+			maps.DeleteFunc(unknown.Trouble, func(_ schema.GroupVersionKind, why string) bool { return why == NotServed })
+			if len(unknown.Trouble) == 0 {
+				err = nil
+			}
+		}
+		return found, err
 	}
 	var all []*Found
 	var failed []error
@@ -207,6 +217,20 @@ func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVer
 		}
 	}
 	return sorted(all), utilerrors.NewAggregate(failed)
+}
+
+// LiveOfAll lists the requests of a kind live, of any check; none if the kind is not served.
+func (r *Requests) LiveOfAll(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]*Found, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err := r.reader.List(ctx, list, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	all := make([]*Found, len(list.Items))
+	for i := range list.Items {
+		all[i] = Read(&list.Items[i])
+	}
+	return all, nil
 }
 
 // listOf lists the requests of a check live by their label.

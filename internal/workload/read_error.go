@@ -71,7 +71,8 @@ var messages = map[ReadErrorReason]string{
 		"renew the kubeconfig in its Secret",
 	Unauthorized: "the API server of the cluster does not accept the kubeconfig; renew the kubeconfig in its Secret",
 	Forbidden: "the user of the cluster's kubeconfig lacks a permission; " +
-		"allow it to get, list and watch Nodes, to get Leases, and to list Pods in kube-system",
+		"allow it to get, list and watch Nodes, to get and list Leases, and to list Pods in kube-system; " +
+		"a NodeHealthCheck also has to patch Nodes, to get Namespaces, and to write Leases",
 	Busy:    "the API server of the cluster rejects requests because it has too many; the manager retries with backoff",
 	Failing: "the API server of the cluster returns errors, or the server that answers is not an API server; see its log",
 	Stopped: "the manager stopped waiting for an answer",
@@ -101,6 +102,10 @@ func (e *ReadError) Error() string {
 
 // namingSecret adds which Secret of the Cluster to correct, if a wrong kubeconfig explains the error.
 func (e *ReadError) namingSecret(cluster client.ObjectKey) *ReadError {
+	if cluster == ManagementCluster && e.Reason == Forbidden {
+		return &ReadError{Reason: Forbidden, details: "the manager lacks a permission in the management cluster; apply the roles of its release. " +
+			"Control-plane Nodes need config/components/control-plane-nodes, and Leases in medik8s-leases need config/components/medik8s-leases"}
+	}
 	hint, found := kubeconfigHints[e.Reason]
 	if !found || cluster == ManagementCluster {
 		return e

@@ -95,6 +95,7 @@ var cleanPaths = []string{
 	"docs/install.md",
 	"docs/kubectl-remedy.md",
 	"docs/metrics.md",
+	"docs/node-health-check.md",
 	"docs/quick-start.md",
 	"docs/reasons.md",
 	"docs/rules.md",

@@ -95,6 +95,11 @@ func (s *Stage) deleteNodeChecks() {
 func (s *Stage) CreateNodeTemplate(kind remediator.Kind, name string) *remedyv1.NodeTemplateReference {
 	s.T.Helper()
 	s.Create(kind.NewTemplate(s.Namespace, name, map[string]any{"agent": "fence_ipmilan"}))
+	return NodeTemplateReference(s, kind, name)
+}
+
+// NodeTemplateReference is the reference of a NodeHealthCheck to a template.
+func NodeTemplateReference(s *Stage, kind remediator.Kind, name string) *remedyv1.NodeTemplateReference {
 	return &remedyv1.NodeTemplateReference{
 		Namespace:    s.Namespace,
 		TemplateKind: remedyv1.TemplateKind{APIVersion: kind.GroupVersion().String(), Kind: kind.Template().Kind, Name: name},

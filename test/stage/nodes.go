@@ -50,10 +50,13 @@ func (s *Stage) isReady(machine string) bool {
 }
 
 // Node reads the Node of a Machine.
-func (s *Stage) Node(machine string) *corev1.Node {
+func (s *Stage) Node(machine string) *corev1.Node { return s.NodeOfName(s.NodeName(machine)) }
+
+// NodeOfName reads a Node.
+func (s *Stage) NodeOfName(name string) *corev1.Node {
 	s.T.Helper()
 	node := &corev1.Node{}
-	s.Expect(s.nodes().Get(s.Ctx, client.ObjectKey{Name: s.NodeName(machine)}, node)).To(Succeed())
+	s.Expect(s.nodes().Get(s.Ctx, client.ObjectKey{Name: name}, node)).To(Succeed())
 	return node
 }
 

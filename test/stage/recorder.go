@@ -45,9 +45,11 @@ type entry struct {
 
 var (
 	checkKind     = remedyv1.GroupVersion.WithKind("MachineHealthCheck")
+	nodeCheckKind = remedyv1.GroupVersion.WithKind("NodeHealthCheck")
 	machineKind   = clusterv1.GroupVersion.WithKind("Machine")
 	recordedKinds = []schema.GroupVersionKind{
 		checkKind,
+		nodeCheckKind,
 		machineKind,
 		remediator.Metal3.GroupVersionKind,
 		remediator.FenceAgents.GroupVersionKind,
@@ -92,7 +94,7 @@ func listOf(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 func (a *Recorder) follow(w watch.Interface) {
 	for event := range w.ResultChan() {
 		object, is := event.Object.(*unstructured.Unstructured)
-		if !is || event.Type == watch.Bookmark {
+		if !is || event.Type == watch.Bookmark || !a.concerns(object) {
 			continue
 		}
 		version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
@@ -100,13 +102,18 @@ func (a *Recorder) follow(w watch.Interface) {
 			continue
 		}
 		a.mu.Lock()
-		a.entries = append(a.entries, entry{object, event.Type == watch.Deleted, a.s.isReady(object.GetName()), version})
+		a.entries = append(a.entries, entry{object, event.Type == watch.Deleted, a.s.isReady(strings.TrimPrefix(object.GetName(), a.s.NodeName(""))), version})
 		a.existing[object.GetUID()] = object.GetResourceVersion()
 		if event.Type == watch.Deleted {
 			delete(a.existing, object.GetUID())
 		}
 		a.mu.Unlock()
 	}
+}
+
+// concerns reports whether an object belongs to the stage. NodeHealthChecks are in no namespace.
+func (a *Recorder) concerns(object *unstructured.Unstructured) bool {
+	return object.GetNamespace() != "" || strings.HasPrefix(object.GetName(), a.s.NodeName(""))
 }
 
 // missing returns the objects whose current state was not observed yet.
@@ -116,6 +123,9 @@ func (a *Recorder) missing() []string {
 		list := listOf(kind)
 		a.s.Expect(a.s.Admin.List(a.s.Ctx, list, client.InNamespace(a.s.Namespace))).To(Succeed())
 		for i := range list.Items {
+			if !a.concerns(&list.Items[i]) {
+				continue
+			}
 			live[list.Items[i].GetUID()] = list.Items[i].GetResourceVersion()
 		}
 	}
@@ -152,7 +162,7 @@ func (a *Recorder) Violation() string {
 	for _, now := range a.entries {
 		all, about := p.requests, p.ofRequest
 		switch now.GroupVersionKind() {
-		case checkKind:
+		case checkKind, nodeCheckKind:
 			all, about = p.checks, p.ofCheck
 		case machineKind:
 			all, about = p.machines, p.ofMachine
@@ -193,10 +203,11 @@ func waitsForOwner(m entry) bool {
 	})
 }
 
-// hasFinalizer reports whether a check has the finalizer. It is named as on a Machine, without its namespace.
+// hasFinalizer reports whether a check has the finalizer. It is named as on a Machine, without its namespace, or as on the request for a Node.
 func (p state) hasFinalizer(author string) bool {
 	for _, check := range p.checks {
-		if "MachineHealthCheck/"+check.GetName() == author && slices.Contains(check.GetFinalizers(), remedyv1.CleanupFinalizer) {
+		named := author == check.GetKind()+"/"+check.GetName() || author == check.GetKind()+"//"+check.GetName()
+		if named && slices.Contains(check.GetFinalizers(), remedyv1.CleanupFinalizer) {
 			return true
 		}
 	}
@@ -243,7 +254,7 @@ func (p state) ofCheck(now entry) string {
 		}
 	}
 	for _, request := range p.requests {
-		if request.GetAnnotations()[remedyv1.CheckAnnotation] == "MachineHealthCheck/"+now.GetNamespace()+"/"+now.GetName() {
+		if request.GetAnnotations()[remedyv1.CheckAnnotation] == now.GetKind()+"/"+now.GetNamespace()+"/"+now.GetName() {
 			return "it is deleted, and its request exists: " + request.GetName()
 		}
 	}

@@ -298,5 +298,5 @@ func TestAManagerOfClusterAPIIsAskedWithoutACluster(t *testing.T) {
 	g.Expect(string(receipt)).To(ContainSubstring(`"version": "Version: v` + ClusterAPIVersion))
 
 	write(t, manager, "#!/bin/sh\necho 'Version: v1.0.0'\nexit 1\n")
-	g.Expect(cache.Put(t.Context(), CoreManager, manager, "test")).To(MatchError(ContainSubstring("is not the version wanted")))
+	g.Expect(cache.Put(t.Context(), CoreManager, manager, "test")).To(MatchError(ContainSubstring("is not the required version")))
 }

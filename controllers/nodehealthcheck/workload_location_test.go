@@ -1,0 +1,113 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck_test
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// inWorkload has its template and its requests in the workload cluster, in a namespace of the name of the stage.
+func inWorkload(s *stage.Stage) func(*remedyv1.NodeHealthCheckSpec) {
+	s.T.Helper()
+	s.Expect(stage.Workload.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
+	s.Expect(s.Workload.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})).To(Succeed())
+	template := remediator.FenceAgents.NewTemplate(s.Namespace, "reboot", map[string]any{"agent": "fence_ipmilan"})
+	s.Expect(s.Workload.Create(s.Ctx, template)).To(Succeed())
+	return func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.TemplateLocation = remedyv1.WorkloadLocation
+		spec.RemediationTemplate = stage.NodeTemplateReference(s, remediator.FenceAgents, "reboot")
+	}
+}
+
+// requestInWorkload reads the request for a Node in the workload cluster; nil without one.
+func requestInWorkload(s *stage.Stage, node string) func() *unstructured.Unstructured {
+	return func() *unstructured.Unstructured {
+		request := remediator.FenceAgents.NewRequest(s.Namespace, s.NodeName(node))
+		if err := s.Workload.Get(s.Ctx, client.ObjectKeyFromObject(request), request); err != nil {
+			s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+			return nil
+		}
+		return request
+	}
+}
+
+// A remediator that reads Nodes of its own cluster gets its requests there, from a template there. They belong to the Node.
+func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	node := s.CreateUnhealthyNode("n-3")
+	check := s.CreateNodeCheck("workers", inWorkload(s))
+	c := s.Start()
+	// The requests are read again all the time.
+	c.NeverIdle = true
+	s.Eventually(requestInWorkload(s, "n-3")).ShouldNot(BeNil())
+	request := requestInWorkload(s, "n-3")()
+	s.Expect(request.GetOwnerReferences()).To(ConsistOf(And(HaveField("Kind", "Node"), HaveField("UID", node.UID))))
+	s.Expect(request.GetLabels()).To(HaveKey(remedyv1.CheckLabel))
+	decided(s, check, "n-3", Equal("Remediating "))
+	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
+	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
+
+	s.SetReady("n-3", corev1.ConditionTrue, 0)
+	s.Eventually(requestInWorkload(s, "n-3")).Should(BeNil())
+	s.Eventually(stage.Get(s, check)).Should(And(HaveField("Finalizers", BeEmpty()), WithTransform(status, Equal([]int32{3, 3, 0}))))
+}
+
+// While the workload cluster cannot be reached, the check keeps its finalizer. When its Cluster no longer exists, there is nothing to clean up.
+func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithProxy)
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	s.CreateUnhealthyNode("n-3")
+	check := s.CreateNodeCheck("workers", inWorkload(s))
+	c := s.Start()
+	c.NeverIdle = true
+	s.Eventually(requestInWorkload(s, "n-3")).ShouldNot(BeNil())
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveLen(1)))
+	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(
+		stage.OfNodes(stage.CheckCondition(remedyv1.ClusterReachableCondition)), Equal("False ClusterUnreachable")))
+	s.Expect(check.Status.InFlightRemediations).To(HaveLen(1))
+	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(
+		stage.OfNodes(stage.CheckCondition(remedyv1.ReadyCondition)), HaveSuffix(remedyv1.CleaningUpReason)))
+	s.Expect(check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
+	s.Expect(s.Admin.Delete(s.Ctx, s.Cluster)).To(Succeed())
+	s.Eventually(func() error {
+		return client.IgnoreNotFound(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(check), check))
+	}).Should(Succeed())
+	s.Eventually(func() bool {
+		return s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(check), &remedyv1.NodeHealthCheck{}) != nil
+	}).Should(BeTrue())
+	s.Expect(requestInWorkload(s, "n-3")()).ToNot(BeNil(), "the workload cluster is not reached any more")
+}
+
+// Requests in the management cluster would never be remediated by a remediator that reads Nodes of its own cluster.
+func TestWorkloadLocation_LocalRemediatorInManagement_IsReported(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	s.CreateUnhealthyNode("n-3")
+	check := s.CreateNodeCheck("workers")
+	c := s.Start()
+	decided(s, check, "n-3", Equal("Blocked TemplateNotResolved"))
+	s.Expect(stage.OfNodes(stage.CheckCondition(remedyv1.TemplatesResolvedCondition))(check)).To(Equal("False WrongLocation"))
+	c.WaitIdle()
+	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
+}
