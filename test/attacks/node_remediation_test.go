@@ -43,7 +43,8 @@ func TestManager_UnderPolicies_RemediatesNode(t *testing.T) {
 	g.Eventually(func() error { return admin.Get(ctx, client.ObjectKeyFromObject(request), request) }).Should(Succeed())
 	g.Expect(admin.Get(ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
 	g.Expect(check.GetFinalizers()).To(ContainElement(remedyv1.CleanupFinalizer))
-	failed := `{status: {conditions: [{type: Succeeded, status: "False", reason: x, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}}`
+	failed := `{status: {conditions: [{type: Succeeded, status: "False", reason: x, message: "",
+  lastTransitionTime: "2026-01-01T00:00:00Z"}]}}`
 	g.Expect(admin.Status().Patch(ctx, request, merge(failed))).To(Succeed())
 	g.Eventually(func() (map[string]string, error) {
 		err := admin.Get(ctx, client.ObjectKeyFromObject(node), node)
