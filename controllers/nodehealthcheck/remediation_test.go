@@ -11,6 +11,7 @@ import (
 	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -184,4 +185,38 @@ func TestAnnotations_OfNode_AreRespected(t *testing.T) {
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.FenceAgents)).To(HaveLen(1))
 	s.Expect(status(stage.Get(s, check)())).To(Equal([]int32{6, 4, 2}))
+}
+
+// docs/stop.md describes what these switches do to a remediation in progress.
+func TestSwitches_DuringRemediation_StopOrKeepIt(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*corev1.Node)
+		stays  bool
+	}{
+		"skip":    {func(n *corev1.Node) { n.Annotations = map[string]string{remedyv1.SkipRemediationAnnotation: ""} }, false},
+		"exclude": {func(n *corev1.Node) { n.Labels[remedyv1.ExcludeLabel] = "true" }, true},
+		"pause":   {func(n *corev1.Node) { n.Annotations = map[string]string{"cluster.x-k8s.io/paused": ""} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t, stage.WithAllNamespaces)
+			s.CreateNode("n-1")
+			s.CreateNode("n-2")
+			s.CreateUnhealthyNode("n-3")
+			check := s.CreateNodeCheck("workers")
+			c := s.Start()
+			s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))
+			decided(s, check, "n-3", Equal("Remediating "))
+			node := s.Node("n-3")
+			before := client.MergeFrom(node.DeepCopy())
+			test.change(node)
+			s.Expect(s.Admin.Patch(s.Ctx, node, before)).To(Succeed())
+			if !test.stays {
+				s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
+				return
+			}
+			c.WaitIdle()
+			s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")()).To(HaveField("GetDeletionTimestamp()", BeNil()))
+		})
+	}
 }

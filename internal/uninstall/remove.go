@@ -16,11 +16,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
-// cleanCluster removes every trace of Remedy from a cluster. A failure on one object does not stop the others.
-func (u *Uninstaller) cleanCluster(ctx context.Context, c *Cluster) error {
+// cleanCluster removes every trace of Remedy from a cluster. A failure on one object does not stop the others. It returns the
+// NodeHealthChecks of the management cluster, which stay until the workload clusters are clean: requests and Leases there name them.
+func (u *Uninstaller) cleanCluster(ctx context.Context, c *Cluster) (nodeChecks []object, err error) {
 	found, failed, err := c.find(ctx, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for i := range failed {
 		u.leave("%s: %s: %s", c.name, failed[i].name, failed[i].err)
@@ -30,7 +31,13 @@ func (u *Uninstaller) cleanCluster(ctx context.Context, c *Cluster) error {
 	}
 	// Checks come last, so an interrupted run leaves neither a request nor an owner remediation without the check that began it.
 	slices.SortStableFunc(found, func(a, b object) int { return u.order(&a) - u.order(&b) })
-	return u.cleanObjects(ctx, c, found)
+	if c == u.Management {
+		first := slices.IndexFunc(found, func(o object) bool { return o.isNodeHealthCheck() })
+		if first >= 0 {
+			found, nodeChecks = found[:first], found[first:]
+		}
+	}
+	return nodeChecks, u.cleanObjects(ctx, c, found)
 }
 
 func (u *Uninstaller) cleanObjects(ctx context.Context, c *Cluster, objects []object) error {
@@ -48,13 +55,15 @@ func (u *Uninstaller) cleanObjects(ctx context.Context, c *Cluster, objects []ob
 	return nil
 }
 
-// order sorts objects: requests, Machines, other objects, checks.
+// order sorts objects: requests, Machines, other objects, checks, checks of Nodes.
 func (u *Uninstaller) order(o *object) int {
 	switch {
 	case u.withdraws(o):
 		return 0
 	case o.is(clusterv1.GroupVersion.Group, "Machine"):
 		return 1
+	case o.isNodeHealthCheck():
+		return 4
 	case o.is(clusterv1.GroupVersion.Group, "MachineHealthCheck"), o.resource.Group == remedyv1.GroupVersion.Group:
 		return 3
 	}
@@ -107,6 +116,10 @@ func (u *Uninstaller) endsWithCheck(o *object) bool {
 func (o *object) isRequest() bool {
 	_, found := requests.CheckOf(&o.ObjectMeta)
 	return found && o.ofRequests()
+}
+
+func (o *object) isNodeHealthCheck() bool {
+	return o.is(remedyv1.GroupVersion.Group, string(metrics.NodeHealthCheck))
 }
 
 // hasConditions returns true if Remedy has set conditions on a check. Other controllers can set conditions of the same types on other

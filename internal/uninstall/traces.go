@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
 // object is the metadata of an object, with the traces to remove.
@@ -41,9 +42,11 @@ func (o *object) tracesIn(meta *metav1.ObjectMeta) traces {
 		return remedys && !slices.Contains(o.kept, key) && (len(o.only) == 0 || slices.Contains(o.only, key))
 	}
 	stays := func(key string) bool { return !removed(key) }
+	// The manager sets this label of clusterctl on a NodeHealthCheck of a workload cluster.
+	labelStays := func(key string) bool { return !removed(key) && (key != requests.MoveLabel || !o.isNodeHealthCheck()) }
 	return traces{
 		annotations: slices.DeleteFunc(slices.Sorted(maps.Keys(meta.Annotations)), stays),
-		labels:      slices.DeleteFunc(slices.Sorted(maps.Keys(meta.Labels)), stays),
+		labels:      slices.DeleteFunc(slices.Sorted(maps.Keys(meta.Labels)), labelStays),
 		finalizers:  slices.DeleteFunc(slices.Clone(meta.Finalizers), stays),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/pkg/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Uninstaller removes Remedy from clusters. It is used once, for All or for Release.
@@ -54,9 +55,15 @@ func (u *Uninstaller) All(ctx context.Context) error {
 		return err
 	}
 	u.stopped = u.Clock.Now()
-	err := u.cleanCluster(ctx, u.Management)
+	nodeChecks, err := u.cleanCluster(ctx, u.Management)
 	if err == nil {
 		err = u.cleanWorkloadClusters(ctx)
+	}
+	if err == nil {
+		if failure := u.deleteRemediationLeases(ctx, u.Management, client.ObjectKey{}); failure != nil && ctx.Err() == nil {
+			u.leave("%s: %s", u.Management.name, failure)
+		}
+		err = u.cleanObjects(ctx, u.Management, nodeChecks)
 	}
 	if err == nil {
 		err = u.findRestartedManagers(ctx)

@@ -45,8 +45,8 @@ func (u *Uninstaller) cleanWorkloadClusters(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// cleanWorkloadCluster removes the traces of Remedy from a workload cluster, and the Lease of its control plane. Without a kubeconfig, no
-// manager has ever connected to it.
+// cleanWorkloadCluster removes the traces of Remedy from a workload cluster, and the Leases of its control plane and Nodes. Without a
+// kubeconfig, no manager has ever connected to it.
 func (u *Uninstaller) cleanWorkloadCluster(ctx context.Context, cluster *clusterv1.Cluster) error {
 	kubeconfig, err := secret.Get(ctx, u.Management.client, client.ObjectKeyFromObject(cluster), secret.Kubeconfig)
 	if err != nil {
@@ -64,8 +64,8 @@ func (u *Uninstaller) cleanWorkloadCluster(ctx context.Context, cluster *cluster
 	if err != nil {
 		return err
 	}
-	if err := u.cleanCluster(ctx, c); err != nil {
+	if _, err := u.cleanCluster(ctx, c); err != nil {
 		return err
 	}
-	return u.deleteControlPlaneLease(ctx, c, cluster)
+	return u.deleteRemediationLeases(ctx, c, client.ObjectKeyFromObject(cluster))
 }

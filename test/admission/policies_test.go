@@ -4,7 +4,6 @@
 package admission_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -303,51 +302,4 @@ func TestOwnerRemediationPolicy_NoDeletePermission_IsDenied(t *testing.T) {
 	template := example(t, machinesMinimal)
 	g.Expect(b.admin.Create(ctx, withName(template, "template"))).To(Succeed())
 	g.Expect(tenant.Update(ctx, patched(g, template, "{spec: {remediationTemplate: null}}"), client.DryRunAll)).To(MatchError(ContainSubstring(words)))
-}
-
-func TestManagerPolicy_OtherMetadata_IsDenied(t *testing.T) {
-	g := NewWithT(t)
-	b := policyBench(t)
-	// The policy denies the requests even with all permissions.
-	everything := to("*", "*", "*")
-	manager := b.manager(t)
-	namesake, _ := b.may(t, "system:serviceaccount:elsewhere:remedy-manager", everything)
-	other, _ := b.may(t, "other", everything)
-	ctx := context.Background()
-	node := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "node-1"}}}
-	m := machine("machine-1")
-	for _, object := range []*unstructured.Unstructured{m, node} {
-		object.SetAnnotations(map[string]string{
-			"example.com/a": "b", "remedy.cluster.x-k8s.io/failed-remediations": "1", "remediation.medik8s.io/manually-confirmed-healthy": "",
-		})
-		g.Expect(b.admin.Create(ctx, object)).To(Succeed())
-	}
-	change := func(c client.Client, object *unstructured.Unstructured, patch string) error {
-		return c.Update(ctx, patched(g, object, patch), client.DryRunAll)
-	}
-	denied := map[string]string{
-		"{metadata: {annotations: {example.com/a: c}}}":                                 "sets only annotations with the prefix remedy.cluster.x-k8s.io/, not example.com/a",
-		"{metadata: {annotations: {cluster.x-k8s.io/remediate-machine: ''}}}":           "sets only annotations with the prefix remedy.cluster.x-k8s.io/",
-		"{metadata: {annotations: {example.com/a: null}}}":                              "removes only annotations with the prefix remedy.cluster.x-k8s.io/",
-		"{metadata: {labels: {a: b}}}":                                                  "does not change labels, finalizers or owner references",
-		"{metadata: {finalizers: [remedy.cluster.x-k8s.io/x]}}":                         "does not change labels, finalizers or owner references",
-		"{metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}]}}": "does not change labels, finalizers or owner references",
-	}
-	untilPoliciesWork(g, func() error { return change(manager, m, "{metadata: {labels: {a: b}}}") }, "does not change labels")
-	// An update of the status of a Node can also change its metadata.
-	g.Expect(manager.Status().Update(ctx, patched(g, node, "{metadata: {labels: {a: b}}}"), client.DryRunAll)).To(MatchError(ContainSubstring("does not change labels")))
-	g.Expect(manager.Status().Update(ctx, patched(g, node, "{status: {phase: Pending}}"), client.DryRunAll)).To(MatchError(ContainSubstring("does not change the status of Nodes")))
-	person, _ := b.may(t, "a-person:renamed", everything)
-	g.Expect(change(person, m, "{metadata: {labels: {a: b}}}")).To(Succeed(), "a user that is no ServiceAccount is not the manager")
-	g.Expect(change(namesake, m, "{metadata: {labels: {a: b}}}")).To(Succeed(), "another ServiceAccount of that name is not the manager")
-	for _, object := range []*unstructured.Unstructured{m, node} {
-		for patch, words := range denied {
-			g.Expect(change(manager, object, patch)).To(MatchError(ContainSubstring(words)), "%s %s", object.GetKind(), patch)
-			g.Expect(change(other, object, patch)).To(Succeed(), "%s %s", object.GetKind(), patch)
-		}
-		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/failed-remediations: '2', remedy.cluster.x-k8s.io/marked-by: x}}}")).To(Succeed())
-		g.Expect(change(manager, object, "{metadata: {annotations: {remedy.cluster.x-k8s.io/failed-remediations: null, remediation.medik8s.io/manually-confirmed-healthy: null}}}")).To(Succeed())
-	}
-	g.Expect(change(manager, m, "{spec: {providerID: x}}")).To(MatchError(ContainSubstring("does not change specs")))
-	g.Expect(change(manager, node, "{spec: {unschedulable: true}}")).To(MatchError(ContainSubstring("does not change specs")))
 }
