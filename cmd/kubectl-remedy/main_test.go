@@ -17,7 +17,7 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 		args []string
 		says string
 	}{
-		"nothing":       {nil, "missing command: explain, status, history, release, uninstall or version; see kubectl remedy --help"},
+		"nothing":       {nil, "missing command: explain, status, history, convert, release, uninstall or version; see kubectl remedy --help"},
 		"another word":  {[]string{"remove"}, `unknown command "remove"`},
 		"no scope":      {[]string{"release"}, "missing scope: set a name or --namespace"},
 		"two checks":    {[]string{"release", "a", "b"}, `accepts at most one name: unexpected ["b"]`},
@@ -43,6 +43,12 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 		"a target without a kind":         {[]string{"explain", "a"}, `invalid target "a": use machine/NAME or node/NAME`},
 		"all namespaces and one":          {[]string{"status", "-A", "-n", "a"}, "--all-namespaces cannot be used with --namespace"},
 		"watch as JSON":                   {[]string{"status", "-w", "-o", "json"}, "--watch cannot be used with --output=json"},
+		"a cluster twice":                 {[]string{"explain", "node/a", "--this-cluster", "--cluster", "b"}, "--this-cluster cannot be used with --cluster"},
+		"a Machine of this cluster":       {[]string{"explain", "machine/a", "--this-cluster"}, "--this-cluster cannot be used with machine/a"},
+		"nothing to convert":              {[]string{"convert"}, "missing source: set --filename or --all"},
+		"two sources":                     {[]string{"convert", "--all", "-f", "a"}, "--all cannot be used with --filename"},
+		"a file as argument":              {[]string{"convert", "-f", "a", "b"}, `unexpected argument "b"`},
+		"an empty file name":              {[]string{"convert", "-f", ""}, "--filename is empty"},
 		"another format":                  {[]string{"status", "-o", "wide"}, `invalid output format "wide": use text, json or yaml`},
 	} {
 		t.Run(line, func(t *testing.T) {
@@ -65,7 +71,7 @@ func TestRun_HelpAndVersion_Print(t *testing.T) {
 		g.Expect(out.String()).To(And(ContainSubstring("kubectl remedy [command]"), ContainSubstring("Exit codes: 0"),
 			ContainSubstring("--context"), ContainSubstring("completion"), ContainSubstring("uninstall")))
 	}
-	for _, command := range []string{"explain", "status", "history", "release", "uninstall"} {
+	for _, command := range []string{"explain", "status", "history", "convert", "release", "uninstall"} {
 		g := NewWithT(t)
 		var out bytes.Buffer
 		g.Expect(run(t.Context(), []string{command, "--help"}, &out, &out)).To(Succeed())
