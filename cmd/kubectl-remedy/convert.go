@@ -22,8 +22,8 @@ func convertCommand(c *connection) *cobra.Command {
 	var all bool
 	command := &cobra.Command{
 		Use: "convert (-f FILE | --all)", Short: "Convert NodeHealthChecks of medik8s into those of Remedy",
-		Long: "Print NodeHealthChecks of medik8s (remediation.medik8s.io) as manifests of Remedy. What differs or has no counterpart is printed\n" +
-			"on stderr, and as comments in the manifests. The checks have mode: Observe. Nothing is written to the cluster.",
+		Long: "Print NodeHealthChecks of medik8s (remediation.medik8s.io) as manifests of Remedy. What differs or has no counterpart is\n" +
+			"printed on stderr, and as comments in the manifests. The checks have mode: Observe. Nothing is written to the cluster.",
 		Example: "  kubectl remedy convert --all > checks.yaml\n" +
 			"  kubectl remedy convert -f nhc.yaml\n" +
 			"  kustomize build . | kubectl remedy convert -f -",
@@ -73,7 +73,7 @@ func readFile(in io.Reader, name string) ([]unstructured.Unstructured, error) {
 	if name == "-" {
 		return medik8s.Documents(in, "stdin")
 	}
-	file, err := os.Open(name)
+	file, err := os.Open(name) //nolint:gosec // The user names the file.
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to open the file")
 	}

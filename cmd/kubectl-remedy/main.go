@@ -1,8 +1,8 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-remedy is the kubectl plugin that kubectl runs as `kubectl remedy`. It explains decisions, converts and releases checks, and
-// uninstalls Remedy.
+// Command kubectl-remedy is the kubectl plugin that kubectl runs as `kubectl remedy`. It explains decisions, converts and releases checks,
+// and uninstalls Remedy.
 //
 // It only parses the command line: packages diagnose, medik8s and uninstall do the work. Start at run.
 package main

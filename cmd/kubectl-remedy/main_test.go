@@ -43,13 +43,15 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 		"a target without a kind":         {[]string{"explain", "a"}, `invalid target "a": use machine/NAME or node/NAME`},
 		"all namespaces and one":          {[]string{"status", "-A", "-n", "a"}, "--all-namespaces cannot be used with --namespace"},
 		"watch as JSON":                   {[]string{"status", "-w", "-o", "json"}, "--watch cannot be used with --output=json"},
-		"a cluster twice":                 {[]string{"explain", "node/a", "--this-cluster", "--cluster", "b"}, "--this-cluster cannot be used with --cluster"},
-		"a Machine of this cluster":       {[]string{"explain", "machine/a", "--this-cluster"}, "--this-cluster cannot be used with machine/a"},
-		"nothing to convert":              {[]string{"convert"}, "missing source: set --filename or --all"},
-		"two sources":                     {[]string{"convert", "--all", "-f", "a"}, "--all cannot be used with --filename"},
-		"a file as argument":              {[]string{"convert", "-f", "a", "b"}, `unexpected argument "b"`},
-		"an empty file name":              {[]string{"convert", "-f", ""}, "--filename is empty"},
-		"another format":                  {[]string{"status", "-o", "wide"}, `invalid output format "wide": use text, json or yaml`},
+		"a cluster twice": {
+			[]string{"explain", "node/a", "--this-cluster", "--cluster", "b"}, "--this-cluster cannot be used with --cluster",
+		},
+		"a Machine of this cluster": {[]string{"explain", "machine/a", "--this-cluster"}, "--this-cluster cannot be used with machine/a"},
+		"nothing to convert":        {[]string{"convert"}, "missing source: set --filename or --all"},
+		"two sources":               {[]string{"convert", "--all", "-f", "a"}, "--all cannot be used with --filename"},
+		"a file as argument":        {[]string{"convert", "-f", "a", "b"}, `unexpected argument "b"`},
+		"an empty file name":        {[]string{"convert", "-f", ""}, "--filename is empty"},
+		"another format":            {[]string{"status", "-o", "wide"}, `invalid output format "wide": use text, json or yaml`},
 	} {
 		t.Run(line, func(t *testing.T) {
 			g := NewWithT(t)

@@ -90,8 +90,8 @@ func (c *Converted) YAML() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("# Converted from the NodeHealthCheck " + oneLine(c.Check.Name) + " of " + Kind.Group + ".\n" +
-		"# With mode: Observe, Remedy only reports. Delete or pause the check of medik8s before you remove mode: Observe, because both would act\n" +
-		"# on the same Nodes.\n")
+		"# With mode: Observe, Remedy only reports. Delete or pause the check of medik8s before you remove mode: Observe, because both would\n" +
+		"# act on the same Nodes.\n")
 	for _, note := range c.Notes {
 		b.WriteString("# - " + oneLine(note) + "\n")
 	}

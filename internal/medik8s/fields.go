@@ -107,7 +107,7 @@ func (c *conversion) limit(field string, from *intstr.IntOrString) (*intstr.IntO
 	if number > maxTargets {
 		c.note("%s is %d instead of %d, the highest number of Remedy", field, maxTargets, number)
 	}
-	to := intstr.FromInt32(int32(min(number, maxTargets))) //nolint:gosec // It is at most maxTargets.
+	to := intstr.FromInt32(int32(min(number, maxTargets)))
 	return &to, nil
 }
 
@@ -179,7 +179,8 @@ func (c *conversion) plural(request schema.GroupVersionKind) {
 			c.Check.Annotations = map[string]string{
 				remedyv1.RequestPluralsAnnotation: strings.TrimPrefix(before+","+entry, ","),
 			}
-			c.note("The plural of %s is %s, which the annotation %s names", request.Kind, mapping.Resource.Resource, remedyv1.RequestPluralsAnnotation)
+			c.note("The plural of %s is %s: the annotation %s has it", request.Kind, mapping.Resource.Resource,
+				remedyv1.RequestPluralsAnnotation)
 		}
 		return
 	}
@@ -226,7 +227,7 @@ func (c *conversion) steps(from []step) error {
 			timeout = minTimeout
 		}
 		c.Check.Spec.EscalatingRemediations = append(c.Check.Spec.EscalatingRemediations, remedyv1.NodeEscalationStep{
-			Order:               int32(order), //nolint:gosec // It is at most maxOrder.
+			Order:               int32(order),
 			RemediationTemplate: *template, Timeout: c.duration("The timeout of "+field, timeout),
 		})
 	}
@@ -266,7 +267,7 @@ func (c *conversion) pace(from *spec) error {
 		delay := c.duration("healthyDelay", d.Duration)
 		to.HealthyDelay = &delay
 		if delay.Duration.Duration > 0 {
-			c.note("healthyDelay of Remedy begins again when the Node becomes unhealthy again; that of medik8s does not")
+			c.note("With Remedy, healthyDelay begins again each time that the Node becomes unhealthy")
 		}
 	}
 	return nil
