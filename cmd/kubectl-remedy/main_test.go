@@ -113,3 +113,24 @@ func TestRun_UnreachableCluster_Fails(t *testing.T) {
 		})
 	}
 }
+
+// Manifests are on stdout, differences on stderr. A check that cannot be converted does not stop the others.
+func TestRun_Convert_PrintsManifests(t *testing.T) {
+	g := NewWithT(t)
+	list := filepath.Join("..", "..", "internal", "medik8s", "testdata", "list.yaml")
+	invalid := filepath.Join(t.TempDir(), "invalid.yaml")
+	noSpec := "{apiVersion: remediation.medik8s.io/v1alpha1, kind: NodeHealthCheck, metadata: {name: a}}"
+	g.Expect(os.WriteFile(invalid, []byte(noSpec), 0o600)).To(Succeed())
+	var out, errOut bytes.Buffer
+	err := run(t.Context(), []string{"convert", "-f", invalid, "-f", list}, &out, &errOut)
+	g.Expect(err).To(MatchError("1 of 3 NodeHealthChecks were not converted"))
+	g.Expect(exitCode(err)).To(Equal(exitFailed))
+	g.Expect(errOut.String()).To(And(
+		ContainSubstring("kubectl remedy: failed to convert NodeHealthCheck a: it has neither remediationTemplate nor escalatingRemediations"),
+		ContainSubstring("NodeHealthCheck escalating: medik8s rounds maxUnhealthy up and Remedy rounds it down"),
+	))
+	golden, err := os.ReadFile(filepath.Join(filepath.Dir(list), "list.golden.yaml"))
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(out.String()).To(Equal(string(golden)))
+	g.Expect(run(t.Context(), []string{"convert", "-f", "/nowhere"}, &out, &out)).To(MatchError(ContainSubstring("/nowhere")))
+}

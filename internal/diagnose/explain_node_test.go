@@ -120,6 +120,15 @@ func TestExplain_NodeWithoutMachine_IsEvaluated(t *testing.T) {
 	s.Expect(err).To(MatchError("Cluster " + s.Namespace + "/other not found"))
 	_, err = user.Explain(s.Ctx, node(s, "n-3"))
 	s.Expect(err).To(MatchError(ContainSubstring("For a Node without a Machine, select its Cluster with --cluster")))
+
+	s.ChangeNode("n-3", func(node *corev1.Node) {
+		node.Annotations = map[string]string{remedyv1.AttemptsAnnotation: "2"}
+	})
+	entries, unread, err := user.HistoryOf(s.Ctx, nodeOf(s, "n-3", "prod"))
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(unread).To(BeEmpty())
+	s.Expect(entries).To(ContainElements(HaveField("Message", "2 remediation attempts have failed since the Node was healthy"),
+		HaveField("Check", "NodeHealthCheck "+check.Name)))
 }
 
 // Without the kubeconfig, the answer is what the manager reports.
@@ -287,7 +296,6 @@ func TestExplain_TemplateInOtherNamespace_IsRead(t *testing.T) {
 
 // status lists NodeHealthChecks with the namespace of their Cluster, and all of them without a namespace. -w follows both kinds.
 func TestStatuses_NodeHealthChecks_AreListed(t *testing.T) {
-	t.Parallel()
 	s := stage.New(t)
 	s.CreateNode("n-1")
 	s.CreateNode("n-2")
