@@ -20,10 +20,13 @@ import (
 // target is the target of a question, with the output format.
 type target struct {
 	cluster, format string
+	thisCluster     bool
 }
 
 func (t *target) addFlags(command *cobra.Command) {
-	command.Flags().StringVar(&t.cluster, "cluster", "", "name of the Cluster of the Node, if several have a Node of this name")
+	command.Flags().StringVar(&t.cluster, "cluster", "",
+		"name of the Cluster of the Node: for a Node without a Machine, or if several Clusters have a Node of this name")
+	command.Flags().BoolVar(&t.thisCluster, "this-cluster", false, "the Node is one of the cluster that the kubeconfig selects")
 	addFormat(command, &t.format)
 }
 
@@ -69,14 +72,19 @@ func parseTarget(argument string) (diagnose.Subject, error) {
 // subject connects to the management cluster.
 func (t *target) subject(c *connection, argument string) (*diagnose.Cluster, diagnose.Subject, error) {
 	s, err := parseTarget(argument)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, s, err
+	case t.thisCluster && t.cluster != "":
+		return nil, s, invalid("--this-cluster cannot be used with --cluster")
+	case t.thisCluster && !s.Node:
+		return nil, s, invalid("--this-cluster cannot be used with %s: use it with node/NAME", argument)
 	}
 	config, namespace, err := c.config()
 	if err != nil {
 		return nil, s, err
 	}
-	s.Namespace, s.Cluster = namespace, t.cluster
+	s.Namespace, s.Cluster, s.ThisCluster = namespace, t.cluster, t.thisCluster
 	cluster, err := diagnose.NewCluster(config)
 	return cluster, s, err
 }
@@ -86,13 +94,16 @@ func explainCommand(c *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use: "explain (machine/NAME | node/NAME) [-n NAMESPACE]", Short: "Explain why a Machine or Node is (not) being " +
 			"remediated, and when it will be",
-		Long: "Evaluate the MachineHealthChecks that select a Machine as the manager does, with your own permissions, and " +
+		Long: "Evaluate the checks that select a Machine or a Node as the manager does, with your own permissions, and " +
 			"print the result of every\n" +
 			"rule and guard. Nothing is written.\n\n" +
+			"A Node is that of a Machine in the namespace, one of the Cluster that --cluster selects, or one of the cluster that the " +
+			"kubeconfig\nselects.\n\n" +
 			"The evaluation needs the permission to read the kubeconfig Secret of the Cluster. Without it, the command prints " +
 			"what the manager reports.",
 		Example: "  kubectl remedy explain machine/workers-x7k2p -n team-a\n" +
-			"  kubectl remedy explain node/worker-3 -n team-a --cluster prod",
+			"  kubectl remedy explain node/worker-3 -n team-a --cluster prod\n" +
+			"  kubectl remedy explain node/worker-3 --this-cluster",
 		Args: oneTarget,
 		RunE: func(command *cobra.Command, args []string) error {
 			cluster, subject, err := t.subject(c, args[0])

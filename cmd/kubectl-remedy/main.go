@@ -1,10 +1,10 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-remedy is the kubectl plugin that kubectl runs as `kubectl remedy`. It explains decisions, releases checks and uninstalls
-// Remedy.
+// Command kubectl-remedy is the kubectl plugin that kubectl runs as `kubectl remedy`. It explains decisions, converts and releases checks,
+// and uninstalls Remedy.
 //
-// It only parses the command line: packages diagnose and uninstall do the work. Start at run.
+// It only parses the command line: packages diagnose, medik8s and uninstall do the work. Start at run.
 package main
 
 import (
@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return invalid("missing command: explain, status, history, release, uninstall or version")
+				return invalid("missing command: explain, status, history, convert, release, uninstall or version")
 			}
 			return invalid("unknown command %q", args[0])
 		},
@@ -75,14 +75,19 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 	root.SetArgs(args)
 	c := newConnection(root.PersistentFlags())
 	root.PersistentPreRunE = func(command *cobra.Command, _ []string) error { return checkEmptyFlags(command.Flags()) }
-	root.AddCommand(explainCommand(c), statusCommand(c), historyCommand(c), releaseCommand(c), uninstallCommand(c), &cobra.Command{
+	root.AddCommand(explainCommand(c), statusCommand(c), historyCommand(c), convertCommand(c), releaseCommand(c), uninstallCommand(c),
+		versionCommand(out))
+	return root.ExecuteContext(ctx)
+}
+
+func versionCommand(out io.Writer) *cobra.Command {
+	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(out, version.String())
 			return errors.WithStack(err)
 		},
-	})
-	return root.ExecuteContext(ctx)
+	}
 }
 
 func noArguments(_ *cobra.Command, args []string) error {

@@ -17,7 +17,7 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 		args []string
 		says string
 	}{
-		"nothing":       {nil, "missing command: explain, status, history, release, uninstall or version; see kubectl remedy --help"},
+		"nothing":       {nil, "missing command: explain, status, history, convert, release, uninstall or version; see kubectl remedy --help"},
 		"another word":  {[]string{"remove"}, `unknown command "remove"`},
 		"no scope":      {[]string{"release"}, "missing scope: set a name or --namespace"},
 		"two checks":    {[]string{"release", "a", "b"}, `accepts at most one name: unexpected ["b"]`},
@@ -43,7 +43,15 @@ func TestRun_InvalidCommandLine_Fails(t *testing.T) {
 		"a target without a kind":         {[]string{"explain", "a"}, `invalid target "a": use machine/NAME or node/NAME`},
 		"all namespaces and one":          {[]string{"status", "-A", "-n", "a"}, "--all-namespaces cannot be used with --namespace"},
 		"watch as JSON":                   {[]string{"status", "-w", "-o", "json"}, "--watch cannot be used with --output=json"},
-		"another format":                  {[]string{"status", "-o", "wide"}, `invalid output format "wide": use text, json or yaml`},
+		"a cluster twice": {
+			[]string{"explain", "node/a", "--this-cluster", "--cluster", "b"}, "--this-cluster cannot be used with --cluster",
+		},
+		"a Machine of this cluster": {[]string{"explain", "machine/a", "--this-cluster"}, "--this-cluster cannot be used with machine/a"},
+		"nothing to convert":        {[]string{"convert"}, "missing source: set --filename or --all"},
+		"two sources":               {[]string{"convert", "--all", "-f", "a"}, "--all cannot be used with --filename"},
+		"a file as argument":        {[]string{"convert", "-f", "a", "b"}, `unexpected argument "b"`},
+		"an empty file name":        {[]string{"convert", "-f", ""}, "--filename is empty"},
+		"another format":            {[]string{"status", "-o", "wide"}, `invalid output format "wide": use text, json or yaml`},
 	} {
 		t.Run(line, func(t *testing.T) {
 			g := NewWithT(t)
@@ -65,7 +73,7 @@ func TestRun_HelpAndVersion_Print(t *testing.T) {
 		g.Expect(out.String()).To(And(ContainSubstring("kubectl remedy [command]"), ContainSubstring("Exit codes: 0"),
 			ContainSubstring("--context"), ContainSubstring("completion"), ContainSubstring("uninstall")))
 	}
-	for _, command := range []string{"explain", "status", "history", "release", "uninstall"} {
+	for _, command := range []string{"explain", "status", "history", "convert", "release", "uninstall"} {
 		g := NewWithT(t)
 		var out bytes.Buffer
 		g.Expect(run(t.Context(), []string{command, "--help"}, &out, &out)).To(Succeed())
@@ -104,4 +112,25 @@ func TestRun_UnreachableCluster_Fails(t *testing.T) {
 			g.Expect(exitCode(err)).To(Equal(exitFailed))
 		})
 	}
+}
+
+// Manifests are on stdout, differences on stderr. A check that cannot be converted does not stop the others.
+func TestRun_Convert_PrintsManifests(t *testing.T) {
+	g := NewWithT(t)
+	list := filepath.Join("..", "..", "internal", "medik8s", "testdata", "list.yaml")
+	invalid := filepath.Join(t.TempDir(), "invalid.yaml")
+	noSpec := "{apiVersion: remediation.medik8s.io/v1alpha1, kind: NodeHealthCheck, metadata: {name: a}}"
+	g.Expect(os.WriteFile(invalid, []byte(noSpec), 0o600)).To(Succeed())
+	var out, errOut bytes.Buffer
+	err := run(t.Context(), []string{"convert", "-f", invalid, "-f", list}, &out, &errOut)
+	g.Expect(err).To(MatchError("1 of 3 NodeHealthChecks were not converted"))
+	g.Expect(exitCode(err)).To(Equal(exitFailed))
+	g.Expect(errOut.String()).To(And(
+		ContainSubstring("kubectl remedy: failed to convert NodeHealthCheck a: it has neither remediationTemplate nor escalatingRemediations"),
+		ContainSubstring("NodeHealthCheck escalating: medik8s rounds maxUnhealthy up and Remedy rounds it down"),
+	))
+	golden, err := os.ReadFile(filepath.Join(filepath.Dir(list), "list.golden.yaml"))
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(out.String()).To(Equal(string(golden)))
+	g.Expect(run(t.Context(), []string{"convert", "-f", "/nowhere"}, &out, &out)).To(MatchError(ContainSubstring("/nowhere")))
 }

@@ -22,7 +22,10 @@ func statusCommand(c *connection) *cobra.Command {
 	var all, follow bool
 	command := &cobra.Command{
 		Use: "status [-n NAMESPACE | -A]", Short: "List checks, first those that need attention",
-		Long: "List MachineHealthChecks of Remedy and of Cluster API: first those that need attention, with what they report.",
+		Long: "List MachineHealthChecks and NodeHealthChecks of Remedy, and MachineHealthChecks of Cluster API: first those that need\n" +
+			"attention, with what they report.\n\n" +
+			"A NodeHealthCheck is in no namespace: it is listed with those of the namespace of its Cluster. With -A, all are listed, also\n" +
+			"those that monitor the cluster that they are in.",
 		Args: func(command *cobra.Command, args []string) error {
 			switch {
 			case all && command.Flags().Changed("namespace"):
@@ -52,14 +55,12 @@ func statusCommand(c *connection) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if unread != "" {
-				command.PrintErrln("kubectl remedy: " + unread)
-			}
+			printUnread(command, unread)
 			return write(out, format, found, func() string { return statusTable(found, namespace) })
 		},
 	}
 	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the checks of all namespaces")
-	command.Flags().BoolVarP(&follow, "watch", "w", false, "print a line for each change of a MachineHealthCheck of Remedy")
+	command.Flags().BoolVarP(&follow, "watch", "w", false, "print a line for each change of a check of Remedy")
 	addFormat(command, &format)
 	return command
 }
@@ -68,9 +69,9 @@ func statusCommand(c *connection) *cobra.Command {
 func statusTable(all []diagnose.CheckStatus, namespace string) string {
 	if len(all) == 0 {
 		if namespace == "" {
-			return "No MachineHealthChecks found\n"
+			return "No checks found\n"
 		}
-		return "No MachineHealthChecks found in namespace " + namespace + "\n"
+		return "No checks found in namespace " + namespace + "\n"
 	}
 	var b strings.Builder
 	rows := [][]string{diagnose.StatusColumns}
@@ -81,7 +82,7 @@ func statusTable(all []diagnose.CheckStatus, namespace string) string {
 	separator := "\n"
 	for i := range all {
 		if s := &all[i]; s.Message != "" && s.Ready != "True" {
-			fmt.Fprintf(&b, "%s%s %s/%s: %s\n", separator, s.Kind, s.Namespace, s.Name, s.Message)
+			fmt.Fprintf(&b, "%s%s: %s\n", separator, s.Title(), s.Message)
 			separator = ""
 		}
 	}
@@ -97,7 +98,17 @@ func followStatus(command *cobra.Command, cluster *diagnose.Cluster, namespace s
 	if err := line(diagnose.StatusColumns); err != nil {
 		return err
 	}
-	return cluster.Watch(command.Context(), namespace, func(s *diagnose.CheckStatus) error { return line(s.Row(clock.RealClock{}.Now())) })
+	unread := func(why string) { printUnread(command, []string{why}) }
+	return cluster.Watch(command.Context(), namespace, unread, func(s *diagnose.CheckStatus) error {
+		return line(s.Row(clock.RealClock{}.Now()))
+	})
+}
+
+// printUnread prints what could not be read, apart from the answer.
+func printUnread(command *cobra.Command, unread []string) {
+	for _, why := range unread {
+		command.PrintErrln("kubectl remedy: " + why)
+	}
 }
 
 func anys(values []string) []any {
@@ -112,15 +123,16 @@ func historyCommand(c *connection) *cobra.Command {
 	var t target
 	command := &cobra.Command{
 		Use: "history (machine/NAME | node/NAME) [-n NAMESPACE]", Short: "List the recorded remediations of a Machine or Node",
-		Long: "List what the MachineHealthChecks of the namespace and the Machine record about its remediations, the oldest first.\n" +
-			"A check records its last ten remediations, so those of Machines that were replaced are listed, too.",
+		Long: "List what the checks of its cluster, the Machine and its Node record about its remediations, the oldest first.\n" +
+			"A check records its last ten remediations, so those of Machines and Nodes that were replaced are listed, too.",
 		Args: oneTarget,
 		RunE: func(command *cobra.Command, args []string) error {
 			cluster, subject, err := t.subject(c, args[0])
 			if err != nil {
 				return err
 			}
-			entries, err := cluster.HistoryOf(command.Context(), subject)
+			entries, unread, err := cluster.HistoryOf(command.Context(), subject)
+			printUnread(command, unread)
 			if err != nil {
 				return err
 			}

@@ -7,16 +7,21 @@ import (
 	"context"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/pkg/errors"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
@@ -30,21 +35,27 @@ type evaluator struct {
 	*healthcheck.Environment
 	kinds []controllers.Kind
 	stop  func()
+
+	ctx context.Context
+	mgr manager.Manager
+	// requests are those of each namespace, or of all under the empty name.
+	requests map[string]*requests.Requests
 }
 
 // stopTime is how long the caches may take to stop.
 const stopTime = 2 * time.Second
 
-// newEvaluator reads one namespace and connects one Cluster.
-func (c *Cluster) newEvaluator(ctx context.Context, cluster client.ObjectKey, readable func(client.Object) bool) (*evaluator, error) {
+// newEvaluator reads the namespace of the Cluster of a target and connects that Cluster. Without a Cluster, it does not read Cluster API.
+func (c *Cluster) newEvaluator(ctx context.Context, t *target, p *permitted) (*evaluator, error) {
 	noStop := time.Duration(0)
 	mgr, err := ctrl.NewManager(c.config, ctrl.Options{
-		Scheme: c.client.Scheme(), Logger: quiet(), Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: &noStop,
-		// A process may explain several Machines.
+		Scheme: c.client.Scheme(), Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"}, GracefulShutdownTimeout: &noStop,
+		// A process may explain several targets.
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
 		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{nodes: workload.StrippedNodes()},
-			DefaultNamespaces: map[string]cache.Config{cluster.Namespace: {}},
+			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject:          map[client.Object]cache.ByObject{&corev1.Node{}: workload.StrippedNodes()},
+			DefaultNamespaces: map[string]cache.Config{t.capi().Namespace: {}},
 		},
 	})
 	if err != nil {
@@ -52,7 +63,7 @@ func (c *Cluster) newEvaluator(ctx context.Context, cluster client.ObjectKey, re
 	}
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	e := &evaluator{}
+	e := &evaluator{ctx: ctx, mgr: mgr, requests: map[string]*requests.Requests{}}
 	e.stop = func() {
 		stop()
 		inTime, done := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
@@ -63,7 +74,7 @@ func (c *Cluster) newEvaluator(ctx context.Context, cluster client.ObjectKey, re
 		}
 		e.Clusters.CloseConnections()
 	}
-	if err := e.prepare(ctx, mgr, cluster, readable); err != nil {
+	if err := e.prepare(t, p); err != nil {
 		stop()
 		return nil, err
 	}
@@ -79,8 +90,8 @@ func (c *Cluster) newEvaluator(ctx context.Context, cluster client.ObjectKey, re
 	return e, nil
 }
 
-func (e *evaluator) prepare(ctx context.Context, mgr ctrl.Manager, cluster client.ObjectKey, readable func(client.Object) bool) error {
-	clusters, err := workload.New(mgr, clock.RealClock{})
+func (e *evaluator) prepare(t *target, p *permitted) error {
+	clusters, err := workload.New(e.mgr, clock.RealClock{})
 	if err != nil {
 		return errors.Wrap(err, "failed to prepare the reading of Nodes")
 	}
@@ -88,30 +99,29 @@ func (e *evaluator) prepare(ctx context.Context, mgr ctrl.Manager, cluster clien
 	if err != nil {
 		return errors.WithStack(err)
 	}
-	found, err := requests.New(ctx, requests.Options{
-		Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Config: mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: cluster.Namespace,
-		ReadOnly: true,
-	})
-	if err != nil {
-		return errors.Wrap(err, "failed to prepare the reading of remediation requests")
-	}
 	e.Environment = &healthcheck.Environment{
-		Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clusters: clusters, Requests: found,
+		Cache: e.mgr.GetCache(), Live: e.mgr.GetAPIReader(), Client: e.mgr.GetClient(), Clusters: clusters,
 		Metrics: counted, Clock: clock.RealClock{},
 	}
+	cluster := t.capi()
+	e.NoClusterAPI.Store(cluster.Name == "" || p.unread[machinesOfSelf])
 	// Whether the manager has adopted a check follows from the check.
 	e.kinds = controllers.Reconcilers(e.Environment, intree.AdoptionPolicy{All: true})
 	kept := e.Claimants[:0]
 	for _, claimant := range e.Claimants {
-		if readable(claimant.Object()) {
+		_, ofNodes := claimant.Object().(*remedyv1.NodeHealthCheck)
+		if p.readable(claimant.Object()) && (ofNodes || !e.NoClusterAPI.Load()) {
 			kept = append(kept, claimant)
 		}
 	}
 	e.Claimants = kept
-	if err := e.IndexCache(ctx, mgr.GetCache()); err != nil {
+	if e.NoClusterAPI.Load() {
+		return nil
+	}
+	if err := e.IndexCache(e.ctx, e.mgr.GetCache()); err != nil {
 		return err
 	}
-	err = clusters.Connect(ctx, mgr, workload.Options{UserAgent: "kubectl-remedy", Only: cluster, Concurrency: 1, OnStandby: true})
+	err = clusters.Connect(e.ctx, e.mgr, workload.Options{UserAgent: "kubectl-remedy", Only: cluster, Concurrency: 1, OnStandby: true})
 	return errors.Wrap(err, "failed to prepare the connection to the workload cluster")
 }
 
@@ -123,4 +133,48 @@ func (e *evaluator) reconciler(kind string) *healthcheck.Reconciler {
 		}
 	}
 	return nil
+}
+
+// requestNamespace is the namespace of the requests of a check; empty for all, if they are in several.
+func requestNamespace(check *healthcheck.Check) string {
+	namespace := check.ID.Namespace
+	for _, template := range check.Templates {
+		if namespace != "" && namespace != template.Namespace {
+			return ""
+		}
+		namespace = template.Namespace
+	}
+	return namespace
+}
+
+// readRequests selects the namespace of the requests that are read.
+func (e *evaluator) readRequests(namespace string) error {
+	if e.requests[namespace] == nil {
+		found, err := requests.New(e.ctx, requests.Options{
+			Client: e.mgr.GetClient(), Reader: e.mgr.GetAPIReader(), Config: e.mgr.GetConfig(), Clock: clock.RealClock{}, Namespace: namespace,
+			ReadOnly: true,
+		})
+		if err != nil {
+			return errors.Wrap(err, "failed to prepare the reading of remediation requests")
+		}
+		e.requests[namespace] = found
+	}
+	e.Requests = e.requests[namespace]
+	return nil
+}
+
+// The wait for the Nodes of a cluster.
+const (
+	nodesTimeout = 10 * time.Second
+	nodesRetry   = 50 * time.Millisecond
+)
+
+// nodesOf returns the Nodes of a cluster when they were read.
+func (e *evaluator) nodesOf(ctx context.Context, cluster client.ObjectKey) (found []*corev1.Node, err error) {
+	_ = wait.PollUntilContextTimeout(ctx, nodesRetry, nodesTimeout, true, func(ctx context.Context) (bool, error) {
+		found, err = e.Clusters.Get(cluster).Nodes(ctx)
+		reason := workload.ReadErrorReasonOf(err)
+		return reason != workload.NotReadYet && reason != workload.NotConnected, nil
+	})
+	return found, err
 }

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -18,16 +17,18 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// Explanation is why a Machine is (not) being remediated, and when it will be.
+// Explanation is why a Machine or Node is (not) being remediated, and when it will be.
 type Explanation struct {
-	Machine string `json:"machine"`
+	// Machine is empty for a Node without one, and Cluster for a Node of the cluster that the kubeconfig selects.
+	Machine string `json:"machine,omitempty"`
 	Node    string `json:"node,omitempty"`
-	Cluster string `json:"cluster"`
+	Cluster string `json:"cluster,omitempty"`
 	// Check is the responsible check; empty if there is none.
 	Check string `json:"check,omitempty"`
-	// Responsible is why there is no responsible check, or which others select the Machine.
+	// Responsible is why there is no responsible check, or which others select the target.
 	Responsible []string `json:"responsible,omitempty"`
 	// Unread is what the user is not allowed to read, and what the evaluation lacks because of that.
 	Unread []string `json:"unread,omitempty"`
@@ -37,99 +38,148 @@ type Explanation struct {
 	Evaluation *explain.Trace `json:"evaluation,omitempty"`
 	// NextCheckTime is when the decision changes if nothing else happens.
 	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
-	// Request is the remediation request of the Machine.
+	// Request is the remediation request of the target.
 	Request string `json:"request,omitempty"`
-	// Reported is what the manager reports about the Machine in the status of the check; nil if it reports nothing.
+	// Reported is what the manager reports about the target in the status of the check; nil if it reports nothing.
 	Reported *remedyv1.UnhealthyTarget `json:"reported,omitempty"`
 	// ReportedReady is the condition Ready of the check.
 	ReportedReady string `json:"reportedReady,omitempty"`
 }
 
-// Explain evaluates the checks that select a Machine.
+// Explain evaluates the checks that select a Machine or a Node.
 func (c *Cluster) Explain(ctx context.Context, s Subject) (*Explanation, error) {
-	m, err := c.machineOf(ctx, s)
+	t, err := c.targetOf(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	x := &Explanation{
-		Machine: client.ObjectKeyFromObject(m).String(),
-		Node:    m.Status.NodeRef.Name,
-		Cluster: m.Namespace + "/" + m.Spec.ClusterName,
+	x := &Explanation{Node: t.node}
+	if t.machine != nil {
+		x.Machine = client.ObjectKeyFromObject(t.machine).String()
 	}
-	unreadable := map[string]bool{}
-	all := needs(m)
-	var refused []string
-	for i := range all {
-		lacking, err := c.missing(ctx, &all[i])
-		switch {
-		case err != nil:
-			return nil, err
-		case lacking == "":
-		case all[i].without == "":
-			refused = append(refused, lacking)
-		default:
-			unreadable[all[i].resource.String()] = true
-			x.Unread = append(x.Unread, "You are not allowed to "+lacking+": "+all[i].without)
-		}
+	if t.cluster != workload.ManagementCluster {
+		x.Cluster = t.cluster.String()
 	}
-	if len(refused) > 0 {
-		return nil, errors.Errorf("failed to evaluate Machine %s: you are not allowed to %s. Ask an administrator for these permissions",
-			x.Machine, strings.Join(refused, ", or to "))
+	p, err := c.permissions(ctx, t)
+	if err != nil {
+		return nil, err
 	}
-	return x, c.evaluate(ctx, m, x, func(check client.Object) bool {
-		switch check.(type) {
-		case *clusterv1.MachineHealthCheck:
-			return !unreadable[inTreeKind]
-		case *remedyv1.NodeHealthCheck:
-			return !unreadable["nodehealthchecks."+remedyv1.GroupVersion.Group]
-		}
-		return true
-	})
+	err = c.evaluate(ctx, t, x, p)
+	x.Unread = p.lines()
+	return x, err
 }
 
-func (c *Cluster) evaluate(ctx context.Context, m *clusterv1.Machine, x *Explanation, readable func(client.Object) bool) error {
-	checks, err := c.checksOf(ctx, m, readable)
+// evaluate evaluates the checks that select a target. Of those that the in-tree controller reconciles, it only notes that they select it.
+func (c *Cluster) evaluate(ctx context.Context, t *target, x *Explanation, p *permitted) error {
+	checks, err := c.machineChecks(ctx, t, p)
 	if err != nil {
 		return err
 	}
-	selecting := slices.DeleteFunc(slices.Clone(checks), func(c check) bool { return !c.selects })
+	ofNodes, err := c.nodeChecks(ctx, t, p)
+	if err != nil {
+		return err
+	}
+	checks = append(checks, ofNodes...)
+	needed := len(ofNodes) > 0 || slices.ContainsFunc(checks, func(one check) bool { return one.selects && one.kind != "" })
+	var e *evaluator
+	if needed {
+		if e, err = c.newEvaluator(ctx, t, p); err != nil {
+			return err
+		}
+		defer e.stop()
+		if err := e.selectNode(ctx, t, checks, p); err != nil {
+			return err
+		}
+	}
+	selecting := slices.DeleteFunc(slices.Clone(checks), func(one check) bool { return !one.selects })
 	if len(selecting) == 0 {
-		x.Responsible = []string{noCheck(x.Cluster, checks)}
+		x.Responsible = []string{noCheck(t, checks)}
 		return nil
 	}
-	var e *evaluator
 	for i := range selecting {
 		one := &selecting[i]
 		if one.kind == "" {
-			x.Responsible = append(x.Responsible, one.title()+" selects this Machine, and Cluster API's controller reconciles that check")
+			x.Responsible = append(x.Responsible,
+				one.title()+" selects this "+t.kind()+", and Cluster API's controller reconciles that check")
 			continue
 		}
-		if e == nil {
-			if e, err = c.newEvaluator(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, readable); err != nil {
-				return err
-			}
-			defer e.stop()
+		if err := c.evaluateOne(ctx, e, one, t, x, p); err != nil {
+			return err
 		}
-		found, err := e.reconciler(one.kind).Explain(ctx, client.ObjectKeyFromObject(one.object))
-		if err != nil {
-			return readError(err, one.title())
-		}
-		x.add(one, found, m.Name)
 	}
 	return nil
 }
 
-// add adds the evaluation of a check. That of the responsible check is the answer.
-func (x *Explanation) add(of *check, found *healthcheck.Explained, machine string) {
+// evaluateOne evaluates a check that selects a target.
+func (c *Cluster) evaluateOne(ctx context.Context, e *evaluator, one *check, t *target, x *Explanation, p *permitted) error {
+	r, key := e.reconciler(one.kind), client.ObjectKeyFromObject(one.object)
+	found, _, err := r.Store.Find(ctx, e.Cache, key)
+	if err != nil {
+		return readError(err, one.title())
+	}
+	namespace := requestNamespace(found)
+	if err := c.permit(ctx, p, c.needsOfTemplates(found, namespace)...); err != nil {
+		return err
+	}
+	if err := e.readRequests(namespace); err != nil {
+		return err
+	}
+	explained, err := r.Explain(ctx, key)
+	if err != nil {
+		return readError(err, one.title())
+	}
+	name := t.node
+	if one.kind != nodeKind {
+		name = t.machine.Name
+	}
+	if !x.add(one, explained, t, name) && one.kind == nodeKind {
+		x.addReported(one, &explained.Check.Status, name)
+	}
+	return nil
+}
+
+// selectNode sets which NodeHealthChecks select a target: by its Node, or by their status if the Node cannot be read.
+func (e *evaluator) selectNode(ctx context.Context, t *target, checks []check, p *permitted) error {
+	ofNodes := func(one check) bool { return one.kind == nodeKind }
+	if t.node == "" || !slices.ContainsFunc(checks, ofNodes) {
+		return nil
+	}
+	var node *corev1.Node
+	if t.cluster == workload.ManagementCluster || !p.unread["secrets"] {
+		all, err := e.nodesOf(ctx, t.cluster)
+		at := slices.IndexFunc(all, func(n *corev1.Node) bool { return n.Name == t.node })
+		switch {
+		case err != nil:
+			p.failed = append(p.failed, "The Nodes of "+t.clusterName()+" were not read: "+err.Error())
+		case at >= 0:
+			node = all[at]
+		case t.machine == nil:
+			return &notFoundError{"Node " + t.node + " of " + t.clusterName()}
+		}
+	}
+	for i := range checks {
+		if one, is := checks[i].object.(*remedyv1.NodeHealthCheck); is {
+			checks[i].selects = selectsNode(one, node, t.node)
+		}
+	}
+	if t.self.Name == "" {
+		return nil
+	}
+	// The claims of checks depend on the Nodes of this cluster, too.
+	_, err := e.nodesOf(ctx, workload.ManagementCluster)
+	return err
+}
+
+// add adds the evaluation of a check, unless it does not have the target. That of the responsible check is the answer.
+func (x *Explanation) add(of *check, found *healthcheck.Explained, t *target, name string) bool {
 	evaluation := found.Evaluation
-	i := slices.IndexFunc(evaluation.Situation.Targets, func(t remediation.Target) bool { return t.Name == machine })
+	i := slices.IndexFunc(evaluation.Situation.Targets, func(t remediation.Target) bool { return t.Name == name })
 	if i < 0 {
-		return
+		return false
 	}
 	if by := evaluation.Situation.Targets[i].CoveredBy; by != "" {
-		x.Responsible = append(x.Responsible, of.title()+" selects this Machine, too, and "+by+" is responsible")
+		x.Responsible = append(x.Responsible, of.title()+" selects this "+t.kind()+", too, and "+by+" is responsible")
 		if x.Evaluation != nil {
-			return
+			return true
 		}
 	} else {
 		x.Check = of.title()
@@ -141,13 +191,23 @@ func (x *Explanation) add(of *check, found *healthcheck.Explained, machine strin
 	if v := evaluation.Assessment.Verdicts[i]; x.NextCheckTime == nil && v.Kind == health.Suspect {
 		x.NextCheckTime = trace.Verdict.Until
 	}
-	x.Reported, x.ReportedReady = nil, ""
-	status := &found.Check.Status
-	for n := range status.UnhealthyTargets {
-		if t := &status.UnhealthyTargets[n]; t.Name == machine {
-			x.Reported = t
-		}
+	x.report(&found.Check.Status, name)
+	return true
+}
+
+// addReported adds what a check reports about a Node that could not be read, unless there is another answer.
+func (x *Explanation) addReported(of *check, status *remedyv1.CheckStatus, name string) {
+	if x.Evaluation != nil || x.Reported != nil {
+		return
 	}
+	if x.report(status, name); x.Reported != nil && x.Reported.BlockedReason != remedyv1.BlockedReason(remediation.ManagedByOtherCheck) {
+		x.Check = of.title()
+	}
+}
+
+// report sets what a check reports about a target.
+func (x *Explanation) report(status *remedyv1.CheckStatus, name string) {
+	x.Reported, x.ReportedReady = reportedTarget(status, name), ""
 	for n := range status.Conditions {
 		if c := &status.Conditions[n]; c.Type == remedyv1.ReadyCondition && c.Status != metav1.ConditionTrue {
 			x.ReportedReady = string(c.Status) + " (" + c.Reason + "): " + c.Message
@@ -155,18 +215,16 @@ func (x *Explanation) add(of *check, found *healthcheck.Explained, machine strin
 	}
 }
 
-// noCheck is why no check is responsible for a Machine.
-func noCheck(cluster string, checks []check) string {
+// noCheck is why no check is responsible for a target.
+func noCheck(t *target, checks []check) string {
 	if len(checks) == 0 {
-		return "No MachineHealthCheck names the Cluster " + cluster + ", so nothing remediates this Machine. Create one"
+		return "No check names " + t.clusterName() + ", so nothing remediates this " + t.kind() + ". Create one"
 	}
 	titles := make([]string, len(checks))
 	for i := range checks {
 		titles[i] = checks[i].title()
 	}
 	slices.Sort(titles)
-	return "No check selects this Machine by its labels, so nothing remediates it. The checks of its Cluster are: " + strings.Join(
-		titles,
-		", ",
-	)
+	return "No check selects this " + t.kind() + " by its labels, so nothing remediates it. The checks of " + t.clusterName() + " are: " +
+		strings.Join(titles, ", ")
 }

@@ -9,57 +9,148 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// Entry is one thing that has happened to a Machine, or will happen.
+// Entry is one thing that has happened to a Machine or a Node, or will happen.
 type Entry struct {
 	Time    *metav1.Time `json:"time,omitempty"`
 	Check   string       `json:"check,omitempty"`
 	Message string       `json:"message"`
 }
 
-// HistoryOf returns what the checks of its Cluster and the Machine itself record about its remediations, the oldest first. A Machine that
-// was replaced no longer exists: its name is enough then.
-func (c *Cluster) HistoryOf(ctx context.Context, s Subject) ([]Entry, error) {
-	m, err := c.machineOf(ctx, s)
-	if err != nil && (s.Node || !notFound(err)) {
-		return nil, err
+// HistoryOf returns what the checks of its cluster and the target itself record about its remediations, the oldest first. A Machine or a
+// Node that was replaced no longer exists: its name is enough then. unread are what could not be read.
+func (c *Cluster) HistoryOf(ctx context.Context, s Subject) (all []Entry, unread []string, err error) {
+	t, missing := c.targetOf(ctx, s)
+	if missing != nil && !notFound(missing) {
+		return nil, nil, missing
 	}
-	name := s.Name
-	var all []Entry
-	if err == nil {
-		name = m.Name
-		all = fromMachine(m)
+	if missing != nil {
+		t = replaced(s)
 	}
-	ours := &remedyv1.MachineHealthCheckList{}
-	ctx, done := context.WithTimeout(ctx, requestTimeout)
+	if t.machine != nil {
+		all = fromTarget("Machine", t.machine)
+	}
+	inTime, done := context.WithTimeout(ctx, requestTimeout)
 	defer done()
-	if err := c.client.List(ctx, ours, client.InNamespace(s.Namespace)); err != nil {
-		return nil, readError(err, "the MachineHealthChecks of namespace "+s.Namespace)
+	if namespace := t.capi().Namespace; namespace != "" && (t.machine != nil || !s.Node) {
+		ours := &remedyv1.MachineHealthCheckList{}
+		if err := c.client.List(inTime, ours, client.InNamespace(namespace)); err != nil {
+			return nil, nil, readError(err, "the MachineHealthChecks of namespace "+namespace)
+		}
+		for i := range ours.Items {
+			all = append(all, fromCheck(ourKind, &ours.Items[i], &ours.Items[i].Status.CheckStatus, t.machineName(s))...)
+		}
 	}
-	for i := range ours.Items {
-		all = append(all, fromCheck(&ours.Items[i], name)...)
+	if t.node != "" {
+		more, lines, err := c.nodeHistory(ctx, t)
+		if err != nil {
+			return nil, nil, err
+		}
+		all, unread = append(all, more...), lines
 	}
-	if len(all) == 0 && err != nil {
-		return nil, err
+	if len(all) == 0 && missing != nil {
+		return nil, unread, missing
 	}
 	slices.SortStableFunc(all, func(a, b Entry) int { return at(a.Time).Compare(at(b.Time)) })
-	return all, nil
+	return all, unread, nil
 }
 
-// fromCheck returns what the status of a check reports about a Machine.
-func fromCheck(check *remedyv1.MachineHealthCheck, machine string) []Entry {
-	title := ourKind + " " + client.ObjectKeyFromObject(check).String()
+// replaced is a target that no longer exists.
+func replaced(s Subject) *target {
+	t := &target{cluster: client.ObjectKey{Namespace: s.Namespace, Name: s.Cluster}}
+	if s.Node {
+		t.node = s.Name
+	}
+	if s.ThisCluster {
+		t.cluster = workload.ManagementCluster
+	}
+	return t
+}
+
+func (t *target) machineName(s Subject) string {
+	if t.machine != nil {
+		return t.machine.Name
+	}
+	return s.Name
+}
+
+// nodeHistory returns what the NodeHealthChecks of the cluster of a Node and the Node itself record.
+func (c *Cluster) nodeHistory(ctx context.Context, t *target) (all []Entry, unread []string, err error) {
+	p := &permitted{unread: map[string]bool{}}
+	err = c.permit(ctx, p, need{
+		verbs: listAndWatch, resource: nodeChecks, without: "NodeHealthChecks were not read: what they record about the Node is missing",
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	checks, err := c.nodeChecks(ctx, t, p)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range checks {
+		one := checks[i].object.(*remedyv1.NodeHealthCheck)
+		all = append(all, fromCheck(nodeKind, one, &one.Status.CheckStatus, t.node)...)
+	}
+	// Only NodeHealthChecks write annotations of Nodes.
+	if len(checks) > 0 {
+		node, err := c.readNode(ctx, t, p)
+		if err != nil {
+			return nil, nil, err
+		}
+		if node != nil {
+			all = append(all, fromTarget("Node", node)...)
+		}
+	}
+	return all, p.lines(), nil
+}
+
+// readNode reads the Node of a target; nil if it does not exist or cannot be read, which it adds to the lines.
+func (c *Cluster) readNode(ctx context.Context, t *target, p *permitted) (*corev1.Node, error) {
+	if t.cluster == workload.ManagementCluster {
+		node := &corev1.Node{}
+		if err := c.client.Get(ctx, client.ObjectKey{Name: t.node}, node); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		return node, nil
+	}
+	needed := kubeconfigOf(t.cluster)
+	needed.without = "the Node was not read: the failed attempts that it records are missing"
+	if err := c.permit(ctx, p, needed); err != nil || p.unread[needed.resource.String()] {
+		return nil, err
+	}
+	e, err := c.newEvaluator(ctx, t, p)
+	if err != nil {
+		return nil, err
+	}
+	defer e.stop()
+	nodes, err := e.nodesOf(ctx, t.cluster)
+	if err != nil {
+		p.failed = append(p.failed, "The Nodes of "+t.clusterName()+" were not read: "+err.Error())
+		return nil, nil
+	}
+	for _, node := range nodes {
+		if node.Name == t.node {
+			return node, nil
+		}
+	}
+	return nil, nil
+}
+
+// fromCheck returns what the status of a check reports about a target.
+func fromCheck(kind string, check client.Object, status *remedyv1.CheckStatus, target string) []Entry {
+	title := titleOf(kind, check)
 	var all []Entry
-	for i := range check.Status.RecentRemediations {
-		r := &check.Status.RecentRemediations[i]
-		if r.Target != machine {
+	for i := range status.RecentRemediations {
+		r := &status.RecentRemediations[i]
+		if r.Target != target {
 			continue
 		}
 		step := ""
@@ -69,33 +160,29 @@ func fromCheck(check *remedyv1.MachineHealthCheck, machine string) []Entry {
 		all = append(all, Entry{&r.StartTime, title, "Remediation" + step + " started"},
 			Entry{&r.CompletionTime, title, "Remediation" + step + " ended: " + string(r.Outcome)})
 	}
-	for i := range check.Status.UnhealthyTargets {
-		t := &check.Status.UnhealthyTargets[i]
-		if t.Name != machine {
-			continue
-		}
+	if t := reportedTarget(status, target); t != nil {
 		all = append(all, Entry{t.SinceTime, title, string(t.Reason) + ": " + joined(string(t.Decision), string(t.BlockedReason), t.Message)})
 	}
 	return all
 }
 
-// fromMachine returns what the annotations of a Machine record.
-func fromMachine(m *clusterv1.Machine) []Entry {
+// fromTarget returns what the annotations of a Machine or a Node record.
+func fromTarget(kind string, o client.Object) []Entry {
 	var all []Entry
-	by := notes.ResponsibleCheck(m.Annotations)
-	history := notes.History(m.Annotations)
+	by := notes.ResponsibleCheck(o.GetAnnotations())
+	history := notes.History(o.GetAnnotations())
 	if history.Failures > 0 {
-		text := fmt.Sprintf("%d remediation attempts have failed since the Machine was healthy", history.Failures)
+		text := fmt.Sprintf("%d remediation attempts have failed since the %s was healthy", history.Failures, kind)
 		if history.Failures == 1 {
-			text = "1 remediation attempt has failed since the Machine was healthy"
+			text = "1 remediation attempt has failed since the " + kind + " was healthy"
 		}
 		all = append(all, Entry{nil, by, text})
 	}
 	if !history.NotBefore.IsZero() {
 		all = append(all, Entry{&metav1.Time{Time: history.NotBefore}, by, "The next attempt is possible from this time on"})
 	}
-	if !m.DeletionTimestamp.IsZero() {
-		all = append(all, Entry{m.DeletionTimestamp, "", "The deletion of the Machine was requested"})
+	if deleted := o.GetDeletionTimestamp(); !deleted.IsZero() {
+		all = append(all, Entry{deleted, "", "The deletion of the " + kind + " was requested"})
 	}
 	return all
 }

@@ -23,10 +23,11 @@ import (
 
 // CheckStatus is one line about a check. Numbers are nil if the check does not report them.
 type CheckStatus struct {
-	Kind        string `json:"kind"`
-	Namespace   string `json:"namespace"`
+	Kind string `json:"kind"`
+	// Namespace is empty for a NodeHealthCheck, and Cluster for one without clusterRef.
+	Namespace   string `json:"namespace,omitempty"`
 	Name        string `json:"name"`
-	Cluster     string `json:"cluster"`
+	Cluster     string `json:"cluster,omitempty"`
 	Targets     *int32 `json:"targets,omitempty"`
 	Healthy     *int32 `json:"healthy,omitempty"`
 	Unhealthy   *int32 `json:"unhealthy,omitempty"`
@@ -56,9 +57,17 @@ var StatusColumns = []string{
 	"AGE",
 }
 
+// Title is the kind and the name of the check.
+func (s *CheckStatus) Title() string {
+	if s.Namespace == "" {
+		return s.Kind + " " + s.Name
+	}
+	return s.Kind + " " + s.Namespace + "/" + s.Name
+}
+
 // Row returns the values of the columns.
 func (s *CheckStatus) Row(now time.Time) []string {
-	row := []string{s.Namespace, s.Kind, s.Name, s.Cluster}
+	row := []string{cmp.Or(s.Namespace, "-"), s.Kind, s.Name, cmp.Or(s.Cluster, "-")}
 	for _, n := range []*int32{s.Targets, s.Healthy, s.Unhealthy, s.Remediating, s.Blocked} {
 		if n == nil {
 			row = append(row, "-")
@@ -87,23 +96,31 @@ func (s *CheckStatus) attention() int {
 	return 5
 }
 
-// Statuses returns the checks of a namespace, or of all namespaces if it is empty: first those that need attention. unread is why the
-// in-tree checks are missing; empty if they are not.
-func (c *Cluster) Statuses(ctx context.Context, namespace string) (all []CheckStatus, unread string, err error) {
+// Statuses returns the checks of a namespace, or all checks if it is empty: first those that need attention. A NodeHealthCheck is in no
+// namespace: it belongs to the namespace of its Cluster. unread are why the checks of some kinds are missing.
+func (c *Cluster) Statuses(ctx context.Context, namespace string) (all []CheckStatus, unread []string, err error) {
 	ctx, done := context.WithTimeout(ctx, requestTimeout)
 	defer done()
-	ours, inTree := &remedyv1.MachineHealthCheckList{}, &clusterv1.MachineHealthCheckList{}
+	ours, inTree, ofNodes := &remedyv1.MachineHealthCheckList{}, &clusterv1.MachineHealthCheckList{}, &remedyv1.NodeHealthCheckList{}
 	if err := c.client.List(ctx, ours, client.InNamespace(namespace)); err != nil {
-		return nil, "", readError(err, "the MachineHealthChecks")
+		return nil, nil, readError(err, "the MachineHealthChecks")
 	}
 	for i := range ours.Items {
 		all = append(all, statusOf(&ours.Items[i]))
 	}
-	if err := c.client.List(ctx, inTree, client.InNamespace(namespace)); err != nil {
-		unread = readError(err, inTreeKind).Error()
+	if err := c.client.List(ctx, inTree, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) {
+		unread = append(unread, readError(err, inTreeKind).Error())
 	}
 	for i := range inTree.Items {
 		all = append(all, statusOf(&inTree.Items[i]))
+	}
+	if err := c.client.List(ctx, ofNodes); err != nil {
+		unread = append(unread, readError(err, "the NodeHealthChecks").Error())
+	}
+	for i := range ofNodes.Items {
+		if belongsTo(&ofNodes.Items[i], namespace) {
+			all = append(all, statusOf(&ofNodes.Items[i]))
+		}
 	}
 	slices.SortFunc(all, func(a, b CheckStatus) int {
 		return cmp.Or(
@@ -116,37 +133,71 @@ func (c *Cluster) Statuses(ctx context.Context, namespace string) (all []CheckSt
 	return all, unread, nil
 }
 
-// Watch calls changed for each change of a MachineHealthCheck of Remedy, until the context ends.
-func (c *Cluster) Watch(ctx context.Context, namespace string, changed func(*CheckStatus) error) error {
-	changes, err := c.client.Watch(ctx, &remedyv1.MachineHealthCheckList{}, client.InNamespace(namespace))
+// belongsTo reports whether the Cluster of a NodeHealthCheck is in a namespace. Every check belongs to the empty one.
+func belongsTo(check *remedyv1.NodeHealthCheck, namespace string) bool {
+	ref := check.Spec.ClusterRef
+	return namespace == "" || ref != nil && ref.Namespace == namespace
+}
+
+// Watch calls changed for each change of a check of Remedy, until the context ends. It calls unread if the user is not allowed to watch
+// NodeHealthChecks.
+func (c *Cluster) Watch(ctx context.Context, namespace string, unread func(string), changed func(*CheckStatus) error) error {
+	ofMachines, err := c.client.Watch(ctx, &remedyv1.MachineHealthCheckList{}, client.InNamespace(namespace))
 	if err != nil {
 		return readError(err, "the changes of MachineHealthChecks")
 	}
-	defer changes.Stop()
-	last := map[client.ObjectKey]CheckStatus{}
+	defer ofMachines.Stop()
+	// A nil channel has no events.
+	var changes <-chan watch.Event
+	if ofNodes, err := c.client.Watch(ctx, &remedyv1.NodeHealthCheckList{}); err != nil {
+		unread(readError(err, "the changes of NodeHealthChecks").Error())
+	} else {
+		defer ofNodes.Stop()
+		changes = ofNodes.ResultChan()
+	}
+	last := map[string]CheckStatus{}
 	for {
+		var event watch.Event
+		var open bool
 		select {
 		case <-ctx.Done():
 			return nil
-		case event, open := <-changes.ResultChan():
-			if !open {
-				return errors.New("the API server ended the watch: run the command again")
-			}
-			check, is := event.Object.(*remedyv1.MachineHealthCheck)
-			if !is || event.Type == watch.Deleted {
-				continue
-			}
-			s := statusOf(check)
-			key := client.ObjectKeyFromObject(check)
-			if was, known := last[key]; known && slices.Equal(was.Row(s.created), s.Row(s.created)) {
-				continue
-			}
-			last[key] = s
-			if err := changed(&s); err != nil {
-				return err
-			}
+		case event, open = <-ofMachines.ResultChan():
+		case event, open = <-changes:
+		}
+		if !open {
+			return errors.New("the API server ended the watch: run the command again")
+		}
+		if err := follow(&event, namespace, last, changed); err != nil {
+			return err
 		}
 	}
+}
+
+// follow calls changed if the line about a check is another one than before.
+func follow(event *watch.Event, namespace string, last map[string]CheckStatus, changed func(*CheckStatus) error) error {
+	var s CheckStatus
+	switch check := event.Object.(type) {
+	case *remedyv1.MachineHealthCheck:
+		s = statusOf(check)
+	case *remedyv1.NodeHealthCheck:
+		if !belongsTo(check, namespace) {
+			return nil
+		}
+		s = statusOf(check)
+	default:
+		return nil
+	}
+	key := s.Title()
+	if event.Type == watch.Deleted {
+		delete(last, key)
+		return nil
+	}
+	if was, known := last[key]; known && slices.Equal(was.Row(s.created), s.Row(s.created)) {
+		return nil
+	}
+	last[key] = s
+	return changed(&s)
 }
 
 // statusOf returns the line about a check.
@@ -159,6 +210,14 @@ func statusOf(object client.Object) CheckStatus {
 		status := &check.Status
 		s.Kind, s.Cluster, conditions = ourKind, check.Spec.ClusterName, status.Conditions
 		s.Targets, s.Healthy, s.Unhealthy = status.ExpectedMachines, status.CurrentHealthy, status.Unhealthy
+		s.Remediating, s.Blocked = status.Remediating, status.Blocked
+	case *remedyv1.NodeHealthCheck:
+		status := &check.Status
+		s.Kind, conditions = nodeKind, status.Conditions
+		if ref := check.Spec.ClusterRef; ref != nil {
+			s.Cluster = ref.Namespace + "/" + ref.Name
+		}
+		s.Targets, s.Healthy, s.Unhealthy = status.ObservedNodes, status.HealthyNodes, status.Unhealthy
 		s.Remediating, s.Blocked = status.Remediating, status.Blocked
 	case *clusterv1.MachineHealthCheck:
 		s.Kind, s.Cluster, conditions = inTreeKind, check.Spec.ClusterName, check.Status.Conditions

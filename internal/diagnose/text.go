@@ -4,6 +4,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ func (x *Explanation) String() string {
 	}
 	line("Machine", x.Machine)
 	line("Node", x.Node)
-	line("Cluster", x.Cluster)
+	line("Cluster", cmp.Or(x.Cluster, "this cluster"))
 	line("Check", x.Check)
 	if t := x.Evaluation; t != nil {
 		line("Health", joined(t.Verdict.Kind, t.Verdict.Reason, t.Verdict.Message))
@@ -34,7 +35,8 @@ func (x *Explanation) String() string {
 		line("Request", x.Request)
 	}
 	// Usually the manager reports the same.
-	if r := x.Reported; r != nil && (r.Decision != x.Evaluation.Decision.Outcome || r.BlockedReason != x.Evaluation.Decision.BlockedReason) {
+	if r := x.Reported; r != nil && (x.Evaluation == nil || r.Decision != x.Evaluation.Decision.Outcome ||
+		r.BlockedReason != x.Evaluation.Decision.BlockedReason) {
 		line("Reported", joined(string(r.Decision), string(r.BlockedReason), r.Message))
 	}
 	line("Ready", x.ReportedReady)

@@ -69,6 +69,8 @@ func (r *Requests) watchKind(ctx context.Context, k *kind) string {
 	switch {
 	case err != nil:
 		return notWatched(ctx, k, err)
+	case len(missing) > 0 && r.readOnly:
+		return NotServed
 	case len(missing) > 0:
 		return notAllowed(missing, known.resource.GroupResource(), r.namespace) + ": " + howToAllow(known.resource.GroupResource())
 	}

@@ -30,7 +30,8 @@ type Options struct {
 	Namespace string
 	// Cluster is for requests in a workload cluster, which are found by their label.
 	Cluster client.ObjectKey
-	// ReadOnly: only the permissions to read are required, because nothing is written.
+	// ReadOnly: nothing is written. A template or a kind of requests that the user is not allowed to read counts as valid and without
+	// requests: the caller reports which permissions are missing.
 	ReadOnly bool
 }
 

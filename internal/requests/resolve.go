@@ -135,7 +135,7 @@ func (r *Requests) resolveKinds(
 	return templates, requests, true
 }
 
-// resolvePermissions reports whether the manager has the permissions for a kind.
+// resolvePermissions reports whether the process has the permissions for a kind.
 func (r *Requests) resolvePermissions(ctx context.Context, one *Resolved, known facts, verbs []string) bool {
 	resource := known.resource.GroupResource()
 	var missing []string
@@ -157,8 +157,12 @@ func (r *Requests) resolvePermissions(ctx context.Context, one *Resolved, known 
 			}
 		}
 	}
-	if len(missing) == 0 {
+	switch {
+	case len(missing) == 0:
 		return true
+	case r.readOnly:
+		one.Again = time.Time{}
+		return false
 	}
 	one.trouble(remedyv1.ForbiddenReason, one.Again, "%s", notAllowed(missing, resource, where))
 	one.Trouble.ClusterRole = clusterRole(known.resource.Resource)
