@@ -23,7 +23,7 @@ type Kind struct {
 // claims of all kinds.
 func Reconcilers(e *healthcheck.Environment, takesOver intree.AdoptionPolicy) []Kind {
 	adoption := &intree.Adoption{Environment: e, AdoptionPolicy: takesOver}
-	e.Indices = slices.Concat(machinehealthcheck.Indices(), intree.Indices())
+	e.Indices = slices.Concat(machinehealthcheck.Indices(), intree.Indices(), nodehealthcheck.Indices())
 	e.Claimants = []healthcheck.Claimant{
 		machinehealthcheck.Claimant{Observe: e.Observe}, intree.Claimant{Adoption: adoption}, nodehealthcheck.Claimant{Observe: e.Observe},
 	}

@@ -54,6 +54,7 @@ const (
 	StormSinceAnnotation = Prefix + "storm-since"
 
 	// RequestKindsAnnotation on a check lists the kinds of requests that it may have created, such as "Metal3Remediation.v1beta1.example.com".
+	// A cluster-scoped check adds their namespace, such as "Metal3Remediation.v1beta1.example.com@default".
 	// It is written with the finalizer, before the first request of a kind, so that requests of a kind that the check no longer names are
 	// found.
 	RequestKindsAnnotation = Prefix + "request-kinds"

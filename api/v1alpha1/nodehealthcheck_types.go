@@ -10,6 +10,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:XValidation:rule="has(self.remediationTemplate) != has(self.escalatingRemediations)",message="set either remediationTemplate or escalatingRemediations: a Node has no owner that can replace it"
 // +kubebuilder:validation:XValidation:rule="self.templateLocation == 'Management' || has(self.clusterRef)",message="templateLocation: Workload needs a clusterRef: without one the Nodes are those of this cluster",fieldPath=".templateLocation"
 // +kubebuilder:validation:XValidation:rule="has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)",message="clusterRef cannot be changed: create another check for the other Cluster"
+// +kubebuilder:validation:XValidation:rule="self.templateLocation == oldSelf.templateLocation",message="templateLocation cannot be changed: create another check, because the requests of this one are in the other cluster",fieldPath=".templateLocation"
 type NodeHealthCheckSpec struct {
 	// clusterRef is the Cluster of Cluster API whose Nodes are monitored.
 	// By default, these are the Nodes of the cluster that this object is in.

@@ -114,8 +114,12 @@ func (s store) Find(ctx context.Context, reader client.Reader, key client.Object
 		return nil, nil, errors.Wrap(err, "failed to read the check")
 	}
 	check := CheckOf(object)
-	if check.Cluster == workload.ManagementCluster || s.NoClusterAPI.Load() {
+	if check.Cluster == workload.ManagementCluster {
 		return check, nil, nil
+	}
+	if s.NoClusterAPI.Load() {
+		// The Cluster may exist, so nothing is cleaned up.
+		return nil, nil, errors.New("Cluster API is not served, so the Cluster of the check cannot be read; install or upgrade Cluster API")
 	}
 	cluster, err := healthcheck.ClusterOf(ctx, reader, check.Cluster)
 	return check, cluster, err
@@ -144,9 +148,10 @@ const maxInFlight = 1000
 // count sets what only checks of Nodes report. It stays as it is while the check is paused, and while the Nodes cannot be read and are not
 // known.
 func count(status *remedyv1.NodeHealthCheckStatus, pass *explain.Evaluation) {
-	if pass.Situation.Check.Paused || pass.Situation.Check.Unreachable && len(pass.Snapshot.Targets) == 0 {
+	if pass.Situation.Check.Paused || pass.Context.NodesUnknown {
 		return
 	}
+	before := status.InFlightRemediations
 	status.ObservedNodes = explain.Number(pass.Assessment.Counts.Expected)
 	status.HealthyNodes = explain.Number(pass.Planned.Counts.Healthy)
 	status.InFlightRemediations = nil
@@ -158,6 +163,10 @@ func count(status *remedyv1.NodeHealthCheckStatus, pass *explain.Evaluation) {
 			status.InFlightRemediations = map[string]metav1.Time{}
 		}
 		status.InFlightRemediations[name] = metav1.NewTime(r.Started.UTC()).Rfc3339Copy()
+	}
+	if pass.Context.UnlistableRequests != "" {
+		// Requests that cannot be read may still exist.
+		status.InFlightRemediations = maps.Clone(before)
 	}
 	for i := range pass.Situation.Targets {
 		add(pass.Situation.Targets[i].Name, pass.Situation.Targets[i].Request)

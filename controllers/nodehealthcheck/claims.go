@@ -30,12 +30,12 @@ func (c Claimant) Claims(
 	ctx context.Context, reader client.Reader, check *healthcheck.Check, _ *clusterv1.Cluster,
 ) ([]healthcheck.Claim, error) {
 	list := &remedyv1.NodeHealthCheckList{}
-	if err := reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, list, client.MatchingFields{healthcheck.ByCluster: check.Cluster.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, errors.Wrap(err, "failed to read the other checks")
 	}
 	var all []healthcheck.Claim
 	for i := range list.Items {
-		if other := &list.Items[i]; other.UID != check.Object.GetUID() && c.Cluster(other) == check.Cluster {
+		if other := &list.Items[i]; other.UID != check.Object.GetUID() {
 			all = append(all, c.claimOf(other))
 		}
 	}
@@ -53,6 +53,7 @@ func (c Claimant) claimOf(object *remedyv1.NodeHealthCheck) healthcheck.Claim {
 	}
 	return healthcheck.Claim{
 		Claim: claim, Title: check.Title(), Check: check.ID, Deleting: !object.DeletionTimestamp.IsZero(), InFlight: inFlight,
+		Namespaces: check.Namespaces(),
 		Selects: func(t *healthcheck.Target) bool {
 			return t.Reading.Node != nil && check.Selector != nil && check.Selector.Matches(labels.Set(t.Reading.Node.Labels))
 		},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
@@ -29,6 +30,9 @@ var medik8sKind = schema.GroupVersionKind{Group: "remediation.medik8s.io", Versi
 
 // medik8sTime is how long what was read of them is used. They are not watched, because their kind is usually not served.
 const medik8sTime = 5 * time.Minute
+
+// medik8sTimeout is that of one read.
+const medik8sTimeout = 5 * time.Second
 
 // medik8s reads the NodeHealthChecks of medik8s: what they select is left to their operator.
 type medik8s struct {
@@ -45,18 +49,24 @@ type medik8sClaims struct {
 // Claims returns the claims of the checks of medik8s in the cluster of a check, and when to read them again; zero if there are none.
 func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check, now time.Time) ([]healthcheck.Claim, time.Time, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	known, found := m.known[check.Cluster]
+	m.mu.Unlock()
 	if !found || !now.Before(known.until) {
-		claims, err := m.read(ctx, check.Cluster)
+		inTime, done := context.WithTimeout(ctx, medik8sTimeout)
+		claims, err := m.read(inTime, check.Cluster)
+		done()
 		if err != nil {
-			return nil, time.Time{}, err
+			// What was read before is still used, and the next reconcile reads again.
+			ctrl.LoggerFrom(ctx).V(4).Info("The NodeHealthChecks of medik8s could not be read", "reason", err.Error())
+			return known.claims, now.Add(remediation.RetryTime), nil
 		}
 		known = medik8sClaims{claims, now.Add(medik8sTime)}
+		m.mu.Lock()
 		if m.known == nil {
 			m.known = map[client.ObjectKey]medik8sClaims{}
 		}
 		m.known[check.Cluster] = known
+		m.mu.Unlock()
 	}
 	if len(known.claims) == 0 {
 		return nil, time.Time{}, nil
@@ -67,8 +77,7 @@ func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check, now time
 func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthcheck.Claim, error) {
 	api, err := m.Clusters.Get(cluster).Client(ctx)
 	if err != nil {
-		// No Node is remediated in a cluster that cannot be reached.
-		return nil, nil //nolint:nilerr // The next read follows.
+		return nil, err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(medik8sKind.GroupVersion().WithKind(medik8sKind.Kind + "List"))

@@ -4,6 +4,9 @@
 package nodehealthcheck
 
 import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 )
 
@@ -15,6 +18,13 @@ import (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=medik8s-leases,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=get;list
+
+// Indices are those of NodeHealthChecks: by the cluster of their Nodes.
+func Indices() []healthcheck.Index {
+	return []healthcheck.Index{{Object: &remedyv1.NodeHealthCheck{}, Field: healthcheck.ByCluster, Value: func(o client.Object) []string {
+		return []string{clusterKey(&o.(*remedyv1.NodeHealthCheck).Spec).String()}
+	}}}
+}
 
 // New returns the reconciler of NodeHealthChecks.
 func New(e *healthcheck.Environment) *healthcheck.Reconciler {

@@ -43,10 +43,13 @@ func (s source) Targets(
 	if err != nil {
 		return nil, nil, err
 	}
+	if check.Cluster != workload.ManagementCluster && !anyKnown(nodes, machines) {
+		return nil, nil, workload.ErrWrongCluster
+	}
 	targets := make([]healthcheck.Target, len(nodes))
 	for i, node := range nodes {
 		t := &targets[i]
-		*t = targetOf(check, node, machines[node.Name])
+		*t = targetOf(node, machines[node.Name])
 		if t.Reading.Live = live; check.Selector.Matches(labels.Set(node.Labels)) {
 			selected = append(selected, t)
 		} else {
@@ -70,7 +73,7 @@ func (s source) Get(
 	if err != nil {
 		return nil, false, err
 	}
-	t := targetOf(check, node, machines[name])
+	t := targetOf(node, machines[name])
 	t.Reading.Live = true
 	return &t, check.Selector != nil && check.Selector.Matches(labels.Set(node.Labels)), nil
 }
@@ -90,6 +93,10 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 			}
 		}
 	}
+	annotated := map[string]client.ObjectKey{}
+	for _, node := range nodes {
+		annotated[node.Name] = healthcheck.ClusterOfNode(node)
+	}
 	all := map[string]*clusterv1.Machine{}
 	for _, key := range clusters {
 		list := &clusterv1.MachineList{}
@@ -97,7 +104,8 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 			return nil, errors.Wrap(err, "failed to read the Machines")
 		}
 		for i := range list.Items {
-			if name := list.Items[i].Status.NodeRef.Name; name != "" {
+			name := list.Items[i].Status.NodeRef.Name
+			if name != "" && (cluster != workload.ManagementCluster || annotated[name] == key) {
 				all[name] = &list.Items[i]
 			}
 		}
@@ -105,20 +113,30 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 	return all, nil
 }
 
+// anyKnown reports whether one of the Nodes is that of its Machine, or there are too few Machines to tell. Otherwise the kubeconfig may lead to
+// another cluster.
+func anyKnown(nodes []*corev1.Node, machines map[string]*clusterv1.Machine) bool {
+	known := func(node *corev1.Node) bool {
+		machine := machines[node.Name]
+		return machine != nil && (machine.Spec.ProviderID == "" || machine.Spec.ProviderID == node.Spec.ProviderID)
+	}
+	return len(machines) < 2 || slices.ContainsFunc(nodes, known)
+}
+
 // targetOf is a Node as a target, with its Machine, which may be nil.
-func targetOf(check *healthcheck.Check, node *corev1.Node, machine *clusterv1.Machine) healthcheck.Target {
-	if machine != nil && machine.Spec.ProviderID != "" && node.Spec.ProviderID != "" && machine.Spec.ProviderID != node.Spec.ProviderID {
-		machine = nil
-	}
-	owner := requests.Object{}
-	inOther := func(template requests.Reference) bool { return template.Namespace != machine.Namespace }
-	if machine != nil && !slices.ContainsFunc(check.Templates, inOther) {
-		owner = requests.Object{Name: machine.Name, UID: machine.UID}
-	}
-	return healthcheck.Target{
+func targetOf(node *corev1.Node, machine *clusterv1.Machine) healthcheck.Target {
+	t := healthcheck.Target{
 		Object: node, Machine: machine, ControlPlane: workload.IsControlPlaneNode(node) || machine != nil && util.IsControlPlaneMachine(machine),
 		NodeTarget: workload.Target{Name: node.Name},
-		Subject:    requests.OfNode(requests.Object{Name: node.Name, UID: node.UID}, owner),
+		Subject:    requests.OfNode(requests.Object{Name: node.Name, UID: node.UID}, requests.Object{}),
 		Reading:    workload.Reading{State: health.Present, Node: node},
 	}
+	if machine != nil {
+		t.Subject.Machine, t.Subject.MachineNamespace = requests.Object{Name: machine.Name, UID: machine.UID}, machine.Namespace
+		if id := machine.Spec.ProviderID; id != "" && node.Spec.ProviderID != "" && id != node.Spec.ProviderID {
+			// It is another server, or the kubeconfig leads to another cluster.
+			t.Reading = workload.Reading{Err: workload.ErrWrongCluster}
+		}
+	}
+	return t
 }

@@ -45,12 +45,12 @@ func (w watches) concerned(
 	concerns func(*remedyv1.NodeHealthCheck) bool,
 ) []types.NamespacedName {
 	list := &remedyv1.NodeHealthCheckList{}
-	if err := w.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := w.Cache.List(ctx, list, client.MatchingFields{healthcheck.ByCluster: cluster.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	var checks []types.NamespacedName
 	for i := range list.Items {
-		if check := &list.Items[i]; clusterKey(&check.Spec) == cluster && w.Responsible(check) && concerns(check) {
+		if check := &list.Items[i]; w.Responsible(check) && concerns(check) {
 			checks = append(checks, client.ObjectKeyFromObject(check))
 		}
 	}

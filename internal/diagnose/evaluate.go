@@ -5,6 +5,7 @@ package diagnose
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -101,7 +102,7 @@ func (e *evaluator) prepare(t *target, p *permitted) error {
 	}
 	e.Environment = &healthcheck.Environment{
 		Cache: e.mgr.GetCache(), Live: e.mgr.GetAPIReader(), Client: e.mgr.GetClient(), Clusters: clusters,
-		Metrics: counted, Clock: clock.RealClock{},
+		Metrics: counted, Clock: clock.RealClock{}, ReadOnly: true,
 	}
 	cluster := t.capi()
 	e.NoClusterAPI.Store(cluster.Name == "" || p.unread[machinesOfSelf])
@@ -115,10 +116,8 @@ func (e *evaluator) prepare(t *target, p *permitted) error {
 		}
 	}
 	e.Claimants = kept
-	if e.NoClusterAPI.Load() {
-		return nil
-	}
-	if err := e.IndexCache(e.ctx, e.mgr.GetCache()); err != nil {
+	e.Indices = slices.DeleteFunc(e.Indices, func(index healthcheck.Index) bool { return !p.readable(index.Object) })
+	if err := e.IndexCache(e.ctx, e.mgr.GetCache()); err != nil || e.NoClusterAPI.Load() {
 		return err
 	}
 	err = clusters.Connect(e.ctx, e.mgr, workload.Options{UserAgent: "kubectl-remedy", Only: cluster, Concurrency: 1, OnStandby: true})

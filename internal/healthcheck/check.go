@@ -156,6 +156,9 @@ func (p *pass) removeFinalizer(ctx context.Context) error {
 		p.snapshot.askAgain(p.clock().Add(conflictTime))
 		return nil
 	}
+	if err := p.releaseNodeLeases(ctx); err != nil {
+		return err
+	}
 	return p.patchCheck(ctx, func(object client.Object) {
 		controllerutil.RemoveFinalizer(object, remedyv1.CleanupFinalizer)
 		annotate(object, notes.OfRequestKinds(nil))
@@ -164,10 +167,12 @@ func (p *pass) removeFinalizer(ctx context.Context) error {
 
 // leavesBehind reports whether there is a request of the check, or a target that it has signed. Nodes are not signed.
 func (p *pass) leavesBehind(ctx context.Context) (bool, error) {
-	if p.snapshot.requestsUnread != nil && p.snapshot.clusterState() == remediation.ClusterIsMissing {
+	if p.check.Place == requests.InWorkload && p.snapshot.clusterState() == remediation.ClusterIsMissing {
 		return false, nil
 	}
 	found, err := p.requests.LiveOf(ctx, p.check.ID, p.snapshot.kinds...)
+	namespaces := p.check.Namespaces()
+	found = slices.DeleteFunc(found, func(r *requests.Found) bool { return !slices.Contains(namespaces, r.Namespace) })
 	if err != nil || len(found) > 0 || p.check.ofNodes() {
 		return len(found) > 0, errors.Wrap(err, "failed to read the requests again")
 	}

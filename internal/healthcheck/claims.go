@@ -15,6 +15,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
@@ -43,11 +44,9 @@ func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (
 		return is
 	}
 	checks := &remedyv1.NodeHealthCheckList{}
-	if e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) || e.Cache.List(ctx, checks, client.UnsafeDisableDeepCopy) != nil {
-		return client.ObjectKey{}, false
-	}
-	local := func(check remedyv1.NodeHealthCheck) bool { return check.Spec.ClusterRef == nil }
-	if !slices.ContainsFunc(checks.Items, local) {
+	local := client.MatchingFields{ByCluster: workload.ManagementCluster.String()}
+	if e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) ||
+		e.Cache.List(ctx, checks, local, client.UnsafeDisableDeepCopy) != nil || len(checks.Items) == 0 {
 		return client.ObjectKey{}, false
 	}
 	nodes, err := e.Clusters.Get(workload.ManagementCluster).Nodes(ctx)
@@ -90,8 +89,16 @@ func (e *Environment) claimsOf(ctx context.Context, check *Check, cluster *clust
 
 // holds reports whether another check remediates a target.
 func (s *snapshot) holds(c *Claim, t *Target) bool {
-	return c.Check.Name != "" && slices.Contains(s.elsewhere[t.uid()], c.Check) || c.InFlight[t.NodeTarget.Name] ||
-		c.Author != "" && notes.ResponsibleCheck(t.Object.GetAnnotations()) == c.Author
+	// A cluster-scoped check has requests in certain namespaces only.
+	requested := func(r *requests.Found) bool {
+		return r.Of(c.Check) && (c.Check.Namespace != "" || slices.Contains(c.Namespaces, r.Namespace))
+	}
+	annotated := t.Object
+	if t.Machine != nil {
+		annotated = t.Machine
+	}
+	return slices.ContainsFunc(s.elsewhere[t.uid()], requested) || c.InFlight[t.NodeTarget.Name] ||
+		c.Author != "" && notes.ResponsibleCheck(annotated.GetAnnotations()) == c.Author
 }
 
 // responsible returns the other check that is responsible for a target; empty if this one is. A check that remediates a target stays

@@ -25,10 +25,10 @@ func TestHolds_RequestNamesNoCheck_HoldsNothing(t *testing.T) {
 	g := NewWithT(t)
 	target := &Target{Object: &clusterv1.Machine{}}
 	own := requests.Check{Kind: "MachineHealthCheck", Namespace: "a", Name: "b"}
-	unnamed := &snapshot{elsewhere: map[types.UID][]requests.Check{"": {{}}}}
+	unnamed := &snapshot{elsewhere: map[types.UID][]*requests.Found{"": {{}}}}
 	g.Expect(unnamed.holds(&Claim{}, target)).To(BeFalse())
 	g.Expect(unnamed.holds(&Claim{Check: own}, target)).To(BeFalse())
-	named := &snapshot{elsewhere: map[types.UID][]requests.Check{"": {own}}}
+	named := &snapshot{elsewhere: map[types.UID][]*requests.Found{"": {{Check: own}}}}
 	g.Expect(named.holds(&Claim{Check: own}, target)).To(BeTrue())
 }
 

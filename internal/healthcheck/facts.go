@@ -63,7 +63,7 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 	if found := s.requestFor(t); found != nil {
 		r.Request = found.Request(s.check.Naming)
 	}
-	r.Lease = s.nodeLease(t.NodeTarget.Name)
+	r.Lease = s.nodeLease(t.NodeTarget.Name, r.Request != nil)
 	return h, r
 }
 
@@ -124,7 +124,7 @@ func (s *snapshot) surroundings() explain.ConditionFacts {
 	around := explain.ConditionFacts{
 		Cluster: clusterName(s.check), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
 		Templates: s.templates, Reading: s.reading(), UnreadableOwners: s.unreadOwners, Missing: s.missing,
-		OtherChecks: len(s.claims), Insecure: s.connection.Insecure,
+		OtherChecks: len(s.claims), Insecure: s.connection.Insecure, NodesUnknown: s.nodesUnknown,
 	}
 	if workload.ReadErrorReasonOf(s.connection.Err) == workload.KubeconfigRefused {
 		around.KubeconfigRejected = s.connection.Err.Error()

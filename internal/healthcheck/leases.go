@@ -17,8 +17,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it.
-func (s *snapshot) nodeLease(node string) remediation.Lease {
+// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it. While some requests cannot be read, the
+// Lease of a Node without a known request is left as it is.
+func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 	switch {
 	case !s.check.ofNodes():
 		return remediation.Lease{}
@@ -33,14 +34,15 @@ func (s *snapshot) nodeLease(node string) remediation.Lease {
 	}
 	holder := workload.LeaseHolder(lease)
 	return remediation.Lease{
-		Used: true, Holder: holder, BlockedByThis: holder == s.check.ID.String(), Until: workload.LeaseExpiry(&lease.Spec),
+		Used: true, Holder: holder, BlockedByThis: holder == s.check.ID.String() && (requested || len(s.unread) == 0),
+		Until: workload.LeaseExpiry(&lease.Spec),
 	}
 }
 
 // readNodeLeases reads the Leases of Nodes while there are requests, and after the last one: for the other Nodes, the preflight check reads
 // them.
 func (p *pass) readNodeLeases(ctx context.Context, s *snapshot) {
-	if !s.check.ofNodes() || s.paused() || s.nodesUnread != nil || len(s.requests)+len(s.check.InFlight) == 0 {
+	if !s.check.ofNodes() || s.paused() || s.nodesUnread != nil || len(s.requests)+len(s.check.InFlight) == 0 && !finalized(s.check.Object) {
 		return
 	}
 	if s.leases, s.leasesUnread = p.r.Clusters.Get(s.check.Cluster).Live().NodeRemediations(ctx); s.leasesUnread != nil {
@@ -50,7 +52,7 @@ func (p *pass) readNodeLeases(ctx context.Context, s *snapshot) {
 	p.nodeLeases = s.leases
 }
 
-// readNodeLeasesAgain reads the Leases of Nodes live. Without them, no remediation of these Nodes starts.
+// readNodeLeasesAgain reads the Leases of Nodes live. Without them, no remediation of these Nodes starts. One that is in progress can end.
 func (p *pass) readNodeLeasesAgain(ctx context.Context, fresh *snapshot, targets []int) {
 	fresh.leases, fresh.leasesUnread = p.cluster().Live().NodeRemediations(ctx)
 	p.nodeLeases = fresh.leases
@@ -58,8 +60,8 @@ func (p *pass) readNodeLeasesAgain(ctx context.Context, fresh *snapshot, targets
 		return
 	}
 	for _, i := range targets {
-		if fresh.unreadable[i] == "" {
-			fresh.unreadable[i] = cause(fresh.leasesUnread)
+		if fresh.unsure[i] == "" {
+			fresh.unsure[i] = cause(fresh.leasesUnread)
 		}
 	}
 }
@@ -103,6 +105,23 @@ func (p *pass) releaseNodeLease(ctx context.Context, node requests.Object) error
 		return errors.Wrapf(err, "failed to release Lease %s", workload.NodeLeaseKey(node.Name))
 	}
 	p.keepNodeLease(node.Name, nil)
+	return nil
+}
+
+// releaseNodeLeases deletes the Leases of all Nodes that the check still holds, before its finalizer is removed.
+func (p *pass) releaseNodeLeases(ctx context.Context) error {
+	if p.nodeLeases == nil {
+		return nil
+	}
+	for _, lease := range p.nodeLeases.HeldBy(p.check.ID.String()) {
+		api, err := p.cluster().Client(ctx)
+		if err != nil {
+			return err
+		}
+		if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
+			return errors.Wrapf(err, "failed to release Lease %s", client.ObjectKeyFromObject(lease))
+		}
+	}
 	return nil
 }
 

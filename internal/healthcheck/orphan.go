@@ -41,7 +41,7 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 				ControlPlane: r.ControlPlane,
 				Gone:         true,
 				Request:      r.Request(s.check.Naming),
-				Lease:        s.nodeLease(r.Node.Name),
+				Lease:        s.nodeLease(r.Node.Name, true),
 			},
 		)
 		s.orphans = append(s.orphans, orphan{request: r})

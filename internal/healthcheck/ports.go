@@ -108,8 +108,9 @@ type Claim struct {
 	// Deleting: it is being deleted, and only its running remediations count.
 	Deleting bool
 	Selects  func(t *Target) bool
-	// InFlight are the Nodes that it remediates according to its status.
-	InFlight map[string]bool
+	// InFlight are the Nodes that it remediates according to its status, and Namespaces those in which a cluster-scoped check has requests.
+	InFlight   map[string]bool
+	Namespaces []string
 }
 
 // Store reads the checks of one kind and writes their status.

@@ -161,6 +161,7 @@ func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []
 		before := p.snapshot.targets[i]
 		t, selected, err := p.r.Source.Get(ctx, p.r.Live, fresh.check, before.name())
 		switch {
+		case err != nil && p.stillUnread(err):
 		case err != nil && ctx.Err() != nil:
 			return errors.Wrap(err, "failed to read a target live")
 		case err != nil:
@@ -179,8 +180,18 @@ func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []
 	return nil
 }
 
+// stillUnread reports whether the Nodes that are the targets cannot be read, as when the decisions were made: a request can be withdrawn
+// without them, and none is created.
+func (p *pass) stillUnread(err error) bool {
+	var unread *workload.ReadError
+	return p.snapshot.nodesUnread != nil && errors.As(err, &unread)
+}
+
 func (p *pass) readAllAgain(ctx context.Context, fresh *snapshot) error {
 	targets, others, err := p.r.Source.Targets(ctx, p.r.Live, fresh.check, true)
+	if err != nil && p.stillUnread(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func (p *pass) readTargets(ctx context.Context, s *snapshot) (err error) {
 	var unread *workload.ReadError
 	switch {
 	case errors.As(err, &unread):
-		s.nodesUnread, s.others = unread, nil
+		s.nodesUnread, s.others, s.nodesUnknown = unread, nil, len(p.record.lastNodes) == 0
 		for _, t := range p.record.lastNodes {
 			s.targets = append(s.targets, unreadTarget(t, unread))
 		}
@@ -156,8 +156,15 @@ func (s *snapshot) connecting() bool {
 // readRequests finds the requests of this check, and the templates from which it can create more.
 func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	s.unresolved = map[requests.Reference]bool{}
+	p.requests = p.r.Requests
 	var err error
-	if p.requests, err = p.r.requestsOf(ctx, s.check); err != nil {
+	if s.check.Place == requests.InWorkload && s.clusterState() == remediation.ClusterIsMissing {
+		// clusterctl move deletes a Cluster whose requests another manager continues.
+		err = errClusterMissing
+	} else {
+		p.requests, err = p.r.requestsOf(ctx, s.check)
+	}
+	if err != nil {
 		p.keepRequests(s, err)
 		return nil
 	}
@@ -198,9 +205,12 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 			s.askAgain(p.now.Add(pollTime))
 		}
 	}
-	s.readNames(p.requests)
+	s.readNames(p.requests, p.r.Requests)
 	return nil
 }
+
+// errClusterMissing is why the requests in a workload cluster are not read.
+var errClusterMissing = errors.New("the Cluster no longer exists")
 
 // pollTime is the time between two reads of the requests in a workload cluster, where they are not watched.
 const pollTime = 10 * time.Second
@@ -223,14 +233,16 @@ func (p *pass) keepRequests(s *snapshot, err error) {
 }
 
 // readNames finds the objects with the names of requests that could be created, and the other checks with requests for the same targets.
-func (s *snapshot) readNames(all *requests.Requests) {
-	s.taken, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]requests.Check{}, map[types.UID]*requests.Found{}
+func (s *snapshot) readNames(all, management *requests.Requests) {
+	s.taken, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]*requests.Found{}, map[types.UID]*requests.Found{}
 	asks, next := len(s.check.Templates) > 0, s.nextTemplates()
 	for _, t := range s.targets {
 		if asks && s.requestFor(t) == nil {
 			template := next(t)
 			key := client.ObjectKey{Namespace: template.Namespace, Name: t.name()}
-			if found, known := all.Named(template.RequestKind(), key); known && found != nil && s.conflicts(found, t, template) {
+			if earlier := s.earlierRequest(t); earlier != nil {
+				s.taken[t.name()] = earlier.String()
+			} else if found, known := all.Named(template.RequestKind(), key); known && found != nil && s.conflicts(found, t, template) {
 				s.taken[t.name()] = found.String()
 				if s.adopts && found.Adoptable(t.Subject.Machine, s.check.Templates[0]) {
 					s.adoptable[t.uid()] = found
@@ -240,12 +252,18 @@ func (s *snapshot) readNames(all *requests.Requests) {
 		if len(s.claims) == 0 {
 			continue
 		}
-		for _, found := range all.About(t.Subject) {
-			if !found.Of(s.check.ID) {
-				s.elsewhere[t.uid()] = append(s.elsewhere[t.uid()], found.Check)
-			}
-		}
+		s.elsewhere[t.uid()] = s.requestedElsewhere(t, all, management)
 	}
+}
+
+// requestedElsewhere returns the requests of other checks for a target. Those for the Machine of a Node are in the management cluster.
+func (s *snapshot) requestedElsewhere(t *Target, all, management *requests.Requests) []*requests.Found {
+	found := all.About(t.Subject)
+	if t.Subject.OfNode && t.Machine != nil {
+		machine := requests.Object{Name: t.Machine.Name, UID: t.Machine.UID}
+		found = append(found, management.About(requests.OfMachine(machine, requests.Object{}))...)
+	}
+	return slices.DeleteFunc(found, func(r *requests.Found) bool { return r.Of(s.check.ID) })
 }
 
 // readOwners reads the owners that replace deleted targets. Usually there are none. The Machines that an unreadable owner replaces count as

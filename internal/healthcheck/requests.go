@@ -25,11 +25,20 @@ import (
 func noteKinds(object client.Object, check *Check) {
 	noted := notes.RequestKinds(object.GetAnnotations())
 	for _, template := range check.Templates {
-		if gvk := template.RequestKind(); !slices.Contains(noted, gvk) {
-			noted = append(noted, gvk)
+		if kind := check.kindOf(template); !slices.Contains(noted, kind) {
+			noted = append(noted, kind)
 		}
 	}
 	annotate(object, notes.OfRequestKinds(noted))
+}
+
+// kindOf returns the kind of the requests of a template, with their namespace if the check has none.
+func (c *Check) kindOf(template requests.Reference) notes.RequestKind {
+	kind := notes.RequestKind{GroupVersionKind: template.RequestKind()}
+	if c.ID.Namespace == "" {
+		kind.Namespace = template.Namespace
+	}
+	return kind
 }
 
 func annotate(object client.Object, n notes.Notes) {
@@ -40,7 +49,8 @@ func annotate(object client.Object, n notes.Notes) {
 // RequestKinds returns the kinds of which a check may have requests. A kind that the check names is read in the version that it names.
 func RequestKinds(check *Check) []schema.GroupVersionKind {
 	all := namedKinds(check)
-	for _, gvk := range notes.RequestKinds(check.Object.GetAnnotations()) {
+	for _, noted := range notes.RequestKinds(check.Object.GetAnnotations()) {
+		gvk := noted.GroupVersionKind
 		if !slices.ContainsFunc(all, func(other schema.GroupVersionKind) bool { return other.GroupKind() == gvk.GroupKind() }) {
 			all = append(all, gvk)
 		}
@@ -57,7 +67,7 @@ func (p *pass) readOwn(ctx context.Context, s *snapshot) error {
 	if err != nil && !errors.As(err, &unknown) {
 		return errors.Wrap(err, "failed to read the requests")
 	}
-	namespaces := s.check.namespaces()
+	namespaces := s.check.Namespaces()
 	s.setRequests(slices.DeleteFunc(found, func(r *requests.Found) bool { return !slices.Contains(namespaces, r.Namespace) }))
 	if unknown == nil {
 		unknown = &requests.NotKnownError{}
@@ -199,7 +209,7 @@ func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets [
 		}
 	}
 	fresh.setRequests(own)
-	fresh.takeNames(targets, live)
+	fresh.takeNames(targets, append(slices.Clone(live), fresh.requests...))
 	for _, gvk := range kinds {
 		p.missed(fresh, gvk, read[gvk], targets)
 	}
@@ -243,7 +253,7 @@ func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, target
 	k := &liveKind{failed: map[string]error{}}
 	for _, i := range targets {
 		name := p.snapshot.targets[i].name()
-		for _, namespace := range p.snapshot.check.namespaces() {
+		for _, namespace := range p.snapshot.check.Namespaces() {
 			found, err := p.requests.Live(ctx, gvk, client.ObjectKey{Namespace: namespace, Name: name})
 			switch {
 			case err != nil:
@@ -266,7 +276,7 @@ func (p *pass) listKind(ctx context.Context, gvk schema.GroupVersionKind) *liveK
 		ctrl.LoggerFrom(ctx).V(4).Info("Requests could not be listed live", "kind", gvk.Kind, "reason", err.Error())
 		return nil
 	}
-	namespaces := p.snapshot.check.namespaces()
+	namespaces := p.snapshot.check.Namespaces()
 	return &liveKind{all: true, found: slices.DeleteFunc(found, func(r *requests.Found) bool {
 		return !slices.Contains(namespaces, r.Namespace)
 	})}
@@ -288,6 +298,15 @@ func (s *snapshot) takeNames(targets []int, live []*requests.Found) {
 			}
 		}
 	}
+}
+
+// earlierRequest returns the request of this check, of any kind, for an earlier Node of the name of a target; nil without one.
+func (s *snapshot) earlierRequest(t *Target) *requests.Found {
+	at := slices.IndexFunc(s.requests, func(r *requests.Found) bool { return t.Subject.OfNode && r.Name == t.name() && !s.owns(r, t) })
+	if at < 0 {
+		return nil
+	}
+	return s.requests[at]
 }
 
 // conflicts reports whether a request with the name of a target keeps the check from creating one from a template. Two Nodes of one name

@@ -49,9 +49,9 @@ type snapshot struct {
 	adoptable map[types.UID]*requests.Found
 	// taken are objects with the name of a request that the check would create, by the name of the target.
 	taken map[string]string
-	// claims are the other checks of the Cluster, and elsewhere those that have requests for a target.
+	// claims are the other checks of the Cluster, and elsewhere their requests for each target.
 	claims    []Claim
-	elsewhere map[types.UID][]requests.Check
+	elsewhere map[types.UID][]*requests.Found
 	// overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.
 	overlaps  map[string][]string
 	templates []explain.TemplateProblem
@@ -70,6 +70,8 @@ type snapshot struct {
 	orphans []orphan
 	// nodesUnread is why the Nodes that are the targets could not be read; nil if they were, or if the targets are Machines.
 	nodesUnread error
+	// nodesUnknown: they were not read before, either.
+	nodesUnknown bool
 	// requestsUnread is why the workload cluster with the requests could not be read; nil if it was.
 	requestsUnread error
 	// leases are the Leases of Nodes that are being remediated; nil if they were not read. leasesUnread is why.
@@ -174,9 +176,9 @@ func (c *Check) templateAfter(tried remediation.StepID) requests.Reference {
 	return template
 }
 
-// namespaces returns those in which a check can have requests: its own, or those of its templates and of the requests in its status. In
+// Namespaces returns those in which a check can have requests: its own, or those of its templates, now and earlier. In
 // others, any user could create a request in its name.
-func (c *Check) namespaces() []string {
+func (c *Check) Namespaces() []string {
 	if c.ID.Namespace != "" {
 		return []string{c.ID.Namespace}
 	}
@@ -184,10 +186,8 @@ func (c *Check) namespaces() []string {
 	for _, template := range c.Templates {
 		all = append(all, template.Namespace)
 	}
-	for i := range c.Status.UnhealthyTargets {
-		if r := c.Status.UnhealthyTargets[i].Request; r != nil {
-			all = append(all, r.Namespace)
-		}
+	for _, noted := range notes.RequestKinds(c.Object.GetAnnotations()) {
+		all = append(all, noted.Namespace)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

@@ -221,7 +221,7 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 func (p *pass) noteKind(ctx context.Context, template requests.Reference) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if slices.Contains(notes.RequestKinds(p.check.Object.GetAnnotations()), template.RequestKind()) {
+	if slices.Contains(notes.RequestKinds(p.check.Object.GetAnnotations()), p.check.kindOf(template)) {
 		return nil
 	}
 	return p.patchCheck(ctx, func(object client.Object) { noteKinds(object, p.snapshot.check) })

@@ -145,22 +145,33 @@ func OfReplacing(all []remediation.Replacement) Notes {
 	return Notes{remedyv1.ReplacingAnnotation: strings.Join(entries, ",")}
 }
 
+// RequestKind is a kind of requests that a check may have created. A cluster-scoped check notes their namespace, too.
+type RequestKind struct {
+	schema.GroupVersionKind
+	Namespace string
+}
+
 // RequestKinds returns the kinds of requests that a check may have created.
-func RequestKinds(annotations map[string]string) []schema.GroupVersionKind {
-	var all []schema.GroupVersionKind
+func RequestKinds(annotations map[string]string) []RequestKind {
+	var all []RequestKind
 	for _, entry := range strings.Split(annotations[remedyv1.RequestKindsAnnotation], ",") {
+		entry, namespace, _ := strings.Cut(entry, "@")
 		if gvk, _ := schema.ParseKindArg(entry); gvk != nil {
-			all = append(all, *gvk)
+			all = append(all, RequestKind{*gvk, namespace})
 		}
 	}
 	return all
 }
 
 // OfRequestKinds returns the annotation of that.
-func OfRequestKinds(all []schema.GroupVersionKind) Notes {
+func OfRequestKinds(all []RequestKind) Notes {
 	entries := make([]string, 0, len(all))
-	for _, gvk := range all {
-		entries = append(entries, gvk.Kind+"."+gvk.Version+"."+gvk.Group)
+	for _, kind := range all {
+		entry := kind.Kind + "." + kind.Version + "." + kind.Group
+		if kind.Namespace != "" {
+			entry += "@" + kind.Namespace
+		}
+		entries = append(entries, entry)
 	}
 	return Notes{remedyv1.RequestKindsAnnotation: strings.Join(entries, ",")}
 }

@@ -49,9 +49,10 @@ func TestNotes_Written_AreReadBack(t *testing.T) {
 			})
 		}
 		n := rapid.IntRange(0, 3).Draw(t, "kinds")
-		kinds := make([]schema.GroupVersionKind, 0, n)
+		kinds := make([]RequestKind, 0, n)
 		for i := range n {
-			kinds = append(kinds, schema.GroupVersionKind{Group: "a.example.com", Version: "v1beta1", Kind: fmt.Sprintf("Remediation%d", i)})
+			kind := schema.GroupVersionKind{Group: "a.example.com", Version: "v1beta1", Kind: fmt.Sprintf("Remediation%d", i)}
+			kinds = append(kinds, RequestKind{kind, rapid.SampledFrom([]string{"", "default"}).Draw(t, "namespace")})
 		}
 		annotations := map[string]string{"team": "a"}
 		for _, n := range []Notes{

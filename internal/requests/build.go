@@ -34,6 +34,8 @@ type Target struct {
 	Machine, Node Object
 	// OfNode: the target is the Node. Otherwise it is the Machine.
 	OfNode bool
+	// MachineNamespace is that of the Machine of a Node; empty for that of the request.
+	MachineNamespace string
 }
 
 // OfMachine is a Machine as a target, with its Node if it has one.
@@ -213,7 +215,9 @@ func owners(d *Draft) []metav1.OwnerReference {
 	if d.Place == InOneCluster {
 		all = append(all, node)
 	}
-	if d.Target.Machine.UID != "" && needsMachine[d.Template.RequestKind().GroupKind()] {
+	// An owner in another namespace would have the request deleted.
+	inNamespace := d.Target.MachineNamespace == "" || d.Target.MachineNamespace == d.Template.Namespace
+	if d.Target.Machine.UID != "" && inNamespace && needsMachine[d.Template.RequestKind().GroupKind()] {
 		all = append(all, machine)
 	}
 	return all

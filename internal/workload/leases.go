@@ -97,6 +97,17 @@ func (n *NodeRemediations) Lease(node string) *coordinationv1.Lease {
 	return n.leases[NodeLeaseKey(node).Name]
 }
 
+// HeldBy returns the Leases of a holder.
+func (n *NodeRemediations) HeldBy(holder string) []*coordinationv1.Lease {
+	var held []*coordinationv1.Lease
+	for _, lease := range n.leases {
+		if LeaseHolder(lease) == holder {
+			held = append(held, lease)
+		}
+	}
+	return held
+}
+
 // Set replaces the Lease of a Node; nil removes it.
 func (n *NodeRemediations) Set(node string, lease *coordinationv1.Lease) {
 	if lease == nil {

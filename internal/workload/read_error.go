@@ -148,6 +148,9 @@ var (
 		"check the server in its kubeconfig"}
 )
 
+// ErrWrongCluster is the error of Nodes that are not those of the Machines of the cluster.
+var ErrWrongCluster error = errNoKnownNode
+
 // readError classifies why a read failed. Every unknown error is Failing.
 func readError(err error) *ReadError {
 	var already *ReadError
