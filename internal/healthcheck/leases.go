@@ -42,7 +42,7 @@ func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 // readNodeLeases reads the Leases of Nodes while there are requests, and after the last one: for the other Nodes, the preflight check reads
 // them.
 func (p *pass) readNodeLeases(ctx context.Context, s *snapshot) {
-	if !s.check.ofNodes() || s.paused() || s.nodesUnread != nil || len(s.requests)+len(s.check.InFlight) == 0 && !finalized(s.check.Object) {
+	if !s.check.ofNodes() || s.paused() || s.nodesUnread != nil || len(s.requests)+len(s.check.InFlight) == 0 {
 		return
 	}
 	if s.leases, s.leasesUnread = p.r.Clusters.Get(s.check.Cluster).Live().NodeRemediations(ctx); s.leasesUnread != nil {
@@ -110,9 +110,16 @@ func (p *pass) releaseNodeLease(ctx context.Context, node requests.Object) error
 
 // releaseNodeLeases deletes the Leases of all Nodes that the check still holds, before its finalizer is removed.
 func (p *pass) releaseNodeLeases(ctx context.Context) error {
-	if p.nodeLeases == nil {
+	if !p.check.ofNodes() || p.snapshot.clusterState() == remediation.ClusterIsMissing || p.snapshot.nodesUnread != nil {
+		// A Lease that cannot be deleted expires.
 		return nil
 	}
+	leases, err := p.cluster().Live().NodeRemediations(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(4).Info("The Leases of Nodes could not be read", "reason", err.Error())
+		return nil
+	}
+	p.nodeLeases = leases
 	for _, lease := range p.nodeLeases.HeldBy(p.check.ID.String()) {
 		api, err := p.cluster().Client(ctx)
 		if err != nil {
