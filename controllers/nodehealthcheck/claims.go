@@ -30,7 +30,7 @@ func (c Claimant) Claims(
 	ctx context.Context, reader client.Reader, check *healthcheck.Check, _ *clusterv1.Cluster,
 ) ([]healthcheck.Claim, error) {
 	list := &remedyv1.NodeHealthCheckList{}
-	if err := reader.List(ctx, list, client.MatchingFields{healthcheck.ByCluster: check.Cluster.String()}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, list, inCluster(check.Cluster)...); err != nil {
 		return nil, errors.Wrap(err, "failed to read the other checks")
 	}
 	var all []healthcheck.Claim
@@ -40,6 +40,11 @@ func (c Claimant) Claims(
 		}
 	}
 	return all, nil
+}
+
+// inCluster finds the checks of the Nodes of a cluster in the cache.
+func inCluster(cluster client.ObjectKey) []client.ListOption {
+	return []client.ListOption{client.MatchingFields{healthcheck.ByCluster: cluster.String()}, client.UnsafeDisableDeepCopy}
 }
 
 // claimOf is that of a check of Nodes.

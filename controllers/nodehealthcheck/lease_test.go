@@ -34,11 +34,11 @@ func installMedik8s(s *stage.Stage) {
 	}
 }
 
-// holder reads the holder of the Lease of a Node; empty without one.
-func holder(s *stage.Stage, node string) func() string {
+// holder reads the holder of the Lease of the Node n-3; empty without one.
+func holder(s *stage.Stage) func() string {
 	return func() string {
 		lease := &coordinationv1.Lease{}
-		err := s.Admin.Get(s.Ctx, workload.NodeLeaseKey(s.NodeName(node)), lease)
+		err := s.Admin.Get(s.Ctx, workload.NodeLeaseKey(s.NodeName("n-3")), lease)
 		s.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		return workload.LeaseHolder(lease)
 	}
@@ -74,7 +74,7 @@ func TestNodeLease_Request_HoldsAndReleasesIt(t *testing.T) {
 
 	s.SetReady("n-3", corev1.ConditionTrue, 0)
 	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
-	s.Eventually(holder(s, "n-3")).Should(BeEmpty())
+	s.Eventually(holder(s)).Should(BeEmpty())
 }
 
 // A Node whose Lease another component holds is not remediated until the Lease has expired.
@@ -100,11 +100,11 @@ func TestNodeLease_HeldByOther_BlocksUntilItExpires(t *testing.T) {
 	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("node-maintenance"))
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
-	s.Expect(holder(s, "n-3")()).To(Equal("node-maintenance"))
+	s.Expect(holder(s)()).To(Equal("node-maintenance"))
 
 	s.Advance(time.Hour + time.Second)
 	s.WaitRequest(remediator.FenceAgents, node.Name)
-	s.Expect(holder(s, "n-3")()).To(Equal("NodeHealthCheck//" + check.Name))
+	s.Expect(holder(s)()).To(Equal("NodeHealthCheck//" + check.Name))
 	lease := &coordinationv1.Lease{}
 	s.Expect(s.Admin.Get(s.Ctx, key, lease)).To(Succeed())
 	s.Expect(lease.Spec.LeaseTransitions).To(HaveValue(BeEquivalentTo(1)))

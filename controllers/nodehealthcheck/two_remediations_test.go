@@ -19,7 +19,10 @@ import (
 )
 
 // remediating starts the remediation of the Node n-3 by a remediator that does not finish.
-func remediating(s *stage.Stage, changes ...func(*remedyv1.NodeHealthCheckSpec)) (*corev1.Node, *remedyv1.NodeHealthCheck, *stage.Instance) {
+func remediating(
+	s *stage.Stage,
+	changes ...func(*remedyv1.NodeHealthCheckSpec),
+) (*corev1.Node, *remedyv1.NodeHealthCheck, *stage.Instance) {
 	s.T.Helper()
 	s.CreateNode("n-1")
 	s.CreateNode("n-2")
@@ -38,8 +41,8 @@ func isDeleting(s *stage.Stage, kind remediator.Kind) func() bool {
 	return func() bool { return s.NodeRequest(kind, "n-3")().GetDeletionTimestamp() != nil }
 }
 
-// A Node that joins again under its name is the same server. It gets no request while the one for the earlier Node exists, also if the check
-// names another kind or another namespace now.
+// A Node that joins again under its name is the same server. It gets no request while the one for the earlier Node exists, also if the
+// check names another kind or another namespace now.
 func TestNameConflict_NodeJoinsAgain_WaitsForTheEarlierRequest(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*stage.Stage, *remedyv1.NodeHealthCheckSpec){
@@ -98,7 +101,11 @@ func TestWorkloadLocation_ClusterIsMoved_RequestIsLeftAlone(t *testing.T) {
 	_, check, c := remediating(s, inWorkload(s))
 	c.NeverIdle = true
 	s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.PausedCondition)), Equal("True Paused")))
+	s.Eventually(
+		stage.Get(s, check),
+	).Should(
+		WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.PausedCondition)), Equal("True Paused")),
+	)
 	s.Expect(s.Admin.Delete(s.Ctx, s.Cluster)).To(Succeed())
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", BeEmpty()))
 	request := requestInWorkload(s)()
@@ -120,7 +127,7 @@ func TestNodeLease_RequestsUnreadable_IsHeld(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(
 		stage.OfNodes(stage.CheckCondition(remedyv1.TemplatesResolvedCondition)), Equal("False Forbidden")))
 	s.Eventually(func() bool { return c.Evaluated(check.Name) }).Should(BeTrue())
-	s.Expect(holder(s, "n-3")()).To(Equal("NodeHealthCheck//" + check.Name))
+	s.Expect(holder(s)()).To(Equal("NodeHealthCheck//" + check.Name))
 	s.Expect(check.Status.InFlightRemediations).To(HaveLen(1))
 }
 
@@ -148,7 +155,7 @@ func TestNodeLease_NodeUnselected_IsReleased(t *testing.T) {
 	s.Eventually(isDeleting(s, remediator.FenceAgents)).Should(BeTrue())
 	s.SetRequestFinalizers(s.NodeRequest(remediator.FenceAgents, "n-3")())
 	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
-	s.Eventually(holder(s, "n-3")).Should(BeEmpty())
+	s.Eventually(holder(s)).Should(BeEmpty())
 }
 
 // A user who can create objects in a namespace without a template of the check cannot keep the check from being deleted.

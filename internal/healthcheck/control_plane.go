@@ -30,7 +30,9 @@ func (p *pass) ControlPlane(ctx context.Context) remediation.ControlPlane {
 	c.Lease = remediation.Lease{Used: true}
 	if lease != nil {
 		holder := workload.LeaseHolder(lease)
-		c.Lease.Holder, c.Lease.BlockedByThis, c.Lease.Until = holder, holder == p.snapshot.check.ID.String() && len(p.snapshot.unread) == 0, workload.LeaseExpiry(&lease.Spec)
+		c.Lease.Holder, c.Lease.Until = holder, workload.LeaseExpiry(&lease.Spec)
+		// It stays while some requests cannot be read.
+		c.Lease.BlockedByThis = holder == p.snapshot.check.ID.String() && len(p.snapshot.unread) == 0
 	}
 	members := p.snapshot.etcdMembers()
 	if len(members) > 0 {

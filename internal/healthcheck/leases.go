@@ -17,8 +17,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it. While some requests cannot be read, the
-// Lease of a Node without a known request is left as it is.
+// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it. While some requests cannot be read,
+// the Lease of a Node without a known request is left as it is.
 func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 	switch {
 	case !s.check.ofNodes():
@@ -111,8 +111,7 @@ func (p *pass) releaseNodeLease(ctx context.Context, node requests.Object) error
 // releaseNodeLeases deletes the Leases of all Nodes that the check still holds, before its finalizer is removed.
 func (p *pass) releaseNodeLeases(ctx context.Context) error {
 	if !p.check.ofNodes() || p.snapshot.clusterState() == remediation.ClusterIsMissing || p.snapshot.nodesUnread != nil {
-		// A Lease that cannot be deleted expires.
-		return nil
+		return nil //nolint:nilerr // A Lease that cannot be deleted expires.
 	}
 	leases, err := p.cluster().Live().NodeRemediations(ctx)
 	if err != nil {

@@ -188,6 +188,7 @@ var nodeRows = []row{
 	{name: "another Cluster", base: nodes, patch: "{spec: {clusterRef: {name: prod-2}}}", update: true, at: "spec", message: "clusterRef cannot be changed: create another check for the other Cluster"},
 	{name: "clusterRef removed", base: nodes, patch: "{spec: {clusterRef: null, templateLocation: Management}}", update: true, at: "spec", message: "clusterRef cannot be changed"},
 	{name: "clusterRef added", base: nodesMinimal, patch: "{spec: {clusterRef: {namespace: team-a, name: prod-1}}}", update: true, at: "spec", message: "clusterRef cannot be changed"},
-	{name: "everything but the Cluster can be changed", base: nodes, patch: "{spec: {selector: {matchLabels: {pool: b}}, maxUnhealthy: 1, templateLocation: Management}}", update: true},
+	{name: "everything but the clusters can be changed", base: nodes, patch: "{spec: {selector: {matchLabels: {pool: b}}, maxUnhealthy: 1}}", update: true},
+	{name: "another templateLocation", base: nodes, patch: "{spec: {templateLocation: Management}}", update: true, at: "spec.templateLocation", message: "templateLocation cannot be changed: create another check"},
 	{name: "recovery Confirmed", base: nodesMinimal, patch: "{spec: {recovery: Confirmed, healthyDelay: 5m}}"},
 }
