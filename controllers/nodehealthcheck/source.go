@@ -113,7 +113,7 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 	return all, nil
 }
 
-// anyKnown reports whether one of the Nodes is that of its Machine, or there are too few Machines to tell. Otherwise the kubeconfig may
+// anyKnown reports whether one of the Nodes is that of its Machine, or there are too few Machines to compare. Otherwise the kubeconfig may
 // lead to another cluster.
 func anyKnown(nodes []*corev1.Node, machines map[string]*clusterv1.Machine) bool {
 	known := func(node *corev1.Node) bool {
