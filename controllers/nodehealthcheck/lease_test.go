@@ -4,7 +4,6 @@
 package nodehealthcheck_test
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,22 +16,9 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
-
-// installMedik8s creates the namespace of the Leases, as an operator of medik8s does, and gives the manager its permissions there.
-func installMedik8s(s *stage.Stage) {
-	s.T.Helper()
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workload.NodeLeaseKey("").Namespace}}
-	s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, namespace))).To(Succeed())
-	objects, err := manifests.Read(filepath.Join("..", "..", "config", "components", "medik8s-leases", "role.yaml"))
-	s.Expect(err).ToNot(HaveOccurred())
-	for _, object := range objects {
-		s.Expect(client.IgnoreAlreadyExists(s.Admin.Create(s.Ctx, object))).To(Succeed())
-	}
-}
 
 // holder reads the holder of the Lease of the Node n-3; empty without one.
 func holder(s *stage.Stage) func() string {
@@ -48,7 +34,6 @@ func holder(s *stage.Stage) func() string {
 func TestNodeLease_Request_HoldsAndReleasesIt(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	installMedik8s(s)
 	for _, name := range []string{"n-1", "n-2"} {
 		s.CreateNode(name)
 	}
@@ -81,7 +66,6 @@ func TestNodeLease_Request_HoldsAndReleasesIt(t *testing.T) {
 func TestNodeLease_HeldByOther_BlocksUntilItExpires(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	installMedik8s(s)
 	for _, name := range []string{"n-1", "n-2"} {
 		s.CreateNode(name)
 	}

@@ -116,7 +116,6 @@ func TestWorkloadLocation_ClusterIsMoved_RequestIsLeftAlone(t *testing.T) {
 // Another operator may act on a Node as soon as its Lease is released, so it is held while requests cannot be read.
 func TestNodeLease_RequestsUnreadable_IsHeld(t *testing.T) {
 	s := stage.New(t, stage.WithAllNamespaces)
-	installMedik8s(s)
 	_, check, first := remediating(s)
 	first.StopIdle()
 	s.Revoke(remediator.FenceAgents)
@@ -148,7 +147,6 @@ func TestNodeLease_Unreadable_RequestIsWithdrawn(t *testing.T) {
 func TestNodeLease_NodeUnselected_IsReleased(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces)
-	installMedik8s(s)
 	remediating(s)
 	s.Remediate(remediator.FenceAgents, remediator.Hangs)
 	s.ChangeNode("n-3", func(node *corev1.Node) { node.Labels = nil })

@@ -73,7 +73,7 @@ var conditionReasons = slices.Concat(
 		reason(remedyv1.WrongPluralReason, "The annotation that names plurals does not name the one that is served.",
 			"Correct the annotation `"+remedyv1.RequestPluralsAnnotation+"`."),
 		reason(remedyv1.WrongLocationReason, "The remediator reads Nodes of its own cluster, so its templates have to be in that cluster.",
-			"Set `templateLocation: Workload`, and create the template in the cluster of the Nodes."),
+			"Create the template in the cluster of the Nodes, and another check with `templateLocation: Workload`: the field cannot be changed."),
 	),
 	of(remedyv1.SelectorsDisjointCondition,
 		reason(remedyv1.SelectorsDisjointReason, "No other check selects the same targets.", "Nothing."),

@@ -16,15 +16,20 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/instance"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -39,7 +44,7 @@ var Workload *controlplane.ControlPlane
 var Logger logr.Logger
 
 // Timeout is how long a test waits for a state. It only has to be long enough for a busy machine: nothing else depends on it.
-const Timeout = 1 * time.Minute
+const Timeout = 10 * time.Minute
 
 // OutcomeTimeout is how long a test waits for the outcome that it is about. Mutation tests shorten it, because a mutant prevents that
 // outcome.
@@ -94,12 +99,38 @@ func prepare(ctx context.Context) error {
 	if err := instance.Grant(ctx, Management); err != nil {
 		return err
 	}
+	if err := prepareLeases(ctx, root); err != nil {
+		return err
+	}
 	for _, kind := range []remediator.Kind{remediator.Metal3, remediator.FenceAgents} {
 		if err := Management.InstallCRDObjects(kind.CRDs()...); err != nil {
 			return err
 		}
 		if err := Aggregate(ctx, kind.Rules()...); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// prepareLeases creates the namespace of the Leases in the management cluster, as an operator of medik8s does, and gives the manager its
+// permissions there. The workload cluster has no such namespace.
+func prepareLeases(ctx context.Context, root string) error {
+	admin, err := Management.Client()
+	if err != nil {
+		return err
+	}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workload.NodeLeaseKey("").Namespace}}
+	if err := admin.Create(ctx, namespace); err != nil {
+		return errors.Wrap(err, "failed to create the namespace of Leases")
+	}
+	objects, err := manifests.Read(filepath.Join(root, "config", "components", "medik8s-leases", "role.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := admin.Create(ctx, object); err != nil {
+			return errors.Wrapf(err, "failed to create %s", object.GetKind())
 		}
 	}
 	return nil
