@@ -108,15 +108,13 @@ func (e *evaluator) prepare(t *target, p *permitted) error {
 	e.NoClusterAPI.Store(cluster.Name == "" || p.unread[machinesOfSelf])
 	// Whether the manager has adopted a check follows from the check.
 	e.kinds = controllers.Reconcilers(e.Environment, intree.AdoptionPolicy{All: true})
-	kept := e.Claimants[:0]
-	for _, claimant := range e.Claimants {
-		_, ofNodes := claimant.Object().(*remedyv1.NodeHealthCheck)
-		if p.readable(claimant.Object()) && (ofNodes || !e.NoClusterAPI.Load()) {
-			kept = append(kept, claimant)
-		}
+	// Without Cluster API, or a permission to read it, only NodeHealthChecks are read.
+	unread := func(object client.Object) bool {
+		_, ofNodes := object.(*remedyv1.NodeHealthCheck)
+		return !p.readable(object) || !ofNodes && e.NoClusterAPI.Load()
 	}
-	e.Claimants = kept
-	e.Indices = slices.DeleteFunc(e.Indices, func(index healthcheck.Index) bool { return !p.readable(index.Object) })
+	e.Claimants = slices.DeleteFunc(e.Claimants, func(c healthcheck.Claimant) bool { return unread(c.Object()) })
+	e.Indices = slices.DeleteFunc(e.Indices, func(index healthcheck.Index) bool { return unread(index.Object) })
 	if err := e.IndexCache(e.ctx, e.mgr.GetCache()); err != nil || e.NoClusterAPI.Load() {
 		return err
 	}

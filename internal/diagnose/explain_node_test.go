@@ -18,6 +18,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/diagnose"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -98,11 +99,15 @@ func TestExplain_NodeWithoutMachine_IsEvaluated(t *testing.T) {
 	s.CreateNode("n-1")
 	s.CreateNode("n-2")
 	s.CreateUnhealthyNode("n-3")
-	check := s.CreateNodeCheck("workers")
-	s.Start()
+	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "metal3")
+	})
+	c, err := s.StartAs(faults.Start(s.Ctx), s.User())
+	s.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(c.Stop)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(s.NodeDecision("n-3"), Equal("Remediating ")))
 	user := userWith(s, readChecks, readSecrets, readRequests)
-	_, err := user.Explain(s.Ctx, nodeOf(s, "n-3", "prod"))
+	_, err = user.Explain(s.Ctx, nodeOf(s, "n-3", "prod"))
 	s.Expect(err).To(MatchError(ContainSubstring("failed to evaluate Node " + s.NodeName("n-3") +
 		": you are not allowed to list and watch nodehealthchecks.remedy.cluster.x-k8s.io")))
 	everywhere(s, readNodeChecks)
@@ -112,7 +117,7 @@ func TestExplain_NodeWithoutMachine_IsEvaluated(t *testing.T) {
 		g.Expect(x.Check).To(Equal("NodeHealthCheck " + check.Name))
 		g.Expect(x.Evaluation.Decision.Outcome).To(Equal(remedyv1.Remediating))
 		g.Expect(x.Cluster).To(Equal(s.Namespace + "/prod"))
-		g.Expect(x.Request).To(Equal("FenceAgentsRemediation " + s.Namespace + "/" + s.NodeName("n-3")))
+		g.Expect(x.Request).To(Equal("Metal3Remediation " + s.Namespace + "/" + s.NodeName("n-3")))
 	}).Should(Succeed())
 	_, err = user.Explain(s.Ctx, nodeOf(s, "n-9", "prod"))
 	s.Expect(err).To(MatchError("Node " + s.NodeName("n-9") + " of Cluster " + s.Namespace + "/prod not found"))
@@ -121,6 +126,8 @@ func TestExplain_NodeWithoutMachine_IsEvaluated(t *testing.T) {
 	_, err = user.Explain(s.Ctx, node(s, "n-3"))
 	s.Expect(err).To(MatchError(ContainSubstring("For a Node without a Machine, select its Cluster with --cluster")))
 
+	// The manager would correct the annotation.
+	c.StopIdle()
 	s.ChangeNode("n-3", func(node *corev1.Node) {
 		node.Annotations = map[string]string{remedyv1.AttemptsAnnotation: "2"}
 	})
