@@ -119,6 +119,10 @@ func (s *snapshot) leftOn(t *Target) remediation.Orphan {
 		Name: t.name(), ControlPlane: t.ControlPlane, Paused: annotations.HasPaused(t.Object),
 		Marked: notes.ResponsibleCheck(noted) == s.check.Author(),
 	}
+	if s.check.ofNodes() && !slices.Contains(s.check.InFlight, t.name()) {
+		// Nodes are not signed: a manager in another cluster may have written it.
+		return left
+	}
 	for i := range s.claims {
 		if c := &s.claims[i]; c.Rank == s.check.Claim.Rank && c.Selects(t) {
 			return left
