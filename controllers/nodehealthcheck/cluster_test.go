@@ -46,9 +46,7 @@ func TestOutage_Requests_Stay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithProxy)
-			s.CreateNode("n-1")
-			s.CreateNode("n-2")
-			s.CreateUnhealthyNode("n-3")
+			createNodes(s)
 			check := s.CreateNodeCheck("workers", metal3(s))
 			first, err := s.StartAs(faults.Start(s.Ctx), s.User())
 			s.Expect(err).ToNot(HaveOccurred())
@@ -77,9 +75,7 @@ func TestOutage_Requests_Stay(t *testing.T) {
 func TestCluster_IsDeleted_CheckCleansUp(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	s.CreateUnhealthyNode("n-3")
+	createNodes(s)
 	check := s.CreateNodeCheck("workers", metal3(s))
 	c := s.Start()
 	// The connection to the Cluster ends with it.
@@ -104,9 +100,7 @@ func TestCleanup_DeletedOrObserving_LeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-			s.CreateNode("n-1")
-			s.CreateNode("n-2")
-			s.CreateUnhealthyNode("n-3")
+			createNodes(s)
 			check := s.CreateNodeCheck("workers", stage.NodeSteps(
 				s.CreateNodeTemplate(remediator.FenceAgents, "a"), s.CreateNodeTemplate(remediator.FenceAgents, "b")))
 			s.Start()
@@ -132,9 +126,7 @@ func TestCleanup_DeletedOrObserving_LeavesNothing(t *testing.T) {
 func TestPause_Request_Stays(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	s.CreateUnhealthyNode("n-3")
+	createNodes(s)
 	check := s.CreateNodeCheck("workers")
 	c := s.Start()
 	s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))

@@ -34,10 +34,7 @@ func holder(s *stage.Stage) func() string {
 func TestNodeLease_Request_HoldsAndReleasesIt(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	for _, name := range []string{"n-1", "n-2"} {
-		s.CreateNode(name)
-	}
-	node := s.CreateUnhealthyNode("n-3")
+	node := createNodes(s)
 	check := s.CreateNodeCheck("workers")
 	s.Start()
 	s.WaitRequest(remediator.FenceAgents, node.Name)
@@ -66,10 +63,7 @@ func TestNodeLease_Request_HoldsAndReleasesIt(t *testing.T) {
 func TestNodeLease_HeldByOther_BlocksUntilItExpires(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	for _, name := range []string{"n-1", "n-2"} {
-		s.CreateNode(name)
-	}
-	node := s.CreateUnhealthyNode("n-3")
+	node := createNodes(s)
 	key := workload.NodeLeaseKey(node.Name)
 	s.Create(&coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
@@ -99,9 +93,7 @@ func TestNodeLease_Unreadable_Blocks(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	restricted(s, "nodes")
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	s.CreateUnhealthyNode("n-3")
+	createNodes(s)
 	check := s.CreateNodeCheck("workers", metal3(s))
 	c := s.Start()
 	decided(s, check, "n-3", Equal("Blocked PreflightFailed"))

@@ -18,6 +18,14 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
+// createNodes creates two healthy Nodes, and returns the unhealthy Node n-3.
+func createNodes(s *stage.Stage) *corev1.Node {
+	s.T.Helper()
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	return s.CreateUnhealthyNode("n-3")
+}
+
 // decided waits for the decision of a check about a Node.
 func decided(s *stage.Stage, check *remedyv1.NodeHealthCheck, node string, decision types.GomegaMatcher) {
 	s.T.Helper()
@@ -40,9 +48,7 @@ func status(c *remedyv1.NodeHealthCheck) []int32 {
 func TestRequest_UnhealthyNode_HasWhatRemediatorsRead(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	unhealthy := s.CreateUnhealthyNode("n-3")
+	unhealthy := createNodes(s)
 	check := s.CreateNodeCheck("workers")
 	s.Start()
 	request := s.WaitRequest(remediator.FenceAgents, unhealthy.Name)
@@ -82,9 +88,7 @@ func TestRequest_UnhealthyNode_HasWhatRemediatorsRead(t *testing.T) {
 func TestRequest_NodeOfWorkloadCluster_HasCheckAsOwner(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	unhealthy := s.CreateUnhealthyNode("n-3")
+	unhealthy := createNodes(s)
 	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
 		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "metal3")
 	})
@@ -102,9 +106,7 @@ func TestRequest_NodeOfWorkloadCluster_HasCheckAsOwner(t *testing.T) {
 func TestRequest_NodeIsDeleted_IsStoppedAndDeleted(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	unhealthy := s.CreateUnhealthyNode("n-3")
+	unhealthy := createNodes(s)
 	check := s.CreateNodeCheck("workers")
 	s.Start()
 	s.WaitRequest(remediator.FenceAgents, unhealthy.Name)
@@ -122,9 +124,7 @@ func TestRequest_NodeIsDeleted_IsStoppedAndDeleted(t *testing.T) {
 func TestEscalation_StepTimesOut_NextStepFollows(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	unhealthy := s.CreateUnhealthyNode("n-3")
+	unhealthy := createNodes(s)
 	check := s.CreateNodeCheck("workers", stage.NodeSteps(
 		s.CreateNodeTemplate(remediator.FenceAgents, "reboot"), s.CreateNodeTemplate(remediator.FenceAgents, "off")))
 	s.Start()
@@ -200,9 +200,7 @@ func TestSwitches_DuringRemediation_StopOrKeepIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithAllNamespaces)
-			s.CreateNode("n-1")
-			s.CreateNode("n-2")
-			s.CreateUnhealthyNode("n-3")
+			createNodes(s)
 			check := s.CreateNodeCheck("workers")
 			c := s.Start()
 			s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))

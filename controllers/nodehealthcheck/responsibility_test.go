@@ -167,10 +167,7 @@ func TestResponsible_Medik8sCheck_KeepsItsNodes(t *testing.T) {
 	kind := remediator.NewKind("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck")
 	kind.Cluster = true
 	s.Expect(stage.Management.InstallCRDObjects(kind.RequestCRD())).To(Succeed())
-	for _, name := range []string{"n-1", "n-2"} {
-		s.CreateNode(name)
-	}
-	s.CreateUnhealthyNode("n-3")
+	createNodes(s)
 	other := kind.NewRequest("", s.Namespace)
 	other.Object["spec"] = map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/hostname": s.Namespace}}}
 	s.Create(other)

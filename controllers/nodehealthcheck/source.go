@@ -84,18 +84,15 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 	if s.NoClusterAPI.Load() {
 		return nil, nil
 	}
-	clusters := []client.ObjectKey{cluster}
+	clusters, annotated := []client.ObjectKey{cluster}, map[string]client.ObjectKey{}
 	if cluster == workload.ManagementCluster {
 		clusters = nil
 		for _, node := range nodes {
-			if key := healthcheck.ClusterOfNode(node); key.Name != "" && !slices.Contains(clusters, key) {
+			key := healthcheck.ClusterOfNode(node)
+			if annotated[node.Name] = key; key.Name != "" && !slices.Contains(clusters, key) {
 				clusters = append(clusters, key)
 			}
 		}
-	}
-	annotated := map[string]client.ObjectKey{}
-	for _, node := range nodes {
-		annotated[node.Name] = healthcheck.ClusterOfNode(node)
 	}
 	all := map[string]*clusterv1.Machine{}
 	for _, key := range clusters {

@@ -24,9 +24,7 @@ func remediating(
 	changes ...func(*remedyv1.NodeHealthCheckSpec),
 ) (*corev1.Node, *remedyv1.NodeHealthCheck, *stage.Instance) {
 	s.T.Helper()
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	node := s.CreateUnhealthyNode("n-3")
+	node := createNodes(s)
 	check := s.CreateNodeCheck("workers", changes...)
 	c, err := s.StartAs(faults.Start(s.Ctx), s.User())
 	s.Expect(err).ToNot(HaveOccurred())

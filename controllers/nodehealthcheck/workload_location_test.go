@@ -47,9 +47,7 @@ func requestInWorkload(s *stage.Stage) func() *unstructured.Unstructured {
 func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	node := s.CreateUnhealthyNode("n-3")
+	node := createNodes(s)
 	check := s.CreateNodeCheck("workers", inWorkload(s))
 	c := s.Start()
 	// The requests are read again all the time.
@@ -72,9 +70,7 @@ func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
 func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithProxy)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	s.CreateUnhealthyNode("n-3")
+	createNodes(s)
 	check := s.CreateNodeCheck("workers", inWorkload(s))
 	c := s.Start()
 	c.NeverIdle = true
@@ -102,9 +98,7 @@ func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) 
 func TestWorkloadLocation_LocalRemediatorInManagement_IsReported(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	s.CreateNode("n-1")
-	s.CreateNode("n-2")
-	s.CreateUnhealthyNode("n-3")
+	createNodes(s)
 	check := s.CreateNodeCheck("workers")
 	c := s.Start()
 	decided(s, check, "n-3", Equal("Blocked TemplateNotResolved"))
