@@ -236,8 +236,9 @@ func TestAnEqualNameOfBothKinds(t *testing.T) {
 
 	c.asked(true)
 	c.isOurs()
-	// After the adoption, the check of Remedy comes first.
-	a.Eventually(a.checkCondition(remedyEnv, remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("True"))
+	// After the adoption, the check of Remedy comes first. Both report the overlap.
+	a.Eventually(a.holds(remedyEnv, "m-1")).ShouldNot(Equal("Blocked " + string(remedyv1.BlockedManagedByOtherCheck)))
+	a.Expect(a.checkCondition(remedyEnv, remedyv1.SelectorsDisjointCondition)()).To(Equal("False " + remedyv1.SelectorsOverlapReason))
 	a.Eventually(c.condition(remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("False"))
 	a.Expect(a.api.Delete(a.ctx, remedyEnv)).To(Succeed())
 	a.Eventually(c.condition(remedyv1.SelectorsDisjointCondition)).Should(HavePrefix("True"))

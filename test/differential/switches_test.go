@@ -134,7 +134,7 @@ func TestBothNeverActOnOneMachineAndNobodyIsForgotten(t *testing.T) {
 	// The walk proves little if it does not reach everything. A short one may miss what is rare.
 	var wanted []string
 	if switches >= 80 {
-		wanted = append(wanted, "adoptions", "ends by Remedy", "acts by Remedy", "acts by "+theInTree)
+		wanted = append(wanted, "adoptions", "ends by "+oursByLabel, "acts by "+oursByLabel, "acts by "+theInTree)
 	}
 	if switches >= 200 {
 		wanted = append(wanted, "ends by people", "acts by "+theInTree+" where both have a check", "adoptions", "writes while observing")
