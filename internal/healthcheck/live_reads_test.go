@@ -65,7 +65,8 @@ func TestPreflight_ManyTargets_ReadsListsOnce(t *testing.T) {
 	} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t)
+			// The clock stands still: a preflight check stays valid, however slow the machine is.
+			s := stage.New(t, stage.WithClock)
 			for n := range all {
 				s.CreateUnhealthyMachine(fmt.Sprintf("m-%02d", n))
 			}
