@@ -100,6 +100,7 @@ func TestOwnerRemediation_OwnerRefuses_FreesItsPlace(t *testing.T) {
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 	s.SetOwnerAnswer(unhealthy, stage.CannotBeRemediated)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked OwnerRefuses")))
+	s.Expect(check.Status.UnhealthyTargets[0].Message).To(HaveSuffix("cannot remediate the Machine: Message of the owner"))
 	// The next Machine gets its place.
 	s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
 	other := s.CreateMachine("m-3")

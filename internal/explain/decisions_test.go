@@ -52,6 +52,10 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			says: "KubeadmControlPlane/cp reports that it cannot remediate the Machine",
 		},
 		{
+			reason: remediation.OwnerRefuses, seen: seen{Who: "MachineSet/a", Message: "too many\nMachines are unhealthy"},
+			says: "MachineSet/a reports that it cannot remediate the Machine: too many Machines are unhealthy",
+		},
+		{
 			reason: remediation.PauseRequested, seen: seen{Who: "an upgrade", Have: 1},
 			says: `New remediations are paused by pauseRequests: "an upgrade"`,
 		},

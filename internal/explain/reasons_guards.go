@@ -58,7 +58,7 @@ var guards = []Reason{
 		"The Machine has no owner that can remediate it: no owner at all, or one that never replaces single Machines.",
 		"The owner references of the Machine."+onlyOwners,
 		"Name a remediation template in the check, or replace the Machine manually.").needsAction().whenPassed(owner),
-	word(Guard, remediation.OwnerRefuses, named("The owner", " reports that it cannot remediate the Machine"),
+	word(Guard, remediation.OwnerRefuses, ownerRefuses,
 		"The owner of the Machine reports that it cannot remediate it.",
 		"The condition `OwnerRemediated` of the Machine."+onlyOwners,
 		"Read that condition for the cause. Usually the control plane would lose its quorum.").needsAction(),
@@ -139,6 +139,14 @@ var guards = []Reason{
 // named is a sentence about the object that a guard has seen, or about another one if its name is not known.
 func named(otherwise, predicate string) func(*subject) string {
 	return func(s *subject) string { return or(s.Seen.Who, otherwise) + predicate }
+}
+
+func ownerRefuses(s *subject) string {
+	message := or(s.Seen.Who, "The owner") + " reports that it cannot remediate the Machine"
+	if why := foreign(s.Seen.Message); why != "" {
+		message += ": " + why
+	}
+	return message
 }
 
 func deletionStuck(s *subject) string {

@@ -100,8 +100,8 @@ type Answer struct {
 
 // Seen is the details of a guard.
 type Seen struct {
-	// Who is the object or the cause that blocks.
-	Who string
+	// Who is the object or the cause that blocks, and Message is what it reports.
+	Who, Message string
 	// Have has to be at least Least and at most Most.
 	Have, Least, Most int
 	Since             time.Time

@@ -7,5 +7,5 @@ package remediation
 const OwnerRefuses Reason = "OwnerRefuses"
 
 func guardOwnerRefuses(_ *pass, t *Target, _ *candidate) (bool, Hold) {
-	return t.OwnerRemediation.Refused, Hold{Seen: Seen{Who: t.Owner}}
+	return t.OwnerRemediation.Refused, Hold{Seen: Seen{Who: t.Owner, Message: t.OwnerRemediation.OwnerMessage}}
 }

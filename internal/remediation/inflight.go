@@ -78,7 +78,7 @@ func (p *pass) countInFlight() {
 		if !counted[replacement.Target] && p.replaces(&replacement) {
 			counted[replacement.Target] = true
 			p.plan.Replacing = append(p.plan.Replacing, replacement)
-			p.takePlace(replacement.Target)
+			p.takePlace(replacement.Target + ", which " + replacement.Owner + " has not replaced yet")
 		}
 	}
 }

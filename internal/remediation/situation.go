@@ -105,8 +105,8 @@ type OwnerRemediation struct {
 	// Waiting: the owner has not reacted. Refused: it reports that it cannot remediate.
 	Waiting bool
 	Refused bool
-	// OwnerReason is the message of the owner.
-	OwnerReason string
+	// OwnerReason and OwnerMessage are what the owner reports.
+	OwnerReason, OwnerMessage string
 	Since       time.Time
 }
 

@@ -25,7 +25,9 @@ func OwnerRemediation(m *clusterv1.Machine, check string) remediation.OwnerRemed
 	}
 	mark.Since = owned.LastTransitionTime.Time
 	mark.RequestedByThis = mark.MarkedByThis && ownerRequested(m)
-	mark.Refused = owned.Reason == clusterv1.MachineSetMachineCannotBeRemediatedReason
+	if mark.Refused = owned.Reason == clusterv1.MachineSetMachineCannotBeRemediatedReason; mark.Refused {
+		mark.OwnerMessage = owned.Message
+	}
 	// An owner that supports only v1beta1 sets only that condition.
 	older := V1Beta1Reason(m, explain.OwnerRemediated)
 	mark.Waiting = owned.Reason == explain.WaitingForRemediation && (older == "" || older == explain.WaitingForRemediation)
