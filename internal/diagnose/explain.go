@@ -38,6 +38,12 @@ type Explanation struct {
 	Evaluation *explain.Trace `json:"evaluation,omitempty"`
 	// NextCheckTime is when the decision changes if nothing else happens.
 	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
+	// Advice is what a person can do.
+	Advice string `json:"advice,omitempty"`
+	// CountedUnhealthy are the targets that the limit of the check counts as unhealthy, if it blocks this one.
+	CountedUnhealthy []string `json:"countedUnhealthy,omitempty"`
+	// Mode is Observe if the check starts no remediation.
+	Mode remedyv1.Mode `json:"mode,omitempty"`
 	// Request is the remediation request of the target.
 	Request string `json:"request,omitempty"`
 	// Reported is what the manager reports about the target in the status of the check; nil if it reports nothing.
@@ -188,11 +194,31 @@ func (x *Explanation) add(of *check, found *healthcheck.Explained, t *target, na
 	x.Evaluation, x.Request = &trace, found.Requests[i]
 	x.EvaluatedTime = &metav1.Time{Time: found.Time.UTC()}
 	x.NextCheckTime = trace.Decision.Until
+	x.Advice, x.CountedUnhealthy, x.Mode = strings.ReplaceAll(explain.Advice(trace.Decision.BlockedReason), "`", ""), nil, ""
+	if evaluation.Policy.Observe {
+		x.Mode = remedyv1.ObserveMode
+	}
+	if slices.Contains(limitReasons, trace.Decision.BlockedReason) {
+		x.CountedUnhealthy = countedUnhealthy(evaluation)
+	}
 	if v := evaluation.Assessment.Verdicts[i]; x.NextCheckTime == nil && v.Kind == health.Suspect {
 		x.NextCheckTime = trace.Verdict.Until
 	}
 	x.report(&found.Check.Status, name)
 	return true
+}
+
+// limitReasons are the reasons of the limit of a check.
+var limitReasons = []remedyv1.BlockedReason{remedyv1.BlockedTooManyUnhealthy, remedyv1.BlockedTooFewUnhealthy}
+
+// countedUnhealthy are the names of the targets that the limit of a check counts as unhealthy.
+func countedUnhealthy(evaluation *explain.Evaluation) (names []string) {
+	for i := range evaluation.Situation.Targets {
+		if remediation.CountsUnhealthy(evaluation.Situation, evaluation.Assessment, evaluation.Policy, i) {
+			names = append(names, evaluation.Situation.Targets[i].Name)
+		}
+	}
+	return names
 }
 
 // addReported adds what a check reports about a Node that could not be read, unless there is another answer.

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -93,6 +95,26 @@ func machine(s *stage.Stage, name string) diagnose.Subject {
 	return diagnose.Subject{Namespace: s.Namespace, Name: name}
 }
 
+// The limit blocks before the mode does, so the mode has a line of its own.
+func TestExplain_LimitOfObservingCheck_NamesWhatCounts(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("healthy")
+	for _, name := range []string{"m-1", "m-2"} {
+		s.CreateUnhealthyMachine(name)
+	}
+	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+		spec.MaxUnhealthy, spec.Mode = ptr.To(intstr.FromInt32(1)), remedyv1.ObserveMode
+		spec.UnhealthyConditions[0].Timeout = stage.Duration(0)
+	})
+	s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked TooManyUnhealthy")))
+	x, err := userWith(s, readChecks, readSecrets).Explain(s.Ctx, machine(s, "m-1"))
+	s.Expect(err).ToNot(HaveOccurred())
+	answer, _, _ := strings.Cut(x.String(), "\nEvaluated")
+	compareGolden(s, "explain_limit", answer)
+}
+
 // The command decides as the manager does, about targets in each state.
 func TestExplain_AnyTarget_DecidesAsTheManager(t *testing.T) {
 	t.Parallel()
@@ -143,7 +165,7 @@ func TestExplain_AnyTarget_DecidesAsTheManager(t *testing.T) {
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(x.Machine).To(Equal(s.Namespace + "/remediating"))
 	s.Expect(x.Request).To(Equal("Metal3Remediation " + s.Namespace + "/remediating"))
-	s.Expect(x.String()).To(And(ContainSubstring("Decision:    Remediating"), ContainSubstring("MaxInFlight"), ContainSubstring("  guards\n")))
+	s.Expect(x.String()).To(And(ContainSubstring("Decision:    Remediating"), ContainSubstring("all 27"), ContainSubstring("  guards\n")))
 }
 
 // A user who cannot read the Secret of the Cluster learns what the manager reports.

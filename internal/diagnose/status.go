@@ -33,6 +33,10 @@ type CheckStatus struct {
 	Unhealthy   *int32 `json:"unhealthy,omitempty"`
 	Remediating *int32 `json:"remediating,omitempty"`
 	Blocked     *int32 `json:"blocked,omitempty"`
+	// Mode is Enforce or Observe: the mode of the check, or that of the manager if it reports that. Allowed is the status of the condition
+	// RemediationAllowed.
+	Mode    remedyv1.Mode `json:"mode,omitempty"`
+	Allowed string        `json:"allowed,omitempty"`
 	// Ready is the status of the condition Ready, or of RemediationAllowed for an in-tree check. Paused checks have the reason Paused.
 	Ready   string `json:"ready"`
 	Reason  string `json:"reason,omitempty"`
@@ -52,6 +56,8 @@ var StatusColumns = []string{
 	"UNHEALTHY",
 	"REMEDIATING",
 	"BLOCKED",
+	"MODE",
+	"ALLOWED",
 	"READY",
 	"REASON",
 	"AGE",
@@ -75,7 +81,7 @@ func (s *CheckStatus) Row(now time.Time) []string {
 			row = append(row, strconv.Itoa(int(*n)))
 		}
 	}
-	return append(row, s.Ready, s.Reason, duration.HumanDuration(now.Sub(s.created)))
+	return append(row, cmp.Or(string(s.Mode), "-"), cmp.Or(s.Allowed, "-"), s.Ready, s.Reason, duration.HumanDuration(now.Sub(s.created)))
 }
 
 // attention orders checks: those that need a person, then those with unhealthy targets.
@@ -210,7 +216,7 @@ func statusOf(object client.Object) CheckStatus {
 		status := &check.Status
 		s.Kind, s.Cluster, conditions = ourKind, check.Spec.ClusterName, status.Conditions
 		s.Targets, s.Healthy, s.Unhealthy = status.ExpectedMachines, status.CurrentHealthy, status.Unhealthy
-		s.Remediating, s.Blocked = status.Remediating, status.Blocked
+		s.Remediating, s.Blocked, s.Mode = status.Remediating, status.Blocked, check.Spec.Mode
 	case *remedyv1.NodeHealthCheck:
 		status := &check.Status
 		s.Kind, conditions = nodeKind, status.Conditions
@@ -218,7 +224,7 @@ func statusOf(object client.Object) CheckStatus {
 			s.Cluster = ref.Namespace + "/" + ref.Name
 		}
 		s.Targets, s.Healthy, s.Unhealthy = status.ObservedNodes, status.HealthyNodes, status.Unhealthy
-		s.Remediating, s.Blocked = status.Remediating, status.Blocked
+		s.Remediating, s.Blocked, s.Mode = status.Remediating, status.Blocked, check.Spec.Mode
 	case *clusterv1.MachineHealthCheck:
 		s.Kind, s.Cluster, conditions = inTreeKind, check.Spec.ClusterName, check.Status.Conditions
 		s.Targets, s.Healthy = check.Status.ExpectedMachines, check.Status.CurrentHealthy
@@ -232,6 +238,12 @@ func statusOf(object client.Object) CheckStatus {
 		s.Ready, s.Reason, s.Message = string(ready.Status), ready.Reason, ready.Message
 	} else {
 		s.Message = "No controller has reported on this check yet"
+	}
+	if allowed := meta.FindStatusCondition(conditions, remedyv1.RemediationAllowedCondition); allowed != nil {
+		s.Allowed = string(allowed.Status)
+		if allowed.Reason == remedyv1.ObserveModeReason {
+			s.Mode = remedyv1.ObserveMode
+		}
 	}
 	// A paused check keeps its other conditions.
 	if _, inTree := object.(*clusterv1.MachineHealthCheck); !inTree && meta.IsStatusConditionTrue(conditions, remedyv1.PausedCondition) {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
 // String returns the explanation as text: the answer first, and all rules and guards after it.
@@ -24,6 +26,9 @@ func (x *Explanation) String() string {
 	line("Node", x.Node)
 	line("Cluster", cmp.Or(x.Cluster, "this cluster"))
 	line("Check", x.Check)
+	if x.Mode == remedyv1.ObserveMode {
+		line("Mode", "Observe: the check starts no remediation")
+	}
 	if t := x.Evaluation; t != nil {
 		line("Health", joined(t.Verdict.Kind, t.Verdict.Reason, t.Verdict.Message))
 		reason := string(t.Decision.BlockedReason)
@@ -31,7 +36,11 @@ func (x *Explanation) String() string {
 			reason = t.Decision.Why
 		}
 		line("Decision", joined(string(t.Decision.Outcome), reason, t.Decision.Message))
-		line("Next check", utc(x.NextCheckTime))
+		line("Counted", listed(x.CountedUnhealthy))
+		line("Advice", x.Advice)
+		if next := utc(x.NextCheckTime); next != "" || t.Decision.Outcome == remedyv1.Blocked {
+			line("Next check", cmp.Or(next, "when the facts change; no time is set"))
+		}
 		line("Request", x.Request)
 	}
 	// Usually the manager reports the same.
@@ -39,7 +48,9 @@ func (x *Explanation) String() string {
 		r.BlockedReason != x.Evaluation.Decision.BlockedReason) {
 		line("Reported", joined(string(r.Decision), string(r.BlockedReason), r.Message))
 	}
-	line("Ready", x.ReportedReady)
+	if t := x.Evaluation; t == nil || !strings.HasPrefix(x.ReportedReady, notReady+string(t.Decision.BlockedReason)+")") {
+		line("Ready", x.ReportedReady)
+	}
 	for _, why := range x.Responsible {
 		line("Note", why)
 	}
@@ -50,6 +61,20 @@ func (x *Explanation) String() string {
 		fmt.Fprintf(&b, "\nEvaluated at %s with your permissions:\n%s", utc(x.EvaluatedTime), x.Evaluation)
 	}
 	return b.String()
+}
+
+// notReady begins the text of the condition Ready of a check that needs a person.
+const notReady = string(metav1.ConditionFalse) + " ("
+
+// mostListed is how many names are printed.
+const mostListed = 10
+
+// listed are the first names, and how many more there are.
+func listed(names []string) string {
+	if len(names) > mostListed {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:mostListed], ", "), len(names)-mostListed)
+	}
+	return strings.Join(names, ", ")
 }
 
 // joined is a word, its reason and its message.

@@ -6,6 +6,7 @@ package explain
 import (
 	"slices"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
@@ -88,6 +89,14 @@ func find[R ~string](reason R, kinds ...Kind) *Reason {
 		}
 	}
 	return nil
+}
+
+// Advice is what a person can do about a reason why remediation is blocked; empty if the reason is unknown.
+func Advice(reason remedyv1.BlockedReason) string {
+	if w := find(reason, Guard, Hold, Preflight, Ending); w != nil {
+		return w.Remedy
+	}
+	return ""
 }
 
 // sentence is the sentence of a reason of one of these kinds.

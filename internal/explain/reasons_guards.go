@@ -75,7 +75,8 @@ var guards = []Reason{
 	word(Guard, remediation.TooManyUnhealthy, tooMany,
 		"More targets are unhealthy than the limit allows.",
 		"`maxUnhealthy`, `minHealthy` or `unhealthyRange`, and the number of unhealthy targets.",
-		"Check for a common cause, such as a network or a cloud outage, before raising the limit.").needsAction().whenPassed(withinLimit),
+		"Check for a common cause, such as a network or a cloud outage. Remediation starts when enough targets are healthy again, or when you "+
+			"raise the limit: without `maxInFlight`, then of all of them at once.").needsAction().whenPassed(withinLimit),
 	word(Guard, remediation.TooFewUnhealthy, tooFew,
 		"Fewer targets are unhealthy than `unhealthyRange` requires.",
 		"`unhealthyRange`, and the number of unhealthy targets.",

@@ -200,10 +200,24 @@ func (t *Trace) String() string {
 	return b.String()
 }
 
+// section writes the lines. Those at the end that were not evaluated are only counted.
 func section(b *strings.Builder, name string, lines []Line) {
 	fmt.Fprintf(b, "  %s\n", name)
-	for i := range lines {
+	last := len(lines)
+	for last > 0 && lines[last-1].Answer == NotEvaluated {
+		last--
+	}
+	if last == len(lines)-1 {
+		last++
+	}
+	for i := range lines[:last] {
 		row(b, "    ", lines[i].Name, string(lines[i].Answer), lines[i].Message)
+	}
+	switch rest := len(lines) - last; {
+	case rest > 0 && last == 0:
+		row(b, "    ", fmt.Sprintf("all %d", rest), string(NotEvaluated), "")
+	case rest > 0:
+		row(b, "    ", fmt.Sprintf("%d more", rest), string(NotEvaluated), "")
 	}
 }
 

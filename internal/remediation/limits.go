@@ -91,29 +91,38 @@ type Gate struct {
 }
 
 // gateFor counts the unhealthy targets, and also returns how many are healthy.
-//
-//	Machines  all that are not known to be healthy: expected - healthy. This includes suspects, and Machines that start or are being deleted.
-//	Nodes     the unhealthy ones. Suspects do not count. minHealthy refers to the healthy ones, so with it all others count.
-//
-// A target with a request counts as unhealthy for both: of 10 targets, 2 that are unhealthy and a third that is healthy again and still has
-// its request make 3.
 func gateFor(s *Situation, a *health.Assessment, p *Policy) (Gate, int) {
-	healthy, lingering := 0, 0
+	healthy, unhealthy := 0, 0
 	for i := range s.Targets {
 		switch {
-		case a.Verdicts[i].Kind == health.Skipped:
-		case s.Targets[i].Request != nil && a.Verdicts[i].Kind != health.Unhealthy:
-			lingering++
+		case CountsUnhealthy(s, a, p, i):
+			unhealthy++
 		case a.Verdicts[i].Kind == health.Healthy:
 			healthy++
 		}
 	}
-	unhealthy := a.Counts.Unhealthy + lingering
-	if p.Counting == CountNotHealthy || p.Limits.MinHealthy != nil && p.Limits.Range == nil {
-		unhealthy = a.Counts.Expected - healthy
-	}
 	limit := p.Limits.For(a.Counts.Expected)
 	return Gate{Limit: limit, Unhealthy: unhealthy, Open: limit.Allows(unhealthy)}, healthy
+}
+
+// CountsUnhealthy reports whether the limit counts a target as unhealthy.
+//
+//	Machines  all that are not known to be healthy. This includes suspects, and Machines that start or are being deleted.
+//	Nodes     the unhealthy ones. Suspects do not count. minHealthy refers to the healthy ones, so with it all others count.
+//
+// A target with a request counts as unhealthy for both: of 10 targets, 2 that are unhealthy and a third that is healthy again and still has
+// its request make 3.
+func CountsUnhealthy(s *Situation, a *health.Assessment, p *Policy, i int) bool {
+	kind := a.Verdicts[i].Kind
+	switch {
+	case kind == health.Skipped:
+		return false
+	case s.Targets[i].Request != nil:
+		return true
+	case p.Counting == CountNotHealthy || p.Limits.MinHealthy != nil && p.Limits.Range == nil:
+		return kind != health.Healthy
+	}
+	return kind == health.Unhealthy
 }
 
 // hold is what the guards of the limit report.
