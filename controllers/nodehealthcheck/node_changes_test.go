@@ -9,11 +9,13 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/nodehealthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -21,6 +23,25 @@ import (
 // ofPool selects the Nodes of a pool instead of the workers.
 func ofPool(pool remedyv1.LabelValue) func(*remedyv1.NodeHealthCheckSpec) {
 	return func(spec *remedyv1.NodeHealthCheckSpec) { spec.Selector.MatchLabels["pool"] = pool }
+}
+
+// Without a selector, a check selects the Nodes that do not belong to the control plane. An empty selector selects every Node.
+func TestSelector_NoneOrEmpty_SelectsWorkersOrAll(t *testing.T) {
+	g := NewWithT(t)
+	none := nodehealthcheck.CheckOf(&remedyv1.NodeHealthCheck{})
+	empty := nodehealthcheck.CheckOf(&remedyv1.NodeHealthCheck{Spec: remedyv1.NodeHealthCheckSpec{Selector: &remedyv1.Selector{}}})
+	for _, test := range []struct {
+		label  string
+		worker bool
+	}{
+		{"kubernetes.io/hostname", true},
+		{"node-role.kubernetes.io/worker", true},
+		{"node-role.kubernetes.io/control-plane", false},
+		{"node-role.kubernetes.io/master", false},
+	} {
+		g.Expect(none.Selector.Matches(labels.Set{test.label: ""})).To(Equal(test.worker), test.label)
+		g.Expect(empty.Selector.Matches(labels.Set{test.label: ""})).To(BeTrue(), test.label)
+	}
 }
 
 // When a label of a Node changes, the check that selected it and the check that selects it now count their Nodes again. So does a check
@@ -59,10 +80,10 @@ func TestSelector_ChangedDuringRemediation_RequestIsWithdrawn(t *testing.T) {
 	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
 }
 
-// changeStatus changes the status of a Node, as its kubelet does.
-func changeStatus(s *stage.Stage, name string, change func(*corev1.NodeStatus)) {
+// changeStatus changes the status of the Node n-1, as its kubelet does.
+func changeStatus(s *stage.Stage, change func(*corev1.NodeStatus)) {
 	s.T.Helper()
-	node := s.Node(name)
+	node := s.Node("n-1")
 	before := node.DeepCopy()
 	change(&node.Status)
 	s.Expect(s.Admin.Status().Patch(s.Ctx, node, client.MergeFrom(before))).To(Succeed())
@@ -80,8 +101,8 @@ func TestNodeUpdate_NotRead_CausesNoReconcile(t *testing.T) {
 	c.WaitIdle()
 	before := c.WaitNoReconciles()[check.Name]
 
-	changeStatus(s, "n-1", func(status *corev1.NodeStatus) { status.Conditions[0].LastHeartbeatTime = metav1.Unix(2000000000, 0) })
-	changeStatus(s, "n-1", func(status *corev1.NodeStatus) { status.Images = []corev1.ContainerImage{{Names: []string{"image"}}} })
+	changeStatus(s, func(status *corev1.NodeStatus) { status.Conditions[0].LastHeartbeatTime = metav1.Unix(2000000000, 0) })
+	changeStatus(s, func(status *corev1.NodeStatus) { status.Images = []corev1.ContainerImage{{Names: []string{"image"}}} })
 	s.ChangeNode("n-1", func(node *corev1.Node) { node.Annotations = map[string]string{"example.com/any": ""} })
 	s.ChangeNode("n-1", func(node *corev1.Node) { node.Spec.Unschedulable = true })
 	s.FailNode("other")
@@ -99,13 +120,13 @@ func TestNodeUpdate_Read_CausesReconcile(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(s *stage.Stage){
 		"condition added": func(s *stage.Stage) {
-			changeStatus(s, "n-1", func(status *corev1.NodeStatus) {
+			changeStatus(s, func(status *corev1.NodeStatus) {
 				status.Conditions = append(status.Conditions, corev1.NodeCondition{Type: "KernelDeadlock", Status: corev1.ConditionTrue})
 			})
 		},
 		"condition status": func(s *stage.Stage) { s.SetReady("n-1", corev1.ConditionFalse, 0) },
 		"no condition": func(s *stage.Stage) {
-			changeStatus(s, "n-1", func(status *corev1.NodeStatus) { status.Conditions = nil })
+			changeStatus(s, func(status *corev1.NodeStatus) { status.Conditions = nil })
 		},
 		"exclude label": func(s *stage.Stage) {
 			s.ChangeNode("n-1", func(node *corev1.Node) { node.Labels[remedyv1.ExcludeLabel] = "true" })
