@@ -80,22 +80,23 @@ func TestSelector_ChangedDuringRemediation_RequestIsWithdrawn(t *testing.T) {
 	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
 }
 
-// changeStatus changes the status of the Node n-1, as its kubelet does.
+// changeStatus changes the status of the Node n-1 of the workload cluster, as its kubelet does.
 func changeStatus(s *stage.Stage, change func(*corev1.NodeStatus)) {
 	s.T.Helper()
 	node := s.Node("n-1")
 	before := node.DeepCopy()
 	change(&node.Status)
-	s.Expect(s.Admin.Status().Patch(s.Ctx, node, client.MergeFrom(before))).To(Succeed())
+	s.Expect(s.Workload.Status().Patch(s.Ctx, node, client.MergeFrom(before))).To(Succeed())
 }
 
-// Heartbeats, and changes of what no rule reads, cause no reconcile. Neither does the status that the manager writes.
+// Heartbeats, and changes of what no rule reads, cause no reconcile. Neither does the status that the manager writes. In the
+// management cluster, the checks of other tests would cause some.
 func TestNodeUpdate_NotRead_CausesNoReconcile(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithAllNamespaces)
+	s := stage.New(t)
 	s.CreateNode("n-1")
 	s.CreateNode("other", func(node *corev1.Node) { node.Labels["pool"] = "others" })
-	check := s.CreateNodeCheck("workers")
+	check := s.CreateNodeCheck("workers", metal3(s))
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{1, 1, 0})))
 	c.WaitIdle()
@@ -108,7 +109,7 @@ func TestNodeUpdate_NotRead_CausesNoReconcile(t *testing.T) {
 	s.FailNode("other")
 	live := s.Node("n-1").ResourceVersion
 	s.Eventually(func(g Gomega) {
-		nodes, err := c.Clusters.Get(client.ObjectKey{}).Nodes(s.Ctx)
+		nodes, err := c.Clusters.Get(stage.Key(s.Namespace, "prod")).Nodes(s.Ctx)
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(nodes).To(ContainElement(And(HaveField("Name", s.NodeName("n-1")), HaveField("ResourceVersion", live))))
 	}).Should(Succeed(), "the manager has read the updates")
@@ -137,13 +138,13 @@ func TestNodeUpdate_Read_CausesReconcile(t *testing.T) {
 		"confirmation": func(s *stage.Stage) {
 			s.ChangeNode("n-1", func(node *corev1.Node) { node.Annotations = map[string]string{remedyv1.ConfirmedHealthyAnnotation: ""} })
 		},
-		"deletion": func(s *stage.Stage) { s.Expect(s.Admin.Delete(s.Ctx, s.Node("n-1"))).To(Succeed()) },
+		"deletion": func(s *stage.Stage) { s.Expect(s.Workload.Delete(s.Ctx, s.Node("n-1"))).To(Succeed()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t, stage.WithAllNamespaces)
+			s := stage.New(t)
 			s.CreateNode("n-1")
-			check := s.CreateNodeCheck("workers")
+			check := s.CreateNodeCheck("workers", metal3(s))
 			c := s.Start()
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{1, 1, 0})))
 			c.WaitIdle()
