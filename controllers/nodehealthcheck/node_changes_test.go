@@ -48,11 +48,14 @@ func TestSelector_NoneOrEmpty_SelectsWorkersOrAll(t *testing.T) {
 // whose selector changes.
 func TestSelector_LabelOrSelectorChanges_NodesAreCounted(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithAllNamespaces)
+	s := stage.New(t)
 	s.CreateNode("n-1")
 	s.CreateNode("n-2")
 	s.CreateNode("n-3")
-	workers, others := s.CreateNodeCheck("workers"), s.CreateNodeCheck("others", ofPool("others"))
+	template := func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = stage.NodeTemplateReference(s, remediator.Metal3, "metal3")
+	}
+	workers, others := s.CreateNodeCheck("workers", metal3(s)), s.CreateNodeCheck("others", ofPool("others"), template)
 	s.Start()
 	s.Eventually(stage.Get(s, workers)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
 	s.Eventually(stage.Get(s, others)).Should(WithTransform(status, Equal([]int32{0, 0, 0})))
@@ -61,7 +64,7 @@ func TestSelector_LabelOrSelectorChanges_NodesAreCounted(t *testing.T) {
 	s.Eventually(stage.Get(s, others)).Should(WithTransform(status, Equal([]int32{1, 1, 0})))
 	s.Change(others, func() { ofPool("workers")(&others.Spec) })
 	s.Eventually(stage.Get(s, others)).Should(WithTransform(status, Equal([]int32{2, 2, 0})))
-	s.Expect(s.Admin.Delete(s.Ctx, s.Node("n-1"))).To(Succeed())
+	s.Expect(s.Workload.Delete(s.Ctx, s.Node("n-1"))).To(Succeed())
 	s.Eventually(stage.Get(s, workers)).Should(WithTransform(status, Equal([]int32{1, 1, 0})))
 	s.Eventually(stage.Get(s, others)).Should(WithTransform(status, Equal([]int32{1, 1, 0})))
 }
