@@ -93,9 +93,13 @@ func (s *snapshot) checkFacts(now time.Time, nodes *explain.NodeReads) remediati
 		PauseRequests:     s.check.PauseRequests,
 		Cluster:           s.clusterState(),
 	}
-	paused := meta.FindStatusCondition(s.check.Status.Conditions, remedyv1.PausedCondition)
-	if paused != nil && paused.Status == metav1.ConditionFalse {
+	switch paused := meta.FindStatusCondition(s.check.Status.Conditions, remedyv1.PausedCondition); {
+	case paused == nil:
+	case paused.Status == metav1.ConditionFalse:
 		c.UnpausedAt = paused.LastTransitionTime.Time
+	default:
+		// This is the first reconcile after the pause, and it has not written the condition yet.
+		c.UnpausedAt = now
 	}
 	// Without a control plane, Nodes are not read. If none of the Nodes can be read, no target can be judged, as without a connection.
 	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.NoneReadable())

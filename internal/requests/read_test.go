@@ -115,6 +115,7 @@ func TestReadStatus_Remediators_AreUnderstood(t *testing.T) {
 		{far, `{"conditions":[{"type":"Succeeded","status":"Unknown"}]}`, remediatorStatus{}},
 		{far, `{"conditions":[{"type":"PermanentNodeDeletionExpected","status":"True"}]}`, remediatorStatus{nodeDeletion: true}},
 		{far, `{"conditions":[{"type":"Succeeded","status":"True"},{"type":"Succeeded","status":"False"}]}`, remediatorStatus{}},
+		{far, `{"conditions":[{"type":"Processing","status":"False"}]}`, remediatorStatus{}},
 		{far, `{"phase":"Failed"}`, remediatorStatus{}},
 		{metal3, `{"phase":"Failed"}`, remediatorStatus{failed: true}},
 		{metal3, `{"phase":"Deleting machine"}`, remediatorStatus{failed: true}},

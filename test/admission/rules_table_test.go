@@ -190,5 +190,6 @@ var nodeRows = []row{
 	{name: "clusterRef added", base: nodesMinimal, patch: "{spec: {clusterRef: {namespace: team-a, name: prod-1}}}", update: true, at: "spec", message: "clusterRef cannot be changed"},
 	{name: "everything but the clusters can be changed", base: nodes, patch: "{spec: {selector: {matchLabels: {pool: b}}, maxUnhealthy: 1}}", update: true},
 	{name: "another templateLocation", base: nodes, patch: "{spec: {templateLocation: Management}}", update: true, at: "spec.templateLocation", message: "templateLocation cannot be changed: create another check"},
+	{name: "maxUnhealthy and a remediator that deletes the Machine", base: nodesMinimal, patch: "{spec: {maxUnhealthy: 1, remediationTemplate: {kind: MachineDeletionRemediationTemplate}}}"},
 	{name: "recovery Confirmed", base: nodesMinimal, patch: "{spec: {recovery: Confirmed, healthyDelay: 5m}}"},
 }

@@ -54,6 +54,14 @@ func TestRules_Row_IsAcceptedOrRejected(t *testing.T) {
 	}
 }
 
+// A user sees all errors of a check at once.
+func TestRules_SeveralBroken_AllAreReported(t *testing.T) {
+	g := NewWithT(t)
+	patch := "{spec: {maxUnhealthy: 140%, unhealthyRange: '[5-3]', stormCooldownDuration: soon}}"
+	g.Expect(tryCreate(t.Context(), admin, patched(g, example(t, nodesMinimal), patch))).
+		To(MatchError(And(ContainSubstring(notALimit), ContainSubstring(notARange), ContainSubstring(notADuration))))
+}
+
 func regexpOf(path string) string {
 	return strings.NewReplacer(".", `\.`, "[", `\[`, "]", `\]`).Replace(path)
 }

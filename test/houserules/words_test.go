@@ -126,6 +126,7 @@ var cleanPaths = []string{
 	"internal/version",
 	"internal/workload",
 	"test/README.md",
+	"test/medik8s-rules.md",
 	"test/admission",
 	"test/attacks",
 	"test/controlplane",

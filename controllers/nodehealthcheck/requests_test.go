@@ -1,0 +1,215 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+var templatesResolved = stage.OfNodes(stage.CheckCondition(remedyv1.TemplatesResolvedCondition))
+
+// A check reports that its template does not exist, and blocks its Nodes until the template is created. That also holds for a template
+// that is deleted later. Health is reported all the time.
+func TestTemplate_DeletedAndRecreated_IsReported(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	createNodes(s)
+	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = stage.NodeTemplateReference(s, remediator.FenceAgents, "late")
+	})
+	s.Start()
+	decided(s, check, "n-3", Equal("Blocked TemplateNotResolved"))
+	s.Expect(templatesResolved(check)).To(Equal("False TemplateNotFound"))
+	s.Expect(status(check)).To(Equal([]int32{3, 2, 1}))
+	s.CreateNodeTemplate(remediator.FenceAgents, "late")
+	s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))
+	s.SetReady("n-3", corev1.ConditionTrue, 0)
+	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
+
+	s.Expect(s.Admin.Delete(s.Ctx, remediator.FenceAgents.NewTemplate(s.Namespace, "late", nil))).To(Succeed())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(templatesResolved, Equal("False TemplateNotFound")))
+	s.FailNode("n-3")
+	decided(s, check, "n-3", Equal("Blocked TemplateNotResolved"))
+	s.CreateNodeTemplate(remediator.FenceAgents, "late")
+	s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))
+}
+
+// A check reports a kind of templates that is not installed, and then that the manager has no permission for it.
+func TestTemplate_NotServedThenForbidden_IsReported(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	kind := remediator.NewKind(s.Namespace+".example.com", "v1", "LateRemediation")
+	createNodes(s)
+	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = stage.NodeTemplateReference(s, kind, "late")
+	})
+	c := s.Start()
+	// The permission is read again all the time.
+	c.NeverIdle = true
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(templatesResolved, Equal("False KindNotServed")))
+	decided(s, check, "n-3", Equal("Blocked TemplateNotResolved"))
+	s.Expect(stage.Management.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
+	s.CreateNodeTemplate(kind, "late")
+	s.Eventually(func() string {
+		s.Advance(16 * time.Second)
+		return templatesResolved(stage.Get(s, check)())
+	}).Should(Equal("False Forbidden"))
+	s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.TemplatesResolvedCondition))(check)).To(ContainSubstring("ClusterRole"))
+	s.Expect(s.Requests(kind)).To(BeEmpty())
+	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
+	s.Eventually(func() bool {
+		s.Advance(16 * time.Second)
+		return s.NodeRequest(kind, "n-3")() != nil
+	}).Should(BeTrue())
+}
+
+// A request of a user that has the name of a Node is not changed, and the check reports that it blocks the Node.
+func TestRequest_NameTakenByUser_IsNotTouched(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	unhealthy := createNodes(s)
+	foreign := remediator.FenceAgents.NewRequest(s.Namespace, unhealthy.Name)
+	s.Create(foreign)
+	check := s.CreateNodeCheck("workers")
+	c := s.Start()
+	decided(s, check, "n-3", Equal("Blocked RequestNameConflict"))
+	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring(unhealthy.Name))
+	c.WaitIdle()
+	s.SetReady("n-3", corev1.ConditionTrue, 0)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")().GetResourceVersion()).To(Equal(foreign.GetResourceVersion()))
+	s.FailNode("n-3")
+	s.Expect(s.Admin.Delete(s.Ctx, foreign)).To(Succeed())
+	s.Eventually(requestAnnotation(s, remedyv1.CheckAnnotation)).Should(Equal("NodeHealthCheck//" + check.Name))
+}
+
+// report sets conditions of the request for the Node n-3, as a remediator does, and waits until the manager has read them.
+func report(s *stage.Stage, c *stage.Instance, kinds ...string) {
+	s.T.Helper()
+	request := s.NodeRequest(remediator.FenceAgents, "n-3")()
+	s.ChangeStatus(request, func() {
+		all := make([]any, 0, len(kinds))
+		for _, kind := range kinds {
+			all = append(all, map[string]any{"type": kind, "status": "True"})
+		}
+		s.Expect(unstructured.SetNestedSlice(request.Object, all, "status", "conditions")).To(Succeed())
+	})
+	s.Eventually(func() string {
+		seen, _ := c.KnownRequests.Named(remediator.FenceAgents.GroupVersionKind, client.ObjectKeyFromObject(request))
+		return seen.ResourceVersion
+	}).Should(Equal(request.GetResourceVersion()))
+}
+
+// A remediator that deletes the Node itself announces that. Its request stays until it has succeeded.
+func TestRequest_NodeDeletionExpected_StaysUntilSuccess(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	node, check, c := remediating(s)
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	report(s, c, "PermanentNodeDeletionExpected")
+	s.Expect(s.Admin.Delete(s.Ctx, node)).To(Succeed())
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{2, 2, 0})))
+	c.WaitIdle()
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")()).To(HaveField("GetDeletionTimestamp()", BeNil()))
+	s.Expect(check.Status.InFlightRemediations).To(HaveLen(1))
+	report(s, c, "PermanentNodeDeletionExpected", "Succeeded")
+	s.Eventually(isDeleting(s, remediator.FenceAgents)).Should(BeTrue())
+	s.Expect(requestAnnotation(s, remedyv1.TimedOutAnnotation)()).To(BeEmpty())
+}
+
+// A request that has existed for days still exists if its Node is unhealthy and its step has no timeout.
+func TestRequest_NoTimeout_IsNotStopped(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	unhealthy := createNodes(s)
+	check := s.CreateNodeCheck("workers")
+	c := s.Start()
+	request := s.WaitRequest(remediator.FenceAgents, unhealthy.Name)
+	decided(s, check, "n-3", Equal("Remediating "))
+	s.Advance(72 * time.Hour)
+	c.WaitIdle()
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")()).To(And(
+		HaveField("GetUID()", request.GetUID()), HaveField("GetDeletionTimestamp()", BeNil())))
+	s.Expect(requestAnnotation(s, remedyv1.TimedOutAnnotation)()).To(BeEmpty())
+	s.Expect(stage.Get(s, check)().Status.InFlightRemediations).To(HaveKey(unhealthy.Name), "the status has its age")
+}
+
+// One Node of the control plane is remediated at a time, also by two checks with templates of different kinds.
+func TestControlPlane_TwoChecksOfNodes_OneAtATime(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t)
+	other := remediator.NewKind(s.Namespace+".example.com", "v1", "OtherRemediation")
+	s.Expect(stage.Management.InstallCRDObjects(other.CRDs()...)).To(Succeed())
+	s.Expect(stage.Aggregate(s.Ctx, other.Rules()...)).To(Succeed())
+	s.CreateControlPlane(5)
+	kinds := map[string]remediator.Kind{"cp-1": remediator.Metal3, "cp-2": other}
+	checks := map[string]*remedyv1.NodeHealthCheck{}
+	for name, kind := range kinds {
+		s.ChangeNode(name, func(node *corev1.Node) {
+			node.Labels = s.NodeLabels()
+			node.Labels["pool"] = name
+		})
+		checks[name] = s.CreateNodeCheck(name, ofPool(remedyv1.LabelValue(name)), func(spec *remedyv1.NodeHealthCheckSpec) {
+			spec.RemediationTemplate = s.CreateNodeTemplate(kind, name)
+			spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1))
+		})
+		s.FailNode(name)
+	}
+	c := s.Start()
+	c.NeverIdle = true
+	exist := func() (names []string) {
+		for name, kind := range kinds {
+			if s.NodeRequest(kind, name)() != nil {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	s.Eventually(exist).Should(HaveLen(1))
+	first := exist()[0]
+	second := map[string]string{"cp-1": "cp-2", "cp-2": "cp-1"}[first]
+	decided(s, checks[second], second, Equal("Blocked ControlPlaneBusy"))
+	c.ReconcileAll()
+	s.Expect(exist()).To(Equal([]string{first}))
+	s.SetReady(first, corev1.ConditionTrue, 0)
+	s.WaitRequest(kinds[second], s.NodeName(second))
+	s.Expect(exist()).To(Equal([]string{second}))
+}
+
+// All Nodes of a large cluster count, also those that the status does not list.
+func TestLimit_ManyNodes_CountsAll(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	const all, most = 208, 101 // 49 % of 208
+	for i := range all {
+		if name := fmt.Sprintf("n-%d", i); i <= most {
+			s.CreateUnhealthyNode(name)
+		} else {
+			s.CreateNode(name)
+		}
+	}
+	check := s.CreateNodeCheck("workers")
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{all, all - most - 1, most + 1})))
+	s.Expect(check.Status.UnhealthyTargets).To(HaveLen(100))
+	s.Expect(check.Status.UnhealthyTargets).To(HaveEach(HaveField("BlockedReason", remedyv1.BlockedReason("TooManyUnhealthy"))))
+	c.WaitIdle()
+	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
+	s.SetReady("n-0", corev1.ConditionTrue, 0)
+	s.Eventually(func() int { return len(s.Requests(remediator.FenceAgents)) }).Should(Equal(most))
+}
