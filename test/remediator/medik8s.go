@@ -80,8 +80,8 @@ func (r *Remediator) withoutNode(ctx context.Context, request *unstructured.Unst
 	return true, r.report(ctx, request, made)
 }
 
-// deleted removes the finalizer, after what was done to the Node is undone. Without the timed-out annotation, the remediators of medik8s keep
-// it if the Node does not exist.
+// deleted removes the finalizer, after what was done to the Node is undone. Without the timed-out annotation, the remediators of medik8s
+// keep it if the Node does not exist.
 func (r *Remediator) deleted(
 	ctx context.Context, request *unstructured.Unstructured, node *corev1.Node, interrupted bool, t *traits,
 ) (bool, error) {

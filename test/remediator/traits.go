@@ -60,14 +60,16 @@ func both(reason string, processing, succeeded corev1.ConditionStatus) report {
 	return report{reason, map[string]corev1.ConditionStatus{processingCondition: processing, succeededCondition: succeeded}}
 }
 
-// with adds a condition.
-func (r report) with(kind string, status corev1.ConditionStatus) report {
-	r.conditions[kind] = status
+// withAgent adds the condition of the fence agent.
+func (r report) withAgent(status corev1.ConditionStatus) report {
+	r.conditions[agentCondition] = status
 	return r
 }
 
 // only are the conditions of a remediator that does not report Succeeded.
-func only(reason string, conditions map[string]corev1.ConditionStatus) report { return report{reason, conditions} }
+func only(reason string, conditions map[string]corev1.ConditionStatus) report {
+	return report{reason, conditions}
+}
 
 // The conditions of several remediators.
 const (
@@ -90,11 +92,11 @@ var medik8sTraits = map[schema.GroupKind]*traits{
 	FenceAgents.GroupKind(): {
 		finalizer: FenceAgentsFinalizer, target: byAnnotation, taint: "remediation.medik8s.io/fence-agents-remediation",
 		reports: map[progress]report{
-			started:      both("RemediationStarted", yes, unknown).with(agentCondition, unknown),
-			succeeded:    both("RemediationFinishedSuccessfully", no, yes).with(agentCondition, yes),
-			failed:       both("FenceAgentFailed", no, no).with(agentCondition, no),
-			stopped:      both("RemediationInterruptedByNHC", no, no).with(agentCondition, no),
-			nodeNotFound: both("RemediationFinishedNodeNotFound", no, no).with(agentCondition, no),
+			started:      both("RemediationStarted", yes, unknown).withAgent(unknown),
+			succeeded:    both("RemediationFinishedSuccessfully", no, yes).withAgent(yes),
+			failed:       both("FenceAgentFailed", no, no).withAgent(no),
+			stopped:      both("RemediationInterruptedByNHC", no, no).withAgent(no),
+			nodeNotFound: both("RemediationFinishedNodeNotFound", no, no).withAgent(no),
 		},
 	},
 	SelfNode.GroupKind(): {
