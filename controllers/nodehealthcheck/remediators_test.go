@@ -82,7 +82,7 @@ func drive(t *testing.T, known knownRemediator) *driven {
 }
 
 // begins creates an unhealthy Node, and waits for its request.
-func (d *driven) begins(node string) *unstructured.Unstructured {
+func (d *driven) begins(node string) {
 	d.T.Helper()
 	if d.ofMachine {
 		d.CreateUnhealthyMachine(node)
@@ -93,9 +93,8 @@ func (d *driven) begins(node string) *unstructured.Unstructured {
 			n.Spec.ProviderID = "aws:///zone/" + n.Name
 		})
 	}
-	request := d.WaitRequest(d.kind, d.NodeName(node))
+	d.WaitRequest(d.kind, d.NodeName(node))
 	decided(d.Stage, d.check, node, Equal("Remediating "))
-	return request
 }
 
 // request reads the request for a Node; nil if there is none.
@@ -118,7 +117,7 @@ func isSecond(request *unstructured.Unstructured) bool {
 	return request != nil && request.GetAnnotations()[remedyv1.TemplateNameAnnotation] == "second"
 }
 
-// withdrawn waits until the request for a Node is being deleted, and returns it. A finalizer of the test keeps it if its remediator has none.
+// withdrawn waits until the request for a Node is being deleted, and returns it.
 func (d *driven) withdrawn(node string) *unstructured.Unstructured {
 	d.T.Helper()
 	d.Eventually(func() *metav1.Time { return d.request(node).GetDeletionTimestamp() }).WithTimeout(stage.OutcomeTimeout).ShouldNot(BeNil())
@@ -217,7 +216,7 @@ func (d *driven) doesNotHelp() {
 	d.recovers("stays")
 }
 
-// A Node that is deleted takes its request with it. storage-based-remediation keeps the request until a Node of that name exists again. That
+// The request of a Node that is deleted is deleted, too. storage-based-remediation keeps it until a Node of that name exists again. That
 // does not block other Nodes, and the status reports the request meanwhile.
 func (d *driven) losesNode() {
 	d.T.Helper()

@@ -3,8 +3,8 @@
 
 // Package remediator plays remediators that follow the real contracts: Metal3's finds a Machine by the owner of its request and reports its
 // progress by a phase, and those of medik8s find a Node and report conditions. They own finalizers, hang where the real ones hang, and do
-// one step at a time, when the test calls Act. It does not play what happens on a Node. Start at Remediator; traits has what differs between
-// those of medik8s.
+// one step at a time, when the test calls Act. It does not play what happens on a Node. Start at Remediator; traits has what differs
+// between those of medik8s. Package conform verifies other remediators.
 package remediator
 
 import (

@@ -16,6 +16,7 @@ import (
 
 // medik8s reports that it is processing, and then the result.
 func (r *Remediator) medik8s(ctx context.Context, request *unstructured.Unstructured, outcome Outcome, t *traits) (bool, error) {
+	t = r.Flaw.in(t)
 	name, err := t.target(request)
 	if err != nil {
 		return false, err
@@ -30,6 +31,9 @@ func (r *Remediator) medik8s(ctx context.Context, request *unstructured.Unstruct
 	case request.GetDeletionTimestamp() != nil:
 		return r.deleted(ctx, request, node, interrupted, t)
 	case t.finished(request):
+		if r.Flaw == ActsTwice && t.reports[succeeded].isIn(request) {
+			return false, r.work(ctx, name)
+		}
 		return false, nil
 	case interrupted:
 		return true, r.report(ctx, request, t.reports[stopped])
@@ -88,8 +92,11 @@ func (r *Remediator) deleted(
 	if t.finalizer == "" || !controllerutil.ContainsFinalizer(request, t.finalizer) {
 		return false, nil
 	}
-	if node == nil && !interrupted {
+	if node == nil && (!interrupted || r.Flaw == NeedsNode) {
 		return false, stuck("failed to get the Node of %s: not found", request.GetName())
+	}
+	if r.Flaw == KeepsFinalizer {
+		return false, nil
 	}
 	if node != nil {
 		if err := r.isolate(ctx, node, t, false); err != nil {

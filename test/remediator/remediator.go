@@ -36,11 +36,13 @@ type Remediator struct {
 	Outcome func(request *unstructured.Unstructured) Outcome
 	// Worked is called when it remediates, such as by restarting a Node; nil if that is not needed.
 	Worked func(ctx context.Context, node string) error
+	// Flaw is what it does wrong.
+	Flaw Flaw
 	// Stuck are the requests that it retries for ever, by name, and why. Act sets it.
 	Stuck map[string]string
 }
 
-// stuckError is an error that does not end unless someone changes the request or the Node.
+// stuckError is an error that does not end until the request or the Node changes.
 type stuckError struct{ error }
 
 // stuck returns a stuckError.
