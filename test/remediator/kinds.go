@@ -1,9 +1,10 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package remediator plays remediators that follow the real contracts: one as Metal3's, which finds a Machine by the owner of its request
-// and reports its progress by a phase, and one as those of medik8s, which finds a Node by its name and reports conditions. They own
-// finalizers, hang where the real ones hang, and do one step at a time, when the test calls Act.
+// Package remediator plays remediators that follow the real contracts: Metal3's finds a Machine by the owner of its request and reports its
+// progress by a phase, and those of medik8s find a Node and report conditions. They own finalizers, hang where the real ones hang, and do
+// one step at a time, when the test calls Act. It does not play what happens on a Node. Start at Remediator; traits has what differs
+// between those of medik8s. Package conform verifies other remediators.
 package remediator
 
 import (
@@ -30,9 +31,15 @@ type Kind struct {
 
 // The kinds of real remediators, as far as the contract goes.
 var (
-	Metal3      = NewKind("infrastructure.cluster.x-k8s.io", "v1beta1", "Metal3Remediation")
-	FenceAgents = NewKind("fence-agents-remediation.medik8s.io", "v1alpha1", "FenceAgentsRemediation")
+	Metal3          = NewKind("infrastructure.cluster.x-k8s.io", "v1beta1", "Metal3Remediation")
+	FenceAgents     = NewKind("fence-agents-remediation.medik8s.io", "v1alpha1", "FenceAgentsRemediation")
+	SelfNode        = NewKind("self-node-remediation.medik8s.io", "v1alpha1", "SelfNodeRemediation")
+	MachineDeletion = NewKind("machine-deletion-remediation.medik8s.io", "v1alpha1", "MachineDeletionRemediation")
+	StorageBased    = NewKind("storage-based-remediation.medik8s.io", "v1alpha1", "StorageBasedRemediation")
 )
+
+// Kinds are all of them.
+func Kinds() []Kind { return []Kind{Metal3, FenceAgents, SelfNode, MachineDeletion, StorageBased} }
 
 // NewKind is a kind with the plural that such a kind usually has.
 func NewKind(group, version, kind string) Kind {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
@@ -35,7 +36,11 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer cp.Stop()
-	if err = cp.InstallCRDObjects(append(remediator.Metal3.CRDs(), remediator.FenceAgents.CRDs()...)...); err == nil {
+	var crds []*apiextensionsv1.CustomResourceDefinition
+	for _, kind := range remediator.Kinds() {
+		crds = append(crds, kind.CRDs()...)
+	}
+	if err = cp.InstallCRDObjects(crds...); err == nil {
 		admin, err = cp.Client()
 	}
 	if err != nil {

@@ -5,17 +5,12 @@ package remediator
 
 import (
 	"context"
-	"slices"
 
 	"github.com/pkg/errors"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
 // Outcome is how a remediator's work goes.
@@ -41,13 +36,17 @@ type Remediator struct {
 	Outcome func(request *unstructured.Unstructured) Outcome
 	// Worked is called when it remediates, such as by restarting a Node; nil if that is not needed.
 	Worked func(ctx context.Context, node string) error
+	// Flaw is what it does wrong.
+	Flaw Flaw
+	// Stuck are the requests that it retries for ever, by name, and why. Act sets it.
+	Stuck map[string]string
 }
 
-// The finalizers of the real ones.
-const (
-	Metal3Finalizer      = "metal3remediation.infrastructure.cluster.x-k8s.io"
-	FenceAgentsFinalizer = "fence-agents-remediation.medik8s.io/far-finalizer"
-)
+// stuckError is an error that does not end until the request or the Node changes.
+type stuckError struct{ error }
+
+// stuck returns a stuckError.
+func stuck(format string, args ...any) error { return stuckError{errors.Errorf(format, args...)} }
 
 // Act does the next step for each request, and reports whether there was any.
 func (r *Remediator) Act(ctx context.Context) (bool, error) {
@@ -57,8 +56,12 @@ func (r *Remediator) Act(ctx context.Context) (bool, error) {
 		return false, errors.Wrap(err, "the remediator cannot see its requests")
 	}
 	acted := false
+	r.Stuck = map[string]string{}
 	for i := range list.Items {
 		did, err := r.step(ctx, &list.Items[i])
+		if reason := (stuckError{}); errors.As(err, &reason) {
+			r.Stuck[list.Items[i].GetName()], err = reason.Error(), nil
+		}
 		if err != nil {
 			return acted, err
 		}
@@ -85,78 +88,10 @@ func (r *Remediator) step(ctx context.Context, request *unstructured.Unstructure
 	if outcome == Silent {
 		return false, nil
 	}
-	if r.Kind.GroupKind() == Metal3.GroupKind() {
-		return r.metal3(ctx, request, outcome)
+	if t := medik8sTraits[r.Kind.GroupKind()]; t != nil {
+		return r.medik8s(ctx, request, outcome, t)
 	}
-	return r.medik8s(ctx, request, outcome)
-}
-
-// metal3 goes through the phases: Running, Waiting, and, if the Machine does not get better, Deleting machine. It needs a Machine as an
-// owner.
-func (r *Remediator) metal3(ctx context.Context, request *unstructured.Unstructured, outcome Outcome) (bool, error) {
-	if request.GetDeletionTimestamp() != nil {
-		return r.release(ctx, request, Metal3Finalizer)
-	}
-	owned := slices.ContainsFunc(request.GetOwnerReferences(), ownedByMachine)
-	if !owned {
-		return false, nil
-	}
-	if controllerutil.AddFinalizer(request, Metal3Finalizer) {
-		return true, errors.WithStack(r.Client.Update(ctx, request))
-	}
-	phase, _, _ := unstructured.NestedString(request.Object, "status", "phase")
-	switch {
-	case phase == "":
-		return true, r.say(ctx, request, "Running", "phase")
-	case phase == "Running" && outcome != Hangs:
-		if err := r.work(ctx, request); err != nil {
-			return false, err
-		}
-		return true, r.say(ctx, request, "Waiting", "phase")
-	case phase == "Waiting" && outcome == Fails:
-		return true, r.say(ctx, request, "Deleting machine", "phase")
-	}
-	return false, nil
-}
-
-// medik8s reports that it is processing, and then the result. It stops with the timed-out annotation. A request whose Node does not exist
-// keeps its finalizer without that annotation: so do the real ones.
-func (r *Remediator) medik8s(ctx context.Context, request *unstructured.Unstructured, outcome Outcome) (bool, error) {
-	_, stopped := request.GetAnnotations()[remedyv1.TimedOutAnnotation]
-	if request.GetDeletionTimestamp() != nil {
-		there, err := r.nodeIsThere(ctx, request)
-		if err != nil || !there && !stopped {
-			return false, err
-		}
-		return r.release(ctx, request, FenceAgentsFinalizer)
-	}
-	if !stopped && controllerutil.AddFinalizer(request, FenceAgentsFinalizer) {
-		return true, errors.WithStack(r.Client.Update(ctx, request))
-	}
-	processing, succeeded := Condition(request, "Processing"), Condition(request, "Succeeded")
-	switch {
-	case succeeded != "" && succeeded != "Unknown":
-		return false, nil
-	case stopped:
-		return true, r.conclude(ctx, request, "False", "False", "RemediationInterruptedByNHC")
-	case processing == "":
-		return true, r.conclude(ctx, request, "True", "Unknown", "RemediationStarted")
-	case outcome == Fails:
-		return true, r.conclude(ctx, request, "False", "False", "FenceAgentFailed")
-	case outcome == Hangs:
-		return false, nil
-	}
-	if err := r.work(ctx, request); err != nil {
-		return false, err
-	}
-	return true, r.conclude(ctx, request, "False", "True", "RemediationFinishedSuccessfully")
-}
-
-func (r *Remediator) conclude(ctx context.Context, request *unstructured.Unstructured, processing, succeeded, reason string) error {
-	return r.say(ctx, request, []any{
-		map[string]any{"type": "Processing", "status": processing, "reason": reason, "message": ""},
-		map[string]any{"type": "Succeeded", "status": succeeded, "reason": reason, "message": ""},
-	}, "conditions")
+	return r.metal3(ctx, request, outcome)
 }
 
 func (r *Remediator) say(ctx context.Context, request *unstructured.Unstructured, value any, field string) error {
@@ -173,21 +108,9 @@ func (r *Remediator) release(ctx context.Context, request *unstructured.Unstruct
 	return true, errors.WithStack(client.IgnoreNotFound(r.Client.Update(ctx, request)))
 }
 
-func (r *Remediator) work(ctx context.Context, request *unstructured.Unstructured) error {
+func (r *Remediator) work(ctx context.Context, node string) error {
 	if r.Worked == nil {
 		return nil
 	}
-	return r.Worked(ctx, NodeOf(request))
-}
-
-func (r *Remediator) nodeIsThere(ctx context.Context, request *unstructured.Unstructured) (bool, error) {
-	nodes := r.Nodes
-	if nodes == nil {
-		nodes = r.Client
-	}
-	err := nodes.Get(ctx, client.ObjectKey{Name: NodeOf(request)}, &corev1.Node{})
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	return err == nil, errors.WithStack(err)
+	return r.Worked(ctx, node)
 }

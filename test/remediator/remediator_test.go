@@ -85,13 +85,31 @@ func (s *story) acts() *remediation.Request {
 	return now.Request(s.naming)
 }
 
-// createNode creates a Node that exists until the end of the test.
-func createNode(t *testing.T) requests.Object {
+// reads returns the request as it is.
+func (s *story) reads() *unstructured.Unstructured {
+	s.t.Helper()
+	request := s.player.Kind.NewRequest(s.found.Namespace, s.found.Name)
+	s.Expect(admin.Get(s.t.Context(), s.found.Key(), request)).To(Succeed())
+	return request
+}
+
+// createNode creates a Node that exists until the end of the test at most.
+func createNode(t *testing.T, changes ...func(*corev1.Node)) *corev1.Node {
 	t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "far-"}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
+	for _, change := range changes {
+		change(node)
+	}
 	NewWithT(t).Expect(admin.Create(t.Context(), node)).To(Succeed())
-	t.Cleanup(func() { NewWithT(t).Expect(admin.Delete(context.Background(), node)).To(Succeed()) })
-	return requests.Object{Name: node.Name, UID: node.UID}
+	t.Cleanup(func() {
+		NewWithT(t).Expect(client.IgnoreNotFound(admin.Delete(context.Background(), node))).To(Succeed())
+	})
+	return node
+}
+
+// targetOf is a Node as a target.
+func targetOf(node *corev1.Node) requests.Target {
+	return requests.OfNode(requests.Object{Name: node.Name, UID: node.UID}, requests.Object{})
 }
 
 func TestMetal3FindsAMachineByTheOwnerAndTellsByAPhase(t *testing.T) {
@@ -126,52 +144,18 @@ func TestMetal3FindsAMachineByTheOwnerAndTellsByAPhase(t *testing.T) {
 	})
 }
 
-func TestMedik8sFindsANodeByNameAndTellsByConditions(t *testing.T) {
-	node := createNode(t)
-	n1 := requests.OfNode(node, requests.Object{})
-	t.Run("it succeeds", func(t *testing.T) {
-		s := begin(t, remediator.FenceAgents, remediator.Succeeds, n1)
-		seen := s.acts()
-		s.Expect(s.worked).To(Equal([]string{node.Name}))
-		s.Expect(seen.Succeeded).To(BeTrue())
-		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
-		s.Expect(s.acts().TimedOut).To(BeFalse(), "it has succeeded")
-		s.Expect(s.all.Delete(t.Context(), s.found)).To(Succeed())
-		s.Expect(s.acts()).To(BeNil())
-	})
-	t.Run("it fails", func(t *testing.T) {
-		s := begin(t, remediator.FenceAgents, remediator.Fails, n1)
-		s.Expect(s.acts().Failed).To(BeTrue())
-	})
-	t.Run("it is stopped", func(t *testing.T) {
-		s := begin(t, remediator.FenceAgents, remediator.Hangs, n1)
-		s.Expect(s.acts().Failed).To(BeFalse())
-		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
-		seen := s.acts()
-		s.Expect(seen.TimedOut && seen.Failed).To(BeTrue())
-		s.Expect(s.worked).To(BeEmpty())
-	})
-	t.Run("without a Node it keeps its finalizer until it is stopped", func(t *testing.T) {
-		s := begin(t, remediator.FenceAgents, remediator.Hangs, requests.OfNode(requests.Object{Name: "gone", UID: "u"}, requests.Object{}))
-		s.acts()
-		s.Expect(s.all.Delete(t.Context(), s.found)).To(Succeed())
-		s.Expect(s.acts().DeletingSince).ToNot(BeZero(), "it hangs")
-		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
-		s.Expect(s.acts()).To(BeNil())
-	})
-	t.Run("a silent one does nothing", func(t *testing.T) {
-		s := begin(t, remediator.FenceAgents, remediator.Silent, n1)
-		s.acts()
-		_, err := s.player.Reconcile(t.Context(), reconcile.Request{NamespacedName: s.found.Key()})
-		s.Expect(err).ToNot(HaveOccurred())
-		there := remediator.FenceAgents.NewRequest(s.found.Namespace, s.found.Name)
-		s.Expect(admin.Get(t.Context(), s.found.Key(), there)).To(Succeed())
-		s.Expect(there.GetFinalizers()).To(BeEmpty())
-		s.Expect(there.Object).ToNot(HaveKey("status"))
-		s.outcome = remediator.Succeeds
-		_, err = s.player.Reconcile(t.Context(), reconcile.Request{NamespacedName: s.found.Key()})
-		s.Expect(err).ToNot(HaveOccurred())
-		s.Expect(admin.Get(t.Context(), s.found.Key(), there)).To(Succeed())
-		s.Expect(there.GetFinalizers()).To(Equal([]string{remediator.FenceAgentsFinalizer}))
-	})
+func TestSilent_Request_IsNotTakenOn(t *testing.T) {
+	s := begin(t, remediator.FenceAgents, remediator.Silent, targetOf(createNode(t)))
+	s.acts()
+	_, err := s.player.Reconcile(t.Context(), reconcile.Request{NamespacedName: s.found.Key()})
+	s.Expect(err).ToNot(HaveOccurred())
+	there := remediator.FenceAgents.NewRequest(s.found.Namespace, s.found.Name)
+	s.Expect(admin.Get(t.Context(), s.found.Key(), there)).To(Succeed())
+	s.Expect(there.GetFinalizers()).To(BeEmpty())
+	s.Expect(there.Object).ToNot(HaveKey("status"))
+	s.outcome = remediator.Succeeds
+	_, err = s.player.Reconcile(t.Context(), reconcile.Request{NamespacedName: s.found.Key()})
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Expect(admin.Get(t.Context(), s.found.Key(), there)).To(Succeed())
+	s.Expect(there.GetFinalizers()).To(Equal([]string{remediator.FenceAgentsFinalizer}))
 }

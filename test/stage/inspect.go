@@ -48,7 +48,7 @@ func (s *Stage) inspect() {
 	for i := range nodeChecks {
 		s.inspectStatus(asMachineCheck(&nodeChecks[i]))
 	}
-	for _, kind := range []remediator.Kind{remediator.Metal3, remediator.FenceAgents} {
+	for _, kind := range remediator.Kinds() {
 		for _, request := range s.Requests(kind) {
 			made := request.GetAnnotations()[remedyv1.CheckAnnotation]
 			s.Expect(slices.ContainsFunc(checks, func(c remedyv1.MachineHealthCheck) bool {

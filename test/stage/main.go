@@ -18,6 +18,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -83,7 +84,7 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// prepare installs the kinds of Cluster API, of Remedy and of two remediators, and grants the manager its permissions.
+// prepare installs the kinds of Cluster API, of Remedy and of the remediators, and grants the manager its permissions.
 func prepare(ctx context.Context) error {
 	crds, err := controlplane.ClusterAPICRDs(ctx)
 	if err != nil {
@@ -102,15 +103,14 @@ func prepare(ctx context.Context) error {
 	if err := prepareLeases(ctx, root); err != nil {
 		return err
 	}
-	for _, kind := range []remediator.Kind{remediator.Metal3, remediator.FenceAgents} {
-		if err := Management.InstallCRDObjects(kind.CRDs()...); err != nil {
-			return err
-		}
+	var kinds []*apiextensionsv1.CustomResourceDefinition
+	for _, kind := range remediator.Kinds() {
+		kinds = append(kinds, kind.CRDs()...)
 		if err := Aggregate(ctx, kind.Rules()...); err != nil {
 			return err
 		}
 	}
-	return nil
+	return Management.InstallCRDObjects(kinds...)
 }
 
 // prepareLeases creates the namespace of the Leases in the management cluster, as an operator of medik8s does, and gives the manager its

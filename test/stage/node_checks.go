@@ -186,7 +186,10 @@ func (c *Instance) hasCurrentNodeRequests() bool {
 			return false
 		}
 	}
-	for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
+	for _, kind := range remediator.Kinds() {
+		if !c.KnownRequests.Known(kind.GroupVersionKind) {
+			continue
+		}
 		for _, request := range s.Requests(kind) {
 			seen, known := c.KnownRequests.Named(kind.GroupVersionKind, client.ObjectKeyFromObject(&request))
 			if known && (seen == nil || seen.ResourceVersion != request.GetResourceVersion()) {
@@ -200,7 +203,7 @@ func (c *Instance) hasCurrentNodeRequests() bool {
 // hasReadNodeKinds reports whether the requests of every kind that a NodeHealthCheck names were read.
 func (c *Instance) hasReadNodeKinds() bool {
 	for _, check := range c.Stage.reconciled() {
-		for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
+		for _, kind := range remediator.Kinds() {
 			names := check.Spec.RemediationTemplate != nil && check.Spec.RemediationTemplate.Kind == kind.Template().Kind
 			for i := range check.Spec.EscalatingRemediations {
 				names = names || check.Spec.EscalatingRemediations[i].RemediationTemplate.Kind == kind.Template().Kind

@@ -63,13 +63,18 @@ func (s *Stage) WaitRequest(kind remediator.Kind, machine string) *unstructured.
 	return request
 }
 
-// Remediate lets the remediator of a kind do all it can.
-func (s *Stage) Remediate(kind remediator.Kind, outcome remediator.Outcome) {
-	s.T.Helper()
-	player := &remediator.Remediator{
+// Remediator plays the remediator of a kind.
+func (s *Stage) Remediator(kind remediator.Kind, outcome remediator.Outcome) *remediator.Remediator {
+	return &remediator.Remediator{
 		Kind: kind, Client: client.NewNamespacedClient(s.Admin, s.Namespace), Nodes: s.nodes(),
 		Outcome: func(*unstructured.Unstructured) remediator.Outcome { return outcome },
 	}
+}
+
+// Remediate lets the remediator of a kind do all it can, and returns the requests that it retries for ever.
+func (s *Stage) Remediate(kind remediator.Kind, outcome remediator.Outcome) map[string]string {
+	s.T.Helper()
+	player := s.Remediator(kind, outcome)
 	for acted := true; acted; {
 		var err error
 		acted, err = player.Act(s.Ctx)
@@ -78,6 +83,7 @@ func (s *Stage) Remediate(kind remediator.Kind, outcome remediator.Outcome) {
 		}
 		s.Expect(err).ToNot(HaveOccurred())
 	}
+	return player.Stuck
 }
 
 // SetRequestFinalizers sets the finalizers of a request.

@@ -1,0 +1,194 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package conform_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator/conform"
+)
+
+var (
+	cp    *controlplane.ControlPlane
+	admin client.Client
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var err error
+	if cp, err = controlplane.Lease(context.Background(), controlplane.Management); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer cp.Stop()
+	if admin, err = cp.Client(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// verify lets a remediator work between the reads of the tool, and returns the points that are not kept, with the result.
+func verify(t *testing.T, player *remediator.Remediator, changes ...func(*corev1.Node)) map[string]conform.Result {
+	t.Helper()
+	g, ctx := NewWithT(t), t.Context()
+	g.Expect(cp.InstallCRDObjects(player.Kind.CRDs()...)).To(Succeed())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conform-"}}
+	g.Expect(admin.Create(ctx, namespace)).To(Succeed())
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
+	for _, change := range changes {
+		change(node)
+	}
+	g.Expect(admin.Create(ctx, node)).To(Succeed())
+	t.Cleanup(func() { g.Expect(client.IgnoreNotFound(admin.Delete(context.Background(), node))).To(Succeed()) })
+	g.Expect(admin.Create(ctx, player.Kind.NewTemplate(namespace.Name, "soft", map[string]any{}))).To(Succeed())
+	player.Client, player.Nodes = client.NewNamespacedClient(admin, namespace.Name), admin
+	boots := 0
+	player.Worked = func(ctx context.Context, name string) error {
+		boots++
+		there := &corev1.Node{}
+		if err := admin.Get(ctx, client.ObjectKey{Name: name}, there); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		there.Status.NodeInfo.BootID = fmt.Sprint(boots)
+		return admin.Status().Update(ctx, there)
+	}
+	r := &conform.Remediator{
+		Client: admin, Node: node.Name,
+		Template: requests.Reference{
+			APIVersion: player.Kind.GroupVersion().String(), Kind: player.Kind.Template().Kind, Namespace: namespace.Name, Name: "soft",
+		},
+		Wait: func(conform.Time) func(context.Context) bool {
+			rounds := 0
+			return func(ctx context.Context) bool {
+				rounds++
+				_, err := player.Act(ctx)
+				g.Expect(err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err)).To(BeTrue())
+				return rounds < 10
+			}
+		},
+	}
+	results := map[string]conform.Result{}
+	g.Expect(r.Verify(ctx, func(f conform.Finding) {
+		if f.Result != conform.Kept {
+			g.Expect(f.Text).ToNot(BeEmpty())
+			results[f.Point] = f.Result
+		}
+	})).To(Succeed())
+	left := &unstructured.UnstructuredList{}
+	left.SetGroupVersionKind(player.Kind.GroupVersion().WithKind(player.Kind.Kind + "List"))
+	g.Expect(admin.List(ctx, left, client.InNamespace(namespace.Name))).To(Succeed())
+	g.Expect(left.Items).To(BeEmpty(), "no request is left")
+	return results
+}
+
+// shipRole creates the ClusterRole of a remediator until the end of the test.
+func shipRole(t *testing.T, kind remediator.Kind) {
+	t.Helper()
+	role := kind.ClusterRole()
+	NewWithT(t).Expect(admin.Create(t.Context(), role)).To(Succeed())
+	t.Cleanup(func() { NewWithT(t).Expect(admin.Delete(context.Background(), role)).To(Succeed()) })
+}
+
+// Each flaw is found at its point, and nothing else.
+func TestVerify_Flaw_IsFoundAtItsPoint(t *testing.T) {
+	shipRole(t, remediator.FenceAgents)
+	for name, test := range map[string]struct {
+		flaw  remediator.Flaw
+		point string
+	}{
+		"none":               {},
+		"ignores annotation": {remediator.IgnoresAnnotation, conform.AnnotationPoint},
+		"ignores name":       {remediator.IgnoresName, conform.NamePoint},
+		"ignores timed-out":  {remediator.IgnoresTimedOut, conform.StopPoint},
+		"acts twice":         {remediator.ActsTwice, conform.OncePoint},
+		"needs the Node":     {remediator.NeedsNode, conform.NodeGonePoint},
+	} {
+		t.Run(name, func(t *testing.T) {
+			expected := map[string]conform.Result{}
+			if test.point != "" {
+				expected[test.point] = conform.Broken
+			}
+			// Without the annotation, a remediator also keeps the finalizer of a request whose Node does not exist.
+			if test.flaw == remediator.IgnoresTimedOut {
+				expected[conform.NodeGonePoint] = conform.Broken
+			}
+			NewWithT(t).Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents, Flaw: test.flaw})).To(Equal(expected))
+		})
+	}
+}
+
+// A finalizer that stays is found for the Node that exists and for the one that does not.
+func TestVerify_FinalizerStays_IsFound(t *testing.T) {
+	shipRole(t, remediator.FenceAgents)
+	NewWithT(t).Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents, Flaw: remediator.KeepsFinalizer})).
+		To(Equal(map[string]conform.Result{conform.FinalizerPoint: conform.Broken, conform.NodeGonePoint: conform.Broken}))
+}
+
+// What depends on success is not checked without it.
+func TestVerify_NoSuccess_IsFound(t *testing.T) {
+	shipRole(t, remediator.FenceAgents)
+	results := verify(t, &remediator.Remediator{
+		Kind: remediator.FenceAgents, Outcome: func(*unstructured.Unstructured) remediator.Outcome { return remediator.Hangs },
+	})
+	NewWithT(t).Expect(results).To(Equal(map[string]conform.Result{
+		conform.SuccessPoint: conform.Broken, conform.OncePoint: conform.NotChecked, conform.NamePoint: conform.NotChecked,
+		conform.AnnotationPoint: conform.NotChecked,
+	}))
+}
+
+// A ClusterRole without the label, or without a verb, does not help.
+func TestVerify_NoClusterRole_IsFound(t *testing.T) {
+	role := remediator.FenceAgents.ClusterRole()
+	role.Rules[0].Verbs = []string{"get", "list", "watch", "create", "delete"}
+	g := NewWithT(t)
+	g.Expect(admin.Create(t.Context(), role)).To(Succeed())
+	t.Cleanup(func() { g.Expect(admin.Delete(context.Background(), role)).To(Succeed()) })
+	broken := map[string]conform.Result{conform.RolePoint: conform.Broken}
+	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents})).To(Equal(broken))
+	role.Labels, role.Rules = nil, remediator.FenceAgents.Rules()
+	g.Expect(admin.Update(t.Context(), role)).To(Succeed())
+	g.Expect(verify(t, &remediator.Remediator{Kind: remediator.FenceAgents})).To(Equal(broken))
+}
+
+// The known remediators have the limits that docs/remediators.md describes.
+func TestVerify_KnownRemediators_HaveTheirLimits(t *testing.T) {
+	for _, known := range []struct {
+		kind   remediator.Kind
+		limits map[string]conform.Result
+	}{
+		{remediator.SelfNode, map[string]conform.Result{}},
+		{remediator.MachineDeletion, map[string]conform.Result{
+			conform.NamePoint: conform.NotChecked, conform.AnnotationPoint: conform.NotChecked,
+			conform.StopPoint: conform.NotChecked, conform.FinalizerPoint: conform.NotChecked,
+		}},
+		{remediator.StorageBased, map[string]conform.Result{
+			conform.SuccessPoint: conform.Broken, conform.OncePoint: conform.NotChecked, conform.NamePoint: conform.NotChecked,
+			conform.AnnotationPoint: conform.NotChecked, conform.StopPoint: conform.Broken, conform.NodeGonePoint: conform.Broken,
+		}},
+	} {
+		t.Run(strings.ToLower(known.kind.Kind), func(t *testing.T) {
+			shipRole(t, known.kind)
+			withMachine := func(node *corev1.Node) {
+				node.Annotations = map[string]string{remediator.MachineAnnotation: "openshift-machine-api/any"}
+			}
+			NewWithT(t).Expect(verify(t, &remediator.Remediator{Kind: known.kind}, withMachine)).To(Equal(known.limits))
+		})
+	}
+}
