@@ -60,7 +60,10 @@ func TestRemediator_EachKind_IsDriven(t *testing.T) {
 			d.fails()
 			d.hangs()
 			d.doesNotHelp()
-			d.losesNode()
+			if d.reportsSuccess && !d.deletesNode {
+				d.losesNode("late", remediator.Succeeds)
+			}
+			d.losesNode("lost", remediator.Hangs)
 		})
 	}
 }
@@ -216,26 +219,26 @@ func (d *driven) doesNotHelp() {
 	d.recovers("stays")
 }
 
-// The request of a Node that is deleted is deleted, too. storage-based-remediation keeps it until a Node of that name exists again. That
+// The request of a Node that is deleted is stopped and deleted, whether its remediator has succeeded or not. storage-based-remediation keeps it until a Node of that name exists again. That
 // does not block other Nodes, and the status reports the request meanwhile.
-func (d *driven) losesNode() {
+func (d *driven) losesNode(name string, outcome remediator.Outcome) {
 	d.T.Helper()
-	d.begins("lost")
-	d.keep("lost")
-	d.Remediate(d.kind, remediator.Hangs)
-	node := d.Node("lost")
+	d.begins(name)
+	d.keep(name)
+	d.Remediate(d.kind, outcome)
+	node := d.Node(name)
 	if d.ofMachine {
 		d.Expect(d.Workload.Delete(d.Ctx, node)).To(Succeed())
 	} else {
 		d.Expect(d.Admin.Delete(d.Ctx, node)).To(Succeed())
 	}
-	d.Expect(d.withdrawn("lost").GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
-	d.release("lost")
+	d.Expect(d.withdrawn(name).GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+	d.release(name)
 	if d.stuckWithoutNode {
 		d.staysWithoutBlocking(node)
 		return
 	}
-	d.becomes("lost", remediator.Hangs, isGone)
+	d.becomes(name, outcome, isGone)
 	d.Eventually(stage.Get(d.Stage, d.check)).Should(And(
 		HaveField("Status.InFlightRemediations", BeEmpty()), HaveField("Finalizers", BeEmpty())))
 }

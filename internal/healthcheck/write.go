@@ -130,7 +130,7 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 	case remediation.WriteRecovery:
 		return p.requests.WriteRecovery(ctx, request, d.HealthySince)
 	case remediation.StopRemediator:
-		return p.requests.StopRemediator(ctx, request, p.now)
+		return p.requests.StopRemediator(ctx, request, p.now, d.Why == remediation.NodeNotFound)
 	case remediation.DeleteRequest:
 		return p.requests.Delete(ctx, request)
 	}

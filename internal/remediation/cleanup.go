@@ -93,8 +93,8 @@ func (p *pass) cleanUpOrphan(orphan *Orphan, d *Decision) {
 	case r == nil:
 	case orphan.Gone && p.awaitsNodeDeletion(r, d):
 		d.Action = Wait
-	// Some remediators only remove their finalizer after the Node is deleted if they are stopped.
-	case r.DeletingSince.IsZero() || orphan.Gone && !r.TimedOut && !r.Succeeded:
+	// Some remediators only remove their finalizer after the Node is deleted if they are stopped, also if they have succeeded.
+	case r.DeletingSince.IsZero() || orphan.Gone && !r.TimedOut:
 		d.Action, d.Why = Withdraw, why
 	default:
 		d.Action = Wait

@@ -182,12 +182,12 @@ var orphans = []orphanRow{
 	},
 	{why: "once", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), toldToStop)}, want: inTheWay(Decision{Action: Wait})},
 	{
-		why: "and never after a success", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
-		want: inTheWay(Decision{Action: Wait}),
+		why: "also after a success", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded)},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator},
 	},
 	{
-		why: "which only has to be deleted", orphan: Orphan{Gone: true, Request: lost(succeeded)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
+		why: "once", orphan: Orphan{Gone: true, Request: lost(beingDeleted(time.Minute), succeeded, toldToStop)},
+		want: inTheWay(Decision{Action: Wait}),
 	},
 	{
 		why: "a remediator that deletes the Node on its way is waited for", orphan: Orphan{Gone: true, Request: lost(expected)},
@@ -207,7 +207,7 @@ var orphans = []orphanRow{
 	},
 	{
 		why: "until it has succeeded", orphan: Orphan{Gone: true, Request: lost(expected, succeeded)},
-		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{DeleteRequest},
+		want: inTheWay(Decision{Action: Withdraw, Why: NodeNotFound}), writes: []Write{StopRemediator, DeleteRequest},
 	},
 	{
 		why: "or failed", orphan: Orphan{Gone: true, Request: lost(expected, failed)},

@@ -107,7 +107,7 @@ type OwnerRemediation struct {
 	Refused bool
 	// OwnerReason and OwnerMessage are what the owner reports.
 	OwnerReason, OwnerMessage string
-	Since       time.Time
+	Since                     time.Time
 }
 
 // Request is a remediation request of this check for one target.

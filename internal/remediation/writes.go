@@ -90,7 +90,7 @@ func (d *Decision) act(writes []Write, r *Request) []Write {
 	case RequestOwnerRemediation:
 		writes = append(writes, SetOwnerRemediated)
 	case GiveUp, Withdraw:
-		if d.Why != Recovered && !r.TimedOut && !r.Succeeded {
+		if d.Why != Recovered && !r.TimedOut && (!r.Succeeded || d.Why == NodeNotFound) {
 			writes = append(writes, StopRemediator)
 		}
 		if r.DeletingSince.IsZero() {

@@ -261,7 +261,7 @@ func TestOf_NothingWatched_ReadsLive(t *testing.T) {
 	_, err = plain.Of(t.Context(), nodeCheck, soft.RequestKind(), missing.RequestKind())
 	s.Expect(err).To(MatchError(ContainSubstring("it is not served")))
 	s.Expect(plain.Resolve(t.Context(), nodeCheck, "", missing)[0].Trouble.Reason).To(Equal("KindNotServed"))
-	s.Expect(plain.StopRemediator(t.Context(), made, noon)).To(Succeed())
+	s.Expect(plain.StopRemediator(t.Context(), made, noon, false)).To(Succeed())
 	s.Expect(plain.Delete(t.Context(), made)).To(Succeed())
 	live, err := plain.Live(t.Context(), soft.RequestKind(), made.Key())
 	s.Expect(err).ToNot(HaveOccurred())

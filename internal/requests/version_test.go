@@ -73,7 +73,7 @@ func TestWatch_VersionRemoved_UsesServedVersion(t *testing.T) {
 	)
 
 	s.kind = remediator.NewKind(s.kind.Group, "v2", "Reboot")
-	s.Expect(s.requests.StopRemediator(t.Context(), found[0], noon)).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), found[0], noon, false)).To(Succeed())
 	s.Expect(s.there("m1").GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
 	s.Expect(s.requests.Delete(t.Context(), found[0])).To(Succeed())
 	s.Expect(s.there("m1")).To(BeNil())

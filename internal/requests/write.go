@@ -69,11 +69,11 @@ func (f *Found) is(d *Draft) bool {
 	return f.Of(d.Check) && f.For(d.Target) && f.Order == d.Order && f.Template.Same(d.Template) && f.attempt == d.Attempt && !f.Deleting()
 }
 
-// StopRemediator annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is not
-// annotated.
-func (r *Requests) StopRemediator(ctx context.Context, f *Found, now time.Time) error {
+// StopRemediator annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is only
+// annotated if its Node is gone.
+func (r *Requests) StopRemediator(ctx context.Context, f *Found, now time.Time, gone bool) error {
 	return r.annotate(ctx, f, often, func(seen *Found) (string, any) {
-		if seen.timedOut || seen.status.succeeded {
+		if seen.timedOut || seen.status.succeeded && !gone {
 			return "", nil
 		}
 		// Remediators do not parse fractions of a second.

@@ -82,8 +82,8 @@ func TestTellToStop_Finalizer_IsAnnotatedAndKept(t *testing.T) {
 	s.Expect(s.requests.Delete(t.Context(), made)).To(Succeed())
 	s.Eventually(func() bool { return s.mine()[0].Deleting() }).Should(BeTrue())
 	// What was seen before is old by now.
-	s.Expect(s.requests.StopRemediator(t.Context(), made, noon.Add(time.Minute))).To(Succeed())
-	s.Expect(s.requests.StopRemediator(t.Context(), made, noon.Add(time.Hour))).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), made, noon.Add(time.Minute), false)).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), made, noon.Add(time.Hour), false)).To(Succeed())
 	there := s.there("m1")
 	s.Expect(there.GetFinalizers()).To(Equal([]string{"example.io/held"}))
 	s.Expect(there.GetAnnotations()).To(HaveKeyWithValue(remedyv1.TimedOutAnnotation, "2026-01-02T12:01:00Z"), "once is enough")
@@ -96,8 +96,10 @@ func TestTellToStop_Succeeded_IsNotAnnotated(t *testing.T) {
 	s.Expect(unstructured.SetNestedSlice(there.Object, []any{map[string]any{"type": "Succeeded", "status": "True"}}, "status", "conditions")).To(Succeed())
 	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
 	// It had not, when it was seen.
-	s.Expect(s.requests.StopRemediator(t.Context(), made, noon)).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), made, noon, false)).To(Succeed())
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
+	s.Expect(s.requests.StopRemediator(t.Context(), made, noon, true)).To(Succeed())
+	s.Expect(s.there("m1").GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation), "its Node is gone")
 }
 
 func TestNoteRecovery_Recovery_IsRecordedAndRemoved(t *testing.T) {
@@ -131,7 +133,7 @@ func TestWrite_OtherUID_Fails(t *testing.T) {
 	old := s.create(s.check("a"), Object{"m1", "uid-1"})
 	s.Expect(admin.Delete(t.Context(), s.there("m1"))).To(Succeed())
 	var replaced *ReplacedError
-	s.Expect(errors.As(s.requests.StopRemediator(t.Context(), old, noon), &replaced)).To(BeTrue())
+	s.Expect(errors.As(s.requests.StopRemediator(t.Context(), old, noon, false), &replaced)).To(BeTrue())
 	s.Expect(s.requests.Delete(t.Context(), old)).To(Succeed(), "it no longer exists")
 
 	other := s.kind.NewRequest(s.namespace, "m1")
@@ -141,7 +143,7 @@ func TestWrite_OtherUID_Fails(t *testing.T) {
 	disguised := *old
 	disguised.ResourceVersion = other.GetResourceVersion()
 	for _, seen := range []*Found{old, &disguised} {
-		s.Expect(errors.As(s.requests.StopRemediator(t.Context(), seen, noon), &replaced)).To(BeTrue())
+		s.Expect(errors.As(s.requests.StopRemediator(t.Context(), seen, noon, false), &replaced)).To(BeTrue())
 		s.Expect(errors.As(s.requests.WriteRecovery(t.Context(), seen, noon), &replaced)).To(BeTrue())
 		s.Expect(s.requests.Delete(t.Context(), seen)).To(Succeed())
 	}
@@ -257,7 +259,7 @@ func (s *scene) live(ctx context.Context, process *faults.Process, machine strin
 		}
 	}
 	if there.Order == 1 {
-		if err := r.StopRemediator(ctx, there, noon); err != nil {
+		if err := r.StopRemediator(ctx, there, noon, false); err != nil {
 			return err
 		}
 		if err := r.Delete(ctx, there); err != nil {

@@ -109,7 +109,7 @@ func (c *Cluster) withdraw(ctx context.Context, o *object, now time.Time) error 
 	if err != nil || request == nil || request.UID != o.UID {
 		return err
 	}
-	if err := api.StopRemediator(ctx, request, now); err != nil {
+	if err := api.StopRemediator(ctx, request, now, false); err != nil {
 		return err
 	}
 	return api.Delete(ctx, request)

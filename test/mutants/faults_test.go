@@ -40,8 +40,8 @@ func p(file, from, to, test, sees string) sabotage {
 
 // Several scenarios detect a remediator that was not stopped, without an error.
 const (
-	tellsToStop      = "return p.requests.StopRemediator(ctx, request, p.now)"
-	butHidesFailures = "_ = p.requests.StopRemediator(ctx, request, p.now)\n\t\treturn nil"
+	tellsToStop      = "return p.requests.StopRemediator(ctx, request, p.now, d.Why == remediation.NodeNotFound)"
+	butHidesFailures = "_ = p.requests.StopRemediator(ctx, request, p.now, d.Why == remediation.NodeNotFound)\n\t\treturn nil"
 )
 
 // faults are sabotages of what reads and writes, each with the story of faults that is there to catch it.

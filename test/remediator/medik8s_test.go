@@ -91,7 +91,7 @@ func (b *behaviour) fails(t *testing.T) {
 func (b *behaviour) isStopped(t *testing.T) {
 	s := begin(t, b.kind, remediator.Hangs, targetOf(createNode(t, withMachine)))
 	s.Expect(s.acts().Failed).To(BeFalse())
-	s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
+	s.Expect(s.all.StopRemediator(t.Context(), s.found, noon, false)).To(Succeed())
 	s.outcome = remediator.Succeeds
 	seen := s.acts()
 	s.Expect(seen.TimedOut).To(BeTrue())
@@ -113,7 +113,7 @@ func (b *behaviour) nodeIsDeleted(t *testing.T) {
 	}
 	s.Expect(s.acts().DeletingSince).ToNot(BeZero())
 	s.Expect(s.player.Stuck).To(HaveKeyWithValue(s.found.Name, ContainSubstring("not found")))
-	s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
+	s.Expect(s.all.StopRemediator(t.Context(), s.found, noon, false)).To(Succeed())
 	s.Expect(s.acts() == nil).To(Equal(b.stops))
 }
 

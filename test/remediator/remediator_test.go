@@ -130,7 +130,7 @@ func TestMetal3FindsAMachineByTheOwnerAndTellsByAPhase(t *testing.T) {
 		s := begin(t, remediator.Metal3, remediator.Hangs, requests.OfMachine(machine, requests.Object{}))
 		s.Expect(s.acts().Failed).To(BeFalse())
 		s.Expect(s.worked).To(BeEmpty())
-		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon)).To(Succeed())
+		s.Expect(s.all.StopRemediator(t.Context(), s.found, noon, false)).To(Succeed())
 		s.Expect(s.all.Delete(t.Context(), s.found)).To(Succeed())
 		s.Expect(s.acts()).To(BeNil())
 	})

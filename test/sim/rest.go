@@ -245,7 +245,7 @@ func (w *World) auditLeftRequest(key string, r *Request) {
 	}
 	w.must(!r.DeletingSince.IsZero(), "an orphaned request is deleted", "%s is still there", key)
 	if gone {
-		w.must(r.TimedOut || r.Succeeded, "a remediator without a target is stopped", "%s", key)
+		w.must(r.TimedOut, "a remediator without a target is stopped", "%s", key)
 	}
 }
 
