@@ -44,7 +44,7 @@ test: controlplane ## Proves the product: unit tests, properties, a simulated wo
 	cd test/differential && go test -timeout 30m -run '^TestBothNeverActOnOneMachineAndNobodyIsForgotten$$' .
 
 .PHONY: check
-check: lint drift tidy commits ## Lint (go vet is one of the linters), generated files, go.mod, commit subjects, the house rules. 2 / 5 min
+check: lint drift tidy commits site ## Lint (go vet is one of the linters), generated files, go.mod, commit subjects, the house rules, the links of the pages. 2 / 7 min
 	GOLANGCI_LINT="$(CURDIR)/bin/golangci-lint" go test -tags=$(TAGS),houserules -count=1 ./test/houserules
 
 # The depth of 'make proof'. What .ci/run runs has to fit into an hour with everything else. FULL=1 is for a release, and for a change of anything

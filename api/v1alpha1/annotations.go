@@ -121,7 +121,4 @@ const (
 
 	// TimedOutAnnotation on a request makes its remediator stop (RFC3339).
 	TimedOutAnnotation = "remediation.medik8s.io/nhc-timed-out"
-
-	// MultipleTemplatesAnnotation on a template means that several templates of its kind can be used for one Node.
-	MultipleTemplatesAnnotation = "remediation.medik8s.io/multiple-templates-support"
 )

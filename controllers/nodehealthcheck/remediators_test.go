@@ -219,8 +219,8 @@ func (d *driven) doesNotHelp() {
 	d.recovers("stays")
 }
 
-// The request of a Node that is deleted is stopped and deleted, whether its remediator has succeeded or not. storage-based-remediation keeps it until a Node of that name exists again. That
-// does not block other Nodes, and the status reports the request meanwhile.
+// The request of a Node that is deleted is stopped and deleted, whether its remediator has succeeded or not. storage-based-remediation
+// keeps it until a Node of that name exists again. That does not block other Nodes, and the status reports the request meanwhile.
 func (d *driven) losesNode(name string, outcome remediator.Outcome) {
 	d.T.Helper()
 	d.begins(name)

@@ -82,7 +82,9 @@ func joined(word, reason, message string) string {
 	if word == "" {
 		word = "Nothing to do"
 	}
-	message = strings.TrimPrefix(message, word+": ")
+	for _, prefix := range []string{word + ": ", string(remedyv1.Blocked) + ": "} {
+		message = strings.TrimPrefix(message, prefix)
+	}
 	if reason != "" && reason != word {
 		word += " (" + reason + ")"
 	}

@@ -101,7 +101,13 @@ var parts = []struct {
 		"over makes the target suspect.", Rule, ""},
 	{"Unknown health", "A target is healthy if it passed all gates, no rule applies, and its Node was read. Otherwise its health is " +
 		"undetermined, and it is never remediated.", Unknown, ""},
-	{"Guards", "Before a remediation is started, every guard is evaluated. The first one that blocks it is the reason.", Guard, ""},
+	{
+		"Guards",
+		"Before a remediation is started, the guards are evaluated in this order. The first one that blocks it is the reason, and those after " +
+			"it are not evaluated.",
+		Guard,
+		"",
+	},
 	{"Preflight checks", "Directly before an action, the facts that it is based on are read again, live.", Preflight, "Preflight: "},
 	{"Other causes", "These block a remediation that exists, or that could not be started.", Hold, ""},
 	{"Ends of a remediation", "A request is deleted, or owner remediation is canceled, for one of these reasons.", Ending, "Ended: "},
@@ -154,7 +160,8 @@ Later versions may add reasons.
 
 // places are where a reason of a kind is reported.
 var places = map[Kind]string{
-	Gate: "gate", Rule: "rule", Unknown: "undetermined", Guard: "hold", Preflight: "hold, in a preflight check", Hold: "hold", Ending: "end",
+	Gate: "gate", Rule: "rule", Unknown: "undetermined", Guard: "guard", Preflight: "guard, in a preflight check",
+	Hold: "other cause", Ending: "end",
 	EventOnly: "event",
 }
 

@@ -36,6 +36,9 @@ const (
 // defaultDuration is how long a Node must be NotReady or Unknown, in both APIs.
 const defaultDuration = 5 * time.Minute
 
+// multipleTemplates is the annotation on a template whose kind can have several requests for one Node, in medik8s.
+const multipleTemplates = "remediation.medik8s.io/multiple-templates-support"
+
 // duration converts a duration. Remedy has milliseconds and at most a year.
 func (c *conversion) duration(field string, d time.Duration) remedyv1.Duration {
 	rounded := min(d.Round(time.Millisecond), maxDuration)
@@ -214,7 +217,7 @@ func (c *conversion) steps(from []step) error {
 		}
 		if kinds[template.Kind] {
 			c.note("Two steps have templates of kind %s: medik8s requires the annotation %s on them. Remedy does not: it deletes the request of "+
-				"a step before it creates the next", template.Kind, remedyv1.MultipleTemplatesAnnotation)
+				"a step before it creates the next", template.Kind, multipleTemplates)
 		}
 		kinds[template.Kind] = true
 		order := one.Order

@@ -29,8 +29,6 @@ type Resolved struct {
 	Err error
 	// Again is when to call Resolve again; zero if a watch triggers that.
 	Again time.Time
-	// Multiple: a Node can have several requests of this kind.
-	Multiple bool
 }
 
 // Usable reports whether a request can be created.
@@ -187,8 +185,6 @@ func (r *Resolved) see(found *foundTemplate) {
 			"the template does not exist in namespace %s: create it, or correct the reference", r.Reference.Namespace)
 	case found.problem != "":
 		r.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "%s", found.problem)
-	default:
-		r.Multiple = found.multiple
 	}
 }
 

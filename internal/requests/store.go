@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
 // item is the relevant part of an object.
@@ -227,14 +225,11 @@ type foundTemplate struct {
 	key client.ObjectKey
 	// problem is why no request can be created from it; empty if one can.
 	problem string
-	// multiple: a Node can have several requests of its kind.
-	multiple bool
 }
 
 func readTemplate(template *unstructured.Unstructured) *foundTemplate {
 	_, problem := innerOf(template)
-	_, multiple := template.GetAnnotations()[remedyv1.MultipleTemplatesAnnotation]
-	return &foundTemplate{key: client.ObjectKeyFromObject(template), problem: problem, multiple: multiple}
+	return &foundTemplate{key: client.ObjectKeyFromObject(template), problem: problem}
 }
 
 // Key is its namespace and name.

@@ -152,7 +152,7 @@ func (f *Found) sameTarget(other *Found) bool {
 
 // templateChanged triggers the checks with a template that was created or deleted, or became valid or invalid.
 func (r *Requests) templateChanged(k *kind, before, after *foundTemplate) {
-	if before != nil && after != nil && before.problem == after.problem && before.multiple == after.multiple {
+	if before != nil && after != nil && before.problem == after.problem {
 		return
 	}
 	key := cmp.Or(after, before).key

@@ -70,7 +70,7 @@ func (f *Found) is(d *Draft) bool {
 }
 
 // StopRemediator annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is only
-// annotated if its Node is gone.
+// annotated if its Node no longer exists.
 func (r *Requests) StopRemediator(ctx context.Context, f *Found, now time.Time, gone bool) error {
 	return r.annotate(ctx, f, often, func(seen *Found) (string, any) {
 		if seen.timedOut || seen.status.succeeded && !gone {

@@ -99,7 +99,7 @@ func TestTellToStop_Succeeded_IsNotAnnotated(t *testing.T) {
 	s.Expect(s.requests.StopRemediator(t.Context(), made, noon, false)).To(Succeed())
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
 	s.Expect(s.requests.StopRemediator(t.Context(), made, noon, true)).To(Succeed())
-	s.Expect(s.there("m1").GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation), "its Node is gone")
+	s.Expect(s.there("m1").GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation), "its Node no longer exists")
 }
 
 func TestNoteRecovery_Recovery_IsRecordedAndRemoved(t *testing.T) {

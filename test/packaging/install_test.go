@@ -31,17 +31,28 @@ func TestItCanBeInstalledAsTheDocsSay(t *testing.T) {
 	g.Expect(os.Symlink(cp.Kubectl, filepath.Join(dir, "kubectl"))).To(Succeed())
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	g.Expect(cp.WriteKubeconfig(controlplane.User{Name: "admin", Groups: []string{"system:masters"}}, kubeconfig)).To(Succeed())
-	cmd := exec.Command("/bin/sh", "-c", command)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+dir+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
-	g.Expect(err).ToNot(HaveOccurred(), string(out))
-	g.Expect(string(out)).To(ContainSubstring("deployment.apps/remedy-controller-manager serverside-applied"))
+	run := func(command string) string {
+		cmd := exec.Command("/bin/sh", "-c", command)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+dir+":"+os.Getenv("PATH"), "image=registry.example.com/remedy:v0.1.0")
+		out, err := cmd.CombinedOutput()
+		g.Expect(err).ToNot(HaveOccurred(), string(out))
+		return string(out)
+	}
+	g.Expect(run(command)).To(ContainSubstring("deployment.apps/remedy-controller-manager serverside-applied"))
+	container := func(field string) string {
+		return run("kubectl get deployment remedy-controller-manager -n remedy-system -o jsonpath='{.spec.template.spec.containers[0]." + field + "}'")
+	}
+	g.Expect(container("image")).To(Equal("registry.example.com/remedy:v0.1.0"))
+	g.Expect(container("args")).To(And(
+		ContainSubstring("--mode=Enforce"), ContainSubstring("--diagnostics-address=:8443"), Not(ContainSubstring("${"))))
 
-	got, err := exec.Command(cp.Kubectl, "--kubeconfig", kubeconfig, "-n", "remedy-system", "get", "deployment", "remedy-controller-manager",
-		"-o", "jsonpath={.spec.template.spec.containers[0].args}").CombinedOutput()
-	g.Expect(err).ToNot(HaveOccurred(), string(got))
-	g.Expect(string(got)).To(And(ContainSubstring("--mode=Enforce"), ContainSubstring("--diagnostics-address=:8443"), Not(ContainSubstring("${"))))
+	stop, err := os.ReadFile(filepath.Join(root, "docs", "stop.md"))
+	g.Expect(err).ToNot(HaveOccurred())
+	patch := regexp.MustCompile(`(?m)^kubectl patch deployment [^\n]* \\\n.*$`).FindString(string(stop))
+	g.Expect(patch).ToNot(BeEmpty())
+	run(patch)
+	g.Expect(container("args")).To(HaveSuffix(`"--mode=Observe"]`), "the last value of a flag counts")
 }
 
 func TestAVersionThatClusterctlWouldRefuseIsRefused(t *testing.T) {
