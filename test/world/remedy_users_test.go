@@ -65,7 +65,7 @@ func TestWhoAsksWhyNothingHappensFindsTheAnswer(t *testing.T) {
 		}
 		text, err := remedy(t, w, "status", "-n", c.Namespace)
 		g.Expect(err).ToNot(HaveOccurred())
-		g.Expect(text).To(MatchRegexp(`(?m)^%s +MachineHealthCheck +%s +%s +1 +0 +1 +0 +1 +True +Ready `, c.Namespace, check.Name, c.Name))
+		g.Expect(text).To(MatchRegexp(`(?m)^%s +MachineHealthCheck +%s +%s +1 +0 +1 +0 +1 +Enforce +False +True +Ready `, c.Namespace, check.Name, c.Name))
 		text, err = remedy(t, w, "history", node, "-n", c.Namespace)
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(text).To(ContainSubstring("UnhealthyNode: Blocked (PauseRequested): "))
