@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -134,7 +133,7 @@ func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
 	if s.ofNodes {
 		return &kindCheck{s, s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
 			spec.Limits, spec.Pace = set.Limits, set.Pace
-			var templates []*remedyv1.NodeTemplateReference
+			templates := make([]*remedyv1.NodeTemplateReference, 0, len(set.steps))
 			for _, kind := range set.steps {
 				templates = append(templates, s.CreateNodeTemplate(kind, "step"))
 			}
@@ -145,7 +144,7 @@ func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
 	}
 	return &kindCheck{s, s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
 		spec.Limits, spec.Pace = set.Limits, set.Pace
-		var templates []*remedyv1.MachineTemplateReference
+		templates := make([]*remedyv1.MachineTemplateReference, 0, len(set.steps)+1)
 		for _, kind := range set.steps {
 			templates = append(templates, s.CreateTemplate(kind, "step"))
 		}
@@ -233,11 +232,6 @@ func (s *kindStage) sendsRequest(method string) func(*http.Request, string) bool
 	return func(r *http.Request, _ string) bool {
 		return r.Method == method && strings.Contains(r.URL.Path, "/"+s.first.Plural)
 	}
-}
-
-// writesCheckStatus matches the write of the status of a check.
-func (s *kindStage) writesCheckStatus(w faults.Write) bool {
-	return strings.HasPrefix(s.checks, w.Resource+".") && w.Subresource == "status"
 }
 
 // atMost limits how many targets are remediated at the same time.

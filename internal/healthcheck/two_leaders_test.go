@@ -117,8 +117,8 @@ func createEscalation(s *kindStage) *kindCheck {
 	return s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3), func(set *settings) { set.ownerLast = !s.ofNodes })
 }
 
-// A quarter of all calls of the API server fail; with Nodes, a quarter of all writes: failed reads in the cluster of the Nodes are an outage,
-// which ends by the real clock.
+// A quarter of all calls of the API server fail; with Nodes, a quarter of all writes. Failed reads in the cluster of the Nodes are an
+// outage, which ends by the real clock.
 func TestEscalation_RandomErrors_Completes(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 3; seed++ {
@@ -319,8 +319,8 @@ func changeStaleCheck(s *kindStage, change func(s *kindStage, check *kindCheck),
 	expectNothing()
 }
 
-// reconcileTimes triggers so many reconciles of a check that the cache still has. It may no longer exist in the API server. A NodeHealthCheck
-// of the management cluster has no Cluster, so a label of a Node triggers them.
+// reconcileTimes triggers so many reconciles of a check that the cache still has. It may no longer exist in the API server. A
+// NodeHealthCheck of the management cluster has no Cluster, so a label of a Node triggers them.
 func reconcileTimes(s *kindStage, c *stage.Instance, check string, times int) {
 	s.T.Helper()
 	for i := range times {
