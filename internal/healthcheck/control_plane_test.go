@@ -38,7 +38,8 @@ func requestWrites(c *stage.Instance) []string {
 	var all []string
 	deleted := map[string]bool{}
 	for _, w := range c.Writes() {
-		if w.Resource != remediator.Metal3.Plural || w.Verb != "create" && w.Verb != "delete" || !w.Landed() {
+		ofRequest := w.Resource == remediator.Metal3.Plural || w.Resource == remediator.FenceAgents.Plural
+		if !ofRequest || w.Verb != "create" && w.Verb != "delete" || !w.Landed() {
 			continue
 		}
 		if deletes := w.Verb == "delete"; !deletes || !deleted[w.Name] {

@@ -20,7 +20,6 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
@@ -71,29 +70,29 @@ func TestLostResponse_OwnerRemediation_KeepsItsPlace(t *testing.T) {
 // The API server creates the request, and the response is lost. The remediation is counted as started once, and as ended once.
 func TestLostResponse_CreatedRequest_IsCounted(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.CreateMachine("m-1")
-	s.CreateMachine("m-2")
-	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
-	process := faults.Start(s.Ctx)
-	creates := func(w faults.Write) bool { return w.Verb == "create" && w.Resource == remediator.Metal3.Plural }
-	lost, err := process.FailWriteOf(creates, 1, faults.LoseAnswer)
-	s.Expect(err).ToNot(HaveOccurred())
-	c, err := s.StartAs(process, s.User())
-	s.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(c.StopIdle)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(2)))
-	s.FailNode("m-1")
-	s.Eventually(lost).Should(Receive())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
-	c.WaitIdle()
-	total := 0.0
-	for _, n := range c.Series("remedy_remediations_total") {
-		total += n
-	}
-	s.Expect(total).To(BeEquivalentTo(2), "a start and an end")
+	forEachKind(t, func(s *kindStage) {
+		s.createTargets("m-1", "m-2")
+		check := s.createCheck()
+		process := faults.Start(s.Ctx)
+		creates := func(w faults.Write) bool { return w.Verb == "create" && w.Resource == s.first.Plural }
+		lost, err := process.FailWriteOf(creates, 1, faults.LoseAnswer)
+		s.Expect(err).ToNot(HaveOccurred())
+		c, err := s.StartAs(process, s.User())
+		s.Expect(err).ToNot(HaveOccurred())
+		s.T.Cleanup(c.StopIdle)
+		s.Eventually(check.healthy).Should(Equal(2))
+		s.FailNode("m-1")
+		s.Eventually(lost).Should(Receive())
+		s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.Eventually(s.request("m-1")).Should(BeNil())
+		c.WaitIdle()
+		total := 0.0
+		for _, n := range c.Series("remedy_remediations_total") {
+			total += n
+		}
+		s.Expect(total).To(BeEquivalentTo(2), "a start and an end")
+	})
 }
 
 // A Machine has recovered, and its owner has not removed OwnerRemediated=False yet. If it is unhealthy again while another one has the only

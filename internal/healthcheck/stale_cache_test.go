@@ -5,7 +5,6 @@ package healthcheck_test
 
 import (
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,19 +13,18 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// expectCreatedOnce verifies that all instances together have created every request once.
+// expectCreatedOnce verifies that all instances together have created every request once. Each step creates the Lease of a Node again.
 func expectCreatedOnce(s *stage.Stage, instances ...*stage.Instance) {
 	s.T.Helper()
 	created := map[string]int{}
 	for _, c := range instances {
 		for _, w := range c.Writes() {
-			if w.Verb == "create" && w.Landed() {
+			if w.Verb == "create" && w.Resource != "leases" && w.Landed() {
 				created[w.Resource+" "+w.Name]++
 			}
 		}
@@ -37,22 +35,21 @@ func expectCreatedOnce(s *stage.Stage, instances ...*stage.Instance) {
 // The first leader blocks between its preflight check and the create, and the second one creates the requests.
 func TestTwoLeaders_FirstBlockedBeforeCreate_CreateOnce(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.Record()
-	for _, name := range []string{"m-1", "m-2", "m-3"} {
-		s.CreateUnhealthyMachine(name)
-	}
-	s.CreateCheck("workers", stage.ByNewTemplate(s), stage.MaxInFlight(2))
-	first, reached, release := s.StartBlocked(stage.CreatesRequest)
-	s.Eventually(reached).Should(BeClosed())
-	second := s.Start()
-	s.Eventually(func() int { return len(s.Requests(remediator.Metal3)) }).Should(Equal(2))
-	created := s.Requests(remediator.Metal3)
-	release()
-	first.WaitIdle()
-	second.WaitIdle()
-	s.Expect(s.Requests(remediator.Metal3)).To(Equal(created), "the requests of the second leader are unchanged, and no others exist")
-	expectCreatedOnce(s, first, second)
+	forEachKind(t, func(s *kindStage) {
+		s.Record()
+		s.createUnhealthy("m-1", "m-2", "m-3")
+		s.createCheck(atMost(2))
+		first, reached, release := s.StartBlocked(s.sendsRequest(http.MethodPost))
+		s.Eventually(reached).Should(BeClosed())
+		second := s.Start()
+		s.Eventually(func() int { return len(s.Requests(s.first)) }).Should(Equal(2))
+		created := s.Requests(s.first)
+		release()
+		first.WaitIdle()
+		second.WaitIdle()
+		s.Expect(s.Requests(s.first)).To(Equal(created), "the requests of the second leader are unchanged, and no others exist")
+		expectCreatedOnce(s.Stage, first, second)
+	})
 }
 
 // A fifth of all calls of the API server fail. The remediation still completes, and no request is created twice.
@@ -89,41 +86,38 @@ func TestAPIErrors_RandomFailures_OnlyDelay(t *testing.T) {
 	expectCreatedOnce(s, c)
 }
 
-// A Machine has changed, and the cache does not show it. The preflight check reads it live.
-func TestStaleCache_MachineChanged_StartsNothing(t *testing.T) {
+// A target has changed, and the cache does not show it. The preflight check reads it live.
+func TestStaleCache_TargetChanged_StartsNothing(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*stage.Stage, *clusterv1.Machine){
-		"remediation skipped": func(s *stage.Stage, m *clusterv1.Machine) {
-			s.Annotate(m, clusterv1.MachineSkipRemediationAnnotation, "yes")
+	for name, change := range map[string]func(*kindStage){
+		"remediation skipped": func(s *kindStage) {
+			s.annotate("m-1", clusterv1.MachineSkipRemediationAnnotation, remedyv1.SkipRemediationAnnotation)
 		},
-		"no longer selected": func(s *stage.Stage, m *clusterv1.Machine) {
-			s.Change(m, func() { m.Labels["pool"] = "another" })
+		"no longer selected": func(s *kindStage) {
+			target := s.target("m-1")
+			s.Change(target, func() { target.GetLabels()["pool"] = "another" })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t)
-			s.Record()
-			m := s.CreateUnhealthyMachine("m-1")
-			check := s.CreateCheck(
-				"workers",
-				stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")),
-				func(spec *remedyv1.MachineHealthCheckSpec) { spec.PauseRequests = []string{"test"} },
-			)
-			c := s.Start()
-			// The Machine has its responsible check already, so no write to the Machine comes before the request.
-			s.Eventually(func() string { return notes.ResponsibleCheck(stage.Get(s, m)().Annotations) }).Should(Equal("MachineHealthCheck/workers"))
-			c.WaitIdle()
-			c.Watches().Hold("machines.cluster.x-k8s.io")
-			change(s, m)
-			s.Eventually(func() int { return c.Watches().BlockedBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
-			s.Change(check, func() { check.Spec.PauseRequests = nil })
-			s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-				Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreflightFailed")), "no remediation starts")
-			s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
-			c.Watches().Release()
-			c.WaitIdle()
-			s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+			forEachKind(t, func(s *kindStage) {
+				s.Record()
+				s.createUnhealthy("m-1")
+				check := s.createCheck(pausedByUser)
+				c := s.Start()
+				// Idle, a Machine has its responsible check already, so no write to it comes before the request.
+				s.Eventually(check.decision("m-1")).Should(Equal("Blocked PauseRequested"))
+				c.WaitIdle()
+				c.Watches().Hold(s.targets)
+				change(s)
+				s.Eventually(func() int { return c.Watches().BlockedBack(s.targets) }).Should(BeNumerically(">=", 1))
+				check.change(endPause)
+				s.Eventually(check.decision("m-1"), stage.OutcomeTimeout).Should(Equal("Blocked PreflightFailed"), "no remediation starts")
+				s.Expect(s.Requests(s.first)).To(BeEmpty())
+				c.Watches().Release()
+				c.WaitIdle()
+				s.Expect(s.Requests(s.first)).To(BeEmpty())
+			})
 		})
 	}
 }
@@ -168,50 +162,48 @@ func TestRejectedWrite_NoOtherEvent_IsRetried(t *testing.T) {
 // Before the delete of the first leader reaches the API server, the second one deletes the same request and creates the next one.
 func TestTwoLeaders_LateDelete_KeepsTheNewRequest(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.Record()
-	s.CreateUnhealthyMachine("m-1")
-	s.CreateCheck("workers", stage.ByNewTemplate(s))
-	leader, reached, release := s.StartBlocked(func(r *http.Request, _ string) bool {
-		return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/metal3remediations/")
+	forEachKind(t, func(s *kindStage) {
+		s.Record()
+		s.createUnhealthy("m-1")
+		s.createCheck()
+		leader, reached, release := s.StartBlocked(s.sendsRequest(http.MethodDelete))
+		first := s.waitRequest("m-1")
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.Eventually(reached).Should(BeClosed())
+		newLeader := s.Start()
+		s.Eventually(s.request("m-1")).Should(BeNil())
+		s.FailNode("m-1")
+		next := s.waitRequest("m-1")
+		s.Expect(next.GetUID()).ToNot(Equal(first.GetUID()))
+		release()
+		leader.WaitIdle()
+		newLeader.WaitIdle()
+		s.Expect(s.waitRequest("m-1").GetUID()).To(Equal(next.GetUID()))
 	})
-	first := s.WaitRequest(remediator.Metal3, "m-1")
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(reached).Should(BeClosed())
-	newLeader := s.Start()
-	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
-	s.FailNode("m-1")
-	next := s.WaitRequest(remediator.Metal3, "m-1")
-	s.Expect(next.GetUID()).ToNot(Equal(first.GetUID()))
-	release()
-	leader.WaitIdle()
-	newLeader.WaitIdle()
-	s.Expect(s.WaitRequest(remediator.Metal3, "m-1").GetUID()).To(Equal(next.GetUID()))
 }
 
 // The events between two connections of a watch are not lost, whether it reconnects or has to list again.
 func TestWatches_CutOrExpired_LoseNothing(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.Record()
-	m, other := s.CreateMachine("m-1"), s.CreateMachine("m-2")
-	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
-	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(2)))
-	c.Watches().Cut()
-	s.Annotate(m, clusterv1.RemediateMachineAnnotation, "yes")
-	s.WaitRequest(remediator.Metal3, "m-1")
-	c.Watches().Expire()
-	s.FailNode("m-2")
-	s.WaitRequest(remediator.Metal3, "m-2")
-	// Only the watch of the requests shows that one is deleted.
-	c.WaitIdle()
-	c.Watches().Expire()
-	s.SetReady("m-2", corev1.ConditionTrue, 0)
-	s.Eventually(s.Request(remediator.Metal3, "m-2")).Should(BeNil())
-	remediating := func(check *remedyv1.MachineHealthCheck) int32 { return *check.Status.Remediating }
-	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).
-		Should(WithTransform(remediating, BeEquivalentTo(1)), "the instance observes the deletion of the request")
-	s.Eventually(stage.Get(s, other)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
+	forEachKind(t, func(s *kindStage) {
+		s.Record()
+		s.createTargets("m-1", "m-2")
+		check := s.createCheck()
+		c := s.Start()
+		s.Eventually(check.healthy).Should(Equal(2))
+		c.Watches().Cut()
+		s.annotate("m-1", clusterv1.RemediateMachineAnnotation, remedyv1.RemediateNodeAnnotation)
+		s.waitRequest("m-1")
+		c.Watches().Expire()
+		s.FailNode("m-2")
+		s.waitRequest("m-2")
+		// Only the watch of the requests shows that one is deleted.
+		c.WaitIdle()
+		c.Watches().Expire()
+		s.SetReady("m-2", corev1.ConditionTrue, 0)
+		s.Eventually(s.request("m-2")).Should(BeNil())
+		s.Eventually(func() int32 { return *check.status().Remediating }, stage.OutcomeTimeout).
+			Should(BeEquivalentTo(1), "the instance observes the deletion of the request")
+		s.Eventually(check.healthy).Should(Equal(1))
+	})
 }

@@ -5,6 +5,7 @@ package healthcheck_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,92 +59,87 @@ func describe(s *stage.Stage) string {
 	for _, check := range s.Checks() {
 		fmt.Fprintln(&b, check.Name, check.DeletionTimestamp, check.Finalizers, check.Status.UnhealthyTargets)
 	}
+	for _, check := range s.NodeChecks() {
+		fmt.Fprintln(&b, check.Name, check.DeletionTimestamp, check.Finalizers, check.Status.UnhealthyTargets)
+	}
 	return b.String()
 }
 
-// runEscalation lets two Machines go from the first template to the second one, to owner remediation, and to recovery.
-func runEscalation(s *stage.Stage) {
+// runEscalation lets two targets go from the first template to the second one, Machines also to owner remediation, and to recovery.
+func runEscalation(s *kindStage, check *kindCheck) {
 	s.T.Helper()
 	names := []string{"m-1", "m-2"}
-	all := func(match func(m *clusterv1.Machine) bool) func() bool {
-		return func() bool {
-			for _, name := range names {
-				m := &clusterv1.Machine{}
-				s.Expect(s.Admin.Get(s.Ctx, stage.Key(s.Namespace, name), m)).To(Succeed())
-				if !match(m) {
-					return false
-				}
-			}
-			return true
-		}
+	all := func(match func(name string) bool) func() bool {
+		return func() bool { return !slices.ContainsFunc(names, func(name string) bool { return !match(name) }) }
+	}
+	machines := func(kind, value string) bool {
+		return stage.Count(s.MachineConditions(kind), value) == len(names) || s.ofNodes
 	}
 	for _, name := range names {
-		s.SetReady(name, corev1.ConditionUnknown, 10*time.Minute)
+		s.FailNode(name)
 	}
-	wakeUntil(s, func() bool { return len(s.Requests(remediator.Metal3)) == 2 })
+	wakeUntil(s.Stage, func() bool { return len(s.Requests(remediator.Metal3)) == 2 })
 	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty(), "the request of the step before no longer exists")
-	s.Clock.Step(11 * time.Minute)
-	wakeUntil(s, all(func(m *clusterv1.Machine) bool {
-		return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(m) == stage.OwnerRequested
-	}))
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty(), "the request of the step before no longer exists")
-	wakeUntil(s, all(func(m *clusterv1.Machine) bool { return m.Annotations[remedyv1.MarkedByAnnotation] != "" }))
+	if !s.ofNodes {
+		s.Clock.Step(11 * time.Minute)
+		wakeUntil(s.Stage, func() bool { return machines(clusterv1.MachineOwnerRemediatedCondition, stage.OwnerRequested) })
+		s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty(), "the request of the step before no longer exists")
+		wakeUntil(s.Stage, all(func(name string) bool { return s.target(name).GetAnnotations()[remedyv1.MarkedByAnnotation] != "" }))
+	}
 	for _, name := range names {
 		s.SetReady(name, corev1.ConditionTrue, 0)
 	}
-	wakeUntil(s, all(func(m *clusterv1.Machine) bool {
-		return stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m) == stage.IsHealthy &&
-			m.Annotations[remedyv1.TriedAnnotation] == ""
-	}))
+	wakeUntil(s.Stage, func() bool {
+		return machines(clusterv1.MachineHealthCheckSucceededCondition, stage.IsHealthy) && check.healthy() == len(names) &&
+			all(func(name string) bool { return s.target(name).GetAnnotations()[remedyv1.TriedAnnotation] == "" })()
+	})
 }
 
 // deleteCheck deletes the check and waits until it has cleaned up.
-func deleteCheck(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
+func deleteCheck(s *kindStage, check *kindCheck) {
 	s.T.Helper()
-	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-	wakeUntil(s, func() bool {
+	s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed())
+	wakeUntil(s.Stage, func() bool {
 		// Failed calls are retried after a delay.
 		s.Clock.Step(time.Minute)
-		return len(s.Checks()) == 0
+		return len(s.Checks())+len(s.NodeChecks()) == 0
 	})
-	for _, m := range s.Machines() {
-		s.Expect(stage.Annotations(&m)).To(BeEmpty(), "no annotation is left")
+	for _, name := range []string{"m-1", "m-2"} {
+		s.Expect(s.target(name).GetAnnotations()).ToNot(HaveKey(ContainSubstring(remedyv1.Prefix)), "no annotation is left")
 	}
 }
 
-// createEscalation creates a check with steps of all kinds, and two healthy Machines.
-func createEscalation(s *stage.Stage) *remedyv1.MachineHealthCheck {
+// createEscalation creates a check with steps of all kinds, and two healthy targets.
+func createEscalation(s *kindStage) *kindCheck {
 	s.T.Helper()
 	s.Record()
-	s.CreateMachine("m-1")
-	s.CreateMachine("m-2")
-	return s.CreateCheck(
-		"workers",
-		stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.Metal3, "hard"), nil),
-	)
+	s.createTargets("m-1", "m-2")
+	return s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3), func(set *settings) { set.ownerLast = !s.ofNodes })
 }
 
-// A quarter of all calls of the API server fail.
+// A quarter of all calls of the API server fail; with Nodes, a quarter of all writes. Failed reads in the cluster of the Nodes are an
+// outage, which ends by the real clock.
 func TestEscalation_RandomErrors_Completes(t *testing.T) {
 	t.Parallel()
 	for seed := uint64(1); seed <= 3; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t, stage.WithClock)
-			check := createEscalation(s)
-			c := s.Start()
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(2)))
-			c.Trouble(faults.Trouble{Seed: seed, Names: []string{s.Namespace}, Chance: 0.25, Reads: true})
-			runEscalation(s)
-			byFault := map[faults.Fault]int{}
-			for _, w := range c.AllWrites() {
-				byFault[w.Fault]++
-			}
-			t.Log("writes by fault:", byFault)
-			s.Expect(byFault).To(HaveKey(Not(BeEmpty())), "some writes have failed")
-			c.Trouble(faults.Trouble{})
-			deleteCheck(s, check)
-			expectCreatedOnce(s, c)
+			forEachKind(t, func(s *kindStage) {
+				check := createEscalation(s)
+				c := s.Start()
+				s.Eventually(check.healthy).Should(Equal(2))
+				c.Trouble(faults.Trouble{Seed: seed, Names: []string{s.Namespace}, Chance: 0.25, Reads: !s.ofNodes})
+				runEscalation(s, check)
+				byFault := map[faults.Fault]int{}
+				for _, w := range c.AllWrites() {
+					byFault[w.Fault]++
+				}
+				s.T.Log("writes by fault:", byFault)
+				s.Expect(byFault).To(HaveKey(Not(BeEmpty())), "some writes have failed")
+				c.Trouble(faults.Trouble{})
+				deleteCheck(s, check)
+				expectCreatedOnce(s.Stage, c)
+			}, stage.WithClock)
 		})
 	}
 }
@@ -151,14 +147,15 @@ func TestEscalation_RandomErrors_Completes(t *testing.T) {
 // The cache of the second leader is always one event behind.
 func TestTwoLeaders_OneLags_EscalateOnce(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	check := createEscalation(s)
-	first, second := s.Start(), s.Start()
-	second.Watches().Lag(1, machinesResource)
-	runEscalation(s)
-	second.Watches().Release()
-	deleteCheck(s, check)
-	expectCreatedOnce(s, first, second)
+	forEachKind(t, func(s *kindStage) {
+		check := createEscalation(s)
+		first, second := s.Start(), s.Start()
+		second.Watches().Lag(1, s.targets)
+		runEscalation(s, check)
+		second.Watches().Release()
+		deleteCheck(s, check)
+		expectCreatedOnce(s.Stage, first, second)
+	}, stage.WithClock)
 }
 
 // The second leader has not observed which Machine is being remediated, and would remediate another one.
@@ -205,47 +202,44 @@ func TestTwoLeaders_StaleMachines_KeepMaxInFlight(t *testing.T) {
 
 const (
 	machinesResource = "machines.cluster.x-k8s.io"
-	requestsResource = "metal3remediations.infrastructure.cluster.x-k8s.io"
 	checksResource   = "machinehealthchecks.remedy.cluster.x-k8s.io"
 )
 
 // The watch of the requests lags, and the check is reconciled several times.
 func TestStaleCache_RequestNotCached_IsCreatedOnce(t *testing.T) {
 	t.Parallel()
-	for name, resources := range map[string][]string{
-		"requests":                      {requestsResource},
-		"requests and checks":           {requestsResource, checksResource},
-		"requests, checks and Machines": {requestsResource, checksResource, machinesResource},
+	for name, resources := range map[string]func(s *kindStage) []string{
+		"requests":                      func(s *kindStage) []string { return []string{s.requests} },
+		"requests and checks":           func(s *kindStage) []string { return []string{s.requests, s.checks} },
+		"requests, checks and Machines": func(s *kindStage) []string { return []string{s.requests, s.checks, machinesResource} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t)
-			s.Record()
-			s.CreateMachine("m-1")
-			s.CreateMachine("m-2")
-			s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")), stage.MaxInFlight(1))
-			c := s.Start()
-			c.WaitIdle()
-			// The first Machine is remediated completely, so all kinds are watched and the check has its finalizer.
-			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-			s.WaitRequest(remediator.Metal3, "m-1")
-			c.WaitIdle()
-			s.Expect(requestWrites(c)).To(Equal([]string{"create m-1"}))
-			c.Watches().Hold(resources...)
-			recoverMachine(s, "m-1")
-			s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
-			for range 3 {
-				c.ReconcileAll()
-			}
-			s.Expect(requestWrites(c)).
-				To(Or(Equal([]string{"create m-1", "delete m-1"}), Equal([]string{"create m-1", "delete m-1", "create m-2"})))
-			c.Watches().Release()
-			s.Eventually(func() any {
-				s.Wake()
-				return s.Request(remediator.Metal3, "m-2")()
-			}, stage.OutcomeTimeout).ShouldNot(BeNil(), "the next Machine is remediated")
-			c.WaitIdle()
-			s.Expect(requestWrites(c)).To(Equal([]string{"create m-1", "delete m-1", "create m-2"}))
+			forEachKind(t, func(s *kindStage) {
+				s.Record()
+				s.createTargets("m-1", "m-2")
+				check := s.createCheck(atMost(1))
+				c := s.Start()
+				c.WaitIdle()
+				// The first target is remediated completely, so all kinds are watched and the check has its finalizer.
+				s.FailNode("m-1")
+				s.waitRequest("m-1")
+				c.WaitIdle()
+				s.Expect(s.requestWrites(c)).To(Equal([]string{"create m-1"}))
+				c.Watches().Hold(resources(s)...)
+				s.recover("m-1")
+				s.FailNode("m-2")
+				reconcileTimes(s, c, check.GetName(), 6)
+				s.Expect(s.requestWrites(c)).To(BeElementOf(
+					[]string{"create m-1", "delete m-1"}, []string{"create m-1", "delete m-1", "create m-2"}))
+				c.Watches().Release()
+				s.Eventually(func() any {
+					s.Wake()
+					return s.request("m-2")()
+				}, stage.OutcomeTimeout).ShouldNot(BeNil(), "the next target is remediated")
+				c.WaitIdle()
+				s.Expect(s.requestWrites(c)).To(Equal([]string{"create m-1", "delete m-1", "create m-2"}))
+			})
 		})
 	}
 }
@@ -277,58 +271,65 @@ func TestStaleCache_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	s.Expect(stage.Annotations(m)).To(HaveKey(remedyv1.MarkedByAnnotation))
 }
 
-// The check was deleted, or set to Observe mode, or selects other Machines, and the cache does not show it.
+// The check was deleted, or set to Observe mode, or selects other targets, and the cache does not show it.
 func TestStaleCache_CheckChanged_StartsNothing(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
-		"deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	for name, change := range map[string]func(s *kindStage, check *kindCheck){
+		"deleted": func(s *kindStage, check *kindCheck) { s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed()) },
+		"observe mode": func(_ *kindStage, check *kindCheck) {
+			check.change(func(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.Mode = remedyv1.ObserveMode })
 		},
-		"observe mode":   func(s *stage.Stage, check *remedyv1.MachineHealthCheck) { setObserveMode(s, check) },
-		"other selector": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) { selectOtherPool(s, check) },
+		"other selector": func(_ *kindStage, check *kindCheck) {
+			check.change(func(_ *remedyv1.Pace, selector *remedyv1.Selector) { selector.MatchLabels["pool"] = "others" })
+		},
 	} {
-		for remediation, template := range map[string]bool{"external remediation": true, "owner remediation": false} {
-			t.Run(name+", "+remediation, func(t *testing.T) {
-				t.Parallel()
-				s := stage.New(t)
-				s.Record()
-				// One Machine is being remediated, so no other write has to come before the next remediation.
-				s.CreateUnhealthyMachine("m-0")
-				m := s.CreateMachine("m-1")
-				check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
-					if template {
-						stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft"))(spec)
-					}
-				})
-				c := s.Start()
-				s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-0"), Equal("Remediating ")))
-				s.Eventually(stage.Get(s, m)).
-					Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsHealthy)))
-				c.WaitIdle()
-				c.Watches().Hold(checksResource)
-				change(s, check)
-				s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-				reconcileTimes(c, 3)
-				expectNothing := func() {
-					s.Expect(requestWrites(c)).ToNot(ContainElement("create m-1"))
-					s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
-				}
-				expectNothing()
-				c.Watches().Release()
-				c.WaitIdle()
-				expectNothing()
-			})
-		}
+		t.Run(name+", external remediation", func(t *testing.T) {
+			t.Parallel()
+			forEachKind(t, func(s *kindStage) { changeStaleCheck(s, change) })
+		})
+		t.Run(name+", owner remediation", func(t *testing.T) {
+			t.Parallel()
+			changeStaleCheck(newKindStage(t, false), change, byOwner)
+		})
 	}
 }
 
-// reconcileTimes triggers so many reconciles of a check that the cache still has. It may no longer exist in the API server.
-func reconcileTimes(c *stage.Instance, times int) {
-	c.Stage.T.Helper()
-	for range times {
-		before := c.Reconciles("workers").Load()
-		c.Stage.Wake()
-		c.Stage.Eventually(func() int64 { return c.Reconciles("workers").Load() }).Should(BeNumerically(">", before))
+func changeStaleCheck(s *kindStage, change func(s *kindStage, check *kindCheck), settings ...func(*settings)) {
+	s.T.Helper()
+	s.Record()
+	// One target is being remediated, so no other write has to come before the next remediation.
+	s.createUnhealthy("m-0")
+	s.createTargets("m-1")
+	check := s.createCheck(settings...)
+	c := s.Start()
+	s.Eventually(check.decision("m-0")).Should(Equal("Remediating "))
+	s.Eventually(check.healthy).Should(Equal(1))
+	c.WaitIdle()
+	c.Watches().Hold(s.checks)
+	change(s, check)
+	s.FailNode("m-1")
+	reconcileTimes(s, c, check.GetName(), 3)
+	expectNothing := func() {
+		s.Expect(s.requestWrites(c)).ToNot(ContainElement("create m-1"))
+		s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)).ToNot(HaveKeyWithValue("m-1", Not(BeEmpty())))
+	}
+	expectNothing()
+	c.Watches().Release()
+	c.WaitIdle()
+	expectNothing()
+}
+
+// reconcileTimes triggers so many reconciles of a check that the cache still has. It may no longer exist in the API server. A
+// NodeHealthCheck of the management cluster has no Cluster, so a label of a Node triggers them.
+func reconcileTimes(s *kindStage, c *stage.Instance, check string, times int) {
+	s.T.Helper()
+	for i := range times {
+		before := c.Reconciles(check).Load()
+		if s.ofNodes {
+			s.ChangeNode("m-1", func(node *corev1.Node) { node.Labels["test.invalid/reconcile"] = fmt.Sprint(i) })
+		}
+		s.Wake()
+		s.Eventually(func() int64 { return c.Reconciles(check).Load() }).Should(BeNumerically(">", before))
 	}
 }
 

@@ -5,11 +5,14 @@ package workload
 
 import (
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
@@ -48,6 +51,34 @@ func TestNodeEventHandler_Change_NotifiesOnce(t *testing.T) {
 	names, _ := r.list()
 	g.Expect(names).To(HaveLen(1))
 	g.Expect(r.byProviderID).To(BeEmpty())
+}
+
+// A million heartbeats of 5,000 Nodes cause no notification, so no reconcile, and leave one entry for each Node.
+func TestNodeEventHandler_MillionHeartbeats_NotifyOfNone(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	const nodes, heartbeats = 5_000, 1_000_000
+	notified, ignored := 0, 0
+	handler := nodeEventHandler{
+		nodeCache: newNodeCache(), ignored: func() { ignored++ }, notify: func(*corev1.Node, *corev1.Node) { notified++ },
+	}
+	pairs := make([][2]*corev1.Node, nodes)
+	for i := range pairs {
+		name := strconv.Itoa(i)
+		for j := range pairs[i] {
+			pairs[i][j] = node(name, "id://"+name)
+			pairs[i][j].ResourceVersion = strconv.Itoa(j)
+			pairs[i][j].Status.Conditions = []corev1.NodeCondition{{
+				Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(noon.Add(time.Duration(j) * time.Minute)),
+			}}
+		}
+		handler.OnAdd(pairs[i][0], true)
+	}
+	for beat := range heartbeats {
+		pair := &pairs[beat%nodes]
+		handler.OnUpdate(nil, pair[(beat/nodes+1)%2])
+	}
+	g.Expect([]int{notified, ignored, len(handler.byName), len(handler.byProviderID)}).To(Equal([]int{0, heartbeats, nodes, nodes}))
 }
 
 func TestNodeCache_ProviderIDChanges_IndexFollows(t *testing.T) {

@@ -52,6 +52,41 @@ func (s *Stage) NewBulk() *Bulk {
 	return c
 }
 
+// NewNodeBulk returns a Bulk of healthy Nodes without Machines, which the NodeHealthChecks of the stage select. They are deleted at the end
+// of the test.
+func (s *Stage) NewNodeBulk() *Bulk {
+	s.T.Helper()
+	c := s.NewBulk()
+	if s.AllNamespaces {
+		c.kubelet = c.admin
+	}
+	c.ProviderID = func(int) string { return "" }
+	c.NodeMeta = func(i int) metav1.ObjectMeta { return metav1.ObjectMeta{Name: c.Node(i), Labels: s.NodeLabels()} }
+	s.T.Cleanup(func() {
+		s.Expect(c.kubelet.DeleteAllOf(s.Ctx, &corev1.Node{}, client.MatchingLabels{stageLabel: s.Namespace})).To(Succeed())
+	})
+	return c
+}
+
+// SetReady sets the Ready condition of a Node, as it has been for some time. It also updates the heartbeat.
+func (c *Bulk) SetReady(i int, status corev1.ConditionStatus, lasting time.Duration) error {
+	return c.changeStatus(i, func(node *corev1.Node) { node.Status.Conditions[0] = readyCondition(status, lasting) })
+}
+
+// Heartbeat updates only the heartbeat of a Node.
+func (c *Bulk) Heartbeat(i int) error {
+	return c.changeStatus(i, func(node *corev1.Node) { node.Status.Conditions[0].LastHeartbeatTime = metav1.Now() })
+}
+
+func (c *Bulk) changeStatus(i int, change func(*corev1.Node)) error {
+	node := &corev1.Node{ObjectMeta: c.NodeMeta(i)}
+	if err := c.kubelet.Get(c.s.Ctx, client.ObjectKeyFromObject(node), node); err != nil {
+		return err
+	}
+	change(node)
+	return c.kubelet.Status().Update(c.s.Ctx, node)
+}
+
 // UnlimitedClient is an admin client without a rate limit.
 func (s *Stage) UnlimitedClient(cp *controlplane.ControlPlane) client.Client {
 	s.T.Helper()
@@ -137,13 +172,4 @@ func (c *Bulk) CreateNode(i int) error {
 }
 
 // FailNode sets Ready=False on a Node, for ten minutes.
-func (c *Bulk) FailNode(i int) error {
-	node := &corev1.Node{ObjectMeta: c.NodeMeta(i)}
-	if err := c.kubelet.Get(c.s.Ctx, client.ObjectKeyFromObject(node), node); err != nil {
-		return err
-	}
-	node.Status.Conditions[0].Status, node.Status.Conditions[0].LastTransitionTime = corev1.ConditionFalse, metav1.NewTime(
-		time.Now().Add(-10*time.Minute),
-	)
-	return c.kubelet.Status().Update(c.s.Ctx, node)
-}
+func (c *Bulk) FailNode(i int) error { return c.SetReady(i, corev1.ConditionFalse, 10*time.Minute) }

@@ -1,0 +1,132 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers_test
+
+import (
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"pgregory.net/rapid"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/nodehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// evaluations are those of a MachineHealthCheck and a NodeHealthCheck, which read the same facts.
+type evaluations struct {
+	ofMachines, ofNodes *healthcheck.Check
+	machines, nodes     *explain.Evaluation
+}
+
+func drawEvaluations(t *rapid.T) evaluations {
+	machines, nodes := drawSpecs(t)
+	check := remediation.Check{PauseRequests: machines.PauseRequests, Unreachable: rarely(t, "unreachable")}
+	if rarely(t, "storm") {
+		check.Storm.Since = drawTime(t, "storm since")
+	}
+	both := evaluations{machines, nodes, evaluation(machines, &check), evaluation(nodes, &check)}
+	source := nodehealthcheck.New(&healthcheck.Environment{}).Source
+	etcd := remediation.Etcd{State: some(t, "etcd", remediation.EtcdStacked, remediation.EtcdStacked, remediation.EtcdUnreadable)}
+	for i := range rapid.IntRange(1, 6).Draw(t, "targets") {
+		name := fmt.Sprintf("n%02d", i)
+		machine, node := drawObjects(t, name)
+		m := &healthcheck.Target{
+			Object: machine, Machine: machine, ControlPlane: i < 3 && rapid.Bool().Draw(t, "control plane"),
+			NodeTarget: workload.Target{Name: name}, Reading: workload.Reading{State: health.Present, Node: node},
+		}
+		n := &healthcheck.Target{Object: node, ControlPlane: m.ControlPlane, NodeTarget: m.NodeTarget, Reading: m.Reading}
+		mh, mr := machinehealthcheck.Source{}.Facts(machines, m, &health.MachineFacts{})
+		nh, nr := source.Facts(nodes, n, &health.MachineFacts{})
+		drawRest(t, &machines.Policy, &mr, &nr)
+		add(both.machines, mh, mr)
+		add(both.nodes, nh, nr)
+		if m.ControlPlane {
+			etcd.Members = append(etcd.Members, remediation.Member{Node: name, Healthy: rapid.Bool().Draw(t, "member")})
+		}
+	}
+	both.machines.Situation.ControlPlane.Etcd, both.nodes.Situation.ControlPlane.Etcd = etcd, etcd
+	return both
+}
+
+// evaluation has the policy of a check, and no targets yet.
+func evaluation(check *healthcheck.Check, state *remediation.Check) *explain.Evaluation {
+	return &explain.Evaluation{
+		Check:  check.Title(),
+		Policy: &check.Policy,
+		Snapshot: &health.Snapshot{Cluster: health.ClusterFacts{
+			ControlPlaneInitialized: health.Milestone{Reached: true}, InfrastructureReady: health.Milestone{Reached: true},
+		}},
+		Situation: &remediation.Situation{Check: *state},
+	}
+}
+
+// decide evaluates the targets of both with the health policy of each.
+func (b *evaluations) decide() {
+	decide(b.machines, &b.ofMachines.Health)
+	decide(b.nodes, &b.ofNodes.Health)
+}
+
+func decide(e *explain.Evaluation, policy *health.Policy) {
+	assessment := health.Evaluate(e.Snapshot, policy, noon)
+	planned := remediation.Plan(e.Situation, &assessment, e.Policy, noon)
+	e.Assessment, e.Planned = &assessment, &planned
+}
+
+// decisions leaves out MarkedBy: only Machines get conditions.
+func decisions(e *explain.Evaluation) []remediation.Decision {
+	all := make([]remediation.Decision, 0, len(e.Planned.Decisions))
+	for _, d := range e.Planned.Decisions {
+		d.MarkedBy = false
+		all = append(all, d)
+	}
+	return all
+}
+
+// traces have all words about all targets, without the name of the check.
+func traces(e *explain.Evaluation) []explain.Trace {
+	all := make([]explain.Trace, 0, len(e.Snapshot.Targets))
+	for i := range e.Snapshot.Targets {
+		trace := e.Trace(i)
+		trace.Check = ""
+		all = append(all, trace)
+	}
+	return all
+}
+
+// The same facts about a Machine and about a Node lead to the same verdict, decision, reason and message. Only the limit counts
+// differently, so the test first lets both count as NodeHealthChecks do. Then each counts in its own way: a MachineHealthCheck counts at
+// least as many targets, and where the counts are equal, the decisions are.
+func TestKinds_SameFacts_DecideTheSame(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		g := NewWithT(t)
+		both := drawEvaluations(t)
+		own := both.machines.Policy.Counting
+		both.machines.Policy.Counting = both.nodes.Policy.Counting
+		both.decide()
+		g.Expect(both.machines.Assessment.Verdicts).To(Equal(both.nodes.Assessment.Verdicts))
+		g.Expect(decisions(both.machines)).To(Equal(decisions(both.nodes)))
+		g.Expect(traces(both.machines)).To(Equal(traces(both.nodes)))
+		g.Expect(explain.Conditions(both.machines)).To(Equal(explain.Conditions(both.nodes)))
+
+		both.machines.Policy.Counting = own
+		both.decide()
+		machines, nodes := &both.machines.Planned.Gate, &both.nodes.Planned.Gate
+		g.Expect(machines.Unhealthy).To(BeNumerically(">=", nodes.Unhealthy))
+		if machines.Unhealthy == nodes.Unhealthy {
+			g.Expect(decisions(both.machines)).To(Equal(decisions(both.nodes)))
+			g.Expect(traces(both.machines)).To(Equal(traces(both.nodes)))
+		}
+	})
+}
+
+func add(e *explain.Evaluation, h health.Target, r remediation.Target) {
+	e.Snapshot.Targets, e.Situation.Targets = append(e.Snapshot.Targets, h), append(e.Situation.Targets, r)
+}

@@ -1,0 +1,262 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// kindStage is a stage with targets of one kind: Machines, or Nodes of the management cluster. The engine is the same for both, so its
+// tests run with both.
+type kindStage struct {
+	*stage.Stage
+	// ofNodes: the targets are Nodes, and their check is a NodeHealthCheck.
+	ofNodes bool
+	// first is the kind of requests of the first step.
+	first remediator.Kind
+	// targets, requests and checks are resources.
+	targets, requests, checks string
+}
+
+// forEachKind runs a test with Machines and with Nodes.
+func forEachKind(t *testing.T, test func(s *kindStage), options ...func(*stage.Stage)) {
+	t.Helper()
+	for _, name := range []string{"Machines", "Nodes"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newKindStage(t, name == "Nodes", options...))
+		})
+	}
+}
+
+func newKindStage(t *testing.T, ofNodes bool, options ...func(*stage.Stage)) *kindStage {
+	t.Helper()
+	s := &kindStage{ofNodes: ofNodes, first: remediator.Metal3, targets: machinesResource, checks: checksResource}
+	if ofNodes {
+		s.first, s.targets, s.checks = remediator.FenceAgents, "nodes", "nodehealthchecks.remedy.cluster.x-k8s.io"
+		options = append(slices.Clone(options), stage.WithAllNamespaces)
+	}
+	s.requests = s.first.Plural + "." + s.first.Group
+	s.Stage = stage.New(t, options...)
+	return s
+}
+
+// name is the name of the i-th target in the API server, and of its requests.
+func (s *kindStage) name(target string) string {
+	if s.ofNodes {
+		return s.NodeName(target)
+	}
+	return target
+}
+
+// createTargets creates healthy targets.
+func (s *kindStage) createTargets(names ...string) {
+	s.T.Helper()
+	for _, name := range names {
+		if s.ofNodes {
+			s.CreateNode(name)
+		} else {
+			s.CreateMachine(name)
+		}
+	}
+}
+
+// createUnhealthy creates targets whose Nodes have been unknown for ten minutes.
+func (s *kindStage) createUnhealthy(names ...string) {
+	s.T.Helper()
+	for _, name := range names {
+		s.createTargets(name)
+		s.FailNode(name)
+	}
+}
+
+// target reads a target.
+func (s *kindStage) target(name string) client.Object {
+	s.T.Helper()
+	if s.ofNodes {
+		return s.Node(name)
+	}
+	return stage.Get(s.Stage, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}})()
+}
+
+// annotate changes an annotation of a target: its name is one for Machines and another one for Nodes.
+func (s *kindStage) annotate(name, ofMachine, ofNode string) {
+	s.T.Helper()
+	key := ofMachine
+	if s.ofNodes {
+		key = ofNode
+	}
+	s.Annotate(s.target(name), key, "yes")
+}
+
+// settings are those that both kinds of checks have.
+type settings struct {
+	remedyv1.Limits
+	remedyv1.Pace
+	// steps are the kinds of the templates; without them, there is one template.
+	steps []remediator.Kind
+	// ownerOnly and ownerLast are owner remediation instead of a template, and after the last one. Only Machines have it.
+	ownerOnly, ownerLast bool
+}
+
+// kindCheck is a check of either kind.
+type kindCheck struct {
+	s *kindStage
+	client.Object
+}
+
+// createCheck creates a check of all targets. Its limit allows everything, unless the test changes that.
+func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
+	s.T.Helper()
+	set := &settings{}
+	set.MaxUnhealthy = ptr.To(intstr.FromString("100%"))
+	for _, change := range changes {
+		change(set)
+	}
+	if s.ofNodes {
+		return &kindCheck{s, s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+			spec.Limits, spec.Pace = set.Limits, set.Pace
+			templates := make([]*remedyv1.NodeTemplateReference, 0, len(set.steps))
+			for _, kind := range set.steps {
+				templates = append(templates, s.CreateNodeTemplate(kind, "step"))
+			}
+			if stage.NodeSteps(templates...)(spec); len(templates) == 0 {
+				spec.RemediationTemplate = s.CreateNodeTemplate(s.first, "soft")
+			}
+		})}
+	}
+	return &kindCheck{s, s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+		spec.Limits, spec.Pace = set.Limits, set.Pace
+		templates := make([]*remedyv1.MachineTemplateReference, 0, len(set.steps)+1)
+		for _, kind := range set.steps {
+			templates = append(templates, s.CreateTemplate(kind, "step"))
+		}
+		if set.ownerLast {
+			templates = append(templates, nil)
+		}
+		if stage.BySteps(templates...)(spec); len(templates) == 0 && !set.ownerOnly {
+			spec.RemediationTemplate = s.CreateTemplate(s.first, "soft")
+		}
+	})}
+}
+
+// change changes what both kinds of checks have.
+func (c *kindCheck) change(do func(*remedyv1.Pace, *remedyv1.Selector)) {
+	c.s.T.Helper()
+	c.s.Change(c.Object, func() {
+		switch check := c.Object.(type) {
+		case *remedyv1.MachineHealthCheck:
+			do(&check.Spec.Pace, &check.Spec.Selector)
+		case *remedyv1.NodeHealthCheck:
+			do(&check.Spec.Pace, check.Spec.Selector)
+		}
+	})
+}
+
+// status reads what the status of both kinds has.
+func (c *kindCheck) status() *remedyv1.CheckStatus {
+	c.s.T.Helper()
+	switch check := stage.Get(c.s.Stage, c.Object)().(type) {
+	case *remedyv1.MachineHealthCheck:
+		return &check.Status.CheckStatus
+	case *remedyv1.NodeHealthCheck:
+		return &check.Status.CheckStatus
+	}
+	return nil
+}
+
+// healthy returns how many targets are healthy, -1 if that is not known.
+func (c *kindCheck) healthy() int {
+	c.s.T.Helper()
+	c.status()
+	switch check := c.Object.(type) {
+	case *remedyv1.MachineHealthCheck:
+		return int(ptr.Deref(check.Status.CurrentHealthy, -1))
+	case *remedyv1.NodeHealthCheck:
+		return int(ptr.Deref(check.Status.HealthyNodes, -1))
+	}
+	return -1
+}
+
+// decision returns a function that reads the decision about a target, and why it is blocked.
+func (c *kindCheck) decision(target string) func() string {
+	return func() string {
+		c.s.T.Helper()
+		for _, t := range c.status().UnhealthyTargets {
+			if t.Name == c.s.name(target) {
+				return string(t.Decision) + " " + string(t.BlockedReason)
+			}
+		}
+		return ""
+	}
+}
+
+// request returns a function that reads the first request for a target; nil if there is none.
+func (s *kindStage) request(target string) func() *unstructured.Unstructured {
+	return s.Request(s.first, s.name(target))
+}
+
+func (s *kindStage) waitRequest(target string) *unstructured.Unstructured {
+	s.T.Helper()
+	return s.WaitRequest(s.first, s.name(target))
+}
+
+// requestWrites are the writes of requests that have succeeded, each with the name that the test gave to the target.
+func (s *kindStage) requestWrites(c *stage.Instance) []string {
+	all := requestWrites(c)
+	for i := range all {
+		all[i] = strings.Replace(all[i], s.name(""), "", 1)
+	}
+	return all
+}
+
+// sendsRequest matches a call about requests.
+func (s *kindStage) sendsRequest(method string) func(*http.Request, string) bool {
+	return func(r *http.Request, _ string) bool {
+		return r.Method == method && strings.Contains(r.URL.Path, "/"+s.first.Plural)
+	}
+}
+
+// atMost limits how many targets are remediated at the same time.
+func atMost(n int) func(*settings) {
+	return func(s *settings) { s.MaxInFlight = ptr.To(intstr.FromInt(n)) }
+}
+
+// pausedByUser pauses remediation.
+func pausedByUser(s *settings) { s.PauseRequests = []string{"test"} }
+
+// endPause continues remediation.
+func endPause(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.PauseRequests = nil }
+
+// inSteps escalates from one kind of requests to the next.
+func inSteps(kinds ...remediator.Kind) func(*settings) { return func(s *settings) { s.steps = kinds } }
+
+// byOwner requests owner remediation.
+func byOwner(s *settings) { s.ownerOnly = true }
+
+// recover lets a target recover, and waits until its request no longer exists.
+func (s *kindStage) recover(target string) {
+	s.T.Helper()
+	s.SetReady(target, corev1.ConditionTrue, 0)
+	s.Eventually(func() any {
+		s.Remediate(s.first, remediator.Succeeds)
+		return s.request(target)()
+	}).Should(BeNil())
+}
