@@ -114,7 +114,8 @@ func report(s *stage.Stage, c *stage.Instance, kinds ...string) {
 	}).Should(Equal(request.GetResourceVersion()))
 }
 
-// A remediator that deletes the Node itself announces that. Its request stays until it has succeeded.
+// A remediator that deletes the Node itself announces that. Its request stays until it has succeeded. It is stopped then, because the Node
+// no longer exists.
 func TestRequest_NodeDeletionExpected_StaysUntilSuccess(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces)
@@ -128,7 +129,7 @@ func TestRequest_NodeDeletionExpected_StaysUntilSuccess(t *testing.T) {
 	s.Expect(check.Status.InFlightRemediations).To(HaveLen(1))
 	report(s, c, "PermanentNodeDeletionExpected", "Succeeded")
 	s.Eventually(isDeleting(s, remediator.FenceAgents)).Should(BeTrue())
-	s.Expect(requestAnnotation(s, remedyv1.TimedOutAnnotation)()).To(BeEmpty())
+	s.Expect(requestAnnotation(s, remedyv1.TimedOutAnnotation)()).ToNot(BeEmpty())
 }
 
 // A request that has existed for days still exists if its Node is unhealthy and its step has no timeout.

@@ -146,7 +146,8 @@ func cleanup(p *Evaluation) string {
 
 func pausedCondition(p *Evaluation) metav1.Condition {
 	if p.Situation.Check.Paused {
-		return condition(remedyv1.PausedCondition, metav1.ConditionTrue, remedyv1.PausedReason, paused(p))
+		return condition(remedyv1.PausedCondition, metav1.ConditionTrue, remedyv1.PausedReason,
+			paused(p)+". The targets and numbers in the status do not change during the pause")
 	}
 	return condition(remedyv1.PausedCondition, metav1.ConditionFalse, remedyv1.NotPausedReason, "")
 }

@@ -248,7 +248,7 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 		kind, status, reason, says string
 	}{
 		{fleet(4, 1), "Paused", "False", "NotPaused", ""},
-		{fleet(4, 1, stop(func(c *remediation.Check) { c.Paused = true })), "Paused", "True", "Paused", "The check or its Cluster is paused"},
+		{fleet(4, 1, stop(func(c *remediation.Check) { c.Paused = true })), "Paused", "True", "Paused", pausedMessage},
 		{fleet(4, 1), "ClusterReachable", "True", "ClusterReachable", ""},
 		{
 			fleet(4, 1, func(p *Evaluation) { p.Context.OtherChecks = MaxChecks }), "SelectorsDisjoint", "False", "TooManyChecks",
@@ -392,7 +392,7 @@ func TestWhilePaused_TargetsChange_StaysTheSame(t *testing.T) {
 			Type: "RemediationAllowed", Status: metav1.ConditionFalse, Reason: "Paused",
 			Message: "Blocked: The check has the annotation cluster.x-k8s.io/paused",
 		},
-		{Type: "Paused", Status: metav1.ConditionTrue, Reason: "Paused", Message: "The check has the annotation cluster.x-k8s.io/paused"},
+		condition("Paused", metav1.ConditionTrue, "Paused", "The check has the annotation cluster.x-k8s.io/paused"+unchanged),
 	}))
 	g.Expect(WhilePaused(fleet(7, 5, paused, func(p *Evaluation) { p.Situation.Check.Unreachable = true }))).To(Equal(told))
 }

@@ -17,6 +17,12 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
+// unchanged ends the message of the condition Paused.
+const (
+	unchanged     = ". The targets and numbers in the status do not change during the pause"
+	pausedMessage = "The check or its Cluster is paused" + unchanged
+)
+
 func TestStatus_ManyTargets_ListsTheFirstHundred(t *testing.T) {
 	g := NewWithT(t)
 	status := Status(fleet(150, 130, func(p *Evaluation) { p.Policy.MaxInFlight = whole(7) }), nil, nil)

@@ -11,7 +11,10 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -53,8 +56,12 @@ func withMetal3(t *testing.T) *bench {
 func TestPages_Manifests_AreAccepted(t *testing.T) {
 	g := NewWithT(t)
 	b := withMetal3(t)
+	g.Expect(b.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
 	elsewhere := patched(g, example(t, machinesMinimal), "{spec: {remediationTemplate: {namespace: other}}}")
 	untilPoliciesWork(g, func() error { return tryCreate(t.Context(), b.admin, elsewhere) }, "must be in the namespace of the check")
+	// The others are in the namespace default.
+	remediating := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "remediation"}}
+	g.Expect(client.IgnoreAlreadyExists(b.admin.Create(t.Context(), remediating))).To(Succeed())
 	files, err := filepath.Glob(pages)
 	g.Expect(err).ToNot(HaveOccurred())
 	kinds := map[string]int{}
@@ -66,7 +73,7 @@ func TestPages_Manifests_AreAccepted(t *testing.T) {
 			for _, block := range yamlBlock.FindAllSubmatch(text, -1) {
 				for _, object := range manifestsIn(g, string(block[1])) {
 					kinds[object.GetKind()]++
-					g.Expect(tryCreate(t.Context(), b.admin, object)).To(Succeed(), string(block[1]))
+					g.Expect(client.IgnoreAlreadyExists(tryCreate(t.Context(), b.admin, object))).To(Succeed(), string(block[1]))
 				}
 			}
 		})

@@ -68,7 +68,7 @@ var faults = []sabotage{
 	engine("write.go", tellsToStop, "return nil", "TestTwoLeaders_OneLags_EscalateOnce", "did not get the timed-out annotation"),
 
 	// Caches that lag behind.
-	engine("preflight.go", "\t\t\tfresh.targets[i] = t\n", "", "TestStaleCache_MachineChanged_StartsNothing", inVain("no remediation starts")),
+	engine("preflight.go", "\t\t\tfresh.targets[i] = t\n", "", "TestStaleCache_TargetChanged_StartsNothing", inVain("no remediation starts")),
 	// The first one goes through it all as it should: what the test is about comes after that.
 	q("build.go", "request.SetName(d.Target.Object().Name)",
 		"if name := d.Target.Object().Name; name == \"m-1\" {\n\t\trequest.SetName(name)\n\t} else {\n\t\trequest.SetName(name + strconv.FormatInt(time.Now().UnixNano(), 36))\n\t}",

@@ -32,6 +32,7 @@ func TestRun_GoodRemediator_KeepsAll(t *testing.T) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "conform-"}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "n-"}}
 	role := kind.ClusterRole()
+	role.Name, role.GenerateName = "", "conform-"
 	for _, o := range []client.Object{namespace, node, role} {
 		g.Expect(admin.Create(t.Context(), o)).To(Succeed())
 		t.Cleanup(func() { g.Expect(client.IgnoreNotFound(admin.Delete(context.Background(), o))).To(Succeed()) })
