@@ -133,6 +133,10 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			says: "maxInFlight is reached (1 of 1, including a); this target is queued",
 		},
 		{
+			reason: remediation.MaxInFlight, seen: seen{Who: "a", Owner: "MachineSet/b", Have: 1, Most: 1},
+			says: "maxInFlight is reached (1 of 1, including a, which MachineSet/b has not replaced yet); this target is queued",
+		},
+		{
 			reason: remediation.MaxInFlight, seen: seen{Who: "a", Have: 2, Most: 2},
 			says: "maxInFlight is reached (2 of 2, including a); this target is queued",
 		},

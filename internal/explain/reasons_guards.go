@@ -272,6 +272,9 @@ func maxInFlight(s *subject) string {
 	including := ""
 	if s.Seen.Have > 0 && s.Seen.Who != "" {
 		including = ", including " + foreign(s.Seen.Who)
+		if s.Seen.Owner != "" {
+			including += ", which " + foreign(s.Seen.Owner) + " has not replaced yet"
+		}
 	}
 	return fmt.Sprintf("maxInFlight is reached (%d of %d%s); this target is queued", s.Seen.Have, s.Seen.Most, including)
 }

@@ -97,7 +97,7 @@ func (s *snapshot) checkFacts(now time.Time, nodes *explain.NodeReads) remediati
 	case paused == nil:
 	case paused.Status == metav1.ConditionFalse:
 		c.UnpausedAt = paused.LastTransitionTime.Time
-	default:
+	case paused.Status == metav1.ConditionTrue:
 		// This is the first reconcile after the pause, and it has not written the condition yet.
 		c.UnpausedAt = now
 	}

@@ -63,16 +63,19 @@ Later versions may add values. The value ` + "`other`" + ` is a bug: please repo
 
 // alerts are expressions of Prometheus, for how long they hold, and what they mean.
 var alerts = [][3]string{
-	{`remedy_check_condition{condition="Ready"} == 0`, "10m", "a person has to act: `kubectl remedy status -A` has the reason"},
+	{`remedy_check_condition{condition="Ready"} == 0`, "30m", "usually a person has to act: `kubectl remedy status -A` has the reason"},
 	{
 		`remedy_check_condition{condition="ClusterReachable"} == 0`, "10m",
-		"a workload cluster cannot be read, so its Nodes are not remediated",
+		"a workload cluster cannot be read, or its control plane is not initialized",
 	},
 	{`remedy_remediation_allowed == 0`, "1d", "no remediation can start: the limit, or a forgotten pause, `pauseRequests` or Observe mode"},
-	{`remedy_blocked_targets > 0`, "1h", "unhealthy targets are not remediated; the label has the reason"},
-	{`increase(remedy_remediations_total{outcome=~"failed\|timed_out"}[1h]) > 0`, "0m", "remediations do not help"},
+	{
+		`remedy_blocked_targets{reason!~"ObserveMode|ManagedByOtherCheck"} > 0`, "1h",
+		"the remediation of targets does not start or does not end; the label has the reason",
+	},
+	{`increase(remedy_remediations_total{outcome=~"failed|timed_out"}[1h]) > 0`, "0m", "remediations do not help"},
 	{`rate(remedy_failed_evaluations_total[10m]) > 0`, "30m", "reads or writes fail all the time; the log has the error"},
-	{`absent(remedy_check_condition)`, "10m", "no manager runs, or none is scraped"},
+	{`absent(remedy_check_condition)`, "10m", "no manager runs or is scraped, or there is no check"},
 }
 
 func metricsPage() string {
@@ -83,7 +86,7 @@ func metricsPage() string {
 	}
 	b.WriteString("\n## What to alert on\n\n| expression | for | meaning |\n|---|---|---|\n")
 	for _, alert := range alerts {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", alert[0], alert[1], alert[2])
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.ReplaceAll(alert[0], "|", `\|`), alert[1], alert[2])
 	}
 	b.WriteString(pageValues)
 	for _, label := range []string{"state", "condition", "strategy", "outcome", "trigger"} {

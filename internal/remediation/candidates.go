@@ -106,7 +106,7 @@ func (p *pass) begin(c *candidate, d *Decision) {
 	t := &p.s.Targets[c.index]
 	d.InFlight, d.Budgeted = true, !c.step.Owner || !t.ControlPlane
 	if d.Budgeted {
-		p.takePlace(t.Name)
+		p.takePlace(t.Name, "")
 	}
 	if t.ControlPlane {
 		p.nowBusy(t.Name)

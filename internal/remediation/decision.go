@@ -102,6 +102,8 @@ type Answer struct {
 type Seen struct {
 	// Who is the object or the cause that blocks, and Message is what it reports.
 	Who, Message string
+	// Owner has not replaced the object yet.
+	Owner string
 	// Have has to be at least Least and at most Most.
 	Have, Least, Most int
 	Since             time.Time

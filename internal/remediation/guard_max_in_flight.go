@@ -11,5 +11,5 @@ func guardMaxInFlight(p *pass, t *Target, c *candidate) (bool, Hold) {
 	if !p.plan.Limited || c.step.Owner && t.ControlPlane {
 		return false, Hold{}
 	}
-	return p.plan.Counts.InFlight >= p.plan.Slots, Hold{Seen: Seen{Who: p.holder, Have: p.plan.Counts.InFlight, Most: p.plan.Slots}}
+	return p.plan.Counts.InFlight >= p.plan.Slots, Hold{Seen: Seen{Who: p.holder.Target, Owner: p.holder.Owner, Have: p.plan.Counts.InFlight, Most: p.plan.Slots}}
 }

@@ -44,7 +44,7 @@ func (p *pass) countInFlight() {
 	for i := range p.s.Targets {
 		t := &p.s.Targets[i]
 		if p.plan.Decisions[i].Budgeted {
-			p.takePlace(t.Name)
+			p.takePlace(t.Name, "")
 		}
 		// The owner may go on with a Machine that is healthy again, or no longer refuse, so these are remembered too.
 		if p.remembers() && t.OwnerRemediation.Requested && t.Owner != "" && !t.ControlPlane && t.CoveredBy == "" {
@@ -54,7 +54,7 @@ func (p *pass) countInFlight() {
 	for i := range p.s.Orphans {
 		o := &p.s.Orphans[i]
 		if o.Request != nil && !p.stuck(o.Request) {
-			p.takePlace(o.Name)
+			p.takePlace(o.Name, "")
 		}
 		if o.Request != nil && o.ControlPlane {
 			p.nowBusy(o.Name)
@@ -78,16 +78,17 @@ func (p *pass) countInFlight() {
 		if !counted[replacement.Target] && p.replaces(&replacement) {
 			counted[replacement.Target] = true
 			p.plan.Replacing = append(p.plan.Replacing, replacement)
-			p.takePlace(replacement.Target + ", which " + replacement.Owner + " has not replaced yet")
+			p.takePlace(replacement.Target, replacement.Owner)
 		}
 	}
 }
 
-// takePlace counts a target for maxInFlight. Of several, messages always name the same one.
-func (p *pass) takePlace(name string) {
+// takePlace counts a target for maxInFlight. Its owner is named if the target is deleted, and not replaced yet. Of several targets, messages
+// always name the same one.
+func (p *pass) takePlace(name, owner string) {
 	p.plan.Counts.InFlight++
-	if p.holder == "" || name < p.holder {
-		p.holder = name
+	if p.holder.Target == "" || name < p.holder.Target {
+		p.holder = Replacement{Target: name, Owner: owner}
 	}
 }
 

@@ -30,7 +30,8 @@ type pass struct {
 	// candidates are the targets for which a remediation would be started.
 	candidates []candidate
 	// busy is a Node of the control plane that is being remediated. holder is a target that counts for maxInFlight.
-	busy, holder string
+	busy   string
+	holder Replacement
 	// would is how many places an observing check would use.
 	would int
 	// preflight is nil for a plan.

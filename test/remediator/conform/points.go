@@ -104,60 +104,51 @@ func (r *Remediator) byAnnotation(ctx context.Context) (Result, string, error) {
 
 // remediates reports whether a changed request succeeds.
 func (r *Remediator) remediates(ctx context.Context, change func(*unstructured.Unstructured)) (Result, string, error) {
-	node, err := r.node(ctx)
-	if err != nil || node == nil {
+	last, err := r.decided(ctx, change)
+	if err != nil || last == nodeMissing {
 		return NotChecked, nodeMissing, err
-	}
-	request, err := r.createChanged(ctx, node, change)
-	if err != nil {
-		return "", "", err
-	}
-	var last string
-	_, err = r.until(ctx, request, Timeout, func(now *unstructured.Unstructured) bool {
-		last = succeeded(now)
-		return now == nil || isDecided(now)
-	})
-	if err != nil {
-		return "", "", err
-	}
-	if _, err := r.remove(ctx, request); err != nil {
-		return "", "", err
 	}
 	return result(last)
 }
 
 // stops creates a request that is stopped before it begins: whether one is stopped in time later depends on its speed.
 func (r *Remediator) stops(ctx context.Context) (Result, string, error) {
-	node, err := r.node(ctx)
-	if err != nil || node == nil {
-		return NotChecked, nodeMissing, err
-	}
-	request, err := r.createChanged(ctx, node, func(request *unstructured.Unstructured) {
+	last, err := r.decided(ctx, func(request *unstructured.Unstructured) {
 		annotations := request.GetAnnotations()
 		annotations[remedyv1.TimedOutAnnotation] = "2026-01-02T12:00:00Z"
 		request.SetAnnotations(annotations)
 	})
-	if err != nil {
-		return "", "", err
+	switch {
+	case err != nil || last == nodeMissing:
+		return NotChecked, nodeMissing, err
+	case last == "False":
+		return Kept, "", nil
+	case last == "True":
+		return Broken, "a request that is stopped succeeds", nil
 	}
-	var last string
+	return Broken, "a request that is stopped does not get the condition Succeeded=False", nil
+}
+
+// decided creates a changed request, waits until it succeeds or fails, and deletes it. It returns the status of the condition Succeeded, or
+// nodeMissing.
+func (r *Remediator) decided(ctx context.Context, change func(*unstructured.Unstructured)) (last string, err error) {
+	node, err := r.node(ctx)
+	if err != nil || node == nil {
+		return nodeMissing, err
+	}
+	request, err := r.createChanged(ctx, node, change)
+	if err != nil {
+		return "", err
+	}
 	_, err = r.until(ctx, request, Timeout, func(now *unstructured.Unstructured) bool {
 		last = succeeded(now)
 		return now == nil || isDecided(now)
 	})
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
-	if _, err := r.remove(ctx, request); err != nil {
-		return "", "", err
-	}
-	switch last {
-	case "False":
-		return Kept, "", nil
-	case "True":
-		return Broken, "a request that is stopped succeeds", nil
-	}
-	return Broken, "a request that is stopped does not get the condition Succeeded=False", nil
+	_, err = r.remove(ctx, request)
+	return last, err
 }
 
 // finalizer deletes a request while the remediator works.
