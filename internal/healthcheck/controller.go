@@ -145,7 +145,7 @@ func (e *Environment) leavesOut(object client.Object) bool {
 }
 
 func (r *Reconciler) newController(mgr manager.Manager) (err error) {
-	kind, options := r.Store.Kind(), controller.Options{NewQueue: fairqueue.New(mgr.GetLogger())}
+	kind, options := r.Store.Kind(), controller.Options{NewQueue: fairqueue.New}
 	if options.MaxConcurrentReconciles, err = workers(mgr.GetControllerOptions(), mgr.GetScheme(), r.Store.Object()); err != nil {
 		return err
 	}

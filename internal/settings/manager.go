@@ -67,6 +67,8 @@ func (s *Settings) ManagerOptions(scheme *runtime.Scheme) (ctrl.Options, error) 
 			// Large fleets take longer than the default of two minutes.
 			CacheSyncTimeout: 5 * time.Minute,
 			EnableWarmup:     ptr.To(s.Gates.Enabled(features.WarmStandby)),
+			// The priority queue can keep a manager from stopping: see internal/fairqueue.
+			UsePriorityQueue: ptr.To(false),
 		},
 	}, nil
 }

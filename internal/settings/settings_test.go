@@ -217,6 +217,7 @@ func TestManagerOptions_Flags_AreSet(t *testing.T) {
 		"MachineHealthCheck.remedy.cluster.x-k8s.io": 7, "MachineHealthCheck.cluster.x-k8s.io": 7, "NodeHealthCheck.remedy.cluster.x-k8s.io": 8,
 	}))
 	g.Expect(*options.Controller.EnableWarmup).To(BeTrue())
+	g.Expect(*options.Controller.UsePriorityQueue).To(BeFalse())
 }
 
 func TestSettings_LeaderElection_NeedsNamespace(t *testing.T) {

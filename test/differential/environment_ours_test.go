@@ -47,7 +47,7 @@ func (a *environment) start(user *rest.Config, now clock.Clock) *life {
 	ctx, cancel := context.WithCancel(process.Context())
 	mgr, err := ctrl.NewManager(process.Config(user), ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
-		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller:              config.Controller{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)},
 		GracefulShutdownTimeout: ptr.To(time.Minute),
 		Cache: ctrlcache.Options{
 			DefaultTransform:  ctrlcache.TransformStripManagedFields(),

@@ -35,7 +35,7 @@ func (a *environment) runs(user *rest.Config) *life {
 	ctx, cancel := context.WithCancel(process.Context())
 	mgr, err := ctrl.NewManager(process.Config(user), ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: logr.Discard(),
-		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
+		Controller:              config.Controller{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)},
 		GracefulShutdownTimeout: ptr.To(time.Minute),
 		// As the manager of Cluster API reads.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},

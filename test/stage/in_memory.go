@@ -111,9 +111,8 @@ func (s *Stage) StartInMemory(m *MachinesInMemory, kind int, takesOver intree.Ad
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(s.Ctx)
 	mgr, err := ctrl.NewManager(s.User(), ctrl.Options{
-		Scheme: Scheme(
-			s.T,
-		), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: Logger, Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Scheme: Scheme(s.T), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: Logger,
+		Controller: config.Controller{SkipNameValidation: ptr.To(true), UsePriorityQueue: ptr.To(false)},
 		Cache: ctrlcache.Options{
 			NewInformer: m.NewInformer, DefaultTransform: ctrlcache.TransformStripManagedFields(),
 			ByObject:          map[client.Object]ctrlcache.ByObject{&corev1.Node{}: workload.StrippedNodes()},

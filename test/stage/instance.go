@@ -142,7 +142,11 @@ func (s *Stage) manager(user *rest.Config) (manager.Manager, error) {
 	}
 	return ctrl.NewManager(user, ctrl.Options{
 		Scheme: Scheme(s.T), Metrics: metricsserver.Options{BindAddress: "0"}, Logger: Logger,
-		Controller:              config.Controller{SkipNameValidation: ptr.To(true), MaxConcurrentReconciles: max(s.workers, 1)},
+		Controller: config.Controller{
+			SkipNameValidation:      ptr.To(true),
+			UsePriorityQueue:        ptr.To(false),
+			MaxConcurrentReconciles: max(s.workers, 1),
+		},
 		GracefulShutdownTimeout: ptr.To(time.Minute),
 		Cache: ctrlcache.Options{
 			SyncPeriod:        s.SyncPeriod,
