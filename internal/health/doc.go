@@ -12,7 +12,7 @@
 //	                       here
 //
 // Start with gates.go, which lists the reasons not to evaluate a target: the first that matches wins. Then read rules.go, which lists what
-// can be wrong with a target: all of them are evaluated, so that users see every cause. Each gate and each rule has its own file.
+// can be wrong with a target: all of them are evaluated, so that users see every cause.
 //
 // The package does not depend on the API of Machines or Clusters. Callers convert objects to the facts of snapshot.go, so that the same
 // rules apply to Machines and Nodes.

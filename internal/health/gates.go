@@ -3,7 +3,9 @@
 
 package health
 
-import "time"
+import (
+	"time"
+)
 
 // answer is the answer of a gate.
 type answer uint8
@@ -43,4 +45,74 @@ func Gates() []Reason {
 		names[i] = gates[i].reason
 	}
 	return names
+}
+
+// Paused means: the target has the annotation cluster.x-k8s.io/paused. Until that is removed, it is not a target.
+const Paused Reason = "Paused"
+
+func gatePaused(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
+	if t.Annotations.Paused {
+		return Verdict{Kind: Skipped}, closed
+	}
+	return Verdict{}, next
+}
+
+// SkipRemediation means: the target has the annotation cluster.x-k8s.io/skip-remediation. Until that is removed, it is not a target.
+const SkipRemediation Reason = "SkipRemediation"
+
+func gateSkipRemediation(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
+	if t.Annotations.SkipRemediation {
+		return Verdict{Kind: Skipped}, closed
+	}
+	return Verdict{}, next
+}
+
+// A remediation that an annotation requests does not wait for the cluster. The rule of the same name gives the reason.
+func gateHasRemediateAnnotation(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
+	if t.Annotations.Remediate {
+		return Verdict{}, through
+	}
+	return Verdict{}, next
+}
+
+// A Machine that has failed does not wait for the cluster. The rule of the same name gives the reason.
+func gateMachineFailed(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
+	if t.Machine != nil && t.Machine.Failure != "" {
+		return Verdict{}, through
+	}
+	return Verdict{}, next
+}
+
+// ReconnectGracePeriod means: the connection to the cluster was restored. Until the grace period ends, the status of Nodes may be out of
+// date.
+const ReconnectGracePeriod Reason = "ReconnectGracePeriod"
+
+func gateReconnectGracePeriod(_ *Target, c *ClusterFacts, now time.Time) (Verdict, answer) {
+	if now.Before(c.ReconnectingUntil) {
+		return Verdict{Kind: Undetermined, Until: c.ReconnectingUntil}, closed
+	}
+	return Verdict{}, next
+}
+
+// ControlPlaneNotInitialized means: the cluster has no API server yet. Only Machines of the control plane are evaluated.
+const ControlPlaneNotInitialized Reason = "ControlPlaneNotInitialized"
+
+func gateControlPlaneNotInitialized(t *Target, c *ClusterFacts, _ time.Time) (Verdict, answer) {
+	if !c.ControlPlaneInitialized.Reached && (t.Machine == nil || !t.Machine.ControlPlane) {
+		return Verdict{Kind: Undetermined}, closed
+	}
+	return Verdict{}, next
+}
+
+// InfrastructureNotReady means: the infrastructure of the cluster is not ready. As in Cluster API, a Machine with a Node counts as healthy.
+const InfrastructureNotReady Reason = "InfrastructureNotReady"
+
+func gateInfrastructureNotReady(t *Target, c *ClusterFacts, _ time.Time) (Verdict, answer) {
+	if c.InfrastructureReady.Reached {
+		return Verdict{}, next
+	}
+	if t.nodeState() == Present && (t.Machine == nil || !t.Machine.Deleting) {
+		return Verdict{Kind: Healthy}, closed
+	}
+	return Verdict{Kind: Undetermined}, closed
 }

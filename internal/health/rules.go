@@ -3,7 +3,12 @@
 
 package health
 
-import "time"
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // rule is one cause for a target to be unhealthy. It appends to the findings, and does not depend on other rules or gates.
 type rule struct {
@@ -28,4 +33,149 @@ func Rules() []Reason {
 		names[i] = rules[i].reason
 	}
 	return names
+}
+
+// HasRemediateAnnotation means: the target has the annotation cluster.x-k8s.io/remediate-machine.
+const HasRemediateAnnotation Reason = "HasRemediateAnnotation"
+
+func ruleHasRemediateAnnotation(all []Finding, t *Target, _ *ClusterFacts, _ *Policy, _ time.Time) []Finding {
+	if !t.Annotations.Remediate {
+		return all
+	}
+	return append(all, Finding{Rule: HasRemediateAnnotation, Met: true})
+}
+
+// MachineFailed means: failureReason or failureMessage of the Machine is set.
+const MachineFailed Reason = "MachineFailed"
+
+func ruleMachineFailed(all []Finding, t *Target, _ *ClusterFacts, _ *Policy, _ time.Time) []Finding {
+	if t.Machine == nil || t.Machine.Failure == "" {
+		return all
+	}
+	return append(all, Finding{Rule: MachineFailed, Met: true, Cause: t.Machine.Failure})
+}
+
+// UnhealthyMachine means: a condition of the Machine has had an unhealthy status for its timeout.
+const UnhealthyMachine Reason = "UnhealthyMachine"
+
+func ruleUnhealthyMachine(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now time.Time) []Finding {
+	if t.Machine == nil {
+		return all
+	}
+	for i := range p.MachineConditions {
+		check := &p.MachineConditions[i]
+		condition := machineCondition(t.Machine.Conditions, check.Type)
+		if condition == nil || string(condition.Status) != check.Status || unverified(condition, t.nodeState()) {
+			continue
+		}
+		f := Finding{Rule: UnhealthyMachine, Condition: check.Type, Status: check.Status, Cause: condition.Reason}
+		all = append(all, deadline(f, began(condition.LastTransitionTime.Time, t.Machine.CreatedAt), check.Lasting, now))
+	}
+	return all
+}
+
+// aboutNode reports whether a condition of a Machine only repeats the status of its Node.
+func aboutNode(kind string) bool {
+	return kind == "NodeReady" || kind == "NodeHealthy"
+}
+
+// unverified reports whether a condition about the Node was set while the Node could not be read. Cluster API sets such a condition on
+// every Machine of a cluster that it cannot connect to, also if all Nodes are healthy.
+func unverified(condition *metav1.Condition, node NodeState) bool {
+	if !aboutNode(condition.Type) {
+		return false
+	}
+	switch condition.Reason {
+	case "ConnectionDown", "InspectionFailed", "InternalError":
+		return condition.Status == metav1.ConditionUnknown
+	}
+	return node == Unreadable
+}
+
+func machineCondition(conditions []metav1.Condition, kind string) *metav1.Condition {
+	for i := range conditions {
+		if conditions[i].Type == kind {
+			return &conditions[i]
+		}
+	}
+	return nil
+}
+
+// NodeDeleted means: the Node of the Machine existed and no longer exists.
+const NodeDeleted Reason = "NodeDeleted"
+
+func ruleNodeDeleted(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now time.Time) []Finding {
+	if t.nodeState() != Gone {
+		return all
+	}
+	f := Finding{Rule: NodeDeleted}
+	if t.Node.State == Present {
+		// A Node of that name exists, but it is another server.
+		f.Cause = t.Node.ProviderID
+	}
+	return append(all, deadline(f, t.goneSince(now), p.NodeGoneTimeout, now))
+}
+
+// goneSince is since when the Node of the Machine no longer exists. The recorded time is kept until the Node is read again.
+func (t *Target) goneSince(now time.Time) time.Time {
+	var recorded time.Time
+	if t.Machine != nil {
+		recorded = t.Machine.NodeGoneSince
+	}
+	switch t.nodeState() {
+	case Present:
+		return time.Time{}
+	case Gone:
+		// It was not recorded yet, or by a clock that was ahead.
+		if recorded.IsZero() || recorded.After(now) {
+			return now
+		}
+	case Unreadable, NotJoined:
+	}
+	return recorded
+}
+
+// NodeStartupTimeout means: the Node of the Machine has not joined in time.
+const NodeStartupTimeout Reason = "NodeStartupTimeout"
+
+// The time starts with the last of: its creation, the control plane, the infrastructure of the cluster, and its own infrastructure.
+func ruleNodeStartupTimeout(all []Finding, t *Target, c *ClusterFacts, p *Policy, now time.Time) []Finding {
+	if t.Machine == nil || t.nodeState() != NotJoined || p.NodeStartupTimeout <= 0 {
+		return all
+	}
+	since := t.Machine.CreatedAt
+	for _, m := range [...]Milestone{c.ControlPlaneInitialized, c.InfrastructureReady, t.Machine.InfrastructureReady} {
+		if m.Reached {
+			since = Latest(since, m.Since)
+		}
+	}
+	return append(all, deadline(Finding{Rule: NodeStartupTimeout}, since, p.NodeStartupTimeout, now))
+}
+
+// UnhealthyNode means: a condition of the Node has had an unhealthy status for its timeout.
+const UnhealthyNode Reason = "UnhealthyNode"
+
+func ruleUnhealthyNode(all []Finding, t *Target, _ *ClusterFacts, p *Policy, now time.Time) []Finding {
+	if t.nodeState() != Present {
+		return all
+	}
+	for i := range p.NodeConditions {
+		check := &p.NodeConditions[i]
+		condition := nodeCondition(t.Node.Conditions, check.Type)
+		if condition == nil || string(condition.Status) != check.Status {
+			continue
+		}
+		f := Finding{Rule: UnhealthyNode, Condition: check.Type, Status: check.Status, Cause: condition.Reason}
+		all = append(all, deadline(f, began(condition.LastTransitionTime.Time, t.Node.CreatedAt), check.Lasting, now))
+	}
+	return all
+}
+
+func nodeCondition(conditions []corev1.NodeCondition, kind string) *corev1.NodeCondition {
+	for i := range conditions {
+		if string(conditions[i].Type) == kind {
+			return &conditions[i]
+		}
+	}
+	return nil
 }

@@ -5,8 +5,10 @@ package remediation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -178,4 +180,97 @@ func split(value intstr.IntOrString) (number int, percent, ok bool) {
 		return 0, false, false
 	}
 	return int(parsed), true, true
+}
+
+// next is the storm at this time. It begins when more targets are unhealthy than the limit allows, and ends when the limit was kept for the
+// whole cool-down. Too few unhealthy targets for unhealthyRange are not a storm.
+func (s Storm) next(gate Gate, p *Policy, check *Check, now time.Time) Storm {
+	tooMany := gate.Unhealthy > gate.Limit.Most
+	switch {
+	case check.Paused:
+		return s
+	case p.StormCooldown <= 0 || p.Observe:
+		return Storm{}
+	// The number of unhealthy targets is unknown, so no storm begins or ends.
+	case check.Unreachable || check.Reconnecting:
+		return Storm{Since: s.Since}
+	case tooMany:
+		return Storm{Since: noted(s.Since, now)}
+	case s.Since.IsZero():
+		return Storm{}
+	}
+	cooling := Storm{Since: s.Since, CooldownSince: noted(s.CooldownSince, now)}
+	if !now.Before(cooling.ends(p)) {
+		return Storm{}
+	}
+	return cooling
+}
+
+// ends is when the storm ends if the limit is kept; zero while it is not.
+func (s Storm) ends(p *Policy) time.Time {
+	if s.CooldownSince.IsZero() {
+		return time.Time{}
+	}
+	return s.CooldownSince.Add(p.StormCooldown)
+}
+
+// noted is a recorded time, or now if there is none, or if it is from a clock that was ahead.
+func noted(note, now time.Time) time.Time {
+	if note.IsZero() || note.After(now) {
+		return now
+	}
+	return note
+}
+
+// PauseRequested means: pauseRequests of the check block new remediations.
+const PauseRequested Reason = "PauseRequested"
+
+func guardPauseRequested(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	requests := p.s.Check.PauseRequests
+	if len(requests) == 0 {
+		return false, Hold{}
+	}
+	return true, Hold{Seen: Seen{Who: slices.Min(requests), Have: len(requests)}}
+}
+
+// TooManyUnhealthy means: more targets are unhealthy than the limit allows.
+const TooManyUnhealthy Reason = "TooManyUnhealthy"
+
+func guardTooManyUnhealthy(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	gate := &p.plan.Gate
+	return gate.Unhealthy > gate.Limit.Most, gate.hold()
+}
+
+// TooFewUnhealthy means: fewer targets are unhealthy than unhealthyRange requires.
+const TooFewUnhealthy Reason = "TooFewUnhealthy"
+
+func guardTooFewUnhealthy(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	gate := &p.plan.Gate
+	return gate.Unhealthy < gate.Limit.Least, gate.hold()
+}
+
+// InStorm means: more targets were unhealthy than the limit allows, and the cool-down is not over.
+const InStorm Reason = "Storm"
+
+func guardInStorm(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	storm := p.plan.Storm
+	return !storm.Since.IsZero(), Hold{Until: storm.ends(p.policy), Seen: Seen{Since: storm.Since}}
+}
+
+// MaxInFlight means: maxInFlight is reached, and the target is queued.
+const MaxInFlight Reason = "MaxInFlight"
+
+func guardMaxInFlight(p *pass, t *Target, c *candidate) (bool, Hold) {
+	// The owner of a control plane replaces one Machine after the other, and needs all of them to be marked.
+	if !p.plan.Limited || c.step.Owner && t.ControlPlane {
+		return false, Hold{}
+	}
+	return p.plan.Counts.InFlight >= p.plan.Slots, Hold{Seen: Seen{Who: p.holder.Target, Owner: p.holder.Owner, Have: p.plan.Counts.InFlight, Most: p.plan.Slots}}
+}
+
+// ObserveMode means: the check, or the manager, only observes.
+const ObserveMode Reason = "ObserveMode"
+
+func guardObserveMode(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+	return p.policy.Observe, Hold{}
 }

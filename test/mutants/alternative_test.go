@@ -16,10 +16,11 @@ import (
 
 // alternative adds a copy of the function that contains a piece of a text. The copy has another name and another piece, and the original
 // calls the copy where the condition is true. A table or a constant outside of functions becomes a variable that an init function sets.
-// Alternative returns false for any other piece, and for a function with unnamed parameters, which cannot be passed on.
-func alternative(text, piece, other, suffix, condition string) (string, bool) {
+// With a name, the piece is one of the function of this name. Alternative returns false for any other piece, and for a function with unnamed parameters, which cannot be passed on.
+func alternative(text, name, piece, other, suffix, condition string) (string, bool) {
 	parsed, offset := parse(text)
-	at := strings.Index(text, piece)
+	begin, end := within(text, name)
+	at := begin + strings.Index(text[begin:end], piece)
 	for _, decl := range parsed.Decls {
 		if at < offset(decl.Pos()) || at+len(piece) > offset(decl.End()) {
 			continue
@@ -41,6 +42,17 @@ func alternative(text, piece, other, suffix, condition string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// within is where a function is in a text; the whole text for an empty name.
+func within(text, name string) (begin, end int) {
+	parsed, offset := parse(text)
+	for _, decl := range parsed.Decls {
+		if f, is := decl.(*ast.FuncDecl); is && f.Name.Name == name {
+			return offset(f.Pos()), offset(f.End())
+		}
+	}
+	return 0, len(text)
 }
 
 func parse(text string) (*ast.File, func(token.Pos) int) {

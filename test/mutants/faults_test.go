@@ -19,23 +19,23 @@ func (s sabotage) soundUntil(write int) sabotage {
 }
 
 func engine(file, from, to, test, sees string) sabotage {
-	return sabotage{mutant: mutant{"internal/healthcheck/" + file, from, to, test}, sees: sees}
+	return sabotage{mutant: mutantIn("internal/healthcheck", file, from, to, test), sees: sees}
 }
 
 func machines(file, from, to, test, sees string) sabotage {
-	return sabotage{mutant: mutant{"controllers/machinehealthcheck/" + file, from, to, test}, sees: sees}
+	return sabotage{mutant: mutantIn("controllers/machinehealthcheck", file, from, to, test), sees: sees}
 }
 
 func intree(file, from, to, test, sees string) sabotage {
-	return sabotage{mutant: mutant{"controllers/intree/" + file, from, to, test}, sees: sees}
+	return sabotage{mutant: mutantIn("controllers/intree", file, from, to, test), sees: sees}
 }
 
 func q(file, from, to, test, sees string) sabotage {
-	return sabotage{mutant: mutant{"internal/requests/" + file, from, to, test}, sees: sees}
+	return sabotage{mutant: mutantIn("internal/requests", file, from, to, test), sees: sees}
 }
 
 func p(file, from, to, test, sees string) sabotage {
-	return sabotage{mutant: mutant{"internal/report/" + file, from, to, test}, sees: sees}
+	return sabotage{mutant: mutantIn("internal/report", file, from, to, test), sees: sees}
 }
 
 // Several scenarios detect a remediator that was not stopped, without an error.
@@ -81,7 +81,7 @@ var faults = []sabotage{
 		"TestPreflight_StormSincePlan_StartsNothing", "no remediation was started"),
 	engine("check.go", "err == nil && order >= 0", "err == nil && order >= -1", "TestStatus_StaleCheckCache_IsUpdated", inVain("the status is updated")),
 	engine("control_plane.go", "snapshot: fresh, check", "snapshot: p.snapshot, check", "TestPreflight_EtcdMemberLost_BlocksRemediation", inVain("the failed member counts")),
-	{mutant{"internal/checkup/act.go", "if obstacle = p.obstacle(ctx); obstacle != nil {", "if false {", "TestPreflight_StopDuringReconcile_StartsNoMore"}, "to be equivalent to", 0},
+	{mutantIn("internal/checkup", "act.go", "if obstacle = p.obstacle(ctx); obstacle != nil {", "if false {", "TestPreflight_StopDuringReconcile_StartsNoMore"), "to be equivalent to", 0},
 
 	// Errors, and watches that end.
 	engine("write.go", tellsToStop, butHidesFailures,

@@ -8,7 +8,7 @@ package mutants_test
 const verdicts = "TestEvaluate_Facts_GiveVerdict"
 
 func h(file, from, to, test string) mutant {
-	return mutant{file: "internal/health/" + file, from: from, to: to, test: test}
+	return mutantIn("internal/health", file, from, to, test)
 }
 
 var health = []mutant{
@@ -28,15 +28,15 @@ var health = []mutant{
 	h("gates.go", "\t{ControlPlaneNotInitialized, gateControlPlaneNotInitialized},\n", "", verdicts),
 	h("gates.go", "\t{InfrastructureNotReady, gateInfrastructureNotReady},\n", "", verdicts),
 	h("gates.go", "\t{Paused, gatePaused},\n\t{SkipRemediation, gateSkipRemediation},\n", "\t{SkipRemediation, gateSkipRemediation},\n\t{Paused, gatePaused},\n", verdicts),
-	h("gate_paused.go", "Kind: Skipped", "Kind: Undetermined", verdicts),
-	h("gate_skip_remediation.go", "Kind: Skipped", "Kind: Undetermined", verdicts),
-	h("gate_has_remediate_annotation.go", "Verdict{}, through", "Verdict{}, next", verdicts),
-	h("gate_machine_failed.go", "Verdict{}, through", "Verdict{}, next", verdicts),
-	h("gate_reconnect_grace_period.go", "now.Before(c.ReconnectingUntil)", "!now.After(c.ReconnectingUntil)", verdicts),
-	h("gate_reconnect_grace_period.go", ", Until: c.ReconnectingUntil", "", verdicts),
-	h("gate_control_plane_not_initialized.go", "!t.Machine.ControlPlane", "t.Machine.ControlPlane", verdicts),
-	h("gate_infrastructure_not_ready.go", " && (t.Machine == nil || !t.Machine.Deleting)", "", verdicts),
-	h("gate_infrastructure_not_ready.go", "t.nodeState() == Present", "t.nodeState() != Present", verdicts),
+	h("gates.go:gatePaused", "Kind: Skipped", "Kind: Undetermined", verdicts),
+	h("gates.go:gateSkipRemediation", "Kind: Skipped", "Kind: Undetermined", verdicts),
+	h("gates.go:gateHasRemediateAnnotation", "Verdict{}, through", "Verdict{}, next", verdicts),
+	h("gates.go:gateMachineFailed", "Verdict{}, through", "Verdict{}, next", verdicts),
+	h("gates.go", "now.Before(c.ReconnectingUntil)", "!now.After(c.ReconnectingUntil)", verdicts),
+	h("gates.go", ", Until: c.ReconnectingUntil", "", verdicts),
+	h("gates.go", "!t.Machine.ControlPlane", "t.Machine.ControlPlane", verdicts),
+	h("gates.go", " && (t.Machine == nil || !t.Machine.Deleting)", "", verdicts),
+	h("gates.go", "t.nodeState() == Present", "t.nodeState() != Present", verdicts),
 
 	h("rules.go", "\t{HasRemediateAnnotation, ruleHasRemediateAnnotation}, // an annotation requests it\n", "", verdicts),
 	h("rules.go", "\t{MachineFailed, ruleMachineFailed},                   // the Machine has failed\n", "", verdicts),
@@ -44,18 +44,18 @@ var health = []mutant{
 	h("rules.go", "\t{NodeDeleted, ruleNodeDeleted},                       // its Node no longer exists\n", "", verdicts),
 	h("rules.go", "\t{NodeStartupTimeout, ruleNodeStartupTimeout},         // its Node has not joined\n", "", verdicts),
 	h("rules.go", "\t{UnhealthyNode, ruleUnhealthyNode},                   // a condition of the Node has lasted too long\n", "", verdicts),
-	h("rule_has_remediate_annotation.go", "!t.Annotations.Remediate", "t.Annotations.Remediate", verdicts),
-	h("rule_machine_failed.go", "Cause: t.Machine.Failure", "Cause: \"\"", "TestEvaluate_SeveralCauses_AreAllReported"),
-	h("rule_unhealthy_machine.go", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
+	h("rules.go", "!t.Annotations.Remediate", "t.Annotations.Remediate", verdicts),
+	h("rules.go", "Cause: t.Machine.Failure", "Cause: \"\"", "TestEvaluate_SeveralCauses_AreAllReported"),
+	h("rules.go:ruleUnhealthyMachine", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
 	h("deadline.go", "!known.IsZero()", "!created.IsZero()", verdicts),
-	h("rule_node_deleted.go", "recorded.IsZero() || ", "", verdicts),
-	h("rule_node_deleted.go", " || recorded.After(now)", "", verdicts),
-	h("rule_node_deleted.go", "t.nodeState() != Gone", "t.nodeState() != Gone && t.nodeState() != Unreadable", "TestEvaluate_UnreadableNode_IsUndetermined"),
-	h("rule_node_startup_timeout.go", "p.NodeStartupTimeout <= 0", "p.NodeStartupTimeout < 0", verdicts),
-	h("rule_node_startup_timeout.go", "if m.Reached {", "if true {", verdicts),
-	h("rule_node_startup_timeout.go", "t.nodeState() != NotJoined", "t.nodeState() == Present", verdicts),
-	h("rule_unhealthy_node.go", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
-	h("rule_unhealthy_node.go", "if t.nodeState() != Present {", "if t.nodeState() == Gone {", verdicts),
+	h("rules.go", "recorded.IsZero() || ", "", verdicts),
+	h("rules.go", " || recorded.After(now)", "", verdicts),
+	h("rules.go", "t.nodeState() != Gone", "t.nodeState() != Gone && t.nodeState() != Unreadable", "TestEvaluate_UnreadableNode_IsUndetermined"),
+	h("rules.go", "p.NodeStartupTimeout <= 0", "p.NodeStartupTimeout < 0", verdicts),
+	h("rules.go", "if m.Reached {", "if true {", verdicts),
+	h("rules.go", "t.nodeState() != NotJoined", "t.nodeState() == Present", verdicts),
+	h("rules.go:ruleUnhealthyNode", "string(condition.Status) != check.Status", "string(condition.Status) == check.Status", verdicts),
+	h("rules.go", "if t.nodeState() != Present {", "if t.nodeState() == Gone {", verdicts),
 
 	h("snapshot.go", "t.Machine.ProviderID != t.Node.ProviderID", "t.Machine.ProviderID == t.Node.ProviderID", verdicts),
 	h("snapshot.go", "t.Machine.ProviderID != \"\" && t.Node.ProviderID != \"\"", "true", verdicts),

@@ -20,10 +20,18 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// mutant replaces one piece of one file, and names the test that must see it.
+// mutant replaces one piece of one file, and names the test that must see it. Where the file contains the piece several times, function is
+// the one that is changed.
 type mutant struct {
 	file, from, to string
 	test           string
+	function       string
+}
+
+// mutantIn is a mutant of a file, or of a function of a file as file:function.
+func mutantIn(folder, file, from, to, test string) mutant {
+	file, function, _ := strings.Cut(file, ":")
+	return mutant{file: folder + "/" + file, function: function, from: from, to: to, test: test}
 }
 
 const root = "../.."

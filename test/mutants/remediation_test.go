@@ -6,7 +6,7 @@
 package mutants_test
 
 func r(file, from, to, test string) mutant {
-	return mutant{file: "internal/remediation/" + file, from: from, to: to, test: test}
+	return mutantIn("internal/remediation", file, from, to, test)
 }
 
 const limit = "TestLimit_Values_AreRounded"
@@ -27,8 +27,8 @@ var remediation = []mutant{
 	r("limits.go", "min(max(1, roundedUp(*maxInFlight, n)), HighestMaxInFlight)", "max(1, roundedUp(*maxInFlight, n))", "TestSlots_MaxInFlight_IsRoundedUp"),
 	r("limits.go", "parsed > 100", "parsed > 1000", limit),
 	r("limits.go", "value.IntValue() >= 0", "true", limit),
-	r("etcd.go", "n/2+1", "n/2", "TestKeepsQuorum_Members_NeedMajority"),
-	r("etcd.go", "n/2+1", "(n+1)/2", "TestKeepsQuorum_Members_NeedMajority"),
+	r("guards_control_plane.go", "n/2+1", "n/2", "TestKeepsQuorum_Members_NeedMajority"),
+	r("guards_control_plane.go", "n/2+1", "(n+1)/2", "TestKeepsQuorum_Members_NeedMajority"),
 	r("escalation.go", "failures <= 0", "failures < 0", "TestBackoff_Failures_DoubleUpToLimit"),
 	r("escalation.go", "wait > b.Limit/2", "wait > b.Limit", "TestBackoff_Failures_DoubleUpToLimit"),
 	r("escalation.go", "wait *= 2", "wait += b.Initial", "TestBackoff_Failures_DoubleUpToLimit"),

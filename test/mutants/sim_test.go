@@ -24,8 +24,8 @@ var simulated = []struct {
 	invariant string
 }{
 	{r("plan.go", "plan.WakeUp, plan.ReleaseControlPlaneLease = plan.rest, plan.turn\n", "plan.ReleaseControlPlaneLease = plan.turn\n\tdefer func() { plan.WakeUp = time.Time{} }()\n", inSim), "I[67] "},
-	{r("guard_too_many_unhealthy.go", "return gate.Unhealthy > gate.Limit.Most", "return false", inSim), "the limit"},
-	{r("guard_storm.go", "return !storm.Since.IsZero()", "return false", inSim), "I4 not in a storm"},
+	{r("limits.go", "return gate.Unhealthy > gate.Limit.Most", "return false", inSim), "the limit"},
+	{r("limits.go", "return !storm.Since.IsZero()", "return false", inSim), "I4 not in a storm"},
 	{r("escalation.go", "\twait := b.Initial\n", "\twait := 0 * b.Initial\n", inSim), "I9 the back-off"},
 	{r("escalation.go", "Failures: attempt, NotBefore", "Failures: 1, NotBefore", inSim), "I9 the back-off"},
 	{r("escalation.go", "history.Tried = request.Step\n", "", inSim), "I8 no step twice in an attempt"},
@@ -33,13 +33,13 @@ var simulated = []struct {
 	{r("owner.go", "case !t.OwnerRemediation.RequestedByThis || !t.OwnerRemediation.Waiting:", "case true:", inSim), "an owner remediation without an actor is canceled"},
 	{r("request.go", "case p.now.Before(over):", "case false:", inSim), "I9 the healthy delay"},
 	{r("request.go", "case p.policy.RecoveryConfirmed:", "case false:", inSim), "a person has to confirm"},
-	{r("guard_node_lease_held.go", "return p.now.Before(t.Lease.Until), Hold", "return false, Hold", inSim), "no target that others remediate"},
-	{r("guard_excluded.go", "return t.Excluded", "return false", inSim), "no excluded target"},
-	{r("guard_preflight_failed.go", "case look.Changed:", "case false:", inSim), ""},
+	{r("guards_requests.go", "return p.now.Before(t.Lease.Until), Hold", "return false, Hold", inSim), "no target that others remediate"},
+	{r("guards_target.go", "return t.Excluded", "return false", inSim), "no excluded target"},
+	{r("guards_preflight.go", "case look.Changed:", "case false:", inSim), ""},
 	{r("plan.go", "t.Lease.BlockedByThis || d.MarkedBy || ", "t.Lease.BlockedByThis || ", inSim), "who leaves something cleans up"},
 	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)", "writes", inSim), "I6 no target is forgotten"},
-	{mutant{"internal/report/memory.go", "r.started, r.read = target.Request.Started, true", "", inSim}, "records are true"},
-	{mutant{"internal/report/memory.go", "case r.isOf(orphans[name]):", "case false:", inSim}, "records are true"},
+	{mutantIn("internal/report", "memory.go", "r.started, r.read = target.Request.Started, true", "", inSim), "records are true"},
+	{mutantIn("internal/report", "memory.go", "case r.isOf(orphans[name]):", "case false:", inSim), "records are true"},
 }
 
 const inSim = "TestNoHistoryBreaksAnInvariant"

@@ -87,14 +87,15 @@ func (s *switches) replace(text, from, to string) string {
 func (s *switches) add(number int, m mutant) {
 	s.t.Helper()
 	text := s.read(m.file)
-	if n := strings.Count(text, m.from); n != 1 {
+	begin, end := within(text, m.function)
+	if n := strings.Count(text[begin:end], m.from); n != 1 {
 		s.t.Errorf("the code of %s has changed: adapt this mutant, because the file contains it %d times: %s", m.file, n, m.from)
 		return
 	}
 	if _, known := s.changed[m.file]; !known {
 		s.changed[m.file] = text
 	}
-	changed, is := alternative(s.changed[m.file], m.from, m.to, strconv.Itoa(number), fmt.Sprintf("switched.On.Load() == %d", number))
+	changed, is := alternative(s.changed[m.file], m.function, m.from, m.to, strconv.Itoa(number), fmt.Sprintf("switched.On.Load() == %d", number))
 	if !is {
 		s.t.Errorf("%s: neither a function nor a table contains this: %s", m.file, m.from)
 		return

@@ -20,7 +20,7 @@ const (
 )
 
 func o(file, from, to, test string) mutant {
-	return mutant{file: "internal/takeover/" + file, from: from, to: to, test: test}
+	return mutantIn("internal/takeover", file, from, to, test)
 }
 
 var handedOver = []mutant{
