@@ -64,7 +64,7 @@ else
   SHELL_PART ?= all
 endif
 # Packages without a goroutine: under the race detector their ten thousand draws take eight times as long, and it has nothing to find.
-PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/takeover
+PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/adoption
 # What runs under the race detector at each landing. The root package and test/admission talk to processes that are built without it.
 RACE := ./cmd/... ./controllers/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator
 # What runs under it at full depth: all but the simulated worlds, which have no goroutines.

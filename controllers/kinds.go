@@ -21,8 +21,8 @@ type Kind struct {
 
 // Reconcilers returns a reconciler for each kind of checks. Every kind reports how its checks claim targets, and every reconciler reads the
 // claims of all kinds.
-func Reconcilers(e *healthcheck.Environment, takesOver intree.AdoptionPolicy) []Kind {
-	adoption := &intree.Adoption{Environment: e, AdoptionPolicy: takesOver}
+func Reconcilers(e *healthcheck.Environment, policy intree.AdoptionPolicy) []Kind {
+	adoption := &intree.Adoption{Environment: e, AdoptionPolicy: policy}
 	e.Indices = slices.Concat(machinehealthcheck.Indices(), intree.Indices(), nodehealthcheck.Indices())
 	e.Claimants = []healthcheck.Claimant{
 		machinehealthcheck.Claimant{Observe: e.Observe}, intree.Claimant{Adoption: adoption}, nodehealthcheck.Claimant{Observe: e.Observe},

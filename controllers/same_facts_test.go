@@ -118,7 +118,7 @@ func TestKinds_SameFacts_DecideTheSame(t *testing.T) {
 
 		both.machines.Policy.Counting = own
 		both.decide()
-		machines, nodes := &both.machines.Planned.Gate, &both.nodes.Planned.Gate
+		machines, nodes := &both.machines.Planned.LimitState, &both.nodes.Planned.LimitState
 		g.Expect(machines.Unhealthy).To(BeNumerically(">=", nodes.Unhealthy))
 		if machines.Unhealthy == nodes.Unhealthy {
 			g.Expect(decisions(both.machines)).To(Equal(decisions(both.nodes)))

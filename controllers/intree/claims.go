@@ -16,9 +16,9 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
 // Claimant reads which in-tree checks may be responsible for the same Machines as another check.
@@ -44,7 +44,7 @@ func (c Claimant) Claims(
 // claimOf returns the claim of an in-tree check. The pause of a check of another instance shows whether its flag selects the check.
 func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) healthcheck.Claim {
 	f := a.facts(core, cluster)
-	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == takeover.RemedyPause
+	f.Wanted = f.Wanted || !a.Responsible(core) && f.Pause == adoption.RemedyPause
 	if !adopted(f) {
 		// The in-tree controller is responsible for its Machines until the check no longer exists.
 		selector := selectorOf(core)
@@ -59,7 +59,7 @@ func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv
 	claim := machinehealthcheck.ClaimOf(checkOf(core), a.Observe)
 	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is
 	// responsible until it no longer exists.
-	if claim.InTree = claim.Deleting && !a.Replace && (f.Pause != takeover.RemedyPause || !f.ReportsPaused); claim.InTree {
+	if claim.InTree = claim.Deleting && !a.Replace && (f.Pause != adoption.RemedyPause || !f.ReportsPaused); claim.InTree {
 		claim.Deleting, claim.Rank = false, remediation.ForeignMachineHealthCheck
 	}
 	return claim

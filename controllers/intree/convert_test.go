@@ -112,7 +112,7 @@ func TestConvert_Limits_KeepTheirMeaning(t *testing.T) {
 		UnhealthyLessThanOrEqualTo: ptr.To(intstr.FromString("10%")), UnhealthyInRange: "[1-2]",
 	}
 	_, r := policiesOf(both)
-	g.Expect(r.Limits.Range).To(HaveValue(Equal(remediation.Range{Least: 1, Most: 2})))
+	g.Expect(r.Limits.Range).To(HaveValue(Equal(remediation.Range{Min: 1, Max: 2})))
 }
 
 // Conditions of other controllers are not lost, and both generations of conditions agree.

@@ -15,10 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
@@ -35,8 +35,8 @@ func (a *Adoption) release(ctx context.Context, core *clusterv1.MachineHealthChe
 		return err
 	}
 	machines := slices.Concat(selected, others)
-	// LiveOf returns requests together with an error.
-	found, err := a.Requests.LiveOf(ctx, check.ID, healthcheck.RequestKinds(check)...)
+	// ListLive returns requests together with an error.
+	found, err := a.Requests.ListLive(ctx, check.ID, healthcheck.RequestKinds(check)...)
 	failed := []error{errors.Wrap(err, "failed to read the requests")}
 	if holdsControlPlane(check, machines, found) {
 		// If the workload cluster is unreachable, the Lease expires.
@@ -63,7 +63,7 @@ func (a *Adoption) releaseMachine(
 	ctx context.Context, check *healthcheck.Check, t *healthcheck.Target, selected bool, claims []healthcheck.Claim,
 ) error {
 	actor, object := machinehealthcheck.Actor{Client: a.Client}, t.Object
-	signed := notes.ResponsibleCheck(t.Machine.Annotations) == check.Author()
+	signed := notes.ResponsibleCheck(t.Machine.Annotations) == check.MarkedBy()
 	if !check.Object.GetDeletionTimestamp().IsZero() && signed {
 		var err error
 		if object, err = actor.ClearConditions(ctx, object); err != nil {
@@ -88,17 +88,17 @@ func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healt
 	if signed {
 		off = notes.OfResponsibleCheck("")
 	}
-	if !slices.ContainsFunc(claims, func(c healthcheck.Claim) bool { return c.Author != "" && c.Selects(t) }) {
+	if !slices.ContainsFunc(claims, func(c healthcheck.Claim) bool { return c.MarkedBy != "" && c.Selects(t) }) {
 		maps.Copy(off, notes.WithoutHistory())
 	}
 	return off
 }
 
 // holdsControlPlane reports whether a check remediates a Machine of the control plane.
-func holdsControlPlane(check *healthcheck.Check, machines []*healthcheck.Target, found []*requests.Found) bool {
+func holdsControlPlane(check *healthcheck.Check, machines []*healthcheck.Target, found []*requests.Request) bool {
 	return slices.ContainsFunc(machines, func(t *healthcheck.Target) bool {
-		asked := slices.ContainsFunc(found, func(f *requests.Found) bool { return slices.Contains(f.Machines, t.Machine.UID) })
-		return t.ControlPlane && (asked || notes.ResponsibleCheck(t.Machine.Annotations) == check.Author())
+		asked := slices.ContainsFunc(found, func(f *requests.Request) bool { return slices.Contains(f.Machines, t.Machine.UID) })
+		return t.ControlPlane && (asked || notes.ResponsibleCheck(t.Machine.Annotations) == check.MarkedBy())
 	})
 }
 
@@ -112,12 +112,12 @@ func (a *Adoption) releaseLease(ctx context.Context, check *healthcheck.Check, c
 
 // remains reports whether a Machine of a check that the manager does not adopt is signed by the check. An earlier leader may have signed it
 // after the cleanup.
-func (*Adoption) remains(ctx context.Context, cache client.Reader, core *clusterv1.MachineHealthCheck, f *takeover.Facts) (bool, error) {
+func (*Adoption) remains(ctx context.Context, cache client.Reader, core *clusterv1.MachineHealthCheck, f *adoption.Facts) (bool, error) {
 	if f.Traces || f.Wanted {
 		return false, nil
 	}
 	signed := &clusterv1.MachineList{}
-	err := cache.List(ctx, signed, client.InNamespace(core.Namespace), client.MatchingFields{machinehealthcheck.ByAuthor: authorOf(core)},
+	err := cache.List(ctx, signed, client.InNamespace(core.Namespace), client.MatchingFields{machinehealthcheck.ByMarkedBy: markedBy(core)},
 		client.UnsafeDisableDeepCopy)
 	ofCluster := func(m clusterv1.Machine) bool { return m.Labels[clusterv1.ClusterNameLabel] == core.Spec.ClusterName }
 	return slices.ContainsFunc(signed.Items, ofCluster), errors.Wrap(err, "failed to read the Machines")

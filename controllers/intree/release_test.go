@@ -18,7 +18,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -138,7 +138,7 @@ func TestRelease_CleanupFails_IsReported(t *testing.T) { //nolint:paralleltest /
 			s.Annotate(check, remedyv1.AdoptAnnotation, "true")
 			s.SetInTreePaused(check, false)
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, Equal(remedyv1.Pause)))
-			memory := takeover.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
+			memory := adoption.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
 			s.Expect(memory.Losses).To(BeEmpty(), "no other controller has removed the pause of Remedy")
 		},
 	}

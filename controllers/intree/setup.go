@@ -42,7 +42,7 @@ type Adoption struct {
 // New returns the reconciler of adopted in-tree checks. It also runs if no check is to be adopted, to release those that were.
 func New(a *Adoption) *healthcheck.Reconciler {
 	return &healthcheck.Reconciler{
-		Environment: a.Environment, Store: a, Source: machinehealthcheck.Source{}, Actor: machinehealthcheck.Actor{Client: a.Client}, Gate: a,
+		Environment: a.Environment, Store: a, Source: machinehealthcheck.Source{}, Actor: machinehealthcheck.Actor{Client: a.Client}, Adoption: a,
 		Watches: machinehealthcheck.WatchesFor(a.Cache, a.selections),
 	}
 }
@@ -57,7 +57,7 @@ func (a *Adoption) selections(ctx context.Context, cluster client.ObjectKey) []m
 	for i := range list.Items {
 		if check := &list.Items[i]; a.Responsible(check) || a.HasAdopted(check) {
 			all = append(all, machinehealthcheck.Selection{
-				Check: client.ObjectKeyFromObject(check), Author: authorOf(check), Selector: selectorOf(check),
+				Check: client.ObjectKeyFromObject(check), MarkedBy: markedBy(check), Selector: selectorOf(check),
 			})
 		}
 	}

@@ -49,15 +49,15 @@ func (a *Adoption) carried(before *remedyv1.MachineHealthCheckStatus, status *re
 // WriteStatus writes the fields that an in-tree check has: it has none for single Machines and for history. The in-tree controller writes
 // to the same lists, so the write has a resourceVersion.
 func (a *Adoption) WriteStatus(
-	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Evaluation,
+	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, evaluation *explain.Evaluation,
 ) (*healthcheck.Check, error) {
 	before := check.Object.(*clusterv1.MachineHealthCheck)
 	known := statusOf(before)
 	inTree, trigger := *status, &before.Spec.Remediation.TriggerIf
 	limit := ptr.Deref(trigger.UnhealthyLessThanOrEqualTo, intstr.FromString("100%"))
-	inTree.Conditions = explain.InTreeConditions(status.Conditions, pass, limit.String(), trigger.UnhealthyInRange)
+	inTree.Conditions = explain.InTreeConditions(status.Conditions, evaluation, limit.String(), trigger.UnhealthyInRange)
 	wanted := a.carried(&known, &inTree)
-	machinehealthcheck.Count(&wanted, pass)
+	machinehealthcheck.Count(&wanted, evaluation)
 	if equality.Semantic.DeepEqual(known, wanted) {
 		return check, nil
 	}

@@ -21,8 +21,8 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/machinehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
 // Kind returns the name of the kind.
@@ -38,7 +38,7 @@ func (a *Adoption) Find(ctx context.Context, reader client.Reader, key client.Ob
 		return nil, nil, err
 	}
 	check := checkOf(core)
-	check.Paused = !adopted(a.facts(core, cluster)) || annotations.HasPaused(core) && pauseOf(core) != takeover.RemedyPause
+	check.Paused = !adopted(a.facts(core, cluster)) || annotations.HasPaused(core) && pauseOf(core) != adoption.RemedyPause
 	return check, cluster, nil
 }
 
@@ -50,8 +50,8 @@ func checkOf(core *clusterv1.MachineHealthCheck) *healthcheck.Check {
 	return check
 }
 
-// authorOf returns the value of the annotation with which a check signs Machines.
-func authorOf(core *clusterv1.MachineHealthCheck) string { return Kind + "/" + core.Name }
+// markedBy returns the value of the annotation with which a check signs Machines.
+func markedBy(core *clusterv1.MachineHealthCheck) string { return Kind + "/" + core.Name }
 
 // selectorOf returns nil for an invalid selector.
 func selectorOf(core *clusterv1.MachineHealthCheck) labels.Selector {
@@ -70,25 +70,25 @@ func (*Adoption) read(
 }
 
 // adopted reports whether a check is adopted, according to the check and its Cluster.
-func adopted(f *takeover.Facts) bool {
-	d := takeover.Decide(f, "", time.Time{})
-	return d.State == takeover.Adopted && (d.Move == takeover.Act || d.Move == takeover.Record)
+func adopted(f *adoption.Facts) bool {
+	d := adoption.Decide(f, "", time.Time{})
+	return d.State == adoption.Adopted && (d.Move == adoption.Act || d.Move == adoption.Record)
 }
 
 // factsFor returns the facts for this instance. A manager that only observes does not record that it is responsible.
-func (a *Adoption) factsFor(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *takeover.Facts {
+func (a *Adoption) factsFor(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *adoption.Facts {
 	f := a.facts(core, cluster)
-	f.Instance = cmp.Or(a.WatchFilter, takeover.Unfiltered)
+	f.Instance = cmp.Or(a.WatchFilter, adoption.Unfiltered)
 	if a.Observe {
 		f.Instance = f.Memory.Instance
 	}
 	return f
 }
 
-// facts returns the facts for internal/takeover.
-func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *takeover.Facts {
-	memory := takeover.ParseMemory(core.Annotations[remedyv1.AdoptionIDAnnotation])
-	f := &takeover.Facts{
+// facts returns the facts for internal/adoption.
+func (a *Adoption) facts(core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster) *adoption.Facts {
+	memory := adoption.ParseMemory(core.Annotations[remedyv1.AdoptionIDAnnotation])
+	f := &adoption.Facts{
 		Wanted:    a.wants(core, cluster),
 		Exclusive: a.Replace,
 		Pause:     pauseOf(core),
@@ -111,14 +111,14 @@ func (a *Adoption) wants(core *clusterv1.MachineHealthCheck, cluster *clusterv1.
 	return asks(core) != "false" && (a.All || a.Replace || a.OptIn && asked)
 }
 
-func pauseOf(core *clusterv1.MachineHealthCheck) takeover.Pause {
+func pauseOf(core *clusterv1.MachineHealthCheck) adoption.Pause {
 	switch {
 	case core.Annotations[clusterv1.PausedAnnotation] == remedyv1.Pause:
-		return takeover.RemedyPause
+		return adoption.RemedyPause
 	case annotations.HasPaused(core):
-		return takeover.ForeignPause
+		return adoption.ForeignPause
 	}
-	return takeover.NoPause
+	return adoption.NoPause
 }
 
 // reportedPause returns what the in-tree controller reports: that it reads the pause annotation, or that the check is not paused. Its
@@ -134,18 +134,18 @@ func reportedPause(conditions []metav1.Condition) (paused, unpaused bool) {
 // memory is the adoption of a check in memory, because a client that removes the pause may remove the other annotations, too.
 type memory struct {
 	check types.UID
-	takeover.Memory
+	adoption.Memory
 }
 
 // remembered returns the memory of a check; empty for another check of the same name.
-func (a *Adoption) remembered(core *clusterv1.MachineHealthCheck) *takeover.Memory {
+func (a *Adoption) remembered(core *clusterv1.MachineHealthCheck) *adoption.Memory {
 	if found, is := a.memories.Load(client.ObjectKeyFromObject(core)); is && found.(memory).check == core.UID {
 		m := found.(memory).Memory
 		return &m
 	}
-	return &takeover.Memory{}
+	return &adoption.Memory{}
 }
 
-func (a *Adoption) remember(core *clusterv1.MachineHealthCheck, m *takeover.Memory) {
+func (a *Adoption) remember(core *clusterv1.MachineHealthCheck, m *adoption.Memory) {
 	a.memories.Store(client.ObjectKeyFromObject(core), memory{core.UID, *m})
 }

@@ -89,12 +89,12 @@ func (store) Find(ctx context.Context, reader client.Reader, key client.ObjectKe
 
 // WriteStatus writes the status of a check, unless it has it already.
 func (s store) WriteStatus(
-	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Evaluation,
+	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, evaluation *explain.Evaluation,
 ) (*healthcheck.Check, error) {
 	before := check.Object.(*remedyv1.MachineHealthCheck)
 	after := before.DeepCopy()
 	after.Status.CheckStatus = *status
-	Count(&after.Status, pass)
+	Count(&after.Status, evaluation)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return check, nil
 	}
@@ -108,19 +108,19 @@ func (s store) WriteStatus(
 const maxTargets = 1000
 
 // Count sets what only checks of Machines report. While the check is paused, it stays as it is.
-func Count(status *remedyv1.MachineHealthCheckStatus, pass *explain.Evaluation) {
-	if pass.Situation.Check.Paused {
+func Count(status *remedyv1.MachineHealthCheckStatus, evaluation *explain.Evaluation) {
+	if evaluation.Situation.Check.Paused {
 		return
 	}
-	status.ExpectedMachines = explain.Number(pass.Assessment.Counts.Expected)
-	status.CurrentHealthy = explain.Number(pass.Planned.Counts.Healthy)
+	status.ExpectedMachines = explain.Number(evaluation.Assessment.Counts.Expected)
+	status.CurrentHealthy = explain.Number(evaluation.Planned.Counts.Healthy)
 	status.Targets = nil
-	for i := range pass.Snapshot.Targets {
+	for i := range evaluation.Snapshot.Targets {
 		if len(status.Targets) == maxTargets {
 			break
 		}
-		if pass.Assessment.Verdicts[i].Kind != health.Skipped {
-			status.Targets = append(status.Targets, pass.Snapshot.Targets[i].Name)
+		if evaluation.Assessment.Verdicts[i].Kind != health.Skipped {
+			status.Targets = append(status.Targets, evaluation.Snapshot.Targets[i].Name)
 		}
 	}
 }

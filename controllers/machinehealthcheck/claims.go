@@ -47,7 +47,7 @@ func ClaimOf(check *healthcheck.Check, observe bool) healthcheck.Claim {
 	claim.Observes = observe || check.Policy.Observe
 	selector := check.Selector
 	return healthcheck.Claim{
-		Claim: claim, Title: check.Title(), Check: check.ID, Author: check.Author(), Deleting: !check.Object.GetDeletionTimestamp().IsZero(),
+		Claim: claim, Title: check.Title(), Check: check.ID, MarkedBy: check.MarkedBy(), Deleting: !check.Object.GetDeletionTimestamp().IsZero(),
 		Selects: func(t *healthcheck.Target) bool {
 			return selector != nil && t.Machine != nil && selector.Matches(labels.Set(t.Machine.Labels))
 		},

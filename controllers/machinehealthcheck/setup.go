@@ -32,8 +32,8 @@ func New(e *healthcheck.Environment) *healthcheck.Reconciler {
 
 // Indices by which Machines and checks are found in the cache.
 const (
-	ByAuthor = "remedy.author"
-	byNode   = "remedy.node"
+	ByMarkedBy = "remedy.author"
+	byNode     = "remedy.node"
 )
 
 // Indices are those of Machines and MachineHealthChecks.
@@ -43,7 +43,7 @@ func Indices() []healthcheck.Index {
 			return []string{o.(*clusterv1.Machine).Spec.ClusterName}
 		}},
 		{Object: &clusterv1.Machine{}, Field: byNode, Value: func(o client.Object) []string { return nodeKeys(o.(*clusterv1.Machine)) }},
-		{Object: &clusterv1.Machine{}, Field: ByAuthor, Value: authorOf},
+		{Object: &clusterv1.Machine{}, Field: ByMarkedBy, Value: markedBy},
 		{Object: &remedyv1.MachineHealthCheck{}, Field: healthcheck.ByCluster, Value: func(o client.Object) []string {
 			return []string{o.(*remedyv1.MachineHealthCheck).Spec.ClusterName}
 		}},
@@ -60,8 +60,8 @@ func nodeKeys(m *clusterv1.Machine) []string {
 
 func nodeKey(cluster, node string) string { return cluster + "/" + node }
 
-// authorOf is the check that has signed a Machine.
-func authorOf(machine client.Object) []string {
+// markedBy is the check that has signed a Machine.
+func markedBy(machine client.Object) []string {
 	if author := notes.ResponsibleCheck(machine.GetAnnotations()); author != "" {
 		return []string{author}
 	}

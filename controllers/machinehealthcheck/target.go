@@ -53,7 +53,7 @@ func remediationFacts(check *healthcheck.Check, t *healthcheck.Target) remediati
 		Node:             m.Status.NodeRef.Name,
 		ControlPlane:     t.ControlPlane,
 		Owner:            clusterapi.RemediatingOwner(m),
-		OwnerRemediation: report.OwnerRemediation(m, check.Author()),
+		OwnerRemediation: report.OwnerRemediation(m, check.MarkedBy()),
 		History:          notes.History(m.Annotations),
 		NodeGoneSince:    notes.NodeGoneSince(m.Annotations),
 		Terminating:      departure(m, node),

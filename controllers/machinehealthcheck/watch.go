@@ -23,10 +23,10 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// Selection is a check as an event finds it: by what it selects, or how it signs.
+// Selection is a check as an event finds it: by what it selects, or what it has marked.
 type Selection struct {
-	Check  types.NamespacedName
-	Author string
+	Check    types.NamespacedName
+	MarkedBy string
 	// Selector is nil if it is invalid.
 	Selector labels.Selector
 }
@@ -48,7 +48,7 @@ func selections(e *healthcheck.Environment) func(context.Context, client.ObjectK
 				all = append(all, Selection{
 					Check: client.ObjectKeyFromObject(
 						check,
-					), Author: Kind + "/" + check.Name, Selector: healthcheck.Compiled(check, check.Spec.Selector.Labels),
+					), MarkedBy: Kind + "/" + check.Name, Selector: healthcheck.Compiled(check, check.Spec.Selector.Labels),
 				})
 			}
 		}
@@ -100,7 +100,7 @@ func (w watches) ofMachine(ctx context.Context, o client.Object) []types.Namespa
 	m := o.(*clusterv1.Machine)
 	author := notes.ResponsibleCheck(m.Annotations)
 	return w.concerned(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Spec.ClusterName}, func(s *Selection) bool {
-		return s.Author == author || s.selects(m)
+		return s.MarkedBy == author || s.selects(m)
 	})
 }
 

@@ -127,12 +127,12 @@ func (s store) Find(ctx context.Context, reader client.Reader, key client.Object
 
 // WriteStatus writes the status of a check, unless it has it already.
 func (s store) WriteStatus(
-	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, pass *explain.Evaluation,
+	ctx context.Context, check *healthcheck.Check, status *remedyv1.CheckStatus, evaluation *explain.Evaluation,
 ) (*healthcheck.Check, error) {
 	before := check.Object.(*remedyv1.NodeHealthCheck)
 	after := before.DeepCopy()
 	after.Status.CheckStatus = *status
-	count(&after.Status, pass)
+	count(&after.Status, evaluation)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return check, nil
 	}
@@ -147,13 +147,13 @@ const maxInFlight = 1000
 
 // count sets what only checks of Nodes report. It stays as it is while the check is paused, and while the Nodes cannot be read and are not
 // known.
-func count(status *remedyv1.NodeHealthCheckStatus, pass *explain.Evaluation) {
-	if pass.Situation.Check.Paused || pass.Context.NodesUnknown {
+func count(status *remedyv1.NodeHealthCheckStatus, evaluation *explain.Evaluation) {
+	if evaluation.Situation.Check.Paused || evaluation.Context.NodesUnknown {
 		return
 	}
 	before := status.InFlightRemediations
-	status.ObservedNodes = explain.Number(pass.Assessment.Counts.Expected)
-	status.HealthyNodes = explain.Number(pass.Planned.Counts.Healthy)
+	status.ObservedNodes = explain.Number(evaluation.Assessment.Counts.Expected)
+	status.HealthyNodes = explain.Number(evaluation.Planned.Counts.Healthy)
 	status.InFlightRemediations = nil
 	add := func(name string, r *remediation.Request) {
 		if r == nil || len(status.InFlightRemediations) == maxInFlight {
@@ -164,14 +164,14 @@ func count(status *remedyv1.NodeHealthCheckStatus, pass *explain.Evaluation) {
 		}
 		status.InFlightRemediations[name] = metav1.NewTime(r.Started.UTC()).Rfc3339Copy()
 	}
-	if pass.Context.UnlistableRequests != "" {
+	if evaluation.Context.UnlistableRequests != "" {
 		// Requests that cannot be read may still exist.
 		status.InFlightRemediations = maps.Clone(before)
 	}
-	for i := range pass.Situation.Targets {
-		add(pass.Situation.Targets[i].Name, pass.Situation.Targets[i].Request)
+	for i := range evaluation.Situation.Targets {
+		add(evaluation.Situation.Targets[i].Name, evaluation.Situation.Targets[i].Request)
 	}
-	for i := range pass.Situation.Orphans {
-		add(pass.Situation.Orphans[i].Name, pass.Situation.Orphans[i].Request)
+	for i := range evaluation.Situation.Orphans {
+		add(evaluation.Situation.Orphans[i].Name, evaluation.Situation.Orphans[i].Request)
 	}
 }

@@ -109,7 +109,7 @@ func report(s *stage.Stage, c *stage.Instance, kinds ...string) {
 		s.Expect(unstructured.SetNestedSlice(request.Object, all, "status", "conditions")).To(Succeed())
 	})
 	s.Eventually(func() string {
-		seen, _ := c.KnownRequests.Named(remediator.FenceAgents.GroupVersionKind, client.ObjectKeyFromObject(request))
+		seen, _ := c.KnownRequests.Get(remediator.FenceAgents.GroupVersionKind, client.ObjectKeyFromObject(request))
 		return seen.ResourceVersion
 	}).Should(Equal(request.GetResourceVersion()))
 }

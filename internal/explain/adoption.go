@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
 )
 
 // Instance is the manager that sets the condition Adopted on MachineHealthChecks of Cluster API.
@@ -19,21 +19,21 @@ type Instance struct {
 }
 
 // Adopted returns the condition Adopted in a state of adoption; nil if the in-tree controller reconciles the check.
-func (i Instance) Adopted(state takeover.State) *metav1.Condition {
+func (i Instance) Adopted(state adoption.State) *metav1.Condition {
 	const release = "or run 'kubectl remedy release'"
 	switch state {
-	case takeover.Adopted:
+	case adoption.Adopted:
 		if i.Observes {
 			return i.condition(metav1.ConditionFalse, remedyv1.OnlyObservedReason, "Remedy has adopted this check, and the manager only observes: "+
 				"no controller remediates its Machines. Start the manager without --mode=Observe, "+release)
 		}
 		return i.condition(metav1.ConditionTrue, remedyv1.AdoptedReason, "Remedy has adopted this check and reconciles it. "+
 			"To release it, remove the annotation "+remedyv1.AdoptAnnotation+", "+release)
-	case takeover.Waiting:
+	case adoption.Waiting:
 		return i.condition(metav1.ConditionFalse, remedyv1.WaitingForHandoverReason, "The in-tree controller has not acknowledged yet, "+
 			"in the condition Paused, that this check is paused for it. Remedy does nothing before. Check that the in-tree controller runs, "+
 			"and that its --watch-filter selects this check. If it is not meant to run, set --in-tree-machinehealthchecks=Replace")
-	case takeover.PauseConflict:
+	case adoption.PauseConflict:
 		return i.condition(
 			metav1.ConditionFalse,
 			remedyv1.PauseConflictReason,
@@ -41,10 +41,10 @@ func (i Instance) Adopted(state takeover.State) *metav1.Condition {
 				"three times within ten minutes, so Remedy has released this check for an hour. The in-tree controller reconciles it. Let the tool "+
 				"that writes the annotations of this check, usually a GitOps tool, ignore cluster.x-k8s.io/paused",
 		)
-	case takeover.Paused:
+	case adoption.Paused:
 		return i.condition(metav1.ConditionFalse, remedyv1.PausedByOthersReason,
 			"A user or another tool has paused this check or its Cluster. No controller reconciles it until it is unpaused")
-	case takeover.InTree:
+	case adoption.InTree:
 	}
 	return nil
 }

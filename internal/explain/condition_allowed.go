@@ -37,14 +37,14 @@ func unreadableOwners(p *Evaluation) string {
 	}
 	owners := make([]string, 0, len(p.Context.UnreadableOwners))
 	for _, owner := range p.Context.UnreadableOwners {
-		owners = append(owners, or(owner, "an owner"))
+		owners = append(owners, sanitizedOr(owner, "an owner"))
 	}
-	return "Deleted Machines count for maxInFlight until their owner can be read: " + listed(owners, ", ", maxForeign)
+	return "Deleted Machines count for maxInFlight until their owner can be read: " + listed(owners, ", ", maxQuoted)
 }
 
 // blocked is why no target is remediated, in the order of the guards; empty if targets can be remediated.
 func blocked(p *Evaluation) (reason, message string) {
-	check, gate := &p.Situation.Check, &p.Planned.Gate
+	check, gate := &p.Situation.Check, &p.Planned.LimitState
 	byGuard := func(reason remediation.Reason) (string, string) {
 		return string(reason), sentence(reason, &subject{}, Guard)
 	}
@@ -63,20 +63,20 @@ func blocked(p *Evaluation) (reason, message string) {
 		return remedyv1.PauseRequestedReason, "New remediations are paused by pauseRequests: " + quoted(check.PauseRequests)
 	case check.Unreachable:
 		return remedyv1.ClusterUnreachableReason, "Workload cluster is unreachable; only failures that can be verified without it are remediated"
-	case p.Assessment.Counts.Expected > 0 && p.Policy.Limits.For(p.Assessment.Counts.Expected+p.Context.Missing).Most <= 0:
+	case p.Assessment.Counts.Expected > 0 && p.Policy.Limits.For(p.Assessment.Counts.Expected+p.Context.Missing).Max <= 0:
 		return remedyv1.LimitIsZeroReason, "The limit is 0, so no target is ever remediated"
-	case !gate.Open && check.Reconnecting:
+	case !gate.Allowed && check.Reconnecting:
 		return remedyv1.ReconnectingReason, reconnecting(p)
-	case !gate.Open && gate.Unhealthy < gate.Limit.Least:
+	case !gate.Allowed && gate.Unhealthy < gate.Limit.Min:
 		return remedyv1.TooFewUnhealthyReason, "Too few targets are unhealthy"
-	case !gate.Open && p.Assessment.Counts.Unhealthy == 0 && !p.Snapshot.Cluster.ControlPlaneInitialized.Reached:
+	case !gate.Allowed && p.Assessment.Counts.Unhealthy == 0 && !p.Snapshot.Cluster.ControlPlaneInitialized.Reached:
 		return remedyv1.ControlPlaneNotInitializedReason, sentence(health.ControlPlaneNotInitialized, nil, Gate)
-	case !gate.Open && p.Assessment.Counts.Unhealthy == 0:
+	case !gate.Allowed && p.Assessment.Counts.Unhealthy == 0:
 		return remedyv1.HealthUnknownReason, "No target is known to be unhealthy, but the health of too many is unknown"
-	case !gate.Open:
+	case !gate.Allowed:
 		return remedyv1.TooManyUnhealthyReason, "Too many targets are unhealthy"
 	case !p.Planned.Storm.Since.IsZero():
-		s := &subject{Answer: remediation.Answer{Seen: remediation.Seen{Since: p.Planned.Storm.Since}}}
+		s := &subject{Answer: remediation.Answer{Details: remediation.Details{Since: p.Planned.Storm.Since}}}
 		if since := p.Planned.Storm.CooldownSince; !since.IsZero() {
 			s.Until = since.Add(p.Policy.StormCooldown)
 		}
@@ -87,20 +87,20 @@ func blocked(p *Evaluation) (reason, message string) {
 
 // numbers are the number of unhealthy targets and the limit.
 func numbers(p *Evaluation) string {
-	limits, l := &p.Policy.Limits, &p.Planned.Gate.Limit
+	limits, l := &p.Policy.Limits, &p.Planned.LimitState.Limit
 	what := "unhealthy"
 	if p.Policy.Counting == remediation.CountNotHealthy || limits.MinHealthy != nil && limits.Range == nil {
 		what = "not known to be healthy"
 	}
 	verb, from := "are", source(l)
-	if p.Planned.Gate.Unhealthy == 1 {
+	if p.Planned.LimitState.Unhealthy == 1 {
 		verb = "is"
 	}
 	if limits.MaxUnhealthy == nil && limits.MinHealthy == nil && limits.Range == nil {
 		from += " (default)"
 	}
-	return fmt.Sprintf("%d of %s %s %s, and %s", p.Planned.Gate.Unhealthy, counted(p.Assessment.Counts.Expected, "target", "targets"),
-		verb, what, allows(from, l.Least, l.Most))
+	return fmt.Sprintf("%d of %s %s %s, and %s", p.Planned.LimitState.Unhealthy, counted(p.Assessment.Counts.Expected, "target", "targets"),
+		verb, what, allows(from, l.Min, l.Max))
 }
 
 // advice is what a person can do about a common cause or a configuration that never remediates.
@@ -117,9 +117,9 @@ func advice(p *Evaluation, reason string) string {
 		return commonCause
 	case reason != remedyv1.LimitIsZeroReason:
 		return ""
-	case p.Planned.Gate.Limit.Field == "unhealthyRange":
+	case p.Planned.LimitState.Limit.Field == "unhealthyRange":
 		return "Raise the upper end of unhealthyRange to 1 or more, or set mode: Observe if no remediation is intended"
-	case p.Planned.Gate.Limit.Field == "minHealthy":
+	case p.Planned.LimitState.Limit.Field == "minHealthy":
 		return fmt.Sprintf("Set minHealthy to at most %d or %d%%, or set mode: Observe if no remediation is intended", n-1, 100*(n-1)/n)
 	}
 	return fmt.Sprintf("Set maxUnhealthy to at least 1 or %d%%, or set mode: Observe if no remediation is intended", (100+n-1)/n)
@@ -129,13 +129,13 @@ func clusterMissing(p *Evaluation) string {
 	if p.Context.Cluster == "" {
 		return sentence(remediation.ClusterNotFound, nil, Guard)
 	}
-	return "The Cluster " + foreign(p.Context.Cluster) + " does not exist"
+	return "The Cluster " + sanitized(p.Context.Cluster) + " does not exist"
 }
 
 func quoted(all []string) string {
 	quotes := make([]string, 0, len(all))
 	for _, text := range all {
-		quotes = append(quotes, fmt.Sprintf("%q", foreign(text)))
+		quotes = append(quotes, fmt.Sprintf("%q", sanitized(text)))
 	}
 	return names(quotes, maxCauses)
 }

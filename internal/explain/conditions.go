@@ -56,14 +56,14 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 		return condition(remedyv1.ReadyCondition, cause.Status, cause.Reason, listed(notReady, ", ", MaxMessage))
 	}
 	for _, failure := range [...]struct {
-		hold           remediation.Reason
+		blockedBy      remediation.Reason
 		reason, prefix string
 	}{
 		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "Every step was tried, and these targets are still unhealthy: "},
 		{remediation.InBackoff, remedyv1.RemediationFailedReason, "Remediation of these targets has failed, and is tried again: "},
 		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owners of these have not acted: "},
 	} {
-		if blocked := blockedBy(p, failure.hold); len(blocked) > 0 {
+		if blocked := blockedBy(p, failure.blockedBy); len(blocked) > 0 {
 			message := failure.prefix + names(blocked, MaxMessage-len(failure.prefix))
 			return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, failure.reason, message)
 		}
@@ -85,13 +85,13 @@ func needsNoAction(c *metav1.Condition) bool {
 }
 
 // blockedBy are the targets that are blocked for a reason, with the time of the next try.
-func blockedBy(p *Evaluation, hold remediation.Reason) []string {
+func blockedBy(p *Evaluation, reason remediation.Reason) []string {
 	var blocked []string
 	for i := range p.Planned.Decisions {
-		if h := &p.Planned.Decisions[i].Hold; h.Reason == hold {
+		if block := &p.Planned.Decisions[i].Block; block.Reason == reason {
 			name := p.Snapshot.Targets[i].Name
-			if !h.Until.IsZero() {
-				name += " (next try" + when("at", h.Until) + ")"
+			if !block.Until.IsZero() {
+				name += " (next try" + when("at", block.Until) + ")"
 			}
 			blocked = append(blocked, name)
 		}
@@ -106,7 +106,7 @@ func cleanup(p *Evaluation) string {
 	}
 	var requests, marks []string
 	add := func(name string, r *remediation.Request, marked, paused bool) {
-		name = foreign(name)
+		name = sanitized(name)
 		switch {
 		case r != nil && !r.DeletingSince.IsZero():
 			name += " (deletion requested" + when("at", r.DeletingSince) + ")"
@@ -129,7 +129,7 @@ func cleanup(p *Evaluation) string {
 	}
 	message := []string{"The check is being deleted; its finalizer stays until the cleanup is complete"}
 	// What a person has to do comes first: the end of a long message is cut off.
-	if why := foreign(p.Context.UnlistableRequests); why != "" {
+	if why := sanitized(p.Context.UnlistableRequests); why != "" {
 		message = append(message, "Requests may exist that cannot be listed: "+why,
 			"Fix that, or remove the finalizer "+remedyv1.CleanupFinalizer+" from the check if there are no requests")
 	}
@@ -177,7 +177,7 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 		return reachable(metav1.ConditionFalse, remedyv1.ClusterNotFoundReason, clusterMissing(p))
 	case p.Context.KubeconfigRejected != "":
 		return reachable(metav1.ConditionFalse, remedyv1.KubeconfigRefusedReason,
-			"The kubeconfig is rejected: "+or(p.Context.KubeconfigRejected, "it would run a program or read files"))
+			"The kubeconfig is rejected: "+sanitizedOr(p.Context.KubeconfigRejected, "it would run a program or read files"))
 	case !cluster.ControlPlaneInitialized.Reached:
 		return reachable(metav1.ConditionFalse, remedyv1.ControlPlaneNotInitializedReason,
 			sentence(health.ControlPlaneNotInitialized, nil, Gate))
@@ -188,7 +188,7 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 		return reachable(metav1.ConditionUnknown, remedyv1.ReconnectingReason, reconnecting(p))
 	case r.WrongCluster:
 		return reachable(metav1.ConditionFalse, remedyv1.WrongClusterReason,
-			capital(or(r.Why, "none of the Nodes that Machines refer to exists"))+
+			capital(sanitizedOr(r.Why, "none of the Nodes that Machines refer to exists"))+
 				". No Machine is remediated for a missing Node until one of these Nodes exists")
 	case r.Failed == 0:
 		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, insecure(p))
@@ -214,7 +214,7 @@ func reconnecting(p *Evaluation) string {
 
 // withCause adds the cause to a message, if it is known.
 func withCause(message, why string) string {
-	if why = foreign(why); why != "" {
+	if why = sanitized(why); why != "" {
 		message += ": " + why
 	}
 	return message
@@ -240,8 +240,8 @@ func templatesCondition(p *Evaluation) metav1.Condition {
 		if w := find(t.Reason, Condition); w != nil {
 			meaning = strings.TrimSuffix(strings.ReplaceAll(w.Means, "`", ""), ".")
 		}
-		message := withCause(or(t.Template, "A template"), or(t.Detail, meaning))
-		if role := foreign(t.ClusterRole); role != "" {
+		message := withCause(sanitizedOr(t.Template, "A template"), sanitizedOr(t.Detail, meaning))
+		if role := sanitized(t.ClusterRole); role != "" {
 			message += fmt.Sprintf(". Apply the ClusterRole %s, with the label %s=true", role, remedyv1.AggregateToManagerLabel)
 		}
 		messages = append(messages, message)
@@ -257,7 +257,7 @@ func selectorsCondition(p *Evaluation) metav1.Condition {
 	responsible := map[string][]string{}
 	for i := range p.Situation.Targets {
 		if t := &p.Situation.Targets[i]; t.CoveredBy != "" {
-			check := or(t.CoveredBy, "Another check")
+			check := sanitizedOr(t.CoveredBy, "Another check")
 			responsible[check] = append(responsible[check], t.Name)
 		}
 	}
@@ -273,12 +273,12 @@ func selectorsCondition(p *Evaluation) metav1.Condition {
 	for _, check := range slices.Sorted(maps.Keys(responsible)) {
 		targets := responsible[check]
 		messages = append(messages,
-			fmt.Sprintf("%s is responsible for %s: %s", check, counted(len(targets), "target", "targets"), names(targets, maxForeign)))
+			fmt.Sprintf("%s is responsible for %s: %s", check, counted(len(targets), "target", "targets"), names(targets, maxQuoted)))
 	}
 	for _, check := range slices.Sorted(maps.Keys(p.Context.Overlaps)) {
 		targets := p.Context.Overlaps[check]
 		messages = append(messages, fmt.Sprintf("This check is responsible for %s that %s selects, too: %s",
-			counted(len(targets), "target", "targets"), check, names(targets, maxForeign)))
+			counted(len(targets), "target", "targets"), check, names(targets, maxQuoted)))
 	}
 	return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.SelectorsOverlapReason,
 		listed(messages, "; ", MaxMessage-len(advice))+advice)

@@ -95,7 +95,7 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 				"The check selects no Node: compare its selector with the labels of the Nodes",
 		},
 		{
-			fleet(10, 1, limits(remediation.Limits{Range: &remediation.Range{Least: 3, Most: 5}})), "TooFewUnhealthy",
+			fleet(10, 1, limits(remediation.Limits{Range: &remediation.Range{Min: 3, Max: 5}})), "TooFewUnhealthy",
 			"Blocked: Too few targets are unhealthy. 1 of 10 targets is not known to be healthy, and unhealthyRange=[3-5] allows 3 to 5",
 		},
 		{
@@ -214,15 +214,15 @@ func TestAdvice_LimitIsZero_AllowsOneTarget(t *testing.T) {
 			t.Fatal(err)
 		}
 		enough, less := percent(fmt.Sprintf("%d%%", share)), percent(fmt.Sprintf("%d%%", share-1))
-		if (remediation.Limits{MaxUnhealthy: enough}).For(n).Most < 1 || (remediation.Limits{MaxUnhealthy: less}).For(n).Most > 0 {
+		if (remediation.Limits{MaxUnhealthy: enough}).For(n).Max < 1 || (remediation.Limits{MaxUnhealthy: less}).For(n).Max > 0 {
 			t.Fatalf("%d%% of %d", share, n)
 		}
-		p.Planned.Gate.Limit.Field = "minHealthy"
+		p.Planned.LimitState.Limit.Field = "minHealthy"
 		if _, err := fmt.Sscanf(advice(p, remedyv1.LimitIsZeroReason), "Set minHealthy to at most %d or %d%%,", &number, &share); err != nil {
 			t.Fatal(err)
 		}
 		enough, less = percent(fmt.Sprintf("%d%%", share)), percent(fmt.Sprintf("%d%%", share+1))
-		if (remediation.Limits{MinHealthy: enough}).For(n).Most < 1 || (remediation.Limits{MinHealthy: less}).For(n).Most > 0 {
+		if (remediation.Limits{MinHealthy: enough}).For(n).Max < 1 || (remediation.Limits{MinHealthy: less}).For(n).Max > 0 {
 			t.Fatalf("%d%% of %d", share, n)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
-	type seen = remediation.Seen
+	type seen = remediation.Details
 	hour := ago(time.Hour)
 	tests := []struct {
 		reason remediation.Reason
@@ -28,7 +28,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		{reason: remediation.ClusterNotFound, says: "The Cluster does not exist"},
 		{reason: remediation.ClusterDeleting, says: "The Cluster is being deleted"},
 		{
-			reason: remediation.ManagedByOtherCheck, seen: seen{Who: "MachineHealthCheck default/a"},
+			reason: remediation.ManagedByOtherCheck, seen: seen{Cause: "MachineHealthCheck default/a"},
 			says: "MachineHealthCheck default/a is responsible for the target",
 		},
 		{
@@ -37,47 +37,47 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		},
 		{
 			reason: remediation.Terminating,
-			seen:   seen{Who: "deletion", Since: hour},
+			seen:   seen{Cause: "deletion", Since: hour},
 			says:   "The target is being deleted since 2026-03-14T11:00:00Z",
 		},
-		{reason: remediation.Terminating, seen: seen{Who: "taint a"}, says: "Termination is announced by taint a"},
+		{reason: remediation.Terminating, seen: seen{Cause: "taint a"}, says: "Termination is announced by taint a"},
 		{
-			reason: remediation.Terminating, seen: seen{Who: "taint a", Since: hour},
+			reason: remediation.Terminating, seen: seen{Cause: "taint a", Since: hour},
 			says: "Termination is announced by taint a since 2026-03-14T11:00:00Z",
 		},
 		{reason: remediation.Excluded, says: "The Node has the label remediation.medik8s.io/exclude-from-remediation"},
 		{reason: remediation.NoRemediatingOwner, says: "The Machine has no owner that can remediate it"},
 		{
-			reason: remediation.OwnerRefuses, seen: seen{Who: "KubeadmControlPlane/cp"},
+			reason: remediation.OwnerRefuses, seen: seen{Cause: "KubeadmControlPlane/cp"},
 			says: "KubeadmControlPlane/cp reports that it cannot remediate the Machine",
 		},
 		{
-			reason: remediation.OwnerRefuses, seen: seen{Who: "MachineSet/a", Message: "too many\nMachines are unhealthy"},
+			reason: remediation.OwnerRefuses, seen: seen{Cause: "MachineSet/a", Message: "too many\nMachines are unhealthy"},
 			says: "MachineSet/a reports that it cannot remediate the Machine: too many Machines are unhealthy",
 		},
 		{
-			reason: remediation.PauseRequested, seen: seen{Who: "an upgrade", Have: 1},
+			reason: remediation.PauseRequested, seen: seen{Cause: "an upgrade", Count: 1},
 			says: `New remediations are paused by pauseRequests: "an upgrade"`,
 		},
 		{
-			reason: remediation.PauseRequested, seen: seen{Who: "an upgrade", Have: 3},
+			reason: remediation.PauseRequested, seen: seen{Cause: "an upgrade", Count: 3},
 			says: `New remediations are paused by pauseRequests: "an upgrade" … and 2 more`,
 		},
 		{reason: remediation.ClusterUnreachable, says: "Workload cluster is unreachable; this failure cannot be verified without it"},
 		{
-			reason: remediation.TooManyUnhealthy, seen: seen{Who: "maxUnhealthy=40%", Have: 11, Most: 10},
+			reason: remediation.TooManyUnhealthy, seen: seen{Cause: "maxUnhealthy=40%", Count: 11, Max: 10},
 			says: "11 targets count as unhealthy, and maxUnhealthy=40% allows 10. Check for a common cause before raising the limit",
 		},
 		{
-			reason: remediation.TooManyUnhealthy, seen: seen{Who: "unhealthyRange=[3-5]", Have: 6, Least: 3, Most: 5},
+			reason: remediation.TooManyUnhealthy, seen: seen{Cause: "unhealthyRange=[3-5]", Count: 6, Min: 3, Max: 5},
 			says: "6 targets count as unhealthy, and unhealthyRange=[3-5] allows 3 to 5. Check for a common cause before raising the limit",
 		},
 		{
-			reason: remediation.TooFewUnhealthy, seen: seen{Who: "unhealthyRange=[3-5]", Have: 1, Least: 3, Most: 5},
+			reason: remediation.TooFewUnhealthy, seen: seen{Cause: "unhealthyRange=[3-5]", Count: 1, Min: 3, Max: 5},
 			says: "1 target counts as unhealthy, and unhealthyRange=[3-5] requires at least 3",
 		},
 		{
-			reason: remediation.TooManyUnhealthy, seen: seen{Who: "minHealthy=3", Have: 2, Most: -1},
+			reason: remediation.TooManyUnhealthy, seen: seen{Cause: "minHealthy=3", Count: 2, Max: -1},
 			says: "2 targets count as unhealthy, and minHealthy=3 requires more healthy targets than exist. Check for a common cause before " +
 				"raising the limit",
 		},
@@ -93,57 +93,60 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		{reason: remediation.AnnotationNotRemoved, says: "The remediation that the annotation cluster.x-k8s.io/remediate-machine requests " +
 			"was done; remove the annotation"},
 		{
-			reason: remediation.AnnotationNotRemoved, seen: seen{Have: 2},
+			reason: remediation.AnnotationNotRemoved, seen: seen{Count: 2},
 			says: "The remediation that the annotation cluster.x-k8s.io/remediate-machine requests has failed 2 times; remove the annotation",
 		},
 		{
-			reason: remediation.EscalationExhausted, seen: seen{Have: 1}, until: noon,
+			reason: remediation.EscalationExhausted, seen: seen{Count: 1}, until: noon,
 			says: "Every step was tried, and remediation has failed once; the first step starts again at 2026-03-14T12:00:00Z",
 		},
 		{
-			reason: remediation.InBackoff, seen: seen{Have: 2}, until: noon,
+			reason: remediation.InBackoff, seen: seen{Count: 2}, until: noon,
 			says: "Remediation has failed 2 times; the next one starts at 2026-03-14T12:00:00Z",
 		},
 		{reason: remediation.TemplateNotResolved, says: "The check has no step for the target"},
 		{
-			reason: remediation.TemplateNotResolved, seen: seen{Who: "FooTemplate/a"},
+			reason: remediation.TemplateNotResolved, seen: seen{Cause: "FooTemplate/a"},
 			says: "No request can be created from the template FooTemplate/a",
 		},
 		{
 			reason: remediation.RequestNameConflict,
-			seen:   seen{Who: "Foo/m of another check"},
+			seen:   seen{Cause: "Foo/m of another check"},
 			says:   "Foo/m of another check has the name of the request",
 		},
 		{
 			reason: remediation.NodeLeaseHeld,
-			seen:   seen{Who: "drainer"},
+			seen:   seen{Cause: "drainer"},
 			until:  noon,
 			says:   "drainer works on the Node until 2026-03-14T12:00:00Z",
 		},
-		{reason: remediation.ControlPlaneBusy, seen: seen{Who: "cp-2"}, says: "cp-2 of the same control plane is being remediated"},
+		{reason: remediation.ControlPlaneBusy, seen: seen{Cause: "cp-2"}, says: "cp-2 of the same control plane is being remediated"},
 		{reason: remediation.QuorumUnknown, says: "The etcd members of the control plane could not be read"},
-		{reason: remediation.SingleControlPlane, seen: seen{Have: 1}, says: "The target is the only member of its control plane"},
+		{reason: remediation.SingleControlPlane, seen: seen{Count: 1}, says: "The target is the only member of its control plane"},
 		{
-			reason: remediation.QuorumAtRisk, seen: seen{Have: 1, Least: 2, Most: 3},
+			reason: remediation.QuorumAtRisk, seen: seen{Count: 1, Min: 2, Max: 3},
 			says: "Without the target, 1 of 3 etcd members are known to be healthy, and 2 are required",
 		},
-		{reason: remediation.MaxInFlight, seen: seen{Have: 2, Most: 2}, says: "maxInFlight is reached (2 of 2); this target is queued"},
+		{reason: remediation.MaxInFlight, seen: seen{Count: 2, Max: 2}, says: "maxInFlight is reached (2 of 2); this target is queued"},
 		{
-			reason: remediation.MaxInFlight, seen: seen{Who: "a", Have: 1, Most: 1},
+			reason: remediation.MaxInFlight, seen: seen{Cause: "a", Count: 1, Max: 1},
 			says: "maxInFlight is reached (1 of 1, including a); this target is queued",
 		},
 		{
-			reason: remediation.MaxInFlight, seen: seen{Who: "a", Owner: "MachineSet/b", Have: 1, Most: 1},
+			reason: remediation.MaxInFlight, seen: seen{Cause: "a", Owner: "MachineSet/b", Count: 1, Max: 1},
 			says: "maxInFlight is reached (1 of 1, including a, which MachineSet/b has not replaced yet); this target is queued",
 		},
 		{
-			reason: remediation.MaxInFlight, seen: seen{Who: "a", Have: 2, Most: 2},
+			reason: remediation.MaxInFlight, seen: seen{Cause: "a", Count: 2, Max: 2},
 			says: "maxInFlight is reached (2 of 2, including a); this target is queued",
 		},
 		{reason: remediation.PreflightPending, says: "The preflight check runs within seconds"},
-		{reason: remediation.PreflightFailed, seen: seen{Who: "its health has changed"}, says: "Preflight check failed: its health has changed"},
 		{
-			reason: remediation.PreflightFailed, seen: seen{Who: "maxInFlight is reached", Have: 2, Most: 2},
+			reason: remediation.PreflightFailed, seen: seen{Cause: "its health has changed"},
+			says: "Preflight check failed: its health has changed",
+		},
+		{
+			reason: remediation.PreflightFailed, seen: seen{Cause: "maxInFlight is reached", Count: 2, Max: 2},
 			says: "Preflight check failed: maxInFlight is reached (2 of 2)",
 		},
 		// When it was renewed is left out: that changes every ten seconds.
@@ -152,7 +155,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			says: "The kubelet still renews the Lease of the Node; blocked until 2026-03-14T12:00:00Z",
 		},
 		{
-			reason: remediation.OwnerNotActing, seen: seen{Who: "MachineSet/a: RemediationDeferred", Since: hour},
+			reason: remediation.OwnerNotActing, seen: seen{Cause: "MachineSet/a: RemediationDeferred", Since: hour},
 			says: "Owner remediation was requested at 2026-03-14T11:00:00Z, and the owner has not acted: MachineSet/a: RemediationDeferred",
 		},
 		{
@@ -160,7 +163,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			says: "A finalizer blocks the deletion of the request of step 1 (FooTemplate/a), requested at 2026-03-14T11:00:00Z",
 		},
 		{
-			reason: remediation.RequestFailed, seen: seen{Who: "admission denied:\r\n spec.x\tis wrong"},
+			reason: remediation.RequestFailed, seen: seen{Cause: "admission denied:\r\n spec.x\tis wrong"},
 			says: "The API server rejected the request: admission denied: spec.x is wrong",
 		},
 		{
@@ -174,13 +177,13 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		told[string(test.reason)] = true
 		t.Run(test.says, func(t *testing.T) {
 			d := remediation.Decision{
-				Hold: remediation.Hold{Reason: test.reason, Until: test.until, Seen: test.seen},
-				Step: remediation.StepID{Order: 1, Template: "FooTemplate/a"},
+				Block: remediation.Block{Reason: test.reason, Until: test.until, Details: test.seen},
+				Step:  remediation.StepID{Order: 1, Template: "FooTemplate/a"},
 			}
 			NewWithT(t).Expect(decisionSentence(&Facts{Decision: &d})).To(Equal("Blocked: " + test.says))
 		})
 	}
-	for _, reason := range worded(Guard, Preflight, Hold) {
+	for _, reason := range worded(Guard, Preflight, Unfinished) {
 		if !told[reason] {
 			t.Errorf("no row has the reason %s", reason)
 		}
@@ -189,7 +192,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 
 func TestDecisionSentence_PausedAfterPlan_ReportsIt(t *testing.T) {
 	g := NewWithT(t)
-	d := remediation.Decision{Hold: remediation.Hold{Reason: remediation.Paused}, Answers: []remediation.Answer{
+	d := remediation.Decision{Block: remediation.Block{Reason: remediation.Paused}, Answers: []remediation.Answer{
 		{Guard: remediation.Paused}, {Guard: remediation.MaxInFlight}, {Guard: remediation.Paused, Blocks: true, Preflight: true},
 	}}
 	g.Expect(decisionSentence(&Facts{Decision: &d})).To(Equal("Blocked: The check, its Cluster or the target was paused after the decision"))

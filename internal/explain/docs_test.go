@@ -109,7 +109,7 @@ var parts = []struct {
 		"",
 	},
 	{"Preflight checks", "Directly before an action, the facts that it is based on are read again, live.", Preflight, "Preflight: "},
-	{"Other causes", "These block a remediation that exists, or that could not be started.", Hold, ""},
+	{"Other causes", "These block a remediation that exists, or that could not be started.", Unfinished, ""},
 	{"Ends of a remediation", "A request is deleted, or owner remediation is canceled, for one of these reasons.", Ending, "Ended: "},
 }
 
@@ -161,7 +161,7 @@ Later versions may add reasons.
 // places are where a reason of a kind is reported.
 var places = map[Kind]string{
 	Gate: "gate", Rule: "rule", Unknown: "undetermined", Guard: "guard", Preflight: "guard, in a preflight check",
-	Hold: "other cause", Ending: "end",
+	Unfinished: "other cause", Ending: "end",
 	EventOnly: "event",
 }
 

@@ -141,7 +141,7 @@ func drawPolicy(t *rapid.T) *remediation.Policy {
 	case 2:
 		p.Limits.MinHealthy = &limit
 	case 3:
-		p.Limits.Range = &remediation.Range{Least: rapid.IntRange(0, limit.IntValue()).Draw(t, "least"), Most: limit.IntValue()}
+		p.Limits.Range = &remediation.Range{Min: rapid.IntRange(0, limit.IntValue()).Draw(t, "least"), Max: limit.IntValue()}
 	case 4:
 		p.Limits.MaxUnhealthy = &percent
 	case 5:

@@ -38,7 +38,7 @@ func (e *Event) OfRemediation() bool {
 func Events(before *Past, after *Trace) []Event {
 	var all []Event
 	add := func(kind, reason, action, message string) {
-		all = append(all, Event{Type: kind, Reason: reason, Action: action, Message: cut(foreign(after.Target)+": "+message, MaxMessage)})
+		all = append(all, Event{Type: kind, Reason: reason, Action: action, Message: cut(sanitized(after.Target)+": "+message, MaxMessage)})
 	}
 	if before != nil && before.Verdict.Kind != after.Verdict.Kind {
 		switch {
@@ -55,7 +55,7 @@ func Events(before *Past, after *Trace) []Event {
 	// A remediation that ends leaves the target blocked for the same reason: that is no second event.
 	if before != nil && d.BlockedReason != "" && before.Decision.BlockedReason != d.BlockedReason && d.Why == "" {
 		kind := corev1.EventTypeNormal
-		if w := find(d.BlockedReason, Hold, Preflight, Guard); w != nil && w.actionNeeded {
+		if w := find(d.BlockedReason, Unfinished, Preflight, Guard); w != nil && w.actionNeeded {
 			kind = corev1.EventTypeWarning
 		}
 		add(kind, string(d.BlockedReason), BlockRemediation, d.Message)
@@ -83,7 +83,7 @@ func remediationEvent(d *DecisionPart) (kind, reason, action string) {
 func ReplacedEvent(target string) Event {
 	return Event{
 		Type: corev1.EventTypeNormal, Reason: Replaced, Action: EndRemediation,
-		Message: cut(foreign(target)+": Was deleted while it was being remediated", MaxMessage),
+		Message: cut(sanitized(target)+": Was deleted while it was being remediated", MaxMessage),
 	}
 }
 

@@ -45,12 +45,12 @@ func InTreeConditions(own []metav1.Condition, p *Evaluation, maxUnhealthy, unhea
 // allowedInTree returns the condition RemediationAllowed of Cluster API, which depends only on the limit; nil if its controller would not
 // set it, because the check is paused, its Cluster cannot be read, or its range is invalid.
 func allowedInTree(p *Evaluation, maxUnhealthy, unhealthyRange string) *metav1.Condition {
-	check, gate := &p.Situation.Check, &p.Planned.Gate
+	check, gate := &p.Situation.Check, &p.Planned.LimitState
 	if check.Paused || check.Unreachable || check.Reconnecting || check.Cluster == remediation.ClusterIsMissing ||
-		gate.Limit.Field == "unhealthyRange" && gate.Limit.Most < gate.Limit.Least {
+		gate.Limit.Field == "unhealthyRange" && gate.Limit.Max < gate.Limit.Min {
 		return nil
 	}
-	if gate.Open {
+	if gate.Allowed {
 		allowed := condition(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue, remedyv1.RemediationAllowedReason, "")
 		return &allowed
 	}

@@ -23,27 +23,30 @@ const (
 )
 
 func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
-	tooMany := remediation.Gate{Limit: remediation.Limit{Field: "maxUnhealthy", Most: 2}, Unhealthy: 3}
+	tooMany := remediation.LimitState{Limit: remediation.Limit{Field: "maxUnhealthy", Max: 2}, Unhealthy: 3}
 	tests := []struct {
 		name           string
-		gate           remediation.Gate
+		gate           remediation.LimitState
 		check          remediation.Check
 		unhealthyRange string
 		// own is the reason of Remedy's RemediationAllowed; empty if it is True.
 		own, wantReason, wantMessage, wantReady string
 	}{
-		{name: "allowed", gate: remediation.Gate{Open: true}, wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ReadyReason},
+		{
+			name: "allowed", gate: remediation.LimitState{Allowed: true},
+			wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ReadyReason,
+		},
 		{
 			name: "maxUnhealthy", gate: tooMany, own: remedyv1.TooManyUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason,
 			wantMessage: exceeds, wantReady: remedyv1.TooManyUnhealthyReason,
 		},
 		{
-			name: "below the range", gate: remediation.Gate{Limit: remediation.Limit{Field: "unhealthyRange", Least: 4, Most: 5}},
+			name: "below the range", gate: remediation.LimitState{Limit: remediation.Limit{Field: "unhealthyRange", Min: 4, Max: 5}},
 			unhealthyRange: "[4-5]", own: remedyv1.TooFewUnhealthyReason, wantReason: remedyv1.TooManyUnhealthyReason, wantMessage: outside,
 			wantReady: remedyv1.TooFewUnhealthyReason,
 		},
 		{
-			name: "invalid range", gate: remediation.Gate{Limit: remediation.Limit{Field: "unhealthyRange", Least: 1}}, unhealthyRange: "[5-4]",
+			name: "invalid range", gate: remediation.LimitState{Limit: remediation.Limit{Field: "unhealthyRange", Min: 1}}, unhealthyRange: "[5-4]",
 			own: remedyv1.LimitIsZeroReason, wantReady: remedyv1.LimitIsZeroReason,
 		},
 		{
@@ -59,7 +62,7 @@ func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 			own: remedyv1.ClusterNotFoundReason, wantReady: remedyv1.ClusterNotFoundReason,
 		},
 		{
-			name: "Cluster being deleted", gate: remediation.Gate{Open: true}, own: remedyv1.ClusterDeletingReason,
+			name: "Cluster being deleted", gate: remediation.LimitState{Allowed: true}, own: remedyv1.ClusterDeletingReason,
 			wantReason: remedyv1.RemediationAllowedReason, wantReady: remedyv1.ClusterDeletingReason,
 		},
 		{name: "paused", gate: tooMany, check: remediation.Check{Paused: true}, own: remedyv1.PausedReason, wantReady: remedyv1.PausedReason},
@@ -78,7 +81,7 @@ func TestInTreeConditions_Block_IsReportedInReady(t *testing.T) {
 				}
 			}
 			p := &Evaluation{
-				Situation: &remediation.Situation{Check: test.check}, Planned: &remediation.Planned{Gate: test.gate},
+				Situation: &remediation.Situation{Check: test.check}, Planned: &remediation.Planned{LimitState: test.gate},
 				Assessment: &health.Assessment{Counts: health.Counts{Expected: 5, Unhealthy: 2}},
 			}
 			got := InTreeConditions(own, p, "40%", test.unhealthyRange)

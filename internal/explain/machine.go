@@ -84,13 +84,13 @@ func ForMachine(f *Facts, check *remediation.Check) MachineConditions {
 	}
 	switch {
 	case f.Decision.Action == remediation.RequestOwnerRemediation:
-		c.OwnerRemediated = waitsFor(OwnerRemediated, waitingForRemediation)
+		c.OwnerRemediated = waitingCondition(OwnerRemediated, waitingForRemediation)
 		c.OwnerRemediated.Deprecated = &DeprecatedCondition{
 			Type: OwnerRemediated, Status: corev1.ConditionFalse, Severity: severityWarning, Reason: WaitingForRemediation,
 		}
 	case f.requested():
 		// Cluster API leaves the message empty, and has no such condition in v1beta1.
-		c.ExternallyRemediated = waitsFor(ExternallyRemediated, "")
+		c.ExternallyRemediated = waitingCondition(ExternallyRemediated, "")
 	}
 	return c
 }
@@ -105,7 +105,7 @@ func sets(f *Facts, check *remediation.Check) bool {
 	case f.Target != nil && f.Target.CoveredBy != "":
 		return false
 	}
-	return !f.Decision.Unconfirmed && f.Verdict != nil && f.Decision.Hold.Reason != remediation.Paused
+	return !f.Decision.Unconfirmed && f.Verdict != nil && f.Decision.Block.Reason != remediation.Paused
 }
 
 // wouldRequest reports whether HealthCheckSucceeded=False would request owner remediation that is not decided: OwnerRemediated=False is
@@ -125,7 +125,7 @@ func (f *Facts) requested() bool {
 		f.Target != nil && f.Target.Request != nil && f.Target.Request.DeletingSince.IsZero()
 }
 
-func waitsFor(kind, message string) *MachineCondition {
+func waitingCondition(kind, message string) *MachineCondition {
 	return &MachineCondition{
 		Condition: metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: WaitingForRemediation, Message: message},
 		Yields:    true,

@@ -172,7 +172,7 @@ func TestForMachine_NotResponsible_SetsNothing(t *testing.T) {
 		}},
 		"paused after the decision": {facts: Facts{
 			Verdict:  sick,
-			Decision: &remediation.Decision{Hold: remediation.Hold{Reason: remediation.Paused}},
+			Decision: &remediation.Decision{Block: remediation.Block{Reason: remediation.Paused}},
 		}},
 	}
 	for why, test := range tests {

@@ -218,18 +218,18 @@ func agrees(p *Evaluation, i int) error {
 	if err := rulesAgree(v, &trace); err != nil {
 		return err
 	}
-	notable := !v.Recovered() || d.InFlight || d.Action != remediation.None || d.Hold.Reason != ""
+	notable := !v.Recovered() || d.InFlight || d.Action != remediation.None || d.Block.Reason != ""
 	held := with(trace.Guards, Blocks)
-	fromGuard := len(d.Answers) > 0 && d.Hold.Reason != ""
+	fromGuard := len(d.Answers) > 0 && d.Block.Reason != ""
 	asked := len(trace.Guards) - len(with(trace.Guards, NotEvaluated)) - len(with(trace.Guards, NotApplicable))
 	switch {
 	case fromGuard != (len(held) == 1) || len(held) > 1:
 		return fmt.Errorf("%d guards held it", len(held))
-	case fromGuard && held[0].Name != string(d.Hold.Reason):
+	case fromGuard && held[0].Name != string(d.Block.Reason):
 		return fmt.Errorf("held by %s", held[0].Name)
 	case asked != len(d.Answers):
 		return fmt.Errorf("%d guards asked, not %d", asked, len(d.Answers))
-	case string(trace.Decision.BlockedReason) != string(d.Hold.Reason) && d.Hold.Reason != "":
+	case string(trace.Decision.BlockedReason) != string(d.Block.Reason) && d.Block.Reason != "":
 		return fmt.Errorf("the hold is %s", trace.Decision.BlockedReason)
 	case d.InFlight != (trace.State == Remediating):
 		return fmt.Errorf("in flight %v, and the state is %s", d.InFlight, trace.State)
@@ -304,7 +304,7 @@ func TestStatus_AnyInput_FitsTheAPI(t *testing.T) {
 		}
 		for _, target := range status.UnhealthyTargets {
 			if !reasoned.MatchString(string(target.Reason)) || target.Decision == "" || len(target.BlockedReason) > 64 ||
-				target.BlockedReason != "" && !slices.Contains(worded(Guard, Hold, Preflight), string(target.BlockedReason)) {
+				target.BlockedReason != "" && !slices.Contains(worded(Guard, Unfinished, Preflight), string(target.BlockedReason)) {
 				t.Fatalf("%+v", target)
 			}
 		}
@@ -312,12 +312,12 @@ func TestStatus_AnyInput_FitsTheAPI(t *testing.T) {
 			t.Fatalf("%+v", status.Limit)
 		}
 		c := status.Conditions[1]
-		stopped := p.Situation.Check.Paused || p.Policy.Observe || !p.Planned.Gate.Open || !p.Planned.Storm.Since.IsZero() ||
+		stopped := p.Situation.Check.Paused || p.Policy.Observe || !p.Planned.LimitState.Allowed || !p.Planned.Storm.Since.IsZero() ||
 			len(p.Situation.Check.PauseRequests) > 0
 		if c.Type != remedyv1.RemediationAllowedCondition || stopped && c.Status == metav1.ConditionTrue {
 			t.Fatalf("nothing new is started, and %+v", c)
 		}
-		if !strings.Contains(c.Message, source(&p.Planned.Gate.Limit)) {
+		if !strings.Contains(c.Message, source(&p.Planned.LimitState.Limit)) {
 			t.Fatalf("no limit in %q", c.Message)
 		}
 	})
@@ -373,7 +373,7 @@ func TestTrace_PreflightCheck_KeepsPlannedLines(t *testing.T) {
 			*d = remediation.Confirm(p.Planned, &p.Situation.Targets[i], d, &p.Assessment.Verdicts[i], look, noon)
 			after := p.Trace(i)
 			looked := len(d.Answers) > 0 && len(after.Preflight) > 0
-			if held := with(after.Preflight, Blocks); looked && (d.Hold.Reason != "") != (len(held) == 1) || len(held) > 1 {
+			if held := with(after.Preflight, Blocks); looked && (d.Block.Reason != "") != (len(held) == 1) || len(held) > 1 {
 				t.Fatalf("%d lines of the preflight check block it:\n%s", len(held), after.String())
 			}
 			// Here the trace does not show whether the plan or the preflight check found the pause.

@@ -16,22 +16,22 @@ type Kind string
 
 // The kinds of reasons.
 const (
-	Gate      Kind = "gate"            // The health of a target is not evaluated, or the target is unhealthy at once.
-	Rule      Kind = "rule"            // A target is unhealthy, or becomes unhealthy at a deadline.
-	Unknown   Kind = "unknown"         // No gate and no rule applies to a target that is not known to be healthy.
-	Guard     Kind = "guard"           // No remediation is started.
-	Preflight Kind = "preflight check" // The preflight check stops an action.
-	Hold      Kind = "hold"            // A remediation that was started, or its start, does not succeed.
-	Ending    Kind = "ending"          // A remediation ends.
-	Condition Kind = "condition"       // A condition of a check has this reason.
-	EventOnly Kind = "event"           // Only events have this reason.
+	Gate       Kind = "gate"            // The health of a target is not evaluated, or the target is unhealthy at once.
+	Rule       Kind = "rule"            // A target is unhealthy, or becomes unhealthy at a deadline.
+	Unknown    Kind = "unknown"         // No gate and no rule applies to a target that is not known to be healthy.
+	Guard      Kind = "guard"           // No remediation is started.
+	Preflight  Kind = "preflight check" // The preflight check stops an action.
+	Unfinished Kind = "unfinished"      // A remediation that was started, or its start, does not succeed.
+	Ending     Kind = "ending"          // A remediation ends.
+	Condition  Kind = "condition"       // A condition of a check has this reason.
+	EventOnly  Kind = "event"           // Only events have this reason.
 )
 
 // Reason is a reason with its documentation and its sentence.
 type Reason struct {
 	Kind Kind
 	Name string
-	// Means is the meaning in a sentence or two. LooksAt names the data behind it; conditions and events have none. Remedy is what a person
+	// Means is the meaning in a sentence or two. BasedOn names the data behind it; conditions and events have none. Remedy is what a person
 	// can do.
 	Means, BasedOn, Remedy string
 	// Conditions have this reason.
@@ -40,7 +40,7 @@ type Reason struct {
 	actionNeeded bool
 	// The first is the sentence about a target; for an ending it is a clause. The second is the sentence of a guard that does not block, about
 	// what it has seen; nil if there is nothing to report.
-	says, passed func(*subject) string
+	sentence, passed func(*subject) string
 }
 
 // subject is what a sentence is about. Gates have a verdict, rules a finding and the name of the Node, guards an answer and a step.
@@ -52,8 +52,8 @@ type subject struct {
 	step remediation.StepID
 }
 
-func word[R ~string](kind Kind, reason R, says func(*subject) string, means, looksAt, remedy string) Reason {
-	return Reason{Kind: kind, Name: string(reason), says: says, Means: means, BasedOn: looksAt, Remedy: remedy}
+func newReason[R ~string](kind Kind, reason R, says func(*subject) string, means, basedOn, remedy string) Reason {
+	return Reason{Kind: kind, Name: string(reason), sentence: says, Means: means, BasedOn: basedOn, Remedy: remedy}
 }
 
 func (w Reason) needsAction() Reason { w.actionNeeded = true; return w }
@@ -63,20 +63,20 @@ func (w Reason) whenPassed(says func(*subject) string) Reason { w.passed = says;
 // fixed is a sentence that is always the same.
 func fixed(sentence string) func(*subject) string { return func(*subject) string { return sentence } }
 
-var vocabulary = slices.Concat(gates, rules, unknowns, guards, lastLooks, holds, endings, conditionReasons, eventReasons)
+var allReasons = slices.Concat(gates, rules, unknowns, guards, preflightReasons, unfinished, endings, conditionReasons, eventReasons)
 
 // Reasons returns every reason. Gates, rules and guards are in the order of evaluation.
-func Reasons() []Reason { return slices.Clone(vocabulary) }
+func Reasons() []Reason { return slices.Clone(allReasons) }
 
-type wordKey struct {
+type reasonKey struct {
 	kind   Kind
 	reason string
 }
 
-var words = func() map[wordKey]*Reason {
-	all := map[wordKey]*Reason{}
-	for i := range vocabulary {
-		all[wordKey{vocabulary[i].Kind, vocabulary[i].Name}] = &vocabulary[i]
+var reasonsByKey = func() map[reasonKey]*Reason {
+	all := map[reasonKey]*Reason{}
+	for i := range allReasons {
+		all[reasonKey{allReasons[i].Kind, allReasons[i].Name}] = &allReasons[i]
 	}
 	return all
 }()
@@ -84,7 +84,7 @@ var words = func() map[wordKey]*Reason {
 // find returns a reason as the first of these kinds that it has; nil if it has none of them.
 func find[R ~string](reason R, kinds ...Kind) *Reason {
 	for _, kind := range kinds {
-		if w := words[wordKey{kind, string(reason)}]; w != nil {
+		if w := reasonsByKey[reasonKey{kind, string(reason)}]; w != nil {
 			return w
 		}
 	}
@@ -93,7 +93,7 @@ func find[R ~string](reason R, kinds ...Kind) *Reason {
 
 // Advice is what a person can do about a reason why remediation is blocked; empty if the reason is unknown.
 func Advice(reason remedyv1.BlockedReason) string {
-	if w := find(reason, Guard, Hold, Preflight, Ending); w != nil {
+	if w := find(reason, Guard, Unfinished, Preflight, Ending); w != nil {
 		return w.Remedy
 	}
 	return ""
@@ -102,7 +102,7 @@ func Advice(reason remedyv1.BlockedReason) string {
 // sentence is the sentence of a reason of one of these kinds.
 func sentence[R ~string](reason R, s *subject, kinds ...Kind) string {
 	if w := find(reason, kinds...); w != nil {
-		return w.says(s)
+		return w.sentence(s)
 	}
 	return string(reason)
 }

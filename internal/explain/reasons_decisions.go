@@ -10,42 +10,42 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// lastLooks are the reasons of preflight checks, in the order of evaluation.
-var lastLooks = []Reason{
-	word(Preflight, remediation.Paused, fixed("The check, its Cluster or the target was paused after the decision"),
+// preflightReasons are the reasons of preflight checks, in the order of evaluation.
+var preflightReasons = []Reason{
+	newReason(Preflight, remediation.Paused, fixed("The check, its Cluster or the target was paused after the decision"),
 		"The check, its Cluster or the target was paused after the decision.",
 		"All three, in a live read.",
 		"Unpause it when the work on it is done."),
-	word(Preflight, remediation.PreflightPending, fixed("The preflight check runs within seconds"),
+	newReason(Preflight, remediation.PreflightPending, fixed("The preflight check runs within seconds"),
 		"The preflight check of the target has not run yet. It runs within seconds.",
 		"Nothing: the reconcile reports before it remediates, and leaves to the next one what takes longer than 10 s.",
 		"Nothing."),
-	word(Preflight, remediation.PreflightFailed, preflightFailed,
+	newReason(Preflight, remediation.PreflightFailed, preflightFailed,
 		"A preflight check did not find the facts that the decision is based on.",
 		"Exactly these facts, in a live read.",
 		"Nothing: the target is evaluated again. If it lasts, a read or a write fails: the message has the cause."),
-	word(Preflight, remediation.LeaseRenewed, leaseRenewed,
+	newReason(Preflight, remediation.LeaseRenewed, leaseRenewed,
 		"The Node is Unknown, but its kubelet has renewed its Lease since. The remediation is blocked for one more timeout at most.",
 		"The Lease of the Node, where its condition Ready is Unknown; both times by the clock of its cluster.",
 		"Find out why the kubelet reaches its Lease and does not report the status of its Node."),
 }
 
-// holds are about remediations that exist, and about failures.
-var holds = []Reason{
-	word(Hold, remediation.OwnerNotActing, ownerNotActing,
+// unfinished are about remediations that exist, and about failures.
+var unfinished = []Reason{
+	newReason(Unfinished, remediation.OwnerNotActing, ownerNotActing,
 		"Owner remediation was requested, and the owner has not acted.",
 		fmt.Sprintf("The condition `OwnerRemediated` of the Machine, after %s.", remediation.OwnerTimeout),
 		"Check the owner and its controller. The message quotes what the owner reports.").needsAction(),
-	word(Hold, remediation.PreviousStepNotReleased, previousStepNotReleased,
+	newReason(Unfinished, remediation.PreviousStepNotReleased, previousStepNotReleased,
 		"A finalizer blocks the deletion of the request of the previous step.",
 		fmt.Sprintf("The deletion timestamp of the request, after %s.", remediation.ReleaseTimeout),
 		"Check the remediator, which has to remove its finalizer. Remedy never removes the finalizer of another component.").needsAction(),
-	word(Hold, remediation.RequestFailed, requestRejected,
+	newReason(Unfinished, remediation.RequestFailed, requestRejected,
 		"The API server rejected the request.",
 		"The response of the API server.",
 		"Read the message: usually the template does not fit its kind, or a policy forbids the request. The message has no values, which may be "+
 			"secrets: create such a request with `kubectl create --dry-run=server` to see them.").needsAction(),
-	word(Hold, remediation.RecoveryNotConfirmed, recoveryNotConfirmed,
+	newReason(Unfinished, remediation.RecoveryNotConfirmed, recoveryNotConfirmed,
 		"The target is healthy again, and a person has to confirm it.",
 		"`recovery: Confirmed` of the check.",
 		"Check the target, and set the annotation `"+remedyv1.ConfirmedHealthyAnnotation+"` on its Node.").needsAction(),
@@ -53,31 +53,31 @@ var holds = []Reason{
 
 // endings are the reasons for which a remediation ends.
 var endings = []Reason{
-	word(Ending, remediation.StepTimedOut, fixed("the step timed out"), "The step timed out.",
+	newReason(Ending, remediation.StepTimedOut, fixed("the step timed out"), "The step timed out.",
 		"The `timeout` of the step, or of the remediation.", "Check the remediator. Raise the timeout if the remediator only needs more time."),
-	word(Ending, remediation.StepFailed, fixed("the remediator reported a failure"), "The remediator reported a failure.",
+	newReason(Ending, remediation.StepFailed, fixed("the remediator reported a failure"), "The remediator reported a failure.",
 		"The condition `Succeeded` of the request.", "Check what the remediator reports."),
-	word(Ending, remediation.StepChanged, fixed("the check no longer has this step"), "The check no longer has this step.",
+	newReason(Ending, remediation.StepChanged, fixed("the check no longer has this step"), "The check no longer has this step.",
 		"The steps of the check.", "Nothing: the current steps apply."),
-	word(Ending, remediation.Recovered, fixed("the target is healthy again"), "The target is healthy again.",
+	newReason(Ending, remediation.Recovered, fixed("the target is healthy again"), "The target is healthy again.",
 		"Its health, `healthyDelay` and `recovery` of the check.", "Nothing."),
-	word(Ending, remediation.NodeNotFound, fixed("the Node no longer exists"), "The Node no longer exists.",
+	newReason(Ending, remediation.NodeNotFound, fixed("the Node no longer exists"), "The Node no longer exists.",
 		"The Node that the request is for.", "Nothing."),
-	word(Ending, remediation.NotSelected, fixed("the check no longer selects the target"), "The check no longer selects the target.",
+	newReason(Ending, remediation.NotSelected, fixed("the check no longer selects the target"), "The check no longer selects the target.",
 		"The selector of the check, and the annotations of the target.", "Nothing, if that is intended."),
-	word(Ending, remediation.CheckDeleting, fixed("the check is being deleted"), "The check is being deleted, and Remedy cleans up.",
+	newReason(Ending, remediation.CheckDeleting, fixed("the check is being deleted"), "The check is being deleted, and Remedy cleans up.",
 		"The deletion timestamp of the check.", "Nothing."),
-	word(Ending, remediation.ObserveMode, fixed("the check or the manager only observes"),
+	newReason(Ending, remediation.ObserveMode, fixed("the check or the manager only observes"),
 		"The check or the manager only observes: remediations in progress are canceled.",
 		"`mode` of the check, and the flag `--mode` of the manager.", "Nothing, if that is intended."),
-	word(Ending, remediation.ClusterNotFound, fixed("the Cluster does not exist"), "The Cluster that the check names no longer exists.",
+	newReason(Ending, remediation.ClusterNotFound, fixed("the Cluster does not exist"), "The Cluster that the check names no longer exists.",
 		"The Cluster.", "Delete the check."),
-	word(Ending, remediation.ManagedByOtherCheck, fixed("another check is responsible for the target"),
+	newReason(Ending, remediation.ManagedByOtherCheck, fixed("another check is responsible for the target"),
 		"Another check became responsible for the target.", "The selectors of all checks.", "Make the selectors disjoint."),
-	word(Ending, remediation.PauseRequested, fixed("new remediations are paused by pauseRequests"),
+	newReason(Ending, remediation.PauseRequested, fixed("new remediations are paused by pauseRequests"),
 		"New remediations are paused: owner remediation that no owner has begun is canceled.", "`pauseRequests` of the check.",
 		"Remove the entry from `pauseRequests` when its cause no longer exists."),
-	word(Ending, remediation.InStorm, fixed("too many targets were unhealthy at once"),
+	newReason(Ending, remediation.InStorm, fixed("too many targets were unhealthy at once"),
 		"Too many targets are unhealthy at once: owner remediation that no owner has begun is canceled.", "The limit of the check.",
 		"Check for a common cause."),
 }
@@ -112,9 +112,9 @@ var eventReasons = []Reason{
 }
 
 func preflightFailed(s *subject) string {
-	message := "Preflight check failed: " + or(s.Seen.Who, "the facts have changed")
-	if s.Seen.Most > 0 {
-		message += fmt.Sprintf(" (%d of %d)", s.Seen.Have, s.Seen.Most)
+	message := "Preflight check failed: " + sanitizedOr(s.Details.Cause, "the facts have changed")
+	if s.Details.Max > 0 {
+		message += fmt.Sprintf(" (%d of %d)", s.Details.Count, s.Details.Max)
 	}
 	return message
 }
@@ -125,20 +125,20 @@ func leaseRenewed(s *subject) string {
 }
 
 func ownerNotActing(s *subject) string {
-	return fmt.Sprintf("Owner remediation was requested%s, and the owner has not acted: %s", when("at", s.Seen.Since),
-		or(s.Seen.Who, "it reports no cause"))
+	return fmt.Sprintf("Owner remediation was requested%s, and the owner has not acted: %s", when("at", s.Details.Since),
+		sanitizedOr(s.Details.Cause, "it reports no cause"))
 }
 
 func previousStepNotReleased(s *subject) string {
-	return "A finalizer blocks the deletion of " + request(s.step) + ", requested" + when("at", s.Seen.Since)
+	return "A finalizer blocks the deletion of " + request(s.step) + ", requested" + when("at", s.Details.Since)
 }
 
 func requestRejected(s *subject) string {
-	return "The API server rejected the request: " + or(s.Seen.Who, "it returned no cause")
+	return "The API server rejected the request: " + sanitizedOr(s.Details.Cause, "it returned no cause")
 }
 
 func recoveryNotConfirmed(s *subject) string {
-	return "The target is healthy" + when("since", s.Seen.Since) + "; waiting for the annotation " + remedyv1.ConfirmedHealthyAnnotation +
+	return "The target is healthy" + when("since", s.Details.Since) + "; waiting for the annotation " + remedyv1.ConfirmedHealthyAnnotation +
 		" on its Node"
 }
 
@@ -148,7 +148,7 @@ func request(step remediation.StepID) string {
 	if step.Order > 0 {
 		name += fmt.Sprintf(" of step %d", step.Order)
 	}
-	if template := foreign(step.Template); template != "" {
+	if template := sanitized(step.Template); template != "" {
 		name += " (" + template + ")"
 	}
 	return name

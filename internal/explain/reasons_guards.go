@@ -19,119 +19,119 @@ const (
 // guards are in the order of evaluation.
 var guards = []Reason{
 	// The check and its Cluster.
-	word(Guard, remediation.Paused, fixed("The check or its Cluster is paused"),
+	newReason(Guard, remediation.Paused, fixed("The check or its Cluster is paused"),
 		"The check or its Cluster is paused. Remedy changes nothing; requests that exist stay.",
 		"`spec.paused` of the Cluster, and the annotation `cluster.x-k8s.io/paused` on the check.",
 		"Unpause the check or the Cluster when the work on it is done. The condition Paused names which one is paused."),
-	word(Guard, remediation.CheckDeleting, fixed("The check is being deleted"),
+	newReason(Guard, remediation.CheckDeleting, fixed("The check is being deleted"),
 		"The check is being deleted, and Remedy cleans up.",
 		"The deletion timestamp of the check.",
 		"Nothing: its finalizer is removed when the cleanup is complete."),
-	word(Guard, remediation.ClusterNotFound, fixed("The Cluster does not exist"),
+	newReason(Guard, remediation.ClusterNotFound, fixed("The Cluster does not exist"),
 		"The Cluster that the check names does not exist.",
 		"`clusterName` or `clusterRef` of the check.",
 		"Create the Cluster, or replace the check by one that names another Cluster.").needsAction(),
-	word(Guard, remediation.ClusterDeleting, fixed("The Cluster is being deleted"),
+	newReason(Guard, remediation.ClusterDeleting, fixed("The Cluster is being deleted"),
 		"The Cluster is being deleted with its Machines.",
 		"The deletion timestamp of the Cluster.",
 		"Nothing."),
-	word(Guard, remediation.ManagedByOtherCheck, named("Another check", " is responsible for the target"),
+	newReason(Guard, remediation.ManagedByOtherCheck, named("Another check", " is responsible for the target"),
 		"Another check is responsible for the target.",
 		"The selectors of all checks, and which of them has started a remediation of the target.",
 		"Make the selectors disjoint. The condition SelectorsDisjoint names the other check."),
 
 	// The target and its owner.
-	word(Guard, remediation.StuckDeleting, deletionStuck,
+	newReason(Guard, remediation.StuckDeleting, deletionStuck,
 		"The deletion of the target does not finish. Another remediation would not help.",
 		fmt.Sprintf("The deletion timestamp of the Machine or the Node: more than %s ago.", remediation.DeletionTimeout),
 		"Find the cause: a finalizer, a drain that cannot finish, or a provider that cannot delete the server.").needsAction(),
-	word(Guard, remediation.Terminating, leaving,
+	newReason(Guard, remediation.Terminating, leaving,
 		"The target is being deleted, or another component announces its termination.",
 		fmt.Sprintf("The deletion timestamp, and signs such as a taint of an autoscaler or of a spot termination, for %s.",
 			remediation.DeletionTimeout),
 		"Nothing: the target is deleted, or is remediated when the time is over. Remove the sign if it is wrong.").whenPassed(leavingTimedOut),
-	word(Guard, remediation.Excluded, fixed("The Node has the label "+remedyv1.ExcludeLabel),
+	newReason(Guard, remediation.Excluded, fixed("The Node has the label "+remedyv1.ExcludeLabel),
 		"A label on the Node excludes it from remediation.",
 		"The label `"+remedyv1.ExcludeLabel+"` on the Node.",
 		"Remove the label when the Node may be remediated again."),
-	word(Guard, remediation.NoRemediatingOwner, fixed("The Machine has no owner that can remediate it"),
+	newReason(Guard, remediation.NoRemediatingOwner, fixed("The Machine has no owner that can remediate it"),
 		"The Machine has no owner that can remediate it: no owner at all, or one that never replaces single Machines.",
 		"The owner references of the Machine."+onlyOwners,
 		"Name a remediation template in the check, or replace the Machine manually.").needsAction().whenPassed(owner),
-	word(Guard, remediation.OwnerRefuses, ownerRefuses,
+	newReason(Guard, remediation.OwnerRefuses, ownerRefuses,
 		"The owner of the Machine reports that it cannot remediate it.",
 		"The condition `OwnerRemediated` of the Machine."+onlyOwners,
 		"Read that condition for the cause. Usually the control plane would lose its quorum.").needsAction(),
 
 	// What the check allows now.
-	word(Guard, remediation.PauseRequested, pauseRequested,
+	newReason(Guard, remediation.PauseRequested, pauseRequested,
 		"New remediations are paused. Remediations in progress continue, but owner remediation that no owner has begun is canceled.",
 		"`pauseRequests` of the check.",
 		"Remove the entry from `pauseRequests` when its cause no longer exists."),
-	word(Guard, remediation.ClusterUnreachable, fixed("Workload cluster is unreachable; this failure cannot be verified without it"),
+	newReason(Guard, remediation.ClusterUnreachable, fixed("Workload cluster is unreachable; this failure cannot be verified without it"),
 		"The workload cluster is unreachable. Only failures that can be verified without it are remediated.",
 		"The connection to the cluster, and whether a cause concerns the Machine alone.",
 		"Restore the connection. The condition ClusterReachable has the cause.").needsAction().whenPassed(verifiedWithoutCluster),
-	word(Guard, remediation.TooManyUnhealthy, tooMany,
+	newReason(Guard, remediation.TooManyUnhealthy, tooMany,
 		"More targets are unhealthy than the limit allows.",
 		"`maxUnhealthy`, `minHealthy` or `unhealthyRange`, and the number of unhealthy targets.",
 		"Check for a common cause, such as a network or a cloud outage. Remediation starts when enough targets are healthy again, or when you "+
 			"raise the limit: without `maxInFlight`, then of all of them at once.").needsAction().whenPassed(withinLimit),
-	word(Guard, remediation.TooFewUnhealthy, tooFew,
+	newReason(Guard, remediation.TooFewUnhealthy, tooFew,
 		"Fewer targets are unhealthy than `unhealthyRange` requires.",
 		"`unhealthyRange`, and the number of unhealthy targets.",
 		"Nothing. Lower the first number of the range if fewer targets are to be remediated, too.").needsAction(),
-	word(Guard, remediation.InStorm, storm,
+	newReason(Guard, remediation.InStorm, storm,
 		"Too many targets were unhealthy at once, and the cool-down is not over.",
 		"`stormCooldownDuration` of the check, and the time since which the limit is met again.",
 		"Nothing: it ends when the limit has been met for that long. Check for a common cause.").needsAction(),
-	word(Guard, remediation.AnnotationNotRemoved, annotationNotRemoved,
+	newReason(Guard, remediation.AnnotationNotRemoved, annotationNotRemoved,
 		"The remediation that a person requested with an annotation was done, and the annotation still exists.",
 		"The annotation `cluster.x-k8s.io/remediate-machine`, where it is the only cause, and the result of its request."+onlyRequests,
 		"Remove the annotation. Set it again to request another remediation."),
-	word(Guard, remediation.EscalationExhausted, exhausted,
+	newReason(Guard, remediation.EscalationExhausted, exhausted,
 		"Every step was tried, and the target is still unhealthy. The first step starts again after a delay.",
 		"The remediation history of the target, with more than one step.",
 		"Check the target: no remediator has fixed it. A step with owner remediation would replace it.").needsAction().whenPassed(failures),
-	word(Guard, remediation.InBackoff, backoff,
+	newReason(Guard, remediation.InBackoff, backoff,
 		"The last remediation of the target failed a short time ago.",
 		"The remediation history of the target, and `backoff` of the check.",
 		"Nothing: Remedy retries after the delay. Check the remediator if the next remediation fails, too.").whenPassed(failures),
-	word(Guard, remediation.TemplateNotResolved, templateNotResolved,
+	newReason(Guard, remediation.TemplateNotResolved, templateNotResolved,
 		"Remedy cannot create a request from the template of the step, or the check has no step for the target.",
 		"The template, its kind and the permissions of the manager."+onlyRequests,
 		"See the condition TemplatesResolved of the check.").needsAction().whenPassed(template),
-	word(Guard, remediation.RequestNameConflict, named("Another object", " has the name of the request"),
+	newReason(Guard, remediation.RequestNameConflict, named("Another object", " has the name of the request"),
 		"Another object has the name of the request.",
 		"The request of that name and its owner; for a Node also what the check has to finish on an earlier Node of that name."+onlyRequests,
 		"Nothing if the object is being deleted. Otherwise find out what created it, and delete it.").needsAction(),
-	word(Guard, remediation.NodeLeaseHeld, leaseTaken,
+	newReason(Guard, remediation.NodeLeaseHeld, leaseTaken,
 		"Another component works on the Node.",
 		"The Lease of the Node, by which components take turns."+onlyRequests,
 		"Nothing: the Lease is released, or expires.").whenPassed(leaseExpired),
 
 	// The control plane of the target, and the number of remediations.
-	word(Guard, remediation.ControlPlaneBusy, named("Another Node", " of the same control plane is being remediated"),
+	newReason(Guard, remediation.ControlPlaneBusy, named("Another Node", " of the same control plane is being remediated"),
 		"Another Node of the same control plane is being remediated, by this check or another one.",
 		"The remediations of the control plane, across all checks."+onlyRequests,
 		"Nothing: the target is remediated when the other one is done."),
-	word(Guard, remediation.QuorumUnknown, fixed("The etcd members of the control plane could not be read"),
+	newReason(Guard, remediation.QuorumUnknown, fixed("The etcd members of the control plane could not be read"),
 		"Remedy cannot find out whether the control plane would keep its quorum.",
 		"The members of etcd: conditions of Machines, mirror pods, or Nodes of the control plane."+onlyRequests,
 		"Make the members readable: usually the connection to the cluster or the permission to read its pods is missing.").needsAction(),
-	word(Guard, remediation.SingleControlPlane, fixed("The target is the only member of its control plane"),
+	newReason(Guard, remediation.SingleControlPlane, fixed("The target is the only member of its control plane"),
 		"The target is the only member of its control plane.",
 		"The members of etcd."+onlyRequests,
 		"Repair it manually, or run a control plane with three members.").needsAction(),
-	word(Guard, remediation.QuorumAtRisk, quorum,
+	newReason(Guard, remediation.QuorumAtRisk, quorum,
 		"The control plane would lose its quorum: without the target, too few etcd members are known to be healthy.",
 		"The members of etcd, of which more than half have to be healthy without the target."+onlyRequests,
 		"Repair another member first.").needsAction().whenPassed(quorumKept),
-	word(Guard, remediation.MaxInFlight, maxInFlight,
+	newReason(Guard, remediation.MaxInFlight, maxInFlight,
 		"`maxInFlight` is reached, and other targets come first.",
 		"`maxInFlight` of the check, and its remediations in progress.",
 		"Nothing: the target is queued. Raise `maxInFlight` if that takes too long.").whenPassed(inFlight),
-	word(Guard, remediation.ObserveMode, observing,
+	newReason(Guard, remediation.ObserveMode, observing,
 		"The check or the manager only observes. No other guard blocks the remediation.",
 		"`mode` of the check, and the flag `--mode` of the manager. It is evaluated last, to show what Remedy would do, or what would block it.",
 		"Set `mode: Enforce` to remediate."),
@@ -139,42 +139,42 @@ var guards = []Reason{
 
 // named is a sentence about the object that a guard has seen, or about another one if its name is not known.
 func named(otherwise, predicate string) func(*subject) string {
-	return func(s *subject) string { return or(s.Seen.Who, otherwise) + predicate }
+	return func(s *subject) string { return sanitizedOr(s.Details.Cause, otherwise) + predicate }
 }
 
 func ownerRefuses(s *subject) string {
-	message := or(s.Seen.Who, "The owner") + " reports that it cannot remediate the Machine"
-	if why := foreign(s.Seen.Message); why != "" {
+	message := sanitizedOr(s.Details.Cause, "The owner") + " reports that it cannot remediate the Machine"
+	if why := sanitized(s.Details.Message); why != "" {
 		message += ": " + why
 	}
 	return message
 }
 
 func deletionStuck(s *subject) string {
-	return "The deletion of the target, requested" + when("at", s.Seen.Since) + ", does not finish"
+	return "The deletion of the target, requested" + when("at", s.Details.Since) + ", does not finish"
 }
 
 func leaving(s *subject) string {
-	if s.Seen.Who == "deletion" {
-		return "The target is being deleted" + when("since", s.Seen.Since)
+	if s.Details.Cause == "deletion" {
+		return "The target is being deleted" + when("since", s.Details.Since)
 	}
-	return "Termination is announced by " + or(s.Seen.Who, "a sign") + when("since", s.Seen.Since)
+	return "Termination is announced by " + sanitizedOr(s.Details.Cause, "a sign") + when("since", s.Details.Since)
 }
 
 func leavingTimedOut(s *subject) string { return leaving(s) + ", and took too long" }
 
-func owner(s *subject) string { return "The owner is " + foreign(s.Seen.Who) }
+func owner(s *subject) string { return "The owner is " + sanitized(s.Details.Cause) }
 
 func pauseRequested(s *subject) string {
-	message := fmt.Sprintf("New remediations are paused by pauseRequests: %q", foreign(s.Seen.Who))
-	if s.Seen.Have > 1 {
-		message += fmt.Sprintf(" … and %d more", s.Seen.Have-1)
+	message := fmt.Sprintf("New remediations are paused by pauseRequests: %q", sanitized(s.Details.Cause))
+	if s.Details.Count > 1 {
+		message += fmt.Sprintf(" … and %d more", s.Details.Count-1)
 	}
 	return message
 }
 
 func verifiedWithoutCluster(s *subject) string {
-	return "Workload cluster is unreachable; " + foreign(s.Seen.Who) + " is verified without it"
+	return "Workload cluster is unreachable; " + sanitized(s.Details.Cause) + " is verified without it"
 }
 
 // commonCause is the advice for too many unhealthy targets.
@@ -183,7 +183,7 @@ const commonCause = "Check for a common cause before raising the limit"
 func tooMany(s *subject) string { return withinLimit(s) + ". " + commonCause }
 
 func withinLimit(s *subject) string {
-	return countedUnhealthy(s) + ", and " + allows(or(s.Seen.Who, "the limit"), s.Seen.Least, s.Seen.Most)
+	return countedUnhealthy(s) + ", and " + allows(sanitizedOr(s.Details.Cause, "the limit"), s.Details.Min, s.Details.Max)
 }
 
 // allows is what a limit allows.
@@ -198,15 +198,15 @@ func allows(limit string, least, most int) string {
 }
 
 func tooFew(s *subject) string {
-	return fmt.Sprintf("%s, and %s requires at least %d", countedUnhealthy(s), or(s.Seen.Who, "the range"), s.Seen.Least)
+	return fmt.Sprintf("%s, and %s requires at least %d", countedUnhealthy(s), sanitizedOr(s.Details.Cause, "the range"), s.Details.Min)
 }
 
 func countedUnhealthy(s *subject) string {
-	return counted(s.Seen.Have, "target counts as unhealthy", "targets count as unhealthy")
+	return counted(s.Details.Count, "target counts as unhealthy", "targets count as unhealthy")
 }
 
 func storm(s *subject) string {
-	message := "Too many targets have been unhealthy at once" + when("since", s.Seen.Since)
+	message := "Too many targets have been unhealthy at once" + when("since", s.Details.Since)
 	if s.Until.IsZero() {
 		return message + "; the cool-down starts when the limit is met"
 	}
@@ -215,22 +215,22 @@ func storm(s *subject) string {
 
 func annotationNotRemoved(s *subject) string {
 	message := "The remediation that the annotation cluster.x-k8s.io/remediate-machine requests was done"
-	if s.Seen.Have > 0 {
-		message = "The remediation that the annotation cluster.x-k8s.io/remediate-machine requests has failed " + times(s.Seen.Have)
+	if s.Details.Count > 0 {
+		message = "The remediation that the annotation cluster.x-k8s.io/remediate-machine requests has failed " + times(s.Details.Count)
 	}
 	return message + "; remove the annotation"
 }
 
 func exhausted(s *subject) string {
-	return fmt.Sprintf("Every step was tried, and remediation has failed %s; the first step starts again%s", times(s.Seen.Have),
+	return fmt.Sprintf("Every step was tried, and remediation has failed %s; the first step starts again%s", times(s.Details.Count),
 		when("at", s.Until))
 }
 
 func backoff(s *subject) string {
-	return fmt.Sprintf("Remediation has failed %s; the next one starts%s", times(s.Seen.Have), when("at", s.Until))
+	return fmt.Sprintf("Remediation has failed %s; the next one starts%s", times(s.Details.Count), when("at", s.Until))
 }
 
-func failures(s *subject) string { return "Remediation has failed " + times(s.Seen.Have) }
+func failures(s *subject) string { return "Remediation has failed " + times(s.Details.Count) }
 
 func times(n int) string {
 	if n == 1 {
@@ -240,47 +240,47 @@ func times(n int) string {
 }
 
 func templateNotResolved(s *subject) string {
-	if s.Seen.Who == "" {
+	if s.Details.Cause == "" {
 		return "The check has no step for the target"
 	}
-	return "No request can be created from the template " + or(s.Seen.Who, "of the step")
+	return "No request can be created from the template " + sanitizedOr(s.Details.Cause, "of the step")
 }
 
-func template(s *subject) string { return "The template is " + foreign(s.Seen.Who) }
+func template(s *subject) string { return "The template is " + sanitized(s.Details.Cause) }
 
 func leaseTaken(s *subject) string {
-	return or(s.Seen.Who, "Another component") + " works on the Node" + when("until", s.Until)
+	return sanitizedOr(s.Details.Cause, "Another component") + " works on the Node" + when("until", s.Until)
 }
 
 func leaseExpired(s *subject) string {
-	return "The Lease of " + or(s.Seen.Who, "another component") + " has expired"
+	return "The Lease of " + sanitizedOr(s.Details.Cause, "another component") + " has expired"
 }
 
 func quorum(s *subject) string {
 	return fmt.Sprintf("Without the target, %d of %d etcd members are known to be healthy, and %d are required",
-		s.Seen.Have, s.Seen.Most, s.Seen.Least)
+		s.Details.Count, s.Details.Max, s.Details.Min)
 }
 
 func quorumKept(s *subject) string {
-	if s.Seen.Who != "" {
-		return "The quorum cannot be lost: " + foreign(s.Seen.Who)
+	if s.Details.Cause != "" {
+		return "The quorum cannot be lost: " + sanitized(s.Details.Cause)
 	}
 	return quorum(s)
 }
 
 func maxInFlight(s *subject) string {
 	including := ""
-	if s.Seen.Have > 0 && s.Seen.Who != "" {
-		including = ", including " + foreign(s.Seen.Who)
-		if s.Seen.Owner != "" {
-			including += ", which " + foreign(s.Seen.Owner) + " has not replaced yet"
+	if s.Details.Count > 0 && s.Details.Cause != "" {
+		including = ", including " + sanitized(s.Details.Cause)
+		if s.Details.Owner != "" {
+			including += ", which " + sanitized(s.Details.Owner) + " has not replaced yet"
 		}
 	}
-	return fmt.Sprintf("maxInFlight is reached (%d of %d%s); this target is queued", s.Seen.Have, s.Seen.Most, including)
+	return fmt.Sprintf("maxInFlight is reached (%d of %d%s); this target is queued", s.Details.Count, s.Details.Max, including)
 }
 
 func inFlight(s *subject) string {
-	return fmt.Sprintf("%d of %d remediations allowed by maxInFlight are in progress", s.Seen.Have, s.Seen.Most)
+	return fmt.Sprintf("%d of %d remediations allowed by maxInFlight are in progress", s.Details.Count, s.Details.Max)
 }
 
 func observing(s *subject) string {

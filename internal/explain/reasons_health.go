@@ -12,31 +12,31 @@ import (
 
 // gates are in the order of evaluation.
 var gates = []Reason{
-	word(Gate, health.Paused, fixed("The target has the annotation cluster.x-k8s.io/paused"),
+	newReason(Gate, health.Paused, fixed("The target has the annotation cluster.x-k8s.io/paused"),
 		"The target has the annotation `cluster.x-k8s.io/paused`. The check ignores it.",
 		"The annotations of the Machine or the Node.",
 		"Remove the annotation when the work on the target is done."),
-	word(Gate, health.SkipRemediation, fixed("The target has the annotation cluster.x-k8s.io/skip-remediation"),
+	newReason(Gate, health.SkipRemediation, fixed("The target has the annotation cluster.x-k8s.io/skip-remediation"),
 		"The target has the annotation `cluster.x-k8s.io/skip-remediation`. The check ignores it.",
 		"The annotations of the Machine or the Node.",
 		"Remove the annotation when the target may be remediated again."),
-	word(Gate, health.HasRemediateAnnotation, fixed("The annotation cluster.x-k8s.io/remediate-machine requests remediation"),
+	newReason(Gate, health.HasRemediateAnnotation, fixed("The annotation cluster.x-k8s.io/remediate-machine requests remediation"),
 		"A person requested remediation. The gates below are not evaluated.",
 		"The annotation `cluster.x-k8s.io/remediate-machine`.",
 		"Nothing: the rule of the same name makes the target unhealthy at once."),
-	word(Gate, health.MachineFailed, fixed("The Machine has failed"),
+	newReason(Gate, health.MachineFailed, fixed("The Machine has failed"),
 		"The Machine has failed for good, and waiting does not help. The gates below are not evaluated.",
 		"`failureReason` and `failureMessage` in the status of the Machine.",
 		"Nothing: the rule of the same name makes the target unhealthy at once."),
-	word(Gate, health.ReconnectGracePeriod, reconnected,
+	newReason(Gate, health.ReconnectGracePeriod, reconnected,
 		"The connection to the workload cluster was restored. What was read before may be outdated, so Nodes get time to report their status.",
 		"The time at which the connection was restored.",
 		"Nothing: it ends within a minute."),
-	word(Gate, health.ControlPlaneNotInitialized, fixed("The control plane of the cluster is not initialized"),
+	newReason(Gate, health.ControlPlaneNotInitialized, fixed("The control plane of the cluster is not initialized"),
 		"The control plane of the cluster is not initialized, so workers cannot join. Machines of the control plane are evaluated.",
 		"The condition `ControlPlaneInitialized` of the Cluster.",
 		"Nothing while the cluster is being created. If it lasts, check the Machines of the control plane."),
-	word(Gate, health.InfrastructureNotReady, infrastructureNotReady,
+	newReason(Gate, health.InfrastructureNotReady, infrastructureNotReady,
 		"The infrastructure of the cluster is not ready. No Machine is unhealthy because of that: a Machine whose Node exists counts as healthy.",
 		"The condition `InfrastructureReady` of the Cluster, and whether the Node was read.",
 		"Check the infrastructure object that the Cluster names."),
@@ -44,27 +44,27 @@ var gates = []Reason{
 
 // rules are in the order of evaluation. Where Cluster API has a message, it is quoted verbatim: people search for it.
 var rules = []Reason{
-	word(Rule, health.HasRemediateAnnotation, fixed("marked for remediation via cluster.x-k8s.io/remediate-machine annotation"),
+	newReason(Rule, health.HasRemediateAnnotation, fixed("marked for remediation via cluster.x-k8s.io/remediate-machine annotation"),
 		"A person requested remediation with the annotation `cluster.x-k8s.io/remediate-machine`.",
 		"The annotations of the Machine.",
 		"Remove the annotation if it is not intended."),
-	word(Rule, health.MachineFailed, machineFailed,
+	newReason(Rule, health.MachineFailed, machineFailed,
 		"The Machine has failed: its `failureReason` or `failureMessage` is set.",
 		"The status of the Machine.",
 		"Read the message: usually the infrastructure provider could not create the server, or lost it."),
-	word(Rule, health.UnhealthyMachine, conditionOf("Machine"),
+	newReason(Rule, health.UnhealthyMachine, conditionOf("Machine"),
 		"A condition of the Machine has had an unhealthy status for too long.",
 		"`unhealthyMachineConditions` of the check, and the conditions of the Machine.",
 		"Check that condition of the Machine. If it does not matter, change `unhealthyMachineConditions`."),
-	word(Rule, health.NodeDeleted, nodeDeleted,
+	newReason(Rule, health.NodeDeleted, nodeDeleted,
 		"The Node of the Machine existed and no longer does: a live API server returned \"not found\", or another server has its name.",
 		"The Node, by its name and its provider ID, and `nodeGoneTimeout` of the check.",
 		"Find out what deleted the Node. If Nodes return without intervention, set `nodeGoneTimeout`."),
-	word(Rule, health.NodeStartupTimeout, nodeStartupTimeout,
+	newReason(Rule, health.NodeStartupTimeout, nodeStartupTimeout,
 		"The Node of the Machine has not joined in time.",
 		"`nodeStartupTimeout` of the check; creation of the Machine; when control plane and infrastructure were ready.",
 		"Check the bootstrap of the Machine. If servers need longer to start, raise `nodeStartupTimeout`."),
-	word(Rule, health.UnhealthyNode, conditionOf("Node"),
+	newReason(Rule, health.UnhealthyNode, conditionOf("Node"),
 		"A condition of the Node has had an unhealthy status for too long.",
 		"`unhealthyConditions` of the check, and the conditions of the Node.",
 		"Check that condition of the Node. If it does not matter, change `unhealthyConditions`."),
@@ -72,15 +72,15 @@ var rules = []Reason{
 
 // unknowns are for targets that no gate and no rule applies to, and which are not known to be healthy.
 var unknowns = []Reason{
-	word(Unknown, health.Deleting, fixed("The Machine is being deleted"),
+	newReason(Unknown, health.Deleting, fixed("The Machine is being deleted"),
 		"The Machine is being deleted.",
 		"The deletion timestamp of the Machine.",
 		"Nothing. If the deletion does not finish, see StuckDeleting."),
-	word(Unknown, health.NodeNotJoined, fixed("The Machine has no Node yet"),
+	newReason(Unknown, health.NodeNotJoined, fixed("The Machine has no Node yet"),
 		"The Machine has no Node yet, and no startup timeout is set.",
 		"The Node of the Machine, with `nodeStartupTimeout: 0s`.",
 		"Nothing, or set `nodeStartupTimeout`."),
-	word(Unknown, health.NodeUnreadable, fixed("The Node could not be read"),
+	newReason(Unknown, health.NodeUnreadable, fixed("The Node could not be read"),
 		"The Node could not be read, so its health is unknown and it is not remediated.",
 		"The connection to the cluster of the Node.",
 		"See the condition ClusterReachable of the check."),
@@ -98,14 +98,14 @@ func infrastructureNotReady(s *subject) string {
 }
 
 func machineFailed(s *subject) string {
-	return "Machine has failed: " + or(s.finding.Cause, "its status has no message")
+	return "Machine has failed: " + sanitizedOr(s.finding.Cause, "its status has no message")
 }
 
 func conditionOf(kind string) func(*subject) string {
 	return func(s *subject) string {
 		f := s.finding
-		message := fmt.Sprintf("Condition %s on %s is reporting status %s", foreign(f.Condition), kind, foreign(f.Status))
-		if cause := foreign(f.Cause); cause != "" {
+		message := fmt.Sprintf("Condition %s on %s is reporting status %s", sanitized(f.Condition), kind, sanitized(f.Status))
+		if cause := sanitized(f.Cause); cause != "" {
 			message += " with reason " + cause
 		}
 		if f.Met {
@@ -116,10 +116,10 @@ func conditionOf(kind string) func(*subject) string {
 }
 
 func nodeDeleted(s *subject) string {
-	f, node := s.finding, strings.TrimSpace("Node "+foreign(s.node))
+	f, node := s.finding, strings.TrimSpace("Node "+sanitized(s.node))
 	switch {
 	case f.Cause != "":
-		return node + " has the providerID " + foreign(f.Cause) + " of another server" + unhealthyAt(f)
+		return node + " has the providerID " + sanitized(f.Cause) + " of another server" + unhealthyAt(f)
 	case !f.Met:
 		return node + " has been missing" + when("since", f.Since) + unhealthyAt(f)
 	case f.Lasting > 0:

@@ -79,7 +79,7 @@ func texts[T ~string](all []T) []string {
 func TestVocabulary_Constants_AreComplete(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(worded(Gate, Rule, Unknown)).To(Equal(constants(g, "internal/health", "Reason")))
-	g.Expect(worded(Guard, Preflight, Hold, Ending)).To(Equal(constants(g, "internal/remediation", "Reason")))
+	g.Expect(worded(Guard, Preflight, Unfinished, Ending)).To(Equal(constants(g, "internal/remediation", "Reason")))
 	g.Expect(worded(Condition)).To(Equal(constants(g, "api/v1alpha1", "")))
 }
 
@@ -87,7 +87,7 @@ func TestVocabulary_Constants_AreComplete(t *testing.T) {
 func TestVocabulary_CoreReasons_EqualAPIReasons(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(worded(Rule)).To(Equal(constants(g, "api/v1alpha1", "TargetReason")))
-	g.Expect(worded(Guard, Preflight, Hold)).To(Equal(constants(g, "api/v1alpha1", "BlockedReason")))
+	g.Expect(worded(Guard, Preflight, Unfinished)).To(Equal(constants(g, "api/v1alpha1", "BlockedReason")))
 }
 
 func TestVocabulary_Order_IsOrderOfEvaluation(t *testing.T) {
@@ -127,14 +127,14 @@ func TestVocabulary_Reasons_AreDocumentedOnce(t *testing.T) {
 func TestVocabulary_Holds_HaveDistinctSentences(t *testing.T) {
 	g := NewWithT(t)
 	sentences := map[string]string{}
-	for _, word := range slices.Concat(guards, lastLooks, holds) {
-		message := word.says(&subject{})
+	for _, word := range slices.Concat(guards, preflightReasons, unfinished) {
+		message := word.sentence(&subject{})
 		g.Expect(message).ToNot(BeEmpty(), word.Name)
 		g.Expect(sentences).ToNot(HaveKey(message), "%s and %s have the same sentence", word.Name, sentences[message])
 		sentences[message] = word.Name
 	}
 	for _, word := range endings {
-		g.Expect(sentence(word.Name, nil, Ending)).To(And(Equal(word.says(nil)), Not(BeEmpty())))
+		g.Expect(sentence(word.Name, nil, Ending)).To(And(Equal(word.sentence(nil)), Not(BeEmpty())))
 	}
 }
 

@@ -49,13 +49,13 @@ const blockedPrefix = "Blocked: "
 // decisionSentence is what was done about a target and why, or why remediation is blocked. It is empty if there is nothing to do.
 func decisionSentence(f *Facts) string {
 	d := f.Decision
-	if d.Hold.Reason != "" {
+	if d.Block.Reason != "" {
 		kind := Guard
 		if _, preflight := split(f); len(preflight) > 0 {
 			kind = Preflight
 		}
-		s := &subject{Answer: remediation.Answer{Until: d.Hold.Until, Seen: d.Hold.Seen}, step: d.Step}
-		return cut(blockedPrefix+sentence(d.Hold.Reason, s, kind, Guard, Preflight, Hold), MaxMessage)
+		s := &subject{Answer: remediation.Answer{Until: d.Block.Until, Details: d.Block.Details}, step: d.Step}
+		return cut(blockedPrefix+sentence(d.Block.Reason, s, kind, Guard, Preflight, Unfinished), MaxMessage)
 	}
 	switch d.Action {
 	case remediation.None:
@@ -90,7 +90,7 @@ func waiting(f *Facts) string {
 		return "Waiting for the deletion of the target" + when("since", t.DeletingSince) + when("until", d.Until)
 	case t.Request == nil:
 		message := "Waiting for remediation by " + f.owner() + when("since", t.OwnerRemediation.Since) + when("until", d.Until)
-		if reason := foreign(t.OwnerRemediation.OwnerReason); reason != "" {
+		if reason := sanitized(t.OwnerRemediation.OwnerReason); reason != "" {
 			message += "; OwnerRemediated has the reason " + reason
 		}
 		return message
@@ -115,13 +115,13 @@ func (f *Facts) owner() string {
 	if f.Target == nil {
 		return "its owner"
 	}
-	return or(f.Target.Owner, "its owner")
+	return sanitizedOr(f.Target.Owner, "its owner")
 }
 
 // because is why a remediation ends.
 func (f *Facts) because() string {
 	if f.Decision.Why == remediation.ManagedByOtherCheck && f.Target != nil && f.Target.CoveredBy != "" {
-		return " because " + or(f.Target.CoveredBy, "another check") + " is responsible for the target"
+		return " because " + sanitizedOr(f.Target.CoveredBy, "another check") + " is responsible for the target"
 	}
 	return " because " + sentence(f.Decision.Why, &subject{}, Ending)
 }

@@ -134,14 +134,14 @@ func TestListed_TooLong_CountsTheRest(t *testing.T) {
 func TestForeign_AnyText_IsSingleBoundedLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := drawWords(t, "words")
-		for _, said := range []string{foreign(words), or(words, "nothing")} {
-			if !utf8.ValidString(said) || len(said) > maxForeign || strings.TrimSpace(said) != said || strings.ContainsAny(said,
+		for _, said := range []string{sanitized(words), sanitizedOr(words, "nothing")} {
+			if !utf8.ValidString(said) || len(said) > maxQuoted || strings.TrimSpace(said) != said || strings.ContainsAny(said,
 				"\n\r\t\x00\u2028\u202e") {
 				t.Fatalf("%q has become %q", words, said)
 			}
 		}
 		bound := rapid.IntRange(24, 200).Draw(t, "bound")
-		items := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return foreign(drawWords(t, "item")) }), 0, 30).Draw(t, "items")
+		items := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) string { return sanitized(drawWords(t, "item")) }), 0, 30).Draw(t, "items")
 		if got := listed(items, "; ", bound); len(got) > bound {
 			t.Fatalf("%q has %d bytes, not %d", got, len(got), bound)
 		}

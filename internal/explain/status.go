@@ -63,8 +63,8 @@ func Status(p *Evaluation, before []remedyv1.UnhealthyTarget, request func(targe
 		Undetermined:          Number(counts.Undetermined),
 		Remediating:           Number(planned.Counts.Remediating),
 		Blocked:               Number(planned.Counts.Blocked),
-		RemediationsAllowed:   Number(planned.Gate.Limit.Left(planned.Gate.Unhealthy)),
-		Limit:                 limit(&planned.Gate.Limit),
+		RemediationsAllowed:   Number(planned.LimitState.Limit.Left(planned.LimitState.Unhealthy)),
+		Limit:                 limit(&planned.LimitState.Limit),
 		UnhealthyTargets:      targets,
 		UnhealthyTargetsTotal: Number(total),
 	}
@@ -72,14 +72,14 @@ func Status(p *Evaluation, before []remedyv1.UnhealthyTarget, request func(targe
 
 // limit is the effective limit. It is 0 also if more healthy targets are required than exist.
 func limit(l *remediation.Limit) *remedyv1.EffectiveLimit {
-	effective := &remedyv1.EffectiveLimit{Source: cut(source(l), 64), MaxUnhealthy: *Number(l.Most)}
-	if l.Least > 0 {
-		effective.MinUnhealthy = Number(l.Least)
+	effective := &remedyv1.EffectiveLimit{Source: cut(source(l), 64), MaxUnhealthy: *Number(l.Max)}
+	if l.Min > 0 {
+		effective.MinUnhealthy = Number(l.Min)
 	}
 	return effective
 }
 
-func source(l *remediation.Limit) string { return l.Field + "=" + foreign(l.Value) }
+func source(l *remediation.Limit) string { return l.Field + "=" + sanitized(l.Value) }
 
 // unhealthyTargets are the first ones by name, and their total number.
 func unhealthyTargets(
@@ -148,7 +148,7 @@ func keep(p *Evaluation, trace *Trace, target, before *remedyv1.UnhealthyTarget)
 // listable reports whether the status lists a target: an unhealthy or suspect one, or another one that is blocked, such as one whose
 // recovery has to be confirmed.
 func listable(v *health.Verdict, d *remediation.Decision) bool {
-	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || v.Kind != health.Skipped && d.Hold.Reason != ""
+	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || v.Kind != health.Skipped && d.Block.Reason != ""
 }
 
 var listedHealth = map[string]remedyv1.TargetHealth{

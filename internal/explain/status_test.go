@@ -35,7 +35,7 @@ func TestStatus_ManyTargets_ListsTheFirstHundred(t *testing.T) {
 		*status.RemediationsAllowed,
 	}).To(Equal([]int32{130, 0, 0, 7, 123, 20}))
 	g.Expect(*status.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "maxUnhealthy=100%", MaxUnhealthy: 150}))
-	ranged := Status(fleet(4, 1, func(p *Evaluation) { p.Policy.Limits.Range = &remediation.Range{Least: 1, Most: 2} }), nil, nil)
+	ranged := Status(fleet(4, 1, func(p *Evaluation) { p.Policy.Limits.Range = &remediation.Range{Min: 1, Max: 2} }), nil, nil)
 	g.Expect(*ranged.Limit).To(Equal(remedyv1.EffectiveLimit{Source: "unhealthyRange=[1-2]", MinUnhealthy: Number(1), MaxUnhealthy: 2}))
 }
 

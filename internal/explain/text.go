@@ -17,20 +17,20 @@ const (
 	MaxMessage = 1024
 	// maxCauses leaves room for the decision that follows the causes in one message.
 	maxCauses = 640
-	// maxForeign is the maximum length of quoted text from other components.
-	maxForeign = 256
+	// maxQuoted is the maximum length of quoted text from other components.
+	maxQuoted = 256
 	// maxListed is the maximum number of items in a list; the rest is counted.
 	maxListed = 10
 )
 
-// foreign makes text from another component safe to quote: a single line of bounded length with printable characters only.
-func foreign(text string) string {
+// sanitized makes text from another component safe to quote: a single line of bounded length with printable characters only.
+func sanitized(text string) string {
 	var b strings.Builder
 	gap := false
 	for _, r := range text {
 		switch {
-		case b.Len() > maxForeign:
-			return cut(b.String(), maxForeign)
+		case b.Len() > maxQuoted:
+			return cut(b.String(), maxQuoted)
 		case unicode.IsSpace(r) || unicode.IsControl(r):
 			gap = b.Len() > 0
 		case r == utf8.RuneError || !unicode.IsPrint(r):
@@ -42,12 +42,12 @@ func foreign(text string) string {
 			b.WriteRune(r)
 		}
 	}
-	return cut(b.String(), maxForeign)
+	return cut(b.String(), maxQuoted)
 }
 
-// or quotes text from another component, or returns the alternative if there is none.
-func or(text, otherwise string) string {
-	if text = foreign(text); text != "" {
+// sanitizedOr quotes text from another component, or returns the alternative if there is none.
+func sanitizedOr(text, otherwise string) string {
+	if text = sanitized(text); text != "" {
 		return text
 	}
 	return otherwise
@@ -92,7 +92,7 @@ func listed(items []string, separator string, length int) string {
 func names(all []string, length int) string {
 	sorted := make([]string, 0, len(all))
 	for _, name := range all {
-		sorted = append(sorted, foreign(name))
+		sorted = append(sorted, sanitized(name))
 	}
 	slices.Sort(sorted)
 	return listed(slices.Compact(sorted), ", ", length)

@@ -102,8 +102,8 @@ func NewTrace(f *Facts) Trace {
 func decisionPart(f *Facts) DecisionPart {
 	d := f.Decision
 	part := DecisionPart{
-		Outcome: outcome(f.Verdict, d), Action: actions[d.Action], BlockedReason: remedyv1.BlockedReason(d.Hold.Reason), Why: string(d.Why),
-		Until: timeOrNil(d.Until), Template: foreign(d.Step.Template), Attempt: d.Attempt, InFlight: d.InFlight, Message: decisionSentence(f),
+		Outcome: outcome(f.Verdict, d), Action: actions[d.Action], BlockedReason: remedyv1.BlockedReason(d.Block.Reason), Why: string(d.Why),
+		Until: timeOrNil(d.Until), Template: sanitized(d.Step.Template), Attempt: d.Attempt, InFlight: d.InFlight, Message: decisionSentence(f),
 	}
 	if part.Outcome == remedyv1.Blocked && part.BlockedReason == "" {
 		// A remediation that ends leaves the target blocked for the same reason.
@@ -131,9 +131,9 @@ func (f *Facts) numbered() bool {
 // outcome is the decision in the status.
 func outcome(v *health.Verdict, d *remediation.Decision) remedyv1.Decision {
 	switch {
-	case d.Hold.Reason == remediation.ObserveMode:
+	case d.Block.Reason == remediation.ObserveMode:
 		return remedyv1.Observed
-	case d.Hold.Reason != "":
+	case d.Block.Reason != "":
 		return remedyv1.Blocked
 	case d.InFlight:
 		return remedyv1.Remediating
@@ -188,7 +188,7 @@ func (t *Trace) String() string {
 	if t.Check != "" {
 		title += ", by " + t.Check
 	}
-	b.WriteString(foreign(title) + "\n")
+	b.WriteString(sanitized(title) + "\n")
 	section(&b, "gates", t.Gates)
 	section(&b, "rules", t.Rules)
 	row(&b, "  ", "verdict", t.Verdict.Kind, withReason(t.Verdict.Reason, t.Verdict.Message))
@@ -196,7 +196,7 @@ func (t *Trace) String() string {
 	if len(t.Preflight) > 0 {
 		section(&b, "preflight check", t.Preflight)
 	}
-	row(&b, "  ", "decision", t.Decision.word(), withReason(t.Decision.reason(), strings.TrimPrefix(t.Decision.Message, blockedPrefix)))
+	row(&b, "  ", "decision", t.Decision.label(), withReason(t.Decision.reason(), strings.TrimPrefix(t.Decision.Message, blockedPrefix)))
 	return b.String()
 }
 
@@ -233,8 +233,8 @@ func withReason(reason, message string) string {
 	return reason + ": " + message
 }
 
-// word is the decision in one word.
-func (d *DecisionPart) word() string {
+// label is the decision in one word.
+func (d *DecisionPart) label() string {
 	if d.BlockedReason != "" {
 		return string(remedyv1.Blocked)
 	}
@@ -253,7 +253,7 @@ type Key struct {
 func (t *Trace) Key() Key { return key(&t.Verdict, &t.Decision) }
 
 func key(v *VerdictPart, d *DecisionPart) Key {
-	key := Key{Verdict: v.Kind, Decision: d.word(), Reason: cmp.Or(d.reason(), v.Reason)}
+	key := Key{Verdict: v.Kind, Decision: d.label(), Reason: cmp.Or(d.reason(), v.Reason)}
 	if d.Step != nil {
 		key.Step = fmt.Sprint(*d.Step)
 	}

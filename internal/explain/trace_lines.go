@@ -85,14 +85,14 @@ func guardLines(f *Facts) (guardLines, preflightLines []Line) {
 // that blocks were not evaluated, and neither was any if nothing was to be started.
 func answerLines(guards []remediation.Reason, answers []remediation.Answer, kind Kind, step remediation.StepID) []Line {
 	lines := notEvaluatedLines(guards)
-	next, held := 0, false
+	next, blocked := 0, false
 	for i := range lines {
 		line := &lines[i]
 		switch {
-		case len(answers) == 0 || held:
+		case len(answers) == 0 || blocked:
 		case next < len(answers) && string(answers[next].Guard) == line.Name:
 			line.answer(&subject{Answer: answers[next], step: step}, kind)
-			held = answers[next].Blocks
+			blocked = answers[next].Blocks
 			next++
 		default:
 			line.Answer = NotApplicable
@@ -105,7 +105,7 @@ func (l *Line) answer(s *subject, kind Kind) {
 	l.Answer = Passed
 	if s.Blocks {
 		l.Answer, l.Message = Blocks, sentence(s.Guard, s, kind, Guard, Preflight)
-	} else if w := find(s.Guard, kind, Guard); w != nil && w.passed != nil && s.Seen != (remediation.Seen{}) {
+	} else if w := find(s.Guard, kind, Guard); w != nil && w.passed != nil && s.Details != (remediation.Details{}) {
 		l.Message = w.passed(s)
 	}
 }

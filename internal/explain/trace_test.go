@@ -36,18 +36,18 @@ func queued() *Facts {
 		remediation.TemplateNotResolved, remediation.RequestNameConflict, remediation.NodeLeaseHeld,
 		remediation.ControlPlaneBusy, remediation.QuorumUnknown, remediation.SingleControlPlane, remediation.QuorumAtRisk,
 	}
-	saw := map[remediation.Reason]remediation.Seen{
-		remediation.Terminating:        {Who: "taint a"},
-		remediation.NoRemediatingOwner: {Who: "MachineSet/a"},
-		remediation.TooManyUnhealthy:   {Who: "maxUnhealthy=40%", Have: 2, Most: 4},
-		remediation.MaxInFlight:        {Have: 1, Most: 1},
+	saw := map[remediation.Reason]remediation.Details{
+		remediation.Terminating:        {Cause: "taint a"},
+		remediation.NoRemediatingOwner: {Cause: "MachineSet/a"},
+		remediation.TooManyUnhealthy:   {Cause: "maxUnhealthy=40%", Count: 2, Max: 4},
+		remediation.MaxInFlight:        {Count: 1, Max: 1},
 	}
 	for _, guard := range remediation.Guards() {
 		if !slices.Contains(notApplicable, guard) {
-			d.Answers = append(d.Answers, remediation.Answer{Guard: guard, Blocks: guard == remediation.MaxInFlight, Seen: saw[guard]})
+			d.Answers = append(d.Answers, remediation.Answer{Guard: guard, Blocks: guard == remediation.MaxInFlight, Details: saw[guard]})
 		}
 	}
-	d.Hold = remediation.Hold{Reason: remediation.MaxInFlight, Seen: saw[remediation.MaxInFlight]}
+	d.Block = remediation.Block{Reason: remediation.MaxInFlight, Details: saw[remediation.MaxInFlight]}
 	return &Facts{Check: "MachineHealthCheck default/workers", Name: "m-1", Node: "n-1", Verdict: v, Decision: d}
 }
 
@@ -138,7 +138,7 @@ func TestTrace_Fields_IdentifyTheDecision(t *testing.T) {
 		"check", "MachineHealthCheck default/workers", "target", "m-1", "verdict", "Unhealthy", "decision", "Blocked", "reason", "MaxInFlight",
 		"step", "2",
 	}))
-	facts.Decision.Hold.Seen.Have = 7
+	facts.Decision.Block.Details.Count = 7
 	same := NewTrace(facts)
 	g.Expect(same.Key()).To(Equal(trace.Key()), "a number is no new decision")
 	facts.Decision = &remediation.Decision{Action: remediation.StartRequest, Attempt: 1, InFlight: true}
@@ -193,7 +193,7 @@ func TestTrace_GatesAndRules_HaveAnswers(t *testing.T) {
 
 func TestTrace_PreflightCheck_IsSeparate(t *testing.T) {
 	g := NewWithT(t)
-	d := &remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightFailed}, Answers: []remediation.Answer{
+	d := &remediation.Decision{Block: remediation.Block{Reason: remediation.PreflightFailed}, Answers: []remediation.Answer{
 		{Guard: remediation.Paused},
 		{Guard: remediation.CheckDeleting},
 		{Guard: remediation.Paused, Preflight: true},
@@ -243,7 +243,7 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 	sick, well := met(health.NodeDeleted, health.Finding{}), &health.Verdict{Kind: health.Healthy}
 	suspect := due(health.NodeDeleted, health.Finding{Since: noon, Due: noon})
 	hold := func(reason remediation.Reason, inFlight bool) remediation.Decision {
-		return remediation.Decision{Hold: remediation.Hold{Reason: reason, Seen: remediation.Seen{Have: 1, Most: 1}}, InFlight: inFlight}
+		return remediation.Decision{Block: remediation.Block{Reason: reason, Details: remediation.Details{Count: 1, Max: 1}}, InFlight: inFlight}
 	}
 	none, wait := remediation.Decision{}, remediation.Decision{Action: remediation.Wait, Attempt: 1, InFlight: true}
 	start := remediation.Decision{Action: remediation.StartRequest, Attempt: 1, InFlight: true}

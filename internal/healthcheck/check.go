@@ -50,12 +50,12 @@ func (r *Reconciler) current(
 }
 
 // WriteCheck executes one write to the check, or for it.
-func (p *pass) WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error {
+func (p *scope) WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error {
 	switch write {
 	case remediation.AddFinalizer:
 		return p.patchCheck(ctx, func(object client.Object) {
 			controllerutil.AddFinalizer(object, remedyv1.CleanupFinalizer)
-			noteKinds(object, p.check)
+			recordKinds(object, p.check)
 		})
 	case remediation.WriteStorm:
 		return p.patchCheck(ctx, func(object client.Object) { annotate(object, notes.OfStorm(plan.Storm)) })
@@ -73,7 +73,7 @@ func (p *pass) WriteCheck(ctx context.Context, plan *remediation.Planned, write 
 }
 
 // patchCheck changes metadata of the check as it was read, or not at all.
-func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error {
+func (p *scope) patchCheck(ctx context.Context, change func(client.Object)) error {
 	before := p.check.Object
 	after := before.DeepCopyObject().(client.Object)
 	change(after)
@@ -92,7 +92,7 @@ func (p *pass) patchCheck(ctx context.Context, change func(client.Object)) error
 
 // adopt makes the Cluster an owner of its check, so that clusterctl moves both and both are deleted together. A cluster-scoped check cannot
 // have that owner, and gets a label for clusterctl.
-func (p *pass) adopt(ctx context.Context) error {
+func (p *scope) adopt(ctx context.Context) error {
 	s := p.snapshot
 	// A manager that only observes writes nothing to an in-tree check.
 	if s.adopts && s.observes() || s.cluster == nil || s.paused() || s.check.deleting() || s.belongsToCluster() {
@@ -137,8 +137,8 @@ func owned(check client.Object, cluster *clusterv1.Cluster) bool {
 
 // removeFinalizer removes the finalizer when nothing of the check is left: a remaining condition would let the owner of a Machine delete
 // the Machine long after the check was deleted. It reads live, because the caches may not have the last own writes yet.
-func (p *pass) removeFinalizer(ctx context.Context) error {
-	why := p.snapshot.unseen()
+func (p *scope) removeFinalizer(ctx context.Context) error {
+	why := p.snapshot.unreadRequests()
 	news := p.record.finalizerReason != why
 	p.record.finalizerReason = why
 	if why != "" {
@@ -147,13 +147,13 @@ func (p *pass) removeFinalizer(ctx context.Context) error {
 		}
 		return nil
 	}
-	left, err := p.leavesBehind(ctx)
+	left, err := p.hasRemains(ctx)
 	if err != nil {
 		return err
 	}
 	if left {
 		// Its event follows.
-		p.snapshot.askAgain(p.clock().Add(conflictTime))
+		p.snapshot.requeueAt(p.clock().Add(conflictTime))
 		return nil
 	}
 	if err := p.releaseNodeLeases(ctx); err != nil {
@@ -165,14 +165,14 @@ func (p *pass) removeFinalizer(ctx context.Context) error {
 	})
 }
 
-// leavesBehind reports whether there is a request of the check, or a target that it has signed. Nodes are not signed.
-func (p *pass) leavesBehind(ctx context.Context) (bool, error) {
+// hasRemains reports whether there is a request of the check, or a target that it has signed. Nodes are not signed.
+func (p *scope) hasRemains(ctx context.Context) (bool, error) {
 	if p.check.Place == requests.InWorkload && p.snapshot.clusterState() == remediation.ClusterIsMissing {
 		return false, nil
 	}
-	found, err := p.requests.LiveOf(ctx, p.check.ID, p.snapshot.kinds...)
+	found, err := p.requests.ListLive(ctx, p.check.ID, p.snapshot.kinds...)
 	namespaces := p.check.Namespaces()
-	found = slices.DeleteFunc(found, func(r *requests.Found) bool { return !slices.Contains(namespaces, r.Namespace) })
+	found = slices.DeleteFunc(found, func(r *requests.Request) bool { return !slices.Contains(namespaces, r.Namespace) })
 	if err != nil || len(found) > 0 || p.check.ofNodes() {
 		return len(found) > 0, errors.Wrap(err, "failed to read the requests again")
 	}
@@ -180,7 +180,7 @@ func (p *pass) leavesBehind(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	signed := func(t *Target) bool { return notes.ResponsibleCheck(t.Object.GetAnnotations()) == p.check.Author() }
+	signed := func(t *Target) bool { return notes.ResponsibleCheck(t.Object.GetAnnotations()) == p.check.MarkedBy() }
 	return slices.ContainsFunc(targets, signed) || slices.ContainsFunc(others, signed), nil
 }
 
@@ -230,7 +230,7 @@ func Limits(l *remedyv1.Limits, absent intstr.IntOrString) remediation.Limits {
 	all := remediation.Limits{MaxUnhealthy: l.MaxUnhealthy, MinHealthy: l.MinHealthy, Default: absent}
 	if l.UnhealthyRange != "" {
 		// Admission rejects an invalid range; but an in-tree check may have a range that contains no number.
-		all.Range = &remediation.Range{Least: 1}
+		all.Range = &remediation.Range{Min: 1}
 		if r, err := remediation.ParseRange(l.UnhealthyRange); err == nil {
 			all.Range = &r
 		}

@@ -90,15 +90,15 @@ func (e *Environment) claimsOf(ctx context.Context, check *Check, cluster *clust
 // holds reports whether another check remediates a target.
 func (s *snapshot) holds(c *Claim, t *Target) bool {
 	// A cluster-scoped check has requests in certain namespaces only.
-	requested := func(r *requests.Found) bool {
-		return r.Of(c.Check) && (c.Check.Namespace != "" || slices.Contains(c.Namespaces, r.Namespace))
+	requested := func(r *requests.Request) bool {
+		return r.IsOf(c.Check) && (c.Check.Namespace != "" || slices.Contains(c.Namespaces, r.Namespace))
 	}
 	annotated := t.Object
 	if t.Machine != nil {
 		annotated = t.Machine
 	}
 	return slices.ContainsFunc(s.elsewhere[t.uid()], requested) || c.InFlight[t.NodeTarget.Name] ||
-		c.Author != "" && notes.ResponsibleCheck(annotated.GetAnnotations()) == c.Author
+		c.MarkedBy != "" && notes.ResponsibleCheck(annotated.GetAnnotations()) == c.MarkedBy
 }
 
 // responsible returns the other check that is responsible for a target; empty if this one is. A check that remediates a target stays
@@ -151,7 +151,7 @@ func (s *snapshot) busyElsewhere() []string {
 		}
 		held := len(s.elsewhere[t.uid()]) > 0
 		if t.Machine != nil {
-			mark := report.OwnerRemediation(t.Machine, s.check.Author())
+			mark := report.OwnerRemediation(t.Machine, s.check.MarkedBy())
 			held = held || mark.Requested && !mark.Refused && !mark.MarkedByThis
 		}
 		for i := range s.claims {

@@ -25,17 +25,17 @@ func TestHolds_RequestNamesNoCheck_HoldsNothing(t *testing.T) {
 	g := NewWithT(t)
 	target := &Target{Object: &clusterv1.Machine{}}
 	own := requests.Check{Kind: "MachineHealthCheck", Namespace: "a", Name: "b"}
-	unnamed := &snapshot{elsewhere: map[types.UID][]*requests.Found{"": {{}}}}
+	unnamed := &snapshot{elsewhere: map[types.UID][]*requests.Request{"": {{}}}}
 	g.Expect(unnamed.holds(&Claim{}, target)).To(BeFalse())
 	g.Expect(unnamed.holds(&Claim{Check: own}, target)).To(BeFalse())
-	named := &snapshot{elsewhere: map[types.UID][]*requests.Found{"": {{Check: own}}}}
+	named := &snapshot{elsewhere: map[types.UID][]*requests.Request{"": {{Check: own}}}}
 	g.Expect(named.holds(&Claim{Check: own}, target)).To(BeTrue())
 }
 
 // Claims are compared for every target of every reconcile, so a target that no other check selects costs no memory.
 func TestResponsible_NotSelectedByOthers_AllocatesNothing(t *testing.T) {
 	g := NewWithT(t)
-	s := &snapshot{check: &Check{}, claims: []Claim{{Author: "MachineHealthCheck/other", Selects: func(*Target) bool { return false }}}}
+	s := &snapshot{check: &Check{}, claims: []Claim{{MarkedBy: "MachineHealthCheck/other", Selects: func(*Target) bool { return false }}}}
 	target, facts := &Target{Object: &clusterv1.Machine{}}, &remediation.Target{}
 	g.Expect(testing.AllocsPerRun(100, func() { s.responsible(target, facts) })).To(BeZero())
 }

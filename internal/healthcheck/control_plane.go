@@ -16,7 +16,7 @@ import (
 )
 
 // ControlPlane reads the control plane of the Cluster. No check remediates it as long as something cannot be read.
-func (p *pass) ControlPlane(ctx context.Context) remediation.ControlPlane {
+func (p *scope) ControlPlane(ctx context.Context) remediation.ControlPlane {
 	c := remediation.ControlPlane{Busy: p.snapshot.busyElsewhere()}
 	if !p.snapshot.initialized() {
 		return c
@@ -55,11 +55,11 @@ func (p *pass) ControlPlane(ctx context.Context) remediation.ControlPlane {
 }
 
 // controlPlaneAgain reads the control plane live if one of the targets is a member, also which members this check remediates.
-func (p *pass) controlPlaneAgain(ctx context.Context, fresh *snapshot, targets []int) remediation.ControlPlane {
+func (p *scope) controlPlaneAgain(ctx context.Context, fresh *snapshot, targets []int) remediation.ControlPlane {
 	if !p.anyOfControlPlane(targets) {
 		return remediation.ControlPlane{}
 	}
-	again := &pass{r: p.r, snapshot: fresh, check: p.check}
+	again := &scope{r: p.r, snapshot: fresh, check: p.check}
 	control := again.ControlPlane(ctx)
 	p.lease = again.lease
 	for _, t := range fresh.targets {

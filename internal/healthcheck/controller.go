@@ -79,8 +79,8 @@ type Reconciler struct {
 	Source  Source
 	Actor   Actor
 	Watches Watches
-	// Gate is nil for a kind of which the manager reconciles all checks.
-	Gate Gatekeeper
+	// Adoption is nil for a kind of which the manager reconciles all checks.
+	Adoption Adoption
 	// Others reads the claims of other projects, and when to read them again; nil for none.
 	Others OtherClaims
 

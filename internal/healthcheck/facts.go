@@ -16,29 +16,29 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// facts converts the snapshot into the facts of internal/checkup.
-func (s *snapshot) facts(now time.Time) *checkup.Facts {
-	f := &checkup.Facts{
+// facts converts the snapshot into the facts of internal/pipeline.
+func (s *snapshot) facts(now time.Time) *pipeline.Facts {
+	f := &pipeline.Facts{
 		Check:     s.check.Title(),
 		Finalizer: finalized(s.check.Object),
 		Health:    s.check.Health,
 		Policy:    s.check.Policy,
-		Around:    s.surroundings(),
+		Context:   s.conditionFacts(),
 	}
 	f.Policy.Observe = s.observes()
 	f.Policy.Steps = slices.Clone(s.check.Policy.Steps)
 	s.markUnresolved(f.Policy.Steps)
 	f.Snapshot.Cluster = s.clusterFacts()
-	f.Situation.Check = s.checkFacts(now, &f.Around.Reading)
+	f.Situation.Check = s.checkFacts(now, &f.Context.Reading)
 	f.Situation.Owners = s.owners
 	f.Situation.Replacing = notes.Replacing(s.check.Object.GetAnnotations())
 	f.Snapshot.Targets = make([]health.Target, len(s.targets))
@@ -48,7 +48,7 @@ func (s *snapshot) facts(now time.Time) *checkup.Facts {
 	for i, t := range s.targets {
 		f.Snapshot.Targets[i], f.Situation.Targets[i] = s.target(t, &machines[i])
 	}
-	f.Around.Overlaps = s.overlaps
+	f.Context.Overlaps = s.overlaps
 	f.Situation.Orphans = s.findOrphans()
 	return f
 }
@@ -57,11 +57,11 @@ func (s *snapshot) facts(now time.Time) *checkup.Facts {
 func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Target, remediation.Target) {
 	h, r := s.source.Facts(s.check, t, machine)
 	machine.NodeGoneSince = cmp.Or(machine.NodeGoneSince, s.nodeGoneSince[t.uid()])
-	r.RequestNameConflict, r.UnpausedAt, r.BlockedAt = s.taken[t.name()], s.pauseEnds[t.uid()], s.blockedAt[t.uid()]
+	r.RequestNameConflict, r.UnpausedAt, r.BlockedAt = s.nameConflicts[t.name()], s.pauseEnds[t.uid()], s.blockedAt[t.uid()]
 	claim, title := s.responsible(t, &r)
 	r.CoveredBy, r.CoveredUntil, r.CoveredElsewhere = title, claim.Until, title != "" && claim.Rank != s.check.Claim.Rank
 	if found := s.requestFor(t); found != nil {
-		r.Request = found.Request(s.check.Naming)
+		r.Request = found.Facts(s.check.Naming)
 	}
 	r.Lease = s.nodeLease(t.NodeTarget.Name, r.Request != nil)
 	return h, r
@@ -124,7 +124,7 @@ func (s *snapshot) initialized() bool {
 		s.cluster != nil && meta.IsStatusConditionTrue(s.cluster.Status.Conditions, clusterv1.ClusterControlPlaneInitializedCondition)
 }
 
-func (s *snapshot) surroundings() explain.ConditionFacts {
+func (s *snapshot) conditionFacts() explain.ConditionFacts {
 	around := explain.ConditionFacts{
 		Cluster: clusterName(s.check), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
 		Templates: s.templates, Reading: s.reading(), UnreadableOwners: s.unreadOwners, Missing: s.missing,
@@ -134,13 +134,15 @@ func (s *snapshot) surroundings() explain.ConditionFacts {
 		around.KubeconfigRejected = s.connection.Err.Error()
 	}
 	if finalized(s.check.Object) {
-		around.UnlistableRequests = s.unseen()
+		around.UnlistableRequests = s.unreadRequests()
 	}
 	return around
 }
 
-// unseen returns why some requests may not have been read; empty if all were. It is sorted, so it is reported once.
-func (s *snapshot) unseen() string { return strings.Join(slices.Sorted(slices.Values(s.unread)), "; ") }
+// unreadRequests returns why some requests may not have been read; empty if all were. It is sorted, so it is reported once.
+func (s *snapshot) unreadRequests() string {
+	return strings.Join(slices.Sorted(slices.Values(s.unread)), "; ")
+}
 
 // reading returns how many Nodes could be read. Targets without a Node and clusters without a control plane do not count.
 func (s *snapshot) reading() explain.NodeReads {

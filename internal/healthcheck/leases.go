@@ -41,19 +41,19 @@ func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 
 // readNodeLeases reads the Leases of Nodes while there are requests, and after the last one: for the other Nodes, the preflight check reads
 // them.
-func (p *pass) readNodeLeases(ctx context.Context, s *snapshot) {
+func (p *scope) readNodeLeases(ctx context.Context, s *snapshot) {
 	if !s.check.ofNodes() || s.paused() || s.nodesUnread != nil || len(s.requests)+len(s.check.InFlight) == 0 {
 		return
 	}
 	if s.leases, s.leasesUnread = p.r.Clusters.Get(s.check.Cluster).Live().NodeRemediations(ctx); s.leasesUnread != nil {
 		ctrl.LoggerFrom(ctx).V(4).Info("The Leases of Nodes could not be read", "reason", s.leasesUnread.Error())
-		s.askAgain(p.now.Add(remediation.RetryTime))
+		s.requeueAt(p.now.Add(remediation.RetryTime))
 	}
 	p.nodeLeases = s.leases
 }
 
 // readNodeLeasesAgain reads the Leases of Nodes live. Without them, no remediation of these Nodes starts. One that is in progress can end.
-func (p *pass) readNodeLeasesAgain(ctx context.Context, fresh *snapshot, targets []int) {
+func (p *scope) readNodeLeasesAgain(ctx context.Context, fresh *snapshot, targets []int) {
 	fresh.leases, fresh.leasesUnread = p.cluster().Live().NodeRemediations(ctx)
 	p.nodeLeases = fresh.leases
 	if fresh.leasesUnread == nil {
@@ -67,7 +67,7 @@ func (p *pass) readNodeLeasesAgain(ctx context.Context, fresh *snapshot, targets
 }
 
 // nodeOf returns the Node of a target, or of the request for a Node that no longer exists.
-func nodeOf(t *Target, request *requests.Found) requests.Object {
+func nodeOf(t *Target, request *requests.Request) requests.Object {
 	if t == nil {
 		return request.Node
 	}
@@ -75,7 +75,7 @@ func nodeOf(t *Target, request *requests.Found) requests.Object {
 }
 
 // acquireNodeLease acquires the Lease of a Node as it was read, or not at all.
-func (p *pass) acquireNodeLease(ctx context.Context, node requests.Object, until time.Time) error {
+func (p *scope) acquireNodeLease(ctx context.Context, node requests.Object, until time.Time) error {
 	if p.nodeLeases == nil || !p.nodeLeases.Used {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (p *pass) acquireNodeLease(ctx context.Context, node requests.Object, until
 }
 
 // releaseNodeLease deletes the Lease of a Node as it was read.
-func (p *pass) releaseNodeLease(ctx context.Context, node requests.Object) error {
+func (p *scope) releaseNodeLease(ctx context.Context, node requests.Object) error {
 	lease := p.readNodeLease(node.Name)
 	if lease == nil {
 		return nil
@@ -109,7 +109,7 @@ func (p *pass) releaseNodeLease(ctx context.Context, node requests.Object) error
 }
 
 // releaseNodeLeases deletes the Leases of all Nodes that the check still holds, before its finalizer is removed.
-func (p *pass) releaseNodeLeases(ctx context.Context) error {
+func (p *scope) releaseNodeLeases(ctx context.Context) error {
 	if !p.check.ofNodes() || p.snapshot.clusterState() == remediation.ClusterIsMissing || p.snapshot.nodesUnread != nil {
 		return nil //nolint:nilerr // A Lease that cannot be deleted expires.
 	}
@@ -132,7 +132,7 @@ func (p *pass) releaseNodeLeases(ctx context.Context) error {
 }
 
 // Several targets are written to at the same time.
-func (p *pass) readNodeLease(node string) *coordinationv1.Lease {
+func (p *scope) readNodeLease(node string) *coordinationv1.Lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.nodeLeases == nil {
@@ -141,14 +141,14 @@ func (p *pass) readNodeLease(node string) *coordinationv1.Lease {
 	return p.nodeLeases.Lease(node)
 }
 
-func (p *pass) keepNodeLease(node string, lease *coordinationv1.Lease) {
+func (p *scope) keepNodeLease(node string, lease *coordinationv1.Lease) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodeLeases.Set(node, lease)
 }
 
 // leasePermission is what to do if the manager is not allowed to write a Lease.
-func (p *pass) leasePermission() string {
+func (p *scope) leasePermission() string {
 	if p.check.inManagementCluster() {
 		return applyRoles
 	}
@@ -156,7 +156,7 @@ func (p *pass) leasePermission() string {
 }
 
 // acquireControlPlaneLease acquires the control-plane Lease as it was read, or not at all.
-func (p *pass) acquireControlPlaneLease(ctx context.Context, until time.Time) error {
+func (p *scope) acquireControlPlaneLease(ctx context.Context, until time.Time) error {
 	api, err := p.cluster().Client(ctx)
 	if err == nil {
 		var acquired *coordinationv1.Lease

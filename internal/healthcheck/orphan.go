@@ -19,7 +19,7 @@ import (
 // orphan is an orphaned target with the request for it. One of them can be nil.
 type orphan struct {
 	target  *Target
-	request *requests.Found
+	request *requests.Request
 }
 
 // findOrphans finds requests and annotations of this check for targets that it no longer selects, or that no longer exist.
@@ -40,14 +40,14 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 				Name:         r.Name,
 				ControlPlane: r.ControlPlane,
 				Gone:         true,
-				Request:      r.Request(s.check.Naming),
+				Request:      r.Facts(s.check.Naming),
 				Lease:        s.nodeLease(r.Node.Name, true),
 			},
 		)
 		s.orphans = append(s.orphans, orphan{request: r})
 	}
 	for _, t := range s.others {
-		left := s.leftOn(t)
+		left := s.recordsOn(t)
 		at, found := requested[t.uid()]
 		switch {
 		case found:
@@ -62,7 +62,7 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 
 // stillOrphaned returns an error if a live read shows that the target is paused, or that the check selects it again. An event of either
 // follows.
-func (p *pass) stillOrphaned(ctx context.Context, left *orphan) error {
+func (p *scope) stillOrphaned(ctx context.Context, left *orphan) error {
 	if p.check.ofNodes() && p.snapshot.clusterState() == remediation.ClusterIsMissing {
 		// Its Nodes cannot be read.
 		return nil
@@ -77,7 +77,7 @@ func (p *pass) stillOrphaned(ctx context.Context, left *orphan) error {
 	switch {
 	case err != nil:
 		return errors.Wrap(err, "failed to read the target live")
-	case t == nil, !left.about(t):
+	case t == nil, !left.isFor(t):
 		return nil
 	case annotations.HasPaused(t.Object), selected:
 		return errNotOrphaned
@@ -85,8 +85,8 @@ func (p *pass) stillOrphaned(ctx context.Context, left *orphan) error {
 	return nil
 }
 
-// about reports whether it concerns this target, and not an earlier one of the same name.
-func (o *orphan) about(t *Target) bool {
+// isFor reports whether it concerns this target, and not an earlier one of the same name.
+func (o *orphan) isFor(t *Target) bool {
 	return o.target != nil && o.target.uid() == t.uid() || o.request != nil && slices.Contains(subjects(o.request), t.uid())
 }
 
@@ -94,7 +94,7 @@ func (o *orphan) about(t *Target) bool {
 var errNotOrphaned = errors.New("the target is paused, or the check selects it again")
 
 // orphanedRequests returns the requests of this check for targets that it does not select.
-func (s *snapshot) orphanedRequests() []*requests.Found {
+func (s *snapshot) orphanedRequests() []*requests.Request {
 	if len(s.requests) == 0 {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (s *snapshot) orphanedRequests() []*requests.Found {
 	for _, t := range s.targets {
 		selected[t.uid()] = true
 	}
-	var orphans []*requests.Found
+	var orphans []*requests.Request
 	for _, r := range s.requests {
 		if !slices.ContainsFunc(subjects(r), func(uid types.UID) bool { return selected[uid] }) {
 			orphans = append(orphans, r)
@@ -111,13 +111,13 @@ func (s *snapshot) orphanedRequests() []*requests.Found {
 	return orphans
 }
 
-// leftOn returns what is annotated on a target that the check does not select. Any check that selects the target uses the history of its
+// recordsOn returns what is annotated on a target that the check does not select. Any check that selects the target uses the history of its
 // remediations, so it is removed only if none does.
-func (s *snapshot) leftOn(t *Target) remediation.Orphan {
+func (s *snapshot) recordsOn(t *Target) remediation.Orphan {
 	noted := t.Object.GetAnnotations()
 	left := remediation.Orphan{
 		Name: t.name(), ControlPlane: t.ControlPlane, Paused: annotations.HasPaused(t.Object),
-		Marked: notes.ResponsibleCheck(noted) == s.check.Author(),
+		Marked: notes.ResponsibleCheck(noted) == s.check.MarkedBy(),
 	}
 	if s.check.ofNodes() && !slices.Contains(s.check.InFlight, t.name()) {
 		// Nodes are not signed: a manager in another cluster may have written it.

@@ -58,8 +58,8 @@ func title(kind string, key client.ObjectKey) string {
 	return kind + " " + key.String()
 }
 
-// Author returns the value of the annotation with which a check signs its targets.
-func (c *Check) Author() string { return c.ID.Kind + "/" + c.ID.Name }
+// MarkedBy returns the value of the annotation with which a check signs its targets.
+func (c *Check) MarkedBy() string { return c.ID.Kind + "/" + c.ID.Name }
 
 func (c *Check) deleting() bool { return !c.Object.GetDeletionTimestamp().IsZero() }
 
@@ -100,9 +100,9 @@ type Claim struct {
 	remediation.Claim
 	// Title is that of the check.
 	Title string
-	// Check is the name of the check in its requests, and Author in its signature; empty if it has none.
-	Check  requests.Check
-	Author string
+	// Check is the name of the check in its requests, and MarkedBy in its annotation on targets; empty if it has none.
+	Check    requests.Check
+	MarkedBy string
 	// InTree: the in-tree controller is responsible for what it selects.
 	InTree bool
 	// Deleting: it is being deleted, and only its running remediations count.
@@ -122,7 +122,7 @@ type Store interface {
 	Find(ctx context.Context, reader client.Reader, key client.ObjectKey) (*Check, *clusterv1.Cluster, error)
 	// WriteStatus writes a status, unless the check has it already, and returns the new check. While the check is paused,
 	// fields that only this kind has stay unchanged.
-	WriteStatus(ctx context.Context, check *Check, status *remedyv1.CheckStatus, pass *explain.Evaluation) (*Check, error)
+	WriteStatus(ctx context.Context, check *Check, status *remedyv1.CheckStatus, evaluation *explain.Evaluation) (*Check, error)
 }
 
 // Source reads what the checks of one kind monitor.
@@ -159,8 +159,8 @@ type Claimant interface {
 	Changes() predicate.Predicate
 }
 
-// Gatekeeper decides which checks of a kind the manager reconciles. Without one, it reconciles all that --watch-filter selects.
-type Gatekeeper interface {
+// Adoption decides which checks of a kind the manager reconciles. Without one, it reconciles all that --watch-filter selects.
+type Adoption interface {
 	// Admit executes the next step of the adoption or release of a check, and returns whether the manager reconciles it now.
 	Admit(ctx context.Context, key client.ObjectKey, now time.Time) (admitted bool, wakeUp time.Time, err error)
 	// It releases a check for which another instance is responsible. Forget drops the memory of a check that no longer exists.

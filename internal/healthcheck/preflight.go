@@ -14,14 +14,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // Obstacle reads live whether the check or its Cluster is paused, or has changed since the plan.
-func (p *pass) Obstacle(ctx context.Context) (*remediation.PreflightCheck, error) {
+func (p *scope) Obstacle(ctx context.Context) (*remediation.PreflightCheck, error) {
 	check, cluster, err := p.r.Store.Find(ctx, p.r.Live, client.ObjectKeyFromObject(p.snapshot.check.Object))
 	if apierrors.IsNotFound(err) {
 		return &remediation.PreflightCheck{Changed: true}, nil
@@ -30,7 +30,7 @@ func (p *pass) Obstacle(ctx context.Context) (*remediation.PreflightCheck, error
 		return nil, err
 	}
 	now := &snapshot{check: check, cluster: cluster}
-	p.sawLive(now)
+	p.observeLive(now)
 	switch {
 	case now.paused():
 		return &remediation.PreflightCheck{Paused: true}, nil
@@ -40,9 +40,9 @@ func (p *pass) Obstacle(ctx context.Context) (*remediation.PreflightCheck, error
 	return nil, nil
 }
 
-// sawLive makes the pass silent if the check is paused or another instance is responsible for it. The caches may not have that before this
-// reconcile is over.
-func (p *pass) sawLive(now *snapshot) {
+// observeLive makes the scope silent if the check is paused or another instance is responsible for it. The caches may not have that before
+// this reconcile is over.
+func (p *scope) observeLive(now *snapshot) {
 	p.silent = p.silent || now.paused() || !p.r.Responsible(now.check.Object)
 }
 
@@ -54,20 +54,20 @@ func changed(before, now *Check) bool {
 
 // Preflight reads live what the decisions about some targets depend on. What cannot be read of a target fails only the preflight check of
 // that target.
-func (p *pass) Preflight(ctx context.Context, targets []int, all bool) (*checkup.Preflight, error) {
+func (p *scope) Preflight(ctx context.Context, targets []int, all bool) (*pipeline.Preflight, error) {
 	p.livePreflight = p.r.Clock.Now()
 	fresh, err := p.readAgain(ctx, targets, all)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(4).Info("A preflight check failed", "reason", err.Error())
 		return nil, errors.New(cause(err))
 	}
-	if p.sawLive(fresh); !p.r.Responsible(fresh.check.Object) {
+	if p.observeLive(fresh); !p.r.Responsible(fresh.check.Object) {
 		return nil, errors.New("another instance is responsible for the check now")
 	}
-	read := &checkup.Preflight{Facts: fresh.facts(p.now), Checks: make([]remediation.PreflightCheck, len(targets))}
+	read := &pipeline.Preflight{Facts: fresh.facts(p.now), Checks: make([]remediation.PreflightCheck, len(targets))}
 	control := p.controlPlaneAgain(ctx, fresh, targets)
 	for n, i := range targets {
-		read.Checks[n] = p.look(fresh, i)
+		read.Checks[n] = p.preflightCheck(fresh, i)
 		others := slices.DeleteFunc(slices.Clone(control.Busy), func(name string) bool { return name == fresh.targets[i].name() })
 		read.Checks[n].ControlPlane = remediation.ControlPlane{Busy: others, Lease: control.Lease, Etcd: control.Etcd}
 		if now := fresh.targets[i].Object; now != p.snapshot.targets[i].Object {
@@ -79,8 +79,8 @@ func (p *pass) Preflight(ctx context.Context, targets []int, all bool) (*checkup
 }
 
 // NodeLeases reads live when the kubelets of Nodes renewed their Leases last.
-func (p *pass) NodeLeases(ctx context.Context, nodes []string) []checkup.NodeLease {
-	leases := make([]checkup.NodeLease, len(nodes))
+func (p *scope) NodeLeases(ctx context.Context, nodes []string) []pipeline.NodeLease {
+	leases := make([]pipeline.NodeLease, len(nodes))
 	for i, lease := range p.cluster().Live().NodeLeases(ctx, nodes) {
 		leases[i].Renewed = lease.Renewed
 		if lease.Err != nil {
@@ -90,27 +90,27 @@ func (p *pass) NodeLeases(ctx context.Context, nodes []string) []checkup.NodeLea
 	return leases
 }
 
-// look returns what was read live of one target besides its facts.
-func (p *pass) look(fresh *snapshot, i int) remediation.PreflightCheck {
+// preflightCheck returns what was read live of one target besides its facts.
+func (p *scope) preflightCheck(fresh *snapshot, i int) remediation.PreflightCheck {
 	t := fresh.targets[i]
 	if slices.Contains(fresh.lost, i) {
 		return remediation.PreflightCheck{Failed: true}
 	}
 	p.pausedNow[t.name()] = annotations.HasPaused(t.Object)
-	look := remediation.PreflightCheck{Paused: fresh.paused() || p.pausedNow[t.name()]}
+	check := remediation.PreflightCheck{Paused: fresh.paused() || p.pausedNow[t.name()]}
 	if why, is := fresh.unreadable[i]; is {
-		look.Failed, look.Cause = true, why
-		return look
+		check.Failed, check.Cause = true, why
+		return check
 	}
-	look.Changed, look.Cause = p.changed(fresh), cause(t.Reading.Err)
+	check.Changed, check.Cause = p.changed(fresh), cause(t.Reading.Err)
 	if why, is := fresh.unsure[i]; is {
-		look.RequestsUnread, look.Cause = true, why
+		check.RequestsUnread, check.Cause = true, why
 	}
-	return look
+	return check
 }
 
 // changed reports whether the check has changed since the plan, or its Cluster is being deleted now.
-func (p *pass) changed(fresh *snapshot) bool {
+func (p *scope) changed(fresh *snapshot) bool {
 	planned, now := p.check.Object, fresh.check.Object
 	// Nothing is started without the finalizer, which keeps the check until everything is cleaned up.
 	return changed(p.snapshot.check, fresh.check) || finalized(planned) != finalized(now) ||
@@ -118,7 +118,7 @@ func (p *pass) changed(fresh *snapshot) bool {
 }
 
 // readAgain reads the check, its Cluster and some of its targets, or all, live. The others stay as they were.
-func (p *pass) readAgain(ctx context.Context, targets []int, all bool) (*snapshot, error) {
+func (p *scope) readAgain(ctx context.Context, targets []int, all bool) (*snapshot, error) {
 	if p.snapshot.requestsUnread != nil {
 		return nil, p.snapshot.requestsUnread
 	}
@@ -143,16 +143,16 @@ func (p *pass) readAgain(ctx context.Context, targets []int, all bool) (*snapsho
 
 // needsAll reports whether a preflight check of these targets has to read all targets and requests: with maxInFlight, the remediations of
 // others count, and for a control plane, all its members do.
-func (p *pass) needsAll(targets []int) bool {
+func (p *scope) needsAll(targets []int) bool {
 	return p.snapshot.check.Policy.MaxInFlight != nil || p.anyOfControlPlane(targets)
 }
 
-func (p *pass) anyOfControlPlane(targets []int) bool {
+func (p *scope) anyOfControlPlane(targets []int) bool {
 	return slices.ContainsFunc(targets, func(i int) bool { return p.snapshot.targets[i].ControlPlane })
 }
 
 // readTargetsAgain reads those targets, or all.
-func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) error {
+func (p *scope) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) error {
 	fresh.targets = slices.Clone(p.snapshot.targets)
 	if all {
 		return p.readAllAgain(ctx, fresh)
@@ -182,12 +182,12 @@ func (p *pass) readTargetsAgain(ctx context.Context, fresh *snapshot, targets []
 
 // stillUnread reports whether the Nodes that are the targets cannot be read, as when the decisions were made: a request can be withdrawn
 // without them, and none is created.
-func (p *pass) stillUnread(err error) bool {
+func (p *scope) stillUnread(err error) bool {
 	var unread *workload.ReadError
 	return p.snapshot.nodesUnread != nil && errors.As(err, &unread)
 }
 
-func (p *pass) readAllAgain(ctx context.Context, fresh *snapshot) error {
+func (p *scope) readAllAgain(ctx context.Context, fresh *snapshot) error {
 	targets, others, err := p.r.Source.Targets(ctx, p.r.Live, fresh.check, true)
 	if err != nil && p.stillUnread(err) {
 		return nil
@@ -220,7 +220,7 @@ func (p *pass) readAllAgain(ctx context.Context, fresh *snapshot) error {
 }
 
 // readNodesAgain reads the Nodes of those targets, or of all, from the workload cluster.
-func (p *pass) readNodesAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) {
+func (p *scope) readNodesAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) {
 	if all {
 		targets = make([]int, len(fresh.targets))
 		for i := range targets {
@@ -231,7 +231,7 @@ func (p *pass) readNodesAgain(ctx context.Context, fresh *snapshot, targets []in
 	for _, i := range targets {
 		asked = append(asked, fresh.targets[i])
 	}
-	for n, reading := range p.cluster().Live().Read(ctx, fresh.question(asked)) {
+	for n, reading := range p.cluster().Live().Read(ctx, fresh.readRequest(asked)) {
 		t := *fresh.targets[targets[n]]
 		t.Reading = reading
 		fresh.targets[targets[n]] = &t
@@ -239,4 +239,4 @@ func (p *pass) readNodesAgain(ctx context.Context, fresh *snapshot, targets []in
 }
 
 // cluster is where the Nodes are.
-func (p *pass) cluster() workload.Cluster { return p.r.Clusters.Get(p.snapshot.check.Cluster) }
+func (p *scope) cluster() workload.Cluster { return p.r.Clusters.Get(p.snapshot.check.Cluster) }

@@ -30,9 +30,9 @@ import (
 )
 
 // read reads the snapshot of a check from caches. It must not be changed.
-func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot, error) {
+func (p *scope) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot, error) {
 	r, check := p.r, p.check
-	s := &snapshot{source: r.Source, check: check, cluster: cluster, observe: r.Observe, adopts: r.Gate != nil}
+	s := &snapshot{source: r.Source, check: check, cluster: cluster, observe: r.Observe, adopts: r.Adoption != nil}
 	if err := p.readTargets(ctx, s); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	workloads := r.Clusters.Get(check.Cluster)
 	s.connection = workloads.Connection(ctx)
 	if !check.ofNodes() {
-		for i, reading := range workloads.Read(ctx, s.question(s.targets)) {
+		for i, reading := range workloads.Read(ctx, s.readRequest(s.targets)) {
 			s.targets[i].Reading = reading
 		}
 	}
@@ -53,7 +53,7 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	s.pauseEnds = p.record.observePauses(s.targets, p.now)
 	var until time.Time
 	if s.missing, until = p.record.observeTargets(len(s.targets), p.now); s.missing > 0 {
-		s.askAgain(until)
+		s.requeueAt(until)
 	}
 	s.nodeGoneSince, s.blockedAt = p.record.nodeGoneSince, p.record.blockedAt
 	if err := p.readRequests(ctx, s); err != nil {
@@ -63,26 +63,26 @@ func (p *pass) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot,
 	p.readNodeLeases(ctx, s)
 	p.readOwners(ctx, s)
 	if until := p.record.awaitFirstRead(s.pending, p.now); !until.IsZero() {
-		s.again = until
+		s.requeueTime = until
 		return s, errNotReadYet
 	}
 	return s, nil
 }
 
 // readClaims reads which other checks select the targets.
-func (p *pass) readClaims(ctx context.Context, s *snapshot) (err error) {
+func (p *scope) readClaims(ctx context.Context, s *snapshot) (err error) {
 	if s.claims, err = p.r.Claims(ctx, s.check, s.cluster); err != nil || p.r.Others == nil || s.nodesUnread != nil {
 		return err
 	}
 	others, again, err := p.r.Others.Claims(ctx, s.check, p.now)
 	s.claims = append(s.claims, others...)
-	s.askAgain(again)
+	s.requeueAt(again)
 	return err
 }
 
 // readTargets reads the targets, and the Nodes where these are the targets. If they cannot be read, the targets are those of the last read,
 // each of them unreadable: Nodes that are not found in a cluster that does not respond still exist.
-func (p *pass) readTargets(ctx context.Context, s *snapshot) (err error) {
+func (p *scope) readTargets(ctx context.Context, s *snapshot) (err error) {
 	if s.check.ofNodes() && s.clusterState() == remediation.ClusterIsMissing {
 		return nil
 	}
@@ -102,7 +102,7 @@ func (p *pass) readTargets(ctx context.Context, s *snapshot) (err error) {
 }
 
 // addUnreadTargets adds the Nodes of requests, if Nodes cannot be read and were not read before.
-func (p *pass) addUnreadTargets(s *snapshot) {
+func (p *scope) addUnreadTargets(s *snapshot) {
 	if s.nodesUnread == nil {
 		return
 	}
@@ -122,8 +122,8 @@ func unreadTarget(t *Target, err error) *Target {
 	return &unread
 }
 
-// question returns what to read for targets.
-func (s *snapshot) question(targets []*Target) workload.ReadRequest {
+// readRequest returns what to read for targets.
+func (s *snapshot) readRequest(targets []*Target) workload.ReadRequest {
 	q := workload.ReadRequest{Initialized: s.initialized(), Targets: make([]workload.Target, len(targets)), Known: s.known}
 	for i, t := range targets {
 		q.Targets[i] = t.NodeTarget
@@ -154,7 +154,7 @@ func (s *snapshot) connecting() bool {
 }
 
 // readRequests finds the requests of this check, and the templates from which it can create more.
-func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
+func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 	s.unresolved = map[requests.Reference]bool{}
 	p.requests = p.r.Requests
 	var err error
@@ -172,22 +172,22 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	for i := range resolved {
 		one := &resolved[i]
 		if s.check.ofNodes() && one.Reference.WrongPlace(s.check.Place) {
-			one.Trouble = &explain.TemplateProblem{
+			one.Problem = &explain.TemplateProblem{
 				Reason: remedyv1.WrongLocationReason, Template: s.check.Naming.Text(one.Reference),
 				Detail: "its remediator reads Nodes of its own cluster: create the template in the cluster of the Nodes, and set " +
 					"templateLocation: Workload in a new check",
 			}
 		}
 		s.unresolved[one.Reference] = !one.Usable()
-		if one.Trouble != nil {
-			s.templates = append(s.templates, *one.Trouble)
+		if one.Problem != nil {
+			s.templates = append(s.templates, *one.Problem)
 		}
-		s.askAgain(one.Again)
+		s.requeueAt(one.Again)
 		var unknown *requests.NotKnownError
 		if errors.As(one.Err, &unknown) {
 			s.pending = true
 		} else if one.Err != nil {
-			s.askAgain(p.now.Add(remediation.RetryTime))
+			s.requeueAt(p.now.Add(remediation.RetryTime))
 		}
 	}
 	if err := p.readOwn(ctx, s); err != nil {
@@ -196,13 +196,13 @@ func (p *pass) readRequests(ctx context.Context, s *snapshot) error {
 	if s.check.Place == requests.InWorkload {
 		// These are not watched.
 		if len(s.unread) > 0 {
-			read := func(r *requests.Found) bool {
-				return slices.ContainsFunc(s.requests, func(now *requests.Found) bool { return now.UID == r.UID })
+			read := func(r *requests.Request) bool {
+				return slices.ContainsFunc(s.requests, func(now *requests.Request) bool { return now.UID == r.UID })
 			}
 			s.setRequests(append(s.requests, slices.DeleteFunc(slices.Clone(p.record.lastRequests), read)...))
 		}
 		if p.record.lastRequests = s.requests; len(s.requests) > 0 {
-			s.askAgain(p.now.Add(pollTime))
+			s.requeueAt(p.now.Add(pollTime))
 		}
 	}
 	s.readNames(p.requests, p.r.Requests)
@@ -217,7 +217,7 @@ const pollTime = 10 * time.Second
 
 // keepRequests uses the requests of the last read, because the workload cluster with the requests cannot be read. If its Cluster no longer
 // exists, there is nothing left to clean up.
-func (p *pass) keepRequests(s *snapshot, err error) {
+func (p *scope) keepRequests(s *snapshot, err error) {
 	s.requestsUnread = err
 	s.setRequests(nil)
 	if s.clusterState() == remediation.ClusterIsMissing {
@@ -229,21 +229,21 @@ func (p *pass) keepRequests(s *snapshot, err error) {
 	for _, template := range s.check.Templates {
 		s.unresolved[template] = true
 	}
-	s.askAgain(p.now.Add(remediation.RetryTime))
+	s.requeueAt(p.now.Add(remediation.RetryTime))
 }
 
 // readNames finds the objects with the names of requests that could be created, and the other checks with requests for the same targets.
 func (s *snapshot) readNames(all, management *requests.Requests) {
-	s.taken, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]*requests.Found{}, map[types.UID]*requests.Found{}
+	s.nameConflicts, s.elsewhere, s.adoptable = map[string]string{}, map[types.UID][]*requests.Request{}, map[types.UID]*requests.Request{}
 	asks, next := len(s.check.Templates) > 0, s.nextTemplates()
 	for _, t := range s.targets {
 		if asks && s.requestFor(t) == nil {
 			template := next(t)
 			key := client.ObjectKey{Namespace: template.Namespace, Name: t.name()}
 			if earlier := s.earlierRequest(t); earlier != nil {
-				s.taken[t.name()] = earlier.String()
-			} else if found, known := all.Named(template.RequestKind(), key); known && found != nil && s.conflicts(found, t, template) {
-				s.taken[t.name()] = found.String()
+				s.nameConflicts[t.name()] = earlier.String()
+			} else if found, known := all.Get(template.RequestKind(), key); known && found != nil && s.conflicts(found, t, template) {
+				s.nameConflicts[t.name()] = found.String()
 				if s.adopts && found.Adoptable(t.Subject.Machine, s.check.Templates[0]) {
 					s.adoptable[t.uid()] = found
 				}
@@ -257,18 +257,18 @@ func (s *snapshot) readNames(all, management *requests.Requests) {
 }
 
 // requestedElsewhere returns the requests of other checks for a target. Those for the Machine of a Node are in the management cluster.
-func (s *snapshot) requestedElsewhere(t *Target, all, management *requests.Requests) []*requests.Found {
-	found := all.About(t.Subject)
+func (s *snapshot) requestedElsewhere(t *Target, all, management *requests.Requests) []*requests.Request {
+	found := all.ForTarget(t.Subject)
 	if t.Subject.OfNode && t.Machine != nil {
 		machine := requests.Object{Name: t.Machine.Name, UID: t.Machine.UID}
-		found = append(found, management.About(requests.OfMachine(machine, requests.Object{}))...)
+		found = append(found, management.ForTarget(requests.OfMachine(machine, requests.Object{}))...)
 	}
-	return slices.DeleteFunc(found, func(r *requests.Found) bool { return r.Of(s.check.ID) })
+	return slices.DeleteFunc(found, func(r *requests.Request) bool { return r.IsOf(s.check.ID) })
 }
 
 // readOwners reads the owners that replace deleted targets. Usually there are none. The Machines that an unreadable owner replaces count as
 // being replaced until the replacement times out.
-func (p *pass) readOwners(ctx context.Context, s *snapshot) {
+func (p *scope) readOwners(ctx context.Context, s *snapshot) {
 	asked := map[string]bool{}
 	for _, gone := range notes.Replacing(s.check.Object.GetAnnotations()) {
 		kind, name, _ := strings.Cut(gone.Owner, "/")
@@ -285,7 +285,7 @@ func (p *pass) readOwners(ctx context.Context, s *snapshot) {
 		}
 		if err != nil {
 			s.unreadOwners = append(s.unreadOwners, gone.Owner+": "+cause(err))
-			s.askAgain(p.now.Add(remediation.RetryTime))
+			s.requeueAt(p.now.Add(remediation.RetryTime))
 			continue
 		}
 		desired := 1
@@ -310,7 +310,7 @@ func (s *snapshot) joined(owner string) int {
 
 // adoptRequests adopts requests that the in-tree controller has created for an adopted check. A check that is being deleted adopts none:
 // the in-tree controller may be responsible for it until then, and would create a deleted request again.
-func (p *pass) adoptRequests(ctx context.Context) error {
+func (p *scope) adoptRequests(ctx context.Context) error {
 	s := p.snapshot
 	if s.observes() || s.check.deleting() || len(s.adoptable) == 0 {
 		return nil
@@ -325,7 +325,7 @@ func (p *pass) adoptRequests(ctx context.Context) error {
 		if obstacle, err := p.Obstacle(ctx); err != nil || obstacle != nil {
 			return utilerrors.NewAggregate(append(failed, err))
 		}
-		adopts, err := p.r.Gate.AdoptsRequest(ctx, s.check, s.cluster, t)
+		adopts, err := p.r.Adoption.AdoptsRequest(ctx, s.check, s.cluster, t)
 		if err != nil {
 			return utilerrors.NewAggregate(append(failed, err))
 		}

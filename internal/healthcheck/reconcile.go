@@ -14,10 +14,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
 
@@ -54,10 +54,10 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey, record
 	}
 	trigger, late := r.records.begin(key, now)
 	r.Metrics.Evaluated(metrics.Kind(r.Store.Kind()), trigger, late)
-	p := newPass(r, record, check, now)
+	p := newScope(r, record, check, now)
 	p.snapshot, err = p.read(ctx, cluster)
 	if errors.Is(err, errNotReadYet) {
-		return p.snapshot.again, nil
+		return p.snapshot.requeueTime, nil
 	}
 	if err != nil {
 		return time.Time{}, err
@@ -65,10 +65,10 @@ func (r *Reconciler) reconcile(ctx context.Context, key client.ObjectKey, record
 	// Targets are monitored even if the check could not be adopted.
 	unadopted := utilerrors.NewAggregate([]error{p.adopt(ctx), p.adoptRequests(ctx)})
 	p.facts = p.snapshot.facts(now)
-	wakeUp, err = checkup.Run(ctx, p.facts, p, r.Clock, now)
-	p.snapshot.askAgain(wakeUp)
-	r.records.due(key, p.snapshot.again)
-	return p.snapshot.again, utilerrors.NewAggregate([]error{unadopted, err})
+	wakeUp, err = pipeline.Run(ctx, p.facts, p, r.Clock, now)
+	p.snapshot.requeueAt(wakeUp)
+	r.records.due(key, p.snapshot.requeueTime)
+	return p.snapshot.requeueTime, utilerrors.NewAggregate([]error{unadopted, err})
 }
 
 // Explained is what Reconcile would decide about the targets of a check.
@@ -101,11 +101,11 @@ func (r *Reconciler) explain(ctx context.Context, key client.ObjectKey) (*Explai
 	if err != nil {
 		return nil, err
 	}
-	p := newPass(r, r.records.of(key), check, now)
+	p := newScope(r, r.records.of(key), check, now)
 	if p.snapshot, err = p.read(ctx, cluster); err != nil {
 		return nil, err
 	}
-	result := &Explained{Time: now, Check: check, Evaluation: checkup.Evaluate(ctx, p.snapshot.facts(now), p, now)}
+	result := &Explained{Time: now, Check: check, Evaluation: pipeline.Evaluate(ctx, p.snapshot.facts(now), p, now)}
 	for _, t := range p.snapshot.targets {
 		request := ""
 		if found := p.snapshot.requestFor(t); found != nil {
@@ -122,14 +122,14 @@ func (r *Reconciler) admit(
 ) (admitted bool, wakeUp time.Time, err error) {
 	switch {
 	case check == nil:
-		if r.Gate != nil {
-			r.Gate.Forget(key)
+		if r.Adoption != nil {
+			r.Adoption.Forget(key)
 		}
 		return false, time.Time{}, nil
-	case r.Gate == nil:
+	case r.Adoption == nil:
 		return r.Responsible(check.Object), time.Time{}, nil
 	}
-	return r.Gate.Admit(ctx, key, now)
+	return r.Adoption.Admit(ctx, key, now)
 }
 
 // result returns when a check is reconciled again: after a failure with backoff, but no later than it is due anyway. A few conflicts in a

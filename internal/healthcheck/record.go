@@ -12,10 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/annotations"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -54,7 +54,7 @@ type record struct {
 	// lastNodes are the targets of the last read, if these are Nodes.
 	lastNodes []*Target
 	// lastRequests are the requests of the last read, if these are in a workload cluster.
-	lastRequests []*requests.Found
+	lastRequests []*requests.Request
 	// finalizerReason is the last logged reason for which the finalizer of the check stays.
 	finalizerReason string
 }
@@ -174,12 +174,12 @@ func (r *record) observeNodes(targets []*Target, verdicts []health.Verdict) {
 }
 
 // observeBlocked records which starts and ends of remediations were blocked after they were planned.
-func (r *record) observeBlocked(pass *explain.Evaluation, targets []*Target, now time.Time) {
+func (r *record) observeBlocked(evaluation *explain.Evaluation, targets []*Target, now time.Time) {
 	before := r.blockedAt
 	r.blockedAt = nil
-	for i := range pass.Planned.Decisions {
+	for i := range evaluation.Planned.Decisions {
 		uid := targets[i].uid()
-		at := pass.Planned.Decisions[i].BlockedAt(before[uid], &pass.Assessment.Verdicts[i], now)
+		at := evaluation.Planned.Decisions[i].BlockedAt(before[uid], &evaluation.Assessment.Verdicts[i], now)
 		if at.IsZero() {
 			continue
 		}
@@ -215,12 +215,12 @@ type rejectedRequest struct {
 }
 
 type rejection struct {
-	err   *checkup.RejectedError
+	err   *pipeline.RejectedError
 	until time.Time
 }
 
 // rejection returns why a request was rejected, until it is retried. A restart loses it and retries earlier.
-func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.RejectedError {
+func (r *record) rejection(request rejectedRequest, now time.Time) *pipeline.RejectedError {
 	r.rejectedMu.Lock()
 	defer r.rejectedMu.Unlock()
 	if found, known := r.rejected[request]; known && now.Before(found.until) {
@@ -230,7 +230,7 @@ func (r *record) rejection(request rejectedRequest, now time.Time) *checkup.Reje
 }
 
 // reject remembers a rejection until the check is reconciled anyway, and forgets older ones.
-func (r *record) reject(request rejectedRequest, err *checkup.RejectedError, now time.Time) {
+func (r *record) reject(request rejectedRequest, err *pipeline.RejectedError, now time.Time) {
 	r.rejectedMu.Lock()
 	defer r.rejectedMu.Unlock()
 	for known, found := range r.rejected {
@@ -275,11 +275,11 @@ const healthGroup = 10
 // healthOrder returns the order in which health is reported on targets. First are healthy targets with OwnerRemediated=False, because their
 // owner deletes them until it reads that they are healthy; then unhealthy targets; then all others. The order begins after the target at
 // which the last reconcile ran out of time after a failure, so targets whose writes fail slowly do not starve the others.
-func (r *record) healthOrder(pass *explain.Evaluation, targets []*Target) []int {
+func (r *record) healthOrder(evaluation *explain.Evaluation, targets []*Target) []int {
 	var recovered, unhealthy, others []int
-	for i := range pass.Assessment.Verdicts {
-		switch kind := pass.Assessment.Verdicts[i].Kind; {
-		case kind == health.Healthy && pass.Situation.Targets[i].OwnerRemediation.Requested:
+	for i := range evaluation.Assessment.Verdicts {
+		switch kind := evaluation.Assessment.Verdicts[i].Kind; {
+		case kind == health.Healthy && evaluation.Situation.Targets[i].OwnerRemediation.Requested:
 			recovered = append(recovered, i)
 		case kind == health.Unhealthy:
 			unhealthy = append(unhealthy, i)

@@ -30,8 +30,8 @@ func TestRecord_BlockedTarget_IsKeptUntilRemediated(t *testing.T) {
 		}, targets, at)
 		return r.blockedAt["a"]
 	}
-	rejected := remediation.Decision{Hold: remediation.Hold{Reason: remediation.RequestFailed}}
-	waiting := remediation.Decision{Hold: remediation.Hold{Reason: remediation.MaxInFlight}}
+	rejected := remediation.Decision{Block: remediation.Block{Reason: remediation.RequestFailed}}
+	waiting := remediation.Decision{Block: remediation.Block{Reason: remediation.MaxInFlight}}
 	g.Expect(observe(noon, health.Unhealthy, waiting)).To(BeZero())
 	g.Expect(observe(noon, health.Unhealthy, rejected)).To(Equal(noon))
 	g.Expect(observe(noon.Add(time.Second), health.Unhealthy, waiting)).To(Equal(noon), "it waits for its turn")

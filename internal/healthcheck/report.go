@@ -27,46 +27,46 @@ import (
 
 // Announce reports the results on the check, and then health on targets, if the health of a target is new: a retry changes only the
 // decisions, which Report reports. It does not report news, which depend on what follows.
-func (p *pass) Announce(ctx context.Context, pass *explain.Evaluation) error {
+func (p *scope) Announce(ctx context.Context, evaluation *explain.Evaluation) error {
 	if p.silent = p.silent || !p.ownsStatus(); p.silent {
 		return nil
 	}
-	counted := explain.Status(pass, p.check.Status.UnhealthyTargets, p.request)
+	counted := explain.Status(evaluation, p.check.Status.UnhealthyTargets, p.request)
 	if report.SameHealth(&p.check.Status, &counted) {
 		return nil
 	}
-	err := p.writeStatus(ctx, p.merged(&counted), pass)
-	return utilerrors.NewAggregate(append(p.reportTargets(ctx, pass), err))
+	err := p.writeStatus(ctx, p.merged(&counted), evaluation)
+	return utilerrors.NewAggregate(append(p.reportTargets(ctx, evaluation), err))
 }
 
-// Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent pass
-// reports only news, and is followed by another pass: the caches do not have yet the reason, for instance a pause.
-func (p *pass) Report(ctx context.Context, pass *explain.Evaluation) error {
-	if pass.Situation.Check.Paused {
-		return p.reportPaused(ctx, pass)
+// Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent scope
+// reports only news, and another reconcile follows: the caches do not have yet the reason, for instance a pause.
+func (p *scope) Report(ctx context.Context, evaluation *explain.Evaluation) error {
+	if evaluation.Situation.Check.Paused {
+		return p.reportPaused(ctx, evaluation)
 	}
 	var failed []error
 	if p.silent = p.silent || !p.ownsStatus(); !p.silent {
-		p.record.observeNodes(p.snapshot.targets, pass.Assessment.Verdicts)
-		failed = p.reportTargets(ctx, pass)
+		p.record.observeNodes(p.snapshot.targets, evaluation.Assessment.Verdicts)
+		failed = p.reportTargets(ctx, evaluation)
 	}
-	p.record.observeBlocked(pass, p.snapshot.targets, p.now)
-	news, started, ended := p.record.reported.Compare(pass, p.now)
+	p.record.observeBlocked(evaluation, p.snapshot.targets, p.now)
+	news, started, ended := p.record.reported.Compare(evaluation, p.now)
 	if p.silent {
-		p.snapshot.askAgain(p.clock().Add(conflictTime))
-	} else if err := p.reportStatus(ctx, pass); err != nil {
+		p.snapshot.requeueAt(p.clock().Add(conflictTime))
+	} else if err := p.reportStatus(ctx, evaluation); err != nil {
 		failed = append(failed, err)
 	}
 	p.reportNews(ctx, news)
 	p.reportReplaced(ended)
-	p.count(pass, started, ended)
+	p.count(evaluation, started, ended)
 	return utilerrors.NewAggregate(failed)
 }
 
 // reportStatus writes the results to the status of the check.
-func (p *pass) reportStatus(ctx context.Context, pass *explain.Evaluation) error {
-	counted := explain.Status(pass, p.check.Status.UnhealthyTargets, p.request)
-	if err := p.writeStatus(ctx, p.merged(&counted), pass); err != nil {
+func (p *scope) reportStatus(ctx context.Context, evaluation *explain.Evaluation) error {
+	counted := explain.Status(evaluation, p.check.Status.UnhealthyTargets, p.request)
+	if err := p.writeStatus(ctx, p.merged(&counted), evaluation); err != nil {
 		return err
 	}
 	p.record.reported.Written()
@@ -74,34 +74,34 @@ func (p *pass) reportStatus(ctx context.Context, pass *explain.Evaluation) error
 }
 
 // merged is the status of the check with new results.
-func (p *pass) merged(counted *remedyv1.CheckStatus) *remedyv1.CheckStatus {
+func (p *scope) merged(counted *remedyv1.CheckStatus) *remedyv1.CheckStatus {
 	status := report.Status(&p.check.Status, counted, p.record.reported.Unwritten(), p.check.Object.GetGeneration(), p.now)
 	return &status
 }
 
 // reportPaused writes only conditions: that the check is paused, and what follows from it. Another controller that owns the status does it
 // itself.
-func (p *pass) reportPaused(ctx context.Context, pass *explain.Evaluation) error {
+func (p *scope) reportPaused(ctx context.Context, evaluation *explain.Evaluation) error {
 	if !p.ownsStatus() {
-		p.count(pass, report.Started{}, nil)
+		p.count(evaluation, report.Started{}, nil)
 		return nil
 	}
 	status := p.check.Status.DeepCopy()
-	for _, c := range report.Conditions(status.Conditions, explain.WhilePaused(pass), p.check.Object.GetGeneration(), p.now) {
+	for _, c := range report.Conditions(status.Conditions, explain.WhilePaused(evaluation), p.check.Object.GetGeneration(), p.now) {
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
-	err := p.writeStatus(ctx, status, pass)
-	p.count(pass, report.Started{}, nil)
+	err := p.writeStatus(ctx, status, evaluation)
+	p.count(evaluation, report.Started{}, nil)
 	return err
 }
 
 // reportTargets reports health on targets for at most healthTime: on some at the same time, because after an outage there are many.
-func (p *pass) reportTargets(ctx context.Context, pass *explain.Evaluation) (failed []error) {
+func (p *scope) reportTargets(ctx context.Context, evaluation *explain.Evaluation) (failed []error) {
 	end := p.r.Clock.Now().Add(healthTime)
 	var todo []int
-	for _, i := range p.record.healthOrder(pass, p.snapshot.targets) {
-		facts, t := pass.Facts(i), p.snapshot.targets[i]
-		if !p.pausedNow[t.name()] && !p.r.Actor.Reported(p.latest(t), &facts, &pass.Situation.Check) {
+	for _, i := range p.record.healthOrder(evaluation, p.snapshot.targets) {
+		facts, t := evaluation.Facts(i), p.snapshot.targets[i]
+		if !p.pausedNow[t.name()] && !p.r.Actor.Reported(p.latest(t), &facts, &evaluation.Situation.Check) {
 			todo = append(todo, i)
 		}
 	}
@@ -113,7 +113,7 @@ func (p *pass) reportTargets(ctx context.Context, pass *explain.Evaluation) (fai
 		errs := make([]error, len(group))
 		var all sync.WaitGroup
 		for n, i := range group {
-			all.Go(func() { errs[n] = p.reportTarget(ctx, pass, i) })
+			all.Go(func() { errs[n] = p.reportTarget(ctx, evaluation, i) })
 		}
 		all.Wait()
 		failed = append(failed, errs...)
@@ -122,7 +122,7 @@ func (p *pass) reportTargets(ctx context.Context, pass *explain.Evaluation) (fai
 			continue
 		}
 		if utilerrors.NewAggregate(failed) == nil {
-			p.snapshot.askAgain(p.clock())
+			p.snapshot.requeueAt(p.clock())
 		} else {
 			p.record.healthAfter = p.snapshot.targets[last].uid()
 		}
@@ -132,10 +132,10 @@ func (p *pass) reportTargets(ctx context.Context, pass *explain.Evaluation) (fai
 }
 
 // reportTarget sets conditions on a target.
-func (p *pass) reportTarget(ctx context.Context, pass *explain.Evaluation, i int) error {
-	facts := pass.Facts(i)
+func (p *scope) reportTarget(ctx context.Context, evaluation *explain.Evaluation, i int) error {
+	facts := evaluation.Facts(i)
 	err := p.change(ctx, p.snapshot.targets[i], func(ctx context.Context, object client.Object) (client.Object, error) {
-		return p.r.Actor.Report(ctx, object, &facts, &pass.Situation.Check, p.now)
+		return p.r.Actor.Report(ctx, object, &facts, &evaluation.Situation.Check, p.now)
 	})
 	if errors.Is(err, errTargetGone) {
 		return nil
@@ -144,15 +144,15 @@ func (p *pass) reportTarget(ctx context.Context, pass *explain.Evaluation, i int
 }
 
 // ownsStatus reports whether the manager writes the status of the check and the conditions of its targets.
-func (p *pass) ownsStatus() bool { return p.r.Gate == nil || p.r.Gate.OwnsStatus(p.check) }
+func (p *scope) ownsStatus() bool { return p.r.Adoption == nil || p.r.Adoption.OwnsStatus(p.check) }
 
 // ownTime is for how long a live read of the responsibility for a check is used.
 const ownTime = 3 * time.Second
 
 // stillOwnsStatus reads live whether the manager still owns the status of the check, at most once per ownTime: another controller may be
 // responsible for the targets now, and report on them.
-func (p *pass) stillOwnsStatus(ctx context.Context) (bool, error) {
-	if p.r.Gate == nil || p.silent || p.r.Clock.Now().Sub(p.livePreflight) < ownTime {
+func (p *scope) stillOwnsStatus(ctx context.Context) (bool, error) {
+	if p.r.Adoption == nil || p.silent || p.r.Clock.Now().Sub(p.livePreflight) < ownTime {
 		return !p.silent, nil
 	}
 	read := p.r.Clock.Now()
@@ -166,8 +166,8 @@ func (p *pass) stillOwnsStatus(ctx context.Context) (bool, error) {
 }
 
 // writeStatus writes the status of the check, if anything in it has changed.
-func (p *pass) writeStatus(ctx context.Context, status *remedyv1.CheckStatus, pass *explain.Evaluation) error {
-	after, err := p.r.Store.WriteStatus(ctx, p.check, status, pass)
+func (p *scope) writeStatus(ctx context.Context, status *remedyv1.CheckStatus, evaluation *explain.Evaluation) error {
+	after, err := p.r.Store.WriteStatus(ctx, p.check, status, evaluation)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
@@ -185,7 +185,7 @@ func (p *pass) writeStatus(ctx context.Context, status *remedyv1.CheckStatus, pa
 }
 
 // request returns the reference to the request of a target; nil without a request.
-func (p *pass) request(target int) *remedyv1.RequestReference {
+func (p *scope) request(target int) *remedyv1.RequestReference {
 	t := p.snapshot.targets[target]
 	if found := p.snapshot.requestFor(t); found != nil {
 		return found.Ref()
@@ -195,7 +195,7 @@ func (p *pass) request(target int) *remedyv1.RequestReference {
 
 // reportNews logs each changed decision, and records its events on the check and on the target. The log and the status cover also those
 // that are omitted.
-func (p *pass) reportNews(ctx context.Context, news []report.Change) {
+func (p *scope) reportNews(ctx context.Context, news []report.Change) {
 	log := ctrl.LoggerFrom(ctx)
 	for i := range news {
 		n := &news[i]
@@ -218,7 +218,7 @@ func (p *pass) reportNews(ctx context.Context, news []report.Change) {
 }
 
 // reportReplaced records that targets no longer exist, whose remediation was in progress.
-func (p *pass) reportReplaced(ended []report.EndedRemediation) {
+func (p *scope) reportReplaced(ended []report.EndedRemediation) {
 	for i := range ended {
 		if ended[i].Outcome != remedyv1.ReplacedOutcome || !p.record.events.Take(true, p.now) {
 			continue
@@ -229,7 +229,7 @@ func (p *pass) reportReplaced(ended []report.EndedRemediation) {
 }
 
 // reportConditions logs changed conditions of the check and records events about them.
-func (p *pass) reportConditions(ctx context.Context, before, after []metav1.Condition) {
+func (p *scope) reportConditions(ctx context.Context, before, after []metav1.Condition) {
 	for _, e := range explain.ConditionEvents(before, after) {
 		ctrl.LoggerFrom(ctx).Info("A condition has changed", "type", e.Type, "reason", e.Reason, "message", e.Message)
 		if p.record.events.Take(true, p.now) {
@@ -239,9 +239,9 @@ func (p *pass) reportConditions(ctx context.Context, before, after []metav1.Cond
 }
 
 // count updates the metrics of the check.
-func (p *pass) count(pass *explain.Evaluation, started report.Started, ended []report.EndedRemediation) {
+func (p *scope) count(evaluation *explain.Evaluation, started report.Started, ended []report.EndedRemediation) {
 	check := metrics.Check{Kind: metrics.Kind(p.check.ID.Kind), Namespace: p.check.ID.Namespace, Name: p.check.ID.Name}
-	observed := metrics.ObservationOf(pass, p.check.Status.Conditions)
+	observed := metrics.ObservationOf(evaluation, p.check.Status.Conditions)
 	p.r.Metrics.Observe(check, &observed)
 	for range started.ByRequest {
 		p.r.Metrics.Started(check, metrics.Template)
@@ -249,8 +249,8 @@ func (p *pass) count(pass *explain.Evaluation, started report.Started, ended []r
 	for range started.ByOwner {
 		p.r.Metrics.Started(check, metrics.Owner)
 	}
-	for i := range pass.Planned.Decisions {
-		for _, a := range pass.Planned.Decisions[i].Answers {
+	for i := range evaluation.Planned.Decisions {
+		for _, a := range evaluation.Planned.Decisions[i].Answers {
 			if a.Preflight && a.Blocks && a.Guard != remediation.PreflightPending {
 				p.r.Metrics.PreflightFailed(a.Guard)
 			}

@@ -14,15 +14,15 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// noteKinds adds the kinds of requests that a check can create to its annotation.
-func noteKinds(object client.Object, check *Check) {
+// recordKinds adds the kinds of requests that a check can create to its annotation.
+func recordKinds(object client.Object, check *Check) {
 	noted := notes.RequestKinds(object.GetAnnotations())
 	for _, template := range check.Templates {
 		if kind := check.kindOf(template); !slices.Contains(noted, kind) {
@@ -59,30 +59,30 @@ func RequestKinds(check *Check) []schema.GroupVersionKind {
 }
 
 // readOwn finds the requests of this check. A kind that is still being read is not taken for a kind without requests.
-func (p *pass) readOwn(ctx context.Context, s *snapshot) error {
+func (p *scope) readOwn(ctx context.Context, s *snapshot) error {
 	named := namedKinds(s.check)
 	s.kinds = RequestKinds(s.check)
-	found, err := p.requests.Of(ctx, s.check.ID, s.kinds...)
+	found, err := p.requests.OfCheck(ctx, s.check.ID, s.kinds...)
 	var unknown *requests.NotKnownError
 	if err != nil && !errors.As(err, &unknown) {
 		return errors.Wrap(err, "failed to read the requests")
 	}
 	namespaces := s.check.Namespaces()
-	s.setRequests(slices.DeleteFunc(found, func(r *requests.Found) bool { return !slices.Contains(namespaces, r.Namespace) }))
+	s.setRequests(slices.DeleteFunc(found, func(r *requests.Request) bool { return !slices.Contains(namespaces, r.Namespace) }))
 	if unknown == nil {
 		unknown = &requests.NotKnownError{}
 	}
 	s.pending = s.pending || len(unknown.Kinds) > 0
 	for _, gvk := range named {
-		why, trouble := unknown.Trouble[gvk]
+		why, trouble := unknown.Problems[gvk]
 		// A kind that is not served has no requests.
 		trouble = trouble && why != requests.NotServed
-		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !p.requests.Known(gvk)
+		s.unknown = s.unknown || (trouble || slices.Contains(unknown.Kinds, gvk)) && !p.requests.WasListed(gvk)
 	}
 	// Requests of kinds that the check no longer names have to be cleaned up, too.
-	for gvk, why := range unknown.Trouble {
+	for gvk, why := range unknown.Problems {
 		if why != requests.NotServed || slices.Contains(named, gvk) {
-			s.askAgain(p.now.Add(remediation.RetryTime))
+			s.requeueAt(p.now.Add(remediation.RetryTime))
 		}
 		if why != requests.NotServed {
 			s.unread = append(s.unread, gvk.GroupKind().String()+": "+why)
@@ -124,7 +124,7 @@ func writeError(object, permission string, err error, cause func(error) string) 
 	default:
 		why = cause(err)
 	}
-	return &checkup.WriteError{Cause: object + ": " + why, Err: err}
+	return &pipeline.WriteError{Cause: object + ": " + why, Err: err}
 }
 
 // applyRoles is what to do if the manager lacks a permission in the management cluster.
@@ -179,7 +179,7 @@ type workloadRequests struct {
 
 // liveKind are the requests of one kind that were read live.
 type liveKind struct {
-	found []*requests.Found
+	found []*requests.Request
 	// all: they are all of the namespaces. Otherwise they are those with the names of some targets.
 	all bool
 	// failed are the errors of reads, by the names of targets.
@@ -188,28 +188,28 @@ type liveKind struct {
 
 // readRequestsAgain reads the requests of some targets live; those of all targets where their number counts. Where requests of a kind
 // cannot be read, those of the cache are used.
-func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) {
+func (p *scope) readRequestsAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) {
 	kinds := namedKinds(fresh.check)
 	read := make(map[schema.GroupVersionKind]*liveKind, len(kinds))
-	var live, own []*requests.Found
+	var live, own []*requests.Request
 	for _, gvk := range kinds {
 		read[gvk] = p.readKind(ctx, gvk, targets, all)
 		live = append(live, read[gvk].found...)
 	}
 	for _, r := range live {
-		if r.Of(fresh.check.ID) {
+		if r.IsOf(fresh.check.ID) {
 			own = append(own, r)
 		}
 	}
 	for _, r := range p.snapshot.requests {
-		known := slices.ContainsFunc(own, func(f *requests.Found) bool { return f.UID == r.UID })
+		known := slices.ContainsFunc(own, func(f *requests.Request) bool { return f.UID == r.UID })
 		asked := slices.ContainsFunc(targets, func(i int) bool { return p.snapshot.targets[i].name() == r.Name })
 		if k := read[r.Kind]; !known && (k == nil || !k.all && (!asked || k.failed[r.Name] != nil)) {
 			own = append(own, r)
 		}
 	}
 	fresh.setRequests(own)
-	fresh.takeNames(targets, append(slices.Clone(live), fresh.requests...))
+	fresh.findNameConflicts(targets, append(slices.Clone(live), fresh.requests...))
 	for _, gvk := range kinds {
 		p.missed(fresh, gvk, read[gvk], targets)
 	}
@@ -218,7 +218,7 @@ func (p *pass) readRequestsAgain(ctx context.Context, fresh *snapshot, targets [
 // missed marks the targets for which it matters that requests of a kind could not be read. A target with such a request waits. For a target
 // that would get one, no remediation starts; nor for any other target, if requests of the kind were never read. If they were read once, the
 // cache has all that this process has created since.
-func (p *pass) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind, targets []int) {
+func (p *scope) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind, targets []int) {
 	next := fresh.nextTemplates()
 	for _, i := range targets {
 		t := fresh.targets[i]
@@ -230,7 +230,7 @@ func (p *pass) missed(fresh *snapshot, gvk schema.GroupVersionKind, k *liveKind,
 		switch has := fresh.requestFor(t); {
 		case has != nil && has.Kind.GroupKind() == gvk.GroupKind():
 			fresh.unreadable[i] = why
-		case next(t).RequestKind().GroupKind() == gvk.GroupKind() || !p.requests.Known(gvk):
+		case next(t).RequestKind().GroupKind() == gvk.GroupKind() || !p.requests.WasListed(gvk):
 			fresh.unsure[i] = why
 		}
 	}
@@ -241,7 +241,7 @@ const kindTime = 5 * time.Second
 
 // readKind reads the requests of a kind that have the names of some targets, of any check; or all of the namespaces. If they cannot be
 // listed, which a single request can cause, they are read one by one for the rest of this reconcile.
-func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, targets []int, everything bool) *liveKind {
+func (p *scope) readKind(ctx context.Context, gvk schema.GroupVersionKind, targets []int, everything bool) *liveKind {
 	if everything && !p.unlisted[gvk] {
 		if k := p.listKind(ctx, gvk); k != nil {
 			return k
@@ -254,7 +254,7 @@ func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, target
 	for _, i := range targets {
 		name := p.snapshot.targets[i].name()
 		for _, namespace := range p.snapshot.check.Namespaces() {
-			found, err := p.requests.Live(ctx, gvk, client.ObjectKey{Namespace: namespace, Name: name})
+			found, err := p.requests.GetLive(ctx, gvk, client.ObjectKey{Namespace: namespace, Name: name})
 			switch {
 			case err != nil:
 				ctrl.LoggerFrom(ctx).V(4).Info("A request could not be read live", "reason", err.Error())
@@ -268,25 +268,25 @@ func (p *pass) readKind(ctx context.Context, gvk schema.GroupVersionKind, target
 }
 
 // listKind returns nil if the requests cannot be listed.
-func (p *pass) listKind(ctx context.Context, gvk schema.GroupVersionKind) *liveKind {
+func (p *scope) listKind(ctx context.Context, gvk schema.GroupVersionKind) *liveKind {
 	ctx, done := context.WithTimeout(ctx, kindTime)
 	defer done()
-	found, err := p.requests.LiveOfAll(ctx, gvk, p.snapshot.check.ID.Namespace)
+	found, err := p.requests.ListKind(ctx, gvk, p.snapshot.check.ID.Namespace)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(4).Info("Requests could not be listed live", "kind", gvk.Kind, "reason", err.Error())
 		return nil
 	}
 	namespaces := p.snapshot.check.Namespaces()
-	return &liveKind{all: true, found: slices.DeleteFunc(found, func(r *requests.Found) bool {
+	return &liveKind{all: true, found: slices.DeleteFunc(found, func(r *requests.Request) bool {
 		return !slices.Contains(namespaces, r.Namespace)
 	})}
 }
 
-// takeNames records which names of requests that targets could get next belong to other objects.
-func (s *snapshot) takeNames(targets []int, live []*requests.Found) {
-	s.taken = map[string]string{}
+// findNameConflicts records which names of requests that targets could get next belong to other objects.
+func (s *snapshot) findNameConflicts(targets []int, live []*requests.Request) {
+	s.nameConflicts = map[string]string{}
 	next := s.nextTemplates()
-	byName := make(map[string][]*requests.Found, len(live))
+	byName := make(map[string][]*requests.Request, len(live))
 	for _, r := range live {
 		byName[r.Name] = append(byName[r.Name], r)
 	}
@@ -294,15 +294,15 @@ func (s *snapshot) takeNames(targets []int, live []*requests.Found) {
 		t := s.targets[i]
 		for _, r := range byName[t.name()] {
 			if s.conflicts(r, t, next(t)) {
-				s.taken[t.name()] = r.String()
+				s.nameConflicts[t.name()] = r.String()
 			}
 		}
 	}
 }
 
 // earlierRequest returns the request of this check, of any kind, for an earlier Node of the name of a target; nil without one.
-func (s *snapshot) earlierRequest(t *Target) *requests.Found {
-	at := slices.IndexFunc(s.requests, func(r *requests.Found) bool { return t.Subject.OfNode && r.Name == t.name() && !s.owns(r, t) })
+func (s *snapshot) earlierRequest(t *Target) *requests.Request {
+	at := slices.IndexFunc(s.requests, func(r *requests.Request) bool { return t.Subject.OfNode && r.Name == t.name() && !s.owns(r, t) })
 	if at < 0 {
 		return nil
 	}
@@ -311,10 +311,10 @@ func (s *snapshot) earlierRequest(t *Target) *requests.Found {
 
 // conflicts reports whether a request with the name of a target keeps the check from creating one from a template. Two Nodes of one name
 // are the same server, so a request of the check for the earlier Node conflicts whatever its kind is.
-func (s *snapshot) conflicts(r *requests.Found, t *Target, next requests.Reference) bool {
+func (s *snapshot) conflicts(r *requests.Request, t *Target, next requests.Reference) bool {
 	if s.owns(r, t) {
 		return false
 	}
 	same := r.Kind.GroupKind() == next.RequestKind().GroupKind() && r.Namespace == next.Namespace
-	return same || t.Subject.OfNode && r.Of(s.check.ID)
+	return same || t.Subject.OfNode && r.IsOf(s.check.ID)
 }

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
@@ -87,7 +87,7 @@ func TestWriteError_Causes_NameTheObject(t *testing.T) {
 			causeOf = workload.CauseOf
 		}
 		failed := writeError("Lease a/l", applyRoles, err, causeOf)
-		var write *checkup.WriteError
+		var write *pipeline.WriteError
 		g.Expect(errors.As(failed, &write)).To(BeTrue())
 		g.Expect(write.Cause).To(And(HavePrefix("Lease a/l: "+why), Not(ContainSubstring("root"))))
 		g.Expect(failed).To(And(MatchError(err), MatchError(err.Error())), "the log has the error, and a conflict is still one")

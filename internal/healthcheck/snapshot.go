@@ -36,8 +36,8 @@ type snapshot struct {
 	// targets are those that the check selects, by name, with their Nodes. others are those of the Cluster that it does not select.
 	targets, others []*Target
 	// requests are those of this check, and byTarget the first of each target.
-	requests []*requests.Found
-	byTarget map[types.UID]*requests.Found
+	requests []*requests.Request
+	byTarget map[types.UID]*requests.Request
 	// kinds are those of which it may have requests.
 	kinds []schema.GroupVersionKind
 	// unknown: the requests of a kind that the check names were never read. unread are the reasons for which some could not be read.
@@ -46,12 +46,12 @@ type snapshot struct {
 	// pending: a first read is not complete.
 	pending bool
 	// adoptable are requests that the manager did not create, by target.
-	adoptable map[types.UID]*requests.Found
-	// taken are objects with the name of a request that the check would create, by the name of the target.
-	taken map[string]string
+	adoptable map[types.UID]*requests.Request
+	// nameConflicts are objects with the name of a request that the check would create, by the name of the target.
+	nameConflicts map[string]string
 	// claims are the other checks of the Cluster, and elsewhere their requests for each target.
 	claims    []Claim
-	elsewhere map[types.UID][]*requests.Found
+	elsewhere map[types.UID][]*requests.Request
 	// overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.
 	overlaps  map[string][]string
 	templates []explain.TemplateProblem
@@ -60,8 +60,8 @@ type snapshot struct {
 	owners     []remediation.Owner
 	// unreadOwners are the owners that could not be read, and why.
 	unreadOwners []string
-	// again is when to retry what could not be read; zero if an event triggers it.
-	again time.Time
+	// requeueTime is when to retry what could not be read; zero if an event triggers it.
+	requeueTime time.Time
 	// lost are targets that no longer existed at the live read, or were replaced by others of the same name.
 	lost []int
 	// unreadable is why a target or its request could not be read live, and unsure why requests of another kind could not be.
@@ -96,12 +96,12 @@ func (s *snapshot) all(yield func(*Target) bool) {
 }
 
 // owns reports whether a request was created by this check for this target.
-func (s *snapshot) owns(r *requests.Found, t *Target) bool {
-	return r.Of(s.check.ID) && r.For(t.Subject)
+func (s *snapshot) owns(r *requests.Request, t *Target) bool {
+	return r.IsOf(s.check.ID) && r.IsFor(t.Subject)
 }
 
 // subjects returns the UIDs of the Machines or the Node of a request.
-func subjects(r *requests.Found) []types.UID {
+func subjects(r *requests.Request) []types.UID {
 	if r.Node.UID == "" {
 		return r.Machines
 	}
@@ -109,8 +109,8 @@ func subjects(r *requests.Found) []types.UID {
 }
 
 // setRequests sets the requests of this check.
-func (s *snapshot) setRequests(all []*requests.Found) {
-	s.requests, s.byTarget = all, make(map[types.UID]*requests.Found, len(all))
+func (s *snapshot) setRequests(all []*requests.Request) {
+	s.requests, s.byTarget = all, make(map[types.UID]*requests.Request, len(all))
 	for _, r := range all {
 		for _, uid := range subjects(r) {
 			if s.byTarget[uid] == nil {
@@ -121,7 +121,7 @@ func (s *snapshot) setRequests(all []*requests.Found) {
 }
 
 // requestFor returns the request of this check for a target; nil without one.
-func (s *snapshot) requestFor(t *Target) *requests.Found { return s.byTarget[t.uid()] }
+func (s *snapshot) requestFor(t *Target) *requests.Request { return s.byTarget[t.uid()] }
 
 // namedKinds returns the kinds of requests that a check creates, and of those in its status.
 func namedKinds(check *Check) []schema.GroupVersionKind {
@@ -193,10 +193,10 @@ func (c *Check) Namespaces() []string {
 	return slices.Compact(all)
 }
 
-// askAgain requests a reconcile at a time.
-func (s *snapshot) askAgain(at time.Time) {
-	if s.again.IsZero() || !at.IsZero() && at.Before(s.again) {
-		s.again = at
+// requeueAt requests a reconcile at a time.
+func (s *snapshot) requeueAt(at time.Time) {
+	if s.requeueTime.IsZero() || !at.IsZero() && at.Before(s.requeueTime) {
+		s.requeueTime = at
 	}
 }
 

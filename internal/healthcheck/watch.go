@@ -99,7 +99,7 @@ func (r *Reconciler) requests(checks []types.NamespacedName) []reconcile.Request
 
 // concerns reports whether this instance is responsible for a check, or has adopted it.
 func (r *Reconciler) concerns(check client.Object) bool {
-	return r.Responsible(check) || r.Gate != nil && r.Gate.HasAdopted(check)
+	return r.Responsible(check) || r.Adoption != nil && r.Adoption.HasAdopted(check)
 }
 
 // ofCheck enqueues the checks themselves. A resync enqueues all of them, without recording an event.
@@ -124,7 +124,7 @@ func (r *Reconciler) ofCheck() handler.EventHandler {
 			case !r.concerns(e.ObjectNew) && !r.concerns(e.ObjectOld):
 			case e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion():
 				q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.ObjectNew)})
-			case MetadataChanged(e.ObjectOld, e.ObjectNew) || r.Gate != nil && r.Gate.Changed(e.ObjectOld, e.ObjectNew):
+			case MetadataChanged(e.ObjectOld, e.ObjectNew) || r.Adoption != nil && r.Adoption.Changed(e.ObjectOld, e.ObjectNew):
 				changed(q, e.ObjectNew)
 			}
 		},

@@ -20,17 +20,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/checkup"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// pass is one reconcile of one check: what it has read and written.
-type pass struct {
+// scope is one reconcile of one check: what it has read and written.
+type scope struct {
 	r        *Reconciler
 	record   *record
 	snapshot *snapshot
@@ -52,14 +52,14 @@ type pass struct {
 	silent    bool
 	pausedNow map[string]bool
 	// facts are those of the snapshot, and created the requests that this reconcile has created, by the names of their targets.
-	facts   *checkup.Facts
+	facts   *pipeline.Facts
 	created map[string]*remedyv1.RequestReference
 	// unlisted are the kinds of requests that could not be listed in this reconcile.
 	unlisted map[schema.GroupVersionKind]bool
 }
 
-func newPass(r *Reconciler, record *record, check *Check, now time.Time) *pass {
-	return &pass{
+func newScope(r *Reconciler, record *record, check *Check, now time.Time) *scope {
+	return &scope{
 		r: r, record: record, now: now, check: check,
 		objects: map[string]client.Object{}, pausedNow: map[string]bool{}, created: map[string]*remedyv1.RequestReference{},
 		unlisted: map[schema.GroupVersionKind]bool{},
@@ -67,10 +67,10 @@ func newPass(r *Reconciler, record *record, check *Check, now time.Time) *pass {
 }
 
 // clock returns the present time, which is later than that of the facts in a long reconcile.
-func (p *pass) clock() time.Time { return p.r.Clock.Now().Truncate(notes.Precision) }
+func (p *scope) clock() time.Time { return p.r.Clock.Now().Truncate(notes.Precision) }
 
 // WriteTarget executes one write for a target.
-func (p *pass) WriteTarget(
+func (p *scope) WriteTarget(
 	ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write,
 ) error {
 	t := p.snapshot.targets[target]
@@ -86,8 +86,8 @@ func (p *pass) WriteTarget(
 }
 
 // WriteOrphan executes one write for an orphaned target, or for the request of a target that no longer exists.
-func (p *pass) WriteOrphan(ctx context.Context, stray int, d *remediation.Decision, write remediation.Write) error {
-	left := &p.snapshot.orphans[stray]
+func (p *scope) WriteOrphan(ctx context.Context, orphan int, d *remediation.Decision, write remediation.Write) error {
+	left := &p.snapshot.orphans[orphan]
 	if err := p.stillOrphaned(ctx, left); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (p *pass) WriteOrphan(ctx context.Context, stray int, d *remediation.Decisi
 }
 
 // write executes the writes that targets and orphaned targets have in common.
-func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d *remediation.Decision, write remediation.Write) error {
+func (p *scope) write(ctx context.Context, t *Target, request *requests.Request, d *remediation.Decision, write remediation.Write) error {
 	if p.snapshot.requestsUnread != nil {
 		return p.snapshot.requestsUnread
 	}
@@ -105,7 +105,7 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 	case remediation.WriteNodeGone:
 		return p.annotate(ctx, t, notes.OfNodeGoneSince(d.NodeGoneSince))
 	case remediation.SetMarkedBy:
-		mark := notes.OfResponsibleCheck(p.snapshot.check.Author())
+		mark := notes.OfResponsibleCheck(p.snapshot.check.MarkedBy())
 		// A condition that is there already stays, and so does its annotation.
 		if m, is := p.latest(t).(*clusterv1.Machine); is && d.Action == remediation.RequestOwnerRemediation &&
 			!conditions.IsFalse(m, explain.OwnerRemediated) {
@@ -138,7 +138,7 @@ func (p *pass) write(ctx context.Context, t *Target, request *requests.Found, d 
 }
 
 // annotate changes annotations of a target. It fails if the target has changed since it was read.
-func (p *pass) annotate(ctx context.Context, t *Target, n notes.Notes) error {
+func (p *scope) annotate(ctx context.Context, t *Target, n notes.Notes) error {
 	if _, changes := n.Apply(p.latest(t).GetAnnotations()); !changes {
 		return nil
 	}
@@ -151,7 +151,7 @@ func (p *pass) annotate(ctx context.Context, t *Target, n notes.Notes) error {
 var errTargetGone = errors.New("the target no longer exists")
 
 // change writes to a target. It fails if the target has changed since this reconcile read or wrote it last.
-func (p *pass) change(ctx context.Context, t *Target, write func(context.Context, client.Object) (client.Object, error)) error {
+func (p *scope) change(ctx context.Context, t *Target, write func(context.Context, client.Object) (client.Object, error)) error {
 	after, err := write(ctx, p.latest(t))
 	if apierrors.IsNotFound(err) {
 		return errTargetGone
@@ -165,7 +165,7 @@ func (p *pass) change(ctx context.Context, t *Target, write func(context.Context
 }
 
 // latest returns a target with the own writes of this reconcile.
-func (p *pass) latest(t *Target) client.Object {
+func (p *scope) latest(t *Target) client.Object {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if written, found := p.objects[t.name()]; found {
@@ -175,7 +175,7 @@ func (p *pass) latest(t *Target) client.Object {
 }
 
 // requestOwnerRemediation sets OwnerRemediated=False on a target, with the conditions that explain it.
-func (p *pass) requestOwnerRemediation(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision) error {
+func (p *scope) requestOwnerRemediation(ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision) error {
 	t, facts := p.snapshot.targets[target], p.facts
 	wanted := &explain.Facts{
 		Name: t.name(), Node: t.NodeTarget.Name, Verdict: verdict, Decision: d, Target: &facts.Situation.Targets[target], Policy: &facts.Policy,
@@ -186,13 +186,13 @@ func (p *pass) requestOwnerRemediation(ctx context.Context, target int, verdict 
 }
 
 // createRequest creates the request of a step. A RejectedError means that the API server rejects its content.
-func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Decision) error {
+func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Decision) error {
 	check := p.snapshot.check
 	template, found := check.template(d.Step)
 	if !found {
 		return errors.Errorf("%s names no template %s", check.Title(), d.Step.Template)
 	}
-	if err := p.noteKind(ctx, template); err != nil {
+	if err := p.recordKind(ctx, template); err != nil {
 		return err
 	}
 	request := rejectedRequest{t.uid(), d.Step, check.Object.GetUID(), check.Object.GetGeneration()}
@@ -204,7 +204,7 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 		Started: p.clock(), ControlPlane: t.ControlPlane, Cluster: check.Cluster, Place: check.Place,
 	})
 	if err != nil && rejects(err) {
-		rejected := &checkup.RejectedError{Message: err.Error(), Cause: err}
+		rejected := &pipeline.RejectedError{Message: err.Error(), Cause: err}
 		p.record.reject(request, rejected, p.clock())
 		return rejected
 	}
@@ -217,14 +217,15 @@ func (p *pass) createRequest(ctx context.Context, t *Target, d *remediation.Deci
 	return writeError(object, applyRoles, err, cause)
 }
 
-// noteKind notes on the check the kinds of requests that it names now, unless it has them: with the finalizer, it noted earlier ones.
-func (p *pass) noteKind(ctx context.Context, template requests.Reference) error {
+// recordKind records on the check the kinds of requests that it names now, unless it has them: with the finalizer, it recorded earlier
+// ones.
+func (p *scope) recordKind(ctx context.Context, template requests.Reference) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if slices.Contains(notes.RequestKinds(p.check.Object.GetAnnotations()), p.check.kindOf(template)) {
 		return nil
 	}
-	return p.patchCheck(ctx, func(object client.Object) { noteKinds(object, p.snapshot.check) })
+	return p.patchCheck(ctx, func(object client.Object) { recordKinds(object, p.snapshot.check) })
 }
 
 // rejects reports whether an error lasts until the check, its template or a permission changes.
@@ -236,7 +237,7 @@ func rejects(err error) bool {
 }
 
 // dropConfirmation removes the annotation with which a user has confirmed that a Node is healthy.
-func (p *pass) dropConfirmation(ctx context.Context, node string) error {
+func (p *scope) dropConfirmation(ctx context.Context, node string) error {
 	api, err := p.cluster().Client(ctx)
 	if err != nil {
 		return err

@@ -26,8 +26,8 @@ type checks struct {
 
 // record has the metrics of one check.
 type record struct {
-	// seen is the last observation; nil before the first one. It is replaced, and never changed.
-	seen   *Observation
+	// last is the last observation; nil before the first one. It is replaced, and never changed.
+	last   *Observation
 	counts map[count]float64
 }
 
@@ -49,7 +49,7 @@ func newChecks() *checks {
 func (c *checks) observe(check Check, o *Observation) {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	c.of(check).seen = o
+	c.of(check).last = o
 }
 
 func (c *checks) count(check Check, strategy Strategy, outcome Outcome) {
@@ -101,7 +101,7 @@ func (c *checks) series() []prometheus.Metric {
 	made := &series{checks: c}
 	for check, known := range c.known {
 		made.check = check
-		made.seen(known.seen)
+		made.observed(known.last)
 		made.counted(known)
 	}
 	return made.all
@@ -123,8 +123,8 @@ func (s *series) add(f *family, value float64, more ...string) {
 	s.all = append(s.all, prometheus.MustNewConstMetric(s.descs[f], kind, value, labels...))
 }
 
-// seen adds the gauges.
-func (s *series) seen(o *Observation) {
+// observed adds the gauges.
+func (s *series) observed(o *Observation) {
 	if o == nil {
 		return
 	}
@@ -144,11 +144,11 @@ func (s *series) seen(o *Observation) {
 	if unknown > 0 {
 		s.add(&blockedTargets, float64(unknown), other)
 	}
-	if o.Gate != nil {
-		s.add(&notHealthyTargets, float64(o.Gate.Unhealthy))
+	if o.LimitState != nil {
+		s.add(&notHealthyTargets, float64(o.LimitState.Unhealthy))
 		// A limit below zero requires more healthy targets than exist.
-		s.add(&notHealthyTargetsLimit, float64(max(0, o.Gate.Limit)))
-		s.add(&stormActive, number(o.Gate.Storm))
+		s.add(&notHealthyTargetsLimit, float64(max(0, o.LimitState.Limit)))
+		s.add(&stormActive, number(o.LimitState.Storm))
 	}
 	s.conditions(o.Conditions)
 }
@@ -170,7 +170,7 @@ func (s *series) conditions(all []metav1.Condition) {
 // counted adds the counters: those that have counted something, and those of the strategies of the check.
 func (s *series) counted(known *record) {
 	for _, strategy := range append(Strategies(), other) {
-		may := known.seen != nil && slices.Contains(known.seen.Strategies, strategy)
+		may := known.last != nil && slices.Contains(known.last.Strategies, strategy)
 		for _, outcome := range append(Outcomes(), other) {
 			n, counted := known.counts[count{strategy, outcome}]
 			if counted || may && outcome != other {

@@ -103,7 +103,7 @@ const other = "other"
 func reasons() map[string]bool {
 	known := map[string]bool{}
 	for _, word := range explain.Reasons() {
-		if word.Kind == explain.Guard || word.Kind == explain.Preflight || word.Kind == explain.Hold {
+		if word.Kind == explain.Guard || word.Kind == explain.Preflight || word.Kind == explain.Unfinished {
 			known[word.Name] = true
 		}
 	}

@@ -69,9 +69,9 @@ func everything(t testing.TB) *prometheus.Registry {
 	t.Helper()
 	m, registry := newMetrics(t)
 	m.Observe(workers, &Observation{
-		States:  map[explain.State]int{explain.Healthy: 7, explain.Unhealthy: 2, explain.Remediating: 1},
-		Blocked: map[string]int{"TooManyUnhealthy": 2, "made up": 1, "Paused": 0},
-		Gate:    &Gate{Unhealthy: 3, Limit: 2, Storm: true},
+		States:     map[explain.State]int{explain.Healthy: 7, explain.Unhealthy: 2, explain.Remediating: 1},
+		Blocked:    map[string]int{"TooManyUnhealthy": 2, "made up": 1, "Paused": 0},
+		LimitState: &LimitState{Unhealthy: 3, Limit: 2, Storm: true},
 		Conditions: []metav1.Condition{
 			is(remedyv1.ReadyCondition, metav1.ConditionTrue), is(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse),
 			is(remedyv1.ClusterReachableCondition, metav1.ConditionUnknown), is("SomethingElse", metav1.ConditionTrue),
@@ -82,7 +82,7 @@ func everything(t testing.TB) *prometheus.Registry {
 	m.Started(workers, Template)
 	m.Ended(workers, Template, TimedOut)
 	m.Observe(nodes, &Observation{
-		States: map[explain.State]int{explain.Healthy: 3}, Gate: &Gate{Limit: -1},
+		States: map[explain.State]int{explain.Healthy: 3}, LimitState: &LimitState{Limit: -1},
 		Conditions: []metav1.Condition{is(remedyv1.RemediationAllowedCondition, metav1.ConditionTrue)}, Strategies: []Strategy{Template},
 	})
 	m.Evaluated(MachineHealthCheck, ByTimer, 3*time.Millisecond)
@@ -145,7 +145,7 @@ func TestForget_Check_RemovesAllSeries(t *testing.T) {
 	m.Observe(nodes, &Observation{})
 	m.Started(nodes, Template)
 	before := exposition(t, registry)
-	m.Observe(workers, &Observation{Blocked: map[string]int{"Storm": 1}, Gate: &Gate{}, Strategies: Strategies()})
+	m.Observe(workers, &Observation{Blocked: map[string]int{"Storm": 1}, LimitState: &LimitState{}, Strategies: Strategies()})
 	m.Started(workers, Owner)
 	g.Expect(exposition(t, registry)).To(ContainSubstring("workers"))
 	m.Forget(workers)
@@ -186,15 +186,15 @@ func TestObservationOf_Reconcile_CountsTargets(t *testing.T) {
 		}},
 		Policy: &remediation.Policy{Steps: []remediation.Step{{}, {}, {Owner: true}}},
 		Planned: &remediation.Planned{
-			Decisions: []remediation.Decision{{}, {Hold: remediation.Hold{Reason: remediation.InStorm}}, {InFlight: true}, {}},
-			Orphans:   []remediation.Decision{{}, {InFlight: true, Hold: remediation.Hold{Reason: remediation.Paused}}},
-			Gate:      remediation.Gate{Unhealthy: 2, Limit: remediation.Limit{Most: 4}},
-			Storm:     remediation.Storm{Since: time.Unix(1, 0)},
+			Decisions:  []remediation.Decision{{}, {Block: remediation.Block{Reason: remediation.InStorm}}, {InFlight: true}, {}},
+			Orphans:    []remediation.Decision{{}, {InFlight: true, Block: remediation.Block{Reason: remediation.Paused}}},
+			LimitState: remediation.LimitState{Unhealthy: 2, Limit: remediation.Limit{Max: 4}},
+			Storm:      remediation.Storm{Since: time.Unix(1, 0)},
 		},
 	}
 	g.Expect(ObservationOf(pass, noted)).To(Equal(Observation{
 		States:  map[explain.State]int{explain.Healthy: 1, explain.Unhealthy: 1, explain.Remediating: 2, explain.Skipped: 2},
-		Blocked: map[string]int{"Storm": 1, "Paused": 1}, Gate: &Gate{Unhealthy: 2, Limit: 4, Storm: true},
+		Blocked: map[string]int{"Storm": 1, "Paused": 1}, LimitState: &LimitState{Unhealthy: 2, Limit: 4, Storm: true},
 		Conditions: noted, Strategies: []Strategy{Template, Owner},
 	}))
 	t.Run("nothing was evaluated", func(t *testing.T) {

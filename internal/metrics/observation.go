@@ -19,16 +19,16 @@ type Observation struct {
 	States map[explain.State]int
 	// Blocked has the number of blocked targets for each reason.
 	Blocked map[string]int
-	// Gate is nil if the targets could not be counted, for example if the Cluster does not exist.
-	Gate *Gate
+	// LimitState is nil if the targets could not be counted, for example if the Cluster does not exist.
+	LimitState *LimitState
 	// Conditions are those of the check.
 	Conditions []metav1.Condition
 	// Strategies are those of the steps of the check.
 	Strategies []Strategy
 }
 
-// Gate has the number of unhealthy targets and the limit.
-type Gate struct {
+// LimitState has the number of unhealthy targets and the limit.
+type LimitState struct {
 	Unhealthy, Limit int
 	Storm            bool
 }
@@ -41,8 +41,8 @@ func ObservationOf(p *explain.Evaluation, conditions []metav1.Condition) Observa
 	}
 	add := func(v *health.Verdict, d *remediation.Decision) {
 		o.States[explain.StateOf(v, d)]++
-		if d.Hold.Reason != "" {
-			o.Blocked[string(d.Hold.Reason)]++
+		if d.Block.Reason != "" {
+			o.Blocked[string(d.Block.Reason)]++
 		}
 	}
 	for i := range p.Planned.Decisions {
@@ -51,8 +51,8 @@ func ObservationOf(p *explain.Evaluation, conditions []metav1.Condition) Observa
 	for i := range p.Planned.Orphans {
 		add(nil, &p.Planned.Orphans[i])
 	}
-	gate := &p.Planned.Gate
-	o.Gate = &Gate{Unhealthy: gate.Unhealthy, Limit: gate.Limit.Most, Storm: !p.Planned.Storm.Since.IsZero()}
+	state := &p.Planned.LimitState
+	o.LimitState = &LimitState{Unhealthy: state.Unhealthy, Limit: state.Limit.Max, Storm: !p.Planned.Storm.Since.IsZero()}
 	if p.Policy != nil {
 		for i := range p.Policy.Steps {
 			if s := StrategyOf(&p.Policy.Steps[i]); !slices.Contains(o.Strategies, s) {

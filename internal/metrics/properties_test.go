@@ -26,7 +26,7 @@ func drawObservation(t *rapid.T) *Observation {
 		Strategies: rapid.SliceOfDistinct(rapid.SampledFrom(append(Strategies(), "unknown strategy")), rapid.ID).Draw(t, "strategies"),
 	}
 	if rapid.Bool().Draw(t, "counted") {
-		o.Gate = &Gate{
+		o.LimitState = &LimitState{
 			Unhealthy: rapid.IntRange(0, 1000).Draw(t, "unhealthy"), Limit: rapid.IntRange(-5, 1000).Draw(t, "limit"),
 			Storm: rapid.Bool().Draw(t, "storm"),
 		}
@@ -104,7 +104,7 @@ func TestMetrics_AnyHistory_ExportOnlyLastObservation(t *testing.T) {
 // The number of series of a check is bounded, and that of all other series does not depend on checks.
 func TestMetrics_UnknownValues_AreBounded(t *testing.T) {
 	g := NewWithT(t)
-	all := &Observation{Gate: &Gate{}, Strategies: Strategies(), Blocked: map[string]int{}}
+	all := &Observation{LimitState: &LimitState{}, Strategies: Strategies(), Blocked: map[string]int{}}
 	for _, reason := range held() {
 		all.Blocked[reason] = 1
 	}

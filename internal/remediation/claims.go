@@ -39,14 +39,14 @@ const (
 // ResponsibleClaim is the responsible check of a target: the one that holds something; then a MachineHealthCheck before a NodeHealthCheck;
 // then by namespace and name. False if there is none.
 func ResponsibleClaim(claims []Claim) (Claim, bool) {
-	var carer Claim
+	var responsible Claim
 	found := false
 	for _, claim := range claims {
-		if (claim.Holds || !claim.Observes) && (!found || claim.before(carer)) {
-			carer, found = claim, true
+		if (claim.Holds || !claim.Observes) && (!found || claim.before(responsible)) {
+			responsible, found = claim, true
 		}
 	}
-	return carer, found
+	return responsible, found
 }
 
 func (c Claim) before(other Claim) bool {

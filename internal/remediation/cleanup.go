@@ -10,7 +10,7 @@ import (
 )
 
 // unwanted is why everything that this check has on a target has to be removed.
-func (p *pass) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
+func (p *planner) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
 	switch {
 	case p.s.Check.Deleting:
 		return CheckDeleting, true
@@ -27,7 +27,7 @@ func (p *pass) unwanted(t *Target, v *health.Verdict) (Reason, bool) {
 }
 
 // cleanUp removes what this check has on a target: first the request, then the conditions.
-func (p *pass) cleanUp(t *Target, why Reason, d *Decision) {
+func (p *planner) cleanUp(t *Target, why Reason, d *Decision) {
 	switch {
 	case t.Request != nil && t.Request.DeletingSince.IsZero():
 		d.Action, d.Why = Withdraw, why
@@ -43,16 +43,16 @@ func (p *pass) cleanUp(t *Target, why Reason, d *Decision) {
 	if t.CoveredBy != "" {
 		d.Until = t.CoveredUntil
 	}
-	if t.ledgerIsOurs() {
+	if t.ownsHistory() {
 		d.History, d.NodeGoneSince = History{}, time.Time{}
 	}
 }
 
-// ledgerIsOurs reports whether no other check continues with the remediation history of the target.
-func (t *Target) ledgerIsOurs() bool { return t.CoveredBy == "" || t.CoveredElsewhere }
+// ownsHistory reports whether no other check continues with the remediation history of the target.
+func (t *Target) ownsHistory() bool { return t.CoveredBy == "" || t.CoveredElsewhere }
 
 // cleanUpOrphans decides about orphaned targets.
-func (p *pass) cleanUpOrphans() []Decision {
+func (p *planner) cleanUpOrphans() []Decision {
 	if len(p.s.Orphans) == 0 {
 		return nil
 	}
@@ -62,14 +62,14 @@ func (p *pass) cleanUpOrphans() []Decision {
 		if orphan.Request != nil {
 			d.Step, d.Attempt, d.HealthySince, d.InFlight = orphan.Request.Step, orphan.Request.Attempt, orphan.Request.HealthySince, true
 		}
-		frozen := p.s.Check.Paused || orphan.Paused
-		if orphan.Lease.BlockedByThis && (frozen || orphan.Request != nil) {
+		paused := p.s.Check.Paused || orphan.Paused
+		if orphan.Lease.BlockedByThis && (paused || orphan.Request != nil) {
 			d.LeaseUntil = orphan.Lease.Until
 		}
-		if p.plan.turn && orphan.ControlPlane && orphan.Request != nil {
+		if p.plan.leased && orphan.ControlPlane && orphan.Request != nil {
 			d.ControlPlaneLeaseUntil = p.s.ControlPlane.Lease.Until
 		}
-		if frozen {
+		if paused {
 			d.History, d.NodeGoneSince = orphan.History, orphan.NodeGoneSince
 			continue
 		}
@@ -81,7 +81,7 @@ func (p *pass) cleanUpOrphans() []Decision {
 	return decisions
 }
 
-func (p *pass) cleanUpOrphan(orphan *Orphan, d *Decision) {
+func (p *planner) cleanUpOrphan(orphan *Orphan, d *Decision) {
 	r := orphan.Request
 	why := NotSelected
 	if orphan.Gone {
@@ -102,7 +102,7 @@ func (p *pass) cleanUpOrphan(orphan *Orphan, d *Decision) {
 }
 
 // awaitsNodeDeletion reports whether the remediator has deleted the Node, and has not finished.
-func (p *pass) awaitsNodeDeletion(r *Request, d *Decision) bool {
+func (p *planner) awaitsNodeDeletion(r *Request, d *Decision) bool {
 	step, found := requestStep(p.policy.Steps, r.Step)
 	if !found || !r.NodeDeletionExpected || r.Succeeded || r.Failed || r.TimedOut || !r.DeletingSince.IsZero() ||
 		p.s.Check.Deleting || p.policy.Observe || p.s.Check.Cluster == ClusterIsMissing {

@@ -97,7 +97,7 @@ var lettingGo = []row{
 	},
 	{
 		why: "conditions of another check stay", options: []option{goes, marked(byOther)},
-		want: Decision{Hold: Hold{Reason: CheckDeleting}, Step: stepA, InFlight: true, Budgeted: true},
+		want: Decision{Block: Block{Reason: CheckDeleting}, Step: stepA, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "what has nothing needs nothing, and is forgotten", options: []option{is(leftAlone), remembers(2, ago(-time.Minute))},
@@ -119,17 +119,17 @@ var frozenRows = []row{
 		why: "a paused check", options: []option{
 			check(func(c *Check) { c.Paused = true }), requested(failed), marked(), ours(ago(time.Hour)), remembers(1, ago(-time.Minute)),
 		},
-		want: underWay(Decision{Hold: Hold{Reason: Paused}, LeaseUntil: ago(time.Hour), History: History{Failures: 1, NotBefore: ago(-time.Minute)}}),
+		want: underWay(Decision{Block: Block{Reason: Paused}, LeaseUntil: ago(time.Hour), History: History{Failures: 1, NotBefore: ago(-time.Minute)}}),
 	},
 	{
 		why: "also what is not the first step", options: []option{twoSteps, check(func(c *Check) { c.Paused = true }), requested(ofStep(stepB))},
-		want: underWay(Decision{Hold: Hold{Reason: Paused}, Step: stepB}),
+		want: underWay(Decision{Block: Block{Reason: Paused}, Step: stepB}),
 	},
 	{
 		why: "also one that is about to go", options: []option{
 			check(func(c *Check) { c.Paused, c.Deleting = true, true }), requested(started(time.Hour)),
 		},
-		want: underWay(Decision{Hold: Hold{Reason: Paused}}),
+		want: underWay(Decision{Block: Block{Reason: Paused}}),
 	},
 	{
 		why: "and a paused target, of a check that goes", options: []option{
@@ -141,7 +141,7 @@ var frozenRows = []row{
 		why: "what has come to its end is not ended, either", options: []option{
 			check(func(c *Check) { c.Paused = true }), target(func(t *Target) { t.History.Tried = stepB }),
 		},
-		want: Decision{Hold: Hold{Reason: Paused}, History: History{Tried: stepB}},
+		want: Decision{Block: Block{Reason: Paused}, History: History{Tried: stepB}},
 	},
 }
 

@@ -46,14 +46,14 @@ const (
 	NotSelected Reason = "NotSelected"
 )
 
-// Decision is what is done about one target, and why. An unhealthy target has either an action or a hold; only one that no owner can
+// Decision is what is done about one target, and why. An unhealthy target has either an action or a block; only one that no owner can
 // remediate may have both, and is not in flight.
 type Decision struct {
 	Action Action
 	// Why is the reason of an action that ends something.
-	Why  Reason
-	Hold Hold
-	// Step is the step of the action or of the hold.
+	Why   Reason
+	Block Block
+	// Step is the step of the action or of the block.
 	Step StepID
 	// Until is when the decision changes without a watch event; zero if it does not.
 	Until time.Time
@@ -65,7 +65,7 @@ type Decision struct {
 	History       History
 	NodeGoneSince time.Time
 	HealthySince  time.Time
-	// LeaseUntil and TurnUntil are until when the Leases of the Node and of the control plane are to be held; zero for not at all.
+	// LeaseUntil and ControlPlaneLeaseUntil are until when the Leases of the Node and of the control plane are to be held; zero for not at all.
 	LeaseUntil             time.Time
 	ControlPlaneLeaseUntil time.Time
 	// RenewAt is when the Lease of the Node has to be renewed.
@@ -80,12 +80,12 @@ type Decision struct {
 	Answers []Answer
 }
 
-// Hold is why no action is taken. The zero value blocks nothing.
-type Hold struct {
+// Block is why no action is taken. The zero value blocks nothing.
+type Block struct {
 	Reason Reason
 	// Until is when it ends without a watch event; zero if it does not.
-	Until time.Time
-	Seen  Seen
+	Until   time.Time
+	Details Details
 }
 
 // Answer is the answer of one guard.
@@ -95,26 +95,26 @@ type Answer struct {
 	// Preflight: it is from a preflight check.
 	Preflight bool
 	Until     time.Time
-	Seen      Seen
+	Details   Details
 }
 
-// Seen is the details of a guard.
-type Seen struct {
-	// Who is the object or the cause that blocks, and Message is what it reports.
-	Who, Message string
+// Details are the details of a guard.
+type Details struct {
+	// Cause is the object or the reason that blocks, and Message is what it reports.
+	Cause, Message string
 	// Owner has not replaced the object yet.
 	Owner string
-	// Have has to be at least Least and at most Most.
-	Have, Least, Most int
-	Since             time.Time
+	// Count has to be at least Min and at most Max.
+	Count, Min, Max int
+	Since           time.Time
 }
 
 // Planned is the result of Plan.
 type Planned struct {
 	// Decisions are in the order of the targets. The decisions about orphaned targets follow, in their order.
-	Decisions []Decision
-	Orphans   []Decision
-	Gate      Gate
+	Decisions  []Decision
+	Orphans    []Decision
+	LimitState LimitState
 	// Storm, Replacing and Finalizer are to be recorded on the check.
 	Storm     Storm
 	Replacing []Replacement
@@ -125,11 +125,11 @@ type Planned struct {
 	Limited bool
 	// ReleaseControlPlaneLease: this check has the Lease of the control plane and no longer needs it.
 	ReleaseControlPlaneLease bool
-	// turn: this check has that Lease, and no orphaned target needs it. rest is when anything but a decision changes. elsewhere is what is in
+	// leased: this check has that Lease, and no orphaned target needs it. otherWakeUp is when anything but a decision changes. inFlightElsewhere is what is in
 	// flight besides the targets.
-	turn      bool
-	rest      time.Time
-	elsewhere int
+	leased            bool
+	otherWakeUp       time.Time
+	inFlightElsewhere int
 	// WakeUp is when anything changes without a watch event; zero if nothing does.
 	WakeUp time.Time
 }

@@ -54,7 +54,7 @@ func drawPolicy(t *rapid.T, targets int) Policy {
 	case 2:
 		p.Limits.MinHealthy = &limit
 	case 3:
-		p.Limits.Range = &Range{Least: rapid.IntRange(0, limit.IntValue()).Draw(t, "least"), Most: limit.IntValue()}
+		p.Limits.Range = &Range{Min: rapid.IntRange(0, limit.IntValue()).Draw(t, "least"), Max: limit.IntValue()}
 	}
 	if rapid.Bool().Draw(t, "limited") {
 		slots := intstr.FromInt32(rapid.Int32Range(1, int32(targets)+1).Draw(t, "max in flight"))

@@ -42,8 +42,8 @@ func givenUp(history *History, request *Request) bool {
 	return history.Failures >= request.Attempt || history.Tried == request.Step
 }
 
-// believable limits the backoff in a remediation history: it may be from a clock that was ahead, or from a time of a higher limit.
-func believable(history History, p *Policy, now time.Time) History {
+// limitBackoff limits the backoff in a remediation history: it may be from a clock that was ahead, or from a time of a higher limit.
+func limitBackoff(history History, p *Policy, now time.Time) History {
 	if longest := now.Add(p.Backoff.Limit); history.NotBefore.After(longest) {
 		history.NotBefore = longest
 	}

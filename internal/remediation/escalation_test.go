@@ -102,11 +102,11 @@ func TestHistory_BackoffTooLong_IsLimited(t *testing.T) {
 	g := NewWithT(t)
 	p := usual().policy
 	longest := History{Failures: 2, NotBefore: ago(-10 * time.Minute), Tried: stepA}
-	g.Expect(believable(longest, &p, noon)).To(Equal(longest), "as long as the limit is believable")
+	g.Expect(limitBackoff(longest, &p, noon)).To(Equal(longest), "as long as the limit is believable")
 	longer := longest
 	longer.NotBefore = ago(-10*time.Minute - moment)
-	g.Expect(believable(longer, &p, noon)).To(Equal(longest), "a moment longer is not")
-	g.Expect(believable(History{}, &p, noon)).To(BeZero())
+	g.Expect(limitBackoff(longer, &p, noon)).To(Equal(longest), "a moment longer is not")
+	g.Expect(limitBackoff(History{}, &p, noon)).To(BeZero())
 }
 
 // The memory of a target decides what is started, and when.
@@ -129,23 +129,23 @@ func TestPlan_History_DeterminesStep(t *testing.T) {
 			why: "not before its time", options: []option{remembers(2, ago(-moment))},
 			want: Decision{
 				Step: stepA, Until: ago(-moment), History: History{Failures: 2, NotBefore: ago(-moment)},
-				Hold: Hold{Reason: EscalationExhausted, Until: ago(-moment), Seen: Seen{Have: 2}},
+				Block: Block{Reason: EscalationExhausted, Until: ago(-moment), Details: Details{Count: 2}},
 			},
 		},
 		{
 			why: "a wait from a clock that was ahead is cut to the longest", options: []option{remembers(2, ago(-1000*time.Hour))},
 			want: Decision{
 				Step: stepA, Until: ago(-10 * time.Minute), History: History{Failures: 2, NotBefore: ago(-10 * time.Minute)},
-				Hold: Hold{Reason: EscalationExhausted, Until: ago(-10 * time.Minute), Seen: Seen{Have: 2}},
+				Block: Block{Reason: EscalationExhausted, Until: ago(-10 * time.Minute), Details: Details{Count: 2}},
 			},
 		},
 		{
 			why: "next steps removed: the attempt has failed", options: []option{tried(History{Failures: 1, NotBefore: ago(time.Hour), Tried: stepB})},
 			want: Decision{
 				Step: stepA, Until: ago(-2 * time.Minute), History: History{Failures: 2, NotBefore: ago(-2 * time.Minute)},
-				Hold: Hold{Reason: EscalationExhausted, Until: ago(-2 * time.Minute), Seen: Seen{Have: 2}},
+				Block: Block{Reason: EscalationExhausted, Until: ago(-2 * time.Minute), Details: Details{Count: 2}},
 			},
 		},
-		{why: "no step at all", options: []option{steps()}, want: Decision{Hold: Hold{Reason: TemplateNotResolved}}},
+		{why: "no step at all", options: []option{steps()}, want: Decision{Block: Block{Reason: TemplateNotResolved}}},
 	}, twoSteps)
 }

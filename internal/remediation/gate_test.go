@@ -18,7 +18,7 @@ type fleet struct {
 	healthyWith, suspectWith, unhealthyWith, unreadable, leftAlone int
 }
 
-func (f fleet) count(p Policy) (Gate, int) {
+func (f fleet) count(p Policy) (LimitState, int) {
 	var s Situation
 	var verdicts []health.Verdict
 	add := func(n int, kind health.Kind, request *Request) {
@@ -38,7 +38,7 @@ func (f fleet) count(p Policy) (Gate, int) {
 	add(f.unreadable, health.Undetermined, r)
 	add(f.leftAlone, health.Skipped, r)
 	a := assessed(verdicts)
-	return gateFor(&s, &a, &p)
+	return limitState(&s, &a, &p)
 }
 
 func TestGate_Verdicts_AreCounted(t *testing.T) {
@@ -48,119 +48,119 @@ func TestGate_Verdicts_AreCounted(t *testing.T) {
 		kind    Counting
 		limits  Limits
 		fleet   fleet
-		gate    Gate
+		gate    LimitState
 		healthy int
 	}{
 		// 003 counts Machines.
 		{
 			why: "003: maxUnhealthy 2, 2 are unhealthy", limits: Limits{MaxUnhealthy: number(2)}, fleet: fleet{healthy: 98, unhealthy: 2},
-			gate: Gate{Limit{Field: "maxUnhealthy", Value: "2", Most: 2}, 2, true}, healthy: 98,
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "2", Max: 2}, 2, true}, healthy: 98,
 		},
 		{
 			why: "003: maxUnhealthy 2, 3 are unhealthy", limits: Limits{MaxUnhealthy: number(2)}, fleet: fleet{healthy: 97, unhealthy: 3},
-			gate: Gate{Limit{Field: "maxUnhealthy", Value: "2", Most: 2}, 3, false}, healthy: 97,
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "2", Max: 2}, 3, false}, healthy: 97,
 		},
 		{
 			why: "003: 40% of 25, 10 are unhealthy", limits: upTo("40%"), fleet: fleet{healthy: 15, unhealthy: 10},
-			gate: Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 10}, 10, true}, healthy: 15,
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 10, true}, healthy: 15,
 		},
 		{
 			why: "003: 40% of 25, 11 are unhealthy", limits: upTo("40%"), fleet: fleet{healthy: 14, unhealthy: 11},
-			gate: Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 10}, 11, false}, healthy: 14,
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 11, false}, healthy: 14,
 		},
 		{
 			why: "003: 40% of 6, 2 are unhealthy", limits: upTo("40%"), fleet: fleet{healthy: 4, unhealthy: 2},
-			gate: Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 2}, 2, true}, healthy: 4,
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 2}, 2, true}, healthy: 4,
 		},
 		{
 			why: "003: 40% of 6, 3 are unhealthy", limits: upTo("40%"), fleet: fleet{healthy: 3, unhealthy: 3},
-			gate: Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 2}, 3, false}, healthy: 3,
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 2}, 3, false}, healthy: 3,
 		},
 		{
 			why: "003: [3-5] of 10, 2 are unhealthy", limits: Limits{Range: &Range{3, 5}}, fleet: fleet{healthy: 8, unhealthy: 2},
-			gate: Gate{Limit{Field: "unhealthyRange", Value: "[3-5]", Least: 3, Most: 5}, 2, false}, healthy: 8,
+			gate: LimitState{Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, 2, false}, healthy: 8,
 		},
 		{
 			why: "003: [3-5] of 10, 3 are unhealthy", limits: Limits{Range: &Range{3, 5}}, fleet: fleet{healthy: 7, unhealthy: 3},
-			gate: Gate{Limit{Field: "unhealthyRange", Value: "[3-5]", Least: 3, Most: 5}, 3, true}, healthy: 7,
+			gate: LimitState{Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, 3, true}, healthy: 7,
 		},
 		{
 			why: "003: [3-5] of 10, 6 are unhealthy", limits: Limits{Range: &Range{3, 5}}, fleet: fleet{healthy: 4, unhealthy: 6},
-			gate: Gate{Limit{Field: "unhealthyRange", Value: "[3-5]", Least: 3, Most: 5}, 6, false}, healthy: 4,
+			gate: LimitState{Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, 6, false}, healthy: 4,
 		},
 		{
 			why: "003: skipped Machines are not checked: 40% of 25, and 5 more", limits: upTo("40%"),
-			fleet: fleet{healthy: 15, unhealthy: 10, skipped: 5}, gate: Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 10}, 10, true},
+			fleet: fleet{healthy: 15, unhealthy: 10, skipped: 5}, gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 10, true},
 			healthy: 15,
 		},
 		{
 			why: "targets that are not healthy count", limits: upTo("40%"),
 			fleet: fleet{healthy: 15, unhealthy: 1, suspect: 4, undetermined: 6},
-			gate:  Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 10}, 11, false}, healthy: 15,
+			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 10}, 11, false}, healthy: 15,
 		},
 		{
 			why: "healthy targets whose request exists count", limits: upTo("40%"),
-			fleet: fleet{healthy: 7, unhealthy: 2, healthyWith: 1}, gate: Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 4}, 3, true},
+			fleet: fleet{healthy: 7, unhealthy: 2, healthyWith: 1}, gate: LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 4}, 3, true},
 			healthy: 7,
 		},
 		{
 			why: "each target counts once", limits: upTo("40%"),
 			fleet: fleet{healthy: 6, unhealthyWith: 2, suspectWith: 1, unreadable: 1, leftAlone: 3},
-			gate:  Gate{Limit{Field: "maxUnhealthy", Value: "40%", Most: 4}, 4, true}, healthy: 6,
+			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "40%", Max: 4}, 4, true}, healthy: 6,
 		},
 		{
 			why: "minHealthy 51% of 10, 6 are healthy", limits: Limits{MinHealthy: percent("51%")},
-			fleet: fleet{healthy: 6, unhealthy: 3, suspect: 1}, gate: Gate{Limit{Field: "minHealthy", Value: "51%", Most: 4}, 4, true}, healthy: 6,
+			fleet: fleet{healthy: 6, unhealthy: 3, suspect: 1}, gate: LimitState{Limit{Field: "minHealthy", Value: "51%", Max: 4}, 4, true}, healthy: 6,
 		},
 
 		// 001 and 002 count Nodes.
 		{
 			why: "001: 30% of 10, 3 are unhealthy", kind: CountUnhealthy, limits: upTo("30%"), fleet: fleet{healthy: 7, unhealthy: 3},
-			gate: Gate{Limit{Field: "maxUnhealthy", Value: "30%", Most: 3}, 3, true}, healthy: 7,
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 3, true}, healthy: 7,
 		},
 		{
 			why: "001: 30% of 10, 4 are unhealthy", kind: CountUnhealthy, limits: upTo("30%"), fleet: fleet{healthy: 6, unhealthy: 4},
-			gate: Gate{Limit{Field: "maxUnhealthy", Value: "30%", Most: 3}, 4, false}, healthy: 6,
+			gate: LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 4, false}, healthy: 6,
 		},
 		{
 			why: "001, 002: 49% of 100, 49 are unhealthy: at most as many as that", kind: CountUnhealthy, limits: Limits{Default: *percent("49%")},
-			fleet: fleet{healthy: 51, unhealthy: 49}, gate: Gate{Limit{Field: "maxUnhealthy", Value: "49%", Most: 49}, 49, true}, healthy: 51,
+			fleet: fleet{healthy: 51, unhealthy: 49}, gate: LimitState{Limit{Field: "maxUnhealthy", Value: "49%", Max: 49}, 49, true}, healthy: 51,
 		},
 		{
 			why: "001, 002: 49% of 100, 50 are unhealthy", kind: CountUnhealthy, limits: Limits{Default: *percent("49%")},
-			fleet: fleet{healthy: 50, unhealthy: 50}, gate: Gate{Limit{Field: "maxUnhealthy", Value: "49%", Most: 49}, 50, false}, healthy: 50,
+			fleet: fleet{healthy: 50, unhealthy: 50}, gate: LimitState{Limit{Field: "maxUnhealthy", Value: "49%", Max: 49}, 50, false}, healthy: 50,
 		},
 		{
 			why: "suspects are neither healthy nor unhealthy, and of the others nothing is known", kind: CountUnhealthy, limits: upTo("30%"),
 			fleet: fleet{healthy: 2, unhealthy: 3, suspect: 4, undetermined: 1},
-			gate:  Gate{Limit{Field: "maxUnhealthy", Value: "30%", Most: 3}, 3, true}, healthy: 2,
+			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 3, true}, healthy: 2,
 		},
 		{
 			why: "10 Nodes, 2 of them unhealthy and a third one whose request is still there", kind: CountUnhealthy, limits: upTo("30%"),
 			fleet: fleet{healthy: 7, unhealthy: 1, unhealthyWith: 1, healthyWith: 1},
-			gate:  Gate{Limit{Field: "maxUnhealthy", Value: "30%", Most: 3}, 3, true}, healthy: 7,
+			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 3, true}, healthy: 7,
 		},
 		{
 			why: "whatever is known of it", kind: CountUnhealthy, limits: upTo("30%"),
 			fleet: fleet{healthy: 6, unhealthy: 1, suspectWith: 1, unreadable: 1, healthyWith: 1},
-			gate:  Gate{Limit{Field: "maxUnhealthy", Value: "30%", Most: 3}, 4, false}, healthy: 6,
+			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 4, false}, healthy: 6,
 		},
 		{
 			why: "but not if it is to be left alone", kind: CountUnhealthy, limits: upTo("30%"),
 			fleet: fleet{healthy: 7, unhealthy: 3, leftAlone: 1, skipped: 1},
-			gate:  Gate{Limit{Field: "maxUnhealthy", Value: "30%", Most: 3}, 3, true}, healthy: 7,
+			gate:  LimitState{Limit{Field: "maxUnhealthy", Value: "30%", Max: 3}, 3, true}, healthy: 7,
 		},
 		{
 			why: "a minHealthy is about the healthy ones, with Nodes, too", kind: CountUnhealthy, limits: Limits{MinHealthy: percent("51%")},
-			fleet: fleet{healthy: 5, unhealthy: 1, suspect: 4}, gate: Gate{Limit{Field: "minHealthy", Value: "51%", Most: 4}, 5, false},
+			fleet: fleet{healthy: 5, unhealthy: 1, suspect: 4}, gate: LimitState{Limit{Field: "minHealthy", Value: "51%", Max: 4}, 5, false},
 			healthy: 5,
 		},
 		{
 			why: "a range counts unhealthy targets", kind: CountUnhealthy,
 			limits: Limits{Range: &Range{1, 2}, MinHealthy: percent("51%")}, fleet: fleet{healthy: 5, unhealthy: 1, suspect: 4},
-			gate: Gate{Limit{Field: "unhealthyRange", Value: "[1-2]", Least: 1, Most: 2}, 1, true}, healthy: 5,
+			gate: LimitState{Limit{Field: "unhealthyRange", Value: "[1-2]", Min: 1, Max: 2}, 1, true}, healthy: 5,
 		},
-		{why: "no Nodes at all", kind: CountUnhealthy, limits: upTo("30%"), gate: Gate{Limit{Field: "maxUnhealthy", Value: "30%"}, 0, true}},
+		{why: "no Nodes at all", kind: CountUnhealthy, limits: upTo("30%"), gate: LimitState{Limit{Field: "maxUnhealthy", Value: "30%"}, 0, true}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

@@ -5,35 +5,35 @@ package remediation
 
 import "time"
 
-// guard is one reason to block a new remediation. It does not depend on other guards. A Hold that it returns has no reason.
+// guard is one reason to block a new remediation. It does not depend on other guards. A Block that it returns has no reason.
 type guard struct {
 	reason Reason
 	scope  scope
-	blocks func(p *pass, t *Target, c *candidate) (bool, Hold)
+	blocks func(p *planner, t *Target, c *candidate) (bool, Block)
 }
 
 // scope is the set of actions that a guard blocks.
 type scope uint8
 
 const (
-	anything scope = iota
-	// requests are steps of a remediator.
-	requests
-	// marks are steps of the owner.
-	marks
-	// starts are both.
-	starts
+	allActions scope = iota
+	// requestSteps are steps of a remediator.
+	requestSteps
+	// ownerSteps are steps of the owner.
+	ownerSteps
+	// allSteps are both.
+	allSteps
 )
 
 func (s scope) includes(a Action) bool {
 	switch s {
-	case requests:
+	case requestSteps:
 		return a == StartRequest
-	case marks:
+	case ownerSteps:
 		return a == RequestOwnerRemediation
-	case starts:
+	case allSteps:
 		return a == StartRequest || a == RequestOwnerRemediation
-	case anything:
+	case allActions:
 	}
 	return true
 }
@@ -41,38 +41,38 @@ func (s scope) includes(a Action) bool {
 // guards run in this order. The first that blocks determines the reason. Each one can only block.
 var guards = [...]guard{
 	// The check and its Cluster.
-	{Paused, anything, guardPaused},
-	{CheckDeleting, anything, guardCheckDeleting},
-	{ClusterNotFound, anything, guardClusterNotFound},
-	{ClusterDeleting, anything, guardClusterDeleting},
-	{ManagedByOtherCheck, anything, guardManagedByOtherCheck},
+	{Paused, allActions, guardPaused},
+	{CheckDeleting, allActions, guardCheckDeleting},
+	{ClusterNotFound, allActions, guardClusterNotFound},
+	{ClusterDeleting, allActions, guardClusterDeleting},
+	{ManagedByOtherCheck, allActions, guardManagedByOtherCheck},
 	// The target and its owner.
-	{StuckDeleting, anything, guardStuckDeleting},
-	{Terminating, anything, guardTerminating},
-	{Excluded, anything, guardExcluded},
-	{NoRemediatingOwner, marks, guardNoRemediatingOwner},
-	{OwnerRefuses, marks, guardOwnerRefuses},
+	{StuckDeleting, allActions, guardStuckDeleting},
+	{Terminating, allActions, guardTerminating},
+	{Excluded, allActions, guardExcluded},
+	{NoRemediatingOwner, ownerSteps, guardNoRemediatingOwner},
+	{OwnerRefuses, ownerSteps, guardOwnerRefuses},
 	// Temporary, for all targets.
-	{PauseRequested, anything, guardPauseRequested},
-	{ClusterUnreachable, anything, guardClusterUnreachable},
-	{TooManyUnhealthy, anything, guardTooManyUnhealthy},
-	{TooFewUnhealthy, anything, guardTooFewUnhealthy},
-	{InStorm, anything, guardInStorm},
+	{PauseRequested, allActions, guardPauseRequested},
+	{ClusterUnreachable, allActions, guardClusterUnreachable},
+	{TooManyUnhealthy, allActions, guardTooManyUnhealthy},
+	{TooFewUnhealthy, allActions, guardTooFewUnhealthy},
+	{InStorm, allActions, guardInStorm},
 	// Temporary, for this target.
-	{AnnotationNotRemoved, requests, guardAnnotationNotRemoved},
-	{EscalationExhausted, requests, guardEscalationExhausted},
-	{InBackoff, requests, guardInBackoff},
-	{TemplateNotResolved, requests, guardTemplateNotResolved},
-	{RequestNameConflict, requests, guardRequestNameConflict},
-	{NodeLeaseHeld, requests, guardNodeLeaseHeld},
+	{AnnotationNotRemoved, requestSteps, guardAnnotationNotRemoved},
+	{EscalationExhausted, requestSteps, guardEscalationExhausted},
+	{InBackoff, requestSteps, guardInBackoff},
+	{TemplateNotResolved, requestSteps, guardTemplateNotResolved},
+	{RequestNameConflict, requestSteps, guardRequestNameConflict},
+	{NodeLeaseHeld, requestSteps, guardNodeLeaseHeld},
 	// The control plane.
-	{ControlPlaneBusy, requests, guardControlPlaneBusy},
-	{QuorumUnknown, requests, guardQuorumUnknown},
-	{SingleControlPlane, requests, guardSingleControlPlane},
-	{QuorumAtRisk, requests, guardQuorumAtRisk},
-	{MaxInFlight, anything, guardMaxInFlight},
+	{ControlPlaneBusy, requestSteps, guardControlPlaneBusy},
+	{QuorumUnknown, requestSteps, guardQuorumUnknown},
+	{SingleControlPlane, requestSteps, guardSingleControlPlane},
+	{QuorumAtRisk, requestSteps, guardQuorumAtRisk},
+	{MaxInFlight, allActions, guardMaxInFlight},
 	// The last one, so that an observing check reports what else would block.
-	{ObserveMode, anything, guardObserveMode},
+	{ObserveMode, allActions, guardObserveMode},
 }
 
 // Guards are the reasons of the guards, in order.
@@ -89,21 +89,21 @@ func reasons(all []guard) []Reason {
 	return names
 }
 
-// runGuards runs the guards for an action until one blocks, and appends their answers. The Hold has no reason if none blocks.
-func (p *pass) runGuards(all []guard, a Action, t *Target, c *candidate, answers []Answer) ([]Answer, Hold) {
+// runGuards runs the guards for an action until one blocks, and appends their answers. The Block has no reason if none blocks.
+func (p *planner) runGuards(all []guard, a Action, t *Target, c *candidate, answers []Answer) ([]Answer, Block) {
 	for i := range all {
 		if !all[i].scope.includes(a) {
 			continue
 		}
-		held, hold := all[i].blocks(p, t, c)
-		if !held {
-			hold.Until = time.Time{}
+		blocked, block := all[i].blocks(p, t, c)
+		if !blocked {
+			block.Until = time.Time{}
 		}
-		answers = append(answers, Answer{Guard: all[i].reason, Blocks: held, Preflight: p.preflight != nil, Until: hold.Until, Seen: hold.Seen})
-		if held {
-			hold.Reason = all[i].reason
-			return answers, hold
+		answers = append(answers, Answer{Guard: all[i].reason, Blocks: blocked, Preflight: p.preflight != nil, Until: block.Until, Details: block.Details})
+		if blocked {
+			block.Reason = all[i].reason
+			return answers, block
 		}
 	}
-	return answers, Hold{}
+	return answers, Block{}
 }

@@ -19,7 +19,7 @@ type answer struct {
 	options []option
 	held    bool
 	until   time.Time
-	seen    Seen
+	seen    Details
 }
 
 func deletingFor(d time.Duration) option { return target(func(t *Target) { t.DeletingSince = ago(d) }) }
@@ -67,7 +67,7 @@ var wholeCheck = []answer{
 	{why: "empty list", guard: PauseRequested, options: []option{check(func(c *Check) { c.PauseRequests = []string{} })}},
 	{
 		why: "two requests: the first by name is reported", guard: PauseRequested, options: []option{check(func(c *Check) { c.PauseRequests = []string{"b: upgrade", "a: holiday"} })},
-		held: true, seen: Seen{Who: "a: holiday", Have: 2},
+		held: true, seen: Details{Cause: "a: holiday", Count: 2},
 	},
 }
 
@@ -84,22 +84,22 @@ var wholeCluster = []answer{
 	},
 	{
 		why: "E6: a person's request counts all the same", guard: ClusterUnreachable, options: []option{unreachable, is(wished)},
-		seen: Seen{Who: "HasRemediateAnnotation"},
+		seen: Details{Cause: "HasRemediateAnnotation"},
 	},
 	{
 		why: "E6: so does a condition of the Machine", guard: ClusterUnreachable,
-		options: []option{unreachable, because(health.UnhealthyMachine)}, seen: Seen{Who: "UnhealthyMachine"},
+		options: []option{unreachable, because(health.UnhealthyMachine)}, seen: Details{Cause: "UnhealthyMachine"},
 	},
 	{
 		why: "and a Machine that has given up", guard: ClusterUnreachable, options: []option{unreachable, because(health.MachineFailed)},
-		seen: Seen{Who: "MachineFailed"},
+		seen: Details{Cause: "MachineFailed"},
 	},
 	{
 		why: "one such cause among others", guard: ClusterUnreachable,
 		options: []option{unreachable, func(x *scene) {
 			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine, Met: true})
 		}},
-		seen: Seen{Who: "UnhealthyMachine"},
+		seen: Details{Cause: "UnhealthyMachine"},
 	},
 	{
 		why: "but not one that has not lasted long enough", guard: ClusterUnreachable,
@@ -112,33 +112,33 @@ var wholeCluster = []answer{
 		why: "as many unhealthy as the limit allows, to the last one", guard: TooManyUnhealthy, options: []option{
 			limited(2), also(Target{Name: "m2"}, sickFor(time.Hour)),
 		},
-		seen: Seen{Who: "maxUnhealthy=2", Have: 2, Most: 2},
+		seen: Details{Cause: "maxUnhealthy=2", Count: 2, Max: 2},
 	},
 	{
 		why: "one more is too many", guard: TooManyUnhealthy, options: []option{limited(1), also(Target{Name: "m2"}, sickFor(time.Hour))},
-		held: true, seen: Seen{Who: "maxUnhealthy=1", Have: 2, Most: 1},
+		held: true, seen: Details{Cause: "maxUnhealthy=1", Count: 2, Max: 1},
 	},
 	{
 		why: "too few for a range are not too many", guard: TooManyUnhealthy, options: []option{policy(func(p *Policy) { p.Limits.Range = &Range{3, 5} })},
-		seen: Seen{Who: "unhealthyRange=[3-5]", Have: 1, Least: 3, Most: 5},
+		seen: Details{Cause: "unhealthyRange=[3-5]", Count: 1, Min: 3, Max: 5},
 	},
 	{
 		why: "but not within it, either", guard: TooFewUnhealthy, options: []option{policy(func(p *Policy) { p.Limits.Range = &Range{2, 5} })},
-		held: true, seen: Seen{Who: "unhealthyRange=[2-5]", Have: 1, Least: 2, Most: 5},
+		held: true, seen: Details{Cause: "unhealthyRange=[2-5]", Count: 1, Min: 2, Max: 5},
 	},
 	{
 		why: "as many as the range begins with are enough", guard: TooFewUnhealthy, options: []option{policy(func(p *Policy) { p.Limits.Range = &Range{1, 5} })},
-		seen: Seen{Who: "unhealthyRange=[1-5]", Have: 1, Least: 1, Most: 5},
+		seen: Details{Cause: "unhealthyRange=[1-5]", Count: 1, Min: 1, Max: 5},
 	},
 	{why: "no storm", guard: InStorm, options: []option{cooldown}},
 	{
 		why: "a storm lasts until it has cooled down", guard: InStorm, options: []option{cooldown, stormy(5*time.Minute - moment)},
-		held: true, until: ago(-moment), seen: Seen{Since: ago(time.Hour)},
+		held: true, until: ago(-moment), seen: Details{Since: ago(time.Hour)},
 	},
 	{why: "to the moment", guard: InStorm, options: []option{cooldown, stormy(5 * time.Minute)}},
 	{
 		why: "too many unhealthy: no end is known", guard: InStorm, options: []option{cooldown, stormy(0), limited(0)},
-		held: true, seen: Seen{Since: ago(time.Hour)},
+		held: true, seen: Details{Since: ago(time.Hour)},
 	},
 }
 
@@ -163,7 +163,7 @@ func TestGuard_Alone_BlocksAsListed(t *testing.T) {
 			t.Run(string(test.guard)+": "+test.why, func(t *testing.T) {
 				g := NewWithT(t)
 				g.Expect(usual(test.options...).alone(test.guard)).To(
-					Equal([]Answer{{Guard: test.guard, Blocks: test.held, Until: test.until, Seen: test.seen}}),
+					Equal([]Answer{{Guard: test.guard, Blocks: test.held, Until: test.until, Details: test.seen}}),
 				)
 			})
 		}

@@ -6,49 +6,49 @@ package remediation
 // ControlPlaneBusy means: another Node of the control plane is being remediated, by this check or another one.
 const ControlPlaneBusy Reason = "ControlPlaneBusy"
 
-func guardControlPlaneBusy(p *pass, t *Target, _ *candidate) (bool, Hold) {
+func guardControlPlaneBusy(p *planner, t *Target, _ *candidate) (bool, Block) {
 	if !t.ControlPlane {
-		return false, Hold{}
+		return false, Block{}
 	}
 	if p.busy != "" && p.busy != t.Name {
-		return true, Hold{Seen: Seen{Who: p.busy}}
+		return true, Block{Details: Details{Cause: p.busy}}
 	}
 	for _, name := range p.s.ControlPlane.Busy {
 		if name != t.Name && name != t.Node {
-			return true, Hold{Seen: Seen{Who: name}}
+			return true, Block{Details: Details{Cause: name}}
 		}
 	}
 	// Another check is about to start a remediation. If it does not, its Lease expires.
 	turn := p.s.ControlPlane.Lease
-	return turn.Holder != "" && !turn.BlockedByThis && p.now.Before(turn.Until), Hold{Until: turn.Until, Seen: Seen{Who: turn.Holder}}
+	return turn.Holder != "" && !turn.BlockedByThis && p.now.Before(turn.Until), Block{Until: turn.Until, Details: Details{Cause: turn.Holder}}
 }
 
 // QuorumUnknown means: the etcd members of the control plane cannot be read.
 const QuorumUnknown Reason = "QuorumUnknown"
 
-func guardQuorumUnknown(p *pass, t *Target, _ *candidate) (bool, Hold) {
+func guardQuorumUnknown(p *planner, t *Target, _ *candidate) (bool, Block) {
 	// After a reconnect, the reported members are as old as the lost connection.
 	if t.ControlPlane && p.s.Check.Reconnecting {
-		return true, Hold{Until: p.s.Check.ReconnectingUntil}
+		return true, Block{Until: p.s.Check.ReconnectingUntil}
 	}
-	return t.ControlPlane && p.s.ControlPlane.Etcd.State == EtcdUnreadable, Hold{}
+	return t.ControlPlane && p.s.ControlPlane.Etcd.State == EtcdUnreadable, Block{}
 }
 
 // SingleControlPlane means: the target is the only member of its control plane.
 const SingleControlPlane Reason = "SingleControlPlane"
 
-func guardSingleControlPlane(p *pass, t *Target, _ *candidate) (bool, Hold) {
+func guardSingleControlPlane(p *planner, t *Target, _ *candidate) (bool, Block) {
 	members := p.s.ControlPlane.Etcd.Members
 	single := p.s.ControlPlane.Etcd.State == EtcdStacked && len(members) == 1 && members[0].Node == t.Node
-	return t.ControlPlane && single, Hold{Seen: Seen{Have: len(members)}}
+	return t.ControlPlane && single, Block{Details: Details{Count: len(members)}}
 }
 
 // QuorumAtRisk means: the control plane would lose its etcd quorum.
 const QuorumAtRisk Reason = "QuorumAtRisk"
 
-func guardQuorumAtRisk(p *pass, t *Target, _ *candidate) (bool, Hold) {
+func guardQuorumAtRisk(p *planner, t *Target, _ *candidate) (bool, Block) {
 	if !t.ControlPlane || p.s.ControlPlane.Etcd.State != EtcdStacked {
-		return false, Hold{}
+		return false, Block{}
 	}
 	members := p.s.ControlPlane.Etcd.Members
 	others := 0
@@ -58,10 +58,10 @@ func guardQuorumAtRisk(p *pass, t *Target, _ *candidate) (bool, Hold) {
 			others++
 		case member.Node == t.Node && member.Unhealthy:
 			// It does not count towards the quorum already.
-			return false, Hold{Seen: Seen{Who: "its own member is not healthy"}}
+			return false, Block{Details: Details{Cause: "its own member is not healthy"}}
 		}
 	}
-	return !KeepsQuorum(len(members), others), Hold{Seen: Seen{Have: others, Least: len(members)/2 + 1, Most: len(members)}}
+	return !KeepsQuorum(len(members), others), Block{Details: Details{Count: others, Min: len(members)/2 + 1, Max: len(members)}}
 }
 
 // EtcdOf is the etcd of a control plane that could be read, by the first source that has members: conditions of Machines, then mirror Pods,

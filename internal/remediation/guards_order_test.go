@@ -99,7 +99,7 @@ func TestGuard_StepInScope_IsBlocked(t *testing.T) {
 				got := usual(append(base, each.option)...).plan().Decisions[0]
 				if !held {
 					g.Expect(got.Action).To(Equal(started))
-					g.Expect(got.Hold).To(BeZero())
+					g.Expect(got.Block).To(BeZero())
 					return
 				}
 				want := None
@@ -108,9 +108,9 @@ func TestGuard_StepInScope_IsBlocked(t *testing.T) {
 					want = RequestOwnerRemediation
 				}
 				g.Expect(got.Action).To(Equal(want))
-				g.Expect(got.Hold.Reason).To(Equal(each.reason))
+				g.Expect(got.Block.Reason).To(Equal(each.reason))
 				last := got.Answers[len(got.Answers)-1]
-				g.Expect(got.Hold).To(Equal(Hold{Reason: last.Guard, Until: last.Until, Seen: last.Seen}))
+				g.Expect(got.Block).To(Equal(Block{Reason: last.Guard, Until: last.Until, Details: last.Details}))
 				g.Expect(last.Blocks).To(BeTrue())
 			})
 		}
@@ -138,7 +138,7 @@ func TestGuards_SeveralBlock_FirstIsReported(t *testing.T) {
 						g.Expect(alone).To(HaveLen(1))
 						g.Expect(alone[0].Blocks).To(BeTrue(), "%s", each.reason)
 					}
-					g.Expect(x.plan().Decisions[0].Hold.Reason).To(Equal(one.reason))
+					g.Expect(x.plan().Decisions[0].Block.Reason).To(Equal(one.reason))
 				})
 			}
 		}
@@ -163,7 +163,7 @@ func TestGuards_Answers_AreKept(t *testing.T) {
 	g.Expect(held.Answers).To(HaveLen(8))
 	g.Expect(held.Answers[7]).To(Equal(Answer{Guard: Excluded, Blocks: true}))
 	waited := usual(remembers(1, ago(time.Minute))).plan().Decisions[0]
-	g.Expect(waited.Answers).To(ContainElement(Answer{Guard: InBackoff, Seen: Seen{Have: 1}}), "a time that has passed is not reported")
+	g.Expect(waited.Answers).To(ContainElement(Answer{Guard: InBackoff, Details: Details{Count: 1}}), "a time that has passed is not reported")
 	g.Expect(usual(is(well)).plan().Decisions[0].Answers).To(BeEmpty(), "who is well need not ask")
 	g.Expect(usual(is(health.Verdict{})).plan().Decisions[0].Answers).To(BeEmpty())
 }

@@ -14,60 +14,60 @@ import (
 // PreflightPending means: the preflight check of the decision has not run yet. The reconcile reports first, or has run out of time.
 const PreflightPending Reason = "PreflightPending"
 
-func guardPreflightPending(p *pass, _ *Target, _ *candidate) (bool, Hold) {
-	return p.preflight.look.Late, Hold{}
+func guardPreflightPending(p *planner, _ *Target, _ *candidate) (bool, Block) {
+	return p.preflight.result.Late, Block{}
 }
 
 // PreflightFailed means: a preflight check did not confirm what the decision is based on.
 const PreflightFailed Reason = "PreflightFailed"
 
-func guardPreflightFailed(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+func guardPreflightFailed(p *planner, _ *Target, _ *candidate) (bool, Block) {
 	c := p.preflight
 	if why := c.unconfirmed(); why != "" {
-		return true, Hold{Seen: Seen{Who: why}}
+		return true, Block{Details: Details{Cause: why}}
 	}
-	if c.d.Starts() && c.d.Budgeted && c.plan.Limited && c.look.Others >= c.plan.Slots {
-		return true, Hold{Seen: Seen{Who: "maxInFlight is reached", Have: c.look.Others, Most: c.plan.Slots}}
+	if c.d.Starts() && c.d.Budgeted && c.plan.Limited && c.result.Others >= c.plan.Slots {
+		return true, Block{Details: Details{Cause: "maxInFlight is reached", Count: c.result.Others, Max: c.plan.Slots}}
 	}
-	return false, Hold{}
+	return false, Block{}
 }
 
 // unconfirmed is why the facts do not confirm the decision; empty if they do.
 func (c *preflight) unconfirmed() string {
-	d, look := c.d, c.look
+	d, result := c.d, c.result
 	switch {
-	case look.Unwritten:
-		return look.because("a required write failed")
-	case look.Failed:
-		return look.because("the facts could not be read again")
-	case look.Changed:
+	case result.Unwritten:
+		return result.because("a required write failed")
+	case result.Failed:
+		return result.because("the facts could not be read again")
+	case result.Changed:
 		return "the check or its Cluster has changed"
-	case d.Action == GiveUp && look.Verdict.Recovered():
+	case d.Action == GiveUp && result.Verdict.Recovered():
 		return "the target is healthy again"
-	case d.Action == Withdraw && d.Why == Recovered && !look.Verdict.Recovered():
+	case d.Action == Withdraw && d.Why == Recovered && !result.Verdict.Recovered():
 		return "the target is no longer healthy"
-	case d.Action == Withdraw && d.Why == Recovered && !look.sameRecovery(c.t):
+	case d.Action == Withdraw && d.Why == Recovered && !result.sameRecovery(c.t):
 		return "the target was unhealthy in between"
 	case !d.Starts():
 		return ""
-	case look.RequestsUnread:
-		return look.because("its requests could not be read")
-	case look.LeaseUnread:
-		return look.because("the Lease of its kubelet could not be read")
-	case !c.bornOut() && look.Cause != "":
-		return look.because("the Node could not be read again")
-	case !c.bornOut():
+	case result.RequestsUnread:
+		return result.because("its requests could not be read")
+	case result.LeaseUnread:
+		return result.because("the Lease of its kubelet could not be read")
+	case !c.confirmed() && result.Cause != "":
+		return result.because("the Node could not be read again")
+	case !c.confirmed():
 		return "its health has changed"
-	case !look.Target.DeletingSince.IsZero():
+	case !result.Target.DeletingSince.IsZero():
 		return "the target is being deleted"
-	case look.Target.Request != nil:
+	case result.Target.Request != nil:
 		return "the target has a remediation request already"
-	case d.Action == RequestOwnerRemediation && look.Target.OwnerRemediation.Waiting && look.Target.OwnerRemediation.Requested:
+	case d.Action == RequestOwnerRemediation && result.Target.OwnerRemediation.Waiting && result.Target.OwnerRemediation.Requested:
 		return "owner remediation was requested already"
-	case !look.Target.History.same(&c.t.History):
+	case !result.Target.History.same(&c.t.History):
 		return "the remediation history has changed"
-	case look.Target.CoveredBy != "":
-		return look.Target.CoveredBy + " is responsible for the target"
+	case result.Target.CoveredBy != "":
+		return result.Target.CoveredBy + " is responsible for the target"
 	}
 	return ""
 }
@@ -97,21 +97,21 @@ func OnlyReadyUnknown(v *health.Verdict) bool {
 }
 
 // Both times are from the clock of the workload cluster. A missing Lease does not block.
-func guardLeaseRenewed(p *pass, _ *Target, _ *candidate) (bool, Hold) {
-	look := p.preflight.look
-	if !p.preflight.d.Starts() || look.LeaseRenewed.IsZero() || !OnlyReadyUnknown(&look.Verdict) {
-		return false, Hold{}
+func guardLeaseRenewed(p *planner, _ *Target, _ *candidate) (bool, Block) {
+	result := p.preflight.result
+	if !p.preflight.d.Starts() || result.LeaseRenewed.IsZero() || !OnlyReadyUnknown(&result.Verdict) {
+		return false, Block{}
 	}
-	hold := Hold{Seen: Seen{Since: look.LeaseRenewed}}
-	for i := range look.Verdict.Findings {
-		f := &look.Verdict.Findings[i]
+	block := Block{Details: Details{Since: result.LeaseRenewed}}
+	for i := range result.Verdict.Findings {
+		f := &result.Verdict.Findings[i]
 		if !f.Met {
 			continue
 		}
-		if !look.LeaseRenewed.After(f.Since) {
-			return false, Hold{}
+		if !result.LeaseRenewed.After(f.Since) {
+			return false, Block{}
 		}
-		hold.Until = health.Latest(hold.Until, f.Due.Add(f.Lasting))
+		block.Until = health.Latest(block.Until, f.Due.Add(f.Lasting))
 	}
-	return p.now.Before(hold.Until), hold
+	return p.now.Before(block.Until), block
 }

@@ -11,9 +11,9 @@ import (
 const AnnotationNotRemoved Reason = "AnnotationNotRemoved"
 
 // The annotation requests one attempt. That was made if a request has succeeded, or if every step has failed.
-func guardAnnotationNotRemoved(p *pass, _ *Target, c *candidate) (bool, Hold) {
+func guardAnnotationNotRemoved(p *planner, _ *Target, c *candidate) (bool, Block) {
 	failures := p.plan.Decisions[c.index].History.Failures
-	return onlyAskedFor(&p.a.Verdicts[c.index]) && !c.underWay && failures > 0, Hold{Seen: Seen{Have: failures}}
+	return onlyAskedFor(&p.a.Verdicts[c.index]) && !c.underWay && failures > 0, Block{Details: Details{Count: failures}}
 }
 
 // onlyAskedFor reports whether the annotation is the only cause that is met.
@@ -29,39 +29,39 @@ func onlyAskedFor(v *health.Verdict) bool {
 // EscalationExhausted means: every step has failed. The first one is tried again after the backoff.
 const EscalationExhausted Reason = "EscalationExhausted"
 
-func guardEscalationExhausted(p *pass, _ *Target, c *candidate) (bool, Hold) {
+func guardEscalationExhausted(p *planner, _ *Target, c *candidate) (bool, Block) {
 	history := &p.plan.Decisions[c.index].History
-	return len(p.policy.Steps) > 1 && p.now.Before(history.NotBefore), Hold{Until: history.NotBefore, Seen: Seen{Have: history.Failures}}
+	return len(p.policy.Steps) > 1 && p.now.Before(history.NotBefore), Block{Until: history.NotBefore, Details: Details{Count: history.Failures}}
 }
 
 // InBackoff means: the last remediation failed, and its backoff is not over.
 const InBackoff Reason = "Backoff"
 
-func guardInBackoff(p *pass, _ *Target, c *candidate) (bool, Hold) {
+func guardInBackoff(p *planner, _ *Target, c *candidate) (bool, Block) {
 	history := &p.plan.Decisions[c.index].History
-	return p.now.Before(history.NotBefore), Hold{Until: history.NotBefore, Seen: Seen{Have: history.Failures}}
+	return p.now.Before(history.NotBefore), Block{Until: history.NotBefore, Details: Details{Count: history.Failures}}
 }
 
 // TemplateNotResolved means: no request can be created from the template.
 const TemplateNotResolved Reason = "TemplateNotResolved"
 
-func guardTemplateNotResolved(_ *pass, _ *Target, c *candidate) (bool, Hold) {
-	return c.stepless || c.step.Unresolved, Hold{Seen: Seen{Who: c.step.ID.Template}}
+func guardTemplateNotResolved(_ *planner, _ *Target, c *candidate) (bool, Block) {
+	return c.stepless || c.step.Unresolved, Block{Details: Details{Cause: c.step.ID.Template}}
 }
 
 // RequestNameConflict means: another object has the name of the remediation request.
 const RequestNameConflict Reason = "RequestNameConflict"
 
-func guardRequestNameConflict(_ *pass, t *Target, _ *candidate) (bool, Hold) {
-	return t.RequestNameConflict != "", Hold{Seen: Seen{Who: t.RequestNameConflict}}
+func guardRequestNameConflict(_ *planner, t *Target, _ *candidate) (bool, Block) {
+	return t.RequestNameConflict != "", Block{Details: Details{Cause: t.RequestNameConflict}}
 }
 
 // NodeLeaseHeld means: another component has the Lease of the Node.
 const NodeLeaseHeld Reason = "NodeLeaseHeld"
 
-func guardNodeLeaseHeld(p *pass, t *Target, _ *candidate) (bool, Hold) {
+func guardNodeLeaseHeld(p *planner, t *Target, _ *candidate) (bool, Block) {
 	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.BlockedByThis {
-		return false, Hold{}
+		return false, Block{}
 	}
-	return p.now.Before(t.Lease.Until), Hold{Until: t.Lease.Until, Seen: Seen{Who: t.Lease.Holder}}
+	return p.now.Before(t.Lease.Until), Block{Until: t.Lease.Until, Details: Details{Cause: t.Lease.Holder}}
 }

@@ -67,7 +67,7 @@ func TestInFlight_RequestsAndConditions_AreCounted(t *testing.T) {
 			if !test.noOwner {
 				test.target.Owner = owner
 			}
-			got, budgeted := (&pass{now: noon}).inFlight(&test.target, &test.verdict)
+			got, budgeted := (&planner{now: noon}).inFlight(&test.target, &test.verdict)
 			g.Expect([]bool{got, budgeted}).To(Equal([]bool{test.inFlight, test.budgeted}))
 		})
 	}
@@ -211,7 +211,7 @@ func TestReplacing_TooMany_AreTruncated(t *testing.T) {
 	g.Expect(names(&free)).To(ContainElements("m-new", "z-gone"))
 
 	full := usual(byOwner, called("m-new"), slots(HighestMaxInFlight), gone, lacking, crowd(HighestMaxInFlight, sickFor(time.Hour))).plan()
-	g.Expect(full.Decisions[0].Hold.Reason).To(Equal(MaxInFlight))
+	g.Expect(full.Decisions[0].Block.Reason).To(Equal(MaxInFlight))
 	g.Expect(names(&full)).To(ContainElement("z-gone"))
 }
 
@@ -249,7 +249,7 @@ func TestCandidates_Order_IsAsListed(t *testing.T) {
 			also(test.other, test.sick)(x)
 			plan := x.plan()
 			g.Expect([]Action{plan.Decisions[0].Action, plan.Decisions[1].Action}).To(Equal([]Action{StartRequest, None}))
-			g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: MaxInFlight, Seen: Seen{Who: x.situation.Targets[0].Name, Have: 1, Most: 1}}))
+			g.Expect(plan.Decisions[1].Block).To(Equal(Block{Reason: MaxInFlight, Details: Details{Cause: x.situation.Targets[0].Name, Count: 1, Max: 1}}))
 			// It is not the order in which they are listed.
 			x.situation.Targets[0], x.situation.Targets[1] = x.situation.Targets[1], x.situation.Targets[0]
 			x.verdicts[0], x.verdicts[1] = x.verdicts[1], x.verdicts[0]

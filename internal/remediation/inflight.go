@@ -15,7 +15,7 @@ import (
 // A target with a request is in flight until the request is deleted, and counts until its deletion is stuck. One with OwnerRemediated=False
 // is in flight until it is healthy, unless it has no owner, or its owner refuses. Control plane owners replace one Machine after the other,
 // so these do not count. The responsible check counts its own.
-func (p *pass) inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
+func (p *planner) inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) {
 	if t.Request != nil {
 		return true, !p.stuck(t.Request)
 	}
@@ -27,7 +27,7 @@ func (p *pass) inFlight(t *Target, v *health.Verdict) (inFlight, budgeted bool) 
 
 // stuck reports whether the deletion of a request has not finished in time: a finalizer keeps it, which every user who can write
 // requests can set.
-func (p *pass) stuck(r *Request) bool {
+func (p *planner) stuck(r *Request) bool {
 	if r.DeletingSince.IsZero() {
 		return false
 	}
@@ -40,11 +40,11 @@ func (p *pass) stuck(r *Request) bool {
 
 // countInFlight counts targets, orphaned targets, and Machines that were deleted but are not replaced yet. The check remembers these from
 // before their owner gets the request until the owner has as many Machines with a Node as it wants, or until ReplacementTimeout.
-func (p *pass) countInFlight() {
+func (p *planner) countInFlight() {
 	for i := range p.s.Targets {
 		t := &p.s.Targets[i]
 		if p.plan.Decisions[i].Budgeted {
-			p.takePlace(t.Name, "")
+			p.takeSlot(t.Name, "")
 		}
 		// The owner may go on with a Machine that is healthy again, or no longer refuse, so these are remembered too.
 		if p.remembers() && t.OwnerRemediation.Requested && t.Owner != "" && !t.ControlPlane && t.CoveredBy == "" {
@@ -54,10 +54,10 @@ func (p *pass) countInFlight() {
 	for i := range p.s.Orphans {
 		o := &p.s.Orphans[i]
 		if o.Request != nil && !p.stuck(o.Request) {
-			p.takePlace(o.Name, "")
+			p.takeSlot(o.Name, "")
 		}
 		if o.Request != nil && o.ControlPlane {
-			p.nowBusy(o.Name)
+			p.markBusy(o.Name)
 		}
 	}
 	if p.s.Check.Paused {
@@ -78,42 +78,42 @@ func (p *pass) countInFlight() {
 		if !counted[replacement.Target] && p.replaces(&replacement) {
 			counted[replacement.Target] = true
 			p.plan.Replacing = append(p.plan.Replacing, replacement)
-			p.takePlace(replacement.Target, replacement.Owner)
+			p.takeSlot(replacement.Target, replacement.Owner)
 		}
 	}
 }
 
-// takePlace counts a target for maxInFlight. Its owner is named if the target is deleted, and not replaced yet. Of several targets, messages
+// takeSlot counts a target for maxInFlight. Its owner is named if the target is deleted, and not replaced yet. Of several targets, messages
 // always name the same one.
-func (p *pass) takePlace(name, owner string) {
+func (p *planner) takeSlot(name, owner string) {
 	p.plan.Counts.InFlight++
 	if p.holder.Target == "" || name < p.holder.Target {
 		p.holder = Replacement{Target: name, Owner: owner}
 	}
 }
 
-// nowBusy records a Node of the control plane that is being remediated. Of several, messages always name the same one.
-func (p *pass) nowBusy(name string) {
+// markBusy records a Node of the control plane that is being remediated. Of several, messages always name the same one.
+func (p *planner) markBusy(name string) {
 	if p.busy == "" || name < p.busy {
 		p.busy = name
 	}
 }
 
 // remembers reports whether the check remembers Machines that their owner replaces. An observing check does not.
-func (p *pass) remembers() bool {
+func (p *planner) remembers() bool {
 	return p.plan.Limited && !p.s.Check.Paused && !p.policy.Observe
 }
 
 // remember adds a Machine to those that their owner replaces.
-func (p *pass) remember(t *Target) {
+func (p *planner) remember(t *Target) {
 	if !slices.ContainsFunc(p.plan.Replacing, func(r Replacement) bool { return r.Target == t.Name }) {
 		p.plan.Replacing = append(p.plan.Replacing, Replacement{Target: t.Name, Owner: t.Owner})
 	}
 }
 
 // replaces reports whether the owner of a deleted Machine has still to replace it.
-func (p *pass) replaces(r *Replacement) bool {
-	r.GoneSince = noted(r.GoneSince, p.now)
+func (p *planner) replaces(r *Replacement) bool {
+	r.GoneSince = recordedTime(r.GoneSince, p.now)
 	if !p.now.Before(r.GoneSince.Add(p.policy.ReplacementTimeout)) {
 		return false
 	}
@@ -128,7 +128,7 @@ func (p *pass) replaces(r *Replacement) bool {
 
 // fewEnough drops what the annotation has no space for: before maxInFlight was set, more Machines may have been marked than it allows.
 // Deleted Machines come first, because they are recorded nowhere else; then those in flight. While a place is free there is space for both.
-func (p *pass) fewEnough() {
+func (p *planner) fewEnough() {
 	if len(p.plan.Replacing) <= HighestMaxInFlight || p.s.Check.Paused {
 		return
 	}

@@ -60,7 +60,7 @@ func TestOrphan_InReplacing_CountsOnce(t *testing.T) {
 
 func TestOrphan_ControlPlane_KeepsItBusy(t *testing.T) {
 	x := usual(ofControlPlane, orphan(Orphan{Name: "cp-2", ControlPlane: true, Request: lost()}))
-	NewWithT(t).Expect(x.plan().Decisions[0].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "cp-2"}}))
+	NewWithT(t).Expect(x.plan().Decisions[0].Block).To(Equal(Block{Reason: ControlPlaneBusy, Details: Details{Cause: "cp-2"}}))
 }
 
 func TestPlan_RequestExists_RequestsNoOwnerRemediation(t *testing.T) {
@@ -68,7 +68,7 @@ func TestPlan_RequestExists_RequestsNoOwnerRemediation(t *testing.T) {
 	plan := x.plan()
 	look := &PreflightCheck{Verdict: x.verdicts[0], Target: Target{Request: &Request{}}}
 	got := Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
-	NewWithT(t).Expect(got.Hold.Reason).To(Equal(PreflightFailed))
+	NewWithT(t).Expect(got.Block.Reason).To(Equal(PreflightFailed))
 }
 
 func TestPlan_SeveralBlock_NamesTheSameOne(t *testing.T) {
@@ -78,7 +78,7 @@ func TestPlan_SeveralBlock_NamesTheSameOne(t *testing.T) {
 		for _, name := range busy {
 			x.situation.Orphans = append(x.situation.Orphans, Orphan{Name: name, ControlPlane: true, Request: lost()})
 		}
-		g.Expect(x.plan().Decisions[0].Hold.Seen.Who).To(Equal("cp-2"))
+		g.Expect(x.plan().Decisions[0].Block.Details.Cause).To(Equal("cp-2"))
 	}
 }
 
@@ -122,12 +122,12 @@ func TestConclude_NoWatch_Polls(t *testing.T) {
 		usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Etcd = Etcd{} }),
 	} {
 		plan := x.plan()
-		g.Expect(plan.Decisions[0].Hold.Reason).To(BeElementOf(ControlPlaneBusy, QuorumUnknown))
+		g.Expect(plan.Decisions[0].Block.Reason).To(BeElementOf(ControlPlaneBusy, QuorumUnknown))
 		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)))
 	}
 	x := usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Busy = []string{"n2"} })
 	plan := x.plan()
-	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(ControlPlaneBusy))
+	g.Expect(plan.Decisions[0].Block.Reason).To(Equal(ControlPlaneBusy))
 	g.Expect(plan.WakeUp).To(BeZero(), "a request that goes is news")
 }
 
@@ -137,11 +137,11 @@ func TestPlanAgain_BlockedTarget_LeavesItsPlace(t *testing.T) {
 	a := assessed(x.verdicts)
 	plan := x.plan()
 	g.Expect(plan.Decisions[0].Action).To(Equal(StartRequest))
-	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(MaxInFlight))
+	g.Expect(plan.Decisions[1].Block.Reason).To(Equal(MaxInFlight))
 	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "no target was blocked")
 	plan.Decisions[0] = Rejected(&plan.Decisions[0], &x.situation.Targets[0], "denied")
 	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(Equal([]int{1}))
-	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(RequestFailed))
+	g.Expect(plan.Decisions[0].Block.Reason).To(Equal(RequestFailed))
 	g.Expect(plan.Decisions[1].Action).To(Equal(StartRequest))
 	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty(), "once is enough")
 }

@@ -25,7 +25,7 @@ type Limits struct {
 
 // Range is an unhealthyRange. It includes both ends.
 type Range struct {
-	Least, Most int
+	Min, Max int
 }
 
 // ParseRange reads a range such as [3-5].
@@ -38,16 +38,16 @@ func ParseRange(text string) (Range, error) {
 	if !found || !closed || errLow != nil || errHigh != nil || low > high {
 		return Range{}, fmt.Errorf("%q must be two numbers in brackets, the lower one first, such as [3-5]", text)
 	}
-	return Range{Least: int(low), Most: int(high)}, nil
+	return Range{Min: int(low), Max: int(high)}, nil
 }
 
 // Limit is the effective limit for a number of targets.
 type Limit struct {
 	// Field and Value are the field of the check that it follows from.
 	Field, Value string
-	// Least and Most are the numbers of unhealthy targets between which remediation is allowed. Most is negative if there are fewer targets
+	// Min and Max are the numbers of unhealthy targets between which remediation is allowed. Max is negative if there are fewer targets
 	// than minHealthy requires.
-	Least, Most int
+	Min, Max int
 }
 
 // For is the limit for n targets:
@@ -60,21 +60,21 @@ type Limit struct {
 func (l Limits) For(n int) Limit {
 	switch {
 	case l.Range != nil:
-		value := fmt.Sprintf("[%d-%d]", l.Range.Least, l.Range.Most)
-		return Limit{Field: "unhealthyRange", Value: value, Least: l.Range.Least, Most: l.Range.Most}
+		value := fmt.Sprintf("[%d-%d]", l.Range.Min, l.Range.Max)
+		return Limit{Field: "unhealthyRange", Value: value, Min: l.Range.Min, Max: l.Range.Max}
 	case l.MinHealthy != nil:
-		return Limit{Field: "minHealthy", Value: l.MinHealthy.String(), Most: n - roundedUp(*l.MinHealthy, n)}
+		return Limit{Field: "minHealthy", Value: l.MinHealthy.String(), Max: n - roundedUp(*l.MinHealthy, n)}
 	}
 	most := l.Default
 	if l.MaxUnhealthy != nil {
 		most = *l.MaxUnhealthy
 	}
-	return Limit{Field: "maxUnhealthy", Value: most.String(), Most: roundedDown(most, n)}
+	return Limit{Field: "maxUnhealthy", Value: most.String(), Max: roundedDown(most, n)}
 }
 
 // Allows reports whether remediation is allowed with this many unhealthy targets.
 func (l Limit) Allows(unhealthy int) bool {
-	return l.Least <= unhealthy && unhealthy <= l.Most
+	return l.Min <= unhealthy && unhealthy <= l.Max
 }
 
 // Left is how many more targets can become unhealthy until remediation stops; 0 where it is not allowed.
@@ -82,18 +82,18 @@ func (l Limit) Left(unhealthy int) int {
 	if !l.Allows(unhealthy) {
 		return 0
 	}
-	return l.Most - unhealthy
+	return l.Max - unhealthy
 }
 
-// Gate is how many targets are unhealthy, and whether the limit allows remediation.
-type Gate struct {
+// LimitState is how many targets are unhealthy, and whether the limit allows remediation.
+type LimitState struct {
 	Limit     Limit
 	Unhealthy int
-	Open      bool
+	Allowed   bool
 }
 
-// gateFor counts the unhealthy targets, and also returns how many are healthy.
-func gateFor(s *Situation, a *health.Assessment, p *Policy) (Gate, int) {
+// limitState counts the unhealthy targets, and also returns how many are healthy.
+func limitState(s *Situation, a *health.Assessment, p *Policy) (LimitState, int) {
 	healthy, unhealthy := 0, 0
 	for i := range s.Targets {
 		switch {
@@ -104,7 +104,7 @@ func gateFor(s *Situation, a *health.Assessment, p *Policy) (Gate, int) {
 		}
 	}
 	limit := p.Limits.For(a.Counts.Expected)
-	return Gate{Limit: limit, Unhealthy: unhealthy, Open: limit.Allows(unhealthy)}, healthy
+	return LimitState{Limit: limit, Unhealthy: unhealthy, Allowed: limit.Allows(unhealthy)}, healthy
 }
 
 // CountsUnhealthy reports whether the limit counts a target as unhealthy.
@@ -127,9 +127,9 @@ func CountsUnhealthy(s *Situation, a *health.Assessment, p *Policy, i int) bool 
 	return kind == health.Unhealthy
 }
 
-// hold is what the guards of the limit report.
-func (g *Gate) hold() Hold {
-	return Hold{Seen: Seen{Who: g.Limit.Field + "=" + g.Limit.Value, Have: g.Unhealthy, Least: g.Limit.Least, Most: g.Limit.Most}}
+// block is what the guards of the limit report.
+func (g *LimitState) block() Block {
+	return Block{Details: Details{Cause: g.Limit.Field + "=" + g.Limit.Value, Count: g.Unhealthy, Min: g.Limit.Min, Max: g.Limit.Max}}
 }
 
 // Slots is the number of places that maxInFlight allows for n targets. A percentage is rounded up, to at least 1 and at most HighestMaxInFlight:
@@ -184,8 +184,8 @@ func split(value intstr.IntOrString) (number int, percent, ok bool) {
 
 // next is the storm at this time. It begins when more targets are unhealthy than the limit allows, and ends when the limit was kept for the
 // whole cool-down. Too few unhealthy targets for unhealthyRange are not a storm.
-func (s Storm) next(gate Gate, p *Policy, check *Check, now time.Time) Storm {
-	tooMany := gate.Unhealthy > gate.Limit.Most
+func (s Storm) next(gate LimitState, p *Policy, check *Check, now time.Time) Storm {
+	tooMany := gate.Unhealthy > gate.Limit.Max
 	switch {
 	case check.Paused:
 		return s
@@ -195,11 +195,11 @@ func (s Storm) next(gate Gate, p *Policy, check *Check, now time.Time) Storm {
 	case check.Unreachable || check.Reconnecting:
 		return Storm{Since: s.Since}
 	case tooMany:
-		return Storm{Since: noted(s.Since, now)}
+		return Storm{Since: recordedTime(s.Since, now)}
 	case s.Since.IsZero():
 		return Storm{}
 	}
-	cooling := Storm{Since: s.Since, CooldownSince: noted(s.CooldownSince, now)}
+	cooling := Storm{Since: s.Since, CooldownSince: recordedTime(s.CooldownSince, now)}
 	if !now.Before(cooling.ends(p)) {
 		return Storm{}
 	}
@@ -214,8 +214,8 @@ func (s Storm) ends(p *Policy) time.Time {
 	return s.CooldownSince.Add(p.StormCooldown)
 }
 
-// noted is a recorded time, or now if there is none, or if it is from a clock that was ahead.
-func noted(note, now time.Time) time.Time {
+// recordedTime is a recorded time, or now if there is none, or if it is from a clock that was ahead.
+func recordedTime(note, now time.Time) time.Time {
 	if note.IsZero() || note.After(now) {
 		return now
 	}
@@ -225,52 +225,52 @@ func noted(note, now time.Time) time.Time {
 // PauseRequested means: pauseRequests of the check block new remediations.
 const PauseRequested Reason = "PauseRequested"
 
-func guardPauseRequested(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+func guardPauseRequested(p *planner, _ *Target, _ *candidate) (bool, Block) {
 	requests := p.s.Check.PauseRequests
 	if len(requests) == 0 {
-		return false, Hold{}
+		return false, Block{}
 	}
-	return true, Hold{Seen: Seen{Who: slices.Min(requests), Have: len(requests)}}
+	return true, Block{Details: Details{Cause: slices.Min(requests), Count: len(requests)}}
 }
 
 // TooManyUnhealthy means: more targets are unhealthy than the limit allows.
 const TooManyUnhealthy Reason = "TooManyUnhealthy"
 
-func guardTooManyUnhealthy(p *pass, _ *Target, _ *candidate) (bool, Hold) {
-	gate := &p.plan.Gate
-	return gate.Unhealthy > gate.Limit.Most, gate.hold()
+func guardTooManyUnhealthy(p *planner, _ *Target, _ *candidate) (bool, Block) {
+	gate := &p.plan.LimitState
+	return gate.Unhealthy > gate.Limit.Max, gate.block()
 }
 
 // TooFewUnhealthy means: fewer targets are unhealthy than unhealthyRange requires.
 const TooFewUnhealthy Reason = "TooFewUnhealthy"
 
-func guardTooFewUnhealthy(p *pass, _ *Target, _ *candidate) (bool, Hold) {
-	gate := &p.plan.Gate
-	return gate.Unhealthy < gate.Limit.Least, gate.hold()
+func guardTooFewUnhealthy(p *planner, _ *Target, _ *candidate) (bool, Block) {
+	gate := &p.plan.LimitState
+	return gate.Unhealthy < gate.Limit.Min, gate.block()
 }
 
 // InStorm means: more targets were unhealthy than the limit allows, and the cool-down is not over.
 const InStorm Reason = "Storm"
 
-func guardInStorm(p *pass, _ *Target, _ *candidate) (bool, Hold) {
+func guardInStorm(p *planner, _ *Target, _ *candidate) (bool, Block) {
 	storm := p.plan.Storm
-	return !storm.Since.IsZero(), Hold{Until: storm.ends(p.policy), Seen: Seen{Since: storm.Since}}
+	return !storm.Since.IsZero(), Block{Until: storm.ends(p.policy), Details: Details{Since: storm.Since}}
 }
 
 // MaxInFlight means: maxInFlight is reached, and the target is queued.
 const MaxInFlight Reason = "MaxInFlight"
 
-func guardMaxInFlight(p *pass, t *Target, c *candidate) (bool, Hold) {
+func guardMaxInFlight(p *planner, t *Target, c *candidate) (bool, Block) {
 	// The owner of a control plane replaces one Machine after the other, and needs all of them to be marked.
 	if !p.plan.Limited || c.step.Owner && t.ControlPlane {
-		return false, Hold{}
+		return false, Block{}
 	}
-	return p.plan.Counts.InFlight >= p.plan.Slots, Hold{Seen: Seen{Who: p.holder.Target, Owner: p.holder.Owner, Have: p.plan.Counts.InFlight, Most: p.plan.Slots}}
+	return p.plan.Counts.InFlight >= p.plan.Slots, Block{Details: Details{Cause: p.holder.Target, Owner: p.holder.Owner, Count: p.plan.Counts.InFlight, Max: p.plan.Slots}}
 }
 
 // ObserveMode means: the check, or the manager, only observes.
 const ObserveMode Reason = "ObserveMode"
 
-func guardObserveMode(p *pass, _ *Target, _ *candidate) (bool, Hold) {
-	return p.policy.Observe, Hold{}
+func guardObserveMode(p *planner, _ *Target, _ *candidate) (bool, Block) {
+	return p.policy.Observe, Block{}
 }

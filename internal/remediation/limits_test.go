@@ -58,7 +58,7 @@ func TestLimit_Values_AreRounded(t *testing.T) {
 			limit := test.limits.For(test.of)
 			for _, sick := range test.yes {
 				g.Expect(limit.Allows(sick)).To(BeTrue(), "%d unhealthy", sick)
-				g.Expect(limit.Left(sick)).To(Equal(limit.Most - sick))
+				g.Expect(limit.Left(sick)).To(Equal(limit.Max - sick))
 			}
 			for _, sick := range test.no {
 				g.Expect(limit.Allows(sick)).To(BeFalse(), "%d unhealthy", sick)
@@ -70,10 +70,10 @@ func TestLimit_Values_AreRounded(t *testing.T) {
 
 func TestLimit_Field_IsReported(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(Limits{Range: &Range{3, 5}}.For(10)).To(Equal(Limit{Field: "unhealthyRange", Value: "[3-5]", Least: 3, Most: 5}))
-	g.Expect(Limits{MinHealthy: percent("51%")}.For(10)).To(Equal(Limit{Field: "minHealthy", Value: "51%", Most: 4}))
-	g.Expect(Limits{MaxUnhealthy: number(2)}.For(10)).To(Equal(Limit{Field: "maxUnhealthy", Value: "2", Most: 2}))
-	g.Expect(Limits{Default: intstr.FromString("49%")}.For(10)).To(Equal(Limit{Field: "maxUnhealthy", Value: "49%", Most: 4}))
+	g.Expect(Limits{Range: &Range{3, 5}}.For(10)).To(Equal(Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}))
+	g.Expect(Limits{MinHealthy: percent("51%")}.For(10)).To(Equal(Limit{Field: "minHealthy", Value: "51%", Max: 4}))
+	g.Expect(Limits{MaxUnhealthy: number(2)}.For(10)).To(Equal(Limit{Field: "maxUnhealthy", Value: "2", Max: 2}))
+	g.Expect(Limits{Default: intstr.FromString("49%")}.For(10)).To(Equal(Limit{Field: "maxUnhealthy", Value: "49%", Max: 4}))
 }
 
 // The arithmetic of the library is the reference; Slots and Limit round to the careful side.
@@ -103,7 +103,7 @@ func TestLimit_MoreTargets_AllowAtLeastAsMany(t *testing.T) {
 		n, more := rapid.IntRange(0, 1000).Draw(t, "n"), rapid.IntRange(0, 1000).Draw(t, "more")
 		p := percent(rapid.SampledFrom([]string{"0%", "10%", "49%", "100%"}).Draw(t, "p"))
 		for _, limits := range []Limits{{MaxUnhealthy: p}, {MinHealthy: p}} {
-			if limits.For(n+more).Most < limits.For(n).Most {
+			if limits.For(n+more).Max < limits.For(n).Max {
 				t.Fatalf("%+v of %d and of %d", limits.For(n), n, n+more)
 			}
 		}
@@ -154,7 +154,7 @@ func FuzzParseRange(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, err := ParseRange(text); err == nil && (got.Least < 0 || got.Least > got.Most) {
+		if got, err := ParseRange(text); err == nil && (got.Min < 0 || got.Min > got.Max) {
 			t.Fatalf("%q is %+v", text, got)
 		}
 	})
@@ -165,10 +165,10 @@ func FuzzLimits(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, n int32, of int) {
 		of = max(0, of%1000000)
 		for _, value := range []intstr.IntOrString{intstr.FromString(text), intstr.FromInt32(n)} {
-			if most := (Limits{MaxUnhealthy: &value}).For(of).Most; most < 0 {
+			if most := (Limits{MaxUnhealthy: &value}).For(of).Max; most < 0 {
 				t.Fatalf("%s of %d allows %d", value.String(), of, most)
 			}
-			if most := (Limits{MinHealthy: &value}).For(of).Most; most > of {
+			if most := (Limits{MinHealthy: &value}).For(of).Max; most > of {
 				t.Fatalf("of %d with %s healthy %d may be unhealthy", of, value.String(), most)
 			}
 			if slots, _ := Slots(&value, of); slots < 1 {

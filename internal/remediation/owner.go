@@ -16,7 +16,7 @@ const OwnerTimeout = 30 * time.Minute
 const OwnerNotActing Reason = "OwnerNotActing"
 
 // awaitOwner decides about a target that its owner remediates, and that is not known to be healthy.
-func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
+func (p *planner) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 	step, found := NextStep(p.policy.Steps, t.History.Tried)
 	if !step.Owner {
 		step, found = Step{}, false
@@ -32,15 +32,15 @@ func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 		d.Action = Wait
 	case v.Kind != health.Unhealthy:
 	case !t.DeletingSince.IsZero() && !p.now.Before(stuck):
-		d.Hold = Hold{Reason: StuckDeleting, Seen: Seen{Since: t.DeletingSince}}
+		d.Block = Block{Reason: StuckDeleting, Details: Details{Since: t.DeletingSince}}
 	case t.Owner == "":
-		d.Hold = Hold{Reason: NoRemediatingOwner, Until: p.later(stuck)}
+		d.Block = Block{Reason: NoRemediatingOwner, Until: p.later(stuck)}
 	case !t.DeletingSince.IsZero():
 		d.Action, d.Until = Wait, stuck
 	case !p.now.Before(late):
-		d.Hold = Hold{Reason: OwnerNotActing, Seen: Seen{Who: t.Owner, Since: t.OwnerRemediation.Since}}
+		d.Block = Block{Reason: OwnerNotActing, Details: Details{Cause: t.Owner, Since: t.OwnerRemediation.Since}}
 		if t.OwnerRemediation.OwnerReason != "" {
-			d.Hold.Seen.Who = t.Owner + ": " + t.OwnerRemediation.OwnerReason
+			d.Block.Details.Cause = t.Owner + ": " + t.OwnerRemediation.OwnerReason
 		}
 	default:
 		d.Action, d.Until = Wait, late
@@ -49,7 +49,7 @@ func (p *pass) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 
 // cancels is why owner remediation is canceled; empty if it is not. Only if this check has requested it, and the owner has not reacted. A
 // limit that is exceeded is no reason.
-func (p *pass) cancels(t *Target, ownerStep bool) Reason {
+func (p *planner) cancels(t *Target, ownerStep bool) Reason {
 	switch {
 	case !t.OwnerRemediation.RequestedByThis || !t.OwnerRemediation.Waiting:
 		return ""

@@ -39,23 +39,23 @@ var marksGiven = []row{
 	{
 		why: "owner not acting for exactly 30 minutes: reported, still in flight", options: []option{marked(markedFor(30 * time.Minute))},
 		want: Decision{
-			Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner, Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true,
+			Block: Block{Reason: OwnerNotActing, Details: Details{Cause: owner, Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true,
 		},
 	},
 	{
 		why: "with the reason of the owner", options: []option{marked(markedFor(time.Hour), answered)},
 		want: Decision{
-			Hold: Hold{Reason: OwnerNotActing, Seen: Seen{Who: owner + ": RemediationDeferred", Since: ago(time.Hour)}}, Step: stepO,
+			Block: Block{Reason: OwnerNotActing, Details: Details{Cause: owner + ": RemediationDeferred", Since: ago(time.Hour)}}, Step: stepO,
 			InFlight: true, Budgeted: true,
 		},
 	},
 	{
 		why: "owner refuses: blocked, no place", options: []option{marked(refused)},
-		want: Decision{Hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}}, Step: stepO},
+		want: Decision{Block: Block{Reason: OwnerRefuses, Details: Details{Cause: owner}}, Step: stepO},
 	},
 	{
 		why: "at once, and for as long as it stands", options: []option{marked(refused, markedFor(time.Hour))},
-		want: Decision{Hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}}, Step: stepO},
+		want: Decision{Block: Block{Reason: OwnerRefuses, Details: Details{Cause: owner}}, Step: stepO},
 	},
 	{
 		why: "what the owner is replacing has its time", options: []option{
@@ -65,7 +65,7 @@ var marksGiven = []row{
 	},
 	{
 		why: "to the moment: then its deletion hangs", options: []option{marked(answered), deletingFor(30 * time.Minute)},
-		want: Decision{Hold: Hold{Reason: StuckDeleting, Seen: Seen{Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true},
+		want: Decision{Block: Block{Reason: StuckDeleting, Details: Details{Since: ago(30 * time.Minute)}}, Step: stepO, InFlight: true, Budgeted: true},
 	},
 	{
 		why: "the marks of a control plane take up no place", options: []option{ofControlPlane, marked()},
@@ -107,7 +107,7 @@ var marksGiven = []row{
 	},
 	{
 		why: "without an owner: kept, blocked, not in flight", options: []option{noOwner, marked()},
-		want: Decision{Hold: Hold{Reason: NoRemediatingOwner}, Step: stepO},
+		want: Decision{Block: Block{Reason: NoRemediatingOwner}, Step: stepO},
 	},
 	{
 		why: "without an owner, suspect: kept", options: []option{noOwner, is(suspect), marked()}, want: Decision{Step: stepO},
@@ -118,7 +118,7 @@ var marksGiven = []row{
 	},
 	{
 		why: "without an owner, deletion takes too long", options: []option{noOwner, marked(), deletingFor(30 * time.Minute)},
-		want: Decision{Hold: Hold{Reason: StuckDeleting, Seen: Seen{Since: ago(30 * time.Minute)}}, Step: stepO},
+		want: Decision{Block: Block{Reason: StuckDeleting, Details: Details{Since: ago(30 * time.Minute)}}, Step: stepO},
 	},
 	{
 		why: "a mark of a check that has a template now", options: []option{twoSteps, marked()},
@@ -201,7 +201,7 @@ func TestPlan_NoOwner_SetsConditions(t *testing.T) {
 			g := NewWithT(t)
 			plan := usual(append([]option{byOwner, noOwner}, test.options...)...).plan()
 			got := plan.Decisions[0]
-			g.Expect([]any{got.Action, got.Hold.Reason, got.InFlight, got.Budgeted}).
+			g.Expect([]any{got.Action, got.Block.Reason, got.InFlight, got.Budgeted}).
 				To(Equal([]any{test.want, NoRemediatingOwner, false, false}))
 			g.Expect(plan.Replacing).ToNot(ContainElement(HaveField("Target", "n1")))
 		})

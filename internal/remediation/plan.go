@@ -20,8 +20,8 @@ func Plan(s *Situation, a *health.Assessment, policy *Policy, now time.Time) Pla
 	return planWith(guards[:], s, a, policy, now)
 }
 
-// pass is one run of Plan, or one preflight check.
-type pass struct {
+// planner is one run of Plan, or one preflight check.
+type planner struct {
 	s      *Situation
 	a      *health.Assessment
 	policy *Policy
@@ -32,23 +32,23 @@ type pass struct {
 	// busy is a Node of the control plane that is being remediated. holder is a target that counts for maxInFlight.
 	busy   string
 	holder Replacement
-	// would is how many places an observing check would use.
-	would int
+	// wouldStart is how many places an observing check would use.
+	wouldStart int
 	// preflight is nil for a plan.
 	preflight *preflight
 }
 
 func planWith(all []guard, s *Situation, a *health.Assessment, policy *Policy, now time.Time) Planned {
-	p := &pass{s: s, a: a, policy: policy, now: now}
+	p := &planner{s: s, a: a, policy: policy, now: now}
 	p.plan.Decisions = make([]Decision, len(s.Targets))
-	p.plan.turn = s.ControlPlane.Lease.BlockedByThis && s.ControlPlane.Lease.Used
-	p.plan.Gate, p.plan.Counts.Healthy = gateFor(s, a, policy)
-	p.plan.Storm = s.Check.Storm.next(p.plan.Gate, policy, &s.Check, now)
+	p.plan.leased = s.ControlPlane.Lease.BlockedByThis && s.ControlPlane.Lease.Used
+	p.plan.LimitState, p.plan.Counts.Healthy = limitState(s, a, policy)
+	p.plan.Storm = s.Check.Storm.next(p.plan.LimitState, policy, &s.Check, now)
 	p.plan.Slots, p.plan.Limited = Slots(policy.MaxInFlight, a.Counts.Expected)
 	for i := range s.Targets {
 		p.decide(i)
 		d := &p.plan.Decisions[i]
-		if a.Verdicts[i].Kind == health.Unhealthy && d.Action == None && d.Hold.Reason == "" {
+		if a.Verdicts[i].Kind == health.Unhealthy && d.Action == None && d.Block.Reason == "" {
 			p.candidates = append(p.candidates, p.candidateOf(i))
 		}
 	}
@@ -60,7 +60,7 @@ func planWith(all []guard, s *Situation, a *health.Assessment, policy *Policy, n
 }
 
 // decide decides about what exists on a target.
-func (p *pass) decide(i int) {
+func (p *planner) decide(i int) {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
 	d.History, d.MarkedBy, d.NodeGoneSince = t.History, t.OwnerRemediation.MarkedByThis, t.NodeGoneSince
 	if t.Request != nil {
@@ -71,16 +71,16 @@ func (p *pass) decide(i int) {
 	}
 	d.InFlight, d.Budgeted = p.inFlight(t, v)
 	if d.InFlight && t.ControlPlane {
-		p.nowBusy(t.Name)
+		p.markBusy(t.Name)
 	}
-	if t.ControlPlane && t.Request != nil && p.plan.turn {
+	if t.ControlPlane && t.Request != nil && p.plan.leased {
 		d.ControlPlaneLeaseUntil = p.s.ControlPlane.Lease.Until
 	}
 	if p.s.Check.Paused || v.Reason == health.Paused {
 		return
 	}
 	if t.CoveredBy == "" {
-		d.History, d.NodeGoneSince = believable(t.History, p.policy, p.now), v.NodeGoneSince
+		d.History, d.NodeGoneSince = limitBackoff(t.History, p.policy, p.now), v.NodeGoneSince
 	}
 	// Its conditions are, or will be, those of this check.
 	d.MarkedBy = p.policy.ReportsHealth && v.Kind == health.Unhealthy ||
@@ -103,11 +103,11 @@ func (p *pass) decide(i int) {
 }
 
 // sumUp completes the plan with what the check records, the counts, and the next reconcile.
-func (p *pass) sumUp() {
+func (p *planner) sumUp() {
 	plan := &p.plan
 	p.fewEnough()
 	slices.SortFunc(plan.Replacing, func(a, b Replacement) int { return cmp.Compare(a.Target, b.Target) })
-	plan.Counts.InFlight -= p.would
+	plan.Counts.InFlight -= p.wouldStart
 	p.wakeAt(plan.Storm.ends(p.policy))
 	if p.policy.StormCooldown > 0 {
 		// Until then, no storm can begin or end.
@@ -117,7 +117,7 @@ func (p *pass) sumUp() {
 	p.wakeAt(p.s.Check.UnpausedAt)
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
-		d.Until = p.later(health.Earliest(d.Until, d.Hold.Until))
+		d.Until = p.later(health.Earliest(d.Until, d.Block.Until))
 		p.wakeAt(d.RenewAt)
 		p.wakeAt(p.s.Targets[i].UnpausedAt)
 		plan.Finalizer = plan.Finalizer || leavesSomething(&p.s.Targets[i], d)
@@ -127,7 +127,7 @@ func (p *pass) sumUp() {
 		d.Until = p.later(d.Until)
 		p.wakeAt(d.Until)
 		p.wakeAt(d.RenewAt)
-		plan.turn = plan.turn && d.ControlPlaneLeaseUntil.IsZero()
+		plan.leased = plan.leased && d.ControlPlaneLeaseUntil.IsZero()
 		plan.Finalizer = true
 	}
 	for _, replacement := range plan.Replacing {
@@ -135,15 +135,17 @@ func (p *pass) sumUp() {
 			p.wakeAt(replacement.GoneSince.Add(p.policy.ReplacementTimeout))
 		}
 	}
-	plan.elsewhere = plan.Counts.InFlight - budgeted(plan.Decisions)
+	plan.inFlightElsewhere = plan.Counts.InFlight - budgeted(plan.Decisions)
 	plan.Conclude(p.a, p.now)
 }
 
 // wakeAt requests a reconcile at a time, if that is in the future.
-func (p *pass) wakeAt(at time.Time) { p.plan.rest = health.Earliest(p.plan.rest, p.later(at)) }
+func (p *planner) wakeAt(at time.Time) {
+	p.plan.otherWakeUp = health.Earliest(p.plan.otherWakeUp, p.later(at))
+}
 
 // later is a time in the future, or zero.
-func (p *pass) later(t time.Time) time.Time {
+func (p *planner) later(t time.Time) time.Time {
 	if t.After(p.now) {
 		return t
 	}
@@ -155,8 +157,8 @@ const RetryTime = 15 * time.Second
 
 // Conclude counts the decisions and determines the next reconcile. It is called again after preflight checks have changed decisions.
 func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
-	plan.Counts.Blocked, plan.Counts.Remediating, plan.Counts.InFlight = 0, 0, plan.elsewhere+budgeted(plan.Decisions)
-	plan.WakeUp, plan.ReleaseControlPlaneLease = plan.rest, plan.turn
+	plan.Counts.Blocked, plan.Counts.Remediating, plan.Counts.InFlight = 0, 0, plan.inFlightElsewhere+budgeted(plan.Decisions)
+	plan.WakeUp, plan.ReleaseControlPlaneLease = plan.otherWakeUp, plan.leased
 	if a.WakeUp.After(now) {
 		plan.WakeUp = health.Earliest(plan.WakeUp, a.WakeUp)
 	}
@@ -164,7 +166,7 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 		d := &plan.Decisions[i]
 		unhealthy := a.Verdicts[i].Kind == health.Unhealthy
 		switch {
-		case d.Hold.Reason != "" && unhealthy:
+		case d.Block.Reason != "" && unhealthy:
 			plan.Counts.Blocked++
 		case d.InFlight:
 			plan.Counts.Remediating++
@@ -173,7 +175,7 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 		if d.Until.After(now) {
 			plan.WakeUp = health.Earliest(plan.WakeUp, d.Until)
 		}
-		if d.Hold.Reason == PreflightFailed || d.Hold.Reason == RequestFailed || d.Hold.needsPolling() {
+		if d.Block.Reason == PreflightFailed || d.Block.Reason == RequestFailed || d.Block.needsPolling() {
 			plan.WakeUp = health.Earliest(plan.WakeUp, now.Add(RetryTime))
 		}
 	}
@@ -181,7 +183,7 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 
 // needsPolling reports whether the block ends by a change that no watch delivers: members of etcd become readable, or another check
 // releases the Lease of the control plane before it expires.
-func (h *Hold) needsPolling() bool {
+func (h *Block) needsPolling() bool {
 	return h.Reason == QuorumUnknown || h.Reason == ControlPlaneBusy && !h.Until.IsZero()
 }
 
@@ -198,7 +200,7 @@ func budgeted(decisions []Decision) int {
 // leavesSomething reports whether the target has, or will have, something to clean up when the check is deleted.
 func leavesSomething(t *Target, d *Decision) bool {
 	return t.Request != nil || t.OwnerRemediation.MarkedByThis || t.Lease.BlockedByThis || d.MarkedBy || d.Action == StartRequest ||
-		t.ledgerIsOurs() && (d.History != (History{}) || !d.NodeGoneSince.IsZero())
+		t.ownsHistory() && (d.History != (History{}) || !d.NodeGoneSince.IsZero())
 }
 
 // candidate is an unhealthy target for which a remediation would be started.
@@ -212,7 +214,7 @@ type candidate struct {
 	since            time.Time
 }
 
-func (p *pass) candidateOf(i int) candidate {
+func (p *planner) candidateOf(i int) candidate {
 	t, v, d := &p.s.Targets[i], &p.a.Verdicts[i], &p.plan.Decisions[i]
 	c := candidate{index: i, underWay: t.History.Tried != StepID{}, manual: v.Reason == health.HasRemediateAnnotation, since: v.Since}
 	step, found := NextStep(p.policy.Steps, t.History.Tried)
@@ -231,7 +233,7 @@ func (p *pass) candidateOf(i int) candidate {
 // start runs the guards for the candidates, in the order in which they get free places: first those that were not blocked last time, so
 // rejected requests do not keep others from their turn; then attempts under way, remediations that an annotation requests, the longest
 // unhealthy ones, then by name.
-func (p *pass) start(all []guard) {
+func (p *planner) start(all []guard) {
 	slices.SortStableFunc(p.candidates, func(a, b candidate) int {
 		return cmp.Or(
 			p.s.Targets[a.index].BlockedAt.Compare(p.s.Targets[b.index].BlockedAt),
@@ -247,25 +249,25 @@ func (p *pass) start(all []guard) {
 		c := &p.candidates[i]
 		t, d := &p.s.Targets[c.index], &p.plan.Decisions[c.index]
 		// A target that a preflight check has blocked leaves its place to others.
-		if d.Hold = t.BlockedBack; d.Hold.Reason != "" {
+		if d.Block = t.Blocked; d.Block.Reason != "" {
 			continue
 		}
 		action := StartRequest
 		if c.step.Owner {
 			action = RequestOwnerRemediation
 		}
-		d.Answers, d.Hold = p.runGuards(all, action, t, c, make([]Answer, 0, len(all)))
+		d.Answers, d.Block = p.runGuards(all, action, t, c, make([]Answer, 0, len(all)))
 		switch {
-		case d.Hold.Reason == "":
+		case d.Block.Reason == "":
 			p.begin(c, d)
-		case d.Hold.Reason == NoRemediatingOwner && p.setsConditions(all, t, c):
+		case d.Block.Reason == NoRemediatingOwner && p.setsConditions(all, t, c):
 			d.Action, d.MarkedBy = RequestOwnerRemediation, true
 		}
-		if d.Hold.Reason == ObserveMode {
+		if d.Block.Reason == ObserveMode {
 			// An observing check queues the others as if this one was started.
 			would := *d
 			if p.begin(c, &would); would.Budgeted {
-				p.would++
+				p.wouldStart++
 			}
 		}
 	}
@@ -273,10 +275,10 @@ func (p *pass) start(all []guard) {
 
 // setsConditions reports whether a Machine without an owner gets the conditions that request owner remediation, as in-tree: another
 // controller may act on them. It needs no place of maxInFlight.
-func (p *pass) setsConditions(all []guard, t *Target, c *candidate) bool {
+func (p *planner) setsConditions(all []guard, t *Target, c *candidate) bool {
 	blocking := slices.DeleteFunc(slices.Clone(all), func(g guard) bool { return g.reason == NoRemediatingOwner || g.reason == MaxInFlight })
-	_, hold := p.runGuards(blocking, RequestOwnerRemediation, t, c, nil)
-	return p.policy.ReportsHealth && hold.Reason == ""
+	_, block := p.runGuards(blocking, RequestOwnerRemediation, t, c, nil)
+	return p.policy.ReportsHealth && block.Reason == ""
 }
 
 // first orders true before false.
@@ -292,14 +294,14 @@ func first(a, b bool) int {
 }
 
 // begin starts the step of a candidate.
-func (p *pass) begin(c *candidate, d *Decision) {
+func (p *planner) begin(c *candidate, d *Decision) {
 	t := &p.s.Targets[c.index]
 	d.InFlight, d.Budgeted = true, !c.step.Owner || !t.ControlPlane
 	if d.Budgeted {
-		p.takePlace(t.Name, "")
+		p.takeSlot(t.Name, "")
 	}
 	if t.ControlPlane {
-		p.nowBusy(t.Name)
+		p.markBusy(t.Name)
 	}
 	if c.step.Owner {
 		d.Action, d.MarkedBy = RequestOwnerRemediation, true

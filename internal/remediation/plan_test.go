@@ -93,8 +93,8 @@ func TestPlan_ControlPlane_GoesOneByOne(t *testing.T) {
 	}
 	plan := usual(ofThree).plan()
 	g.Expect(actions(&plan)).To(Equal([]Action{StartRequest, None, None}))
-	g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
-	g.Expect(plan.Decisions[2].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
+	g.Expect(plan.Decisions[1].Block).To(Equal(Block{Reason: ControlPlaneBusy, Details: Details{Cause: "m1"}}))
+	g.Expect(plan.Decisions[2].Block).To(Equal(Block{Reason: ControlPlaneBusy, Details: Details{Cause: "m1"}}))
 
 	plan = usual(ofThree, byOwner, slots(1)).plan()
 	g.Expect(actions(&plan)).To(
@@ -106,7 +106,7 @@ func TestPlan_ControlPlane_GoesOneByOne(t *testing.T) {
 	last := steps(Step{ID: stepA}, Step{ID: stepO, Owner: true})
 	plan = usual(ofThree, last, target(func(t *Target) { t.History.Tried = stepA })).plan()
 	g.Expect(actions(&plan)).To(Equal([]Action{RequestOwnerRemediation, None, None}), "owner remediation is in flight, too")
-	g.Expect(plan.Decisions[1].Hold.Seen.Who).To(Equal("m1"))
+	g.Expect(plan.Decisions[1].Block.Details.Cause).To(Equal("m1"))
 }
 
 // Who only observes sees what it would do: it would begin with one, and the others would have to wait for that.
@@ -133,7 +133,7 @@ func TestPlan_Observing_ReportsWhatWouldBlock(t *testing.T) {
 		t.Run(test.why, func(t *testing.T) {
 			g := NewWithT(t)
 			plan := usual(append([]option{observes, also(Target{Name: "m2", Node: "n2", Owner: owner}, sickFor(time.Hour))}, test.options...)...).plan()
-			g.Expect([]Reason{plan.Decisions[0].Hold.Reason, plan.Decisions[1].Hold.Reason}).To(Equal(test.held))
+			g.Expect([]Reason{plan.Decisions[0].Block.Reason, plan.Decisions[1].Block.Reason}).To(Equal(test.held))
 			inFlight := 0
 			for _, d := range plan.Decisions {
 				g.Expect(d.Starts()).To(BeFalse())
@@ -268,5 +268,5 @@ func TestPlan_Conditions_AreRecordedAsOfThisCheck(t *testing.T) {
 func TestPlan_NoTargets_IsEmpty(t *testing.T) {
 	g := NewWithT(t)
 	got := Plan(&Situation{}, &health.Assessment{}, &Policy{}, noon)
-	g.Expect(got).To(Equal(Planned{Decisions: []Decision{}, Gate: Gate{Limit: Limit{Field: "maxUnhealthy", Value: "0"}, Open: true}}))
+	g.Expect(got).To(Equal(Planned{Decisions: []Decision{}, LimitState: LimitState{Limit: Limit{Field: "maxUnhealthy", Value: "0"}, Allowed: true}}))
 }

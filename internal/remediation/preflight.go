@@ -31,8 +31,8 @@ type PreflightCheck struct {
 	Target  Target
 	// Others is how many other targets are in flight.
 	Others int
-	// Gate is the present limit.
-	Gate Gate
+	// LimitState is that of the present limit.
+	LimitState LimitState
 	// ControlPlane is the present one; its busy Nodes include those of this check. It is only read for Nodes of the control plane.
 	ControlPlane ControlPlane
 	// LeaseRenewed is when the kubelet renewed its Lease, by the clock of the workload cluster; zero if there is no Lease.
@@ -41,88 +41,88 @@ type PreflightCheck struct {
 
 // preflightGuards run again before a write, with the facts of the preflight check. A pause blocks every write.
 var preflightGuards = [...]guard{
-	{Paused, anything, guardPaused},
-	{PreflightPending, anything, guardPreflightPending},
-	{PreflightFailed, anything, guardPreflightFailed},
-	{Terminating, requests, guardTerminating},
-	{Excluded, starts, guardExcluded},
-	{OwnerRefuses, marks, guardOwnerRefuses},
-	{TooManyUnhealthy, starts, guardTooManyUnhealthy},
-	{TooFewUnhealthy, starts, guardTooFewUnhealthy},
-	{AnnotationNotRemoved, requests, guardAnnotationNotRemoved},
-	{RequestNameConflict, requests, guardRequestNameConflict},
-	{NodeLeaseHeld, requests, guardNodeLeaseHeld},
-	{ControlPlaneBusy, requests, guardControlPlaneBusy},
-	{QuorumUnknown, requests, guardQuorumUnknown},
-	{SingleControlPlane, requests, guardSingleControlPlane},
-	{QuorumAtRisk, requests, guardQuorumAtRisk},
-	{LeaseRenewed, anything, guardLeaseRenewed},
+	{Paused, allActions, guardPaused},
+	{PreflightPending, allActions, guardPreflightPending},
+	{PreflightFailed, allActions, guardPreflightFailed},
+	{Terminating, requestSteps, guardTerminating},
+	{Excluded, allSteps, guardExcluded},
+	{OwnerRefuses, ownerSteps, guardOwnerRefuses},
+	{TooManyUnhealthy, allSteps, guardTooManyUnhealthy},
+	{TooFewUnhealthy, allSteps, guardTooFewUnhealthy},
+	{AnnotationNotRemoved, requestSteps, guardAnnotationNotRemoved},
+	{RequestNameConflict, requestSteps, guardRequestNameConflict},
+	{NodeLeaseHeld, requestSteps, guardNodeLeaseHeld},
+	{ControlPlaneBusy, requestSteps, guardControlPlaneBusy},
+	{QuorumUnknown, requestSteps, guardQuorumUnknown},
+	{SingleControlPlane, requestSteps, guardSingleControlPlane},
+	{QuorumAtRisk, requestSteps, guardQuorumAtRisk},
+	{LeaseRenewed, allActions, guardLeaseRenewed},
 }
 
 // preflight is the preflight check of one decision: the plan, and what was read since.
 type preflight struct {
-	plan *Planned
-	t    *Target
-	d    *Decision
-	v    *health.Verdict
-	look *PreflightCheck
+	plan   *Planned
+	t      *Target
+	d      *Decision
+	v      *health.Verdict
+	result *PreflightCheck
 }
 
 // Confirm returns a decision as it is after a preflight check, which has to precede every write: blocked, if the facts do not confirm it.
 // v is the verdict that the decision is based on.
-func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, look *PreflightCheck, now time.Time) Decision {
+func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, result *PreflightCheck, now time.Time) Decision {
 	if d.Action == None || d.Action == Wait {
 		// Only annotations are written. Where nothing could be read, the target may be paused.
-		if look.Paused || look.Failed || look.Changed || look.Late {
-			return d.unnoted(t)
+		if result.Paused || result.Failed || result.Changed || result.Late {
+			return d.unrecorded(t)
 		}
 		return *d
 	}
-	check := &preflight{plan: plan, t: t, d: d, v: v, look: look}
-	p := &pass{
-		s: &Situation{Check: Check{Paused: look.Paused}, ControlPlane: look.ControlPlane}, now: now, preflight: check,
-		a: &health.Assessment{Verdicts: []health.Verdict{look.Verdict}}, plan: Planned{Decisions: []Decision{*d}, Gate: look.Gate},
+	check := &preflight{plan: plan, t: t, d: d, v: v, result: result}
+	p := &planner{
+		s: &Situation{Check: Check{Paused: result.Paused}, ControlPlane: result.ControlPlane}, now: now, preflight: check,
+		a: &health.Assessment{Verdicts: []health.Verdict{result.Verdict}}, plan: Planned{Decisions: []Decision{*d}, LimitState: result.LimitState},
 	}
 	c := &candidate{step: Step{Owner: d.Action == RequestOwnerRemediation}, underWay: t.History.Tried != StepID{}}
 	// A Machine that lost the label of the control plane since the plan is still treated as one of its members.
-	live := look.Target
+	live := result.Target
 	live.ControlPlane = live.ControlPlane || t.ControlPlane
-	answers, hold := p.runGuards(preflightGuards[:], d.Action, &live, c, slices.Clone(d.Answers))
-	if hold.Reason == "" {
+	answers, block := p.runGuards(preflightGuards[:], d.Action, &live, c, slices.Clone(d.Answers))
+	if block.Reason == "" {
 		confirmed := *d
 		confirmed.Answers = answers
 		return confirmed
 	}
-	h := d.held(t, hold)
+	h := d.blocked(t, block)
 	h.Answers = answers
 	// A confirmed verdict is reported even if the action is blocked.
-	if h.Unconfirmed = !check.bornOut(); !h.Unconfirmed && !look.Paused {
+	if h.Unconfirmed = !check.confirmed(); !h.Unconfirmed && !result.Paused {
 		h.MarkedBy = h.MarkedBy || d.MarkedBy
 	}
 	// Without a request, the Lease of the Node is released.
-	if t.Request == nil && !look.Paused && !look.Failed {
+	if t.Request == nil && !result.Paused && !result.Failed {
 		h.LeaseUntil, h.DropConfirmation = time.Time{}, d.DropConfirmation
 	}
 	return h
 }
 
-// bornOut reports whether the live facts give the verdict that the decision is based on.
-func (c *preflight) bornOut() bool {
-	now := &c.look.Verdict
-	return !c.look.Failed && now.Kind == c.v.Kind && now.Reason == c.v.Reason && now.Since.Equal(c.v.Since)
+// confirmed reports whether the live facts give the verdict that the decision is based on.
+func (c *preflight) confirmed() bool {
+	now := &c.result.Verdict
+	return !c.result.Failed && now.Kind == c.v.Kind && now.Reason == c.v.Reason && now.Since.Equal(c.v.Since)
 }
 
 // PlanAgain plans again if preflight checks blocked, or the API server rejected, what was to be started: other targets can have those
 // places. It updates the plan, and returns the targets with a new decision. Decisions that were carried out stay.
 func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy, now time.Time) []int {
-	held := false
+	blocked := false
 	for i := range plan.Decisions {
 		d, t := &plan.Decisions[i], &s.Targets[i]
-		if d.BlockedLate() && t.BlockedBack.Reason == "" {
-			t.BlockedBack, held = d.Hold, true
+		if d.BlockedLate() && t.Blocked.Reason == "" {
+			t.Blocked, blocked = d.Block, true
 		}
 	}
-	if !held {
+	if !blocked {
 		return nil
 	}
 	var news []int
@@ -130,13 +130,13 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 	for i := range next.Decisions {
 		d := &plan.Decisions[i]
 		switch {
-		case d.Hold.Reason == "" || d.Action != None || s.Targets[i].BlockedBack.Reason != "":
+		case d.Block.Reason == "" || d.Action != None || s.Targets[i].Blocked.Reason != "":
 		case next.Decisions[i].Starts():
 			*d = next.Decisions[i]
 			news = append(news, i)
-		case next.Decisions[i].Hold.Reason != "":
+		case next.Decisions[i].Block.Reason != "":
 			// It may be blocked for another reason now.
-			d.Hold, d.Until, d.Answers = next.Decisions[i].Hold, next.Decisions[i].Until, next.Decisions[i].Answers
+			d.Block, d.Until, d.Answers = next.Decisions[i].Block, next.Decisions[i].Until, next.Decisions[i].Answers
 		}
 	}
 	plan.Replacing = next.Replacing
@@ -146,8 +146,8 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 // BlockedLate reports whether the preflight check has blocked what was to be started, or the API server has rejected it.
 func (d *Decision) BlockedLate() bool {
 	last := len(d.Answers) - 1
-	inPreflight := last >= 0 && d.Answers[last].Preflight && d.Hold.Reason != "" && d.Hold.Reason != PreflightPending
-	return d.Action == None && (d.Hold.Reason == RequestFailed || inPreflight)
+	inPreflight := last >= 0 && d.Answers[last].Preflight && d.Block.Reason != "" && d.Block.Reason != PreflightPending
+	return d.Action == None && (d.Block.Reason == RequestFailed || inPreflight)
 }
 
 // blockedTime is how long a target whose action was blocked comes after the others.
@@ -159,7 +159,7 @@ func (d *Decision) BlockedAt(before time.Time, v *health.Verdict, now time.Time)
 	switch {
 	case d.BlockedLate():
 		return now
-	case d.Hold.Reason == PreflightPending:
+	case d.Block.Reason == PreflightPending:
 		return before
 	case d.InFlight, v.Kind != health.Unhealthy, now.Sub(before) >= blockedTime:
 		return time.Time{}
@@ -169,24 +169,24 @@ func (d *Decision) BlockedAt(before time.Time, v *health.Verdict, now time.Time)
 
 // Rejected is a decision whose request the API server rejected with this message.
 func Rejected(d *Decision, t *Target, message string) Decision {
-	return d.held(t, Hold{Reason: RequestFailed, Seen: Seen{Who: message}})
+	return d.blocked(t, Block{Reason: RequestFailed, Details: Details{Cause: message}})
 }
 
 // RequestFailed means: the API server rejected the remediation request.
 const RequestFailed Reason = "RequestFailed"
 
-// held blocks a decision: nothing is written for it, and what was to be started is not in flight.
-func (d *Decision) held(t *Target, hold Hold) Decision {
-	h := d.unnoted(t)
+// blocked is a decision that is blocked: nothing is written for it, and what was to be started is not in flight.
+func (d *Decision) blocked(t *Target, block Block) Decision {
+	h := d.unrecorded(t)
 	if d.Starts() {
 		h.InFlight, h.Budgeted, h.Attempt, h.ControlPlaneLeaseUntil = false, false, 0, time.Time{}
 	}
-	h.Action, h.Why, h.Hold, h.Until = None, "", hold, hold.Until
+	h.Action, h.Why, h.Block, h.Until = None, "", block, block.Until
 	return h
 }
 
-// unnoted is a decision that leaves all annotations and Leases as they are.
-func (d *Decision) unnoted(t *Target) Decision {
+// unrecorded is a decision that leaves all annotations and Leases as they are.
+func (d *Decision) unrecorded(t *Target) Decision {
 	h := *d
 	h.DropConfirmation = false
 	h.History, h.MarkedBy, h.NodeGoneSince, h.HealthySince, h.LeaseUntil = t.History, t.OwnerRemediation.MarkedByThis, t.NodeGoneSince, time.Time{}, time.Time{}
@@ -209,13 +209,13 @@ func (plan *Planned) Announced(s *Situation, a *health.Assessment, now time.Time
 		if !d.Starts() && !d.Ends() {
 			continue
 		}
-		owner, hold := d.Action == RequestOwnerRemediation, d.Hold
+		owner, block := d.Action == RequestOwnerRemediation, d.Block
 		*d = Confirm(plan, t, d, &a.Verdicts[i], &PreflightCheck{Late: true, Verdict: a.Verdicts[i], Target: *t}, now)
 		if owner {
 			d.MarkedBy = t.OwnerRemediation.MarkedByThis
 		}
-		if hold.Reason != "" {
-			d.Hold = hold
+		if block.Reason != "" {
+			d.Block = block
 		}
 	}
 	return announced

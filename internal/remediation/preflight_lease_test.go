@@ -20,15 +20,15 @@ var leasesRenewed = []lookRow{
 	{why: "or at the same time", look: renewed(ago(6 * time.Minute))},
 	{
 		why: "a moment later, it lives: for one further timeout at most", look: renewed(ago(6*time.Minute - moment)),
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: ago(6*time.Minute - moment)}},
+		hold: Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: ago(6*time.Minute - moment)}},
 	},
 	{
 		why: "nor is its owner asked", options: []option{byOwner}, look: renewed(noon),
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+		hold: Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
 	},
 	{
 		why: "almost that long", options: []option{is(sickFor(10*time.Minute - moment))}, look: renewed(noon),
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-moment), Seen: Seen{Since: noon}},
+		hold: Block{Reason: LeaseRenewed, Until: ago(-moment), Details: Details{Since: noon}},
 	},
 	{why: "to the moment", options: []option{is(sickFor(10 * time.Minute))}, look: renewed(noon)},
 	{why: "what ends something does not mind", options: []option{requested(failed)}, look: renewed(noon)},
@@ -52,7 +52,7 @@ var leasesRenewed = []lookRow{
 		options: []option{func(x *scene) {
 			x.verdicts[0].Findings = append(x.verdicts[0].Findings, health.Finding{Rule: health.UnhealthyMachine})
 		}},
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+		hold: Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
 	},
 	{
 		why: "nor does a timeout that is not over", look: renewed(noon),
@@ -61,7 +61,7 @@ var leasesRenewed = []lookRow{
 			longer.Met, longer.Due, longer.Lasting = false, longer.Since.Add(time.Hour), time.Hour
 			x.verdicts[0].Findings = append(x.verdicts[0].Findings, longer)
 		}},
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Seen: Seen{Since: noon}},
+		hold: Block{Reason: LeaseRenewed, Until: ago(-4 * time.Minute), Details: Details{Since: noon}},
 	},
 	{
 		why: "of two timeouts the longer counts", look: renewed(noon),
@@ -70,7 +70,7 @@ var leasesRenewed = []lookRow{
 			longer.Due, longer.Lasting = longer.Since.Add(time.Minute), time.Hour
 			x.verdicts[0].Findings = append([]health.Finding{longer}, x.verdicts[0].Findings...)
 		}},
-		hold: Hold{Reason: LeaseRenewed, Until: ago(-55 * time.Minute), Seen: Seen{Since: noon}},
+		hold: Block{Reason: LeaseRenewed, Until: ago(-55 * time.Minute), Details: Details{Since: noon}},
 	},
 }
 

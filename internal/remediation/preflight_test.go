@@ -18,7 +18,9 @@ func (x *scene) seenAgain() *PreflightCheck {
 	return &PreflightCheck{Verdict: x.verdicts[0], Target: x.situation.Targets[0], ControlPlane: x.situation.ControlPlane}
 }
 
-func notConfirmed(why string) Hold { return Hold{Reason: PreflightFailed, Seen: Seen{Who: why}} }
+func notConfirmed(why string) Block {
+	return Block{Reason: PreflightFailed, Details: Details{Cause: why}}
+}
 
 // renewed is a Lease of the Node that its kubelet has renewed since.
 func renewed(at time.Time) func(*PreflightCheck) {
@@ -47,7 +49,7 @@ type lookRow struct {
 	why     string
 	options []option
 	look    func(*PreflightCheck)
-	hold    Hold
+	hold    Block
 }
 
 func busy(names ...string) func(*PreflightCheck) {
@@ -57,12 +59,12 @@ func busy(names ...string) func(*PreflightCheck) {
 var looks = []lookRow{
 	{why: "what is borne out is done", look: func(*PreflightCheck) {}},
 	{why: "also for an owner", options: []option{byOwner}, look: func(*PreflightCheck) {}},
-	{why: "a pause stops it", look: func(l *PreflightCheck) { l.Paused = true }, hold: Hold{Reason: Paused}},
+	{why: "a pause stops it", look: func(l *PreflightCheck) { l.Paused = true }, hold: Block{Reason: Paused}},
 	{
 		why: "a pause stops whatever would clean up", options: []option{is(well), requested()}, look: func(l *PreflightCheck) { l.Paused = true },
-		hold: Hold{Reason: Paused},
+		hold: Block{Reason: Paused},
 	},
-	{why: "a pause is reported first", look: func(l *PreflightCheck) { l.Paused, l.Failed = true, true }, hold: Hold{Reason: Paused}},
+	{why: "a pause is reported first", look: func(l *PreflightCheck) { l.Paused, l.Failed = true, true }, hold: Block{Reason: Paused}},
 	{
 		why: "what could not be read does not count", look: func(l *PreflightCheck) { l.Failed = true },
 		hold: notConfirmed("the facts could not be read again"),
@@ -91,30 +93,30 @@ var looks = []lookRow{
 	{why: "what ends something needs no others", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.RequestsUnread = true }},
 	{
 		why: "start, reconcile out of time", look: func(l *PreflightCheck) { l.Late = true },
-		hold: Hold{Reason: PreflightPending},
+		hold: Block{Reason: PreflightPending},
 	},
 	{
 		why: "end, reconcile out of time", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Late = true },
-		hold: Hold{Reason: PreflightPending},
+		hold: Block{Reason: PreflightPending},
 	},
 	{
 		why: "start, limit exceeded", look: func(l *PreflightCheck) {
-			l.Gate = Gate{Limit: Limit{Field: "maxUnhealthy", Value: "2", Most: 2}, Unhealthy: 3}
+			l.LimitState = LimitState{Limit: Limit{Field: "maxUnhealthy", Value: "2", Max: 2}, Unhealthy: 3}
 		},
-		hold: Hold{Reason: TooManyUnhealthy, Seen: Seen{Who: "maxUnhealthy=2", Have: 3, Most: 2}},
+		hold: Block{Reason: TooManyUnhealthy, Details: Details{Cause: "maxUnhealthy=2", Count: 3, Max: 2}},
 	},
 	{
 		why: "start, fewer than unhealthyRange", options: []option{byOwner},
 		look: func(l *PreflightCheck) {
-			l.Gate = Gate{Limit: Limit{Field: "unhealthyRange", Value: "[3-5]", Least: 3, Most: 5}, Unhealthy: 2}
+			l.LimitState = LimitState{Limit: Limit{Field: "unhealthyRange", Value: "[3-5]", Min: 3, Max: 5}, Unhealthy: 2}
 		},
-		hold: Hold{Reason: TooFewUnhealthy, Seen: Seen{Who: "unhealthyRange=[3-5]", Have: 2, Least: 3, Most: 5}},
+		hold: Block{Reason: TooFewUnhealthy, Details: Details{Cause: "unhealthyRange=[3-5]", Count: 2, Min: 3, Max: 5}},
 	},
 	{
-		why: "start, limit reached", look: func(l *PreflightCheck) { l.Gate = Gate{Limit: Limit{Least: 2, Most: 2}, Unhealthy: 2} },
+		why: "start, limit reached", look: func(l *PreflightCheck) { l.LimitState = LimitState{Limit: Limit{Min: 2, Max: 2}, Unhealthy: 2} },
 	},
 	{
-		why: "end, limit exceeded", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Gate = Gate{Unhealthy: 1} },
+		why: "end, limit exceeded", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.LimitState = LimitState{Unhealthy: 1} },
 	},
 	{
 		why: "what could not be written", look: func(l *PreflightCheck) { l.Failed, l.Unwritten, l.Cause = true, true, "Lease a/b: not allowed" },
@@ -203,14 +205,14 @@ var looks = []lookRow{
 		why: "another check has something for it now", look: func(l *PreflightCheck) { l.Target.CoveredBy = "MachineHealthCheck/other" },
 		hold: notConfirmed("MachineHealthCheck/other is responsible for the target"),
 	},
-	{why: "something announces that it goes", look: leaves, hold: Hold{Reason: Terminating, Seen: Seen{Who: "a taint"}}},
+	{why: "something announces that it goes", look: leaves, hold: Block{Reason: Terminating, Details: Details{Cause: "a taint"}}},
 	{why: "owner remediation, Machine being deleted", options: []option{byOwner}, look: leaves},
-	{why: "a label keeps it from being remediated now", look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
-	{why: "also by its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Hold{Reason: Excluded}},
+	{why: "a label keeps it from being remediated now", look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Block{Reason: Excluded}},
+	{why: "also by its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.Excluded = true }, hold: Block{Reason: Excluded}},
 	{why: "what ends something does not mind a label", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.Target.Excluded = true }},
 	{
 		why: "its owner refuses by now", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.OwnerRemediation.Refused = true },
-		hold: Hold{Reason: OwnerRefuses, Seen: Seen{Who: owner}},
+		hold: Block{Reason: OwnerRefuses, Details: Details{Cause: owner}},
 	},
 	{why: "a remediator is not asked about its owner", look: func(l *PreflightCheck) { l.Target.OwnerRemediation.Refused = true }},
 	{
@@ -219,7 +221,7 @@ var looks = []lookRow{
 	},
 	{
 		why: "a wish that was granted is all that is left", options: []option{is(wished), remembers(1, time.Time{}), alsoSick},
-		look: onlyWished, hold: Hold{Reason: AnnotationNotRemoved, Seen: Seen{Have: 1}},
+		look: onlyWished, hold: Block{Reason: AnnotationNotRemoved, Details: Details{Count: 1}},
 	},
 	{why: "and all that there was, but it was not granted yet", options: []option{is(wished), alsoSick}, look: onlyWished},
 	{
@@ -229,17 +231,17 @@ var looks = []lookRow{
 	},
 	{
 		why: "something else bears the name of its request by now", look: func(l *PreflightCheck) { l.Target.RequestNameConflict = "other" },
-		hold: Hold{Reason: RequestNameConflict, Seen: Seen{Who: "other"}},
+		hold: Block{Reason: RequestNameConflict, Details: Details{Cause: "other"}},
 	},
 	{
 		why: "Lease acquired by another holder since the plan", look: takes(noon.Add(moment)),
-		hold: Hold{Reason: NodeLeaseHeld, Until: noon.Add(moment), Seen: Seen{Who: "other"}},
+		hold: Block{Reason: NodeLeaseHeld, Until: noon.Add(moment), Details: Details{Cause: "other"}},
 	},
 	{why: "and has finished", look: takes(noon)},
 	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 1 }},
 	{
 		why: "places that others have taken since", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 2 },
-		hold: Hold{Reason: PreflightFailed, Seen: Seen{Who: "maxInFlight is reached", Have: 2, Most: 2}},
+		hold: Block{Reason: PreflightFailed, Details: Details{Cause: "maxInFlight is reached", Count: 2, Max: 2}},
 	},
 	{why: "who needs no place does not mind", options: []option{slots(1), byOwner, ofControlPlane}, look: func(l *PreflightCheck) { l.Others = 9 }},
 	{why: "no limit", look: func(l *PreflightCheck) { l.Others = 9 }},
@@ -251,32 +253,32 @@ var looks = []lookRow{
 	{why: "control plane, no other member is busy", options: []option{ofControlPlane}, look: busy("n1", "m1")},
 	{
 		why: "control plane, another member is busy", options: []option{ofControlPlane}, look: busy("n2"),
-		hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}},
+		hold: Block{Reason: ControlPlaneBusy, Details: Details{Cause: "n2"}},
 	},
 	{
 		why: "another check has its turn", options: []option{ofControlPlane}, look: turnOf("other", noon.Add(moment)),
-		hold: Hold{Reason: ControlPlaneBusy, Until: noon.Add(moment), Seen: Seen{Who: "other"}},
+		hold: Block{Reason: ControlPlaneBusy, Until: noon.Add(moment), Details: Details{Cause: "other"}},
 	},
 	{why: "and has let it run out", options: []option{ofControlPlane}, look: turnOf("other", noon)},
 	{why: "its owner serialises by itself", options: []option{ofControlPlane, byOwner}, look: busy("n2")},
 	{why: "a worker is no part of it", look: busy("n2")},
 	{
 		why: "its members cannot be found out any more", options: []option{ofControlPlane},
-		look: func(l *PreflightCheck) { l.ControlPlane.Etcd = Etcd{} }, hold: Hold{Reason: QuorumUnknown},
+		look: func(l *PreflightCheck) { l.ControlPlane.Etcd = Etcd{} }, hold: Block{Reason: QuorumUnknown},
 	},
 	{
 		why: "it is the only one left", options: []option{ofControlPlane}, look: func(l *PreflightCheck) { l.ControlPlane.Etcd = members(1) },
-		hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}},
+		hold: Block{Reason: SingleControlPlane, Details: Details{Count: 1}},
 	},
 	{
 		why: "label of the control plane removed since the plan", options: []option{ofControlPlane},
 		look: func(l *PreflightCheck) { l.Target.ControlPlane, l.ControlPlane.Etcd = false, members(1) },
-		hold: Hold{Reason: SingleControlPlane, Seen: Seen{Have: 1}},
+		hold: Block{Reason: SingleControlPlane, Details: Details{Count: 1}},
 	},
 	{
 		why: "one of the others has become unhealthy", options: []option{ofControlPlane},
 		look: func(l *PreflightCheck) { l.ControlPlane.Etcd = members(3, "n2") },
-		hold: Hold{Reason: QuorumAtRisk, Seen: Seen{Have: 1, Least: 2, Most: 3}},
+		hold: Block{Reason: QuorumAtRisk, Details: Details{Count: 1, Min: 2, Max: 3}},
 	},
 	{
 		why: "who ends something takes nothing away", options: []option{ofControlPlane, requested(failed)},
@@ -285,7 +287,7 @@ var looks = []lookRow{
 	{
 		why: "what is busy is reported before what is at risk", options: []option{ofControlPlane},
 		look: func(l *PreflightCheck) { l.ControlPlane = ControlPlane{Busy: []string{"n2"}} },
-		hold: Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "n2"}},
+		hold: Block{Reason: ControlPlaneBusy, Details: Details{Cause: "n2"}},
 	},
 	{
 		why: "health is reported before all of that", options: []option{ofControlPlane},
@@ -294,7 +296,7 @@ var looks = []lookRow{
 	},
 	{
 		why: "and that before a Lease", options: []option{ofControlPlane, is(sickFor(6 * time.Minute))},
-		look: func(l *PreflightCheck) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Hold{Reason: QuorumUnknown},
+		look: func(l *PreflightCheck) { l.ControlPlane, l.LeaseRenewed = ControlPlane{}, noon }, hold: Block{Reason: QuorumUnknown},
 	},
 }
 
@@ -308,7 +310,7 @@ func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
 			look := x.seenAgain()
 			test.look(look)
 			got := Confirm(&plan, &x.situation.Targets[0], &d, &x.verdicts[0], look, noon)
-			g.Expect(got.Hold).To(Equal(test.hold))
+			g.Expect(got.Block).To(Equal(test.hold))
 			if test.hold.Reason == "" {
 				again := 4
 				switch d.Action { //nolint:exhaustive // the others start nothing
@@ -326,7 +328,7 @@ func TestPreflight_Facts_ConfirmOrBlock(t *testing.T) {
 			writes := slices.DeleteFunc(got.Writes(&x.situation.Targets[0]), func(w Write) bool { return w == SetMarkedBy })
 			g.Expect(writes).To(BeEmpty(), "what is held is not written")
 			last := got.Answers[len(got.Answers)-1]
-			g.Expect(last).To(Equal(Answer{Guard: test.hold.Reason, Blocks: true, Preflight: true, Until: test.hold.Until, Seen: test.hold.Seen}))
+			g.Expect(last).To(Equal(Answer{Guard: test.hold.Reason, Blocks: true, Preflight: true, Until: test.hold.Until, Details: test.hold.Details}))
 			g.Expect(got.Answers[:len(d.Answers)]).To(Equal(append([]Answer{}, d.Answers...)))
 		})
 	}
@@ -345,7 +347,7 @@ func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 	refused := Rejected(&plan.Decisions[0], t1, "no agent of that name")
 	asked := plan.Decisions[0].Answers
 	g.Expect(refused).To(Equal(Decision{
-		Hold: Hold{Reason: RequestFailed, Seen: Seen{Who: "no agent of that name"}}, Step: stepA, History: History{Failures: 1, NotBefore: noon}, Answers: asked,
+		Block: Block{Reason: RequestFailed, Details: Details{Cause: "no agent of that name"}}, Step: stepA, History: History{Failures: 1, NotBefore: noon}, Answers: asked,
 	}))
 	g.Expect(refused.Writes(t1)).To(BeEmpty())
 
@@ -356,7 +358,7 @@ func TestPreflight_Blocked_ChangesNoRecord(t *testing.T) {
 	held := Confirm(&plan, t1, &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Paused: true, Verdict: x.verdicts[0]}, noon)
 	held.Answers = nil
 	g.Expect(held).To(
-		Equal(underWay(Decision{Hold: Hold{Reason: Paused}, HealthySince: ago(time.Minute), LeaseUntil: ago(-time.Minute), MarkedBy: true})),
+		Equal(underWay(Decision{Block: Block{Reason: Paused}, HealthySince: ago(time.Minute), LeaseUntil: ago(-time.Minute), MarkedBy: true})),
 		"it is in flight as before",
 	)
 	g.Expect(held.Writes(t1)).To(BeEmpty())
@@ -385,7 +387,7 @@ func TestPreflight_ConfirmedVerdict_IsReported(t *testing.T) {
 			look := x.seenAgain()
 			test.look(look)
 			got := Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
-			g.Expect(got.Hold.Reason).ToNot(BeEmpty())
+			g.Expect(got.Block.Reason).ToNot(BeEmpty())
 			g.Expect([]bool{got.MarkedBy, !got.Unconfirmed}).To(Equal([]bool{test.signed, test.told}))
 		})
 	}

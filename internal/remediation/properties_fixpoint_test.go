@@ -169,9 +169,9 @@ func (d *drawn) renamed() drawn {
 // plain is a decision without the names in it.
 func plain(d *Decision) Decision {
 	p := *d
-	p.Hold.Seen.Who, p.Answers = "", slices.Clone(d.Answers)
+	p.Block.Details.Cause, p.Answers = "", slices.Clone(d.Answers)
 	for i := range p.Answers {
-		p.Answers[i].Seen.Who = ""
+		p.Answers[i].Details.Cause = ""
 	}
 	return p
 }
@@ -187,7 +187,7 @@ func TestPlan_Names_AreIrrelevant(t *testing.T) {
 				t.Fatalf("%s gets %+v, and %s %+v", d.situation.Targets[i].Name, a, twin.situation.Targets[i].Name, b)
 			}
 		}
-		if one.WakeUp != other.WakeUp || one.Counts != other.Counts || one.Gate != other.Gate || one.Storm != other.Storm || one.Finalizer != other.Finalizer || one.ReleaseControlPlaneLease != other.ReleaseControlPlaneLease {
+		if one.WakeUp != other.WakeUp || one.Counts != other.Counts || one.LimitState != other.LimitState || one.Storm != other.Storm || one.Finalizer != other.Finalizer || one.ReleaseControlPlaneLease != other.ReleaseControlPlaneLease {
 			t.Fatalf("%+v, and with other names %+v", one, other)
 		}
 	})

@@ -72,17 +72,17 @@ func TestPlan_UnhealthyTarget_HasOneActionOrHold(t *testing.T) {
 		d := draw(t)
 		held := 0
 		for i, got := range d.plan().Decisions {
-			unowned := got.Action == RequestOwnerRemediation && got.Hold.Reason == NoRemediatingOwner && !got.InFlight && !got.Budgeted
-			if got.Action != None && got.Hold.Reason != "" && !unowned {
+			unowned := got.Action == RequestOwnerRemediation && got.Block.Reason == NoRemediatingOwner && !got.InFlight && !got.Budgeted
+			if got.Action != None && got.Block.Reason != "" && !unowned {
 				t.Fatalf("both: %+v", got)
 			}
 			if d.assessment.Verdicts[i].Kind != health.Unhealthy {
 				continue
 			}
-			if got.Action == None && got.Hold.Reason == "" {
+			if got.Action == None && got.Block.Reason == "" {
 				t.Fatalf("no decision about %+v", d.situation.Targets[i])
 			}
-			if got.Hold.Reason != "" {
+			if got.Block.Reason != "" {
 				held++
 			}
 		}
@@ -121,10 +121,10 @@ func TestPlan_MaxInFlight_IsKept(t *testing.T) {
 		if plan.Limited && started > 0 && plan.Counts.InFlight > plan.Slots {
 			t.Fatalf("%d are started, and then %d of %d are in flight", started, plan.Counts.InFlight, plan.Slots)
 		}
-		if plan.Gate.Limit.Left(plan.Gate.Unhealthy) < 0 || plan.Counts.InFlight < 0 || plan.Counts.Healthy < 0 {
+		if plan.LimitState.Limit.Left(plan.LimitState.Unhealthy) < 0 || plan.Counts.InFlight < 0 || plan.Counts.Healthy < 0 {
 			t.Fatalf("less than nothing: %+v", plan)
 		}
-		if started > 0 && !plan.Gate.Open {
+		if started > 0 && !plan.LimitState.Allowed {
 			t.Fatalf("%d are started behind a closed gate", started)
 		}
 	})
@@ -206,7 +206,7 @@ func TestPlan_Blocked_ContinuesWhatHasBegun(t *testing.T) {
 		got := held.plan()
 		for i := range free.Decisions {
 			a, b := &free.Decisions[i], &got.Decisions[i]
-			if d.situation.Targets[i].Request != nil && (a.Action != b.Action || a.Why != b.Why || a.Hold.Reason != b.Hold.Reason) {
+			if d.situation.Targets[i].Request != nil && (a.Action != b.Action || a.Why != b.Why || a.Block.Reason != b.Block.Reason) {
 				t.Fatalf("held up, %+v becomes %+v", a, b)
 			}
 		}
@@ -243,7 +243,7 @@ func TestPlan_BetweenWakeUps_IsUnchanged(t *testing.T) {
 		second := Plan(&d.situation, &d.assessment, &d.policy, just)
 		for i := range first.Decisions {
 			a, b := &first.Decisions[i], &second.Decisions[i]
-			if a.Action != b.Action || a.Why != b.Why || a.Hold.Reason != b.Hold.Reason {
+			if a.Action != b.Action || a.Why != b.Why || a.Block.Reason != b.Block.Reason {
 				t.Fatalf("at noon %+v, and a moment before the next look %+v", a, b)
 			}
 		}
@@ -333,7 +333,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		now := time.Unix(rapid.Int64Range(-1<<40, 1<<40).Draw(t, "now"), 0)
 		plan := Plan(&d.situation, &d.assessment, &d.policy, now)
-		if plan.Gate.Limit.Left(plan.Gate.Unhealthy) < 0 || plan.Counts.InFlight < 0 || len(plan.Decisions) != len(d.situation.Targets) {
+		if plan.LimitState.Limit.Left(plan.LimitState.Unhealthy) < 0 || plan.Counts.InFlight < 0 || len(plan.Decisions) != len(d.situation.Targets) {
 			t.Fatalf("%+v", plan)
 		}
 		for i := range plan.Decisions {

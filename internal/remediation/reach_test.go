@@ -28,7 +28,7 @@ func TestProperties_DrawnCases_ReachEverything(t *testing.T) {
 	for ; len(missing) > 0 && seed < 10_000; seed++ {
 		plan := plans.Example(seed)
 		for _, got := range plan.Decisions {
-			delete(missing, "hold "+string(got.Hold.Reason))
+			delete(missing, "hold "+string(got.Block.Reason))
 			delete(missing, fmt.Sprintf("action %d %s", got.Action, got.Why))
 			for _, answer := range got.Answers {
 				if answer.Blocks {

@@ -27,7 +27,7 @@ const (
 )
 
 // continueRequest decides about the request of a target.
-func (p *pass) continueRequest(t *Target, v *health.Verdict, d *Decision) {
+func (p *planner) continueRequest(t *Target, v *health.Verdict, d *Decision) {
 	r := t.Request
 	switch {
 	case !r.DeletingSince.IsZero():
@@ -38,13 +38,13 @@ func (p *pass) continueRequest(t *Target, v *health.Verdict, d *Decision) {
 		p.awaitRemediator(t, v, d)
 	}
 	// A remediator that has succeeded no longer needs the Lease.
-	if d.Action == Wait || d.Hold.Reason != "" && d.Hold.Reason != AnnotationNotRemoved {
+	if d.Action == Wait || d.Block.Reason != "" && d.Block.Reason != AnnotationNotRemoved {
 		p.renewLease(t.Lease, d)
 	}
 }
 
 // awaitRemediator waits for a remediator until the timeout of its step.
-func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
+func (p *planner) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 	r := t.Request
 	if v.Kind == health.Unhealthy || v.Kind == health.Suspect {
 		d.HealthySince = time.Time{}
@@ -53,7 +53,7 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 	ends := p.ends(r, &step, t.UnpausedAt)
 	switch {
 	case r.Succeeded && onlyAskedFor(v):
-		d.Hold = Hold{Reason: AnnotationNotRemoved, Seen: Seen{Who: r.Step.Template}}
+		d.Block = Block{Reason: AnnotationNotRemoved, Details: Details{Cause: r.Step.Template}}
 	case !found:
 		d.Action, d.Why = Withdraw, StepChanged
 	// The target may be healthy, so no step is given up.
@@ -80,7 +80,7 @@ func (p *pass) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 }
 
 // ends is when a step times out. The time before the last pause ended does not count.
-func (p *pass) ends(r *Request, step *Step, pauseEnds ...time.Time) time.Time {
+func (p *planner) ends(r *Request, step *Step, pauseEnds ...time.Time) time.Time {
 	began := r.Started
 	for _, pauseEnd := range append(pauseEnds, p.s.Check.UnpausedAt) {
 		// A time in the future is from a clock that was ahead.
@@ -92,14 +92,14 @@ func (p *pass) ends(r *Request, step *Step, pauseEnds ...time.Time) time.Time {
 }
 
 // awaitRecovery decides when the request of a target that is healthy again is withdrawn.
-func (p *pass) awaitRecovery(t *Target, d *Decision) {
-	d.HealthySince = noted(t.Request.HealthySince, p.now)
+func (p *planner) awaitRecovery(t *Target, d *Decision) {
+	d.HealthySince = recordedTime(t.Request.HealthySince, p.now)
 	over := d.HealthySince.Add(p.policy.HealthyDelay)
 	switch {
 	// A confirmation ends the wait.
 	case t.Confirmed:
 	case p.policy.RecoveryConfirmed:
-		d.Hold = Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: d.HealthySince}}
+		d.Block = Block{Reason: RecoveryNotConfirmed, Details: Details{Since: d.HealthySince}}
 		return
 	case p.now.Before(over):
 		d.Action, d.Until = Wait, over
@@ -110,21 +110,21 @@ func (p *pass) awaitRecovery(t *Target, d *Decision) {
 }
 
 // awaitRelease waits for the deletion of a request. Finalizers of remediators are never removed.
-func (p *pass) awaitRelease(r *Request, v *health.Verdict, d *Decision) {
+func (p *planner) awaitRelease(r *Request, v *health.Verdict, d *Decision) {
 	if v.Recovered() {
 		// The manager may have been stopped after the deletion.
 		d.History = History{}
 	}
 	late := r.DeletingSince.Add(ReleaseTimeout)
 	if v.Kind == health.Unhealthy && !p.now.Before(late) {
-		d.Hold = Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: r.DeletingSince}}
+		d.Block = Block{Reason: PreviousStepNotReleased, Details: Details{Since: r.DeletingSince}}
 		return
 	}
 	d.Action, d.Until = Wait, late
 }
 
 // leaseTime is how long the Lease of the Node is held for a step.
-func (p *pass) leaseTime(id StepID) time.Duration {
+func (p *planner) leaseTime(id StepID) time.Duration {
 	if step, found := requestStep(p.policy.Steps, id); found && step.Timeout > 0 {
 		return step.Timeout + LeaseMargin
 	}
@@ -133,7 +133,7 @@ func (p *pass) leaseTime(id StepID) time.Duration {
 
 // renewLease renews the Lease of the Node after half of its time, so that nothing is written more often. If another component holds the
 // Lease, the remediator goes on without it. A Lease without a holder is acquired again.
-func (p *pass) renewLease(lease Lease, d *Decision) {
+func (p *planner) renewLease(lease Lease, d *Decision) {
 	lost := lease.Holder == ""
 	if !lease.Used || !lease.BlockedByThis && !lost {
 		return

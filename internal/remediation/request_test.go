@@ -202,11 +202,11 @@ var releases = []row{
 	},
 	{
 		why: "deletion takes exactly 5 minutes: reported", options: []option{requested(beingDeleted(5 * time.Minute))},
-		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(5 * time.Minute)}}, Until: time.Time{}}),
+		want: underWay(Decision{Block: Block{Reason: PreviousStepNotReleased, Details: Details{Since: ago(5 * time.Minute)}}, Until: time.Time{}}),
 	},
 	{
 		why: "and nothing else is", options: []option{requested(beingDeleted(20 * time.Minute)), target(func(t *Target) { t.Excluded = true })},
-		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(20 * time.Minute)}}}),
+		want: underWay(Decision{Block: Block{Reason: PreviousStepNotReleased, Details: Details{Since: ago(20 * time.Minute)}}}),
 	},
 	{
 		why: "healthy target: not reported", options: []option{is(well), requested(beingDeleted(20 * time.Minute))},
@@ -255,11 +255,11 @@ var recoveries = []row{
 		why: "recovery: Confirmed waits for that person, however long", options: []option{
 			recoveryConfirmed, healthyDelay(5 * time.Minute), requested(healthySince(ago(time.Hour))),
 		},
-		want: underWay(Decision{Hold: Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: ago(time.Hour)}}, HealthySince: ago(time.Hour)}),
+		want: underWay(Decision{Block: Block{Reason: RecoveryNotConfirmed, Details: Details{Since: ago(time.Hour)}}, HealthySince: ago(time.Hour)}),
 	},
 	{
 		why: "from when it was first seen to be well", options: []option{recoveryConfirmed, requested()},
-		want: underWay(Decision{Hold: Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: noon}}, HealthySince: noon}),
+		want: underWay(Decision{Block: Block{Reason: RecoveryNotConfirmed, Details: Details{Since: noon}}, HealthySince: noon}),
 	},
 	{
 		why: "and for nothing else", options: []option{recoveryConfirmed, confirmed, requested()},
@@ -351,16 +351,16 @@ var leases = []row{
 		why: "waits for confirmation: the Lease stays", options: []option{
 			is(well), recoveryConfirmed, requested(), ours(noon),
 		},
-		want: underWay(Decision{Hold: Hold{Reason: RecoveryNotConfirmed, Seen: Seen{Since: noon}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute), HealthySince: noon}),
+		want: underWay(Decision{Block: Block{Reason: RecoveryNotConfirmed, Details: Details{Since: noon}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute), HealthySince: noon}),
 	},
 	{
 		why: "and who waits for a request that does not go", options: []option{requested(beingDeleted(20 * time.Minute)), ours(noon)},
-		want: underWay(Decision{Hold: Hold{Reason: PreviousStepNotReleased, Seen: Seen{Since: ago(20 * time.Minute)}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute)}),
+		want: underWay(Decision{Block: Block{Reason: PreviousStepNotReleased, Details: Details{Since: ago(20 * time.Minute)}}, RenewAt: ago(-330 * time.Second), LeaseUntil: ago(-11 * time.Minute)}),
 	},
 	{why: "without a request there is no need of it", options: []option{is(suspect), ours(ago(-time.Minute))}, want: Decision{}},
 	{
 		why: "nor if the target is held", options: []option{ours(ago(-time.Minute)), target(func(t *Target) { t.Excluded = true })},
-		want: Decision{Hold: Hold{Reason: Excluded}, Step: stepA},
+		want: Decision{Block: Block{Reason: Excluded}, Step: stepA},
 	},
 }
 

@@ -82,8 +82,8 @@ type Target struct {
 	// UnpausedAt is when the last pause of the target ended; zero if that is not known.
 	UnpausedAt time.Time
 	Lease      Lease
-	// BlockedBack is why a preflight check has blocked it, or the API server has rejected its request, in this reconcile.
-	BlockedBack Hold
+	// Blocked is why a preflight check has blocked it, or the API server has rejected its request, in this reconcile.
+	Blocked Block
 	// BlockedAt is when that last happened in an earlier reconcile; zero if it did not.
 	BlockedAt time.Time
 	// Confirmed: a person has confirmed that it is healthy.

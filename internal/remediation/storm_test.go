@@ -12,12 +12,12 @@ import (
 
 func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 	five := Policy{StormCooldown: 5 * time.Minute}
-	kept, broken := Gate{Limit: Limit{Most: 2}, Unhealthy: 2, Open: true}, Gate{Limit: Limit{Most: 2}, Unhealthy: 3}
+	kept, broken := LimitState{Limit: Limit{Max: 2}, Unhealthy: 2, Allowed: true}, LimitState{Limit: Limit{Max: 2}, Unhealthy: 3}
 	since := ago(time.Hour)
 	tests := []struct {
 		why    string
 		before Storm
-		gate   Gate
+		gate   LimitState
 		policy Policy
 		check  Check
 		want   Storm
@@ -65,8 +65,8 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 			why: "and no end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
 			check: Check{Paused: true}, want: Storm{Since: since, CooldownSince: ago(time.Hour)},
 		},
-		{why: "too few unhealthy targets for a range are no storm", gate: Gate{Limit: Limit{Least: 3, Most: 5}, Unhealthy: 2}, policy: five},
-		{why: "fewer targets than must be healthy are one", gate: Gate{Limit: Limit{Most: -1}}, policy: five, want: Storm{Since: noon}},
+		{why: "too few unhealthy targets for a range are no storm", gate: LimitState{Limit: Limit{Min: 3, Max: 5}, Unhealthy: 2}, policy: five},
+		{why: "fewer targets than must be healthy are one", gate: LimitState{Limit: Limit{Max: -1}}, policy: five, want: Storm{Since: noon}},
 	}
 	for _, test := range tests {
 		t.Run(test.why, func(t *testing.T) {

@@ -176,9 +176,9 @@ func TestRemediateAnnotation_Remediated_IsNotRepeated(t *testing.T) {
 	g := NewWithT(t)
 	done := func(options ...option) Decision {
 		d := usual(append([]option{is(wished), requested(succeeded, func(r *Request) { r.Started = ago(time.Hour) })}, options...)...).plan().Decisions[0]
-		return Decision{Action: d.Action, Why: d.Why, Hold: d.Hold}
+		return Decision{Action: d.Action, Why: d.Why, Block: d.Block}
 	}
-	held := Decision{Hold: Hold{Reason: AnnotationNotRemoved, Seen: Seen{Who: stepA.Template}}}
+	held := Decision{Block: Block{Reason: AnnotationNotRemoved, Details: Details{Cause: stepA.Template}}}
 	g.Expect(done()).To(Equal(held), "however long ago that was")
 	g.Expect(done(twoSteps)).To(Equal(held), "no further step is needed")
 	g.Expect(done(steps(Step{ID: stepB}))).To(Equal(held), "nor another one")
@@ -229,7 +229,7 @@ func TestCoveredByOther_Until_IsReported(t *testing.T) {
 		x := usual(is(verdict), coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
 		plan := x.plan()
 		NewWithT(t).Expect(plan.WakeUp).To(Equal(ago(-time.Minute)))
-		if hold := plan.Decisions[0].Hold; hold.Reason != "" {
+		if hold := plan.Decisions[0].Block; hold.Reason != "" {
 			NewWithT(t).Expect(hold.Until).To(Equal(ago(-time.Minute)))
 		}
 	}
@@ -313,12 +313,12 @@ func TestPlanAgain_StillBlocked_ReportsNewReason(t *testing.T) {
 	g := NewWithT(t)
 	x := usual(ofControlPlane, also(Target{Name: "m2", Node: "n2", ControlPlane: true, Owner: owner}, sickFor(time.Hour)))
 	a, plan := assessed(x.verdicts), x.plan()
-	g.Expect(plan.Decisions[1].Hold).To(Equal(Hold{Reason: ControlPlaneBusy, Seen: Seen{Who: "m1"}}))
+	g.Expect(plan.Decisions[1].Block).To(Equal(Block{Reason: ControlPlaneBusy, Details: Details{Cause: "m1"}}))
 	plan.Decisions[0] = Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Failed: true}, noon)
 	x.situation.Targets[1].Terminating = Departure{Sign: "a taint", Since: noon}
 	g.Expect(PlanAgain(&plan, &x.situation, &a, &x.policy, noon)).To(BeEmpty())
-	g.Expect(plan.Decisions[0].Hold.Reason).To(Equal(PreflightFailed))
+	g.Expect(plan.Decisions[0].Block.Reason).To(Equal(PreflightFailed))
 	g.Expect(plan.Decisions[0].Answers).ToNot(BeEmpty(), "and what the preflight check saw is not forgotten")
-	g.Expect(plan.Decisions[1].Hold.Reason).To(Equal(Terminating))
+	g.Expect(plan.Decisions[1].Block.Reason).To(Equal(Terminating))
 	g.Expect(plan.Decisions[1].Until).To(Equal(noon.Add(DeletionTimeout)))
 }

@@ -34,7 +34,7 @@ func (s *story) eventsAt(at time.Time, kind health.Kind, d remediation.Decision)
 func TestCompare_VerdictFlaps_IsNewsOnceAMinute(t *testing.T) {
 	g, s, all := NewWithT(t), &story{}, map[string]int{}
 	s.eventsAt(noon, health.Healthy, remediation.Decision{})
-	blocked := remediation.Decision{Hold: remediation.Hold{Reason: remediation.InStorm}}
+	blocked := remediation.Decision{Block: remediation.Block{Reason: remediation.InStorm}}
 	for i := 1; i <= 30; i++ {
 		kind, d := health.Healthy, remediation.Decision{}
 		if i%2 == 1 {
@@ -69,7 +69,7 @@ func TestCompare_VerdictFlaps_ActionsAreNews(t *testing.T) {
 // A check that is not responsible for a target has no news about it, until it becomes responsible.
 func TestCompare_CoveredByOther_IsNoNews(t *testing.T) {
 	g, s := NewWithT(t), &story{}
-	covered := remediation.Decision{Hold: remediation.Hold{Reason: remediation.ManagedByOtherCheck}}
+	covered := remediation.Decision{Block: remediation.Block{Reason: remediation.ManagedByOtherCheck}}
 	s.eventsAt(noon, health.Healthy, remediation.Decision{})
 	g.Expect(s.eventsAt(noon.Add(time.Hour), health.Unhealthy, covered)).To(BeEmpty())
 	g.Expect(s.eventsAt(noon.Add(2*time.Hour), health.Unhealthy, remediation.Decision{})).To(ConsistOf("NodeDeleted"))

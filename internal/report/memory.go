@@ -79,32 +79,32 @@ type EndedRemediation struct {
 type Started struct{ ByRequest, ByOwner int }
 
 // Compare compares a reconcile with the one before. News are in the order of the targets. All results are returned only once.
-func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change, started Started, ended []EndedRemediation) {
+func (m *Memory) Compare(evaluation *explain.Evaluation, now time.Time) (news []Change, started Started, ended []EndedRemediation) {
 	before := *m
 	after := &Memory{at: now, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}, changed: m.changed}
 	maps.DeleteFunc(after.changed, func(_ verdictOf, at time.Time) bool { return !now.Before(at.Add(flapTime)) })
-	orphans := make(map[string]*remediation.Orphan, len(pass.Situation.Orphans))
-	for i := range pass.Situation.Orphans {
-		orphans[pass.Situation.Orphans[i].Name] = &pass.Situation.Orphans[i]
+	orphans := make(map[string]*remediation.Orphan, len(evaluation.Situation.Orphans))
+	for i := range evaluation.Situation.Orphans {
+		orphans[evaluation.Situation.Orphans[i].Name] = &evaluation.Situation.Orphans[i]
 	}
-	for i := range pass.Planned.Decisions {
-		name := pass.Snapshot.Targets[i].Name
+	for i := range evaluation.Planned.Decisions {
+		name := evaluation.Snapshot.Targets[i].Name
 		was := before.remediations[name]
-		if ends := after.follow(pass, i, was, orphans[name], now); ends != nil {
+		if ends := after.follow(evaluation, i, was, orphans[name], now); ends != nil {
 			ended = append(ended, *ends)
 		}
-		if r, exists := after.remediations[name]; exists && before.saw(&r, &was, &pass.Planned.Decisions[i]) {
+		if r, exists := after.remediations[name]; exists && before.hasStarted(&r, &was, &evaluation.Planned.Decisions[i]) {
 			if r.byOwner {
 				started.ByOwner++
 			} else {
 				started.ByRequest++
 			}
 		}
-		if one := after.change(pass, i, &before); one != nil {
+		if one := after.change(evaluation, i, &before); one != nil {
 			news = append(news, *one)
 		}
 	}
-	ended = append(ended, after.followOthers(pass, before.remediations, orphans, now)...)
+	ended = append(ended, after.followOthers(evaluation, before.remediations, orphans, now)...)
 	after.unwritten = before.unwritten
 	for i := range ended {
 		after.unwritten = append(after.unwritten, ended[i].RecentRemediation)
@@ -116,14 +116,14 @@ func (m *Memory) Compare(pass *explain.Evaluation, now time.Time) (news []Change
 
 // change records what is reported about a target, and returns what is new; nil for nothing. A check that is not responsible for the target
 // reports only its status.
-func (m *Memory) change(pass *explain.Evaluation, i int, before *Memory) *Change {
-	name, decision := pass.Snapshot.Targets[i].Name, &pass.Planned.Decisions[i]
+func (m *Memory) change(evaluation *explain.Evaluation, i int, before *Memory) *Change {
+	name, decision := evaluation.Snapshot.Targets[i].Name, &evaluation.Planned.Decisions[i]
 	earlier, reportedBefore := before.past[name]
-	reported := reportable(&pass.Assessment.Verdicts[i], decision)
-	if !reported && !reportedBefore || decision.Hold.Reason == remediation.ManagedByOtherCheck {
+	reported := reportable(&evaluation.Assessment.Verdicts[i], decision)
+	if !reported && !reportedBefore || decision.Block.Reason == remediation.ManagedByOtherCheck {
 		return nil
 	}
-	trace := pass.Trace(i)
+	trace := evaluation.Trace(i)
 	if reported {
 		m.past[name] = trace.Past()
 	}
@@ -139,7 +139,7 @@ func (m *Memory) change(pass *explain.Evaluation, i int, before *Memory) *Change
 		return one.ofActions()
 	}
 	unhealthy := earlier.Verdict.Since
-	if earlier.Verdict.Kind == explain.KindUnhealthy && unhealthy != nil && pass.Assessment.Verdicts[i].Recovered() {
+	if earlier.Verdict.Kind == explain.KindUnhealthy && unhealthy != nil && evaluation.Assessment.Verdicts[i].Recovered() {
 		one.Recovered, one.UnhealthySince = true, unhealthy.Time
 	}
 	return one
@@ -174,9 +174,9 @@ func (c *Change) ofActions() *Change {
 	return c
 }
 
-// saw reports whether a remediation has started since the last reconcile. The response to the write that starts one may have been lost, so
-// the next reconcile may find it. One that is older was started by another process, or by the controller of an adopted check.
-func (m *Memory) saw(r, was *remediationInProgress, d *remediation.Decision) bool {
+// hasStarted reports whether a remediation has started since the last reconcile. The response to the write that starts one may have been
+// lost, so the next reconcile may find it. One that is older was started by another process, or by the controller of an adopted check.
+func (m *Memory) hasStarted(r, was *remediationInProgress, d *remediation.Decision) bool {
 	if !was.started.IsZero() && r.continues(was) {
 		return false
 	}
@@ -191,7 +191,7 @@ func (m *Memory) Written() { m.unwritten = nil }
 
 // reportable reports whether there is anything to report about a target.
 func reportable(v *health.Verdict, d *remediation.Decision) bool {
-	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || d.Action != remediation.None || d.Hold.Reason != "" || d.InFlight
+	return v.Kind == health.Unhealthy || v.Kind == health.Suspect || d.Action != remediation.None || d.Block.Reason != "" || d.InFlight
 }
 
 // unreported is what was reported about a target before: nothing; nil before the first reconcile.
@@ -205,10 +205,10 @@ func unreported(known bool) *explain.Past {
 // follow records the remediation of a target that is in progress, and returns the one that has ended; nil if none has. One step of an
 // escalation may end in the reconcile in which the next one starts. The request may be orphaned: it is that of an earlier Node of the name.
 func (m *Memory) follow(
-	pass *explain.Evaluation, i int, before remediationInProgress, orphan *remediation.Orphan, now time.Time,
+	evaluation *explain.Evaluation, i int, before remediationInProgress, orphan *remediation.Orphan, now time.Time,
 ) *EndedRemediation {
-	name, existed := pass.Snapshot.Targets[i].Name, !before.started.IsZero()
-	r, exists := inProgress(pass, i, now)
+	name, existed := evaluation.Snapshot.Targets[i].Name, !before.started.IsZero()
+	r, exists := inProgress(evaluation, i, now)
 	switch {
 	case existed && exists && r.continues(&before):
 		r.number = before.number
@@ -216,7 +216,7 @@ func (m *Memory) follow(
 			r.started, r.read = before.started, before.read
 		}
 		r.outcome = before.outcome
-	case existed && !exists && unconfirmed(&pass.Planned.Decisions[i], &before, now):
+	case existed && !exists && unconfirmed(&evaluation.Planned.Decisions[i], &before, now):
 		m.remediations[name] = before
 		return nil
 	case existed && !exists && before.isOf(orphan):
@@ -225,16 +225,17 @@ func (m *Memory) follow(
 	}
 	if exists {
 		// A request that is being deleted ends as it was decided then.
-		if outcome := outcomeOf(&pass.Planned.Decisions[i]); outcome != "" && (r.outcome == "" || !deleting(pass.Situation.Targets[i].Request)) {
+		target := &evaluation.Situation.Targets[i]
+		if outcome := outcomeOf(&evaluation.Planned.Decisions[i]); outcome != "" && (r.outcome == "" || !deleting(target.Request)) {
 			r.outcome = outcome
 		}
-		r.outcome = cmp.Or(r.outcome, decidedBefore(&pass.Situation.Targets[i]))
+		r.outcome = cmp.Or(r.outcome, decidedBefore(target))
 		m.remediations[name] = r
 	}
 	if !existed || exists && r.continues(&before) {
 		return nil
 	}
-	ended := before.ended(name, howItEnded(pass, i, before.byOwner), now)
+	ended := before.ended(name, howItEnded(evaluation, i, before.byOwner), now)
 	return &ended
 }
 
@@ -254,8 +255,8 @@ func deleting(request *remediation.Request) bool {
 }
 
 // inProgress returns the remediation of a target that is in progress, and whether there is one.
-func inProgress(pass *explain.Evaluation, i int, now time.Time) (remediationInProgress, bool) {
-	d, target := &pass.Planned.Decisions[i], &pass.Situation.Targets[i]
+func inProgress(evaluation *explain.Evaluation, i int, now time.Time) (remediationInProgress, bool) {
+	d, target := &evaluation.Planned.Decisions[i], &evaluation.Situation.Targets[i]
 	if !d.InFlight {
 		return remediationInProgress{}, false
 	}
@@ -268,7 +269,7 @@ func inProgress(pass *explain.Evaluation, i int, now time.Time) (remediationInPr
 	default:
 		r.byOwner = d.Action == remediation.RequestOwnerRemediation
 	}
-	if len(pass.Policy.Steps) > 1 {
+	if len(evaluation.Policy.Steps) > 1 {
 		order := d.Step.Order
 		r.number = &order
 	}
@@ -281,7 +282,7 @@ const unreadTime = time.Minute
 // unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager; or the
 // same step was planned again, and its preflight check has blocked it or was not run.
 func unconfirmed(d *remediation.Decision, before *remediationInProgress, now time.Time) bool {
-	blocked := d.Hold.Reason == remediation.PreflightFailed || d.Hold.Reason == remediation.PreflightPending || d.BlockedLate()
+	blocked := d.Block.Reason == remediation.PreflightFailed || d.Block.Reason == remediation.PreflightPending || d.BlockedLate()
 	return blocked && d.Step == before.step && before.outcome == "" || !before.read && now.Before(before.started.Add(unreadTime))
 }
 
@@ -303,11 +304,11 @@ func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
 // followOthers records the remediations of targets that the check no longer selects, or that no longer exist, as long as their requests
 // exist, and returns those that have ended, by name.
 func (m *Memory) followOthers(
-	pass *explain.Evaluation, before map[string]remediationInProgress, orphans map[string]*remediation.Orphan, now time.Time,
+	evaluation *explain.Evaluation, before map[string]remediationInProgress, orphans map[string]*remediation.Orphan, now time.Time,
 ) (ended []EndedRemediation) {
-	targets := make(map[string]bool, len(pass.Snapshot.Targets))
-	for i := range pass.Snapshot.Targets {
-		targets[pass.Snapshot.Targets[i].Name] = true
+	targets := make(map[string]bool, len(evaluation.Snapshot.Targets))
+	for i := range evaluation.Snapshot.Targets {
+		targets[evaluation.Snapshot.Targets[i].Name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		switch r := before[name]; {
@@ -351,11 +352,11 @@ func (r *remediationInProgress) ended(name string, otherwise remedyv1.Remediatio
 }
 
 // howItEnded is the outcome of a remediation by the current facts of its target.
-func howItEnded(pass *explain.Evaluation, i int, byOwner bool) remedyv1.RemediationOutcome {
+func howItEnded(evaluation *explain.Evaluation, i int, byOwner bool) remedyv1.RemediationOutcome {
 	switch {
-	case pass.Assessment.Verdicts[i].Recovered():
+	case evaluation.Assessment.Verdicts[i].Recovered():
 		return remedyv1.RecoveredOutcome
-	case byOwner && pass.Situation.Targets[i].OwnerRemediation.Refused:
+	case byOwner && evaluation.Situation.Targets[i].OwnerRemediation.Refused:
 		return remedyv1.FailedOutcome
 	}
 	return remedyv1.WithdrawnOutcome

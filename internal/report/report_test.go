@@ -154,7 +154,7 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	given := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: noon.Add(-time.Minute)}}
 	g.Expect(learn(unhealthy, remediation.Target{}, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true})).
 		To(BeEmpty())
-	failed := remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightFailed}}
+	failed := remediation.Decision{Block: remediation.Block{Reason: remediation.PreflightFailed}}
 	g.Expect(learn(unhealthy, remediation.Target{}, failed)).To(BeEmpty())
 	g.Expect(learn(unhealthy, given, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())
 	ended := learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})
@@ -201,7 +201,7 @@ func TestCompare_StepBlockedAgain_EndsTheFirst(t *testing.T) {
 		g.Expect(s.compare(health.Unhealthy, target, running)).To(BeEmpty())
 		running.Action, running.Why = remediation.GiveUp, remediation.StepTimedOut
 		g.Expect(s.compare(health.Unhealthy, target, running)).To(BeEmpty())
-		blocked := remediation.Decision{Step: step, Hold: remediation.Hold{Reason: hold}}
+		blocked := remediation.Decision{Step: step, Block: remediation.Block{Reason: hold}}
 		g.Expect(s.compare(health.Unhealthy, remediation.Target{}, blocked)).To(ConsistOf(HaveField("Outcome", remedyv1.TimedOutOutcome)))
 	}
 }
@@ -222,14 +222,14 @@ func TestCompare_Escalation_RecordsEachStep(t *testing.T) {
 	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.GiveUp, remediation.StepTimedOut, first))).To(BeEmpty())
 	g.Expect(s.compare(health.Unhealthy, started(first, 1), decided(remediation.Wait, "", first))).
 		To(BeEmpty(), "its request is being deleted")
-	pending := remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightPending}, Step: second}
+	pending := remediation.Decision{Block: remediation.Block{Reason: remediation.PreflightPending}, Step: second}
 	ended := s.compare(health.Unhealthy, remediation.Target{}, pending)
 	g.Expect(ended).To(HaveLen(1), "the request of the first step no longer exists")
 	g.Expect([]any{*ended[0].Step, ended[0].Outcome, ended[0].StartTime.Time, ended[0].CompletionTime.Time}).To(Equal([]any{
 		int32(1), remedyv1.TimedOutOutcome, noon.Add(time.Minute), noon.Add(5 * time.Minute),
 	}))
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, decided(remediation.StartRequest, "", second))).To(BeEmpty())
-	unread := remediation.Decision{Hold: remediation.Hold{Reason: remediation.PreflightFailed}, Step: second}
+	unread := remediation.Decision{Block: remediation.Block{Reason: remediation.PreflightFailed}, Step: second}
 	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, unread)).To(BeEmpty(), "the cache lacks the request")
 	g.Expect(s.compare(health.Unhealthy, started(second, 6), decided(remediation.Wait, "", second))).To(BeEmpty())
 	g.Expect(s.compare(health.Healthy, started(second, 6), decided(remediation.Withdraw, remediation.Recovered, second))).To(BeEmpty())

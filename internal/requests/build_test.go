@@ -143,9 +143,9 @@ func TestBuild_Owners_AreAsRemediatorsExpect(t *testing.T) {
 			}
 			g.Expect(labels).To(ConsistOf(tt.labels))
 			found := Read(request)
-			g.Expect(found.For(tt.draft.Target)).To(BeTrue())
-			g.Expect(found.For(OfNode(Object{"n1", "another"}, machine))).To(BeFalse())
-			g.Expect(found.For(OfMachine(Object{"m1", "another"}, node))).To(BeFalse())
+			g.Expect(found.IsFor(tt.draft.Target)).To(BeTrue())
+			g.Expect(found.IsFor(OfNode(Object{"n1", "another"}, machine))).To(BeFalse())
+			g.Expect(found.IsFor(OfMachine(Object{"m1", "another"}, node))).To(BeFalse())
 		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // NameTakenError is returned by Create if another object has the name of the request.
 type NameTakenError struct {
-	By *Found
+	By *Request
 }
 
 func (e *NameTakenError) Error() string {
@@ -27,7 +27,7 @@ func (e *NameTakenError) Error() string {
 
 // ReplacedError is returned by a write if the request no longer exists, or another one has its name.
 type ReplacedError struct {
-	Was *Found
+	Was *Request
 }
 
 func (e *ReplacedError) Error() string {
@@ -48,16 +48,16 @@ func (e *TemplateError) Error() string {
 type NotKnownError struct {
 	// Kinds are being read for the first time. The caller is reconciled again after that.
 	Kinds []schema.GroupVersionKind
-	// Trouble are the kinds that cannot be read, and why.
-	Trouble map[schema.GroupVersionKind]string
+	// Problems are the kinds that cannot be read, and why.
+	Problems map[schema.GroupVersionKind]string
 }
 
 func (e *NotKnownError) Error() string {
-	texts := make([]string, 0, len(e.Kinds)+len(e.Trouble))
+	texts := make([]string, 0, len(e.Kinds)+len(e.Problems))
 	for _, kind := range e.Kinds {
 		texts = append(texts, fmt.Sprintf("%s is being read", kind.GroupKind()))
 	}
-	for kind, why := range e.Trouble {
+	for kind, why := range e.Problems {
 		texts = append(texts, fmt.Sprintf("%s: %s", kind.GroupKind(), why))
 	}
 	slices.Sort(texts)

@@ -22,10 +22,10 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// Of returns the requests of a check by name, of these kinds and of other kinds that are watched. They are shared and must not be changed.
+// OfCheck returns the requests of a check by name, of these kinds and of other kinds that are watched. They are shared and must not be changed.
 // A kind that is not served in this version is read and written in another one. If there may be more requests, the error is a
 // *NotKnownError, and the known requests are returned with it. It does not wait for a list.
-func (r *Requests) Of(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Found, error) {
+func (r *Requests) OfCheck(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Request, error) {
 	if !r.watches() {
 		return r.listOf(ctx, c, kinds)
 	}
@@ -34,15 +34,15 @@ func (r *Requests) Of(ctx context.Context, c Check, kinds ...schema.GroupVersion
 	all := append(doubtful, kinds...)
 	var unknown *NotKnownError
 	for n, gvk := range all {
-		k := r.kind(use{gvk, false})
+		k := r.kind(kindKey{gvk, false})
 		if k.ready() || slices.Contains(all[:n], gvk) {
 			continue
 		}
 		if unknown == nil {
-			unknown = &NotKnownError{Trouble: map[schema.GroupVersionKind]string{}}
+			unknown = &NotKnownError{Problems: map[schema.GroupVersionKind]string{}}
 		}
 		if why := r.watchKind(ctx, k); why != "" {
-			unknown.Trouble[gvk] = why
+			unknown.Problems[gvk] = why
 		} else {
 			unknown.Kinds = append(unknown.Kinds, gvk)
 		}
@@ -53,7 +53,7 @@ func (r *Requests) Of(ctx context.Context, c Check, kinds ...schema.GroupVersion
 	return found, nil
 }
 
-// NotServed is the trouble with a kind that is not served in any version. There cannot be any requests of it.
+// NotServed is the problem of a kind that is not served in any version. There cannot be any requests of it.
 const NotServed = "it is not served"
 
 // watchKind starts to watch a kind, or returns why it cannot.
@@ -87,7 +87,7 @@ func (r *Requests) watchKind(ctx context.Context, k *kind) string {
 // coversAll returns why a kind that no check names as a template is not watched: the permissions of the manager cover all kinds of its
 // group, also those that are not for requests. The annotation of a check can name any of them.
 func (r *Requests) coversAll(ctx context.Context, k *kind, known facts) string {
-	if len(r.interested(k.use, func(_ Check, i *interest) bool { return i.names(k.GroupVersionKind) })) > 0 {
+	if len(r.interested(k.kindKey, func(_ Check, i *interest) bool { return i.names(k.GroupVersionKind) })) > 0 {
 		return ""
 	}
 	every := schema.GroupResource{Group: known.resource.Group, Resource: "*"}
@@ -108,7 +108,7 @@ func notWatched(ctx context.Context, k *kind, err error) string {
 }
 
 // indexed are the requests of an index by name, and the kinds that may have more.
-func (r *Requests) indexed(i any) (all []*Found, doubtful []schema.GroupVersionKind) {
+func (r *Requests) indexed(i any) (all []*Request, doubtful []schema.GroupVersionKind) {
 	r.mu.Lock()
 	for _, k := range r.kinds {
 		s, _ := k.stores()
@@ -125,28 +125,28 @@ func (r *Requests) indexed(i any) (all []*Found, doubtful []schema.GroupVersionK
 }
 
 // sorted sorts requests by name and removes duplicates: a kind may be watched in two versions.
-func sorted(all []*Found) []*Found {
-	slices.SortFunc(all, func(a, b *Found) int {
+func sorted(all []*Request) []*Request {
+	slices.SortFunc(all, func(a, b *Request) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind.Kind, b.Kind.Kind),
 			cmp.Compare(a.Kind.Group, b.Kind.Group), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Kind.Version, b.Kind.Version))
 	})
-	return slices.CompactFunc(all, func(a, b *Found) bool { return a.UID == b.UID })
+	return slices.CompactFunc(all, func(a, b *Request) bool { return a.UID == b.UID })
 }
 
-// About are the known requests for a target, of any check.
-func (r *Requests) About(t Target) []*Found {
+// ForTarget are the known requests for a target, of any check.
+func (r *Requests) ForTarget(t Target) []*Request {
 	if t.Object().UID == "" {
 		return nil
 	}
 	all, _ := r.indexed(t.Object().UID)
-	return slices.DeleteFunc(all, func(f *Found) bool { return !f.For(t) })
+	return slices.DeleteFunc(all, func(f *Request) bool { return !f.IsFor(t) })
 }
 
 // storeOf is the store of a kind of requests; nil if it is not watched.
-func (r *Requests) storeOf(kind schema.GroupVersionKind) *store[*Found] {
+func (r *Requests) storeOf(kind schema.GroupVersionKind) *store[*Request] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := r.kinds[use{kind, false}]
+	k := r.kinds[kindKey{kind, false}]
 	if k == nil {
 		return nil
 	}
@@ -154,22 +154,22 @@ func (r *Requests) storeOf(kind schema.GroupVersionKind) *store[*Found] {
 	return s
 }
 
-// Named is the request of this kind and name, of any check; nil if there is none. False if that is not known.
-func (r *Requests) Named(kind schema.GroupVersionKind, key client.ObjectKey) (*Found, bool) {
+// Get is the request of this kind and name, of any check; nil if there is none. False if that is not known.
+func (r *Requests) Get(kind schema.GroupVersionKind, key client.ObjectKey) (*Request, bool) {
 	if s := r.storeOf(kind); s != nil {
 		return s.get(key)
 	}
 	return nil, false
 }
 
-// Known reports whether a kind was ever listed. Requests that were created since are known, too, but some may no longer exist.
-func (r *Requests) Known(kind schema.GroupVersionKind) bool {
+// WasListed reports whether a kind was ever listed. Requests that were created since are known, too, but some may no longer exist.
+func (r *Requests) WasListed(kind schema.GroupVersionKind) bool {
 	s := r.storeOf(kind)
 	return s != nil && s.listed()
 }
 
-// Live reads the request of this kind and name, of any check, live; nil if there is none.
-func (r *Requests) Live(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*Found, error) {
+// GetLive reads the request of this kind and name, of any check, live; nil if there is none.
+func (r *Requests) GetLive(ctx context.Context, kind schema.GroupVersionKind, key client.ObjectKey) (*Request, error) {
 	request := &unstructured.Unstructured{}
 	request.SetGroupVersionKind(kind)
 	err := r.reader.Get(ctx, key, request)
@@ -182,24 +182,24 @@ func (r *Requests) Live(ctx context.Context, kind schema.GroupVersionKind, key c
 	return Read(request), nil
 }
 
-// LiveOf lists the requests of a check of these kinds live.
-func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Found, error) {
+// ListLive lists the requests of a check of these kinds live.
+func (r *Requests) ListLive(ctx context.Context, c Check, kinds ...schema.GroupVersionKind) ([]*Request, error) {
 	if !r.watches() {
 		found, err := r.listOf(ctx, c, kinds)
 		var unknown *NotKnownError
 		if errors.As(err, &unknown) {
 			// A kind that is not served has no requests.
-			maps.DeleteFunc(unknown.Trouble, func(_ schema.GroupVersionKind, why string) bool { return why == NotServed })
-			if len(unknown.Trouble) == 0 {
+			maps.DeleteFunc(unknown.Problems, func(_ schema.GroupVersionKind, why string) bool { return why == NotServed })
+			if len(unknown.Problems) == 0 {
 				err = nil
 			}
 		}
 		return found, err
 	}
-	var all []*Found
+	var all []*Request
 	var failed []error
 	for _, gvk := range kinds {
-		known, err := r.discover(ctx, use{gvk, false}, schema.GroupVersionResource{})
+		known, err := r.discover(ctx, kindKey{gvk, false}, schema.GroupVersionResource{})
 		if err != nil {
 			failed = append(failed, errors.Wrapf(err, "failed to find out whether %s is served", gvk))
 			continue
@@ -213,7 +213,7 @@ func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVer
 			continue
 		}
 		for i := range list.Items {
-			if f := Read(&list.Items[i]); f.Of(c) {
+			if f := Read(&list.Items[i]); f.IsOf(c) {
 				all = append(all, f)
 			}
 		}
@@ -221,14 +221,14 @@ func (r *Requests) LiveOf(ctx context.Context, c Check, kinds ...schema.GroupVer
 	return sorted(all), utilerrors.NewAggregate(failed)
 }
 
-// LiveOfAll lists the requests of a kind live, of any check; none if the kind is not served.
-func (r *Requests) LiveOfAll(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]*Found, error) {
+// ListKind lists the requests of a kind live, of any check; none if the kind is not served.
+func (r *Requests) ListKind(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]*Request, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	if err := r.reader.List(ctx, list, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	all := make([]*Found, len(list.Items))
+	all := make([]*Request, len(list.Items))
 	for i := range list.Items {
 		all[i] = Read(&list.Items[i])
 	}
@@ -236,26 +236,26 @@ func (r *Requests) LiveOfAll(ctx context.Context, gvk schema.GroupVersionKind, n
 }
 
 // listOf lists the requests of a check live by their label.
-func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVersionKind) ([]*Found, error) {
-	var all []*Found
-	unknown := &NotKnownError{Trouble: map[schema.GroupVersionKind]string{}}
+func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVersionKind) ([]*Request, error) {
+	var all []*Request
+	unknown := &NotKnownError{Problems: map[schema.GroupVersionKind]string{}}
 	for _, gvk := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		err := r.reader.List(ctx, list, client.InNamespace(r.namespace), client.MatchingLabels{remedyv1.CheckLabel: c.Label(r.cluster)})
 		switch {
 		case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
-			unknown.Trouble[gvk] = NotServed
+			unknown.Problems[gvk] = NotServed
 		case err != nil:
-			unknown.Trouble[gvk] = Shown(unanswered(err, "which requests exist"))
+			unknown.Problems[gvk] = Shown(unanswered(err, "which requests exist"))
 		}
 		for i := range list.Items {
-			if f := Read(&list.Items[i]); f.Of(c) {
+			if f := Read(&list.Items[i]); f.IsOf(c) {
 				all = append(all, f)
 			}
 		}
 	}
-	if len(unknown.Trouble) > 0 {
+	if len(unknown.Problems) > 0 {
 		return sorted(all), unknown
 	}
 	return sorted(all), nil

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func namesOf(all []*Found) []string {
+func namesOf(all []*Request) []string {
 	names := make([]string, 0, len(all))
 	for _, f := range all {
 		names = append(names, f.Name)
@@ -40,27 +40,27 @@ func TestFind_SeveralChecks_AreKeptApart(t *testing.T) {
 	stranger := s.kind.NewRequest(s.namespace, "stranger")
 	s.Expect(admin.Create(t.Context(), stranger)).To(Succeed())
 	for i, c := range checks {
-		found, err := s.requests.Of(t.Context(), c, kind)
+		found, err := s.requests.OfCheck(t.Context(), c, kind)
 		s.Expect(err).ToNot(HaveOccurred())
 		prefix := string(rune('0' + i))
 		s.Expect(namesOf(found)).To(Equal([]string{prefix + "x", prefix + "y"}))
 	}
-	found, err := s.requests.Of(t.Context(), s.check("c"), kind)
+	found, err := s.requests.OfCheck(t.Context(), s.check("c"), kind)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(found).To(BeEmpty())
 	s.Eventually(func() string {
-		f, known := s.requests.Named(kind, client.ObjectKeyFromObject(stranger))
+		f, known := s.requests.Get(kind, client.ObjectKeyFromObject(stranger))
 		s.Expect(known).To(BeTrue())
 		if f == nil {
 			return ""
 		}
 		return f.String()
 	}).Should(Equal("Reboot " + s.namespace + "/stranger"))
-	_, known := s.requests.Named(s.reference().TemplateKind(), client.ObjectKeyFromObject(stranger))
+	_, known := s.requests.Get(s.reference().TemplateKind(), client.ObjectKeyFromObject(stranger))
 	s.Expect(known).To(BeFalse())
-	about := s.requests.About(OfMachine(Object{"1x", "uid-1x"}, Object{}))
+	about := s.requests.ForTarget(OfMachine(Object{"1x", "uid-1x"}, Object{}))
 	s.Expect(namesOf(about)).To(Equal([]string{"1x"}))
-	s.Expect(s.requests.About(OfMachine(Object{"1x", ""}, Object{}))).To(BeEmpty())
+	s.Expect(s.requests.ForTarget(OfMachine(Object{"1x", ""}, Object{}))).To(BeEmpty())
 	s.Expect(about[0].String()).To(Equal("Reboot " + s.namespace + "/1x of MachineHealthCheck " + s.namespace + "/b"))
 }
 
@@ -70,7 +70,7 @@ func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 		s.usable(s.check(name), s.reference())
 	}
 	elsewhere := Check{Kind: machineCheck.Kind, Namespace: "elsewhere", Name: "far-off"}
-	_, err := s.requests.Of(t.Context(), elsewhere, s.reference().RequestKind())
+	_, err := s.requests.OfCheck(t.Context(), elsewhere, s.reference().RequestKind())
 	s.Expect(err).ToNot(HaveOccurred())
 	// The tail is the last thing that the watch brings: what comes before it has arrived when it has.
 	tail := 0
@@ -96,8 +96,8 @@ func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 	// The event of the first list arrives before that: changes of templates arrive one after the other.
 	arrived()
 	s.Expect(admin.Create(t.Context(), s.kind.NewTemplate(s.namespace, "last", map[string]any{}))).To(Succeed())
-	s.Eventually(func() *foundTemplate {
-		_, templates := s.requests.kind(use{s.reference().TemplateKind(), true}).stores()
+	s.Eventually(func() *cachedTemplate {
+		_, templates := s.requests.kind(kindKey{s.reference().TemplateKind(), true}).stores()
 		last, _ := templates.get(client.ObjectKey{Namespace: s.namespace, Name: "last"})
 		return last
 	}).ShouldNot(BeNil())
@@ -119,16 +119,16 @@ func TestSource_RelevantChange_WakesTheRightChecks(t *testing.T) {
 	s.Expect(unstructured.SetNestedSlice(there.Object, []any{map[string]any{"type": "Succeeded", "status": "True"}}, "status", "conditions")).To(Succeed())
 	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
 	s.Expect(arrived()).To(Equal([]string{"a"}))
-	s.Eventually(func() bool { return s.mine()[0].Request(Naming{}).Succeeded }).Should(BeTrue())
+	s.Eventually(func() bool { return s.mine()[0].Facts(Naming{}).Succeeded }).Should(BeTrue())
 
 	s.Expect(s.requests.Delete(t.Context(), request)).To(Succeed())
 	s.Expect(arrived()).To(ConsistOf("a", "b"), "a name is free again")
 }
 
 // mine are the requests of the check a, when they are known.
-func (s *scene) mine() []*Found {
+func (s *scene) mine() []*Request {
 	s.t.Helper()
-	found, err := s.requests.Of(s.t.Context(), s.check("a"), s.reference().RequestKind())
+	found, err := s.requests.OfCheck(s.t.Context(), s.check("a"), s.reference().RequestKind())
 	s.Expect(err).ToNot(HaveOccurred())
 	return found
 }
@@ -142,7 +142,7 @@ func (s *scene) watches() {
 	s.Expect(admin.Create(s.t.Context(), s.kind.NewRequest(key.Namespace, key.Name))).To(Succeed())
 	s.Expect(admin.Create(s.t.Context(), s.kind.NewTemplate(key.Namespace, key.Name, map[string]any{}))).To(Succeed())
 	s.Eventually(func(g Gomega) {
-		request, _ := s.requests.Named(news.RequestKind(), key)
+		request, _ := s.requests.Get(news.RequestKind(), key)
 		g.Expect(request).ToNot(BeNil())
 		g.Expect(s.requests.Resolve(s.t.Context(), s.check("a"), "", s.reference(), news)[1].Usable()).To(BeTrue())
 	}).Should(Succeed())
@@ -158,11 +158,11 @@ func TestFind_Unchanged_AsksNothing(t *testing.T) {
 		one := s.requests.Resolve(t.Context(), c, "", soft)
 		s.Expect(one[0].Usable()).To(BeTrue())
 		s.Expect(s.mine()).To(HaveLen(1))
-		s.requests.About(OfMachine(Object{"m1", "uid-1"}, Object{}))
-		s.requests.Named(soft.RequestKind(), client.ObjectKey{Namespace: s.namespace, Name: "m1"})
+		s.requests.ForTarget(OfMachine(Object{"m1", "uid-1"}, Object{}))
+		s.requests.Get(soft.RequestKind(), client.ObjectKey{Namespace: s.namespace, Name: "m1"})
 	}
 	s.Expect(s.traffic.since()).To(BeEmpty())
-	of := func() { _, _ = s.requests.Of(context.Background(), c, s.kind.GroupVersionKind) }
+	of := func() { _, _ = s.requests.OfCheck(context.Background(), c, s.kind.GroupVersionKind) }
 	// What the rest of the process allocates meanwhile is counted, too.
 	s.Expect(min(testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of), testing.AllocsPerRun(100, of))).To(
 		BeNumerically("<=", 4), "a slice of what is found, and no copy of it",
@@ -172,7 +172,7 @@ func TestFind_Unchanged_AsksNothing(t *testing.T) {
 func TestStore_LargeRequest_KeepsRelevantPart(t *testing.T) {
 	g := NewWithT(t)
 	const many = 100
-	kept := newStore(Read, func(_, _ *Found) {}, func() {})
+	kept := newStore(Read, func(_, _ *Request) {}, func() {})
 	heap := func() uint64 {
 		runtime.GC()
 		var stats runtime.MemStats
@@ -210,7 +210,7 @@ func TestForget_LastCheck_StopsEveryWatch(t *testing.T) {
 	s.usable(s.check("a"), s.reference())
 	s.stop()
 	s.Eventually(runtime.NumGoroutine).Should(BeNumerically("<", before))
-	_, err := s.requests.Of(t.Context(), s.check("b"), s.reference().RequestKind())
+	_, err := s.requests.OfCheck(t.Context(), s.check("b"), s.reference().RequestKind())
 	s.Expect(err).ToNot(HaveOccurred(), "what was read is still known")
 }
 
@@ -220,13 +220,13 @@ func TestWatch_RequestsExist_IsKept(t *testing.T) {
 	request := s.create(c, Object{"m1", "uid-1"})
 	// The check names another template now, and asks for nothing of the old kind.
 	s.requests.Resolve(t.Context(), c, "")
-	found, err := s.requests.Of(t.Context(), c)
+	found, err := s.requests.OfCheck(t.Context(), c)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(namesOf(found)).To(Equal([]string{"m1"}))
 	s.Expect(s.requests.kinds).To(HaveLen(1), "the templates are of no use any more")
 	s.Expect(s.requests.Delete(t.Context(), request)).To(Succeed())
-	s.Eventually(func() []*Found {
-		found, err := s.requests.Of(t.Context(), c)
+	s.Eventually(func() []*Request {
+		found, err := s.requests.OfCheck(t.Context(), c)
 		s.Expect(err).ToNot(HaveOccurred())
 		return found
 	}).Should(BeEmpty())
@@ -241,7 +241,7 @@ func TestOf_NothingWatched_ReadsLive(t *testing.T) {
 	soft := s.reference()
 	one := plain.Resolve(t.Context(), nodeCheck, "", soft)[0]
 	s.Expect(one.Err).ToNot(HaveOccurred())
-	s.Expect(one.Trouble.Reason).To(Equal("TemplateNotFound"))
+	s.Expect(one.Problem.Reason).To(Equal("TemplateNotFound"))
 	s.template()
 	one = plain.Resolve(t.Context(), nodeCheck, "", soft)[0]
 	s.Expect(one.Usable()).To(BeTrue())
@@ -249,21 +249,21 @@ func TestOf_NothingWatched_ReadsLive(t *testing.T) {
 	made, created, err := plain.Create(t.Context(), d)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(created).To(BeTrue())
-	found, err := plain.Of(t.Context(), nodeCheck, soft.RequestKind())
+	found, err := plain.OfCheck(t.Context(), nodeCheck, soft.RequestKind())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(found).To(HaveLen(1))
 	s.Expect(found[0].UID).To(Equal(made.UID))
-	found, err = plain.Of(t.Context(), Check{Kind: nodeCheck.Kind, Name: "another"}, soft.RequestKind())
+	found, err = plain.OfCheck(t.Context(), Check{Kind: nodeCheck.Kind, Name: "another"}, soft.RequestKind())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(found).To(BeEmpty())
 	missing := soft
 	missing.Kind = "NothingTemplate"
-	_, err = plain.Of(t.Context(), nodeCheck, soft.RequestKind(), missing.RequestKind())
+	_, err = plain.OfCheck(t.Context(), nodeCheck, soft.RequestKind(), missing.RequestKind())
 	s.Expect(err).To(MatchError(ContainSubstring("it is not served")))
-	s.Expect(plain.Resolve(t.Context(), nodeCheck, "", missing)[0].Trouble.Reason).To(Equal("KindNotServed"))
+	s.Expect(plain.Resolve(t.Context(), nodeCheck, "", missing)[0].Problem.Reason).To(Equal("KindNotServed"))
 	s.Expect(plain.StopRemediator(t.Context(), made, noon, false)).To(Succeed())
 	s.Expect(plain.Delete(t.Context(), made)).To(Succeed())
-	live, err := plain.Live(t.Context(), soft.RequestKind(), made.Key())
+	live, err := plain.GetLive(t.Context(), soft.RequestKind(), made.Key())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(live).To(BeNil())
 }
@@ -275,15 +275,15 @@ func TestLiveOf_Requests_AreReadLive(t *testing.T) {
 	// Another process has not read them.
 	s.begin(t.Context(), s.config())
 	gone := s.kind.GroupVersion().WithKind("Gone")
-	found, err := s.requests.LiveOf(t.Context(), s.check("a"), gone, s.reference().RequestKind())
+	found, err := s.requests.ListLive(t.Context(), s.check("a"), gone, s.reference().RequestKind())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(namesOf(found)).To(Equal([]string{"m1"}))
 	s.grant()
 	s.Eventually(func() error {
-		_, err := s.requests.LiveOf(t.Context(), s.check("a"), s.reference().RequestKind())
+		_, err := s.requests.ListLive(t.Context(), s.check("a"), s.reference().RequestKind())
 		return err
 	}).Should(MatchError(ContainSubstring("forbidden")), "what cannot be read is not taken for nothing")
 	plain, err := New(t.Context(), Options{Client: admin, Clock: s.clock})
 	s.Expect(err).ToNot(HaveOccurred())
-	s.Expect(plain.LiveOf(t.Context(), s.check("a"), gone)).To(BeEmpty(), "a kind that is not served has no requests")
+	s.Expect(plain.ListLive(t.Context(), s.check("a"), gone)).To(BeEmpty(), "a kind that is not served has no requests")
 }

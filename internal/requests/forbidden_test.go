@@ -46,7 +46,7 @@ func TestWatch_ListForbidden_IsRetriedWhenDue(t *testing.T) {
 	s.begin(t.Context(), config)
 	c, soft := s.check("a"), s.reference()
 	s.trouble(c, soft, remedyv1.ForbiddenReason, "Reboot: the API server rejects list or watch requests of the manager")
-	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+	_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(HaveOccurred())
 	refuses.Store(false)
 	s.usable(c, soft)
@@ -58,18 +58,18 @@ func TestWatch_PermissionRemoved_KeepsRequests(t *testing.T) {
 	c, kind := s.check("a"), s.reference().RequestKind()
 	s.create(c, Object{"m1", "uid-1"})
 	s.grant(s.kind.Rules()[1])
-	k := s.requests.kind(use{kind, false})
+	k := s.requests.kind(kindKey{kind, false})
 	// The API server ends watches regularly, and verifies the permission for the next one.
 	s.requests.stopWatch(t.Context(), k, k.facts, apierrors.NewForbidden(k.facts.resource.GroupResource(), "", nil))
-	found, err := s.requests.Of(t.Context(), c)
+	found, err := s.requests.OfCheck(t.Context(), c)
 	s.Expect(namesOf(found)).To(Equal([]string{"m1"}))
 	var unknown *NotKnownError
 	s.Expect(errors.As(err, &unknown)).To(BeTrue(), "also for a kind that the check does not name any more")
-	s.Expect(unknown.Trouble).To(HaveKey(kind))
+	s.Expect(unknown.Problems).To(HaveKey(kind))
 	s.grant(s.kind.Rules()...)
 	s.Eventually(func() error {
 		s.clock.Step(missingFor)
-		_, err := s.requests.Of(t.Context(), c)
+		_, err := s.requests.OfCheck(t.Context(), c)
 		return err
 	}).Should(Succeed())
 }
@@ -86,9 +86,9 @@ func TestWatch_PermissionsForAllKinds_FollowsNoAnnotation(t *testing.T) {
 	s.grant(every...)
 	s.template()
 	c, kind := s.check("a"), s.reference().RequestKind()
-	_, err := s.requests.Of(t.Context(), c, kind)
+	_, err := s.requests.OfCheck(t.Context(), c, kind)
 	var unknown *NotKnownError
 	s.Expect(errors.As(err, &unknown)).To(BeTrue())
-	s.Expect(unknown.Trouble).To(HaveKeyWithValue(kind, ContainSubstring("every resource of "+kind.Group)))
+	s.Expect(unknown.Problems).To(HaveKeyWithValue(kind, ContainSubstring("every resource of "+kind.Group)))
 	s.usable(c, s.reference())
 }

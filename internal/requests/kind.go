@@ -16,15 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// use is a kind of templates or of requests. A kind can be both.
-type use struct {
+// kindKey is a kind of templates or of requests. A kind can be both.
+type kindKey struct {
 	schema.GroupVersionKind
 	template bool
 }
 
 // kind is the state of a kind.
 type kind struct {
-	use
+	kindKey
 
 	// asking has one place, for the goroutine that asks the API server. Others wait for it.
 	asking chan struct{}
@@ -40,8 +40,8 @@ type kind struct {
 	// lost is the resource that was watched until the API server no longer served it. Discovery may contain it until refusedUntil.
 	lost schema.GroupVersionResource
 	// One of them is set while the kind is watched, or while the objects that were read may still exist.
-	requests  *store[*Found]
-	templates *store[*foundTemplate]
+	requests  *store[*Request]
+	templates *store[*cachedTemplate]
 	cancel    context.CancelFunc
 }
 
@@ -57,12 +57,12 @@ type facts struct {
 }
 
 // kind is the state of a kind.
-func (r *Requests) kind(u use) *kind {
+func (r *Requests) kind(u kindKey) *kind {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.kinds[u]
 	if k == nil {
-		k = &kind{use: u, asking: make(chan struct{}, 1)}
+		k = &kind{kindKey: u, asking: make(chan struct{}, 1)}
 		r.kinds[u] = k
 	}
 	return k
@@ -85,14 +85,14 @@ func (r *Requests) facts(ctx context.Context, k *kind) (facts, error) {
 	if known, found, err := r.recall(k); found {
 		return known, err
 	}
-	found, err := r.discover(inTime, k.use, k.lostAs(r.clock.Now()))
+	found, err := r.discover(inTime, k.kindKey, k.lostAs(r.clock.Now()))
 	err = unanswered(err, "whether %s is served", k.GroupVersionKind)
 	if err != nil && ctx.Err() != nil {
 		// The caller was canceled. That is no answer.
 		return facts{}, err
 	}
 	if k.learn(&found, err, r.clock.Now()) {
-		r.listeners.wake(r.interested(k.use, nil)...)
+		r.listeners.wake(r.interested(k.kindKey, nil)...)
 	}
 	return found, err
 }
@@ -137,7 +137,7 @@ func (k *kind) lostAs(now time.Time) schema.GroupVersionResource {
 }
 
 // discover asks the API server for a kind, and for a kind of requests in all versions. The lost resource is ignored.
-func (r *Requests) discover(ctx context.Context, u use, lost schema.GroupVersionResource) (facts, error) {
+func (r *Requests) discover(ctx context.Context, u kindKey, lost schema.GroupVersionResource) (facts, error) {
 	gvk := u.GroupVersionKind
 	if !r.watches() {
 		return r.mapped(ctx, gvk)
@@ -231,7 +231,7 @@ func (k *kind) ready() bool {
 }
 
 // stores are the objects of the kind; nil if it is not watched.
-func (k *kind) stores() (*store[*Found], *store[*foundTemplate]) {
+func (k *kind) stores() (*store[*Request], *store[*cachedTemplate]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.requests, k.templates

@@ -212,9 +212,9 @@ func (s *scene) trouble(c Check, reference Reference, reason, detail string) Res
 		one = s.requests.Resolve(s.t.Context(), c, "", reference)[0]
 		s.clock.Step(missingFor)
 		g.Expect(one.Err).ToNot(HaveOccurred())
-		g.Expect(one.Trouble).ToNot(BeNil())
-		g.Expect([]string{one.Trouble.Reason, one.Trouble.Detail}).To(Equal([]string{reason, detail}))
-		g.Expect(one.Trouble.Template).To(Equal(Naming{reference}.Text(reference)))
+		g.Expect(one.Problem).ToNot(BeNil())
+		g.Expect([]string{one.Problem.Reason, one.Problem.Detail}).To(Equal([]string{reason, detail}))
+		g.Expect(one.Problem.Template).To(Equal(Naming{reference}.Text(reference)))
 	}).Should(Succeed())
 	return one
 }
@@ -224,9 +224,9 @@ func (s *scene) usable(c Check, reference Reference) {
 	s.t.Helper()
 	s.Eventually(func(g Gomega) {
 		one := s.requests.Resolve(s.t.Context(), c, "", reference)[0]
-		_, err := s.requests.Of(s.t.Context(), c, reference.RequestKind())
+		_, err := s.requests.OfCheck(s.t.Context(), c, reference.RequestKind())
 		s.clock.Step(missingFor)
-		g.Expect(one.Usable()).To(BeTrue(), "%v %v", one.Trouble, one.Err)
+		g.Expect(one.Usable()).To(BeTrue(), "%v %v", one.Problem, one.Err)
 		g.Expect(err).ToNot(HaveOccurred())
 	}).Should(Succeed())
 }
@@ -236,7 +236,7 @@ func (s *scene) draft(c Check, machine Object) *Draft {
 	return &Draft{Check: c, Target: OfMachine(machine, Object{"node-" + machine.Name, "uid-of-node-" + machine.UID}), Template: s.reference(), Order: 1, Attempt: 1, Started: noon}
 }
 
-func (s *scene) create(c Check, machine Object) *Found {
+func (s *scene) create(c Check, machine Object) *Request {
 	s.t.Helper()
 	found, created, err := s.requests.Create(s.t.Context(), s.draft(c, machine))
 	s.Expect(err).ToNot(HaveOccurred())

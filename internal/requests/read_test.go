@@ -65,17 +65,17 @@ func TestRead_BuiltRequest_IsTheSame(t *testing.T) {
 		back := &unstructured.Unstructured{}
 		g.Expect(back.UnmarshalJSON(content)).To(Succeed())
 		found := Read(back)
-		g.Expect(found.Of(d.Check)).To(BeTrue())
-		g.Expect(found.For(d.Target)).To(BeTrue())
-		g.Expect(found.is(d)).To(BeTrue())
+		g.Expect(found.IsOf(d.Check)).To(BeTrue())
+		g.Expect(found.IsFor(d.Target)).To(BeTrue())
+		g.Expect(found.matches(d)).To(BeTrue())
 		g.Expect(found.Key()).To(Equal(client.ObjectKey{Namespace: d.Template.Namespace, Name: d.Target.Object().Name}))
 		naming := Naming{d.Template}
-		g.Expect(*found.Request(naming)).To(Equal(remediation.Request{
+		g.Expect(*found.Facts(naming)).To(Equal(remediation.Request{
 			Step: naming.StepID(d.Order, d.Template), Attempt: d.Attempt, Started: d.Started.Truncate(time.Millisecond),
 		}))
 		stranger := d.Target
 		stranger.Machine.UID, stranger.Node.UID = "another", "another"
-		g.Expect(found.For(stranger)).To(BeFalse())
+		g.Expect(found.IsFor(stranger)).To(BeFalse())
 		for _, label := range request.GetLabels() {
 			if label != d.Cluster.Name {
 				g.Expect(validation.IsValidLabelValue(label)).To(BeEmpty())
@@ -146,13 +146,13 @@ func TestRead_InvalidAnnotations_DoNoHarm(t *testing.T) {
 		remedyv1.HealthySinceAnnotation: "yesterday", remedyv1.TimedOutAnnotation: "",
 	})
 	found := Read(request)
-	g.Expect(*found.Request(Naming{farTemplate})).To(Equal(remediation.Request{
+	g.Expect(*found.Facts(Naming{farTemplate})).To(Equal(remediation.Request{
 		Step: remediation.StepID{Order: -1, Template: "FenceAgentsRemediationTemplate/"}, Attempt: 1, Started: noon, TimedOut: true,
 	}), "its step is none that there is, and it was started when it was created")
-	g.Expect(found.Of(nodeCheck)).To(BeTrue())
-	g.Expect(found.For(Target{})).To(BeFalse(), "an empty target is no target")
-	g.Expect(found.For(Target{OfNode: true})).To(BeFalse())
-	g.Expect((&Found{}).Of(Check{})).To(BeFalse())
+	g.Expect(found.IsOf(nodeCheck)).To(BeTrue())
+	g.Expect(found.IsFor(Target{})).To(BeFalse(), "an empty target is no target")
+	g.Expect(found.IsFor(Target{OfNode: true})).To(BeFalse())
+	g.Expect((&Request{}).IsOf(Check{})).To(BeFalse())
 }
 
 func FuzzParseCheck(f *testing.F) {
@@ -191,7 +191,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		found := Read(request)
-		r := found.Request(Naming{metal3Template})
+		r := found.Facts(Naming{metal3Template})
 		if r.Attempt < 1 || r.Step.Order < noOrder || r.Succeeded && r.Failed {
 			t.Errorf("%s is read as %+v", content, r)
 		}

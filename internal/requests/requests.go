@@ -56,7 +56,7 @@ type Requests struct {
 	running     sync.WaitGroup
 
 	mu        sync.Mutex
-	kinds     map[use]*kind
+	kinds     map[kindKey]*kind
 	interests map[Check]*interest
 }
 
@@ -75,7 +75,7 @@ func (i *interest) names(gvk schema.GroupVersionKind) bool {
 func New(ctx context.Context, o Options) (*Requests, error) {
 	r := &Requests{
 		ctx: ctx, client: o.Client, reader: o.Reader, clock: o.Clock, namespace: o.Namespace, cluster: o.Cluster, readOnly: o.ReadOnly,
-		kinds: map[use]*kind{}, interests: map[Check]*interest{}, timeout: defaultTimeout, mapping: make(chan struct{}, 1),
+		kinds: map[kindKey]*kind{}, interests: map[Check]*interest{}, timeout: defaultTimeout, mapping: make(chan struct{}, 1),
 	}
 	if r.reader == nil {
 		r.reader = o.Client
@@ -151,13 +151,13 @@ func (r *Requests) interestOf(c Check) *interest {
 
 // release stops the watches of kinds that no check needs. A kind with requests of an existing check is kept.
 func (r *Requests) release() {
-	wanted := map[use]bool{}
+	wanted := map[kindKey]bool{}
 	for _, i := range r.interests {
 		for _, gvk := range i.kinds {
-			wanted[use{gvk, false}] = true
+			wanted[kindKey{gvk, false}] = true
 		}
 		for _, t := range i.templates {
-			wanted[use{t.TemplateKind(), true}], wanted[use{t.RequestKind(), false}] = true, true
+			wanted[kindKey{t.TemplateKind(), true}], wanted[kindKey{t.RequestKind(), false}] = true, true
 		}
 	}
 	for u, k := range r.kinds {
@@ -170,7 +170,7 @@ func (r *Requests) release() {
 }
 
 // interested are the checks that need a kind, filtered by which if that is set.
-func (r *Requests) interested(u use, which func(Check, *interest) bool) []Check {
+func (r *Requests) interested(u kindKey, which func(Check, *interest) bool) []Check {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []Check

@@ -23,8 +23,8 @@ import (
 // Resolved is whether requests can be created from a template.
 type Resolved struct {
 	Reference Reference
-	// Trouble is why not; nil if they can.
-	Trouble *explain.TemplateProblem
+	// Problem is why not; nil if they can.
+	Problem *explain.TemplateProblem
 	// Err is why that is not known; nil if it is. After a *NotKnownError, the check is reconciled when it is known.
 	Err error
 	// Again is when to call Resolve again; zero if a watch triggers that.
@@ -32,7 +32,7 @@ type Resolved struct {
 }
 
 // Usable reports whether a request can be created.
-func (r *Resolved) Usable() bool { return r.Trouble == nil && r.Err == nil }
+func (r *Resolved) Usable() bool { return r.Problem == nil && r.Err == nil }
 
 // The permissions for templates and for requests.
 var (
@@ -41,7 +41,7 @@ var (
 )
 
 // Resolve finds out from which templates of a check requests can be created, and reconciles the check when that changes. It asks the API
-// server about a kind the first time, and again after trouble.
+// server about a kind the first time, and again after a problem.
 func (r *Requests) Resolve(ctx context.Context, c Check, plurals string, references ...Reference) []Resolved {
 	if r.watches() {
 		r.setTemplates(c, references)
@@ -52,8 +52,8 @@ func (r *Requests) Resolve(ctx context.Context, c Check, plurals string, referen
 		one := &all[i]
 		one.Reference = reference
 		r.resolve(ctx, one, plurals)
-		if one.Trouble != nil {
-			one.Trouble.Template = naming.Text(reference)
+		if one.Problem != nil {
+			one.Problem.Template = naming.Text(reference)
 		}
 	}
 	return all
@@ -61,10 +61,10 @@ func (r *Requests) Resolve(ctx context.Context, c Check, plurals string, referen
 
 func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 	if r.namespace != "" && one.Reference.Namespace != r.namespace {
-		one.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "the manager monitors only namespace %s: create the template there, or change the flag --namespace of the manager", r.namespace)
+		one.setProblem(remedyv1.TemplateInvalidReason, time.Time{}, "the manager monitors only namespace %s: create the template there, or change the flag --namespace of the manager", r.namespace)
 		return
 	}
-	template, request := r.kind(use{one.Reference.TemplateKind(), true}), r.kind(use{one.Reference.RequestKind(), false})
+	template, request := r.kind(kindKey{one.Reference.TemplateKind(), true}), r.kind(kindKey{one.Reference.RequestKind(), false})
 	templates, requests, ok := r.resolveKinds(ctx, one, template, request, plurals)
 	verbs := requestVerbs
 	if r.readOnly {
@@ -79,15 +79,15 @@ func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 		case err != nil:
 			one.Err = err
 		case found == nil:
-			one.see(nil)
+			one.setTemplate(nil)
 		default:
-			one.see(readTemplate(found))
+			one.setTemplate(readTemplate(found))
 		}
 		return
 	}
 	for _, k := range []*kind{template, request} {
 		if refused, until := k.refusedFor(r.clock.Now()); refused != "" {
-			one.trouble(remedyv1.ForbiddenReason, until, "%s: %s", k.Kind, refused)
+			one.setProblem(remedyv1.ForbiddenReason, until, "%s: %s", k.Kind, refused)
 			return
 		}
 	}
@@ -95,7 +95,7 @@ func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 	r.startWatch(request, requests)
 	if _, kept := template.stores(); kept != nil {
 		if found, known := kept.get(client.ObjectKey{Namespace: one.Reference.Namespace, Name: one.Reference.Name}); known {
-			one.see(found)
+			one.setTemplate(found)
 			return
 		}
 	}
@@ -113,11 +113,11 @@ func (r *Requests) resolveKinds(
 			one.Err = err
 			return templates, requests, false
 		case !known.served, known.otherVersion:
-			one.trouble(remedyv1.KindNotServedReason, known.until,
+			one.setProblem(remedyv1.KindNotServedReason, known.until,
 				"%s is not served in %s: install the remediator, or correct the reference", k.Kind, k.GroupVersion())
 			return templates, requests, false
 		case !known.namespaced:
-			one.trouble(remedyv1.TemplateInvalidReason, known.until, "%s is not namespaced: use another kind of template", k.Kind)
+			one.setProblem(remedyv1.TemplateInvalidReason, known.until, "%s is not namespaced: use another kind of template", k.Kind)
 			return templates, requests, false
 		case k == template:
 			templates = known
@@ -126,7 +126,7 @@ func (r *Requests) resolveKinds(
 		}
 	}
 	if checked, served := Plural(plurals, request.Kind), requests.resource.Resource; checked != served {
-		one.trouble(remedyv1.WrongPluralReason, time.Time{}, "the plural of %s is %s, not %s: add %s=%s to the annotation %s of the check",
+		one.setProblem(remedyv1.WrongPluralReason, time.Time{}, "the plural of %s is %s, not %s: add %s=%s to the annotation %s of the check",
 			request.Kind, served, checked, request.Kind, served, remedyv1.RequestPluralsAnnotation)
 		return templates, requests, false
 	}
@@ -162,8 +162,8 @@ func (r *Requests) resolvePermissions(ctx context.Context, one *Resolved, known 
 		one.Again = time.Time{}
 		return false
 	}
-	one.trouble(remedyv1.ForbiddenReason, one.Again, "%s", notAllowed(missing, resource, where))
-	one.Trouble.ClusterRole = clusterRole(known.resource.Resource)
+	one.setProblem(remedyv1.ForbiddenReason, one.Again, "%s", notAllowed(missing, resource, where))
+	one.Problem.ClusterRole = clusterRole(known.resource.Resource)
 	return false
 }
 
@@ -178,17 +178,17 @@ func (r *Requests) template(ctx context.Context, reference Reference) (*unstruct
 	return template, errors.Wrapf(err, "failed to read %s %s/%s", reference.Kind, reference.Namespace, reference.Name)
 }
 
-func (r *Resolved) see(found *foundTemplate) {
+func (r *Resolved) setTemplate(found *cachedTemplate) {
 	switch {
 	case found == nil:
-		r.trouble(remedyv1.TemplateNotFoundReason, time.Time{},
+		r.setProblem(remedyv1.TemplateNotFoundReason, time.Time{},
 			"the template does not exist in namespace %s: create it, or correct the reference", r.Reference.Namespace)
 	case found.problem != "":
-		r.trouble(remedyv1.TemplateInvalidReason, time.Time{}, "%s", found.problem)
+		r.setProblem(remedyv1.TemplateInvalidReason, time.Time{}, "%s", found.problem)
 	}
 }
 
-func (r *Resolved) trouble(reason string, again time.Time, format string, args ...any) {
+func (r *Resolved) setProblem(reason string, again time.Time, format string, args ...any) {
 	r.Again = again
-	r.Trouble = &explain.TemplateProblem{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+	r.Problem = &explain.TemplateProblem{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }

@@ -25,9 +25,9 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	first := s.requests.Resolve(t.Context(), c, "", soft)[0]
 	s.Expect(first.Err).ToNot(HaveOccurred())
 	s.Expect(first.Usable()).To(BeFalse())
-	s.Expect(first.Trouble.Reason).To(Equal(remedyv1.KindNotServedReason))
+	s.Expect(first.Problem.Reason).To(Equal(remedyv1.KindNotServedReason))
 	s.Expect(first.Again).To(Equal(noon.Add(missingFor)))
-	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+	_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(MatchError(ContainSubstring("is not served")))
 	s.trouble(
 		c, soft, remedyv1.KindNotServedReason, "RebootTemplate is not served in "+group+"/v1: install the remediator, or correct the reference",
@@ -39,9 +39,9 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	forbidden := s.trouble(
 		c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch "+resource("reboottemplates")+" in any namespace",
 	)
-	s.Expect(forbidden.Trouble.ClusterRole).To(Equal("remedy-reboottemplates"))
+	s.Expect(forbidden.Problem.ClusterRole).To(Equal("remedy-reboottemplates"))
 	s.Expect(forbidden.Again).ToNot(BeZero())
-	_, err = s.requests.Of(t.Context(), c, soft.RequestKind())
+	_, err = s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(MatchError(ContainSubstring("must be allowed to list, watch " + resource("reboots") + " in any namespace: apply a ClusterRole that allows it, such as remedy-reboots, with the label " + remedyv1.AggregateToManagerLabel + "=true")))
 	rules := s.kind.Rules()
 	s.grant(rules[1])
@@ -55,14 +55,14 @@ func TestResolve_Trouble_EndsWithoutRestart(t *testing.T) {
 	forbidden = s.trouble(
 		c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to patch, delete "+resource("reboots")+" in namespace "+s.namespace,
 	)
-	s.Expect(forbidden.Trouble.ClusterRole).To(Equal("remedy-reboots"))
+	s.Expect(forbidden.Problem.ClusterRole).To(Equal("remedy-reboots"))
 
 	s.traffic.since()
 	s.grant(rules...)
 	s.trouble(c, soft, remedyv1.TemplateNotFoundReason, "the template does not exist in namespace "+s.namespace+": create it, or correct the reference")
 	is := func(reason string) bool {
 		one := s.resolved(c, "", soft)
-		return one.Trouble != nil && one.Trouble.Reason == reason
+		return one.Problem != nil && one.Problem.Reason == reason
 	}
 	bad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
 	bad.SetGroupVersionKind(s.kind.Template())
@@ -93,7 +93,7 @@ func TestOf_ForbiddenOrNotServed_IsNotWatched(t *testing.T) {
 	s.trouble(
 		c, soft, remedyv1.ForbiddenReason, "the manager must be allowed to get, list, watch reboottemplates."+s.kind.Group+" in any namespace",
 	)
-	_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+	_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 	s.Expect(err).To(HaveOccurred())
 	s.Expect(s.traffic.lists("reboots")).To(BeZero())
 	s.requests.running.Wait()
@@ -105,7 +105,7 @@ func TestResolve_Denied_IsAskedAgainWhenDue(t *testing.T) {
 	ask := func() int {
 		s.traffic.since()
 		s.requests.Resolve(t.Context(), c, "", soft)
-		_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+		_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 		s.Expect(err).To(HaveOccurred())
 		// What a client asks for itself when it is used first does not count.
 		return len(slices.DeleteFunc(s.traffic.since(), func(asked string) bool {
@@ -154,7 +154,7 @@ func TestResolve_UnsuitableKind_IsReported(t *testing.T) {
 		}).Should(BeTrue())
 		// The permission was verified for another resource.
 		one := s.resolved(s.check("a"), "Gas=others", s.reference())
-		s.Expect(one.Trouble.Reason).To(Equal(remedyv1.WrongPluralReason))
+		s.Expect(one.Problem.Reason).To(Equal(remedyv1.WrongPluralReason))
 	})
 }
 
@@ -191,7 +191,7 @@ func TestResolve_KindRemoved_IsFoundAgain(t *testing.T) {
 		"RebootTemplate is not served in "+s.kind.Group+"/v1: install the remediator, or correct the reference",
 	)
 	s.Eventually(func() error {
-		_, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+		_, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 		return err
 	}).Should(MatchError(ContainSubstring("is not served")))
 	s.requests.running.Wait()
@@ -202,7 +202,7 @@ func TestResolve_KindRemoved_IsFoundAgain(t *testing.T) {
 	s.install(s.kind.CRDs()...)
 	s.template()
 	s.usable(c, soft)
-	found, err := s.requests.Of(t.Context(), c, soft.RequestKind())
+	found, err := s.requests.OfCheck(t.Context(), c, soft.RequestKind())
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(found).To(BeEmpty())
 	made := s.create(c, Object{"m1", "uid-1"})
@@ -221,7 +221,7 @@ func TestResolve_PermissionRemoved_IsFoundAgain(t *testing.T) {
 		s.clock.Step(missingFor)
 		return err
 	}).Should(MatchError(ContainSubstring("if the manager lacks a permission, apply a ClusterRole that allows it, such as remedy-reboots, with the label remedy.cluster.x-k8s.io/aggregate-to-manager=true")))
-	s.Expect(s.resolved(c, "", soft).Trouble.Reason).To(Equal(remedyv1.ForbiddenReason))
+	s.Expect(s.resolved(c, "", soft).Problem.Reason).To(Equal(remedyv1.ForbiddenReason))
 	s.grant(s.kind.Rules()...)
 	s.usable(c, soft)
 }
@@ -232,7 +232,7 @@ func TestResolve_SameName_IsUnambiguous(t *testing.T) {
 	other.Namespace = "elsewhere"
 	all := s.requests.Resolve(t.Context(), s.check("a"), "", s.reference(), other)
 	s.Expect(all[0].Usable()).To(BeTrue())
-	s.Expect(all[1].Trouble.Template).To(Equal("RebootTemplate/elsewhere/soft"))
+	s.Expect(all[1].Problem.Template).To(Equal("RebootTemplate/elsewhere/soft"))
 }
 
 func TestResolve_OtherNamespace_IsRejected(t *testing.T) {
@@ -243,5 +243,5 @@ func TestResolve_OtherNamespace_IsRejected(t *testing.T) {
 	one, err := New(t.Context(), Options{Client: c, Config: config, Clock: s.clock, Namespace: "elsewhere"})
 	s.Expect(err).ToNot(HaveOccurred())
 	got := one.Resolve(t.Context(), s.check("a"), "", s.reference())[0]
-	s.Expect(got.Trouble.Detail).To(Equal("the manager monitors only namespace elsewhere: create the template there, or change the flag --namespace of the manager"))
+	s.Expect(got.Problem.Detail).To(Equal("the manager monitors only namespace elsewhere: create the template there, or change the flag --namespace of the manager"))
 }

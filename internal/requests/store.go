@@ -16,7 +16,7 @@ import (
 
 // item is the relevant part of an object.
 type item interface {
-	*Found | *foundTemplate
+	*Request | *cachedTemplate
 	Key() client.ObjectKey
 	// indexes are the keys of the index besides the name.
 	indexes() []any
@@ -72,7 +72,7 @@ func (s *store[T]) Delete(object any) error {
 	if s.creating > 0 {
 		s.deleted[u.GetUID()] = true
 	}
-	before := s.take(client.ObjectKeyFromObject(u))
+	before := s.remove(client.ObjectKeyFromObject(u))
 	s.mu.Unlock()
 	if before != nil {
 		s.changed(before, nil)
@@ -97,7 +97,7 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 	}
 	for _, key := range slices.Collect(maps.Keys(s.byKey)) {
 		if !listed[key] {
-			changes = append(changes, change{s.take(key), nil})
+			changes = append(changes, change{s.remove(key), nil})
 		}
 	}
 	s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *store[T]) Replace(objects []any, _ string) error {
 func (s *store[T]) Resync() error { return nil }
 
 func (s *store[T]) put(after T) T {
-	before := s.take(after.Key())
+	before := s.remove(after.Key())
 	s.byKey[after.Key()] = after
 	for _, i := range after.indexes() {
 		if s.index[i] == nil {
@@ -126,7 +126,7 @@ func (s *store[T]) put(after T) T {
 	return before
 }
 
-func (s *store[T]) take(key client.ObjectKey) T {
+func (s *store[T]) remove(key client.ObjectKey) T {
 	before := s.byKey[key]
 	if before == nil {
 		return nil
@@ -206,7 +206,7 @@ func (s *store[T]) stop() {
 	s.synced = false
 }
 
-func (f *Found) indexes() []any {
+func (f *Request) indexes() []any {
 	all := make([]any, 0, 3)
 	if f.Check != (Check{}) {
 		all = append(all, f.Check)
@@ -220,18 +220,18 @@ func (f *Found) indexes() []any {
 	return all
 }
 
-// foundTemplate is the relevant part of a template. The rest is read when a request is created.
-type foundTemplate struct {
+// cachedTemplate is the relevant part of a template. The rest is read when a request is created.
+type cachedTemplate struct {
 	key client.ObjectKey
 	// problem is why no request can be created from it; empty if one can.
 	problem string
 }
 
-func readTemplate(template *unstructured.Unstructured) *foundTemplate {
+func readTemplate(template *unstructured.Unstructured) *cachedTemplate {
 	_, problem := innerOf(template)
-	return &foundTemplate{key: client.ObjectKeyFromObject(template), problem: problem}
+	return &cachedTemplate{key: client.ObjectKeyFromObject(template), problem: problem}
 }
 
 // Key is its namespace and name.
-func (t *foundTemplate) Key() client.ObjectKey { return t.key }
-func (t *foundTemplate) indexes() []any        { return nil }
+func (t *cachedTemplate) Key() client.ObjectKey { return t.key }
+func (t *cachedTemplate) indexes() []any        { return nil }

@@ -64,7 +64,7 @@ func TestDiscovery_Hangs_TimesOut(t *testing.T) {
 	s.requests.timeout = 50 * time.Millisecond
 	kind := s.reference().RequestKind()
 	trouble := func(name string) error {
-		_, err := s.requests.Of(t.Context(), s.check(name), kind)
+		_, err := s.requests.OfCheck(t.Context(), s.check(name), kind)
 		return err
 	}
 	unanswered := func() []string {
@@ -133,7 +133,7 @@ func TestMapper_Hangs_IsAskedOnce(t *testing.T) {
 	s.Eventually(func() *Resolved {
 		s.clock.Step(failedFor)
 		return &plain.Resolve(t.Context(), nodeCheck, "", s.reference())[0]
-	}).Should(HaveField("Trouble", HaveField("Reason", remedyv1.TemplateNotFoundReason)))
+	}).Should(HaveField("Problem", HaveField("Reason", remedyv1.TemplateNotFoundReason)))
 }
 
 // TestPermission_ReviewFails_IsNotMissing: an authorizer is down. That is no denial.
@@ -154,7 +154,7 @@ func TestPermission_ReviewFails_IsNotMissing(t *testing.T) {
 		})
 	})
 	one := s.requests.Resolve(t.Context(), s.check("a"), "", s.reference())[0]
-	s.Expect(one.Trouble).To(BeNil())
+	s.Expect(one.Problem).To(BeNil())
 	s.Expect(one.Err).To(MatchError(ContainSubstring("the authorizer is down")))
 	asked := func() int {
 		return len(
@@ -183,7 +183,7 @@ func TestWatch_Lost_MissesNoRequest(t *testing.T) {
 	})
 	c := s.check("a")
 	fails.Store(true)
-	_, err := s.requests.Of(t.Context(), c, s.reference().RequestKind())
+	_, err := s.requests.OfCheck(t.Context(), c, s.reference().RequestKind())
 	s.Expect(err).To(HaveOccurred(), "it is being read")
 	draft := s.draft(c, Object{"m1", "uid-1"})
 	first, err := Build(s.kind.NewTemplate(s.namespace, "soft", map[string]any{"strategy": "reboot"}), draft)
@@ -198,8 +198,8 @@ func TestWatch_Lost_MissesNoRequest(t *testing.T) {
 			return slices.Contains(s.wakes(), "a") && what()
 		}).Should(BeTrue())
 	}
-	found := func() *Found {
-		all, _ := s.requests.Of(t.Context(), c, s.reference().RequestKind())
+	found := func() *Request {
+		all, _ := s.requests.OfCheck(t.Context(), c, s.reference().RequestKind())
 		if len(all) == 0 {
 			return nil
 		}

@@ -49,21 +49,21 @@ func TestWatch_VersionRemoved_UsesServedVersion(t *testing.T) {
 	c, kind := s.check("a"), s.reference().RequestKind()
 	s.create(c, Object{"m1", "uid-1"})
 	s.redefine(versions(s.kind, "v1", "v2")...)
-	var found []*Found
+	var found []*Request
 	s.Eventually(func(g Gomega) {
 		var err error
 		s.clock.Step(missingFor)
-		found, err = s.requests.Of(t.Context(), c, kind)
+		found, err = s.requests.OfCheck(t.Context(), c, kind)
 		if err == nil {
 			g.Expect(namesOf(found)).To(Equal([]string{"m1"}), "what is not known is not taken for nothing")
 			g.Expect(found[0].Kind.Version).To(Equal("v2"))
 		}
 		g.Expect(err).ToNot(HaveOccurred())
 	}).Should(Succeed())
-	named, known := s.requests.Named(kind, found[0].Key())
+	named, known := s.requests.Get(kind, found[0].Key())
 	s.Expect(known).To(BeTrue())
 	s.Expect(named).To(Equal(found[0]))
-	live, err := s.requests.LiveOf(t.Context(), c, kind)
+	live, err := s.requests.ListLive(t.Context(), c, kind)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(live).To(ConsistOf(HaveField("UID", found[0].UID)))
 	s.Expect(found[0].Template.Same(s.reference())).To(BeTrue())
@@ -77,19 +77,19 @@ func TestWatch_VersionRemoved_UsesServedVersion(t *testing.T) {
 	s.Expect(s.there("m1").GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
 	s.Expect(s.requests.Delete(t.Context(), found[0])).To(Succeed())
 	s.Expect(s.there("m1")).To(BeNil())
-	s.Eventually(func() ([]*Found, error) { return s.requests.Of(t.Context(), c, kind) }).Should(BeEmpty())
+	s.Eventually(func() ([]*Request, error) { return s.requests.OfCheck(t.Context(), c, kind) }).Should(BeEmpty())
 
 	// Only where no version is left there cannot be any.
 	s.uninstall(s.kind.CRDs()...)
 	s.Eventually(func() string {
 		s.clock.Step(missingFor)
-		_, err := s.requests.Of(t.Context(), c, kind)
+		_, err := s.requests.OfCheck(t.Context(), c, kind)
 		if err == nil {
 			return ""
 		}
 		return err.Error()
 	}).Should(ContainSubstring(NotServed))
-	live, err = s.requests.LiveOf(t.Context(), c, kind)
+	live, err = s.requests.ListLive(t.Context(), c, kind)
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(live).To(BeEmpty())
 }

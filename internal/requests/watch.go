@@ -33,12 +33,12 @@ func (r *Requests) startWatch(k *kind, known facts) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	k.cancel = cancel
-	filled := func() { r.listeners.wake(r.interested(k.use, nil)...) }
+	filled := func() { r.listeners.wake(r.interested(k.kindKey, nil)...) }
 	switch {
 	case k.template && k.templates == nil:
-		k.templates = newStore(readTemplate, func(before, after *foundTemplate) { r.templateChanged(k, before, after) }, filled)
+		k.templates = newStore(readTemplate, func(before, after *cachedTemplate) { r.templateChanged(k, before, after) }, filled)
 	case !k.template && k.requests == nil:
-		k.requests = newStore(Read, func(before, after *Found) { r.requestChanged(k, before, after) }, filled)
+		k.requests = newStore(Read, func(before, after *Request) { r.requestChanged(k, before, after) }, filled)
 	}
 	var target toolscache.ReflectorStore = k.requests
 	if k.template {
@@ -116,23 +116,23 @@ func (r *Requests) stopWatch(ctx context.Context, k *kind, known facts, err erro
 		}
 	}
 	k.mu.Unlock()
-	r.listeners.wake(r.interested(k.use, nil)...)
+	r.listeners.wake(r.interested(k.kindKey, nil)...)
 }
 
 // requestChanged triggers the check of a request. A request that is created or deleted may conflict with those of other checks.
-func (r *Requests) requestChanged(k *kind, before, after *Found) {
+func (r *Requests) requestChanged(k *kind, before, after *Request) {
 	if before != nil && after != nil && before.equals(after) {
 		return
 	}
 	var wake []Check
-	for _, f := range []*Found{before, after} {
+	for _, f := range []*Request{before, after} {
 		if f != nil && f.Check != (Check{}) && !slices.Contains(wake, f.Check) {
 			wake = append(wake, f.Check)
 		}
 	}
 	if before == nil || after == nil || before.UID != after.UID || before.Check != after.Check || !before.sameTarget(after) {
 		namespace := cmp.Or(after, before).Namespace
-		wake = append(wake, r.interested(k.use, func(c Check, _ *interest) bool {
+		wake = append(wake, r.interested(k.kindKey, func(c Check, _ *interest) bool {
 			return !slices.Contains(wake, c) && (c.Namespace == "" || c.Namespace == namespace)
 		})...)
 	}
@@ -140,23 +140,23 @@ func (r *Requests) requestChanged(k *kind, before, after *Found) {
 }
 
 // equals reports whether the relevant part of a request is the same.
-func (f *Found) equals(other *Found) bool {
+func (f *Request) equals(other *Request) bool {
 	return f.UID == other.UID && f.Check == other.Check && f.Order == other.Order && f.Template == other.Template && f.sameTarget(other) &&
 		f.attempt == other.attempt && f.started.Equal(other.started) && f.deleting.Equal(other.deleting) && f.recovered.Equal(other.recovered) &&
 		f.timedOut == other.timedOut && f.status == other.status
 }
 
-func (f *Found) sameTarget(other *Found) bool {
+func (f *Request) sameTarget(other *Request) bool {
 	return f.Node == other.Node && slices.Equal(f.Machines, other.Machines)
 }
 
 // templateChanged triggers the checks with a template that was created or deleted, or became valid or invalid.
-func (r *Requests) templateChanged(k *kind, before, after *foundTemplate) {
+func (r *Requests) templateChanged(k *kind, before, after *cachedTemplate) {
 	if before != nil && after != nil && before.problem == after.problem {
 		return
 	}
 	key := cmp.Or(after, before).key
-	r.listeners.wake(r.interested(k.use, func(_ Check, i *interest) bool {
+	r.listeners.wake(r.interested(k.kindKey, func(_ Check, i *interest) bool {
 		return slices.ContainsFunc(i.templates, func(t Reference) bool {
 			return t.TemplateKind() == k.GroupVersionKind && t.Namespace == key.Namespace && t.Name == key.Name
 		})

@@ -22,7 +22,7 @@ import (
 // Create creates a request from its template, which is read live. It does not change an existing request: if that is the one that was to be
 // created, because the answer to an earlier try was lost, created is false; otherwise the error is a *NameTakenError. For an invalid
 // template the error is a *TemplateError. Rejections by admission are found by apierrors.IsInvalid and IsForbidden.
-func (r *Requests) Create(ctx context.Context, d *Draft) (found *Found, created bool, err error) {
+func (r *Requests) Create(ctx context.Context, d *Draft) (found *Request, created bool, err error) {
 	template, err := r.template(ctx, d.Template)
 	if err != nil {
 		return nil, false, err
@@ -52,28 +52,28 @@ func (r *Requests) Create(ctx context.Context, d *Draft) (found *Found, created 
 	if !apierrors.IsAlreadyExists(err) {
 		return nil, false, r.failed(err, "create", kind, key)
 	}
-	there, err := r.Live(ctx, kind, key)
+	existing, err := r.GetLive(ctx, kind, key)
 	switch {
 	case err != nil:
 		return nil, false, err
-	case there == nil:
+	case existing == nil:
 		return nil, false, errors.Errorf("%s %s existed and was deleted: the manager creates it with the next attempt", kind.Kind, key)
-	case there.is(d):
-		return there, false, nil
+	case existing.matches(d):
+		return existing, false, nil
 	}
-	return nil, false, &NameTakenError{By: there}
+	return nil, false, &NameTakenError{By: existing}
 }
 
-// is reports whether it is the request that was to be created.
-func (f *Found) is(d *Draft) bool {
-	return f.Of(d.Check) && f.For(d.Target) && f.Order == d.Order && f.Template.Same(d.Template) && f.attempt == d.Attempt && !f.Deleting()
+// matches reports whether it is the request that was to be created.
+func (f *Request) matches(d *Draft) bool {
+	return f.IsOf(d.Check) && f.IsFor(d.Target) && f.Order == d.Order && f.Template.Same(d.Template) && f.attempt == d.Attempt && !f.Deleting()
 }
 
 // StopRemediator annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is only
 // annotated if its Node no longer exists.
-func (r *Requests) StopRemediator(ctx context.Context, f *Found, now time.Time, gone bool) error {
-	return r.annotate(ctx, f, often, func(seen *Found) (string, any) {
-		if seen.timedOut || seen.status.succeeded && !gone {
+func (r *Requests) StopRemediator(ctx context.Context, f *Request, now time.Time, gone bool) error {
+	return r.annotate(ctx, f, maxTries, func(latest *Request) (string, any) {
+		if latest.timedOut || latest.status.succeeded && !gone {
 			return "", nil
 		}
 		// Remediators do not parse fractions of a second.
@@ -83,11 +83,11 @@ func (r *Requests) StopRemediator(ctx context.Context, f *Found, now time.Time, 
 
 // WriteRecovery records since when the target is healthy again; zero removes that. It fails after a conflict, because another process may
 // have recorded that the target is unhealthy.
-func (r *Requests) WriteRecovery(ctx context.Context, f *Found, since time.Time) error {
-	return r.annotate(ctx, f, 1, func(seen *Found) (string, any) {
+func (r *Requests) WriteRecovery(ctx context.Context, f *Request, since time.Time) error {
+	return r.annotate(ctx, f, 1, func(latest *Request) (string, any) {
 		switch {
-		case seen.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(),
-			seen.recovered.IsZero() && since.IsZero() && !seen.recoveryRecorded:
+		case latest.recovered.Equal(since.Truncate(notes.Precision)) && !since.IsZero(),
+			latest.recovered.IsZero() && since.IsZero() && !latest.recoveryRecorded:
 			return "", nil
 		case since.IsZero():
 			return remedyv1.HealthySinceAnnotation, nil
@@ -96,21 +96,21 @@ func (r *Requests) WriteRecovery(ctx context.Context, f *Found, since time.Time)
 	})
 }
 
-// often is how many times a write that does not depend on other writes is tried after a conflict.
-const often = 5
+// maxTries is how many times a write that does not depend on other writes is tried after a conflict.
+const maxTries = 5
 
 // annotate sets or removes an annotation of this request, and of no other request of its name. change is called with the present request
 // before each try. With an empty key there is nothing to do.
-func (r *Requests) annotate(ctx context.Context, f *Found, tries int, change func(*Found) (key string, value any)) error {
-	seen := f
+func (r *Requests) annotate(ctx context.Context, f *Request, tries int, change func(*Request) (key string, value any)) error {
+	latest := f
 	var err error
 	for range tries {
-		key, value := change(seen)
+		key, value := change(latest)
 		if key == "" {
 			return nil
 		}
-		err = r.patch(ctx, seen, map[string]any{
-			"uid": seen.UID, "resourceVersion": seen.ResourceVersion, "annotations": map[string]any{key: value},
+		err = r.patch(ctx, latest, map[string]any{
+			"uid": latest.UID, "resourceVersion": latest.ResourceVersion, "annotations": map[string]any{key: value},
 		})
 		if err == nil {
 			return nil
@@ -119,30 +119,30 @@ func (r *Requests) annotate(ctx context.Context, f *Found, tries int, change fun
 		if !apierrors.IsConflict(err) && !apierrors.IsInvalid(err) && !apierrors.IsNotFound(err) {
 			break
 		}
-		now, lookErr := r.Live(ctx, f.Kind, f.Key())
+		now, readErr := r.GetLive(ctx, f.Kind, f.Key())
 		switch {
-		case lookErr != nil:
-			return lookErr
+		case readErr != nil:
+			return readErr
 		case now == nil || now.UID != f.UID:
 			return &ReplacedError{Was: f}
 		case !apierrors.IsConflict(err):
 			return r.failed(err, "annotate", f.Kind, f.Key())
 		}
-		seen = now
+		latest = now
 	}
 	return r.failed(err, "annotate", f.Kind, f.Key())
 }
 
 // Delete deletes this request, and no other request of its name. It succeeds if the request does not exist. Finalizers stay.
-func (r *Requests) Delete(ctx context.Context, f *Found) error {
+func (r *Requests) Delete(ctx context.Context, f *Request) error {
 	err := r.client.Delete(ctx, f.object(), client.Preconditions{UID: &f.UID})
 	switch {
 	case err == nil || apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil
 	case apierrors.IsConflict(err):
-		now, lookErr := r.Live(ctx, f.Kind, f.Key())
-		if lookErr != nil {
-			return lookErr
+		now, readErr := r.GetLive(ctx, f.Kind, f.Key())
+		if readErr != nil {
+			return readErr
 		}
 		if now == nil || now.UID != f.UID {
 			return nil
@@ -152,7 +152,7 @@ func (r *Requests) Delete(ctx context.Context, f *Found) error {
 }
 
 // object identifies it for a write.
-func (f *Found) object() *unstructured.Unstructured {
+func (f *Request) object() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(f.Kind)
 	object.SetNamespace(f.Namespace)
@@ -176,7 +176,7 @@ func (r *Requests) failed(err error, verb string, kind schema.GroupVersionKind, 
 
 // resource is the resource of a kind in roles.
 func (r *Requests) resource(gvk schema.GroupVersionKind) schema.GroupResource {
-	k := r.kind(use{gvk, false})
+	k := r.kind(kindKey{gvk, false})
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.facts.served {

@@ -105,7 +105,7 @@ func TestTellToStop_Succeeded_IsNotAnnotated(t *testing.T) {
 func TestNoteRecovery_Recovery_IsRecordedAndRemoved(t *testing.T) {
 	s := settled(t)
 	made := s.create(s.check("a"), Object{"m1", "uid-1"})
-	since := func() time.Time { return Read(s.there("m1")).Request(Naming{}).HealthySince }
+	since := func() time.Time { return Read(s.there("m1")).Facts(Naming{}).HealthySince }
 	when := noon.Add(1234567 * time.Microsecond)
 	s.Expect(s.requests.WriteRecovery(t.Context(), made, time.Time{})).To(Succeed())
 	s.Expect(s.there("m1").GetResourceVersion()).To(Equal(made.ResourceVersion), "there is nothing to remove")
@@ -142,7 +142,7 @@ func TestWrite_OtherUID_Fails(t *testing.T) {
 	// Also with the resourceVersion of the other one: then only the UID differs.
 	disguised := *old
 	disguised.ResourceVersion = other.GetResourceVersion()
-	for _, seen := range []*Found{old, &disguised} {
+	for _, seen := range []*Request{old, &disguised} {
 		s.Expect(errors.As(s.requests.StopRemediator(t.Context(), seen, noon, false), &replaced)).To(BeTrue())
 		s.Expect(errors.As(s.requests.WriteRecovery(t.Context(), seen, noon), &replaced)).To(BeTrue())
 		s.Expect(s.requests.Delete(t.Context(), seen)).To(Succeed())
@@ -249,7 +249,7 @@ func (s *scene) live(ctx context.Context, process *faults.Process, machine strin
 	}
 	first, second := s.draft(s.check("a"), Object{machine, "uid-1"}), s.draft(s.check("a"), Object{machine, "uid-1"})
 	second.Order = 2
-	there, err := r.Live(ctx, s.kind.GroupVersionKind, client.ObjectKey{Namespace: s.namespace, Name: machine})
+	there, err := r.GetLive(ctx, s.kind.GroupVersionKind, client.ObjectKey{Namespace: s.namespace, Name: machine})
 	if err != nil {
 		return err
 	}

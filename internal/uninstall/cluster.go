@@ -105,7 +105,7 @@ func (c *Cluster) withdraw(ctx context.Context, o *object, now time.Time) error 
 	if err != nil {
 		return err
 	}
-	request, err := api.Live(ctx, o.resource.GroupVersion().WithKind(o.kind), client.ObjectKey{Namespace: o.Namespace, Name: o.Name})
+	request, err := api.GetLive(ctx, o.resource.GroupVersion().WithKind(o.kind), client.ObjectKey{Namespace: o.Namespace, Name: o.Name})
 	if err != nil || request == nil || request.UID != o.UID {
 		return err
 	}

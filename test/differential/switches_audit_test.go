@@ -14,7 +14,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
 )
 
 // The writers. Remedy may have several processes, one after the other, or two at once: their names have the same prefix.
@@ -158,8 +158,8 @@ func (c *audited) begins(check *clusterv1.MachineHealthCheck) {
 
 // instanceOf returns the --watch-filter of the instance that adopted a check; empty without a filter.
 func instanceOf(check *clusterv1.MachineHealthCheck) string {
-	memory := takeover.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
-	return strings.TrimPrefix(memory.Instance, takeover.Unfiltered)
+	memory := adoption.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
+	return strings.TrimPrefix(memory.Instance, adoption.Unfiltered)
 }
 
 // kindOfWriter leaves out which life it is.

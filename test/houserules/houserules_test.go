@@ -90,8 +90,8 @@ func TestBreakingAHouseRuleFailsTheLint(t *testing.T) {
 			"not allowed from list 'api'",
 		},
 		{
-			"the sequence writes by itself", "internal/checkup/broken.go",
-			"package checkup\n\nimport \"sigs.k8s.io/controller-runtime/pkg/client\"\n\nvar _ client.Client\n",
+			"the sequence writes by itself", "internal/pipeline/broken.go",
+			"package pipeline\n\nimport \"sigs.k8s.io/controller-runtime/pkg/client\"\n\nvar _ client.Client\n",
 			"reading and writing are behind ports",
 		},
 		{
@@ -151,7 +151,7 @@ func TestBreakingAHouseRuleFailsTheLint(t *testing.T) {
 		},
 		{
 			"the reconciler imports adoption", "internal/healthcheck/broken.go",
-			"package healthcheck\n\nimport _ \"" + module + "/internal/takeover\" // because.\n",
+			"package healthcheck\n\nimport _ \"" + module + "/internal/adoption\" // because.\n",
 			"adoption of in-tree checks is behind a port",
 		},
 		{
@@ -248,7 +248,7 @@ func lint(t *testing.T, file, content string) (string, error) {
 	copied := t.TempDir()
 	for _, name := range []string{
 		"go.mod", "go.sum", ".golangci.yml", "hack/boilerplate.txt", "internal/health/doc.go", "internal/remediation/doc.go",
-		"internal/workload/doc.go", "internal/probes/probes.go", "internal/takeover/doc.go", "controllers/machinehealthcheck/doc.go",
+		"internal/workload/doc.go", "internal/probes/probes.go", "internal/adoption/doc.go", "controllers/machinehealthcheck/doc.go",
 		"controllers/nodehealthcheck/doc.go", filepath.Join(filepath.Dir(file), "doc.go"),
 	} {
 		text, err := os.ReadFile(filepath.Join(root, name))
@@ -278,7 +278,7 @@ func TestPurePackagesAreWholeOnEveryMachine(t *testing.T) {
 	g := NewWithT(t)
 	seen := 0
 	for _, file := range tracked(t) {
-		if !strings.HasSuffix(file, ".go") || !regexp.MustCompile(`^internal/(health|remediation|takeover|explain)/`).MatchString(file) {
+		if !strings.HasSuffix(file, ".go") || !regexp.MustCompile(`^internal/(health|remediation|adoption|explain)/`).MatchString(file) {
 			continue
 		}
 		seen++

@@ -182,7 +182,7 @@ func (e *explorer) audit(s *state, order [3]int, plan *remediation.Planned, step
 		d, n := &plan.Decisions[place], &s.nodes[i]
 		if n.bad && n.overdue {
 			e.premise("I6 each unhealthy Node has an action or a block")
-			e.must((d.Action != remediation.None) != (d.Hold.Reason != ""), "I6 each unhealthy Node has an action or a block", s, d)
+			e.must((d.Action != remediation.None) != (d.Block.Reason != ""), "I6 each unhealthy Node has an action or a block", s, d)
 		}
 		if n.bad && n.overdue && n.request && !n.deleting && (n.late || n.failed) && !s.paused {
 			e.premise("a step ends in time")

@@ -88,7 +88,7 @@ func (s *state) look(
 	look := remediation.PreflightCheck{
 		Failed: s.cut, Paused: s.paused, Changed: (s.storm > 0) != !plan.Storm.Since.IsZero(),
 		Verdict: a.Verdicts[place], Target: situation.Targets[place], ControlPlane: situation.ControlPlane,
-		Gate: remediation.Plan(situation, a, &policy, noon).Gate,
+		LimitState: remediation.Plan(situation, a, &policy, noon).LimitState,
 	}
 	for other, i := range order {
 		if other != place && s.nodes[i].request {

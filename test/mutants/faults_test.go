@@ -81,7 +81,7 @@ var faults = []sabotage{
 		"TestPreflight_StormSincePlan_StartsNothing", "no remediation was started"),
 	engine("check.go", "err == nil && order >= 0", "err == nil && order >= -1", "TestStatus_StaleCheckCache_IsUpdated", inVain("the status is updated")),
 	engine("control_plane.go", "snapshot: fresh, check", "snapshot: p.snapshot, check", "TestPreflight_EtcdMemberLost_BlocksRemediation", inVain("the failed member counts")),
-	{mutantIn("internal/checkup", "act.go", "if obstacle = p.obstacle(ctx); obstacle != nil {", "if false {", "TestPreflight_StopDuringReconcile_StartsNoMore"), "to be equivalent to", 0},
+	{mutantIn("internal/pipeline", "act.go", "if obstacle = p.obstacle(ctx); obstacle != nil {", "if false {", "TestPreflight_StopDuringReconcile_StartsNoMore"), "to be equivalent to", 0},
 
 	// Errors, and watches that end.
 	engine("write.go", tellsToStop, butHidesFailures,

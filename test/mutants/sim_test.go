@@ -23,8 +23,8 @@ var simulated = []struct {
 	mutant
 	invariant string
 }{
-	{r("plan.go", "plan.WakeUp, plan.ReleaseControlPlaneLease = plan.rest, plan.turn\n", "plan.ReleaseControlPlaneLease = plan.turn\n\tdefer func() { plan.WakeUp = time.Time{} }()\n", inSim), "I[67] "},
-	{r("limits.go", "return gate.Unhealthy > gate.Limit.Most", "return false", inSim), "the limit"},
+	{r("plan.go", "plan.WakeUp, plan.ReleaseControlPlaneLease = plan.otherWakeUp, plan.leased\n", "plan.ReleaseControlPlaneLease = plan.leased\n\tdefer func() { plan.WakeUp = time.Time{} }()\n", inSim), "I[67] "},
+	{r("limits.go", "return gate.Unhealthy > gate.Limit.Max", "return false", inSim), "the limit"},
 	{r("limits.go", "return !storm.Since.IsZero()", "return false", inSim), "I4 not in a storm"},
 	{r("escalation.go", "\twait := b.Initial\n", "\twait := 0 * b.Initial\n", inSim), "I9 the back-off"},
 	{r("escalation.go", "Failures: attempt, NotBefore", "Failures: 1, NotBefore", inSim), "I9 the back-off"},
@@ -35,7 +35,7 @@ var simulated = []struct {
 	{r("request.go", "case p.policy.RecoveryConfirmed:", "case false:", inSim), "a person has to confirm"},
 	{r("guards_requests.go", "return p.now.Before(t.Lease.Until), Hold", "return false, Hold", inSim), "no target that others remediate"},
 	{r("guards_target.go", "return t.Excluded", "return false", inSim), "no excluded target"},
-	{r("guards_preflight.go", "case look.Changed:", "case false:", inSim), ""},
+	{r("guards_preflight.go", "case result.Changed:", "case false:", inSim), ""},
 	{r("plan.go", "t.Lease.BlockedByThis || d.MarkedBy || ", "t.Lease.BlockedByThis || ", inSim), "who leaves something cleans up"},
 	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)", "writes", inSim), "I6 no target is forgotten"},
 	{mutantIn("internal/report", "memory.go", "r.started, r.read = target.Request.Started, true", "", inSim), "records are true"},

@@ -31,7 +31,7 @@ type story struct {
 	player  *remediator.Remediator
 	outcome remediator.Outcome
 	worked  []string
-	found   *requests.Found
+	found   *requests.Request
 	naming  requests.Naming
 }
 
@@ -77,12 +77,12 @@ func (s *story) acts() *remediation.Request {
 		acted, err = s.player.Act(s.t.Context())
 		s.Expect(err).ToNot(HaveOccurred())
 	}
-	now, err := s.all.Live(s.t.Context(), s.found.Kind, s.found.Key())
+	now, err := s.all.GetLive(s.t.Context(), s.found.Kind, s.found.Key())
 	s.Expect(err).ToNot(HaveOccurred())
 	if now == nil {
 		return nil
 	}
-	return now.Request(s.naming)
+	return now.Facts(s.naming)
 }
 
 // reads returns the request as it is.

@@ -58,7 +58,7 @@ func (w *World) drawLimits(p *remediation.Policy) {
 	case 4:
 		p.Limits.MinHealthy = &number
 	case 5:
-		p.Limits.Range = &remediation.Range{Least: w.draw.IntN(3), Most: 2 + w.draw.IntN(2)}
+		p.Limits.Range = &remediation.Range{Min: w.draw.IntN(3), Max: 2 + w.draw.IntN(2)}
 	}
 	p.MaxInFlight, p.StormCooldown = nil, 0
 	if w.rarely(2) {

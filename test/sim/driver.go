@@ -229,8 +229,8 @@ func (w *World) conclude(r *run) {
 func (w *World) reached(pass *Pass) {
 	for i := range pass.Plan.Decisions {
 		d := &pass.Plan.Decisions[i]
-		if d.Hold.Reason != "" {
-			w.premise("hold " + string(d.Hold.Reason))
+		if d.Block.Reason != "" {
+			w.premise("hold " + string(d.Block.Reason))
 		}
 		if d.Action > remediation.Wait {
 			w.premise(actionWords[d.Action] + " " + string(d.Why))

@@ -193,7 +193,7 @@ func (w *World) count(s *State, conn Connection, c *Check) limited {
 	}
 	switch {
 	case limits.Range != nil:
-		l.least, l.most = limits.Range.Least, limits.Range.Most
+		l.least, l.most = limits.Range.Min, limits.Range.Max
 	case limits.MinHealthy != nil:
 		l.most = l.expected - share(limits.MinHealthy, l.expected, 99)
 	case limits.MaxUnhealthy != nil:

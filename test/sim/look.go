@@ -44,7 +44,7 @@ func (r *run) look(i int) remediation.PreflightCheck {
 		look.LeaseRenewed = n.Renewed
 	}
 	all := health.Evaluate(&snapshot, &now.Health, w.Now)
-	look.Gate = remediation.Plan(&situation, &all, &now.Policy, w.Now).Gate
+	look.LimitState = remediation.Plan(&situation, &all, &now.Policy, w.Now).LimitState
 	look.Others = remediation.Plan(&remediation.Situation{
 		Check: remediation.Check{Paused: true}, Targets: slices.Delete(slices.Clone(situation.Targets), at, at+1), Orphans: situation.Orphans,
 	}, &health.Assessment{Verdicts: slices.Delete(slices.Clone(all.Verdicts), at, at+1)}, &now.Policy, w.Now).Counts.InFlight + replacing(live, now)

@@ -114,9 +114,9 @@ func (w *World) poll(then time.Time) {
 		}
 		for i := range pass.Plan.Decisions {
 			a, b := &last.Plan.Decisions[i], &pass.Plan.Decisions[i]
-			w.must(a.Action == b.Action && a.Why == b.Why && a.Hold.Reason == b.Hold.Reason && last.Assessment.Verdicts[i].Kind == pass.Assessment.Verdicts[i].Kind,
+			w.must(a.Action == b.Action && a.Why == b.Why && a.Block.Reason == b.Block.Reason && last.Assessment.Verdicts[i].Kind == pass.Assessment.Verdicts[i].Kind,
 				"I6 a waiting target is woken up", "at %v %s of %s has become %v of %v: %s %s", then.Format(time.TimeOnly), pass.Situation.Targets[i].Name, name,
-				b.Action, pass.Assessment.Verdicts[i].Kind, b.Why, b.Hold.Reason)
+				b.Action, pass.Assessment.Verdicts[i].Kind, b.Why, b.Block.Reason)
 		}
 	}
 }

@@ -88,8 +88,8 @@ func (x *resting) lease() {
 // ill: an unhealthy target is remediated, or there is a true reason why not; and a step ends when it has failed or timed out.
 func (x *resting) ill() {
 	w, request := x.w, x.request
-	if x.d.Hold.Reason != "" {
-		w.must(x.isTrue(x.d.Hold.Reason), "I6 every reason is true", "%s holds %s: %s", x.c.Name, x.target, x.d.Hold.Reason)
+	if x.d.Block.Reason != "" {
+		w.must(x.isTrue(x.d.Block.Reason), "I6 every reason is true", "%s holds %s: %s", x.c.Name, x.target, x.d.Block.Reason)
 	} else {
 		w.must(request != nil || x.m != nil && x.m.Owner != "", "I6 no target is forgotten", "%s has forgotten %s: %+v", x.c.Name, x.target, x.last.verdict(x.target))
 	}

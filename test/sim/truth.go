@@ -155,7 +155,7 @@ func (w *World) auditMove(before, after map[string]Pass) {
 			if request == nil || request.Failed || request.Succeeded || was.Situation.Targets[i].CoveredBy != is.Situation.Targets[i].CoveredBy {
 				continue
 			}
-			w.must(a.Action == b.Action && a.Why == b.Why && a.Hold.Reason == b.Hold.Reason && a.History == b.History && a.HealthySince.Equal(b.HealthySince) && a.Until.Equal(b.Until),
+			w.must(a.Action == b.Action && a.Why == b.Why && a.Block.Reason == b.Block.Reason && a.History == b.History && a.HealthySince.Equal(b.HealthySince) && a.Until.Equal(b.Until),
 				"I8 a move changes nothing", "%s of %s: %+v, and then %+v", was.Situation.Targets[i].Name, name, a, b)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -95,7 +95,7 @@ func (c *Instance) ReconcileAll() {
 			before[check.Name] = c.Reconciles(check.Name).Load()
 		}
 		for _, check := range inTree {
-			adopted := takeover.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
+			adopted := adoption.ParseMemory(check.Annotations[remedyv1.AdoptionIDAnnotation])
 			if c.Stage.selects(&check) || adopted.ID != "" && adopted.Instance == c.Stage.WatchFilter {
 				before[InTreeName(check.Name)] = c.Reconciles(InTreeName(check.Name)).Load()
 			}
@@ -229,7 +229,7 @@ func (c *Instance) hasReadKinds() bool {
 				func(step remedyv1.MachineEscalationStep) bool { return names(step.RemediationTemplate) })
 		}
 		for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
-			if named(kind.Template().Kind) && !c.KnownRequests.Known(kind.GroupVersionKind) {
+			if named(kind.Template().Kind) && !c.KnownRequests.WasListed(kind.GroupVersionKind) {
 				return false
 			}
 		}
@@ -248,7 +248,7 @@ func (c *Instance) hasCurrentRequests() bool {
 		}
 		for _, kind := range []remediator.Kind{remediator.FenceAgents, remediator.Metal3} {
 			live := c.Stage.Request(kind, m.Name)()
-			seen, known := c.KnownRequests.Named(kind.GroupVersionKind, Key(m.Namespace, m.Name))
+			seen, known := c.KnownRequests.Get(kind.GroupVersionKind, Key(m.Namespace, m.Name))
 			if known && (live == nil) != (seen == nil) || known && live != nil && live.GetResourceVersion() != seen.ResourceVersion {
 				return false
 			}

@@ -187,11 +187,11 @@ func (c *Instance) hasCurrentNodeRequests() bool {
 		}
 	}
 	for _, kind := range remediator.Kinds() {
-		if !c.KnownRequests.Known(kind.GroupVersionKind) {
+		if !c.KnownRequests.WasListed(kind.GroupVersionKind) {
 			continue
 		}
 		for _, request := range s.Requests(kind) {
-			seen, known := c.KnownRequests.Named(kind.GroupVersionKind, client.ObjectKeyFromObject(&request))
+			seen, known := c.KnownRequests.Get(kind.GroupVersionKind, client.ObjectKeyFromObject(&request))
 			if known && (seen == nil || seen.ResourceVersion != request.GetResourceVersion()) {
 				return false
 			}
@@ -208,7 +208,7 @@ func (c *Instance) hasReadNodeKinds() bool {
 			for i := range check.Spec.EscalatingRemediations {
 				names = names || check.Spec.EscalatingRemediations[i].RemediationTemplate.Kind == kind.Template().Kind
 			}
-			if names && !c.KnownRequests.Known(kind.GroupVersionKind) {
+			if names && !c.KnownRequests.WasListed(kind.GroupVersionKind) {
 				return false
 			}
 		}

@@ -37,7 +37,7 @@ func (d *driver) coverDecision(trace *explain.Trace) {
 	d.cover("action", decision.Action)
 	d.cover(string(explain.Ending), decision.Why)
 	if decision.Action == none {
-		d.cover(string(explain.Hold), string(decision.BlockedReason))
+		d.cover(string(explain.Unfinished), string(decision.BlockedReason))
 	}
 	for kind, lines := range map[explain.Kind][]explain.Line{explain.Guard: trace.Guards, explain.Preflight: trace.Preflight} {
 		for _, line := range lines {
@@ -68,7 +68,7 @@ func allReasons(t *testing.T) []string {
 	t.Helper()
 	g := NewWithT(t)
 	var all []string
-	kinds := []explain.Kind{explain.Gate, explain.Rule, explain.Unknown, explain.Guard, explain.Preflight, explain.Hold, explain.Ending}
+	kinds := []explain.Kind{explain.Gate, explain.Rule, explain.Unknown, explain.Guard, explain.Preflight, explain.Unfinished, explain.Ending}
 	for _, word := range explain.Reasons() {
 		if slices.Contains(kinds, word.Kind) {
 			all = append(all, string(word.Kind)+" "+word.Name)

@@ -104,7 +104,7 @@ func maxUnhealthy(percent string) setting {
 }
 
 func unhealthyRange(least, most int) setting {
-	return setting{fmt.Sprintf("unhealthyRange: [%d-%d]", least, most), func(c *sim.Check) { c.Policy.Limits.Range = &remediation.Range{Least: least, Most: most} }}
+	return setting{fmt.Sprintf("unhealthyRange: [%d-%d]", least, most), func(c *sim.Check) { c.Policy.Limits.Range = &remediation.Range{Min: least, Max: most} }}
 }
 
 func maxInFlight(n int32) setting {

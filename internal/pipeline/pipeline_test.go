@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package checkup
+package pipeline
 
 import (
 	"context"
@@ -166,7 +166,7 @@ func TestRun_TargetFails_OthersContinue(t *testing.T) {
 	_, err := r.run()
 	g.Expect(err).To(MatchError(ContainSubstring("m-0: the API server is busy")))
 	g.Expect(r.calls).To(ContainElements(made(1), "report"))
-	g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(remediation.PreflightFailed), "nothing was started, as far as is known")
+	g.Expect(r.pass.Planned.Decisions[0].Block.Reason).To(Equal(remediation.PreflightFailed), "nothing was started, as far as is known")
 	g.Expect(r.pass.Planned.Decisions[1].Action).To(Equal(remediation.StartRequest))
 }
 
@@ -179,8 +179,8 @@ func TestRun_RequestRejected_LeavesItsPlace(t *testing.T) {
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred(), "a rejected request is no error of the reconcile")
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0]", made(0), "look [1]", made(1), "report"}))
-	g.Expect(r.pass.Planned.Decisions[0].Hold).To(
-		Equal(remediation.Hold{Reason: remediation.RequestFailed, Seen: remediation.Seen{Who: "denied"}}),
+	g.Expect(r.pass.Planned.Decisions[0].Block).To(
+		Equal(remediation.Block{Reason: remediation.RequestFailed, Details: remediation.Details{Cause: "denied"}}),
 	)
 	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
 }
@@ -210,7 +210,7 @@ func TestRun_PausedMeanwhile_StopsBeforeNextAction(t *testing.T) {
 		g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1 2]", made(0), "obstacle?", "report"}))
 		g.Expect(r.pass.Planned.Decisions[0].Action).To(Equal(remediation.StartRequest))
 		for _, d := range r.pass.Planned.Decisions[1:] {
-			g.Expect(d.Hold.Reason).To(Equal(reason))
+			g.Expect(d.Block.Reason).To(Equal(reason))
 		}
 	}
 }
@@ -249,7 +249,7 @@ func TestRun_FinalizerFails_DoesNothing(t *testing.T) {
 			g.Expect(r.calls).ToNot(ContainElement(made(0)))
 			g.Expect(r.pass != nil).To(Equal(test.reported))
 			if r.pass != nil {
-				g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).ToNot(BeEmpty())
+				g.Expect(r.pass.Planned.Decisions[0].Block.Reason).ToNot(BeEmpty())
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func TestRun_WriteFails_CauseIsReported(t *testing.T) {
 		r.fails[write] = errors.Wrap(&WriteError{Cause: "Lease a/b: not allowed", Err: errors.New("10.0.0.1")}, "failed")
 		_, err := r.run()
 		g.Expect(err).To(MatchError(ContainSubstring("10.0.0.1")))
-		g.Expect(r.pass.Planned.Decisions[0].Hold.Seen.Who).To(Equal("a required write failed: Lease a/b: not allowed"))
+		g.Expect(r.pass.Planned.Decisions[0].Block.Details.Cause).To(Equal("a required write failed: Lease a/b: not allowed"))
 	}
 }
 

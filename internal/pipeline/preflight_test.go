@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package checkup
+package pipeline
 
 import (
 	"testing"
@@ -39,7 +39,7 @@ func TestRun_FactsChangedSincePlan_StartsNothing(t *testing.T) {
 			g.Expect(err).ToNot(HaveOccurred())
 			g.Expect(r.calls).ToNot(ContainElement(made(0)))
 			g.Expect(r.calls).To(ContainElement(made(1)), "the other one is not concerned")
-			g.Expect(r.pass.Planned.Decisions[0].Hold.Seen.Who).To(Equal(test.held))
+			g.Expect(r.pass.Planned.Decisions[0].Block.Details.Cause).To(Equal(test.held))
 		})
 	}
 }
@@ -79,7 +79,7 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 			_, err := r.run()
 			g.Expect(err).ToNot(HaveOccurred())
 			g.Expect(r.calls).To(ContainElement("lease n-0"))
-			g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(test.held))
+			g.Expect(r.pass.Planned.Decisions[0].Block.Reason).To(Equal(test.held))
 			if test.held == "" {
 				g.Expect(r.calls).To(ContainElement(made(0)))
 			} else {

@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package checkup
+package pipeline
 
 import (
 	"context"
@@ -29,11 +29,11 @@ type Facts struct {
 	Situation remediation.Situation
 	Health    health.Policy
 	Policy    remediation.Policy
-	Around    explain.ConditionFacts
+	Context   explain.ConditionFacts
 }
 
-// Case is one check with its targets, as a controller reads it and writes to it.
-type Case interface {
+// Client reads and writes one check with its targets.
+type Client interface {
 	// ControlPlane reads the control plane of the workload cluster. It is called only if a decision depends on it.
 	ControlPlane(ctx context.Context) remediation.ControlPlane
 	// Obstacle reads live whether every write is blocked: by a pause, or because the check has changed since the plan. Nil if it is not.
@@ -48,8 +48,8 @@ type Case interface {
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
 	WriteOrphan(ctx context.Context, orphan int, d *remediation.Decision, write remediation.Write) error
 	// Announce reports the verdicts and the decisions before anything is started or ended, and Report after that.
-	Announce(ctx context.Context, pass *explain.Evaluation) error
-	Report(ctx context.Context, pass *explain.Evaluation) error
+	Announce(ctx context.Context, evaluation *explain.Evaluation) error
+	Report(ctx context.Context, evaluation *explain.Evaluation) error
 }
 
 // Preflight is what was read live.
@@ -95,8 +95,8 @@ func (w *WriteError) Unwrap() error { return w.Err }
 //
 // A failure for one target does not stop the others or the report. If a write to the check that has to come first fails, such as a
 // finalizer, nothing is done.
-func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, now time.Time) (time.Time, error) {
-	p := &pass{facts: facts, c: c, clock: timer, now: now}
+func Run(ctx context.Context, facts *Facts, c Client, timer clock.PassiveClock, now time.Time) (time.Time, error) {
+	p := &run{facts: facts, c: c, clock: timer, now: now}
 	p.decide(ctx)
 	switch obstacle := p.prepare(ctx); {
 	case obstacle == nil:
@@ -105,7 +105,7 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 		// The facts are out of date, and must not be reported. A watch event will follow.
 		return time.Time{}, utilerrors.NewAggregate(p.errs)
 	default:
-		p.hold(obstacle)
+		p.blockAll(obstacle)
 	}
 	p.plan.Conclude(&p.assessment, now)
 	if p.outOfTime.Load() {
@@ -117,7 +117,7 @@ func Run(ctx context.Context, facts *Facts, c Case, timer clock.PassiveClock, no
 }
 
 // decide evaluates the health of all targets and plans their remediation.
-func (p *pass) decide(ctx context.Context) {
+func (p *run) decide(ctx context.Context) {
 	p.assessment = health.Evaluate(&p.facts.Snapshot, &p.facts.Health, p.now)
 	if p.needsControlPlane() {
 		p.facts.Situation.ControlPlane = p.c.ControlPlane(ctx)
@@ -126,25 +126,25 @@ func (p *pass) decide(ctx context.Context) {
 }
 
 // Evaluate returns what Run would decide before its preflight checks. It writes nothing.
-func Evaluate(ctx context.Context, facts *Facts, c Case, now time.Time) *explain.Evaluation {
-	p := &pass{facts: facts, c: c, now: now}
+func Evaluate(ctx context.Context, facts *Facts, c Client, now time.Time) *explain.Evaluation {
+	p := &run{facts: facts, c: c, now: now}
 	p.decide(ctx)
 	p.plan.Conclude(&p.assessment, now)
 	return p.evaluation(&p.plan)
 }
 
 // evaluation is what is reported of a plan.
-func (p *pass) evaluation(plan *remediation.Planned) *explain.Evaluation {
+func (p *run) evaluation(plan *remediation.Planned) *explain.Evaluation {
 	return &explain.Evaluation{
 		Check: p.facts.Check, Snapshot: &p.facts.Snapshot, Assessment: &p.assessment, Situation: &p.facts.Situation,
-		Policy: &p.facts.Policy, Planned: plan, Context: p.facts.Around,
+		Policy: &p.facts.Policy, Planned: plan, Context: p.facts.Context,
 	}
 }
 
-// pass is one run.
-type pass struct {
+// run is one run.
+type run struct {
 	facts *Facts
-	c     Case
+	c     Client
 	clock clock.PassiveClock
 	now   time.Time
 	// preflightAt is when the last preflight check began.
@@ -161,7 +161,7 @@ type pass struct {
 	unreported []error
 }
 
-func (p *pass) failed(err error) bool {
+func (p *run) failed(err error) bool {
 	if err == nil {
 		return false
 	}
@@ -173,7 +173,7 @@ func (p *pass) failed(err error) bool {
 
 // needsControlPlane reports whether a decision depends on the control plane: one of its Nodes may get a request; or there is, or was, such
 // a request, so that the Lease of the control plane has to be released.
-func (p *pass) needsControlPlane() bool {
+func (p *run) needsControlPlane() bool {
 	s, asks := &p.facts.Situation, false
 	for i := range p.facts.Policy.Steps {
 		asks = asks || !p.facts.Policy.Steps[i].Owner
@@ -196,7 +196,7 @@ func (p *pass) needsControlPlane() bool {
 }
 
 // prepare does the writes to the check that come before all actions. It returns what blocks these, or nil.
-func (p *pass) prepare(ctx context.Context) *remediation.PreflightCheck {
+func (p *run) prepare(ctx context.Context) *remediation.PreflightCheck {
 	writes := p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer)
 	if len(writes) == 0 && len(p.writing()) == 0 {
 		return nil
@@ -216,19 +216,19 @@ func (p *pass) prepare(ctx context.Context) *remediation.PreflightCheck {
 }
 
 // release removes from the check what it no longer needs, if every write before has succeeded. It does not wait for a report.
-func (p *pass) release(ctx context.Context) {
+func (p *run) release(ctx context.Context) {
 	if len(p.errs) > 0 {
 		return
 	}
-	looked := false
+	verified := false
 	for _, write := range p.plan.CheckWrites(&p.facts.Situation, p.facts.Finalizer) {
 		if write < remediation.ReleaseControlPlaneLease {
 			continue
 		}
-		if !looked && p.obstacle(ctx) != nil {
+		if !verified && p.obstacle(ctx) != nil {
 			return
 		}
-		looked = true
+		verified = true
 		if p.failed(p.writeCheck(ctx, write)) {
 			return
 		}

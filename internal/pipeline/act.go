@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package checkup
+package pipeline
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 )
 
 // late reports whether a preflight check is left to the next reconcile. A reconcile always runs one, however slow the API server is.
-func (p *pass) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= passTime }
+func (p *run) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= passTime }
 
 // unwritten blocks what depends on a write that has failed.
 func unwritten(err error) *remediation.PreflightCheck {
@@ -41,13 +41,13 @@ func unwritten(err error) *remediation.PreflightCheck {
 }
 
 // act reports the plan, then ends remediations, and then starts others.
-func (p *pass) act(ctx context.Context) {
+func (p *run) act(ctx context.Context) {
 	if len(p.writing()) > 0 {
 		p.announce(ctx)
 	}
-	obstacle := p.confirmAndWrite(ctx, p.having((*remediation.Decision).Ends))
-	p.clear(ctx)
-	starts := p.having((*remediation.Decision).Starts)
+	obstacle := p.confirmAndWrite(ctx, p.targetsWhere((*remediation.Decision).Ends))
+	p.cleanUpOrphans(ctx)
+	starts := p.targetsWhere((*remediation.Decision).Starts)
 	if obstacle != nil {
 		p.confirm(starts, obstacle)
 		return
@@ -58,7 +58,7 @@ func (p *pass) act(ctx context.Context) {
 }
 
 // announce reports before anything is started or ended: health, and what waits for its preflight check.
-func (p *pass) announce(ctx context.Context) {
+func (p *run) announce(ctx context.Context) {
 	announced := p.plan.Announced(&p.facts.Situation, &p.assessment, p.now)
 	p.record(ctx, &announced)
 	announced.Conclude(&p.assessment, p.now)
@@ -67,7 +67,7 @@ func (p *pass) announce(ctx context.Context) {
 
 // record writes annotations of targets for which nothing is started or ended now. They need no preflight check: a write to a target that
 // has changed since it was read fails.
-func (p *pass) record(ctx context.Context, announced *remediation.Planned) {
+func (p *run) record(ctx context.Context, announced *remediation.Planned) {
 	var targets []int
 	for i := range announced.Decisions {
 		d := &announced.Decisions[i]
@@ -94,7 +94,7 @@ func (p *pass) record(ctx context.Context, announced *remediation.Planned) {
 
 // start starts remediations. A target that the preflight check blocks, or whose request is rejected, leaves its place to others, each time
 // after a preflight check of those. A write that has failed otherwise may have been executed, so that target keeps its place.
-func (p *pass) start(ctx context.Context, targets []int) {
+func (p *run) start(ctx context.Context, targets []int) {
 	for began := p.clock.Now(); len(targets) > 0; {
 		failed := len(p.errs)
 		if p.confirmAndWrite(ctx, targets) != nil || p.limited || len(p.errs) > failed {
@@ -123,25 +123,25 @@ func (p *pass) start(ctx context.Context, targets []int) {
 }
 
 // writeCheck does one write to the check.
-func (p *pass) writeCheck(ctx context.Context, write remediation.CheckWrite) error {
+func (p *run) writeCheck(ctx context.Context, write remediation.CheckWrite) error {
 	ctx, done := context.WithTimeout(ctx, callTime)
 	defer done()
 	return p.c.WriteCheck(ctx, &p.plan, write)
 }
 
 // postpone leaves targets to the next reconcile, which follows at once.
-func (p *pass) postpone(plan *remediation.Planned, targets []int) {
+func (p *run) postpone(plan *remediation.Planned, targets []int) {
 	p.outOfTime.Store(true)
 	for _, i := range targets {
 		p.confirmIn(plan, i, &remediation.PreflightCheck{Late: true, Verdict: p.assessment.Verdicts[i], Target: p.facts.Situation.Targets[i]})
 	}
 }
 
-// hold blocks all decisions for the same reason.
-func (p *pass) hold(obstacle *remediation.PreflightCheck) { p.confirm(p.writing(), obstacle) }
+// blockAll blocks all decisions for the same reason.
+func (p *run) blockAll(obstacle *remediation.PreflightCheck) { p.confirm(p.writing(), obstacle) }
 
 // writing returns the targets with writes.
-func (p *pass) writing() []int {
+func (p *run) writing() []int {
 	var targets []int
 	for i := range p.plan.Decisions {
 		if len(p.plan.Decisions[i].Writes(&p.facts.Situation.Targets[i])) > 0 {
@@ -151,9 +151,9 @@ func (p *pass) writing() []int {
 	return targets
 }
 
-// having returns the targets whose decisions have a property: first those whose action was not blocked last time, and members of a control
-// plane at the end, because these are written to one by one.
-func (p *pass) having(property func(*remediation.Decision) bool) []int {
+// targetsWhere returns the targets whose decisions have a property: first those whose action was not blocked last time, and members of a
+// control plane at the end, because these are written to one by one.
+func (p *run) targetsWhere(property func(*remediation.Decision) bool) []int {
 	var targets []int
 	for i := range p.plan.Decisions {
 		if property(&p.plan.Decisions[i]) {
@@ -170,7 +170,7 @@ func (p *pass) having(property func(*remediation.Decision) bool) []int {
 	return targets
 }
 
-func (p *pass) confirm(targets []int, check *remediation.PreflightCheck) {
+func (p *run) confirm(targets []int, check *remediation.PreflightCheck) {
 	if check.Late {
 		p.postpone(&p.plan, targets)
 		return
@@ -180,14 +180,14 @@ func (p *pass) confirm(targets []int, check *remediation.PreflightCheck) {
 	}
 }
 
-func (p *pass) confirmIn(plan *remediation.Planned, i int, check *remediation.PreflightCheck) {
+func (p *run) confirmIn(plan *remediation.Planned, i int, check *remediation.PreflightCheck) {
 	d := &plan.Decisions[i]
 	*d = remediation.Confirm(plan, &p.facts.Situation.Targets[i], d, &p.assessment.Verdicts[i], check, p.now)
 }
 
 // confirmAndWrite runs preflight checks of targets and writes to those that are confirmed. It returns what blocks every other write now;
 // nil if nothing does.
-func (p *pass) confirmAndWrite(ctx context.Context, targets []int) *remediation.PreflightCheck {
+func (p *run) confirmAndWrite(ctx context.Context, targets []int) *remediation.PreflightCheck {
 	for len(targets) > 0 {
 		if p.late() {
 			// What follows is only the report, which a pause forbids, too.
@@ -217,7 +217,7 @@ func (p *pass) confirmAndWrite(ctx context.Context, targets []int) *remediation.
 
 // writeConfirmed writes to the targets that the preflight check confirms, as long as that is valid. It returns the number of finished
 // targets, and what blocks the others, or nil.
-func (p *pass) writeConfirmed(
+func (p *run) writeConfirmed(
 	ctx context.Context,
 	targets []int,
 	checks []remediation.PreflightCheck,
@@ -253,7 +253,7 @@ func (p *pass) writeConfirmed(
 }
 
 // group returns the first targets, which are written to at the same time. Members of a control plane are remediated one after the other.
-func (p *pass) group(targets []int) []int {
+func (p *run) group(targets []int) []int {
 	member := slices.IndexFunc(targets, func(i int) bool { return p.facts.Situation.Targets[i].ControlPlane })
 	if member < 0 {
 		member = len(targets)
@@ -262,7 +262,7 @@ func (p *pass) group(targets []int) []int {
 }
 
 // obstacle is what blocks every write now; nil if nothing does.
-func (p *pass) obstacle(ctx context.Context) *remediation.PreflightCheck {
+func (p *run) obstacle(ctx context.Context) *remediation.PreflightCheck {
 	ctx, done := context.WithTimeout(ctx, callTime)
 	defer done()
 	obstacle, err := p.c.Obstacle(ctx)
@@ -273,7 +273,7 @@ func (p *pass) obstacle(ctx context.Context) *remediation.PreflightCheck {
 }
 
 // writeTargets writes to several targets at the same time.
-func (p *pass) writeTargets(ctx context.Context, plan *remediation.Planned, targets []int) {
+func (p *run) writeTargets(ctx context.Context, plan *remediation.Planned, targets []int) {
 	var all sync.WaitGroup
 	for _, i := range targets[1:] {
 		all.Go(func() { p.writeTarget(ctx, plan, i) })
@@ -284,7 +284,7 @@ func (p *pass) writeTargets(ctx context.Context, plan *remediation.Planned, targ
 
 // writeTarget does the writes for one target, in order. After one has failed, the others are left to another reconcile; so is an action
 // that slow writes of annotations have delayed.
-func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int) {
+func (p *run) writeTarget(ctx context.Context, plan *remediation.Planned, i int) {
 	t, d := &p.facts.Situation.Targets[i], &plan.Decisions[i]
 	begun, acted := p.clock.Now(), false
 	for _, write := range d.Writes(t) {
@@ -311,14 +311,14 @@ func (p *pass) writeTarget(ctx context.Context, plan *remediation.Planned, i int
 	}
 }
 
-func (p *pass) writeOnce(ctx context.Context, i int, d *remediation.Decision, write remediation.Write) error {
+func (p *run) writeOnce(ctx context.Context, i int, d *remediation.Decision, write remediation.Write) error {
 	ctx, done := context.WithTimeout(ctx, callTime)
 	defer done()
 	return p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
 }
 
-// clear removes what is left on targets that the check no longer selects.
-func (p *pass) clear(ctx context.Context) {
+// cleanUpOrphans removes what is left on targets that the check no longer selects.
+func (p *run) cleanUpOrphans(ctx context.Context) {
 	cleared := 0
 	for i := range p.plan.Orphans {
 		orphan, d := &p.facts.Situation.Orphans[i], &p.plan.Orphans[i]

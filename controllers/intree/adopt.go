@@ -23,11 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/clusterapi"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/takeover"
 )
 
 // Admit executes the next step of the adoption or release of an in-tree check. It releases a check that this instance has adopted and for
@@ -48,14 +48,14 @@ func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Tim
 		return false, time.Time{}, err
 	}
 	facts.Traces = facts.Traces || remains
-	d := takeover.Decide(facts, "", now)
-	if writes := d.Move != takeover.Act && d.Move != takeover.Leave && d.Move != takeover.Await; writes && a.Observe {
+	d := adoption.Decide(facts, "", now)
+	if writes := d.Move != adoption.Act && d.Move != adoption.Leave && d.Move != adoption.Await; writes && a.Observe {
 		// A manager that only observes adopts and releases nothing.
-		state := takeover.InTree
-		if pauseOf(core) == takeover.RemedyPause {
-			state = takeover.Adopted
+		state := adoption.InTree
+		if pauseOf(core) == adoption.RemedyPause {
+			state = adoption.Adopted
 		}
-		_, err := a.writeTakenOver(ctx, core, state, nil, now)
+		_, err := a.writeAdopted(ctx, core, state, nil, now)
 		return false, time.Time{}, err
 	} else if writes {
 		if core, cluster, err = a.read(ctx, a.Live, key); err != nil {
@@ -63,36 +63,36 @@ func (a *Adoption) Admit(ctx context.Context, key client.ObjectKey, now time.Tim
 		}
 		facts = a.factsFor(core, cluster)
 		facts.Traces = facts.Traces || remains
-		d = takeover.Decide(facts, string(uuid.NewUUID()), now)
+		d = adoption.Decide(facts, string(uuid.NewUUID()), now)
 	}
-	if d.Move == takeover.Act || d.Memory.Replaced {
+	if d.Move == adoption.Act || d.Memory.Replaced {
 		a.remember(core, &d.Memory)
 	}
-	return d.Move == takeover.Act, d.Until, a.execute(ctx, core, cluster, &d, now)
+	return d.Move == adoption.Act, d.Until, a.execute(ctx, core, cluster, &d, now)
 }
 
 // execute executes a decision, and reports it.
 func (a *Adoption) execute(
-	ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, d *takeover.Decision, now time.Time,
+	ctx context.Context, core *clusterv1.MachineHealthCheck, cluster *clusterv1.Cluster, d *adoption.Decision, now time.Time,
 ) error {
 	var failed error
-	if d.Move == takeover.Release {
+	if d.Move == adoption.Release {
 		// If the cleanup fails, the pause is removed nevertheless, because the in-tree controller must monitor the Machines. The name of the
 		// instance stays, so the cleanup is retried; unless another process has completed it and removed the name.
 		if failed = a.release(ctx, core, cluster); failed == nil {
-			core, failed = a.writeTakenOver(ctx, core, d.State, nil, now)
+			core, failed = a.writeAdopted(ctx, core, d.State, nil, now)
 		}
 		if failed != nil && healthcheck.OnlyConflicts(failed) {
 			return failed
 		} else if failed != nil {
-			d.Move, d.Memory = takeover.Unpause, takeover.Memory{Instance: a.facts(core, cluster).Memory.Instance}
+			d.Move, d.Memory = adoption.Unpause, adoption.Memory{Instance: a.facts(core, cluster).Memory.Instance}
 		}
 	}
 	moved, err := a.move(ctx, core, d)
 	if err != nil {
 		return err
 	}
-	_, err = a.writeTakenOver(ctx, moved, d.State, failed, now)
+	_, err = a.writeAdopted(ctx, moved, d.State, failed, now)
 	return utilerrors.NewAggregate([]error{failed, err})
 }
 
@@ -113,15 +113,15 @@ func (a *Adoption) leave(ctx context.Context, cached *clusterv1.MachineHealthChe
 	facts := a.factsFor(core, cluster)
 	// A check that is being deleted is released as well: the instance that would clean it up may not run.
 	facts.Wanted, facts.Deleting = false, false
-	d := takeover.Decide(facts, "", now)
+	d := adoption.Decide(facts, "", now)
 	return a.execute(ctx, core, cluster, &d, now)
 }
 
 // HasAdopted reports whether a check was adopted, or got the condition Adopted, by an instance with the same --watch-filter. An instance
 // without one would be responsible for this check as well, if it still ran.
 func (a *Adoption) HasAdopted(check client.Object) bool {
-	instance := takeover.ParseMemory(check.GetAnnotations()[remedyv1.AdoptionIDAnnotation]).Instance
-	return instance != "" && (instance == a.WatchFilter || instance == takeover.Unfiltered)
+	instance := adoption.ParseMemory(check.GetAnnotations()[remedyv1.AdoptionIDAnnotation]).Instance
+	return instance != "" && (instance == a.WatchFilter || instance == adoption.Unfiltered)
 }
 
 // Forget drops what is remembered of a check that no longer exists.
@@ -129,19 +129,19 @@ func (a *Adoption) Forget(key client.ObjectKey) { a.memories.Delete(key) }
 
 // move writes the next step of an adoption or release to the check, if it needs a write.
 func (a *Adoption) move(
-	ctx context.Context, core *clusterv1.MachineHealthCheck, d *takeover.Decision,
+	ctx context.Context, core *clusterv1.MachineHealthCheck, d *adoption.Decision,
 ) (*clusterv1.MachineHealthCheck, error) {
 	after := core.DeepCopy()
 	switch d.Move { //nolint:exhaustive // the others write nothing
-	case takeover.Adopt:
+	case adoption.Adopt:
 		metav1.SetMetaDataAnnotation(&after.ObjectMeta, clusterv1.PausedAnnotation, remedyv1.Pause)
 		setMemory(after, &d.Memory)
-	case takeover.NoteLoss, takeover.Record:
+	case adoption.NoteLoss, adoption.Record:
 		setMemory(after, &d.Memory)
-	case takeover.Unpause:
+	case adoption.Unpause:
 		unpause(after)
 		setMemory(after, &d.Memory)
-	case takeover.Release:
+	case adoption.Release:
 		unpause(after)
 		removeAnnotations(after)
 	default:
@@ -163,19 +163,19 @@ func (a *Adoption) move(
 }
 
 // moves are the descriptions of steps in the log.
-var moves = map[takeover.Move]string{
-	takeover.Adopt: "paused the check", takeover.NoteLoss: "recorded that the pause was removed",
-	takeover.Record:  "recorded that this instance is responsible",
-	takeover.Unpause: "removed the pause", takeover.Release: "released the check",
+var moves = map[adoption.Move]string{
+	adoption.Adopt: "paused the check", adoption.NoteLoss: "recorded that the pause was removed",
+	adoption.Record:  "recorded that this instance is responsible",
+	adoption.Unpause: "removed the pause", adoption.Release: "released the check",
 }
 
 func unpause(core *clusterv1.MachineHealthCheck) {
-	if pauseOf(core) == takeover.RemedyPause {
+	if pauseOf(core) == adoption.RemedyPause {
 		delete(core.Annotations, clusterv1.PausedAnnotation)
 	}
 }
 
-func setMemory(core *clusterv1.MachineHealthCheck, memory *takeover.Memory) {
+func setMemory(core *clusterv1.MachineHealthCheck, memory *adoption.Memory) {
 	core.Annotations, _ = notes.Notes{remedyv1.AdoptionIDAnnotation: memory.Text()}.Apply(core.Annotations)
 }
 
@@ -196,10 +196,10 @@ func removeAnnotations(core *clusterv1.MachineHealthCheck) {
 	controllerutil.RemoveFinalizer(core, remedyv1.CleanupFinalizer)
 }
 
-// writeTakenOver sets the condition Adopted: which controller is responsible for a check, or why the cleanup of a released check failed.
+// writeAdopted sets the condition Adopted: which controller is responsible for a check, or why the cleanup of a released check failed.
 // The responsible controller sets all other conditions.
-func (a *Adoption) writeTakenOver(
-	ctx context.Context, core *clusterv1.MachineHealthCheck, state takeover.State, failed error, now time.Time,
+func (a *Adoption) writeAdopted(
+	ctx context.Context, core *clusterv1.MachineHealthCheck, state adoption.State, failed error, now time.Time,
 ) (*clusterv1.MachineHealthCheck, error) {
 	instance := explain.Instance{Filter: a.WatchFilter, Observes: a.Observe}
 	condition := instance.Adopted(state)
@@ -210,7 +210,7 @@ func (a *Adoption) writeTakenOver(
 		return core, nil
 	}
 	after := core.DeepCopy()
-	if state != takeover.Adopted {
+	if state != adoption.Adopted {
 		clusterapi.RemoveConditions(after, remedyv1.AdoptedCondition)
 	}
 	if condition == nil {

@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package takeover decides whether Remedy reconciles a MachineHealthCheck of Cluster API at this moment, and what to do next to adopt or
+// Package adoption decides whether Remedy reconciles a MachineHealthCheck of Cluster API at this moment, and what to do next to adopt or
 // release it. It is pure, as packages health and remediation are: facts and a time are the input, one move is the result. It reads and
 // writes nothing: controllers/intree does.
 //
@@ -30,4 +30,4 @@
 // Remedy bases no move on a cache: it decides again after a live read, writes with that resourceVersion, and reads the check live before it
 // writes to a Machine or creates a request. If a condition above does not hold, both may start the same remediation at once: the condition
 // is the same, and only one request of a name exists.
-package takeover
+package adoption

@@ -20,7 +20,7 @@ const (
 )
 
 func o(file, from, to, test string) mutant {
-	return mutantIn("internal/takeover", file, from, to, test)
+	return mutantIn("internal/adoption", file, from, to, test)
 }
 
 var handedOver = []mutant{

@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package checkup
+package pipeline
 
 import (
 	"cmp"
@@ -16,11 +16,11 @@ import (
 // freshTime is how long a preflight check is valid. The API server, or an admission webhook, may be slow.
 const freshTime = 3 * time.Second
 
-func (p *pass) fresh() bool { return p.clock.Now().Sub(p.preflightAt) < freshTime }
+func (p *run) fresh() bool { return p.clock.Now().Sub(p.preflightAt) < freshTime }
 
 // preflight reads live what the decisions about these targets are based on, and evaluates it. Targets are read one by one if they are few,
 // and all are listed if they are many, or if the facts of the others are out of date: the limit depends on them.
-func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.PreflightCheck, error) {
+func (p *run) preflight(ctx context.Context, targets []int) ([]remediation.PreflightCheck, error) {
 	p.preflightAt = p.clock.Now()
 	all := len(targets) > fewTargets || p.preflightAt.Sub(p.now) >= freshTime
 	listing, done := context.WithTimeout(ctx, listTime)
@@ -33,19 +33,19 @@ func (p *pass) preflight(ctx context.Context, targets []int) ([]remediation.Pref
 	paused := read.Facts.Situation
 	paused.Check = remediation.Check{Paused: true}
 	now := remediation.Plan(&paused, &assessment, &read.Facts.Policy, p.now)
-	p.limited = !now.Gate.Open
+	p.limited = !now.LimitState.Allowed
 	others := othersInFlight(&now, &paused)
 	for n, i := range targets {
 		check := &read.Checks[n]
 		check.Verdict, check.Target = assessment.Verdicts[i], paused.Targets[i]
-		check.Others, check.Gate = others(i), now.Gate
+		check.Others, check.LimitState = others(i), now.LimitState
 	}
 	p.readLeases(ctx, targets, read.Checks)
 	return read.Checks, nil
 }
 
 // readLeases reads the Leases of kubelets live where Ready=Unknown is the only cause.
-func (p *pass) readLeases(ctx context.Context, targets []int, checks []remediation.PreflightCheck) {
+func (p *run) readLeases(ctx context.Context, targets []int, checks []remediation.PreflightCheck) {
 	var silent []*remediation.PreflightCheck
 	var nodes []string
 	for n, i := range targets {

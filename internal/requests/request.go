@@ -21,8 +21,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
-// Found is the relevant part of a request of any check. It is shared and must not be changed.
-type Found struct {
+// Request is the relevant part of a request of any check. It is shared and must not be changed.
+type Request struct {
 	Kind            schema.GroupVersionKind
 	Namespace, Name string
 	UID             types.UID
@@ -54,9 +54,9 @@ type Found struct {
 const noOrder = -1
 
 // Read reads a request. Invalid annotations mean: no step, the first attempt, started when it was created, and not recovered.
-func Read(request *unstructured.Unstructured) *Found {
+func Read(request *unstructured.Unstructured) *Request {
 	annotations := request.GetAnnotations()
-	f := &Found{
+	f := &Request{
 		Kind: request.GroupVersionKind(), Namespace: request.GetNamespace(), Name: request.GetName(),
 		UID: request.GetUID(), ResourceVersion: request.GetResourceVersion(),
 		Order: noOrder, attempt: 1,
@@ -84,20 +84,20 @@ func Read(request *unstructured.Unstructured) *Found {
 		f.HasAnnotations = f.HasAnnotations || strings.HasPrefix(key, remedyv1.Prefix)
 	}
 	_, f.ControlPlane = request.GetLabels()[remedyv1.ControlPlaneRequestLabel]
-	f.Template = madeFrom(f, annotations)
+	f.Template = templateOf(f, annotations)
 	f.readOwners(request)
 	return f
 }
 
-// madeFrom is the template in the annotations of a request. Its name is empty if they have none.
-func madeFrom(f *Found, annotations map[string]string) Reference {
+// templateOf is the template in the annotations of a request. Its name is empty if they have none.
+func templateOf(f *Request, annotations map[string]string) Reference {
 	return Reference{
 		APIVersion: f.Kind.GroupVersion().String(), Kind: f.Kind.Kind + clusterv1.TemplateSuffix, Namespace: f.Namespace,
 		Name: cmp.Or(annotations[clusterv1.TemplateClonedFromNameAnnotation], annotations[remedyv1.TemplateNameAnnotation]),
 	}
 }
 
-func (f *Found) readOwners(request *unstructured.Unstructured) {
+func (f *Request) readOwners(request *unstructured.Unstructured) {
 	for _, owner := range request.GetOwnerReferences() {
 		f.Owners = append(f.Owners, owner.Kind+"/"+owner.Name)
 		group, _, _ := strings.Cut(owner.APIVersion, "/")
@@ -108,27 +108,29 @@ func (f *Found) readOwners(request *unstructured.Unstructured) {
 }
 
 // Ref is its reference in the status of a check.
-func (f *Found) Ref() *remedyv1.RequestReference {
+func (f *Request) Ref() *remedyv1.RequestReference {
 	apiVersion, kind := f.Kind.ToAPIVersionAndKind()
 	return &remedyv1.RequestReference{APIVersion: apiVersion, Kind: kind, Namespace: f.Namespace, Name: f.Name}
 }
 
 // Key is its namespace and name.
-func (f *Found) Key() client.ObjectKey { return client.ObjectKey{Namespace: f.Namespace, Name: f.Name} }
+func (f *Request) Key() client.ObjectKey {
+	return client.ObjectKey{Namespace: f.Namespace, Name: f.Name}
+}
 
-// Of reports whether it was created for this check.
-func (f *Found) Of(c Check) bool { return f.Check == c && c != Check{} }
+// IsOf reports whether it was created for this check.
+func (f *Request) IsOf(c Check) bool { return f.Check == c && c != Check{} }
 
-// For reports whether it is for this target: the Machine that owns it, or the Node that it names, by UID.
-func (f *Found) For(t Target) bool {
+// IsFor reports whether it is for this target: the Machine that owns it, or the Node that it names, by UID.
+func (f *Request) IsFor(t Target) bool {
 	if t.OfNode {
 		return t.Node.UID != "" && f.Node.UID == t.Node.UID
 	}
 	return t.Machine.UID != "" && slices.Contains(f.Machines, t.Machine.UID)
 }
 
-// Request is the relevant part for a plan.
-func (f *Found) Request(naming Naming) *remediation.Request {
+// Facts is the relevant part for a plan.
+func (f *Request) Facts(naming Naming) *remediation.Request {
 	return &remediation.Request{
 		Step: naming.StepID(f.Order, f.Template), Attempt: f.attempt, Started: f.started, DeletingSince: f.deleting,
 		TimedOut: f.timedOut, Succeeded: f.status.succeeded, Failed: f.status.failed, NodeDeletionExpected: f.status.nodeDeletion,
@@ -137,10 +139,10 @@ func (f *Found) Request(naming Naming) *remediation.Request {
 }
 
 // Deleting reports whether it is being deleted.
-func (f *Found) Deleting() bool { return !f.deleting.IsZero() }
+func (f *Request) Deleting() bool { return !f.deleting.IsZero() }
 
 // String is its name in messages, with its check or its owners.
-func (f *Found) String() string {
+func (f *Request) String() string {
 	named := f.Kind.Kind + " " + f.Namespace + "/" + f.Name
 	switch {
 	case f.Check != Check{}:

@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package checkup
+package pipeline
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func TestPreflight_ReadsFail_BlocksAll(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0 1 2 3]", "report"}))
 	for _, d := range r.pass.Planned.Decisions {
-		g.Expect(d.Hold.Seen.Who).To(Equal("the facts could not be read again: no answer"))
+		g.Expect(d.Block.Details.Cause).To(Equal("the facts could not be read again: no answer"))
 	}
 }
 
@@ -93,7 +93,7 @@ func TestRun_Unhealthy_IsReportedBeforeStart(t *testing.T) {
 	g.Expect(r.announced.Assessment.Counts.Unhealthy).To(Equal(2))
 	g.Expect(r.announced.Planned.Counts.Remediating).To(BeZero())
 	for i := range r.announced.Planned.Decisions {
-		g.Expect(r.announced.Planned.Decisions[i].Hold.Reason).To(Equal(remediation.PreflightPending))
+		g.Expect(r.announced.Planned.Decisions[i].Block.Reason).To(Equal(remediation.PreflightPending))
 		g.Expect(r.pass.Planned.Decisions[i].Action).To(Equal(remediation.RequestOwnerRemediation))
 	}
 }
@@ -158,7 +158,7 @@ func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
 	g.Expect(r.calls).To(ContainElement(made(0)))
 	for i := 1; i < 4; i++ {
 		g.Expect(r.calls).ToNot(ContainElement(made(i)))
-		g.Expect(r.pass.Planned.Decisions[i].Hold.Reason).To(Equal(remediation.TooManyUnhealthy))
+		g.Expect(r.pass.Planned.Decisions[i].Block.Reason).To(Equal(remediation.TooManyUnhealthy))
 	}
 }
 
@@ -171,13 +171,13 @@ func TestRun_AllRejected_RetriesLater(t *testing.T) {
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
-	looked := 0
+	verified := 0
 	for _, call := range r.calls {
 		if strings.HasPrefix(call, "look") {
-			looked++
+			verified++
 		}
 	}
-	g.Expect(looked).To(Equal(3))
+	g.Expect(verified).To(Equal(3))
 	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
 }
 
@@ -192,7 +192,7 @@ func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g.Expect(r.calls).To(ContainElements(made(0), made(1)))
 	g.Expect(r.calls).ToNot(ContainElement(made(2)))
 	g.Expect(r.pass.Planned.Decisions[2:]).To(HaveEach(And(
-		HaveField("Hold.Reason", remediation.PreflightPending), HaveField("Unconfirmed", false))))
+		HaveField("Block.Reason", remediation.PreflightPending), HaveField("Unconfirmed", false))))
 }
 
 // However slow the API server is, a reconcile starts something.

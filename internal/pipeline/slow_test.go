@@ -1,7 +1,7 @@
 // Copyright The cluster-api-provider-remedy Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package checkup
+package pipeline
 
 import (
 	"fmt"
@@ -27,7 +27,7 @@ func (r *record) runs(t *testing.T, n int) {
 		_, _ = r.run()
 		for j := range r.facts.Situation.Targets {
 			target := &r.facts.Situation.Targets[j]
-			target.BlockedBack = remediation.Hold{}
+			target.Blocked = remediation.Block{}
 			at := noon.Add(time.Duration(i) * time.Second)
 			target.BlockedAt = r.pass.Planned.Decisions[j].BlockedAt(target.BlockedAt, &r.pass.Assessment.Verdicts[j], at)
 		}
@@ -91,7 +91,7 @@ func TestRun_SlowAnnotation_PostponesAction(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(wakeUp).To(Equal(noon))
 	g.Expect(r.calls).ToNot(ContainElement(target(0, remediation.SetOwnerRemediated)))
-	g.Expect(r.pass.Planned.Decisions[0].Hold.Reason).To(Equal(remediation.PreflightPending))
+	g.Expect(r.pass.Planned.Decisions[0].Block.Reason).To(Equal(remediation.PreflightPending))
 }
 
 // One write takes the time of a reconcile and fails, each time. Nothing else waits for it forever.
@@ -174,7 +174,7 @@ func TestRun_EndFails_IsNotReportedAsDone(t *testing.T) {
 		g.Expect(
 			r.pass.Planned.Decisions[i],
 		).To(
-			And(HaveField("Action", remediation.None), HaveField("Hold.Reason", remediation.PreflightFailed)),
+			And(HaveField("Action", remediation.None), HaveField("Block.Reason", remediation.PreflightFailed)),
 		)
 	}
 }
@@ -188,7 +188,7 @@ func TestRun_EndNotConfirmed_WasNotAnnounced(t *testing.T) {
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.announced.Planned.Decisions[0]).To(And(
-		HaveField("Action", remediation.None), HaveField("Hold.Reason", remediation.PreflightPending)))
+		HaveField("Action", remediation.None), HaveField("Block.Reason", remediation.PreflightPending)))
 }
 
 func recoveredMeanwhile(read *Preflight) {
