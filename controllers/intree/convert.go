@@ -18,12 +18,11 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// specOf is the spec of a check of Cluster API in Remedy's terms.
+// specOf is the spec of a check of Cluster API in Remedy's terms, without the selector.
 func specOf(core *clusterv1.MachineHealthCheck) *remedyv1.MachineHealthCheckSpec {
 	spec := &core.Spec
 	as := &remedyv1.MachineHealthCheckSpec{
 		ClusterName:                spec.ClusterName,
-		Selector:                   selectorAs(&spec.Selector),
 		UnhealthyConditions:        nodeConditionsAs(spec.Checks.UnhealthyNodeConditions),
 		UnhealthyMachineConditions: machineConditionsAs(spec.Checks.UnhealthyMachineConditions),
 		NodeStartupTimeout:         ptr.To(seconds(spec.Checks.NodeStartupTimeoutSeconds, clusterv1.DefaultNodeStartupTimeoutSeconds)),
@@ -43,25 +42,6 @@ func specOf(core *clusterv1.MachineHealthCheck) *remedyv1.MachineHealthCheckSpec
 
 func seconds(n *int32, absent int32) remedyv1.Duration {
 	return remedyv1.Duration{Duration: metav1.Duration{Duration: time.Duration(ptr.Deref(n, absent)) * time.Second}}
-}
-
-func selectorAs(selector *metav1.LabelSelector) remedyv1.Selector {
-	as := remedyv1.Selector{}
-	for key, value := range selector.MatchLabels {
-		if as.MatchLabels == nil {
-			as.MatchLabels = map[string]remedyv1.LabelValue{}
-		}
-		as.MatchLabels[key] = remedyv1.LabelValue(value)
-	}
-	for i := range selector.MatchExpressions {
-		from := &selector.MatchExpressions[i]
-		requirement := remedyv1.SelectorRequirement{Key: from.Key, Operator: from.Operator}
-		for _, value := range from.Values {
-			requirement.Values = append(requirement.Values, remedyv1.LabelValue(value))
-		}
-		as.MatchExpressions = append(as.MatchExpressions, requirement)
-	}
-	return as
 }
 
 func nodeConditionsAs(conditions []clusterv1.UnhealthyNodeCondition) []remedyv1.UnhealthyNodeCondition {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,11 +27,13 @@ const Kind = string(metrics.MachineHealthCheck)
 
 // CheckOf is a MachineHealthCheck as it is reconciled.
 func CheckOf(check *remedyv1.MachineHealthCheck) *healthcheck.Check {
-	return NewCheck(Kind, check, &check.Spec, &check.Status.CheckStatus)
+	return NewCheck(Kind, check, &check.Spec, healthcheck.Compiled(check, check.Spec.Selector.Labels), &check.Status.CheckStatus)
 }
 
 // NewCheck is a check of Machines, whichever kind of object it is.
-func NewCheck(kind string, object client.Object, spec *remedyv1.MachineHealthCheckSpec, status *remedyv1.CheckStatus) *healthcheck.Check {
+func NewCheck(
+	kind string, object client.Object, spec *remedyv1.MachineHealthCheckSpec, selector labels.Selector, status *remedyv1.CheckStatus,
+) *healthcheck.Check {
 	namespace, name := object.GetNamespace(), object.GetName()
 	templates := references(namespace, spec)
 	naming := requests.Naming(templates)
@@ -41,7 +44,7 @@ func NewCheck(kind string, object client.Object, spec *remedyv1.MachineHealthChe
 		Paused:    annotations.HasPaused(object),
 		Status:    *status,
 		Templates: templates, Naming: naming,
-		Selector:      healthcheck.Compiled(object, spec.Selector.Labels),
+		Selector:      selector,
 		Health:        healthPolicy(spec),
 		Policy:        remediationPolicy(namespace, spec, naming),
 		PauseRequests: spec.PauseRequests,

@@ -168,7 +168,7 @@ func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 		p.keepRequests(s, err)
 		return nil
 	}
-	resolved := p.requests.Resolve(ctx, s.check.ID, requests.PluralsOf(s.check.Object.GetAnnotations()), s.check.Templates...)
+	resolved := p.requests.Resolve(ctx, s.check.ID, s.check.Object.GetAnnotations()[remedyv1.RequestPluralsAnnotation], s.check.Templates...)
 	for i := range resolved {
 		one := &resolved[i]
 		if s.check.ofNodes() && one.Reference.WrongPlace(s.check.Place) {

@@ -192,7 +192,6 @@ func TestPlural_Annotation_IsReadLikeAdmission(t *testing.T) {
 	g.Expect(Plural("FooProxy=fooproxies, Gas=gases ", "Gas")).To(Equal("gases"))
 	g.Expect(Plural("Gas=gases,Gas=others", "Gas")).To(Equal("gases"))
 	g.Expect(Plural("Gas=GASES,Gas=-,Gas", "Gas")).To(Equal("gass"))
-	g.Expect(PluralsOf(map[string]string{remedyv1.RequestPluralsAnnotation: "Gas=gases"})).To(Equal("Gas=gases"))
 }
 
 func TestAdoptable_InTreeRequest_IsRecognized(t *testing.T) {

@@ -9,5 +9,5 @@
 //
 // Start with build.go and request.go, the pure part: they create a request and read one. requests.go has the other part: it finds out which
 // templates can be used (resolve.go), watches the kinds of requests (kind.go, watch.go, store.go), finds requests (find.go) and writes them
-// (write.go, adopt.go). Kinds and permissions can change while the manager runs; no restart is necessary.
+// (write.go). Kinds and permissions can change while the manager runs; no restart is necessary.
 package requests

@@ -4,13 +4,15 @@
 package requests
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -77,7 +79,36 @@ func Plural(annotation, kind string) string {
 	return strings.ToLower(kind) + "s"
 }
 
-// PluralsOf is the annotation with plurals of a check.
-func PluralsOf(annotations map[string]string) string {
-	return annotations[remedyv1.RequestPluralsAnnotation]
+// Check identifies a check, also after a move to another management cluster.
+type Check struct {
+	// Kind is the kind of the check. In-tree checks have another one, because they can have the name of a check of Remedy.
+	Kind string
+	// Namespace is empty for cluster-scoped checks.
+	Namespace, Name string
+}
+
+// String is the value of the annotation on requests: kind/namespace/name.
+func (c Check) String() string { return c.Kind + "/" + c.Namespace + "/" + c.Name }
+
+// ParseCheck parses the annotation on requests; false if it is invalid.
+func ParseCheck(text string) (Check, bool) {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 || parts[0] == "" || parts[2] == "" {
+		return Check{}, false
+	}
+	return Check{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
+}
+
+// text is its name in messages.
+func (c Check) text() string {
+	if c.Namespace == "" {
+		return c.Kind + " " + c.Name
+	}
+	return c.Kind + " " + c.Namespace + "/" + c.Name
+}
+
+// Label is the label of requests in a workload cluster. It identifies the check and the Cluster by a hash, because a name can be too long.
+func (c Check) Label(cluster client.ObjectKey) string {
+	sum := sha256.Sum256([]byte(c.String() + " " + cluster.String()))
+	return "check-" + hex.EncodeToString(sum[:20])
 }

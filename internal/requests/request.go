@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -151,4 +152,91 @@ func (f *Request) String() string {
 		return named + " of " + strings.Join(f.Owners, ", ")
 	}
 	return named
+}
+
+// CheckOf returns the check in the annotation of an object, if that check can have created the object as a request. The annotation alone is
+// not enough: every user who can annotate an object could have it deleted, or have it counted for a check of another namespace.
+//
+// A request for a Machine is in the namespace of its check. It has the name of the Machine, its only Machine among the owners; a request
+// for a Node has the name of the Node that owns it, or is owned by its NodeHealthCheck. It has no controller, unlike the infrastructure of a
+// Machine.
+func CheckOf(object metav1.Object) (Check, bool) {
+	check, valid := ParseCheck(object.GetAnnotations()[remedyv1.CheckAnnotation])
+	if !valid || metav1.GetControllerOfNoCopy(object) != nil {
+		return Check{}, false
+	}
+	machines, owned := 0, false
+	for _, owner := range object.GetOwnerReferences() {
+		group, _, versioned := strings.Cut(owner.APIVersion, "/")
+		ofTarget := owner.Name == object.GetName()
+		switch {
+		case owner.Kind == "Machine" && group == clusterv1.GroupVersion.Group:
+			machines++
+			owned = owned || ofTarget && check.Namespace != ""
+		case check.Namespace != "":
+		case owner.Kind == "Node" && !versioned:
+			owned = owned || ofTarget
+		case owner.Kind == nodeHealthCheck && group == remedyv1.GroupVersion.Group:
+			owned = owned || owner.Name == check.Name
+		}
+	}
+	if !owned || machines > 1 || check.Namespace != "" && check.Namespace != object.GetNamespace() {
+		return Check{}, false
+	}
+	return check, true
+}
+
+// remediatorStatus is what a remediator reports in the status of a request.
+type remediatorStatus struct {
+	succeeded, failed, nodeDeletion bool
+}
+
+// The conditions of the contract with remediators.
+const (
+	succeededCondition    = "Succeeded"
+	nodeDeletionCondition = "PermanentNodeDeletionExpected"
+)
+
+// failures are how some remediators report a failure without the condition of the contract.
+var failures = map[schema.GroupKind]func(status map[string]any, conditions map[string]string) bool{
+	{Group: "infrastructure.cluster.x-k8s.io", Kind: "Metal3Remediation"}: func(status map[string]any, _ map[string]string) bool {
+		phase, _ := status["phase"].(string)
+		return phase == "Failed" || phase == "Deleting machine"
+	},
+	{Group: "storage-based-remediation.medik8s.io", Kind: "StorageBasedRemediation"}: func(
+		_ map[string]any, conditions map[string]string,
+	) bool {
+		return conditions["Ready"] == "False" && conditions["FencingInProgress"] == "False"
+	},
+}
+
+// readStatus reads the status of a request. Invalid parts are ignored.
+func readStatus(request *unstructured.Unstructured) remediatorStatus {
+	status, _ := request.Object["status"].(map[string]any)
+	conditions := conditionsOf(status)
+	s := remediatorStatus{
+		succeeded:    conditions[succeededCondition] == "True",
+		failed:       conditions[succeededCondition] == "False",
+		nodeDeletion: conditions[nodeDeletionCondition] == "True",
+	}
+	if failed := failures[request.GroupVersionKind().GroupKind()]; failed != nil && !s.succeeded {
+		s.failed = s.failed || failed(status, conditions)
+	}
+	return s
+}
+
+// conditionsOf are the statuses of conditions by type. A type that is there twice with different statuses is ignored.
+func conditionsOf(status map[string]any) map[string]string {
+	list, _ := status["conditions"].([]any)
+	conditions := make(map[string]string, len(list))
+	for _, item := range list {
+		condition, _ := item.(map[string]any)
+		kind, _ := condition["type"].(string)
+		value, _ := condition["status"].(string)
+		if before, found := conditions[kind]; found && before != value {
+			value = ""
+		}
+		conditions[kind] = value
+	}
+	return conditions
 }

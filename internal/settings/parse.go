@@ -4,11 +4,19 @@
 package settings
 
 import (
+	"math"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pkg/errors"
 	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	"sigs.k8s.io/cluster-api/util/flags"
 )
 
 // Parse parses and validates a command line. It returns all errors as one aggregate: pflag alone returns the first one. It returns
@@ -87,4 +95,84 @@ func quoteEmpty(text string) string {
 		return `""`
 	}
 	return text
+}
+
+// Validate returns an error for each invalid value, with a valid one.
+func (s *Settings) Validate() error {
+	var problems []error
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, errors.Errorf(format, args...))
+		}
+	}
+	refuse(s.SyncPeriod < time.Second, "--sync-period=%s: must be at least 1s (default 10m)", s.SyncPeriod)
+	refuse(s.MachineHealthCheckConcurrency < 1, "--machinehealthcheck-concurrency=%d: must be at least 1", s.MachineHealthCheckConcurrency)
+	refuse(s.NodeHealthCheckConcurrency < 1, "--nodehealthcheck-concurrency=%d: must be at least 1", s.NodeHealthCheckConcurrency)
+	for _, limit := range []struct {
+		flag  string
+		qps   float32
+		burst int
+	}{{"--kube-api", s.QPS, s.Burst}, {"--clustercache-client", s.WorkloadQPS, s.WorkloadBurst}} {
+		// This form also refuses NaN.
+		refuse(!(limit.qps > 0 && limit.qps <= math.MaxInt32), "%s-qps=%v: must be a number above 0", limit.flag, limit.qps)
+		refuse(limit.burst < 1, "%s-burst=%d: must be at least 1", limit.flag, limit.burst)
+	}
+
+	faults := validation.IsDNS1123Label(s.WatchNamespace)
+	refuse(s.WatchNamespace != "" && len(faults) > 0,
+		"--namespace=%q: must be the name of one namespace: %s", s.WatchNamespace, strings.Join(faults, "; "))
+	faults = validation.IsValidLabelValue(s.WatchFilter)
+	refuse(len(faults) > 0, "--watch-filter=%q: must be the value of a label: %s", s.WatchFilter, strings.Join(faults, "; "))
+
+	const address = "must be host:port, for example 127.0.0.1:9440 or :9440, or 0 to serve nothing"
+	refuse(!isAddress(s.HealthAddress), "--health-addr=%q: %s", s.HealthAddress, address)
+	refuse(!isAddress(s.Diagnostics.DiagnosticsAddress), "--diagnostics-address=%q: %s", s.Diagnostics.DiagnosticsAddress, address)
+	refuse(s.ProfilerAddress != "" && !isAddress(s.ProfilerAddress),
+		"--profiler-address=%q: must be host:port, for example 127.0.0.1:6060", s.ProfilerAddress)
+	_, _, err := flags.GetManagerOptions(s.Diagnostics)
+	refuse(err != nil, "--tls-min-version, --tls-cipher-suites or --tls-curve-preferences: %v", err)
+
+	for _, problem := range logsv1.Validate(s.Logging, nil, nil) {
+		refuse(true, "%s: %s", loggingFlag(problem.Field), problem.ErrorBody())
+	}
+	refuse(s.LeaderElection.Enabled && s.LeaderElection.Namespace == "",
+		"--leader-elect: the namespace of the Lease is unknown outside of a cluster: set the environment variable POD_NAMESPACE")
+
+	// A leader has to exit before another instance becomes the leader, and needs several retries until then.
+	unparsed := slices.ContainsFunc(s.unparsed, func(name string) bool { return strings.HasPrefix(name, "leader-elect") })
+	if l := s.LeaderElection; l.Enabled && !unparsed {
+		refuse(l.RetryPeriod <= 0, "--leader-elect-retry-period=%s: must be above 0", l.RetryPeriod)
+		// client-go adds up to 20 % to every retry.
+		refuse(l.RenewDeadline <= l.RetryPeriod*6/5,
+			"--leader-elect-renew-deadline=%s: must be more than 1.2 times --leader-elect-retry-period=%s", l.RenewDeadline, l.RetryPeriod)
+		refuse(l.LeaseDuration <= l.RenewDeadline, "--leader-elect-lease-duration=%s: must be longer than --leader-elect-renew-deadline=%s, "+
+			"because two instances could be the leader otherwise", l.LeaseDuration, l.RenewDeadline)
+		refuse(l.LeaseDuration < time.Second, "--leader-elect-lease-duration=%s: must be at least 1s", l.LeaseDuration)
+	}
+	return utilerrors.NewAggregate(problems)
+}
+
+// loggingFlag returns the flag that sets a field of the logging configuration.
+func loggingFlag(field string) string {
+	for prefix, flag := range map[string]string{
+		"flushFrequency": "--log-flush-frequency", "format": "--logging-format", "verbosity": "-v", "vmodule": "--vmodule",
+	} {
+		if strings.HasPrefix(field, prefix) {
+			return flag
+		}
+	}
+	return "logging " + field
+}
+
+// isAddress reports whether a server can listen on an address; 0 serves nothing.
+func isAddress(text string) bool {
+	if text == "0" {
+		return true
+	}
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return false
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && number > 0
 }

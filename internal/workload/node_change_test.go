@@ -154,9 +154,8 @@ func TestChanged_EachField_OnlyReadFieldsCount(t *testing.T) {
 		after.ResourceVersion = "another"
 		same[i].change()
 		read := slices.Contains(readFields, all[i].path)
-		g.Expect(changed(before, after)).To(Equal(read), "as it is: %s", all[i].path)
-		g.Expect(changed(after, before)).To(Equal(read), "as it is, backwards: %s", all[i].path)
-		g.Expect(changed(Strip(before), Strip(after))).To(Equal(read), "stripped: %s", all[i].path)
+		g.Expect(changed(Strip(before), Strip(after))).To(Equal(read), all[i].path)
+		g.Expect(changed(Strip(after), Strip(before))).To(Equal(read), "backwards: %s", all[i].path)
 		seen = append(seen, all[i].path)
 	}
 	g.Expect(seen).To(ContainElements(readFields), "the list has nothing that a Node does not have")
@@ -260,7 +259,6 @@ func TestChanged_RealUpdates_AreClassified(t *testing.T) {
 			g := NewWithT(t)
 			after := base()
 			test.change(after)
-			g.Expect(changed(base(), after)).To(Equal(test.wakes))
 			g.Expect(changed(Strip(base()), Strip(after))).To(Equal(test.wakes))
 		})
 	}
@@ -281,8 +279,8 @@ func TestChanged_RandomFields_AreDetected(t *testing.T) {
 			same[i].change()
 			read = read || slices.Contains(readFields, all[i].path)
 		}
-		if changed(before, after) != read || changed(Strip(before), Strip(after)) != read {
-			t.Fatalf("changed: %v, read: %v", changed(before, after), read)
+		if changed(Strip(before), Strip(after)) != read {
+			t.Fatalf("changed: %v, read: %v", !read, read)
 		}
 	})
 }
@@ -324,16 +322,6 @@ func TestNodeFields_TaintsAndLabels_AreDetected(t *testing.T) {
 }
 
 func BenchmarkHeartbeat(b *testing.B) {
-	before, after := heartbeat()
-	b.ReportAllocs()
-	for b.Loop() {
-		if changed(before, after) {
-			b.Fatal("a heartbeat is no change")
-		}
-	}
-}
-
-func BenchmarkHeartbeatStripped(b *testing.B) {
 	before, after := heartbeat()
 	before, after = Strip(before), Strip(after)
 	b.ReportAllocs()

@@ -129,10 +129,11 @@ func taintIsRead(key string) bool { return slices.Contains(departureTaints[:], k
 
 // DepartureTaint returns the taint that announces that the Node will be deleted; nil if it has none.
 func DepartureTaint(node *corev1.Node) *corev1.Taint {
-	if i := nextTaint(node.Spec.Taints, 0); i < len(node.Spec.Taints) {
-		return &node.Spec.Taints[i]
+	i := slices.IndexFunc(node.Spec.Taints, func(t corev1.Taint) bool { return taintIsRead(t.Key) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &node.Spec.Taints[i]
 }
 
 // IsControlPlaneNode reports whether the Node has a label of the control plane.
@@ -149,7 +150,7 @@ type NodeChange struct {
 	Before, After *corev1.Node
 }
 
-// changed reports whether a field differs that Strip keeps. A heartbeat changes none. The function does not allocate, because every
+// changed reports whether two stripped Nodes differ. A heartbeat changes nothing. The function does not allocate, because every
 // kubelet sends heartbeats.
 func changed(before, after *corev1.Node) bool {
 	if before == after || (before.ResourceVersion == after.ResourceVersion && before.ResourceVersion != "" && before.UID == after.UID) {
@@ -160,8 +161,8 @@ func changed(before, after *corev1.Node) bool {
 		before.Spec.ProviderID != after.Spec.ProviderID ||
 		!slices.EqualFunc(before.Status.Conditions, after.Status.Conditions, sameCondition) ||
 		!maps.Equal(before.Labels, after.Labels) ||
-		!sameAnnotations(before.Annotations, after.Annotations) ||
-		!sameTaints(before.Spec.Taints, after.Spec.Taints)
+		!maps.Equal(before.Annotations, after.Annotations) ||
+		!slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, sameTaint)
 }
 
 func sameCondition(a, b corev1.NodeCondition) bool {
@@ -175,36 +176,6 @@ func sameTime(a, b *metav1.Time) bool {
 	return a.Time.Equal(b.Time)
 }
 
-// sameAnnotations compares the annotations that Strip keeps. It also works for Nodes that were not stripped.
-func sameAnnotations(a, b map[string]string) bool {
-	return hasAnnotations(a, b) && hasAnnotations(b, a)
-}
-
-func hasAnnotations(has, wanted map[string]string) bool {
-	for key, value := range wanted {
-		if got, found := has[key]; (!found || got != value) && annotationIsRead(key) {
-			return false
-		}
-	}
-	return true
-}
-
-// sameTaints compares the taints that Strip keeps, in their order.
-func sameTaints(a, b []corev1.Taint) bool {
-	i, j := nextTaint(a, 0), nextTaint(b, 0)
-	for i < len(a) && j < len(b) {
-		if a[i].Key != b[j].Key || a[i].Value != b[j].Value || a[i].Effect != b[j].Effect || !sameTime(a[i].TimeAdded, b[j].TimeAdded) {
-			return false
-		}
-		i, j = nextTaint(a, i+1), nextTaint(b, j+1)
-	}
-	return i == len(a) && j == len(b)
-}
-
-// nextTaint returns the index of the next taint that Strip keeps, beginning at from.
-func nextTaint(taints []corev1.Taint, from int) int {
-	for from < len(taints) && !taintIsRead(taints[from].Key) {
-		from++
-	}
-	return from
+func sameTaint(a, b corev1.Taint) bool {
+	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect && sameTime(a.TimeAdded, b.TimeAdded)
 }
