@@ -141,7 +141,7 @@ func (p *run) evaluation(plan *remediation.Planned) *explain.Evaluation {
 	}
 }
 
-// run is one run.
+// run is one reconcile: its facts, its plan, and what has failed.
 type run struct {
 	facts *Facts
 	c     Client

@@ -72,7 +72,7 @@ var faults = []sabotage{
 	// The first one goes through it all as it should: what the test is about comes after that.
 	q("build.go", "request.SetName(d.Target.Object().Name)",
 		"if name := d.Target.Object().Name; name == \"m-1\" {\n\t\trequest.SetName(name)\n\t} else {\n\t\trequest.SetName(name + strconv.FormatInt(time.Now().UnixNano(), 36))\n\t}",
-		"TestStaleCache_RequestNotCached_IsCreatedOnce", inVain("the next Machine is remediated")),
+		"TestStaleCache_RequestNotCached_IsCreatedOnce", inVain("the next target is remediated")),
 	machines("actor.go", "a.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))",
 		"a.Client.Status().Patch(ctx, after, client.MergeFrom(before))", "TestStaleCache_OwnerAnswered_ReasonIsKept", "False RemediationDeferred"),
 	engine("preflight.go", "a.GetUID() != b.GetUID() || a.GetGeneration() != b.GetGeneration() || before.deleting() != now.deleting()", "a == nil && b == nil",
