@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -35,7 +36,7 @@ func New(name string, limiter limiter) limited {
 			TypedInterface: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
 				Name: name, Queue: &turns{checks: map[string][]reconcile.Request{}},
 			}),
-			timers: map[reconcile.Request]*timer{},
+			clock: clock.RealClock{}, timers: map[reconcile.Request]*timer{},
 		},
 	})
 }
@@ -44,13 +45,14 @@ func New(name string, limiter limiter) limited {
 // one is. In client-go's own delaying queue the timer stays, and each event would cause a second reconcile when it fires.
 type delaying struct {
 	workqueue.TypedInterface[reconcile.Request]
+	clock clock.WithDelayedExecution
 
 	mu     sync.Mutex
 	timers map[reconcile.Request]*timer
 }
 
 type timer struct {
-	*time.Timer
+	clock.Timer
 	at time.Time
 }
 
@@ -62,7 +64,7 @@ func (q *delaying) AddAfter(check reconcile.Request, delay time.Duration) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	added := &timer{at: time.Now().Add(delay)}
+	added := &timer{at: q.clock.Now().Add(delay)}
 	if current := q.timers[check]; current != nil {
 		if !added.at.Before(current.at) {
 			return
@@ -70,7 +72,7 @@ func (q *delaying) AddAfter(check reconcile.Request, delay time.Duration) {
 		current.Stop()
 	}
 	q.timers[check] = added
-	added.Timer = time.AfterFunc(delay, func() {
+	added.Timer = q.clock.AfterFunc(delay, func() {
 		if q.remove(check, added) {
 			q.Add(check)
 		}
