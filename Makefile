@@ -189,7 +189,7 @@ plugins: ## Writes the kubectl plugin for every platform to out/. VERSION=v0.1.0
 	@ls -l out
 
 .PHONY: release
-release: controlplane ## Writes out/: what clusterctl and kubectl apply need ('make plugins' adds the kubectl plugin). VERSION=v0.1.0 puts the version in. 0 / 9 min
+release: ## Writes out/: what clusterctl and kubectl apply need ('make plugins' adds the kubectl plugin). VERSION=v0.1.0 puts the version in. 0 / 1 min
 	./hack/release.sh out $(VERSION)
 	@ls -l out
 
@@ -252,8 +252,12 @@ bin/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs
 bin/hugo: PACKAGE := github.com/gohugoio/hugo
 bin/ko: PACKAGE := github.com/google/ko
-bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/hugo bin/ko: bin/%: hack/tools/%/go.mod
+bin/kustomize: PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
+bin/promtool: PACKAGE := github.com/prometheus/prometheus/cmd/promtool
+# Without the service discoveries, promtool compiles no library of a cloud.
+bin/promtool: TOOL_TAGS := remove_all_sd
+bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/hugo bin/ko bin/kustomize bin/promtool: bin/%: hack/tools/%/go.mod
 	@echo "building $*"
-	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -o "$(CURDIR)/$@" $(PACKAGE)
+	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -tags="$(TOOL_TAGS)" -o "$(CURDIR)/$@" $(PACKAGE)
 
 FORCE:
