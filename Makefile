@@ -32,8 +32,14 @@ help: ## This list. The minutes are for two cores: everything cached / empty cac
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: controlplane bin/manager ## Shows the product at work on a real control plane. 1 / 12 min. KEEP=1 keeps it up to look around.
-	@go run ./test/demo -manager bin/manager $(if $(KEEP),-keep)
+demo: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Shows what the product does, with the real Cluster API: Nodes break, and it prints what happens. 3 / 18 min. KEEP=1 keeps it up to look around.
+	@cd test/world && go build -v -o "$(CURDIR)/bin/demo" ./cmd/demo $(PROGRESS)
+	@cd test/world && REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" exec "$(CURDIR)/bin/demo" -manager "$(CURDIR)/bin/manager" $(if $(KEEP),-keep)
+
+.PHONY: demo-nodes
+demo-nodes: controlplane bin/manager bin/kubectl-remedy ## The same in a cluster without Cluster API: a NodeHealthCheck and a remediator. 1 / 12 min. KEEP=1 as above.
+	@go build -v -o bin/demo-nodes ./test/demo/nodes $(PROGRESS)
+	@exec bin/demo-nodes -manager bin/manager -plugin bin/kubectl-remedy $(if $(KEEP),-keep)
 
 ##@ Check
 

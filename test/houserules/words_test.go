@@ -136,6 +136,7 @@ var cleanPaths = []string{
 	"test/controlplane/cmd/provide",
 	"test/controlplane/cmd/share",
 	"test/demo",
+	"test/demo/nodes",
 	"test/depth",
 	"test/differential",
 	"test/faults",
@@ -155,6 +156,7 @@ var cleanPaths = []string{
 	"test/stage",
 	"test/stories",
 	"test/world",
+	"test/world/cmd/demo",
 	"test/world/cmd/world",
 }
 
