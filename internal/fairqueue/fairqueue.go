@@ -41,8 +41,8 @@ func New(name string, limiter limiter) limited {
 	})
 }
 
-// delaying adds checks later. A check has one timer, the earliest, and loses it when it is taken: its reconcile decides anew when the next
-// one is. In client-go's own delaying queue the timer stays, and each event would cause a second reconcile when it fires.
+// delaying adds checks later. A check has one timer, the earliest, and loses it when it is taken: its reconcile sets the next
+// one. In client-go's own delaying queue the timer stays, and each event would cause a second reconcile when it fires.
 type delaying struct {
 	workqueue.TypedInterface[reconcile.Request]
 	clock clock.WithDelayedExecution

@@ -96,6 +96,7 @@ var cleanPaths = []string{
 	"docs/kubectl-remedy.md",
 	"docs/metrics.md",
 	"docs/node-health-check.md",
+	"docs/operating.md",
 	"docs/migrate-medik8s.md",
 	"docs/quick-start.md",
 	"docs/reasons.md",
