@@ -32,8 +32,14 @@ help: ## This list. The minutes are for two cores: everything cached / empty cac
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: controlplane bin/manager ## Shows the product at work on a real control plane. 1 / 12 min. KEEP=1 keeps it up to look around.
-	@go run ./test/demo -manager bin/manager $(if $(KEEP),-keep)
+demo: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Shows what the product does, with the real Cluster API: Nodes break, and it prints what happens. 3 / 18 min. KEEP=1 keeps it up to look around.
+	@cd test/world && go build -v -o "$(CURDIR)/bin/demo" ./cmd/demo $(PROGRESS)
+	@cd test/world && REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" exec "$(CURDIR)/bin/demo" -manager "$(CURDIR)/bin/manager" $(if $(KEEP),-keep)
+
+.PHONY: demo-nodes
+demo-nodes: controlplane bin/manager bin/kubectl-remedy ## The same in a cluster without Cluster API: a NodeHealthCheck and a remediator. 1 / 12 min. KEEP=1 as above.
+	@go build -v -o bin/demo-nodes ./test/demo/nodes $(PROGRESS)
+	@exec bin/demo-nodes -manager bin/manager -plugin bin/kubectl-remedy $(if $(KEEP),-keep)
 
 ##@ Check
 
@@ -189,7 +195,7 @@ plugins: ## Writes the kubectl plugin for every platform to out/. VERSION=v0.1.0
 	@ls -l out
 
 .PHONY: release
-release: controlplane ## Writes out/: what clusterctl and kubectl apply need ('make plugins' adds the kubectl plugin). VERSION=v0.1.0 puts the version in. 0 / 9 min
+release: ## Writes out/: what clusterctl and kubectl apply need ('make plugins' adds the kubectl plugin). VERSION=v0.1.0 puts the version in. 0 / 1 min
 	./hack/release.sh out $(VERSION)
 	@ls -l out
 
@@ -252,8 +258,12 @@ bin/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs
 bin/hugo: PACKAGE := github.com/gohugoio/hugo
 bin/ko: PACKAGE := github.com/google/ko
-bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/hugo bin/ko: bin/%: hack/tools/%/go.mod
+bin/kustomize: PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
+bin/promtool: PACKAGE := github.com/prometheus/prometheus/cmd/promtool
+# Without the service discoveries, promtool compiles no library of a cloud.
+bin/promtool: TOOL_TAGS := remove_all_sd
+bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/hugo bin/ko bin/kustomize bin/promtool: bin/%: hack/tools/%/go.mod
 	@echo "building $*"
-	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -o "$(CURDIR)/$@" $(PACKAGE)
+	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -tags="$(TOOL_TAGS)" -o "$(CURDIR)/$@" $(PACKAGE)
 
 FORCE:

@@ -19,10 +19,10 @@ if [ -n "$version" ]; then
     exit 1
   fi
 fi
-kubectl=$(go run ./test/controlplane/cmd/provide | grep '/kubectl$')
+make --no-print-directory -s bin/kustomize >&2
 mkdir -p "$out"
 for part in default:infrastructure-components addon:addon-components; do
-  "$kubectl" kustomize "config/${part%%:*}" | sed -E "s|^( *image: [^ ]+):dev$|\1:${version:-dev}|" > "$out/${part##*:}.yaml.new"
+  bin/kustomize build "config/${part%%:*}" | sed -E "s|^( *image: [^ ]+):dev$|\1:${version:-dev}|" > "$out/${part##*:}.yaml.new"
   # A file is there whole or not at all.
   mv "$out/${part##*:}.yaml.new" "$out/${part##*:}.yaml"
 done

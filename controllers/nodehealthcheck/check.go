@@ -132,7 +132,11 @@ func (s store) WriteStatus(
 	before := check.Object.(*remedyv1.NodeHealthCheck)
 	after := before.DeepCopy()
 	after.Status.CheckStatus = *status
-	count(&after.Status, evaluation)
+	if evaluation.Context.NodesUnknown {
+		// Without the number of Nodes there is no limit.
+		after.Status.Limit = before.Status.Limit
+	}
+	Count(&after.Status, evaluation)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return check, nil
 	}
@@ -145,9 +149,9 @@ func (s store) WriteStatus(
 // maxInFlight is how many requests a status lists.
 const maxInFlight = 1000
 
-// count sets what only checks of Nodes report. It stays as it is while the check is paused, and while the Nodes cannot be read and are not
+// Count sets what only checks of Nodes report. It stays as it is while the check is paused, and while the Nodes cannot be read and are not
 // known.
-func count(status *remedyv1.NodeHealthCheckStatus, evaluation *explain.Evaluation) {
+func Count(status *remedyv1.NodeHealthCheckStatus, evaluation *explain.Evaluation) {
 	if evaluation.Situation.Check.Paused || evaluation.Context.NodesUnknown {
 		return
 	}

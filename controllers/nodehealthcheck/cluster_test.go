@@ -63,6 +63,7 @@ func TestOutage_Requests_Stay(t *testing.T) {
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(
 				stage.OfNodes(stage.CheckCondition(remedyv1.ClusterReachableCondition)), Equal("False ClusterUnreachable")))
 			s.Expect(check.Status.ObservedNodes).To(HaveValue(BeNumerically(">=", 1)))
+			s.Expect(check.Status.Limit).To(HaveValue(HaveField("MaxUnhealthy", BeEquivalentTo(1))))
 			s.Expect(check.Status.InFlightRemediations).To(HaveLen(1))
 			request := s.NodeRequest(remediator.Metal3, "n-3")()
 			s.Expect(request.GetDeletionTimestamp()).To(BeNil())

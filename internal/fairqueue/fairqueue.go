@@ -6,7 +6,11 @@
 package fairqueue
 
 import (
+	"sync"
+	"time"
+
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
@@ -28,13 +32,74 @@ type (
 func New(name string, limiter limiter) limited {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{
 		Name: name,
-		DelayingQueue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{
-			Name: name,
-			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
+		DelayingQueue: &delaying{
+			TypedInterface: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{
 				Name: name, Queue: &turns{checks: map[string][]reconcile.Request{}},
 			}),
-		}),
+			clock: clock.RealClock{}, timers: map[reconcile.Request]*timer{},
+		},
 	})
+}
+
+// delaying adds checks later. A check has one timer, the earliest, and loses it when it is taken: its reconcile sets the next
+// one. In client-go's own delaying queue the timer stays, and each event would cause a second reconcile when it fires.
+type delaying struct {
+	workqueue.TypedInterface[reconcile.Request]
+	clock clock.WithDelayedExecution
+
+	mu     sync.Mutex
+	timers map[reconcile.Request]*timer
+}
+
+type timer struct {
+	clock.Timer
+	at time.Time
+}
+
+// AddAfter implements workqueue.TypedDelayingInterface.
+func (q *delaying) AddAfter(check reconcile.Request, delay time.Duration) {
+	if delay <= 0 {
+		q.Add(check)
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	added := &timer{at: q.clock.Now().Add(delay)}
+	if current := q.timers[check]; current != nil {
+		if !added.at.Before(current.at) {
+			return
+		}
+		current.Stop()
+	}
+	q.timers[check] = added
+	added.Timer = q.clock.AfterFunc(delay, func() {
+		if q.remove(check, added) {
+			q.Add(check)
+		}
+	})
+}
+
+// remove removes a timer of a check and returns whether the check still had it.
+func (q *delaying) remove(check reconcile.Request, fired *timer) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.timers[check] != fired {
+		return false
+	}
+	delete(q.timers, check)
+	return true
+}
+
+// Get implements workqueue.TypedInterface.
+func (q *delaying) Get() (reconcile.Request, bool) {
+	check, stopped := q.TypedInterface.Get()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if current := q.timers[check]; current != nil {
+		current.Stop()
+		delete(q.timers, check)
+	}
+	return check, stopped
 }
 
 // Touch implements workqueue.Queue: a check that is added again keeps its place.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,4 +110,45 @@ func TestQueue_ShutDownUnderLoad_WorkersReturn(*testing.T) {
 		q.ShutDown()
 		workers.Wait()
 	}
+}
+
+// A check has the earliest of its timers, and none once it is taken: what caused the reconcile decides when the next one is.
+func TestQueue_AddedAfter_HasOneTimerUntilItIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewWithT(t)
+		q := queue()
+		defer q.ShutDown()
+		workers := check("default", "workers")
+		lenAfter := func(d time.Duration) int {
+			time.Sleep(d)
+			synctest.Wait()
+			return q.Len()
+		}
+		take := func() {
+			taken, _ := q.Get()
+			g.Expect(taken).To(Equal(workers))
+			q.Done(taken)
+		}
+		for _, seconds := range []time.Duration{20, 10, 30, 0} {
+			q.AddAfter(workers, seconds*time.Second)
+		}
+		g.Expect(q.Len()).To(Equal(1), "no delay adds it at once")
+		take()
+		g.Expect(lenAfter(time.Minute)).To(BeZero(), "the timers of a check that was taken")
+
+		for _, seconds := range []time.Duration{20, 10, 30} {
+			q.AddAfter(workers, seconds*time.Second)
+		}
+		g.Expect(lenAfter(9 * time.Second)).To(BeZero())
+		g.Expect(lenAfter(time.Second)).To(Equal(1), "the earliest timer")
+		take()
+		g.Expect(lenAfter(time.Minute)).To(BeZero(), "the later timers")
+
+		// A timer that is set while the check is being reconciled stays.
+		q.Add(workers)
+		taken, _ := q.Get()
+		q.AddAfter(workers, 10*time.Second)
+		q.Done(taken)
+		g.Expect(lenAfter(10 * time.Second)).To(Equal(1))
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +23,10 @@ import (
 // Claims returns the claims of the other checks of the same cluster, from the cache.
 func (e *Environment) Claims(ctx context.Context, check *Check, cluster *clusterv1.Cluster) ([]Claim, error) {
 	all, err := e.claimsOf(ctx, check, cluster)
-	other, found := e.otherName(ctx, check.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	other, found, err := e.otherName(ctx, check.Cluster)
 	if err != nil || !found {
 		return all, err
 	}
@@ -38,29 +42,31 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 
 // otherName returns the second name of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
 // Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines.
-func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (client.ObjectKey, bool) {
+func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (other client.ObjectKey, found bool, err error) {
 	reads := func(claimant Claimant) bool {
 		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)
 		return is
 	}
 	checks := &remedyv1.NodeHealthCheckList{}
 	local := client.MatchingFields{ByCluster: workload.ManagementCluster.String()}
-	if e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) ||
-		e.Cache.List(ctx, checks, local, client.UnsafeDisableDeepCopy) != nil || len(checks.Items) == 0 {
-		return client.ObjectKey{}, false
+	if e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) {
+		return client.ObjectKey{}, false, nil
+	}
+	if err := e.Cache.List(ctx, checks, local, client.UnsafeDisableDeepCopy); err != nil || len(checks.Items) == 0 {
+		return client.ObjectKey{}, false, errors.Wrap(err, "failed to read the checks of the management cluster")
 	}
 	nodes, err := e.Clusters.Get(workload.ManagementCluster).Nodes(ctx)
 	if err != nil {
-		return client.ObjectKey{}, false
+		return client.ObjectKey{}, false, err
 	}
 	at := slices.IndexFunc(nodes, func(node *corev1.Node) bool { return ClusterOfNode(node).Name != "" })
 	switch {
 	case at < 0:
-		return client.ObjectKey{}, false
+		return client.ObjectKey{}, false, nil
 	case cluster == workload.ManagementCluster:
-		return ClusterOfNode(nodes[at]), true
+		return ClusterOfNode(nodes[at]), true, nil
 	}
-	return workload.ManagementCluster, cluster == ClusterOfNode(nodes[at])
+	return workload.ManagementCluster, cluster == ClusterOfNode(nodes[at]), nil
 }
 
 // ClusterOfNode is the Cluster in the annotations that Cluster API sets on the Node of a Machine; empty without.

@@ -34,7 +34,7 @@ func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 	}
 	holder := workload.LeaseHolder(lease)
 	return remediation.Lease{
-		Used: true, Holder: holder, BlockedByThis: holder == s.check.ID.String() && (requested || len(s.unread) == 0),
+		Used: true, Holder: holder, BlockedByThis: holder == s.check.LeaseHolder() && (requested || len(s.unread) == 0),
 		Until: workload.LeaseExpiry(&lease.Spec),
 	}
 }
@@ -83,7 +83,7 @@ func (p *scope) acquireNodeLease(ctx context.Context, node requests.Object, unti
 	if err == nil {
 		var acquired *coordinationv1.Lease
 		key, owner := workload.NodeLeaseKey(node.Name), workload.NodeOwner(node.Name, node.UID)
-		acquired, err = workload.AcquireLease(ctx, api, key, p.readNodeLease(node.Name), p.snapshot.check.ID.String(), p.now, until, owner)
+		acquired, err = workload.AcquireLease(ctx, api, key, p.readNodeLease(node.Name), p.snapshot.check.LeaseHolder(), p.now, until, owner)
 		if err == nil {
 			p.keepNodeLease(node.Name, acquired)
 		}
@@ -119,7 +119,7 @@ func (p *scope) releaseNodeLeases(ctx context.Context) error {
 		return nil
 	}
 	p.nodeLeases = leases
-	for _, lease := range p.nodeLeases.HeldBy(p.check.ID.String()) {
+	for _, lease := range p.nodeLeases.HeldBy(p.check.LeaseHolder()) {
 		api, err := p.cluster().Client(ctx)
 		if err != nil {
 			return err
@@ -160,7 +160,7 @@ func (p *scope) acquireControlPlaneLease(ctx context.Context, until time.Time) e
 	api, err := p.cluster().Client(ctx)
 	if err == nil {
 		var acquired *coordinationv1.Lease
-		acquired, err = workload.AcquireLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.ID.String(), p.now, until)
+		acquired, err = workload.AcquireLease(ctx, api, workload.ControlPlaneLease, p.lease, p.snapshot.check.LeaseHolder(), p.now, until)
 		if err == nil {
 			p.lease = acquired
 		}

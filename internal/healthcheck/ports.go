@@ -69,6 +69,9 @@ func (c *Check) ofNodes() bool { return c.Claim.Rank == remediation.NodeHealthCh
 // inManagementCluster reports whether its Nodes are those of the management cluster.
 func (c *Check) inManagementCluster() bool { return c.Cluster == workload.ManagementCluster }
 
+// LeaseHolder is the holder of the Leases of Nodes and of the control plane that this check acquires.
+func (c *Check) LeaseHolder() string { return c.ID.Holder(c.Cluster) }
+
 // Target is a Machine with its Node, or a Node with its Machine.
 type Target struct {
 	// Object is the target itself: its annotations carry the history of its remediations.

@@ -4,11 +4,15 @@
 package healthcheck
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -89,4 +93,40 @@ func TestRecords_Begin_ReturnsTrigger(t *testing.T) {
 	g.Expect(begin(2*time.Second)).To(Equal([]any{metrics.BySpec, 2 * time.Second}), "the check itself has changed")
 	r.forget(check)
 	g.Expect(r.all).To(BeEmpty())
+}
+
+// Targets come and go, are paused, blocked, and lose their Nodes, and requests for them are rejected: what is recorded of targets that no
+// longer exist does not stay.
+func TestRecord_TargetsComeAndGo_KeepsOnlyPresentOnes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Date(2026, time.March, 14, 12, 0, 0, 0, time.UTC)
+		r, created := &record{}, 0
+		var targets []*Target
+		for range rapid.IntRange(1, 20).Draw(t, "reconciles") {
+			now = now.Add(time.Hour)
+			targets = targets[min(len(targets), rapid.IntRange(0, 5).Draw(t, "removed")):]
+			for range rapid.IntRange(0, 5).Draw(t, "added") {
+				created++
+				targets = append(targets, &Target{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(created))}}})
+			}
+			pass := &explain.Evaluation{Assessment: &health.Assessment{}, Planned: &remediation.Planned{}}
+			for _, target := range targets {
+				target.Object.SetAnnotations(nil)
+				if rapid.Bool().Draw(t, "paused") {
+					target.Object.SetAnnotations(map[string]string{clusterv1.PausedAnnotation: ""})
+				}
+				pass.Assessment.Verdicts = append(pass.Assessment.Verdicts, health.Verdict{Kind: health.Unhealthy, NodeGoneSince: now})
+				rejected := remediation.Decision{Block: remediation.Block{Reason: remediation.RequestFailed}}
+				pass.Planned.Decisions = append(pass.Planned.Decisions, rejected)
+				r.reject(rejectedRequest{target: target.uid()}, nil, now)
+			}
+			r.observePauses(targets, now)
+			r.observeNodes(targets, pass.Assessment.Verdicts)
+			r.observeBlocked(pass, targets, now)
+			if n := len(targets); len(r.pauses) > n || len(r.nodeGoneSince) > n || len(r.blockedAt) > n || len(r.rejected) > max(n, 5) {
+				t.Fatalf("%d targets, and %d pauses, %d Nodes that no longer exist, %d blocked, %d rejected", n, len(r.pauses),
+					len(r.nodeGoneSince), len(r.blockedAt), len(r.rejected))
+			}
+		}
+	})
 }

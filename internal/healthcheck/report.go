@@ -194,12 +194,16 @@ func (p *scope) request(target int) *remedyv1.RequestReference {
 }
 
 // reportNews logs each changed decision, and records its events on the check and on the target. The log and the status cover also those
-// that are omitted.
+// that are omitted. With -v=4, the log line has the whole trace.
 func (p *scope) reportNews(ctx context.Context, news []report.Change) {
 	log := ctrl.LoggerFrom(ctx)
 	for i := range news {
 		n := &news[i]
-		log.Info("Decided", n.Trace.Fields()...)
+		fields := n.Trace.Fields()
+		if log.V(4).Enabled() {
+			fields = append(fields, "trace", n.Trace)
+		}
+		log.Info("Decided", fields...)
 		if n.Recovered {
 			p.r.Metrics.HealthyAgain(metrics.Kind(p.check.ID.Kind), p.now.Sub(n.UnhealthySince))
 		}

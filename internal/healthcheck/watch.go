@@ -72,7 +72,7 @@ func (r *Reconciler) watchOf(claimant Claimant) Watch {
 				return nil
 			}
 			checks := r.Watches.Cluster(ctx, key)
-			if other, found := r.otherName(ctx, key); found {
+			if other, found, err := r.otherName(ctx, key); err == nil && found {
 				checks = append(checks, r.Watches.Cluster(ctx, other)...)
 			}
 			return checks

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"sigs.k8s.io/yaml"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -20,17 +21,20 @@ import (
 const page = "../../docs/metrics.md"
 
 // The page is generated from the table of the metrics.
-func TestDocs_Generated_AreUpToDate(t *testing.T) {
+func TestDocs_Generated_AreUpToDate(t *testing.T) { upToDate(t, page, metricsPage(t)) }
+
+// upToDate compares a generated file, or writes it with -update.
+func upToDate(t *testing.T, file, made string) {
+	t.Helper()
 	g := NewWithT(t)
-	made := metricsPage()
 	if *update {
-		g.Expect(os.WriteFile(page, []byte(made), 0o600)).To(Succeed())
-		g.Expect(os.Chmod(page, 0o644)).To(Succeed()) // documents are readable for all users
+		g.Expect(os.WriteFile(file, []byte(made), 0o600)).To(Succeed())
+		g.Expect(os.Chmod(file, 0o644)).To(Succeed()) // documents are readable for all users
 		return
 	}
-	written, err := os.ReadFile(page)
+	written, err := os.ReadFile(file)
 	g.Expect(err).ToNot(HaveOccurred())
-	g.Expect(string(written)).To(Equal(made), "docs/metrics.md is out of date: run 'make generate'")
+	g.Expect(string(written)).To(Equal(made), file+" is out of date: run 'make generate'")
 }
 
 const pageHead = `<!-- Generated from internal/metrics by 'make generate'. -->
@@ -52,6 +56,16 @@ removed with the check. Counters start at 0 when the manager starts, and when a 
 |---|---|---|---|
 `
 
+const pageAlerts = `
+## What to alert on
+
+The component [prometheus-rule](operating.md#install-the-monitoring) has these alerts, and another one a Grafana dashboard of
+the metrics above. The name of an alert leads to what to do.
+
+| alert | expression | for | meaning |
+|---|---|---|---|
+`
+
 const pageValues = `
 ## Values of labels
 
@@ -61,32 +75,44 @@ Later versions may add values. The value ` + "`other`" + ` is a bug: please repo
 |---|---|
 `
 
-// alerts are expressions of Prometheus, for how long they hold, and what they mean.
-var alerts = [][3]string{
-	{`remedy_check_condition{condition="Ready"} == 0`, "30m", "usually a person has to act: `kubectl remedy status -A` has the reason"},
-	{
-		`remedy_check_condition{condition="ClusterReachable"} == 0`, "10m",
-		"a workload cluster cannot be read, or its control plane is not initialized",
-	},
-	{`remedy_remediation_allowed == 0`, "1d", "no remediation can start: the limit, or a forgotten pause, `pauseRequests` or Observe mode"},
-	{
-		`remedy_blocked_targets{reason!~"ObserveMode|ManagedByOtherCheck"} > 0`, "1h",
-		"the remediation of targets does not start or does not end; the label has the reason",
-	},
-	{`increase(remedy_remediations_total{outcome=~"failed|timed_out"}[1h]) > 0`, "0m", "remediations do not help"},
-	{`rate(remedy_failed_evaluations_total[10m]) > 0`, "30m", "reads or writes fail all the time; the log has the error"},
-	{`absent(remedy_check_condition)`, "10m", "no manager runs or is scraped, or there is no check"},
+// rule is an alert of the component prometheus-rule.
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Annotations map[string]string `json:"annotations"`
 }
 
-func metricsPage() string {
+// alerts returns the alerts of the component prometheus-rule.
+func alerts(t *testing.T) []rule {
+	t.Helper()
+	g := NewWithT(t)
+	content, err := os.ReadFile("../../config/components/prometheus-rule/rules.yaml")
+	g.Expect(err).ToNot(HaveOccurred())
+	var all struct {
+		Spec struct {
+			Groups []struct {
+				Rules []rule `json:"rules"`
+			} `json:"groups"`
+		} `json:"spec"`
+	}
+	g.Expect(yaml.Unmarshal(content, &all)).To(Succeed())
+	g.Expect(all.Spec.Groups).To(HaveLen(1))
+	g.Expect(all.Spec.Groups[0].Rules).ToNot(BeEmpty())
+	return all.Spec.Groups[0].Rules
+}
+
+func metricsPage(t *testing.T) string {
+	t.Helper()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, pageHead, listed(values("kind")))
 	for _, f := range families() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, f.kind, listed(f.labels), strings.TrimSpace(f.help+" "+f.more))
 	}
-	b.WriteString("\n## What to alert on\n\n| expression | for | meaning |\n|---|---|---|\n")
-	for _, alert := range alerts {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.ReplaceAll(alert[0], "|", `\|`), alert[1], alert[2])
+	b.WriteString(pageAlerts)
+	for _, alert := range alerts(t) {
+		fmt.Fprintf(&b, "| [%s](operating.md#%s) | `%s` | %s | %s |\n", alert.Alert, strings.ToLower(alert.Alert),
+			strings.ReplaceAll(alert.Expr, "|", `\|`), alert.For, alert.Annotations["summary"])
 	}
 	b.WriteString(pageValues)
 	for _, label := range []string{"state", "condition", "strategy", "outcome", "trigger"} {
@@ -138,9 +164,10 @@ func listed(words []string) string {
 // The page has every label of a check, and the values of every other label.
 func TestDocs_Labels_AreExplained(t *testing.T) {
 	g := NewWithT(t)
+	page := metricsPage(t)
 	for _, f := range families() {
 		for _, label := range f.labels {
-			g.Expect(metricsPage()).To(Or(ContainSubstring("| `"+label+"` |"), ContainSubstring("- `"+label+"` "),
+			g.Expect(page).To(Or(ContainSubstring("| `"+label+"` |"), ContainSubstring("- `"+label+"` "),
 				ContainSubstring("`"+label+"` of `"+f.name+"`"), ContainSubstring(" and `"+label+"` are")), f.name)
 		}
 	}

@@ -99,6 +99,23 @@ func ParseCheck(text string) (Check, bool) {
 	return Check{Kind: parts[0], Namespace: parts[1], Name: parts[2]}, true
 }
 
+// ofCluster separates the check and the Cluster of a holder.
+const ofCluster = " of Cluster "
+
+// Holder is the check as the holder of Leases in the cluster of its Nodes: there, too, a NodeHealthCheck of its name can exist.
+func (c Check) Holder(cluster client.ObjectKey) string {
+	if c.Namespace != "" || cluster == (client.ObjectKey{}) {
+		return c.String()
+	}
+	return c.String() + ofCluster + cluster.String()
+}
+
+// ParseHolder parses the holder of a Lease; false if it is not a check.
+func ParseHolder(holder string) (Check, bool) {
+	check, _, _ := strings.Cut(holder, ofCluster)
+	return ParseCheck(check)
+}
+
 // text is its name in messages.
 func (c Check) text() string {
 	if c.Namespace == "" {

@@ -113,7 +113,7 @@ func notServed(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMa
 
 // ofNodeHealthCheck returns true if a NodeHealthCheck holds a Lease. Operators of medik8s hold the other Leases of Nodes.
 func ofNodeHealthCheck(lease *coordinationv1.LeaseSpec) bool {
-	id, valid := requests.ParseCheck(ptr.Deref(lease.HolderIdentity, ""))
+	id, valid := requests.ParseHolder(ptr.Deref(lease.HolderIdentity, ""))
 	return valid && id.Kind == string(metrics.NodeHealthCheck) && id.Namespace == ""
 }
 
@@ -157,7 +157,7 @@ func (u *Uninstaller) isRemovable(
 	if holder == "" || u.expired(lease) {
 		return true, nil
 	}
-	id, valid := requests.ParseCheck(holder)
+	id, valid := requests.ParseHolder(holder)
 	if !valid || lease.RenewTime.After(u.stopped) {
 		return false, nil
 	}
@@ -178,6 +178,9 @@ func (u *Uninstaller) isRemovable(
 	if monitored.Name = name; !found {
 		monitored.Namespace, _, _ = unstructured.NestedString(check.Object, "spec", "clusterRef", "namespace")
 		monitored.Name, _, _ = unstructured.NestedString(check.Object, "spec", "clusterRef", "name")
+	}
+	if holder != id.Holder(monitored) {
+		return false, nil
 	}
 	if monitored == cluster {
 		return true, nil

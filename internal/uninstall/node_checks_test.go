@@ -83,6 +83,11 @@ func (p *fixture) lease(api client.Client, key client.ObjectKey, holder string, 
 	return lease
 }
 
+// holder is a check of a Cluster as the holder of Leases.
+func (p *fixture) holder(check client.Object, cluster string) string {
+	return "NodeHealthCheck//" + check.GetName() + " of Cluster " + p.namespace + "/" + cluster
+}
+
 func (p *fixture) exists(api client.Client, o client.Object) bool {
 	p.t.Helper()
 	err := api.Get(p.ctx, client.ObjectKeyFromObject(o), o.DeepCopyObject().(client.Object))
@@ -114,8 +119,8 @@ func TestAll_NodeHealthChecks_RemovesAll(t *testing.T) {
 	removed := map[client.Object]client.Client{
 		p.lease(p.api, workload.NodeLeaseKey(here.Name), "NodeHealthCheck//"+inside.Name, before): p.api,
 		p.lease(p.api, workload.ControlPlaneLease, "NodeHealthCheck//"+inside.Name, before):       p.api,
-		p.lease(far, workload.NodeLeaseKey(there.Name), "NodeHealthCheck//"+outside.Name, before): far,
-		p.lease(far, workload.ControlPlaneLease, "NodeHealthCheck//"+outside.Name, before):        far,
+		p.lease(far, workload.NodeLeaseKey(there.Name), p.holder(outside, "prod"), before):        far,
+		p.lease(far, workload.ControlPlaneLease, p.holder(outside, "prod"), before):               far,
 		ofCheck: p.api,
 		ofNode:  far,
 	}
@@ -177,11 +182,12 @@ func TestNodeLease_OtherHolder_IsKept(t *testing.T) {
 		renewed          time.Time
 		stays, isUnknown bool
 	}{
-		"a check of the Cluster":            {"NodeHealthCheck//" + outside.Name, before, false, false},
+		"a check of the Cluster":            {p.holder(outside, "prod"), before, false, false},
+		"its namesake in that cluster":      {"NodeHealthCheck//" + outside.Name, before, true, true},
 		"a check of the management cluster": {"NodeHealthCheck//" + inside.Name, before, true, true},
-		"a check of another Cluster":        {"NodeHealthCheck//" + other.Name, before, true, true},
+		"a check of another Cluster":        {p.holder(other, "elsewhere"), before, true, true},
 		"an unknown check":                  {"NodeHealthCheck//unknown", before, true, true},
-		"renewed after the stop":            {"NodeHealthCheck//" + outside.Name, after, true, true},
+		"renewed after the stop":            {p.holder(outside, "prod"), after, true, true},
 		"expired":                           {"NodeHealthCheck//unknown", noon.Add(-time.Hour), false, false},
 		"another component":                 {medik8s, before, true, false},
 		"another component, expired":        {medik8s, noon.Add(-time.Hour), true, false},
@@ -218,7 +224,7 @@ func TestNodeLease_SelfHostedCluster_IsDeleted(t *testing.T) {
 	before := noon.Add(-time.Minute)
 	leases := []*coordinationv1.Lease{
 		p.lease(p.api, workload.NodeLeaseKey(p.namespace+"-n-1"), "NodeHealthCheck//"+inside.Name, before),
-		p.lease(p.api, workload.NodeLeaseKey(p.namespace+"-n-2"), "NodeHealthCheck//"+outside.Name, before),
+		p.lease(p.api, workload.NodeLeaseKey(p.namespace+"-n-2"), p.holder(outside, "self"), before),
 	}
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())

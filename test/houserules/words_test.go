@@ -96,6 +96,7 @@ var cleanPaths = []string{
 	"docs/kubectl-remedy.md",
 	"docs/metrics.md",
 	"docs/node-health-check.md",
+	"docs/operating.md",
 	"docs/migrate-medik8s.md",
 	"docs/quick-start.md",
 	"docs/reasons.md",
@@ -136,6 +137,7 @@ var cleanPaths = []string{
 	"test/controlplane/cmd/provide",
 	"test/controlplane/cmd/share",
 	"test/demo",
+	"test/demo/nodes",
 	"test/depth",
 	"test/differential",
 	"test/faults",
@@ -155,6 +157,7 @@ var cleanPaths = []string{
 	"test/stage",
 	"test/stories",
 	"test/world",
+	"test/world/cmd/demo",
 	"test/world/cmd/world",
 }
 

@@ -61,13 +61,33 @@ func run(m *testing.M) (int, error) {
 	if out, err := exec.Command("../../hack/release.sh", releaseFolder, version).CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("the release cannot be made: %w: %s", err, out)
 	}
+	if out, err := exec.Command("make", "--no-print-directory", "-s", "-C", root, "bin/promtool").CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("failed to build promtool: %w: %s", err, out)
+	}
 	return m.Run(), nil
+}
+
+// open opens all files below paths of the checkout: the go command caches the result of a test by the files that the test opens, and does not see
+// those that scripts and compilers open.
+func open(t *testing.T, paths ...string) {
+	t.Helper()
+	g := NewWithT(t)
+	for _, path := range paths {
+		g.Expect(filepath.WalkDir(filepath.Join(root, path), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			_, err = os.ReadFile(path)
+			return err
+		})).To(Succeed())
+	}
 }
 
 // components returns what clusterctl makes of a release, with its own library.
 func components(t *testing.T, f flavor, options repository.ComponentsOptions) repository.Components {
 	t.Helper()
 	g := NewWithT(t)
+	open(t, "config", "hack/release.sh")
 	client := repositoryClient(t, f)
 	options.Version = version
 	made, err := client.Components().Get(t.Context(), options)
