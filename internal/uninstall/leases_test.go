@@ -130,7 +130,8 @@ func TestControlPlaneLease_OtherHolder_IsKept(t *testing.T) {
 	}{
 		"a check of the same Cluster":   {"MachineHealthCheck/" + p.namespace + "/own", before, false},
 		"an adopted check":              {"InTreeMachineHealthCheck/" + p.namespace + "/core", before, false},
-		"a NodeHealthCheck":             {"NodeHealthCheck//" + p.namespace, before, false},
+		"a NodeHealthCheck":             {p.holder(nodes, "prod"), before, false},
+		"its namesake in that cluster":  {"NodeHealthCheck//" + p.namespace, before, true},
 		"an unknown check":              {"MachineHealthCheck/" + p.namespace + "/other", before, true},
 		"an unknown namespace":          {"MachineHealthCheck/elsewhere/own", before, true},
 		"another kind":                  {"InTreeMachineHealthCheck/" + p.namespace + "/own", before, true},
