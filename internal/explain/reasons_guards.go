@@ -87,7 +87,8 @@ var guards = []Reason{
 		"Nothing: it ends when the limit has been met for that long. Check for a common cause.").needsAction(),
 	newReason(Guard, remediation.AnnotationNotRemoved, annotationNotRemoved,
 		"The remediation that a person requested with an annotation was done, and the annotation still exists.",
-		"The annotation `cluster.x-k8s.io/remediate-machine`, where it is the only cause, and the result of its request."+onlyRequests,
+		"The annotation `cluster.x-k8s.io/remediate-machine` or `remedy.cluster.x-k8s.io/remediate-node`, "+
+			"where it is the only cause, and the result of its request."+onlyRequests,
 		"Remove the annotation. Set it again to request another remediation."),
 	newReason(Guard, remediation.EscalationExhausted, exhausted,
 		"Every step was tried, and the target is still unhealthy. The first step starts again after a delay.",
@@ -214,9 +215,9 @@ func storm(s *subject) string {
 }
 
 func annotationNotRemoved(s *subject) string {
-	message := "The remediation that the annotation cluster.x-k8s.io/remediate-machine requests was done"
+	message := "The remediation that the annotation " + remediateAnnotation(s.verdict) + " requests was done"
 	if s.Details.Count > 0 {
-		message = "The remediation that the annotation cluster.x-k8s.io/remediate-machine requests has failed " + times(s.Details.Count)
+		message = "The remediation that the annotation " + remediateAnnotation(s.verdict) + " requests has failed " + times(s.Details.Count)
 	}
 	return message + "; remove the annotation"
 }

@@ -5,8 +5,10 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
@@ -20,9 +22,9 @@ var gates = []Reason{
 		"The target has the annotation `cluster.x-k8s.io/skip-remediation`. The check ignores it.",
 		"The annotations of the Machine or the Node.",
 		"Remove the annotation when the target may be remediated again."),
-	newReason(Gate, health.HasRemediateAnnotation, fixed("The annotation cluster.x-k8s.io/remediate-machine requests remediation"),
+	newReason(Gate, health.HasRemediateAnnotation, annotationRequests,
 		"A person requested remediation. The gates below are not evaluated.",
-		"The annotation `cluster.x-k8s.io/remediate-machine`.",
+		"The annotation `cluster.x-k8s.io/remediate-machine` of the Machine, or `remedy.cluster.x-k8s.io/remediate-node` of the Node.",
 		"Nothing: the rule of the same name makes the target unhealthy at once."),
 	newReason(Gate, health.MachineFailed, fixed("The Machine has failed"),
 		"The Machine has failed for good, and waiting does not help. The gates below are not evaluated.",
@@ -44,9 +46,10 @@ var gates = []Reason{
 
 // rules are in the order of evaluation. Where Cluster API has a message, it is quoted verbatim: people search for it.
 var rules = []Reason{
-	newReason(Rule, health.HasRemediateAnnotation, fixed("marked for remediation via cluster.x-k8s.io/remediate-machine annotation"),
-		"A person requested remediation with the annotation `cluster.x-k8s.io/remediate-machine`.",
-		"The annotations of the Machine.",
+	newReason(Rule, health.HasRemediateAnnotation, markedByAnnotation,
+		"A person requested remediation with an annotation: on a Machine `cluster.x-k8s.io/remediate-machine`, on a Node "+
+			"`remedy.cluster.x-k8s.io/remediate-node`.",
+		"The annotations of the Machine or the Node.",
 		"Remove the annotation if it is not intended."),
 	newReason(Rule, health.MachineFailed, machineFailed,
 		"The Machine has failed: its `failureReason` or `failureMessage` is set.",
@@ -141,4 +144,20 @@ func unhealthyAt(f *health.Finding) string {
 		return ""
 	}
 	return "; the target becomes unhealthy" + when("at", f.Due)
+}
+
+// remediateAnnotation is the annotation that requests the remediation of a target.
+func remediateAnnotation(v *health.Verdict) string {
+	if v != nil && slices.ContainsFunc(v.Findings, func(f health.Finding) bool { return f.OnNode }) {
+		return remedyv1.RemediateNodeAnnotation
+	}
+	return "cluster.x-k8s.io/remediate-machine"
+}
+
+func markedByAnnotation(s *subject) string {
+	return "marked for remediation via " + remediateAnnotation(&health.Verdict{Findings: []health.Finding{*s.finding}}) + " annotation"
+}
+
+func annotationRequests(s *subject) string {
+	return "The annotation " + remediateAnnotation(s.verdict) + " requests remediation"
 }

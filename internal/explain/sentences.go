@@ -58,7 +58,7 @@ func decisionSentence(f *Facts) string {
 		if _, preflight := split(f); len(preflight) > 0 {
 			kind = Preflight
 		}
-		s := &subject{Answer: remediation.Answer{Until: d.Block.Until, Details: d.Block.Details}, step: d.Step}
+		s := &subject{verdict: f.Verdict, Answer: remediation.Answer{Until: d.Block.Until, Details: d.Block.Details}, step: d.Step}
 		return cut(blockedPrefix+sentence(d.Block.Reason, s, kind, Guard, Preflight, Unfinished), MaxMessage)
 	}
 	switch d.Action {

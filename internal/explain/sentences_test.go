@@ -54,6 +54,10 @@ func TestVerdictSentence_Verdicts_NameAllCauses(t *testing.T) {
 			"annotation", met(health.HasRemediateAnnotation, health.Finding{}),
 			"Marked for remediation via cluster.x-k8s.io/remediate-machine annotation",
 		},
+		{
+			"annotation of a Node", met(health.HasRemediateAnnotation, health.Finding{OnNode: true}),
+			"Marked for remediation via remedy.cluster.x-k8s.io/remediate-node annotation",
+		},
 		{"failed Machine", met(health.MachineFailed, health.Finding{Cause: "CreateError"}), "Machine has failed: CreateError"},
 		{
 			"control characters", met(health.MachineFailed, health.Finding{Cause: "no\n\n  * quota\x00 \u202eleft"}),

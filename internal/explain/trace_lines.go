@@ -74,16 +74,16 @@ func ruleLines(v *health.Verdict, node string) []Line {
 // guardLines are the results of the guards, and those of the preflight check if there was one.
 func guardLines(f *Facts) (guardLines, preflightLines []Line) {
 	planned, preflight := split(f)
-	guardLines = answerLines(remediation.Guards(), planned, Guard, f.Decision.Step)
+	guardLines = answerLines(f, remediation.Guards(), planned, Guard)
 	if len(preflight) > 0 {
-		preflightLines = answerLines(remediation.PreflightGuards(), preflight, Preflight, f.Decision.Step)
+		preflightLines = answerLines(f, remediation.PreflightGuards(), preflight, Preflight)
 	}
 	return guardLines, preflightLines
 }
 
 // answerLines are the lines of guards. A guard without an answer before one with an answer does not apply to the step. Guards after the one
 // that blocks were not evaluated, and neither was any if nothing was to be started.
-func answerLines(guards []remediation.Reason, answers []remediation.Answer, kind Kind, step remediation.StepID) []Line {
+func answerLines(f *Facts, guards []remediation.Reason, answers []remediation.Answer, kind Kind) []Line {
 	lines := notEvaluatedLines(guards)
 	next, blocked := 0, false
 	for i := range lines {
@@ -91,7 +91,7 @@ func answerLines(guards []remediation.Reason, answers []remediation.Answer, kind
 		switch {
 		case len(answers) == 0 || blocked:
 		case next < len(answers) && string(answers[next].Guard) == line.Name:
-			line.answer(&subject{Answer: answers[next], step: step}, kind)
+			line.answer(&subject{verdict: f.Verdict, Answer: answers[next], step: f.Decision.Step}, kind)
 			blocked = answers[next].Blocks
 			next++
 		default:

@@ -35,14 +35,14 @@ func Rules() []Reason {
 	return names
 }
 
-// HasRemediateAnnotation means: the target has the annotation cluster.x-k8s.io/remediate-machine.
+// HasRemediateAnnotation means: the Machine has the annotation cluster.x-k8s.io/remediate-machine, or the Node that of Remedy.
 const HasRemediateAnnotation Reason = "HasRemediateAnnotation"
 
 func ruleHasRemediateAnnotation(all []Finding, t *Target, _ *ClusterFacts, _ *Policy, _ time.Time) []Finding {
 	if !t.Annotations.Remediate {
 		return all
 	}
-	return append(all, Finding{Rule: HasRemediateAnnotation, Met: true})
+	return append(all, Finding{Rule: HasRemediateAnnotation, Met: true, OnNode: t.Machine == nil})
 }
 
 // MachineFailed means: failureReason or failureMessage of the Machine is set.

@@ -55,6 +55,8 @@ type Finding struct {
 	Lasting time.Duration
 	// Condition, Status and Cause are those of the condition, if there is one.
 	Condition, Status, Cause string
+	// OnNode: the annotation that requests remediation is that of Nodes.
+	OnNode bool
 }
 
 // Assessment is the verdicts in the order of the snapshot, and their counts.
