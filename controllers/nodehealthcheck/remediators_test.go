@@ -183,7 +183,8 @@ func (d *driven) fails() {
 		d.Expect(isSecond(d.request("fails"))).To(BeFalse())
 		d.Advance(10 * time.Minute)
 	}
-	d.becomes("fails", remediator.Fails, isSecond)
+	// The second step must not fail, too, before its request is seen.
+	d.becomes("fails", remediator.Hangs, isSecond)
 	d.Expect(d.Node("fails").Annotations).To(HaveKeyWithValue(remedyv1.TriedAnnotation, ContainSubstring("first")))
 	d.recovers("fails")
 }
