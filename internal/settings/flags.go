@@ -31,12 +31,30 @@ func (s *Settings) addProductFlags(fs *pflag.FlagSet) {
 			"ClusterReachable. Refuse does not connect.")
 }
 
+// selection is a string flag for which * is the same as no value: a variable of clusterctl cannot have an empty default.
+type selection string
+
+// String returns the value.
+func (s *selection) String() string { return string(*s) }
+
+// Type is that of a string flag.
+func (*selection) Type() string { return "string" }
+
+// Set stores the value.
+func (s *selection) Set(value string) error {
+	*s = selection(value)
+	if value == "*" {
+		*s = ""
+	}
+	return nil
+}
+
 // addProviderFlags adds the flags that Cluster API and its providers have, too.
 func (s *Settings) addProviderFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&s.WatchNamespace, "namespace", "",
-		"Namespace whose objects the manager reconciles. If unspecified, the manager reconciles the objects of all namespaces.")
-	fs.StringVar(&s.WatchFilter, "watch-filter", "",
-		fmt.Sprintf("Value of the label %s that the objects to reconcile have. If unspecified, the label has no effect.",
+	fs.Var((*selection)(&s.WatchNamespace), "namespace",
+		"Namespace whose objects the manager reconciles. If unspecified or *, the manager reconciles the objects of all namespaces.")
+	fs.Var((*selection)(&s.WatchFilter), "watch-filter",
+		fmt.Sprintf("Value of the label %s that the objects to reconcile have. If unspecified or *, the label has no effect.",
 			clusterv1.WatchLabel))
 	fs.DurationVar(&s.SyncPeriod, "sync-period", 10*time.Minute,
 		"How often the manager reconciles every object again, even if nothing has changed (e.g. 15m).")

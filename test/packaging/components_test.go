@@ -196,6 +196,8 @@ var variables = map[string]struct{ example, flag string }{
 	"REMEDY_LOGGING_FORMAT":              {"json", "--logging-format"},
 	"REMEDY_LOG_LEVEL":                   {"5", "--v"},
 	"REMEDY_INSECURE_KUBECONFIGS":        {"Refuse", "--insecure-kubeconfigs"},
+	"REMEDY_NAMESPACE":                   {"team-a", "--namespace"},
+	"REMEDY_WATCH_FILTER":                {"blue", "--watch-filter"},
 	"REMEDY_WARM_STANDBY":                {"true", "--feature-gates=WarmStandby"},
 }
 
@@ -229,6 +231,7 @@ func TestEveryVariableHasADefaultAndReachesItsFlag(t *testing.T) {
 
 	s := parse(t, arguments(t))
 	g.Expect(s.Mode).To(Equal(settings.Enforce))
+	g.Expect([]string{s.WatchNamespace, s.WatchFilter}).To(Equal([]string{"", ""}))
 	g.Expect(s.InTreeChecks).To(Equal(settings.OptIn))
 	g.Expect(s.LeaderElection.Enabled).To(BeTrue())
 	g.Expect(s.Diagnostics.DiagnosticsAddress).To(Equal(":8443"))
@@ -243,6 +246,7 @@ func TestEveryVariableHasADefaultAndReachesItsFlag(t *testing.T) {
 	}
 	s = parse(t, args)
 	g.Expect(s.Mode).To(Equal(settings.Observe))
+	g.Expect([]string{s.WatchNamespace, s.WatchFilter}).To(Equal([]string{"team-a", "blue"}))
 }
 
 func TestItCanBeInstalledIntoAnotherNamespace(t *testing.T) {
