@@ -47,8 +47,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// minimumKubernetes is the oldest version with ValidatingAdmissionPolicies, which validate the objects of Remedy.
-const minimumKubernetes = "v1.30.0"
+// minimumKubernetes is the oldest supported version of the management cluster: docs/support.md. In it, an object that was valid under an
+// older schema stays editable.
+const minimumKubernetes = "v1.33.0"
 
 // Exit codes. A supervisor can retry after a failure, but not after invalid flags.
 const (
