@@ -199,10 +199,45 @@ release: ## Writes out/: what clusterctl and kubectl apply need ('make plugins' 
 	./hack/release.sh out $(VERSION)
 	@ls -l out
 
+# The one place where the image is named.
+IMAGE = $(shell sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment.yaml)
+
 .PHONY: image
-image: bin/ko ## Builds and pushes the image without Docker; needs VERSION and permission to push. BASE=<image>@sha256:<digest> pins the base image. 1 / 5 min
-	@test -n "$(VERSION)" || { echo "make image: say which, for example VERSION=v0.1.0"; exit 1; }
-	VERSION=$(VERSION) $(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) KO_DOCKER_REPO=$$(sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment.yaml) bin/ko build --bare --tags=$(VERSION) .
+image: bin/ko ## Builds and pushes the image for two architectures with an SBOM, without Docker; needs VERSION and permission to push. BASE=<image>@sha256:<digest> pins the base image. 2 / 8 min
+	@test -n "$(VERSION)" || { echo "make image: set the version, for example VERSION=v0.1.0"; exit 1; }
+	@mkdir -p out
+	VERSION=$(VERSION) $(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) KO_DOCKER_REPO=$(IMAGE) bin/ko build --bare --platform=linux/amd64,linux/arm64 --sbom=spdx --tags=$(VERSION) --image-refs=out/.image .
+
+.PHONY: release-files
+release-files: ## Writes to out/ all that a release publishes: components, metadata, plugins, krew manifest, checksums. Needs VERSION. 3 / 10 min
+	@test -n "$(VERSION)" || { echo "make release-files: set the version, for example VERSION=v0.1.0"; exit 1; }
+	@rm -rf out
+	$(MAKE) --no-print-directory release plugins VERSION=$(VERSION)
+	./hack/checksums.sh out
+
+.PHONY: release-dry-run
+release-dry-run: ## What the workflow of a release does and needs no network: its files, and the manager for both architectures. 4 / 15 min
+	$(MAKE) --no-print-directory release-files VERSION=$(or $(VERSION),v0.1.0-dry-run)
+	@for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch go build -v -ldflags "$(LDFLAGS)" -o /dev/null . $(PROGRESS) || exit 1; done
+	cd out && sha256sum --check --quiet checksums.txt
+
+# The parts of a release that need a network and permissions. The workflow calls them.
+.PHONY: image-login image-subject sign publish vulnerabilities
+image-login: bin/ko
+	@printf %s "$$REGISTRY_PASSWORD" | bin/ko login "$(firstword $(subst /, ,$(IMAGE)))" --username "$$REGISTRY_USER" --password-stdin
+
+image-subject:
+	@sed -E 's/^([^@:]+)(:[^@]+)?@(.*)$$/name=\1\ndigest=\3/' out/.image
+
+sign:
+	cosign sign --yes --recursive "$$(cat out/.image)"
+	cosign sign-blob --yes --bundle out/checksums.txt.bundle out/checksums.txt
+
+publish:
+	gh release create "$(VERSION)" --verify-tag --generate-notes $(if $(findstring -,$(VERSION)),--prerelease) out/*
+
+vulnerabilities:
+	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
 .PHONY: build
 build: bin/manager bin/kubectl-remedy ## Builds bin/manager and the kubectl plugin. VERSION=v0.1.0 makes them a release. 1 / 3 min
