@@ -23,7 +23,7 @@ import (
 const pages = "../../docs/*.md"
 
 // notManifests are the YAML blocks that are no objects of an API server, by a field that only they have.
-var notManifests = []string{"providers", "components"}
+var notManifests = []string{"providers", "components", "provider_repos", "debug"}
 
 var (
 	yamlBlock = regexp.MustCompile("(?ms)^ *```yaml\n(.*?)^ *```$")
