@@ -130,10 +130,19 @@ soak: controlplane compiler ## Looks for flaky tests and rare draws for hours, b
 	  SIM_SEED=$$((round * 1000000 + 7919)) SIM_STEPS=20000000 go test -count=1 -timeout 60m ./test/sim || exit 1; \
 	done
 
+# The benchmarks to run, for example BENCH=B1,B2; all of them if empty. ROUNDS=1 is a quick look.
+BENCH ?=
+ROUNDS ?=
 .PHONY: bench
-bench: controlplane-all clusterapi bin/manager ## Every benchmark there is, also how long Remedy and the in-tree controller take to replace a Machine. 6 / 20 min
-	go test -run '^$$' -bench . -benchmem ./...
+bench: controlplane bin/manager ## Measures Remedy and the in-tree reconciler side by side. BENCH=B2 runs one. out/bench.json has all values. Nothing else should run on the machine. 60 min
+	@mkdir -p out
+	cd test/differential && go build -o "$(CURDIR)/bin/bench" ./cmd/bench && go build -o "$(CURDIR)/bin/intree" ./cmd/intree
+	bin/bench -out out/bench.json $(if $(BENCH),-run $(BENCH)) $(if $(ROUNDS),-rounds $(ROUNDS))
+
+.PHONY: bench-world
+bench-world: controlplane-all clusterapi bin/manager ## The same with the real Cluster API: how long until a Machine is replaced, and 100 lost Nodes. Then the Go benchmarks. 8 / 22 min
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -run '^$$' -bench . -benchtime 1x -timeout 30m .
+	go test -run '^$$' -bench . -benchmem ./...
 
 .PHONY: bench-guard
 bench-guard: controlplane ## Rejects a change that makes events more expensive: counts reconciles and allocations, which do not depend on the machine. 1 / 3 min

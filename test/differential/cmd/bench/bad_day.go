@@ -1,0 +1,246 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// badDay is one way to lose many Nodes at once.
+type badDay struct {
+	name           string
+	machines, lost int
+	policy
+	// onlyRemedy: the in-tree reconciler has no such policy.
+	onlyRemedy bool
+}
+
+var badDays = []badDay{
+	{name: "300", machines: 300, lost: 100},
+	{name: "300 with a template", machines: 300, lost: 100, policy: policy{template: true}},
+	{name: "300 with a template, maxInFlight 5", machines: 300, lost: 100, policy: policy{template: true, maxInFlight: 5}, onlyRemedy: true},
+	{name: "5000", machines: 5000, lost: 1000},
+	{name: "5000 with maxInFlight 20", machines: 5000, lost: 1000, policy: policy{maxInFlight: 20}, onlyRemedy: true},
+}
+
+// benchmarkBadDay lets a third or a fifth of the Nodes be lost at the same moment, in several ways.
+func benchmarkBadDay(ctx context.Context, b *bench, s *system) error {
+	for i := range badDays {
+		if badDays[i].onlyRemedy && !s.isRemedy {
+			continue
+		}
+		if err := b.badDay(ctx, s, &badDays[i]); err != nil {
+			return fmt.Errorf("%s: %w", badDays[i].name, err)
+		}
+	}
+	if s.isRemedy {
+		if err := b.limitExceeded(ctx, s); err != nil {
+			return err
+		}
+		return b.stormOfAZone(ctx, s)
+	}
+	return nil
+}
+
+func (b *bench) badDay(ctx context.Context, s *system, d *badDay) error {
+	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: d.machines, images: 10})
+	if err != nil {
+		return err
+	}
+	lost := f.members[:d.lost]
+	d.timeout = lostTimeout(d.lost)
+	c, err := f.check(ctx, s, d.policy)
+	if err != nil {
+		return err
+	}
+	defer c.finish(ctx)
+	o, err := f.observe(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.stop()
+	since := time.Now().Truncate(time.Second)
+	if _, err := f.lose(ctx, lost, since); err != nil {
+		return err
+	}
+	deadline := since.Add(d.timeout)
+	if s.isRemedy {
+		truthful, err := c.untilTruthful(ctx, d.lost, deadline)
+		if err != nil {
+			return err
+		}
+		b.results.add(d.name+": status is true s", truthful)
+	}
+	recorded, kind, count := o.marked, "mark s", d.lost
+	if d.template {
+		recorded, kind = o.requested, "request s"
+	}
+	if d.maxInFlight > 0 {
+		count = d.maxInFlight
+	}
+	seen, err := o.until(ctx, recorded, count, 10*time.Minute)
+	if err != nil {
+		return err
+	}
+	b.addTimesOf(d.name, kind, seen, deadline)
+	if d.template && s.isRemedy {
+		if err := c.heal(ctx, d, o, seen); err != nil {
+			return err
+		}
+	}
+	used, err := c.usage(ctx)
+	if err != nil {
+		return err
+	}
+	b.results.add(d.name+": longest reconcile s", used.longest)
+	return nil
+}
+
+// addTimesOf records the first, the median and the last of the times after a deadline.
+func (b *bench) addTimesOf(name, kind string, seen map[string]time.Time, deadline time.Time) {
+	if name != "" {
+		name += ": "
+	}
+	var after []float64
+	for _, at := range seen {
+		after = append(after, at.Sub(deadline).Seconds())
+	}
+	b.results.add(name+"first "+kind, quantile(after, 0))
+	b.results.add(name+"median "+kind, quantile(after, 0.5))
+	b.results.add(name+"last "+kind, quantile(after, 1))
+}
+
+// untilTruthful waits until the status of a check of Remedy counts as many targets as were lost, and returns the seconds after the deadline.
+func (c *checked) untilTruthful(ctx context.Context, lost int, deadline time.Time) (float64, error) {
+	for {
+		check := &remedyv1.MachineHealthCheck{}
+		if err := c.api.Get(ctx, client.ObjectKeyFromObject(c.checks[0]), check); err != nil {
+			return 0, err
+		}
+		if int(ptr.Deref(check.Status.Unhealthy, 0)) == lost {
+			return max(0, time.Since(deadline).Seconds()), nil
+		}
+		if time.Since(deadline) > time.Minute {
+			return 0, fmt.Errorf("the status counts %d unhealthy targets after a minute, and not %d", ptr.Deref(check.Status.Unhealthy, 0), lost)
+		}
+		sleep(ctx, 20*time.Millisecond)
+	}
+}
+
+// heal lets the Nodes of five Machines that have a request be healthy again, and measures until their requests are deleted.
+func (c *checked) heal(ctx context.Context, d *badDay, o *observer, requested map[string]time.Time) error {
+	var healed []member
+	for _, m := range c.members[:d.lost] {
+		if !requested[m.machine].IsZero() && len(healed) < 5 {
+			healed = append(healed, m)
+		}
+	}
+	if err := each(healed, func(m member) error { return c.setReady(ctx, m, corev1.ConditionTrue, time.Now()) }); err != nil {
+		return err
+	}
+	began := time.Now()
+	seen, err := o.until(ctx, o.deleted, len(healed), 5*time.Minute)
+	if err != nil {
+		return err
+	}
+	c.addTimesOf(d.name, "withdrawal s", seen, began)
+	return nil
+}
+
+// limitExceeded lets 39 % of 5,000 Machines be unhealthy under a limit of 40 %, and 60 % as soon as the first is marked. What is over the limit
+// stops the rest: a preflight check is at most three seconds old when its action starts.
+func (b *bench) limitExceeded(ctx context.Context, s *system) error {
+	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: 5000, images: 10})
+	if err != nil {
+		return err
+	}
+	under, limit, over := f.targets*39/100, f.targets*40/100, f.targets*60/100
+	timeout := lostTimeout(under)
+	c, err := f.check(ctx, s, policy{timeout: timeout, maxUnhealthy: "40%"})
+	if err != nil {
+		return err
+	}
+	defer c.finish(ctx)
+	o, err := f.observe(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.stop()
+	if _, err := f.lose(ctx, f.members[:under], time.Now()); err != nil {
+		return err
+	}
+	if _, err := o.until(ctx, o.marked, 1, 2*time.Minute); err != nil {
+		return err
+	}
+	crossed, err := f.lose(ctx, f.members[under:limit+1], time.Now().Add(-time.Hour))
+	if err != nil {
+		return err
+	}
+	if _, err := f.lose(ctx, f.members[limit+1:over], time.Now().Add(-time.Hour)); err != nil {
+		return err
+	}
+	sleep(ctx, 15*time.Second)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	late := 0
+	for _, at := range o.marked {
+		if at.After(crossed.Add(3 * time.Second)) {
+			late++
+		}
+	}
+	b.results.add("over the limit: marks in all", float64(len(o.marked)))
+	b.results.add("over the limit: marks later than 3 s", float64(late))
+	return nil
+}
+
+// stormOfAZone lets 300 of 1,000 Nodes be lost under a limit of 20 % with a cool-down, and back, and counts what that costs.
+func (b *bench) stormOfAZone(ctx context.Context, s *system) error {
+	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: 1000, images: 10})
+	if err != nil {
+		return err
+	}
+	c, err := f.check(ctx, s, policy{timeout: 5 * time.Second, maxUnhealthy: "20%", storm: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer c.finish(ctx)
+	before, err := c.usage(ctx)
+	if err != nil {
+		return err
+	}
+	zone := f.members[:300]
+	if _, err := f.lose(ctx, zone, time.Now()); err != nil {
+		return err
+	}
+	sleep(ctx, 10*time.Second)
+	if err := each(zone, func(m member) error { return f.setReady(ctx, m, corev1.ConditionTrue, time.Now()) }); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := c.untilHealthy(ctx); err != nil {
+		return err
+	}
+	b.results.add("zone of 300 of 1000: all healthy s", time.Since(began).Seconds())
+	sleep(ctx, 15*time.Second)
+	after, err := c.usage(ctx)
+	if err != nil {
+		return err
+	}
+	b.results.add("zone of 300 of 1000: API requests", after.since(before).requests)
+	b.results.add("zone of 300 of 1000: API writes", after.since(before).writes)
+	events := &corev1.EventList{}
+	if err := b.api.List(ctx, events, client.InNamespace(f.namespace)); err != nil {
+		return err
+	}
+	b.results.add("zone of 300 of 1000: events", float64(len(events.Items)))
+	return nil
+}

@@ -1,0 +1,138 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// The day of benchmarkDay, compressed.
+const (
+	idleTime   = 20 * time.Second
+	outageTime = 30 * time.Second
+	flaps      = 5
+	failed     = 3
+	rolledOut  = 50
+)
+
+// benchmarkDay lets 1,000 Machines live through a quiet time, Nodes that flap, Machines that fail and are replaced, an outage of the workload
+// cluster and a rollout, and counts the requests that a system sends to both API servers. Heartbeats arrive all the time.
+func benchmarkDay(ctx context.Context, b *bench, s *system) error {
+	day := thousand
+	day.linked = true
+	f, err := b.fleet(ctx, day)
+	if err != nil {
+		return err
+	}
+	c, err := f.check(ctx, s, policy{timeout: 10 * time.Second})
+	if err != nil {
+		return err
+	}
+	defer c.finish(ctx)
+	sleep(ctx, 3*time.Second)
+	stop := f.heartbeats(ctx, 20)
+	defer stop()
+	begin, err := c.usage(ctx)
+	if err != nil {
+		return err
+	}
+	sleep(ctx, idleTime)
+	quiet, err := c.usage(ctx)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{f.flap, f.fail, f.outage, f.rollOut} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	sleep(ctx, 5*time.Second)
+	end, err := c.usage(ctx)
+	if err != nil {
+		return err
+	}
+	b.results.add("writes while nothing happens", quiet.since(begin).writes)
+	b.results.add("API requests", end.since(begin).requests)
+	b.results.add("API writes", end.since(begin).writes)
+	b.results.add("reconciles", end.since(begin).reconciles)
+	return nil
+}
+
+// flap lets Nodes be Unknown for less than the timeout.
+func (f *fleet) flap(ctx context.Context) error {
+	for _, m := range f.members[:flaps] {
+		if err := f.setReady(ctx, m, corev1.ConditionUnknown, time.Now()); err != nil {
+			return err
+		}
+		sleep(ctx, 2*time.Second)
+		if err := f.setReady(ctx, m, corev1.ConditionTrue, time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail lets Nodes be lost, and replaces their Machines when they are marked, as their owner does.
+func (f *fleet) fail(ctx context.Context) error {
+	o, err := f.observe(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.stop()
+	for _, m := range f.members[:failed] {
+		if err := f.setReady(ctx, m, corev1.ConditionUnknown, time.Now()); err != nil {
+			return err
+		}
+	}
+	if _, err := o.until(ctx, o.marked, failed, 2*time.Minute); err != nil {
+		return err
+	}
+	return f.replace(ctx, failed)
+}
+
+// replace deletes the first Machines and creates as many new ones.
+func (f *fleet) replace(ctx context.Context, count int) error {
+	for i := range count {
+		m := f.members[i]
+		f.replaced++
+		next := member{m.cluster, m.check, fmt.Sprintf("%s-new-%d", m.check, f.replaced), ""}
+		next.node = f.namespace + "-" + next.machine
+		if err := f.addMember(ctx, next); err != nil {
+			return err
+		}
+		if err := f.api.Delete(ctx, &clusterv1.Machine{ObjectMeta: f.meta(m.machine)}); err != nil {
+			return err
+		}
+		if err := f.api.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.node}}); err != nil {
+			return err
+		}
+		f.members[i] = next
+	}
+	return nil
+}
+
+func (f *fleet) outage(ctx context.Context) error {
+	f.links[0].setCut(true)
+	sleep(ctx, outageTime)
+	f.links[0].setCut(false)
+	sleep(ctx, outageTime)
+	return nil
+}
+
+func (f *fleet) rollOut(ctx context.Context) error {
+	for range rolledOut {
+		if err := f.replace(ctx, 1); err != nil {
+			return err
+		}
+		sleep(ctx, 100*time.Millisecond)
+		f.members = append(f.members[1:], f.members[0])
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/procgroup"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+)
+
+// bench has an API server, which is both the management cluster and all workload clusters, and the programs to measure.
+type bench struct {
+	programs   map[string]string
+	results    *results
+	server     *controlplane.ControlPlane
+	api        client.WithWatch
+	group      *procgroup.Group
+	kubeconfig string
+	fleets     map[string]*fleet
+	started    int
+}
+
+func (b *bench) start(ctx context.Context) error {
+	b.fleets = map[string]*fleet{}
+	var err error
+	if b.group, err = procgroup.New(); err != nil {
+		return err
+	}
+	if b.server, err = controlplane.Start(ctx, controlplane.WithAPIServerFlag("max-mutating-requests-inflight", "1000")); err != nil {
+		return err
+	}
+	crds, err := controlplane.ClusterAPICRDs(ctx)
+	if err != nil {
+		return err
+	}
+	root, err := assets.ModuleDir(ctx, assets.ModulePath)
+	if err != nil {
+		return err
+	}
+	if err := b.server.InstallCRDs(crds, filepath.Join(root, "config", "crd", "bases")); err != nil {
+		return err
+	}
+	if err := b.server.InstallCRDObjects(remediator.Metal3.CRDs()...); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clusterv1.AddToScheme, clientgoscheme.AddToScheme, remedyv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	config := rest.CopyConfig(b.server.Admin)
+	config.QPS = -1
+	if b.api, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	content, err := controlplane.Kubeconfig(b.server.Admin)
+	if err != nil {
+		return err
+	}
+	b.kubeconfig = filepath.Join(b.group.Dir, "kubeconfig")
+	return os.WriteFile(b.kubeconfig, content, 0o600)
+}
+
+func (b *bench) stop() {
+	for _, f := range b.fleets {
+		for _, l := range f.links {
+			l.close()
+		}
+	}
+	if b.server != nil {
+		b.server.Stop()
+	}
+	b.group.Release()
+}
+
+// shape is what a fleet consists of.
+type shape struct {
+	clusters, checks, targets int
+	// images is how many images the status of each Node lists. A real Node with 47 has 13.7 KB.
+	images int
+	// linked: each cluster is reached through a listener of its own, which can be cut.
+	linked bool
+}
+
+// member is a Machine with its Node, and the check that selects it.
+type member struct {
+	cluster, check, machine, node string
+}
+
+// fleet is a namespace with Clusters, Machines and Nodes.
+type fleet struct {
+	*bench
+	shape
+	namespace string
+	members   []member
+	links     []*link
+	// replaced counts Machines that were replaced, for the names of new ones.
+	replaced int
+}
+
+// checkLabel has the name of the check that selects a Machine.
+const checkLabel = "bench.test/check"
+
+// parallel is how many requests create and change objects at the same time.
+const parallel = 16
+
+// each calls a function for each member of a fleet, several at a time.
+func each[T any](all []T, do func(T) error) error {
+	var running sync.WaitGroup
+	var mu sync.Mutex
+	var failure error
+	work := make(chan T)
+	for range parallel {
+		running.Go(func() {
+			for item := range work {
+				if err := do(item); err != nil {
+					mu.Lock()
+					failure = err
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, item := range all {
+		work <- item
+	}
+	close(work)
+	running.Wait()
+	return failure
+}
+
+// fleet returns the fleet of this shape, which a benchmark creates once.
+func (b *bench) fleet(ctx context.Context, s shape) (*fleet, error) {
+	name := fmt.Sprintf("c%d-k%d-t%d-i%d", s.clusters, s.checks, s.targets, s.images)
+	if f := b.fleets[name]; f != nil {
+		return f, nil
+	}
+	f := &fleet{bench: b, shape: s, namespace: name}
+	if err := b.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		return nil, err
+	}
+	for c := range s.clusters {
+		if err := f.addCluster(ctx, fmt.Sprintf("cluster-%d", c)); err != nil {
+			return nil, err
+		}
+		for k := range s.checks {
+			check := fmt.Sprintf("check-%d-%d", c, k)
+			if err := f.addOwner(ctx, fmt.Sprintf("cluster-%d", c), check, s.targets); err != nil {
+				return nil, err
+			}
+			for t := range s.targets {
+				machine := fmt.Sprintf("%s-%d", check, t)
+				f.members = append(f.members, member{fmt.Sprintf("cluster-%d", c), check, machine, name + "-" + machine})
+			}
+		}
+	}
+	b.fleets[name] = f
+	return f, each(f.members, func(m member) error { return f.addMember(ctx, m) })
+}
+
+func (f *fleet) meta(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: f.namespace, Name: name}
+}
+
+func (f *fleet) addCluster(ctx context.Context, name string) error {
+	user := rest.CopyConfig(f.server.Admin)
+	if f.linked {
+		l, err := newLink(strings.Trim(strings.TrimPrefix(user.Host, "https:"), "/"))
+		if err != nil {
+			return err
+		}
+		f.links = append(f.links, l)
+		user.Host = "https://" + l.listener.Addr().String()
+	}
+	content, err := controlplane.Kubeconfig(user)
+	if err != nil {
+		return err
+	}
+	secret := &corev1.Secret{ObjectMeta: f.meta(name + "-kubeconfig"), Data: map[string][]byte{"value": content}}
+	secret.Labels = map[string]string{clusterv1.ClusterNameLabel: name}
+	if err := f.api.Create(ctx, secret); err != nil {
+		return err
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: f.meta(name)}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: name}
+	if err := f.api.Create(ctx, cluster); err != nil {
+		return err
+	}
+	before := cluster.DeepCopy()
+	long := metav1.NewTime(time.Now().Add(-time.Hour))
+	cluster.Status.Initialization = clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: ptr.To(true), ControlPlaneInitialized: ptr.To(true)}
+	cluster.Status.Conditions = []metav1.Condition{
+		{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized", LastTransitionTime: long},
+		{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: long},
+	}
+	return f.api.Status().Patch(ctx, cluster, client.MergeFrom(before))
+}
+
+// addOwner creates the MachineSet of a check. No controller reconciles it: marked Machines stay.
+func (f *fleet) addOwner(ctx context.Context, cluster, check string, replicas int) error {
+	owner := &clusterv1.MachineSet{ObjectMeta: f.meta(check)}
+	owner.Spec.ClusterName, owner.Spec.Replicas = cluster, ptr.To(int32(replicas)) //nolint:gosec // it is small.
+	owner.Spec.Selector.MatchLabels = map[string]string{checkLabel: check}
+	owner.Spec.Template.Labels = owner.Spec.Selector.MatchLabels
+	owner.Spec.Template.Spec.ClusterName = cluster
+	owner.Spec.Template.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
+	owner.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
+		APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyMachineTemplate", Name: "any",
+	}
+	return f.api.Create(ctx, owner)
+}
+
+func (f *fleet) addMember(ctx context.Context, m member) error {
+	machine := &clusterv1.Machine{ObjectMeta: f.meta(m.machine)}
+	machine.Labels = map[string]string{clusterv1.ClusterNameLabel: m.cluster, checkLabel: m.check}
+	machine.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "MachineSet", Name: m.check, UID: "1", Controller: ptr.To(true),
+	}}
+	machine.Spec.ClusterName, machine.Spec.ProviderID = m.cluster, "bench:///"+m.node
+	machine.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
+	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyMachine", Name: m.machine}
+	if err := f.api.Create(ctx, machine); err != nil {
+		return err
+	}
+	before := machine.DeepCopy()
+	machine.Status.NodeRef.Name = m.node
+	if err := f.api.Status().Patch(ctx, machine, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	return f.addNode(ctx, m.node)
+}
+
+// addNode creates a healthy Node with what a kubelet reports.
+func (f *fleet) addNode(ctx context.Context, name string) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "m5.large",
+	}}}
+	node.Spec.ProviderID = "bench:///" + name
+	for i := range f.images {
+		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{SizeBytes: 123456789, Names: []string{
+			fmt.Sprintf("registry.test/team/application-%d@sha256:%064d", i, i), fmt.Sprintf("registry.test/team/application-%d:v1.2.%d", i, i),
+		}})
+	}
+	node.Status.Conditions = conditionsOf(corev1.ConditionTrue, time.Now().Add(-time.Hour))
+	if err := f.api.Create(ctx, node); err != nil {
+		return err
+	}
+	// No kubelet renews it: a lost Node has an old Lease, and the preflight check of Remedy reads it.
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name}}
+	lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(-time.Minute)))
+	return client.IgnoreAlreadyExists(f.api.Create(ctx, lease))
+}
+
+// conditionsOf are the conditions of a Node that a kubelet and the node controller set.
+func conditionsOf(ready corev1.ConditionStatus, since time.Time) []corev1.NodeCondition {
+	now := metav1.Now()
+	all := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(since), LastHeartbeatTime: now}}
+	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+		all = append(all, corev1.NodeCondition{
+			Type: pressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoPressure", LastHeartbeatTime: now,
+			LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),
+		})
+	}
+	return all
+}

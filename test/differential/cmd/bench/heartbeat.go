@@ -1,0 +1,108 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// thousand is the fleet of most benchmarks: one check of 1,000 Machines, whose Nodes have the size of real ones.
+var thousand = shape{clusters: 1, checks: 1, targets: 1000, images: 47}
+
+// twenty is the fleet of latencies: 20 checks of ten Machines.
+var twenty = shape{clusters: 1, checks: 20, targets: 10, images: 47}
+
+// heartbeats sends so many heartbeats a second, of one Node after the other, until the returned function is called. That returns how many
+// were sent.
+func (f *fleet) heartbeats(ctx context.Context, perSecond int) (stop func() int) {
+	ctx, cancel := context.WithCancel(ctx)
+	var sent atomic.Int64
+	var running sync.WaitGroup
+	next := make(chan int)
+	for range parallel {
+		running.Go(func() {
+			for i := range next {
+				if f.heartbeat(ctx, f.members[i%len(f.members)].node) == nil {
+					sent.Add(1)
+				}
+			}
+		})
+	}
+	running.Go(func() {
+		defer close(next)
+		ticker := time.NewTicker(time.Second / time.Duration(perSecond))
+		defer ticker.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case next <- i:
+			}
+		}
+	})
+	return func() int {
+		cancel()
+		running.Wait()
+		return int(sent.Load())
+	}
+}
+
+const (
+	heartbeatsPerSecond = 100
+	heartbeatTime       = 30 * time.Second
+)
+
+// benchmarkHeartbeats sends heartbeats of 1,000 healthy Nodes, and measures what each of them costs. An evaluation is one of one Machine.
+func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) error {
+	f, err := b.fleet(ctx, thousand)
+	if err != nil {
+		return err
+	}
+	c, err := f.check(ctx, s, policy{timeout: 5 * time.Minute})
+	if err != nil {
+		return err
+	}
+	defer c.finish(ctx)
+	// What follows from the first reconcile is over.
+	sleep(ctx, 2*time.Second)
+	used, count, err := c.measureHeartbeats(ctx, heartbeatsPerSecond, heartbeatTime)
+	if err != nil {
+		return err
+	}
+	sent := float64(count)
+	b.results.add("cpu us/heartbeat", float64(used.cpu.Microseconds())/sent)
+	b.results.add("evaluations/heartbeat", used.reconciles*float64(f.targets)/sent)
+	b.results.add("allocated bytes/heartbeat", used.allocated/sent)
+	b.results.add("allocations/heartbeat", used.mallocs/sent)
+	b.results.add("writes", used.writes)
+	return nil
+}
+
+func (c *checked) measureHeartbeats(ctx context.Context, perSecond int, time time.Duration) (used usage, sent int, err error) {
+	before, err := c.usage(ctx)
+	if err != nil {
+		return used, 0, err
+	}
+	stop := c.heartbeats(ctx, perSecond)
+	sleep(ctx, time)
+	sent = stop()
+	after, err := c.usage(ctx)
+	return after.since(before), sent, err
+}
+
+// sleep waits for a time, or until the run is interrupted.
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

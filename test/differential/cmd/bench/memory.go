@@ -1,0 +1,97 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// moreNodes are the Nodes of benchmarkMemory. No check selects them: they are only cached.
+const moreNodes = 5000
+
+// benchmarkMemory measures how much heap, after a garbage collection, each Node of a workload cluster needs.
+func benchmarkMemory(ctx context.Context, b *bench, s *system) error {
+	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: 10, images: 47})
+	if err != nil {
+		return err
+	}
+	c, err := f.check(ctx, s, policy{timeout: time.Hour})
+	if err != nil {
+		return err
+	}
+	defer c.finish(ctx)
+	before, err := c.heap(ctx)
+	if err != nil {
+		return err
+	}
+	names := make([]string, moreNodes)
+	for i := range names {
+		names[i] = fmt.Sprintf("more-%d", i)
+	}
+	if err := each(names, func(name string) error { return f.addNode(ctx, name) }); err != nil {
+		return err
+	}
+	defer func() {
+		_ = b.api.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{"kubernetes.io/os": "linux"})
+		_ = each(f.members, func(m member) error { return f.addNode(ctx, m.node) })
+	}()
+	sleep(ctx, 3*time.Second)
+	after, err := c.heap(ctx)
+	if err != nil {
+		return err
+	}
+	b.results.add("heap bytes/Node", (after-before)/moreNodes)
+	return nil
+}
+
+// benchmarkEvaluation changes the startup timeout of a check of 1,000 healthy Machines: each change is a reconcile that finds nothing to do.
+func benchmarkEvaluation(ctx context.Context, b *bench, s *system) error {
+	f, err := b.fleet(ctx, thousand)
+	if err != nil {
+		return err
+	}
+	c, err := f.check(ctx, s, policy{timeout: time.Hour})
+	if err != nil {
+		return err
+	}
+	defer c.finish(ctx)
+	sleep(ctx, 2*time.Second)
+	before, err := c.usage(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range 100 {
+		if err := c.touch(ctx, i); err != nil {
+			return err
+		}
+		// A reconcile ends before the next one begins: otherwise two changes are one reconcile.
+		sleep(ctx, 100*time.Millisecond)
+	}
+	after, err := c.usage(ctx)
+	if err != nil {
+		return err
+	}
+	used := after.since(before)
+	evaluations := used.reconciles * float64(f.targets)
+	b.results.add("reconciles", used.reconciles)
+	b.results.add("cpu us/target", float64(used.cpu.Microseconds())/evaluations)
+	b.results.add("allocated bytes/target", used.allocated/evaluations)
+	b.results.add("allocations/target", used.mallocs/evaluations)
+	return nil
+}
+
+// touch changes the spec of the check in a way that changes no decision: annotations cause no reconcile.
+func (c *checked) touch(ctx context.Context, i int) error {
+	check := c.checks[0]
+	field := `{"spec":{"checks":{"nodeStartupTimeoutSeconds":%d}}}`
+	if c.isRemedy {
+		field = `{"spec":{"nodeStartupTimeout":"%ds"}}`
+	}
+	return c.api.Patch(ctx, check, mergePatch(fmt.Sprintf(field, 1000+i)))
+}

@@ -1,0 +1,141 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// measurement is a value of one system in one round.
+type measurement struct {
+	Benchmark string  `json:"benchmark"`
+	System    string  `json:"system"`
+	Round     int     `json:"round"`
+	Metric    string  `json:"metric"`
+	Value     float64 `json:"value"`
+}
+
+// results holds all measurements, in the order in which they were made.
+type results struct {
+	all               []measurement
+	benchmark, system string
+	round             int
+	first             int
+}
+
+func (r *results) begin(benchmark, system string, round int) {
+	r.benchmark, r.system, r.round, r.first = benchmark, system, round, len(r.all)
+}
+
+// add records a value of the present system.
+func (r *results) add(metric string, value float64) {
+	r.all = append(r.all, measurement{r.benchmark, r.system, r.round, metric, value})
+}
+
+// addQuantiles records the median, the 99th percentile and the largest of the values, all in milliseconds.
+func (r *results) addQuantiles(metric string, values []float64) {
+	r.add(metric+" p50 ms", quantile(values, 0.5))
+	r.add(metric+" p99 ms", quantile(values, 0.99))
+	r.add(metric+" max ms", quantile(values, 1))
+}
+
+// last describes what was measured since begin.
+func (r *results) last() string {
+	var all []string
+	for _, m := range r.all[r.first:] {
+		all = append(all, fmt.Sprintf("%s %s", m.Metric, number(m.Value)))
+	}
+	return strings.Join(all, ", ")
+}
+
+func (r *results) write(file string) error {
+	content, err := json.MarshalIndent(map[string]any{"measurements": r.all, "targets": r.evaluate()}, "", " ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, append(content, '\n'), 0o600)
+}
+
+// values returns the values of a metric in the order of rounds.
+func (r *results) values(benchmark, system, metric string) []float64 {
+	var all []float64
+	for _, m := range r.all {
+		if m.Benchmark == benchmark && m.System == system && m.Metric == metric {
+			all = append(all, m.Value)
+		}
+	}
+	return all
+}
+
+// ratio returns the median of the ratios of the rounds: in one round both systems ran within a minute.
+func (r *results) ratio(benchmark, metric, system, other string) float64 {
+	ours, theirs := r.values(benchmark, system, metric), r.values(benchmark, other, metric)
+	var all []float64
+	for i := range min(len(ours), len(theirs)) {
+		if theirs[i] != 0 {
+			all = append(all, ours[i]/theirs[i])
+		}
+	}
+	return quantile(all, 0.5)
+}
+
+// table prints the median of each metric by system, and the targets.
+func (r *results) table() string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	var systems []string
+	type row struct{ benchmark, metric string }
+	var rows []row
+	for _, m := range r.all {
+		if !slices.Contains(systems, m.System) {
+			systems = append(systems, m.System)
+		}
+		if next := (row{m.Benchmark, m.Metric}); !slices.Contains(rows, next) {
+			rows = append(rows, next)
+		}
+	}
+	fmt.Fprintf(w, "\nBENCHMARK\tMETRIC (MEDIAN OF ROUNDS)\t%s\n", strings.ToUpper(strings.Join(systems, "\t")))
+	for _, at := range rows {
+		fmt.Fprintf(w, "%s\t%s", at.benchmark, at.metric)
+		for _, s := range systems {
+			fmt.Fprintf(w, "\t%s", number(quantile(r.values(at.benchmark, s, at.metric), 0.5)))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "\nTARGET\tMEASURED\tGOAL\t\n")
+	for _, t := range r.evaluate() {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, number(t.Measured), t.Goal, t.Result)
+	}
+	_ = w.Flush()
+	return text.String() + "\n"
+}
+
+// quantile returns the nearest-rank quantile; not a number if there are no values.
+func quantile(values []float64, q float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.SortedFunc(slices.Values(values), cmp.Compare[float64])
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+// number prints a value with three significant digits.
+func number(value float64) string {
+	switch {
+	case math.IsNaN(value):
+		return "-"
+	case value == 0:
+		return "0"
+	case math.Abs(value) >= 1000:
+		return fmt.Sprintf("%.0f", value)
+	}
+	return fmt.Sprintf("%.3g", value)
+}

@@ -1,0 +1,248 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+)
+
+// system is a program that is measured.
+type system struct {
+	name, program string
+	isRemedy      bool
+	args          []string
+}
+
+var (
+	floor            = &system{name: "floor"}
+	remedy           = &system{name: "remedy", program: "manager", isRemedy: true, args: []string{"--in-tree-machinehealthchecks=Ignore"}}
+	inTree           = &system{name: "in-tree", program: "intree"}
+	inTreeUnlimited  = &system{name: "in-tree, no rate limiter", program: "intree", args: []string{"--feature-gates=ReconcilerRateLimiting=false"}}
+	remedyShortLease = &system{
+		name: "remedy, short lease", program: "manager", isRemedy: true,
+		args: append([]string{"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s"}, remedy.args...),
+	}
+)
+
+// limits are the same for all systems: the defaults of Cluster API's core manager.
+var limits = []string{"--kube-api-qps=100", "--kube-api-burst=200", "--clustercache-client-qps=20", "--clustercache-client-burst=30"}
+
+// startTimeout is for a start with 10,000 Machines on a busy machine.
+const startTimeout = 3 * time.Minute
+
+// process is a running system.
+type process struct {
+	*system
+	cmd                 *exec.Cmd
+	diagnostics, health *controlplane.Port
+	log                 *os.File
+	exited              chan struct{}
+}
+
+// run starts a system and waits until it serves its probes. As the leader of several instances it also needs leader election.
+func (b *bench) run(ctx context.Context, s *system, args ...string) (*process, error) {
+	p := &process{system: s, exited: make(chan struct{})}
+	var err error
+	if p.diagnostics, err = controlplane.TakePort(); err != nil {
+		return nil, err
+	}
+	if p.health, err = controlplane.TakePort(); err != nil {
+		return nil, err
+	}
+	b.started++
+	wrapped, err := b.group.Wrap(fmt.Sprintf("%s-%d", s.program, b.started), b.programs[s.program])
+	if err != nil {
+		return nil, err
+	}
+	if p.log, err = os.Create(filepath.Join(b.group.Dir, fmt.Sprintf("%s-%d.log", s.program, b.started))); err != nil {
+		return nil, err
+	}
+	all := append([]string{
+		"--kubeconfig=" + b.kubeconfig, "--insecure-diagnostics=true", "--diagnostics-address=" + p.diagnostics.Address(),
+		"--health-addr=" + p.health.Address(),
+	}, limits...)
+	p.cmd = exec.Command(wrapped, append(append(all, s.args...), args...)...) //nolint:noctx // it ends by end.
+	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
+	p.cmd.Env = append(os.Environ(), "POD_NAMESPACE=default", "POD_NAME="+fmt.Sprintf("%s-%d", s.program, b.started), "POD_UID=1")
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	if err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-p.exited:
+			return false, fmt.Errorf("%s has ended: %s", s.name, tail(p.log.Name()))
+		default:
+		}
+		_, err := p.get(ctx, "/metrics")
+		return err == nil, nil
+	}); err != nil {
+		p.end()
+		return nil, err
+	}
+	return p, nil
+}
+
+// end kills the process: an orderly end would take time and would delete nothing that a later step needs.
+func (p *process) end() {
+	if p == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+	_ = p.log.Close()
+	p.diagnostics.Release()
+	p.health.Release()
+}
+
+func tail(file string) string {
+	content, _ := os.ReadFile(file) //nolint:gosec // its name is made here.
+	return string(content[max(0, len(content)-2000):])
+}
+
+func (p *process) get(ctx context.Context, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.diagnostics.Address()+path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(request)
+}
+
+// usage is what a process has used since it started.
+type usage struct {
+	cpu                          time.Duration
+	allocated, mallocs           float64
+	reconciles, requests, writes float64
+	events, longest              float64
+	families                     map[string]*dto.MetricFamily
+}
+
+// usage reads what a process has used. Reading costs it a little, which is the same for all of them.
+func (p *process) usage(ctx context.Context) (usage, error) {
+	u := usage{}
+	response, err := p.get(ctx, "/metrics")
+	if err != nil {
+		return u, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	if u.families, err = parser.TextToMetricFamilies(response.Body); err != nil {
+		return u, err
+	}
+	u.allocated, u.mallocs = u.sum("go_memstats_alloc_bytes_total"), u.sum("go_memstats_mallocs_total")
+	u.reconciles = u.sum("controller_runtime_reconcile_total", "controller", "machinehealthcheck")
+	u.requests = u.sum("rest_client_requests_total")
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
+		u.writes += u.sum("rest_client_requests_total", "method", method)
+	}
+	u.longest = u.longestReconcile()
+	u.cpu, err = cpuTime(p.cmd.Process.Pid)
+	return u, err
+}
+
+// since returns what was used between two readings.
+func (u usage) since(before usage) usage {
+	u.cpu -= before.cpu
+	u.allocated -= before.allocated
+	u.mallocs -= before.mallocs
+	u.reconciles -= before.reconciles
+	u.requests -= before.requests
+	u.writes -= before.writes
+	return u
+}
+
+// sum adds the series of a metric that have the label, or all of them.
+func (u *usage) sum(name string, label ...string) float64 {
+	total := 0.0
+	for _, m := range u.families[name].GetMetric() {
+		if len(label) == 2 && !hasLabel(m, label[0], label[1]) {
+			continue
+		}
+		total += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+	}
+	return total
+}
+
+func hasLabel(m *dto.Metric, name, value string) bool {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name && l.GetValue() == value {
+			return true
+		}
+	}
+	return false
+}
+
+// longestReconcile is the upper end of the last bucket with a reconcile in it.
+func (u *usage) longestReconcile() float64 {
+	longest := 0.0
+	for _, m := range u.families["controller_runtime_reconcile_time_seconds"].GetMetric() {
+		if !hasLabel(m, "controller", "machinehealthcheck") {
+			continue
+		}
+		buckets := m.GetHistogram().GetBucket()
+		for i, bucket := range buckets {
+			if i == 0 && bucket.GetCumulativeCount() > 0 || i > 0 && bucket.GetCumulativeCount() > buckets[i-1].GetCumulativeCount() {
+				longest = max(longest, bucket.GetUpperBound())
+			}
+		}
+	}
+	return longest
+}
+
+// heap returns the heap in use after a garbage collection.
+func (p *process) heap(ctx context.Context) (float64, error) {
+	response, err := p.get(ctx, "/debug/pprof/heap?gc=1")
+	if err != nil {
+		return 0, err
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s does not serve its profile: %s", p.name, response.Status)
+	}
+	u, err := p.usage(ctx)
+	return u.sum("go_memstats_heap_alloc_bytes"), err
+}
+
+// clockTick is the unit of /proc/<pid>/stat on Linux.
+const clockTick = time.Second / 100
+
+// cpuTime is the time that a process has run.
+func cpuTime(pid int) (time.Duration, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(content), ") ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	total := 0
+	for _, at := range []int{11, 12} {
+		ticks, err := strconv.Atoi(fields[at])
+		if err != nil {
+			return 0, err
+		}
+		total += ticks
+	}
+	return time.Duration(total) * clockTick, nil
+}

@@ -1,0 +1,84 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// target is a goal for a value of Remedy: for the value itself, for its ratio to another system, or for what it adds to the floor.
+type target struct {
+	benchmark, metric string
+	// other is the system to compare with; nil for the value itself. floorMetric is subtracted from the value.
+	other       *system
+	floorMetric string
+	limit       float64
+}
+
+var targets = []target{
+	{benchmark: "B1", metric: "evaluations/heartbeat", limit: 0},
+	{benchmark: "B1", metric: "cpu us/heartbeat", other: inTree, limit: 0.2},
+	{benchmark: "B1", metric: "cpu us/heartbeat", other: inTreeUnlimited, limit: 0.02},
+	{benchmark: "B2", metric: "decision p50 ms", floorMetric: "write p50 ms", limit: 30},
+	{benchmark: "B2", metric: "decision p99 ms", floorMetric: "write p99 ms", limit: 100},
+	{benchmark: "B2", metric: "decision p50 ms", other: inTree, limit: 0.02},
+	{benchmark: "B3", metric: "last mark s", other: inTree, limit: 0.5},
+	{benchmark: "B3", metric: "writes/marked Machine", other: inTree, limit: 1},
+	{benchmark: "B4", metric: "last request s", other: inTree, limit: 0.05},
+	{benchmark: "B5", metric: "heap bytes/Node", other: inTree, limit: 0.35},
+	{benchmark: "B6", metric: "decision after acquired Lease s", other: inTree, limit: 0.5},
+	{benchmark: "B6", metric: "decision after last renewal s", other: inTree, limit: 0.5},
+	{benchmark: "B7", metric: "API requests", other: inTree, limit: 0.6},
+	{benchmark: "B7", metric: "writes while nothing happens", limit: 0},
+	{benchmark: "B8", metric: "decisions before their deadline", limit: 0},
+	{benchmark: "B8", metric: "lateness p50 ms", limit: 30},
+	{benchmark: "B8", metric: "lateness p99 ms", limit: 150},
+	{benchmark: "B9", metric: "allocations/healthy target in the core", limit: 0},
+	{benchmark: "B9", metric: "cpu us/target", other: inTreeUnlimited, limit: 0.1},
+	{benchmark: "B10", metric: "exponent of cpu/event by Nodes", limit: 0.2},
+	{benchmark: "B10", metric: "exponent of memory by Nodes", limit: 1.1},
+	{benchmark: "B10", metric: "exponent of the first decision by Nodes", limit: 1.1},
+	{benchmark: "B10", metric: "exponent of cpu/event by clusters", limit: 0.2},
+	{benchmark: "B12", metric: "300: first mark s", other: inTree, limit: 1},
+	{benchmark: "B12", metric: "300: median mark s", other: inTree, limit: 1},
+	{benchmark: "B12", metric: "300: last mark s", other: inTree, limit: 0.1},
+	{benchmark: "B12", metric: "300: last mark s", limit: 3},
+	{benchmark: "B12", metric: "5000: last mark s", limit: 15},
+	{benchmark: "B12", metric: "over the limit: marks later than 3 s", limit: 0},
+	{benchmark: "B12", metric: "5000: longest reconcile s", limit: 10},
+}
+
+// result is a target with what was measured.
+type result struct {
+	Name     string  `json:"name"`
+	Measured float64 `json:"measured"`
+	Goal     string  `json:"goal"`
+	Result   string  `json:"result"`
+}
+
+// evaluate returns the targets for which something was measured.
+func (r *results) evaluate() []result {
+	var all []result
+	for _, t := range targets {
+		name, measured := t.benchmark+" "+t.metric, quantile(r.values(t.benchmark, remedy.name, t.metric), 0.5)
+		switch {
+		case t.other != nil:
+			name += ", ratio to " + t.other.name
+			measured = r.ratio(t.benchmark, t.metric, remedy.name, t.other.name)
+		case t.floorMetric != "":
+			name += ", above the floor"
+			measured -= quantile(r.values("B0", floor.name, t.floorMetric), 0.5)
+		}
+		if math.IsNaN(measured) {
+			continue
+		}
+		verdict := "met"
+		if measured > t.limit {
+			verdict = "MISSED"
+		}
+		all = append(all, result{name, measured, fmt.Sprintf("<= %s", number(t.limit)), verdict})
+	}
+	return all
+}
