@@ -32,9 +32,9 @@ help: ## This list. The minutes are for two cores: everything cached / empty cac
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Shows what the product does, with the real Cluster API: Nodes break, and it prints what happens. 3 / 18 min. KEEP=1 keeps it up to look around.
+demo: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Shows what the product does, with the real Cluster API: Nodes break, and it prints what happens. 3 / 18 min. KEEP=1 keeps it up to look around, STRICT=1 fails if Remedy is late.
 	@cd test/world && go build -v -o "$(CURDIR)/bin/demo" ./cmd/demo $(PROGRESS)
-	@cd test/world && REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" exec "$(CURDIR)/bin/demo" -manager "$(CURDIR)/bin/manager" $(if $(KEEP),-keep)
+	@cd test/world && REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" exec "$(CURDIR)/bin/demo" -manager "$(CURDIR)/bin/manager" $(if $(KEEP),-keep) $(if $(STRICT),-strict)
 
 .PHONY: demo-nodes
 demo-nodes: controlplane bin/manager bin/kubectl-remedy ## The same in a cluster without Cluster API: a NodeHealthCheck and a remediator. 1 / 12 min. KEEP=1 as above.
@@ -120,9 +120,20 @@ e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## The real Clus
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v .
 
+# Each scenario of the real Cluster API alone, ten times, and then all of them twice, at full depth. It goes on after a failure, and lists the failures at the end.
+.PHONY: soak-e2e
+soak-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Each scenario of 'make e2e' alone ten times, then all of them twice. 9 hours. SCENARIOS=regexp selects some.
+	@cd test/world && go test -c -o "$(CURDIR)/bin/world.test" .
+	@cd test/world && export FULL=1 REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy"; failed=; \
+	for name in $$("$(CURDIR)/bin/world.test" -test.list '$(or $(SCENARIOS),^Test)'); do \
+	  echo "$$name alone, ten times"; "$(CURDIR)/bin/world.test" -test.count=10 -test.timeout 180m -test.run "^$$name\$$" || failed="$$failed $$name"; \
+	done; \
+	for round in 1 2; do echo "all of them, round $$round"; "$(CURDIR)/bin/world.test" -test.timeout 60m $(if $(SCENARIOS),-test.run '$(SCENARIOS)') || failed="$$failed round-$$round"; done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+
 SOAK ?= 120
 .PHONY: soak
-soak: controlplane compiler ## Looks for flaky tests and rare draws for hours, by hand. SOAK=120 min
+soak: controlplane compiler soak-e2e ## Looks for flaky tests and rare draws for hours, by hand: 'make soak-e2e', and then SOAK=120 minutes of everything else.
 	@end=$$(( $$(date +%s) + 60 * $(SOAK) )); round=0; \
 	while [ $$(date +%s) -lt $$end ]; do \
 	  round=$$((round + 1)); echo "round $$round"; \

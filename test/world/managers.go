@@ -31,7 +31,7 @@ func (w *World) startManagers(ctx context.Context, managers programs) error {
 		started = append(started, process)
 	}
 	if !w.options.WithoutRemedy {
-		process, err := w.remedyProcess(ctx, managers.remedy)
+		process, err := w.remedyProcess(ctx, Remedy, managers.remedy)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func accountOf(d *appsv1.Deployment) controlplane.User {
 }
 
 // remedyProcess is the manager with exactly the arguments of its Deployment; only addresses differ. Its requests go through a tap.
-func (w *World) remedyProcess(ctx context.Context, path string) (*Process, error) {
+func (w *World) remedyProcess(ctx context.Context, name, path string) (*Process, error) {
 	deployment, container, err := w.podOf(ctx, remedy)
 	if err != nil {
 		return nil, err
@@ -113,11 +113,11 @@ func (w *World) remedyProcess(ctx context.Context, path string) (*Process, error
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, errors.WithStack(err)
 	}
-	process, err := newProcess(w.group, w.Logs, Remedy, path)
+	process, err := newProcess(w.group, w.Logs, name, path)
 	if err != nil {
 		return nil, err
 	}
-	w.processes[Remedy] = process
+	w.processes[name] = process
 	kubeconfig, err := w.kubeconfigOf(process, accountOf(deployment), true)
 	if err != nil {
 		return nil, err

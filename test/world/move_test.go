@@ -103,6 +103,8 @@ func TestClustersMoveToAnotherManagementCluster(t *testing.T) {
 	before = shot(t, there, moving)
 	g.Expect(there.MoveTo(t.Context(), here, moving)).To(Succeed())
 	t.Run("and back", func(t *testing.T) { arrivedWhole(t, there, here, moving, before) })
+	t.Run("a request continues at its step", func(t *testing.T) { requestMoves(t, here, there) })
+	t.Run("a replacement joins before the move", func(t *testing.T) { replacementMoves(t, here, there) })
 }
 
 // remember makes what a move must not lose, and the status that it does lose. It returns the Node with the annotation.

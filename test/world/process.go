@@ -34,8 +34,9 @@ type Process struct {
 	// Diagnostics is the address of its metrics, if it has any.
 	Diagnostics string
 
-	path  string
-	group *procgroup.Group
+	// program is what the wrapper at path executes.
+	program, path string
+	group         *procgroup.Group
 
 	lock   sync.Mutex
 	cmd    *exec.Cmd
@@ -50,7 +51,7 @@ func newProcess(group *procgroup.Group, logs, name, path string) (*Process, erro
 	if err != nil {
 		return nil, err
 	}
-	return &Process{Name: name, Log: filepath.Join(logs, name+".log"), path: wrapped, group: group}, nil
+	return &Process{Name: name, Log: filepath.Join(logs, name+".log"), program: path, path: wrapped, group: group}, nil
 }
 
 // Start starts it, and returns at once.

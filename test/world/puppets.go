@@ -57,6 +57,9 @@ func (l *Workload) pullOnce(ctx context.Context) error {
 		}
 		// A machine that has booted does not boot again: its Node is unchanged, or does not exist any more.
 		if id, _, _ := unstructured.NestedString(machine.Object, "spec", "providerID"); id == "" {
+			if l.held.Load() {
+				continue
+			}
 			if err := l.boot(ctx, machine); err != nil {
 				return err
 			}

@@ -4,6 +4,7 @@
 package world_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	controlplanev1 "sigs.k8s.io/cluster-api/api/controlplane/kubeadm/v1beta2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -110,6 +112,84 @@ func TestControlPlane_OwnerRefusesCheckDeleted_IsClean(t *testing.T) {
 	g.Expect(deprecated.Has(got, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeFalse())
 	g.Expect(deprecated.Has(got, clusterv1.MachineHealthCheckSucceededV1Beta1Condition)).To(BeFalse())
 	g.Expect(got.Annotations).ToNot(HaveKey(remedyv1.MarkedByAnnotation))
+}
+
+// Each replacement becomes unhealthy within minHealthyPeriod, so it counts as a retry. The owner waits for retryPeriod before the retry, and
+// stops after maxRetry. Remedy quotes its reason, and does not overwrite it.
+func TestControlPlane_RetryLimits_OwnerStopsRemediation(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	w := theWorld(t)
+	const retryPeriod = 40 * time.Second
+	c := ownCluster(t, world.Shape{Namespace: uniqueName("retries"), Name: "retries", ControlPlanes: 3})
+	keepsItsMemory(t)
+	owner := &controlplanev1.KubeadmControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Name}}
+	patchWith(t, w, owner, fmt.Sprintf(`{"spec":{"remediation":{"maxRetry":1,"retryPeriodSeconds":%d,"minHealthyPeriodSeconds":3600}}}`, int(retryPeriod.Seconds())))
+	keepReconciling(t, w, owner)
+	check := aCheck(t, c, "retries", ofControlPlane)
+	looksAfter(t, check, 3)
+	seen, unhealthy := follow(t, c, controlPlanePool), poolOf(t, c, controlPlanePool)[0]
+	deleted := make([]time.Time, 0, 2)
+	for range 2 {
+		known := names(t, c)
+		falls(t, c, unhealthy)
+		isWhole(t, c, controlPlanePool, 3, unhealthy)
+		deleted = append(deleted, deletedAt(t, seen, unhealthy.Name))
+		for _, m := range poolOf(t, c, controlPlanePool) {
+			if !known[m.Name] {
+				unhealthy = m
+			}
+		}
+	}
+	g.Expect(deleted[1]).To(BeTemporally(">=", deleted[0].Add(retryPeriod)))
+
+	falls(t, c, unhealthy)
+	const reported = "KubeadmControlPlane can't remediate this machine because the operation already failed 1 times (MaxRetry)"
+	g.Eventually(func() []remedyv1.UnhealthyTarget { return now(t, check).Status.UnhealthyTargets }, soon).Should(ConsistOf(And(
+		HaveField("Name", unhealthy.Name), HaveField("BlockedReason", remedyv1.BlockedOwnerRefuses), HaveField("Message", ContainSubstring(reported)))))
+	g.Expect(counts(now(t, check))).To(Equal("3 expected, 2 healthy, 1 unhealthy, 0 suspect, 0 undetermined, 0 remediating, 1 held"))
+	g.Consistently(func() []clusterv1.Machine { return poolOf(t, c, controlPlanePool) }, unhealthyTimeout).
+		Should(ContainElement(And(HaveField("Name", unhealthy.Name), HaveField("DeletionTimestamp", BeNil()))))
+	g.Expect(seen.marked(t)).To(HaveLen(3))
+	answered := map[string]bool{}
+	for _, state := range seen.all(t) {
+		for name, m := range state {
+			reason := conditions.GetReason(m, clusterv1.MachineOwnerRemediatedCondition)
+			waits := reason == clusterv1.MachineOwnerRemediatedWaitingForRemediationReason
+			g.Expect(waits && answered[name]).To(BeFalse(), "the reason of the owner of %s was overwritten", name)
+			answered[name] = answered[name] || reason != "" && !waits
+		}
+	}
+}
+
+// keepReconciling makes an owner reconcile every two seconds until the test ends. A KubeadmControlPlane that waits for retryPeriod reconciles
+// when an object changes, and otherwise every ten minutes.
+func keepReconciling(t *testing.T, w *world.World, owner client.Object) {
+	t.Helper()
+	ctx := t.Context()
+	go func() {
+		for ctx.Err() == nil {
+			patch := `{"metadata":{"annotations":{"test.example/reconcile":"` + time.Now().String() + `"}}}`
+			_ = w.Client.Patch(ctx, owner.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(patch)))
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Second):
+			}
+		}
+	}()
+}
+
+// deletedAt is when the deletion of a Machine began.
+func deletedAt(t *testing.T, seen *history, machine string) time.Time {
+	t.Helper()
+	var at time.Time
+	for _, state := range seen.all(t) {
+		if m := state[machine]; m != nil && !m.DeletionTimestamp.IsZero() {
+			at = m.DeletionTimestamp.Time
+		}
+	}
+	NewWithT(t).Expect(at.IsZero()).To(BeFalse(), "%s was not deleted", machine)
+	return at
 }
 
 // fallTogether lets two control-plane Machines become unhealthy while their KubeadmControlPlane is paused. Otherwise it could decide about

@@ -31,6 +31,12 @@ type history struct {
 // follow watches the Machines of a pool until the test ends.
 func follow(t *testing.T, c *world.Cluster, pool string) *history {
 	t.Helper()
+	return followIn(t, theWorld(t), c, pool)
+}
+
+// followIn is follow in any world.
+func followIn(t *testing.T, w *world.World, c *world.Cluster, pool string) *history {
+	t.Helper()
 	g := NewWithT(t)
 	labels := client.MatchingLabels{clusterv1.ClusterNameLabel: c.Name, world.PoolLabel: pool}
 	if pool == controlPlanePool {
@@ -39,7 +45,7 @@ func follow(t *testing.T, c *world.Cluster, pool string) *history {
 	in := []client.ListOption{client.InNamespace(c.Namespace), labels}
 	now := func() (*clusterv1.MachineList, error) {
 		list := &clusterv1.MachineList{}
-		return list, theWorld(t).Client.List(t.Context(), list, in...)
+		return list, w.Client.List(t.Context(), list, in...)
 	}
 	begin, err := now()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -48,7 +54,7 @@ func follow(t *testing.T, c *world.Cluster, pool string) *history {
 		state[begin.Items[i].Name] = &begin.Items[i]
 	}
 	h := &history{now: now, states: []map[string]*clusterv1.Machine{state}}
-	watching, err := theWorld(t).Client.Watch(t.Context(), &clusterv1.MachineList{}, append(in, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: begin.ResourceVersion}})...)
+	watching, err := w.Client.Watch(t.Context(), &clusterv1.MachineList{}, append(in, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: begin.ResourceVersion}})...)
 	g.Expect(err).ToNot(HaveOccurred())
 	done := make(chan struct{})
 	go func() {

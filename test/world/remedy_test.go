@@ -59,6 +59,7 @@ func clusterWithPool(t *testing.T, pool string) (*world.Cluster, string) {
 			{Name: "paced", Replicas: 3},
 			{Name: "gone", Replicas: 1},
 			{Name: "crash", Replicas: 3},
+			{Name: "escalated", Replicas: 1},
 			{Name: "shown", Replicas: 1},
 			{Name: "marked", Replicas: 1},
 			{Name: "marked-in-tree", Replicas: 1},

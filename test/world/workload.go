@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"text/template"
 
 	"github.com/pkg/errors"
@@ -33,6 +34,8 @@ type Workload struct {
 
 	// rest ends the play.
 	rest context.CancelFunc
+	// held keeps machines from booting.
+	held atomic.Bool
 }
 
 // Workload makes a workload cluster with an API server of its own, and does not wait for its Machines: see Ready.
@@ -79,6 +82,9 @@ func (l *Workload) play() {
 	life, l.rest = context.WithCancel(l.world.life)
 	l.world.background.Go(func() { l.pullStrings(life) })
 }
+
+// HoldBoots keeps new machines from booting, or lets them boot again.
+func (l *Workload) HoldBoots(hold bool) { l.held.Store(hold) }
 
 // installPuppets can be called again.
 func (w *World) installPuppets() error { return w.Plane.InstallCRDs(w.put("puppets.yaml")) }

@@ -13,6 +13,9 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
+// whyBlocked is a command that prints why new remediations are blocked.
+const whyBlocked = `kubectl get rmhc workers -o jsonpath='{.status.conditions[?(@.type=="RemediationAllowed")].message}'`
+
 // breakAllWorkers breaks all workers. Remedy replaces none.
 func (d *demonstration) breakAllWorkers(ctx context.Context) error {
 	d.Heading("Part 3: all workers break at once, and Remedy replaces none")
@@ -51,18 +54,40 @@ func (d *demonstration) breakAllWorkers(ctx context.Context) error {
 		return err
 	}
 	d.Print("The cause is fixed: all Nodes are Ready.")
-	if err := d.untilHealthy(ctx, workersPool); err != nil {
+	if err := d.awaitStormEnd(ctx); err != nil {
 		return err
 	}
 	if err := d.nothingRemediated(before); err != nil {
 		return err
 	}
 	healthy := time.Now()
-	d.PrintAt(healthy, "All three are healthy again, and no Machine was replaced.")
+	d.PrintAt(healthy, "All three are healthy, new remediations are allowed again, and no Machine was replaced.")
 	r := faults[len(faults)-1].result("all workers at once", "Remedy: MachineHealthCheck", blocked, healthy)
 	r.outcome = "blocked, none replaced"
 	d.results = append(d.results, r)
 	return nil
+}
+
+// awaitStormEnd waits until remediation is allowed again: the limit has to be kept for a while.
+func (d *demonstration) awaitStormEnd(ctx context.Context) error {
+	err := d.untilCheck(ctx, "a storm is reported", workersPool, func(s *remedyv1.MachineHealthCheckStatus) bool {
+		return reason(s, remedyv1.RemediationAllowedCondition) == remedyv1.StormReason
+	})
+	if err != nil {
+		return err
+	}
+	d.Print("What broke so many may return. So Remedy starts no remediation until the limit has been kept for " +
+		"stormCooldownDuration, which is three seconds here:")
+	if _, err := d.Run(ctx, whyBlocked); err != nil {
+		return err
+	}
+	err = d.untilCheck(ctx, "the storm is over", workersPool, func(s *remedyv1.MachineHealthCheckStatus) bool {
+		return reason(s, remedyv1.RemediationAllowedCondition) == remedyv1.RemediationAllowedReason
+	})
+	if err != nil {
+		return err
+	}
+	return d.untilHealthy(ctx, workersPool)
 }
 
 // cutConnection breaks a worker and then the connection to the workload cluster. Remedy replaces nothing.
@@ -102,8 +127,7 @@ func (d *demonstration) cutConnection(ctx context.Context) error {
 	if _, err := d.Run(ctx, "kubectl get rmhc"); err != nil {
 		return err
 	}
-	const message = `kubectl get rmhc workers -o jsonpath='{.status.conditions[?(@.type=="RemediationAllowed")].message}'`
-	if _, err := d.Run(ctx, message); err != nil {
+	if _, err := d.Run(ctx, whyBlocked); err != nil {
 		return err
 	}
 	if err := d.repairNodes(ctx, f.machine); err != nil {
@@ -122,7 +146,9 @@ func (d *demonstration) cutConnection(ctx context.Context) error {
 		return err
 	}
 	d.Print("Remedy is connected again, and gives the kubelets 50 seconds to report before it decides anything. No Machine was replaced.")
-	d.results = append(d.results, result{"the connection", "Remedy: MachineHealthCheck", seconds(reported.Sub(cut)), "blocked, none replaced"})
+	d.results = append(d.results, result{
+		fault: "the connection", check: "Remedy: MachineHealthCheck", detected: seconds(reported.Sub(cut)), outcome: "blocked, none replaced",
+	})
 	return nil
 }
 

@@ -25,13 +25,14 @@ func main() {
 	flag.StringVar(&options.Manager, "manager", "", "the manager; built if empty")
 	flag.StringVar(&options.Logs, "logs", "", "a folder for the logs; they are deleted at the end if empty")
 	keep := flag.Bool("keep", false, "keep everything running until Ctrl-C")
+	strict := flag.Bool("strict", false, "fail if Remedy detects a fault a second or more after its deadline")
 	flag.Parse()
 	err := world.Isolate()
 	if err == nil {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		// A second Ctrl-C ends the program at once. All processes that it started end with it.
 		context.AfterFunc(ctx, stop)
-		if err = run(ctx, options, *keep); err != nil && ctx.Err() != nil {
+		if err = run(ctx, options, *keep, *strict); err != nil && ctx.Err() != nil {
 			fmt.Println("\nInterrupted. Everything that was started has been stopped.")
 			os.Exit(interrupted)
 		}
@@ -43,7 +44,7 @@ func main() {
 }
 
 // run runs all parts, and stops everything at the end.
-func run(ctx context.Context, options world.Options, keep bool) error {
+func run(ctx context.Context, options world.Options, keep, strict bool) error {
 	d := &demonstration{Terminal: demo.NewTerminal(os.Stdout)}
 	d.life, d.end = context.WithCancel(ctx)
 	defer d.stop()
@@ -57,9 +58,14 @@ func run(ctx context.Context, options world.Options, keep bool) error {
 	}
 	d.summarize()
 	if keep {
-		d.keep(ctx)
+		if err := d.keep(ctx); err != nil {
+			return err
+		}
 	}
 	d.stop()
 	fmt.Println("\nEverything that was started has been stopped.")
+	if strict {
+		return d.keepsPromise()
+	}
 	return nil
 }
