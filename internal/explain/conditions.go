@@ -38,7 +38,11 @@ func withReady(p *Evaluation, others ...metav1.Condition) []metav1.Condition {
 // readyCondition summarizes the others. It is False only if an administrator has to act, and has the reason of the first cause.
 func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	if message := cleanup(p); message != "" {
-		return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.CleaningUpReason, message)
+		status := metav1.ConditionUnknown
+		if p.Context.UnlistableRequests != "" {
+			status = metav1.ConditionFalse
+		}
+		return condition(remedyv1.ReadyCondition, status, remedyv1.CleaningUpReason, message)
 	}
 	var cause *metav1.Condition
 	var notReady []string
@@ -179,7 +183,7 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 		return reachable(metav1.ConditionFalse, remedyv1.KubeconfigRefusedReason,
 			"The kubeconfig is rejected: "+sanitizedOr(p.Context.KubeconfigRejected, "it would run a program or read files"))
 	case !cluster.ControlPlaneInitialized.Reached:
-		return reachable(metav1.ConditionFalse, remedyv1.ControlPlaneNotInitializedReason,
+		return reachable(metav1.ConditionUnknown, remedyv1.ControlPlaneNotInitializedReason,
 			sentence(health.ControlPlaneNotInitialized, nil, Gate))
 	case p.Situation.Check.Unreachable && !r.NoneReadable():
 		return reachable(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason,

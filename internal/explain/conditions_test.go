@@ -266,7 +266,7 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			"Workload cluster is unreachable",
 		},
 		{
-			fleet(4, 1, func(p *Evaluation) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ClusterReachable", "False",
+			fleet(4, 1, func(p *Evaluation) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ClusterReachable", "Unknown",
 			"ControlPlaneNotInitialized", "The control plane of the cluster is not initialized",
 		},
 		{
@@ -326,6 +326,16 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Reconnecting = true })), "Ready", "Unknown", "Reconnecting",
 			"ClusterReachable is Unknown (Reconnecting)",
+		},
+		{
+			fleet(4, 0, func(p *Evaluation) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "Ready", "Unknown",
+			"ControlPlaneNotInitialized", "ClusterReachable is Unknown (ControlPlaneNotInitialized)",
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true }), func(p *Evaluation) {
+				p.Situation.Targets[0].Request = &remediation.Request{DeletingSince: ago(time.Hour)}
+			}), "Ready", "Unknown", "CleaningUp", "The check is being deleted; its finalizer stays until the cleanup is complete. " +
+				"Requests exist for m-004 (deletion requested at 2026-03-14T11:00:00Z). Finalizers of the remediator block their deletion",
 		},
 		{
 			fleet(4, 1, template(), func(p *Evaluation) {

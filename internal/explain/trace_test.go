@@ -373,7 +373,7 @@ func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {
 		{"pause requested", all(allowed), held("PauseRequested"), "Normal PauseRequested"},
 		{"Cluster missing", all(allowed), held("ClusterNotFound"), "Warning ClusterNotFound"},
 		{
-			"no control plane yet", nil, all(c(remedyv1.ClusterReachableCondition, metav1.ConditionFalse, "ControlPlaneNotInitialized")),
+			"no control plane yet", nil, all(c(remedyv1.ClusterReachableCondition, metav1.ConditionUnknown, "ControlPlaneNotInitialized")),
 			"Normal ControlPlaneNotInitialized",
 		},
 		{

@@ -57,8 +57,8 @@ var (
 		more: "Always 0 for a check without `stormCooldownDuration`.",
 	}
 	checkCondition = family{
-		name: "remedy_check_condition", kind: gauge, labels: ofCheck("condition"), help: "1 if a condition of a check is True, 0 if not.",
-		more: "`Paused` is the only one that is 0 normally. A condition that the check does not have has no series.",
+		name: "remedy_check_condition", kind: gauge, labels: ofCheck("condition"), help: "1 if a condition of a check is True, 0 if it is False.",
+		more: "`Paused` is the only one that is 0 normally. A condition that is Unknown, or that the check does not have, has no series.",
 	}
 	remediations = family{
 		name: "remedy_remediations_total", kind: counter, labels: ofCheck("strategy", "outcome"),
