@@ -60,7 +60,7 @@ func statusCommand(c *connection) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the checks of all namespaces")
-	command.Flags().BoolVarP(&follow, "watch", "w", false, "print a line for each change of a check of Remedy")
+	command.Flags().BoolVarP(&follow, "watch", "w", false, "print a line for each change of a check")
 	addFormat(command, &format)
 	return command
 }
@@ -89,10 +89,17 @@ func statusTable(all []diagnose.CheckStatus, namespace string) string {
 	return b.String()
 }
 
+// columnWidths are those of the columns of diagnose.StatusColumns.
+var columnWidths = [...]int{15, 18, 20, 20, 7, 7, 9, 11, 7, 7, 7, 7, 20, 0}
+
 // followStatus prints each change. The width of the columns is constant, because later lines are not known.
 func followStatus(command *cobra.Command, cluster *diagnose.Cluster, namespace string, out io.Writer) error {
 	line := func(row []string) error {
-		_, err := fmt.Fprintf(out, "%-20s %-20s %-30s %-20s %7s %7s %9s %11s %7s %-7s %-25s %s\n", anys(row)...)
+		var b strings.Builder
+		for i, value := range row {
+			fmt.Fprintf(&b, "%-*s   ", columnWidths[i], value)
+		}
+		_, err := fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
 		return errors.WithStack(err)
 	}
 	if err := line(diagnose.StatusColumns); err != nil {
@@ -109,14 +116,6 @@ func printUnread(command *cobra.Command, unread []string) {
 	for _, why := range unread {
 		command.PrintErrln("kubectl remedy: " + why)
 	}
-}
-
-func anys(values []string) []any {
-	all := make([]any, len(values))
-	for i := range values {
-		all[i] = values[i]
-	}
-	return all
 }
 
 func historyCommand(c *connection) *cobra.Command {
