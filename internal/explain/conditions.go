@@ -63,9 +63,9 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 		blockedBy      remediation.Reason
 		reason, prefix string
 	}{
-		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "Every step was tried, and these targets are still unhealthy: "},
-		{remediation.InBackoff, remedyv1.RemediationFailedReason, "Remediation of these targets has failed, and is tried again: "},
-		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owners of these have not acted: "},
+		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "All steps failed for these targets: "},
+		{remediation.InBackoff, remedyv1.RemediationFailedReason, "Remediation of these targets failed and is retried: "},
+		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "Owners of these Machines did not act: "},
 	} {
 		if blocked := blockedBy(p, failure.blockedBy); len(blocked) > 0 {
 			message := failure.prefix + names(blocked, MaxMessage-len(failure.prefix))
@@ -109,10 +109,12 @@ func cleanup(p *Evaluation) string {
 		return ""
 	}
 	var requests, marks []string
+	blocked := false
 	add := func(name string, r *remediation.Request, marked, paused bool) {
 		name = sanitized(name)
 		switch {
 		case r != nil && !r.DeletingSince.IsZero():
+			blocked = true
 			name += " (deletion requested" + when("at", r.DeletingSince) + ")"
 		case paused:
 			name += " (paused)"
@@ -135,11 +137,14 @@ func cleanup(p *Evaluation) string {
 	// What a person has to do comes first: the end of a long message is cut off.
 	if why := sanitized(p.Context.UnlistableRequests); why != "" {
 		message = append(message, "Requests may exist that cannot be listed: "+why,
-			"Fix that, or remove the finalizer "+remedyv1.CleanupFinalizer+" from the check if there are no requests")
+			"Grant the permission or restore the API, or remove the finalizer "+remedyv1.CleanupFinalizer+" from the check if there are no requests")
 	}
 	if len(requests) > 0 {
 		slices.Sort(requests)
-		message = append(message, "Requests exist for "+listed(requests, ", ", maxCauses), "Finalizers of the remediator block their deletion")
+		message = append(message, "Requests exist for "+listed(requests, ", ", maxCauses))
+	}
+	if blocked {
+		message = append(message, "Finalizers of the remediator block their deletion")
 	}
 	if len(marks) > 0 {
 		slices.Sort(marks)
@@ -197,7 +202,7 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 	case r.Failed == 0:
 		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, insecure(p))
 	case r.Failed == r.Nodes:
-		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("No Node can be read", r.Why))
+		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("Nodes cannot be read", r.Why))
 	}
 	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason,
 		sentences(withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why), insecure(p)))

@@ -82,8 +82,8 @@ var (
 		name: "remedy_events_dropped_total", kind: counter, help: "Events that were not recorded.", lasts: true,
 		more: "Too many were waiting for the API server, or it has rejected them.",
 	}
-	confirmAborts = family{
-		name: "remedy_confirm_aborts_total", kind: counter, labels: []string{"reason"}, lasts: true,
+	preflightFailures = family{
+		name: "remedy_preflight_failures_total", kind: counter, labels: []string{"reason"}, lasts: true,
 		help: "Actions that a preflight check has stopped, by the reason.",
 		more: "Some are normal: a Node recovers at the last moment. Many mean that caches lag behind.",
 	}
@@ -101,7 +101,7 @@ var (
 func families() []*family {
 	return []*family{
 		&targets, &blockedTargets, &remediationAllowed, &notHealthyTargets, &notHealthyTargetsLimit, &stormActive, &checkCondition, &remediations,
-		&evaluations, &failures, &heartbeatsIgnored, &eventsDropped, &confirmAborts, &decisionLatency, &unhealthyDuration,
+		&evaluations, &failures, &heartbeatsIgnored, &eventsDropped, &preflightFailures, &decisionLatency, &unhealthyDuration,
 	}
 }
 
