@@ -159,7 +159,7 @@ func drawRest(t *rapid.T, policy *remediation.Policy, targets ...*remediation.Ta
 	}
 	lease := remediation.Lease{Used: rapid.Bool().Draw(t, "leases")}
 	if lease.Used && rarely(t, "lease") {
-		lease.Until, lease.BlockedByThis, lease.Holder = noon.Add(time.Minute), rapid.Bool().Draw(t, "held by this"), "other"
+		lease.Until, lease.HeldByThis, lease.Holder = noon.Add(time.Minute), rapid.Bool().Draw(t, "held by this"), "other"
 	}
 	covered, conflict := rarely(t, "covered"), rarely(t, "name taken")
 	for _, target := range targets {

@@ -94,10 +94,11 @@ func decisions(e *explain.Evaluation) []remediation.Decision {
 	return all
 }
 
-// verdicts leaves out OnNode: the annotations that request remediation have two names.
+// verdicts leaves out OnNode: annotations have two names.
 func verdicts(e *explain.Evaluation) []health.Verdict {
 	all := slices.Clone(e.Assessment.Verdicts)
 	for i := range all {
+		all[i].OnNode = false
 		all[i].Findings = slices.Clone(all[i].Findings)
 		for j := range all[i].Findings {
 			all[i].Findings[j].OnNode = false
@@ -106,7 +107,7 @@ func verdicts(e *explain.Evaluation) []health.Verdict {
 	return all
 }
 
-// traces have all words about all targets, without the name of the check and with one name for both annotations.
+// traces have all words about all targets, without the name of the check and with one name for each annotation.
 func traces(g *WithT, e *explain.Evaluation) string {
 	all := make([]explain.Trace, 0, len(e.Snapshot.Targets))
 	for i := range e.Snapshot.Targets {
@@ -116,7 +117,10 @@ func traces(g *WithT, e *explain.Evaluation) string {
 	}
 	words, err := json.MarshalIndent(all, "", " ")
 	g.Expect(err).ToNot(HaveOccurred())
-	return strings.ReplaceAll(string(words), remedyv1.RemediateNodeAnnotation, clusterv1.RemediateMachineAnnotation)
+	return strings.NewReplacer(
+		remedyv1.RemediateNodeAnnotation, clusterv1.RemediateMachineAnnotation,
+		"Node has the annotation "+remedyv1.SkipRemediationAnnotation, "Machine has the annotation "+clusterv1.MachineSkipRemediationAnnotation,
+	).Replace(string(words))
 }
 
 // The same facts about a Machine and about a Node lead to the same verdict, decision, reason and message. Only the limit counts
@@ -141,6 +145,8 @@ func TestKinds_SameFacts_DecideTheSame(t *testing.T) {
 		g.Expect(machines.Unhealthy).To(BeNumerically(">=", nodes.Unhealthy))
 		if machines.Unhealthy == nodes.Unhealthy {
 			g.Expect(decisions(both.machines)).To(Equal(decisions(both.nodes)))
+			// Messages name what is counted.
+			both.machines.Policy.Counting = both.nodes.Policy.Counting
 			g.Expect(traces(g, both.machines)).To(Equal(traces(g, both.nodes)))
 		}
 	})

@@ -28,11 +28,11 @@ const (
 	ReadyReason = "Ready"
 	// EscalationExhaustedReason: every step has failed for a target.
 	EscalationExhaustedReason = "EscalationExhausted"
-	// RemediationFailedReason: the remediation of a target has failed, and is tried again.
+	// RemediationFailedReason: the remediation of a target failed and is retried.
 	RemediationFailedReason = "RemediationFailed"
 	// OwnerNotActingReason: an owner has not remediated a Machine in time.
 	OwnerNotActingReason = "OwnerNotActing"
-	// CleaningUpReason: the check is being deleted, and waits for its cleanup.
+	// CleaningUpReason: the check is being deleted, and waits for its cleanup. Ready is Unknown, or False if requests cannot be listed.
 	CleaningUpReason = "CleaningUp"
 	// NotReconciledReason: no controller of the manager reconciles the check.
 	NotReconciledReason = "NotReconciled"

@@ -29,7 +29,7 @@ type Limits struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=17
-	// +kubebuilder:validation:XValidation:rule="self.matches('^\\\\[[0-9]{1,7}-[0-9]{1,7}\\\\]$') && int(self.substring(1, self.indexOf('-'))) <= int(self.substring(self.indexOf('-') + 1, self.size() - 1))",message="must be two numbers in brackets, the lower one first, such as [3-5]"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^\\\\[[0-9]{1,7}-[0-9]{1,7}\\\\]$') && int(self.substring(1, self.indexOf('-'))) <= int(self.substring(self.indexOf('-') + 1, self.size() - 1))",message="must be two numbers in brackets, the lower one first, such as '[3-5]' with the quotes"
 	UnhealthyRange string `json:"unhealthyRange,omitempty"`
 }
 

@@ -5,7 +5,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Duration is a length of time with a unit, such as 0s, 300s, 5m or 1h30m, of at most a year.
+// Duration is a length of time with a unit, such as 0s, 300s, 5m or 1h30m, of at most a year. A number without a unit is rejected: 0 is 0s.
 //
 // +kubebuilder:validation:Type=string
 // +kubebuilder:validation:MaxLength=20

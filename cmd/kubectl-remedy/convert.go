@@ -88,7 +88,7 @@ func convert(all []unstructured.Unstructured, mapper meta.RESTMapper, out, errOu
 		converted, err := medik8s.Convert(&all[i], mapper)
 		if err != nil {
 			failed++
-			_, _ = fmt.Fprintln(errOut, "kubectl remedy: "+err.Error())
+			_, _ = fmt.Fprintln(errOut, "error: "+err.Error())
 			continue
 		}
 		for _, note := range converted.Notes {

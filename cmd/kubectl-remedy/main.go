@@ -22,35 +22,19 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/version"
 )
 
-// The exit codes.
-const (
-	exitFailed = 1
-	exitUsage  = 2
-)
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "kubectl remedy: "+err.Error())
-		os.Exit(exitCode(err))
+		fmt.Fprintln(os.Stderr, "error: "+err.Error())
+		os.Exit(1)
 	}
 }
 
-// usageError is an invalid command line.
-type usageError struct{ error }
-
-func exitCode(err error) int {
-	if errors.As(err, &usageError{}) {
-		return exitUsage
-	}
-	return exitFailed
-}
-
-// invalid returns a usageError.
+// invalid returns the error for an invalid command line.
 func invalid(format string, args ...any) error {
-	return usageError{errors.Errorf(format+"; see kubectl remedy --help", args...)}
+	return errors.Errorf(format+"\nSee 'kubectl remedy --help' for help and examples", args...)
 }
 
 // run runs the command line.
@@ -60,7 +44,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) error {
 		Short: "Explain why a Machine or Node is (not) being remediated, release checks, and uninstall Remedy",
 		Long: "Explain why a Machine or Node is (not) being remediated, release MachineHealthChecks to Cluster API's " +
 			"controller, and uninstall Remedy.\n\n" +
-			"Exit codes: 0 for success, 1 if something has failed or is left, 2 if the command line is invalid.",
+			"Exit codes: 0 for success, 1 if something has failed or is left, or if the command line is invalid.",
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -15,8 +15,7 @@ import (
 // changes is the help of the commands that change something.
 const changes = "Each line of output is one change. A line with the prefix 'left:' names what could not be removed or " +
 	"read, and the cause.\n" +
-	"Run the command again to continue.\n\nExit codes: 0 if nothing is left, 1 if something is left or has failed, 2 if " +
-	"the command line is invalid."
+	"Run the command again to continue.\n\nExit codes: 0 if nothing is left, 1 if something is left or has failed."
 
 func releaseCommand(c *connection) *cobra.Command {
 	var dryRun bool
@@ -52,10 +51,10 @@ func releaseCommand(c *connection) *cobra.Command {
 func uninstallCommand(c *connection) *cobra.Command {
 	var dryRun bool
 	command := &cobra.Command{
-		Use: "uninstall", Short: "Stop the manager and remove every trace of Remedy",
-		Long: "Stop the manager, release all MachineHealthChecks of Cluster API, and remove every trace of Remedy from the " +
-			"management cluster and all\n" +
-			"workload clusters, before or after the manager is uninstalled.\n\n" + changes,
+		Use: "uninstall", Short: "Stop the manager and remove all annotations, finalizers, conditions and requests",
+		Long: "Stop the manager, release all MachineHealthChecks of Cluster API, and remove all annotations, finalizers, conditions and " +
+			"requests of Remedy from the\n" +
+			"management cluster and all workload clusters, before or after the manager is uninstalled.\n\n" + changes,
 		Args: func(command *cobra.Command, args []string) error {
 			if command.Flags().Changed("namespace") {
 				return invalid("--namespace cannot be used: kubectl remedy uninstall is for the management cluster and all workload clusters")

@@ -56,17 +56,17 @@ func statusCommand(c *connection) *cobra.Command {
 				return err
 			}
 			printUnread(command, unread)
-			return write(out, format, found, func() string { return statusTable(found, namespace) })
+			return write(out, format, found, func() string { return statusTable(found, namespace, clock.RealClock{}.Now()) })
 		},
 	}
 	command.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the checks of all namespaces")
-	command.Flags().BoolVarP(&follow, "watch", "w", false, "print a line for each change of a check of Remedy")
+	command.Flags().BoolVarP(&follow, "watch", "w", false, "print a line for each change of a check")
 	addFormat(command, &format)
 	return command
 }
 
 // statusTable has a line for each check, and below it what the ones that need attention report.
-func statusTable(all []diagnose.CheckStatus, namespace string) string {
+func statusTable(all []diagnose.CheckStatus, namespace string, now time.Time) string {
 	if len(all) == 0 {
 		if namespace == "" {
 			return "No checks found\n"
@@ -76,7 +76,7 @@ func statusTable(all []diagnose.CheckStatus, namespace string) string {
 	var b strings.Builder
 	rows := [][]string{diagnose.StatusColumns}
 	for i := range all {
-		rows = append(rows, all[i].Row(clock.RealClock{}.Now()))
+		rows = append(rows, all[i].Row(now))
 	}
 	b.WriteString(aligned(rows))
 	separator := "\n"
@@ -89,34 +89,34 @@ func statusTable(all []diagnose.CheckStatus, namespace string) string {
 	return b.String()
 }
 
+// columnWidths are those of the columns of diagnose.StatusColumns.
+var columnWidths = [...]int{15, 18, 20, 20, 7, 7, 9, 11, 7, 7, 7, 7, 20, 0}
+
 // followStatus prints each change. The width of the columns is constant, because later lines are not known.
 func followStatus(command *cobra.Command, cluster *diagnose.Cluster, namespace string, out io.Writer) error {
-	line := func(row []string) error {
-		_, err := fmt.Fprintf(out, "%-20s %-20s %-30s %-20s %7s %7s %9s %11s %7s %-7s %-25s %s\n", anys(row)...)
-		return errors.WithStack(err)
-	}
-	if err := line(diagnose.StatusColumns); err != nil {
+	if err := printRow(out, diagnose.StatusColumns); err != nil {
 		return err
 	}
 	unread := func(why string) { printUnread(command, []string{why}) }
 	return cluster.Watch(command.Context(), namespace, unread, func(s *diagnose.CheckStatus) error {
-		return line(s.Row(clock.RealClock{}.Now()))
+		return printRow(out, s.Row(clock.RealClock{}.Now()))
 	})
+}
+
+func printRow(out io.Writer, row []string) error {
+	var b strings.Builder
+	for i, value := range row {
+		fmt.Fprintf(&b, "%-*s   ", columnWidths[i], value)
+	}
+	_, err := fmt.Fprintln(out, strings.TrimRight(b.String(), " "))
+	return errors.WithStack(err)
 }
 
 // printUnread prints what could not be read, apart from the answer.
 func printUnread(command *cobra.Command, unread []string) {
 	for _, why := range unread {
-		command.PrintErrln("kubectl remedy: " + why)
+		command.PrintErrln("Warning: " + why)
 	}
-}
-
-func anys(values []string) []any {
-	all := make([]any, len(values))
-	for i := range values {
-		all[i] = values[i]
-	}
-	return all
 }
 
 func historyCommand(c *connection) *cobra.Command {

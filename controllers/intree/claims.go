@@ -49,7 +49,7 @@ func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv
 		// The in-tree controller is responsible for its Machines until the check no longer exists.
 		selector := selectorOf(core)
 		return healthcheck.Claim{
-			Claim: remediation.Claim{Rank: remediation.ForeignMachineHealthCheck, Namespace: core.Namespace, Name: core.Name},
+			Claim: remediation.Claim{Rank: remediation.ForeignCheck, Namespace: core.Namespace, Name: core.Name},
 			Title: "machinehealthchecks.cluster.x-k8s.io " + core.Namespace + "/" + core.Name, InTree: true,
 			Selects: func(t *healthcheck.Target) bool {
 				return selector != nil && t.Machine != nil && selector.Matches(labels.Set(t.Machine.Labels))
@@ -60,7 +60,7 @@ func (a *Adoption) claimOf(core *clusterv1.MachineHealthCheck, cluster *clusterv
 	// One that is being deleted is the manager's to clean up. Unless the in-tree controller has left it to the manager, that one is
 	// responsible until it no longer exists.
 	if claim.InTree = claim.Deleting && !a.Replace && (f.Pause != adoption.RemedyPause || !f.ReportsPaused); claim.InTree {
-		claim.Deleting, claim.Rank = false, remediation.ForeignMachineHealthCheck
+		claim.Deleting, claim.Rank = false, remediation.ForeignCheck
 	}
 	return claim
 }

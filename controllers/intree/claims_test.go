@@ -43,7 +43,7 @@ func TestClaim_CheckBeingDeleted_IsInTreeUntilHandover(t *testing.T) {
 			g := NewWithT(t)
 			adoption := &Adoption{Environment: &healthcheck.Environment{}, AdoptionPolicy: test.takesOver}
 			claim := adoption.claimOf(test.check, nil)
-			foreign := claim.Rank == remediation.ForeignMachineHealthCheck
+			foreign := claim.Rank == remediation.ForeignCheck
 			g.Expect([]any{claim.InTree, claim.Deleting, foreign}).To(Equal([]any{test.inTree, !test.inTree, test.inTree}))
 			g.Expect(claim.Check).ToNot(Equal(requests.Check{}), "the claim names the check, so its requests are found")
 		})
@@ -82,7 +82,7 @@ func TestClaim_AdoptionNotRequestedHere_DependsOnThePause(t *testing.T) {
 				adoption.WatchFilter = "mine"
 			}
 			claim := adoption.claimOf(test.check, nil)
-			NewWithT(t).Expect([]any{claim.InTree, claim.Rank == remediation.ForeignMachineHealthCheck}).To(Equal([]any{test.inTree, test.inTree}))
+			NewWithT(t).Expect([]any{claim.InTree, claim.Rank == remediation.ForeignCheck}).To(Equal([]any{test.inTree, test.inTree}))
 		})
 	}
 }

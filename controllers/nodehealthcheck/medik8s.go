@@ -106,7 +106,7 @@ func medik8sClaim(check *unstructured.Unstructured) healthcheck.Claim {
 		}
 	}
 	return healthcheck.Claim{
-		Claim: remediation.Claim{Rank: remediation.ForeignMachineHealthCheck, Name: check.GetName()},
+		Claim: remediation.Claim{Rank: remediation.ForeignCheck, Name: check.GetName()},
 		Title: "nodehealthchecks." + medik8sKind.Group + " " + check.GetName(),
 		Selects: func(t *healthcheck.Target) bool {
 			return t.Reading.Node != nil && selector.Matches(labels.Set(t.Reading.Node.Labels))

@@ -5,6 +5,9 @@
 {{ range . }}
 The kinds of `{{ .GroupVersionString }}`, field by field. The API server validates the rules whenever an object is written.
 Other projects have kinds of the same names: use the short names, or the full ones that end in `.{{ .Group }}`.
+
+{{ range .SortedKinds }}- [{{ . }}](#{{ lower . }})
+{{ end }}- [Parts](#parts)
 {{ template "gvDetails" . }}
 {{- end }}
 {{- end -}}

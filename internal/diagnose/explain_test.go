@@ -165,7 +165,7 @@ func TestExplain_AnyTarget_DecidesAsTheManager(t *testing.T) {
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(x.Machine).To(Equal(s.Namespace + "/remediating"))
 	s.Expect(x.Request).To(Equal("Metal3Remediation " + s.Namespace + "/remediating"))
-	s.Expect(x.String()).To(And(ContainSubstring("Decision:    Remediating"), ContainSubstring("all 27"), ContainSubstring("  guards\n")))
+	s.Expect(x.String()).To(And(ContainSubstring("Decision:    Remediating"), MatchRegexp(`(?m)^  guards +not evaluated$`)))
 }
 
 // A user who cannot read the Secret of the Cluster learns what the manager reports.

@@ -10,11 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/apimachinery/pkg/watch"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,12 +35,13 @@ type CheckStatus struct {
 	// RemediationAllowed.
 	Mode    remedyv1.Mode `json:"mode,omitempty"`
 	Allowed string        `json:"allowed,omitempty"`
-	// Ready is the status of the condition Ready, or of RemediationAllowed for an in-tree check. Paused checks have the reason Paused.
+	// Ready is the status of the condition Ready. An in-tree check has that of Adopted if that is False for a reason that needs a person,
+	// and that of RemediationAllowed if it is not adopted. Paused checks have the reason Paused.
 	Ready   string `json:"ready"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 
-	created time.Time
+	Created time.Time `json:"-"`
 }
 
 // StatusColumns are the names of the columns of CheckStatus.Row.
@@ -81,7 +80,7 @@ func (s *CheckStatus) Row(now time.Time) []string {
 			row = append(row, strconv.Itoa(int(*n)))
 		}
 	}
-	return append(row, cmp.Or(string(s.Mode), "-"), cmp.Or(s.Allowed, "-"), s.Ready, s.Reason, duration.HumanDuration(now.Sub(s.created)))
+	return append(row, cmp.Or(string(s.Mode), "-"), cmp.Or(s.Allowed, "-"), s.Ready, s.Reason, duration.HumanDuration(now.Sub(s.Created)))
 }
 
 // attention orders checks: those that need a person, then those with unhealthy targets.
@@ -145,72 +144,10 @@ func belongsTo(check *remedyv1.NodeHealthCheck, namespace string) bool {
 	return namespace == "" || ref != nil && ref.Namespace == namespace
 }
 
-// Watch calls changed for each change of a check of Remedy, until the context ends. It calls unread if the user is not allowed to watch
-// NodeHealthChecks.
-func (c *Cluster) Watch(ctx context.Context, namespace string, unread func(string), changed func(*CheckStatus) error) error {
-	ofMachines, err := c.client.Watch(ctx, &remedyv1.MachineHealthCheckList{}, client.InNamespace(namespace))
-	if err != nil {
-		return readError(err, "the changes of MachineHealthChecks")
-	}
-	defer ofMachines.Stop()
-	// A nil channel has no events.
-	var changes <-chan watch.Event
-	if ofNodes, err := c.client.Watch(ctx, &remedyv1.NodeHealthCheckList{}); err != nil {
-		unread(readError(err, "the changes of NodeHealthChecks").Error())
-	} else {
-		defer ofNodes.Stop()
-		changes = ofNodes.ResultChan()
-	}
-	last := map[string]CheckStatus{}
-	for {
-		var event watch.Event
-		var open bool
-		select {
-		case <-ctx.Done():
-			return nil
-		case event, open = <-ofMachines.ResultChan():
-		case event, open = <-changes:
-		}
-		if !open {
-			return errors.New("the API server ended the watch: run the command again")
-		}
-		if err := follow(&event, namespace, last, changed); err != nil {
-			return err
-		}
-	}
-}
-
-// follow calls changed if the line about a check is another one than before.
-func follow(event *watch.Event, namespace string, last map[string]CheckStatus, changed func(*CheckStatus) error) error {
-	var s CheckStatus
-	switch check := event.Object.(type) {
-	case *remedyv1.MachineHealthCheck:
-		s = statusOf(check)
-	case *remedyv1.NodeHealthCheck:
-		if !belongsTo(check, namespace) {
-			return nil
-		}
-		s = statusOf(check)
-	default:
-		return nil
-	}
-	key := s.Title()
-	if event.Type == watch.Deleted {
-		delete(last, key)
-		return nil
-	}
-	if was, known := last[key]; known && slices.Equal(was.Row(s.created), s.Row(s.created)) {
-		return nil
-	}
-	last[key] = s
-	return changed(&s)
-}
-
 // statusOf returns the line about a check.
 func statusOf(object client.Object) CheckStatus {
-	s := CheckStatus{Namespace: object.GetNamespace(), Name: object.GetName(), created: object.GetCreationTimestamp().Time}
+	s := CheckStatus{Namespace: object.GetNamespace(), Name: object.GetName(), Created: object.GetCreationTimestamp().Time}
 	var conditions []metav1.Condition
-	summary := remedyv1.ReadyCondition
 	switch check := object.(type) {
 	case *remedyv1.MachineHealthCheck:
 		status := &check.Status
@@ -228,26 +165,50 @@ func statusOf(object client.Object) CheckStatus {
 	case *clusterv1.MachineHealthCheck:
 		s.Kind, s.Cluster, conditions = inTreeKind, check.Spec.ClusterName, check.Status.Conditions
 		s.Targets, s.Healthy = check.Status.ExpectedMachines, check.Status.CurrentHealthy
-		summary = clusterv1.MachineHealthCheckRemediationAllowedCondition
 		if adopted(check) {
 			s.Kind += " (adopted)"
 		}
 	}
 	s.Ready = string(metav1.ConditionUnknown)
-	if ready := meta.FindStatusCondition(conditions, summary); ready != nil {
+	if ready := summary(object, conditions); ready != nil {
 		s.Ready, s.Reason, s.Message = string(ready.Status), ready.Reason, ready.Message
 	} else {
 		s.Message = "No controller has reported on this check yet"
 	}
 	if allowed := meta.FindStatusCondition(conditions, remedyv1.RemediationAllowedCondition); allowed != nil {
 		s.Allowed = string(allowed.Status)
-		if allowed.Reason == remedyv1.ObserveModeReason {
-			s.Mode = remedyv1.ObserveMode
-		}
 	}
-	// A paused check keeps its other conditions.
-	if _, inTree := object.(*clusterv1.MachineHealthCheck); !inTree && meta.IsStatusConditionTrue(conditions, remedyv1.PausedCondition) {
+	if observes(conditions) {
+		s.Mode = remedyv1.ObserveMode
+	}
+	// A paused check keeps its other conditions. One that is adopted is always paused for the in-tree controller.
+	inTree, isInTree := object.(*clusterv1.MachineHealthCheck)
+	if meta.IsStatusConditionTrue(conditions, remedyv1.PausedCondition) && (!isInTree || !adopted(inTree)) {
 		s.Reason = remedyv1.PausedReason
 	}
 	return s
+}
+
+// summary returns the condition that reports whether a person has to act on a check; nil if there is none. An in-tree check that Remedy
+// does not reconcile has no condition Ready.
+func summary(check client.Object, conditions []metav1.Condition) *metav1.Condition {
+	ready := meta.FindStatusCondition(conditions, remedyv1.ReadyCondition)
+	if _, inTree := check.(*clusterv1.MachineHealthCheck); !inTree {
+		return ready
+	}
+	if state := meta.FindStatusCondition(conditions, remedyv1.AdoptedCondition); state != nil && state.Status == metav1.ConditionFalse &&
+		state.Reason != remedyv1.OnlyObservedReason && state.Reason != remedyv1.PausedByOthersReason {
+		return state
+	}
+	if ready != nil {
+		return ready
+	}
+	return meta.FindStatusCondition(conditions, clusterv1.MachineHealthCheckRemediationAllowedCondition)
+}
+
+// observes reports whether the check or the manager only observes.
+func observes(conditions []metav1.Condition) bool {
+	return slices.ContainsFunc(conditions, func(c metav1.Condition) bool {
+		return c.Reason == remedyv1.ObserveModeReason || c.Reason == remedyv1.OnlyObservedReason
+	})
 }

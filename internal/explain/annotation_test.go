@@ -27,7 +27,7 @@ func TestRemediateAnnotation_NodeTarget_IsNamed(t *testing.T) {
 		blocks := []remediation.Answer{{Guard: remediation.AnnotationNotRemoved, Blocks: true}}
 
 		texts := []string{verdictSentence(verdict, ""), decisionSentence(f)}
-		for _, lines := range [][]Line{gateLines(verdict), ruleLines(verdict, ""), answerLines(f, remediation.Guards(), blocks, Guard)} {
+		for _, lines := range [][]Line{gateLines(verdict), ruleLines(verdict, f), answerLines(f, remediation.Guards(), blocks, Guard)} {
 			for _, line := range lines {
 				if line.Message != "" {
 					texts = append(texts, line.Message)

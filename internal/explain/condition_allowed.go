@@ -5,7 +5,6 @@ package explain
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -88,10 +87,6 @@ func blocked(p *Evaluation) (reason, message string) {
 // numbers are the number of unhealthy targets and the limit.
 func numbers(p *Evaluation) string {
 	limits, l := &p.Policy.Limits, &p.Planned.LimitState.Limit
-	what := "unhealthy"
-	if p.Policy.Counting == remediation.CountNotHealthy || limits.MinHealthy != nil && limits.Range == nil {
-		what = "not known to be healthy"
-	}
 	verb, from := "are", source(l)
 	if p.Planned.LimitState.Unhealthy == 1 {
 		verb = "is"
@@ -100,7 +95,15 @@ func numbers(p *Evaluation) string {
 		from += " (default)"
 	}
 	return fmt.Sprintf("%d of %s %s %s, and %s", p.Planned.LimitState.Unhealthy, counted(p.Assessment.Counts.Expected, "target", "targets"),
-		verb, what, allows(from, l.Min, l.Max))
+		verb, countedAs(p.Policy), allows(from, l.Min, l.Max))
+}
+
+// countedAs is what the limit counts.
+func countedAs(p *remediation.Policy) string {
+	if p.Counting == remediation.CountNotHealthy || p.Limits.MinHealthy != nil && p.Limits.Range == nil {
+		return "not known to be healthy"
+	}
+	return "unhealthy"
 }
 
 // advice is what a person can do about a common cause or a configuration that never remediates.
@@ -109,7 +112,7 @@ func advice(p *Evaluation, reason string) string {
 	switch {
 	case reason == remedyv1.ClusterNotFoundReason:
 		return "Create the Cluster, or replace the check by one that names another Cluster"
-	case len(p.Snapshot.Targets) == 0 && strings.HasPrefix(p.Check, "NodeHealthCheck "):
+	case len(p.Snapshot.Targets) == 0 && !p.Policy.ReportsHealth:
 		return "The check selects no Node: compare its selector with the labels of the Nodes"
 	case len(p.Snapshot.Targets) == 0:
 		return "The check selects no Machine of the Cluster: compare its selector with the labels of the Machines"

@@ -38,7 +38,11 @@ func withReady(p *Evaluation, others ...metav1.Condition) []metav1.Condition {
 // readyCondition summarizes the others. It is False only if an administrator has to act, and has the reason of the first cause.
 func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	if message := cleanup(p); message != "" {
-		return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.CleaningUpReason, message)
+		status := metav1.ConditionUnknown
+		if p.Context.UnlistableRequests != "" {
+			status = metav1.ConditionFalse
+		}
+		return condition(remedyv1.ReadyCondition, status, remedyv1.CleaningUpReason, message)
 	}
 	var cause *metav1.Condition
 	var notReady []string
@@ -59,9 +63,9 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 		blockedBy      remediation.Reason
 		reason, prefix string
 	}{
-		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "Every step was tried, and these targets are still unhealthy: "},
-		{remediation.InBackoff, remedyv1.RemediationFailedReason, "Remediation of these targets has failed, and is tried again: "},
-		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owners of these have not acted: "},
+		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "All steps failed for these targets: "},
+		{remediation.InBackoff, remedyv1.RemediationFailedReason, "Remediation of these targets failed and is retried: "},
+		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "Owners of these Machines did not act: "},
 	} {
 		if blocked := blockedBy(p, failure.blockedBy); len(blocked) > 0 {
 			message := failure.prefix + names(blocked, MaxMessage-len(failure.prefix))
@@ -105,10 +109,12 @@ func cleanup(p *Evaluation) string {
 		return ""
 	}
 	var requests, marks []string
+	blocked := false
 	add := func(name string, r *remediation.Request, marked, paused bool) {
 		name = sanitized(name)
 		switch {
 		case r != nil && !r.DeletingSince.IsZero():
+			blocked = true
 			name += " (deletion requested" + when("at", r.DeletingSince) + ")"
 		case paused:
 			name += " (paused)"
@@ -131,11 +137,14 @@ func cleanup(p *Evaluation) string {
 	// What a person has to do comes first: the end of a long message is cut off.
 	if why := sanitized(p.Context.UnlistableRequests); why != "" {
 		message = append(message, "Requests may exist that cannot be listed: "+why,
-			"Fix that, or remove the finalizer "+remedyv1.CleanupFinalizer+" from the check if there are no requests")
+			"Grant the permission or restore the API, or remove the finalizer "+remedyv1.CleanupFinalizer+" from the check if there are no requests")
 	}
 	if len(requests) > 0 {
 		slices.Sort(requests)
-		message = append(message, "Requests exist for "+listed(requests, ", ", maxCauses), "Finalizers of the remediator block their deletion")
+		message = append(message, "Requests exist for "+listed(requests, ", ", maxCauses))
+	}
+	if blocked {
+		message = append(message, "Finalizers of the remediator block their deletion")
 	}
 	if len(marks) > 0 {
 		slices.Sort(marks)
@@ -179,7 +188,7 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 		return reachable(metav1.ConditionFalse, remedyv1.KubeconfigRefusedReason,
 			"The kubeconfig is rejected: "+sanitizedOr(p.Context.KubeconfigRejected, "it would run a program or read files"))
 	case !cluster.ControlPlaneInitialized.Reached:
-		return reachable(metav1.ConditionFalse, remedyv1.ControlPlaneNotInitializedReason,
+		return reachable(metav1.ConditionUnknown, remedyv1.ControlPlaneNotInitializedReason,
 			sentence(health.ControlPlaneNotInitialized, nil, Gate))
 	case p.Situation.Check.Unreachable && !r.NoneReadable():
 		return reachable(metav1.ConditionFalse, remedyv1.ClusterUnreachableReason,
@@ -193,7 +202,7 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 	case r.Failed == 0:
 		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, insecure(p))
 	case r.Failed == r.Nodes:
-		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("No Node can be read", r.Why))
+		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("Nodes cannot be read", r.Why))
 	}
 	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason,
 		sentences(withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why), insecure(p)))

@@ -30,7 +30,9 @@ func fleet(targets, sick int, changes ...func(*Evaluation)) *Evaluation {
 			InfrastructureReady:     up,
 		}},
 		Situation: &remediation.Situation{},
-		Policy:    &remediation.Policy{Limits: remediation.Limits{Default: intstr.FromString("100%")}, Steps: []remediation.Step{{Owner: true}}},
+		Policy: &remediation.Policy{
+			Limits: remediation.Limits{Default: intstr.FromString("100%")}, Steps: []remediation.Step{{Owner: true}}, ReportsHealth: true,
+		},
 	}
 	for i := range targets {
 		name := fmt.Sprintf("m-%03d", targets-i)
@@ -90,7 +92,7 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 			"(default) allows 0. " +
 			"The check selects no Machine of the Cluster: compare its selector with the labels of the Machines"},
 		{
-			fleet(0, 0, func(p *Evaluation) { p.Check = "NodeHealthCheck workers" }), "RemediationAllowed",
+			fleet(0, 0, func(p *Evaluation) { p.Policy.ReportsHealth = false }), "RemediationAllowed",
 			"Remediation is allowed. 0 of 0 targets are not known to be healthy, and maxUnhealthy=100% (default) allows 0. " +
 				"The check selects no Node: compare its selector with the labels of the Nodes",
 		},
@@ -106,7 +108,7 @@ func TestConditions_RemediationAllowed_HasCauseAndNumbers(t *testing.T) {
 		{
 			fleet(2, 0, limits(remediation.Limits{MinHealthy: whole(3)})), "LimitIsZero",
 			"Blocked: The limit is 0, so no target is ever remediated. 0 of 2 targets are not known to be healthy, and minHealthy=3 requires " +
-				"more healthy targets than exist. " +
+				"more healthy targets than exist: lower it. " +
 				"Set minHealthy to at most 1 or 50%, or set mode: Observe if no remediation is intended",
 		},
 		{
@@ -266,7 +268,7 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			"Workload cluster is unreachable",
 		},
 		{
-			fleet(4, 1, func(p *Evaluation) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ClusterReachable", "False",
+			fleet(4, 1, func(p *Evaluation) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "ClusterReachable", "Unknown",
 			"ControlPlaneNotInitialized", "The control plane of the cluster is not initialized",
 		},
 		{
@@ -282,7 +284,7 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			"Nodes exists"},
 		{fleet(4, 1, func(p *Evaluation) {
 			p.Context.Reading = NodeReads{Nodes: 4, Failed: 4, Why: "permission denied"}
-		}), "ClusterReachable", "False", "NodesUnreadable", "No Node can be read: permission denied"},
+		}), "ClusterReachable", "False", "NodesUnreadable", "Nodes cannot be read: permission denied"},
 		{fleet(4, 1, func(p *Evaluation) {
 			p.Context.Reading = NodeReads{Nodes: 4, Failed: 1, Why: "permission denied"}
 		}), "ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: permission denied"},
@@ -328,24 +330,34 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			"ClusterReachable is Unknown (Reconnecting)",
 		},
 		{
+			fleet(4, 0, func(p *Evaluation) { p.Snapshot.Cluster.ControlPlaneInitialized.Reached = false }), "Ready", "Unknown",
+			"ControlPlaneNotInitialized", "ClusterReachable is Unknown (ControlPlaneNotInitialized)",
+		},
+		{
+			fleet(4, 1, stop(func(c *remediation.Check) { c.Deleting = true }), func(p *Evaluation) {
+				p.Situation.Targets[0].Request = &remediation.Request{DeletingSince: ago(time.Hour)}
+			}), "Ready", "Unknown", "CleaningUp", "The check is being deleted; its finalizer stays until the cleanup is complete. " +
+				"Requests exist for m-004 (deletion requested at 2026-03-14T11:00:00Z). Finalizers of the remediator block their deletion",
+		},
+		{
 			fleet(4, 1, template(), func(p *Evaluation) {
 				p.Policy.Steps = append(p.Policy.Steps, remediation.Step{ID: remediation.StepID{Order: 1, Template: "BarTemplate/a"}})
 				p.Policy.Backoff.Limit = time.Hour
 				p.Situation.Targets[0].History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
-			}, failed), "Ready", "False", "EscalationExhausted", "Every step was tried, and these targets are still unhealthy: " +
+			}, failed), "Ready", "False", "EscalationExhausted", "All steps failed for these targets: " +
 				"m-004 (next try at 2026-03-14T12:01:00Z)",
 		},
 		{
 			fleet(4, 1, template(), func(p *Evaluation) {
 				p.Policy.Backoff.Limit = time.Hour
 				p.Situation.Targets[0].History = remediation.History{Failures: 1, NotBefore: noon.Add(time.Minute)}
-			}, failed), "Ready", "False", "RemediationFailed", "Remediation of these targets has failed, and is tried again: " +
+			}, failed), "Ready", "False", "RemediationFailed", "Remediation of these targets failed and is retried: " +
 				"m-004 (next try at 2026-03-14T12:01:00Z)",
 		},
 		{
 			fleet(4, 1, func(p *Evaluation) {
 				p.Situation.Targets[0].OwnerRemediation = remediation.OwnerRemediation{Requested: true, MarkedByThis: true, Since: ago(time.Hour)}
-			}), "Ready", "False", "OwnerNotActing", "Owner remediation was requested, and the owners of these have not acted: m-004",
+			}), "Ready", "False", "OwnerNotActing", "Owners of these Machines did not act: m-004",
 		},
 		{
 			fleet(
@@ -357,7 +369,7 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			"Ready", "False", "CleaningUp",
 			"The check is being deleted; its finalizer stays until the cleanup is complete. Requests may exist that cannot be listed: " +
 				"FooRemediation: forbidden. " +
-				"Fix that, or remove the finalizer remedy.cluster.x-k8s.io/cleanup from the check if there are no requests",
+				"Grant the permission or restore the API, or remove the finalizer remedy.cluster.x-k8s.io/cleanup from the check if there are no requests",
 		},
 	}
 	for _, test := range tests {

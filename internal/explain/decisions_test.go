@@ -24,7 +24,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 	}{
 		{reason: remediation.Paused, says: "The check or its Cluster is paused"},
 		{reason: remediation.CheckDeleting, says: "The check is being deleted"},
-		{reason: remediation.ObserveMode, says: "Observe mode is set; otherwise Remedy would create the request of step 1 (FooTemplate/a)"},
+		{reason: remediation.ObserveMode, says: "mode is Observe; with Enforce, Remedy would create the request of step 1 (FooTemplate/a)"},
 		{reason: remediation.ClusterNotFound, says: "The Cluster does not exist"},
 		{reason: remediation.ClusterDeleting, says: "The Cluster is being deleted"},
 		{
@@ -33,20 +33,20 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		},
 		{
 			reason: remediation.StuckDeleting, seen: seen{Since: hour},
-			says: "The deletion of the target, requested at 2026-03-14T11:00:00Z, does not finish",
+			says: "Deletion was requested at 2026-03-14T11:00:00Z and is not complete. Check its finalizers and drain",
 		},
 		{
 			reason: remediation.Terminating,
 			seen:   seen{Cause: "deletion", Since: hour},
-			says:   "The target is being deleted since 2026-03-14T11:00:00Z",
+			says:   "Deletion was requested at 2026-03-14T11:00:00Z; remediation is blocked until 2026-03-14T11:30:00Z",
 		},
-		{reason: remediation.Terminating, seen: seen{Cause: "taint a"}, says: "Termination is announced by taint a"},
+		{reason: remediation.Terminating, seen: seen{Cause: "taint a"}, says: "Deletion was announced by taint a; remediation is blocked"},
 		{
 			reason: remediation.Terminating, seen: seen{Cause: "taint a", Since: hour},
-			says: "Termination is announced by taint a since 2026-03-14T11:00:00Z",
+			says: "Deletion was announced by taint a at 2026-03-14T11:00:00Z; remediation is blocked until 2026-03-14T11:30:00Z",
 		},
-		{reason: remediation.Excluded, says: "The Node has the label remediation.medik8s.io/exclude-from-remediation"},
-		{reason: remediation.NoRemediatingOwner, says: "The Machine has no owner that can remediate it"},
+		{reason: remediation.Excluded, says: "The Node has the label remediation.medik8s.io/exclude-from-remediation; remove it to allow remediation"},
+		{reason: remediation.NoRemediatingOwner, says: "The Machine has no owner that can remediate it. Set remediationTemplate or replace the Machine"},
 		{
 			reason: remediation.OwnerRefuses, seen: seen{Cause: "KubeadmControlPlane/cp"},
 			says: "KubeadmControlPlane/cp reports that it cannot remediate the Machine",
@@ -63,22 +63,22 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.PauseRequested, seen: seen{Cause: "an upgrade", Count: 3},
 			says: `New remediations are paused by pauseRequests: "an upgrade" … and 2 more`,
 		},
-		{reason: remediation.ClusterUnreachable, says: "Workload cluster is unreachable; this failure cannot be verified without it"},
+		{reason: remediation.ClusterUnreachable, says: "Workload cluster is unreachable; this failure cannot be verified without it; see ClusterReachable"},
 		{
 			reason: remediation.TooManyUnhealthy, seen: seen{Cause: "maxUnhealthy=40%", Count: 11, Max: 10},
-			says: "11 targets count as unhealthy, and maxUnhealthy=40% allows 10. Check for a common cause before raising the limit",
+			says: "11 targets are unhealthy, and maxUnhealthy=40% allows 10. Check for a common cause before raising the limit",
 		},
 		{
 			reason: remediation.TooManyUnhealthy, seen: seen{Cause: "unhealthyRange=[3-5]", Count: 6, Min: 3, Max: 5},
-			says: "6 targets count as unhealthy, and unhealthyRange=[3-5] allows 3 to 5. Check for a common cause before raising the limit",
+			says: "6 targets are unhealthy, and unhealthyRange=[3-5] allows 3 to 5. Check for a common cause before raising the limit",
 		},
 		{
 			reason: remediation.TooFewUnhealthy, seen: seen{Cause: "unhealthyRange=[3-5]", Count: 1, Min: 3, Max: 5},
-			says: "1 target counts as unhealthy, and unhealthyRange=[3-5] requires at least 3",
+			says: "1 target is unhealthy, and unhealthyRange=[3-5] requires at least 3",
 		},
 		{
 			reason: remediation.TooManyUnhealthy, seen: seen{Cause: "minHealthy=3", Count: 2, Max: -1},
-			says: "2 targets count as unhealthy, and minHealthy=3 requires more healthy targets than exist. Check for a common cause before " +
+			says: "2 targets are unhealthy, and minHealthy=3 requires more healthy targets than exist: lower it. Check for a common cause before " +
 				"raising the limit",
 		},
 		{
@@ -98,7 +98,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		},
 		{
 			reason: remediation.EscalationExhausted, seen: seen{Count: 1}, until: noon,
-			says: "Every step was tried, and remediation has failed once; the first step starts again at 2026-03-14T12:00:00Z",
+			says: "All steps failed. Step 1 starts again at 2026-03-14T12:00:00Z. Check the remediator",
 		},
 		{
 			reason: remediation.InBackoff, seen: seen{Count: 2}, until: noon,
@@ -107,7 +107,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		{reason: remediation.TemplateNotResolved, says: "The check has no step for the target"},
 		{
 			reason: remediation.TemplateNotResolved, seen: seen{Cause: "FooTemplate/a"},
-			says: "No request can be created from the template FooTemplate/a",
+			says: "No request can be created from the template FooTemplate/a; see TemplatesResolved",
 		},
 		{
 			reason: remediation.RequestNameConflict,
@@ -118,10 +118,10 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.NodeLeaseHeld,
 			seen:   seen{Cause: "drainer"},
 			until:  noon,
-			says:   "drainer works on the Node until 2026-03-14T12:00:00Z",
+			says:   "Lease of the Node is held by drainer until 2026-03-14T12:00:00Z",
 		},
 		{reason: remediation.ControlPlaneBusy, seen: seen{Cause: "cp-2"}, says: "cp-2 of the same control plane is being remediated"},
-		{reason: remediation.QuorumUnknown, says: "The etcd members of the control plane could not be read"},
+		{reason: remediation.QuorumUnknown, says: "The etcd members of the control plane could not be read. Check the permission to list Pods in kube-system"},
 		{reason: remediation.SingleControlPlane, seen: seen{Count: 1}, says: "The target is the only member of its control plane"},
 		{
 			reason: remediation.QuorumAtRisk, seen: seen{Count: 1, Min: 2, Max: 3},
@@ -140,19 +140,19 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.MaxInFlight, seen: seen{Cause: "a", Count: 2, Max: 2},
 			says: "maxInFlight is reached (2 of 2, including a); this target is queued",
 		},
-		{reason: remediation.PreflightPending, says: "The preflight check runs within seconds"},
+		{reason: remediation.PreflightPending, says: "Preflight check is queued and runs within 10s"},
 		{
 			reason: remediation.PreflightFailed, seen: seen{Cause: "its health has changed"},
-			says: "Preflight check failed: its health has changed",
+			says: "Preflight check failed: its health has changed. Remedy evaluates the target again",
 		},
 		{
 			reason: remediation.PreflightFailed, seen: seen{Cause: "maxInFlight is reached", Count: 2, Max: 2},
-			says: "Preflight check failed: maxInFlight is reached (2 of 2)",
+			says: "Preflight check failed: maxInFlight is reached (2 of 2). Remedy evaluates the target again",
 		},
 		// When it was renewed is left out: that changes every ten seconds.
 		{
 			reason: remediation.LeaseRenewed, seen: seen{Since: hour}, until: noon,
-			says: "The kubelet still renews the Lease of the Node; blocked until 2026-03-14T12:00:00Z",
+			says: "Kubelet renews the Node's Lease although Ready is Unknown; remediation is blocked until 2026-03-14T12:00:00Z",
 		},
 		{
 			reason: remediation.OwnerNotActing, seen: seen{Cause: "MachineSet/a: RemediationDeferred", Since: hour},
@@ -160,11 +160,11 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		},
 		{
 			reason: remediation.PreviousStepNotReleased, seen: seen{Since: hour},
-			says: "A finalizer blocks the deletion of the request of step 1 (FooTemplate/a), requested at 2026-03-14T11:00:00Z",
+			says: "Deletion of the request of step 1 (FooTemplate/a), requested at 2026-03-14T11:00:00Z, is blocked by a finalizer of the remediator",
 		},
 		{
 			reason: remediation.RequestFailed, seen: seen{Cause: "admission denied:\r\n spec.x\tis wrong"},
-			says: "The API server rejected the request: admission denied: spec.x is wrong",
+			says: "Failed to create the request: admission denied: spec.x is wrong",
 		},
 		{
 			reason: remediation.RecoveryNotConfirmed, seen: seen{Since: hour},
@@ -365,7 +365,7 @@ func TestDecisionSentence_Actions_HaveCause(t *testing.T) {
 			nil, nil,
 			"Waiting for the request of step 1 (FooTemplate/a)",
 		},
-		{"owner only", remediation.Decision{Action: remediation.Wait}, nil, nil, "Waiting for its owner"},
+		{"owner only", remediation.Decision{Action: remediation.Wait}, nil, nil, "Waiting for remediation by the owner"},
 	}
 	told := map[remediation.Reason]bool{}
 	for _, test := range tests {

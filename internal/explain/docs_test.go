@@ -115,7 +115,15 @@ var parts = []struct {
 
 func rulesPage(stories []story) string {
 	var b bytes.Buffer
-	b.WriteString(rulesHead)
+	b.WriteString(rulesHead + "\n")
+	for _, part := range parts {
+		anchor := strings.ReplaceAll(strings.ToLower(part.title), " ", "-")
+		if part.kind == Rule {
+			// The title of the page has the other anchor.
+			anchor += "-1"
+		}
+		fmt.Fprintf(&b, "- [%s](#%s)\n", part.title, anchor)
+	}
 	for _, part := range parts {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", part.title, part.intro)
 		for _, word := range Reasons() {

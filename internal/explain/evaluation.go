@@ -19,7 +19,9 @@ type Evaluation struct {
 	Situation  *remediation.Situation
 	Policy     *remediation.Policy
 	Planned    *remediation.Planned
-	Context    ConditionFacts
+	// Health is nil if it is not known.
+	Health  *health.Policy
+	Context ConditionFacts
 }
 
 // ConditionFacts are the facts that only conditions report.
@@ -85,6 +87,7 @@ type Facts struct {
 	Decision   *remediation.Decision
 	Target     *remediation.Target
 	Policy     *remediation.Policy
+	Health     *health.Policy
 }
 
 // Facts returns the facts about a target.
@@ -92,8 +95,16 @@ func (p *Evaluation) Facts(i int) Facts {
 	target, state := &p.Snapshot.Targets[i], &p.Situation.Targets[i]
 	return Facts{
 		Check: p.Check, Name: target.Name, Node: cmp.Or(target.Node.Name, state.Node), Verdict: &p.Assessment.Verdicts[i],
-		Decision: &p.Planned.Decisions[i], Target: state, Policy: p.Policy,
+		Decision: &p.Planned.Decisions[i], Target: state, Policy: p.Policy, Health: p.Health,
 	}
+}
+
+// kind is that of the target.
+func (f *Facts) kind() string {
+	if f.Policy != nil && !f.Policy.ReportsHealth {
+		return "Node"
+	}
+	return "Machine"
 }
 
 // Trace returns the trace of a target.

@@ -37,15 +37,18 @@ func (e *Event) OfRemediation() bool {
 // restart, only actions are.
 func Events(before *Past, after *Trace) []Event {
 	var all []Event
+	target := sanitized(after.Target)
 	add := func(kind, reason, action, message string) {
-		all = append(all, Event{Type: kind, Reason: reason, Action: action, Message: cut(sanitized(after.Target)+": "+message, MaxMessage)})
+		all = append(all, Event{Type: kind, Reason: reason, Action: action, Message: cut(target+": "+message, MaxMessage)})
 	}
 	if before != nil && before.Verdict.Kind != after.Verdict.Kind {
 		switch {
 		case after.Verdict.Kind == KindUnhealthy:
 			add(corev1.EventTypeWarning, after.Verdict.Reason, EvaluateHealth, after.Verdict.Message)
 		case after.Verdict.Kind == KindHealthy && (before.Verdict.Kind == KindUnhealthy || before.Decision.InFlight):
-			add(corev1.EventTypeNormal, BecameHealthy, EvaluateHealth, "Became healthy")
+			all = append(all, Event{
+				Type: corev1.EventTypeNormal, Reason: BecameHealthy, Action: EvaluateHealth, Message: after.kind + " " + target + " became healthy",
+			})
 		}
 	}
 	d := &after.Decision
@@ -83,7 +86,7 @@ func remediationEvent(d *DecisionPart) (kind, reason, action string) {
 func ReplacedEvent(target string) Event {
 	return Event{
 		Type: corev1.EventTypeNormal, Reason: Replaced, Action: EndRemediation,
-		Message: cut(sanitized(target)+": Was deleted while it was being remediated", MaxMessage),
+		Message: cut(sanitized(target)+" was deleted during its remediation", MaxMessage),
 	}
 }
 
@@ -108,7 +111,7 @@ func ConditionEvents(before, after []metav1.Condition) []Event {
 		if expected(c) {
 			kind = corev1.EventTypeNormal
 		}
-		message := c.Type + " is " + string(c.Status)
+		message := c.Type + " became " + string(c.Status)
 		if c.Message != "" {
 			message += ": " + c.Message
 		}

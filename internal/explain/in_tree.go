@@ -100,15 +100,15 @@ func (i Instance) Adopted(state adoption.State) *metav1.Condition {
 			"To release it, remove the annotation "+remedyv1.AdoptAnnotation+", "+release)
 	case adoption.Waiting:
 		return i.condition(metav1.ConditionFalse, remedyv1.WaitingForHandoverReason, "The in-tree controller has not acknowledged yet, "+
-			"in the condition Paused, that this check is paused for it. Remedy does nothing before. Check that the in-tree controller runs, "+
+			"in the condition Paused, that this check is paused for it. Remedy reconciles after the acknowledgment. Check that the in-tree controller runs, "+
 			"and that its --watch-filter selects this check. If it is not meant to run, set --in-tree-machinehealthchecks=Replace")
 	case adoption.PauseConflict:
 		return i.condition(
 			metav1.ConditionFalse,
 			remedyv1.PauseConflictReason,
 			"The annotation cluster.x-k8s.io/paused that Remedy set was removed "+
-				"three times within ten minutes, so Remedy has released this check for an hour. The in-tree controller reconciles it. Let the tool "+
-				"that writes the annotations of this check, usually a GitOps tool, ignore cluster.x-k8s.io/paused",
+				"three times within ten minutes, so Remedy has released this check for an hour. The in-tree controller reconciles it. Configure the "+
+				"tool that writes the annotations of this check, usually a GitOps tool, to ignore cluster.x-k8s.io/paused",
 		)
 	case adoption.Paused:
 		return i.condition(metav1.ConditionFalse, remedyv1.PausedByOthersReason,

@@ -39,7 +39,7 @@ type Reason struct {
 	// actionNeeded: it lasts until a person acts.
 	actionNeeded bool
 	// The first is the sentence about a target; for an ending it is a clause. The second is the sentence of a guard that does not block, about
-	// what it has seen; nil if there is nothing to report.
+	// what it has seen.
 	sentence, passed func(*subject) string
 }
 
@@ -50,6 +50,9 @@ type subject struct {
 	node    string
 	remediation.Answer
 	step remediation.StepID
+	// policy is nil if it is not known. controlPlane: the target is in a control plane.
+	policy       *remediation.Policy
+	controlPlane bool
 }
 
 func newReason[R ~string](kind Kind, reason R, says func(*subject) string, means, basedOn, remedy string) Reason {

@@ -16,8 +16,8 @@ var preflightReasons = []Reason{
 		"The check, its Cluster or the target was paused after the decision.",
 		"All three, in a live read.",
 		"Unpause it when the work on it is done."),
-	newReason(Preflight, remediation.PreflightPending, fixed("The preflight check runs within seconds"),
-		"The preflight check of the target has not run yet. It runs within seconds.",
+	newReason(Preflight, remediation.PreflightPending, fixed("Preflight check is queued and runs within 10s"),
+		"The preflight check of the target is queued and runs within 10s.",
 		"Nothing: the reconcile reports before it remediates, and leaves to the next one what takes longer than 10 s.",
 		"Nothing."),
 	newReason(Preflight, remediation.PreflightFailed, preflightFailed,
@@ -41,7 +41,7 @@ var unfinished = []Reason{
 		fmt.Sprintf("The deletion timestamp of the request, after %s.", remediation.ReleaseTimeout),
 		"Check the remediator, which has to remove its finalizer. Remedy never removes the finalizer of another component.").needsAction(),
 	newReason(Unfinished, remediation.RequestFailed, requestRejected,
-		"The API server rejected the request.",
+		"The request could not be created, usually because the API server rejected it.",
 		"The response of the API server.",
 		"Read the message: usually the template does not fit its kind, or a policy forbids the request. The message has no values, which may be "+
 			"secrets: create such a request with `kubectl create --dry-run=server` to see them.").needsAction(),
@@ -112,16 +112,16 @@ var eventReasons = []Reason{
 }
 
 func preflightFailed(s *subject) string {
-	message := "Preflight check failed: " + sanitizedOr(s.Details.Cause, "the facts have changed")
+	message := "Preflight check failed: " + sanitizedOr(s.Details.Cause, "facts changed")
 	if s.Details.Max > 0 {
 		message += fmt.Sprintf(" (%d of %d)", s.Details.Count, s.Details.Max)
 	}
-	return message
+	return message + ". Remedy evaluates the target again"
 }
 
 // leaseRenewed leaves out when the Lease was renewed: that changes every ten seconds.
 func leaseRenewed(s *subject) string {
-	return "The kubelet still renews the Lease of the Node; blocked" + when("until", s.Until)
+	return "Kubelet renews the Node's Lease although Ready is Unknown; remediation is blocked" + when("until", s.Until)
 }
 
 func ownerNotActing(s *subject) string {
@@ -130,11 +130,11 @@ func ownerNotActing(s *subject) string {
 }
 
 func previousStepNotReleased(s *subject) string {
-	return "A finalizer blocks the deletion of " + request(s.step) + ", requested" + when("at", s.Details.Since)
+	return "Deletion of " + request(s.step) + ", requested" + when("at", s.Details.Since) + ", is blocked by a finalizer of the remediator"
 }
 
 func requestRejected(s *subject) string {
-	return "The API server rejected the request: " + sanitizedOr(s.Details.Cause, "it returned no cause")
+	return "Failed to create the request: " + sanitizedOr(s.Details.Cause, "the API server returned no cause")
 }
 
 func recoveryNotConfirmed(s *subject) string {

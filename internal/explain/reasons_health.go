@@ -18,16 +18,17 @@ var gates = []Reason{
 		"The target has the annotation `cluster.x-k8s.io/paused`. The check ignores it.",
 		"The annotations of the Machine or the Node.",
 		"Remove the annotation when the work on the target is done."),
-	newReason(Gate, health.SkipRemediation, fixed("The target has the annotation cluster.x-k8s.io/skip-remediation"),
-		"The target has the annotation `cluster.x-k8s.io/skip-remediation`. The check ignores it.",
+	newReason(Gate, health.SkipRemediation, skipped,
+		"A Machine has the annotation `cluster.x-k8s.io/skip-remediation`, or a Node `"+remedyv1.SkipRemediationAnnotation+"`. "+
+			"The check ignores it.",
 		"The annotations of the Machine or the Node.",
 		"Remove the annotation when the target may be remediated again."),
 	newReason(Gate, health.HasRemediateAnnotation, annotationRequests,
-		"A person requested remediation. The gates below are not evaluated.",
+		"An annotation requests remediation. The gates below are not evaluated.",
 		"The annotation `cluster.x-k8s.io/remediate-machine` of the Machine, or `remedy.cluster.x-k8s.io/remediate-node` of the Node.",
 		"Nothing: the rule of the same name makes the target unhealthy at once."),
 	newReason(Gate, health.MachineFailed, fixed("The Machine has failed"),
-		"The Machine has failed for good, and waiting does not help. The gates below are not evaluated.",
+		"The Machine has a terminal failure, and waiting does not help. The gates below are not evaluated.",
 		"`failureReason` and `failureMessage` in the status of the Machine.",
 		"Nothing: the rule of the same name makes the target unhealthy at once."),
 	newReason(Gate, health.ReconnectGracePeriod, reconnected,
@@ -47,7 +48,7 @@ var gates = []Reason{
 // rules are in the order of evaluation. Where Cluster API has a message, it is quoted verbatim: people search for it.
 var rules = []Reason{
 	newReason(Rule, health.HasRemediateAnnotation, markedByAnnotation,
-		"A person requested remediation with an annotation: on a Machine `cluster.x-k8s.io/remediate-machine`, on a Node "+
+		"An annotation requests remediation: on a Machine `cluster.x-k8s.io/remediate-machine`, on a Node "+
 			"`remedy.cluster.x-k8s.io/remediate-node`.",
 		"The annotations of the Machine or the Node.",
 		"Remove the annotation if it is not intended."),
@@ -101,7 +102,7 @@ func infrastructureNotReady(s *subject) string {
 }
 
 func machineFailed(s *subject) string {
-	return "Machine has failed: " + sanitizedOr(s.finding.Cause, "its status has no message")
+	return "Machine has failed: " + sanitizedOr(s.finding.Cause, "failureMessage is empty")
 }
 
 func conditionOf(kind string) func(*subject) string {
@@ -152,6 +153,13 @@ func remediateAnnotation(v *health.Verdict) string {
 		return remedyv1.RemediateNodeAnnotation
 	}
 	return "cluster.x-k8s.io/remediate-machine"
+}
+
+func skipped(s *subject) string {
+	if s.verdict.OnNode {
+		return "The Node has the annotation " + remedyv1.SkipRemediationAnnotation
+	}
+	return "The Machine has the annotation cluster.x-k8s.io/skip-remediation"
 }
 
 func markedByAnnotation(s *subject) string {

@@ -58,7 +58,7 @@ func decisionSentence(f *Facts) string {
 		if _, preflight := split(f); len(preflight) > 0 {
 			kind = Preflight
 		}
-		s := &subject{verdict: f.Verdict, Answer: remediation.Answer{Until: d.Block.Until, Details: d.Block.Details}, step: d.Step}
+		s := &subject{verdict: f.Verdict, Answer: remediation.Answer{Until: d.Block.Until, Details: d.Block.Details}, step: d.Step, policy: f.Policy}
 		return cut(blockedPrefix+sentence(d.Block.Reason, s, kind, Guard, Preflight, Unfinished), MaxMessage)
 	}
 	switch d.Action {
@@ -89,7 +89,7 @@ func waiting(f *Facts) string {
 	case t == nil && d.Attempt > 0:
 		return "Waiting for " + request(d.Step)
 	case t == nil:
-		return "Waiting for its owner"
+		return "Waiting for remediation by the owner"
 	case t.Request == nil && !t.DeletingSince.IsZero():
 		return "Waiting for the deletion of the target" + when("since", t.DeletingSince) + when("until", d.Until)
 	case t.Request == nil:
@@ -229,6 +229,18 @@ func counted(n int, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// short is a duration without the units that are zero.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // sentences joins the sentences that are not empty.

@@ -63,7 +63,7 @@ func TestVerdictSentence_Verdicts_NameAllCauses(t *testing.T) {
 			"control characters", met(health.MachineFailed, health.Finding{Cause: "no\n\n  * quota\x00 \u202eleft"}),
 			"Machine has failed: no * quota left",
 		},
-		{"failure without message", met(health.MachineFailed, health.Finding{Cause: "\n"}), "Machine has failed: its status has no message"},
+		{"failure without message", met(health.MachineFailed, health.Finding{Cause: "\n"}), "Machine has failed: failureMessage is empty"},
 		{
 			"condition of the Node", met(health.UnhealthyNode, ready),
 			"Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s",
@@ -100,7 +100,11 @@ func TestVerdictSentence_Verdicts_NameAllCauses(t *testing.T) {
 		{"paused", &health.Verdict{Kind: health.Skipped, Reason: health.Paused}, "The target has the annotation cluster.x-k8s.io/paused"},
 		{
 			"skip annotation", &health.Verdict{Kind: health.Skipped, Reason: health.SkipRemediation},
-			"The target has the annotation cluster.x-k8s.io/skip-remediation",
+			"The Machine has the annotation cluster.x-k8s.io/skip-remediation",
+		},
+		{
+			"skip annotation of a Node", &health.Verdict{Kind: health.Skipped, Reason: health.SkipRemediation, OnNode: true},
+			"The Node has the annotation remedy.cluster.x-k8s.io/skip-remediation",
 		},
 		{
 			"reconnected", &health.Verdict{Reason: health.ReconnectGracePeriod, Until: noon},

@@ -30,6 +30,9 @@ type Trace struct {
 	Guards    []Line       `json:"guards"`
 	Preflight []Line       `json:"preflightChecks,omitempty"`
 	Decision  DecisionPart `json:"decision"`
+
+	// kind is that of the target.
+	kind string
 }
 
 // Line is the result of one gate, rule or guard.
@@ -83,9 +86,9 @@ type DecisionPart struct {
 
 // NewTrace returns the trace of a target. It costs more than the decision: do not call it for each healthy target.
 func NewTrace(f *Facts) Trace {
-	t := Trace{Check: f.Check, Target: f.Name, Node: f.Node, State: StateOf(f.Verdict, f.Decision)}
+	t := Trace{Check: f.Check, Target: f.Name, Node: f.Node, State: StateOf(f.Verdict, f.Decision), kind: f.kind()}
 	if v := f.Verdict; v != nil {
-		t.Gates, t.Rules = gateLines(v), ruleLines(v, f.Node)
+		t.Gates, t.Rules = gateLines(v), ruleLines(v, f)
 		t.Verdict = VerdictPart{
 			Kind: kinds[v.Kind], Reason: string(v.Reason), Since: timeOrNil(v.Since), Until: timeOrNil(v.Until),
 			Message: verdictSentence(v, f.Node),
@@ -202,21 +205,22 @@ func (t *Trace) String() string {
 
 // section writes the lines. Those at the end that were not evaluated are only counted.
 func section(b *strings.Builder, name string, lines []Line) {
-	fmt.Fprintf(b, "  %s\n", name)
 	last := len(lines)
 	for last > 0 && lines[last-1].Answer == NotEvaluated {
 		last--
 	}
+	if last == 0 && len(lines) > 0 {
+		row(b, "  ", name, string(NotEvaluated), "")
+		return
+	}
 	if last == len(lines)-1 {
 		last++
 	}
+	fmt.Fprintf(b, "  %s\n", name)
 	for i := range lines[:last] {
 		row(b, "    ", lines[i].Name, string(lines[i].Answer), lines[i].Message)
 	}
-	switch rest := len(lines) - last; {
-	case rest > 0 && last == 0:
-		row(b, "    ", fmt.Sprintf("all %d", rest), string(NotEvaluated), "")
-	case rest > 0:
+	if rest := len(lines) - last; rest > 0 {
 		row(b, "    ", fmt.Sprintf("%d more", rest), string(NotEvaluated), "")
 	}
 }

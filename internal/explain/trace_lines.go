@@ -4,7 +4,9 @@
 package explain
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
@@ -47,7 +49,7 @@ func closed(v *health.Verdict, gate health.Reason) bool {
 }
 
 // ruleLines are the results of the rules, with one line for each finding.
-func ruleLines(v *health.Verdict, node string) []Line {
+func ruleLines(v *health.Verdict, f *Facts) []Line {
 	if slices.ContainsFunc(health.Gates(), func(gate health.Reason) bool { return closed(v, gate) }) {
 		return notEvaluatedLines(health.Rules())
 	}
@@ -62,13 +64,46 @@ func ruleLines(v *health.Verdict, node string) []Line {
 			if v.Findings[i].Met {
 				answer = Met
 			}
-			lines = append(lines, Line{Name: string(rule), Answer: answer, Message: capital(finding(&v.Findings[i], node))})
+			lines = append(lines, Line{Name: string(rule), Answer: answer, Message: capital(finding(&v.Findings[i], f.Node))})
 		}
 		if len(lines) == before {
-			lines = append(lines, Line{Name: string(rule), Answer: NotMet})
+			lines = append(lines, Line{Name: string(rule), Answer: NotMet, Message: configured(rule, f.Health)})
 		}
 	}
 	return lines
+}
+
+// configured is what a rule that is not met compares with.
+func configured(rule health.Reason, p *health.Policy) string {
+	if p == nil {
+		return ""
+	}
+	var checks []health.ConditionCheck
+	switch rule {
+	case health.UnhealthyMachine:
+		checks = p.MachineConditions
+	case health.UnhealthyNode:
+		checks = p.NodeConditions
+	case health.NodeStartupTimeout:
+		return timeoutIs("nodeStartupTimeout", p.NodeStartupTimeout)
+	case health.NodeDeleted:
+		return timeoutIs("nodeGoneTimeout", p.NodeGoneTimeout)
+	}
+	all := make([]string, 0, len(checks))
+	for _, c := range checks {
+		all = append(all, fmt.Sprintf("%s=%s for more than %s", sanitized(c.Type), sanitized(c.Status), short(c.Lasting)))
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "Unhealthy is " + listed(all, ", ", maxCauses)
+}
+
+func timeoutIs(field string, timeout time.Duration) string {
+	if timeout == 0 {
+		return ""
+	}
+	return field + " is " + short(timeout)
 }
 
 // guardLines are the results of the guards, and those of the preflight check if there was one.
@@ -91,7 +126,10 @@ func answerLines(f *Facts, guards []remediation.Reason, answers []remediation.An
 		switch {
 		case len(answers) == 0 || blocked:
 		case next < len(answers) && string(answers[next].Guard) == line.Name:
-			line.answer(&subject{verdict: f.Verdict, Answer: answers[next], step: f.Decision.Step}, kind)
+			line.answer(&subject{
+				verdict: f.Verdict, Answer: answers[next], step: f.Decision.Step, policy: f.Policy,
+				controlPlane: f.Target != nil && f.Target.ControlPlane,
+			}, kind)
 			blocked = answers[next].Blocks
 			next++
 		default:
@@ -105,7 +143,7 @@ func (l *Line) answer(s *subject, kind Kind) {
 	l.Answer = Passed
 	if s.Blocks {
 		l.Answer, l.Message = Blocks, sentence(s.Guard, s, kind, Guard, Preflight)
-	} else if w := find(s.Guard, kind, Guard); w != nil && w.passed != nil && s.Details != (remediation.Details{}) {
+	} else if w := find(s.Guard, kind, Guard); w != nil && w.passed != nil {
 		l.Message = w.passed(s)
 	}
 }

@@ -48,7 +48,11 @@ func queued() *Facts {
 		}
 	}
 	d.Block = remediation.Block{Reason: remediation.MaxInFlight, Details: saw[remediation.MaxInFlight]}
-	return &Facts{Check: "MachineHealthCheck default/workers", Name: "m-1", Node: "n-1", Verdict: v, Decision: d}
+	return &Facts{Check: "MachineHealthCheck default/workers", Name: "m-1", Node: "n-1", Verdict: v, Decision: d, Health: &health.Policy{
+		NodeStartupTimeout: 10 * time.Minute, MachineConditions: []health.ConditionCheck{
+			{Type: "InfrastructureReady", Status: "False", Lasting: 5 * time.Minute}, {Type: "Ready", Status: "Unknown", Lasting: 30 * time.Second},
+		},
+	}}
 }
 
 const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
@@ -63,31 +67,31 @@ const shown = `m-1, Node n-1, by MachineHealthCheck default/workers
   rules
     HasRemediateAnnotation      not met
     MachineFailed               not met
-    UnhealthyMachine            not met
+    UnhealthyMachine            not met         Unhealthy is InfrastructureReady=False for more than 5m, Ready=Unknown for more than 30s
     NodeDeleted                 not met
-    NodeStartupTimeout          not met
+    NodeStartupTimeout          not met         nodeStartupTimeout is 10m
     UnhealthyNode               met             {met}
     UnhealthyNode               pending         {pending}
   verdict                       Unhealthy       UnhealthyNode: {met}
   guards
-    Paused                      passed
-    CheckDeleting               passed
-    ClusterNotFound             passed
-    ClusterDeleting             passed
-    ManagedByOtherCheck         passed
-    StuckDeleting               passed
-    Terminating                 passed          Termination is announced by taint a, and took too long
-    Excluded                    passed
+    Paused                      passed          Neither the check nor its Cluster is paused
+    CheckDeleting               passed          The check is not being deleted
+    ClusterNotFound             passed          No Cluster is missing
+    ClusterDeleting             passed          No Cluster is being deleted
+    ManagedByOtherCheck         passed          No other check is responsible for the target
+    StuckDeleting               passed          The target is not being deleted
+    Terminating                 passed          Deletion was announced by taint a; remediation was blocked
+    Excluded                    passed          The label remediation.medik8s.io/exclude-from-remediation is not set
     NoRemediatingOwner          passed          The owner is MachineSet/a
-    OwnerRefuses                passed
-    PauseRequested              passed
-    ClusterUnreachable          passed
-    TooManyUnhealthy            passed          2 targets count as unhealthy, and maxUnhealthy=40% allows 4
-    TooFewUnhealthy             passed
-    Storm                       passed
-    AnnotationNotRemoved        passed
-    EscalationExhausted         passed
-    Backoff                     passed
+    OwnerRefuses                passed          The owner does not refuse remediation
+    PauseRequested              passed          pauseRequests is empty
+    ClusterUnreachable          passed          The workload cluster is reachable
+    TooManyUnhealthy            passed          2 targets are unhealthy, and maxUnhealthy=40% allows 4
+    TooFewUnhealthy             passed          No minimum is set
+    Storm                       passed          No cool-down is in progress
+    AnnotationNotRemoved        passed          No remediation that an annotation requests was done
+    EscalationExhausted         passed          No remediation has failed
+    Backoff                     passed          No remediation has failed
     TemplateNotResolved         not applicable
     RequestNameConflict         not applicable
     NodeLeaseHeld               not applicable
@@ -124,7 +128,7 @@ func TestTrace_JSON_HasStableNames(t *testing.T) {
 			"kind": "Unhealthy", "reason": "UnhealthyNode", "since": "2026-03-14T11:00:00Z",
 			"message": "Condition Ready on Node is reporting status Unknown with reason NodeStatusUnknown for more than 5m0s"
 		},
-		"guards": [{"name": "Paused", "answer": "passed"}],
+		"guards": [{"name": "Paused", "answer": "passed", "message": "Neither the check nor its Cluster is paused"}],
 		"decision": {"outcome": "Blocked", "action": "None", "blockedReason": "MaxInFlight", "step": 2,
 			"message": "Blocked: maxInFlight is reached (1 of 1); this target is queued"}
 	}`))
@@ -271,7 +275,7 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 		{"still blocked", of(sick, hold(remediation.MaxInFlight, false)), of(sick, hold(remediation.MaxInFlight, false)), nil},
 		{
 			"blocked for another reason", of(sick, hold(remediation.MaxInFlight, false)), of(sick, hold(remediation.RequestFailed, false)),
-			[]Event{{"Warning", "RequestFailed", BlockRemediation, "m-1: Blocked: The API server rejected the request: it returned no cause"}},
+			[]Event{{"Warning", "RequestFailed", BlockRemediation, "m-1: Blocked: Failed to create the request: the API server returned no cause"}},
 		},
 		{
 			"starts", of(sick, hold(remediation.MaxInFlight, false)),
@@ -286,11 +290,11 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 		{
 			"recovers", of(sick, wait), of(well, remediation.Decision{Action: remediation.Withdraw, Why: remediation.Recovered, InFlight: true}),
 			[]Event{
-				{"Normal", "BecameHealthy", EvaluateHealth, "m-1: Became healthy"},
+				{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"},
 				{"Normal", "Recovered", EndRemediation, "m-1: Withdrew the request because the target is healthy again"},
 			},
 		},
-		{"recovers from suspect", of(suspect, wait), of(well, wait), []Event{{"Normal", "BecameHealthy", EvaluateHealth, "m-1: Became healthy"}}},
+		{"recovers from suspect", of(suspect, wait), of(well, wait), []Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}}},
 		{"suspect recovers", of(suspect, none), of(well, none), nil},
 		{
 			"ends and stays blocked", of(sick, wait),
@@ -343,16 +347,16 @@ func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {
 	}
 	all := func(conditions ...metav1.Condition) []metav1.Condition { return conditions }
 	g.Expect(tell(nil, all(allowed, free))).To(BeEmpty(), "a new check without failures")
-	g.Expect(tell(nil, all(closed, ready))).To(Equal([]string{"Warning TooManyUnhealthy, RemediationAllowed is False: why"}),
+	g.Expect(tell(nil, all(closed, ready))).To(Equal([]string{"Warning TooManyUnhealthy, RemediationAllowed became False: why"}),
 		"a new check with a failure")
 	g.Expect(tell(all(closed), all(closed))).To(BeEmpty(), "a state that lasts is no event")
-	g.Expect(tell(all(closed), all(allowed))).To(Equal([]string{"Normal RemediationAllowed, RemediationAllowed is True: why"}))
-	g.Expect(tell(all(free), all(paused))).To(Equal([]string{"Normal Paused, Paused is True: why"}))
+	g.Expect(tell(all(closed), all(allowed))).To(Equal([]string{"Normal RemediationAllowed, RemediationAllowed became True: why"}))
+	g.Expect(tell(all(free), all(paused))).To(Equal([]string{"Normal Paused, Paused became True: why"}))
 	g.Expect(tell(all(allowed), all(c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, "Paused")))).To(BeEmpty(),
 		"the condition Paused has the event")
-	g.Expect(tell(all(paused), all(free))).To(Equal([]string{"Normal NotPaused, Paused is False: why"}))
+	g.Expect(tell(all(paused), all(free))).To(Equal([]string{"Normal NotPaused, Paused became False: why"}))
 	g.Expect(tell(nil, all(observes))).To(BeEmpty(), "configured")
-	g.Expect(tell(all(allowed), all(observes))).To(Equal([]string{"Normal ObserveMode, RemediationAllowed is False: why"}))
+	g.Expect(tell(all(allowed), all(observes))).To(Equal([]string{"Normal ObserveMode, RemediationAllowed became False: why"}))
 	held := func(reason string) []metav1.Condition {
 		return all(c(remedyv1.RemediationAllowedCondition, metav1.ConditionFalse, reason))
 	}
@@ -373,7 +377,7 @@ func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {
 		{"pause requested", all(allowed), held("PauseRequested"), "Normal PauseRequested"},
 		{"Cluster missing", all(allowed), held("ClusterNotFound"), "Warning ClusterNotFound"},
 		{
-			"no control plane yet", nil, all(c(remedyv1.ClusterReachableCondition, metav1.ConditionFalse, "ControlPlaneNotInitialized")),
+			"no control plane yet", nil, all(c(remedyv1.ClusterReachableCondition, metav1.ConditionUnknown, "ControlPlaneNotInitialized")),
 			"Normal ControlPlaneNotInitialized",
 		},
 		{
@@ -388,5 +392,5 @@ func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {
 		g.Expect(strings.Join(tell(row.before, row.after), "; ")).To(HavePrefix(row.tells), row.why)
 		g.Expect(tell(row.before, row.after)).To(HaveLen(len(strings.Fields(row.tells))/2), row.why)
 	}
-	g.Expect(tell(nil, all(again))).To(Equal([]string{"Normal Reconnecting, ClusterReachable is Unknown: why"}))
+	g.Expect(tell(nil, all(again))).To(Equal([]string{"Normal Reconnecting, ClusterReachable became Unknown: why"}))
 }

@@ -57,12 +57,12 @@ func gatePaused(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
 	return Verdict{}, next
 }
 
-// SkipRemediation means: the target has the annotation cluster.x-k8s.io/skip-remediation. Until that is removed, it is not a target.
+// SkipRemediation means: the Machine has the annotation cluster.x-k8s.io/skip-remediation, or the Node that of Remedy. Until that is removed, it is not a target.
 const SkipRemediation Reason = "SkipRemediation"
 
 func gateSkipRemediation(t *Target, _ *ClusterFacts, _ time.Time) (Verdict, answer) {
 	if t.Annotations.SkipRemediation {
-		return Verdict{Kind: Skipped}, closed
+		return Verdict{Kind: Skipped, OnNode: t.Machine == nil}, closed
 	}
 	return Verdict{}, next
 }

@@ -180,6 +180,7 @@ func TestEvaluate_MachineAndNode_AreTreatedAlike(t *testing.T) {
 		}
 		bare := Evaluate(&s, &p, noon)
 		for i := range bare.Verdicts {
+			bare.Verdicts[i].OnNode = false
 			for j := range bare.Verdicts[i].Findings {
 				bare.Verdicts[i].Findings[j].OnNode = false
 			}

@@ -37,6 +37,8 @@ type Verdict struct {
 	NodeGoneSince time.Time
 	// Findings are in the order of the rules; those that are met come first.
 	Findings []Finding
+	// OnNode: the annotation that skips the target is that of Nodes.
+	OnNode bool
 }
 
 // Recovered reports whether a target is healthy by its findings and not by a gate.

@@ -67,7 +67,7 @@ func TestCleanup_RequestWithFinalizer_IsReported(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckMessage(remedyv1.ReadyCondition),
 			ContainSubstring("Requests exist for m-1 (deletion requested at 2")))
-	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("False CleaningUp"))
+	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("Unknown CleaningUp"))
 	c.WaitIdle()
 	s.SetRequestFinalizers(request)
 	s.Eventually(s.Checks).Should(BeEmpty())

@@ -32,7 +32,7 @@ func (p *scope) ControlPlane(ctx context.Context) remediation.ControlPlane {
 		holder := workload.LeaseHolder(lease)
 		c.Lease.Holder, c.Lease.Until = holder, workload.LeaseExpiry(&lease.Spec)
 		// It stays while some requests cannot be read.
-		c.Lease.BlockedByThis = holder == p.snapshot.check.LeaseHolder() && len(p.snapshot.unread) == 0
+		c.Lease.HeldByThis = holder == p.snapshot.check.LeaseHolder() && len(p.snapshot.unread) == 0
 	}
 	members := p.snapshot.etcdMembers()
 	if len(members) > 0 {

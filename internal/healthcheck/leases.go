@@ -34,7 +34,7 @@ func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 	}
 	holder := workload.LeaseHolder(lease)
 	return remediation.Lease{
-		Used: true, Holder: holder, BlockedByThis: holder == s.check.LeaseHolder() && (requested || len(s.unread) == 0),
+		Used: true, Holder: holder, HeldByThis: holder == s.check.LeaseHolder() && (requested || len(s.unread) == 0),
 		Until: workload.LeaseExpiry(&lease.Spec),
 	}
 }

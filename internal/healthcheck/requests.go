@@ -89,7 +89,7 @@ func (p *scope) readOwn(ctx context.Context, s *snapshot) error {
 		}
 	}
 	for _, gvk := range unknown.Kinds {
-		s.unread = append(s.unread, gvk.GroupKind().String()+" is being read")
+		s.unread = append(s.unread, "requests of kind "+gvk.GroupKind().String()+" are not listed yet")
 	}
 	return nil
 }

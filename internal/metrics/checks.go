@@ -159,7 +159,7 @@ func (s *series) conditions(all []metav1.Condition) {
 	allowed := false
 	for _, name := range conditions() {
 		i := slices.IndexFunc(all, func(c metav1.Condition) bool { return c.Type == name })
-		if i < 0 {
+		if i < 0 || all[i].Status == metav1.ConditionUnknown {
 			continue
 		}
 		value := all[i].Status == metav1.ConditionTrue

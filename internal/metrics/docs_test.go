@@ -123,7 +123,7 @@ func metricsPage(t *testing.T) string {
 		"| `reason` of `%s` | every `blockedReason`: the guards and other causes in [reasons](reasons.md) |\n",
 		blockedTargets.name,
 	)
-	fmt.Fprintf(&b, "| `reason` of `%s` | every reason of a [preflight check](rules.md#preflight-checks) |\n", confirmAborts.name)
+	fmt.Fprintf(&b, "| `reason` of `%s` | every reason of a [preflight check](rules.md#preflight-checks) |\n", preflightFailures.name)
 	return b.String()
 }
 

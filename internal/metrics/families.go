@@ -57,8 +57,8 @@ var (
 		more: "Always 0 for a check without `stormCooldownDuration`.",
 	}
 	checkCondition = family{
-		name: "remedy_check_condition", kind: gauge, labels: ofCheck("condition"), help: "1 if a condition of a check is True, 0 if not.",
-		more: "`Paused` is the only one that is 0 normally. A condition that the check does not have has no series.",
+		name: "remedy_check_condition", kind: gauge, labels: ofCheck("condition"), help: "1 if a condition of a check is True, 0 if it is False.",
+		more: "`Paused` is the only one that is 0 normally. A condition that is Unknown, or that the check does not have, has no series.",
 	}
 	remediations = family{
 		name: "remedy_remediations_total", kind: counter, labels: ofCheck("strategy", "outcome"),
@@ -82,8 +82,8 @@ var (
 		name: "remedy_events_dropped_total", kind: counter, help: "Events that were not recorded.", lasts: true,
 		more: "Too many were waiting for the API server, or it has rejected them.",
 	}
-	confirmAborts = family{
-		name: "remedy_confirm_aborts_total", kind: counter, labels: []string{"reason"}, lasts: true,
+	preflightFailures = family{
+		name: "remedy_preflight_failures_total", kind: counter, labels: []string{"reason"}, lasts: true,
 		help: "Actions that a preflight check has stopped, by the reason.",
 		more: "Some are normal: a Node recovers at the last moment. Many mean that caches lag behind.",
 	}
@@ -101,7 +101,7 @@ var (
 func families() []*family {
 	return []*family{
 		&targets, &blockedTargets, &remediationAllowed, &notHealthyTargets, &notHealthyTargetsLimit, &stormActive, &checkCondition, &remediations,
-		&evaluations, &failures, &heartbeatsIgnored, &eventsDropped, &confirmAborts, &decisionLatency, &unhealthyDuration,
+		&evaluations, &failures, &heartbeatsIgnored, &eventsDropped, &preflightFailures, &decisionLatency, &unhealthyDuration,
 	}
 }
 

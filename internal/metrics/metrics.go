@@ -21,7 +21,7 @@ type Metrics struct {
 	failures          *prometheus.CounterVec
 	heartbeatsIgnored prometheus.Counter
 	eventsDropped     prometheus.Counter
-	confirmAborts     *prometheus.CounterVec
+	preflightFailures *prometheus.CounterVec
 	decisionLatency   *prometheus.HistogramVec
 	unhealthyDuration *prometheus.HistogramVec
 }
@@ -43,7 +43,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		failures:          prometheus.NewCounterVec(failures.counterOptions(), failures.labels),
 		heartbeatsIgnored: prometheus.NewCounter(heartbeatsIgnored.counterOptions()),
 		eventsDropped:     prometheus.NewCounter(eventsDropped.counterOptions()),
-		confirmAborts:     prometheus.NewCounterVec(confirmAborts.counterOptions(), confirmAborts.labels),
+		preflightFailures: prometheus.NewCounterVec(preflightFailures.counterOptions(), preflightFailures.labels),
 		decisionLatency:   prometheus.NewHistogramVec(decisionLatency.histogramOptions(latencyBuckets), decisionLatency.labels),
 		unhealthyDuration: prometheus.NewHistogramVec(unhealthyDuration.histogramOptions(durationBuckets), unhealthyDuration.labels),
 	}
@@ -55,10 +55,10 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		m.failures.WithLabelValues(string(kind))
 	}
 	for _, reason := range remediation.PreflightGuards() {
-		m.confirmAborts.WithLabelValues(string(reason))
+		m.preflightFailures.WithLabelValues(string(reason))
 	}
 	for _, collector := range []prometheus.Collector{
-		m.checks, m.evaluations, m.failures, m.heartbeatsIgnored, m.eventsDropped, m.confirmAborts, m.decisionLatency, m.unhealthyDuration,
+		m.checks, m.evaluations, m.failures, m.heartbeatsIgnored, m.eventsDropped, m.preflightFailures, m.decisionLatency, m.unhealthyDuration,
 	} {
 		if err := registerer.Register(collector); err != nil {
 			return nil, errors.Wrap(err, "failed to register metrics")
@@ -104,7 +104,7 @@ func (m *Metrics) EventDropped() { m.eventsDropped.Inc() }
 
 // PreflightFailed counts an action that a preflight check has stopped.
 func (m *Metrics) PreflightFailed(reason remediation.Reason) {
-	m.confirmAborts.WithLabelValues(string(oneOf(reason, remediation.PreflightGuards()))).Inc()
+	m.preflightFailures.WithLabelValues(string(oneOf(reason, remediation.PreflightGuards()))).Inc()
 }
 
 // seconds is never negative, even if the clock was set back.

@@ -99,7 +99,7 @@ func TestMetrics_Exposition_EqualsGoldenFile(t *testing.T) {
 	g := NewWithT(t)
 	const golden = "testdata/exposition.golden.txt"
 	// The reasons of preflight checks belong to another package.
-	made := regexp.MustCompile(`(?m)^remedy_confirm_aborts_total.* 0\n`).ReplaceAllString(exposition(t, everything(t)), "")
+	made := regexp.MustCompile(`(?m)^remedy_preflight_failures_total.* 0\n`).ReplaceAllString(exposition(t, everything(t)), "")
 	if *update {
 		g.Expect(os.WriteFile(golden, []byte(made), 0o600)).To(Succeed())
 		g.Expect(os.Chmod(golden, 0o644)).To(Succeed())

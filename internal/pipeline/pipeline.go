@@ -137,7 +137,7 @@ func Evaluate(ctx context.Context, facts *Facts, c Client, now time.Time) *expla
 func (p *run) evaluation(plan *remediation.Planned) *explain.Evaluation {
 	return &explain.Evaluation{
 		Check: p.facts.Check, Snapshot: &p.facts.Snapshot, Assessment: &p.assessment, Situation: &p.facts.Situation,
-		Policy: &p.facts.Policy, Planned: plan, Context: p.facts.Context,
+		Policy: &p.facts.Policy, Planned: plan, Health: &p.facts.Health, Context: p.facts.Context,
 	}
 }
 

@@ -28,8 +28,8 @@ type Claim struct {
 type Rank uint8
 
 const (
-	// ForeignMachineHealthCheck is an in-tree check that the manager has not adopted. It always wins.
-	ForeignMachineHealthCheck Rank = iota
+	// ForeignCheck is one that Remedy does not reconcile: an in-tree check that is not adopted, or one of medik8s. It always wins.
+	ForeignCheck Rank = iota
 	// MachineHealthCheck is a MachineHealthCheck of Remedy, or an adopted in-tree check.
 	MachineHealthCheck
 	// NodeHealthCheck is a NodeHealthCheck of Remedy.

@@ -12,7 +12,7 @@ import (
 func TestResponsibleClaim_SeveralClaims_FollowsRank(t *testing.T) {
 	machines := Claim{Rank: MachineHealthCheck, Namespace: "b", Name: "b"}
 	nodes := Claim{Rank: NodeHealthCheck, Name: "a"}
-	foreign := Claim{Rank: ForeignMachineHealthCheck, Namespace: "z", Name: "z"}
+	foreign := Claim{Rank: ForeignCheck, Namespace: "z", Name: "z"}
 	holding := func(c Claim) Claim { c.Holds = true; return c }
 	observing := func(c Claim) Claim { c.Observes = true; return c }
 	tests := []struct {

@@ -63,7 +63,7 @@ func (p *planner) cleanUpOrphans() []Decision {
 			d.Step, d.Attempt, d.HealthySince, d.InFlight = orphan.Request.Step, orphan.Request.Attempt, orphan.Request.HealthySince, true
 		}
 		paused := p.s.Check.Paused || orphan.Paused
-		if orphan.Lease.BlockedByThis && (paused || orphan.Request != nil) {
+		if orphan.Lease.HeldByThis && (paused || orphan.Request != nil) {
 			d.LeaseUntil = orphan.Lease.Until
 		}
 		if p.plan.leased && orphan.ControlPlane && orphan.Request != nil {

@@ -259,19 +259,19 @@ var orphans = []orphanRow{
 	},
 	{
 		why: "the Lease is kept as long as the request is there", orphan: Orphan{
-			Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute)),
+			Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}, Request: lost(beingDeleted(time.Minute)),
 		},
 		want: inTheWay(Decision{Action: Wait, LeaseUntil: ago(-time.Minute)}),
 	},
 	{
-		why: "also while that is withdrawn", orphan: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}, Request: lost()},
+		why: "also while that is withdrawn", orphan: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}, Request: lost()},
 		want: inTheWay(Decision{Action: Withdraw, Why: NotSelected, LeaseUntil: ago(-time.Minute)}), writes: []Write{
 			StopRemediator, DeleteRequest,
 		},
 	},
-	{why: "then it is released", orphan: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
+	{why: "then it is released", orphan: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}}, writes: []Write{ReleaseLease}},
 	{
-		why: "after the marks are cleared", orphan: Orphan{Marked: true, Lease: Lease{BlockedByThis: true, Until: noon}},
+		why: "after the marks are cleared", orphan: Orphan{Marked: true, Lease: Lease{HeldByThis: true, Until: noon}},
 		want: Decision{Action: RemoveConditions, Why: NotSelected}, writes: []Write{ClearConditions, ReleaseLease},
 	},
 	{why: "Lease of another holder is not released", orphan: Orphan{Lease: Lease{Until: ago(-time.Minute)}}},
@@ -280,11 +280,11 @@ var orphans = []orphanRow{
 		want: inTheWay(Decision{Action: Wait}),
 	},
 	{
-		why: "nor is any while it is paused", orphan: Orphan{Paused: true, Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}},
+		why: "nor is any while it is paused", orphan: Orphan{Paused: true, Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}},
 		want: Decision{LeaseUntil: ago(-time.Minute)},
 	},
 	{
-		why: "or while the check is", orphan: Orphan{Lease: Lease{BlockedByThis: true, Until: ago(-time.Minute)}}, options: []option{check(func(c *Check) { c.Paused = true })},
+		why: "or while the check is", orphan: Orphan{Lease: Lease{HeldByThis: true, Until: ago(-time.Minute)}}, options: []option{check(func(c *Check) { c.Paused = true })},
 		want: Decision{LeaseUntil: ago(-time.Minute)},
 	},
 	{

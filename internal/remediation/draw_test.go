@@ -154,7 +154,7 @@ func drawTarget(t *rapid.T, p *Policy, i int) Target {
 		target.RequestNameConflict = "another request"
 	}
 	if target.Lease.Used = rapid.Bool().Draw(t, "leases"); target.Lease.Used && rapid.IntRange(0, 3).Draw(t, "lease") == 2 {
-		target.Lease.Until, target.Lease.BlockedByThis = drawTime(t, "lease until"), rapid.Bool().Draw(t, "held by this")
+		target.Lease.Until, target.Lease.HeldByThis = drawTime(t, "lease until"), rapid.Bool().Draw(t, "held by this")
 		target.Lease.Holder = "other"
 	}
 	return target
@@ -192,7 +192,7 @@ func drawControlPlane(t *rapid.T, n int) ControlPlane {
 		c.Busy = []string{fmt.Sprintf("n%02d", rapid.IntRange(0, n+1).Draw(t, "busy node"))}
 	}
 	if c.Lease.Used = rapid.Bool().Draw(t, "turns"); c.Lease.Used && rapid.IntRange(0, 3).Draw(t, "turn") == 2 {
-		c.Lease.Until, c.Lease.BlockedByThis = drawTime(t, "turn until"), rapid.Bool().Draw(t, "control-plane lease held by this")
+		c.Lease.Until, c.Lease.HeldByThis = drawTime(t, "turn until"), rapid.Bool().Draw(t, "control-plane lease held by this")
 		c.Lease.Holder = "other"
 	}
 	for range rapid.IntRange(1, 5).Draw(t, "members") {

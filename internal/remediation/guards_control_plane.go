@@ -20,7 +20,7 @@ func guardControlPlaneBusy(p *planner, t *Target, _ *candidate) (bool, Block) {
 	}
 	// Another check is about to start a remediation. If it does not, its Lease expires.
 	turn := p.s.ControlPlane.Lease
-	return turn.Holder != "" && !turn.BlockedByThis && p.now.Before(turn.Until), Block{Until: turn.Until, Details: Details{Cause: turn.Holder}}
+	return turn.Holder != "" && !turn.HeldByThis && p.now.Before(turn.Until), Block{Until: turn.Until, Details: Details{Cause: turn.Holder}}
 }
 
 // QuorumUnknown means: the etcd members of the control plane cannot be read.

@@ -60,7 +60,7 @@ func guardRequestNameConflict(_ *planner, t *Target, _ *candidate) (bool, Block)
 const NodeLeaseHeld Reason = "NodeLeaseHeld"
 
 func guardNodeLeaseHeld(p *planner, t *Target, _ *candidate) (bool, Block) {
-	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.BlockedByThis {
+	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.HeldByThis {
 		return false, Block{}
 	}
 	return p.now.Before(t.Lease.Until), Block{Until: t.Lease.Until, Details: Details{Cause: t.Lease.Holder}}

@@ -117,7 +117,7 @@ var oneTarget = []answer{
 	},
 	{
 		why: "Lease held by this check", guard: NodeLeaseHeld,
-		options: []option{lease(Lease{Used: true, Holder: "NodeHealthCheck-a", BlockedByThis: true, Until: ago(-time.Hour)})},
+		options: []option{lease(Lease{Used: true, Holder: "NodeHealthCheck-a", HeldByThis: true, Until: ago(-time.Hour)})},
 	},
 	{why: "a Lease without a holder is free", guard: NodeLeaseHeld, options: []option{lease(Lease{Used: true, Until: ago(-time.Hour)})}},
 	{
@@ -141,7 +141,7 @@ var controlPlane = []answer{
 	},
 	{
 		why: "it is its own turn", guard: ControlPlaneBusy,
-		options: []option{ofControlPlane, turn(Lease{Used: true, Holder: "this", BlockedByThis: true, Until: ago(-moment)})}, seen: Details{Cause: "this"},
+		options: []option{ofControlPlane, turn(Lease{Used: true, Holder: "this", HeldByThis: true, Until: ago(-moment)})}, seen: Details{Cause: "this"},
 	},
 	{why: "a worker needs no turn", guard: ControlPlaneBusy, options: []option{turn(Lease{Used: true, Holder: "other", Until: ago(-moment)})}},
 	{why: "no other member is busy", guard: ControlPlaneBusy, options: []option{ofControlPlane}},

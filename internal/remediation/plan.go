@@ -41,7 +41,7 @@ type planner struct {
 func planWith(all []guard, s *Situation, a *health.Assessment, policy *Policy, now time.Time) Planned {
 	p := &planner{s: s, a: a, policy: policy, now: now}
 	p.plan.Decisions = make([]Decision, len(s.Targets))
-	p.plan.leased = s.ControlPlane.Lease.BlockedByThis && s.ControlPlane.Lease.Used
+	p.plan.leased = s.ControlPlane.Lease.HeldByThis && s.ControlPlane.Lease.Used
 	p.plan.LimitState, p.plan.Counts.Healthy = limitState(s, a, policy)
 	p.plan.Storm = s.Check.Storm.next(p.plan.LimitState, policy, &s.Check, now)
 	p.plan.Slots, p.plan.Limited = Slots(policy.MaxInFlight, a.Counts.Expected)
@@ -66,7 +66,7 @@ func (p *planner) decide(i int) {
 	if t.Request != nil {
 		d.HealthySince, d.Step, d.Attempt = t.Request.HealthySince, t.Request.Step, t.Request.Attempt
 	}
-	if t.Lease.BlockedByThis {
+	if t.Lease.HeldByThis {
 		d.LeaseUntil = t.Lease.Until
 	}
 	d.InFlight, d.Budgeted = p.inFlight(t, v)
@@ -199,7 +199,7 @@ func budgeted(decisions []Decision) int {
 
 // leavesSomething reports whether the target has, or will have, something to clean up when the check is deleted.
 func leavesSomething(t *Target, d *Decision) bool {
-	return t.Request != nil || t.OwnerRemediation.MarkedByThis || t.Lease.BlockedByThis || d.MarkedBy || d.Action == StartRequest ||
+	return t.Request != nil || t.OwnerRemediation.MarkedByThis || t.Lease.HeldByThis || d.MarkedBy || d.Action == StartRequest ||
 		t.ownsHistory() && (d.History != (History{}) || !d.NodeGoneSince.IsZero())
 }
 

@@ -193,7 +193,7 @@ func (d *Decision) unrecorded(t *Target) Decision {
 	if t.Request != nil {
 		h.HealthySince = t.Request.HealthySince
 	}
-	if t.Lease.BlockedByThis {
+	if t.Lease.HeldByThis {
 		h.LeaseUntil = t.Lease.Until
 	}
 	return h

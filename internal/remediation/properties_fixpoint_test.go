@@ -33,7 +33,7 @@ func (d *drawn) landed(plan *Planned, finalizer bool) (drawn, bool) {
 		for _, write := range decision.Writes(&d.situation.Targets[i]) {
 			s.Targets[i].land(write, decision)
 			if write == AcquireControlPlaneLease {
-				s.ControlPlane.Lease = Lease{Used: true, Holder: "this", BlockedByThis: true, Until: decision.ControlPlaneLeaseUntil}
+				s.ControlPlane.Lease = Lease{Used: true, Holder: "this", HeldByThis: true, Until: decision.ControlPlaneLeaseUntil}
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func (t *Target) land(write Write, d *Decision) {
 	case WriteRecovery:
 		t.Request.HealthySince = d.HealthySince
 	case AcquireLease:
-		t.Lease = Lease{Used: t.Lease.Used, Holder: "this", BlockedByThis: true, Until: d.LeaseUntil}
+		t.Lease = Lease{Used: t.Lease.Used, Holder: "this", HeldByThis: true, Until: d.LeaseUntil}
 	case SetMarkedBy:
 		// A check that annotates a target sets its unhealthy condition right after that.
 		t.OwnerRemediation.MarkedByThis, t.OwnerRemediation.Unhealthy = true, true

@@ -135,7 +135,7 @@ func (p *planner) leaseTime(id StepID) time.Duration {
 // Lease, the remediator goes on without it. A Lease without a holder is acquired again.
 func (p *planner) renewLease(lease Lease, d *Decision) {
 	lost := lease.Holder == ""
-	if !lease.Used || !lease.BlockedByThis && !lost {
+	if !lease.Used || !lease.HeldByThis && !lost {
 		return
 	}
 	lasting := p.leaseTime(d.Step)

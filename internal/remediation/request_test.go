@@ -289,7 +289,7 @@ func TestRequest_Recovered_IsWithdrawn(t *testing.T) { decide(t, recoveries, two
 
 // The Lease of the first step lasts as long as the step, and a minute: 11m.
 func ours(until time.Time) option {
-	return lease(Lease{Used: true, Holder: "NodeHealthCheck-a", BlockedByThis: true, Until: until})
+	return lease(Lease{Used: true, Holder: "NodeHealthCheck-a", HeldByThis: true, Until: until})
 }
 
 var leases = []row{
@@ -340,7 +340,7 @@ var leases = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "who does not take part any more renews nothing", options: []option{requested(), lease(Lease{BlockedByThis: true, Until: ago(-time.Minute)})},
+		why: "who does not take part any more renews nothing", options: []option{requested(), lease(Lease{HeldByThis: true, Until: ago(-time.Minute)})},
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute), LeaseUntil: ago(-time.Minute)}),
 	},
 	{

@@ -146,9 +146,9 @@ type Lease struct {
 	// Used: this check uses it.
 	Used bool
 	// Holder is empty if there is none. The next field reports whether it is this check.
-	Holder        string
-	BlockedByThis bool
-	Until         time.Time
+	Holder     string
+	HeldByThis bool
+	Until      time.Time
 }
 
 // Orphan is an orphaned target: this check has something on it, but it no longer exists or is no longer selected.

@@ -15,7 +15,7 @@ import (
 
 var (
 	nobodysTurn = Lease{Used: true}
-	ourTurn     = Lease{Used: true, BlockedByThis: true, Holder: "this", Until: ago(-time.Minute)}
+	ourTurn     = Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-time.Minute)}
 )
 
 // The control-plane Lease is acquired before the request is created, and released when the last request of a member is deleted.
@@ -156,7 +156,7 @@ func TestOrphan_Records_AreRemoved(t *testing.T) {
 // A remediator needs time to stop. No other remediation begins meanwhile.
 func TestLease_Withdrawn_IsRenewedUntilDeleted(t *testing.T) {
 	g := NewWithT(t)
-	old := Lease{Used: true, BlockedByThis: true, Holder: "this", Until: ago(-time.Minute)}
+	old := Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-time.Minute)}
 	for _, options := range [][]option{{goes, requested(), lease(old)}, {goes, requested(beingDeleted(time.Minute)), lease(old)}} {
 		x := usual(options...)
 		plan := x.plan()

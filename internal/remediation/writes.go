@@ -51,7 +51,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	// A start or a failure is recorded before it is acted on. Other records are written after the action: a Node that cannot be written to
 	// must not keep a remediator running.
 	first, noted := d.Starts() || d.Action == GiveUp, !d.History.same(&t.History)
-	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.BlockedByThis
+	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.HeldByThis
 	writes = appendIf(writes, first && noted, WriteHistory)
 	writes = appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)
 	writes = appendIf(writes, t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince), WriteRecovery)
@@ -63,7 +63,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	writes = appendIf(writes, !first && noted, WriteHistory)
 	writes = appendIf(writes, d.DropConfirmation, RemoveConfirmation)
 	writes = appendIf(writes, !first && holds, AcquireLease)
-	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.BlockedByThis, ReleaseLease)
+	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.HeldByThis, ReleaseLease)
 }
 
 func appendIf[W Write | CheckWrite](writes []W, needed bool, write W) []W {
@@ -79,7 +79,7 @@ func (d *Decision) OrphanWrites(s *Orphan) []Write {
 	writes = appendIf(writes, !d.NodeGoneSince.Equal(s.NodeGoneSince), WriteNodeGone)
 	writes = appendIf(writes, !d.History.same(&s.History), WriteHistory)
 	writes = appendIf(writes, d.LeaseUntil.After(s.Lease.Until), AcquireLease)
-	return appendIf(writes, d.LeaseUntil.IsZero() && s.Lease.BlockedByThis, ReleaseLease)
+	return appendIf(writes, d.LeaseUntil.IsZero() && s.Lease.HeldByThis, ReleaseLease)
 }
 
 // act appends the writes of the action itself.

@@ -98,11 +98,11 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 		},
 		{
 			why: "a Lease is renewed", decision: Decision{Action: Wait, LeaseUntil: ago(-moment)},
-			target: Target{Request: lost(), Lease: Lease{BlockedByThis: true, Until: noon}}, want: []Write{AcquireLease},
+			target: Target{Request: lost(), Lease: Lease{HeldByThis: true, Until: noon}}, want: []Write{AcquireLease},
 		},
 		{
 			why: "but not without need", decision: Decision{Action: Wait, LeaseUntil: noon},
-			target: Target{Request: lost(), Lease: Lease{BlockedByThis: true, Until: noon}},
+			target: Target{Request: lost(), Lease: Lease{HeldByThis: true, Until: noon}},
 		},
 		{
 			why:      "expired Lease of another holder: acquired",
@@ -111,7 +111,7 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 		},
 		{
 			why: "what is not needed any more is released, at last", decision: Decision{Action: RemoveConditions},
-			target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}, Lease: Lease{BlockedByThis: true, Until: noon}}, want: []Write{ClearConditions, ReleaseLease},
+			target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}, Lease: Lease{HeldByThis: true, Until: noon}}, want: []Write{ClearConditions, ReleaseLease},
 		},
 		{why: "Lease of another holder: not released", target: Target{Lease: Lease{Until: noon}}},
 	}

@@ -64,7 +64,7 @@ type Change struct {
 	Target int
 	Trace  explain.Trace
 	Events []explain.Event
-	// Recovered: it was unhealthy since SickSince, and is healthy again.
+	// Recovered: it was unhealthy since UnhealthySince, and is healthy again.
 	Recovered      bool
 	UnhealthySince time.Time
 }

@@ -55,7 +55,7 @@ type NotKnownError struct {
 func (e *NotKnownError) Error() string {
 	texts := make([]string, 0, len(e.Kinds)+len(e.Problems))
 	for _, kind := range e.Kinds {
-		texts = append(texts, fmt.Sprintf("%s is being read", kind.GroupKind()))
+		texts = append(texts, fmt.Sprintf("requests of kind %s are not listed yet", kind.GroupKind()))
 	}
 	for kind, why := range e.Problems {
 		texts = append(texts, fmt.Sprintf("%s: %s", kind.GroupKind(), why))
@@ -79,7 +79,7 @@ func unanswered(why error, asked string, args ...any) error {
 	return &unansweredError{fmt.Sprintf(asked, args...), why}
 }
 
-func (e *unansweredError) shown() string { return "failed to find out " + e.asked }
+func (e *unansweredError) shown() string { return "failed to check " + e.asked }
 
 func (e *unansweredError) Error() string { return e.shown() + ": " + e.why.Error() }
 

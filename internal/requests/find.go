@@ -54,7 +54,7 @@ func (r *Requests) OfCheck(ctx context.Context, c Check, kinds ...schema.GroupVe
 }
 
 // NotServed is the problem of a kind that is not served in any version. There cannot be any requests of it.
-const NotServed = "it is not served"
+const NotServed = "kind is not served"
 
 // watchKind starts to watch a kind, or returns why it cannot.
 func (r *Requests) watchKind(ctx context.Context, k *kind) string {
@@ -201,7 +201,7 @@ func (r *Requests) ListLive(ctx context.Context, c Check, kinds ...schema.GroupV
 	for _, gvk := range kinds {
 		known, err := r.discover(ctx, kindKey{gvk, false}, schema.GroupVersionResource{})
 		if err != nil {
-			failed = append(failed, errors.Wrapf(err, "failed to find out whether %s is served", gvk))
+			failed = append(failed, errors.Wrapf(err, "failed to check whether %s is served", gvk))
 			continue
 		}
 		if !known.served {

@@ -259,7 +259,7 @@ func TestOf_NothingWatched_ReadsLive(t *testing.T) {
 	missing := soft
 	missing.Kind = "NothingTemplate"
 	_, err = plain.OfCheck(t.Context(), nodeCheck, soft.RequestKind(), missing.RequestKind())
-	s.Expect(err).To(MatchError(ContainSubstring("it is not served")))
+	s.Expect(err).To(MatchError(ContainSubstring("kind is not served")))
 	s.Expect(plain.Resolve(t.Context(), nodeCheck, "", missing)[0].Problem.Reason).To(Equal("KindNotServed"))
 	s.Expect(plain.StopRemediator(t.Context(), made, noon, false)).To(Succeed())
 	s.Expect(plain.Delete(t.Context(), made)).To(Succeed())

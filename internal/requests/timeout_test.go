@@ -69,13 +69,13 @@ func TestDiscovery_Hangs_TimesOut(t *testing.T) {
 	}
 	unanswered := func() []string {
 		s.clock.Step(failedFor)
-		s.Expect(trouble("a")).To(MatchError(ContainSubstring("failed to find out whether " + kind.String() + " is served")))
+		s.Expect(trouble("a")).To(MatchError(ContainSubstring("failed to check whether " + kind.String() + " is served")))
 		return s.traffic.since()
 	}
 	// Who has no time left before anything was sent has learnt nothing.
 	s.Eventually(unanswered).ShouldNot(BeEmpty())
 	for _, name := range []string{"b", "c", "a"} {
-		s.Expect(trouble(name)).To(MatchError(ContainSubstring("failed to find out")))
+		s.Expect(trouble(name)).To(MatchError(ContainSubstring("failed to check")))
 	}
 	s.Expect(s.traffic.since()).To(BeEmpty(), "it is not asked again and again")
 	s.Eventually(unanswered).ShouldNot(BeEmpty())
@@ -124,7 +124,7 @@ func TestMapper_Hangs_IsAskedOnce(t *testing.T) {
 	plain.timeout = 50 * time.Millisecond
 	for range 3 {
 		one := plain.Resolve(t.Context(), nodeCheck, "", s.reference())[0]
-		s.Expect(one.Err).To(MatchError(ContainSubstring("failed to find out")))
+		s.Expect(one.Err).To(MatchError(ContainSubstring("failed to check")))
 		s.clock.Step(failedFor)
 	}
 	s.Expect(asked.Load()).To(BeEquivalentTo(1))
@@ -184,7 +184,7 @@ func TestWatch_Lost_MissesNoRequest(t *testing.T) {
 	c := s.check("a")
 	fails.Store(true)
 	_, err := s.requests.OfCheck(t.Context(), c, s.reference().RequestKind())
-	s.Expect(err).To(HaveOccurred(), "it is being read")
+	s.Expect(err).To(HaveOccurred(), "it is not listed yet")
 	draft := s.draft(c, Object{"m1", "uid-1"})
 	first, err := Build(s.kind.NewTemplate(s.namespace, "soft", map[string]any{"strategy": "reboot"}), draft)
 	s.Expect(err).ToNot(HaveOccurred())

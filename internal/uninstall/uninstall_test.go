@@ -191,7 +191,7 @@ func TestAll_UnreachableWorkloadCluster_CleansOthers(t *testing.T) {
 	p.Expect(said.String()).To(And(
 		ContainSubstring("left: Cluster %s/a-dead: failed to clean the workload cluster: failed to discover the API resources", p.namespace),
 		ContainSubstring("left: Cluster %s/b-odd: failed to clean the workload cluster: "+
-			"failed to use the kubeconfig in Secret %s/b-odd-kubeconfig: its key \"value\" is no kubeconfig",
+			"failed to use the kubeconfig in Secret %s/b-odd-kubeconfig: key value is not a kubeconfig",
 			p.namespace, p.namespace),
 		MatchRegexp("Node n-[a-z0-9]+ in Cluster %s/c-fine: removed %s", p.namespace, remedyv1.AttemptsAnnotation)))
 	p.Expect(traces(t, workloads)).To(BeEmpty())

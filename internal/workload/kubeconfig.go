@@ -67,7 +67,7 @@ func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.
 		config, err := parseKubeconfig(kubeconfig.Data[secret.KubeconfigDataName])
 		if err == nil {
 			if insecure = insecureFields(config); insecure != "" && s.refuseInsecure {
-				err = errors.Errorf("it has %s, and the manager runs with --insecure-kubeconfigs=Refuse", insecure)
+				err = errors.Errorf("the kubeconfig has %s, and the manager runs with --insecure-kubeconfigs=Refuse", insecure)
 			}
 		}
 		if err == nil {
@@ -76,7 +76,7 @@ func (s *kubeconfigReader) checkSecret(key client.ObjectKey, kubeconfig *corev1.
 		if err == nil {
 			return used, insecure, nil
 		}
-		format, why = "the manager does not use the kubeconfig in Secret %s: ", err.Error()
+		format, why = "Secret %s: ", err.Error()
 	}
 	return nil, "", &ReadError{Reason: KubeconfigRefused, details: fmt.Sprintf(format, key) + why}
 }
@@ -91,11 +91,11 @@ func ValidateKubeconfig(content []byte) error {
 // parseKubeconfig returns a kubeconfig that may be used.
 func parseKubeconfig(content []byte) (*clientcmdapi.Config, error) {
 	if len(content) == 0 {
-		return nil, errors.Errorf("its key %q is empty; set a kubeconfig", secret.KubeconfigDataName)
+		return nil, errors.Errorf("key %s is empty; set it to a kubeconfig", secret.KubeconfigDataName)
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
-		return nil, errors.Errorf("its key %q is no kubeconfig; set one", secret.KubeconfigDataName)
+		return nil, errors.Errorf("key %s is not a kubeconfig", secret.KubeconfigDataName)
 	}
 	var found []string
 	for _, user := range config.AuthInfos {
@@ -107,10 +107,10 @@ func parseKubeconfig(content []byte) (*clientcmdapi.Config, error) {
 		}
 	}
 	if len(found) > 0 {
-		return nil, errors.Errorf("it has %s", strings.Join(slices.Compact(slices.Sorted(slices.Values(found))), ", "))
+		return nil, errors.Errorf("the kubeconfig has %s", strings.Join(slices.Compact(slices.Sorted(slices.Values(found))), ", "))
 	}
 	if _, err := clientcmd.NewNonInteractiveClientConfig(*config, "", &clientcmd.ConfigOverrides{}, nil).ClientConfig(); err != nil {
-		return nil, errors.New("it is not complete; check that the current context exists, and names a cluster with a server and a user")
+		return nil, errors.New("the kubeconfig is not complete; check that the current context exists, and names a cluster with a server and a user")
 	}
 	return config, nil
 }

@@ -68,12 +68,12 @@ var kubeconfigs = []struct {
 	{why: "two of them, one twice", change: func(c *clientcmdapi.Config) {
 		c.AuthInfos[canary].TokenFile = "/" + canary
 		c.AuthInfos["other"] = &clientcmdapi.AuthInfo{ClientKey: canary, TokenFile: canary}
-	}, says: "it has client-key (a file; use client-key-data), tokenFile (a file; use token)"},
+	}, says: "the kubeconfig has client-key (a file; use client-key-data), tokenFile (a file; use token)"},
 	{why: "no context", change: func(c *clientcmdapi.Config) { c.CurrentContext = "another" }, says: "check that the current context exists"},
 	{why: "no server", change: func(c *clientcmdapi.Config) { c.Clusters[canary].Server = "" }, says: "names a cluster with a server"},
 	{why: "nothing", content: []byte{}, says: `its key "value" is empty`},
-	{why: "no kubeconfig", content: []byte("apiVersion: v1\nkind: Config\nusers: " + canary), says: "is no kubeconfig"},
-	{why: "no YAML", content: []byte("{" + canary), says: "is no kubeconfig"},
+	{why: "no kubeconfig", content: []byte("apiVersion: v1\nkind: Config\nusers: " + canary), says: "is not a kubeconfig"},
+	{why: "no YAML", content: []byte("{" + canary), says: "is not a kubeconfig"},
 }
 
 // secrets is where Secrets are read.
@@ -122,14 +122,14 @@ func TestKubeconfig_ProgramOrFile_IsRefused(t *testing.T) {
 					return
 				}
 				g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
-				g.Expect(err).To(MatchError(ContainSubstring("it has " + test.insecure + ", and the manager runs with --insecure-kubeconfigs=Refuse")))
+				g.Expect(err).To(MatchError(ContainSubstring("the kubeconfig has " + test.insecure + ", and the manager runs with --insecure-kubeconfigs=Refuse")))
 				g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
 				g.Expect(secret.Data).To(BeEmpty())
 				return
 			}
 			g.Expect(ReadErrorReasonOf(err)).To(Equal(KubeconfigRefused))
 			g.Expect(err).To(MatchError(ContainSubstring(test.says)))
-			g.Expect(err).To(MatchError(HavePrefix("the manager does not use the kubeconfig in Secret team-a/prod-kubeconfig: ")))
+			g.Expect(err).To(MatchError(HavePrefix("Secret team-a/prod-kubeconfig: ")))
 			g.Expect(err).ToNot(MatchError(ContainSubstring(canary)))
 			g.Expect(secret.Data).To(BeEmpty(), "it is not even handed on")
 			g.Expect(b.connection(t).Err).To(Equal(err))

@@ -26,7 +26,7 @@ const (
 	notADuration      = "must be a duration such as 300s, 5m or 1h30m, of at most 8760h (a year)"
 	notAConditionType = "must be the type of a condition"
 	notALimit         = "must be a number from 0 to 1000000"
-	notARange         = "must be two numbers in brackets, the lower one first, such as [3-5]"
+	notARange         = "must be two numbers in brackets, the lower one first, such as '[3-5]' with the quotes"
 	notANamespace     = "must be the name of a namespace"
 	notAClusterName   = "must be the name of a Cluster"
 	notATemplateKind  = "must be a kind that ends in Template"

@@ -55,8 +55,8 @@ func TestKubeconfigs_Insecure_AreReportedOrRefused(t *testing.T) {
 		s.Start().NeverIdle = refuse
 		wanted := "True ClusterReachable The kubeconfig is insecure: impersonation, insecure-skip-tls-verify"
 		if refuse {
-			wanted = "False KubeconfigRefused The kubeconfig is rejected: the manager does not use the kubeconfig in Secret " + s.Namespace +
-				"/prod-kubeconfig: it has impersonation, insecure-skip-tls-verify, and the manager runs with " +
+			wanted = "False KubeconfigRefused The kubeconfig is rejected: Secret " + s.Namespace +
+				"/prod-kubeconfig: the kubeconfig has impersonation, insecure-skip-tls-verify, and the manager runs with " +
 				"--insecure-kubeconfigs=Refuse"
 		}
 		s.Eventually(reachable(s, check)).Should(Equal(wanted))

@@ -57,7 +57,7 @@ var guards = []mutant{
 	r("guards_requests.go", "t.RequestNameConflict != \"\"", "false", alone),
 	r("guards_requests.go", "!t.Lease.Used || ", "", alone),
 	r("guards_requests.go", "t.Lease.Holder == \"\" || ", "", alone),
-	r("guards_requests.go", " || t.Lease.BlockedByThis", "", alone),
+	r("guards_requests.go", " || t.Lease.HeldByThis", "", alone),
 	r("guards_requests.go", "p.now.Before(t.Lease.Until)", "!p.now.After(t.Lease.Until)", alone),
 	r("guards_control_plane.go:guardControlPlaneBusy", "!t.ControlPlane", "false", alone),
 	r("guards_control_plane.go", "p.busy != \"\" && p.busy", "p.busy", alone),

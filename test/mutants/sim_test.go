@@ -36,7 +36,7 @@ var simulated = []struct {
 	{r("guards_requests.go", "return p.now.Before(t.Lease.Until), Block", "return false, Block", inSim), "no target that others remediate"},
 	{r("guards_target.go", "return t.Excluded", "return false", inSim), "no excluded target"},
 	{r("guards_preflight.go", "case result.Changed:", "case false:", inSim), ""},
-	{r("plan.go", "t.Lease.BlockedByThis || d.MarkedBy || ", "t.Lease.BlockedByThis || ", inSim), "who leaves something cleans up"},
+	{r("plan.go", "t.Lease.HeldByThis || d.MarkedBy || ", "t.Lease.HeldByThis || ", inSim), "who leaves something cleans up"},
 	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)", "writes", inSim), "I6 no target is forgotten"},
 	{mutantIn("internal/report", "memory.go", "r.started, r.read = target.Request.Started, true", "", inSim), "records are true"},
 	{mutantIn("internal/report", "memory.go", "case r.isOf(orphans[name]):", "case false:", inSim), "records are true"},

@@ -15,7 +15,7 @@ const (
 
 // Turns at the control plane, wishes, and notes on targets.
 var turnsAndNotes = []mutant{
-	r("plan.go", "s.ControlPlane.Lease.BlockedByThis && s.ControlPlane.Lease.Used", "s.ControlPlane.Lease.Used", atTurn),
+	r("plan.go", "s.ControlPlane.Lease.HeldByThis && s.ControlPlane.Lease.Used", "s.ControlPlane.Lease.Used", atTurn),
 	r("plan.go", "t.ControlPlane && t.Request != nil && p.plan.leased", "t.ControlPlane && false", atTurn),
 	r("plan.go", "t.ControlPlane && t.Request != nil && p.plan.leased", "t.Request != nil && p.plan.leased", atTurn),
 	r("plan.go", "plan.ReleaseControlPlaneLease = plan.ReleaseControlPlaneLease && d.ControlPlaneLeaseUntil.IsZero()", "", atTurn),
@@ -28,8 +28,8 @@ var turnsAndNotes = []mutant{
 	r("writes.go", "d.Action == StartRequest && !d.ControlPlaneLeaseUntil.IsZero()", "!d.ControlPlaneLeaseUntil.IsZero()", atTurn),
 	r("writes.go", "d.Action == StartRequest && !d.ControlPlaneLeaseUntil.IsZero()", "false", atTurn),
 	r("preflight.go", "false, 0, time.Time{}", "false, 0, h.ControlPlaneLeaseUntil", "TestControlPlaneLease_PreflightBlocks_IsReleased"),
-	r("guards_control_plane.go", "turn.Holder != \"\" && !turn.BlockedByThis && p.now.Before(turn.Until)", "false", alone),
-	r("guards_control_plane.go", "!turn.BlockedByThis && p.now", "p.now", alone),
+	r("guards_control_plane.go", "turn.Holder != \"\" && !turn.HeldByThis && p.now.Before(turn.Until)", "false", alone),
+	r("guards_control_plane.go", "!turn.HeldByThis && p.now", "p.now", alone),
 	r("guards_control_plane.go", " && p.now.Before(turn.Until)", "", alone),
 	r("guards_control_plane.go", "p.now.Before(turn.Until)", "!p.now.After(turn.Until)", alone),
 

@@ -132,7 +132,8 @@ func alertCases() map[string]alertCase {
 			// The Pod of the leader changes.
 			fires: append(condition("Ready", "0x20 _x40"), series("remedy_check_condition",
 				strings.Replace(ofWorkers, `"a"`, `"b"`, 1)+`,condition="Ready"`, "_x20 0x40")...),
-			quiet:  append(condition("Ready", "0x29 1 0x25 1x20"), condition("Paused", "0x120")...),
+			// Without a value the condition is Unknown.
+			quiet:  append(condition("Ready", "0x29 1 0x25 _x20"), condition("Paused", "0x120")...),
 			before: "29m", at: "31m",
 		},
 		"RemedyClusterUnreachable": {

@@ -53,6 +53,10 @@ func TestItCanBeInstalledAsTheDocsSay(t *testing.T) {
 	g.Expect(patch).ToNot(BeEmpty())
 	run(patch)
 	g.Expect(container("args")).To(HaveSuffix(`"--mode=Observe"]`), "the last value of a flag counts")
+	scale := regexp.MustCompile(`(?m)^kubectl scale deployment .*$`).FindString(string(stop))
+	g.Expect(scale).ToNot(BeEmpty())
+	run(scale)
+	g.Expect(run("kubectl get deployment remedy-controller-manager -n remedy-system -o jsonpath='{.spec.replicas}'")).To(Equal("0"))
 }
 
 func TestAVersionThatClusterctlWouldRefuseIsRefused(t *testing.T) {

@@ -119,7 +119,7 @@ func nodeTargets(s *State, c *Check, conn Connection, now time.Time, snapshot *h
 		t := remediation.Target{
 			Name: name, Node: name, ControlPlane: n.ControlPlane, Excluded: n.Excluded, Confirmed: n.Confirmed, Terminating: n.Terminating, History: n.History,
 			Request: requestFor(s, c, n.UID), RequestNameConflict: cmp.Or(predecessor(s, c, n), nameTaken(s, c, name, n.UID, n.History)),
-			Lease: remediation.Lease{Used: true, Holder: n.Holder, BlockedByThis: n.Holder == c.Name, Until: n.BlockedUntil},
+			Lease: remediation.Lease{Used: true, Holder: n.Holder, HeldByThis: n.Holder == c.Name, Until: n.BlockedUntil},
 		}
 		t.CoveredBy, t.CoveredUntil = carer(s, c, m, n, now)
 		t.CoveredElsewhere = t.CoveredBy != "" && !s.Checks[t.CoveredBy].ForNodes
@@ -285,7 +285,7 @@ func controlPlane(s *State, check, except string, conn Connection) remediation.C
 		return c
 	}
 	c.Etcd.State = remediation.EtcdStacked
-	c.Lease = remediation.Lease{Used: true, Holder: s.Turn.Holder, BlockedByThis: s.Turn.Holder == check, Until: s.Turn.Until}
+	c.Lease = remediation.Lease{Used: true, Holder: s.Turn.Holder, HeldByThis: s.Turn.Holder == check, Until: s.Turn.Until}
 	for _, name := range sorted(s.Machines) {
 		if n := s.Nodes[s.Machines[name].Node]; s.Machines[name].ControlPlane && n != nil {
 			c.Etcd.Members = append(c.Etcd.Members, remediation.Member{Node: n.Name, Healthy: n.Ready == "True", Unhealthy: n.Ready == "False"})

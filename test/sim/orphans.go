@@ -32,7 +32,7 @@ func orphans(s *State, c *Check) []remediation.Orphan {
 	}
 	for _, name := range sorted(s.Nodes) {
 		if n := s.Nodes[name]; n.Holder == c.Name && !c.selects(n.ControlPlane, n.Name) {
-			at(&all, name).Lease = remediation.Lease{Used: true, Holder: c.Name, BlockedByThis: true, Until: n.BlockedUntil}
+			at(&all, name).Lease = remediation.Lease{Used: true, Holder: c.Name, HeldByThis: true, Until: n.BlockedUntil}
 		}
 		if n := s.Nodes[name]; c.ForNodes && !c.selects(n.ControlPlane, n.Name) && !s.coveredAtAll(nil, n) && n.History != (remediation.History{}) {
 			at(&all, name).History = n.History
