@@ -264,6 +264,11 @@ func (s *snapshot) readNames(all, management *requests.Requests) {
 		}
 		s.elsewhere[t.uid()] = s.requestedElsewhere(t, all, management)
 	}
+	for _, t := range s.others {
+		if t.ControlPlane && len(s.claims) > 0 {
+			s.elsewhere[t.uid()] = s.requestedElsewhere(t, all, management)
+		}
+	}
 }
 
 // requestedElsewhere returns the requests of other checks for a target. Those for the Machine of a Node are in the management cluster.
