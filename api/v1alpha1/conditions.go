@@ -115,6 +115,8 @@ const (
 	SelectorsOverlapReason = "SelectorsOverlap"
 	// TooManyChecksReason: so many checks are for the same Cluster that each change of a Node takes long.
 	TooManyChecksReason = "TooManyChecks"
+	// OtherChecksForbiddenReason: the manager is not allowed to read checks that may select the same targets.
+	OtherChecksForbiddenReason = "OtherChecksForbidden"
 )
 
 // Reasons of Adopted.

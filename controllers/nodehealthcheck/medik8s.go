@@ -5,6 +5,7 @@ package nodehealthcheck
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // +kubebuilder:rbac:groups=remediation.medik8s.io,resources=nodehealthchecks,verbs=list
@@ -28,8 +30,11 @@ import (
 // medik8sKind are the checks of another project. Its operator runs in the cluster of the Nodes.
 var medik8sKind = schema.GroupVersionKind{Group: "remediation.medik8s.io", Version: "v1alpha1", Kind: "NodeHealthCheck"}
 
-// medik8sTime is how long what was read of them is used. They are not watched, because their kind is usually not served.
-const medik8sTime = 5 * time.Minute
+const medik8sResource = "nodehealthchecks.remediation.medik8s.io"
+
+// medik8sTime is how long what was read of them is used, besides preflight checks. They are not watched, because their kind is usually not
+// served.
+const medik8sTime = time.Minute
 
 // medik8sTimeout is that of one read.
 const medik8sTimeout = 5 * time.Second
@@ -41,37 +46,53 @@ type medik8s struct {
 	known map[client.ObjectKey]medik8sClaims
 }
 
+// medik8sClaims are the claims that were read last, and why they could not be read since; nil if they were.
 type medik8sClaims struct {
 	claims []healthcheck.Claim
+	err    error
 	until  time.Time
 }
 
-// Claims returns the claims of the checks of medik8s in the cluster of a check, and when to read them again; zero if there are none.
-func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check, now time.Time) ([]healthcheck.Claim, time.Time, error) {
+// Claims returns the claims of the checks of medik8s in the cluster of a check.
+func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check, now time.Time, live bool) healthcheck.ForeignClaims {
 	m.mu.Lock()
-	known, found := m.known[check.Cluster]
+	known := m.known[check.Cluster]
 	m.mu.Unlock()
-	if !found || !now.Before(known.until) {
+	if live || !now.Before(known.until) {
 		inTime, done := context.WithTimeout(ctx, medik8sTimeout)
 		claims, err := m.read(inTime, check.Cluster)
 		done()
-		if err != nil {
-			// What was read before is still used, and the next reconcile reads again.
+		if known.err, known.until = err, now.Add(medik8sTime); err == nil {
+			known.claims = claims
+		} else {
+			// What was read before is still used.
+			known.until = now.Add(remediation.RetryTime)
 			ctrl.LoggerFrom(ctx).V(4).Info("The NodeHealthChecks of medik8s could not be read", "reason", err.Error())
-			return known.claims, now.Add(remediation.RetryTime), nil
 		}
-		known = medik8sClaims{claims, now.Add(medik8sTime)}
-		m.mu.Lock()
-		if m.known == nil {
-			m.known = map[client.ObjectKey]medik8sClaims{}
-		}
-		m.known[check.Cluster] = known
-		m.mu.Unlock()
+		m.keep(check.Cluster, known, now)
 	}
-	if len(known.claims) == 0 {
-		return nil, time.Time{}, nil
+	result := healthcheck.ForeignClaims{Claims: known.claims}
+	if known.err != nil {
+		result.Unread = medik8sResource + ": " + workload.CauseOf(known.err)
 	}
-	return known.claims, known.until, nil
+	if result.Forbidden = apierrors.IsForbidden(known.err); result.Forbidden {
+		result.Unread = "the manager is not allowed to list " + medik8sResource
+	}
+	if len(known.claims) > 0 || known.err != nil {
+		result.Again = known.until
+	}
+	return result
+}
+
+// keep records what was read of a cluster, and drops the clusters that are not read any more.
+func (m *medik8s) keep(cluster client.ObjectKey, read medik8sClaims, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil {
+		m.known = map[client.ObjectKey]medik8sClaims{}
+	}
+	maps.DeleteFunc(m.known, func(_ client.ObjectKey, old medik8sClaims) bool { return now.Sub(old.until) > time.Hour })
+	m.known[cluster] = read
 }
 
 func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthcheck.Claim, error) {
@@ -83,11 +104,10 @@ func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthc
 	list.SetGroupVersionKind(medik8sKind.GroupVersion().WithKind(medik8sKind.Kind + "List"))
 	err = api.List(ctx, list)
 	switch {
-	// The user of a kubeconfig may lack the permission, and usually there are none.
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, errors.Wrapf(err, "failed to read nodehealthchecks.%s", medik8sKind.Group)
+		return nil, errors.Wrapf(err, "failed to read %s", medik8sResource)
 	}
 	claims := make([]healthcheck.Claim, 0, len(list.Items))
 	for i := range list.Items {
@@ -96,7 +116,8 @@ func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthc
 	return claims, nil
 }
 
-// medik8sClaim is the claim of one that selects Nodes by their labels; one without a valid selector selects all.
+// medik8sClaim is the claim of one that selects Nodes by their labels; one without a valid selector selects all. A paused one starts
+// nothing, so it only claims the Nodes that are being remediated for it.
 func medik8sClaim(check *unstructured.Unstructured) healthcheck.Claim {
 	selector, given := labels.Everything(), &metav1.LabelSelector{}
 	content, _, _ := unstructured.NestedMap(check.Object, "spec", "selector")
@@ -105,11 +126,30 @@ func medik8sClaim(check *unstructured.Unstructured) healthcheck.Claim {
 			selector = parsed
 		}
 	}
+	pauses, _, _ := unstructured.NestedSlice(check.Object, "spec", "pauseRequests")
+	inFlight := medik8sInFlight(check)
 	return healthcheck.Claim{
 		Claim: remediation.Claim{Rank: remediation.ForeignCheck, Name: check.GetName()},
-		Title: "nodehealthchecks." + medik8sKind.Group + " " + check.GetName(),
+		Title: medik8sResource + " " + check.GetName(),
 		Selects: func(t *healthcheck.Target) bool {
+			if len(pauses) > 0 {
+				return inFlight[t.NodeTarget.Name]
+			}
 			return t.Reading.Node != nil && selector.Matches(labels.Set(t.Reading.Node.Labels))
 		},
 	}
+}
+
+// medik8sInFlight are the Nodes for which a check of medik8s has requests.
+func medik8sInFlight(check *unstructured.Unstructured) map[string]bool {
+	unhealthy, _, _ := unstructured.NestedSlice(check.Object, "status", "unhealthyNodes")
+	names := map[string]bool{}
+	for _, each := range unhealthy {
+		node, _ := each.(map[string]any)
+		name, _ := node["name"].(string)
+		if remediations, _ := node["remediations"].([]any); len(remediations) > 0 {
+			names[name] = true
+		}
+	}
+	return names
 }

@@ -159,28 +159,3 @@ func TestTerminating_TaintOrDeletion_Blocks(t *testing.T) {
 	s.Start()
 	decided(s, check, "n-4", Equal("Blocked Terminating"))
 }
-
-// A NodeHealthCheck of medik8s that selects the same Nodes is responsible, because its operator would remediate them, too.
-func TestResponsible_Medik8sCheck_KeepsItsNodes(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	kind := remediator.NewKind("remediation.medik8s.io", "v1alpha1", "NodeHealthCheck")
-	kind.Cluster = true
-	s.Expect(stage.Management.InstallCRDObjects(kind.RequestCRD())).To(Succeed())
-	createNodes(s)
-	other := kind.NewRequest("", s.Namespace)
-	other.Object["spec"] = map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/hostname": s.Namespace}}}
-	s.Create(other)
-	s.ChangeNode("n-3", func(node *corev1.Node) { node.Labels["kubernetes.io/hostname"] = s.Namespace })
-	check := s.CreateNodeCheck("workers")
-	c := s.Start()
-	decided(s, check, "n-3", Equal("Blocked ManagedByOtherCheck"))
-	s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.SelectorsDisjointCondition))(check)).
-		To(ContainSubstring("nodehealthchecks.remediation.medik8s.io " + s.Namespace))
-	c.WaitIdle()
-	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
-
-	s.Expect(s.Admin.Delete(s.Ctx, other)).To(Succeed())
-	s.Advance(5*time.Minute + time.Second)
-	s.WaitRequest(remediator.FenceAgents, s.NodeName("n-3"))
-}

@@ -274,6 +274,10 @@ func selectorsCondition(p *Evaluation) metav1.Condition {
 		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.TooManyChecksReason,
 			fmt.Sprintf("%d checks are for this Cluster. Delete those that are not needed: at most %d are supported", n, MaxChecks))
 	}
+	if why := sanitized(p.Context.ForbiddenChecks); why != "" {
+		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionUnknown, remedyv1.OtherChecksForbiddenReason,
+			"Other checks may select the same targets, so no remediation starts: "+why)
+	}
 	if len(responsible)+len(p.Context.Overlaps) == 0 {
 		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionTrue, remedyv1.SelectorsDisjointReason, "")
 	}

@@ -269,6 +269,7 @@ func drawSurroundings(t *rapid.T) ConditionFacts {
 	}
 	if rarely(t, "unseen") {
 		s.UnlistableRequests = drawWords(t, "unseen requests")
+		s.ForbiddenChecks = drawWords(t, "forbidden checks")
 		s.OtherChecks = rapid.SampledFrom([]int{0, 1, MaxChecks - 1, MaxChecks}).Draw(t, "other checks")
 		s.UnreadableOwners = []string{drawWords(t, "unreadable owner")}
 	}

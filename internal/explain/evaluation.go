@@ -40,6 +40,8 @@ type ConditionFacts struct {
 	UnreadableOwners []string
 	// OtherChecks is the number of other checks of the Cluster.
 	OtherChecks int
+	// ForbiddenChecks is which permission to read other checks the manager lacks; empty if it lacks none.
+	ForbiddenChecks string
 	// NodesUnknown: the targets are Nodes that cannot be read, and were not read before.
 	NodesUnknown bool
 	// Overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.

@@ -41,7 +41,8 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 }
 
 // otherName returns the second name of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
-// Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines.
+// Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines. An instance of one namespace
+// may lack the permission to read these Nodes, and does not reconcile checks without a Cluster.
 func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (other client.ObjectKey, found bool, err error) {
 	reads := func(claimant Claimant) bool {
 		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)
@@ -49,7 +50,7 @@ func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (
 	}
 	checks := &remedyv1.NodeHealthCheckList{}
 	local := client.MatchingFields{ByCluster: workload.ManagementCluster.String()}
-	if e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) {
+	if e.Namespace != "" || e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) {
 		return client.ObjectKey{}, false, nil
 	}
 	if err := e.Cache.List(ctx, checks, local, client.UnsafeDisableDeepCopy); err != nil || len(checks.Items) == 0 {

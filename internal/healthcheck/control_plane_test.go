@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
@@ -148,6 +149,60 @@ func TestControlPlane_LeaseReleased_WakesTheWaitingCheck(t *testing.T) {
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 	// The first check releases the Lease. Nothing else wakes the second check, and its clock does not run.
 	s.Annotate(checks[0], clusterv1.PausedAnnotation, "")
+	s.WaitRequest(remediator.Metal3, "cp-2")
+	recoverMachine(s, "cp-2")
+	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())
+}
+
+// The Lease is held as long as the request exists, however long the remediation of a template without a timeout takes.
+func TestControlPlane_LongRemediation_LeaseIsRenewed(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t, stage.WithClock)
+	s.CreateControlPlane(5)
+	s.FailNode("cp-1")
+	s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
+	s.Start()
+	s.WaitRequest(remediator.Metal3, "cp-1")
+	lease := &coordinationv1.Lease{}
+	renewed := func() time.Time {
+		s.Expect(s.Workload.Get(s.Ctx, workload.ControlPlaneLease, lease)).To(Succeed())
+		return lease.Spec.RenewTime.Time
+	}
+	acquired := renewed()
+	s.Advance(6 * time.Minute)
+	s.Eventually(renewed).Should(BeTemporally(">", acquired))
+	s.Expect(lease.Spec.AcquireTime.Time).To(BeTemporally("==", acquired))
+	recoverMachine(s, "cp-1")
+	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())
+}
+
+// A paused check renews no Lease. Its request shows that the remediation is still running, also to a check that does not select that Machine.
+func TestControlPlane_LeaseExpired_RequestOfOtherCheckBlocks(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t, stage.WithClock)
+	s.CreateControlPlane(5)
+	template := stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft"))
+	checks := make([]*remedyv1.MachineHealthCheck, 0, 2)
+	for _, n := range []string{"1", "2"} {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "cp-" + n}}
+		s.Change(m, func() { m.Labels["pool"] = "pool-" + n })
+		checks = append(checks, s.CreateCheck("check-"+n, stage.OfPool("pool-"+n), template))
+	}
+	c := s.Start()
+	s.FailNode("cp-1")
+	s.WaitRequest(remediator.Metal3, "cp-1")
+	s.Annotate(checks[0], clusterv1.PausedAnnotation, "yes")
+	s.Eventually(stage.Get(s, checks[0])).Should(WithTransform(stage.CheckCondition(remedyv1.PausedCondition), Equal("True Paused")))
+	s.Advance(12 * time.Minute)
+	s.FailNode("cp-2")
+	s.Eventually(stage.Get(s, checks[1])).Should(WithTransform(stage.Decision("cp-2"), Equal("Blocked ControlPlaneBusy")))
+	s.Expect(messageOfTarget("cp-2")(checks[1])).To(ContainSubstring("cp-1"))
+	c.ReconcileAll()
+	s.Expect(requestWrites(c)).To(Equal([]string{"create cp-1"}))
+	s.Annotate(checks[0], clusterv1.PausedAnnotation, "")
+	recoverMachine(s, "cp-1")
 	s.WaitRequest(remediator.Metal3, "cp-2")
 	recoverMachine(s, "cp-2")
 	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())

@@ -81,16 +81,26 @@ type Reconciler struct {
 	Watches Watches
 	// Adoption is nil for a kind of which the manager reconciles all checks.
 	Adoption Adoption
-	// Others reads the claims of other projects, and when to read them again; nil for none.
+	// Others reads the claims of another project; nil for none.
 	Others OtherClaims
 
 	controller controller.Controller
 	records    records
 }
 
-// OtherClaims returns the claims of checks of other projects, which are not watched.
+// OtherClaims returns the claims of checks of another project, which are not watched: from a recent read, or live.
 type OtherClaims interface {
-	Claims(ctx context.Context, check *Check, now time.Time) (claims []Claim, again time.Time, err error)
+	Claims(ctx context.Context, check *Check, now time.Time, live bool) ForeignClaims
+}
+
+// ForeignClaims are the claims of another project as they were read last.
+type ForeignClaims struct {
+	Claims []Claim
+	// Again is when to read them again; zero without any.
+	Again time.Time
+	// Unread is why they cannot be read now; empty if they can. Forbidden: a permission is missing.
+	Unread    string
+	Forbidden bool
 }
 
 // SetupWithManager sets up the controller, which starts with the manager, or at once if that is running. Another call adds what was left

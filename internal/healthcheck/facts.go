@@ -59,6 +59,10 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 	machine.NodeGoneSince = cmp.Or(machine.NodeGoneSince, s.nodeGoneSince[t.uid()])
 	r.RequestNameConflict, r.UnpausedAt, r.BlockedAt = s.nameConflicts[t.name()], s.pauseEnds[t.uid()], s.blockedAt[t.uid()]
 	claim, title := s.responsible(t, &r)
+	if title != "" && s.observes() {
+		// The request of the other check would not be there without it.
+		r.RequestNameConflict = ""
+	}
 	r.CoveredBy, r.CoveredUntil, r.CoveredElsewhere = title, claim.Until, title != "" && claim.Rank != s.check.Claim.Rank
 	if found := s.requestFor(t); found != nil {
 		r.Request = found.Facts(s.check.Naming)
@@ -128,7 +132,7 @@ func (s *snapshot) conditionFacts() explain.ConditionFacts {
 	around := explain.ConditionFacts{
 		Cluster: clusterName(s.check), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
 		Templates: s.templates, Reading: s.reading(), UnreadableOwners: s.unreadOwners, Missing: s.missing,
-		OtherChecks: len(s.claims), Insecure: s.connection.Insecure, NodesUnknown: s.nodesUnknown,
+		OtherChecks: len(s.claims), ForbiddenChecks: s.claimsForbidden, Insecure: s.connection.Insecure, NodesUnknown: s.nodesUnknown,
 	}
 	if workload.ReadErrorReasonOf(s.connection.Err) == workload.KubeconfigRefused {
 		around.KubeconfigRejected = s.connection.Err.Error()

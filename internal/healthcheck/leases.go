@@ -88,7 +88,7 @@ func (p *scope) acquireNodeLease(ctx context.Context, node requests.Object, unti
 			p.keepNodeLease(node.Name, acquired)
 		}
 	}
-	return writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), p.leasePermission(), err, workload.CauseOf)
+	return writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), p.permission(), err, workload.CauseOf)
 }
 
 // releaseNodeLease deletes the Lease of a Node as it was read.
@@ -147,8 +147,8 @@ func (p *scope) keepNodeLease(node string, lease *coordinationv1.Lease) {
 	p.nodeLeases.Set(node, lease)
 }
 
-// leasePermission is what to do if the manager is not allowed to write a Lease.
-func (p *scope) leasePermission() string {
+// permission is what to do if the manager lacks a permission in the cluster of the Nodes.
+func (p *scope) permission() string {
 	if p.check.inManagementCluster() {
 		return applyRoles
 	}
@@ -169,7 +169,7 @@ func (p *scope) acquireControlPlaneLease(ctx context.Context, until time.Time) e
 	if !p.check.inManagementCluster() {
 		object += " of the workload cluster"
 	}
-	return writeError(object, p.leasePermission(), err, workload.CauseOf)
+	return writeError(object, p.permission(), err, workload.CauseOf)
 }
 
 // ReleaseLease releases the control-plane Lease of a check as it was read, and wakes the checks that may wait for it.

@@ -91,3 +91,35 @@ func TestObserveFlag_RunningRemediation_IsCanceled(t *testing.T) {
 		})
 	}
 }
+
+// An observing check reports what it would do for the Machines of another check, and which check is responsible for them: docs/adopt.md
+// compares two checks in this way. The other check does not notice it.
+func TestObserveMode_OtherCheck_DecidesAsIfAlone(t *testing.T) {
+	t.Parallel()
+	for name, withTemplate := range map[string]bool{"owner remediation": false, "external remediation": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			s.CreateUnhealthyMachine("m-1")
+			s.CreateMachine("m-2")
+			steps := func(template string) func(*remedyv1.MachineHealthCheckSpec) {
+				return func(spec *remedyv1.MachineHealthCheckSpec) {
+					if withTemplate {
+						spec.RemediationTemplate = s.CreateTemplate(remediator.Metal3, template)
+					}
+				}
+			}
+			responsible := s.CreateCheck("a", steps("a"))
+			c := s.Start()
+			s.Eventually(stage.Get(s, responsible)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
+			observing := s.CreateCheck("b", steps("b"), func(spec *remedyv1.MachineHealthCheckSpec) { spec.Mode = remedyv1.ObserveMode })
+			s.Eventually(stage.Get(s, observing)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ObserveMode")))
+			s.Expect(stage.CheckCondition(remedyv1.SelectorsDisjointCondition)(observing)).To(Equal("False SelectorsOverlap"))
+			s.Expect(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)(observing)).
+				To(ContainSubstring("MachineHealthCheck " + s.Namespace + "/a is responsible for 2 targets: m-1, m-2"))
+			c.WaitIdle()
+			s.Expect(stage.CheckCondition(remedyv1.SelectorsDisjointCondition)(stage.Get(s, responsible)())).To(Equal("True SelectorsDisjoint"))
+			s.Expect(stage.Decision("m-1")(responsible)).To(Equal("Remediating "))
+		})
+	}
+}

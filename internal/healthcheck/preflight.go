@@ -138,7 +138,23 @@ func (p *scope) readAgain(ctx context.Context, targets []int, all bool) (*snapsh
 	} else {
 		p.readNodesAgain(ctx, &fresh, targets, all)
 	}
+	p.readOtherClaimsAgain(ctx, &fresh, targets)
 	return &fresh, nil
+}
+
+// readOtherClaimsAgain reads the claims of another project live if one of the targets has no request: its operator may remediate what would
+// be started.
+func (p *scope) readOtherClaimsAgain(ctx context.Context, fresh *snapshot, targets []int) {
+	starts := func(i int) bool { return fresh.requestFor(fresh.targets[i]) == nil }
+	if p.r.Others == nil || fresh.nodesUnread != nil || !slices.ContainsFunc(targets, starts) {
+		return
+	}
+	unread := p.addOtherClaims(ctx, fresh, p.clock(), true)
+	for _, i := range targets {
+		if unread != "" && fresh.unsure[i] == "" {
+			fresh.unsure[i] = unread
+		}
+	}
 }
 
 // needsAll reports whether a preflight check of these targets has to read all targets and requests: with maxInFlight, the remediations of

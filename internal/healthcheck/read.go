@@ -74,10 +74,20 @@ func (p *scope) readClaims(ctx context.Context, s *snapshot) (err error) {
 	if s.claims, err = p.r.Claims(ctx, s.check, s.cluster); err != nil || p.r.Others == nil || s.nodesUnread != nil {
 		return err
 	}
-	others, again, err := p.r.Others.Claims(ctx, s.check, p.now)
-	s.claims = append(s.claims, others...)
-	s.requeueAt(again)
-	return err
+	s.ownClaims = len(s.claims)
+	p.addOtherClaims(ctx, s, p.now, false)
+	return nil
+}
+
+// addOtherClaims replaces the claims of another project.
+func (p *scope) addOtherClaims(ctx context.Context, s *snapshot, now time.Time, live bool) (unread string) {
+	others := p.r.Others.Claims(ctx, s.check, now, live)
+	s.claims = append(slices.Clip(s.claims[:s.ownClaims]), others.Claims...)
+	s.requeueAt(others.Again)
+	if s.claimsForbidden = ""; others.Forbidden {
+		s.claimsForbidden = others.Unread + "; " + p.permission()
+	}
+	return others.Unread
 }
 
 // readTargets reads the targets, and the Nodes where these are the targets. If they cannot be read, the targets are those of the last read,
@@ -253,6 +263,11 @@ func (s *snapshot) readNames(all, management *requests.Requests) {
 			continue
 		}
 		s.elsewhere[t.uid()] = s.requestedElsewhere(t, all, management)
+	}
+	for _, t := range s.others {
+		if t.ControlPlane && len(s.claims) > 0 {
+			s.elsewhere[t.uid()] = s.requestedElsewhere(t, all, management)
+		}
 	}
 }
 

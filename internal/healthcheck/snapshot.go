@@ -49,9 +49,12 @@ type snapshot struct {
 	adoptable map[types.UID]*requests.Request
 	// nameConflicts are objects with the name of a request that the check would create, by the name of the target.
 	nameConflicts map[string]string
-	// claims are the other checks of the Cluster, and elsewhere their requests for each target.
-	claims    []Claim
-	elsewhere map[types.UID][]*requests.Request
+	// claims are the other checks of the Cluster, first the ownClaims of Remedy and of Cluster API, and elsewhere their requests for each
+	// target. claimsForbidden is which permission to read others is missing, if one is.
+	claims          []Claim
+	ownClaims       int
+	claimsForbidden string
+	elsewhere       map[types.UID][]*requests.Request
 	// overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.
 	overlaps  map[string][]string
 	templates []explain.TemplateProblem

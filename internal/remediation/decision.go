@@ -68,6 +68,8 @@ type Decision struct {
 	// LeaseUntil and ControlPlaneLeaseUntil are until when the Leases of the Node and of the control plane are to be held; zero for not at all.
 	LeaseUntil             time.Time
 	ControlPlaneLeaseUntil time.Time
+	// RenewsControlPlaneLease: the Lease of the control plane has to be renewed now.
+	RenewsControlPlaneLease bool
 	// RenewAt is when the Lease of the Node has to be renewed.
 	RenewAt time.Time
 	// DropConfirmation: a confirmation of the recovery was used and has to be removed.

@@ -68,6 +68,8 @@ func external(x *scene) { etcd(Etcd{State: EtcdExternal})(x) }
 // exclusive are obstacles that cannot stand side by side: a Cluster is in one state, and a check that is being deleted has no wait ahead, and no
 // storm.
 var exclusive = map[[2]Reason]bool{
+	// One that observes is asked as if it was alone.
+	{ManagedByOtherCheck, ObserveMode}: true,
 	{ClusterNotFound, ClusterDeleting}: true, {StuckDeleting, Terminating}: true, {TooManyUnhealthy, TooFewUnhealthy}: true,
 	{CheckDeleting, EscalationExhausted}: true, {EscalationExhausted, ObserveMode}: true, {ClusterNotFound, EscalationExhausted}: true,
 	{CheckDeleting, InBackoff}: true, {InBackoff, ObserveMode}: true, {ClusterNotFound, InBackoff}: true, {InStorm, ObserveMode}: true,

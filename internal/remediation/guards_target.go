@@ -38,8 +38,9 @@ func guardClusterDeleting(p *planner, _ *Target, _ *candidate) (bool, Block) {
 // ManagedByOtherCheck means: another check is responsible for the target.
 const ManagedByOtherCheck Reason = "ManagedByOtherCheck"
 
-func guardManagedByOtherCheck(_ *planner, t *Target, _ *candidate) (bool, Block) {
-	return t.CoveredBy != "", Block{Until: t.CoveredUntil, Details: Details{Cause: t.CoveredBy}}
+// A check that only observes reports what it would do without the other one.
+func guardManagedByOtherCheck(p *planner, t *Target, _ *candidate) (bool, Block) {
+	return t.CoveredBy != "" && !p.policy.Observe, Block{Until: t.CoveredUntil, Details: Details{Cause: t.CoveredBy}}
 }
 
 // StuckDeleting means: the deletion of the target has not finished in time. Another remediation would not help.

@@ -10,6 +10,10 @@ import (
 var oneTarget = []answer{
 	{why: "this check is responsible", guard: ManagedByOtherCheck},
 	{
+		why: "an observing check decides as if it was alone", guard: ManagedByOtherCheck,
+		options: []option{coveredBy("MachineHealthCheck/other"), observes}, seen: Details{Cause: "MachineHealthCheck/other"},
+	},
+	{
 		why: "a target of another check is left to it", guard: ManagedByOtherCheck, options: []option{coveredBy("MachineHealthCheck/other")},
 		held: true, seen: Details{Cause: "MachineHealthCheck/other"},
 	},

@@ -117,18 +117,19 @@ func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {
 // The control-plane Lease and the members of etcd are in the cluster of the Nodes. The manager does not watch them there.
 func TestConclude_NoWatch_Polls(t *testing.T) {
 	g := NewWithT(t)
+	var reasons []Reason
 	for _, x := range []*scene{
 		usual(ofControlPlane, turn(Lease{Used: true, Holder: "other", Until: noon.Add(time.Hour)})),
-		usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Etcd = Etcd{} }),
+		usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Busy = []string{"n2"} }),
+		usual(ofControlPlane, etcd(Etcd{})),
+		usual(ofControlPlane, etcd(members(1))),
+		usual(ofControlPlane, etcd(members(3, "n2"))),
 	} {
 		plan := x.plan()
-		g.Expect(plan.Decisions[0].Block.Reason).To(BeElementOf(ControlPlaneBusy, QuorumUnknown))
+		reasons = append(reasons, plan.Decisions[0].Block.Reason)
 		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)))
 	}
-	x := usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Busy = []string{"n2"} })
-	plan := x.plan()
-	g.Expect(plan.Decisions[0].Block.Reason).To(Equal(ControlPlaneBusy))
-	g.Expect(plan.WakeUp).To(BeZero(), "a request that goes is news")
+	g.Expect(reasons).To(Equal([]Reason{ControlPlaneBusy, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk}))
 }
 
 func TestPlanAgain_BlockedTarget_LeavesItsPlace(t *testing.T) {

@@ -32,6 +32,8 @@ type planner struct {
 	// busy is a Node of the control plane that is being remediated. holder is a target that counts for maxInFlight.
 	busy   string
 	holder Replacement
+	// renewed: the Lease of the control plane is renewed for another of its Nodes.
+	renewed bool
 	// wouldStart is how many places an observing check would use.
 	wouldStart int
 	// preflight is nil for a plan.
@@ -117,6 +119,9 @@ func (p *planner) sumUp() {
 	p.wakeAt(p.s.Check.UnpausedAt)
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
+		if p.a.Verdicts[i].Reason != health.Paused {
+			p.renewControlPlaneLease(d)
+		}
 		d.Until = p.later(health.Earliest(d.Until, d.Block.Until))
 		p.wakeAt(d.RenewAt)
 		p.wakeAt(p.s.Targets[i].UnpausedAt)
@@ -124,6 +129,9 @@ func (p *planner) sumUp() {
 	}
 	for i := range plan.Orphans {
 		d := &plan.Orphans[i]
+		if !p.s.Orphans[i].Paused {
+			p.renewControlPlaneLease(d)
+		}
 		d.Until = p.later(d.Until)
 		p.wakeAt(d.Until)
 		p.wakeAt(d.RenewAt)
@@ -181,10 +189,14 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 	}
 }
 
-// needsPolling reports whether the block ends by a change that no watch delivers: members of etcd become readable, or another check
-// releases the Lease of the control plane before it expires.
+// needsPolling reports whether the block ends by a change that no watch delivers: members of etcd become readable or healthy, or another check
+// ends its remediation or releases the Lease of the control plane.
 func (h *Block) needsPolling() bool {
-	return h.Reason == QuorumUnknown || h.Reason == ControlPlaneBusy && !h.Until.IsZero()
+	switch h.Reason { //nolint:exhaustive // the others end by an event, or at a time
+	case QuorumUnknown, QuorumAtRisk, SingleControlPlane, ControlPlaneBusy:
+		return true
+	}
+	return false
 }
 
 func budgeted(decisions []Decision) int {

@@ -188,7 +188,7 @@ func (d *Decision) blocked(t *Target, block Block) Decision {
 // unrecorded is a decision that leaves all annotations and Leases as they are.
 func (d *Decision) unrecorded(t *Target) Decision {
 	h := *d
-	h.DropConfirmation = false
+	h.DropConfirmation, h.RenewsControlPlaneLease = false, false
 	h.History, h.MarkedBy, h.NodeGoneSince, h.HealthySince, h.LeaseUntil = t.History, t.OwnerRemediation.MarkedByThis, t.NodeGoneSince, time.Time{}, time.Time{}
 	if t.Request != nil {
 		h.HealthySince = t.Request.HealthySince

@@ -222,7 +222,7 @@ func TestPlan_EqualTargets_AreTreatedAlike(t *testing.T) {
 	})
 }
 
-// A check that observes or is being deleted only removes things. It holds the Lease until the request is deleted.
+// A check that observes or is being deleted only removes things. It holds the Leases until the request is deleted.
 func TestWrites_ObservingOrDeleting_OnlyRemove(t *testing.T) {
 	takes := []Write{StopRemediator, DeleteRequest, RemoveOwnerRemediated, ClearConditions, RemoveMarkedBy, RemoveConfirmation, ReleaseLease}
 	rapid.Check(t, func(t *rapid.T) {
@@ -234,7 +234,7 @@ func TestWrites_ObservingOrDeleting_OnlyRemove(t *testing.T) {
 			switch {
 			case slices.Contains(takes, write):
 			case write == WriteHistory && decision.History == History{}, write == WriteNodeGone && decision.NodeGoneSince.IsZero():
-			case write == AcquireLease && requested:
+			case (write == AcquireLease || write == AcquireControlPlaneLease) && requested:
 			default:
 				t.Fatalf("write %d of %+v", write, decision)
 			}

@@ -131,6 +131,19 @@ func (p *planner) leaseTime(id StepID) time.Duration {
 	return DefaultStepTime + LeaseMargin
 }
 
+// renewControlPlaneLease renews the Lease of the control plane for the first of its Nodes, as that of a Node.
+func (p *planner) renewControlPlaneLease(d *Decision) {
+	if d.ControlPlaneLeaseUntil.IsZero() || d.Starts() || p.s.Check.Paused || p.renewed {
+		return
+	}
+	p.renewed = true
+	lasting := p.leaseTime(d.Step)
+	if !p.now.Before(d.ControlPlaneLeaseUntil.Add(-lasting / 2)) {
+		d.ControlPlaneLeaseUntil, d.RenewsControlPlaneLease = p.now.Add(lasting), true
+	}
+	p.wakeAt(d.ControlPlaneLeaseUntil.Add(-lasting / 2))
+}
+
 // renewLease renews the Lease of the Node after half of its time, so that nothing is written more often. If another component holds the
 // Lease, the remediator goes on without it. A Lease without a holder is acquired again.
 func (p *planner) renewLease(lease Lease, d *Decision) {

@@ -15,7 +15,8 @@ import (
 
 var (
 	nobodysTurn = Lease{Used: true}
-	ourTurn     = Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-time.Minute)}
+	ourTurn     = Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-10 * time.Minute)}
+	halfOver    = Lease{Used: true, HeldByThis: true, Holder: "this", Until: ago(-330 * time.Second)}
 )
 
 // The control-plane Lease is acquired before the request is created, and released when the last request of a member is deleted.
@@ -46,7 +47,18 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			writes: []Write{SetMarkedBy, SetOwnerRemediated},
 		},
 		{why: "it is kept while the request is there", options: []option{ofControlPlane, turn(ourTurn), requested()}},
-		{why: "also at a target that is paused", options: []option{ofControlPlane, turn(ourTurn), requested(), is(paused)}},
+		{
+			why: "and renewed when half of its time is over", options: []option{ofControlPlane, turn(halfOver), requested()},
+			writes: []Write{AcquireControlPlaneLease},
+		},
+		{why: "also at a target that is paused", options: []option{ofControlPlane, turn(halfOver), requested(), is(paused)}},
+		{
+			why:     "also with a check that is paused",
+			options: []option{ofControlPlane, turn(halfOver), requested(), check(func(c *Check) { c.Paused = true })},
+		},
+		{
+			why: "a worker's request does not renew it", options: []option{turn(halfOver), requested()}, released: true,
+		},
 		{
 			why: "also while it is being withdrawn", options: []option{ofControlPlane, turn(ourTurn), requested(), is(well)},
 			writes: []Write{DeleteRequest},
@@ -81,6 +93,29 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 			g.Expect(slices.Contains(writes, ReleaseControlPlaneLease)).To(Equal(test.released))
 		})
 	}
+}
+
+// The Lease is renewed once, for the first of its Nodes, also if that is orphaned. A preflight check that fails writes nothing.
+func TestControlPlaneLease_HalfOver_IsRenewedOnce(t *testing.T) {
+	g := NewWithT(t)
+	left := Orphan{Name: "cp-2", ControlPlane: true, Request: lost()}
+	x := usual(is(well), turn(halfOver), orphan(left), orphan(left))
+	plan := x.plan()
+	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(ContainElement(AcquireControlPlaneLease))
+	g.Expect(plan.Orphans[0].ControlPlaneLeaseUntil).To(Equal(ago(-11 * time.Minute)))
+	g.Expect(plan.Orphans[1].OrphanWrites(&left)).ToNot(ContainElement(AcquireControlPlaneLease))
+	g.Expect(plan.WakeUp).To(Equal(ago(-330 * time.Second)))
+	left.Paused = true
+	x = usual(is(well), turn(halfOver), orphan(left))
+	plan = x.plan()
+	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(BeEmpty(), "a pause leaves it")
+
+	x = usual(ofControlPlane, turn(halfOver), requested())
+	plan = x.plan()
+	d := Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], &PreflightCheck{Failed: true}, noon)
+	g.Expect(d.Writes(&x.situation.Targets[0])).To(BeEmpty())
+	x = usual(ofControlPlane, turn(ourTurn), requested())
+	g.Expect(x.plan().WakeUp).To(Equal(ago(-270*time.Second)), "before it expires")
 }
 
 // A target that the preflight check blocks does not acquire the control-plane Lease, and releases one that it held.

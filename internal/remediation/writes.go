@@ -18,7 +18,7 @@ const (
 	WriteRecovery
 	// AcquireLease acquires or renews the Lease of the Node.
 	AcquireLease
-	// AcquireControlPlaneLease acquires the Lease of the control plane, as it was read in the preflight check.
+	// AcquireControlPlaneLease acquires or renews the Lease of the control plane, as it was read last.
 	AcquireControlPlaneLease
 	// SetMarkedBy records this check as the one that has set the conditions of the Machine, and when it requests owner remediation.
 	SetMarkedBy
@@ -63,6 +63,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	writes = appendIf(writes, !first && noted, WriteHistory)
 	writes = appendIf(writes, d.DropConfirmation, RemoveConfirmation)
 	writes = appendIf(writes, !first && holds, AcquireLease)
+	writes = appendIf(writes, d.RenewsControlPlaneLease, AcquireControlPlaneLease)
 	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.HeldByThis, ReleaseLease)
 }
 
@@ -79,6 +80,7 @@ func (d *Decision) OrphanWrites(s *Orphan) []Write {
 	writes = appendIf(writes, !d.NodeGoneSince.Equal(s.NodeGoneSince), WriteNodeGone)
 	writes = appendIf(writes, !d.History.same(&s.History), WriteHistory)
 	writes = appendIf(writes, d.LeaseUntil.After(s.Lease.Until), AcquireLease)
+	writes = appendIf(writes, d.RenewsControlPlaneLease, AcquireControlPlaneLease)
 	return appendIf(writes, d.LeaseUntil.IsZero() && s.Lease.HeldByThis, ReleaseLease)
 }
 

@@ -53,4 +53,30 @@ func TestStolenToken_OneNamespace_NoOtherNamespace(t *testing.T) {
 		err := admin.Get(ctx, client.ObjectKeyFromObject(check), check)
 		return check.GetAnnotations(), err
 	}).Should(HaveKey("cluster.x-k8s.io/paused"), "the manager adopts the check")
+
+	// A NodeHealthCheck of another instance does not concern this one, which is not allowed to read Nodes.
+	g.Expect(admin.Create(ctx, object(g, checkOfOtherInstance))).To(Succeed())
+	own := object(g, checkOfNamespace)
+	g.Expect(admin.Create(ctx, own)).To(Succeed())
+	g.Eventually(func() (any, error) {
+		err := admin.Get(ctx, client.ObjectKeyFromObject(own), own)
+		return own.Object["status"], err
+	}).Should(HaveKeyWithValue("expectedMachines", BeEquivalentTo(1)))
 }
+
+const (
+	checkOfOtherInstance = `
+apiVersion: remedy.cluster.x-k8s.io/v1alpha1
+kind: NodeHealthCheck
+metadata: {name: workers}
+spec:
+  remediationTemplate: {apiVersion: infrastructure.cluster.x-k8s.io/v1beta1, kind: Metal3RemediationTemplate, name: m3, namespace: team-b}`
+	checkOfNamespace = `
+apiVersion: remedy.cluster.x-k8s.io/v1alpha1
+kind: MachineHealthCheck
+metadata: {name: workers, namespace: team-a}
+spec:
+  clusterName: prod
+  selector: {matchLabels: {cluster.x-k8s.io/cluster-name: prod}}
+  unhealthyConditions: [{type: Ready, status: Unknown, timeout: 5m}]`
+)

@@ -26,6 +26,7 @@ var guards = []mutant{
 	r("guards_target.go", "p.s.Check.Cluster == ClusterIsMissing", "p.s.Check.Cluster != ClusterFound", alone),
 	r("guards_target.go", "p.s.Check.Cluster == ClusterIsDeleting", "p.s.Check.Cluster != ClusterFound", alone),
 	r("guards_target.go", "t.CoveredBy != \"\"", "false", alone),
+	r("guards_target.go", " && !p.policy.Observe", "", alone),
 	r("guards_target.go", "!p.now.Before(t.DeletingSince.Add(DeletionTimeout))", "p.now.After(t.DeletingSince.Add(DeletionTimeout))", alone),
 	r("guards_target.go:guardStuckDeleting", "t.DeletingSince.IsZero()", "false", alone),
 	r("guards_target.go", "DeletionTimeout = 30", "DeletionTimeout = 29", alone),

@@ -177,13 +177,14 @@ func (r *run) noteOnTarget(t *remediation.Target, d *remediation.Decision, write
 	return nil
 }
 
-// takeTurn acquires the control-plane lease in the version of the preflight check, or not at all.
+// takeTurn acquires the control-plane lease in the version of the preflight check, or renews the one that was read at the beginning, or not
+// at all.
 func (r *run) takeTurn(d *remediation.Decision) error {
 	live := &r.w.API.Turn
 	if !r.w.Reachable {
 		return errUnreachable
 	}
-	if live.Version != r.turnSeen {
+	if seen := map[bool]int{true: r.turnSeen, false: r.turnKnown}[d.Starts()]; live.Version != seen {
 		return errConflict
 	}
 	*live = Turn{Holder: r.name, Until: d.ControlPlaneLeaseUntil, Version: live.Version + 1}
@@ -251,6 +252,8 @@ func (r *run) writeOrphan(orphan *remediation.Orphan, d *remediation.Decision, w
 	switch write { //nolint:exhaustive // the others are about requests
 	case remediation.ReleaseLease, remediation.WriteHistory, remediation.WriteNodeGone, remediation.AcquireLease:
 		return r.write(fmt.Sprintf("%s orphan write %d", orphan.Name, write), func() error { return r.noteOnTarget(t, d, write) })
+	case remediation.AcquireControlPlaneLease:
+		return r.write("renews its turn for "+orphan.Name, func() error { return r.takeTurn(d) })
 	case remediation.ClearConditions:
 		return r.write("clears "+orphan.Name, func() error { return r.writeMark(t, d, write) })
 	default:
