@@ -21,6 +21,8 @@ const (
 	recordTime = time.Second
 	// callTime is how long one call of the API server may take, and listTime one of the preflight check, which may list thousands of objects.
 	callTime, listTime = 10 * time.Second, 30 * time.Second
+	// leastTime is how long a call may take at least, after the first action: what remains of passTime, or this.
+	leastTime = 2 * time.Second
 	// fewTargets are written to one after the other, with a live read of the check in between. More are written to in groups.
 	fewTargets, groupSize = 5, 20
 	// fruitlessTime is how long other targets are planned while none can be started. The rest is tried with the next retry, and not at once.
@@ -29,6 +31,15 @@ const (
 
 // late reports whether a preflight check is left to the next reconcile. A reconcile always runs one, however slow the API server is.
 func (p *run) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= passTime }
+
+// limit gives a call a timeout. The calls that lead to the first action of each phase may take long, so a slow API server allows that one.
+// All others end with the reconcile.
+func (p *run) limit(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if p.acted {
+		most = min(most, max(leastTime, passTime-p.clock.Now().Sub(p.now)))
+	}
+	return context.WithTimeout(ctx, most)
+}
 
 // unwritten blocks what depends on a write that has failed.
 func unwritten(err error) *remediation.PreflightCheck {
@@ -53,7 +64,7 @@ func (p *run) act(ctx context.Context) {
 		return
 	}
 	// A reconcile always runs one preflight check of starts, too: writes that end remediations may be slow.
-	p.preflightAt = time.Time{}
+	p.preflightAt, p.acted = time.Time{}, false
 	p.start(ctx, starts)
 }
 
@@ -124,7 +135,7 @@ func (p *run) start(ctx context.Context, targets []int) {
 
 // writeCheck does one write to the check.
 func (p *run) writeCheck(ctx context.Context, write remediation.CheckWrite) error {
-	ctx, done := context.WithTimeout(ctx, callTime)
+	ctx, done := p.limit(ctx, callTime)
 	defer done()
 	return p.c.WriteCheck(ctx, &p.plan, write)
 }
@@ -248,6 +259,7 @@ func (p *run) writeConfirmed(
 		}
 		p.writeTargets(ctx, &p.plan, group)
 		done += len(group)
+		p.acted = true
 	}
 	return done, nil
 }
@@ -263,7 +275,7 @@ func (p *run) group(targets []int) []int {
 
 // obstacle is what blocks every write now; nil if nothing does.
 func (p *run) obstacle(ctx context.Context) *remediation.PreflightCheck {
-	ctx, done := context.WithTimeout(ctx, callTime)
+	ctx, done := p.limit(ctx, callTime)
 	defer done()
 	obstacle, err := p.c.Obstacle(ctx)
 	if p.failed(err) {
@@ -312,7 +324,7 @@ func (p *run) writeTarget(ctx context.Context, plan *remediation.Planned, i int)
 }
 
 func (p *run) writeOnce(ctx context.Context, i int, d *remediation.Decision, write remediation.Write) error {
-	ctx, done := context.WithTimeout(ctx, callTime)
+	ctx, done := p.limit(ctx, callTime)
 	defer done()
 	return p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
 }
@@ -320,6 +332,7 @@ func (p *run) writeOnce(ctx context.Context, i int, d *remediation.Decision, wri
 // cleanUpOrphans removes what is left on targets that the check no longer selects.
 func (p *run) cleanUpOrphans(ctx context.Context) {
 	cleared := 0
+	p.acted = false
 	for i := range p.plan.Orphans {
 		orphan, d := &p.facts.Situation.Orphans[i], &p.plan.Orphans[i]
 		writes := d.OrphanWrites(orphan)
@@ -335,10 +348,17 @@ func (p *run) cleanUpOrphans(ctx context.Context) {
 		}
 		cleared++
 		for _, write := range writes {
-			if err := p.c.WriteOrphan(ctx, i, d, write); err != nil {
+			if err := p.writeOrphan(ctx, i, d, write); err != nil {
 				p.failed(errors.Wrap(err, orphan.Name))
 				break
 			}
 		}
+		p.acted = true
 	}
+}
+
+func (p *run) writeOrphan(ctx context.Context, i int, d *remediation.Decision, write remediation.Write) error {
+	ctx, done := p.limit(ctx, callTime)
+	defer done()
+	return p.c.WriteOrphan(ctx, i, d, write)
 }

@@ -151,6 +151,8 @@ type run struct {
 	preflightAt time.Time
 	assessment  health.Assessment
 	plan        remediation.Planned
+	// acted: the first action of this phase was tried.
+	acted bool
 	// limited: by the last preflight check, the limit no longer allows remediation.
 	limited bool
 	// outOfTime: something is left to the next reconcile.
