@@ -40,6 +40,15 @@ func (p *scope) Announce(ctx context.Context, evaluation *explain.Evaluation) er
 	return utilerrors.NewAggregate(append(p.reportTargets(ctx, evaluation), err))
 }
 
+// Progress reports on the check what was started or ended until now.
+func (p *scope) Progress(ctx context.Context, evaluation *explain.Evaluation) error {
+	if p.silent {
+		return nil
+	}
+	counted := explain.Status(evaluation, p.check.Status.UnhealthyTargets, p.request)
+	return p.writeStatus(ctx, p.merged(&counted), evaluation)
+}
+
 // Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent scope
 // reports only news, and another reconcile follows: the caches do not have yet the reason, for instance a pause.
 func (p *scope) Report(ctx context.Context, evaluation *explain.Evaluation) error {

@@ -17,6 +17,8 @@ import (
 const (
 	// passTime is how long a reconcile starts or ends remediations. The next reconcile does the rest.
 	passTime = 10 * time.Second
+	// progressTime is the time between two reports while a reconcile starts or ends remediations.
+	progressTime = time.Second
 	// recordTime is how long a reconcile writes annotations before it reports.
 	recordTime = time.Second
 	// callTime is how long one call of the API server may take, and listTime one of the preflight check, which may list thousands of objects.
@@ -74,6 +76,21 @@ func (p *run) announce(ctx context.Context) {
 	p.record(ctx, &announced)
 	announced.Conclude(&p.assessment, p.now)
 	p.unreported = append(p.unreported, p.c.Announce(ctx, p.evaluation(&announced)))
+	p.reportedAt = p.clock.Now()
+}
+
+// progress reports what was started or ended since the last report, at most once per progressTime. It returns whether it has.
+func (p *run) progress(ctx context.Context) bool {
+	if !p.unseen || p.clock.Now().Sub(p.reportedAt) < progressTime {
+		return false
+	}
+	ctx, done := p.limit(ctx, leastTime)
+	defer done()
+	plan := p.plan.Announced(&p.facts.Situation, &p.assessment, p.now)
+	plan.Conclude(&p.assessment, p.now)
+	p.unreported = append(p.unreported, p.c.Progress(ctx, p.evaluation(&plan)))
+	p.reportedAt, p.unseen = p.clock.Now(), false
+	return true
 }
 
 // record writes annotations of targets for which nothing is started or ended now. They need no preflight check: a write to a target that
@@ -245,6 +262,10 @@ func (p *run) writeConfirmed(
 				return done, obstacle
 			}
 		}
+		if p.progress(ctx) {
+			// The facts may be out of date now, and the check may be paused.
+			continue
+		}
 		group := targets[done : done+1]
 		if fresh && !few {
 			group = p.group(targets[done:])
@@ -260,6 +281,7 @@ func (p *run) writeConfirmed(
 		p.writeTargets(ctx, &p.plan, group)
 		done += len(group)
 		p.acted = true
+		p.unseen = p.unseen || slices.ContainsFunc(group, func(i int) bool { return p.plan.Decisions[i].Action != remediation.None })
 	}
 	return done, nil
 }

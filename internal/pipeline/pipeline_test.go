@@ -44,7 +44,9 @@ type record struct {
 	obstacle  *remediation.PreflightCheck
 	then      map[string]func()
 	announced *explain.Evaluation
-	pass      *explain.Evaluation
+	// progress are the reports in between.
+	progress []*explain.Evaluation
+	pass     *explain.Evaluation
 }
 
 func (r *record) call(ctx context.Context, format string, args ...any) error {
@@ -125,6 +127,11 @@ func (r *record) WriteOrphan(ctx context.Context, orphan int, _ *remediation.Dec
 func (r *record) Announce(ctx context.Context, pass *explain.Evaluation) error {
 	r.announced = pass
 	return r.call(ctx, "announce")
+}
+
+func (r *record) Progress(ctx context.Context, pass *explain.Evaluation) error {
+	r.progress = append(r.progress, pass)
+	return r.call(ctx, "progress")
 }
 
 func (r *record) Report(ctx context.Context, pass *explain.Evaluation) error {
