@@ -337,18 +337,63 @@ func TestCompare_SuspectTarget_CostsLittleMemory(t *testing.T) {
 			},
 		}
 	}
-	held := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	memory, before := &Memory{}, held()
+	memory, before := &Memory{}, heap()
 	memory.Compare(pass, noon)
-	after := held()
+	after := heap()
 	t.Logf("%d bytes for each suspect target", (int64(after)-int64(before))/n)
 	g.Expect((int64(after)-int64(before))/n).To(BeNumerically("<", 600), "bytes for each suspect target")
 	runtime.KeepAlive(memory)
 	runtime.KeepAlive(pass)
+}
+
+// Of a remediation in progress, little is kept: not the plan in which it started.
+func TestCompare_StartedRemediations_PinNoPlan(t *testing.T) {
+	g := NewWithT(t)
+	const targets, started = 5000, 40
+	first, second := remediation.StepID{Order: 1, Template: "a"}, remediation.StepID{Order: 2, Template: "b"}
+	policy := &remediation.Policy{Steps: []remediation.Step{{ID: first}, {ID: second}}}
+	names := make([]string, targets)
+	for i := range names {
+		names[i] = fmt.Sprintf("machine-%d", i)
+	}
+	memory := &Memory{}
+	before := heap()
+	// One starts in each reconcile, as with maxInFlight, so each has a plan of its own.
+	for n := range started {
+		pass := &explain.Evaluation{
+			Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, targets)},
+			Assessment: &health.Assessment{Verdicts: make([]health.Verdict, targets)},
+			Situation:  &remediation.Situation{Targets: make([]remediation.Target, targets)}, Policy: policy,
+			Planned: &remediation.Planned{Decisions: make([]remediation.Decision, targets)},
+		}
+		for i := range targets {
+			pass.Snapshot.Targets[i].Name, pass.Situation.Targets[i].Name = names[i], names[i]
+			pass.Assessment.Verdicts[i].Kind = health.Healthy
+		}
+		for i := range n + 1 {
+			pass.Assessment.Verdicts[i].Kind = health.Unhealthy
+			d := &pass.Planned.Decisions[i]
+			d.Step, d.Attempt, d.InFlight, d.Action = first, 1, true, remediation.StartRequest
+			if i < n {
+				d.Action = remediation.Wait
+				pass.Situation.Targets[i].Request = &remediation.Request{Step: first, Attempt: 1, Started: noon.Add(time.Duration(i) * time.Second)}
+			}
+		}
+		_, news, _ := memory.Compare(pass, noon.Add(time.Duration(n)*time.Second))
+		g.Expect(news).To(HaveLen(1))
+	}
+	kept := int64(heap()) - int64(before)
+	t.Logf("%d bytes for %d remediations in progress", kept, started)
+	g.Expect(kept).To(BeNumerically("<", 1<<20))
+	g.Expect(memory.remediations).To(HaveLen(started))
+	runtime.KeepAlive(names)
+}
+
+// heap returns how many bytes are reachable.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
