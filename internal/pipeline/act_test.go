@@ -200,6 +200,23 @@ func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
 	}
 }
 
+// There is one place, and by the preflight check the limit is exceeded. Nothing else is planned in that place.
+func TestRun_LimitExceededMeanwhile_PlansNoOthers(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(8)
+	r.oneByOne()
+	half := intstr.FromString("50%")
+	r.facts.Policy.Limits.MaxUnhealthy, r.facts.Policy.Counting = &half, remediation.CountUnhealthy
+	for i := 4; i < 8; i++ {
+		r.facts.Snapshot.Targets[i].Machine.Failure = ""
+	}
+	r.then = map[string]func(){"announce": func() { r.facts.Snapshot.Targets[7].Machine.Failure = "CreateError" }}
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.pass.Planned.Decisions[0].Block.Reason).To(Equal(remediation.TooManyUnhealthy))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0]", "report"}))
+}
+
 // There is one place, and every request is rejected. Each target leaves the place to the next one for a while. The next reconcile follows
 // after a pause.
 func TestRun_AllRejected_RetriesLater(t *testing.T) {

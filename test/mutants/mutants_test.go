@@ -39,10 +39,10 @@ const root = "../.."
 // Property tests draw ten thousand cases here: a hundred may miss what a mutant changes.
 const draws = "RAPID_CHECKS=10000"
 
-var all = slices.Concat(health, lessons, turnsAndNotes, remediation, guardMutants(), guards, lookedAt, summedUp, writtenDown, handedOver)
+var all = slices.Concat(health, lessons, turnsAndNotes, remediation, guardMutants(), guards, lookedAt, summedUp, writtenDown, handedOver, reconciles)
 
-// deciding are the packages that decide without reading or writing anything.
-var deciding = []string{"internal/health", "internal/remediation", "internal/adoption"}
+// deciding are the packages that decide without reading or writing anything, and the one that has the sequence of reads and writes.
+var deciding = []string{"internal/health", "internal/remediation", "internal/adoption", "internal/pipeline"}
 
 func TestNoMutantSurvives(t *testing.T) {
 	module, err := filepath.Abs(root)
