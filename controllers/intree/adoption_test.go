@@ -4,17 +4,21 @@
 package intree_test
 
 import (
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
@@ -53,6 +57,50 @@ func TestAdoption_ObserveFlag_AdoptsAndReleasesNothing(t *testing.T) {
 	s.Expect(stage.PausedAnnotation(stage.Get(s, notAdopted)())).To(BeEmpty())
 	s.Expect(stage.InTreeCondition(remedyv1.AdoptedCondition)(notAdopted)).To(BeEmpty())
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, m)())).To(BeEmpty())
+}
+
+// conflicts counts the conflicts of writes to checks.
+type conflicts struct {
+	next  http.RoundTripper
+	count *atomic.Int64
+}
+
+// RoundTrip implements http.RoundTripper.
+func (c conflicts) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := c.next.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusConflict && strings.Contains(r.URL.Path, "/machinehealthchecks/") {
+		c.count.Add(1)
+	}
+	return response, err
+}
+
+// A check is adopted, remediates a Machine, and is released. No write of the manager conflicts with an earlier one of its own: the test writes
+// only while the manager writes nothing.
+func TestAdoption_AdoptAndRelease_HasNoConflicts(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{OptIn: true} })
+	s.CreateUnhealthyMachine("m-1")
+	check := s.CreateInTreeCheck("workers")
+	s.SetInTreePaused(check, false)
+	user, count := rest.CopyConfig(s.User()), &atomic.Int64{}
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return conflicts{next, count} })
+	c, err := s.StartAs(faults.Start(s.Ctx), user)
+	s.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(c.StopIdle)
+	c.WaitIdle()
+	s.Annotate(check, remedyv1.AdoptAnnotation, "true")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, Equal(remedyv1.Pause)))
+	c.WaitIdle()
+	s.SetInTreePaused(check, true)
+	s.Eventually(stage.Get(s, check)).
+		Should(WithTransform(stage.InTreeCondition(remedyv1.AdoptedCondition), Equal("True "+remedyv1.AdoptedReason)))
+	s.Eventually(func() string { return s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)["m-1"] }).
+		Should(Equal(stage.OwnerRequested))
+	c.WaitIdle()
+	s.Annotate(check, remedyv1.AdoptAnnotation, "")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))
+	c.WaitIdle()
+	s.Expect(count.Load()).To(BeZero())
 }
 
 // The in-tree controller has not written a status: it does not run, or it does not reconcile this check.

@@ -39,7 +39,7 @@ func (s *Selection) selects(m *clusterv1.Machine) bool {
 func selections(e *healthcheck.Environment) func(context.Context, client.ObjectKey) []Selection {
 	return func(ctx context.Context, cluster client.ObjectKey) []Selection {
 		list := &remedyv1.MachineHealthCheckList{}
-		if err := e.Cache.List(ctx, list, healthcheck.InCluster(cluster)...); err != nil {
+		if err := e.Cache.List(ctx, list, e.OfInstance(healthcheck.InCluster(cluster))...); err != nil {
 			return nil
 		}
 		all := make([]Selection, 0, len(list.Items))

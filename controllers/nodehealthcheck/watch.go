@@ -45,7 +45,7 @@ func (w watches) concerned(
 	concerns func(*remedyv1.NodeHealthCheck) bool,
 ) []types.NamespacedName {
 	list := &remedyv1.NodeHealthCheckList{}
-	if err := w.Cache.List(ctx, list, inCluster(cluster)...); err != nil {
+	if err := w.Cache.List(ctx, list, w.OfInstance(inCluster(cluster))...); err != nil {
 		return nil
 	}
 	var checks []types.NamespacedName

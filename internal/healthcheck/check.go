@@ -225,6 +225,14 @@ func InCluster(cluster client.ObjectKey) []client.ListOption {
 	}
 }
 
+// OfInstance leaves out checks that --watch-filter does not select: an event does not even copy them from the cache.
+func (e *Environment) OfInstance(options []client.ListOption) []client.ListOption {
+	if e.WatchFilter == "" {
+		return options
+	}
+	return append(options, client.MatchingLabels{clusterv1.WatchLabel: e.WatchFilter})
+}
+
 // Limits are those of a check, or the default.
 func Limits(l *remedyv1.Limits, absent intstr.IntOrString) remediation.Limits {
 	all := remediation.Limits{MaxUnhealthy: l.MaxUnhealthy, MinHealthy: l.MinHealthy, Default: absent}

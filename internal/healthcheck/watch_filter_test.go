@@ -14,6 +14,9 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
@@ -34,7 +37,7 @@ func TestWatchFilter_ClusterWithoutLabel_IsRead(t *testing.T) {
 func TestWatchFilter_CheckOfOtherInstance_IsNotReadLive(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.WatchFilter = "a" })
-	s.CreateMachine("m-1")
+	machine := s.CreateMachine("m-1")
 	own, other := s.CreateCheck("check-a"), s.CreateCheck("check-b")
 	s.Change(own, func() { own.Labels = map[string]string{clusterv1.WatchLabel: s.WatchFilter} })
 	s.Change(other, func() { other.Labels = map[string]string{clusterv1.WatchLabel: "b"} })
@@ -57,6 +60,14 @@ func TestWatchFilter_CheckOfOtherInstance_IsNotReadLive(t *testing.T) {
 	}
 	s.Expect(readLive("check-a")).To(BeTrue())
 	s.Expect(readLive("check-b")).To(BeFalse())
+	// Events of the Machine, its Node, the Cluster and the check itself reconcile only the own check.
+	before := c.Reconciles("check-a").Load()
+	s.Annotate(machine, "example.com/a", "b")
+	s.SetReady("m-1", corev1.ConditionUnknown, time.Minute)
+	s.Change(other, func() { other.Spec.MaxInFlight = ptr.To(intstr.FromInt32(1)) })
+	c.ReconcileAll()
+	s.Expect(c.Reconciles("check-a").Load()).To(BeNumerically(">", before))
+	s.Expect(c.Reconciles("check-b").Load()).To(BeZero())
 	// No instance would report the status of this check, which the end of the test inspects.
 	s.Expect(s.Admin.Delete(s.Ctx, other)).To(Succeed())
 }

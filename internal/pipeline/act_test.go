@@ -26,7 +26,9 @@ func TestPreflight_OutOfDate_RunsAgain(t *testing.T) {
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(
-		Equal([]string{"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0), "look all", "obstacle?", made(1), "report"}),
+		Equal([]string{
+			"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0), "look all", "obstacle?", "progress", "obstacle?", made(1), "report",
+		}),
 		"the check may have been paused meanwhile, and the limit depends on facts that are out of date by then",
 	)
 }
@@ -98,6 +100,42 @@ func TestRun_Unhealthy_IsReportedBeforeStart(t *testing.T) {
 	}
 }
 
+// While a reconcile acts, a report a second shows what was started, and what is still waiting.
+func TestRun_LongReconcile_ReportsProgress(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(5)
+	r.slow = func(call string) time.Duration {
+		if strings.HasPrefix(call, "target") {
+			return 600 * time.Millisecond
+		}
+		return 0
+	}
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(Equal([]string{
+		"obstacle?", finalizer, "announce", "look [0 1 2 3 4]", made(0), "obstacle?", made(1), "obstacle?", "progress", "obstacle?", made(2),
+		"obstacle?", made(3), "obstacle?", "progress", "obstacle?", made(4), "report",
+	}))
+	for n, pass := range r.progress {
+		started := 2 * (n + 1)
+		g.Expect(pass.Planned.Counts.Remediating).To(Equal(started))
+		for i := range pass.Planned.Decisions {
+			blocked := map[bool]remediation.Reason{false: remediation.PreflightPending, true: ""}[i < started]
+			g.Expect(pass.Planned.Decisions[i].Block.Reason).To(Equal(blocked), "target %d", i)
+		}
+	}
+}
+
+// Nothing was started, so there is nothing to report.
+func TestRun_OnlyRejections_ReportsNoProgress(t *testing.T) {
+	g := NewWithT(t)
+	r := refused(8, 8)
+	r.slow = func(string) time.Duration { return time.Second }
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.progress).To(BeEmpty())
+}
+
 // A target that waits for a place gets its annotation without a preflight check, before the report.
 func TestRun_WaitingTarget_NeedsNoPreflight(t *testing.T) {
 	g := NewWithT(t)
@@ -160,6 +198,23 @@ func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
 		g.Expect(r.calls).ToNot(ContainElement(made(i)))
 		g.Expect(r.pass.Planned.Decisions[i].Block.Reason).To(Equal(remediation.TooManyUnhealthy))
 	}
+}
+
+// There is one place, and by the preflight check the limit is exceeded. Nothing else is planned in that place.
+func TestRun_LimitExceededMeanwhile_PlansNoOthers(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(8)
+	r.oneByOne()
+	half := intstr.FromString("50%")
+	r.facts.Policy.Limits.MaxUnhealthy, r.facts.Policy.Counting = &half, remediation.CountUnhealthy
+	for i := 4; i < 8; i++ {
+		r.facts.Snapshot.Targets[i].Machine.Failure = ""
+	}
+	r.then = map[string]func(){"announce": func() { r.facts.Snapshot.Targets[7].Machine.Failure = "CreateError" }}
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.pass.Planned.Decisions[0].Block.Reason).To(Equal(remediation.TooManyUnhealthy))
+	g.Expect(r.calls).To(Equal([]string{"obstacle?", finalizer, "announce", "look [0]", "report"}))
 }
 
 // There is one place, and every request is rejected. Each target leaves the place to the next one for a while. The next reconcile follows

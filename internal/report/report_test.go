@@ -159,9 +159,8 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	g.Expect(learn(unhealthy, given, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())
 	ended := learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})
 	g.Expect(ended).To(HaveLen(1))
-	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].StartTime.Time}).To(Equal([]any{
-		remedyv1.RecoveredOutcome, true,
-		noon.Add(-time.Minute),
+	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].StartTime.Time, ended[0].Event.Reason}).To(Equal([]any{
+		remedyv1.RecoveredOutcome, true, noon.Add(-time.Minute), "Recovered",
 	}))
 	g.Expect(learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})).To(BeEmpty())
 	for range 2 {
@@ -174,6 +173,7 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 // story feeds a Memory with the facts about one target, reconcile by reconcile.
 type story struct {
 	memory Memory
+	target remediation.Target
 	policy remediation.Policy
 	now    time.Time
 }
@@ -288,7 +288,33 @@ func TestCompare_RequestDeletedByUser_IsWithdrawn(t *testing.T) {
 	}
 	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{Action: remediation.Wait, Attempt: 1, InFlight: true})).To(BeEmpty())
 	target.Request = nil
-	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{})).To(ConsistOf(HaveField("Outcome", remedyv1.WithdrawnOutcome)))
+	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{})).To(ConsistOf(
+		And(HaveField("Outcome", remedyv1.WithdrawnOutcome), HaveField("Event.Reason", "Withdrawn"))))
+}
+
+// The owner reports that it cannot remediate the Machine. Then another check becomes responsible for it, and its owner is asked again.
+func TestCompare_OwnerEndsIt_HasReason(t *testing.T) {
+	g, s := NewWithT(t), &story{now: noon}
+	target := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: noon}}
+	wait := remediation.Decision{Action: remediation.Wait, InFlight: true}
+	g.Expect(s.compare(health.Unhealthy, target, wait)).To(BeEmpty())
+	refused := target
+	refused.OwnerRemediation.Refused = true
+	g.Expect(s.compare(health.Unhealthy, refused, remediation.Decision{})).To(ConsistOf(
+		And(HaveField("Outcome", remedyv1.FailedOutcome), HaveField("Event.Reason", "OwnerRefuses"))))
+	g.Expect(s.compare(health.Unhealthy, target, wait)).To(BeEmpty())
+	covered := remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ManagedByOtherCheck}
+	g.Expect(s.compare(health.Unhealthy, target, covered)).To(ConsistOf(
+		And(HaveField("Outcome", remedyv1.WithdrawnOutcome), HaveField("Event.Reason", "ManagedByOtherCheck"))))
+}
+
+// Owner remediation that was read is requested again after another client has removed its condition: that is another one.
+func TestCompare_RequestedAgain_IsAnother(t *testing.T) {
+	g, s := NewWithT(t), &story{now: noon}
+	target := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: noon}}
+	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())
+	again := remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}
+	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, again)).To(ConsistOf(HaveField("Event.Reason", "Withdrawn")))
 }
 
 // What is kept of a suspect target is small, because after an outage all targets of a fleet can be suspect.
@@ -311,18 +337,63 @@ func TestCompare_SuspectTarget_CostsLittleMemory(t *testing.T) {
 			},
 		}
 	}
-	held := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	memory, before := &Memory{}, held()
+	memory, before := &Memory{}, heap()
 	memory.Compare(pass, noon)
-	after := held()
+	after := heap()
 	t.Logf("%d bytes for each suspect target", (int64(after)-int64(before))/n)
 	g.Expect((int64(after)-int64(before))/n).To(BeNumerically("<", 600), "bytes for each suspect target")
 	runtime.KeepAlive(memory)
 	runtime.KeepAlive(pass)
+}
+
+// Of a remediation in progress, little is kept: not the plan in which it started.
+func TestCompare_StartedRemediations_PinNoPlan(t *testing.T) {
+	g := NewWithT(t)
+	const targets, started = 5000, 40
+	first, second := remediation.StepID{Order: 1, Template: "a"}, remediation.StepID{Order: 2, Template: "b"}
+	policy := &remediation.Policy{Steps: []remediation.Step{{ID: first}, {ID: second}}}
+	names := make([]string, targets)
+	for i := range names {
+		names[i] = fmt.Sprintf("machine-%d", i)
+	}
+	memory := &Memory{}
+	before := heap()
+	// One starts in each reconcile, as with maxInFlight, so each has a plan of its own.
+	for n := range started {
+		pass := &explain.Evaluation{
+			Check: "c", Snapshot: &health.Snapshot{Targets: make([]health.Target, targets)},
+			Assessment: &health.Assessment{Verdicts: make([]health.Verdict, targets)},
+			Situation:  &remediation.Situation{Targets: make([]remediation.Target, targets)}, Policy: policy,
+			Planned: &remediation.Planned{Decisions: make([]remediation.Decision, targets)},
+		}
+		for i := range targets {
+			pass.Snapshot.Targets[i].Name, pass.Situation.Targets[i].Name = names[i], names[i]
+			pass.Assessment.Verdicts[i].Kind = health.Healthy
+		}
+		for i := range n + 1 {
+			pass.Assessment.Verdicts[i].Kind = health.Unhealthy
+			d := &pass.Planned.Decisions[i]
+			d.Step, d.Attempt, d.InFlight, d.Action = first, 1, true, remediation.StartRequest
+			if i < n {
+				d.Action = remediation.Wait
+				pass.Situation.Targets[i].Request = &remediation.Request{Step: first, Attempt: 1, Started: noon.Add(time.Duration(i) * time.Second)}
+			}
+		}
+		_, news, _ := memory.Compare(pass, noon.Add(time.Duration(n)*time.Second))
+		g.Expect(news).To(HaveLen(1))
+	}
+	kept := int64(heap()) - int64(before)
+	t.Logf("%d bytes for %d remediations in progress", kept, started)
+	g.Expect(kept).To(BeNumerically("<", 1<<20))
+	g.Expect(memory.remediations).To(HaveLen(started))
+	runtime.KeepAlive(names)
+}
+
+// heap returns how many bytes are reachable.
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }

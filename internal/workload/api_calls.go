@@ -146,12 +146,19 @@ func (a *apiCalls) takeRetry(now time.Time) bool {
 
 // recentlyJoined returns the provider IDs of the last list if it is recent, otherwise nil.
 func (a *apiCalls) recentlyJoined(now time.Time) providerIDs {
+	a.releaseOld(now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.joined
+}
+
+// releaseOld releases a list that is no longer used.
+func (a *apiCalls) releaseOld(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !now.Before(a.listedAt.Add(maxListAge)) {
-		return nil
+		a.joined = nil
 	}
-	return a.joined
 }
 
 // keepJoined keeps of a list only what is read again: the Nodes themselves would be held in memory twice.

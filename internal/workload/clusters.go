@@ -183,6 +183,7 @@ func (c *Clusters) refreshUnreadable(ctx context.Context) {
 	now := c.clock.Now()
 	c.mu.RLock()
 	for key, s := range c.states {
+		s.calls.releaseOld(now)
 		if s.needsAttention(now) {
 			all[key] = s
 		}

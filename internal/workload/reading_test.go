@@ -6,7 +6,9 @@ package workload
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,6 +175,33 @@ func TestRead_NotJoined_UsesRecentList(t *testing.T) {
 	b.readLive(t, target)
 	_, lists = b.api.asked()
 	g.Expect(lists).To(Equal(4), "a live read uses no earlier list")
+}
+
+// After a rollout, no Machine waits for its Node any more, so nothing is read live. What was listed is not kept.
+func TestRead_OldList_IsReleased(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	for i := range 5000 {
+		name := fmt.Sprintf("node-%d", i)
+		b.api.nodes[name] = node(name, strings.Repeat("x", 100)+name)
+	}
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	g.Expect(b.read(t, Target{ProviderID: "id://a"})[0].State).To(Equal(health.NotJoined))
+	recent := heap() - before
+	b.clock.Step(maxListAge)
+	b.refreshUnreadable(t.Context())
+	old := heap() - before
+	t.Logf("%d bytes of a recent list, %d of an old one", recent, old)
+	g.Expect(old).To(BeNumerically("<", recent/4))
+	g.Expect(old).To(BeNumerically("<", 64<<10))
+	runtime.KeepAlive(b)
 }
 
 func TestRead_RecentList_ProvesNoNode(t *testing.T) {

@@ -1,0 +1,57 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck
+
+import (
+	"context"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// checkReader lists checks, and records how many.
+type checkReader struct {
+	client.Reader
+	checks []remedyv1.NodeHealthCheck
+	listed *int
+}
+
+func (r checkReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	all, asked := list.(*remedyv1.NodeHealthCheckList), (&client.ListOptions{}).ApplyOptions(options)
+	for i := range r.checks {
+		if asked.LabelSelector == nil || asked.LabelSelector.Matches(labels.Set(r.checks[i].Labels)) {
+			all.Items = append(all.Items, r.checks[i])
+		}
+	}
+	*r.listed += len(all.Items)
+	return nil
+}
+
+// Events of Nodes, Machines and Clusters reconcile only the check of this instance, and read none of the thousand of another one.
+func TestWatches_ChecksOfOtherInstance_AreNotRead(t *testing.T) {
+	g := NewWithT(t)
+	reader := checkReader{checks: make([]remedyv1.NodeHealthCheck, 1001), listed: new(int)}
+	for i := range reader.checks {
+		reader.checks[i].Name, reader.checks[i].Labels = "other", map[string]string{clusterv1.WatchLabel: "other"}
+	}
+	reader.checks[7].Name, reader.checks[7].Labels = "own", map[string]string{clusterv1.WatchLabel: "own"}
+	watches := watchesFor(&healthcheck.Environment{WatchFilter: "own", Cache: reader})
+	own := types.NamespacedName{Name: "own"}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	g.Expect(watches.Node(t.Context(), workload.NodeChange{Name: "n", Before: node, After: node})).To(ConsistOf(own))
+	g.Expect(watches.Cluster(t.Context(), client.ObjectKey{Namespace: "a", Name: "c"})).To(ConsistOf(own))
+	machine := &clusterv1.Machine{Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: "n"}}}
+	g.Expect(watches.Objects[1].Checks(t.Context(), machine)).To(HaveEach(own))
+	g.Expect(*reader.listed).To(Equal(4))
+}
