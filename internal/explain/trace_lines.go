@@ -79,14 +79,14 @@ func configured(rule health.Reason, p *health.Policy) string {
 		return ""
 	}
 	var checks []health.ConditionCheck
-	switch rule {
-	case health.UnhealthyMachine:
+	switch {
+	case rule == health.UnhealthyMachine:
 		checks = p.MachineConditions
-	case health.UnhealthyNode:
+	case rule == health.UnhealthyNode:
 		checks = p.NodeConditions
-	case health.NodeStartupTimeout:
+	case rule == health.NodeStartupTimeout:
 		return timeoutIs("nodeStartupTimeout", p.NodeStartupTimeout)
-	case health.NodeDeleted:
+	case rule == health.NodeDeleted:
 		return timeoutIs("nodeGoneTimeout", p.NodeGoneTimeout)
 	}
 	all := make([]string, 0, len(checks))

@@ -294,7 +294,10 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 				{"Normal", "Recovered", EndRemediation, "m-1: Withdrew the request because the target is healthy again"},
 			},
 		},
-		{"recovers from suspect", of(suspect, wait), of(well, wait), []Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}}},
+		{
+			"recovers from suspect", of(suspect, wait), of(well, wait),
+			[]Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}},
+		},
 		{"suspect recovers", of(suspect, none), of(well, none), nil},
 		{
 			"ends and stays blocked", of(sick, wait),
