@@ -97,8 +97,8 @@ var parts = []struct {
 		"Gates", "The first gate that applies to a target decides. It prevents the rules from being evaluated, or skips all other gates.",
 		Gate, "",
 	},
-	{"Health rules", "All rules are evaluated, so every cause is reported. The first rule that is met is the reason. A rule whose timeout is " +
-		"not over makes the target suspect.", Rule, ""},
+	{"Health rules", "All rules are evaluated, so every cause is reported. The first rule that is met is the reason. " +
+		"A rule whose timeout is not over makes the target suspect.", Rule, ""},
 	{"Unknown health", "A target is healthy if it passed all gates, no rule applies, and its Node was read. Otherwise its health is " +
 		"undetermined, and it is never remediated.", Unknown, ""},
 	{
