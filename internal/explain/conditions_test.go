@@ -373,7 +373,8 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			"Ready", "False", "CleaningUp",
 			"The check is being deleted; its finalizer stays until the cleanup is complete. Requests may exist that cannot be listed: " +
 				"FooRemediation: forbidden. " +
-				"Grant the permission or restore the API, or remove the finalizer remedy.cluster.x-k8s.io/cleanup from the check if there are no requests",
+				"Grant the permission or restore the API, or remove the finalizer remedy.cluster.x-k8s.io/cleanup " +
+				"from the check if there are no requests",
 		},
 	}
 	for _, test := range tests {
@@ -396,19 +397,4 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 			}))
 		})
 	}
-}
-
-// The conditions of a paused check do not depend on its targets.
-func TestWhilePaused_TargetsChange_StaysTheSame(t *testing.T) {
-	g := NewWithT(t)
-	paused := func(p *Evaluation) { p.Situation.Check.Paused, p.Context.CheckPaused = true, true }
-	told := WhilePaused(fleet(4, 1, paused))
-	g.Expect(told).To(Equal([]metav1.Condition{
-		{
-			Type: "RemediationAllowed", Status: metav1.ConditionFalse, Reason: "Paused",
-			Message: "Blocked: The check has the annotation cluster.x-k8s.io/paused",
-		},
-		condition("Paused", metav1.ConditionTrue, "Paused", "The check has the annotation cluster.x-k8s.io/paused"+unchanged),
-	}))
-	g.Expect(WhilePaused(fleet(7, 5, paused, func(p *Evaluation) { p.Situation.Check.Unreachable = true }))).To(Equal(told))
 }

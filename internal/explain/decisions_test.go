@@ -45,8 +45,14 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.Terminating, seen: seen{Cause: "taint a", Since: hour},
 			says: "Deletion was announced by taint a at 2026-03-14T11:00:00Z; remediation is blocked until 2026-03-14T11:30:00Z",
 		},
-		{reason: remediation.Excluded, says: "The Node has the label remediation.medik8s.io/exclude-from-remediation; remove it to allow remediation"},
-		{reason: remediation.NoRemediatingOwner, says: "The Machine has no owner that can remediate it. Set remediationTemplate or replace the Machine"},
+		{
+			reason: remediation.Excluded,
+			says:   "The Node has the label remediation.medik8s.io/exclude-from-remediation; remove it to allow remediation",
+		},
+		{
+			reason: remediation.NoRemediatingOwner,
+			says:   "The Machine has no owner that can remediate it. Set remediationTemplate or replace the Machine",
+		},
 		{
 			reason: remediation.OwnerRefuses, seen: seen{Cause: "KubeadmControlPlane/cp"},
 			says: "KubeadmControlPlane/cp reports that it cannot remediate the Machine",
@@ -63,7 +69,10 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.PauseRequested, seen: seen{Cause: "an upgrade", Count: 3},
 			says: `New remediations are paused by pauseRequests: "an upgrade" … and 2 more`,
 		},
-		{reason: remediation.ClusterUnreachable, says: "Workload cluster is unreachable; this failure cannot be verified without it; see ClusterReachable"},
+		{
+			reason: remediation.ClusterUnreachable,
+			says:   "Workload cluster is unreachable; this failure cannot be verified without it; see ClusterReachable",
+		},
 		{
 			reason: remediation.TooManyUnhealthy, seen: seen{Cause: "maxUnhealthy=40%", Count: 11, Max: 10},
 			says: "11 targets are unhealthy, and maxUnhealthy=40% allows 10. Check for a common cause before raising the limit",
@@ -121,7 +130,10 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			says:   "Lease of the Node is held by drainer until 2026-03-14T12:00:00Z",
 		},
 		{reason: remediation.ControlPlaneBusy, seen: seen{Cause: "cp-2"}, says: "cp-2 of the same control plane is being remediated"},
-		{reason: remediation.QuorumUnknown, says: "The etcd members of the control plane could not be read. Check the permission to list Pods in kube-system"},
+		{
+			reason: remediation.QuorumUnknown,
+			says:   "The etcd members of the control plane could not be read. Check the permission to list Pods in kube-system",
+		},
 		{reason: remediation.SingleControlPlane, seen: seen{Count: 1}, says: "The target is the only member of its control plane"},
 		{
 			reason: remediation.QuorumAtRisk, seen: seen{Count: 1, Min: 2, Max: 3},
@@ -160,7 +172,8 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 		},
 		{
 			reason: remediation.PreviousStepNotReleased, seen: seen{Since: hour},
-			says: "Deletion of the request of step 1 (FooTemplate/a), requested at 2026-03-14T11:00:00Z, is blocked by a finalizer of the remediator",
+			says: "Deletion of the request of step 1 (FooTemplate/a), requested at 2026-03-14T11:00:00Z, is blocked by " +
+				"a finalizer of the remediator",
 		},
 		{
 			reason: remediation.RequestFailed, seen: seen{Cause: "admission denied:\r\n spec.x\tis wrong"},

@@ -97,8 +97,8 @@ var parts = []struct {
 		"Gates", "The first gate that applies to a target decides. It prevents the rules from being evaluated, or skips all other gates.",
 		Gate, "",
 	},
-	{"Rules", "All rules are evaluated, so every cause is reported. The first rule that is met is the reason. A rule whose timeout is not " +
-		"over makes the target suspect.", Rule, ""},
+	{"Health rules", "All rules are evaluated, so every cause is reported. The first rule that is met is the reason. " +
+		"A rule whose timeout is not over makes the target suspect.", Rule, ""},
 	{"Unknown health", "A target is healthy if it passed all gates, no rule applies, and its Node was read. Otherwise its health is " +
 		"undetermined, and it is never remediated.", Unknown, ""},
 	{
@@ -117,12 +117,7 @@ func rulesPage(stories []story) string {
 	var b bytes.Buffer
 	b.WriteString(rulesHead + "\n")
 	for _, part := range parts {
-		anchor := strings.ReplaceAll(strings.ToLower(part.title), " ", "-")
-		if part.kind == Rule {
-			// The title of the page has the other anchor.
-			anchor += "-1"
-		}
-		fmt.Fprintf(&b, "- [%s](#%s)\n", part.title, anchor)
+		fmt.Fprintf(&b, "- [%s](#%s)\n", part.title, strings.ReplaceAll(strings.ToLower(part.title), " ", "-"))
 	}
 	for _, part := range parts {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", part.title, part.intro)

@@ -100,8 +100,8 @@ func (i Instance) Adopted(state adoption.State) *metav1.Condition {
 			"To release it, remove the annotation "+remedyv1.AdoptAnnotation+", "+release)
 	case adoption.Waiting:
 		return i.condition(metav1.ConditionFalse, remedyv1.WaitingForHandoverReason, "The in-tree controller has not acknowledged yet, "+
-			"in the condition Paused, that this check is paused for it. Remedy reconciles after the acknowledgment. Check that the in-tree controller runs, "+
-			"and that its --watch-filter selects this check. If it is not meant to run, set --in-tree-machinehealthchecks=Replace")
+			"in the condition Paused, that this check is paused for it. Remedy reconciles after the acknowledgment. Check that the in-tree "+
+			"controller runs, and that its --watch-filter selects this check. If it is not meant to run, set --in-tree-machinehealthchecks=Replace")
 	case adoption.PauseConflict:
 		return i.condition(
 			metav1.ConditionFalse,

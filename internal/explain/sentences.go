@@ -58,7 +58,8 @@ func decisionSentence(f *Facts) string {
 		if _, preflight := split(f); len(preflight) > 0 {
 			kind = Preflight
 		}
-		s := &subject{verdict: f.Verdict, Answer: remediation.Answer{Until: d.Block.Until, Details: d.Block.Details}, step: d.Step, policy: f.Policy}
+		answer := remediation.Answer{Until: d.Block.Until, Details: d.Block.Details}
+		s := &subject{verdict: f.Verdict, Answer: answer, step: d.Step, policy: f.Policy}
 		return cut(blockedPrefix+sentence(d.Block.Reason, s, kind, Guard, Preflight, Unfinished), MaxMessage)
 	}
 	switch d.Action {

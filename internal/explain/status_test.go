@@ -163,3 +163,18 @@ func TestStatus_HealthyTargets_DoNotAllocate(t *testing.T) {
 	// With the race detector, a pool sometimes drops an object.
 	g.Expect(testing.AllocsPerRun(100, func() { _ = Status(many, nil, nil) })).To(BeNumerically("~", few, 5))
 }
+
+// The conditions of a paused check do not depend on its targets.
+func TestWhilePaused_TargetsChange_StaysTheSame(t *testing.T) {
+	g := NewWithT(t)
+	paused := func(p *Evaluation) { p.Situation.Check.Paused, p.Context.CheckPaused = true, true }
+	told := WhilePaused(fleet(4, 1, paused))
+	g.Expect(told).To(Equal([]metav1.Condition{
+		{
+			Type: "RemediationAllowed", Status: metav1.ConditionFalse, Reason: "Paused",
+			Message: "Blocked: The check has the annotation cluster.x-k8s.io/paused",
+		},
+		condition("Paused", metav1.ConditionTrue, "Paused", "The check has the annotation cluster.x-k8s.io/paused"+unchanged),
+	}))
+	g.Expect(WhilePaused(fleet(7, 5, paused, func(p *Evaluation) { p.Situation.Check.Unreachable = true }))).To(Equal(told))
+}

@@ -78,16 +78,17 @@ func configured(rule health.Reason, p *health.Policy) string {
 	if p == nil {
 		return ""
 	}
-	var checks []health.ConditionCheck
-	switch rule {
-	case health.UnhealthyMachine:
-		checks = p.MachineConditions
-	case health.UnhealthyNode:
-		checks = p.NodeConditions
-	case health.NodeStartupTimeout:
+	if rule == health.NodeStartupTimeout {
 		return timeoutIs("nodeStartupTimeout", p.NodeStartupTimeout)
-	case health.NodeDeleted:
+	}
+	if rule == health.NodeDeleted {
 		return timeoutIs("nodeGoneTimeout", p.NodeGoneTimeout)
+	}
+	var checks []health.ConditionCheck
+	if rule == health.UnhealthyMachine {
+		checks = p.MachineConditions
+	} else if rule == health.UnhealthyNode {
+		checks = p.NodeConditions
 	}
 	all := make([]string, 0, len(checks))
 	for _, c := range checks {

@@ -283,7 +283,10 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 			"recovers", of(sick, wait), of(well, remediation.Decision{Action: remediation.Withdraw, Why: remediation.Recovered, InFlight: true}),
 			[]Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}},
 		},
-		{"recovers from suspect", of(suspect, wait), of(well, wait), []Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}}},
+		{
+			"recovers from suspect", of(suspect, wait), of(well, wait),
+			[]Event{{"Normal", "BecameHealthy", EvaluateHealth, "Machine m-1 became healthy"}},
+		},
 		{"suspect recovers", of(suspect, none), of(well, none), nil},
 		{
 			"ends and stays blocked", of(sick, wait),

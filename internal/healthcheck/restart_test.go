@@ -86,7 +86,8 @@ func TestRestart_NodesUnreadable_IsNoStorm(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False NodesUnreadable")))
 	s.Expect(stage.CheckMessage(remedyv1.ClusterReachableCondition)(check)).
-		To(And(ContainSubstring("Nodes cannot be read: "), Or(ContainSubstring("has not read the Nodes"), ContainSubstring("lacks a permission"))))
+		To(And(ContainSubstring("Nodes cannot be read: "),
+			Or(ContainSubstring("has not read the Nodes"), ContainSubstring("lacks a permission"))))
 	s.Expect(stage.CheckCondition(remedyv1.RemediationAllowedCondition)(check)).To(Equal("False ClusterUnreachable"))
 	c.ReconcileAll()
 	s.Expect(stage.Get(s, check)().Annotations).ToNot(HaveKey(remedyv1.StormSinceAnnotation))

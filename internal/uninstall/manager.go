@@ -90,8 +90,8 @@ func (u *Uninstaller) findRestartedManagers(ctx context.Context) error {
 		return err
 	}
 	for _, manager := range slices.DeleteFunc(managers, func(d appsv1.Deployment) bool { return !scaledUp(d) }) {
-		u.leave("Deployment %s/%s was scaled up again and may have written annotations and conditions again: keep it at 0 replicas where it is managed, for instance in a "+
-			"GitOps repository, or uninstall it", manager.Namespace, manager.Name)
+		u.leave("Deployment %s/%s was scaled up again and may have written annotations and conditions again: keep it at 0 "+
+			"replicas where it is managed, for instance in a GitOps repository, or uninstall it", manager.Namespace, manager.Name)
 	}
 	return nil
 }

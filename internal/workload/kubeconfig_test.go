@@ -71,7 +71,7 @@ var kubeconfigs = []struct {
 	}, says: "the kubeconfig has client-key (a file; use client-key-data), tokenFile (a file; use token)"},
 	{why: "no context", change: func(c *clientcmdapi.Config) { c.CurrentContext = "another" }, says: "check that the current context exists"},
 	{why: "no server", change: func(c *clientcmdapi.Config) { c.Clusters[canary].Server = "" }, says: "names a cluster with a server"},
-	{why: "nothing", content: []byte{}, says: `its key "value" is empty`},
+	{why: "nothing", content: []byte{}, says: "key value is empty"},
 	{why: "no kubeconfig", content: []byte("apiVersion: v1\nkind: Config\nusers: " + canary), says: "is not a kubeconfig"},
 	{why: "no YAML", content: []byte("{" + canary), says: "is not a kubeconfig"},
 }
