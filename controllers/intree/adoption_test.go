@@ -74,8 +74,8 @@ func (c conflicts) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// A check is adopted, remediates a Machine, and is released. No write of the manager conflicts with an earlier one of its own: the test writes
-// only while the manager writes nothing.
+// A check is adopted, remediates a Machine, and is released. No write of the manager conflicts with an earlier one of its own: the test
+// writes only while the manager writes nothing.
 func TestAdoption_AdoptAndRelease_HasNoConflicts(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, func(s *stage.Stage) { s.TakesOver = intree.AdoptionPolicy{OptIn: true} })

@@ -27,7 +27,8 @@ func TestPreflight_OutOfDate_RunsAgain(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(
 		Equal([]string{
-			"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0), "look all", "obstacle?", "progress", "obstacle?", made(1), "report",
+			"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0),
+			"look all", "obstacle?", "progress", "obstacle?", made(1), "report",
 		}),
 		"the check may have been paused meanwhile, and the limit depends on facts that are out of date by then",
 	)

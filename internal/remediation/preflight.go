@@ -204,8 +204,8 @@ func (d *Decision) unrecorded(t *Target) Decision {
 	return h
 }
 
-// Announced returns a plan as it is before its other preflight checks, which what it starts or ends waits for. Owner remediation is requested by the
-// conditions of a Machine, so until then these stay as they are.
+// Announced returns a plan as it is before its other preflight checks, which what it starts or ends waits for. Owner remediation is
+// requested by the conditions of a Machine, so until then these stay as they are.
 func (plan *Planned) Announced(s *Situation, a *health.Assessment, now time.Time) Planned {
 	announced := *plan
 	announced.Decisions = slices.Clone(plan.Decisions)
