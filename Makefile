@@ -237,6 +237,7 @@ sign:
 publish:
 	gh release create "$(VERSION)" --verify-tag --generate-notes $(if $(findstring -,$(VERSION)),--prerelease) out/*
 
+# Only this module is released. The other ones are tests and tools, which read only the files of this repository.
 vulnerabilities:
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
