@@ -36,6 +36,8 @@ type Process struct {
 
 	path  string
 	group *procgroup.Group
+	// own are flags with what a process on this machine cannot take from a Deployment: its addresses and its kubeconfig.
+	own []string
 
 	lock   sync.Mutex
 	cmd    *exec.Cmd
