@@ -116,7 +116,7 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 	@REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile table
 
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## The real Cluster API: a management cluster, workload clusters, faults, moves, adoption and uninstall. 7 / 16 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. 7 / 16 min
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v .
 

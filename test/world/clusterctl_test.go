@@ -116,7 +116,7 @@ func (e *installation) movedByProgram(requested *clusterv1.Machine) {
 	}
 }
 
-// deleted: what docs/install.md says about an uninstall, with the CRDs and the namespace.
+// deleted: the uninstall of docs/install.md, with the CRDs and the namespace.
 func (e *installation) deleted() {
 	e.w.StopWithDeployment(e.t.Context())
 	_, err := remedy(e.t, e.w, "uninstall")
