@@ -47,7 +47,8 @@ func kubeletNode(i int) *corev1.Node {
 	return n
 }
 
-// What the store of the informer and the cache of a cluster hold for each Node. The Nodes are decoded, as a watch delivers them, so no two share a string.
+// What the store of the informer and the cache of a cluster hold for each Node. The Nodes are decoded, as a watch delivers them, so no two
+// share a string.
 func BenchmarkCachedNodesMemory(b *testing.B) {
 	const count = 100_000
 	for b.Loop() {

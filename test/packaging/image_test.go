@@ -33,7 +33,8 @@ func newBase(t *testing.T, address string) string {
 	var base v1.ImageIndex = empty.Index
 	for i := range platforms {
 		platform := &platforms[i]
-		image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: platform.OS, Architecture: platform.Architecture, Config: v1.Config{User: "65532"}})
+		config := v1.ConfigFile{OS: platform.OS, Architecture: platform.Architecture, Config: v1.Config{User: "65532"}}
+		image, err := mutate.ConfigFile(empty.Image, &config)
 		g.Expect(err).ToNot(HaveOccurred())
 		base = mutate.AppendManifests(base, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
@@ -89,7 +90,8 @@ func TestImage_TwoPlatforms_SubjectIsTheIndex(t *testing.T) {
 		g.Expect(err).ToNot(HaveOccurred())
 		config, err := one.ConfigFile()
 		g.Expect(err).ToNot(HaveOccurred())
-		g.Expect([]string{config.OS, config.Architecture, config.Config.User}).To(Equal([]string{platforms[i].OS, platforms[i].Architecture, "65532"}))
+		g.Expect([]string{config.OS, config.Architecture, config.Config.User}).
+			To(Equal([]string{platforms[i].OS, platforms[i].Architecture, "65532"}))
 		g.Expect(config.Config.Entrypoint).To(HaveLen(1))
 	}
 	for _, digest := range documents {

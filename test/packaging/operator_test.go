@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// operatorProvider has the fields of cluster-api-operator's v1alpha2 that the samples need. The module of the operator is not a dependency, because
-// its requirements would change the versions of Cluster API and Kubernetes that the tests of this module run with.
+// operatorProvider has the fields of cluster-api-operator's v1alpha2 that the samples need. The module of the operator is not a dependency,
+// because its requirements would change the versions of Cluster API and Kubernetes that the tests of this module run with.
 type operatorProvider struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

@@ -17,8 +17,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// The program clusterctl, with local repositories and as a user types it: from the first installation to the last object. After each step, a
-// search over all objects finds what the docs name.
+// The program clusterctl, with local repositories and as a user types it: from the first installation to the last object. After each step,
+// a search over all objects finds what the docs name.
 func TestClusterctl_InitToDelete_LeavesNoTraces(t *testing.T) {
 	t.Parallel()
 	e := newClusterctlInstallation(t)
@@ -49,7 +49,10 @@ func (e *installation) addWorkload() {
 	ctx := e.t.Context()
 	e.Expect(e.w.InstallRemediations(ctx)).To(Succeed())
 	var err error
-	e.c, err = e.w.Workload(ctx, world.Shape{Namespace: "clusterctl", Name: "prod", Pools: []world.Pool{{Name: "a", Replicas: 1}, {Name: "b", Replicas: 1}}})
+	e.c, err = e.w.Workload(ctx, world.Shape{Namespace: "clusterctl", Name: "prod", Pools: []world.Pool{
+		{Name: "a", Replicas: 1},
+		{Name: "b", Replicas: 1},
+	}})
 	e.Expect(err).ToNot(HaveOccurred())
 	replaceIncomplete(ctx, e.w, &e.c.Cluster)
 	e.Eventually(func() []string { return nodesOf(e.t, &e.c.Cluster) }, soon).Should(HaveLen(3))
@@ -89,9 +92,11 @@ func (e *installation) providers() map[string]string {
 }
 
 func (e *installation) described(marked *clusterv1.Machine) {
-	said, err := e.clusterctl("describe", "cluster", e.c.Name, "--namespace="+e.c.Namespace, "--show-conditions=Machine", "--grouping=false", "--color=false")
+	said, err := e.clusterctl("describe", "cluster", e.c.Name, "--namespace="+e.c.Namespace,
+		"--show-conditions=Machine", "--grouping=false", "--color=false")
 	e.Expect(err).ToNot(HaveOccurred())
-	e.Expect(said).To(And(ContainSubstring("Machine "+e.c.Namespace+"/"+marked.Name), MatchRegexp(clusterv1.MachineOwnerRemediatedCondition+` +False`)))
+	e.Expect(said).To(And(ContainSubstring("Machine "+e.c.Namespace+"/"+marked.Name),
+		MatchRegexp(clusterv1.MachineOwnerRemediatedCondition+` +False`)))
 }
 
 // deleteRefused: the documented command with all its flags, while there are checks of Remedy's kinds. Nothing is deleted.
@@ -109,8 +114,8 @@ func (e *installation) movedByProgram(requested *clusterv1.Machine) {
 	e.Expect(e.w.MoveTo(e.t.Context(), there, e.c.Namespace)).To(Succeed())
 	e.traces(installed).Should(ConsistOf("ClusterRole /puppetremediations"), "the permission that the user has granted is not moved")
 	for _, object := range []client.Object{
-		world.NewRemediation(world.Remediation, requested.Namespace, requested.Name), &clusterv1.MachineHealthCheck{ObjectMeta: e.core.ObjectMeta},
-		&remedyv1.MachineHealthCheck{ObjectMeta: e.check.ObjectMeta},
+		world.NewRemediation(world.Remediation, requested.Namespace, requested.Name),
+		&clusterv1.MachineHealthCheck{ObjectMeta: e.core.ObjectMeta}, &remedyv1.MachineHealthCheck{ObjectMeta: e.check.ObjectMeta},
 	} {
 		e.Expect(there.Client.Get(e.t.Context(), client.ObjectKeyFromObject(object), object)).To(Succeed())
 	}
@@ -122,7 +127,8 @@ func (e *installation) deleted() {
 	_, err := remedy(e.t, e.w, "uninstall")
 	e.Expect(err).ToNot(HaveOccurred())
 	e.Expect(e.w.Clusterctl.Delete(e.t.Context(), clusterctl.DeleteOptions{
-		Kubeconfig: clusterctl.Kubeconfig{Path: e.w.Kubeconfig}, InfrastructureProviders: []string{"remedy"}, IncludeCRDs: true, IncludeNamespace: true,
+		Kubeconfig: clusterctl.Kubeconfig{Path: e.w.Kubeconfig}, InfrastructureProviders: []string{"remedy"},
+		IncludeCRDs: true, IncludeNamespace: true,
 	})).To(Succeed())
 	e.traces(none).Should(BeEmpty())
 	e.Eventually(e.crds, soon).Should(BeEmpty())

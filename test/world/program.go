@@ -14,8 +14,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane/assets"
 )
 
-// RunClusterctl runs the program clusterctl with the configuration of this world, without a network and without the files of the user. An error
-// has what it printed.
+// RunClusterctl runs the program clusterctl with the configuration of this world, without a network and without the files of the user. An
+// error has what it printed.
 func (w *World) RunClusterctl(ctx context.Context, args ...string) (string, error) {
 	paths, err := assets.FindClusterAPI(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p program) run(ctx context.Context, kubeconfig clusterctl.Kubeconfig, args
 }
 
 func repeated(flag string, values []string) []string {
-	var flags []string
+	flags := make([]string, 0, len(values))
 	for _, value := range values {
 		flags = append(flags, flag+"="+value)
 	}

@@ -74,7 +74,9 @@ type remediations struct {
 func (e *installation) inProgress(marked, requested *clusterv1.Machine) remediations {
 	e.t.Helper()
 	ctx := e.t.Context()
-	found := remediations{annotations: map[string]map[string]string{}, conditions: map[string]map[string]string{}, checks: map[string]map[string]string{}}
+	found := remediations{
+		annotations: map[string]map[string]string{}, conditions: map[string]map[string]string{}, checks: map[string]map[string]string{},
+	}
 	request := world.NewRemediation(world.Remediation, requested.Namespace, requested.Name)
 	e.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(request), request)).To(Succeed())
 	found.request = request.GetUID()
@@ -91,7 +93,8 @@ func (e *installation) inProgress(marked, requested *clusterv1.Machine) remediat
 		found.annotations[got.Name], found.conditions[got.Name] = got.Annotations, map[string]string{}
 		for i := range got.Status.Conditions {
 			switch c := &got.Status.Conditions[i]; c.Type {
-			case clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition, clusterv1.MachineExternallyRemediatedCondition:
+			case clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition,
+				clusterv1.MachineExternallyRemediatedCondition:
 				found.conditions[got.Name][c.Type] = string(c.Status) + " " + c.Reason + " " + c.LastTransitionTime.String()
 			}
 		}
