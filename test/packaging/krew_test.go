@@ -8,7 +8,6 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -104,10 +103,10 @@ func unpack(t *testing.T, archive string) map[string]string {
 	files, reader := map[string]string{}, tar.NewReader(packed)
 	for {
 		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
+		if err != nil {
+			g.Expect(err).To(MatchError(io.EOF))
 			return files
 		}
-		g.Expect(err).ToNot(HaveOccurred())
 		content, err := io.ReadAll(reader)
 		g.Expect(err).ToNot(HaveOccurred())
 		files[header.Name] = string(content)
