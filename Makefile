@@ -116,7 +116,7 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 	@REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile table
 
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## The real Cluster API: a management cluster, workload clusters, faults, moves, adoption and uninstall. 7 / 16 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. 7 / 16 min
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v .
 
@@ -222,11 +222,12 @@ release: ## Writes out/: what clusterctl and kubectl apply need ('make plugins' 
 # The one place where the image is named.
 IMAGE = $(shell sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment.yaml)
 
+# ko prints one reference, that of the index; --image-refs would list the image of each architecture, too.
 .PHONY: image
 image: bin/ko ## Builds and pushes the image for two architectures with an SBOM, without Docker; needs VERSION and permission to push. BASE=<image>@sha256:<digest> pins the base image. 2 / 8 min
 	@test -n "$(VERSION)" || { echo "make image: set the version, for example VERSION=v0.1.0"; exit 1; }
 	@mkdir -p out
-	VERSION=$(VERSION) $(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) KO_DOCKER_REPO=$(IMAGE) bin/ko build --bare --platform=linux/amd64,linux/arm64 --sbom=spdx --tags=$(VERSION) --image-refs=out/.image .
+	VERSION=$(VERSION) $(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) KO_DOCKER_REPO=$(IMAGE) bin/ko build --bare --platform=linux/amd64,linux/arm64 --sbom=spdx --tags=$(VERSION) . >out/.image
 
 .PHONY: release-files
 release-files: ## Writes to out/ all that a release publishes: components, metadata, plugins, krew manifest, checksums. Needs VERSION. 3 / 10 min
@@ -236,9 +237,9 @@ release-files: ## Writes to out/ all that a release publishes: components, metad
 	./hack/checksums.sh out
 
 .PHONY: release-dry-run
-release-dry-run: ## What the workflow of a release does and needs no network: its files, and the manager for both architectures. 4 / 15 min
+release-dry-run: bin/ko ## What the workflow of a release does and needs no network: its files, and the image for both architectures, in a registry of a test. 4 / 15 min
 	$(MAKE) --no-print-directory release-files VERSION=$(or $(VERSION),v0.1.0-dry-run)
-	@for arch in amd64 arm64; do GOOS=linux GOARCH=$$arch go build -v -ldflags "$(LDFLAGS)" -o /dev/null . $(PROGRESS) || exit 1; done
+	cd test/packaging && go test -tags=$(TAGS),image -count=1 -timeout 30m -run '^TestImage_' .
 	cd out && sha256sum --check --quiet checksums.txt
 
 # The parts of a release that need a network and permissions. The workflow calls them.
@@ -247,7 +248,7 @@ image-login: bin/ko
 	@printf %s "$$REGISTRY_PASSWORD" | bin/ko login "$(firstword $(subst /, ,$(IMAGE)))" --username "$$REGISTRY_USER" --password-stdin
 
 image-subject:
-	@sed -E 's/^([^@:]+)(:[^@]+)?@(.*)$$/name=\1\ndigest=\3/' out/.image
+	@sed -E 's|^(.*/[^/:@]+)(:[^/@]+)?@(.*)$$|name=\1\ndigest=\3|' out/.image
 
 sign:
 	cosign sign --yes --recursive "$$(cat out/.image)"
@@ -256,6 +257,7 @@ sign:
 publish:
 	gh release create "$(VERSION)" --verify-tag --generate-notes $(if $(findstring -,$(VERSION)),--prerelease) out/*
 
+# Only this module is released. The other ones are tests and tools, which read only the files of this repository.
 vulnerabilities:
 	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
@@ -295,7 +297,7 @@ controlplane-all: ## The same and kube-controller-manager. 0 / 9 min
 	@go run ./test/controlplane/cmd/provide -all >/dev/null
 
 .PHONY: clusterapi
-clusterapi: ## Cluster API's managers, cached outside of the checkout. 0 / 6 min
+clusterapi: ## Cluster API's managers and clusterctl, cached outside of the checkout. 0 / 6 min
 	@go run ./test/controlplane/cmd/provide -cluster-api >/dev/null
 
 .PHONY: deps-debian

@@ -103,16 +103,9 @@ func TestLive_ListOfNodes_IsReleased(t *testing.T) {
 		node.Status.Conditions = make([]corev1.NodeCondition, 5)
 	}
 	b := newBench(t, nodes...)
-	held := func() uint64 {
-		runtime.GC()
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := held()
+	before := heldBytes()
 	g.Expect(b.readLive(t, Target{ProviderID: "missing"})[0].State).To(Equal(health.NotJoined))
-	after := held()
+	after := heldBytes()
 	g.Expect(int64(after)-int64(before)).To(BeNumerically("<", 400*count), "bytes")
 	runtime.KeepAlive(b)
 }

@@ -81,7 +81,7 @@ func TestTiltFindsWhatItAsksFor(t *testing.T) {
 	g.Expect(ofKind(objects, "Namespace")[0].GetLabels()).To(HaveKeyWithValue("cluster.x-k8s.io/provider", infrastructure.label), "name and type are taken from it")
 	g.Expect(d.Labels).ToNot(BeEmpty(), "the Tiltfile reads them without looking")
 	g.Expect(d.Spec.Template.Spec.Containers[0].Name).To(Equal("manager"))
-	g.Expect(d.Spec.Template.Spec.Containers[0].Command).To(Equal([]string{"/manager"}), "Tilt puts its binary there")
+	g.Expect(d.Spec.Template.Spec.Containers[0].Command).To(BeEmpty(), "tilt-prepare sets it, and the images of Docker and of ko have different ones")
 }
 
 // While debugging, Tilt changes these arguments and adds these flags.
@@ -195,8 +195,19 @@ func copyTree(t *testing.T, folder string, paths ...string) {
 	}
 }
 
-// startTilt executes Cluster API's Tiltfile with the settings of the docs. The repository of Remedy holds what a change must rebuild, and nothing else.
-func startTilt(t *testing.T) (tilt *tiltfile, checkout string) {
+// tiltSettings returns a block of docs/development.md by its first line.
+func tiltSettings(t *testing.T, first string) []byte {
+	t.Helper()
+	g := NewWithT(t)
+	docs, err := os.ReadFile(filepath.Join(root, "docs/development.md"))
+	g.Expect(err).ToNot(HaveOccurred())
+	block := regexp.MustCompile("(?s)```yaml\n(" + regexp.QuoteMeta(first) + "\n.*?)```").FindSubmatch(docs)
+	g.Expect(block).ToNot(BeNil(), first)
+	return block[1]
+}
+
+// startTilt executes Cluster API's Tiltfile with the settings of the docs, and more settings. The repository of Remedy holds what a change must rebuild, and nothing else.
+func startTilt(t *testing.T, more ...byte) (tilt *tiltfile, checkout string) {
 	t.Helper()
 	g := NewWithT(t)
 	module := clusterAPI(t)
@@ -210,11 +221,8 @@ func startTilt(t *testing.T) (tilt *tiltfile, checkout string) {
 	content, err := os.ReadFile(filepath.Join(module, "Tiltfile"))
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(os.WriteFile(filepath.Join(folder, "Tiltfile"), content, 0o600)).To(Succeed())
-	docs, err := os.ReadFile(filepath.Join(root, "docs/development.md"))
-	g.Expect(err).ToNot(HaveOccurred())
-	snippet := regexp.MustCompile("(?s)```yaml\n# tilt-settings.yaml\n(.*?)```").FindSubmatch(docs)
-	g.Expect(snippet).ToNot(BeNil(), "docs/development.md has the settings")
-	g.Expect(os.WriteFile(filepath.Join(folder, "tilt-settings.yaml"), snippet[1], 0o600)).To(Succeed())
+	content = append(tiltSettings(t, "# tilt-settings.yaml"), more...)
+	g.Expect(os.WriteFile(filepath.Join(folder, "tilt-settings.yaml"), content, 0o600)).To(Succeed())
 
 	open(t, "config")
 	tilt = &tiltfile{folder: folder, prepared: func() error { return tiltManifests(t, manifests, module) }}
@@ -237,6 +245,18 @@ func TestTiltfile_OurProvider_IsBuiltAndApplied(t *testing.T) {
 	t.Run("resources", func(t *testing.T) { expectResources(t, tilt) })
 	t.Run("build", func(t *testing.T) { expectBuild(t, tilt, checkout) })
 	t.Run("manifests", func(t *testing.T) { expectManifests(t, tilt) })
+}
+
+// The settings for a debugger are added to those for everything.
+func TestTiltfile_DebuggerInTheDocs_ListensOnThePort(t *testing.T) {
+	g := NewWithT(t)
+	tilt, _ := startTilt(t, tiltSettings(t, "debug:")...)
+	resource := named(tilt.of("k8s_resource"), "new_name", "capremedy_controller")
+	g.Expect(resource).ToNot(BeNil())
+	g.Expect(resource.args["port_forwards"]).To(Equal([]any{[]any{"port_forward", 30000.0, 30000.0}}))
+	g.Expect(named(tilt.of("local_resource"), "name", "capremedy_binary").text("cmd")).To(ContainSubstring("-gcflags 'all=-N -l'"))
+	others := named(tilt.of("k8s_resource"), "new_name", "capi_controller")
+	g.Expect(others.args["port_forwards"]).To(BeEmpty())
 }
 
 func expectBuild(t *testing.T, tilt *tiltfile, checkout string) {
@@ -332,6 +352,7 @@ func TestDockerfile_CopiedFiles_AreThoseOfTheBuild(t *testing.T) {
 	g.Expect(copied).To(Equal(needed))
 	content, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
 	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(strings.Fields(string(content))).To(ContainElement(".tiltbuild"), "what Tilt builds is in no image")
 	for ignored := range strings.FieldsSeq(string(content)) {
 		g.Expect(needed).ToNot(HaveKey(ignored), "what the build needs is in the context")
 	}

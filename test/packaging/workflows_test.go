@@ -20,7 +20,7 @@ type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Jobs        map[string]struct {
 		Permissions map[string]string `json:"permissions"`
-		Needs       string            `json:"needs"`
+		Needs       []string          `json:"needs"`
 		Strategy    struct {
 			Matrix struct {
 				Suite []string `json:"suite"`
@@ -76,7 +76,8 @@ func TestWorkflows_MakeTargets_Exist(t *testing.T) {
 	}
 	tests, release := readWorkflow(t, "test.yaml"), readWorkflow(t, "release.yaml")
 	g.Expect(targets(g, &tests, "test")).To(ContainElements("test", "check", "proof", "e2e", "bench-guard", "release-dry-run"))
-	g.Expect(release.Jobs["publish"].Needs).To(Equal("test"), "nothing is published that no test has seen")
+	g.Expect(release.Jobs["publish"].Needs).To(ConsistOf("test", "vulnerabilities"), "nothing is published that no test has seen")
+	g.Expect(targets(g, &release, "vulnerabilities")).To(Equal([]string{"vulnerabilities"}))
 	published := targets(g, &release, "publish")
 	g.Expect(published).To(Equal([]string{"release-files", "image-login", "image", "sign", "image-subject", "publish"}))
 	g.Expect(slices.Sorted(func(yield func(string) bool) {

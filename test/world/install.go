@@ -9,11 +9,12 @@ import (
 	"runtime/debug"
 
 	"github.com/pkg/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/cmd/clusterctl/client"
 )
 
-// install is 'clusterctl init', with its library: the inventory, the namespaces, the roles and the definitions are what a user would have.
+// install is 'clusterctl init', with its library or its program: the inventory, the namespaces, the roles and the definitions are what a user would have.
 func (w *World) install(ctx context.Context) error {
 	// Three megabytes of YAML become very many small objects, which all stay until the end: to look for garbage in between only takes time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
@@ -24,6 +25,9 @@ func (w *World) install(ctx context.Context) error {
 	w.Clusterctl, err = client.New(ctx, "", client.InjectConfig(configuration))
 	if err != nil {
 		return errors.Wrap(err, "clusterctl's library does not start")
+	}
+	if w.options.ClusterctlProgram {
+		w.Clusterctl = program{Client: w.Clusterctl, world: w}
 	}
 	options := client.InitOptions{Kubeconfig: client.Kubeconfig{Path: w.Kubeconfig}}
 	for _, p := range w.options.installed() {
@@ -39,14 +43,23 @@ func (w *World) install(ctx context.Context) error {
 			options.InfrastructureProviders = append(options.InfrastructureProviders, name)
 		}
 	}
-	components, err := w.Clusterctl.Init(ctx, options)
-	if err != nil {
+	if _, err := w.Clusterctl.Init(ctx, options); err != nil {
 		return errors.Wrap(err, "clusterctl init failed")
 	}
-	for _, c := range components {
+	return w.readNamespaces(ctx)
+}
+
+// readNamespaces reads from clusterctl's inventory where each provider is.
+func (w *World) readNamespaces(ctx context.Context) error {
+	inventory := &metav1.PartialObjectMetadataList{}
+	inventory.SetGroupVersionKind(clusterctlv1.GroupVersion.WithKind("ProviderList"))
+	if err := w.Client.List(ctx, inventory); err != nil {
+		return errors.Wrap(err, "failed to list the providers that clusterctl has installed")
+	}
+	for i := range inventory.Items {
 		for _, p := range w.options.installed() {
-			if c.ManifestLabel() == p.label {
-				w.namespaces[p.process] = c.TargetNamespace()
+			if inventory.Items[i].Name == p.label {
+				w.namespaces[p.process] = inventory.Items[i].Namespace
 			}
 		}
 	}

@@ -106,13 +106,14 @@ func accountOf(d *appsv1.Deployment) controlplane.User {
 
 // remedyProcess is the manager with exactly the arguments of its Deployment; only addresses differ. Its requests go through a tap.
 func (w *World) remedyProcess(ctx context.Context, name, path string) (*Process, error) {
-	deployment, container, err := w.podOf(ctx, remedy)
+	deployment, _, err := w.podOf(ctx, remedy)
 	if err != nil {
 		return nil, err
 	}
 	if path, err = filepath.Abs(path); err != nil {
 		return nil, errors.WithStack(err)
 	}
+	w.manager = path
 	process, err := newProcess(w.group, w.Logs, name, path)
 	if err != nil {
 		return nil, err
@@ -126,9 +127,19 @@ func (w *World) remedyProcess(ctx context.Context, name, path string) (*Process,
 	if err != nil {
 		return nil, err
 	}
-	process.Args = override(override(container.Args, append(addresses, "--kubeconfig="+kubeconfig)), w.options.Flags[Remedy])
+	process.own = append(addresses, "--kubeconfig="+kubeconfig)
+	return process, w.readRemedyDeployment(ctx, process)
+}
+
+// readRemedyDeployment gives the process the arguments and the environment of the Deployment; they count from the next start on.
+func (w *World) readRemedyDeployment(ctx context.Context, process *Process) error {
+	deployment, container, err := w.podOf(ctx, remedy)
+	if err != nil {
+		return err
+	}
+	process.Args = override(override(container.Args, process.own), w.options.Flags[Remedy])
 	process.Env, err = environment(deployment, container, nil)
-	return process, err
+	return err
 }
 
 // kubeconfigOf writes the kubeconfig of a manager: it is its ServiceAccount for the API server, by itself or by its tap.

@@ -37,6 +37,8 @@ type Process struct {
 	// program is what the wrapper at path executes.
 	program, path string
 	group         *procgroup.Group
+	// own are flags with what a process on this machine cannot take from a Deployment: its addresses and its kubeconfig.
+	own []string
 
 	lock   sync.Mutex
 	cmd    *exec.Cmd

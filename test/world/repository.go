@@ -55,7 +55,7 @@ func (r *repository) write(ctx context.Context) error {
 	for _, p := range r.providers {
 		made.Go(func() error {
 			if p.process == Remedy {
-				return r.release(ctx)
+				return r.release(ctx, p.version)
 			}
 			module := main
 			if p.test {
@@ -74,13 +74,13 @@ func (r *repository) write(ctx context.Context) error {
 	return made.Wait()
 }
 
-// release builds the files of Remedy with the script of a release.
-func (r *repository) release(ctx context.Context) error {
+// release builds the files of a version of Remedy with the script of a release.
+func (r *repository) release(ctx context.Context, version string) error {
 	root, err := assets.ModuleDir(ctx, assets.ModulePath)
 	if err != nil {
 		return err
 	}
-	_, err = run(ctx, filepath.Join(root, "hack", "release.sh"), filepath.Join(r.dir, remedy.label, remedy.version), remedy.version)
+	_, err = run(ctx, filepath.Join(root, "hack", "release.sh"), filepath.Join(r.dir, remedy.label, version), version)
 	return errors.Wrap(err, "failed to build the release")
 }
 
@@ -133,8 +133,14 @@ func (r *repository) configuration(ctx context.Context, file string) (config.Cli
 
 // run runs a tool and returns what it prints; an error carries what it complained about.
 func run(ctx context.Context, tool string, args ...string) ([]byte, error) {
+	return runWith(ctx, nil, tool, args...)
+}
+
+// runWith runs a tool with exactly this environment; nil is that of this program.
+func runWith(ctx context.Context, environment []string, tool string, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, tool, args...)
+	cmd.Env = environment
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	return stdout.Bytes(), errors.Wrapf(err, "%s: %s", filepath.Base(tool), bytes.TrimSpace(stderr.Bytes()))

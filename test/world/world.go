@@ -36,7 +36,7 @@ type World struct {
 	Client     client.WithWatch
 	// Plane is the management cluster's etcd and API server.
 	Plane *controlplane.ControlPlane
-	// Clusterctl is clusterctl's library, with the configuration that this world was installed with. clusterctl.yaml in Dir has the same.
+	// Clusterctl is clusterctl's library or program, with the configuration that this world was installed with. clusterctl.yaml in Dir has the same.
 	Clusterctl clusterctl.Client
 
 	options     Options
@@ -46,6 +46,7 @@ type World struct {
 	certificate *certificate
 	processes   map[string]*Process
 	taps        map[string]*tap
+	manager     string // the path of the manager that the world begins with.
 	links       *links
 
 	// By process: the namespace of its provider, and the port that its webhooks are called at.

@@ -55,6 +55,9 @@ func (b Binary) versionArgs() []string {
 	switch {
 	case b == Kubectl:
 		return []string{"version", "--client"}
+	case b == Clusterctl:
+		// Without a configuration, it fails before it looks for a newer version in the network.
+		return []string{"version", "--output=short", "--config=/none/of/it"}
 	case b.isClusterAPI():
 		return []string{"--kubeconfig=/none/of/it"}
 	default:

@@ -175,7 +175,8 @@ func runVersion(ctx context.Context, binary Binary, path string) (string, error)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, binary.versionArgs()...).CombinedOutput()
 	first := versionLine(binary, string(out))
-	// A manager of Cluster API has no version flag: it logs its version, and then fails without a cluster.
+	// A manager of Cluster API has no version flag: it logs its version, and then fails without a cluster. clusterctl fails without its
+	// configuration.
 	if err != nil && !binary.isClusterAPI() {
 		return "", errors.Wrapf(err, "%s does not run (%s)", path, first)
 	}

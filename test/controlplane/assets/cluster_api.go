@@ -22,12 +22,13 @@ const (
 	ClusterAPITestVersion = "1.14.0"
 )
 
-// The managers of Cluster API.
+// The managers of Cluster API, and its command line.
 const (
 	CoreManager           Binary = "core-manager"
 	BootstrapManager      Binary = "kubeadm-bootstrap-manager"
 	ControlPlaneManager   Binary = "kubeadm-control-plane-manager"
 	InfrastructureManager Binary = "docker-infrastructure-manager"
+	Clusterctl            Binary = "clusterctl"
 )
 
 // clusterAPIPackages are the main packages of upstream. Two of them have the same last word, so that each is built by itself.
@@ -36,14 +37,15 @@ var clusterAPIPackages = map[Binary]string{
 	BootstrapManager:      "sigs.k8s.io/cluster-api/bootstrap/kubeadm",
 	ControlPlaneManager:   "sigs.k8s.io/cluster-api/controlplane/kubeadm",
 	InfrastructureManager: "sigs.k8s.io/cluster-api/test/infrastructure/docker",
+	Clusterctl:            "sigs.k8s.io/cluster-api/cmd/clusterctl",
 }
 
-// ClusterAPI is every manager of Cluster API that the tests run.
+// ClusterAPI is every program of Cluster API that the tests run.
 func ClusterAPI() []Binary {
-	return []Binary{CoreManager, BootstrapManager, ControlPlaneManager, InfrastructureManager}
+	return []Binary{CoreManager, BootstrapManager, ControlPlaneManager, InfrastructureManager, Clusterctl}
 }
 
-// NewClusterAPIProvider returns the provider of Cluster API's managers. They are always built: upstream publishes images only.
+// NewClusterAPIProvider returns the provider of Cluster API's programs. They are always built: upstream publishes managers as images only.
 func NewClusterAPIProvider(progress io.Writer) (*Provider, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -57,7 +59,7 @@ func NewClusterAPIProvider(progress io.Writer) (*Provider, error) {
 	}, nil
 }
 
-// FindClusterAPI returns where Cluster API's managers are. Like Find, it never builds.
+// FindClusterAPI returns where Cluster API's programs are. Like Find, it never builds.
 func FindClusterAPI(ctx context.Context) (Paths, error) {
 	p, err := NewClusterAPIProvider(io.Discard)
 	if err != nil {
@@ -117,7 +119,8 @@ func (b Binary) isClusterAPI() bool {
 	return slices.Contains(ClusterAPI(), b)
 }
 
-// fitsClusterAPI: unlike Kubernetes, the manifests come from the very same release.
+// fitsClusterAPI: unlike Kubernetes, the manifests come from the very same release. clusterctl prints the version and nothing else.
 func fitsClusterAPI(printed string) bool {
-	return strings.Contains(printed, "Version: v"+ClusterAPIVersion)
+	first, _, _ := strings.Cut(printed, "\n")
+	return first == "v"+ClusterAPIVersion || strings.Contains(printed, "Version: v"+ClusterAPIVersion)
 }

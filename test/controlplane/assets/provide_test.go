@@ -297,6 +297,9 @@ func TestAManagerOfClusterAPIIsAskedWithoutACluster(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(string(receipt)).To(ContainSubstring(`"version": "Version: v` + ClusterAPIVersion))
 
+	write(t, manager, "#!/bin/sh\necho 'v"+ClusterAPIVersion+"'\nexit 1\n")
+	g.Expect(cache.Put(t.Context(), Clusterctl, manager, "test")).To(Succeed())
+
 	write(t, manager, "#!/bin/sh\necho 'Version: v1.0.0'\nexit 1\n")
 	g.Expect(cache.Put(t.Context(), CoreManager, manager, "test")).To(MatchError(ContainSubstring("is not the required version")))
 }

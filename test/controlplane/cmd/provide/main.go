@@ -17,7 +17,7 @@ import (
 
 func main() {
 	all := flag.Bool("all", false, "kube-controller-manager, too")
-	clusterAPI := flag.Bool("cluster-api", false, "Cluster API's managers, instead")
+	clusterAPI := flag.Bool("cluster-api", false, "Cluster API's managers and clusterctl, instead")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -1,0 +1,133 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package world_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
+)
+
+// nextVersion is a release of the same sources with another argument: the version in its manager, and a higher verbosity.
+const nextVersion = "v0.1.1"
+
+// upgradedAndRolledBack installs the next version and the first one again, while an owner remediation and a request are in progress.
+func (e *installation) upgradedAndRolledBack(marked, requested *clusterv1.Machine) {
+	ctx := e.t.Context()
+	manager, err := e.w.Release(ctx, nextVersion)
+	e.Expect(err).ToNot(HaveOccurred())
+	e.changeArguments()
+	plan, err := e.clusterctl("upgrade", "plan")
+	e.Expect(err).ToNot(HaveOccurred())
+	e.Expect(plan).To(MatchRegexp(`infrastructure-remedy +remedy-system +InfrastructureProvider +` + world.Version + ` +` + nextVersion))
+
+	// Both ways, a process stops here before clusterctl deletes its Deployment.
+	e.kubelet()
+	before := e.inProgress(marked, requested)
+	existing := traces(ctx, e, e.w.Admin, none)
+	for _, step := range []struct{ version, manager, verbosity string }{{nextVersion, manager, "--v=3"}, {world.Version, "", "--v=2"}} {
+		e.Expect(e.w.UpgradeRemedy(ctx, step.version, step.manager)).To(Succeed())
+		e.Expect(e.w.Process(world.Remedy).Args).To(ContainElement(step.verbosity), "the Deployment is that of "+step.version)
+		e.Expect(e.providers()).To(HaveKeyWithValue("remedy-system/infrastructure-remedy", step.version))
+		e.reconciledAgain()
+		e.Expect(e.inProgress(marked, requested)).To(Equal(before), step.version)
+		e.traces(none).Should(ContainElements(existing))
+	}
+}
+
+// changeArguments lets the release of the next version have another default than the first one.
+func (e *installation) changeArguments() {
+	e.t.Helper()
+	file := filepath.Join(e.w.Dir, "repository", "infrastructure-remedy", nextVersion, "infrastructure-components.yaml")
+	content, err := os.ReadFile(file)
+	e.Expect(err).ToNot(HaveOccurred())
+	changed := strings.ReplaceAll(string(content), "--v=${REMEDY_LOG_LEVEL:=2}", "--v=${REMEDY_LOG_LEVEL:=3}")
+	e.Expect(changed).ToNot(Equal(string(content)))
+	e.Expect(os.WriteFile(file, []byte(changed), 0o600)).To(Succeed())
+}
+
+// remediations are what a new manager must neither lose nor repeat.
+type remediations struct {
+	request types.UID
+	// created counts the requests that the manager has asked for.
+	created int
+	// By Machine: its annotations, and when the conditions of health checks have changed.
+	annotations map[string]map[string]string
+	conditions  map[string]map[string]string
+	// By check: its conditions.
+	checks map[string]map[string]string
+}
+
+func (e *installation) inProgress(marked, requested *clusterv1.Machine) remediations {
+	e.t.Helper()
+	ctx := e.t.Context()
+	found := remediations{
+		annotations: map[string]map[string]string{}, conditions: map[string]map[string]string{}, checks: map[string]map[string]string{},
+	}
+	request := world.NewRemediation(world.Remediation, requested.Namespace, requested.Name)
+	e.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(request), request)).To(Succeed())
+	found.request = request.GetUID()
+	for _, write := range e.w.Writes() {
+		if write.Verb == http.MethodPost && strings.Contains(write.Path, "/puppetremediations") {
+			found.created++
+		}
+	}
+	for _, machine := range []*clusterv1.Machine{marked, requested} {
+		got := &clusterv1.Machine{}
+		e.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(machine), got)).To(Succeed())
+		e.Expect(got.UID).To(Equal(machine.UID))
+		e.Expect(got.DeletionTimestamp).To(BeNil())
+		found.annotations[got.Name], found.conditions[got.Name] = got.Annotations, map[string]string{}
+		for i := range got.Status.Conditions {
+			switch c := &got.Status.Conditions[i]; c.Type {
+			case clusterv1.MachineHealthCheckSucceededCondition, clusterv1.MachineOwnerRemediatedCondition,
+				clusterv1.MachineExternallyRemediatedCondition:
+				found.conditions[got.Name][c.Type] = string(c.Status) + " " + c.Reason + " " + c.LastTransitionTime.String()
+			}
+		}
+		e.Expect(found.conditions[got.Name]).ToNot(BeEmpty())
+	}
+	check := &remedyv1.MachineHealthCheck{}
+	e.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(e.check), check)).To(Succeed())
+	found.checks["check"], found.checks["core"] = statuses(check.Status.Conditions), statuses(e.inTreeCheck().Status.Conditions)
+	return found
+}
+
+func statuses(conditions []metav1.Condition) map[string]string {
+	found := map[string]string{}
+	for i := range conditions {
+		found[conditions[i].Type] = string(conditions[i].Status) + " " + conditions[i].Reason
+	}
+	return found
+}
+
+// reconciledAgain changes both checks in a way that changes no decision, and waits until the manager has reconciled the change.
+func (e *installation) reconciledAgain() {
+	e.t.Helper()
+	ctx := e.t.Context()
+	check, core := &remedyv1.MachineHealthCheck{}, e.inTreeCheck()
+	e.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(e.check), check)).To(Succeed())
+	before := client.MergeFrom(check.DeepCopy())
+	check.Spec.MaxInFlight = ptr.To(intstr.FromInt32(int32(check.Generation) + 10))
+	e.Expect(e.w.Client.Patch(ctx, check, before)).To(Succeed())
+	before = client.MergeFrom(core.DeepCopy())
+	core.Spec.Checks.NodeStartupTimeoutSeconds = ptr.To(int32(core.Generation) + 1000)
+	e.Expect(e.w.Client.Patch(ctx, core, before)).To(Succeed())
+	e.Eventually(func() []int64 {
+		e.Expect(e.w.Client.Get(ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
+		return []int64{check.Status.ObservedGeneration - check.Generation, e.inTreeCheck().Status.ObservedGeneration - core.Generation}
+	}, soon).Should(HaveEach(int64(0)))
+}
