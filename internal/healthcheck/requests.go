@@ -5,6 +5,7 @@ package healthcheck
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
@@ -21,15 +23,20 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// recordKinds adds the kinds of requests that a check can create to its annotation.
+// recordKinds adds the kinds of requests that a check can create to its annotation, which has space for them: they come first if the
+// annotation is full.
 func recordKinds(object client.Object, check *Check) {
 	noted := notes.RequestKinds(object.GetAnnotations())
+	var added []notes.RequestKind
 	for _, template := range check.Templates {
-		if kind := check.kindOf(template); !slices.Contains(noted, kind) {
-			noted = append(noted, kind)
+		if kind := check.kindOf(template); !slices.Contains(noted, kind) && !slices.Contains(added, kind) {
+			added = append(added, kind)
 		}
 	}
-	annotate(object, notes.OfRequestKinds(noted))
+	if len(noted)+len(added) > notes.MaxRequestKinds {
+		noted, added = added, noted
+	}
+	annotate(object, notes.OfRequestKinds(append(noted, added...)))
 }
 
 // kindOf returns the kind of the requests of a template, with their namespace if the check has none.
@@ -90,6 +97,10 @@ func (p *scope) readOwn(ctx context.Context, s *snapshot) error {
 	}
 	for _, gvk := range unknown.Kinds {
 		s.unread = append(s.unread, gvk.GroupKind().String()+" is being read")
+	}
+	if notes.HasMoreRequestKinds(s.check.Object.GetAnnotations()) {
+		s.unread = append(s.unread, fmt.Sprintf("the annotation %s has more than %d kinds, and the others are not read: remove those of "+
+			"which there are no requests", remedyv1.RequestKindsAnnotation, notes.MaxRequestKinds))
 	}
 	return nil
 }
