@@ -31,6 +31,9 @@ var medik8sKind = schema.GroupVersionKind{Group: "remediation.medik8s.io", Versi
 // medik8sTime is how long what was read of them is used. They are not watched, because their kind is usually not served.
 const medik8sTime = 5 * time.Minute
 
+// maxMedik8s is how many of them a cluster can have: each is compared with every Node, and a workload cluster can return any number.
+const maxMedik8s = 200
+
 // medik8sTimeout is that of one read.
 const medik8sTimeout = 5 * time.Second
 
@@ -89,8 +92,8 @@ func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthc
 	case err != nil:
 		return nil, errors.Wrapf(err, "failed to read nodehealthchecks.%s", medik8sKind.Group)
 	}
-	claims := make([]healthcheck.Claim, 0, len(list.Items))
-	for i := range list.Items {
+	claims := make([]healthcheck.Claim, 0, min(len(list.Items), maxMedik8s))
+	for i := range cap(claims) {
 		claims = append(claims, medik8sClaim(&list.Items[i]))
 	}
 	return claims, nil
