@@ -5,7 +5,6 @@ package healthcheck
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
@@ -97,10 +95,6 @@ func (p *scope) readOwn(ctx context.Context, s *snapshot) error {
 	}
 	for _, gvk := range unknown.Kinds {
 		s.unread = append(s.unread, gvk.GroupKind().String()+" is being read")
-	}
-	if notes.HasMoreRequestKinds(s.check.Object.GetAnnotations()) {
-		s.unread = append(s.unread, fmt.Sprintf("the annotation %s has more than %d kinds, and the others are not read: remove those of "+
-			"which there are no requests", remedyv1.RequestKindsAnnotation, notes.MaxRequestKinds))
 	}
 	return nil
 }
