@@ -144,8 +144,8 @@ func (s *snapshot) conditionFacts() explain.ConditionFacts {
 func (s *snapshot) unreadRequests() string {
 	unread := slices.Sorted(slices.Values(s.unread))
 	if notes.HasMoreRequestKinds(s.check.Object.GetAnnotations()) {
-		unread = append(unread, fmt.Sprintf("the annotation %s has more than %d kinds, and the others are not read: remove those without requests",
-			remedyv1.RequestKindsAnnotation, notes.MaxRequestKinds))
+		unread = append(unread, fmt.Sprintf("the annotation %s has more than %d kinds, and the others are not read: "+
+			"remove those without requests", remedyv1.RequestKindsAnnotation, notes.MaxRequestKinds))
 	}
 	return strings.Join(unread, "; ")
 }

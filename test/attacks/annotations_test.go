@@ -54,8 +54,8 @@ func (c *readCounter) total(part string) (n int) {
 	return n
 }
 
-// A tenant who can annotate checks lists thousands of kinds of requests, and thousands of Machines that are being replaced. Of each check, the
-// manager reads a limited number, and asks only once for kinds that are not served. Another tenant gets a request meanwhile.
+// A tenant who can annotate checks lists thousands of kinds of requests, and thousands of Machines that are being replaced. Of each check,
+// the manager reads a limited number, and asks only once for kinds that are not served. Another tenant gets a request meanwhile.
 func TestAttack_LongAnnotations_CostLittle(t *testing.T) {
 	t.Parallel()
 	const checks, entries = 10, 1000

@@ -44,7 +44,8 @@ func hostileLists(s *stage.Stage, resource string, change func(list string) stri
 	s.T.Helper()
 	hostileServer(s, func(honest *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
-		if !strings.HasSuffix(r.URL.Path, "/"+resource) || r.Method != http.MethodGet || query.Get("watch") != "" && !query.Has("sendInitialEvents") {
+		watch := query.Get("watch") != "" && !query.Has("sendInitialEvents")
+		if watch || r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/"+resource) {
 			honest.ServeHTTP(w, r)
 			return
 		}

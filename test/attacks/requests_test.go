@@ -103,8 +103,8 @@ func TestAttack_ForeignControlPlane_IsNotBusy(t *testing.T) {
 	}
 }
 
-// A tenant creates a request in its own namespace, in the name of a NodeHealthCheck. It takes no place of that check, and the manager neither
-// changes nor deletes it.
+// A tenant creates a request in its own namespace, in the name of a NodeHealthCheck. It takes no place of that check, and the manager
+// neither changes nor deletes it.
 func TestAttack_RequestOfOtherNamespace_NodeCheckIgnoresIt(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces)

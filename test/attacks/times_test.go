@@ -57,8 +57,8 @@ func TestTimes_OutsideOfAPI_HideNothing(t *testing.T) {
 // requestTimes are the times of a request: when the manager has started it, and when the API server has created it.
 var requestTimes = regexp.MustCompile(`"remedy.cluster.x-k8s.io/started":"[^"]*",?|"creationTimestamp":"[^"]*"`)
 
-// The API server of a workload cluster returns requests with times that the management API server does not accept. The check reports the end
-// of the remediation nevertheless.
+// The API server of a workload cluster returns requests with times that the management API server does not accept. The check reports the
+// end of the remediation nevertheless.
 func TestTimes_RequestsInWorkload_HideNothing(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
