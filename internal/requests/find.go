@@ -93,8 +93,8 @@ func (r *Requests) watchKind(ctx context.Context, k *kind) string {
 	return ""
 }
 
-// staysMissing reports whether a kind was not served a while ago, and no template of the check names it. No remediation waits for a kind that
-// only an annotation names, so it is not asked for again soon.
+// staysMissing reports whether a kind was not served a while ago, and no template of the check names it. No remediation waits for a kind
+// that only an annotation names, so it is not asked for again soon.
 func (r *Requests) staysMissing(c Check, k *kind) bool {
 	r.mu.Lock()
 	named := r.interestOf(c).names(k.GroupVersionKind)

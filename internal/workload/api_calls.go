@@ -211,8 +211,8 @@ func (l *limitedConnections) GetUncachedClient(ctx context.Context, cluster clie
 	return api, nil
 }
 
-// LimitAnswers makes clients reject redirects, and answers of a workload cluster that are too large. Answers are not compressed: a small one
-// could become a large one.
+// LimitAnswers makes clients reject redirects, and answers of a workload cluster that are too large. Answers are not compressed, because a
+// small one could become a large one.
 func LimitAnswers(config *rest.Config) {
 	config.DisableCompression = true
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return answerLimit{next} })
