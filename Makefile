@@ -224,10 +224,11 @@ IMAGE = $(shell sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment
 
 # ko prints one reference, that of the index; --image-refs would list the image of each architecture, too.
 .PHONY: image
-image: bin/ko ## Builds and pushes the image for two architectures with an SBOM, without Docker; needs VERSION and permission to push. BASE=<image>@sha256:<digest> pins the base image. 2 / 8 min
+image: bin/ko ## Builds and pushes the image for two architectures with an SBOM, without Docker; needs VERSION, BASE=<image>@sha256:<digest> and permission to push. 2 / 8 min
 	@test -n "$(VERSION)" || { echo "make image: set the version, for example VERSION=v0.1.0"; exit 1; }
+	@case "$(BASE)" in *@sha256:*) ;; *) echo "make image: set the base image with its digest, for example BASE=gcr.io/distroless/static@sha256:..."; exit 1;; esac
 	@mkdir -p out
-	VERSION=$(VERSION) $(if $(BASE),KO_DEFAULTBASEIMAGE=$(BASE)) KO_DOCKER_REPO=$(IMAGE) bin/ko build --bare --platform=linux/amd64,linux/arm64 --sbom=spdx --tags=$(VERSION) . >out/.image
+	VERSION=$(VERSION) KO_DEFAULTBASEIMAGE=$(BASE) KO_DOCKER_REPO=$(IMAGE) bin/ko build --bare --platform=linux/amd64,linux/arm64 --sbom=spdx --tags=$(VERSION) . >out/.image
 
 .PHONY: release-files
 release-files: ## Writes to out/ all that a release publishes: components, metadata, plugins, krew manifest, checksums. Needs VERSION. 3 / 10 min

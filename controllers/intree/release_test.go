@@ -203,6 +203,7 @@ func TestInTreeCheck_DeletedWhilePaused_GetsNoStatus(t *testing.T) {
 	s.CreateMachine("m-1")
 	s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
 	check := s.CreateInTreeCheck("in-tree", func(check *clusterv1.MachineHealthCheck) {
+		check.Annotations = map[string]string{remedyv1.AdoptionIDAnnotation: "a"}
 		check.Finalizers = []string{remedyv1.CleanupFinalizer, "example.com/waits"}
 	})
 	paused := []metav1.Condition{{

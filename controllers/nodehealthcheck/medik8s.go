@@ -36,6 +36,9 @@ const medik8sResource = "nodehealthchecks.remediation.medik8s.io"
 // served.
 const medik8sTime = time.Minute
 
+// maxMedik8s is how many of them a cluster can have: each is compared with every Node, and a workload cluster can return any number.
+const maxMedik8s = 200
+
 // medik8sTimeout is that of one read.
 const medik8sTimeout = 5 * time.Second
 
@@ -109,8 +112,8 @@ func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthc
 	case err != nil:
 		return nil, errors.Wrapf(err, "failed to read %s", medik8sResource)
 	}
-	claims := make([]healthcheck.Claim, 0, len(list.Items))
-	for i := range list.Items {
+	claims := make([]healthcheck.Claim, 0, min(len(list.Items), maxMedik8s))
+	for i := range cap(claims) {
 		claims = append(claims, medik8sClaim(&list.Items[i]))
 	}
 	return claims, nil

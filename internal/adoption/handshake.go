@@ -13,8 +13,9 @@ func Decide(f *Facts, id string, now time.Time) Decision {
 	d := Decision{Memory: f.Memory}
 	d.Memory.Replaced = f.Memory.Replaced && f.Pause != RemedyPause
 	switch {
-	// A check that is being deleted only cleans up. Without that, its finalizer would stay.
-	case f.Deleting && f.Cleanup && f.Pause != ForeignPause:
+	// A check that is being deleted only cleans up. Without that, its finalizer would stay. A check that was never adopted is released: its
+	// writer has set the finalizer.
+	case f.Deleting && f.Cleanup && f.Pause != ForeignPause && (f.Wanted || f.Pause == RemedyPause || !f.Memory.Empty()):
 		d.Move, d.State = Act, Adopted
 	case f.Exclusive && f.Wanted:
 		d.exclusive(f)

@@ -88,7 +88,11 @@ var nextMoves = []struct {
 	{"three losses, an hour later", Facts{Wanted: true, ReportsUnpaused: true, Memory: lost(70, 65, 60)}, Adopt, Waiting},
 	{"deleted before adoption", Facts{Wanted: true, Deleting: true, ReportsUnpaused: true}, Leave, InTree},
 	{"deleted, cleanup needed", Facts{Wanted: true, Deleting: true, Cleanup: true, Pause: RemedyPause, Memory: taken}, Act, Adopted},
-	{"deleted, no longer requested, cleanup needed", Facts{Deleting: true, Cleanup: true}, Act, Adopted},
+	{"deleted, no longer requested, cleanup needed", Facts{Deleting: true, Cleanup: true, Memory: taken}, Act, Adopted},
+	{"deleted, pause recorded, cleanup needed", Facts{Deleting: true, Cleanup: true, Pause: RemedyPause}, Act, Adopted},
+	{"deleted before its adoption was recorded, cleanup needed", Facts{Wanted: true, Deleting: true, Cleanup: true}, Act, Adopted},
+	// Every writer of the check can set the finalizer.
+	{"deleted, never adopted, with finalizer", Facts{Deleting: true, Cleanup: true}, Release, InTree},
 	{"deleted, paused by a user", Facts{Wanted: true, Deleting: true, Cleanup: true, Pause: ForeignPause}, Leave, Paused},
 	{"no longer requested", Facts{Pause: RemedyPause, ReportsPaused: true, Memory: taken}, Release, InTree},
 	{"no longer requested, pause removed", Facts{Memory: taken}, Release, InTree},

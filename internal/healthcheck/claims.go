@@ -94,17 +94,27 @@ func (e *Environment) claimsOf(ctx context.Context, check *Check, cluster *clust
 	return all, nil
 }
 
+// created reports whether the check has created a request. A cluster-scoped check has requests in certain namespaces only.
+func (c *Claim) created(r *requests.Request) bool {
+	return r.IsOf(c.Check) && (c.Check.Namespace != "" || slices.Contains(c.Namespaces, r.Namespace))
+}
+
+// remediates reports whether a request for a target takes effect: it is in the namespace of the Machine, where providers look for it, or
+// another check of the same cluster has created it. Every user could create one in another namespace.
+func (s *snapshot) remediates(r *requests.Request, t *Target) bool {
+	if t.Machine != nil && r.Namespace == t.Machine.Namespace && slices.Contains(r.Machines, t.Machine.UID) {
+		return true
+	}
+	return slices.ContainsFunc(s.claims, func(c Claim) bool { return c.created(r) })
+}
+
 // holds reports whether another check remediates a target.
 func (s *snapshot) holds(c *Claim, t *Target) bool {
-	// A cluster-scoped check has requests in certain namespaces only.
-	requested := func(r *requests.Request) bool {
-		return r.IsOf(c.Check) && (c.Check.Namespace != "" || slices.Contains(c.Namespaces, r.Namespace))
-	}
 	annotated := t.Object
 	if t.Machine != nil {
 		annotated = t.Machine
 	}
-	return slices.ContainsFunc(s.elsewhere[t.uid()], requested) || c.InFlight[t.NodeTarget.Name] ||
+	return slices.ContainsFunc(s.elsewhere[t.uid()], c.created) || c.InFlight[t.NodeTarget.Name] ||
 		c.MarkedBy != "" && notes.ResponsibleCheck(annotated.GetAnnotations()) == c.MarkedBy
 }
 

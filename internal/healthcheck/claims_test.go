@@ -5,6 +5,7 @@ package healthcheck
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -15,6 +16,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 )
@@ -30,6 +33,17 @@ func TestHolds_RequestNamesNoCheck_HoldsNothing(t *testing.T) {
 	g.Expect(unnamed.holds(&Claim{Check: own}, target)).To(BeFalse())
 	named := &snapshot{elsewhere: map[types.UID][]*requests.Request{"": {{Check: own}}}}
 	g.Expect(named.holds(&Claim{Check: own}, target)).To(BeTrue())
+}
+
+// The manager does not read all kinds of such an annotation, so there may be requests of the others.
+func TestUnreadRequests_TooManyKinds_AreReported(t *testing.T) {
+	g := NewWithT(t)
+	machine := &clusterv1.MachineHealthCheck{}
+	s := &snapshot{check: &Check{Object: machine}}
+	g.Expect(s.unreadRequests()).To(BeEmpty())
+	kinds := strings.Repeat("A.v1.example.com,", notes.MaxRequestKinds)
+	machine.Annotations = map[string]string{remedyv1.RequestKindsAnnotation: kinds + "B.v1.example.com"}
+	g.Expect(s.unreadRequests()).To(ContainSubstring(remedyv1.RequestKindsAnnotation + " has more than 32 kinds"))
 }
 
 // Claims are compared for every target of every reconcile, so a target that no other check selects costs no memory.

@@ -5,6 +5,7 @@ package healthcheck
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,7 +146,12 @@ func (s *snapshot) conditionFacts() explain.ConditionFacts {
 
 // unreadRequests returns why some requests may not have been read; empty if all were. It is sorted, so it is reported once.
 func (s *snapshot) unreadRequests() string {
-	return strings.Join(slices.Sorted(slices.Values(s.unread)), "; ")
+	unread := slices.Sorted(slices.Values(s.unread))
+	if notes.HasMoreRequestKinds(s.check.Object.GetAnnotations()) {
+		unread = append(unread, fmt.Sprintf("the annotation %s has more than %d kinds, and the others are not read: "+
+			"remove those without requests", remedyv1.RequestKindsAnnotation, notes.MaxRequestKinds))
+	}
+	return strings.Join(unread, "; ")
 }
 
 // reading returns how many Nodes could be read. Targets without a Node and clusters without a control plane do not count.

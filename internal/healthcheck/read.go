@@ -278,7 +278,7 @@ func (s *snapshot) requestedElsewhere(t *Target, all, management *requests.Reque
 		machine := requests.Object{Name: t.Machine.Name, UID: t.Machine.UID}
 		found = append(found, management.ForTarget(requests.OfMachine(machine, requests.Object{}))...)
 	}
-	return slices.DeleteFunc(found, func(r *requests.Request) bool { return r.IsOf(s.check.ID) })
+	return slices.DeleteFunc(found, func(r *requests.Request) bool { return r.IsOf(s.check.ID) || !s.remediates(r, t) })
 }
 
 // readOwners reads the owners that replace deleted targets. Usually there are none. The Machines that an unreadable owner replaces count as

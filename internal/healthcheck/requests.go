@@ -21,15 +21,20 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// recordKinds adds the kinds of requests that a check can create to its annotation.
+// recordKinds adds the kinds of requests that a check can create to its annotation, which has space for them: they come first if the
+// annotation is full.
 func recordKinds(object client.Object, check *Check) {
 	noted := notes.RequestKinds(object.GetAnnotations())
+	var added []notes.RequestKind
 	for _, template := range check.Templates {
-		if kind := check.kindOf(template); !slices.Contains(noted, kind) {
-			noted = append(noted, kind)
+		if kind := check.kindOf(template); !slices.Contains(noted, kind) && !slices.Contains(added, kind) {
+			added = append(added, kind)
 		}
 	}
-	annotate(object, notes.OfRequestKinds(noted))
+	if len(noted)+len(added) > notes.MaxRequestKinds {
+		noted, added = added, noted
+	}
+	annotate(object, notes.OfRequestKinds(append(noted, added...)))
 }
 
 // kindOf returns the kind of the requests of a template, with their namespace if the check has none.

@@ -114,10 +114,12 @@ func OfStorm(s remediation.Storm) Notes {
 	return Notes{remedyv1.StormSinceAnnotation: Text(s.Since), remedyv1.CooldownSinceAnnotation: Text(s.CooldownSince)}
 }
 
-// Replacing returns the Machines with owner remediation that are not replaced yet, by name.
+// Replacing returns the Machines with owner remediation that are not replaced yet, by name. It reads no more than the manager writes:
+// each can cost a live read of its owner.
 func Replacing(annotations map[string]string) []remediation.Replacement {
 	var all []remediation.Replacement
-	for _, entry := range strings.Split(annotations[remedyv1.ReplacingAnnotation], ",") {
+	entries, _ := firstEntries(annotations[remedyv1.ReplacingAnnotation], remediation.HighestMaxInFlight)
+	for _, entry := range entries {
 		words := strings.Split(entry, " ")
 		if len(words) < 2 || len(words) > 3 || words[0] == "" || words[1] == "" {
 			continue
@@ -151,10 +153,15 @@ type RequestKind struct {
 	Namespace string
 }
 
-// RequestKinds returns the kinds of requests that a check may have created.
+// MaxRequestKinds is how many kinds of requests of a check are read and written. A check names ten templates at most.
+const MaxRequestKinds = 32
+
+// RequestKinds returns the kinds of requests that a check may have created: the first ones, because every user who can annotate the check
+// can write the annotation, and each kind costs reads.
 func RequestKinds(annotations map[string]string) []RequestKind {
 	var all []RequestKind
-	for _, entry := range strings.Split(annotations[remedyv1.RequestKindsAnnotation], ",") {
+	entries, _ := firstEntries(annotations[remedyv1.RequestKindsAnnotation], MaxRequestKinds)
+	for _, entry := range entries {
 		entry, namespace, _ := strings.Cut(entry, "@")
 		if gvk, _ := schema.ParseKindArg(entry); gvk != nil {
 			all = append(all, RequestKind{*gvk, namespace})
@@ -163,10 +170,27 @@ func RequestKinds(annotations map[string]string) []RequestKind {
 	return all
 }
 
+// HasMoreRequestKinds reports whether the annotation has more entries than RequestKinds reads. The manager does not write such a one.
+func HasMoreRequestKinds(annotations map[string]string) bool {
+	_, more := firstEntries(annotations[remedyv1.RequestKindsAnnotation], MaxRequestKinds)
+	return more
+}
+
+// firstEntries returns the first entries of a list, and whether it has more.
+func firstEntries(list string, limit int) (entries []string, more bool) {
+	for entry := range strings.SplitSeq(list, ",") {
+		if len(entries) == limit {
+			return entries, true
+		}
+		entries = append(entries, entry)
+	}
+	return entries, false
+}
+
 // OfRequestKinds returns the annotation of that.
 func OfRequestKinds(all []RequestKind) Notes {
 	entries := make([]string, 0, len(all))
-	for _, kind := range all {
+	for _, kind := range all[:min(len(all), MaxRequestKinds)] {
 		entry := kind.Kind + "." + kind.Version + "." + kind.Group
 		if kind.Namespace != "" {
 			entry += "@" + kind.Namespace

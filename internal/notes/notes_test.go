@@ -126,6 +126,25 @@ func TestNotes_MaximumOfAttempts_DoesNotOverflow(t *testing.T) {
 	}
 }
 
+// Users can write as many entries as fit into an annotation.
+func TestNotes_LongAnnotation_HasLimits(t *testing.T) {
+	g := NewWithT(t)
+	kinds, replacing := make([]string, 0, 500), make([]string, 0, 500)
+	for i := range 500 {
+		kinds = append(kinds, fmt.Sprintf("Kind%d.v1.example.com", i))
+		replacing = append(replacing, fmt.Sprintf("m-%d MachineSet/a", i))
+	}
+	long := map[string]string{
+		remedyv1.RequestKindsAnnotation: strings.Join(kinds, ","), remedyv1.ReplacingAnnotation: strings.Join(replacing, ","),
+	}
+	g.Expect(RequestKinds(long)).To(HaveLen(MaxRequestKinds))
+	g.Expect(HasMoreRequestKinds(long)).To(BeTrue())
+	g.Expect(Replacing(long)).To(HaveLen(remediation.HighestMaxInFlight))
+	full := OfRequestKinds(append(RequestKinds(long), RequestKind{}))
+	g.Expect(RequestKinds(full)).To(Equal(RequestKinds(long)))
+	g.Expect(HasMoreRequestKinds(full)).To(BeFalse())
+}
+
 func FuzzNotes(f *testing.F) {
 	f.Add("1", "2026-03-14T12:00:00Z", "1 RebootTemplate/soft", "m-1 MachineSet/a 2026-03-14T12:00:00Z,m-2 MachineSet/a")
 	f.Fuzz(func(t *testing.T, attempts, when, tried, replacing string) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -40,8 +41,16 @@ func (r *Requests) OfCheck(ctx context.Context, c Check, kinds ...schema.GroupVe
 		}
 		if unknown == nil {
 			unknown = &NotKnownError{Problems: map[schema.GroupVersionKind]string{}}
+			// An annotation can name many kinds, and each of them would wait for an API server that does not answer.
+			inTime, done := context.WithTimeout(ctx, 2*r.timeout)
+			defer done()
+			ctx = inTime
 		}
-		if why := r.watchKind(ctx, k); why != "" {
+		why := NotServed
+		if !r.staysMissing(c, k) {
+			why = r.watchKind(ctx, k)
+		}
+		if why != "" {
 			unknown.Problems[gvk] = why
 		} else {
 			unknown.Kinds = append(unknown.Kinds, gvk)
@@ -82,6 +91,17 @@ func (r *Requests) watchKind(ctx context.Context, k *kind) string {
 	}
 	r.startWatch(k, known)
 	return ""
+}
+
+// staysMissing reports whether a kind was not served a while ago, and no template of the check names it. No remediation waits for a kind
+// that only an annotation names, so it is not asked for again soon.
+func (r *Requests) staysMissing(c Check, k *kind) bool {
+	r.mu.Lock()
+	named := r.interestOf(c).names(k.GroupVersionKind)
+	r.mu.Unlock()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !named && !k.facts.served && !k.facts.until.IsZero() && r.clock.Now().Before(k.facts.until.Add(grantedFor))
 }
 
 // coversAll returns why a kind that no check names as a template is not watched: the permissions of the manager cover all kinds of its
@@ -250,7 +270,9 @@ func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVers
 			unknown.Problems[gvk] = Shown(unanswered(err, "which requests exist"))
 		}
 		for i := range list.Items {
-			if f := Read(&list.Items[i]); f.IsOf(c) {
+			// A workload cluster can return any name. The status of a check could not be written with one that is no name.
+			name := list.Items[i].GetName()
+			if f := Read(&list.Items[i]); f.IsOf(c) && len(validation.IsDNS1123Subdomain(name)) == 0 {
 				all = append(all, f)
 			}
 		}

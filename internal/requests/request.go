@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
@@ -74,10 +75,10 @@ func Read(request *unstructured.Unstructured) *Request {
 		f.attempt = int(attempt)
 	}
 	if f.started = notes.Time(annotations[remedyv1.StartedAnnotation]); f.started.IsZero() {
-		f.started = request.GetCreationTimestamp().UTC()
+		f.started = knownTime(request.GetCreationTimestamp())
 	}
 	if deleting := request.GetDeletionTimestamp(); deleting != nil {
-		f.deleting = deleting.UTC()
+		f.deleting = knownTime(*deleting)
 	}
 	_, f.timedOut = annotations[remedyv1.TimedOutAnnotation]
 	_, f.recoveryRecorded = annotations[remedyv1.HealthySinceAnnotation]
@@ -88,6 +89,15 @@ func Read(request *unstructured.Unstructured) *Request {
 	f.Template = templateOf(f, annotations)
 	f.readOwners(request)
 	return f
+}
+
+// knownTime returns a time of the API server; the earliest one that a status can have, if no API server accepts it: a workload cluster can
+// return any time.
+func knownTime(t metav1.Time) time.Time {
+	if known := health.KnownTime(t.UTC(), time.Time{}); !known.IsZero() || t.IsZero() {
+		return known
+	}
+	return time.Unix(0, 0).UTC()
 }
 
 // templateOf is the template in the annotations of a request. Its name is empty if they have none.

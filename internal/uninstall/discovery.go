@@ -52,8 +52,11 @@ func (u *unread) harmless() bool {
 	return u.kind != nil && apierrors.IsForbidden(u.err) && !u.kind.is(clusterv1.GroupVersion.Group, "Machine") && !u.kind.ofRequests()
 }
 
-// pageSize is the number of objects in one page of a list.
-const pageSize = 500
+// pageSize is the number of objects in one page of a list. maxObjects is how many objects with traces a cluster can have: every Node can
+// have a history, and Kubernetes supports 5,000 Nodes.
+const pageSize, maxObjects = 500, 100_000
+
+var errTooManyObjects = errors.Errorf("the API server returns more than %d objects with traces of Remedy", maxObjects)
 
 // find lists the metadata of every object in a cluster, or in one namespace, and returns the objects with traces of Remedy.
 func (c *Cluster) find(ctx context.Context, namespace string) (found []object, failed []unread, err error) {
@@ -72,6 +75,9 @@ func (c *Cluster) find(ctx context.Context, namespace string) (found []object, f
 			o := newObject(kind, &item.(*metav1.PartialObjectMetadata).ObjectMeta)
 			// Two groups can serve the same objects.
 			if !o.empty() && !seen[o.UID] {
+				if len(found) == maxObjects {
+					return errTooManyObjects
+				}
 				seen[o.UID] = true
 				found = append(found, o)
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -86,7 +87,28 @@ func (u *Uninstaller) changed(c *Cluster, kind string, o metav1.Object, change s
 	if c != u.Management {
 		name += " in " + c.name
 	}
-	_, _ = fmt.Fprintf(u.Out, "%s %s: %s%s\n", kind, name, change, u.dryRunSuffix())
+	u.println(fmt.Sprintf("%s %s: %s%s", kind, name, change, u.dryRunSuffix()))
+}
+
+// maxLine is the maximum number of bytes of a line of output.
+const maxLine = 4096
+
+// println prints one line of printable characters. Workload clusters choose names, kinds, annotations and errors: these could otherwise
+// change what a terminal shows, or look like other lines.
+func (u *Uninstaller) println(text string) {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r) || unicode.IsControl(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		}
+		return r
+	}, text)
+	if len(text) > maxLine {
+		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
+	}
+	_, _ = fmt.Fprintln(u.Out, text)
 }
 
 func (u *Uninstaller) dryRunSuffix() string {
@@ -106,7 +128,7 @@ func (u *Uninstaller) leave(format string, args ...any) {
 // finish prints what is left and how many changes were made. It returns an error if anything is left.
 func (u *Uninstaller) finish(ctx context.Context, err error) error {
 	for _, line := range u.left {
-		_, _ = fmt.Fprintln(u.Out, "left: "+line)
+		u.println("left: " + line)
 	}
 	if u.changes == 0 && len(u.left) == 0 && err == nil {
 		_, _ = fmt.Fprintln(u.Out, "nothing to remove")
@@ -130,6 +152,9 @@ func plural(n int, noun string) string {
 	}
 	return fmt.Sprintf("%d %s", n, noun)
 }
+
+// clusterTime limits how long one workload cluster is cleaned: its API server can return pages without an end.
+const clusterTime = 10 * time.Minute
 
 // concurrency is how many workload clusters are cleaned at the same time. Clusters that do not answer take long.
 const concurrency = 16
@@ -174,6 +199,9 @@ func (u *Uninstaller) cleanWorkloadCluster(ctx context.Context, cluster *cluster
 	if err != nil {
 		return errors.WithStack(err)
 	}
+	workload.LimitAnswers(config)
+	ctx, done := context.WithTimeout(ctx, clusterTime)
+	defer done()
 	c, err := NewCluster("Cluster "+cluster.Namespace+"/"+cluster.Name, config)
 	if err != nil {
 		return err

@@ -209,13 +209,20 @@ func (l *limitedConnections) GetUncachedClient(ctx context.Context, cluster clie
 		return known.Client, nil
 	}
 	limited := rest.CopyConfig(config)
-	limited.Wrap(func(next http.RoundTripper) http.RoundTripper { return answerLimit{next} })
+	LimitAnswers(limited)
 	api, err := client.New(limited, client.Options{Scheme: l.scheme})
 	if err != nil {
 		return nil, errors.Wrap(err, "failed to create a client")
 	}
 	l.clients[cluster] = limitedClient{api, config}
 	return api, nil
+}
+
+// LimitAnswers makes clients reject redirects, and answers of a workload cluster that are too large. Answers are not compressed, because a
+// small one could become a large one.
+func LimitAnswers(config *rest.Config) {
+	config.DisableCompression = true
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return answerLimit{next} })
 }
 
 // answerLimit is a transport that rejects redirects and answers that are too large.

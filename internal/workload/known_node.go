@@ -222,6 +222,9 @@ func fetchNodes(ctx context.Context, api client.Client) (*nodeList, error) {
 	l := &nodeList{byName: make(map[string]*corev1.Node, len(nodes.Items)), byProviderID: providerIDs{}}
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
+		if !HasValidName(node) {
+			continue
+		}
 		l.byName[node.Name] = Strip(node)
 		if node.Spec.ProviderID != "" {
 			l.byProviderID[node.Spec.ProviderID] = true

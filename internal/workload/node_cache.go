@@ -134,7 +134,7 @@ type nodeEventHandler struct {
 // OnAdd stores a Node. It does not notify of the Nodes of the first list: one notification follows when the cache has synced.
 func (h nodeEventHandler) OnAdd(object any, first bool) {
 	node, is := object.(*corev1.Node)
-	if !is {
+	if !is || !HasValidName(node) {
 		return
 	}
 	before := h.put(node)
@@ -146,7 +146,7 @@ func (h nodeEventHandler) OnAdd(object any, first bool) {
 // OnUpdate stores a Node. It compares the Node with the cache and not with the informer's old object, so that each change is
 // notified once.
 func (h nodeEventHandler) OnUpdate(_, object any) {
-	if node, is := object.(*corev1.Node); is {
+	if node, is := object.(*corev1.Node); is && HasValidName(node) {
 		h.notifyIfChanged(h.put(node), node)
 	}
 }

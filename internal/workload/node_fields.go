@@ -7,11 +7,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
 // LegacyControlPlaneLabel is the label of control-plane Nodes before Kubernetes v1.24.
@@ -49,20 +52,41 @@ func stripObject(object any) (any, error) {
 // The limits of what is kept of a Node. Real Nodes are far below them. They are for an API server that an attacker runs.
 const (
 	maxPairs, maxTaints, maxConditions = 512, 16, 64
-	maxKey, maxValue                   = 317, 1024
+	maxName, maxKey, maxValue          = 253, 317, 1024
 )
+
+// HasValidName reports whether an API server can have a Node of this name. Others are left out wherever Nodes are read: the status of a
+// check could not be written with such a name.
+func HasValidName(node *corev1.Node) bool {
+	for i := range len(node.Name) {
+		c := node.Name[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return node.Name != "" && len(node.Name) <= maxName
+}
+
+// short returns a value; empty if it is too long for a real one.
+func short[T ~string](value T) T {
+	if len(value) > maxValue {
+		return ""
+	}
+	return value
+}
 
 // Strip returns a Node with only the fields that checks read. It is a tenth of the size, and a heartbeat changes none of it.
 func Strip(node *corev1.Node) *corev1.Node {
 	stripped := &corev1.Node{
 		TypeMeta: node.TypeMeta,
 		ObjectMeta: metav1.ObjectMeta{
-			Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion,
+			Name: node.Name, UID: short(node.UID), ResourceVersion: short(node.ResourceVersion),
 			Labels:            limited(node.Labels, func(string) bool { return true }),
 			Annotations:       limited(node.Annotations, annotationIsRead),
-			CreationTimestamp: node.CreationTimestamp, DeletionTimestamp: node.DeletionTimestamp,
+			CreationTimestamp: metav1.NewTime(health.KnownTime(node.CreationTimestamp.Time, time.Time{})),
+			DeletionTimestamp: node.DeletionTimestamp,
 		},
-		Spec: corev1.NodeSpec{ProviderID: node.Spec.ProviderID},
+		Spec: corev1.NodeSpec{ProviderID: short(node.Spec.ProviderID)},
 	}
 	for i := range node.Spec.Taints {
 		t := &node.Spec.Taints[i]

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -29,19 +30,54 @@ import (
 // hostile is the API server of a workload cluster that answers reads of the Node of one Machine as it likes.
 func hostile(s *stage.Stage, node string, answer http.HandlerFunc) {
 	s.T.Helper()
+	hostileServer(s, func(honest *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/nodes/"+node) {
+			answer(w, r)
+		} else {
+			honest.ServeHTTP(w, r)
+		}
+	})
+}
+
+// hostileLists is the API server of a workload cluster that changes the lists of a resource. It serves no streaming lists, and only JSON.
+func hostileLists(s *stage.Stage, resource string, change func(list string) string) {
+	s.T.Helper()
+	hostileServer(s, func(honest *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request) {
+		query := r.URL.Query()
+		watch := query.Get("watch") != "" && !query.Has("sendInitialEvents")
+		if watch || r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/"+resource) {
+			honest.ServeHTTP(w, r)
+			return
+		}
+		if query.Has("sendInitialEvents") {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+			return
+		}
+		r.Header.Set("Accept", "application/json")
+		changing := *honest
+		changing.ModifyResponse = func(response *http.Response) error {
+			body, err := io.ReadAll(response.Body)
+			body = []byte(change(string(body)))
+			response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			response.Header.Set("Content-Length", strconv.Itoa(len(body)))
+			return err
+		}
+		changing.ServeHTTP(w, r)
+	})
+}
+
+// hostileServer is the API server of a workload cluster. It can pass requests to an honest one.
+func hostileServer(s *stage.Stage, serve func(honest *httputil.ReverseProxy, w http.ResponseWriter, r *http.Request)) {
+	s.T.Helper()
 	to, err := url.Parse(stage.Workload.Admin.Host)
 	s.Expect(err).ToNot(HaveOccurred())
 	honest := httputil.NewSingleHostReverseProxy(to)
 	honest.Transport, err = rest.TransportFor(stage.Workload.Admin)
 	s.Expect(err).ToNot(HaveOccurred())
 	honest.FlushInterval = -1
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/nodes/"+node) {
-			answer(w, r)
-		} else {
-			honest.ServeHTTP(w, r)
-		}
-	}))
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(honest, w, r) }))
 	s.T.Cleanup(server.CloseClientConnections)
 	changeKubeconfig(s, func(c *clientcmdapi.Cluster, _ *clientcmdapi.AuthInfo) {
 		c.Server, c.TLSServerName = server.URL, ""

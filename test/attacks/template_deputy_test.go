@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const metal3Check = `
@@ -49,6 +50,42 @@ func TestTemplateDeputy_CheckOfAdministrator_IsDenied(t *testing.T) {
 		"no template in flight": "{spec: {maxInFlight: 1}}", "label": "{metadata: {labels: {a: b}}}",
 	} {
 		g.Expect(patch(ctx, attacker, check, change)).To(Succeed(), what)
+	}
+}
+
+const recorded = `
+metadata:
+  finalizers: [remedy.cluster.x-k8s.io/cleanup]
+  annotations:
+    remedy.cluster.x-k8s.io/storm-since: "2026-01-01T00:00:00Z"
+    remedy.cluster.x-k8s.io/cooldown-since: "2026-01-01T00:05:00Z"
+    remedy.cluster.x-k8s.io/replacing: m-1 MachineSet/a
+    remedy.cluster.x-k8s.io/request-kinds: Metal3Remediation.v1beta1.infrastructure.cluster.x-k8s.io`
+
+// A tenant that may write checks ends a storm or frees places of maxInFlight, by the annotations in which the manager of an administrator's
+// check remembers them.
+func TestTemplateDeputy_RecordsOfManager_AreDenied(t *testing.T) {
+	g := installation(t)
+	ctx := t.Context()
+	attacker, manager := tenant(t, teamA, writesChecks), stolenToken(g)
+	byOwner := object(g, metal3Check)
+	byOwner.SetName("replace")
+	delete(byOwner.Object["spec"].(map[string]any), "remediationTemplate")
+	for name, check := range map[string]*unstructured.Unstructured{"template": object(g, metal3Check), "owner remediation": byOwner} {
+		g.Expect(admin.Create(ctx, check)).To(Succeed())
+		g.Expect(admin.Patch(ctx, check, merge(recorded))).To(Succeed())
+		for attack, change := range map[string]string{
+			"storm ended":            "{metadata: {annotations: {remedy.cluster.x-k8s.io/storm-since: null}}}",
+			"storm ends earlier":     "{metadata: {annotations: {remedy.cluster.x-k8s.io/cooldown-since: '2020-01-01T00:00:00Z'}}}",
+			"replacements forgotten": "{metadata: {annotations: {remedy.cluster.x-k8s.io/replacing: null}}}",
+			"kinds forgotten":        "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-kinds: ''}}}",
+			"kinds added":            "{metadata: {annotations: {remedy.cluster.x-k8s.io/request-kinds: 'A.v1.b,C.v1.d'}}}",
+			"no finalizer":           "{metadata: {finalizers: []}}",
+		} {
+			refused(t, "check of another user with "+name+", "+attack, patch(ctx, attacker, check, change))
+			g.Expect(patch(ctx, manager, check, change)).To(Succeed(), attack)
+		}
+		g.Expect(patch(ctx, attacker, check, "{metadata: {annotations: {a: b}}, spec: {pauseRequests: [upgrade]}}")).To(Succeed())
 	}
 }
 

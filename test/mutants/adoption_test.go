@@ -33,6 +33,7 @@ var handedOver = []mutant{
 	o("handshake.go", "\tcase f.Pause == ForeignPause:\n\t\td.State = Paused\n", "", nextMove),
 	o("handshake.go", "f.Deleting && f.Cleanup && f.Pause != ForeignPause", "f.Deleting && f.Cleanup", nextMove),
 	o("handshake.go", "f.Deleting && f.Cleanup && f.Pause != ForeignPause", "f.Deleting && f.Pause != ForeignPause", nextMove),
+	o("handshake.go", " && (f.Wanted || f.Pause == RemedyPause || !f.Memory.Empty())", "", nextMove),
 	o("handshake.go", "case f.Exclusive && f.Wanted:", "case f.Exclusive:", nextMove),
 	o("handshake.go", "\t\td.Move, d.Memory = Unpause, d.Memory.Ended()\n", "", nextMove),
 	o("handshake.go", "d.Move, d.Memory = Unpause, d.Memory.Ended()", "d.Move = Unpause", byOurselves),

@@ -25,7 +25,7 @@ const stageLabel = "test.invalid/stage"
 
 // nodes is the client of the cluster of the Nodes: the workload cluster, or the management cluster if the manager watches all namespaces.
 func (s *Stage) nodes() client.Client {
-	if s.AllNamespaces {
+	if s.AllNamespaces && !s.workloadNodes {
 		return s.Admin
 	}
 	return s.Workload
@@ -65,7 +65,7 @@ func (s *Stage) CreateNodeCheck(name string, changes ...func(*remedyv1.NodeHealt
 	if s.WatchFilter != "" {
 		c.Labels = map[string]string{clusterv1.WatchLabel: s.WatchFilter}
 	}
-	if !s.AllNamespaces {
+	if !s.AllNamespaces || s.workloadNodes {
 		c.Spec.ClusterRef = &remedyv1.ClusterReference{Namespace: s.Namespace, Name: "prod"}
 	}
 	c.Spec.Selector = &remedyv1.Selector{MatchLabels: map[string]remedyv1.LabelValue{

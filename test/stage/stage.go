@@ -48,6 +48,8 @@ type Stage struct {
 	WatchFilter string
 	// AllNamespaces: the manager watches all namespaces. WatchFilter keeps the instances of two tests apart.
 	AllNamespaces bool
+	// workloadNodes: Nodes are in the workload cluster nevertheless.
+	workloadNodes bool
 	// selfHosted: the Cluster is the management cluster.
 	selfHosted              bool
 	Observe, RefuseInsecure bool
@@ -87,6 +89,12 @@ func WithClock(s *Stage) { s.Clock = testingclock.NewFakeClock(time.Now()) }
 
 // WithAllNamespaces starts the manager for all namespaces, with the namespace of the test as --watch-filter.
 func WithAllNamespaces(s *Stage) { s.AllNamespaces, s.WatchFilter = true, s.Namespace }
+
+// WithTenants starts the manager for all namespaces, with the Nodes in the workload cluster.
+func WithTenants(s *Stage) {
+	WithAllNamespaces(s)
+	s.workloadNodes = true
+}
 
 // WithSelfHosted makes the Cluster of the stage the management cluster, as after clusterctl move.
 func WithSelfHosted(s *Stage) { s.selfHosted = true }

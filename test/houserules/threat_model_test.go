@@ -1,0 +1,41 @@
+//go:build houserules
+
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package houserules_test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// What docs/threat-model.md promises is shown by the tests that it names.
+func TestThreatModel_NamedTests_Exist(t *testing.T) {
+	g := NewWithT(t)
+	text, err := os.ReadFile(filepath.Join(root, "docs", "threat-model.md"))
+	g.Expect(err).ToNot(HaveOccurred())
+	namedTests := regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllStringSubmatch(string(text), -1)
+	g.Expect(len(namedTests)).To(BeNumerically(">", 20))
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	exist := map[string]bool{}
+	g.Expect(filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, match := range declared.FindAllStringSubmatch(string(source), -1) {
+			exist[match[1]] = true
+		}
+		return err
+	})).To(Succeed())
+	for _, test := range namedTests {
+		g.Expect(exist).To(HaveKey(test[1]))
+	}
+}
