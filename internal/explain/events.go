@@ -4,6 +4,8 @@
 package explain
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,19 +30,17 @@ type Event struct {
 	Type, Reason, Action, Message string
 }
 
-// OfRemediation reports whether a remediation starts or ends.
-func (e *Event) OfRemediation() bool {
-	return e.Action == StartRemediation || e.Action == EndRemediation
-}
-
-// Events returns the events between two traces of the same target. A state that lasts is no event. Without an earlier trace, as after a
-// restart, only actions are.
+// Events returns the events about health and blocks between two traces of the same target. A state that lasts is no event. Without an
+// earlier trace, as after a restart, there are none.
 func Events(before *Past, after *Trace) []Event {
+	if before == nil {
+		return nil
+	}
 	var all []Event
 	add := func(kind, reason, action, message string) {
 		all = append(all, Event{Type: kind, Reason: reason, Action: action, Message: cut(sanitized(after.Target)+": "+message, MaxMessage)})
 	}
-	if before != nil && before.Verdict.Kind != after.Verdict.Kind {
+	if before.Verdict.Kind != after.Verdict.Kind {
 		switch {
 		case after.Verdict.Kind == KindUnhealthy:
 			add(corev1.EventTypeWarning, after.Verdict.Reason, EvaluateHealth, after.Verdict.Message)
@@ -48,12 +48,8 @@ func Events(before *Past, after *Trace) []Event {
 			add(corev1.EventTypeNormal, BecameHealthy, EvaluateHealth, "Became healthy")
 		}
 	}
-	d := &after.Decision
-	if kind, reason, action := remediationEvent(d); reason != "" && (before == nil || !before.Decision.sameAction(d)) {
-		add(kind, reason, action, d.Message)
-	}
 	// A remediation that ends leaves the target blocked for the same reason: that is no second event.
-	if before != nil && d.BlockedReason != "" && before.Decision.BlockedReason != d.BlockedReason && d.Why == "" {
+	if d := &after.Decision; d.BlockedReason != "" && before.Decision.BlockedReason != d.BlockedReason && d.Why == "" {
 		kind := corev1.EventTypeNormal
 		if w := find(d.BlockedReason, Unfinished, Preflight, Guard); w != nil && w.actionNeeded {
 			kind = corev1.EventTypeWarning
@@ -63,33 +59,31 @@ func Events(before *Past, after *Trace) []Event {
 	return all
 }
 
-// remediationEvent is the type, the reason and the action of the event for the start or the end of a remediation; empty if there is none.
-func remediationEvent(d *DecisionPart) (kind, reason, action string) {
-	switch d.Action {
-	case actions[remediation.StartRequest], actions[remediation.RequestOwnerRemediation]:
-		if !d.InFlight {
-			return "", "", ""
-		}
-		return corev1.EventTypeNormal, RemediationStarted, StartRemediation
-	case actions[remediation.GiveUp]:
-		return corev1.EventTypeWarning, d.Why, EndRemediation
-	case actions[remediation.Withdraw], actions[remediation.CancelOwnerRemediation], actions[remediation.RemoveConditions]:
-		return corev1.EventTypeNormal, d.Why, EndRemediation
+// Started returns the event for the start of a remediation.
+func Started(target string, step remediation.StepID, attempt int, byOwner bool) Event {
+	message := "Requested remediation by its owner"
+	if !byOwner {
+		message = fmt.Sprintf("Created %s, attempt %d", request(step), attempt)
 	}
-	return "", "", ""
-}
-
-// ReplacedEvent is the event for a target that no longer exists, so it is recorded on the check only.
-func ReplacedEvent(target string) Event {
 	return Event{
-		Type: corev1.EventTypeNormal, Reason: Replaced, Action: EndRemediation,
-		Message: cut(sanitized(target)+": Was deleted while it was being remediated", MaxMessage),
+		Type: corev1.EventTypeNormal, Reason: RemediationStarted, Action: StartRemediation,
+		Message: cut(sanitized(target)+": "+message, MaxMessage),
 	}
 }
 
-func (d *DecisionPart) sameAction(other *DecisionPart) bool {
-	same := d.Step == other.Step || d.Step != nil && other.Step != nil && *d.Step == *other.Step
-	return same && d.Action == other.Action && d.Why == other.Why && d.Template == other.Template && d.Attempt == other.Attempt
+// Ended returns the event for the end of a remediation.
+func Ended(target string, step remediation.StepID, byOwner bool, why remediation.Reason) Event {
+	kind, by := corev1.EventTypeNormal, "its owner"
+	if !byOwner {
+		by = request(step)
+	}
+	if w := find(why, Ending, EventOnly); w != nil && w.actionNeeded {
+		kind = corev1.EventTypeWarning
+	}
+	return Event{
+		Type: kind, Reason: string(why), Action: EndRemediation,
+		Message: cut(sanitized(target)+": Remediation by "+by+" ended because "+sentence(why, &subject{}, Ending, EventOnly), MaxMessage),
+	}
 }
 
 // ConditionEvents returns the events for the conditions of a check: one for each that changed its status, and for each new reason that

@@ -54,9 +54,10 @@ var unfinished = []Reason{
 // endings are the reasons for which a remediation ends.
 var endings = []Reason{
 	newReason(Ending, remediation.StepTimedOut, fixed("the step timed out"), "The step timed out.",
-		"The `timeout` of the step, or of the remediation.", "Check the remediator. Raise the timeout if the remediator only needs more time."),
+		"The `timeout` of the step, or of the remediation.", "Check the remediator. Raise the timeout if the remediator only needs more time.").
+		needsAction(),
 	newReason(Ending, remediation.StepFailed, fixed("the remediator reported a failure"), "The remediator reported a failure.",
-		"The condition `Succeeded` of the request.", "Check what the remediator reports."),
+		"The condition `Succeeded` of the request.", "Check what the remediator reports.").needsAction(),
 	newReason(Ending, remediation.StepChanged, fixed("the check no longer has this step"), "The check no longer has this step.",
 		"The steps of the check.", "Nothing: the current steps apply."),
 	newReason(Ending, remediation.Recovered, fixed("the target is healthy again"), "The target is healthy again.",
@@ -82,14 +83,20 @@ var endings = []Reason{
 		"Check for a common cause."),
 }
 
+// Reasons for which a remediation ends without an action of the manager.
+const (
+	// Replaced: a target was deleted while it was being remediated.
+	Replaced remediation.Reason = "Replaced"
+	// Withdrawn: another client deleted the request, or canceled owner remediation.
+	Withdrawn remediation.Reason = "Withdrawn"
+)
+
 // Reasons that only events have.
 const (
 	// BecameHealthy: an unhealthy target became healthy.
 	BecameHealthy = "BecameHealthy"
 	// RemediationStarted: a remediation of a target was started.
 	RemediationStarted = "RemediationStarted"
-	// Replaced: a target was deleted while it was being remediated.
-	Replaced = "Replaced"
 	// EventsOmitted: a check has more events than are recorded.
 	EventsOmitted = "EventsOmitted"
 )
@@ -100,11 +107,15 @@ var eventReasons = []Reason{
 		Kind: EventOnly, Name: RemediationStarted, Means: "A request was created for an unhealthy target, or owner remediation was requested.",
 		Remedy: "Nothing.",
 	},
-	{
-		Kind: EventOnly, Name: Replaced,
-		Means:  "A target was deleted while it was being remediated, usually because its owner replaced it.",
-		Remedy: "Nothing. The event is on the check only, because the target no longer exists.",
-	},
+	newReason(EventOnly, Replaced, fixed("the target was deleted"),
+		"A target was deleted while it was being remediated, usually because its owner replaced it.", "",
+		"Nothing. The event is on the check only, because the target no longer exists."),
+	newReason(EventOnly, Withdrawn, fixed("another client canceled it"),
+		"Another client than the manager deleted the request, or canceled owner remediation.", "",
+		"Nothing, if that is intended: a target that is still unhealthy is remediated again."),
+	newReason(EventOnly, remediation.OwnerRefuses, fixed("the owner cannot remediate the target"),
+		"Owner remediation has ended because the owner reports that it cannot remediate the target.", "", "Check what the owner reports.").
+		needsAction(),
 	{
 		Kind: EventOnly, Name: EventsOmitted, Means: "A check had more events than are recorded, because its targets change too often.",
 		Remedy: "Find out why the Nodes flap. The status of the check is up to date, and the log of the manager has the omitted events.",

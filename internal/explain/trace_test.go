@@ -256,10 +256,7 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 		{"stays suspect", of(suspect, none), of(suspect, none), nil},
 		{
 			"becomes unhealthy, starts", of(suspect, none), of(sick, start),
-			[]Event{
-				{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"},
-				{"Normal", "RemediationStarted", StartRemediation, "m-1: Created the request, attempt 1"},
-			},
+			[]Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}},
 		},
 		{
 			"becomes unhealthy, blocked", of(well, none), of(sick, hold(remediation.MaxInFlight, false)),
@@ -275,36 +272,18 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 		},
 		{
 			"starts", of(sick, hold(remediation.MaxInFlight, false)),
-			of(sick, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}),
-			[]Event{{"Normal", "RemediationStarted", StartRemediation, "m-1: Requested remediation by its owner"}},
+			of(sick, remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}), nil,
 		},
 		{"waits after the start", of(sick, start), of(sick, wait), nil},
 		{
-			"step ends", of(sick, wait), of(sick, remediation.Decision{Action: remediation.GiveUp, Why: remediation.StepTimedOut, InFlight: true}),
-			[]Event{{"Warning", "StepTimedOut", EndRemediation, "m-1: Ended the request because the step timed out"}},
-		},
-		{
 			"recovers", of(sick, wait), of(well, remediation.Decision{Action: remediation.Withdraw, Why: remediation.Recovered, InFlight: true}),
-			[]Event{
-				{"Normal", "BecameHealthy", EvaluateHealth, "m-1: Became healthy"},
-				{"Normal", "Recovered", EndRemediation, "m-1: Withdrew the request because the target is healthy again"},
-			},
+			[]Event{{"Normal", "BecameHealthy", EvaluateHealth, "m-1: Became healthy"}},
 		},
 		{"recovers from suspect", of(suspect, wait), of(well, wait), []Event{{"Normal", "BecameHealthy", EvaluateHealth, "m-1: Became healthy"}}},
 		{"suspect recovers", of(suspect, none), of(well, none), nil},
 		{
 			"ends and stays blocked", of(sick, wait),
-			of(sick, remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ClusterNotFound}),
-			[]Event{{
-				"Normal", "ClusterNotFound", EndRemediation,
-				"m-1: Removed the conditions of the check from the Machine because the Cluster does not exist",
-			}},
-		},
-		{
-			"action after a restart",
-			nil,
-			of(sick, start),
-			[]Event{{"Normal", "RemediationStarted", StartRemediation, "m-1: Created the request, attempt 1"}},
+			of(sick, remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ClusterNotFound}), nil,
 		},
 		{"state after a restart", nil, of(sick, hold(remediation.InStorm, false)), nil},
 		{"first observation", &Trace{}, of(sick, none), []Event{{"Warning", "NodeDeleted", EvaluateHealth, "m-1: Node n has been deleted"}}},
@@ -319,6 +298,31 @@ func TestEvents_Transitions_AreReportedOnce(t *testing.T) {
 			NewWithT(t).Expect(Events(before, test.after)).To(Equal(test.events))
 		})
 	}
+}
+
+func TestRemediationEvents_StartAndEnd_NameStepAndReason(t *testing.T) {
+	g := NewWithT(t)
+	step := remediation.StepID{Order: 2, Template: "FenceAgentsRemediationTemplate/hard"}
+	g.Expect(Started("m-1", step, 3, false)).To(Equal(Event{
+		"Normal", "RemediationStarted", StartRemediation,
+		"m-1: Created the request of step 2 (FenceAgentsRemediationTemplate/hard), attempt 3",
+	}))
+	g.Expect(Started("m-1", remediation.StepID{}, 0, true)).To(Equal(Event{
+		"Normal", "RemediationStarted", StartRemediation, "m-1: Requested remediation by its owner",
+	}))
+	g.Expect(Ended("m-1", step, false, remediation.StepTimedOut)).To(Equal(Event{
+		"Warning", "StepTimedOut", EndRemediation,
+		"m-1: Remediation by the request of step 2 (FenceAgentsRemediationTemplate/hard) ended because the step timed out",
+	}))
+	g.Expect(Ended("m-1", remediation.StepID{}, true, Replaced)).To(Equal(Event{
+		"Normal", "Replaced", EndRemediation, "m-1: Remediation by its owner ended because the target was deleted",
+	}))
+	g.Expect(Ended("m-1", remediation.StepID{}, true, remediation.OwnerRefuses)).To(Equal(Event{
+		"Warning", "OwnerRefuses", EndRemediation, "m-1: Remediation by its owner ended because the owner cannot remediate the target",
+	}))
+	g.Expect(Ended("m-1", remediation.StepID{}, false, Withdrawn)).To(Equal(Event{
+		"Normal", "Withdrawn", EndRemediation, "m-1: Remediation by the request ended because another client canceled it",
+	}))
 }
 
 func TestConditionEvents_Transitions_AreReportedOnce(t *testing.T) {

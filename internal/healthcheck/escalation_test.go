@@ -10,8 +10,10 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -44,7 +46,23 @@ func stepOfTarget(machine string) func(*remedyv1.MachineHealthCheck) *int32 {
 	}
 }
 
-// The first template fails, then the second one, and then the owner remediates.
+// remediationEvents are the events on a check about the start and the end of remediations.
+func remediationEvents(s *stage.Stage, check string) func() []string {
+	return func() (all []string) {
+		list := &corev1.EventList{}
+		s.Expect(s.Admin.List(s.Ctx, list, client.InNamespace(s.Namespace))).To(Succeed())
+		for i := range list.Items {
+			e := &list.Items[i]
+			if e.InvolvedObject.Kind == "MachineHealthCheck" && e.InvolvedObject.Name == check &&
+				(e.Action == explain.StartRemediation || e.Action == explain.EndRemediation) {
+				all = append(all, e.Reason+", "+e.Message)
+			}
+		}
+		return all
+	}
+}
+
+// The first template fails, then the second one, and then the owner remediates. Each step is one entry, one count and one pair of events.
 func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -54,7 +72,7 @@ func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 		"workers",
 		stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.FenceAgents, "hard"), nil),
 	)
-	s.Start()
+	c := s.Start()
 	s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(WithTransform(stepOfRequest, Equal("soft 1")))
 	s.Remediate(remediator.FenceAgents, remediator.Fails)
 	s.Eventually(stage.Get(s, unhealthy)).
@@ -88,6 +106,27 @@ func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 			s.Expect(recent[i].CompletionTime.Time).ToNot(BeTemporally(">", recent[i-1].StartTime.Time), "one step after the other")
 		}
 	}
+	c.WaitIdle()
+	counted := func(strategy, outcome string) []float64 {
+		return c.Series("remedy_remediations_total", check.Name, strategy, outcome)
+	}
+	for strategy, counts := range map[string]map[string]float64{
+		"template": {"started": 2, "failed": 2, "recovered": 0, "timed_out": 0, "replaced": 0, "withdrawn": 0},
+		"owner":    {"started": 1, "failed": 0, "recovered": 1, "timed_out": 0, "replaced": 0, "withdrawn": 0},
+	} {
+		for outcome, n := range counts {
+			s.Expect(counted(strategy, outcome)).To(Equal([]float64{n}), "%s %s", strategy, outcome)
+		}
+	}
+	soft, hard := "the request of step 1 (FenceAgentsRemediationTemplate/soft)", "the request of step 2 (FenceAgentsRemediationTemplate/hard)"
+	s.Eventually(remediationEvents(s, check.Name)).Should(ConsistOf(
+		"RemediationStarted, m-1: Created "+soft+", attempt 1",
+		"StepFailed, m-1: Remediation by "+soft+" ended because the remediator reported a failure",
+		"RemediationStarted, m-1: Created "+hard+", attempt 1",
+		"StepFailed, m-1: Remediation by "+hard+" ended because the remediator reported a failure",
+		"RemediationStarted, m-1: Requested remediation by its owner",
+		"Recovered, m-1: Remediation by its owner ended because the target is healthy again",
+	))
 }
 
 // The request of a step that exceeds its timeout gets the timed-out annotation and is deleted. The next step starts when that request no

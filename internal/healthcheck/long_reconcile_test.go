@@ -4,6 +4,10 @@
 package healthcheck_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -11,9 +15,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
@@ -80,4 +87,82 @@ func TestRejectedRequest_LongReconcile_DelayStartsAtRejection(t *testing.T) {
 	s.Expect(tried()).To(Equal(1))
 	s.Advance(16 * time.Second)
 	s.Eventually(tried).Should(Equal(2))
+}
+
+// Each request takes more than half a second. The status shows a start a second or two later, and not at the end of the reconcile.
+func TestStatus_LongReconcile_ShowsStarts(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	for n := range 5 {
+		s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
+	}
+	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
+	user, created := rest.CopyConfig(s.User()), 0
+	var decisions []string
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if stage.CreatesRequest(r, "") {
+				if created++; created == 5 {
+					shown := stage.Get(s, check)()
+					for n := range 5 {
+						decisions = append(decisions, stage.Decision(fmt.Sprintf("m-%d", n))(shown))
+					}
+				}
+				s.Clock.Step(600 * time.Millisecond)
+			}
+			return next.RoundTrip(r)
+		})
+	})
+	c, err := s.StartAs(faults.Start(s.Ctx), user)
+	s.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(c.StopIdle)
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Remediating", HaveValue(BeEquivalentTo(5))))
+	s.Expect(decisions).To(Equal([]string{
+		"Remediating ", "Remediating ", "Remediating ", "Remediating ", "Blocked PreflightPending",
+	}))
+}
+
+// There is one place. An admission webhook rejects, slowly, the requests of all Machines but the last. Those of the first are tried again
+// later, and not before that of the last.
+func TestRejectedRequest_SlowAdmission_OthersAreTried(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	const last = "m-9"
+	for n := range 10 {
+		s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
+	}
+	s.CreateCheck("workers", stage.ByNewTemplate(s), stage.MaxInFlight(1))
+	user := rest.CopyConfig(s.User())
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !stage.CreatesRequest(r, "") {
+				return next.RoundTrip(r)
+			}
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if strings.Contains(string(body), `"name":"`+last+`"`) {
+				return next.RoundTrip(r)
+			}
+			s.Clock.Step(5 * time.Second)
+			rejected := apierrors.NewInvalid(schema.GroupKind{Kind: "Metal3Remediation"}, "m", nil).Status()
+			response, err := json.Marshal(&rejected)
+			return &http.Response{
+				StatusCode: http.StatusUnprocessableEntity, Body: io.NopCloser(bytes.NewReader(response)), Request: r,
+				Header: http.Header{"Content-Type": []string{"application/json"}},
+			}, err
+		})
+	})
+	c, err := s.StartAs(faults.Start(s.Ctx), user)
+	s.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(c.StopIdle)
+	c.NeverIdle = true
+	s.Eventually(func() bool { return c.Evaluated("workers") }).Should(BeTrue())
+	for range 20 {
+		s.Advance(remediation.RetryTime)
+		c.ReconcileAll()
+		if s.Request(remediator.Metal3, last)() != nil {
+			return
+		}
+	}
+	t.Error("the request of the last Machine was never tried")
 }

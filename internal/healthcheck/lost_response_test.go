@@ -67,6 +67,54 @@ func TestLostResponse_OwnerRemediation_KeepsItsPlace(t *testing.T) {
 	s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)).To(HaveKeyWithValue("m-2", Not(Equal(stage.OwnerRequested))))
 }
 
+// The MachineSet of a deleted Machine cannot be read. That Machine keeps its place of maxInFlight, another one is remediated, and the check
+// reports why. A read that is forbidden or fails is no failure of the reconcile.
+func TestReplacement_UnreadableOwner_OthersAreRemediated(t *testing.T) {
+	t.Parallel()
+	for _, code := range []int{http.StatusForbidden, http.StatusInternalServerError} {
+		t.Run(http.StatusText(code), func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			s.CreateMachineSet("workers", 3)
+			for _, name := range []string{"m-1", "m-2", "m-3"} {
+				s.CreateMachine(name)
+			}
+			check := s.CreateCheck("workers", stage.MaxInFlight(2))
+			user := rest.CopyConfig(s.User())
+			user.Wrap(func(next http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					if !strings.HasSuffix(r.URL.Path, "/machinesets/workers") {
+						return next.RoundTrip(r)
+					}
+					return &http.Response{StatusCode: code, Body: io.NopCloser(strings.NewReader("")), Request: r, Header: http.Header{}}, nil
+				})
+			})
+			c, err := s.StartAs(faults.Start(s.Ctx), user)
+			s.Expect(err).ToNot(HaveOccurred())
+			t.Cleanup(c.StopIdle)
+			requested := func(name string) func() string {
+				return func() string { return s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)[name] }
+			}
+			s.FailNode("m-1")
+			s.Eventually(requested("m-1")).Should(Equal(stage.OwnerRequested))
+			m := &clusterv1.Machine{}
+			m.Namespace, m.Name = s.Namespace, "m-1"
+			s.Expect(s.Admin.Delete(s.Ctx, m)).To(Succeed())
+			s.FailNode("m-2")
+			s.Eventually(requested("m-2")).Should(Equal(stage.OwnerRequested), "it has the second place")
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckMessage(remedyv1.RemediationAllowedCondition),
+				ContainSubstring("MachineSet/workers")))
+			s.FailNode("m-3")
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-3"), Equal("Blocked MaxInFlight")))
+			c.WaitIdle()
+			s.Expect(requested("m-3")()).To(BeEmpty(), "the deleted Machine counts until its owner can be read")
+			for _, failures := range c.Series("remedy_failed_evaluations_total") {
+				s.Expect(failures).To(BeZero())
+			}
+		})
+	}
+}
+
 // The API server creates the request, and the response is lost. The remediation is counted as started once, and as ended once.
 func TestLostResponse_CreatedRequest_IsCounted(t *testing.T) {
 	t.Parallel()

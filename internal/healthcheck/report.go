@@ -6,6 +6,7 @@ package healthcheck
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,15 @@ func (p *scope) Announce(ctx context.Context, evaluation *explain.Evaluation) er
 	return utilerrors.NewAggregate(append(p.reportTargets(ctx, evaluation), err))
 }
 
+// Progress reports on the check what was started or ended until now.
+func (p *scope) Progress(ctx context.Context, evaluation *explain.Evaluation) error {
+	if p.silent {
+		return nil
+	}
+	counted := explain.Status(evaluation, p.check.Status.UnhealthyTargets, p.request)
+	return p.writeStatus(ctx, p.merged(&counted), evaluation)
+}
+
 // Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent scope
 // reports only news, and another reconcile follows: the caches do not have yet the reason, for instance a pause.
 func (p *scope) Report(ctx context.Context, evaluation *explain.Evaluation) error {
@@ -57,8 +67,13 @@ func (p *scope) Report(ctx context.Context, evaluation *explain.Evaluation) erro
 	} else if err := p.reportStatus(ctx, evaluation); err != nil {
 		failed = append(failed, err)
 	}
+	for i := range ended {
+		p.recordEvent(p.targetNamed(ended[i].Target), &ended[i].Event, true)
+	}
 	p.reportNews(ctx, news)
-	p.reportReplaced(ended)
+	for i := range started {
+		p.recordEvent(p.targetNamed(started[i].Target), &started[i].Event, true)
+	}
 	p.count(evaluation, started, ended)
 	return utilerrors.NewAggregate(failed)
 }
@@ -83,7 +98,7 @@ func (p *scope) merged(counted *remedyv1.CheckStatus) *remedyv1.CheckStatus {
 // itself.
 func (p *scope) reportPaused(ctx context.Context, evaluation *explain.Evaluation) error {
 	if !p.ownsStatus() {
-		p.count(evaluation, report.Started{}, nil)
+		p.count(evaluation, nil, nil)
 		return nil
 	}
 	status := p.check.Status.DeepCopy()
@@ -91,7 +106,7 @@ func (p *scope) reportPaused(ctx context.Context, evaluation *explain.Evaluation
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
 	err := p.writeStatus(ctx, status, evaluation)
-	p.count(evaluation, report.Started{}, nil)
+	p.count(evaluation, nil, nil)
 	return err
 }
 
@@ -207,12 +222,8 @@ func (p *scope) reportNews(ctx context.Context, news []report.Change) {
 		if n.Recovered {
 			p.r.Metrics.HealthyAgain(metrics.Kind(p.check.ID.Kind), p.now.Sub(n.UnhealthySince))
 		}
-		check, target := p.check.Object, p.snapshot.targets[n.Target].Object
-		for _, e := range n.Events {
-			if p.record.events.Take(e.OfRemediation(), p.now) {
-				p.r.Events.Eventf(check, target, e.Type, e.Reason, e.Action, "%s", e.Message)
-				p.r.Events.Eventf(target, check, e.Type, e.Reason, e.Action, "%s", e.Message)
-			}
+		for j := range n.Events {
+			p.recordEvent(p.snapshot.targets[n.Target].Object, &n.Events[j], false)
 		}
 	}
 	if omitted := p.record.events.Omitted(p.now); omitted > 0 {
@@ -221,37 +232,44 @@ func (p *scope) reportNews(ctx context.Context, news []report.Change) {
 	}
 }
 
-// reportReplaced records that targets no longer exist, whose remediation was in progress.
-func (p *scope) reportReplaced(ended []report.EndedRemediation) {
-	for i := range ended {
-		if ended[i].Outcome != remedyv1.ReplacedOutcome || !p.record.events.Take(true, p.now) {
-			continue
-		}
-		e := explain.ReplacedEvent(ended[i].Target)
-		p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
+// recordEvent records an event on the check, and on its target if that exists.
+func (p *scope) recordEvent(target client.Object, e *explain.Event, important bool) {
+	if !p.record.events.Take(important, p.now) {
+		return
 	}
+	if target == nil {
+		p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
+		return
+	}
+	p.r.Events.Eventf(p.check.Object, target, e.Type, e.Reason, e.Action, "%s", e.Message)
+	p.r.Events.Eventf(target, p.check.Object, e.Type, e.Reason, e.Action, "%s", e.Message)
+}
+
+// targetNamed returns the object of a target; nil if the check does not select it.
+func (p *scope) targetNamed(name string) client.Object {
+	i, found := slices.BinarySearchFunc(p.snapshot.targets, name, func(t *Target, name string) int { return strings.Compare(t.name(), name) })
+	if !found {
+		return nil
+	}
+	return p.snapshot.targets[i].Object
 }
 
 // reportConditions logs changed conditions of the check and records events about them.
 func (p *scope) reportConditions(ctx context.Context, before, after []metav1.Condition) {
 	for _, e := range explain.ConditionEvents(before, after) {
 		ctrl.LoggerFrom(ctx).Info("A condition has changed", "type", e.Type, "reason", e.Reason, "message", e.Message)
-		if p.record.events.Take(true, p.now) {
-			p.r.Events.Eventf(p.check.Object, nil, e.Type, e.Reason, e.Action, "%s", e.Message)
-		}
+		p.recordEvent(nil, &e, true)
 	}
 }
 
 // count updates the metrics of the check.
-func (p *scope) count(evaluation *explain.Evaluation, started report.Started, ended []report.EndedRemediation) {
+func (p *scope) count(evaluation *explain.Evaluation, started []report.StartedRemediation, ended []report.EndedRemediation) {
 	check := metrics.Check{Kind: metrics.Kind(p.check.ID.Kind), Namespace: p.check.ID.Namespace, Name: p.check.ID.Name}
 	observed := metrics.ObservationOf(evaluation, p.check.Status.Conditions)
 	p.r.Metrics.Observe(check, &observed)
-	for range started.ByRequest {
-		p.r.Metrics.Started(check, metrics.Template)
-	}
-	for range started.ByOwner {
-		p.r.Metrics.Started(check, metrics.Owner)
+	strategy := map[bool]metrics.Strategy{false: metrics.Template, true: metrics.Owner}
+	for i := range started {
+		p.r.Metrics.Started(check, strategy[started[i].ByOwner])
 	}
 	for i := range evaluation.Planned.Decisions {
 		for _, a := range evaluation.Planned.Decisions[i].Answers {
@@ -261,10 +279,6 @@ func (p *scope) count(evaluation *explain.Evaluation, started report.Started, en
 		}
 	}
 	for i := range ended {
-		strategy := metrics.Template
-		if ended[i].ByOwner {
-			strategy = metrics.Owner
-		}
-		p.r.Metrics.Ended(check, strategy, metrics.OutcomeOf(ended[i].Outcome))
+		p.r.Metrics.Ended(check, strategy[ended[i].ByOwner], metrics.OutcomeOf(ended[i].Outcome))
 	}
 }

@@ -17,10 +17,14 @@ import (
 const (
 	// passTime is how long a reconcile starts or ends remediations. The next reconcile does the rest.
 	passTime = 10 * time.Second
+	// progressTime is the time between two reports while a reconcile starts or ends remediations.
+	progressTime = time.Second
 	// recordTime is how long a reconcile writes annotations before it reports.
 	recordTime = time.Second
 	// callTime is how long one call of the API server may take, and listTime one of the preflight check, which may list thousands of objects.
 	callTime, listTime = 10 * time.Second, 30 * time.Second
+	// leastTime is how long a call may take at least, after the first action: what remains of passTime, or this.
+	leastTime = 2 * time.Second
 	// fewTargets are written to one after the other, with a live read of the check in between. More are written to in groups.
 	fewTargets, groupSize = 5, 20
 	// fruitlessTime is how long other targets are planned while none can be started. The rest is tried with the next retry, and not at once.
@@ -29,6 +33,15 @@ const (
 
 // late reports whether a preflight check is left to the next reconcile. A reconcile always runs one, however slow the API server is.
 func (p *run) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= passTime }
+
+// limit gives a call a timeout. The calls that lead to the first action of each phase may take long, so a slow API server allows that one.
+// All others end with the reconcile.
+func (p *run) limit(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if p.acted {
+		most = min(most, max(leastTime, passTime-p.clock.Now().Sub(p.now)))
+	}
+	return context.WithTimeout(ctx, most)
+}
 
 // unwritten blocks what depends on a write that has failed.
 func unwritten(err error) *remediation.PreflightCheck {
@@ -53,7 +66,7 @@ func (p *run) act(ctx context.Context) {
 		return
 	}
 	// A reconcile always runs one preflight check of starts, too: writes that end remediations may be slow.
-	p.preflightAt = time.Time{}
+	p.preflightAt, p.acted = time.Time{}, false
 	p.start(ctx, starts)
 }
 
@@ -63,6 +76,21 @@ func (p *run) announce(ctx context.Context) {
 	p.record(ctx, &announced)
 	announced.Conclude(&p.assessment, p.now)
 	p.unreported = append(p.unreported, p.c.Announce(ctx, p.evaluation(&announced)))
+	p.reportedAt = p.clock.Now()
+}
+
+// progress reports what was started or ended since the last report, at most once per progressTime. It returns whether it has.
+func (p *run) progress(ctx context.Context) bool {
+	if !p.unseen || p.clock.Now().Sub(p.reportedAt) < progressTime {
+		return false
+	}
+	ctx, done := p.limit(ctx, leastTime)
+	defer done()
+	plan := p.plan.Announced(&p.facts.Situation, &p.assessment, p.now)
+	plan.Conclude(&p.assessment, p.now)
+	p.unreported = append(p.unreported, p.c.Progress(ctx, p.evaluation(&plan)))
+	p.reportedAt, p.unseen = p.clock.Now(), false
+	return true
 }
 
 // record writes annotations of targets for which nothing is started or ended now. They need no preflight check: a write to a target that
@@ -124,7 +152,7 @@ func (p *run) start(ctx context.Context, targets []int) {
 
 // writeCheck does one write to the check.
 func (p *run) writeCheck(ctx context.Context, write remediation.CheckWrite) error {
-	ctx, done := context.WithTimeout(ctx, callTime)
+	ctx, done := p.limit(ctx, callTime)
 	defer done()
 	return p.c.WriteCheck(ctx, &p.plan, write)
 }
@@ -234,6 +262,10 @@ func (p *run) writeConfirmed(
 				return done, obstacle
 			}
 		}
+		if p.progress(ctx) {
+			// The facts may be out of date now, and the check may be paused.
+			continue
+		}
 		group := targets[done : done+1]
 		if fresh && !few {
 			group = p.group(targets[done:])
@@ -248,6 +280,8 @@ func (p *run) writeConfirmed(
 		}
 		p.writeTargets(ctx, &p.plan, group)
 		done += len(group)
+		p.acted = true
+		p.unseen = p.unseen || slices.ContainsFunc(group, func(i int) bool { return p.plan.Decisions[i].Action != remediation.None })
 	}
 	return done, nil
 }
@@ -263,7 +297,7 @@ func (p *run) group(targets []int) []int {
 
 // obstacle is what blocks every write now; nil if nothing does.
 func (p *run) obstacle(ctx context.Context) *remediation.PreflightCheck {
-	ctx, done := context.WithTimeout(ctx, callTime)
+	ctx, done := p.limit(ctx, callTime)
 	defer done()
 	obstacle, err := p.c.Obstacle(ctx)
 	if p.failed(err) {
@@ -312,7 +346,7 @@ func (p *run) writeTarget(ctx context.Context, plan *remediation.Planned, i int)
 }
 
 func (p *run) writeOnce(ctx context.Context, i int, d *remediation.Decision, write remediation.Write) error {
-	ctx, done := context.WithTimeout(ctx, callTime)
+	ctx, done := p.limit(ctx, callTime)
 	defer done()
 	return p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
 }
@@ -320,6 +354,7 @@ func (p *run) writeOnce(ctx context.Context, i int, d *remediation.Decision, wri
 // cleanUpOrphans removes what is left on targets that the check no longer selects.
 func (p *run) cleanUpOrphans(ctx context.Context) {
 	cleared := 0
+	p.acted = false
 	for i := range p.plan.Orphans {
 		orphan, d := &p.facts.Situation.Orphans[i], &p.plan.Orphans[i]
 		writes := d.OrphanWrites(orphan)
@@ -335,10 +370,17 @@ func (p *run) cleanUpOrphans(ctx context.Context) {
 		}
 		cleared++
 		for _, write := range writes {
-			if err := p.c.WriteOrphan(ctx, i, d, write); err != nil {
+			if err := p.writeOrphan(ctx, i, d, write); err != nil {
 				p.failed(errors.Wrap(err, orphan.Name))
 				break
 			}
 		}
+		p.acted = true
 	}
+}
+
+func (p *run) writeOrphan(ctx context.Context, i int, d *remediation.Decision, write remediation.Write) error {
+	ctx, done := p.limit(ctx, callTime)
+	defer done()
+	return p.c.WriteOrphan(ctx, i, d, write)
 }

@@ -26,7 +26,9 @@ func TestPreflight_OutOfDate_RunsAgain(t *testing.T) {
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(
-		Equal([]string{"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0), "look all", "obstacle?", made(1), "report"}),
+		Equal([]string{
+			"obstacle?", finalizer, "announce", "look [0 1]", "obstacle?", made(0), "look all", "obstacle?", "progress", "obstacle?", made(1), "report",
+		}),
 		"the check may have been paused meanwhile, and the limit depends on facts that are out of date by then",
 	)
 }
@@ -96,6 +98,42 @@ func TestRun_Unhealthy_IsReportedBeforeStart(t *testing.T) {
 		g.Expect(r.announced.Planned.Decisions[i].Block.Reason).To(Equal(remediation.PreflightPending))
 		g.Expect(r.pass.Planned.Decisions[i].Action).To(Equal(remediation.RequestOwnerRemediation))
 	}
+}
+
+// While a reconcile acts, a report a second shows what was started, and what is still waiting.
+func TestRun_LongReconcile_ReportsProgress(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(5)
+	r.slow = func(call string) time.Duration {
+		if strings.HasPrefix(call, "target") {
+			return 600 * time.Millisecond
+		}
+		return 0
+	}
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.calls).To(Equal([]string{
+		"obstacle?", finalizer, "announce", "look [0 1 2 3 4]", made(0), "obstacle?", made(1), "obstacle?", "progress", "obstacle?", made(2),
+		"obstacle?", made(3), "obstacle?", "progress", "obstacle?", made(4), "report",
+	}))
+	for n, pass := range r.progress {
+		started := 2 * (n + 1)
+		g.Expect(pass.Planned.Counts.Remediating).To(Equal(started))
+		for i := range pass.Planned.Decisions {
+			blocked := map[bool]remediation.Reason{false: remediation.PreflightPending, true: ""}[i < started]
+			g.Expect(pass.Planned.Decisions[i].Block.Reason).To(Equal(blocked), "target %d", i)
+		}
+	}
+}
+
+// Nothing was started, so there is nothing to report.
+func TestRun_OnlyRejections_ReportsNoProgress(t *testing.T) {
+	g := NewWithT(t)
+	r := refused(8, 8)
+	r.slow = func(string) time.Duration { return time.Second }
+	_, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(r.progress).To(BeEmpty())
 }
 
 // A target that waits for a place gets its annotation without a preflight check, before the report.

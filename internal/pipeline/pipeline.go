@@ -47,8 +47,9 @@ type Client interface {
 	WriteCheck(ctx context.Context, plan *remediation.Planned, write remediation.CheckWrite) error
 	WriteTarget(ctx context.Context, target int, v *health.Verdict, d *remediation.Decision, write remediation.Write) error
 	WriteOrphan(ctx context.Context, orphan int, d *remediation.Decision, write remediation.Write) error
-	// Announce reports the verdicts and the decisions before anything is started or ended, and Report after that.
+	// Announce reports the verdicts and the decisions before anything is started or ended, Progress meanwhile, and Report after that.
 	Announce(ctx context.Context, evaluation *explain.Evaluation) error
+	Progress(ctx context.Context, evaluation *explain.Evaluation) error
 	Report(ctx context.Context, evaluation *explain.Evaluation) error
 }
 
@@ -151,6 +152,11 @@ type run struct {
 	preflightAt time.Time
 	assessment  health.Assessment
 	plan        remediation.Planned
+	// acted: the first action of this phase was tried.
+	acted bool
+	// reportedAt is when the last report ended. unseen: something was started or ended since.
+	reportedAt time.Time
+	unseen     bool
 	// limited: by the last preflight check, the limit no longer allows remediation.
 	limited bool
 	// outOfTime: something is left to the next reconcile.

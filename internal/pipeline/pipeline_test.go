@@ -36,45 +36,60 @@ type record struct {
 	looks map[int]func(read *Preflight, n int)
 	takes time.Duration
 	clock *testingclock.FakeClock
+	// slow is how long a call takes; nil is no time.
+	slow func(call string) time.Duration
 	// renewed is when kubelets renewed their Leases, and replacing what others have handed to owners.
 	renewed   time.Time
 	replacing []remediation.Replacement
 	obstacle  *remediation.PreflightCheck
 	then      map[string]func()
 	announced *explain.Evaluation
-	pass      *explain.Evaluation
+	// progress are the reports in between.
+	progress []*explain.Evaluation
+	pass     *explain.Evaluation
 }
 
-func (r *record) call(format string, args ...any) error {
+func (r *record) call(ctx context.Context, format string, args ...any) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	said := fmt.Sprintf(format, args...)
 	r.calls = append(r.calls, said)
+	if r.slow != nil {
+		took := r.slow(said)
+		// The test takes no time itself, so this is the timeout of the call.
+		if end, limited := ctx.Deadline(); limited {
+			if most := time.Until(end).Round(time.Second); took > most {
+				r.clock.Step(most)
+				return context.DeadlineExceeded
+			}
+		}
+		r.clock.Step(took)
+	}
 	if happens := r.then[said]; happens != nil {
 		happens()
 	}
 	return r.fails[said]
 }
 
-func (r *record) ControlPlane(context.Context) remediation.ControlPlane {
-	_ = r.call("control plane")
+func (r *record) ControlPlane(ctx context.Context) remediation.ControlPlane {
+	_ = r.call(ctx, "control plane")
 	return remediation.ControlPlane{}
 }
 
-func (r *record) Obstacle(context.Context) (*remediation.PreflightCheck, error) {
-	if err := r.call("obstacle?"); err != nil {
+func (r *record) Obstacle(ctx context.Context) (*remediation.PreflightCheck, error) {
+	if err := r.call(ctx, "obstacle?"); err != nil {
 		return nil, err
 	}
 	return r.obstacle, nil
 }
 
-func (r *record) Preflight(_ context.Context, targets []int, all bool) (*Preflight, error) {
+func (r *record) Preflight(ctx context.Context, targets []int, all bool) (*Preflight, error) {
 	r.clock.Step(r.takes)
 	what := fmt.Sprint(targets)
 	if all {
 		what = "all"
 	}
-	if err := r.call("look %s", what); err != nil {
+	if err := r.call(ctx, "look %s", what); err != nil {
 		return nil, err
 	}
 	facts := *r.facts
@@ -89,34 +104,39 @@ func (r *record) Preflight(_ context.Context, targets []int, all bool) (*Preflig
 	return read, nil
 }
 
-func (r *record) NodeLeases(_ context.Context, nodes []string) []NodeLease {
+func (r *record) NodeLeases(ctx context.Context, nodes []string) []NodeLease {
 	leases := make([]NodeLease, len(nodes))
 	for i, node := range nodes {
-		leases[i] = NodeLease{Renewed: r.renewed, Err: r.call("lease %s", node)}
+		leases[i] = NodeLease{Renewed: r.renewed, Err: r.call(ctx, "lease %s", node)}
 	}
 	return leases
 }
 
-func (r *record) WriteCheck(_ context.Context, _ *remediation.Planned, write remediation.CheckWrite) error {
-	return r.call("check %d", write)
+func (r *record) WriteCheck(ctx context.Context, _ *remediation.Planned, write remediation.CheckWrite) error {
+	return r.call(ctx, "check %d", write)
 }
 
-func (r *record) WriteTarget(_ context.Context, target int, _ *health.Verdict, _ *remediation.Decision, write remediation.Write) error {
-	return r.call("target %d: %d", target, write)
+func (r *record) WriteTarget(ctx context.Context, target int, _ *health.Verdict, _ *remediation.Decision, write remediation.Write) error {
+	return r.call(ctx, "target %d: %d", target, write)
 }
 
-func (r *record) WriteOrphan(_ context.Context, orphan int, _ *remediation.Decision, write remediation.Write) error {
-	return r.call("orphan %d: %d", orphan, write)
+func (r *record) WriteOrphan(ctx context.Context, orphan int, _ *remediation.Decision, write remediation.Write) error {
+	return r.call(ctx, "orphan %d: %d", orphan, write)
 }
 
-func (r *record) Announce(_ context.Context, pass *explain.Evaluation) error {
+func (r *record) Announce(ctx context.Context, pass *explain.Evaluation) error {
 	r.announced = pass
-	return r.call("announce")
+	return r.call(ctx, "announce")
 }
 
-func (r *record) Report(_ context.Context, pass *explain.Evaluation) error {
+func (r *record) Progress(ctx context.Context, pass *explain.Evaluation) error {
+	r.progress = append(r.progress, pass)
+	return r.call(ctx, "progress")
+}
+
+func (r *record) Report(ctx context.Context, pass *explain.Evaluation) error {
 	r.pass = pass
-	return r.call("report")
+	return r.call(ctx, "report")
 }
 
 // unhealthy are n unhealthy Machines of a check with a template.

@@ -23,9 +23,9 @@ func (p *run) fresh() bool { return p.clock.Now().Sub(p.preflightAt) < freshTime
 func (p *run) preflight(ctx context.Context, targets []int) ([]remediation.PreflightCheck, error) {
 	p.preflightAt = p.clock.Now()
 	all := len(targets) > fewTargets || p.preflightAt.Sub(p.now) >= freshTime
-	listing, done := context.WithTimeout(ctx, listTime)
-	read, err := p.c.Preflight(listing, targets, all)
-	done()
+	ctx, done := p.limit(ctx, listTime)
+	defer done()
+	read, err := p.c.Preflight(ctx, targets, all)
 	if err != nil {
 		return nil, err
 	}

@@ -69,6 +69,61 @@ func (r *record) oneByOne() {
 
 func target(i int, write remediation.Write) string { return fmt.Sprintf("target %d: %d", i, write) }
 
+// Every call takes a second, and one that comes later never returns. The reconcile ends in time, and has acted before.
+func TestRun_CallHangs_EndsInTime(t *testing.T) {
+	hang := func(call string, from int) func(string) time.Duration {
+		n := 0
+		return func(said string) time.Duration {
+			if strings.HasPrefix(said, call) {
+				n++
+			}
+			if n >= from && strings.HasPrefix(said, call) {
+				return time.Hour
+			}
+			return time.Second
+		}
+	}
+	for name, test := range map[string]struct {
+		targets int
+		slow    func(string) time.Duration
+	}{
+		"none":                    {5, hang("none", 1)},
+		"a later preflight check": {5, hang("look", 2)},
+		"a read of the check":     {5, hang("obstacle?", 3)},
+		"the first write":         {5, hang(made(0), 1)},
+		"a later write":           {5, hang(made(2), 1)},
+		"ends":                    {5, hang(target(1, remediation.DeleteRequest), 1)},
+		"orphans":                 {5, hang("orphan 1", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			r := unhealthy(test.targets)
+			switch name {
+			case "ends":
+				for i := range test.targets {
+					r.recovered(i)
+				}
+			case "orphans":
+				r.facts.Situation.Orphans = []remediation.Orphan{{Name: "o-0", Marked: true}, {Name: "o-1", Marked: true}}
+			}
+			r.slow = test.slow
+			_, _ = r.run()
+			g.Expect(r.clock.Now()).To(BeTemporally("<=", noon.Add(passTime+freshTime+leastTime+time.Second)))
+			g.Expect(r.calls).To(ContainElement(Or(Equal(made(0)), Equal(target(0, remediation.DeleteRequest)))))
+		})
+	}
+}
+
+// The API server takes longer for one call than a reconcile may take for all. One action is possible all the same.
+func TestRun_SlowAPIServer_ActsOnce(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(3)
+	r.slow = func(string) time.Duration { return 8 * time.Second }
+	_, _ = r.run()
+	g.Expect(r.calls).To(ContainElement(made(0)))
+	g.Expect(r.calls).ToNot(ContainElement(made(1)))
+}
+
 // After a slow preflight check, one action follows, and then another preflight check.
 func TestRun_SlowPreflight_ActsOnceEachTime(t *testing.T) {
 	g := NewWithT(t)

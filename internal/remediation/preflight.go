@@ -145,9 +145,14 @@ func PlanAgain(plan *Planned, s *Situation, a *health.Assessment, policy *Policy
 
 // BlockedLate reports whether the preflight check has blocked what was to be started, or the API server has rejected it.
 func (d *Decision) BlockedLate() bool {
+	blocked := d.inPreflight() && d.Block.Reason != "" && d.Block.Reason != PreflightPending
+	return d.Action == None && (d.Block.Reason == RequestFailed || blocked)
+}
+
+// inPreflight reports whether the preflight check has confirmed or blocked the decision.
+func (d *Decision) inPreflight() bool {
 	last := len(d.Answers) - 1
-	inPreflight := last >= 0 && d.Answers[last].Preflight && d.Block.Reason != "" && d.Block.Reason != PreflightPending
-	return d.Action == None && (d.Block.Reason == RequestFailed || inPreflight)
+	return last >= 0 && d.Answers[last].Preflight
 }
 
 // blockedTime is how long a target whose action was blocked comes after the others.
@@ -199,14 +204,14 @@ func (d *Decision) unrecorded(t *Target) Decision {
 	return h
 }
 
-// Announced returns a plan as it is before its preflight checks, which what it starts or ends waits for. Owner remediation is requested by the
+// Announced returns a plan as it is before its other preflight checks, which what it starts or ends waits for. Owner remediation is requested by the
 // conditions of a Machine, so until then these stay as they are.
 func (plan *Planned) Announced(s *Situation, a *health.Assessment, now time.Time) Planned {
 	announced := *plan
 	announced.Decisions = slices.Clone(plan.Decisions)
 	for i := range announced.Decisions {
 		d, t := &announced.Decisions[i], &s.Targets[i]
-		if !d.Starts() && !d.Ends() {
+		if !d.Starts() && !d.Ends() || d.inPreflight() {
 			continue
 		}
 		owner, block := d.Action == RequestOwnerRemediation, d.Block

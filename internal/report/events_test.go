@@ -16,16 +16,26 @@ import (
 
 // eventsAt returns the reasons of the events of one reconcile.
 func (s *story) eventsAt(at time.Time, kind health.Kind, d remediation.Decision) (reasons []string) {
-	news, _, _ := s.memory.Compare(&explain.Evaluation{
+	verdict := health.Verdict{Kind: kind}
+	if kind == health.Unhealthy {
+		verdict.Reason, verdict.Since = health.NodeDeleted, at
+	}
+	news, started, ended := s.memory.Compare(&explain.Evaluation{
 		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
-		Assessment: &health.Assessment{Verdicts: []health.Verdict{{Kind: kind, Reason: health.NodeDeleted, Since: at}}},
-		Situation:  &remediation.Situation{Targets: []remediation.Target{{Name: "m"}}}, Policy: &s.policy,
+		Assessment: &health.Assessment{Verdicts: []health.Verdict{verdict}},
+		Situation:  &remediation.Situation{Targets: []remediation.Target{s.target}}, Policy: &s.policy,
 		Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
 	}, at)
 	for i := range news {
 		for _, e := range news[i].Events {
 			reasons = append(reasons, e.Reason)
 		}
+	}
+	for i := range started {
+		reasons = append(reasons, started[i].Event.Reason)
+	}
+	for i := range ended {
+		reasons = append(reasons, ended[i].Event.Reason)
 	}
 	return reasons
 }
@@ -58,12 +68,22 @@ func TestCompare_VerdictFlaps_IsNewsOnceAMinute(t *testing.T) {
 func TestCompare_VerdictFlaps_ActionsAreNews(t *testing.T) {
 	g, s := NewWithT(t), &story{}
 	s.eventsAt(noon, health.Healthy, remediation.Decision{})
-	start := remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}
-	g.Expect(s.eventsAt(noon.Add(time.Second), health.Unhealthy, start)).To(ConsistOf("NodeDeleted", "RemediationStarted"))
-	cancel := remediation.Decision{Action: remediation.CancelOwnerRemediation, Why: remediation.Recovered}
-	g.Expect(s.eventsAt(noon.Add(2*time.Second), health.Healthy, cancel)).To(ConsistOf("BecameHealthy", "Recovered"))
-	g.Expect(s.eventsAt(noon.Add(3*time.Second), health.Unhealthy, start)).To(ConsistOf("RemediationStarted"))
-	g.Expect(s.eventsAt(noon.Add(4*time.Second), health.Healthy, cancel)).To(ConsistOf("Recovered"))
+	start, wait := remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true},
+		remediation.Decision{Action: remediation.Wait, InFlight: true}
+	for second, events := range [][]string{
+		{"NodeDeleted", "RemediationStarted"},
+		nil,
+		{"BecameHealthy", "Recovered"},
+		{"RemediationStarted"},
+		nil,
+		{"Recovered"},
+	} {
+		at := noon.Add(time.Duration(second) * time.Second)
+		decisions := []remediation.Decision{start, wait, {}}
+		kinds := []health.Kind{health.Unhealthy, health.Unhealthy, health.Healthy}
+		s.target.OwnerRemediation = remediation.OwnerRemediation{Requested: second%3 == 1, Since: at.Add(-time.Second)}
+		g.Expect(s.eventsAt(at, kinds[second%3], decisions[second%3])).To(ConsistOf(events), "second %d", second)
+	}
 }
 
 // A check that is not responsible for a target has no news about it, until it becomes responsible.

@@ -46,13 +46,14 @@ type remediationInProgress struct {
 	read bool
 	// number is that of the step in the status; nil if there is only one.
 	number *int32
-	// outcome is how it is about to end; empty if that is not decided.
-	outcome remedyv1.RemediationOutcome
+	// why is why it is about to end; empty if that is not decided.
+	why remediation.Reason
 }
 
-// continues reports whether two reconciles have found the same remediation. Owner remediation has only a start.
+// continues reports whether two reconciles have found the same remediation. One that is started after the other was read is another one.
+// Owner remediation has only a start.
 func (r *remediationInProgress) continues(before *remediationInProgress) bool {
-	if r.byOwner != before.byOwner || r.read && before.read && !r.started.Equal(before.started) {
+	if r.byOwner != before.byOwner || before.read && !r.started.Equal(before.started) {
 		return false
 	}
 	return r.byOwner || r.step == before.step && r.attempt == before.attempt
@@ -69,17 +70,24 @@ type Change struct {
 	UnhealthySince time.Time
 }
 
-// EndedRemediation is a remediation that has ended.
+// StartedRemediation is a remediation that has started: one count and one event.
+type StartedRemediation struct {
+	Target  string
+	ByOwner bool
+	Event   explain.Event
+}
+
+// EndedRemediation is a remediation that has ended: one entry, one count and one event.
 type EndedRemediation struct {
 	remedyv1.RecentRemediation
 	ByOwner bool
+	Event   explain.Event
 }
 
-// Started are how many remediations have started: by requests, and by owners.
-type Started struct{ ByRequest, ByOwner int }
-
 // Compare compares a reconcile with the one before. News are in the order of the targets. All results are returned only once.
-func (m *Memory) Compare(evaluation *explain.Evaluation, now time.Time) (news []Change, started Started, ended []EndedRemediation) {
+func (m *Memory) Compare(
+	evaluation *explain.Evaluation, now time.Time,
+) (news []Change, started []StartedRemediation, ended []EndedRemediation) {
 	before := *m
 	after := &Memory{at: now, past: map[string]explain.Past{}, remediations: map[string]remediationInProgress{}, changed: m.changed}
 	maps.DeleteFunc(after.changed, func(_ verdictOf, at time.Time) bool { return !now.Before(at.Add(flapTime)) })
@@ -94,11 +102,7 @@ func (m *Memory) Compare(evaluation *explain.Evaluation, now time.Time) (news []
 			ended = append(ended, *ends)
 		}
 		if r, exists := after.remediations[name]; exists && before.hasStarted(&r, &was, &evaluation.Planned.Decisions[i]) {
-			if r.byOwner {
-				started.ByOwner++
-			} else {
-				started.ByRequest++
-			}
+			started = append(started, StartedRemediation{name, r.byOwner, explain.Started(name, r.step, r.attempt, r.byOwner)})
 		}
 		if one := after.change(evaluation, i, &before); one != nil {
 			news = append(news, *one)
@@ -136,7 +140,7 @@ func (m *Memory) change(evaluation *explain.Evaluation, i int, before *Memory) *
 	}
 	one := &Change{Target: i, Trace: trace, Events: explain.Events(since, &trace)}
 	if since != nil && m.flaps(name, since, &trace) {
-		return one.ofActions()
+		return nil
 	}
 	unhealthy := earlier.Verdict.Since
 	if earlier.Verdict.Kind == explain.KindUnhealthy && unhealthy != nil && evaluation.Assessment.Verdicts[i].Recovered() {
@@ -163,15 +167,6 @@ func (m *Memory) flaps(name string, since *explain.Past, trace *explain.Trace) b
 	past.Verdict, past.Decision.BlockedReason = since.Verdict, since.Decision.BlockedReason
 	m.past[name] = past
 	return true
-}
-
-// ofActions returns only what is new about actions; nil for nothing.
-func (c *Change) ofActions() *Change {
-	c.Events = slices.DeleteFunc(c.Events, func(e explain.Event) bool { return !e.OfRemediation() })
-	if len(c.Events) == 0 {
-		return nil
-	}
-	return c
 }
 
 // hasStarted reports whether a remediation has started since the last reconcile. The response to the write that starts one may have been
@@ -215,7 +210,7 @@ func (m *Memory) follow(
 		if !r.read {
 			r.started, r.read = before.started, before.read
 		}
-		r.outcome = before.outcome
+		r.why = before.why
 	case existed && !exists && unconfirmed(&evaluation.Planned.Decisions[i], &before, now):
 		m.remediations[name] = before
 		return nil
@@ -226,28 +221,28 @@ func (m *Memory) follow(
 	if exists {
 		// A request that is being deleted ends as it was decided then.
 		target := &evaluation.Situation.Targets[i]
-		if outcome := outcomeOf(&evaluation.Planned.Decisions[i]); outcome != "" && (r.outcome == "" || !deleting(target.Request)) {
-			r.outcome = outcome
+		if why := evaluation.Planned.Decisions[i].Why; why != "" && (r.why == "" || !deleting(target.Request)) {
+			r.why = why
 		}
-		r.outcome = cmp.Or(r.outcome, decidedBefore(target))
+		r.why = cmp.Or(r.why, decidedBefore(target))
 		m.remediations[name] = r
 	}
 	if !existed || exists && r.continues(&before) {
 		return nil
 	}
-	ended := before.ended(name, howItEnded(evaluation, i, before.byOwner), now)
+	ended := before.ended(name, whyItEnded(evaluation, i, before.byOwner), now)
 	return &ended
 }
 
-// decidedBefore is the outcome of a request that an earlier process has given up; empty if it was not given up.
-func decidedBefore(t *remediation.Target) remedyv1.RemediationOutcome {
+// decidedBefore is why an earlier process has given up a request; empty if it was not given up.
+func decidedBefore(t *remediation.Target) remediation.Reason {
 	switch r := t.Request; {
 	case !deleting(r) || t.History.Failures < r.Attempt && t.History.Tried != r.Step:
 		return ""
 	case r.Failed:
-		return remedyv1.FailedOutcome
+		return remediation.StepFailed
 	}
-	return remedyv1.TimedOutOutcome
+	return remediation.StepTimedOut
 }
 
 func deleting(request *remediation.Request) bool {
@@ -283,22 +278,14 @@ const unreadTime = time.Minute
 // same step was planned again, and its preflight check has blocked it or was not run.
 func unconfirmed(d *remediation.Decision, before *remediationInProgress, now time.Time) bool {
 	blocked := d.Block.Reason == remediation.PreflightFailed || d.Block.Reason == remediation.PreflightPending || d.BlockedLate()
-	return blocked && d.Step == before.step && before.outcome == "" || !before.read && now.Before(before.started.Add(unreadTime))
+	return blocked && d.Step == before.step && before.why == "" || !before.read && now.Before(before.started.Add(unreadTime))
 }
 
-// outcomeOf is how a decision ends a remediation; empty if it continues.
-func outcomeOf(d *remediation.Decision) remedyv1.RemediationOutcome {
-	switch {
-	case d.Action == remediation.GiveUp && d.Why == remediation.StepFailed:
-		return remedyv1.FailedOutcome
-	case d.Action == remediation.GiveUp:
-		return remedyv1.TimedOutOutcome
-	case d.Action == remediation.Withdraw && d.Why == remediation.Recovered:
-		return remedyv1.RecoveredOutcome
-	case d.Action == remediation.Withdraw, d.Action == remediation.CancelOwnerRemediation, d.Action == remediation.RemoveConditions:
-		return remedyv1.WithdrawnOutcome
-	}
-	return ""
+// outcomes are how remediations end for a reason. For every other reason they are withdrawn.
+var outcomes = map[remediation.Reason]remedyv1.RemediationOutcome{
+	remediation.StepFailed: remedyv1.FailedOutcome, remediation.OwnerRefuses: remedyv1.FailedOutcome,
+	remediation.StepTimedOut: remedyv1.TimedOutOutcome, remediation.Recovered: remedyv1.RecoveredOutcome,
+	explain.Replaced: remedyv1.ReplacedOutcome,
 }
 
 // followOthers records the remediations of targets that the check no longer selects, or that no longer exist, as long as their requests
@@ -316,7 +303,7 @@ func (m *Memory) followOthers(
 		case r.isOf(orphans[name]):
 			m.remediations[name] = r.orphaned(orphans[name])
 		default:
-			ended = append(ended, r.ended(name, remedyv1.ReplacedOutcome, now))
+			ended = append(ended, r.ended(name, explain.Replaced, now))
 		}
 	}
 	return ended
@@ -335,29 +322,32 @@ func (r *remediationInProgress) isOf(orphan *remediation.Orphan) bool {
 
 // orphaned is a remediation whose target the check no longer selects: it is withdrawn. If the target no longer exists, it was replaced.
 func (r remediationInProgress) orphaned(orphan *remediation.Orphan) remediationInProgress {
-	outcome := remedyv1.WithdrawnOutcome
+	why := remediation.NotSelected
 	if orphan.Gone {
-		outcome = remedyv1.ReplacedOutcome
+		why = explain.Replaced
 	}
-	r.outcome = cmp.Or(r.outcome, outcome)
+	r.why = cmp.Or(r.why, why)
 	return r
 }
 
 // ended returns the remediation as it ended: as it was decided, or else as the facts show.
-func (r *remediationInProgress) ended(name string, otherwise remedyv1.RemediationOutcome, now time.Time) EndedRemediation {
-	return EndedRemediation{ByOwner: r.byOwner, RecentRemediation: remedyv1.RecentRemediation{
-		Target: name, Step: r.number, Outcome: cmp.Or(r.outcome, otherwise),
+func (r *remediationInProgress) ended(name string, otherwise remediation.Reason, now time.Time) EndedRemediation {
+	why := cmp.Or(r.why, otherwise)
+	return EndedRemediation{remedyv1.RecentRemediation{
+		Target: name, Step: r.number, Outcome: cmp.Or(outcomes[why], remedyv1.WithdrawnOutcome),
 		StartTime: metav1.NewTime(r.started.UTC().Truncate(time.Second)), CompletionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
-	}}
+	}, r.byOwner, explain.Ended(name, r.step, r.byOwner, why)}
 }
 
-// howItEnded is the outcome of a remediation by the current facts of its target.
-func howItEnded(evaluation *explain.Evaluation, i int, byOwner bool) remedyv1.RemediationOutcome {
-	switch {
+// whyItEnded is why a remediation has ended by the current facts of its target.
+func whyItEnded(evaluation *explain.Evaluation, i int, byOwner bool) remediation.Reason {
+	switch d := &evaluation.Planned.Decisions[i]; {
 	case evaluation.Assessment.Verdicts[i].Recovered():
-		return remedyv1.RecoveredOutcome
+		return remediation.Recovered
 	case byOwner && evaluation.Situation.Targets[i].OwnerRemediation.Refused:
-		return remedyv1.FailedOutcome
+		return remediation.OwnerRefuses
+	case d.Why != "" && !d.InFlight:
+		return d.Why
 	}
-	return remedyv1.WithdrawnOutcome
+	return explain.Withdrawn
 }

@@ -159,9 +159,8 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 	g.Expect(learn(unhealthy, given, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())
 	ended := learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})
 	g.Expect(ended).To(HaveLen(1))
-	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].StartTime.Time}).To(Equal([]any{
-		remedyv1.RecoveredOutcome, true,
-		noon.Add(-time.Minute),
+	g.Expect([]any{ended[0].Outcome, ended[0].ByOwner, ended[0].StartTime.Time, ended[0].Event.Reason}).To(Equal([]any{
+		remedyv1.RecoveredOutcome, true, noon.Add(-time.Minute), "Recovered",
 	}))
 	g.Expect(learn(health.Verdict{Kind: health.Healthy}, remediation.Target{}, remediation.Decision{})).To(BeEmpty())
 	for range 2 {
@@ -174,6 +173,7 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 // story feeds a Memory with the facts about one target, reconcile by reconcile.
 type story struct {
 	memory Memory
+	target remediation.Target
 	policy remediation.Policy
 	now    time.Time
 }
@@ -288,7 +288,33 @@ func TestCompare_RequestDeletedByUser_IsWithdrawn(t *testing.T) {
 	}
 	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{Action: remediation.Wait, Attempt: 1, InFlight: true})).To(BeEmpty())
 	target.Request = nil
-	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{})).To(ConsistOf(HaveField("Outcome", remedyv1.WithdrawnOutcome)))
+	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{})).To(ConsistOf(
+		And(HaveField("Outcome", remedyv1.WithdrawnOutcome), HaveField("Event.Reason", "Withdrawn"))))
+}
+
+// The owner reports that it cannot remediate the Machine. Then another check becomes responsible for it, and its owner is asked again.
+func TestCompare_OwnerEndsIt_HasReason(t *testing.T) {
+	g, s := NewWithT(t), &story{now: noon}
+	target := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: noon}}
+	wait := remediation.Decision{Action: remediation.Wait, InFlight: true}
+	g.Expect(s.compare(health.Unhealthy, target, wait)).To(BeEmpty())
+	refused := target
+	refused.OwnerRemediation.Refused = true
+	g.Expect(s.compare(health.Unhealthy, refused, remediation.Decision{})).To(ConsistOf(
+		And(HaveField("Outcome", remedyv1.FailedOutcome), HaveField("Event.Reason", "OwnerRefuses"))))
+	g.Expect(s.compare(health.Unhealthy, target, wait)).To(BeEmpty())
+	covered := remediation.Decision{Action: remediation.RemoveConditions, Why: remediation.ManagedByOtherCheck}
+	g.Expect(s.compare(health.Unhealthy, target, covered)).To(ConsistOf(
+		And(HaveField("Outcome", remedyv1.WithdrawnOutcome), HaveField("Event.Reason", "ManagedByOtherCheck"))))
+}
+
+// Owner remediation that was read is requested again after another client has removed its condition: that is another one.
+func TestCompare_RequestedAgain_IsAnother(t *testing.T) {
+	g, s := NewWithT(t), &story{now: noon}
+	target := remediation.Target{OwnerRemediation: remediation.OwnerRemediation{Requested: true, Since: noon}}
+	g.Expect(s.compare(health.Unhealthy, target, remediation.Decision{Action: remediation.Wait, InFlight: true})).To(BeEmpty())
+	again := remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}
+	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, again)).To(ConsistOf(HaveField("Event.Reason", "Withdrawn")))
 }
 
 // What is kept of a suspect target is small, because after an outage all targets of a fleet can be suspect.

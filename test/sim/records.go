@@ -115,7 +115,7 @@ func (r *records) deleted(request *Request, why remediation.Reason, old bool) {
 }
 
 // auditEnded compares an entry of a status with the request that it is about.
-func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
+func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation, why string) {
 	w.premise("records are true")
 	at := slices.IndexFunc(w.records.requests, func(truth *requestTruth) bool {
 		return truth.Check == check && truth.Target == e.Target && !truth.recorded && truth.Started.Truncate(time.Second).Equal(e.StartTime.Time)
@@ -137,6 +137,7 @@ func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
 	}
 	if wanted, known := outcomes[truth.why]; known {
 		w.must(e.Outcome == wanted, "records are true", "%s ended by %s is recorded as %s", e.Target, truth.why, e.Outcome)
+		w.must(why == string(truth.why), "events are true", "%s ended by %s has an event for %s", e.Target, truth.why, why)
 	}
 	for reason, outcome := range outcomes {
 		if e.Outcome == outcome && outcome != remedyv1.RecoveredOutcome {

@@ -5,6 +5,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
@@ -27,8 +28,13 @@ func (r *run) recordPass() error {
 	}
 	evaluation := r.evaluation(&pass.Plan)
 	news, started, ended := memory.Compare(evaluation, w.Now)
-	w.records.started[r.name] += started.ByRequest
-	w.records.startedByOwner[r.name] += started.ByOwner
+	for i := range started {
+		if started[i].ByOwner {
+			w.records.startedByOwner[r.name]++
+		} else {
+			w.records.started[r.name]++
+		}
+	}
 	for i := range ended {
 		e := &ended[i].RecentRemediation
 		w.records.entries[r.name] = append(w.records.entries[r.name], *e)
@@ -36,10 +42,11 @@ func (r *run) recordPass() error {
 		if ended[i].ByOwner {
 			r.auditEndedByOwner(e)
 		} else {
-			w.auditEnded(r.name, e)
+			w.auditEnded(r.name, e, ended[i].Event.Reason)
 		}
+		w.auditEndEvent(&ended[i])
 	}
-	r.auditStarts(news)
+	r.auditStarts(news, started)
 	return r.writeStatus(evaluation, memory)
 }
 
@@ -79,14 +86,19 @@ func (r *run) started(target string) bool {
 	return slices.Contains(wrote, remediation.SetOwnerRemediated) && m != nil && !m.Orphan
 }
 
-// auditStarts: a remediation that this reconcile has started has one event, and no other target has one.
-func (r *run) auditStarts(news []report.Change) {
+// auditStarts: a remediation that this reconcile has started has one event. Another target may only have one if its request is not new: an old
+// leader has created it, for instance.
+func (r *run) auditStarts(news []report.Change, started []report.StartedRemediation) {
 	events := map[string]int{}
+	for i := range started {
+		e := &started[i].Event
+		events[started[i].Target]++
+		r.w.must(e.Reason == explain.RemediationStarted && e.Action == explain.StartRemediation && strings.HasPrefix(e.Message, started[i].Target+": "),
+			"events are true", "%s starts with %+v", started[i].Target, e)
+	}
 	for i := range news {
 		for _, e := range news[i].Events {
-			if e.Reason == explain.RemediationStarted {
-				events[news[i].Trace.Target]++
-			}
+			r.w.must(e.Action != explain.StartRemediation && e.Action != explain.EndRemediation, "events are true", "%s has another %+v", news[i].Trace.Target, e)
 		}
 	}
 	for i := range r.pass.Situation.Targets {
@@ -94,8 +106,27 @@ func (r *run) auditStarts(news []report.Change) {
 		if r.started(name) {
 			wanted = 1
 		}
-		r.w.must(events[name] == wanted, "events are true", "%s has %d events about %d starts", name, events[name], wanted)
+		found := events[name] == 1 && !r.pass.Plan.Decisions[i].Starts()
+		r.w.must(events[name] == wanted || found, "events are true", "%s has %d events about %d starts", name, events[name], wanted)
 	}
+}
+
+// auditEndEvent: the event for the end of a remediation has the reason that led to the outcome in the status.
+func (w *World) auditEndEvent(ended *report.EndedRemediation) {
+	e := &ended.Event
+	wanted := map[remedyv1.RemediationOutcome][]remediation.Reason{
+		remedyv1.RecoveredOutcome: is(remediation.Recovered), remedyv1.ReplacedOutcome: is(explain.Replaced), remedyv1.TimedOutOutcome: is(remediation.StepTimedOut),
+		remedyv1.FailedOutcome: is(remediation.StepFailed, remediation.OwnerRefuses),
+	}
+	right := slices.Contains(wanted[ended.Outcome], remediation.Reason(e.Reason))
+	if ended.Outcome == remedyv1.WithdrawnOutcome {
+		right = e.Reason != ""
+		for _, others := range wanted {
+			right = right && !slices.Contains(others, remediation.Reason(e.Reason))
+		}
+	}
+	w.must(right && e.Action == explain.EndRemediation && strings.HasPrefix(e.Message, ended.Target+": "), "events are true",
+		"%s, which ended as %s, has %+v", ended.Target, ended.Outcome, e)
 }
 
 // auditEntries: the status has the last remediations that have ended, the latest first, each of them once.

@@ -43,10 +43,11 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 		for name, n := range w.Premises {
 			premises[name] += n
 		}
-		if !w.Settle() {
+		settled := w.Settle()
+		reportViolation(t, w, seed)
+		if !settled {
 			t.Fatalf("history %d never comes to rest:\n%s", seed, tail(w))
 		}
-		reportViolation(t, w, seed)
 		if missing := w.Unrecorded(); len(missing) > 0 {
 			t.Fatalf("history %d breaks records are complete: no record of %v\n%s", seed, missing, tail(w))
 		}
