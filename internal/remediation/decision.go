@@ -88,7 +88,7 @@ type Block struct {
 	Details Details
 }
 
-// BlockedReason is why an unhealthy target is not remediated; empty if it is. While its conditions are removed, that is the reason for it.
+// BlockedReason is why an unhealthy target is not remediated; empty if it is. While its conditions are removed, it is why they are.
 func (d *Decision) BlockedReason() Reason {
 	switch {
 	case d.Block.Reason != "" || d.InFlight:
