@@ -105,16 +105,11 @@ func NewTrace(f *Facts) Trace {
 func decisionPart(f *Facts) DecisionPart {
 	d := f.Decision
 	part := DecisionPart{
-		Outcome: outcome(f.Verdict, d), Action: actions[d.Action], BlockedReason: remedyv1.BlockedReason(d.Block.Reason), Why: string(d.Why),
+		Outcome: outcome(f.Verdict, d), Action: actions[d.Action], Why: string(d.Why),
 		Until: timeOrNil(d.Until), Template: sanitized(d.Step.Template), Attempt: d.Attempt, InFlight: d.InFlight, Message: decisionSentence(f),
 	}
-	if part.Outcome == remedyv1.Blocked && part.BlockedReason == "" {
-		// A remediation that ends leaves the target blocked for the same reason.
-		part.BlockedReason = remedyv1.BlockedReason(d.Why)
-		if d.Why == remediation.StepChanged {
-			// Only the conditions of a Machine without an owner are canceled without a remediation in flight.
-			part.BlockedReason = remedyv1.BlockedReason(remediation.NoRemediatingOwner)
-		}
+	if part.Outcome == remedyv1.Blocked || part.Outcome == remedyv1.Observed {
+		part.BlockedReason = remedyv1.BlockedReason(d.BlockedReason())
 	}
 	if f.numbered() {
 		order := d.Step.Order

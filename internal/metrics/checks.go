@@ -217,8 +217,12 @@ func ObservationOf(p *explain.Evaluation, conditions []metav1.Condition) Observa
 	}
 	add := func(v *health.Verdict, d *remediation.Decision) {
 		o.States[explain.StateOf(v, d)]++
-		if d.Block.Reason != "" {
-			o.Blocked[string(d.Block.Reason)]++
+		reason := d.Block.Reason
+		if v != nil && v.Kind == health.Unhealthy {
+			reason = d.BlockedReason()
+		}
+		if reason != "" {
+			o.Blocked[string(reason)]++
 		}
 	}
 	for i := range p.Planned.Decisions {

@@ -90,6 +90,18 @@ type Block struct {
 	Details Details
 }
 
+// BlockedReason is why an unhealthy target is not remediated; empty if it is. While its conditions are removed, it is why they are.
+func (d *Decision) BlockedReason() Reason {
+	switch {
+	case d.Block.Reason != "" || d.InFlight:
+		return d.Block.Reason
+	case d.Why == StepChanged:
+		// Only the conditions of a Machine without an owner are canceled without a remediation in flight.
+		return NoRemediatingOwner
+	}
+	return d.Why
+}
+
 // Answer is the answer of one guard.
 type Answer struct {
 	Guard  Reason

@@ -111,10 +111,8 @@ func (p *planner) sumUp() {
 	slices.SortFunc(plan.Replacing, func(a, b Replacement) int { return cmp.Compare(a.Target, b.Target) })
 	plan.Counts.InFlight -= p.wouldStart
 	p.wakeAt(plan.Storm.ends(p.policy))
-	if p.policy.StormCooldown > 0 {
-		// Until then, no storm can begin or end.
-		p.wakeAt(p.s.Check.ReconnectingUntil)
-	}
+	// Until then, no storm can begin or end, and the status reports the grace period.
+	p.wakeAt(p.s.Check.ReconnectingUntil)
 	// The end of a pause by a clock that was ahead moves the timeouts.
 	p.wakeAt(p.s.Check.UnpausedAt)
 	for i := range plan.Decisions {
@@ -174,7 +172,7 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 		d := &plan.Decisions[i]
 		unhealthy := a.Verdicts[i].Kind == health.Unhealthy
 		switch {
-		case d.Block.Reason != "" && unhealthy:
+		case unhealthy && d.BlockedReason() != "":
 			plan.Counts.Blocked++
 		case d.InFlight:
 			plan.Counts.Remediating++

@@ -82,7 +82,8 @@ func TestPlan_UnhealthyTarget_HasOneActionOrHold(t *testing.T) {
 			if got.Action == None && got.Block.Reason == "" {
 				t.Fatalf("no decision about %+v", d.situation.Targets[i])
 			}
-			if got.Block.Reason != "" {
+			// What is unhealthy and not in flight is blocked, also while its conditions are removed.
+			if got.Block.Reason != "" || !got.InFlight {
 				held++
 			}
 		}

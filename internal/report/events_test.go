@@ -115,3 +115,14 @@ func TestBudget_HealthChanges_LeaveRoomForActions(t *testing.T) {
 	g.Expect(b.Omitted(noon.Add(time.Hour))).To(BeZero())
 	g.Expect(take(1000, false, noon.Add(time.Hour))).To(Equal(eventBurst - reservedEvents))
 }
+
+// A check whose steps have changed creates a request for a Machine whose owner has refused: that is a start, and no continued owner
+// remediation.
+func TestCompare_RequestAfterRefusingOwner_IsAStart(t *testing.T) {
+	g, s := NewWithT(t), &story{}
+	s.target.OwnerRemediation = remediation.OwnerRemediation{Requested: true, Since: noon.Add(-time.Hour)}
+	s.eventsAt(noon, health.Unhealthy, remediation.Decision{Action: remediation.Wait, InFlight: true})
+	s.target.OwnerRemediation.Refused = true
+	start := remediation.Decision{Action: remediation.StartRequest, InFlight: true, Step: remediation.StepID{Template: "t"}, Attempt: 1}
+	g.Expect(s.eventsAt(noon.Add(time.Minute), health.Unhealthy, start)).To(ConsistOf("RemediationStarted", "OwnerRefuses"))
+}

@@ -259,7 +259,7 @@ func inProgress(evaluation *explain.Evaluation, i int, now time.Time) (remediati
 	switch {
 	case target.Request != nil:
 		r.started, r.read = target.Request.Started, true
-	case target.OwnerRemediation.Requested:
+	case target.OwnerRemediation.Requested && d.Action != remediation.StartRequest:
 		r.started, r.read, r.byOwner = target.OwnerRemediation.Since, true, true
 	default:
 		r.byOwner = d.Action == remediation.RequestOwnerRemediation

@@ -40,7 +40,18 @@ var simulated = []struct {
 	{r("writes.go", "appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)", "writes", inSim), "I6 no target is forgotten"},
 	{mutantIn("internal/report", "memory.go", "r.started, r.read = target.Request.Started, true", "", inSim), "records are true"},
 	{mutantIn("internal/report", "memory.go", "case r.isOf(orphans[name]):", "case false:", inSim), "records are true"},
+	{mutantIn("internal/report", "memory.go", "ended = append(ended, *ends)", "_ = ends", inSim), "records are complete"},
+	{mutantIn("internal/report", "memory.go", "return remediation.OwnerRefuses", "return explain.Withdrawn", inSim), "records of owners are true"},
+	{mutantIn("internal/report", "memory.go", startOf, startOf+"\n\t\t\tstarted = append(started, started[len(started)-1])", inSim), "events are true"},
+	{mutantIn("internal/report", "memory.go", "explain.Ended(name, r.step, r.byOwner, why)", "explain.Ended(name, r.step, r.byOwner, otherwise)", inSim), "events are true"},
+	{mutantIn("internal/metrics", "labels.go", "return Replaced", "return Withdrawn", inSim), "counts are true"},
+	{mutantIn("internal/metrics", "checks.go", "reason = d.BlockedReason()", "", inSim), "metrics are true"},
+	{r("plan.go", "plan.Counts.Blocked, plan.Counts.Remediating, plan.Counts.InFlight = 0, 0, ", "plan.Counts.InFlight = ", inSim), "the status is true"},
+	{r("plan.go", "unhealthy && d.BlockedReason() != \"\"", "unhealthy && d.Block.Reason != \"\"", inSim), "the status is true"},
+	{r("plan.go", "p.wakeAt(p.s.Check.ReconnectingUntil)", "", inSim), "the status is true"},
 }
+
+const startOf = "started = append(started, StartedRemediation{name, r.byOwner, explain.Started(name, r.step, r.attempt, r.byOwner)})"
 
 const inSim = "TestNoHistoryBreaksAnInvariant"
 

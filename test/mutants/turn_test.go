@@ -101,7 +101,6 @@ var turnsAndNotes = []mutant{
 	r("cleanup.go", "t.CoveredBy == \"\" || t.CoveredElsewhere", "t.CoveredBy == \"\"", "TestCoveredElsewhere_Records_AreRemoved"),
 	r("cleanup.go", "d.Until = t.CoveredUntil", "", "TestCoveredByOther_Until_IsReported"),
 	r("plan.go", "p.wakeAt(p.s.Check.ReconnectingUntil)", "", "TestStorm_Reconnecting_WakesAfterGracePeriod"),
-	r("plan.go", "if p.policy.StormCooldown > 0 {\n", "if true {\n", "TestStorm_Reconnecting_WakesAfterGracePeriod"),
 	r("preflight.go", "time.Time{}, d.DropConfirmation", "time.Time{}, false", "TestLease_BlockedBetweenSteps_IsReleased"),
 	r("preflight.go", "if result.Paused || result.Failed || result.Changed || result.Late {", "if result.Paused || result.Changed || result.Late {", "TestPreflight_OnlyAnnotations_ArePausedToo"),
 	r("preflight.go", "if t.Request == nil && !result.Paused && !result.Failed {", "if false {", "TestLease_BlockedBetweenSteps_IsReleased"),

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pkg/errors"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
@@ -31,6 +32,8 @@ type Pass struct {
 	Writes     int
 	CheckWrote []remediation.CheckWrite
 	Wrote      map[string][]remediation.Write
+	// Status is what it has written to the status of the check; nil if it has not.
+	Status *remedyv1.CheckStatus
 }
 
 func (p *Pass) wrote(target string, write remediation.Write) {
@@ -77,7 +80,9 @@ type run struct {
 	crashLate                    bool
 	limited                      *limited
 	noted                        bool
-	err                          error
+	// storm: what it has noted of the limit is a storm.
+	storm bool
+	err   error
 }
 
 func (w *World) newRun(check string, view *State) *run {
@@ -111,6 +116,7 @@ func (r *run) lookAndAct() error {
 	}
 	w.noteView(r)
 	w.noteHealth(r, false)
+	r.auditAnnounced()
 	failed := r.actAll(func(int) bool { return true })
 	for again := true; again && failed == nil; {
 		again, failed = r.actAgain()
@@ -129,7 +135,9 @@ func (r *run) lookAndAct() error {
 	if err := r.report(); err != nil {
 		return err
 	}
-	r.recordPass(failed == nil)
+	if err := r.recordPass(); err != nil {
+		failed = err
+	}
 	// After a failure something may be left, so the finalizer and the control-plane lease stay.
 	if failed != nil {
 		return failed
@@ -196,13 +204,24 @@ func (r *run) actAgain() (bool, error) {
 	if !slices.Equal(remembered, pass.Plan.Replacing) {
 		if r.letOthers(); r.readPause() {
 			r.halted = true
+			r.block(news, &remediation.PreflightCheck{Failed: true, Paused: true})
 			return false, nil
 		}
 		if err := r.writeCheck(remediation.WriteReplacing); err != nil {
+			r.block(news, &remediation.PreflightCheck{Failed: true, Unwritten: true})
 			return false, err
 		}
 	}
 	return true, r.actAll(func(i int) bool { return slices.Contains(news, i) })
+}
+
+// block blocks decisions that nothing was written for.
+func (r *run) block(targets []int, why *remediation.PreflightCheck) {
+	pass := &r.pass
+	for _, i := range targets {
+		pass.Plan.Decisions[i] = remediation.Confirm(
+			&pass.Plan, &pass.Situation.Targets[i], &pass.Plan.Decisions[i], &pass.Assessment.Verdicts[i], why, r.w.Now)
+	}
 }
 
 // act runs the preflight check, and does the writes of a decision.
@@ -222,6 +241,9 @@ func (r *run) act(i int) error {
 	confirmed := remediation.Confirm(&pass.Plan, t, d, &pass.Assessment.Verdicts[i], &look, w.Now)
 	pass.Plan.Decisions[i] = confirmed
 	r.auditAct(t, &confirmed)
+	if confirmed.Action == remediation.CancelOwnerRemediation || confirmed.Action == remediation.RemoveConditions {
+		w.records.cancels(r.name, t.Name)
+	}
 	acted := false
 	for _, write := range confirmed.Writes(t) {
 		if write == remediation.CreateRequest && w.Refuses != "" {
@@ -232,8 +254,7 @@ func (r *run) act(i int) error {
 		if err := r.writeTarget(t, &confirmed, write); err != nil {
 			if !acted && (write <= remediation.CreateRequest || write == remediation.SetOwnerRemediated) {
 				// Nothing was started, as far as is known.
-				unwritten := remediation.PreflightCheck{Failed: true, Unwritten: true}
-				pass.Plan.Decisions[i] = remediation.Confirm(&pass.Plan, t, &confirmed, &pass.Assessment.Verdicts[i], &unwritten, w.Now)
+				r.block([]int{i}, &remediation.PreflightCheck{Failed: true, Unwritten: true})
 			}
 			return err
 		}
@@ -259,6 +280,7 @@ func (r *run) clear(i int) error {
 		return nil
 	}
 	r.auditOrphan(orphan, d)
+	r.w.records.cancels(r.name, orphan.Name)
 	for _, write := range writes {
 		r.letOthers()
 		if err := r.writeOrphan(orphan, d, write); err != nil {

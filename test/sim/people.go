@@ -245,6 +245,7 @@ func (w *World) editCheck(c *Check) {
 // removeCheck: a later check of this name is another one, and has no record of replaced Machines.
 func (w *World) removeCheck(c *Check) {
 	delete(w.API.Checks, c.Name)
+	w.records.forget(c.Name)
 	w.forgetPlaces(c)
 }
 
@@ -283,6 +284,8 @@ func (w *World) move() {
 	}
 	w.note("everything is moved to another management cluster")
 	w.auditMove(before, w.plans())
+	w.followOwners()
+	clear(w.records.statuses)
 	w.restart()
 	w.older = w.Cache
 }

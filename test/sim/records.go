@@ -5,11 +5,12 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
@@ -19,18 +20,34 @@ type records struct {
 	// memories are those of the running process, by the names of checks.
 	memories map[string]*report.Memory
 	// started are how many requests the running process has counted, by the names of checks.
-	started  map[string]int
-	requests []*requestTruth
-	// requested are the times at which OwnerRemediated=False was set, by the names of Machines.
-	requested map[string][]time.Time
+	started, startedByOwner map[string]int
+	// ended are how many remediations the running process has counted as ended, and trueEnds how many it should have counted.
+	ended, trueEnds map[endedCount]int
+	requests        []*requestTruth
+	byOwner         []*ownerTruth
+	// statuses are those of checks, and entries the remediations that these statuses must have, the latest last. A restart loses those that
+	// were not written.
+	statuses map[string]*remedyv1.CheckStatus
+	entries  map[string][]remedyv1.RecentRemediation
 }
 
-// ownerRequested is called when OwnerRemediated=False is set on a Machine.
-func (r *records) ownerRequested(machine string, at time.Time) {
-	if r.requested == nil {
-		r.requested = map[string][]time.Time{}
-	}
-	r.requested[machine] = append(r.requested[machine], at)
+// endedCount is a counter of remediations that have ended.
+type endedCount struct {
+	check   string
+	byOwner bool
+	outcome metrics.Outcome
+}
+
+// counted are the outcomes as metrics count them.
+var counted = map[remedyv1.RemediationOutcome]metrics.Outcome{
+	remedyv1.RecoveredOutcome: "recovered", remedyv1.ReplacedOutcome: "replaced", remedyv1.FailedOutcome: "failed",
+	remedyv1.TimedOutOutcome: "timed_out", remedyv1.WithdrawnOutcome: "withdrawn",
+}
+
+func newRecords() records {
+	r := records{statuses: map[string]*remedyv1.CheckStatus{}}
+	r.restart()
+	return r
 }
 
 // requestTruth is a request as the API server has seen it.
@@ -46,9 +63,35 @@ type requestTruth struct {
 
 // restart forgets what only the process knew.
 func (r *records) restart() {
-	r.memories, r.started = map[string]*report.Memory{}, map[string]int{}
+	r.memories, r.started, r.startedByOwner = map[string]*report.Memory{}, map[string]int{}, map[string]int{}
+	r.ended, r.trueEnds, r.entries = map[endedCount]int{}, map[endedCount]int{}, map[string][]remedyv1.RecentRemediation{}
+	for check, status := range r.statuses {
+		r.entries[check] = slices.Clone(status.RecentRemediations)
+		slices.Reverse(r.entries[check])
+	}
 	for _, truth := range r.requests {
 		truth.why, truth.ofThisProcess = "", false
+	}
+	for _, truth := range r.byOwner {
+		truth.ofThisProcess = false
+	}
+}
+
+// forget forgets a check that no longer exists.
+func (r *records) forget(check string) {
+	delete(r.memories, check)
+	delete(r.statuses, check)
+	delete(r.entries, check)
+	delete(r.started, check)
+	delete(r.startedByOwner, check)
+	of := func(c endedCount, _ int) bool { return c.check == check }
+	maps.DeleteFunc(r.ended, of)
+	maps.DeleteFunc(r.trueEnds, of)
+	for _, truth := range r.requests {
+		truth.ofThisProcess = truth.ofThisProcess && truth.Check != check
+	}
+	for _, truth := range r.byOwner {
+		truth.ofThisProcess = truth.ofThisProcess && truth.check != check
 	}
 }
 
@@ -71,53 +114,8 @@ func (r *records) deleted(request *Request, why remediation.Reason, old bool) {
 	}
 }
 
-// recordPass records a reconcile, as the manager does, and compares the result with what really happened.
-func (r *run) recordPass(complete bool) {
-	w, pass := r.w, &r.pass
-	if r.old || pass.Situation.Check.Paused {
-		return
-	}
-	memory := w.records.memories[r.name]
-	if memory == nil {
-		memory = &report.Memory{}
-		w.records.memories[r.name] = memory
-	}
-	_, started, ended := memory.Compare(&explain.Evaluation{
-		Check: r.name, Snapshot: &pass.Snapshot, Assessment: &pass.Assessment, Situation: &pass.Situation, Policy: &r.check.Policy, Planned: &pass.Plan,
-	}, w.Now)
-	for i := range started {
-		if !started[i].ByOwner {
-			w.records.started[r.name]++
-		}
-	}
-	for i := range ended {
-		if e := &ended[i].RecentRemediation; ended[i].ByOwner {
-			set := slices.ContainsFunc(w.records.requested[e.Target], func(at time.Time) bool { return at.Truncate(time.Second).Equal(e.StartTime.Time) })
-			w.must(set, "records are true", "%s: no owner remediation of %s was requested at %s", r.name, e.Target, e.StartTime)
-		} else {
-			w.auditEnded(r.name, e)
-		}
-	}
-	if !complete {
-		return
-	}
-	for i := range pass.Plan.Decisions {
-		name := pass.Snapshot.Targets[i].Name
-		wrote := func(write remediation.Write) bool { return slices.Contains(pass.Wrote[name], write) }
-		// A Machine without an owner only gets the conditions.
-		starts := wrote(remediation.CreateRequest) || wrote(remediation.SetOwnerRemediated) && pass.Situation.Targets[i].Owner != ""
-		// The start of an earlier reconcile may be found later, if its response was lost.
-		reported := pass.Plan.Decisions[i].Starts() &&
-			slices.ContainsFunc(started, func(s report.StartedRemediation) bool {
-				return s.Target == name && s.Event.Reason == explain.RemediationStarted
-			})
-		w.premise("events are true")
-		w.must(starts == reported, "events are true", "%s: started %v, reported %v", name, starts, reported)
-	}
-}
-
 // auditEnded compares an entry of a status with the request that it is about.
-func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
+func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation, why string) {
 	w.premise("records are true")
 	at := slices.IndexFunc(w.records.requests, func(truth *requestTruth) bool {
 		return truth.Check == check && truth.Target == e.Target && !truth.recorded && truth.Started.Truncate(time.Second).Equal(e.StartTime.Time)
@@ -128,6 +126,7 @@ func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
 	}
 	truth := w.records.requests[at]
 	truth.recorded = true
+	w.records.trueEnds[endedCount{check, false, counted[e.Outcome]}]++
 	live := w.API.Requests[truth.Kind+"/"+truth.Name]
 	w.must(live == nil || live.Serial != truth.Serial, "records are true", "the request of %s for %s still exists", check, e.Target)
 	if e.Step != nil && !truth.alone {
@@ -138,6 +137,7 @@ func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
 	}
 	if wanted, known := outcomes[truth.why]; known {
 		w.must(e.Outcome == wanted, "records are true", "%s ended by %s is recorded as %s", e.Target, truth.why, e.Outcome)
+		w.must(why == string(truth.why), "events are true", "%s ended by %s has an event for %s", e.Target, truth.why, why)
 	}
 	for reason, outcome := range outcomes {
 		if e.Outcome == outcome && outcome != remedyv1.RecoveredOutcome {
@@ -147,30 +147,51 @@ func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation) {
 	}
 }
 
-// Miscounted returns the checks of which the running process has counted more or fewer starts than it has created requests. It may count
-// those that an old leader creates at the same time.
+// Miscounted returns the checks of which the running process has counted more or fewer starts than it has created requests or requested owner
+// remediations, or other ends than there were. It may count starts of an old leader at the same time.
 func (w *World) Miscounted() []string {
-	created, byOthers := map[string]int{}, map[string]int{}
-	for _, truth := range w.records.requests {
-		if truth.ofThisProcess {
-			created[truth.Check]++
-		} else {
-			byOthers[truth.Check]++
-		}
-	}
 	var all []string
 	for name, c := range w.API.Checks {
-		least, counted := created[name], w.records.started[name]
-		if !c.Paused && !w.API.Paused && (counted < least || counted > least+byOthers[name]) {
-			all = append(all, fmt.Sprintf("%s: %d created, %d counted", name, least, counted))
+		if c.Paused || w.API.Paused {
+			continue
 		}
+		created, requested := started{}, started{}
+		for _, truth := range w.records.requests {
+			created.add(truth.Check == name, truth.ofThisProcess, 1)
+		}
+		for _, truth := range w.records.byOwner {
+			requested.add(truth.check == name, truth.ofThisProcess, truth.starts)
+			// An owner that continues in the second of the start looks like one that starts.
+			requested.add(truth.check == name, false, truth.entries-1)
+		}
+		for what, n := range map[string]int{"created": w.records.started[name], "requested of owners": w.records.startedByOwner[name]} {
+			truth := map[string]started{"created": created, "requested of owners": requested}[what]
+			if n < truth.own || n > truth.own+truth.byOthers {
+				all = append(all, fmt.Sprintf("%s: %d %s, %d counted", name, truth.own, what, n))
+			}
+		}
+	}
+	if !maps.Equal(w.records.ended, w.records.trueEnds) {
+		all = append(all, fmt.Sprintf("%v have ended, %v counted", w.records.trueEnds, w.records.ended))
 	}
 	return all
 }
 
-// Unrecorded returns the requests that have ended without an entry, of checks that exist: a restart loses some, and only these.
+// started are how many remediations of a check the running process has started, and others.
+type started struct{ own, byOthers int }
+
+func (s *started) add(ofCheck, own bool, n int) {
+	switch {
+	case ofCheck && own:
+		s.own += n
+	case ofCheck:
+		s.byOthers += n
+	}
+}
+
+// Unrecorded returns the remediations that have ended without an entry, of checks that exist: a restart loses some, and only these.
 func (w *World) Unrecorded() []string {
-	var all []string
+	all := w.unrecordedOwners()
 	for _, truth := range w.records.requests {
 		c := w.API.Checks[truth.Check]
 		live := w.API.Requests[truth.Kind+"/"+truth.Name]

@@ -104,7 +104,7 @@ func (w *World) poll(then time.Time) {
 	}
 	copied := *w
 	copied.Now, copied.API, copied.Cache, copied.log, copied.Violations = then, w.API.Copy(), w.Cache, nil, nil
-	copied.Premises, copied.counted, copied.Story = map[string]int{}, map[string]int{}, nil
+	copied.Premises, copied.counted, copied.Story, copied.polls = map[string]int{}, map[string]int{}, nil, true
 	for _, name := range sorted(w.API.Checks) {
 		pass, _ := copied.Reconcile(name)
 		w.must(pass.Writes == 0, "I7 an extra reconcile finds nothing to do", "at %v %s writes %v %v", then.Format(time.TimeOnly), name, pass.CheckWrote, pass.Wrote)
@@ -195,6 +195,7 @@ func (w *World) auditRest() {
 			continue
 		}
 		w.auditCheckAtRest(c)
+		w.auditStatusAtRest(c, last)
 		for i := range last.Situation.Targets {
 			w.auditTargetAtRest(c, last, i)
 		}

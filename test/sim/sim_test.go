@@ -43,15 +43,16 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 		for name, n := range w.Premises {
 			premises[name] += n
 		}
-		if !w.Settle() {
+		settled := w.Settle()
+		reportViolation(t, w, seed)
+		if !settled {
 			t.Fatalf("history %d never comes to rest:\n%s", seed, tail(w))
 		}
-		reportViolation(t, w, seed)
 		if missing := w.Unrecorded(); len(missing) > 0 {
-			t.Fatalf("history %d has no record of %v:\n%s", seed, missing, tail(w))
+			t.Fatalf("history %d breaks records are complete: no record of %v\n%s", seed, missing, tail(w))
 		}
 		if wrong := w.Miscounted(); len(wrong) > 0 {
-			t.Fatalf("history %d counts %v:\n%s", seed, wrong, tail(w))
+			t.Fatalf("history %d breaks counts are true: %v\n%s", seed, wrong, tail(w))
 		}
 		if left := w.Leftovers(); len(left) > 0 {
 			t.Fatalf("history %d leaves %v:\n%s", seed, left, tail(w))
@@ -87,7 +88,7 @@ var always = []string{
 	"no request goes without need", "no owner remediation is canceled without need", "no mark is cleared without need", "nothing is forgotten too early", "who is well has no past",
 	"an owner remediation without an actor is canceled", "every mark has an author", "who leaves something cleans up", "a control-plane lease is released",
 	"what is not wanted goes", "an orphaned request is deleted", "a step that is not named goes", "a remediator without a target is stopped", "who deletes the Node may finish",
-	"a check that is deleted goes", "nothing is left over", "records are true", "events are true",
+	"a check that is deleted goes", "nothing is left over", "records are true", "records of owners are true", "events are true", "the status is true", "metrics are true",
 }
 
 func reportViolation(t *testing.T, w *World, seed int) {

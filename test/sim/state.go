@@ -118,6 +118,9 @@ type Check struct {
 	Replacing           []remediation.Replacement
 }
 
+// UID identifies a check: another one of its name has another.
+func (c *Check) UID() int { return c.Version / 1000 }
+
 func copied[T any](m map[string]*T) map[string]*T {
 	c := make(map[string]*T, len(m))
 	for name, object := range m {

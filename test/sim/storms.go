@@ -23,6 +23,7 @@ func (w *World) noteView(r *run) {
 		w.log.storms[r.name] = &storms{}
 	}
 	s, l := w.log.storms[r.name], w.limits(r)
+	defer func() { r.storm = s.active }()
 	switch {
 	case r.check.Policy.StormCooldown <= 0 || r.check.Policy.Observe:
 		*s = storms{}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
-
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
 // World is everything there is.
@@ -45,6 +43,8 @@ type World struct {
 	// busy is how many passes are under way.
 	busy int
 	calm bool
+	// polls: this is a copy of the world, in which nothing is reported.
+	polls bool
 	// queue are checks that have something new to look at, wakes when they want to look without that. last is what they decided last.
 	queue map[string]bool
 	wakes map[string]time.Time
@@ -61,7 +61,7 @@ func Empty(now time.Time) *World {
 func empty(now time.Time, seed uint64) *World {
 	return &World{
 		Now: now, Reachable: true, Conn: Connection{Up: true}, Premises: map[string]int{}, counted: map[string]int{},
-		queue: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: records{memories: map[string]*report.Memory{}, started: map[string]int{}},
+		queue: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: newRecords(),
 		draw: rand.New(rand.NewPCG(seed, 17)), //nolint:gosec // a seeded schedule has to be repeatable
 		API:  &State{Machines: map[string]*Machine{}, Nodes: map[string]*Node{}, Requests: map[string]*Request{}, Checks: map[string]*Check{}},
 	}

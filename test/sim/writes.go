@@ -27,6 +27,7 @@ func (r *run) write(what string, land func() error) error {
 		r.pass.Writes++
 		w.changed()
 		w.note(what)
+		w.followOwners()
 		w.audit()
 	}
 	if err != nil {
@@ -231,7 +232,9 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 		// An owner's own reason is never overwritten.
 		if m.Owner == "" {
 			m.Owner, m.MarkedSince, m.Counted = Waiting, w.Now, d.Budgeted && r.check.Policy.MaxInFlight != nil
-			w.records.ownerRequested(m.Name, w.Now)
+		}
+		if !m.Orphan && m.Owner != Refused {
+			w.records.ownerRequested(r.name, m, r.old)
 		}
 	case remediation.RemoveOwnerRemediated:
 		if m.Owner == Waiting {

@@ -1,0 +1,128 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"slices"
+	"time"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+)
+
+// ownerTruth is an owner remediation as the API server has seen it.
+type ownerTruth struct {
+	check, target string
+	body          int
+	started       time.Time
+	// ofThisProcess: the running process has requested it.
+	ofThisProcess bool
+	// ends are the ways in which it has ended. ended: it has at the moment, and over: it cannot continue. Before that, an owner may no longer
+	// refuse, and a Machine may become unhealthy again whose owner has not read yet that it was healthy.
+	ends        []remedyv1.RemediationOutcome
+	ended, over bool
+	// entries are how many a status may have: one for each time that it has ended. starts are how many the running process has made: an owner
+	// may not have removed its own condition yet when its Machine is unhealthy again.
+	entries, recorded, starts int
+}
+
+func (t *ownerTruth) end(how remedyv1.RemediationOutcome) {
+	t.ended = true
+	if !slices.Contains(t.ends, how) {
+		t.ends = append(t.ends, how)
+	}
+}
+
+// ownerRequested is called when OwnerRemediated=False is set on a Machine that has an owner, or is there already.
+func (r *records) ownerRequested(check string, m *Machine, old bool) {
+	for _, t := range r.byOwner {
+		if t.check == check && t.body == m.Body && !t.over && t.started.Equal(m.MarkedSince) {
+			t.starts++
+			return
+		}
+	}
+	r.byOwner = append(r.byOwner, &ownerTruth{check: check, target: m.Name, body: m.Body, started: m.MarkedSince, ofThisProcess: !old, entries: 1, starts: 1})
+}
+
+// followOwners records how owner remediations end.
+func (w *World) followOwners() {
+	for _, t := range w.records.byOwner {
+		if t.over {
+			continue
+		}
+		m := w.API.Machines[t.target]
+		switch {
+		case m == nil || m.Body != t.body:
+			t.over = true
+			t.end(remedyv1.ReplacedOutcome)
+		case !m.Unhealthy && m.Healthy:
+			t.over = m.Owner == ""
+			t.end(remedyv1.RecoveredOutcome)
+			// While the infrastructure is not ready, a Machine is reported as healthy without having recovered. In the first minute, the cache may lack
+			// the start, and what the manager has read may not be the end.
+			if w.API.NoInfrastructure || w.Now.Before(t.started.Add(time.Minute)) {
+				t.end(remedyv1.WithdrawnOutcome)
+			}
+		case m.Owner == "" || !m.Unhealthy || m.Author != t.check:
+			t.over = true
+			t.end(remedyv1.WithdrawnOutcome)
+		case m.Owner == Refused:
+			t.end(remedyv1.FailedOutcome)
+		case t.ended:
+			t.ended = false
+			t.entries++
+		}
+	}
+}
+
+// cancels is called when a check cancels owner remediation. Another writer may end it first.
+func (r *records) cancels(check, target string) {
+	for _, t := range r.byOwner {
+		if t.check == check && t.target == target && !t.over && !slices.Contains(t.ends, remedyv1.WithdrawnOutcome) {
+			t.ends = append(t.ends, remedyv1.WithdrawnOutcome)
+		}
+	}
+}
+
+// auditEndedByOwner compares an entry of a status with the owner remediation that it is about.
+func (r *run) auditEndedByOwner(e *remedyv1.RecentRemediation) {
+	w := r.w
+	w.premise("records of owners are true")
+	var t *ownerTruth
+	for _, truth := range slices.Backward(w.records.byOwner) {
+		if truth.check == r.name && truth.target == e.Target && truth.started.Truncate(time.Second).Equal(e.StartTime.Time) && truth.recorded < truth.entries {
+			t = truth
+			break
+		}
+	}
+	if t == nil {
+		w.must(false, "records of owners are true", "no owner remediation of %s for %s was requested at %s, or it is recorded already", r.name, e.Target, e.StartTime)
+		return
+	}
+	t.recorded++
+	w.records.trueEnds[endedCount{r.name, true, counted[e.Outcome]}]++
+	m, n := r.view.pair(r.check, e.Target)
+	outcomes := slices.Clone(t.ends)
+	if m != nil && w.judge(r.view, r.conn, r.check, m, n).health == well {
+		// The reconcile has read that the Machine is healthy, and could not report it. A Machine that takes the name of another is the same to it.
+		outcomes = append(outcomes, remedyv1.RecoveredOutcome)
+		t.entries++
+	}
+	if m != nil && (m.Skip || m.Body != t.body || w.lets(r.view, r.check, e.Target)) {
+		outcomes = append(outcomes, remedyv1.WithdrawnOutcome)
+	}
+	w.must(slices.Contains(outcomes, e.Outcome), "records of owners are true", "that of %s is recorded as %s, and has ended %v", e.Target, e.Outcome, outcomes)
+}
+
+// unrecordedOwners are the owner remediations that have ended without an entry, of checks that exist.
+func (w *World) unrecordedOwners() []string {
+	var all []string
+	for _, t := range w.records.byOwner {
+		c := w.API.Checks[t.check]
+		if c == nil || c.Deleting || c.Paused || w.API.Paused || !t.over || t.recorded > 0 || !t.ofThisProcess {
+			continue
+		}
+		all = append(all, t.check+": owner of "+t.target)
+	}
+	return all
+}
