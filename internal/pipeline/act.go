@@ -335,10 +335,16 @@ func (p *run) cleanUpOrphans(ctx context.Context) {
 		}
 		cleared++
 		for _, write := range writes {
-			if err := p.c.WriteOrphan(ctx, i, d, write); err != nil {
+			if err := p.writeOrphanOnce(ctx, i, d, write); err != nil {
 				p.failed(errors.Wrap(err, orphan.Name))
 				break
 			}
 		}
 	}
+}
+
+func (p *run) writeOrphanOnce(ctx context.Context, i int, d *remediation.Decision, write remediation.Write) error {
+	ctx, done := context.WithTimeout(ctx, callTime)
+	defer done()
+	return p.c.WriteOrphan(ctx, i, d, write)
 }

@@ -101,11 +101,17 @@ func (r *record) WriteCheck(_ context.Context, _ *remediation.Planned, write rem
 	return r.call("check %d", write)
 }
 
-func (r *record) WriteTarget(_ context.Context, target int, _ *health.Verdict, _ *remediation.Decision, write remediation.Write) error {
+func (r *record) WriteTarget(ctx context.Context, target int, _ *health.Verdict, _ *remediation.Decision, write remediation.Write) error {
+	if _, limited := ctx.Deadline(); !limited {
+		return errors.New("a call of an API server without a timeout")
+	}
 	return r.call("target %d: %d", target, write)
 }
 
-func (r *record) WriteOrphan(_ context.Context, orphan int, _ *remediation.Decision, write remediation.Write) error {
+func (r *record) WriteOrphan(ctx context.Context, orphan int, _ *remediation.Decision, write remediation.Write) error {
+	if _, limited := ctx.Deadline(); !limited {
+		return errors.New("a call of an API server without a timeout")
+	}
 	return r.call("orphan %d: %d", orphan, write)
 }
 
