@@ -148,11 +148,15 @@ func TestWorkloadLocation_Metal3WithoutMachines_IsReported(t *testing.T) {
 		says   string
 	}{
 		"in the workload cluster": {
-			func(_ *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) { spec.TemplateLocation = remedyv1.WorkloadLocation },
+			func(_ *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
+				spec.TemplateLocation = remedyv1.WorkloadLocation
+			},
 			"create the template in the management cluster",
 		},
 		"in another namespace": {
-			func(s *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) { spec.RemediationTemplate.Namespace = "default" },
+			func(s *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
+				spec.RemediationTemplate.Namespace = "default"
+			},
 			"create the template in namespace team-",
 		},
 	} {

@@ -74,7 +74,7 @@ var conditionReasons = slices.Concat(
 			"Correct the annotation `"+remedyv1.RequestPluralsAnnotation+"`."),
 		reason(remedyv1.WrongLocationReason,
 			"The remediator does not find the Node, or its Machine, from the cluster or the namespace of the template.",
-			"Create the template where the message says. As `templateLocation` cannot be changed, that may need another check."),
+			"Create the template in the place that the message names. As `templateLocation` cannot be changed, that may need another check."),
 	),
 	of(remedyv1.SelectorsDisjointCondition,
 		reason(remedyv1.SelectorsDisjointReason, "No other check selects the same targets.", "Nothing."),
