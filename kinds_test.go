@@ -57,11 +57,13 @@ func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
 	nodes.Spec.RemediationTemplate = &remedyv1.NodeTemplateReference{Namespace: "default", TemplateKind: remedyv1.TemplateKind{
 		APIVersion: remediator.FenceAgents.GroupVersion().String(), Kind: remediator.FenceAgents.Template().Kind, Name: "template",
 	}}
+	remote := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "remote"}, Spec: *nodes.Spec.DeepCopy()}
+	remote.Spec.ClusterRef = &remedyv1.ClusterReference{Namespace: "default", Name: "cluster"}
 	machines := &remedyv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "check"}}
 	machines.Spec.ClusterName = "cluster"
 	machines.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "a"}
 	template := remediator.FenceAgents.NewTemplate("default", "template", map[string]any{})
-	for _, object := range []client.Object{template, node, nodes, machines} {
+	for _, object := range []client.Object{template, node, nodes, remote, machines} {
 		g.Expect(c.Create(t.Context(), object)).To(Succeed())
 	}
 	t.Cleanup(func() { g.Expect(c.Delete(context.Background(), node)).To(Succeed()) })
@@ -78,6 +80,13 @@ func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
 	g.Eventually(ready).Should(And(
 		HaveField("Status", metav1.ConditionFalse), HaveField("Reason", remedyv1.NotReconciledReason),
 		HaveField("Message", ContainSubstring("Install or upgrade Cluster API"))))
+	remoteReady := func() *metav1.Condition {
+		g.Expect(c.Get(context.Background(), client.ObjectKeyFromObject(remote), remote)).To(Succeed())
+		return meta.FindStatusCondition(remote.Status.Conditions, remedyv1.ReadyCondition)
+	}
+	g.Eventually(remoteReady).Should(And(
+		HaveField("Status", metav1.ConditionFalse), HaveField("Reason", remedyv1.NotReconciledReason),
+		HaveField("Message", ContainSubstring("NodeHealthChecks with a clusterRef"))))
 	request := remediator.FenceAgents.NewRequest("default", node.Name)
 	g.Eventually(func() error { return c.Get(context.Background(), client.ObjectKeyFromObject(request), request) }).Should(Succeed())
 	g.Expect(request.GetOwnerReferences()).To(HaveLen(2))
@@ -85,6 +94,7 @@ func TestManager_NoClusterAPI_RemediatesNodes(t *testing.T) {
 	g.Expect(cp.InstallCRDObjects(clusterAPI(t, "v1beta1", "v1beta2")...)).To(Succeed())
 	g.Expect(setUp(t.Context(), true)).To(Succeed())
 	g.Eventually(ready).Should(HaveField("Reason", remedyv1.ClusterNotFoundReason))
+	g.Eventually(remoteReady).Should(HaveField("Reason", remedyv1.ClusterNotFoundReason))
 }
 
 // startManager starts a manager, and returns the function that sets up its reconcilers.

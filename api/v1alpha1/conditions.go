@@ -103,7 +103,7 @@ const (
 	ForbiddenReason = "Forbidden"
 	// WrongPluralReason: the annotation with plurals does not contain the plural that is served.
 	WrongPluralReason = "WrongPlural"
-	// WrongLocationReason: the remediator reads Nodes of its own cluster, so the templates have to be there.
+	// WrongLocationReason: the remediator does not find the Node or its Machine from where the template is.
 	WrongLocationReason = "WrongLocation"
 )
 

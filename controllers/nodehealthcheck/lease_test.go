@@ -66,7 +66,9 @@ func TestNodeLease_HeldByOther_BlocksUntilItExpires(t *testing.T) {
 	node := createNodes(s)
 	key := workload.NodeLeaseKey(node.Name)
 	s.Create(&coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, OwnerReferences: []metav1.OwnerReference{workload.NodeOwner(node.Name, "an earlier Node")},
+		},
 		Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("node-maintenance"), LeaseDurationSeconds: ptr.To[int32](3600),
 			RenewTime: &metav1.MicroTime{Time: s.Clock.Now()},
@@ -80,12 +82,36 @@ func TestNodeLease_HeldByOther_BlocksUntilItExpires(t *testing.T) {
 	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
 	s.Expect(holder(s)()).To(Equal("node-maintenance"))
 
-	s.Advance(time.Hour + time.Second)
+	// The clock of the holder may be behind.
+	s.Advance(time.Hour + 50*time.Second)
+	c.WaitIdle()
+	s.Expect(holder(s)()).To(Equal("node-maintenance"))
+	s.Advance(11 * time.Second)
 	s.WaitRequest(remediator.FenceAgents, node.Name)
 	s.Expect(holder(s)()).To(Equal("NodeHealthCheck//" + check.Name))
 	lease := &coordinationv1.Lease{}
 	s.Expect(s.Admin.Get(s.Ctx, key, lease)).To(Succeed())
 	s.Expect(lease.Spec.LeaseTransitions).To(HaveValue(BeEquivalentTo(1)))
+	s.Expect(lease.OwnerReferences).To(ConsistOf(HaveField("UID", node.UID)))
+}
+
+// While a remediator keeps the request of a Node that was deleted, the Lease is renewed. The garbage collector would delete it together with
+// its owner.
+func TestNodeLease_NodeDeleted_HasNoOwner(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	node, _, _ := remediating(s)
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	s.Expect(s.Admin.Delete(s.Ctx, node)).To(Succeed())
+	s.Eventually(isDeleting(s, remediator.FenceAgents)).Should(BeTrue())
+	s.Advance(6 * time.Minute)
+	lease := &coordinationv1.Lease{}
+	s.Eventually(func() []metav1.OwnerReference {
+		s.Expect(s.Admin.Get(s.Ctx, workload.NodeLeaseKey(node.Name), lease)).To(Succeed())
+		return lease.OwnerReferences
+	}).WithTimeout(stage.OutcomeTimeout).Should(BeEmpty())
+	s.SetRequestFinalizers(s.NodeRequest(remediator.FenceAgents, "n-3")())
+	s.Eventually(holder(s)).Should(BeEmpty())
 }
 
 // Where the Leases cannot be read, no remediation starts, and the status has the cause.

@@ -5,9 +5,11 @@ package nodehealthcheck_test
 
 import (
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,6 +67,50 @@ func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(And(HaveField("Finalizers", BeEmpty()), WithTransform(status, Equal([]int32{3, 3, 0}))))
 }
 
+// remediateBesideNodes lets a remediator of the workload cluster do all it can.
+func remediateBesideNodes(s *stage.Stage, kind remediator.Kind, outcome remediator.Outcome) {
+	s.T.Helper()
+	player := s.Remediator(kind, outcome)
+	player.Client = client.NewNamespacedClient(s.Workload, s.Namespace)
+	for acted := true; acted; {
+		var err error
+		if acted, err = player.Act(s.Ctx); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			acted, err = true, nil
+		}
+		s.Expect(err).ToNot(HaveOccurred())
+	}
+}
+
+// Requests in the workload cluster are not watched. The check reads the failure of one that it has created after a backoff, when nothing else
+// wakes it.
+func TestWorkloadLocation_SecondAttemptFails_IsRead(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	createNodes(s)
+	second := stage.Duration(time.Second)
+	s.CreateNodeCheck("workers", inWorkload(s), func(spec *remedyv1.NodeHealthCheckSpec) { spec.Backoff.Initial = &second })
+	c := s.Start()
+	c.NeverIdle = true
+	for _, attempt := range []string{"1", "2"} {
+		s.Eventually(func() string {
+			remediateBesideNodes(s, remediator.FenceAgents, remediator.Hangs)
+			return attemptOf(requestInWorkload(s)())
+		}).Should(Equal(attempt))
+		remediateBesideNodes(s, remediator.FenceAgents, remediator.Fails)
+		s.Eventually(func() string {
+			remediateBesideNodes(s, remediator.FenceAgents, remediator.Hangs)
+			return s.Node("n-3").Annotations[remedyv1.AttemptsAnnotation]
+		}).WithTimeout(stage.OutcomeTimeout).Should(Equal(attempt))
+	}
+}
+
+func attemptOf(request *unstructured.Unstructured) string {
+	if request == nil {
+		return ""
+	}
+	return request.GetAnnotations()[remedyv1.AttemptAnnotation]
+}
+
 // While the workload cluster cannot be reached, the check keeps its finalizer. When its Cluster no longer exists, there is nothing to clean
 // up.
 func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) {
@@ -92,6 +138,40 @@ func TestWorkloadLocation_Outage_FinalizerStaysAsLongAsTheCluster(t *testing.T) 
 		return s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(check), &remedyv1.NodeHealthCheck{}) != nil
 	}).Should(BeTrue())
 	s.Expect(requestInWorkload(s)()).ToNot(BeNil(), "the workload cluster is not reached any more")
+}
+
+// Metal3 reads the Machine of a request in its namespace.
+func TestWorkloadLocation_Metal3WithoutMachines_IsReported(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*stage.Stage, *remedyv1.NodeHealthCheckSpec)
+		says   string
+	}{
+		"in the workload cluster": {
+			func(_ *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
+				spec.TemplateLocation = remedyv1.WorkloadLocation
+			},
+			"create the template in the management cluster",
+		},
+		"in another namespace": {
+			func(s *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
+				spec.RemediationTemplate.Namespace = "default"
+			},
+			"create the template in namespace team-",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			createNodes(s)
+			check := s.CreateNodeCheck("workers", metal3(s), func(spec *remedyv1.NodeHealthCheckSpec) { test.change(s, spec) })
+			c := s.Start()
+			c.NeverIdle = true
+			decided(s, check, "n-3", Equal("Blocked TemplateNotResolved"))
+			s.Expect(stage.OfNodes(stage.CheckCondition(remedyv1.TemplatesResolvedCondition))(check)).To(Equal("False WrongLocation"))
+			s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.TemplatesResolvedCondition))(check)).To(ContainSubstring(test.says))
+		})
+	}
 }
 
 // Requests in the management cluster would never be remediated by a remediator that reads Nodes of its own cluster.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pkg/errors"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -66,10 +67,10 @@ func (p *scope) readNodeLeasesAgain(ctx context.Context, fresh *snapshot, target
 	}
 }
 
-// nodeOf returns the Node of a target, or of the request for a Node that no longer exists.
+// nodeOf returns the Node of a target, or the name of one that no longer exists and has a request.
 func nodeOf(t *Target, request *requests.Request) requests.Object {
 	if t == nil {
-		return request.Node
+		return requests.Object{Name: request.Node.Name}
 	}
 	return t.Subject.Node
 }
@@ -82,8 +83,12 @@ func (p *scope) acquireNodeLease(ctx context.Context, node requests.Object, unti
 	api, err := p.cluster().Client(ctx)
 	if err == nil {
 		var acquired *coordinationv1.Lease
-		key, owner := workload.NodeLeaseKey(node.Name), workload.NodeOwner(node.Name, node.UID)
-		acquired, err = workload.AcquireLease(ctx, api, key, p.readNodeLease(node.Name), p.snapshot.check.LeaseHolder(), p.now, until, owner)
+		var owners []metav1.OwnerReference
+		if node.UID != "" {
+			owners = append(owners, workload.NodeOwner(node.Name, node.UID))
+		}
+		key, before := workload.NodeLeaseKey(node.Name), p.readNodeLease(node.Name)
+		acquired, err = workload.AcquireLease(ctx, api, key, before, p.snapshot.check.LeaseHolder(), p.now, until, owners...)
 		if err == nil {
 			p.keepNodeLease(node.Name, acquired)
 		}
@@ -157,6 +162,8 @@ func (p *scope) permission() string {
 
 // acquireControlPlaneLease acquires the control-plane Lease as it was read, or not at all.
 func (p *scope) acquireControlPlaneLease(ctx context.Context, until time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	api, err := p.cluster().Client(ctx)
 	if err == nil {
 		var acquired *coordinationv1.Lease

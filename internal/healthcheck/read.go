@@ -181,11 +181,9 @@ func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 	resolved := p.requests.Resolve(ctx, s.check.ID, s.check.Object.GetAnnotations()[remedyv1.RequestPluralsAnnotation], s.check.Templates...)
 	for i := range resolved {
 		one := &resolved[i]
-		if s.check.ofNodes() && one.Reference.WrongPlace(s.check.Place) {
+		if why := one.Reference.WrongPlace(s.check.Place, s.check.Cluster); s.check.ofNodes() && why != "" {
 			one.Problem = &explain.TemplateProblem{
-				Reason: remedyv1.WrongLocationReason, Template: s.check.Naming.Text(one.Reference),
-				Detail: "its remediator reads Nodes of its own cluster: create the template in the cluster of the Nodes, and set " +
-					"templateLocation: Workload in a new check",
+				Reason: remedyv1.WrongLocationReason, Template: s.check.Naming.Text(one.Reference), Detail: why,
 			}
 		}
 		s.unresolved[one.Reference] = !one.Usable()

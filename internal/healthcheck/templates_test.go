@@ -9,10 +9,13 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -206,4 +209,23 @@ func installKindWithRequiredField(s *stage.Stage, group, name string) remediator
 	s.Expect(stage.Management.InstallCRDObjects(crds...)).To(Succeed())
 	s.Expect(stage.Aggregate(s.Ctx, kind.Rules()...)).To(Succeed())
 	return kind
+}
+
+// The Lease of a Node is released when its request is rejected: nothing is done to the Node, so other components may act on it.
+func TestRejectedRequest_LeaseOfNode_IsReleased(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	kind := installKindWithRequiredField(s, "strict-nodes.example.com", "StrictNodeRemediation")
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	s.CreateUnhealthyNode("n-3")
+	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = s.CreateNodeTemplate(kind, "soft")
+	})
+	c := s.Start()
+	c.NeverIdle = true
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(s.NodeDecision("n-3"), Equal("Blocked RequestFailed")))
+	s.Expect(c.Writes()).To(ContainElement(And(HaveField("Verb", "create"), HaveField("Resource", "leases"))))
+	lease := s.Admin.Get(s.Ctx, workload.NodeLeaseKey(s.NodeName("n-3")), &coordinationv1.Lease{})
+	s.Expect(apierrors.IsNotFound(lease)).To(BeTrue(), "%v", lease)
 }

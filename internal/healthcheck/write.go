@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -197,7 +198,7 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 	}
 	request := rejectedRequest{t.uid(), d.Step, check.Object.GetUID(), check.Object.GetGeneration()}
 	if known := p.record.rejection(request, p.clock()); known != nil {
-		return known
+		return p.withoutLease(ctx, t, known)
 	}
 	made, _, err := p.requests.Create(ctx, &requests.Draft{
 		Check: check.ID, CheckUID: check.Object.GetUID(), Target: t.Subject, Template: template, Order: d.Step.Order, Attempt: d.Attempt,
@@ -206,15 +207,30 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 	if err != nil && rejects(err) {
 		rejected := &pipeline.RejectedError{Message: err.Error(), Cause: err}
 		p.record.reject(request, rejected, p.clock())
-		return rejected
+		return p.withoutLease(ctx, t, rejected)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err == nil {
-		p.mu.Lock()
-		defer p.mu.Unlock()
 		p.created[t.name()] = made.Ref()
+	}
+	if check.Place == requests.InWorkload {
+		// It is not watched there, and may exist although the answer was lost.
+		p.snapshot.requeueAt(p.clock().Add(pollTime))
 	}
 	object := title(template.RequestKind().Kind, client.ObjectKey{Namespace: template.Namespace, Name: t.name()})
 	return writeError(object, applyRoles, err, cause)
+}
+
+// withoutLease releases the Lease of a Node whose request was rejected: later reconciles read Leases only while there are requests.
+func (p *scope) withoutLease(ctx context.Context, t *Target, rejected *pipeline.RejectedError) error {
+	if !p.check.ofNodes() {
+		return rejected
+	}
+	if err := p.releaseNodeLease(ctx, nodeOf(t, nil)); err != nil {
+		ctrl.LoggerFrom(ctx).V(4).Info("A Lease could not be released, and expires", "reason", err.Error())
+	}
+	return rejected
 }
 
 // recordKind records on the check the kinds of requests that it names now, unless it has them: with the finalizer, it recorded earlier

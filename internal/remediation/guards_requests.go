@@ -59,9 +59,11 @@ func guardRequestNameConflict(_ *planner, t *Target, _ *candidate) (bool, Block)
 // NodeLeaseHeld means: another component has the Lease of the Node.
 const NodeLeaseHeld Reason = "NodeLeaseHeld"
 
+// The clock of the holder may be behind, so the Lease counts as held for a moment longer.
 func guardNodeLeaseHeld(p *planner, t *Target, _ *candidate) (bool, Block) {
 	if !t.Lease.Used || t.Lease.Holder == "" || t.Lease.HeldByThis {
 		return false, Block{}
 	}
-	return p.now.Before(t.Lease.Until), Block{Until: t.Lease.Until, Details: Details{Cause: t.Lease.Holder}}
+	free := t.Lease.Until.Add(LeaseMargin)
+	return p.now.Before(free), Block{Until: free, Details: Details{Cause: t.Lease.Holder}}
 }

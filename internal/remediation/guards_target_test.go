@@ -112,12 +112,22 @@ var oneTarget = []answer{
 	{why: "there is no Lease", guard: NodeLeaseHeld, options: []option{lease(Lease{Used: true})}},
 	{
 		why: "another holder of the Lease", guard: NodeLeaseHeld,
-		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-moment)})}, held: true, until: ago(-moment),
-		seen: Details{Cause: "node-maintenance"},
+		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-time.Hour)})}, held: true,
+		until: ago(-61 * time.Minute), seen: Details{Cause: "node-maintenance"},
 	},
 	{
-		why: "and has let it run out, to the moment", guard: NodeLeaseHeld,
-		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: noon})}, seen: Details{Cause: "node-maintenance"},
+		why: "the clock of the holder is behind by less than a minute", guard: NodeLeaseHeld,
+		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(time.Minute - moment)})}, held: true,
+		until: ago(-moment), seen: Details{Cause: "node-maintenance"},
+	},
+	{
+		why: "the clock of the holder is ahead, so the Lease is held for longer", guard: NodeLeaseHeld,
+		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(-2 * time.Hour)})}, held: true,
+		until: ago(-121 * time.Minute), seen: Details{Cause: "node-maintenance"},
+	},
+	{
+		why: "the Lease has expired, also by a clock that is behind", guard: NodeLeaseHeld,
+		options: []option{lease(Lease{Used: true, Holder: "node-maintenance", Until: ago(time.Minute)})}, seen: Details{Cause: "node-maintenance"},
 	},
 	{
 		why: "Lease held by this check", guard: NodeLeaseHeld,

@@ -32,8 +32,8 @@ type planner struct {
 	// busy is a Node of the control plane that is being remediated. holder is a target that counts for maxInFlight.
 	busy   string
 	holder Replacement
-	// renewed: the Lease of the control plane is renewed for another of its Nodes.
-	renewed bool
+	// leaseholders are the decisions for which the Lease of the control plane is held.
+	leaseholders []*Decision
 	// wouldStart is how many places an observing check would use.
 	wouldStart int
 	// preflight is nil for a plan.
@@ -118,7 +118,7 @@ func (p *planner) sumUp() {
 	for i := range plan.Decisions {
 		d := &plan.Decisions[i]
 		if p.a.Verdicts[i].Reason != health.Paused {
-			p.renewControlPlaneLease(d)
+			p.keepsControlPlaneLease(d)
 		}
 		d.Until = p.later(health.Earliest(d.Until, d.Block.Until))
 		p.wakeAt(d.RenewAt)
@@ -128,7 +128,7 @@ func (p *planner) sumUp() {
 	for i := range plan.Orphans {
 		d := &plan.Orphans[i]
 		if !p.s.Orphans[i].Paused {
-			p.renewControlPlaneLease(d)
+			p.keepsControlPlaneLease(d)
 		}
 		d.Until = p.later(d.Until)
 		p.wakeAt(d.Until)
@@ -136,6 +136,7 @@ func (p *planner) sumUp() {
 		plan.leased = plan.leased && d.ControlPlaneLeaseUntil.IsZero()
 		plan.Finalizer = true
 	}
+	p.renewControlPlaneLease()
 	for _, replacement := range plan.Replacing {
 		if !replacement.GoneSince.IsZero() {
 			p.wakeAt(replacement.GoneSince.Add(p.policy.ReplacementTimeout))
@@ -187,8 +188,8 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 	}
 }
 
-// needsPolling reports whether the block ends by a change that no watch delivers: members of etcd become readable or healthy, or another check
-// ends its remediation or releases the Lease of the control plane.
+// needsPolling reports whether the block ends by a change that no watch delivers: members of etcd become readable or healthy, or another
+// check ends its remediation or releases the Lease of the control plane.
 func (h *Block) needsPolling() bool {
 	switch h.Reason { //nolint:exhaustive // the others end by an event, or at a time
 	case QuorumUnknown, QuorumAtRisk, SingleControlPlane, ControlPlaneBusy:

@@ -234,10 +234,10 @@ var looks = []lookRow{
 		hold: Block{Reason: RequestNameConflict, Details: Details{Cause: "other"}},
 	},
 	{
-		why: "Lease acquired by another holder since the plan", look: takes(noon.Add(moment)),
+		why: "Lease acquired by another holder since the plan", look: takes(ago(LeaseMargin - moment)),
 		hold: Block{Reason: NodeLeaseHeld, Until: noon.Add(moment), Details: Details{Cause: "other"}},
 	},
-	{why: "and has finished", look: takes(noon)},
+	{why: "and has finished", look: takes(ago(LeaseMargin))},
 	{why: "a place is free, to the last one", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 1 }},
 	{
 		why: "places that others have taken since", options: []option{slots(2)}, look: func(l *PreflightCheck) { l.Others = 2 },

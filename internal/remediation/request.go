@@ -22,7 +22,7 @@ const ReleaseTimeout = 5 * time.Minute
 const (
 	// DefaultStepTime is how long the Lease of the Node is held for a step without a timeout.
 	DefaultStepTime = 10 * time.Minute
-	// LeaseMargin is added to every timeout.
+	// LeaseMargin is added to every timeout, and to the time of Leases of other holders.
 	LeaseMargin = time.Minute
 )
 
@@ -131,17 +131,30 @@ func (p *planner) leaseTime(id StepID) time.Duration {
 	return DefaultStepTime + LeaseMargin
 }
 
-// renewControlPlaneLease renews the Lease of the control plane for the first of its Nodes, as that of a Node.
-func (p *planner) renewControlPlaneLease(d *Decision) {
-	if d.ControlPlaneLeaseUntil.IsZero() || d.Starts() || p.s.Check.Paused || p.renewed {
+// keepsControlPlaneLease records that the Lease of the control plane is held for a decision.
+func (p *planner) keepsControlPlaneLease(d *Decision) {
+	if !d.ControlPlaneLeaseUntil.IsZero() && !d.Starts() && !p.s.Check.Paused {
+		p.leaseholders = append(p.leaseholders, d)
+	}
+}
+
+// renewControlPlaneLease renews the Lease of the control plane as that of a Node, for the longest of the steps.
+func (p *planner) renewControlPlaneLease() {
+	if len(p.leaseholders) == 0 {
 		return
 	}
-	p.renewed = true
-	lasting := p.leaseTime(d.Step)
-	if !p.now.Before(d.ControlPlaneLeaseUntil.Add(-lasting / 2)) {
-		d.ControlPlaneLeaseUntil, d.RenewsControlPlaneLease = p.now.Add(lasting), true
+	var lasting time.Duration
+	for _, d := range p.leaseholders {
+		lasting = max(lasting, p.leaseTime(d.Step))
 	}
-	p.wakeAt(d.ControlPlaneLeaseUntil.Add(-lasting / 2))
+	until := p.s.ControlPlane.Lease.Until
+	if !p.now.Before(until.Add(-lasting / 2)) {
+		until = p.now.Add(lasting)
+		for _, d := range p.leaseholders {
+			d.ControlPlaneLeaseUntil, d.RenewsControlPlaneLease = until, true
+		}
+	}
+	p.wakeAt(until.Add(-lasting / 2))
 }
 
 // renewLease renews the Lease of the Node after half of its time, so that nothing is written more often. If another component holds the

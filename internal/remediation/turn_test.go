@@ -95,15 +95,14 @@ func TestControlPlaneLease_Request_IsHeldUntilDeleted(t *testing.T) {
 	}
 }
 
-// The Lease is renewed once, for the first of its Nodes, also if that is orphaned. A preflight check that fails writes nothing.
-func TestControlPlaneLease_HalfOver_IsRenewedOnce(t *testing.T) {
+// The Lease is also renewed for an orphaned target. A preflight check that fails writes nothing.
+func TestControlPlaneLease_HalfOver_IsRenewed(t *testing.T) {
 	g := NewWithT(t)
 	left := Orphan{Name: "cp-2", ControlPlane: true, Request: lost()}
-	x := usual(is(well), turn(halfOver), orphan(left), orphan(left))
+	x := usual(is(well), turn(halfOver), orphan(left))
 	plan := x.plan()
 	g.Expect(plan.Orphans[0].OrphanWrites(&left)).To(ContainElement(AcquireControlPlaneLease))
 	g.Expect(plan.Orphans[0].ControlPlaneLeaseUntil).To(Equal(ago(-11 * time.Minute)))
-	g.Expect(plan.Orphans[1].OrphanWrites(&left)).ToNot(ContainElement(AcquireControlPlaneLease))
 	g.Expect(plan.WakeUp).To(Equal(ago(-330 * time.Second)))
 	left.Paused = true
 	x = usual(is(well), turn(halfOver), orphan(left))

@@ -101,9 +101,20 @@ var readsLocalNodes = map[schema.GroupKind]bool{
 	{Group: "machine-deletion-remediation.medik8s.io", Kind: "MachineDeletionRemediation"}: true,
 }
 
-// WrongPlace reports whether a remediator cannot find the Node of a request there.
-func (r Reference) WrongPlace(place Place) bool {
-	return place == InManagement && readsLocalNodes[r.RequestKind().GroupKind()]
+// WrongPlace returns why the remediator does not find the Node or the Machine of a request there, and what to do; empty if it does.
+func (r Reference) WrongPlace(place Place, cluster client.ObjectKey) string {
+	kind := r.RequestKind().GroupKind()
+	switch {
+	case place == InManagement && readsLocalNodes[kind]:
+		return "its remediator reads Nodes of its own cluster: create the template in the cluster of the Nodes, and set " +
+			"templateLocation: Workload in a new check"
+	case place == InWorkload && needsMachine[kind]:
+		return "its remediator reads Machines: create the template in the management cluster, in the namespace of the Cluster, and set " +
+			"templateLocation: Management in a new check"
+	case place == InManagement && needsMachine[kind] && r.Namespace != cluster.Namespace:
+		return "its remediator reads the Machine in the namespace of the request: create the template in namespace " + cluster.Namespace
+	}
+	return ""
 }
 
 // Build creates a request from spec.template of a template, including labels and annotations. A kind in spec.template is ignored: the kind

@@ -39,7 +39,8 @@ func LeaseExpiry(spec *coordinationv1.LeaseSpec) time.Time {
 	return spec.RenewTime.Add(time.Duration(ptr.Deref(spec.LeaseDurationSeconds, 0)) * time.Second)
 }
 
-// AcquireLease creates a Lease, or renews or acquires the one that was read. It fails with a conflict if another holder was faster.
+// AcquireLease creates a Lease, or renews or acquires the one that was read, with these owners: those of an earlier holder may no longer
+// exist, and the Lease would be deleted with them. It fails with a conflict if another holder was faster.
 func AcquireLease(
 	ctx context.Context, api client.Writer, key client.ObjectKey, lease *coordinationv1.Lease, holder string, now, until time.Time,
 	owners ...metav1.OwnerReference,
@@ -63,7 +64,7 @@ func AcquireLease(
 	case before != "":
 		spec.LeaseTransitions = ptr.To(ptr.Deref(lease.Spec.LeaseTransitions, 0) + 1)
 	}
-	acquired.Spec = spec
+	acquired.Spec, acquired.OwnerReferences = spec, owners
 	return acquired, errors.Wrapf(api.Update(ctx, acquired), "failed to acquire Lease %s", key)
 }
 

@@ -33,7 +33,7 @@ var simulated = []struct {
 	{r("owner.go", "case !t.OwnerRemediation.RequestedByThis || !t.OwnerRemediation.Waiting:", "case true:", inSim), "an owner remediation without an actor is canceled"},
 	{r("request.go", "case p.now.Before(over):", "case false:", inSim), "I9 the healthy delay"},
 	{r("request.go", "case p.policy.RecoveryConfirmed:", "case false:", inSim), "a person has to confirm"},
-	{r("guards_requests.go", "return p.now.Before(t.Lease.Until), Block", "return false, Block", inSim), "no target that others remediate"},
+	{r("guards_requests.go", "return p.now.Before(free), Block", "return false, Block", inSim), "no target that others remediate"},
 	{r("guards_target.go", "return t.Excluded", "return false", inSim), "no excluded target"},
 	{r("guards_preflight.go", "case result.Changed:", "case false:", inSim), ""},
 	{r("plan.go", "t.Lease.HeldByThis || d.MarkedBy || ", "t.Lease.HeldByThis || ", inSim), "who leaves something cleans up"},

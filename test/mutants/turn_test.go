@@ -12,7 +12,7 @@ const (
 	lasts  = "TestLease_Withdrawn_IsRenewedUntilDeleted"
 	notes  = "TestOrphan_Records_AreRemoved"
 
-	renewedOnce = "TestControlPlaneLease_HalfOver_IsRenewedOnce"
+	renewed = "TestControlPlaneLease_HalfOver_IsRenewed"
 )
 
 // Turns at the control plane, wishes, and notes on targets.
@@ -30,13 +30,12 @@ var turnsAndNotes = []mutant{
 	r("writes.go", "d.Action == StartRequest && !d.ControlPlaneLeaseUntil.IsZero()", "!d.ControlPlaneLeaseUntil.IsZero()", atTurn),
 	r("writes.go", "d.Action == StartRequest && !d.ControlPlaneLeaseUntil.IsZero()", "false", atTurn),
 	r("writes.go", "writes = appendIf(writes, d.RenewsControlPlaneLease, AcquireControlPlaneLease)\n\treturn appendIf(writes, d.LeaseUntil.IsZero() && t.", "return appendIf(writes, d.LeaseUntil.IsZero() && t.", atTurn),
-	r("writes.go", "writes = appendIf(writes, d.RenewsControlPlaneLease, AcquireControlPlaneLease)\n\treturn appendIf(writes, d.LeaseUntil.IsZero() && s.", "return appendIf(writes, d.LeaseUntil.IsZero() && s.", renewedOnce),
-	r("request.go", "d.Starts() || p.s.Check.Paused || p.renewed", "d.Starts() || p.renewed", atTurn),
-	r("request.go", "d.Starts() || p.s.Check.Paused || p.renewed", "d.Starts() || p.s.Check.Paused", renewedOnce),
-	r("request.go", "p.wakeAt(d.ControlPlaneLeaseUntil.Add(-lasting / 2))", "", renewedOnce),
+	r("writes.go", "writes = appendIf(writes, d.RenewsControlPlaneLease, AcquireControlPlaneLease)\n\treturn appendIf(writes, d.LeaseUntil.IsZero() && s.", "return appendIf(writes, d.LeaseUntil.IsZero() && s.", renewed),
+	r("request.go", "!d.Starts() && !p.s.Check.Paused", "!d.Starts()", atTurn),
+	r("request.go", "p.wakeAt(until.Add(-lasting / 2))", "", renewed),
 	r("plan.go", "p.a.Verdicts[i].Reason != health.Paused", "true", atTurn),
-	r("plan.go", "!p.s.Orphans[i].Paused", "true", renewedOnce),
-	r("preflight.go", "h.DropConfirmation, h.RenewsControlPlaneLease = false, false", "h.DropConfirmation = false", renewedOnce),
+	r("plan.go", "!p.s.Orphans[i].Paused", "true", renewed),
+	r("preflight.go", "h.DropConfirmation, h.RenewsControlPlaneLease = false, false", "h.DropConfirmation = false", renewed),
 	r("preflight.go", "false, 0, time.Time{}", "false, 0, h.ControlPlaneLeaseUntil", "TestControlPlaneLease_PreflightBlocks_IsReleased"),
 	r("guards_control_plane.go", "turn.Holder != \"\" && !turn.HeldByThis && p.now.Before(turn.Until)", "false", alone),
 	r("guards_control_plane.go", "!turn.HeldByThis && p.now", "p.now", alone),

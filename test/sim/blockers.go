@@ -112,7 +112,7 @@ var blockers = []blocker{
 		return r != nil && (r.Check != x.c.Name || r.TargetUID != x.w.API.uidOf(x.c, x.target))
 	}},
 	{"no target that others remediate", is(remediation.NodeLeaseHeld), true, false, func(x *start) bool {
-		return x.c.ForNodes && x.n != nil && x.n.Holder != "" && x.n.Holder != x.c.Name && x.w.Now.Before(x.n.BlockedUntil)
+		return x.c.ForNodes && x.n != nil && x.n.Holder != "" && x.n.Holder != x.c.Name && x.w.Now.Before(x.n.BlockedUntil.Add(remediation.LeaseMargin))
 	}},
 	{"I5 one at a time", is(remediation.ControlPlaneBusy), true, false, busy},
 	{"I5 the quorum is known", is(remediation.QuorumUnknown), true, false, func(x *start) bool {

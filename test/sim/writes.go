@@ -189,6 +189,7 @@ func (r *run) takeTurn(d *remediation.Decision) error {
 		return errConflict
 	}
 	*live = Turn{Holder: r.name, Until: d.ControlPlaneLeaseUntil, Version: live.Version + 1}
+	r.turnKnown, r.turnSeen = live.Version, live.Version
 	return nil
 }
 
