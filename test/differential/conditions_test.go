@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -24,23 +28,40 @@ import (
 type fleet struct {
 	pool                                 string
 	healthy, unhealthy, starting, orphan int
+	// skipped, paused and remediate have that annotation; deleting are unhealthy and have a finalizer.
+	skipped, paused, remediate, deleting int
 	trigger                              clusterv1.MachineHealthCheckRemediationTriggerIf
+	// later is the limit of the second comparison.
+	later clusterv1.MachineHealthCheckRemediationTriggerIf
+	// byTemplate: the check has a template, which may be missing.
+	byTemplate, missing bool
 }
 
-// drawFleets draws fleets with limits of every kind, on both sides of them.
+func drawLimit(draw *rand.Rand) (trigger clusterv1.MachineHealthCheckRemediationTriggerIf) {
+	switch draw.IntN(8) {
+	case 0, 1:
+		trigger.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromInt32(draw.Int32N(4)))
+	case 2:
+		trigger.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromString(fmt.Sprintf("%d%%", 10*draw.IntN(12))))
+	case 3, 4, 5, 6:
+		least := draw.IntN(5)
+		trigger.UnhealthyInRange = fmt.Sprintf("[%d-%d]", least, least+draw.IntN(3))
+	}
+	return trigger
+}
+
+// drawFleets draws fleets with limits of every kind, on both sides of them. With a template, the in-tree controller handles one unhealthy
+// Machine in a reconcile, and reports no health on others, so these fleets have a single one.
 func drawFleets(n int) []fleet {
 	draw := rand.New(rand.NewPCG(1, 2))
 	all := make([]fleet, n)
 	for i := range all {
-		f := fleet{pool: fmt.Sprintf("pool-%d", i), healthy: draw.IntN(4), unhealthy: draw.IntN(4), starting: draw.IntN(2), orphan: draw.IntN(2)}
-		switch draw.IntN(7) {
-		case 0, 1:
-			f.trigger.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromInt32(draw.Int32N(4)))
-		case 2, 3:
-			f.trigger.UnhealthyLessThanOrEqualTo = ptr.To(intstr.FromString(fmt.Sprintf("%d%%", 10*draw.IntN(12))))
-		case 4, 5:
-			least := draw.IntN(4)
-			f.trigger.UnhealthyInRange = fmt.Sprintf("[%d-%d]", least, least+draw.IntN(3))
+		f := fleet{pool: fmt.Sprintf("pool-%d", i), trigger: drawLimit(draw), later: drawLimit(draw)}
+		if f.byTemplate = draw.IntN(4) == 0; f.byTemplate {
+			f.unhealthy, f.missing = 1, draw.IntN(2) == 0
+		} else {
+			f.healthy, f.unhealthy, f.starting, f.orphan = draw.IntN(3), draw.IntN(4), draw.IntN(2), draw.IntN(2)
+			f.skipped, f.paused, f.remediate, f.deleting = draw.IntN(4)/3, draw.IntN(4)/3, draw.IntN(4)/3, draw.IntN(4)/3
 		}
 		all[i] = f
 	}
@@ -52,7 +73,10 @@ func (f *fleet) create(a *environment) []string {
 	a.t.Helper()
 	var names []string
 	ofPool := func(m *clusterv1.Machine) { m.Labels[poolLabel] = f.pool }
-	for i, n := range []int{f.healthy, f.unhealthy, f.starting, f.orphan} {
+	annotated := func(name string) func(*clusterv1.Machine) {
+		return func(m *clusterv1.Machine) { m.Annotations = map[string]string{name: ""} }
+	}
+	for i, n := range []int{f.healthy, f.unhealthy, f.starting, f.orphan, f.skipped, f.paused, f.remediate, f.deleting} {
 		for k := range n {
 			name := fmt.Sprintf("%s-%d-%d", f.pool, i, k)
 			names = append(names, name)
@@ -65,6 +89,16 @@ func (f *fleet) create(a *environment) []string {
 				a.nodeless(name, ofPool)
 			case 3:
 				a.falls(a.machine(name, ofPool, func(m *clusterv1.Machine) { m.OwnerReferences = nil }))
+			case 4:
+				a.falls(a.machine(name, ofPool, annotated(clusterv1.MachineSkipRemediationAnnotation)))
+			case 5:
+				a.falls(a.machine(name, ofPool, annotated(clusterv1.PausedAnnotation)))
+			case 6:
+				a.machine(name, ofPool, annotated(clusterv1.RemediateMachineAnnotation))
+			case 7:
+				m := a.machine(name, ofPool, func(m *clusterv1.Machine) { m.Finalizers = []string{clusterv1.MachineFinalizer} })
+				a.falls(m)
+				a.Expect(a.api.Delete(a.ctx, m)).To(Succeed())
 			}
 		}
 	}
@@ -74,6 +108,43 @@ func (f *fleet) create(a *environment) []string {
 func (f *fleet) spec(spec *clusterv1.MachineHealthCheckSpec) {
 	spec.Selector.MatchLabels[poolLabel] = f.pool
 	spec.Remediation.TriggerIf = f.trigger
+	if f.byTemplate {
+		byTheirTemplate(spec)
+		if f.missing {
+			spec.Remediation.TemplateRef.Name = "missing"
+		}
+	}
+}
+
+// change lets the first unhealthy Machine recover, and sets another limit.
+func (f *fleet) change(a *environment) {
+	a.t.Helper()
+	if f.unhealthy > 0 {
+		a.turn(&clusterv1.Machine{ObjectMeta: a.meta(f.pool + "-1-0")}, corev1.ConditionTrue, time.Hour)
+	}
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: a.meta(f.pool)}
+	a.Expect(a.api.Get(a.ctx, client.ObjectKeyFromObject(check), check)).To(Succeed())
+	before := check.DeepCopy()
+	check.Spec.Remediation.TriggerIf = f.later
+	a.Expect(a.api.Patch(a.ctx, check, client.MergeFrom(before))).To(Succeed())
+}
+
+// eachFleet runs a function for several fleets at the same time.
+func eachFleet(fleets []fleet, run func(i int)) {
+	var all sync.WaitGroup
+	next := make(chan int, len(fleets))
+	for i := range fleets {
+		next <- i
+	}
+	close(next)
+	for range 8 {
+		all.Go(func() {
+			for i := range next {
+				run(i)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // setter is an object with conditions of both API generations.
@@ -109,6 +180,13 @@ func (f *fleet) conditions(a *environment, machines []string) func() map[string]
 				fmt.Sprint(ptr.Deref(check.Status.ExpectedMachines, -1), ptr.Deref(check.Status.CurrentHealthy, -1),
 					ptr.Deref(check.Status.RemediationsAllowed, -1))),
 		}
+		if f.missing {
+			// Remedy reports health also without the template, and that in TemplatesResolved.
+			machines = nil
+			all[""] = slices.DeleteFunc(all[""], func(c string) bool {
+				return strings.Contains(c, string(clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition))
+			})
+		}
 		for _, name := range machines {
 			m := &clusterv1.Machine{}
 			a.Expect(a.api.Get(a.ctx, client.ObjectKey{Namespace: a.namespace, Name: name}, m)).To(Succeed())
@@ -119,29 +197,82 @@ func (f *fleet) conditions(a *environment, machines []string) func() map[string]
 	}
 }
 
-// An adopted check and its Machines have the conditions of Cluster API, word for word, below, within and above every kind of limit.
+// rangePosition returns where the number of unhealthy Machines is, as the in-tree controller counts: below, in or above the range; empty for
+// a check without a range.
+func (f *fleet) rangePosition() string {
+	var least, most int
+	if n, err := fmt.Sscanf(f.trigger.UnhealthyInRange, "[%d-%d]", &least, &most); n != 2 || err != nil {
+		return ""
+	}
+	switch unhealthy := f.unhealthy + f.starting + f.orphan + f.remediate + f.deleting; {
+	case unhealthy < least:
+		return "below"
+	case unhealthy > most:
+		return "above"
+	}
+	return "in"
+}
+
+const conditionsTime = 3 * time.Minute
+
+// An adopted check and its Machines have the conditions of Cluster API, word for word, below, within and above every kind of limit, and again
+// after a Machine has recovered and the limit has changed.
 func TestConditions_AdoptedCheck_EqualTheInTreeOnes(t *testing.T) {
 	t.Parallel()
 	inTreeEnv, remedyEnv := newEnvironments(t)
 	remedyEnv.takesOver = intree.AdoptionPolicy{Replace: true}
-	fleets := drawFleets(16)
-	allowed := map[bool]int{}
-	want := make([]map[string][]string, len(fleets))
-	machines := make([][]string, len(fleets))
-	for i := range fleets {
+	inTreeEnv.template()
+	remedyEnv.template()
+	fleets := drawFleets(64)
+	want, machines := make([]map[string][]string, len(fleets)), make([][]string, len(fleets))
+	checks := make([]*inTreeCheck, len(fleets))
+	eachFleet(fleets, func(i int) {
 		f := &fleets[i]
 		machines[i] = f.create(inTreeEnv)
 		f.create(remedyEnv)
-		check := inTreeEnv.inTreeCheck(f.pool, f.spec)
-		check.looks()
+		checks[i] = inTreeEnv.inTreeCheck(f.pool, f.spec)
+		_, err := checks[i].pass()
+		inTreeEnv.Expect(err == nil || f.missing).To(BeTrue(), "%v", err)
 		want[i] = f.conditions(inTreeEnv, machines[i])()
-		allowed[slices.ContainsFunc(want[i][""], func(c string) bool { return c == `RemediationAllowed True RemediationAllowed: ""` })]++
 		remedyEnv.create(remedyEnv.coreCheck(f.pool, f.spec))
-	}
-	inTreeEnv.Expect(allowed[true]).To(BeNumerically(">", 3))
-	inTreeEnv.Expect(allowed[false]).To(BeNumerically(">", 3))
-	remedyEnv.goes()
+	})
+	premises := map[string]int{}
 	for i := range fleets {
-		remedyEnv.Eventually(fleets[i].conditions(remedyEnv, machines[i])).Should(Equal(want[i]), "%+v", fleets[i])
+		f := &fleets[i]
+		allowed := slices.Contains(want[i][""], `RemediationAllowed True RemediationAllowed: ""`)
+		premises[fmt.Sprint("allowed ", allowed)]++
+		premises["range "+f.rangePosition()]++
+		premises[fmt.Sprint("template ", f.byTemplate, " missing ", f.missing)]++
 	}
+	t.Log(premises)
+	for _, name := range []string{"allowed true", "allowed false", "range below", "range in", "range above", "template true missing false", "template true missing true"} {
+		inTreeEnv.Expect(premises[name]).To(BeNumerically(">=", 3), name)
+	}
+	remedyEnv.goes()
+	changed := false
+	equal := func() (different []string) {
+		for i := range fleets {
+			if changed && fleets[i].byTemplate {
+				// In-tree, ExternallyRemediated stays on a Machine that has recovered, and HealthCheckSucceeded depends on the request.
+				continue
+			}
+			for object, found := range fleets[i].conditions(remedyEnv, machines[i])() {
+				if !slices.Equal(found, want[i][object]) {
+					different = append(different, fmt.Sprintf("%s %s has %q, and in-tree %q: %+v", fleets[i].pool, object, found, want[i][object], fleets[i]))
+				}
+			}
+		}
+		return different
+	}
+	remedyEnv.Eventually(equal, conditionsTime, time.Second).Should(BeEmpty())
+	changed = true
+	eachFleet(fleets, func(i int) {
+		f := &fleets[i]
+		f.change(inTreeEnv)
+		f.change(remedyEnv)
+		_, err := checks[i].pass()
+		inTreeEnv.Expect(err == nil || f.missing).To(BeTrue(), "%v", err)
+		want[i] = f.conditions(inTreeEnv, machines[i])()
+	})
+	remedyEnv.Eventually(equal, conditionsTime, time.Second).Should(BeEmpty())
 }
