@@ -95,8 +95,8 @@ func TestNodeLease_HeldByOther_BlocksUntilItExpires(t *testing.T) {
 	s.Expect(lease.OwnerReferences).To(ConsistOf(HaveField("UID", node.UID)))
 }
 
-// While a remediator keeps the request of a Node that was deleted, the Lease is renewed. The garbage collector would delete it together with
-// its owner.
+// While a remediator keeps the request of a Node that was deleted, the Lease is renewed. The garbage collector would delete it with its
+// owner.
 func TestNodeLease_NodeDeleted_HasNoOwner(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)

@@ -81,8 +81,8 @@ func remediateBesideNodes(s *stage.Stage, kind remediator.Kind, outcome remediat
 	}
 }
 
-// Requests in the workload cluster are not watched. The check reads the failure of one that it has created after a backoff, when nothing else
-// wakes it.
+// Requests in the workload cluster are not watched. The check reads the failure of one that it has created after a backoff, when nothing
+// else wakes it.
 func TestWorkloadLocation_SecondAttemptFails_IsRead(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
@@ -154,7 +154,7 @@ func TestWorkloadLocation_Metal3WithoutMachines_IsReported(t *testing.T) {
 			"create the template in the management cluster",
 		},
 		"in another namespace": {
-			func(s *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
+			func(_ *stage.Stage, spec *remedyv1.NodeHealthCheckSpec) {
 				spec.RemediationTemplate.Namespace = "default"
 			},
 			"create the template in namespace team-",

@@ -177,7 +177,7 @@ func TestControlPlane_LongRemediation_LeaseIsRenewed(t *testing.T) {
 	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())
 }
 
-// A paused check renews no Lease. Its request shows that the remediation is still running, also to a check that does not select that Machine.
+// A paused check renews no Lease. Its request shows that the remediation is still running, also to a check that does not select it.
 func TestControlPlane_LeaseExpired_RequestOfOtherCheckBlocks(t *testing.T) {
 	t.Parallel()
 	stage.LockControlPlane(t)

@@ -117,7 +117,7 @@ func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {
 // The control-plane Lease and the members of etcd are in the cluster of the Nodes. The manager does not watch them there.
 func TestConclude_NoWatch_Polls(t *testing.T) {
 	g := NewWithT(t)
-	var reasons []Reason
+	reasons := make([]Reason, 0, 5)
 	for _, x := range []*scene{
 		usual(ofControlPlane, turn(Lease{Used: true, Holder: "other", Until: noon.Add(time.Hour)})),
 		usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Busy = []string{"n2"} }),
