@@ -259,8 +259,10 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 		{
 			fleet(4, 1, func(p *Evaluation) { p.Context.OtherChecks = MaxChecks - 1 }), "SelectorsDisjoint", "True", "SelectorsDisjoint", "",
 		},
-		{fleet(4, 1, func(p *Evaluation) { p.Context.ForbiddenChecks = "forbidden" }), "SelectorsDisjoint", "Unknown",
-			"OtherChecksForbidden", "Other checks may select the same targets, so no remediation starts: forbidden"},
+		{
+			fleet(4, 1, func(p *Evaluation) { p.Context.ForbiddenChecks = "forbidden" }), "SelectorsDisjoint", "Unknown",
+			"OtherChecksForbidden", "Other checks may select the same targets, so no remediation starts: forbidden",
+		},
 		{
 			fleet(4, 1, stop(func(c *remediation.Check) { c.Cluster = remediation.ClusterIsMissing })), "ClusterReachable", "False",
 			"ClusterNotFound", "The Cluster does not exist",

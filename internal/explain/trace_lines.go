@@ -84,12 +84,9 @@ func configured(rule health.Reason, p *health.Policy) string {
 	if rule == health.NodeDeleted {
 		return timeoutIs("nodeGoneTimeout", p.NodeGoneTimeout)
 	}
-	var checks []health.ConditionCheck
-	if rule == health.UnhealthyMachine {
-		checks = p.MachineConditions
-	} else if rule == health.UnhealthyNode {
-		checks = p.NodeConditions
-	}
+	checks := map[health.Reason][]health.ConditionCheck{
+		health.UnhealthyMachine: p.MachineConditions, health.UnhealthyNode: p.NodeConditions,
+	}[rule]
 	all := make([]string, 0, len(checks))
 	for _, c := range checks {
 		all = append(all, fmt.Sprintf("%s=%s for more than %s", sanitized(c.Type), sanitized(c.Status), short(c.Lasting)))

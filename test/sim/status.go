@@ -99,7 +99,7 @@ func (x *trueStatus) must(holds bool, invariant, format string, args ...any) {
 func (x *trueStatus) audit(status *remedyv1.CheckStatus, before []remedyv1.UnhealthyTarget) {
 	x.w.premise(statusIsTrue)
 	is := func(what string, reported *int32, truth int) {
-		x.must(ptr.Deref(reported, -1) == int32(truth), statusIsTrue, "%s reports %d %s of %d", x.c.Name, ptr.Deref(reported, -1), what, truth)
+		x.must(int(ptr.Deref(reported, -1)) == truth, statusIsTrue, "%s reports %d %s of %d", x.c.Name, ptr.Deref(reported, -1), what, truth)
 	}
 	is("unhealthy", status.Unhealthy, x.all(ill))
 	is("suspect", status.Suspect, x.all(soon))
