@@ -50,7 +50,7 @@ func TestDeployment_Hardening_IsInRelease(t *testing.T) {
 	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(policies[0].Object, policy)).To(Succeed())
 	g.Expect(policy.Spec.PodSelector.MatchLabels).To(Equal(deployment(g, objects).Spec.Selector.MatchLabels))
 	g.Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeEgress))
-	var excluded []string
+	excluded := make([]string, 0, len(policy.Spec.Egress[0].To))
 	for _, to := range policy.Spec.Egress[0].To {
 		excluded = append(excluded, ptr.Deref(to.IPBlock, networkingv1.IPBlock{}).Except...)
 	}

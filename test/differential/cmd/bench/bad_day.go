@@ -110,7 +110,7 @@ func (b *bench) addTimesOf(name, kind string, seen map[string]time.Time, deadlin
 	if name != "" {
 		name += ": "
 	}
-	var after []float64
+	after := make([]float64, 0, len(seen))
 	for _, at := range seen {
 		after = append(after, at.Sub(deadline).Seconds())
 	}
@@ -119,7 +119,8 @@ func (b *bench) addTimesOf(name, kind string, seen map[string]time.Time, deadlin
 	b.results.add(name+"last "+kind, quantile(after, 1))
 }
 
-// untilTruthful waits until the status of a check of Remedy counts as many targets as were lost, and returns the seconds after the deadline.
+// untilTruthful waits until the status of a check of Remedy counts as many targets as were lost, and returns the seconds after the
+// deadline.
 func (c *checked) untilTruthful(ctx context.Context, lost int, deadline time.Time) (float64, error) {
 	for {
 		check := &remedyv1.MachineHealthCheck{}
@@ -156,8 +157,8 @@ func (c *checked) heal(ctx context.Context, d *badDay, o *observer, requested ma
 	return nil
 }
 
-// limitExceeded lets 39 % of 5,000 Machines be unhealthy under a limit of 40 %, and 60 % as soon as the first is marked. What is over the limit
-// stops the rest: a preflight check is at most three seconds old when its action starts.
+// limitExceeded lets 39 % of 5,000 Machines be unhealthy under a limit of 40 %, and 60 % as soon as the first is marked. What is over the
+// limit stops the rest: a preflight check is at most three seconds old when its action starts.
 func (b *bench) limitExceeded(ctx context.Context, s *system) error {
 	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: 5000, images: 10})
 	if err != nil {

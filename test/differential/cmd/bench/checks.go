@@ -110,7 +110,7 @@ func (f *fleet) checkUnsettled(ctx context.Context, s *system, p policy, args ..
 	c := &checked{fleet: f}
 	err := c.createChecks(ctx, s, &p)
 	if err == nil {
-		c.process, err = f.bench.run(ctx, s, args...)
+		c.process, err = f.run(ctx, s, args...)
 	}
 	if err != nil {
 		c.finish(ctx)
@@ -210,9 +210,10 @@ func (f *fleet) heartbeat(ctx context.Context, node string) error {
 }
 
 func (f *fleet) patchConditions(ctx context.Context, node string, conditions []corev1.NodeCondition) error {
-	patch := []map[string]any{}
 	now := metav1.Now()
-	for _, kind := range []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+	kinds := []corev1.NodeConditionType{corev1.NodeReady, corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
+	patch := make([]map[string]any, 0, len(kinds))
+	for _, kind := range kinds {
 		patch = append(patch, map[string]any{"type": kind, "lastHeartbeatTime": now})
 	}
 	for i := range conditions {

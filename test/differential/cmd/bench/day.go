@@ -22,8 +22,8 @@ const (
 	rolledOut  = 50
 )
 
-// benchmarkDay lets 1,000 Machines live through a quiet time, Nodes that flap, Machines that fail and are replaced, an outage of the workload
-// cluster and a rollout, and counts the requests that a system sends to both API servers. Heartbeats arrive all the time.
+// benchmarkDay lets 1,000 Machines live through a quiet time, Nodes that flap, Machines that fail and are replaced, an outage of the
+// workload cluster and a rollout, and counts the requests that a system sends to both API servers. Heartbeats arrive all the time.
 func benchmarkDay(ctx context.Context, b *bench, s *system) error {
 	day := thousand
 	day.linked = true

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// lose sets Ready=Unknown on Nodes, all of them at the same time as far as the API server allows, and returns when the last one was written.
+// lose sets Ready=Unknown on Nodes, at the same time as far as the API server allows, and returns when the last one was written.
 func (f *fleet) lose(ctx context.Context, members []member, since time.Time) (time.Time, error) {
 	err := each(members, func(m member) error { return f.setReady(ctx, m, corev1.ConditionUnknown, since) })
 	return time.Now(), err

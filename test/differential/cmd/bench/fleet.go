@@ -120,6 +120,9 @@ type fleet struct {
 	replaced int
 }
 
+// infrastructure is the group of objects that do not exist: no controller reads them.
+const infrastructure = "infrastructure.cluster.x-k8s.io"
+
 // checkLabel has the name of the check that selects a Machine.
 const checkLabel = "bench.test/check"
 
@@ -204,13 +207,14 @@ func (f *fleet) addCluster(ctx context.Context, name string) error {
 		return err
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: f.meta(name)}
-	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyCluster", Name: name}
+	cluster.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrastructure, Kind: "AnyCluster", Name: name}
 	if err := f.api.Create(ctx, cluster); err != nil {
 		return err
 	}
 	before := cluster.DeepCopy()
 	long := metav1.NewTime(time.Now().Add(-time.Hour))
-	cluster.Status.Initialization = clusterv1.ClusterInitializationStatus{InfrastructureProvisioned: ptr.To(true), ControlPlaneInitialized: ptr.To(true)}
+	cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
+	cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	cluster.Status.Conditions = []metav1.Condition{
 		{Type: clusterv1.ClusterControlPlaneInitializedCondition, Status: metav1.ConditionTrue, Reason: "Initialized", LastTransitionTime: long},
 		{Type: clusterv1.ClusterInfrastructureReadyCondition, Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: long},
@@ -227,7 +231,7 @@ func (f *fleet) addOwner(ctx context.Context, cluster, check string, replicas in
 	owner.Spec.Template.Spec.ClusterName = cluster
 	owner.Spec.Template.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
 	owner.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{
-		APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyMachineTemplate", Name: "any",
+		APIGroup: infrastructure, Kind: "AnyMachineTemplate", Name: "any",
 	}
 	return f.api.Create(ctx, owner)
 }
@@ -240,7 +244,7 @@ func (f *fleet) addMember(ctx context.Context, m member) error {
 	}}
 	machine.Spec.ClusterName, machine.Spec.ProviderID = m.cluster, "bench:///"+m.node
 	machine.Spec.Bootstrap.DataSecretName = ptr.To("bootstrap")
-	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: "infrastructure.cluster.x-k8s.io", Kind: "AnyMachine", Name: m.machine}
+	machine.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrastructure, Kind: "AnyMachine", Name: m.machine}
 	if err := f.api.Create(ctx, machine); err != nil {
 		return err
 	}
@@ -276,8 +280,11 @@ func (f *fleet) addNode(ctx context.Context, name string) error {
 // conditionsOf are the conditions of a Node that a kubelet and the node controller set.
 func conditionsOf(ready corev1.ConditionStatus, since time.Time) []corev1.NodeCondition {
 	now := metav1.Now()
-	all := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(since), LastHeartbeatTime: now}}
-	for _, pressure := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure} {
+	pressures := []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure}
+	all := append(make([]corev1.NodeCondition, 0, 1+len(pressures)), corev1.NodeCondition{
+		Type: corev1.NodeReady, Status: ready, Reason: "KubeletReady", LastTransitionTime: metav1.NewTime(since), LastHeartbeatTime: now,
+	})
+	for _, pressure := range pressures {
 		all = append(all, corev1.NodeCondition{
 			Type: pressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoPressure", LastHeartbeatTime: now,
 			LastTransitionTime: metav1.NewTime(now.Add(-time.Hour)),

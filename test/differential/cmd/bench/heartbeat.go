@@ -87,13 +87,13 @@ func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) error {
 	return nil
 }
 
-func (c *checked) measureHeartbeats(ctx context.Context, perSecond int, time time.Duration) (used usage, sent int, err error) {
+func (c *checked) measureHeartbeats(ctx context.Context, perSecond int, duration time.Duration) (used usage, sent int, err error) {
 	before, err := c.usage(ctx)
 	if err != nil {
 		return used, 0, err
 	}
 	stop := c.heartbeats(ctx, perSecond)
-	sleep(ctx, time)
+	sleep(ctx, duration)
 	sent = stop()
 	after, err := c.usage(ctx)
 	return after.since(before), sent, err

@@ -48,7 +48,8 @@ func benchmarkFloor(ctx context.Context, b *bench, _ *system) error {
 
 func (f *fleet) markByHand(ctx context.Context, m member) error {
 	machine := &clusterv1.Machine{ObjectMeta: f.meta(m.machine)}
-	patch := `{"status":{"conditions":[{"type":"OwnerRemediated","status":"False","reason":"Floor","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
+	condition := `{"type":"OwnerRemediated","status":"False","reason":"Floor","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}`
+	patch := `{"status":{"conditions":[` + condition + `]}}`
 	return f.api.Status().Patch(ctx, machine, mergePatch(patch))
 }
 
@@ -75,9 +76,9 @@ func benchmarkLatency(ctx context.Context, b *bench, s *system) error {
 	defer o.stop()
 	stop := f.heartbeats(ctx, 50)
 	defer stop()
-	began := make([]time.Time, f.shape.checks)
+	began := make([]time.Time, f.checks)
 	var failures sync.WaitGroup
-	for k := range f.shape.checks {
+	for k := range f.checks {
 		failures.Go(func() {
 			sleep(ctx, rand.N(failureSpread)) //nolint:gosec // a draw of a benchmark.
 			_ = f.setReady(ctx, f.members[k*f.targets], corev1.ConditionUnknown, time.Now())
@@ -85,12 +86,12 @@ func benchmarkLatency(ctx context.Context, b *bench, s *system) error {
 		})
 	}
 	failures.Wait()
-	seen, err := o.until(ctx, o.marked, f.shape.checks, time.Minute)
+	seen, err := o.until(ctx, o.marked, f.checks, time.Minute)
 	if err != nil {
 		return err
 	}
 	var delays []float64
-	for k := range f.shape.checks {
+	for k := range f.checks {
 		delays = append(delays, milliseconds(seen[f.members[k*f.targets].machine].Sub(began[k])))
 	}
 	b.results.addQuantiles("decision", delays)

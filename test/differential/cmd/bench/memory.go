@@ -50,7 +50,7 @@ func benchmarkMemory(ctx context.Context, b *bench, s *system) error {
 	return nil
 }
 
-// benchmarkEvaluation changes the startup timeout of a check of 1,000 healthy Machines: each change is a reconcile that finds nothing to do.
+// benchmarkEvaluation changes the startup timeout of a check of 1,000 healthy Machines: each change is a reconcile without anything to do.
 func benchmarkEvaluation(ctx context.Context, b *bench, s *system) error {
 	f, err := b.fleet(ctx, thousand)
 	if err != nil {

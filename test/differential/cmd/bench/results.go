@@ -49,7 +49,7 @@ func (r *results) addQuantiles(metric string, values []float64) {
 
 // last describes what was measured since begin.
 func (r *results) last() string {
-	var all []string
+	all := make([]string, 0, len(r.all)-r.first)
 	for _, m := range r.all[r.first:] {
 		all = append(all, fmt.Sprintf("%s %s", m.Metric, number(m.Value)))
 	}
@@ -91,6 +91,7 @@ func (r *results) ratio(benchmark, metric, system, other string) float64 {
 func (r *results) table() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	add := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
 	var systems []string
 	type row struct{ benchmark, metric string }
 	var rows []row
@@ -102,17 +103,17 @@ func (r *results) table() string {
 			rows = append(rows, next)
 		}
 	}
-	fmt.Fprintf(w, "\nBENCHMARK\tMETRIC (MEDIAN OF ROUNDS)\t%s\n", strings.ToUpper(strings.Join(systems, "\t")))
+	add("\nBENCHMARK\tMETRIC (MEDIAN OF ROUNDS)\t%s\n", strings.ToUpper(strings.Join(systems, "\t")))
 	for _, at := range rows {
-		fmt.Fprintf(w, "%s\t%s", at.benchmark, at.metric)
+		add("%s\t%s", at.benchmark, at.metric)
 		for _, s := range systems {
-			fmt.Fprintf(w, "\t%s", number(quantile(r.values(at.benchmark, s, at.metric), 0.5)))
+			add("\t%s", number(quantile(r.values(at.benchmark, s, at.metric), 0.5)))
 		}
-		fmt.Fprintln(w)
+		add("\n")
 	}
-	fmt.Fprintf(w, "\nTARGET\tMEASURED\tGOAL\t\n")
+	add("\nTARGET\tMEASURED\tGOAL\t\n")
 	for _, t := range r.evaluate() {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", t.Name, number(t.Measured), t.Goal, t.Result)
+		add("%s\t%s\t%s\t%s\n", t.Name, number(t.Measured), t.Goal, t.Result)
 	}
 	_ = w.Flush()
 	return text.String() + "\n"

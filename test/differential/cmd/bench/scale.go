@@ -23,8 +23,8 @@ type point struct {
 	size, cpuPerEvent, cpuPerChange, memory, start float64
 }
 
-// benchmarkScale measures one check of ever more Machines, then ever more clusters of one Machine, and how steep the curves are: an exponent of
-// 0 is a flat one, 1 is a line, 2 is a square.
+// benchmarkScale measures one check of more and more Machines, then more and more clusters of one Machine, and how steep the curves are: an
+// exponent of 0 is a flat one, 1 is a line, 2 is a square.
 func benchmarkScale(ctx context.Context, b *bench, s *system) error {
 	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, images: 10})
 	if err != nil {

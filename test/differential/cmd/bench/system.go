@@ -30,13 +30,17 @@ type system struct {
 }
 
 var (
-	floor            = &system{name: "floor"}
-	remedy           = &system{name: "remedy", program: "manager", isRemedy: true, args: []string{"--in-tree-machinehealthchecks=Ignore"}}
-	inTree           = &system{name: "in-tree", program: "intree"}
-	inTreeUnlimited  = &system{name: "in-tree, no rate limiter", program: "intree", args: []string{"--feature-gates=ReconcilerRateLimiting=false"}}
+	floor           = &system{name: "floor"}
+	remedy          = &system{name: "remedy", program: "manager", isRemedy: true, args: []string{"--in-tree-machinehealthchecks=Ignore"}}
+	inTree          = &system{name: "in-tree", program: "intree"}
+	inTreeUnlimited = &system{
+		name: "in-tree, no rate limiter", program: "intree", args: []string{"--feature-gates=ReconcilerRateLimiting=false"},
+	}
 	remedyShortLease = &system{
 		name: "remedy, short lease", program: "manager", isRemedy: true,
-		args: append([]string{"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s"}, remedy.args...),
+		args: append([]string{
+			"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
+		}, remedy.args...),
 	}
 )
 
@@ -93,8 +97,11 @@ func (b *bench) run(ctx context.Context, s *system, args ...string) (*process, e
 			return false, fmt.Errorf("%s has ended: %s", s.name, tail(p.log.Name()))
 		default:
 		}
-		_, err := p.get(ctx, "/metrics")
-		return err == nil, nil
+		response, err := p.get(ctx, "/metrics")
+		if err != nil {
+			return false, nil //nolint:nilerr // it does not serve yet.
+		}
+		return true, response.Body.Close()
 	}); err != nil {
 		p.end()
 		return nil, err
@@ -115,7 +122,7 @@ func (p *process) end() {
 }
 
 func tail(file string) string {
-	content, _ := os.ReadFile(file) //nolint:gosec // its name is made here.
+	content, _ := os.ReadFile(file)
 	return string(content[max(0, len(content)-2000):])
 }
 
@@ -132,7 +139,7 @@ type usage struct {
 	cpu                          time.Duration
 	allocated, mallocs           float64
 	reconciles, requests, writes float64
-	events, longest              float64
+	longest                      float64
 	families                     map[string]*dto.MetricFamily
 }
 

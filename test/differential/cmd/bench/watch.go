@@ -29,7 +29,9 @@ type observer struct {
 
 // observe watches the Machines and the requests of a fleet until stop.
 func (f *fleet) observe(ctx context.Context) (*observer, error) {
-	o := &observer{unhealthy: map[string]time.Time{}, marked: map[string]time.Time{}, requested: map[string]time.Time{}, deleted: map[string]time.Time{}}
+	o := &observer{
+		unhealthy: map[string]time.Time{}, marked: map[string]time.Time{}, requested: map[string]time.Time{}, deleted: map[string]time.Time{},
+	}
 	for _, list := range []client.ObjectList{&clusterv1.MachineList{}, requestList()} {
 		events, err := f.api.Watch(ctx, list, client.InNamespace(f.namespace))
 		if err != nil {
@@ -84,7 +86,9 @@ func (o *observer) stop() {
 }
 
 // until waits until so many entries were recorded in a map of the observer, and returns what it has then.
-func (o *observer) until(ctx context.Context, recorded map[string]time.Time, count int, timeout time.Duration) (map[string]time.Time, error) {
+func (o *observer) until(
+	ctx context.Context, recorded map[string]time.Time, count int, timeout time.Duration,
+) (map[string]time.Time, error) {
 	deadline := time.Now().Add(timeout)
 	for {
 		o.mu.Lock()
