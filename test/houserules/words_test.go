@@ -145,6 +145,8 @@ var cleanPaths = []string{
 	"test/demo/nodes",
 	"test/depth",
 	"test/differential",
+	"test/differential/cmd/bench",
+	"test/differential/cmd/intree",
 	"test/faults",
 	"test/houserules",
 	"test/instance",

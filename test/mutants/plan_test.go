@@ -251,7 +251,7 @@ var summedUp = []mutant{
 	r("plan.go", "if a.WakeUp.After(now) {", "if false {", again),
 	r("plan.go", "p.later(health.Earliest(d.Until, d.Block.Until))", "p.later(d.Until)", again),
 	r("plan.go", "p.later(health.Earliest(d.Until, d.Block.Until))", "health.Earliest(d.Until, d.Block.Until)", "TestRequest_Deleting_IsAwaited"),
-	r("plan.go", "unhealthy && d.BlockedReason() != \"\"", "d.BlockedReason() != \"\"", counts),
+	r("plan.go", "unhealthy && d.BlockedReason() != \"\"", "(unhealthy || true) && d.BlockedReason() != \"\"", counts),
 	r("plan.go", "case d.InFlight:\n\t\t\tplan.Counts", "case d.Budgeted:\n\t\t\tplan.Counts", counts),
 	r("plan.go", "health.Earliest(plan.WakeUp, d.Until)", "plan.WakeUp", again),
 	r("plan.go", "p.wakeAt(d.RenewAt)\n\t\tp.wakeAt(p.s", "p.wakeAt(p.s", again),

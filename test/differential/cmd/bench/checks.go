@@ -25,7 +25,7 @@ import (
 // templateName is the template of checks that do not leave remediation to the owner.
 const templateName = "reboot"
 
-// policy is what a check of either kind says.
+// policy is the spec of a check of either kind.
 type policy struct {
 	timeout  time.Duration
 	template bool

@@ -79,7 +79,7 @@ func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	sent := float64(count)
-	b.results.add("cpu us/heartbeat", float64(used.cpu.Microseconds())/sent)
+	b.results.add("cpu µs/heartbeat", float64(used.cpu.Microseconds())/sent)
 	b.results.add("evaluations/heartbeat", used.reconciles*float64(f.targets)/sent)
 	b.results.add("allocated bytes/heartbeat", used.allocated/sent)
 	b.results.add("allocations/heartbeat", used.mallocs/sent)

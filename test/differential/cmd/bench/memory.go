@@ -80,7 +80,7 @@ func benchmarkEvaluation(ctx context.Context, b *bench, s *system) error {
 	used := after.since(before)
 	evaluations := used.reconciles * float64(f.targets)
 	b.results.add("reconciles", used.reconciles)
-	b.results.add("cpu us/target", float64(used.cpu.Microseconds())/evaluations)
+	b.results.add("cpu µs/target", float64(used.cpu.Microseconds())/evaluations)
 	b.results.add("allocated bytes/target", used.allocated/evaluations)
 	b.results.add("allocations/target", used.mallocs/evaluations)
 	return nil

@@ -63,8 +63,8 @@ func benchmarkScale(ctx context.Context, b *bench, s *system) error {
 }
 
 func (b *bench) addPoint(name string, p *point) {
-	b.results.add(name+": cpu us/heartbeat", p.cpuPerEvent)
-	b.results.add(name+": cpu us/change", p.cpuPerChange)
+	b.results.add(name+": cpu µs/heartbeat", p.cpuPerEvent)
+	b.results.add(name+": cpu µs/change", p.cpuPerChange)
 	b.results.add(name+": heap MiB", p.memory/(1<<20))
 	b.results.add(name+": start to first decision s", p.start)
 }
