@@ -134,7 +134,7 @@ func (w *World) noteMade(check string, body int) {
 
 // observe looks at everything that has changed by itself: who is well has nothing that would have to be remembered.
 func (w *World) observe() {
-	w.followOwners()
+	w.FollowOwners()
 	h := w.log
 	if h == nil {
 		return

@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -36,7 +37,7 @@ func (t *ownerTruth) end(how remedyv1.RemediationOutcome) {
 // ownerRequested is called when OwnerRemediated=False is set on a Machine that has an owner, or is there already.
 func (r *records) ownerRequested(check string, m *Machine, old bool) {
 	for _, t := range r.byOwner {
-		if t.check == check && t.body == m.Body && !t.over && t.started.Equal(m.MarkedSince) {
+		if t.check == check && t.target == m.Name && t.body == m.Body && !t.over && t.started.Equal(m.MarkedSince) {
 			t.starts++
 			return
 		}
@@ -44,8 +45,8 @@ func (r *records) ownerRequested(check string, m *Machine, old bool) {
 	r.byOwner = append(r.byOwner, &ownerTruth{check: check, target: m.Name, body: m.Body, started: m.MarkedSince, ofThisProcess: !old, entries: 1, starts: 1})
 }
 
-// followOwners records how owner remediations end.
-func (w *World) followOwners() {
+// FollowOwners records how owner remediations end. A story calls it after each step.
+func (w *World) FollowOwners() {
 	for _, t := range w.records.byOwner {
 		if t.over {
 			continue
@@ -63,7 +64,7 @@ func (w *World) followOwners() {
 			if w.API.NoInfrastructure || w.Now.Before(t.started.Add(time.Minute)) {
 				t.end(remedyv1.WithdrawnOutcome)
 			}
-		case m.Owner == "" || !m.Unhealthy || m.Author != t.check:
+		case m.Owner == "" || !m.Unhealthy || m.Author != t.check || m.Orphan:
 			t.over = true
 			t.end(remedyv1.WithdrawnOutcome)
 		case m.Owner == Refused:
@@ -125,4 +126,28 @@ func (w *World) unrecordedOwners() []string {
 		all = append(all, t.check+": owner of "+t.target)
 	}
 	return all
+}
+
+// Fork returns a copy that continues by itself: what it records about remediations is not recorded here.
+func (w *World) Fork() *World {
+	fork := *w
+	fork.API, fork.Cache = w.API.Copy(), w.Cache.Copy()
+	r := &fork.records
+	r.memories, r.statuses, r.entries = maps.Clone(r.memories), maps.Clone(r.statuses), maps.Clone(r.entries)
+	r.started, r.startedByOwner = maps.Clone(r.started), maps.Clone(r.startedByOwner)
+	r.ended, r.trueEnds = maps.Clone(r.ended), maps.Clone(r.trueEnds)
+	for name, memory := range r.memories {
+		remembered := *memory
+		r.memories[name] = &remembered
+	}
+	r.byOwner, r.requests = slices.Clone(r.byOwner), slices.Clone(r.requests)
+	for i, truth := range r.byOwner {
+		same := *truth
+		r.byOwner[i] = &same
+	}
+	for i, truth := range r.requests {
+		same := *truth
+		r.requests[i] = &same
+	}
+	return &fork
 }

@@ -284,7 +284,7 @@ func (w *World) move() {
 	}
 	w.note("everything is moved to another management cluster")
 	w.auditMove(before, w.plans())
-	w.followOwners()
+	w.FollowOwners()
 	clear(w.records.statuses)
 	w.restart()
 	w.older = w.Cache

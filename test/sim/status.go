@@ -166,8 +166,8 @@ func (x *trueStatus) conditions(status *remedyv1.CheckStatus) {
 	over := x.limits.sick < x.limits.least || x.limits.sick > x.limits.most || x.limits.most <= 0 && x.limits.expected > 0
 	intended := c.Deleting || c.Policy.Observe || view.Deleting || len(c.PauseRequests) > 0
 	allowed := yes(!intended && !view.Missing && !x.unreachable() && !over && !x.storm)
-	reachable := yes(!view.Missing && !view.NoControlPlane && !x.unreachable())
-	if reachable == metav1.ConditionTrue && x.reconnecting() {
+	reachable := yes(!view.Missing && !x.unreachable())
+	if !view.Missing && view.NoControlPlane || reachable == metav1.ConditionTrue && x.reconnecting() {
 		reachable = metav1.ConditionUnknown
 	}
 	x.condition(status, remedyv1.ClusterReachableCondition, reachable)

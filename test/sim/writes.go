@@ -27,7 +27,7 @@ func (r *run) write(what string, land func() error) error {
 		r.pass.Writes++
 		w.changed()
 		w.note(what)
-		w.followOwners()
+		w.FollowOwners()
 		w.audit()
 	}
 	if err != nil {

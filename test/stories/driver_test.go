@@ -81,6 +81,7 @@ func at(clock string, events ...step) step {
 		d.advance(d.clock(clock))
 		for _, event := range events {
 			event(d)
+			d.w.FollowOwners()
 		}
 		if !d.unseen {
 			d.settle()
@@ -127,8 +128,8 @@ func (d *driver) noMissedWakeUp(then time.Time) {
 		return
 	}
 	for _, name := range d.checks() {
-		w := *d.w
-		w.Now, w.API, w.Cache = then, d.w.API.Copy(), d.w.Cache.Copy()
+		w := d.w.Fork()
+		w.Now = then
 		if !d.unseen {
 			w.Cache = d.w.API.Copy()
 		}
