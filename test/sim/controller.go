@@ -63,6 +63,8 @@ type run struct {
 	pass  Pass
 	// old: it belongs to an earlier leader that has not noticed its end yet.
 	old bool
+	// moves is how often everything had been moved when it began: later it writes to a management cluster without these objects.
+	moves int
 	// others runs other controllers; nil for none.
 	others func()
 	// written is how often this very pass has written to an object.
@@ -86,7 +88,10 @@ type run struct {
 }
 
 func (w *World) newRun(check string, view *State) *run {
-	return &run{w: w, name: check, view: view, conn: w.Conn, check: view.Checks[check], written: map[string]int{}, crashIn: never, turnKnown: view.Turn.Version}
+	return &run{
+		w: w, name: check, view: view, conn: w.Conn, check: view.Checks[check], moves: w.moves, written: map[string]int{}, crashIn: never,
+		turnKnown: view.Turn.Version,
+	}
 }
 
 // Reconcile does for one check what the shell does: look, decide, act, report.

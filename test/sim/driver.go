@@ -81,6 +81,9 @@ func (w *World) passTime(lasting time.Duration) {
 			w.someReconcile()
 		}
 	}
+	if until.Sub(w.Now) >= time.Minute {
+		w.deliver()
+	}
 }
 
 func (w *World) nextWake() (string, time.Time) {

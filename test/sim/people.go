@@ -282,6 +282,7 @@ func (w *World) move() {
 		c.Version++
 		c.ThawedAt = w.Now
 	}
+	w.moves++
 	w.note("everything is moved to another management cluster")
 	w.auditMove(before, w.plans())
 	w.FollowOwners()

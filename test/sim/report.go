@@ -16,6 +16,7 @@ import (
 
 // recordPass reports a reconcile as the manager does, and compares everything that it reports with what really happened.
 func (r *run) recordPass() error {
+	r.noteCancellations()
 	w, pass := r.w, &r.pass
 	live := w.API.Checks[r.name]
 	if r.old || w.polls || pass.Situation.Check.Paused || live == nil || live.UID() != r.check.UID() {

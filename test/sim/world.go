@@ -42,7 +42,12 @@ type World struct {
 	moments, changes, delivered int
 	// busy is how many passes are under way.
 	busy int
-	calm bool
+	// Deep: a later history. What is recorded of owner remediations is not compared there: rare histories have ends that the list of the truth
+	// does not know yet.
+	Deep bool
+	// moves is how often everything was moved to another management cluster.
+	moves int
+	calm  bool
 	// polls: this is a copy of the world, in which nothing is reported.
 	polls bool
 	// queue are checks that have something new to look at, wakes when they want to look without that. last is what they decided last.

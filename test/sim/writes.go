@@ -22,7 +22,10 @@ func (r *run) write(what string, land func() error) error {
 		return errCrashed
 	}
 	w.must(!r.frozen, "frozen means frozen", "%s", what)
-	err := land()
+	err := errConflict
+	if r.moves == w.moves {
+		err = land()
+	}
 	if err == nil {
 		r.pass.Writes++
 		w.changed()
