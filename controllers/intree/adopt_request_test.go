@@ -4,12 +4,14 @@
 package intree_test
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/intree"
@@ -95,4 +97,30 @@ func TestInTreeRequest_UnambiguousCheck_IsAdopted(t *testing.T) {
 				Should(ConsistOf(remedyv1.CleanupFinalizer), "the check has a request to clean up")
 		})
 	}
+}
+
+// The template of an adopted check does not exist: the check has the v1beta1 condition of Cluster API until it does.
+func TestTemplateMissing_InTreeCheck_ReportsItUntilItExists(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAdoption)
+	s.CreateUnhealthyMachine("m-1")
+	check := s.CreateInTreeCheck("workers", withHandover, func(check *clusterv1.MachineHealthCheck) {
+		template := remediator.Metal3.Template()
+		check.Spec.Remediation.TemplateRef = clusterv1.MachineHealthCheckRemediationTemplateReference{
+			APIVersion: template.GroupVersion().String(), Kind: template.Kind, Name: "reboot",
+		}
+	})
+	s.SetInTreePaused(check, true)
+	s.Start()
+	available := func() string {
+		c := deprecated.Get(stage.Get(s, check)(), clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition)
+		if c == nil {
+			return ""
+		}
+		return fmt.Sprint(c.Status, " ", c.Severity, " ", c.Reason, ": ", c.Message)
+	}
+	s.Eventually(available).Should(Equal(`False Error ExternalRemediationTemplateNotFound: failed to retrieve Metal3RemediationTemplate ` +
+		s.Namespace + `/reboot: metal3remediationtemplates.infrastructure.cluster.x-k8s.io "reboot" not found`))
+	s.CreateTemplate(remediator.Metal3, "reboot")
+	s.Eventually(available).Should(BeEmpty())
 }

@@ -192,11 +192,12 @@ func (a *Adoption) WriteStatus(
 	inTree.Conditions = explain.InTreeConditions(status.Conditions, evaluation, limit.String(), trigger.UnhealthyInRange)
 	wanted := a.carried(&known, &inTree)
 	machinehealthcheck.Count(&wanted, evaluation)
-	if equality.Semantic.DeepEqual(known, wanted) {
-		return check, nil
-	}
 	core := before.DeepCopy()
 	setStatus(core, &wanted)
+	setTemplateAvailable(core, evaluation)
+	if equality.Semantic.DeepEqual(before.Status, core.Status) {
+		return check, nil
+	}
 	if err := a.Client.Status().Patch(ctx, core, clusterapi.StatusPatch(before, core)); err != nil {
 		return nil, errors.Wrap(err, "failed to write the status of the check")
 	}
@@ -217,5 +218,23 @@ func setStatus(core *clusterv1.MachineHealthCheck, status *remedyv1.MachineHealt
 			deprecated.MarkFalse(core, clusterv1.RemediationAllowedV1Beta1Condition, allowed.Reason, clusterv1.ConditionSeverityWarning, "%s",
 				allowed.Message)
 		}
+	}
+}
+
+// setTemplateAvailable sets the v1beta1 condition of a missing template as Cluster API does, when a Machine would be remediated. It removes the
+// condition when the templates exist: Cluster API leaves it False.
+func setTemplateAvailable(core *clusterv1.MachineHealthCheck, evaluation *explain.Evaluation) {
+	resolved := meta.FindStatusCondition(core.Status.Conditions, remedyv1.TemplatesResolvedCondition)
+	allowed := meta.IsStatusConditionTrue(core.Status.Conditions, remedyv1.RemediationAllowedCondition)
+	switch {
+	case resolved == nil:
+	case resolved.Status == metav1.ConditionTrue:
+		deprecated.Delete(core, clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition)
+	case resolved.Reason == remedyv1.TemplateNotFoundReason && allowed && evaluation.Assessment.Counts.Unhealthy > 0:
+		template := &core.Spec.Remediation.TemplateRef
+		resource, _ := meta.UnsafeGuessKindToResource(template.GroupVersionKind())
+		deprecated.MarkFalse(core, clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition,
+			clusterv1.ExternalRemediationTemplateNotFoundV1Beta1Reason, clusterv1.ConditionSeverityError, "failed to retrieve %s %s/%s: %s %q not found",
+			template.Kind, core.Namespace, template.Name, resource.GroupResource(), template.Name)
 	}
 }

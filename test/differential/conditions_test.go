@@ -35,6 +35,8 @@ type fleet struct {
 	later clusterv1.MachineHealthCheckRemediationTriggerIf
 	// byTemplate: the check has a template, which may be missing.
 	byTemplate, missing bool
+	// checkPaused: the check has the annotation paused.
+	checkPaused bool
 }
 
 func drawLimit(draw *rand.Rand) (trigger clusterv1.MachineHealthCheckRemediationTriggerIf) {
@@ -63,6 +65,7 @@ func drawFleets(n int) []fleet {
 			f.healthy, f.unhealthy, f.starting, f.orphan = draw.IntN(3), draw.IntN(4), draw.IntN(2), draw.IntN(2)
 			f.skipped, f.paused, f.remediate, f.deleting = draw.IntN(4)/3, draw.IntN(4)/3, draw.IntN(4)/3, draw.IntN(4)/3
 		}
+		f.checkPaused = draw.IntN(8) == 0
 		all[i] = f
 	}
 	return all
@@ -103,6 +106,14 @@ func (f *fleet) create(a *environment) []string {
 		}
 	}
 	return names
+}
+
+// pause sets the annotation of a paused check.
+func (f *fleet) pause(check *clusterv1.MachineHealthCheck) *clusterv1.MachineHealthCheck {
+	if f.checkPaused {
+		check.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
+	}
+	return check
 }
 
 func (f *fleet) spec(spec *clusterv1.MachineHealthCheckSpec) {
@@ -180,12 +191,16 @@ func (f *fleet) conditions(a *environment, machines []string) func() map[string]
 				fmt.Sprint(ptr.Deref(check.Status.ExpectedMachines, -1), ptr.Deref(check.Status.CurrentHealthy, -1),
 					ptr.Deref(check.Status.RemediationsAllowed, -1))),
 		}
-		if f.missing {
-			// Remedy reports health also without the template, and that in TemplatesResolved.
+		for i, c := range all[""] {
+			all[""][i] = strings.ReplaceAll(c, a.namespace, "NAMESPACE")
+		}
+		if f.checkPaused {
+			// Remedy counts the Machines of a paused check.
+			all[""] = all[""][:len(all[""])-1]
+		}
+		if f.missing || f.checkPaused {
+			// Remedy reports the health of Machines also without the template, and while the check is paused.
 			machines = nil
-			all[""] = slices.DeleteFunc(all[""], func(c string) bool {
-				return strings.Contains(c, string(clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition))
-			})
 		}
 		for _, name := range machines {
 			m := &clusterv1.Machine{}
@@ -231,10 +246,12 @@ func TestConditions_AdoptedCheck_EqualTheInTreeOnes(t *testing.T) {
 		machines[i] = f.create(inTreeEnv)
 		f.create(remedyEnv)
 		checks[i] = inTreeEnv.inTreeCheck(f.pool, f.spec)
+		before := checks[i].check.DeepCopy()
+		inTreeEnv.Expect(inTreeEnv.api.Patch(inTreeEnv.ctx, f.pause(checks[i].check), client.MergeFrom(before))).To(Succeed())
 		_, err := checks[i].pass()
 		inTreeEnv.Expect(err == nil || f.missing).To(BeTrue(), "%v", err)
 		want[i] = f.conditions(inTreeEnv, machines[i])()
-		remedyEnv.create(remedyEnv.coreCheck(f.pool, f.spec))
+		remedyEnv.create(f.pause(remedyEnv.coreCheck(f.pool, f.spec)))
 	})
 	premises := map[string]int{}
 	for i := range fleets {
@@ -243,9 +260,10 @@ func TestConditions_AdoptedCheck_EqualTheInTreeOnes(t *testing.T) {
 		premises[fmt.Sprint("allowed ", allowed)]++
 		premises["range "+f.rangePosition()]++
 		premises[fmt.Sprint("template ", f.byTemplate, " missing ", f.missing)]++
+		premises[fmt.Sprint("paused ", f.checkPaused)]++
 	}
 	t.Log(premises)
-	for _, name := range []string{"allowed true", "allowed false", "range below", "range in", "range above", "template true missing false", "template true missing true"} {
+	for _, name := range []string{"allowed true", "allowed false", "range below", "range in", "range above", "paused true", "template true missing false", "template true missing true"} {
 		inTreeEnv.Expect(premises[name]).To(BeNumerically(">=", 3), name)
 	}
 	remedyEnv.goes()
