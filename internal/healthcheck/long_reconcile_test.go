@@ -98,12 +98,14 @@ func TestStatus_LongReconcile_ShowsStarts(t *testing.T) {
 	}
 	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
 	user, created := rest.CopyConfig(s.User()), 0
+	// The test reads into check at the same time.
+	shown := check.DeepCopy()
 	var decisions []string
 	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			if stage.CreatesRequest(r, "") {
 				if created++; created == 5 {
-					shown := stage.Get(s, check)()
+					stage.Get(s, shown)()
 					for n := range 5 {
 						decisions = append(decisions, stage.Decision(fmt.Sprintf("m-%d", n))(shown))
 					}
