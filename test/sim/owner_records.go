@@ -111,9 +111,9 @@ func (r *run) auditEndedByOwner(e *remedyv1.RecentRemediation) {
 			break
 		}
 	}
-	if t == nil || w.Deep {
+	if t == nil {
 		w.records.trueEnds[endedCount{r.name, true, counted[e.Outcome]}]++
-		w.must(w.Deep, "records of owners are true", "no owner remediation of %s for %s was requested at %s, or it is recorded already", r.name, e.Target, e.StartTime)
+		w.must(false, "records of owners are true", "no owner remediation of %s for %s was requested at %s, or it is recorded already", r.name, e.Target, e.StartTime)
 		return
 	}
 	t.recorded++
@@ -125,8 +125,10 @@ func (r *run) auditEndedByOwner(e *remedyv1.RecentRemediation) {
 		outcomes = append(outcomes, remedyv1.RecoveredOutcome)
 		t.entries++
 	}
-	if m == nil || m.Body != t.body || m.Orphan {
-		// It may have been canceled just before its Machine no longer existed, which is all that the reconcile has read.
+	live := w.API.Machines[t.target]
+	if m == nil || m.Body != t.body || m.Orphan || live != nil && live.Body == t.body && live.Owner == Deleting {
+		// It may have been canceled just before its Machine no longer existed, which is all that the reconcile has read; or its owner deletes the
+		// Machine, which the check no longer selects.
 		outcomes = append(outcomes, remedyv1.ReplacedOutcome)
 	}
 	// The reconcile may have canceled one whose Machine no longer exists, which it has not read.
@@ -139,9 +141,6 @@ func (r *run) auditEndedByOwner(e *remedyv1.RecentRemediation) {
 // unrecordedOwners are the owner remediations that have ended without an entry, of checks that exist.
 func (w *World) unrecordedOwners() []string {
 	var all []string
-	if w.Deep {
-		return nil
-	}
 	for _, t := range w.records.byOwner {
 		c := w.API.Checks[t.check]
 		if c == nil || c.Deleting || c.Paused || w.API.Paused || !t.over || t.recorded > 0 || !t.ofThisProcess {

@@ -166,8 +166,7 @@ func (w *World) Miscounted() []string {
 		}
 		for what, n := range map[string]int{"created": w.records.started[name], "requested of owners": w.records.startedByOwner[name]} {
 			truth := map[string]started{"created": created, "requested of owners": requested}[what]
-			compared := !w.Deep || what == "created"
-			if compared && (n < truth.own || n > truth.own+truth.byOthers) {
+			if n < truth.own || n > truth.own+truth.byOthers {
 				all = append(all, fmt.Sprintf("%s: %d %s, %d counted", name, truth.own, what, n))
 			}
 		}

@@ -42,9 +42,6 @@ type World struct {
 	moments, changes, delivered int
 	// busy is how many passes are under way.
 	busy int
-	// Deep: a later history. What is recorded of owner remediations is not compared there: rare histories have ends that the list of the truth
-	// does not have yet.
-	Deep bool
 	// moves is how often everything was moved to another management cluster.
 	moves int
 	calm  bool
