@@ -205,11 +205,7 @@ func (b *bench) limitExceeded(ctx context.Context, s *system) error {
 
 // stormOfAZone lets 300 of 1,000 Nodes be lost under a limit of 20 % with a cool-down, and back, and counts what that costs.
 func (b *bench) stormOfAZone(ctx context.Context, s *system) error {
-	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: 1000, images: 10})
-	if err != nil {
-		return err
-	}
-	c, err := f.check(ctx, s, policy{timeout: 5 * time.Second, maxUnhealthy: "20%", storm: 10 * time.Second})
+	c, err := b.prepare(ctx, s, shape{clusters: 1, checks: 1, targets: 1000, images: 10}, policy{timeout: 5 * time.Second, maxUnhealthy: "20%", storm: 10 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -218,12 +214,12 @@ func (b *bench) stormOfAZone(ctx context.Context, s *system) error {
 	if err != nil {
 		return err
 	}
-	zone := f.members[:300]
-	if _, err := f.lose(ctx, zone, time.Now()); err != nil {
+	zone := c.members[:300]
+	if _, err := c.lose(ctx, zone, time.Now()); err != nil {
 		return err
 	}
 	sleep(ctx, 10*time.Second)
-	if err := each(zone, func(m member) error { return f.setReady(ctx, m, corev1.ConditionTrue, time.Now()) }); err != nil {
+	if err := each(zone, func(m member) error { return c.setReady(ctx, m, corev1.ConditionTrue, time.Now()) }); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -239,7 +235,7 @@ func (b *bench) stormOfAZone(ctx context.Context, s *system) error {
 	b.results.add("zone of 300 of 1000: API requests", after.since(before).requests)
 	b.results.add("zone of 300 of 1000: API writes", after.since(before).writes)
 	events := &corev1.EventList{}
-	if err := b.api.List(ctx, events, client.InNamespace(f.namespace)); err != nil {
+	if err := b.api.List(ctx, events, client.InNamespace(c.namespace)); err != nil {
 		return err
 	}
 	b.results.add("zone of 300 of 1000: events", float64(len(events.Items)))

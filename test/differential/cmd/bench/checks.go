@@ -92,6 +92,15 @@ type checked struct {
 	checks []client.Object
 }
 
+// prepare is check of the fleet of a shape.
+func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy, args ...string) (*checked, error) {
+	f, err := b.fleet(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	return f.check(ctx, s, p, args...)
+}
+
 // check starts a system, creates a check for each set of Machines, and waits until all Machines count as healthy. The caller ends it.
 func (f *fleet) check(ctx context.Context, s *system, p policy, args ...string) (*checked, error) {
 	c, err := f.checkUnsettled(ctx, s, p, args...)

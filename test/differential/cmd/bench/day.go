@@ -27,17 +27,13 @@ const (
 func benchmarkDay(ctx context.Context, b *bench, s *system) error {
 	day := thousand
 	day.linked = true
-	f, err := b.fleet(ctx, day)
-	if err != nil {
-		return err
-	}
-	c, err := f.check(ctx, s, policy{timeout: 10 * time.Second})
+	c, err := b.prepare(ctx, s, day, policy{timeout: 10 * time.Second})
 	if err != nil {
 		return err
 	}
 	defer c.finish(ctx)
 	sleep(ctx, 3*time.Second)
-	stop := f.heartbeats(ctx, 20)
+	stop := c.heartbeats(ctx, 20)
 	defer stop()
 	begin, err := c.usage(ctx)
 	if err != nil {
@@ -48,7 +44,7 @@ func benchmarkDay(ctx context.Context, b *bench, s *system) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{f.flap, f.fail, f.outage, f.rollOut} {
+	for _, step := range []func(context.Context) error{c.flap, c.fail, c.outage, c.rollOut} {
 		if err := step(ctx); err != nil {
 			return err
 		}

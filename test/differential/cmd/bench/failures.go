@@ -65,24 +65,20 @@ var hundred = shape{clusters: 1, checks: 1, targets: 100, images: 47}
 // benchmarkRequests lets 20 of 100 Nodes be lost, one after the other within 16 seconds, and measures until when each has a remediation
 // request.
 func benchmarkRequests(ctx context.Context, b *bench, s *system) error {
-	f, err := b.fleet(ctx, hundred)
-	if err != nil {
-		return err
-	}
-	c, err := f.check(ctx, s, policy{template: true})
+	c, err := b.prepare(ctx, s, hundred, policy{template: true})
 	if err != nil {
 		return err
 	}
 	defer c.finish(ctx)
-	o, err := f.observe(ctx)
+	o, err := c.observe(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.stop()
-	lost := f.members[:20]
+	lost := c.members[:20]
 	began := map[string]time.Time{}
 	for _, m := range lost {
-		if err := f.setReady(ctx, m, corev1.ConditionUnknown, time.Now()); err != nil {
+		if err := c.setReady(ctx, m, corev1.ConditionUnknown, time.Now()); err != nil {
 			return err
 		}
 		began[m.machine] = time.Now()

@@ -256,18 +256,9 @@ func (f *fleet) addMember(ctx context.Context, m member) error {
 	return f.addNode(ctx, m.node)
 }
 
-// addNode creates a healthy Node with what a kubelet reports.
+// addNode creates a healthy Node.
 func (f *fleet) addNode(ctx context.Context, name string) error {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
-		"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "m5.large",
-	}}}
-	node.Spec.ProviderID = "bench:///" + name
-	for i := range f.images {
-		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{SizeBytes: 123456789, Names: []string{
-			fmt.Sprintf("registry.test/team/application-%d@sha256:%064d", i, i), fmt.Sprintf("registry.test/team/application-%d:v1.2.%d", i, i),
-		}})
-	}
-	node.Status.Conditions = conditionsOf(corev1.ConditionTrue, time.Now().Add(-time.Hour))
+	node := newNode(name, f.images)
 	if err := f.api.Create(ctx, node); err != nil {
 		return err
 	}

@@ -63,11 +63,7 @@ const (
 
 // benchmarkHeartbeats sends heartbeats of 1,000 healthy Nodes, and measures what each of them costs. An evaluation is one of one Machine.
 func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) error {
-	f, err := b.fleet(ctx, thousand)
-	if err != nil {
-		return err
-	}
-	c, err := f.check(ctx, s, policy{timeout: 5 * time.Minute})
+	c, err := b.prepare(ctx, s, thousand, policy{timeout: 5 * time.Minute})
 	if err != nil {
 		return err
 	}
@@ -80,7 +76,7 @@ func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) error {
 	}
 	sent := float64(count)
 	b.results.add("cpu µs/heartbeat", float64(used.cpu.Microseconds())/sent)
-	b.results.add("evaluations/heartbeat", used.reconciles*float64(f.targets)/sent)
+	b.results.add("evaluations/heartbeat", used.reconciles*float64(c.targets)/sent)
 	b.results.add("allocated bytes/heartbeat", used.allocated/sent)
 	b.results.add("allocations/heartbeat", used.mallocs/sent)
 	b.results.add("writes", used.writes)

@@ -60,39 +60,35 @@ const failureSpread = 16 * time.Second
 
 // benchmarkLatency lets one Node of each of 20 checks fail, at times of their own, while heartbeats arrive. The timeout of the checks is 0.
 func benchmarkLatency(ctx context.Context, b *bench, s *system) error {
-	f, err := b.fleet(ctx, twenty)
-	if err != nil {
-		return err
-	}
-	c, err := f.check(ctx, s, policy{})
+	c, err := b.prepare(ctx, s, twenty, policy{})
 	if err != nil {
 		return err
 	}
 	defer c.finish(ctx)
-	o, err := f.observe(ctx)
+	o, err := c.observe(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.stop()
-	stop := f.heartbeats(ctx, 50)
+	stop := c.heartbeats(ctx, 50)
 	defer stop()
-	began := make([]time.Time, f.checks)
+	began := make([]time.Time, c.shape.checks)
 	var failures sync.WaitGroup
-	for k := range f.checks {
+	for k := range c.shape.checks {
 		failures.Go(func() {
 			sleep(ctx, rand.N(failureSpread)) //nolint:gosec // a draw of a benchmark.
-			_ = f.setReady(ctx, f.members[k*f.targets], corev1.ConditionUnknown, time.Now())
+			_ = c.setReady(ctx, c.members[k*c.targets], corev1.ConditionUnknown, time.Now())
 			began[k] = time.Now()
 		})
 	}
 	failures.Wait()
-	seen, err := o.until(ctx, o.marked, f.checks, time.Minute)
+	seen, err := o.until(ctx, o.marked, c.shape.checks, time.Minute)
 	if err != nil {
 		return err
 	}
 	var delays []float64
-	for k := range f.checks {
-		delays = append(delays, milliseconds(seen[f.members[k*f.targets].machine].Sub(began[k])))
+	for k := range c.shape.checks {
+		delays = append(delays, milliseconds(seen[c.members[k*c.targets].machine].Sub(began[k])))
 	}
 	b.results.addQuantiles("decision", delays)
 	return nil
@@ -115,16 +111,12 @@ func benchmarkDeadlinesUnderLoad(ctx context.Context, b *bench, s *system) error
 
 // deadlines lets 200 Nodes be Unknown since times whose timeouts expire at different seconds, and measures how late each decision is.
 func deadlines(ctx context.Context, b *bench, s *system, heartbeats int) error {
-	f, err := b.fleet(ctx, twenty)
-	if err != nil {
-		return err
-	}
-	c, err := f.check(ctx, s, policy{timeout: deadlineTimeout})
+	c, err := b.prepare(ctx, s, twenty, policy{timeout: deadlineTimeout})
 	if err != nil {
 		return err
 	}
 	defer c.finish(ctx)
-	o, err := f.observe(ctx)
+	o, err := c.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,19 +124,19 @@ func deadlines(ctx context.Context, b *bench, s *system, heartbeats int) error {
 	// Conditions have times of whole seconds.
 	begin := time.Now().Truncate(time.Second).Add(time.Second)
 	due := map[string]time.Time{}
-	for i, m := range f.members {
+	for i, m := range c.members {
 		due[m.machine] = begin.Add(time.Duration(deadlineAhead+i%deadlineSpread) * time.Second)
 	}
-	if err := each(f.members, func(m member) error {
-		return f.setReady(ctx, m, corev1.ConditionUnknown, due[m.machine].Add(-deadlineTimeout))
+	if err := each(c.members, func(m member) error {
+		return c.setReady(ctx, m, corev1.ConditionUnknown, due[m.machine].Add(-deadlineTimeout))
 	}); err != nil {
 		return err
 	}
 	if heartbeats > 0 {
-		stop := f.heartbeats(ctx, heartbeats)
+		stop := c.heartbeats(ctx, heartbeats)
 		defer stop()
 	}
-	seen, err := o.until(ctx, o.unhealthy, len(f.members), 2*time.Minute)
+	seen, err := o.until(ctx, o.unhealthy, len(c.members), 2*time.Minute)
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,7 @@ const moreNodes = 5000
 
 // benchmarkMemory measures how much heap, after a garbage collection, each Node of a workload cluster needs.
 func benchmarkMemory(ctx context.Context, b *bench, s *system) error {
-	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, targets: 10, images: 47})
-	if err != nil {
-		return err
-	}
-	c, err := f.check(ctx, s, policy{timeout: time.Hour})
+	c, err := b.prepare(ctx, s, shape{clusters: 1, checks: 1, targets: 10, images: 47}, policy{timeout: time.Hour})
 	if err != nil {
 		return err
 	}
@@ -34,12 +30,12 @@ func benchmarkMemory(ctx context.Context, b *bench, s *system) error {
 	for i := range names {
 		names[i] = fmt.Sprintf("more-%d", i)
 	}
-	if err := each(names, func(name string) error { return f.addNode(ctx, name) }); err != nil {
+	if err := each(names, func(name string) error { return c.addNode(ctx, name) }); err != nil {
 		return err
 	}
 	defer func() {
 		_ = b.api.DeleteAllOf(ctx, &corev1.Node{}, client.MatchingLabels{"kubernetes.io/os": "linux"})
-		_ = each(f.members, func(m member) error { return f.addNode(ctx, m.node) })
+		_ = each(c.members, func(m member) error { return c.addNode(ctx, m.node) })
 	}()
 	sleep(ctx, 3*time.Second)
 	after, err := c.heap(ctx)
@@ -52,11 +48,7 @@ func benchmarkMemory(ctx context.Context, b *bench, s *system) error {
 
 // benchmarkEvaluation changes the startup timeout of a check of 1,000 healthy Machines: each change is a reconcile without anything to do.
 func benchmarkEvaluation(ctx context.Context, b *bench, s *system) error {
-	f, err := b.fleet(ctx, thousand)
-	if err != nil {
-		return err
-	}
-	c, err := f.check(ctx, s, policy{timeout: time.Hour})
+	c, err := b.prepare(ctx, s, thousand, policy{timeout: time.Hour})
 	if err != nil {
 		return err
 	}
@@ -78,7 +70,7 @@ func benchmarkEvaluation(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	used := after.since(before)
-	evaluations := used.reconciles * float64(f.targets)
+	evaluations := used.reconciles * float64(c.targets)
 	b.results.add("reconciles", used.reconciles)
 	b.results.add("cpu µs/target", float64(used.cpu.Microseconds())/evaluations)
 	b.results.add("allocated bytes/target", used.allocated/evaluations)

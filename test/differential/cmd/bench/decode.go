@@ -1,0 +1,71 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
+)
+
+// benchmarkDecode measures what the update of a Node costs before anything is decided, in both encodings of an API server: Remedy decodes the
+// Node and keeps what checks read of it, and the in-tree reconciler's cache keeps all of it. Both decode with client-go.
+func benchmarkDecode(_ context.Context, b *bench, s *system) error {
+	codecs := serializer.NewCodecFactory(clientgoscheme.Scheme)
+	for name, mediaType := range map[string]string{"protobuf": runtime.ContentTypeProtobuf, "JSON": runtime.ContentTypeJSON} {
+		info, known := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaType)
+		if !known {
+			return fmt.Errorf("client-go does not support %s", mediaType)
+		}
+		content, err := runtime.Encode(codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), newNode("node-1", thousand.images))
+		if err != nil {
+			return err
+		}
+		decoder := codecs.DecoderToVersion(info.Serializer, corev1.SchemeGroupVersion)
+		var failure error
+		result := testing.Benchmark(func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				node := &corev1.Node{}
+				if _, _, err := decoder.Decode(content, nil, node); err != nil {
+					failure = err
+				}
+				if s.isRemedy {
+					workload.Strip(node)
+				}
+			}
+		})
+		if failure != nil {
+			return failure
+		}
+		b.results.add(name+": µs/update", float64(result.T.Microseconds())/float64(result.N))
+		b.results.add(name+": allocated bytes/update", float64(result.AllocedBytesPerOp()))
+		b.results.add(name+": sent bytes/update", float64(len(content)))
+	}
+	return nil
+}
+
+// newNode is a healthy Node with what a kubelet reports.
+func newNode(name string, images int) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "node.kubernetes.io/instance-type": "m5.large",
+	}}}
+	node.Spec.ProviderID = "bench:///" + name
+	for i := range images {
+		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{SizeBytes: 123456789, Names: []string{
+			fmt.Sprintf("registry.test/team/application-%d@sha256:%064d", i, i), fmt.Sprintf("registry.test/team/application-%d:v1.2.%d", i, i),
+		}})
+	}
+	node.Status.Conditions = conditionsOf(corev1.ConditionTrue, time.Now().Add(-time.Hour))
+	return node
+}
