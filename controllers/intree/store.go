@@ -221,8 +221,8 @@ func setStatus(core *clusterv1.MachineHealthCheck, status *remedyv1.MachineHealt
 	}
 }
 
-// setTemplateAvailable sets the v1beta1 condition of a missing template as Cluster API does, when a Machine would be remediated. It removes the
-// condition when the templates exist: Cluster API leaves it False.
+// setTemplateAvailable sets the v1beta1 condition of a missing template as Cluster API does, when a Machine would be remediated. It
+// removes the condition when the templates exist: Cluster API leaves it False.
 func setTemplateAvailable(core *clusterv1.MachineHealthCheck, evaluation *explain.Evaluation) {
 	resolved := meta.FindStatusCondition(core.Status.Conditions, remedyv1.TemplatesResolvedCondition)
 	allowed := meta.IsStatusConditionTrue(core.Status.Conditions, remedyv1.RemediationAllowedCondition)
@@ -234,7 +234,7 @@ func setTemplateAvailable(core *clusterv1.MachineHealthCheck, evaluation *explai
 		template := &core.Spec.Remediation.TemplateRef
 		resource, _ := meta.UnsafeGuessKindToResource(template.GroupVersionKind())
 		deprecated.MarkFalse(core, clusterv1.ExternalRemediationTemplateAvailableV1Beta1Condition,
-			clusterv1.ExternalRemediationTemplateNotFoundV1Beta1Reason, clusterv1.ConditionSeverityError, "failed to retrieve %s %s/%s: %s %q not found",
-			template.Kind, core.Namespace, template.Name, resource.GroupResource(), template.Name)
+			clusterv1.ExternalRemediationTemplateNotFoundV1Beta1Reason, clusterv1.ConditionSeverityError,
+			"failed to retrieve %s %s/%s: %s %q not found", template.Kind, core.Namespace, template.Name, resource.GroupResource(), template.Name)
 	}
 }

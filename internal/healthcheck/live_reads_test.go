@@ -55,7 +55,8 @@ func (r *liveReads) take() map[string]int {
 	return taken
 }
 
-// Many targets are read with one list of Machines and of requests in a reconcile, and not one by one. Targets that get no place need no read.
+// Many targets are read with one list of Machines and of requests in a reconcile, and not one by one. Targets that get no place need no
+// read.
 func TestPreflight_ManyTargets_ReadsListsOnce(t *testing.T) {
 	t.Parallel()
 	const all, places = 40, 8

@@ -211,7 +211,7 @@ func (m *Memory) follow(
 			r.started, r.read = before.started, before.read
 		}
 		r.why = before.why
-	case existed && !exists && unconfirmed(&evaluation.Planned.Decisions[i], &before, now):
+	case existed && !exists && unconfirmed(&evaluation.Planned.Decisions[i], &evaluation.Situation.Targets[i], &before, now):
 		m.remediations[name] = before
 		return nil
 	case existed && !exists && before.isOf(orphan):
@@ -276,9 +276,10 @@ const unreadTime = time.Minute
 
 // unconfirmed reports whether a remediation may continue although it was not read: the cache may lack the last write of the manager; or the
 // same step was planned again, and its preflight check has blocked it or was not run.
-func unconfirmed(d *remediation.Decision, before *remediationInProgress, now time.Time) bool {
+func unconfirmed(d *remediation.Decision, t *remediation.Target, before *remediationInProgress, now time.Time) bool {
 	blocked := d.Block.Reason == remediation.PreflightFailed || d.Block.Reason == remediation.PreflightPending || d.BlockedLate()
-	return blocked && d.Step == before.step && before.why == "" || !before.read && now.Before(before.started.Add(unreadTime))
+	read := before.read || before.byOwner && t.OwnerRemediation.Requested
+	return blocked && d.Step == before.step && before.why == "" || !read && now.Before(before.started.Add(unreadTime))
 }
 
 // outcomes are how remediations end for a reason. For every other reason they are withdrawn.
