@@ -150,6 +150,10 @@ bench: controlplane bin/manager ## Measures Remedy and the in-tree reconciler si
 	cd test/differential && go build -o "$(CURDIR)/bin/bench" ./cmd/bench && go build -o "$(CURDIR)/bin/intree" ./cmd/intree
 	bin/bench -out out/bench.json $(if $(BENCH),-run $(BENCH)) $(if $(ROUNDS),-rounds $(ROUNDS))
 
+.PHONY: bench-page
+bench-page: ## Writes the tables of out/bench.json, and the pictures of the curves, to docs/performance.md. 0 / 2 min
+	cd test/differential && go run ./cmd/bench -out "$(CURDIR)/out/bench.json" -page "$(CURDIR)/docs/performance.md"
+
 .PHONY: bench-world
 bench-world: controlplane-all clusterapi bin/manager ## The same with the real Cluster API: how long until a Machine is replaced, and 100 lost Nodes. Then the Go benchmarks. 8 / 22 min
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -run '^$$' -bench . -benchtime 1x -timeout 30m .

@@ -205,7 +205,8 @@ func (b *bench) limitExceeded(ctx context.Context, s *system) error {
 
 // stormOfAZone lets 300 of 1,000 Nodes be lost under a limit of 20 % with a cool-down, and back, and counts what that costs.
 func (b *bench) stormOfAZone(ctx context.Context, s *system) error {
-	c, err := b.prepare(ctx, s, shape{clusters: 1, checks: 1, targets: 1000, images: 10}, policy{timeout: 5 * time.Second, maxUnhealthy: "20%", storm: 10 * time.Second})
+	p := policy{timeout: 5 * time.Second, maxUnhealthy: "20%", storm: 10 * time.Second}
+	c, err := b.prepare(ctx, s, shape{clusters: 1, checks: 1, targets: 1000, images: 10}, p)
 	if err != nil {
 		return err
 	}

@@ -93,12 +93,12 @@ type checked struct {
 }
 
 // prepare is check of the fleet of a shape.
-func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy, args ...string) (*checked, error) {
+func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy) (*checked, error) {
 	f, err := b.fleet(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	return f.check(ctx, s, p, args...)
+	return f.check(ctx, s, p)
 }
 
 // check starts a system, creates a check for each set of Machines, and waits until all Machines count as healthy. The caller ends it.

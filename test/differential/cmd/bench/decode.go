@@ -18,8 +18,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// benchmarkDecode measures what the update of a Node costs before anything is decided, in both encodings of an API server: Remedy decodes the
-// Node and keeps what checks read of it, and the in-tree reconciler's cache keeps all of it. Both decode with client-go.
+// benchmarkDecode measures what the update of a Node costs before anything is decided, in both encodings of an API server: Remedy decodes
+// the Node and keeps what checks read of it, and the in-tree reconciler's cache keeps all of it. Both decode with client-go.
 func benchmarkDecode(_ context.Context, b *bench, s *system) error {
 	codecs := serializer.NewCodecFactory(clientgoscheme.Scheme)
 	for name, mediaType := range map[string]string{"protobuf": runtime.ContentTypeProtobuf, "JSON": runtime.ContentTypeJSON} {

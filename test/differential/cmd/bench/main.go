@@ -55,11 +55,18 @@ func main() {
 	manager := flag.String("manager", "bin/manager", "The manager of Remedy.")
 	intree := flag.String("intree", "bin/intree", "The program in cmd/intree.")
 	rounds := flag.Int("rounds", 0, "Rounds of each benchmark; its own number if 0.")
+	page := flag.String("page", "", "docs/performance.md: write the results in the file of -out to it, and measure nothing.")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := runAll(ctx, *selected, *out, *manager, *intree, *rounds); err != nil {
+	var err error
+	if *page != "" {
+		err = writePage(*out, *page)
+	} else {
+		err = runAll(ctx, *selected, *out, *manager, *intree, *rounds)
+	}
+	if err != nil {
 		stop()
 		fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 		os.Exit(1) //nolint:gocritic // stop was called.

@@ -87,14 +87,11 @@ func (r *results) ratio(benchmark, metric, system, other string) float64 {
 	return quantile(all, 0.5)
 }
 
-// table prints the median of each metric by system, and the targets.
-func (r *results) table() string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	add := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
-	var systems []string
-	type row struct{ benchmark, metric string }
-	var rows []row
+// row is a metric of a benchmark.
+type row struct{ benchmark, metric string }
+
+// axes returns the systems and the metrics that were measured, in that order.
+func (r *results) axes() (systems []string, rows []row) {
 	for _, m := range r.all {
 		if !slices.Contains(systems, m.System) {
 			systems = append(systems, m.System)
@@ -103,6 +100,15 @@ func (r *results) table() string {
 			rows = append(rows, next)
 		}
 	}
+	return systems, rows
+}
+
+// table prints the median of each metric by system, and the targets.
+func (r *results) table() string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	add := func(format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }
+	systems, rows := r.axes()
 	add("\nBENCHMARK\tMETRIC (MEDIAN OF ROUNDS)\t%s\n", strings.ToUpper(strings.Join(systems, "\t")))
 	for _, at := range rows {
 		add("%s\t%s", at.benchmark, at.metric)
