@@ -56,7 +56,7 @@ func hostileLists(s *stage.Stage, resource string, change func(list string) stri
 			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
 			return
 		}
-		// Only the Nodes of the test: JSON cannot hold the times that other tests write to theirs.
+		// Only the Nodes of the test: JSON cannot hold the times that other tests write to Nodes.
 		if resource == "nodes" {
 			query.Set("labelSelector", labels.FormatLabels(s.NodeLabels()))
 			r.URL.RawQuery = query.Encode()

@@ -33,7 +33,7 @@ var curves = []curve{
 	{"memory-by-clusters.svg", "Heap (MiB), by workload clusters", "clusters", "heap MiB", clusterCounts},
 }
 
-// writePage writes the results in a file of make bench to docs/performance.md, and the pictures of the curves beside it.
+// writePage writes the results in a file of make bench to docs/performance.md, and the pictures of the curves to its images.
 func writePage(results, page string) error {
 	content, err := os.ReadFile(results)
 	if err != nil {
