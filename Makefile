@@ -45,9 +45,15 @@ demo-nodes: controlplane bin/manager bin/kubectl-remedy ## The same in a cluster
 
 .PHONY: test
 test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 4 / 20 min
-	$(SHARED) go test $(SIDE_BY_SIDE) -timeout 30m ./...
+	$(SHARED) env REMEDY_ATTACKS="$(ATTACKS)" go test $(SIDE_BY_SIDE) -timeout 30m ./...
 	cd test/packaging && go test -timeout 30m ./...
 	cd test/differential && go test -timeout 30m -run '^TestBothNeverActOnOneMachineAndNobodyIsForgotten$$' .
+	@cat "$(ATTACKS)" 2>/dev/null || echo "nothing changed since the attacks were performed: 'make attacks' repeats them"
+
+.PHONY: attacks
+attacks: controlplane ## Performs the attacks of the threat model again, and prints the outcome of each in one line. 2 / 9 min
+	@REMEDY_ATTACKS="$(ATTACKS)" go test -count=1 -timeout 30m ./test/attacks
+	@cat "$(ATTACKS)"
 
 .PHONY: check
 check: lint drift tidy commits site ## Lint (go vet is one of the linters), generated files, go.mod, commit subjects, the house rules, the links of the pages. 2 / 7 min
@@ -75,6 +81,9 @@ PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/a
 RACE := ./cmd/... ./controllers/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator
 # What runs under it at full depth: all but the simulated worlds, which have no goroutines.
 RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$)
+# Where the tests of attacks write the outcome of each: go test hides what packages that pass print. If go test uses its cache, the file is that of
+# the run in the cache.
+ATTACKS := $(CURDIR)/out/attacks.txt
 # Packages that can share API servers do so below this. Tests of several packages run side by side: they wait half of the time.
 SHARED := go run ./test/controlplane/cmd/share --
 SIDE_BY_SIDE := -p $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )))

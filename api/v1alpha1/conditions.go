@@ -113,7 +113,7 @@ const (
 	SelectorsDisjointReason = "SelectorsDisjoint"
 	// SelectorsOverlapReason: another check selects some of the same targets; the message contains the responsible check.
 	SelectorsOverlapReason = "SelectorsOverlap"
-	// TooManyChecksReason: so many checks are for the same Cluster that each change of a Node takes long.
+	// TooManyChecksReason: so many checks are for the same Cluster that the newest of them start no remediation.
 	TooManyChecksReason = "TooManyChecks"
 	// OtherChecksForbiddenReason: the manager is not allowed to read checks that may select the same targets.
 	OtherChecksForbiddenReason = "OtherChecksForbidden"

@@ -32,13 +32,9 @@ func (c Claimant) Claims(
 	if err := reader.List(ctx, list, healthcheck.InCluster(check.Cluster)...); err != nil {
 		return nil, errors.Wrap(err, "failed to read the other checks")
 	}
-	var all []healthcheck.Claim
-	for i := range list.Items {
-		if other := &list.Items[i]; other.UID != check.Object.GetUID() {
-			all = append(all, ClaimOf(CheckOf(other), c.Observe))
-		}
-	}
-	return all, nil
+	return healthcheck.ClaimsOf(list.Items, check, func(other *remedyv1.MachineHealthCheck) healthcheck.Claim {
+		return ClaimOf(CheckOf(other), c.Observe)
+	}), nil
 }
 
 // ClaimOf is that of a check of Machines.

@@ -29,10 +29,12 @@ type Selection struct {
 	MarkedBy string
 	// Selector is nil if it is invalid.
 	Selector labels.Selector
+	// Newer is a check that starts no remediation, because the Cluster has too many.
+	Newer bool
 }
 
 func (s *Selection) selects(m *clusterv1.Machine) bool {
-	return s.Selector != nil && s.Selector.Matches(labels.Set(m.Labels))
+	return !s.Newer && s.Selector != nil && s.Selector.Matches(labels.Set(m.Labels))
 }
 
 // selections are the MachineHealthChecks of a Cluster that this instance is responsible for, from the cache.
@@ -42,13 +44,13 @@ func selections(e *healthcheck.Environment) func(context.Context, client.ObjectK
 		if err := e.Cache.List(ctx, list, e.OfInstance(healthcheck.InCluster(cluster))...); err != nil {
 			return nil
 		}
+		oldest, newer := healthcheck.Oldest(list.Items)
 		all := make([]Selection, 0, len(list.Items))
-		for i := range list.Items {
-			if check := &list.Items[i]; e.Responsible(check) {
+		for i, check := range slices.Concat(oldest, newer) {
+			if e.Responsible(check) {
 				all = append(all, Selection{
-					Check: client.ObjectKeyFromObject(
-						check,
-					), MarkedBy: Kind + "/" + check.Name, Selector: healthcheck.Compiled(check, check.Spec.Selector.Labels),
+					Check: client.ObjectKeyFromObject(check), MarkedBy: Kind + "/" + check.Name, Newer: i >= len(oldest),
+					Selector: healthcheck.Compiled(check, check.Spec.Selector.Labels),
 				})
 			}
 		}
@@ -65,7 +67,7 @@ func WatchesFor(cache client.Reader, selections func(context.Context, client.Obj
 				Object:  &clusterv1.Cluster{},
 				Changes: healthcheck.ClusterChanged,
 				Checks: func(ctx context.Context, o client.Object) []types.NamespacedName {
-					return w.ofCluster(ctx, client.ObjectKeyFromObject(o))
+					return w.concerned(ctx, client.ObjectKeyFromObject(o), func(*Selection) bool { return true })
 				},
 			},
 			{Object: &clusterv1.Machine{}, Changes: machineChanged, Checks: w.ofMachine},
@@ -90,9 +92,9 @@ func (w watches) concerned(ctx context.Context, cluster client.ObjectKey, concer
 	return checks
 }
 
-// ofCluster concerns every check of a Cluster.
+// ofCluster concerns every check of a Cluster that can start remediations.
 func (w watches) ofCluster(ctx context.Context, cluster client.ObjectKey) []types.NamespacedName {
-	return w.concerned(ctx, cluster, func(*Selection) bool { return true })
+	return w.concerned(ctx, cluster, func(s *Selection) bool { return !s.Newer })
 }
 
 // ofMachine concerns the checks that select a Machine, and the one that has signed it.

@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"github.com/pkg/errors"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -33,13 +34,7 @@ func (c Claimant) Claims(
 	if err := reader.List(ctx, list, inCluster(check.Cluster)...); err != nil {
 		return nil, errors.Wrap(err, "failed to read the other checks")
 	}
-	var all []healthcheck.Claim
-	for i := range list.Items {
-		if other := &list.Items[i]; other.UID != check.Object.GetUID() {
-			all = append(all, c.claimOf(other))
-		}
-	}
-	return all, nil
+	return healthcheck.ClaimsOf(list.Items, check, c.claimOf), nil
 }
 
 // inCluster finds the checks of the Nodes of a cluster in the cache.
@@ -77,7 +72,8 @@ func (Claimant) Cluster(check client.Object) client.ObjectKey {
 func (Claimant) Changes() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*remedyv1.NodeHealthCheck), e.ObjectNew.(*remedyv1.NodeHealthCheck)
-		return healthcheck.CheckChanged(before, after) ||
+		return !before.DeletionTimestamp.Equal(after.DeletionTimestamp) || before.Spec.Mode != after.Spec.Mode ||
+			!equality.Semantic.DeepEqual(before.Spec.Selector, after.Spec.Selector) ||
 			!maps.EqualFunc(before.Status.InFlightRemediations, after.Status.InFlightRemediations, func(_, _ metav1.Time) bool { return true })
 	}}
 }

@@ -12,8 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
@@ -54,4 +57,35 @@ func TestWatches_ChecksOfOtherInstance_AreNotRead(t *testing.T) {
 	machine := &clusterv1.Machine{Status: clusterv1.MachineStatus{NodeRef: clusterv1.MachineNodeReference{Name: "n"}}}
 	g.Expect(watches.Objects[1].Checks(t.Context(), machine)).To(HaveEach(own))
 	g.Expect(*reader.listed).To(Equal(4))
+}
+
+// Another check of the same Nodes reads the selector, the mode, the deletion and the running remediations of a check, and nothing else.
+func TestClaimant_ChangeOthersDoNotRead_WakesNone(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(check *remedyv1.NodeHealthCheck)
+		wakes  bool
+	}{
+		"conditions": {func(check *remedyv1.NodeHealthCheck) {
+			check.Spec.UnhealthyConditions = make([]remedyv1.LastingNodeCondition, 1)
+		}, false},
+		"limit":      {func(check *remedyv1.NodeHealthCheck) { check.Spec.MaxInFlight = ptr.To(intstr.FromInt32(1)) }, false},
+		"annotation": {func(check *remedyv1.NodeHealthCheck) { check.Annotations = map[string]string{"a": "b"} }, false},
+		"selector":   {func(check *remedyv1.NodeHealthCheck) { check.Spec.Selector = &remedyv1.Selector{} }, true},
+		"mode":       {func(check *remedyv1.NodeHealthCheck) { check.Spec.Mode = remedyv1.ObserveMode }, true},
+		"deletion":   {func(check *remedyv1.NodeHealthCheck) { check.DeletionTimestamp = ptr.To(metav1.Now()) }, true},
+		"remediation": {
+			func(check *remedyv1.NodeHealthCheck) {
+				check.Status.InFlightRemediations = map[string]metav1.Time{"n": metav1.Now()}
+			}, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "a", Generation: 1}}
+			after := before.DeepCopy()
+			after.Generation++
+			test.change(after)
+			changed := Claimant{}.Changes().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+			NewWithT(t).Expect(changed).To(Equal(test.wakes))
+		})
+	}
 }

@@ -258,7 +258,8 @@ func templatesCondition(p *Evaluation) metav1.Condition {
 	return condition(remedyv1.TemplatesResolvedCondition, metav1.ConditionFalse, troubles[0].Reason, listed(messages, ". ", MaxMessage))
 }
 
-// MaxChecks is how many checks of one Cluster are supported: each of them is compared with all others.
+// MaxChecks is how many checks of one Cluster and kind are supported: each of them is compared with all others. Newer ones start no
+// remediation.
 const MaxChecks = 100
 
 // selectorsCondition reports whether other checks are responsible for targets of the check.
@@ -270,9 +271,11 @@ func selectorsCondition(p *Evaluation) metav1.Condition {
 			responsible[check] = append(responsible[check], t.Name)
 		}
 	}
-	if n := p.Context.OtherChecks + 1; n > MaxChecks {
+	if p.Context.OtherChecks >= MaxChecks {
+		// Without their number: each new check would change the status of all others.
 		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionFalse, remedyv1.TooManyChecksReason,
-			fmt.Sprintf("%d checks are for this Cluster. Delete those that are not needed: at most %d are supported", n, MaxChecks))
+			fmt.Sprintf("More than %[1]d checks are for this Cluster. A check that is newer than %[1]d others of its kind starts no remediation. "+
+				"Delete those that are not needed", MaxChecks))
 	}
 	if why := sanitized(p.Context.ForbiddenChecks); why != "" {
 		return condition(remedyv1.SelectorsDisjointCondition, metav1.ConditionUnknown, remedyv1.OtherChecksForbiddenReason,

@@ -81,7 +81,8 @@ var conditionReasons = slices.Concat(
 		reason(remedyv1.SelectorsOverlapReason, "Another check selects some of the same targets.",
 			"Change one of the selectors. The message names the check that is responsible for the targets."),
 		reason(remedyv1.TooManyChecksReason,
-			fmt.Sprintf("More than %d checks are for the same Cluster. Each of them is compared with all others.", MaxChecks),
+			fmt.Sprintf("More than %[1]d checks are for the same Cluster. A check of Remedy that is newer than %[1]d others of its kind starts "+
+				"no remediation, and changes of Nodes and Machines do not update its status.", MaxChecks),
 			"Delete checks that are not needed. A ResourceQuota limits their number."),
 		reason(remedyv1.OtherChecksForbiddenReason,
 			"The manager is not allowed to read NodeHealthChecks of medik8s, which may select the same targets. No remediation starts.",

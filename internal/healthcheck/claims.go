@@ -4,7 +4,9 @@
 package healthcheck
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/pkg/errors"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
@@ -92,6 +95,47 @@ func (e *Environment) claimsOf(ctx context.Context, check *Check, cluster *clust
 		all = append(all, claims...)
 	}
 	return all, nil
+}
+
+// ClaimsOf returns the claims of the other checks of a kind, of those that Oldest returns. A newer check is compared with nothing: all its
+// targets belong to older checks, unless it remediates them already.
+func ClaimsOf[T any, P object[T]](checks []T, check *Check, claimOf func(P) Claim) []Claim {
+	oldest, newer := Oldest[T, P](checks)
+	all := make([]Claim, 0, len(oldest))
+	for _, other := range oldest {
+		if other.GetUID() != check.Object.GetUID() {
+			all = append(all, claimOf(other))
+		}
+	}
+	if slices.ContainsFunc(newer, func(other P) bool { return other.GetUID() == check.Object.GetUID() }) {
+		all = append(all, Claim{
+			Claim:   remediation.Claim{Rank: remediation.ForeignCheck},
+			Title:   fmt.Sprintf("One of %d older checks", explain.MaxChecks),
+			Selects: func(*Target) bool { return true },
+		})
+	}
+	return all
+}
+
+type object[T any] interface {
+	*T
+	client.Object
+}
+
+// Oldest returns the checks of a Cluster, of one kind, that are compared with each other, and those that are newer. Every check is compared
+// with all others, so their number has a limit.
+func Oldest[T any, P object[T]](checks []T) (oldest, newer []P) {
+	oldest = make([]P, len(checks))
+	for i := range checks {
+		oldest[i] = &checks[i]
+	}
+	if len(oldest) <= explain.MaxChecks {
+		return oldest, nil
+	}
+	slices.SortFunc(oldest, func(a, b P) int {
+		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return oldest[:explain.MaxChecks], oldest[explain.MaxChecks:]
 }
 
 // created reports whether the check has created a request. A cluster-scoped check has requests in certain namespaces only.

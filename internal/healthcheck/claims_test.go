@@ -5,11 +5,15 @@ package healthcheck
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
@@ -52,6 +57,67 @@ func TestResponsible_NotSelectedByOthers_AllocatesNothing(t *testing.T) {
 	s := &snapshot{check: &Check{}, claims: []Claim{{MarkedBy: "MachineHealthCheck/other", Selects: func(*Target) bool { return false }}}}
 	target, facts := &Target{Object: &clusterv1.Machine{}}, &remediation.Target{}
 	g.Expect(testing.AllocsPerRun(100, func() { s.responsible(target, facts) })).To(BeZero())
+}
+
+// Each of thousands of checks of a Cluster would be compared with all others. The oldest ones are compared with each other. A newer one
+// starts nothing, whatever it selects, and continues what it has started.
+func TestClaimsOf_MoreThanMaxChecks_NewestStartsNothing(t *testing.T) {
+	g := NewWithT(t)
+	checks := make([]remedyv1.MachineHealthCheck, explain.MaxChecks+1)
+	for i := range checks {
+		name := fmt.Sprintf("check-%03d", i)
+		checks[i].Name, checks[i].UID = name, types.UID(name)
+		checks[i].CreationTimestamp = metav1.NewTime(time.Unix(0, 0).Add(-time.Duration(i) * time.Minute))
+	}
+	claimOf := func(other *remedyv1.MachineHealthCheck) Claim {
+		return Claim{Claim: remediation.Claim{Name: other.Name}, Title: other.Name, Selects: func(*Target) bool { return false }}
+	}
+	responsible := func(check *remedyv1.MachineHealthCheck, mark bool) (claims int, title string) {
+		s := &snapshot{check: &Check{Object: check, Claim: remediation.Claim{Rank: remediation.MachineHealthCheck, Name: check.Name}}}
+		s.claims = ClaimsOf(checks, s.check, claimOf)
+		facts := &remediation.Target{}
+		facts.OwnerRemediation.MarkedByThis = mark
+		_, title = s.responsible(&Target{Object: &clusterv1.Machine{}}, facts)
+		return len(s.claims), title
+	}
+	// check-000 is the newest one.
+	newest, oldest := checks[0].DeepCopy(), checks[explain.MaxChecks].DeepCopy()
+	claims, title := responsible(newest, false)
+	g.Expect(title).To(Equal("One of 100 older checks"))
+	g.Expect(claims).To(Equal(explain.MaxChecks+1), "SelectorsDisjoint reports more than MaxChecks")
+	_, title = responsible(newest, true)
+	g.Expect(title).To(BeEmpty(), "remediates the target already")
+	claims, title = responsible(oldest, false)
+	g.Expect(title).To(BeEmpty())
+	g.Expect(claims).To(Equal(explain.MaxChecks - 1))
+	// One that is deleted gives its place to the newest one.
+	checks = checks[:explain.MaxChecks]
+	claims, title = responsible(newest, false)
+	g.Expect(title).To(BeEmpty())
+	g.Expect(claims).To(Equal(explain.MaxChecks - 1))
+}
+
+// The selectors of so many checks that the cache has no place for all are compiled again, and each check has its own one.
+func TestCompiled_MoreThanCacheHolds_AreCompiledAgain(t *testing.T) {
+	g := NewWithT(t)
+	const checks = 10_001
+	compilations := 0
+	compiledOf := func(i int) labels.Selector {
+		check := &remedyv1.MachineHealthCheck{}
+		check.UID = types.UID(fmt.Sprintf("compiled-%d", i))
+		return Compiled(check, func() (labels.Selector, error) {
+			compilations++
+			return labels.SelectorFromSet(labels.Set{"pool": fmt.Sprint(i)}), nil
+		})
+	}
+	for i := range checks {
+		compiledOf(i)
+	}
+	g.Expect(compiledOf(checks - 1).String()).To(Equal("pool=10000"))
+	g.Expect(compilations).To(Equal(checks), "the newest one is in the cache")
+	g.Expect(compiledOf(0).String()).To(Equal("pool=0"))
+	g.Expect(compilations).To(Equal(checks+1), "the oldest one is not")
+	g.Expect(compiled.Len()).To(BeNumerically("<=", 10_000))
 }
 
 // kindReader only returns the kinds of objects.

@@ -19,6 +19,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
@@ -86,7 +87,7 @@ func startCounting(s *stage.Stage) (*stage.Instance, *requestCounter) {
 func TestManyChecks_OneNamespace_WorkIndependently(t *testing.T) {
 	s := stage.New(t)
 	const each = 3
-	checks := depth.Of(50, 200)
+	checks := depth.Of(50, explain.MaxChecks)
 	pool := func(i int) string { return fmt.Sprintf("pool-%03d", i) }
 	bulk := s.NewBulk()
 	bulk.Pool = func(i int) string { return pool(i / each) }

@@ -182,6 +182,52 @@ func TestStrip_Node_IsNotChanged(t *testing.T) {
 	NewWithT(t).Expect(node).To(Equal(untouched))
 }
 
+// A value at its limit is kept, and a longer one is left out.
+func TestStrip_LongValues_AreLeftOut(t *testing.T) {
+	for name, test := range map[string]struct {
+		set  func(node *corev1.Node, length int)
+		kept func(node *corev1.Node) bool
+		most int
+	}{
+		"label key": {
+			func(n *corev1.Node, length int) { n.Labels = map[string]string{strings.Repeat("k", length): "v"} },
+			func(n *corev1.Node) bool { return len(n.Labels) == 1 }, maxKey,
+		},
+		"label value": {
+			func(n *corev1.Node, length int) { n.Labels = map[string]string{"k": strings.Repeat("v", length)} },
+			func(n *corev1.Node) bool { return len(n.Labels) == 1 }, maxValue,
+		},
+		"provider ID": {
+			func(n *corev1.Node, length int) { n.Spec.ProviderID = strings.Repeat("p", length) },
+			func(n *corev1.Node) bool { return n.Spec.ProviderID != "" }, maxValue,
+		},
+		"condition type": {
+			func(n *corev1.Node, length int) {
+				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeConditionType(strings.Repeat("c", length))}}
+			},
+			func(n *corev1.Node) bool { return len(n.Status.Conditions) == 1 }, maxKey,
+		},
+		"taint value": {
+			func(n *corev1.Node, length int) {
+				n.Spec.Taints = []corev1.Taint{{Key: departureTaints[0], Value: strings.Repeat("t", length)}}
+			},
+			func(n *corev1.Node) bool { return len(n.Spec.Taints) == 1 }, maxValue,
+		},
+		"name": {
+			func(n *corev1.Node, length int) { n.Name = strings.Repeat("n", length) }, HasValidName, maxName,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := NewWithT(t)
+			longest, longer := &corev1.Node{}, &corev1.Node{}
+			test.set(longest, test.most)
+			test.set(longer, test.most+1)
+			g.Expect(test.kept(Strip(longest))).To(BeTrue())
+			g.Expect(test.kept(Strip(longer))).To(BeFalse())
+		})
+	}
+}
+
 // An API server that an attacker runs has Nodes of any size, and the cache keeps all of them.
 func TestStrip_HugeNode_HasLimits(t *testing.T) {
 	g := NewWithT(t)

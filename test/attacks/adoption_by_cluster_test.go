@@ -48,7 +48,7 @@ func TestAdoptionByCluster_CheckOfTenant_IsNotAdopted(t *testing.T) {
 	}
 	g.Eventually(pause(generated)).Should(Equal("remedy.cluster.x-k8s.io"), "the manager adopts the check of the topology")
 	g.Expect(pause(written)()).To(BeEmpty(), "and not the check of the tenant")
-	t.Log("adoption by the annotation of a Cluster: refused: the manager does not adopt the check of the tenant")
+	outcome(t, "adoption by the annotation of a Cluster: refused: the manager does not adopt the check of the tenant")
 }
 
 // notPaused is what the in-tree controller reports.

@@ -100,7 +100,7 @@ func TestAttack_LongAnnotations_CostLittle(t *testing.T) {
 	c.WaitNoReconciles()
 
 	discovered, owners := counter.total("attack.example.com"), counter.total("/machinesets/attack-")
-	t.Logf("annotations of %d checks with %d entries each: %d GETs for discovery, %d for owners", checks, entries, discovered, owners)
+	outcome(t, "annotations of %d checks with %d entries each: %d GETs for discovery, %d for owners", checks, entries, discovered, owners)
 	// A group that is not served costs one GET of the version and one of the group.
 	s.Expect(discovered).To(And(BeNumerically(">", 0), BeNumerically("<=", checks*notes.MaxRequestKinds*2)))
 	counter.mu.Lock()

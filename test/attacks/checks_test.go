@@ -50,5 +50,5 @@ func TestAttack_ManyChecksWithoutCluster_CostLittle(t *testing.T) {
 		s.Eventually(func() bool { return stage.Get(s, patched)().Status.ObservedGeneration == patched.Generation }).Should(BeTrue())
 	}
 	s.Expect(stage.Changed(before, c.WaitNoReconciles())).To(Equal([]string{patched.Name}))
-	t.Logf("%d checks of no Cluster: %d reconciles, and one for each patch", checks, total)
+	outcome(t, "%d checks of no Cluster: %d reconciles, and one for each patch", checks, total)
 }

@@ -9,11 +9,13 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -22,36 +24,51 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// slowEvents is an API server that does not answer the writes of events until it is released.
+// slowEvents is an API server that does not answer the writes of events until it is released. It counts the writes.
 type slowEvents struct {
-	next     http.RoundTripper
-	released chan struct{}
+	next            http.RoundTripper
+	released        chan struct{}
+	events, patches *atomic.Int64
 }
 
 // RoundTrip implements http.RoundTripper.
 func (s *slowEvents) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/events") {
+	switch {
+	case r.Method == http.MethodGet:
+	case strings.Contains(r.URL.Path, "/events"):
+		s.events.Add(1)
 		select {
 		case <-s.released:
 		case <-r.Context().Done():
 			return nil, r.Context().Err()
 		}
+	case r.Method == http.MethodPatch:
+		s.patches.Add(1)
 	}
 	return s.next.RoundTrip(r)
 }
 
+// load is what half of the flaps costs: goroutines and live memory at its end, and PATCHes.
+type load struct {
+	goroutines         int
+	megabytes, patches int64
+}
+
 // A tenant has several checks of the same Machines, and all its Nodes flap. Only the responsible check records events about the Machines,
-// within its budget. Events that cannot be written wait in a queue, and not in goroutines.
+// within its budget. Events that cannot be written wait in a queue, and not in goroutines. More flaps need neither more goroutines and
+// memory nor more writes each: the second half is compared with the first one.
 func TestAttack_FlappingNodes_EventsAreLimited(t *testing.T) {
-	const machines, checks, flaps = 20, 5, 10
+	const machines, checks, flaps = 200, 10, 3
 	s := stage.New(t)
-	s.NewBulk().Create(machines)
+	bulk := s.NewBulk()
+	bulk.Create(machines)
 	released := make(chan struct{})
 	release := sync.OnceFunc(func() { close(released) })
 	t.Cleanup(release)
 	user := s.User()
+	var events, patches atomic.Int64
 	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return &slowEvents{next, released}
+		return &slowEvents{next, released, &events, &patches}
 	})
 	c, err := s.StartAs(faults.Start(s.Ctx), user)
 	s.Expect(err).ToNot(HaveOccurred())
@@ -64,25 +81,31 @@ func TestAttack_FlappingNodes_EventsAreLimited(t *testing.T) {
 		})
 	}
 	flap := func(status corev1.ConditionStatus, unhealthy int) {
-		s.Expect(stage.Parallel(machines, func(i int) error {
-			s.SetReady(fmt.Sprintf("m-%05d", i), status, 0)
-			return nil
-		})).To(Succeed())
+		s.Expect(stage.Parallel(machines, func(i int) error { return bulk.SetReady(i, status, 0) })).To(Succeed())
 		s.Eventually(func() (all []int) {
 			for _, check := range s.Checks() {
-				all = append(all, len(check.Status.UnhealthyTargets))
+				all = append(all, int(ptr.Deref(check.Status.UnhealthyTargetsTotal, -1)))
 			}
 			return all
 		}).Should(HaveEach(unhealthy))
 	}
-	flap(corev1.ConditionFalse, machines)
-	flap(corev1.ConditionTrue, 0)
-	before := runtime.NumGoroutine()
-	for range flaps {
-		flap(corev1.ConditionFalse, machines)
-		flap(corev1.ConditionTrue, 0)
+	half := func() load {
+		before := patches.Load()
+		for range flaps {
+			flap(corev1.ConditionFalse, machines)
+			flap(corev1.ConditionTrue, 0)
+		}
+		c.WaitNoReconciles()
+		runtime.GC()
+		memory := &runtime.MemStats{}
+		runtime.ReadMemStats(memory)
+		return load{runtime.NumGoroutine(), int64(memory.HeapAlloc >> 20), patches.Load() - before}
 	}
-	more := runtime.NumGoroutine() - before
+	first := half()
+	second := half()
+	s.Expect(second.goroutines-first.goroutines).To(BeNumerically("<", 20), "goroutines")
+	s.Expect(second.megabytes-first.megabytes).To(BeNumerically("<", 32), "memory")
+	s.Expect(second.patches).To(BeNumerically("<=", 2*first.patches), "PATCHes")
 	release()
 	c.WaitIdle()
 	all := &eventsv1.EventList{}
@@ -96,8 +119,10 @@ func TestAttack_FlappingNodes_EventsAreLimited(t *testing.T) {
 			responsible[e.Regarding.Name] = true
 		}
 	}
-	t.Logf("%d flaps of %d Nodes under %d checks: %d events, %d more goroutines", flaps, machines, checks, len(all.Items), more)
-	s.Expect(more).To(BeNumerically("<", machines), "goroutines")
+	outcome(t, "%d flaps of %d Nodes under %d checks: %d events, and %d, %d more goroutines, %d MB more memory, %d PATCHes after %d",
+		2*flaps, machines, checks, len(all.Items), events.Load(), second.goroutines-first.goroutines, second.megabytes-first.megabytes,
+		second.patches, first.patches)
 	s.Expect(len(all.Items)).To(BeNumerically("<=", 300))
+	s.Expect(events.Load()).To(BeNumerically("<=", 300), "writes of events")
 	s.Expect(responsible).To(HaveLen(1), "checks with events about Machines")
 }

@@ -60,6 +60,6 @@ func TestKubeconfigs_Insecure_AreReportedOrRefused(t *testing.T) {
 				"--insecure-kubeconfigs=Refuse"
 		}
 		s.Eventually(reachable(s, check)).Should(Equal(wanted))
-		t.Logf("a kubeconfig without verification for another user: %s", reachable(s, check)())
+		outcome(t, "a kubeconfig without verification for another user: %s", reachable(s, check)())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -68,7 +69,41 @@ func TestMain(m *testing.M) {
 		plane.Stop()
 	}
 	_ = os.RemoveAll(buildFolder)
+	if code == 0 {
+		if err := writeOutcomes(os.Getenv("REMEDY_ATTACKS")); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(code)
+}
+
+// outcomes are the lines of all attacks that were performed. Some tests run in parallel.
+var outcomes struct {
+	sync.Mutex
+	lines []string
+}
+
+// outcome prints the outcome of an attack in one line.
+func outcome(t *testing.T, format string, args ...any) {
+	t.Helper()
+	line := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
+	t.Log(line)
+	outcomes.Lock()
+	defer outcomes.Unlock()
+	outcomes.lines = append(outcomes.lines, line)
+}
+
+// writeOutcomes writes the outcomes to a file, if there is one. The go command hides the output of packages that pass, so make test prints
+// the file.
+func writeOutcomes(file string) error {
+	if file == "" {
+		return nil
+	}
+	slices.Sort(outcomes.lines)
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
+		return errors.WithStack(err)
+	}
+	return errors.WithStack(os.WriteFile(file, []byte(strings.Join(outcomes.lines, "\n")+"\n"), 0o600))
 }
 
 // installation starts the control plane and installs the product. It deletes the checks, Machines and Clusters of the tenants at the end of
@@ -277,9 +312,9 @@ func refused(t *testing.T, attack string, err error) {
 	}
 	switch {
 	case byPolicy:
-		t.Logf("%s: refused: %s", attack, why)
+		outcome(t, "%s: refused: %s", attack, why)
 	case apierrors.IsForbidden(err):
-		t.Logf("%s: refused: %s", attack, err)
+		outcome(t, "%s: refused: %s", attack, err)
 	default:
 		t.Errorf("%s: SUCCEEDED, %v", attack, err)
 	}

@@ -48,7 +48,7 @@ func TestAttack_RequestOfOtherNamespace_HasNoEffect(t *testing.T) {
 		return apierrors.IsNotFound(s.Admin.Get(t.Context(), client.ObjectKeyFromObject(check), check))
 	}).Should(BeTrue())
 	s.Expect(stage.Get(s, forged)().GetResourceVersion()).To(Equal(before))
-	t.Log("request of another namespace: no effect")
+	outcome(t, "request of another namespace: no effect")
 }
 
 // A tenant creates a request in its own namespace that is owned by a Machine of the control plane of another tenant, and keeps it with a
@@ -98,7 +98,7 @@ func TestAttack_ForeignControlPlane_IsNotBusy(t *testing.T) {
 			s.FailNode("cp-2")
 			s.Start().NeverIdle = true
 			s.WaitRequest(remediator.Metal3, request)
-			t.Logf("request of another namespace for a member of the control plane, in the name of %s: no effect", name)
+			outcome(t, "request of another namespace for a member of the control plane, in the name of %s: no effect", name)
 		})
 	}
 }
@@ -139,7 +139,7 @@ func TestAttack_RequestOfOtherNamespace_NodeCheckIgnoresIt(t *testing.T) {
 		s.Expect(stage.Get(s, request)().GetResourceVersion()).To(Equal(before))
 	}
 	s.Expect(stage.Get(s, check)().Status.InFlightRemediations).To(HaveLen(1))
-	t.Log("requests of another namespace in the name of a NodeHealthCheck: no effect")
+	outcome(t, "requests of another namespace in the name of a NodeHealthCheck: no effect")
 }
 
 // A user who can annotate an object, and cannot delete it, writes the name of a check on it. The manager does not delete it.
@@ -166,7 +166,7 @@ func TestAttack_AnnotationOfCheck_DeletesNothing(t *testing.T) {
 	for _, object := range objects {
 		s.Expect(stage.Get(s, object)()).To(HaveField("GetDeletionTimestamp()", BeNil()), object.GetName())
 	}
-	t.Log("annotation of a check on other objects: nothing is deleted")
+	outcome(t, "annotation of a check on other objects: nothing is deleted")
 }
 
 func machineOwner(m *clusterv1.Machine, name string) metav1.OwnerReference {

@@ -47,5 +47,5 @@ func TestSecrets_RejectedRequest_DoesNotShowPassword(t *testing.T) {
 	readable, err := json.Marshal([]any{stage.Get(s, check)(), s.Machines(), events})
 	s.Expect(err).ToNot(HaveOccurred())
 	s.Expect(string(readable)).ToNot(ContainSubstring(password))
-	t.Logf("a CRD rejects a password: the status of the check has %q", check.Status.UnhealthyTargets[0].Message)
+	outcome(t, "a CRD rejects a password: the status of the check has %q", check.Status.UnhealthyTargets[0].Message)
 }

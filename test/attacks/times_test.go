@@ -49,7 +49,7 @@ func TestTimes_OutsideOfAPI_HideNothing(t *testing.T) {
 			s.Expect(check.Status.UnhealthyTargets).To(HaveEach(HaveField("Reason", remedyv1.TargetReason("UnhealthyNode"))))
 			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 			s.Eventually(s.Checks).Should(BeEmpty())
-			t.Logf("a Node with lastTransitionTime %s: the status lists both unhealthy Machines, and the check was deleted", transition)
+			outcome(t, "a Node with lastTransitionTime %s: the status lists both unhealthy Machines, and the check was deleted", transition)
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestTimes_RequestsInWorkload_HideNothing(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveLen(1)))
 	s.SetReady("n-2", corev1.ConditionTrue, 0)
 	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.HealthyNodes", HaveValue(BeEquivalentTo(2))))
-	t.Log("requests with creationTimestamp in the year -1: the status reports the end of the remediation")
+	outcome(t, "requests with creationTimestamp in the year -1: the status reports the end of the remediation")
 }
 
 // The API server of a workload cluster returns a Node with a name that no API server accepts. The other Nodes are reported.
@@ -110,5 +110,5 @@ func TestAnswers_InvalidNodeName_HidesNothing(t *testing.T) {
 		return names
 	}).Should(Equal([]string{s.NodeName("n-2")}))
 	s.Expect(check.Status.ObservedNodes).To(HaveValue(BeEquivalentTo(2)))
-	t.Log("a Node with a name of 401 characters: the status reports the other Nodes")
+	outcome(t, "a Node with a name of 401 characters: the status reports the other Nodes")
 }

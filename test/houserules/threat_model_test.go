@@ -39,3 +39,26 @@ func TestThreatModel_NamedTests_Exist(t *testing.T) {
 		g.Expect(exist).To(HaveKey(test[1]))
 	}
 }
+
+// Every test of an attack prints what happened, and make test lists the outcomes. The guards of bench-guard print by themselves. The test
+// of the manager performs no attack.
+func TestThreatModel_EachAttack_PrintsOutcome(t *testing.T) {
+	g := NewWithT(t)
+	files, err := filepath.Glob(filepath.Join(root, "test", "attacks", "*_test.go"))
+	g.Expect(err).ToNot(HaveOccurred())
+	attack := regexp.MustCompile(`^Test\w+\(`)
+	noAttack := regexp.MustCompile(`^Test(Guard_|Manager_|Main\()`)
+	tests := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		g.Expect(err).ToNot(HaveOccurred())
+		for _, function := range strings.Split(string(source), "\nfunc ")[1:] {
+			if !attack.MatchString(function) || noAttack.MatchString(function) {
+				continue
+			}
+			tests++
+			g.Expect(function).To(MatchRegexp(`\b(refused|outcome)\(`), file)
+		}
+	}
+	g.Expect(tests).To(BeNumerically(">", 20))
+}
