@@ -209,6 +209,24 @@ func (a *Adoption) writeAdopted(
 	if condition == nil && meta.FindStatusCondition(core.Status.Conditions, remedyv1.AdoptedCondition) == nil {
 		return core, nil
 	}
+	after := withAdopted(core, state, condition, now)
+	if equality.Semantic.DeepEqual(core.Status, after.Status) {
+		return core, nil
+	}
+	// The event of an annotation may come before that of the status, which the last reconcile has written: the cache lacks it then.
+	live := &clusterv1.MachineHealthCheck{}
+	if err := a.Live.Get(ctx, client.ObjectKeyFromObject(core), live); err == nil &&
+		equality.Semantic.DeepEqual(live.Status, withAdopted(live, state, condition, now).Status) {
+		return live, nil
+	}
+	err := a.Client.Status().Patch(ctx, after, clusterapi.StatusPatch(core, after))
+	return after, errors.Wrap(client.IgnoreNotFound(err), "failed to write the status of the check")
+}
+
+// withAdopted returns a check with the condition Adopted, or without it if that is nil.
+func withAdopted(
+	core *clusterv1.MachineHealthCheck, state adoption.State, condition *metav1.Condition, now time.Time,
+) *clusterv1.MachineHealthCheck {
 	after := core.DeepCopy()
 	if state != adoption.Adopted {
 		clusterapi.RemoveConditions(after, remedyv1.AdoptedCondition)
@@ -220,11 +238,7 @@ func (a *Adoption) writeAdopted(
 		condition.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
 		meta.SetStatusCondition(&after.Status.Conditions, *condition)
 	}
-	if equality.Semantic.DeepEqual(core.Status, after.Status) {
-		return core, nil
-	}
-	err := a.Client.Status().Patch(ctx, after, clusterapi.StatusPatch(core, after))
-	return after, errors.Wrap(client.IgnoreNotFound(err), "failed to write the status of the check")
+	return after
 }
 
 // Changed reports whether the in-tree controller has changed its report of the pause of a check.
