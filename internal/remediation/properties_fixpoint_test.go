@@ -42,6 +42,9 @@ func (d *drawn) landed(plan *Planned, finalizer bool) (drawn, bool) {
 		as := Target{Request: orphan.Request, Lease: orphan.Lease, History: orphan.History, NodeGoneSince: orphan.NodeGoneSince, OwnerRemediation: OwnerRemediation{MarkedByThis: orphan.Marked}}
 		for _, write := range decision.OrphanWrites(&d.situation.Orphans[i]) {
 			as.land(write, decision)
+			if write == AcquireControlPlaneLease {
+				s.ControlPlane.Lease = Lease{Used: true, Holder: "this", HeldByThis: true, Until: decision.ControlPlaneLeaseUntil}
+			}
 		}
 		orphan.Request, orphan.Lease, orphan.History, orphan.NodeGoneSince, orphan.Marked = as.Request, as.Lease, as.History, as.NodeGoneSince, as.OwnerRemediation.MarkedByThis
 	}
