@@ -217,7 +217,7 @@ func (a *Adoption) writeAdopted(
 	live := &clusterv1.MachineHealthCheck{}
 	if err := a.Live.Get(ctx, client.ObjectKeyFromObject(core), live); err == nil &&
 		equality.Semantic.DeepEqual(live.Status, withAdopted(live, state, condition, now).Status) {
-		return live, nil
+		return core, nil
 	}
 	err := a.Client.Status().Patch(ctx, after, clusterapi.StatusPatch(core, after))
 	return after, errors.Wrap(client.IgnoreNotFound(err), "failed to write the status of the check")

@@ -60,7 +60,7 @@ func TestResponsible_NotSelectedByOthers_AllocatesNothing(t *testing.T) {
 }
 
 // Each of thousands of checks of a Cluster would be compared with all others. The oldest ones are compared with each other. A newer one
-// starts nothing, whatever it selects, and continues what it has started.
+// starts no remediation, also of targets that no other check selects. It finishes those that it has started.
 func TestClaimsOf_MoreThanMaxChecks_NewestStartsNothing(t *testing.T) {
 	g := NewWithT(t)
 	checks := make([]remedyv1.MachineHealthCheck, explain.MaxChecks+1)
