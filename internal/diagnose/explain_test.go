@@ -147,7 +147,7 @@ func TestExplain_AnyTarget_DecidesAsTheManager(t *testing.T) {
 					Equal(stage.Decision(name)(check)),
 					And(Equal(" "), WithTransform(func(string) string { return stage.Decision(name)(check) }, BeEmpty())),
 				),
-				name,
+				name+": "+x.String(),
 			)
 		if x.Reported != nil {
 			s.Expect(x.Reported.Message).To(ContainSubstring(x.Evaluation.Decision.Message), name)

@@ -49,6 +49,10 @@ func (c Connection) GracePeriodEnd() time.Time {
 type clusterState struct {
 	// id is unique among the states of all clusters.
 	id int
+	// refreshing is held while the connector is read and the result is stored. Otherwise, an older result could replace a newer one, and
+	// a connection that was never down would have a grace period. It is locked before the locks of the connector and mu.
+	refreshing sync.Mutex
+
 	mu sync.Mutex
 	Connection
 	// wasDown is set when the connection goes down, until it is up again.
@@ -67,6 +71,8 @@ type clusterState struct {
 
 // refresh updates the state from the connector, and reports whether the connection went up or down. It makes no call.
 func (c *Clusters) refresh(ctx context.Context, key client.ObjectKey, s *clusterState) (changed bool) {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
 	connector := c.connectorOf(key)
 	s.mu.Lock()
 	before, upOrDown := s.nodes, s.Up || s.wasDown

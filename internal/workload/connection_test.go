@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,6 +42,29 @@ func TestConnection_NeverConnected_HasNoGracePeriod(t *testing.T) {
 	g.Expect(ReadErrorReasonOf(seen.Err)).To(Equal(NotConnected))
 	b.wire.connect(noon.Add(time.Minute))
 	g.Expect(b.connection(t).GracePeriodEnd()).To(BeZero())
+}
+
+// Two goroutines read the connection. The first reads that it is not up and is slow; meanwhile it comes up, and the second reads that.
+func TestConnection_ReadTwiceAtOnce_KeepsTheNewerResult(t *testing.T) {
+	g := NewWithT(t)
+	b := newBench(t)
+	b.wire.set(func(w *wire) { w.connected, w.probes = false, clustercache.HealthCheckingState{} })
+	second := make(chan struct{})
+	b.management.duringGet = func() {
+		b.wire.connect(noon)
+		go func() {
+			defer close(second)
+			b.connection(t)
+		}()
+		// Either the second waits for the first, or it does not and gets its result now.
+		if s := b.stateOf(prod); s.refreshing.TryLock() {
+			s.refreshing.Unlock()
+			<-second
+		}
+	}
+	b.connection(t)
+	<-second
+	g.Expect(b.connection(t)).To(Equal(Connection{Up: true, LastSeen: noon}), "no grace period: the connection was never down")
 }
 
 func TestConnection_Restored_HasGracePeriod(t *testing.T) {

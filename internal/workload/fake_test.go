@@ -191,9 +191,15 @@ type management struct {
 	initialized bool
 	failure     error
 	hangs       bool
+	// duringGet runs once, during the next read.
+	duringGet func()
 }
 
 func (m *management) Get(ctx context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	if during := m.duringGet; during != nil {
+		m.duringGet = nil
+		during()
+	}
 	if m.hangs {
 		<-ctx.Done()
 		return ctx.Err()
