@@ -121,7 +121,7 @@ func TestAnswers_Redirect_IsNotFollowed(t *testing.T) {
 	s.Start().NeverIdle = true
 	s.Expect(unreadable(s, check)).To(ContainSubstring("redirects a request, and the manager follows no redirect"))
 	s.Expect(sent.Load()).To(BeZero())
-	t.Logf("a redirect to another host: %d requests were sent there", sent.Load())
+	outcome(t, "a redirect to another host: %d requests were sent there", sent.Load())
 }
 
 // Half a megabyte of gzip has the manager read half a gigabyte, which ends its process for all tenants.
@@ -152,5 +152,5 @@ func TestAnswers_Compressed_HaveALimit(t *testing.T) {
 	s.Start().NeverIdle = true
 	message := unreadable(s, check)
 	s.Eventually(most.Load).Should(And(BeNumerically(">", 0), BeNumerically("<=", limit+buffered)))
-	t.Logf("an answer of %d MB: %d MB were read; %s", size>>20, most.Load()>>20, message)
+	outcome(t, "an answer of %d MB: %d MB were read; %s", size>>20, most.Load()>>20, message)
 }
