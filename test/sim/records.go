@@ -117,9 +117,16 @@ func (r *records) deleted(request *Request, why remediation.Reason, old bool) {
 // auditEnded compares an entry of a status with the request that it is about.
 func (w *World) auditEnded(check string, e *remedyv1.RecentRemediation, why string) {
 	w.premise("records are true")
-	at := slices.IndexFunc(w.records.requests, func(truth *requestTruth) bool {
+	started := func(truth *requestTruth) bool {
 		return truth.Check == check && truth.Target == e.Target && !truth.recorded && truth.Started.Truncate(time.Second).Equal(e.StartTime.Time)
+	}
+	// An old leader may end a step in the second of its start, and the next step starts in the same second.
+	at := slices.IndexFunc(w.records.requests, func(truth *requestTruth) bool {
+		return started(truth) && e.Step != nil && truth.Step.Order == *e.Step
 	})
+	if at < 0 {
+		at = slices.IndexFunc(w.records.requests, started)
+	}
 	if at < 0 {
 		w.must(false, "records are true", "no request of %s for %s was started at %s", check, e.Target, e.StartTime)
 		return
