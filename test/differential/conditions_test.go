@@ -35,8 +35,8 @@ type fleet struct {
 	later clusterv1.MachineHealthCheckRemediationTriggerIf
 	// byTemplate: the check has a template, which may be missing.
 	byTemplate, missing bool
-	// checkPaused: the check has the annotation paused.
-	checkPaused bool
+	// checkPaused: the check has the annotation paused. clusterPaused: its Cluster is paused.
+	checkPaused, clusterPaused bool
 }
 
 func drawLimit(draw *rand.Rand) (trigger clusterv1.MachineHealthCheckRemediationTriggerIf) {
@@ -194,12 +194,12 @@ func (f *fleet) conditions(a *environment, machines []string) func() map[string]
 		for i, c := range all[""] {
 			all[""][i] = strings.ReplaceAll(c, a.namespace, "NAMESPACE")
 		}
-		if f.checkPaused {
+		if f.checkPaused || f.clusterPaused {
 			// Remedy counts the Machines of a paused check.
 			all[""] = all[""][:len(all[""])-1]
 		}
-		if f.missing || f.checkPaused {
-			// Remedy reports the health of Machines also without the template, and while the check is paused.
+		if f.missing || f.checkPaused || f.clusterPaused {
+			// Remedy reports the health of Machines also without the template, and while the check or its Cluster is paused.
 			machines = nil
 		}
 		for _, name := range machines {
@@ -228,10 +228,15 @@ func (f *fleet) rangePosition() string {
 	return "in"
 }
 
+// hasCondition reports whether a condition begins with this text.
+func hasCondition(all []string, prefix string) bool {
+	return slices.ContainsFunc(all, func(c string) bool { return strings.HasPrefix(c, prefix) })
+}
+
 const conditionsTime = 3 * time.Minute
 
 // An adopted check and its Machines have the conditions of Cluster API, word for word, below, within and above every kind of limit, and again
-// after a Machine has recovered and the limit has changed.
+// after a Machine has recovered and the limit has changed; and while the Cluster is paused, and after that.
 func TestConditions_AdoptedCheck_EqualTheInTreeOnes(t *testing.T) {
 	t.Parallel()
 	inTreeEnv, remedyEnv := newEnvironments(t)
@@ -284,13 +289,26 @@ func TestConditions_AdoptedCheck_EqualTheInTreeOnes(t *testing.T) {
 	}
 	remedyEnv.Eventually(equal, conditionsTime, time.Second).Should(BeEmpty())
 	changed = true
-	eachFleet(fleets, func(i int) {
-		f := &fleets[i]
+	compare := func(before func(f *fleet)) {
+		eachFleet(fleets, func(i int) {
+			f := &fleets[i]
+			before(f)
+			_, err := checks[i].pass()
+			inTreeEnv.Expect(err == nil || f.missing).To(BeTrue(), "%v", err)
+			want[i] = f.conditions(inTreeEnv, machines[i])()
+		})
+		remedyEnv.Eventually(equal, conditionsTime, time.Second).Should(BeEmpty())
+	}
+	compare(func(f *fleet) {
 		f.change(inTreeEnv)
 		f.change(remedyEnv)
-		_, err := checks[i].pass()
-		inTreeEnv.Expect(err == nil || f.missing).To(BeTrue(), "%v", err)
-		want[i] = f.conditions(inTreeEnv, machines[i])()
 	})
-	remedyEnv.Eventually(equal, conditionsTime, time.Second).Should(BeEmpty())
+	for _, paused := range []bool{true, false} {
+		inTreeEnv.pausesCluster(paused)
+		remedyEnv.pausesCluster(paused)
+		compare(func(f *fleet) { f.clusterPaused = paused })
+		for i := range fleets {
+			inTreeEnv.Expect(hasCondition(want[i][""], "Paused True")).To(Equal(paused || fleets[i].checkPaused))
+		}
+	}
 }
