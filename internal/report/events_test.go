@@ -126,3 +126,11 @@ func TestCompare_RequestAfterRefusingOwner_IsAStart(t *testing.T) {
 	start := remediation.Decision{Action: remediation.StartRequest, InFlight: true, Step: remediation.StepID{Template: "t"}, Attempt: 1}
 	g.Expect(s.eventsAt(noon.Add(time.Minute), health.Unhealthy, start)).To(ConsistOf("RemediationStarted", "OwnerRefuses"))
 }
+
+// Another Machine has the name of one whose owner remediation was not read before the Machine no longer existed.
+func TestCompare_StartedTwiceUnread_AreTwo(t *testing.T) {
+	g, s := NewWithT(t), &story{now: noon}
+	starts := remediation.Decision{Action: remediation.RequestOwnerRemediation, InFlight: true}
+	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, starts)).To(BeEmpty())
+	g.Expect(s.compare(health.Unhealthy, remediation.Target{}, starts)).To(ConsistOf(HaveField("Event.Reason", "Withdrawn")))
+}

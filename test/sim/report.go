@@ -14,12 +14,13 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
-// recordPass reports a reconcile as the manager does, and compares everything that it reports with what really happened.
+// recordPass reports a reconcile as the manager does, and compares everything that it reports with what really happened. One that began before
+// a move is a reconcile of the manager that everything was moved from.
 func (r *run) recordPass() error {
 	r.noteCancellations()
 	w, pass := r.w, &r.pass
 	live := w.API.Checks[r.name]
-	if r.old || w.polls || pass.Situation.Check.Paused || live == nil || live.UID() != r.check.UID() {
+	if r.old || w.polls || r.moves != w.moves || pass.Situation.Check.Paused || live == nil || live.UID() != r.check.UID() {
 		return nil
 	}
 	memory := w.records.memories[r.name]
