@@ -17,6 +17,8 @@ type ownerTruth struct {
 	check, target string
 	body          int
 	started       time.Time
+	// again are the times of later requests: the owner had not removed its condition, so the time of the condition stayed.
+	again []time.Time
 	// ofThisProcess: the running process has requested it.
 	ofThisProcess bool
 	// ends are the ways in which it has ended. ended: it has at the moment, and over: it cannot continue. Before that, an owner may no longer
@@ -36,11 +38,12 @@ func (t *ownerTruth) end(how remedyv1.RemediationOutcome) {
 }
 
 // ownerRequested is called when OwnerRemediated=False is set on a Machine that has an owner, or is there already.
-func (r *records) ownerRequested(check string, m *Machine, old bool) {
+func (r *records) ownerRequested(check string, m *Machine, old bool, now time.Time) {
 	for _, t := range r.byOwner {
 		if t.check == check && t.target == m.Name && t.body == m.Body && !t.over && t.started.Equal(m.MarkedSince) {
 			if !old {
 				t.starts++
+				t.again = append(slices.Clip(t.again), now)
 			}
 			return
 		}
@@ -105,8 +108,10 @@ func (r *run) auditEndedByOwner(e *remedyv1.RecentRemediation) {
 	w := r.w
 	w.premise("records of owners are true")
 	var t *ownerTruth
+	started := func(at time.Time) bool { return at.Truncate(time.Second).Equal(e.StartTime.Time) }
 	for _, truth := range slices.Backward(w.records.byOwner) {
-		if truth.check == r.name && truth.target == e.Target && truth.started.Truncate(time.Second).Equal(e.StartTime.Time) && truth.recorded < truth.entries {
+		at := started(truth.started) || slices.ContainsFunc(truth.again, started)
+		if truth.check == r.name && truth.target == e.Target && at && truth.recorded < truth.entries {
 			t = truth
 			break
 		}

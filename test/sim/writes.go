@@ -238,7 +238,7 @@ func (r *run) writeMark(t *remediation.Target, d *remediation.Decision, write re
 			m.Owner, m.MarkedSince, m.Counted = Waiting, w.Now, d.Budgeted && r.check.Policy.MaxInFlight != nil
 		}
 		if !m.Orphan && m.Owner != Refused {
-			w.records.ownerRequested(r.name, m, r.old)
+			w.records.ownerRequested(r.name, m, r.old, w.Now)
 		}
 	case remediation.RemoveOwnerRemediated:
 		if m.Owner == Waiting {
