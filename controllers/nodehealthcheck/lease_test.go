@@ -32,8 +32,8 @@ type location struct {
 	ofNodes, ofRequests client.Client
 }
 
-// forEachLocation runs a test for the own cluster, and for a workload cluster with the requests in each of the two clusters. Each of them has
-// the namespace of the Leases.
+// forEachLocation runs a test for the own cluster, and for a workload cluster with the requests in each of the two clusters. Each has the
+// namespace of the Leases.
 func forEachLocation(t *testing.T, test func(l *location)) {
 	t.Helper()
 	for name, begin := range map[string]func(t *testing.T) *location{

@@ -59,6 +59,9 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	if cause != nil {
 		return condition(remedyv1.ReadyCondition, cause.Status, cause.Reason, listed(notReady, ", ", MaxMessage))
 	}
+	if why := forbidden(p); why != "" {
+		return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.ForbiddenReason, capital(why))
+	}
 	for _, failure := range [...]struct {
 		blockedBy      remediation.Reason
 		reason, prefix string
@@ -74,6 +77,19 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 	}
 	return condition(remedyv1.ReadyCondition, metav1.ConditionTrue, remedyv1.ReadyReason, "")
 }
+
+// forbidden is what a permission is missing for, of a remediation that is blocked or of a write that has failed; empty if none is missing.
+func forbidden(p *Evaluation) string {
+	for i := range p.Planned.Decisions {
+		if why := sanitized(p.Planned.Decisions[i].Block.Details.Cause); strings.Contains(why, lacksPermission) {
+			return why
+		}
+	}
+	return sanitized(p.Context.ForbiddenWrite)
+}
+
+// lacksPermission is in all causes of that kind.
+const lacksPermission = "lacks a permission"
 
 // needsNoAction reports whether a condition is as intended, or becomes so without an administrator.
 func needsNoAction(c *metav1.Condition) bool {

@@ -42,6 +42,8 @@ type ConditionFacts struct {
 	OtherChecks int
 	// ForbiddenChecks is which permission to read other checks the manager lacks; empty if it lacks none.
 	ForbiddenChecks string
+	// ForbiddenWrite is a write for which the manager lacks a permission, although it blocks no remediation; empty if there is none.
+	ForbiddenWrite string
 	// NodesUnknown: the targets are Nodes that cannot be read, and were not read before.
 	NodesUnknown bool
 	// Overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.

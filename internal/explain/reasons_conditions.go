@@ -20,6 +20,7 @@ var conditionReasons = slices.Concat(
 			"Check the targets that the message names: the remediator has not fixed them."),
 		reason(remedyv1.OwnerNotActingReason, "Owner remediation was requested, and the owner has not acted.",
 			"Check the owners of the Machines that the message names."),
+		reason(remedyv1.ForbiddenReason, "The manager lacks a permission for a remediation.", "Grant the permission that the message names."),
 		reason(remedyv1.CleaningUpReason, "The check is being deleted, and its finalizer stays until the cleanup is complete.",
 			"Nothing. If it lasts, the message names what remains and what blocks its deletion."),
 		reason(remedyv1.NotReconciledReason, "No controller of the manager reconciles the check, so it has no effect.",

@@ -27,6 +27,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // current returns a check with its Cluster from the cache; or from a live read, if the cache is older than the last write or live read of
@@ -65,7 +66,8 @@ func (p *scope) WriteCheck(ctx context.Context, plan *remediation.Planned, write
 		if p.lease == nil {
 			return nil
 		}
-		return p.r.ReleaseLease(ctx, p.snapshot.check, p.lease, p.snapshot.claims)
+		err := p.r.ReleaseLease(ctx, p.snapshot.check, p.lease, p.snapshot.claims)
+		return p.released(workload.ControlPlaneLease, err)
 	case remediation.RemoveFinalizer:
 		return p.removeFinalizer(ctx)
 	}

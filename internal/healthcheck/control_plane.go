@@ -24,6 +24,7 @@ func (p *scope) ControlPlane(ctx context.Context) remediation.ControlPlane {
 	live := p.cluster().Live()
 	lease, err := live.Lease(ctx, workload.ControlPlaneLease)
 	if err != nil {
+		c.Unread = cause(err)
 		return c
 	}
 	p.lease = lease
@@ -41,6 +42,7 @@ func (p *scope) ControlPlane(ctx context.Context) remediation.ControlPlane {
 	}
 	inside, err := live.ControlPlane(ctx)
 	if err != nil {
+		c.Unread = cause(err)
 		return c
 	}
 	var byPods, byNodes []remediation.Member

@@ -273,7 +273,7 @@ func TestControlPlane_LeaseForbidden_IsNamedInStatus(t *testing.T) {
 	s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked PreflightFailed")))
 	s.Expect(messageOfTarget("cp-1")(check)).To(ContainSubstring("a required write failed: " +
-		"Lease kube-system/remedy-control-plane of the workload cluster: the manager is not allowed to write it"))
+		"Lease kube-system/remedy-control-plane of the workload cluster: the user of the cluster's kubeconfig lacks a permission"))
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 }
 

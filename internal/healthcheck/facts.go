@@ -133,7 +133,8 @@ func (s *snapshot) conditionFacts() explain.ConditionFacts {
 	around := explain.ConditionFacts{
 		Cluster: clusterName(s.check), ClusterPaused: s.clusterPaused(), CheckPaused: s.check.Paused,
 		Templates: s.templates, Reading: s.reading(), UnreadableOwners: s.unreadOwners, Missing: s.missing,
-		OtherChecks: len(s.claims), ForbiddenChecks: s.claimsForbidden, Insecure: s.connection.Insecure, NodesUnknown: s.nodesUnknown,
+		OtherChecks: len(s.claims), ForbiddenChecks: s.claimsForbidden, ForbiddenWrite: s.unreleased,
+		Insecure: s.connection.Insecure, NodesUnknown: s.nodesUnknown,
 	}
 	if workload.ReadErrorReasonOf(s.connection.Err) == workload.KubeconfigRefused {
 		around.KubeconfigRejected = s.connection.Err.Error()

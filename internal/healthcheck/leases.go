@@ -9,10 +9,12 @@ import (
 
 	"github.com/pkg/errors"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -93,7 +95,7 @@ func (p *scope) acquireNodeLease(ctx context.Context, node requests.Object, unti
 			p.keepNodeLease(node.Name, acquired)
 		}
 	}
-	return writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), p.permission(), err, workload.CauseOf)
+	return p.writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), err)
 }
 
 // releaseNodeLease deletes the Lease of a Node as it was read.
@@ -107,7 +109,8 @@ func (p *scope) releaseNodeLease(ctx context.Context, node requests.Object) erro
 		return err
 	}
 	if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
-		return errors.Wrapf(err, "failed to release Lease %s", workload.NodeLeaseKey(node.Name))
+		err = errors.Wrap(err, "failed to release the Lease of the Node")
+		return p.writeError("Lease "+workload.NodeLeaseKey(node.Name).String(), err)
 	}
 	p.keepNodeLease(node.Name, nil)
 	return nil
@@ -129,11 +132,26 @@ func (p *scope) releaseNodeLeases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)); err != nil {
-			return errors.Wrapf(err, "failed to release Lease %s", client.ObjectKeyFromObject(lease))
+		err = errors.Wrap(client.IgnoreNotFound(workload.DeleteLease(ctx, api, lease)), "failed to release the Lease of a Node")
+		if err := p.released(client.ObjectKeyFromObject(lease), err); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// released returns the error of the release of a Lease, which comes after the report. The next reconcile reports a missing permission.
+func (p *scope) released(key client.ObjectKey, err error) error {
+	p.record.unreleased = ""
+	if err == nil {
+		return nil
+	}
+	failed := p.writeError("Lease "+key.String(), err)
+	var write *pipeline.WriteError
+	if errors.As(failed, &write) && apierrors.IsForbidden(err) {
+		p.record.unreleased = write.Cause
+	}
+	return failed
 }
 
 // Several targets are written to at the same time.
@@ -160,6 +178,15 @@ func (p *scope) permission() string {
 	return "allow that to the user of the cluster's kubeconfig"
 }
 
+// writeError is that of a write in the cluster of the Nodes. In a workload cluster, the cause names a missing permission.
+func (p *scope) writeError(object string, err error) error {
+	permission := ""
+	if p.check.inManagementCluster() {
+		permission = applyRoles
+	}
+	return writeError(object, permission, err, workload.CauseOf)
+}
+
 // acquireControlPlaneLease acquires the control-plane Lease as it was read, or not at all.
 func (p *scope) acquireControlPlaneLease(ctx context.Context, until time.Time) error {
 	p.mu.Lock()
@@ -176,7 +203,7 @@ func (p *scope) acquireControlPlaneLease(ctx context.Context, until time.Time) e
 	if !p.check.inManagementCluster() {
 		object += " of the workload cluster"
 	}
-	return writeError(object, p.permission(), err, workload.CauseOf)
+	return p.writeError(object, err)
 }
 
 // ReleaseLease releases the control-plane Lease of a check as it was read, and wakes the checks that may wait for it.

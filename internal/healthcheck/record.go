@@ -53,6 +53,8 @@ type record struct {
 	targetsAt            time.Time
 	// lastNodes are the targets of the last read, if these are Nodes.
 	lastNodes []*Target
+	// unreleased is a Lease that the manager is not allowed to release; empty if there is none.
+	unreleased string
 	// lastRequests are the requests of the last read, if these are in a workload cluster.
 	lastRequests []*requests.Request
 	// finalizerReason is the last logged reason for which the finalizer of the check stays.

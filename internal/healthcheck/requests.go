@@ -124,7 +124,7 @@ func writeError(object, permission string, err error, cause func(error) string) 
 		return nil
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsNotFound(err):
 		why = "it has changed since it was read"
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && permission != "":
 		why = "the manager is not allowed to write it; " + permission
 	default:
 		why = cause(err)

@@ -54,7 +54,9 @@ type snapshot struct {
 	claims          []Claim
 	ownClaims       int
 	claimsForbidden string
-	elsewhere       map[types.UID][]*requests.Request
+	// unreleased is a Lease that the manager was not allowed to release; empty if there is none.
+	unreleased string
+	elsewhere  map[types.UID][]*requests.Request
 	// overlaps are the targets that other checks select, too, and that this check is responsible for, by the other check.
 	overlaps  map[string][]string
 	templates []explain.TemplateProblem

@@ -162,7 +162,11 @@ func (p *scope) change(ctx context.Context, t *Target, write func(context.Contex
 		defer p.mu.Unlock()
 		p.objects[t.name()] = after
 	}
-	return writeError(t.title(), applyRoles, errors.Wrap(err, "failed to patch the target"), cause)
+	err = errors.Wrap(err, "failed to patch the target")
+	if p.check.ofNodes() {
+		return p.writeError(t.title(), err)
+	}
+	return writeError(t.title(), applyRoles, err, cause)
 }
 
 // latest returns a target with the own writes of this reconcile.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/utils/clock"
@@ -136,9 +137,18 @@ func Evaluate(ctx context.Context, facts *Facts, c Client, now time.Time) *expla
 
 // evaluation is what is reported of a plan.
 func (p *run) evaluation(plan *remediation.Planned) *explain.Evaluation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.facts.Context
+	for _, err := range p.errs {
+		var write *WriteError
+		if known.ForbiddenWrite == "" && errors.As(err, &write) && apierrors.IsForbidden(write.Err) {
+			known.ForbiddenWrite = write.Cause
+		}
+	}
 	return &explain.Evaluation{
 		Check: p.facts.Check, Snapshot: &p.facts.Snapshot, Assessment: &p.assessment, Situation: &p.facts.Situation,
-		Policy: &p.facts.Policy, Planned: plan, Health: &p.facts.Health, Context: p.facts.Context,
+		Policy: &p.facts.Policy, Planned: plan, Health: &p.facts.Health, Context: known,
 	}
 }
 

@@ -31,7 +31,7 @@ func guardQuorumUnknown(p *planner, t *Target, _ *candidate) (bool, Block) {
 	if t.ControlPlane && p.s.Check.Reconnecting {
 		return true, Block{Until: p.s.Check.ReconnectingUntil}
 	}
-	return t.ControlPlane && p.s.ControlPlane.Etcd.State == EtcdUnreadable, Block{}
+	return t.ControlPlane && p.s.ControlPlane.Etcd.State == EtcdUnreadable, Block{Details: Details{Cause: p.s.ControlPlane.Unread}}
 }
 
 // SingleControlPlane means: the target is the only member of its control plane.

@@ -173,6 +173,8 @@ type ControlPlane struct {
 	// Busy are names of its Nodes, or of their Machines, that another check remediates.
 	Busy []string
 	Etcd Etcd
+	// Unread is why its Lease or its etcd members could not be read.
+	Unread string
 	// Lease is the Lease of the control plane, which prevents two checks from starting at the same time.
 	Lease Lease
 }

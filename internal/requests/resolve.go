@@ -66,11 +66,15 @@ func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 	}
 	template, request := r.kind(kindKey{one.Reference.TemplateKind(), true}), r.kind(kindKey{one.Reference.RequestKind(), false})
 	templates, requests, ok := r.resolveKinds(ctx, one, template, request, plurals)
-	verbs := requestVerbs
+	ofTemplates, ofRequests := readVerbs, requestVerbs
 	if r.readOnly {
-		verbs = readVerbs
+		ofRequests = readVerbs
 	}
-	if !ok || !r.resolvePermissions(ctx, one, templates, readVerbs) || !r.resolvePermissions(ctx, one, requests, verbs) {
+	if !r.watches() {
+		// A template is read by its name.
+		ofTemplates = readVerbs[:1]
+	}
+	if !ok || !r.resolvePermissions(ctx, one, templates, ofTemplates) || !r.resolvePermissions(ctx, one, requests, ofRequests) {
 		return
 	}
 	if !r.watches() {
@@ -139,6 +143,9 @@ func (r *Requests) resolvePermissions(ctx context.Context, one *Resolved, known 
 	var missing []string
 	where := one.Reference.Namespace
 	for _, verb := range verbs {
+		if verb == "watch" && !r.watches() {
+			continue
+		}
 		namespace := one.Reference.Namespace
 		if r.watches() && (verb == "list" || verb == "watch") {
 			namespace = r.namespace
@@ -163,7 +170,11 @@ func (r *Requests) resolvePermissions(ctx context.Context, one *Resolved, known 
 		return false
 	}
 	one.setProblem(remedyv1.ForbiddenReason, one.Again, "%s", notAllowed(missing, resource, where))
-	one.Problem.ClusterRole = clusterRole(known.resource.Resource)
+	if r.watches() {
+		one.Problem.ClusterRole = clusterRole(known.resource.Resource)
+	} else {
+		one.Problem.Detail += "; allow that to the user of the cluster's kubeconfig"
+	}
 	return false
 }
 

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -111,7 +113,7 @@ func (e *ReadError) namingSecret(cluster client.ObjectKey) *ReadError {
 		return e
 	}
 	kubeconfig := client.ObjectKey{Namespace: cluster.Namespace, Name: secret.Name(cluster.Name, secret.Kubeconfig)}
-	return &ReadError{Reason: e.Reason, details: messages[e.Reason] + fmt.Sprintf(hint, kubeconfig)}
+	return &ReadError{Reason: e.Reason, details: e.Error() + fmt.Sprintf(hint, kubeconfig)}
 }
 
 // reason returns the reason; empty if there is no error.
@@ -159,7 +161,7 @@ func readError(err error) *ReadError {
 	}
 	for _, known := range classifiers {
 		if known.is(err) {
-			return &ReadError{Reason: known.reason}
+			return &ReadError{Reason: known.reason, details: missingPermission(err)}
 		}
 	}
 	return &ReadError{Reason: Failing}
@@ -179,6 +181,28 @@ var classifiers = [...]struct {
 	{Failing, hasType[apierrors.APIStatus]},
 	{Untrusted, isTLSError},
 	{Unreachable, hasType[net.Error]},
+}
+
+// forbidden matches what an API server forbids. It is the server of another cluster, so nothing else of its message is used.
+var forbidden = regexp.MustCompile(
+	`cannot (get|list|watch|create|update|patch|delete) resource "([a-z/]{1,63})" in API group "([a-z0-9.-]{0,63})"` +
+		`(?: in the namespace "([a-z0-9-]{1,63})")?`)
+
+// missingPermission names the permission that the user of a kubeconfig lacks; empty if the API server does not name it.
+func missingPermission(err error) string {
+	var answer apierrors.APIStatus
+	if !apierrors.IsForbidden(err) || !errors.As(err, &answer) {
+		return ""
+	}
+	found := forbidden.FindStringSubmatch(answer.Status().Message)
+	if found == nil {
+		return ""
+	}
+	resource := schema.GroupResource{Group: found[3], Resource: found[2]}.String()
+	if found[4] != "" {
+		resource += " in namespace " + found[4]
+	}
+	return "the user of the cluster's kubeconfig lacks a permission; allow it to " + found[1] + " " + resource
 }
 
 // hasType reports whether an error, or one that it wraps, has a type.
