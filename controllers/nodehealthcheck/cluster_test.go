@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +30,7 @@ func restricted(s *stage.Stage, resources ...string) {
 	s.Expect(err).ToNot(HaveOccurred())
 	name := metav1.ObjectMeta{Name: s.Namespace}
 	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{""}, Resources: resources, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"", coordinationv1.GroupName}, Resources: resources, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
 	}})).To(Succeed())
 	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Namespace},

@@ -139,7 +139,7 @@ func TestMedik8s_Forbidden_BlocksAndNamesThePermission(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
 	s.Expect(stage.Workload.InstallCRDObjects(medik8sChecks().RequestCRD())).To(Succeed())
-	restricted(s, "nodes", "namespaces")
+	restricted(s, "nodes", "namespaces", "leases")
 	createNodes(s)
 	check := s.CreateNodeCheck("workers", metal3(s))
 	c := s.Start()

@@ -51,7 +51,7 @@ func (c *preflight) unconfirmed() string {
 	case !d.Starts():
 		return ""
 	case result.RequestsUnread:
-		return result.because("its requests could not be read")
+		return result.because("other remediations of the target could not be read")
 	case result.LeaseUnread:
 		return result.because("the Lease of its kubelet could not be read")
 	case !c.confirmed() && result.Cause != "":

@@ -84,11 +84,11 @@ var looks = []lookRow{
 	},
 	{
 		why: "requests that cannot be read", look: func(l *PreflightCheck) { l.RequestsUnread, l.Cause = true, "not allowed" },
-		hold: notConfirmed("its requests could not be read: not allowed"),
+		hold: notConfirmed("other remediations of the target could not be read: not allowed"),
 	},
 	{
 		why: "also for an owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.RequestsUnread = true },
-		hold: notConfirmed("its requests could not be read"),
+		hold: notConfirmed("other remediations of the target could not be read"),
 	},
 	{why: "what ends something needs no others", options: []option{requested(failed)}, look: func(l *PreflightCheck) { l.RequestsUnread = true }},
 	{
