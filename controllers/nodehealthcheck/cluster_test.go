@@ -30,7 +30,8 @@ func restricted(s *stage.Stage, resources ...string) {
 	s.Expect(err).ToNot(HaveOccurred())
 	name := metav1.ObjectMeta{Name: s.Namespace}
 	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"", coordinationv1.GroupName}, Resources: resources, Verbs: []string{"*"}}, {NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
+		{APIGroups: []string{"", coordinationv1.GroupName}, Resources: resources, Verbs: []string{"*"}},
+		{NonResourceURLs: []string{"*"}, Verbs: []string{"*"}},
 	}})).To(Succeed())
 	s.Expect(s.Workload.Create(s.Ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Namespace},

@@ -47,7 +47,7 @@ func forEachLocation(t *testing.T, test func(l *location)) {
 			s := stage.New(t, stage.WithClock)
 			return &location{Stage: s, kind: remediator.Metal3, change: metal3, ofNodes: s.Workload, ofRequests: s.Admin}
 		},
-		"workload cluster, requests beside the Nodes": func(t *testing.T) *location {
+		"workload cluster, requests next to the Nodes": func(t *testing.T) *location {
 			t.Helper()
 			s := stage.New(t, stage.WithClock)
 			return &location{Stage: s, kind: remediator.FenceAgents, change: inWorkload, ofNodes: s.Workload, ofRequests: s.Workload}
@@ -196,7 +196,7 @@ func TestNodeLease_TakenByOther_IsLeftAlone(t *testing.T) {
 		decided(l.Stage, check, "n-3", Equal("Remediating "))
 		lease := l.lease()
 		l.Expect(l.ofNodes.Update(l.Ctx, l.otherHolder(lease))).To(Succeed())
-		// It is not taken back when it expires.
+		// It is not acquired again when it expires.
 		for range 4 {
 			l.Advance(20 * time.Minute)
 			c.ReconcileAll()

@@ -69,7 +69,7 @@ func documentedPermissions(t *testing.T) []permission {
 	return all
 }
 
-// requestPermissions are those on the requests beside the Nodes and on their templates.
+// requestPermissions are those on the requests next to the Nodes and on their templates.
 func requestPermissions() []permission {
 	kind := remediator.FenceAgents
 	all := append(make([]permission, 0, 6), permission{"get", "fenceagentsremediationtemplates." + kind.Group, ""})
@@ -122,7 +122,7 @@ var withoutEffect = []permission{
 	{"list", "nodes", ""}, {"watch", "nodes", ""}, {"list", "leases.coordination.k8s.io", "kube-node-lease"},
 }
 
-// permitted is a remediation in two steps, with requests beside the Nodes, by a user with certain permissions.
+// permitted is a remediation in two steps, with requests next to the Nodes, by a user with certain permissions.
 type permitted struct {
 	*location
 	check *remedyv1.NodeHealthCheck

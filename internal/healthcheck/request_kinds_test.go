@@ -197,7 +197,8 @@ func TestRequests_PermissionRevoked_BlocksOnlyThatKind(t *testing.T) { //nolint:
 	}
 	s.Eventually(blocked).Should(BeTrue())
 	s.Expect(messageOfTarget("o-2")(owned)).
-		To(ContainSubstring("other remediations of the target could not be read: SomeRemediation." + kind.Group + ": the manager is not allowed to read them"))
+		To(ContainSubstring("other remediations of the target could not be read: SomeRemediation." + kind.Group +
+			": the manager is not allowed to read them"))
 	s.Change(owned, func() { owned.Spec.PauseRequests = []string{"maintenance"} })
 	s.Eventually(stage.Get(s, byOwner[0])).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()), "owner remediation is canceled")
