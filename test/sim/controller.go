@@ -247,7 +247,7 @@ func (r *run) act(i int) error {
 	pass.Plan.Decisions[i] = confirmed
 	r.auditAct(t, &confirmed)
 	if confirmed.Action == remediation.CancelOwnerRemediation || confirmed.Action == remediation.RemoveConditions {
-		w.records.cancels(r.name, t.Name)
+		w.records.cancels(r.name, t.Name, r.old)
 	}
 	acted := false
 	for _, write := range confirmed.Writes(t) {
@@ -285,7 +285,7 @@ func (r *run) clear(i int) error {
 		return nil
 	}
 	r.auditOrphan(orphan, d)
-	r.w.records.cancels(r.name, orphan.Name)
+	r.w.records.cancels(r.name, orphan.Name, r.old)
 	for _, write := range writes {
 		r.letOthers()
 		if err := r.writeOrphan(orphan, d, write); err != nil {

@@ -82,11 +82,17 @@ func (w *World) FollowOwners() {
 	}
 }
 
-// cancels is called when a check cancels owner remediation. Another writer may end it first.
-func (r *records) cancels(check, target string) {
+// cancels is called when a check cancels owner remediation. Another writer may end it first. If an old leader cancels it, the next leader may only
+// find that the check no longer has the target.
+func (r *records) cancels(check, target string, old bool) {
 	for _, t := range r.byOwner {
-		if t.check == check && t.target == target && t.recorded < t.entries && !slices.Contains(t.ends, remedyv1.WithdrawnOutcome) {
-			t.ends = append(t.ends, remedyv1.WithdrawnOutcome)
+		if t.check != check || t.target != target || t.recorded >= t.entries {
+			continue
+		}
+		for how, allowed := range map[remedyv1.RemediationOutcome]bool{remedyv1.WithdrawnOutcome: true, remedyv1.ReplacedOutcome: old} {
+			if allowed && !slices.Contains(t.ends, how) {
+				t.ends = append(t.ends, how)
+			}
 		}
 	}
 }
@@ -95,11 +101,11 @@ func (r *records) cancels(check, target string) {
 func (r *run) noteCancellations() {
 	for i := range r.pass.Situation.Targets {
 		if action := r.pass.Plan.Decisions[i].Action; action == remediation.CancelOwnerRemediation || action == remediation.RemoveConditions {
-			r.w.records.cancels(r.name, r.pass.Situation.Targets[i].Name)
+			r.w.records.cancels(r.name, r.pass.Situation.Targets[i].Name, r.old)
 		}
 	}
 	for i := range r.pass.Situation.Orphans {
-		r.w.records.cancels(r.name, r.pass.Situation.Orphans[i].Name)
+		r.w.records.cancels(r.name, r.pass.Situation.Orphans[i].Name, r.old)
 	}
 }
 
