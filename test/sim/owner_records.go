@@ -149,12 +149,14 @@ func (r *run) auditEndedByOwner(e *remedyv1.RecentRemediation) {
 	w.must(slices.Contains(outcomes, e.Outcome), "records of owners are true", "that of %s is recorded as %s, and has ended %v", e.Target, e.Outcome, outcomes)
 }
 
-// unrecordedOwners are the owner remediations that have ended without an entry, of checks that exist.
+// unrecordedOwners are the owner remediations that have ended without an entry, of checks that exist. In the first minute, the cache may lack the
+// start, and the next reconcile records the end.
 func (w *World) unrecordedOwners() []string {
 	var all []string
 	for _, t := range w.records.byOwner {
 		c := w.API.Checks[t.check]
-		if c == nil || c.Deleting || c.Paused || w.API.Paused || !t.over || t.recorded > 0 || !t.ofThisProcess {
+		if c == nil || c.Deleting || c.Paused || w.API.Paused || !t.over || t.recorded > 0 || !t.ofThisProcess ||
+			w.Now.Before(t.started.Add(time.Minute)) {
 			continue
 		}
 		all = append(all, t.check+": owner of "+t.target)
