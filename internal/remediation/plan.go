@@ -123,6 +123,7 @@ func (p *planner) sumUp() {
 		d.Until = p.later(health.Earliest(d.Until, d.Block.Until))
 		p.wakeAt(d.RenewAt)
 		p.wakeAt(p.s.Targets[i].UnpausedAt)
+		p.wakeAt(p.s.Targets[i].CoveredUntil)
 		plan.Finalizer = plan.Finalizer || leavesSomething(&p.s.Targets[i], d)
 	}
 	for i := range plan.Orphans {

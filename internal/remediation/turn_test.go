@@ -259,7 +259,9 @@ func TestCandidates_UnknownSince_ComeLast(t *testing.T) {
 
 // A check that holds only the Lease of a target gives it up when it expires, also of an unhealthy target.
 func TestCoveredByOther_Until_IsReported(t *testing.T) {
-	for _, verdict := range []health.Verdict{sickFor(time.Hour), well, unreadable} {
+	// The status reports the overlap until then, also that of a paused target.
+	paused := health.Verdict{Kind: health.Undetermined, Reason: health.Paused}
+	for _, verdict := range []health.Verdict{sickFor(time.Hour), well, unreadable, paused} {
 		x := usual(is(verdict), coveredBy("other"), target(func(t *Target) { t.CoveredUntil = ago(-time.Minute) }))
 		plan := x.plan()
 		NewWithT(t).Expect(plan.WakeUp).To(Equal(ago(-time.Minute)))

@@ -248,6 +248,7 @@ var summedUp = []mutant{
 	r("plan.go", "cmp.Compare(a.Target, b.Target)", "cmp.Compare(b.Target, a.Target)", replaced),
 	r("plan.go", "p.wakeAt(p.s.Check.UnpausedAt)", "", "TestUnpauseTime_InFuture_WakesThen"),
 	r("plan.go", "p.wakeAt(p.s.Targets[i].UnpausedAt)", "", "TestUnpauseTime_InFuture_WakesThen"),
+	r("plan.go", "p.wakeAt(p.s.Targets[i].CoveredUntil)", "", "TestCoveredByOther_Until_IsReported"),
 	r("plan.go", "if a.WakeUp.After(now) {", "if false {", again),
 	r("plan.go", "p.later(health.Earliest(d.Until, d.Block.Until))", "p.later(d.Until)", again),
 	r("plan.go", "p.later(health.Earliest(d.Until, d.Block.Until))", "health.Earliest(d.Until, d.Block.Until)", "TestRequest_Deleting_IsAwaited"),
