@@ -131,14 +131,21 @@ func (w *World) auditEndEvent(ended *report.EndedRemediation) {
 		"%s, which ended as %s, has %+v", ended.Target, ended.Outcome, e)
 }
 
-// auditEntries: the status has the last remediations that have ended, the latest first, each of them once.
+// auditEntries: the status has the last remediations that have ended, the latest first, each of them once. One by its owner that ends twice in a
+// second, because the Machine was unhealthy again in between, is one entry.
 func (w *World) auditEntries(check string, status *remedyv1.CheckStatus) {
-	all := w.records.entries[check]
-	all = slices.Clone(all[max(0, len(all)-10):])
-	slices.Reverse(all)
-	same := slices.EqualFunc(all, status.RecentRemediations, func(a, b remedyv1.RecentRemediation) bool {
+	equal := func(a, b remedyv1.RecentRemediation) bool {
 		return a.Target == b.Target && a.Outcome == b.Outcome && a.StartTime.Equal(&b.StartTime) && a.CompletionTime.Equal(&b.CompletionTime)
-	})
+	}
+	var all []remedyv1.RecentRemediation
+	for _, e := range w.records.entries[check] {
+		if !slices.ContainsFunc(all, func(earlier remedyv1.RecentRemediation) bool { return equal(e, earlier) }) {
+			all = append(all, e)
+		}
+	}
+	all = all[max(0, len(all)-10):]
+	slices.Reverse(all)
+	same := slices.EqualFunc(all, status.RecentRemediations, equal)
 	w.must(same, "records are true", "%s has ended %+v, and its status has %+v", check, all, status.RecentRemediations)
 }
 
