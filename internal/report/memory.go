@@ -42,18 +42,20 @@ type remediationInProgress struct {
 	step    remediation.StepID
 	attempt int
 	started time.Time
-	// read: its start was read from an object, and is not the time of the reconcile that has started it. starts: this reconcile starts it.
-	read, starts bool
+	// read: its start was read from an object, and is not the time of the reconcile that has started it.
+	read bool
+	// created is when its Machine was created: another one may take the name.
+	created time.Time
 	// number is that of the step in the status; nil if there is only one.
 	number *int32
 	// why is why it is about to end; empty if that is not decided.
 	why remediation.Reason
 }
 
-// continues reports whether two reconciles have found the same remediation. One that is started after the other was started or read is
-// another one. Owner remediation has only a start.
+// continues reports whether two reconciles have found the same remediation. One that is started after the other was read is another one.
+// Owner remediation has only a start.
 func (r *remediationInProgress) continues(before *remediationInProgress) bool {
-	if r.byOwner != before.byOwner || r.starts || before.read && !r.started.Equal(before.started) {
+	if r.byOwner != before.byOwner || !r.created.Equal(before.created) || before.read && !r.started.Equal(before.started) {
 		return false
 	}
 	return r.byOwner || r.step == before.step && r.attempt == before.attempt
@@ -230,7 +232,11 @@ func (m *Memory) follow(
 	if !existed || exists && r.continues(&before) {
 		return nil
 	}
-	ended := before.ended(name, whyItEnded(evaluation, i, before.byOwner), now)
+	why := whyItEnded(evaluation, i, before.byOwner)
+	if exists && !r.created.Equal(before.created) {
+		why = explain.Replaced
+	}
+	ended := before.ended(name, why, now)
 	return &ended
 }
 
@@ -262,7 +268,10 @@ func inProgress(evaluation *explain.Evaluation, i int, now time.Time) (remediati
 	case target.OwnerRemediation.Requested && d.Action != remediation.StartRequest:
 		r.started, r.read, r.byOwner = target.OwnerRemediation.Since, true, true
 	default:
-		r.byOwner, r.starts = d.Action == remediation.RequestOwnerRemediation, d.Starts()
+		r.byOwner = d.Action == remediation.RequestOwnerRemediation
+	}
+	if machine := evaluation.Snapshot.Targets[i].Machine; machine != nil {
+		r.created = machine.CreatedAt
 	}
 	if len(evaluation.Policy.Steps) > 1 {
 		order := d.Step.Order

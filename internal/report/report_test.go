@@ -172,17 +172,17 @@ func TestLearn_RemediationEnds_IsReportedOnce(t *testing.T) {
 
 // story feeds a Memory with the facts about one target, reconcile by reconcile.
 type story struct {
-	memory Memory
-	target remediation.Target
-	policy remediation.Policy
-	now    time.Time
+	memory       Memory
+	target       remediation.Target
+	policy       remediation.Policy
+	now, created time.Time
 }
 
 func (s *story) compare(kind health.Kind, target remediation.Target, d remediation.Decision) []EndedRemediation {
 	target.Name = "m"
 	s.now = s.now.Add(time.Minute)
 	_, _, ended := s.memory.Compare(&explain.Evaluation{
-		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m"}}},
+		Check: "c", Snapshot: &health.Snapshot{Targets: []health.Target{{Name: "m", Machine: &health.MachineFacts{CreatedAt: s.created}}}},
 		Assessment: &health.Assessment{Verdicts: []health.Verdict{{Kind: kind}}},
 		Situation:  &remediation.Situation{Targets: []remediation.Target{target}}, Policy: &s.policy,
 		Planned: &remediation.Planned{Decisions: []remediation.Decision{d}},
