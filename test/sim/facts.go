@@ -233,10 +233,11 @@ func carer(s *State, c *Check, m *Machine, n *Node, now time.Time) (string, time
 		}
 	}
 	first, found := remediation.ResponsibleClaim(claims)
-	if !found || first.Name == c.Name {
-		return "", time.Time{}
+	if found && first.Name != c.Name {
+		return first.Name, first.Until
 	}
-	return first.Name, first.Until
+	// A check that has nothing but a Lease is responsible until it runs out.
+	return "", first.Until
 }
 
 // worksOn reports whether a check has a request for a Node of that name, which may not exist any more.
