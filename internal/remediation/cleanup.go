@@ -40,9 +40,6 @@ func (p *planner) cleanUp(t *Target, why Reason, d *Decision) {
 		p.renewLease(t.Lease, d)
 	}
 	d.MarkedBy = t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions
-	if t.CoveredBy != "" {
-		d.Until = t.CoveredUntil
-	}
 	if t.ownsHistory() {
 		d.History, d.NodeGoneSince = History{}, time.Time{}
 	}

@@ -98,7 +98,6 @@ var turnsAndNotes = []mutant{
 	r("writes.go", "appendIf(writes, !first && holds, AcquireLease)", "writes", written),
 	r("writes.go", "appendIf(writes, first && holds, AcquireLease)", "writes", written),
 	r("cleanup.go", "t.CoveredBy == \"\" || t.CoveredElsewhere", "t.CoveredBy == \"\"", "TestCoveredElsewhere_Records_AreRemoved"),
-	r("cleanup.go", "d.Until = t.CoveredUntil", "", "TestCoveredByOther_Until_IsReported"),
 	r("plan.go", "p.wakeAt(p.s.Check.ReconnectingUntil)", "", "TestStorm_Reconnecting_WakesAfterGracePeriod"),
 	r("preflight.go", "time.Time{}, d.DropConfirmation", "time.Time{}, false", "TestLease_BlockedBetweenSteps_IsReleased"),
 	r("preflight.go", "if result.Paused || result.Failed || result.Changed || result.Late {", "if result.Paused || result.Changed || result.Late {", "TestPreflight_OnlyAnnotations_ArePausedToo"),
