@@ -142,7 +142,6 @@ func (p *scope) releaseNodeLeases(ctx context.Context) error {
 
 // released returns the error of the release of a Lease, which comes after the report. The next reconcile reports a missing permission.
 func (p *scope) released(key client.ObjectKey, err error) error {
-	p.record.unreleased = ""
 	if err == nil {
 		return nil
 	}

@@ -50,7 +50,9 @@ func (p *scope) read(ctx context.Context, cluster *clusterv1.Cluster) (*snapshot
 		}
 	}
 	s.pending = s.connecting()
-	s.unreleased = p.record.unreleased
+	if s.unreleased, p.record.unreleased = p.record.unreleased, ""; s.unreleased != "" {
+		s.requeueAt(p.now.Add(remediation.RetryTime))
+	}
 	s.pauseEnds = p.record.observePauses(s.targets, p.now)
 	var until time.Time
 	if s.missing, until = p.record.observeTargets(len(s.targets), p.now); s.missing > 0 {
