@@ -70,15 +70,7 @@ func TestResponsible_InTreeCheckNotAdopted_ComesFirst(t *testing.T) {
 func TestResponsible_SelfHostedTwoNodeHealthChecks_FirstByName(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithSelfHosted)
-	for _, name := range []string{"m-1", "m-2", "m-3"} {
-		s.CreateMachine(name)
-		s.ChangeNode(name, func(node *corev1.Node) {
-			node.Labels = s.NodeLabels()
-			node.Annotations = map[string]string{
-				clusterv1.ClusterNamespaceAnnotation: s.Namespace, clusterv1.ClusterNameAnnotation: "prod", clusterv1.MachineAnnotation: name,
-			}
-		})
-	}
+	s.CreateOwnMachines("m-1", "m-2", "m-3")
 	first := s.CreateNodeCheck("a")
 	second := s.CreateNodeCheck("b", func(spec *remedyv1.NodeHealthCheckSpec) {
 		spec.ClusterRef = &remedyv1.ClusterReference{Namespace: s.Namespace, Name: "prod"}

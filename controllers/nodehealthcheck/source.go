@@ -86,12 +86,9 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 	}
 	clusters, annotated := []client.ObjectKey{cluster}, map[string]client.ObjectKey{}
 	if cluster == workload.ManagementCluster {
-		clusters = nil
+		clusters = healthcheck.ClustersOfNodes(nodes)
 		for _, node := range nodes {
-			key := healthcheck.ClusterOfNode(node)
-			if annotated[node.Name] = key; key.Name != "" && !slices.Contains(clusters, key) {
-				clusters = append(clusters, key)
-			}
+			annotated[node.Name] = healthcheck.ClusterOfNode(node)
 		}
 	}
 	all := map[string]*clusterv1.Machine{}

@@ -109,8 +109,8 @@ func (c *Cluster) nodeChecks(ctx context.Context, t *target, p *permitted) ([]ch
 			return nil, err
 		}
 		if !p.unread["nodes"] {
-			if self, err := c.self(ctx); err == nil && self == t.cluster {
-				t.self = self
+			if selves, err := c.selves(ctx); err == nil && slices.Contains(selves, t.cluster) {
+				t.self = t.cluster
 			}
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/diagnose"
@@ -221,17 +220,7 @@ func TestExplain_TwoNodesOfAName_AsksForTheCluster(t *testing.T) {
 // In a management cluster that manages itself, a Node is also that of a Machine, and both kinds of checks are compared.
 func TestExplain_SelfHosted_ComparesBothKinds(t *testing.T) {
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithSelfHosted)
-	for _, name := range []string{"m-1", "m-2", "m-3"} {
-		s.CreateMachine(name)
-		left := s.Node(name)
-		t.Cleanup(func() { s.Expect(s.Admin.Delete(s.Ctx, left)).To(Succeed()) })
-		s.ChangeNode(name, func(node *corev1.Node) {
-			node.Labels = s.NodeLabels()
-			node.Annotations = map[string]string{
-				clusterv1.ClusterNamespaceAnnotation: s.Namespace, clusterv1.ClusterNameAnnotation: "prod", clusterv1.MachineAnnotation: name,
-			}
-		})
-	}
+	s.CreateOwnMachines("m-1", "m-2", "m-3")
 	s.CreateCheck("workers")
 	byNodes := s.CreateNodeCheck("workers")
 	s.Start()

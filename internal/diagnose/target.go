@@ -175,10 +175,11 @@ func (c *Cluster) localTarget(ctx context.Context, node *corev1.Node) (*target, 
 	t := &target{node: node.Name, cluster: workload.ManagementCluster, self: healthcheck.ClusterOfNode(node)}
 	if t.self.Name == "" {
 		// Another Node shows whether this cluster manages itself.
-		t.self, _ = c.self(ctx)
-	}
-	if t.self.Name == "" {
-		return t, nil
+		selves, err := c.selves(ctx)
+		if err != nil || len(selves) == 0 {
+			return t, nil //nolint:nilerr // The missing permission is reported with the others.
+		}
+		t.self = selves[0]
 	}
 	m, err := c.machineWith(ctx, Subject{Namespace: t.self.Namespace, Name: node.Name, Cluster: t.self.Name})
 	if err != nil || m == nil {
@@ -188,18 +189,17 @@ func (c *Cluster) localTarget(ctx context.Context, node *corev1.Node) (*target, 
 	return t, nil
 }
 
-// self is the Cluster that this cluster is, if it manages itself: its Nodes have the annotations of Cluster API then.
-func (c *Cluster) self(ctx context.Context) (client.ObjectKey, error) {
-	nodes := &corev1.NodeList{}
-	if err := c.client.List(ctx, nodes); err != nil {
-		return client.ObjectKey{}, readError(err, "the Nodes of this cluster")
+// selves are the Clusters that this cluster is, if it manages itself: its Nodes have the annotations of Cluster API then.
+func (c *Cluster) selves(ctx context.Context) ([]client.ObjectKey, error) {
+	list := &corev1.NodeList{}
+	if err := c.client.List(ctx, list); err != nil {
+		return nil, readError(err, "the Nodes of this cluster")
 	}
-	for i := range nodes.Items {
-		if key := healthcheck.ClusterOfNode(&nodes.Items[i]); key.Name != "" {
-			return key, nil
-		}
+	nodes := make([]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		nodes[i] = &list.Items[i]
 	}
-	return client.ObjectKey{}, nil
+	return healthcheck.ClustersOfNodes(nodes), nil
 }
 
 // Cluster is the management cluster, read with the permissions of the user.

@@ -29,24 +29,30 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 	if err != nil {
 		return nil, err
 	}
-	other, found, err := e.otherName(ctx, check.Cluster)
-	if err != nil || !found {
-		return all, err
+	others, err := e.otherNames(ctx, check.Cluster)
+	if err != nil {
+		return nil, err
 	}
 	same := *check
-	if same.Cluster, cluster = other, nil; other != workload.ManagementCluster {
-		if cluster, err = ClusterOf(ctx, e.Cache, other); err != nil {
+	for _, same.Cluster = range others {
+		if cluster = nil; same.Cluster != workload.ManagementCluster {
+			if cluster, err = ClusterOf(ctx, e.Cache, same.Cluster); err != nil {
+				return nil, err
+			}
+		}
+		more, err := e.claimsOf(ctx, &same, cluster)
+		if err != nil {
 			return nil, err
 		}
+		all = append(all, more...)
 	}
-	more, err := e.claimsOf(ctx, &same, cluster)
-	return append(all, more...), err
+	return all, nil
 }
 
-// otherName returns the second name of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
+// otherNames returns the other names of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
 // Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines. An instance of one namespace
 // may lack the permission to read these Nodes, and does not reconcile checks without a Cluster.
-func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (other client.ObjectKey, found bool, err error) {
+func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) ([]client.ObjectKey, error) {
 	reads := func(claimant Claimant) bool {
 		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)
 		return is
@@ -54,23 +60,34 @@ func (e *Environment) otherName(ctx context.Context, cluster client.ObjectKey) (
 	checks := &remedyv1.NodeHealthCheckList{}
 	local := client.MatchingFields{ByCluster: workload.ManagementCluster.String()}
 	if e.Namespace != "" || e.NoClusterAPI.Load() || !slices.ContainsFunc(e.Claimants, reads) {
-		return client.ObjectKey{}, false, nil
+		return nil, nil
 	}
 	if err := e.Cache.List(ctx, checks, local, client.UnsafeDisableDeepCopy); err != nil || len(checks.Items) == 0 {
-		return client.ObjectKey{}, false, errors.Wrap(err, "failed to read the checks of the management cluster")
+		return nil, errors.Wrap(err, "failed to read the checks of the management cluster")
 	}
 	nodes, err := e.Clusters.Get(workload.ManagementCluster).Nodes(ctx)
 	if err != nil {
-		return client.ObjectKey{}, false, err
+		return nil, err
 	}
-	at := slices.IndexFunc(nodes, func(node *corev1.Node) bool { return ClusterOfNode(node).Name != "" })
+	clusters := ClustersOfNodes(nodes)
 	switch {
-	case at < 0:
-		return client.ObjectKey{}, false, nil
 	case cluster == workload.ManagementCluster:
-		return ClusterOfNode(nodes[at]), true, nil
+		return clusters, nil
+	case slices.Contains(clusters, cluster):
+		return []client.ObjectKey{workload.ManagementCluster}, nil
 	}
-	return workload.ManagementCluster, cluster == ClusterOfNode(nodes[at]), nil
+	return nil, nil
+}
+
+// ClustersOfNodes are the Clusters in the annotations of Nodes, each once.
+func ClustersOfNodes(nodes []*corev1.Node) []client.ObjectKey {
+	var clusters []client.ObjectKey
+	for _, node := range nodes {
+		if key := ClusterOfNode(node); key.Name != "" && !slices.Contains(clusters, key) {
+			clusters = append(clusters, key)
+		}
+	}
+	return clusters
 }
 
 // ClusterOfNode is the Cluster in the annotations that Cluster API sets on the Node of a Machine; empty without.

@@ -72,7 +72,8 @@ func (r *Reconciler) watchOf(claimant Claimant) Watch {
 				return nil
 			}
 			checks := r.Watches.Cluster(ctx, key)
-			if other, found, err := r.otherName(ctx, key); err == nil && found {
+			others, _ := r.otherNames(ctx, key)
+			for _, other := range others {
 				checks = append(checks, r.Watches.Cluster(ctx, other)...)
 			}
 			return checks

@@ -36,6 +36,24 @@ func (s *Stage) NodeLabels() map[string]string {
 	return map[string]string{stageLabel: s.Namespace, "pool": "workers"}
 }
 
+// CreateOwnMachines creates Machines of the management cluster, if the stage is WithSelfHosted: its Nodes have the annotations of Cluster
+// API. One Node has those of a Cluster that no longer exists.
+func (s *Stage) CreateOwnMachines(names ...string) {
+	s.T.Helper()
+	annotations := func(cluster, machine string) map[string]string {
+		return map[string]string{
+			clusterv1.ClusterNamespaceAnnotation: s.Namespace, clusterv1.ClusterNameAnnotation: cluster, clusterv1.MachineAnnotation: machine,
+		}
+	}
+	s.CreateNode("former", func(node *corev1.Node) { node.Labels, node.Annotations = nil, annotations("former", "m-0") })
+	for _, name := range names {
+		s.CreateMachine(name)
+		left := s.Node(name)
+		s.T.Cleanup(func() { s.Expect(s.Admin.Delete(s.Ctx, left)).To(Succeed()) })
+		s.ChangeNode(name, func(node *corev1.Node) { node.Labels, node.Annotations = s.NodeLabels(), annotations("prod", name) })
+	}
+}
+
 // CreateNode creates a Node without a Machine, which is ready. It is deleted at the end of the test.
 func (s *Stage) CreateNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
 	s.T.Helper()
