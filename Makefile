@@ -239,7 +239,7 @@ IMAGE = $(shell sed -n 's/^ *image: \(.*\):dev$$/\1/p' config/manager/deployment
 .PHONY: image
 image: bin/ko ## Builds and pushes the image for two architectures with an SBOM, without Docker; needs VERSION, BASE=<image>@sha256:<digest> and permission to push. 2 / 8 min
 	@test -n "$(VERSION)" || { echo "make image: set the version, for example VERSION=v0.1.0"; exit 1; }
-	@case "$(BASE)" in *@sha256:*) ;; *) echo "make image: set the base image with its digest, for example BASE=gcr.io/distroless/static@sha256:..."; exit 1;; esac
+	@echo "$(BASE)" | grep -Eq '^[^@[:space:]]+@sha256:[0-9a-f]{64}$$' || { echo "make image: set the base image with its digest of 64 digits, for example BASE=gcr.io/distroless/static@sha256:..."; exit 1; }
 	@mkdir -p out
 	VERSION=$(VERSION) KO_DEFAULTBASEIMAGE=$(BASE) KO_DOCKER_REPO=$(IMAGE) bin/ko build --bare --platform=linux/amd64,linux/arm64 --sbom=spdx --tags=$(VERSION) . >out/.image
 

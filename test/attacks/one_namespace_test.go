@@ -14,7 +14,8 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// With the component one-namespace, a thief of the token reads and writes nothing in other namespaces, and the manager works.
+// With the component one-namespace, a thief of the token reads and writes nothing in other namespaces, and the manager works. With
+// edit-writes-checks, the role edit writes checks, and the policies apply to it.
 func TestStolenToken_OneNamespace_NoOtherNamespace(t *testing.T) {
 	otherPlane, otherAdmin := plane, admin
 	g := NewWithT(t)
@@ -42,6 +43,11 @@ func TestStolenToken_OneNamespace_NoOtherNamespace(t *testing.T) {
 	g.Expect(admin.Create(ctx, elsewhere)).To(Succeed())
 	annotated := "{metadata: {annotations: {remedy.cluster.x-k8s.io/failed-remediations: '1'}}}"
 	refused(t, "stolen token of one namespace, Machine of another one", patch(ctx, thief, elsewhere, annotated))
+
+	refused(t, "owner remediation by the role edit that may write checks", tenant(t, teamA).Create(ctx, object(g, ownerCheck)))
+	withTemplate := object(g, metal3Check)
+	refused(t, "template of another user by the role edit that may write checks", tenant(t, teamA).Create(ctx, withTemplate))
+	g.Expect(tenant(t, teamA, createsMetal3, readsTemplates).Create(ctx, withTemplate, client.DryRunAll)).To(Succeed())
 
 	check := object(g, inTreeCheck)
 	check.SetAnnotations(map[string]string{remedyv1.AdoptAnnotation: "true"})

@@ -60,7 +60,7 @@ func TestDeployment_Hardening_IsInRelease(t *testing.T) {
 // A tag of a base image can be moved to another image. A release names the base image by its digest.
 func TestImage_BaseWithoutDigest_IsRefused(t *testing.T) {
 	g := NewWithT(t)
-	for _, base := range []string{"", "gcr.io/distroless/static:nonroot"} {
+	for _, base := range []string{"", "gcr.io/distroless/static:nonroot", "gcr.io/distroless/static@sha256:"} {
 		// Without the recipe of bin/ko, which takes minutes.
 		command := exec.CommandContext(t.Context(), "make", "-C", "../..", "-o", "bin/ko", "image", "VERSION=v0.1.0", "BASE="+base)
 		output, err := command.CombinedOutput()
