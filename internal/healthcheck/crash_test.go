@@ -15,7 +15,9 @@ import (
 	"github.com/pkg/errors"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -99,7 +101,7 @@ func runStageAtEachWrite(t *testing.T, begins func() *stage.Stage, begin func(s 
 					all = append(all, &request)
 				}
 			}
-			return all, nil
+			return append(all, requestsInWorkload(s.Stage)...), nil
 		},
 		// The number of status writes varies, because a reconcile can observe two changes. Nothing depends on it.
 		Options: []faults.Option{faults.Ignoring(faults.Events, isOtherLease, isCheckStatusWrite)},
@@ -131,7 +133,7 @@ func isOtherLease(w faults.Write) bool {
 // nodeLeases are the Leases of the Nodes of a stage, without their times.
 func nodeLeases(s *stage.Stage) (all []client.Object) {
 	leases := &coordinationv1.LeaseList{}
-	s.Expect(s.Admin.List(s.Ctx, leases, client.InNamespace(workload.NodeLeaseKey("").Namespace))).To(Succeed())
+	s.Expect(s.Nodes().List(s.Ctx, leases, client.InNamespace(workload.NodeLeaseKey("").Namespace))).To(Succeed())
 	for i := range leases.Items {
 		if lease := &leases.Items[i]; strings.Contains(lease.Name, s.Namespace) {
 			all = append(all, &coordinationv1.Lease{
@@ -181,6 +183,70 @@ func TestNodeEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
 			func() { s.Advance(10 * time.Minute) },
 			func() { s.SetReady("n-3", corev1.ConditionTrue, 0) },
 		}
+	})
+}
+
+// inWorkload are the kinds of requests in the workload cluster, of one step each.
+var inWorkload = []remediator.Kind{remediator.FenceAgents, remediator.SelfNode}
+
+// requestsInWorkload are those in the workload cluster, in the namespace of the name of the stage; none if their kind is not served there.
+func requestsInWorkload(s *stage.Stage) (all []client.Object) {
+	for _, kind := range inWorkload {
+		requests := &unstructured.UnstructuredList{}
+		requests.SetGroupVersionKind(kind.GroupVersionKind)
+		if err := s.Workload.List(s.Ctx, requests, client.InNamespace(s.Namespace)); !meta.IsNoMatchError(err) {
+			s.Expect(err).ToNot(HaveOccurred())
+		}
+		for i := range requests.Items {
+			all = append(all, &requests.Items[i])
+		}
+	}
+	return all
+}
+
+// createWorkloadCheck creates a check of two steps, whose templates and requests are in the workload cluster.
+func createWorkloadCheck(s *stage.Stage) *remedyv1.NodeHealthCheck {
+	s.T.Helper()
+	leases := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workload.NodeLeaseKey("").Namespace}}
+	s.Expect(client.IgnoreAlreadyExists(s.Workload.Create(s.Ctx, leases))).To(Succeed())
+	s.Expect(s.Workload.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})).To(Succeed())
+	var steps []*remedyv1.NodeTemplateReference
+	for _, kind := range inWorkload {
+		s.Expect(stage.Workload.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
+		s.Expect(s.Workload.Create(s.Ctx, kind.NewTemplate(s.Namespace, "step", map[string]any{"agent": "any"}))).To(Succeed())
+		steps = append(steps, stage.NodeTemplateReference(s, kind, "step"))
+	}
+	return s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.TemplateLocation = remedyv1.WorkloadLocation
+		stage.NodeSteps(steps...)(spec)
+	})
+}
+
+// Requests, the history of a Node and its Lease are in the workload cluster, where each write can fail, too. No watch shows these requests.
+func TestWorkloadEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
+	t.Parallel()
+	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithWorkloadWrites) }
+	runStageAtEachWrite(t, begins, func(s *scenario) {
+		s.CreateNode("n-1")
+		s.CreateNode("n-2")
+		s.CreateUnhealthyNode("n-3")
+		createWorkloadCheck(s.Stage)
+		s.steps = []func(){
+			func() { s.Advance(10 * time.Minute) },
+			func() { s.SetReady("n-3", corev1.ConditionTrue, 0) },
+		}
+	})
+}
+
+func TestWorkloadCleanup_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
+	t.Parallel()
+	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithWorkloadWrites) }
+	runStageAtEachWrite(t, begins, func(s *scenario) {
+		s.CreateNode("n-1")
+		s.CreateNode("n-2")
+		s.CreateUnhealthyNode("n-3")
+		check := createWorkloadCheck(s.Stage)
+		s.steps = []func(){func() { s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, check))).To(Succeed()) }}
 	})
 }
 

@@ -24,6 +24,9 @@ func (s *Stage) CreateCluster(name string) {
 	if s.selfHosted {
 		config = Management.Admin
 	}
+	if s.forwarder != nil {
+		config = s.forwarder.config
+	}
 	if s.Proxy != nil {
 		var err error
 		config, err = s.Proxy.Config(Workload.Admin)

@@ -103,6 +103,9 @@ func (s *Stage) StartAs(process *faults.Process, user *rest.Config) (*Instance, 
 		once := &sync.Once{}
 		c.read = func() { once.Do(func() { s.OnFirstRead(c) }) }
 	}
+	if s.forwarder != nil {
+		s.forwarder.process.Store(process)
+	}
 	ctx, cancel := context.WithCancel(process.Context())
 	mgr, err := s.manager(process.Config(user))
 	if err == nil {

@@ -42,7 +42,7 @@ func (s *Stage) CreateMachine(name string, changes ...func(*clusterv1.Machine)) 
 	}
 	// The Node comes first, because a Machine whose Node does not exist is unhealthy.
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.NodeName(name)}, Spec: corev1.NodeSpec{ProviderID: m.Spec.ProviderID}}
-	s.Expect(s.nodes().Create(s.Ctx, node)).To(Succeed())
+	s.Expect(s.Nodes().Create(s.Ctx, node)).To(Succeed())
 	s.SetReady(name, corev1.ConditionTrue, time.Hour)
 	s.Create(m)
 	before := m.DeepCopy()

@@ -23,8 +23,8 @@ import (
 // stageLabel is on Nodes, because all tests of a package share the clusters.
 const stageLabel = "test.invalid/stage"
 
-// nodes is the client of the cluster of the Nodes: the workload cluster, or the management cluster if the manager watches all namespaces.
-func (s *Stage) nodes() client.Client {
+// Nodes is the client of the cluster of the Nodes: the workload cluster, or the management cluster if the manager watches all namespaces.
+func (s *Stage) Nodes() client.Client {
 	if s.AllNamespaces && !s.workloadNodes {
 		return s.Admin
 	}
@@ -61,8 +61,8 @@ func (s *Stage) CreateNode(name string, changes ...func(*corev1.Node)) *corev1.N
 	for _, change := range changes {
 		change(node)
 	}
-	s.Expect(s.nodes().Create(s.Ctx, node)).To(Succeed())
-	s.T.Cleanup(func() { s.Expect(client.IgnoreNotFound(s.nodes().Delete(s.Ctx, node))).To(Succeed()) })
+	s.Expect(s.Nodes().Create(s.Ctx, node)).To(Succeed())
+	s.T.Cleanup(func() { s.Expect(client.IgnoreNotFound(s.Nodes().Delete(s.Ctx, node))).To(Succeed()) })
 	s.SetReady(name, corev1.ConditionTrue, time.Hour)
 	return node
 }
@@ -189,7 +189,7 @@ func (c *Instance) hasCurrentNodeRequests() bool {
 		cluster = client.ObjectKey{}
 	}
 	live := &corev1.NodeList{}
-	s.Expect(s.nodes().List(s.Ctx, live, client.MatchingLabels{stageLabel: s.Namespace})).To(Succeed())
+	s.Expect(s.Nodes().List(s.Ctx, live, client.MatchingLabels{stageLabel: s.Namespace})).To(Succeed())
 	known, err := c.Clusters.Get(cluster).Nodes(s.Ctx)
 	if err != nil {
 		// The test has broken the connection.
@@ -221,6 +221,9 @@ func (c *Instance) hasCurrentNodeRequests() bool {
 // hasReadNodeKinds reports whether the requests of every kind that a NodeHealthCheck names were read.
 func (c *Instance) hasReadNodeKinds() bool {
 	for _, check := range c.Stage.reconciled() {
+		if check.Spec.TemplateLocation == remedyv1.WorkloadLocation {
+			continue
+		}
 		for _, kind := range remediator.Kinds() {
 			names := check.Spec.RemediationTemplate != nil && check.Spec.RemediationTemplate.Kind == kind.Template().Kind
 			for i := range check.Spec.EscalatingRemediations {

@@ -22,7 +22,7 @@ func (s *Stage) NodeName(machine string) string { return s.Namespace + "-" + mac
 func (s *Stage) SetReady(machine string, status corev1.ConditionStatus, lasting time.Duration) {
 	s.T.Helper()
 	node := &corev1.Node{}
-	s.Expect(s.nodes().Get(s.Ctx, client.ObjectKey{Name: s.NodeName(machine)}, node)).To(Succeed())
+	s.Expect(s.Nodes().Get(s.Ctx, client.ObjectKey{Name: s.NodeName(machine)}, node)).To(Succeed())
 	before := node.DeepCopy()
 	node.Status.Conditions = []corev1.NodeCondition{readyCondition(status, lasting)}
 	// The recorder counts the Node as ready from before it is until after it was.
@@ -31,7 +31,7 @@ func (s *Stage) SetReady(machine string, status corev1.ConditionStatus, lasting 
 	} else if s.recorder != nil && s.isReady(machine) {
 		s.Eventually(s.recorder.missing).Should(BeEmpty(), "changes while the Node was ready are not recorded")
 	}
-	s.Expect(s.nodes().Status().Patch(s.Ctx, node, client.MergeFrom(before))).To(Succeed())
+	s.Expect(s.Nodes().Status().Patch(s.Ctx, node, client.MergeFrom(before))).To(Succeed())
 	s.readiness.Store(machine, status)
 }
 
@@ -56,7 +56,7 @@ func (s *Stage) Node(machine string) *corev1.Node { return s.NodeOfName(s.NodeNa
 func (s *Stage) NodeOfName(name string) *corev1.Node {
 	s.T.Helper()
 	node := &corev1.Node{}
-	s.Expect(s.nodes().Get(s.Ctx, client.ObjectKey{Name: name}, node)).To(Succeed())
+	s.Expect(s.Nodes().Get(s.Ctx, client.ObjectKey{Name: name}, node)).To(Succeed())
 	return node
 }
 
@@ -66,5 +66,5 @@ func (s *Stage) ChangeNode(machine string, change func(*corev1.Node)) {
 	node := s.Node(machine)
 	before := node.DeepCopy()
 	change(node)
-	s.Expect(s.nodes().Patch(s.Ctx, node, client.MergeFrom(before))).To(Succeed())
+	s.Expect(s.Nodes().Patch(s.Ctx, node, client.MergeFrom(before))).To(Succeed())
 }

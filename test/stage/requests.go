@@ -66,7 +66,7 @@ func (s *Stage) WaitRequest(kind remediator.Kind, machine string) *unstructured.
 // Remediator plays the remediator of a kind.
 func (s *Stage) Remediator(kind remediator.Kind, outcome remediator.Outcome) *remediator.Remediator {
 	return &remediator.Remediator{
-		Kind: kind, Client: client.NewNamespacedClient(s.Admin, s.Namespace), Nodes: s.nodes(),
+		Kind: kind, Client: client.NewNamespacedClient(s.Admin, s.Namespace), Nodes: s.Nodes(),
 		Outcome: func(*unstructured.Unstructured) remediator.Outcome { return outcome },
 	}
 }

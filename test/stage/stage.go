@@ -40,6 +40,8 @@ type Stage struct {
 	Clock *testingclock.FakeClock
 	// Proxy leads to the workload cluster; nil is a direct connection.
 	Proxy *faults.Proxy
+	// forwarder records the writes in the workload cluster; nil does not.
+	forwarder *forwarder
 	// workers is how many checks are reconciled at the same time; 0 is one.
 	workers int
 	// SyncPeriod is how often the reconcilers resync; nil is the default.
