@@ -28,6 +28,8 @@ func TestResponsible_MachineAppearsLater_TakesOverAfterTheRequest(t *testing.T) 
 	check := s.CreateNodeCheck("workers", metal3(s))
 	c := s.Start()
 	s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
+	// Other checks read from the status which Nodes a check remediates.
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveKey(s.NodeName("n-3"))))
 	later := s.CreateMachineWithoutNode("m-3", nil)
 	s.ChangeStatus(later, func() { later.Status.NodeRef = clusterv1.MachineNodeReference{Name: s.NodeName("n-3")} })
 	s.ChangeNode("n-3", func(node *corev1.Node) { node.Spec.ProviderID = later.Spec.ProviderID })

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -179,11 +181,14 @@ func (a *apiCalls) retryDue(now time.Time) bool {
 // supports, has less.
 const maxAnswer = 128 << 20
 
-// limitedConnections are those of ClusterCache, with other clients for live reads: their answers have a limit, and they follow no redirect.
-// ClusterCache itself probes, discovers the API and watches Nodes. It has no hook for that; kubeconfigReader disables its compression.
+// limitedConnections are those of ClusterCache, with other clients for live reads and for the watch of Nodes: their answers have a limit, and
+// they follow no redirect. ClusterCache itself probes and discovers the API. It has no hook for that; kubeconfigReader disables its
+// compression.
 type limitedConnections struct {
 	clustercache.ClusterCache
 	scheme *runtime.Scheme
+	// nodes are the options of the caches of Nodes.
+	nodes ctrlcache.Options
 
 	mu      sync.Mutex
 	clients map[client.ObjectKey]limitedClient
@@ -218,6 +223,48 @@ func (l *limitedConnections) GetUncachedClient(ctx context.Context, cluster clie
 	return api, nil
 }
 
+// Watch implements connector. The cache of ClusterCache would decode all of each Node. The one that is used here ends with the nodeCache.
+func (l *limitedConnections) Watch(ctx context.Context, cluster client.ObjectKey, watch *nodeWatch) error {
+	config, err := l.GetRESTConfig(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	return l.ClusterCache.Watch(ctx, cluster, &trimmedWatch{nodeWatch: watch, config: config, options: l.nodes})
+}
+
+// trimmedWatch is a watch of Nodes with a cache of its own.
+type trimmedWatch struct {
+	*nodeWatch
+	config  *rest.Config
+	options ctrlcache.Options
+}
+
+// Name differs for each connection, too: a config that was read just before a new connection must not keep the right one from being used.
+func (w *trimmedWatch) Name() string { return fmt.Sprintf("%s-%p", w.nodeWatch.Name(), w.config) }
+
+// Watch starts the watch and its cache. It makes no call: the connection is locked meanwhile.
+func (w *trimmedWatch) Watch(ctrlcache.Cache) error {
+	trimming := rest.CopyConfig(w.config)
+	trimNodes(trimming)
+	cache, err := ctrlcache.New(trimming, w.options)
+	if err != nil {
+		return errors.Wrap(err, "failed to create a cache of Nodes")
+	}
+	if err := w.nodeWatch.Watch(cache); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() { _ = cache.Start(ctx) }()
+	go func() {
+		defer stop()
+		select {
+		case <-w.started.closed:
+		case <-w.clusters.stopped:
+		}
+	}()
+	return nil
+}
+
 // LimitAnswers makes clients reject redirects, and answers of a workload cluster that are too large. Answers are not compressed, because a
 // small one could become a large one.
 func LimitAnswers(config *rest.Config) {
@@ -230,16 +277,20 @@ type answerLimit struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (a answerLimit) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := a.next.RoundTrip(request)
-	if err != nil {
-		return nil, err
+	response, err := withoutRedirect(a.next, request)
+	if err == nil {
+		response.Body = &limitedBody{response.Body, maxAnswer}
 	}
-	if response.Header.Get("Location") != "" && response.StatusCode/100 == http.StatusMultipleChoices/100 {
+	return response, err
+}
+
+func withoutRedirect(next http.RoundTripper, request *http.Request) (*http.Response, error) {
+	response, err := next.RoundTrip(request)
+	if err == nil && response.Header.Get("Location") != "" && response.StatusCode/100 == http.StatusMultipleChoices/100 {
 		_ = response.Body.Close()
 		return nil, errRedirected
 	}
-	response.Body = &limitedBody{response.Body, maxAnswer}
-	return response, nil
+	return response, err
 }
 
 // limitedBody is a body of which at most a number of bytes can be read.

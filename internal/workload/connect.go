@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -68,7 +69,10 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(object)}}
 	}, clustercache.WatchForProbeFailure(probeFailureDelay))
 	c.mu.Lock()
-	c.remote = &limitedConnections{ClusterCache: cache, scheme: mgr.GetScheme(), clients: map[client.ObjectKey]limitedClient{}}
+	c.remote = &limitedConnections{
+		ClusterCache: cache, scheme: mgr.GetScheme(), nodes: nodeCacheOptions(mgr.GetScheme(), &options),
+		clients: map[client.ObjectKey]limitedClient{},
+	}
 	c.mu.Unlock()
 	return errors.Wrap(mgr.Add(&connectionEvents{clusters: c, source: events}), "failed to add the receiver of connection events")
 }
@@ -76,15 +80,11 @@ func (c *Clusters) Connect(ctx context.Context, mgr manager.Manager, options Opt
 // cacheOptions returns the options of ClusterCache. They have no watch filter: the manager's own filter selects checks, also of Clusters
 // without the label, and the checks of a Cluster that is not connected would wait for ever.
 func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) clustercache.Options {
-	result := clustercache.Options{
+	return clustercache.Options{
 		ClusterFilter: func(cluster *clusterv1.Cluster) bool {
 			return hasControlPlane(cluster) && (options.Only == client.ObjectKey{} || options.Only == client.ObjectKeyFromObject(cluster))
 		},
 		SecretClient: &kubeconfigReader{Reader: secrets, refuseInsecure: options.RefuseInsecure, checked: c.kubeconfigChecked},
-		Cache: clustercache.CacheOptions{
-			DefaultTransform: ctrlcache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
-		},
 		Client: clustercache.ClientOptions{
 			UserAgent: options.UserAgent, QPS: options.QPS, Burst: options.Burst,
 			// The cached client is not used. These kinds must not be cached if it ever is.
@@ -93,8 +93,17 @@ func (c *Clusters) cacheOptions(secrets client.Reader, options *Options) cluster
 			}},
 		},
 	}
+}
+
+// nodeCacheOptions returns the options of the caches of Nodes. No other kind is cached, and its resource needs no discovery.
+func nodeCacheOptions(scheme *runtime.Scheme, options *Options) ctrlcache.Options {
+	nodes := meta.NewDefaultRESTMapper(nil)
+	nodes.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	result := ctrlcache.Options{
+		Scheme: scheme, Mapper: nodes, ByObject: map[client.Object]ctrlcache.ByObject{&corev1.Node{}: StrippedNodes()},
+	}
 	if options.SyncPeriod > 0 {
-		result.Cache.SyncPeriod = &options.SyncPeriod
+		result.SyncPeriod = &options.SyncPeriod
 	}
 	return result
 }
@@ -181,8 +190,8 @@ var ManagementCluster = client.ObjectKey{}
 type connector interface {
 	GetUncachedClient(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
 	GetHealthCheckingState(ctx context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState
-	// Watch passes the cache of the present connection to the watcher, once for each connection.
-	Watch(ctx context.Context, cluster client.ObjectKey, watcher clustercache.Watcher) error
+	// Watch passes a cache of the present connection to the watch, once for each connection.
+	Watch(ctx context.Context, cluster client.ObjectKey, watch *nodeWatch) error
 }
 
 // home is the management cluster. It is always connected: without its API server the manager loses leadership and exits.
@@ -207,13 +216,13 @@ func (h *home) GetHealthCheckingState(context.Context, client.ObjectKey) cluster
 }
 
 // Watch implements connector.
-func (h *home) Watch(_ context.Context, _ client.ObjectKey, watcher clustercache.Watcher) error {
+func (h *home) Watch(_ context.Context, _ client.ObjectKey, watch *nodeWatch) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.watched {
 		return nil
 	}
-	if err := watcher.Watch(h.cache); err != nil {
+	if err := watch.Watch(h.cache); err != nil {
 		return err
 	}
 	h.watched = true
@@ -234,6 +243,6 @@ func (notConnected) GetHealthCheckingState(context.Context, client.ObjectKey) cl
 }
 
 // Watch implements connector.
-func (notConnected) Watch(context.Context, client.ObjectKey, clustercache.Watcher) error {
+func (notConnected) Watch(context.Context, client.ObjectKey, *nodeWatch) error {
 	return clustercache.ErrClusterNotConnected
 }

@@ -10,7 +10,10 @@ import (
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
@@ -115,4 +118,51 @@ func TestConnect_ControlPlaneNotInitialized_Waits(t *testing.T) {
 	setUp(true)
 	s.up(key)
 	g.Expect(way.used()).To(BeTrue())
+}
+
+// A real API server sends Nodes in protobuf. The fields that no check reads are removed before the client decodes them, and the watch
+// continues: a bookmark ends the first list, and a change follows.
+func TestTrimNodes_RealServer_DeliversTrimmedNodes(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	admin, err := first.Client()
+	g.Expect(err).ToNot(HaveOccurred())
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "trimmed", Labels: map[string]string{"trimmed": "yes"}}}
+	node.Spec.ProviderID = "test://trimmed"
+	g.Expect(admin.Create(t.Context(), node)).To(Succeed())
+	node.Status.Images = []corev1.ContainerImage{{Names: []string{"image"}}}
+	node.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "ready",
+		LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+	}}
+	g.Expect(admin.Status().Update(t.Context(), node)).To(Succeed())
+	t.Cleanup(func() { g.Expect(admin.Delete(context.Background(), node)).To(Succeed()) })
+
+	config := rest.CopyConfig(first.Admin)
+	workload.TrimNodes(config)
+	watcher, err := client.NewWithWatch(config, client.Options{})
+	g.Expect(err).ToNot(HaveOccurred())
+	events, err := watcher.Watch(t.Context(), &corev1.NodeList{}, client.MatchingLabels{"trimmed": "yes"}, &client.ListOptions{Raw: &metav1.ListOptions{
+		SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}})
+	g.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(events.Stop)
+	next := func(kind watch.EventType) *corev1.Node {
+		var event watch.Event
+		g.Eventually(events.ResultChan()).Should(Receive(&event))
+		g.Expect(event.Type).To(Equal(kind))
+		return event.Object.(*corev1.Node)
+	}
+	added := next(watch.Added)
+	g.Expect(added.Name).To(Equal("trimmed"))
+	g.Expect(added.Spec.ProviderID).To(Equal("test://trimmed"))
+	g.Expect(added.Labels).To(HaveKeyWithValue("trimmed", "yes"))
+	g.Expect(added.Status.Images).To(BeEmpty())
+	g.Expect(added.ManagedFields).To(BeEmpty())
+	g.Expect(added.Status.Conditions).To(ConsistOf(And(
+		HaveField("Reason", "KubeletReady"), HaveField("Message", ""), HaveField("LastHeartbeatTime.Time", BeZero()),
+	)))
+	g.Expect(next(watch.Bookmark).Annotations).To(HaveKeyWithValue(metav1.InitialEventsAnnotationKey, "true"))
+	g.Expect(admin.Patch(t.Context(), node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"changed":"yes"}}}`)))).To(Succeed())
+	g.Expect(next(watch.Modified).Labels).To(HaveKeyWithValue("changed", "yes"))
 }

@@ -25,3 +25,6 @@ func (c *Clusters) Remembered() []client.ObjectKey {
 	defer c.mu.RUnlock()
 	return slices.Collect(maps.Keys(c.states))
 }
+
+// TrimNodes trims the Nodes that a watch delivers.
+var TrimNodes = trimNodes

@@ -141,16 +141,16 @@ func (w *wire) GetHealthCheckingState(context.Context, client.ObjectKey) cluster
 	return w.probes
 }
 
-func (w *wire) Watch(_ context.Context, _ client.ObjectKey, watcher clustercache.Watcher) error {
+func (w *wire) Watch(_ context.Context, _ client.ObjectKey, watch *nodeWatch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.connected {
 		return clustercache.ErrClusterNotConnected
 	}
-	if w.refuse != nil || w.watched[watcher.Name()] {
+	if w.refuse != nil || w.watched[watch.Name()] {
 		return w.refuse
 	}
-	w.watched[watcher.Name()] = true
+	w.watched[watch.Name()] = true
 	next := newNodeCache()
 	for _, node := range w.nodes {
 		next.put(node)
@@ -158,7 +158,7 @@ func (w *wire) Watch(_ context.Context, _ client.ObjectKey, watcher clustercache
 	if w.read {
 		next.markSynced()
 	}
-	watcher.(*nodeWatch).state.setNodeCache(next)
+	watch.state.setNodeCache(next)
 	return nil
 }
 

@@ -178,6 +178,8 @@ type nodeWatch struct {
 	clusters *Clusters
 	key      client.ObjectKey
 	state    *clusterState
+	// started is the cache that Watch has created.
+	started *nodeCache
 }
 
 // Name identifies the watch, so that ClusterCache adds it once for each connection. It differs for each state: the watch of a deleted
@@ -202,6 +204,7 @@ func (w *nodeWatch) Watch(cache ctrlcache.Cache) error {
 	if err != nil {
 		return errors.Wrap(err, "failed to watch Nodes")
 	}
+	w.started = next
 	w.state.setNodeCache(next)
 	go func() {
 		select {

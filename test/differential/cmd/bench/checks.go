@@ -92,13 +92,32 @@ type checked struct {
 	checks []client.Object
 }
 
-// prepare is check of the fleet of a shape.
+// prepare is check of the fleet of a shape. What follows from the first reconcile is over when it returns.
 func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy) (*checked, error) {
 	f, err := b.fleet(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	return f.check(ctx, s, p)
+	c, err := f.check(ctx, s, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.untilQuiet(ctx); err != nil {
+		c.finish(ctx)
+		return nil, err
+	}
+	return c, nil
+}
+
+// untilQuiet waits until the system has written nothing for three seconds: the conditions of many Machines follow the first status.
+func (c *checked) untilQuiet(ctx context.Context) error {
+	last := -1.0
+	return wait.PollUntilContextTimeout(ctx, 3*time.Second, settleTimeout, true, func(ctx context.Context) (bool, error) {
+		used, err := c.usage(ctx)
+		quiet := used.writes == last
+		last = used.writes
+		return quiet, err
+	})
 }
 
 // check starts a system, creates a check for each set of Machines, and waits until all Machines count as healthy. The caller ends it.

@@ -32,7 +32,6 @@ func benchmarkDay(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	defer c.finish(ctx)
-	sleep(ctx, 3*time.Second)
 	stop := c.heartbeats(ctx, 20)
 	defer stop()
 	begin, err := c.usage(ctx)

@@ -50,7 +50,6 @@ func benchmarkTenth(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	b.addTimesOf("", "mark s", seen, since.Add(timeout))
-	sleep(ctx, 2*time.Second)
 	after, err := c.usage(ctx)
 	if err != nil {
 		return err

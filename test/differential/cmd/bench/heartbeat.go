@@ -68,8 +68,6 @@ func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	defer c.finish(ctx)
-	// What follows from the first reconcile is over.
-	sleep(ctx, 2*time.Second)
 	used, count, err := c.measureHeartbeats(ctx, heartbeatsPerSecond, heartbeatTime)
 	if err != nil {
 		return err

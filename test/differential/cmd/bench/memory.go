@@ -53,7 +53,6 @@ func benchmarkEvaluation(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	defer c.finish(ctx)
-	sleep(ctx, 2*time.Second)
 	before, err := c.usage(ctx)
 	if err != nil {
 		return err

@@ -137,7 +137,9 @@ func (f *fleet) measureSize(ctx context.Context, s *system, caches int) (p point
 	if err := c.untilHealthy(ctx); err != nil {
 		return p, err
 	}
-	sleep(ctx, 2*time.Second)
+	if err := c.untilQuiet(ctx); err != nil {
+		return p, err
+	}
 	if p.memory, err = c.heap(ctx); err != nil {
 		return p, err
 	}

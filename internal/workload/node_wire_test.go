@@ -1,0 +1,232 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/randfill"
+)
+
+// drawNode fills all fields of a Node.
+func drawNode(seed int64) *corev1.Node {
+	node := &corev1.Node{}
+	randfill.NewWithSeed(seed).NilChance(0.2).NumElements(0, 5).Funcs(
+		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1<<32), 0) },
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI)
+		},
+		func(f *metav1.FieldsV1, c randfill.Continue) { f.SetRawString(`{"f:status":{}}`) },
+	).Fill(node)
+	node.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
+	return node
+}
+
+func encoded(g Gomega, object runtime.Object) []byte {
+	serializer := protobuf.NewSerializer(clientgoscheme.Scheme, clientgoscheme.Scheme)
+	content := &bytes.Buffer{}
+	g.Expect(serializer.Encode(object, content)).To(Succeed())
+	return content.Bytes()
+}
+
+// eventOf is a watch event as an API server sends it.
+func eventOf(g Gomega, kind watch.EventType, object runtime.Object) []byte {
+	event, err := (&metav1.WatchEvent{Type: string(kind), Object: runtime.RawExtension{Raw: encoded(g, object)}}).Marshal()
+	g.Expect(err).ToNot(HaveOccurred())
+	return event
+}
+
+func framed(event []byte) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(len(event))), event...)
+}
+
+// decoded is what a client decodes of an event.
+func decoded(g Gomega, event []byte) (kind string, object runtime.Object) {
+	outer := &metav1.WatchEvent{}
+	g.Expect(outer.Unmarshal(event)).To(Succeed())
+	object, _, err := protobuf.NewSerializer(clientgoscheme.Scheme, clientgoscheme.Scheme).Decode(outer.Object.Raw, nil, nil)
+	g.Expect(err).ToNot(HaveOccurred())
+	return outer.Type, object
+}
+
+// Of any Node, a client that trims keeps the same as one that does not, and decodes nothing that Strip removes.
+func TestTrim_AnyNode_KeepsWhatStripKeeps(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	for seed := range int64(2000) {
+		node := drawNode(seed)
+		kind, trimmed := decoded(g, TrimEvent(eventOf(g, watch.Modified, node)))
+		g.Expect(kind).To(Equal(string(watch.Modified)))
+		_, whole := decoded(g, eventOf(g, watch.Modified, node))
+		g.Expect(Strip(trimmed.(*corev1.Node))).To(Equal(Strip(whole.(*corev1.Node))), "seed %d", seed)
+		status := trimmed.(*corev1.Node).Status
+		g.Expect(status.Images).To(BeEmpty())
+		g.Expect(trimmed.(*corev1.Node).ManagedFields).To(BeEmpty())
+		for i := range status.Conditions {
+			g.Expect(status.Conditions[i].LastHeartbeatTime.IsZero()).To(BeTrue())
+			g.Expect(status.Conditions[i].Message).To(BeEmpty())
+		}
+	}
+}
+
+// Events about other objects, and those that are no valid protobuf, are left to the decoder of the client.
+func TestTrim_NoNode_LeavesTheEvent(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	expired := eventOf(g, watch.Error, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Reason: "Expired"})
+	for _, event := range [][]byte{nil, {0xff}, expired, eventOf(g, watch.Added, &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}})} {
+		g.Expect(TrimEvent(event)).To(Equal(event))
+	}
+}
+
+// A workload cluster can send anything. The result is never longer, and it remains an event of the same type.
+func TestTrim_AnyBytes_RemainAnEvent(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	trimmedSome := false
+	for seed := range int64(5000) {
+		event := eventOf(g, watch.Added, drawNode(seed%50))
+		for range 1 + random.IntN(3) {
+			event[random.IntN(len(event))] = byte(random.IntN(256))
+		}
+		event = event[:len(event)-random.IntN(2)*random.IntN(len(event))]
+		trimmed := TrimEvent(bytes.Clone(event))
+		g.Expect(len(trimmed)).To(BeNumerically("<=", len(event)))
+		if bytes.Equal(event, trimmed) {
+			continue
+		}
+		trimmedSome = true
+		before, after := &metav1.WatchEvent{}, &metav1.WatchEvent{}
+		g.Expect(after.Unmarshal(trimmed)).To(Succeed())
+		if before.Unmarshal(event) == nil {
+			g.Expect(after.Type).To(Equal(before.Type))
+		}
+	}
+	g.Expect(trimmedSome).To(BeTrue())
+}
+
+// The events of a watch arrive in pieces of any size, and one after the other.
+func TestTrimmedEvents_AnyPieces_AreWholeEvents(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	var stream, expected []byte
+	for seed := range int64(20) {
+		event := eventOf(g, watch.Modified, drawNode(seed))
+		stream, expected = append(stream, framed(event)...), append(expected, framed(TrimEvent(event))...)
+	}
+	for name, source := range map[string]io.Reader{
+		"at once": bytes.NewReader(stream), "byte by byte": iotest.OneByteReader(bytes.NewReader(stream)),
+		"with an error at the end": iotest.DataErrReader(bytes.NewReader(stream)),
+	} {
+		all, err := io.ReadAll(iotest.HalfReader(&trimmedEvents{ReadCloser: io.NopCloser(source)}))
+		g.Expect(err).ToNot(HaveOccurred(), name)
+		g.Expect(all).To(Equal(expected), name)
+	}
+	for cut := range 40 {
+		_, err := io.ReadAll(&trimmedEvents{ReadCloser: io.NopCloser(bytes.NewReader(stream[:len(stream)-1-cut]))})
+		g.Expect(err).To(MatchError(io.ErrUnexpectedEOF))
+	}
+}
+
+// An event of any length is not read into memory.
+func TestTrimmedEvents_TooLong_IsRejected(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	_, err := io.ReadAll(&trimmedEvents{ReadCloser: io.NopCloser(bytes.NewReader([]byte{0xff, 0xff, 0xff, 0xff}))})
+	g.Expect(err).To(MatchError(errTooLarge))
+	announced := &trimmedEvents{ReadCloser: io.NopCloser(bytes.NewReader(binary.BigEndian.AppendUint32(nil, maxWatchEvent)))}
+	_, err = io.ReadAll(announced)
+	g.Expect(err).To(MatchError(io.ErrUnexpectedEOF))
+	g.Expect(announced.event.Cap()).To(BeNumerically("<", 4096))
+}
+
+// answers is a transport with one answer.
+type answers http.Response
+
+// RoundTrip implements http.RoundTripper.
+func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
+	response := http.Response(*a)
+	return &response, nil
+}
+
+// A watch follows no redirect, and an answer that is no protobuf is left to the client.
+func TestNodeTrimmer_OtherAnswers_AreNotTrimmed(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	request := httptest.NewRequest(http.MethodGet, "/api/v1/nodes?watch=true", nil)
+	body := func() io.ReadCloser { return io.NopCloser(strings.NewReader("{}")) }
+	moved := &answers{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://other.invalid"}}, Body: body()}
+	_, err := nodeTrimmer{moved}.RoundTrip(request) //nolint:bodyclose // There is no response.
+	g.Expect(err).To(MatchError(errRedirected))
+	for _, kind := range []string{"application/json", ""} {
+		response, err := nodeTrimmer{&answers{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: body()}}.RoundTrip(request)
+		g.Expect(err).ToNot(HaveOccurred())
+		g.Expect(io.ReadAll(response.Body)).To(BeEquivalentTo("{}"))
+		g.Expect(response.Body.Close()).To(Succeed())
+	}
+	list := httptest.NewRequest(http.MethodGet, "/api/v1/nodes", nil)
+	response, err := nodeTrimmer{&answers{StatusCode: http.StatusOK, Body: io.NopCloser(neverEnding('x'))}}.RoundTrip(list)
+	g.Expect(err).ToNot(HaveOccurred())
+	_, err = io.Copy(io.Discard, response.Body)
+	g.Expect(err).To(MatchError(errTooLarge))
+	g.Expect(response.Body.Close()).To(Succeed())
+}
+
+// neverEnding is a stream of one byte without an end.
+type neverEnding byte
+
+// Read implements io.Reader.
+func (b neverEnding) Read(into []byte) (int, error) {
+	for i := range into {
+		into[i] = byte(b)
+	}
+	return len(into), nil
+}
+
+// A heartbeat of a Node with many images.
+func BenchmarkTrimEvent(b *testing.B) {
+	g := NewWithT(b)
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "n-1"}}
+	for range 50 {
+		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{string(make([]byte, 100)), string(make([]byte, 60))}})
+	}
+	for range 6 {
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{
+			Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(time.Unix(1, 0)), Message: "kubelet is posting ready status",
+		})
+	}
+	event := eventOf(g, watch.Modified, node)
+	b.Run("trim", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_ = TrimEvent(event)
+		}
+	})
+	for name, sent := range map[string][]byte{"decode whole": event, "decode trimmed": TrimEvent(event)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = decoded(g, sent)
+			}
+		})
+	}
+}
