@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -57,13 +58,17 @@ func TestNameConflict_NodeJoinsAgain_WaitsForTheEarlierRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := stage.New(t, stage.WithAllNamespaces)
-			node, check, _ := remediating(s)
+			node, check, c := remediating(s)
 			s.Remediate(remediator.FenceAgents, remediator.Hangs)
 			s.Expect(s.Admin.Delete(s.Ctx, node)).To(Succeed())
 			s.Eventually(isDeleting(s, remediator.FenceAgents)).Should(BeTrue())
 			s.Change(check, func() { change(s, &check.Spec) })
 			s.CreateUnhealthyNode("n-3")
 			decided(s, check, "n-3", Equal("Blocked RequestNameConflict"))
+			// The remediator still acts on the server.
+			c.ReconcileAll()
+			s.Expect(c.AllWrites()).ToNot(ContainElement(And(HaveField("Verb", "delete"), HaveField("Resource", HavePrefix("leases")))))
+			s.Expect(holder(s)()).To(Equal("NodeHealthCheck//" + check.Name))
 			s.SetRequestFinalizers(s.NodeRequest(remediator.FenceAgents, "n-3")())
 			decided(s, check, "n-3", Equal("Remediating "))
 		})
@@ -152,6 +157,29 @@ func TestNodeLease_NodeUnselected_IsReleased(t *testing.T) {
 	s.SetRequestFinalizers(s.NodeRequest(remediator.FenceAgents, "n-3")())
 	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
 	s.Eventually(holder(s)).Should(BeEmpty())
+}
+
+// The Lease of one Node is released while the check still remediates another one.
+func TestNodeLease_OneOfTwoUnselected_IsReleased(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	s.CreateNode("n-1")
+	for _, name := range []string{"n-2", "n-3"} {
+		s.CreateUnhealthyNode(name)
+	}
+	check := s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromString("100%")) })
+	c, err := s.StartAs(faults.Start(s.Ctx), s.User())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.T.Cleanup(c.Stop)
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.InFlightRemediations", HaveLen(2)))
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	s.Expect(holder(s)()).To(Equal("NodeHealthCheck//" + check.Name))
+	s.ChangeNode("n-3", func(node *corev1.Node) { node.Labels = nil })
+	s.Eventually(isDeleting(s, remediator.FenceAgents)).Should(BeTrue())
+	s.Expect(holder(s)()).To(Equal("NodeHealthCheck//" + check.Name))
+	s.SetRequestFinalizers(s.NodeRequest(remediator.FenceAgents, "n-3")())
+	s.Eventually(holder(s)).Should(BeEmpty())
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-2")()).ToNot(BeNil())
 }
 
 // A user who can create objects in a namespace without a template of the check cannot keep the check from being deleted.

@@ -5,6 +5,7 @@ package healthcheck
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/pkg/errors"
@@ -20,8 +21,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it. While some requests cannot be read,
-// the Lease of a Node without a known request is left as it is.
+// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it. Without a known request for the Node,
+// the Lease is left as it is while some requests cannot be read, and while there is one for an earlier Node of the same name.
 func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 	switch {
 	case !s.check.ofNodes():
@@ -36,9 +37,11 @@ func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 		return remediation.Lease{Used: true}
 	}
 	holder := workload.LeaseHolder(lease)
+	earlier := func(r *requests.Request) bool { return r.Node.Name == node }
 	return remediation.Lease{
-		Used: true, Holder: holder, HeldByThis: holder == s.check.LeaseHolder() && (requested || len(s.unread) == 0),
-		Until: workload.LeaseExpiry(&lease.Spec),
+		Used: true, Holder: holder, Until: workload.LeaseExpiry(&lease.Spec),
+		HeldByThis: holder == s.check.LeaseHolder() &&
+			(requested || len(s.unread) == 0 && !slices.ContainsFunc(s.requests, earlier)),
 	}
 }
 

@@ -48,12 +48,13 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 	}
 	for _, t := range s.others {
 		left := s.recordsOn(t)
+		left.Lease = s.nodeLease(t.NodeTarget.Name, false)
 		at, found := requested[t.uid()]
 		switch {
 		case found:
 			left.Request, left.Lease = all[at].Request, all[at].Lease
 			all[at], s.orphans[at].target = left, t
-		case left.Marked || left.History != (remediation.History{}) || !left.NodeGoneSince.IsZero():
+		case left.Recorded() || left.Lease.HeldByThis:
 			all, s.orphans = append(all, left), append(s.orphans, orphan{target: t})
 		}
 	}

@@ -223,8 +223,12 @@ func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 // errClusterMissing is why the requests in a workload cluster are not read.
 var errClusterMissing = errors.New("the Cluster no longer exists")
 
-// pollTime is the time between two reads of the requests in a workload cluster, where they are not watched.
-const pollTime = 10 * time.Second
+// pollTime is the time between two reads of the requests in a workload cluster, where they are not watched. Those that were just created are
+// read earlier, so that the status shows them to other checks.
+const (
+	pollTime       = 10 * time.Second
+	firstReadDelay = time.Second
+)
 
 // keepRequests uses the requests of the last read, because the workload cluster with the requests cannot be read. If its Cluster no longer
 // exists, there is nothing left to clean up.
@@ -232,7 +236,6 @@ func (p *scope) keepRequests(s *snapshot, err error) {
 	s.requestsUnread = err
 	s.setRequests(nil)
 	if s.clusterState() == remediation.ClusterIsMissing {
-		p.r.forgetRequests(s.check.Cluster)
 		return
 	}
 	s.setRequests(p.record.lastRequests)

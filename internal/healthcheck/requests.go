@@ -5,6 +5,7 @@ package healthcheck
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -165,15 +166,13 @@ func (e *Environment) requestsOf(ctx context.Context, check *Check) (*requests.R
 	if e.workloadRequests == nil {
 		e.workloadRequests = map[client.ObjectKey]workloadRequests{}
 	}
+	// Those of deleted Clusters are dropped.
+	maps.DeleteFunc(e.workloadRequests, func(cluster client.ObjectKey, _ workloadRequests) bool {
+		_, err := e.Clusters.Get(cluster).Client(ctx)
+		return err != nil
+	})
 	e.workloadRequests[check.Cluster] = workloadRequests{created, api}
 	return created, nil
-}
-
-// forgetRequests drops the requests of a workload cluster whose Cluster no longer exists.
-func (e *Environment) forgetRequests(cluster client.ObjectKey) {
-	e.workloadMu.Lock()
-	defer e.workloadMu.Unlock()
-	delete(e.workloadRequests, cluster)
 }
 
 // workloadRequests are the requests of a workload cluster, as long as it has the same connection.

@@ -220,7 +220,7 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 	}
 	if check.Place == requests.InWorkload {
 		// It is not watched there, and may exist although the answer was lost.
-		p.snapshot.requeueAt(p.clock().Add(pollTime))
+		p.snapshot.requeueAt(p.clock().Add(firstReadDelay))
 	}
 	object := title(template.RequestKind().Kind, client.ObjectKey{Namespace: template.Namespace, Name: t.name()})
 	return writeError(object, applyRoles, err, cause)

@@ -135,7 +135,8 @@ func (p *planner) sumUp() {
 		p.wakeAt(d.Until)
 		p.wakeAt(d.RenewAt)
 		plan.leased = plan.leased && d.ControlPlaneLeaseUntil.IsZero()
-		plan.Finalizer = true
+		// Leases are released, too, before the finalizer is removed.
+		plan.Finalizer = plan.Finalizer || p.s.Orphans[i].Request != nil || p.s.Orphans[i].Recorded()
 	}
 	p.renewControlPlaneLease()
 	for _, replacement := range plan.Replacing {

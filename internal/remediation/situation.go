@@ -168,6 +168,11 @@ type Orphan struct {
 	Lease         Lease
 }
 
+// Recorded reports whether something is annotated on the target.
+func (o *Orphan) Recorded() bool {
+	return o.Marked || o.History != (History{}) || !o.NodeGoneSince.IsZero()
+}
+
 // ControlPlane is the state of a control plane.
 type ControlPlane struct {
 	// Busy are names of its Nodes, or of their Machines, that another check remediates.

@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"io"
@@ -111,16 +112,24 @@ func TrimEvent(event []byte) []byte {
 
 // trimmedEvents is the body of a watch, whose events have a length of four bytes each.
 type trimmedEvents struct {
-	io.ReadCloser
-	event bytes.Buffer
-	next  []byte
+	body   io.ReadCloser
+	events *bufio.Reader
+	event  bytes.Buffer
+	next   []byte
 }
+
+func newTrimmedEvents(body io.ReadCloser) *trimmedEvents {
+	return &trimmedEvents{body: body, events: bufio.NewReaderSize(body, 32<<10)}
+}
+
+// Close implements io.Closer.
+func (t *trimmedEvents) Close() error { return t.body.Close() }
 
 // Read implements io.Reader.
 func (t *trimmedEvents) Read(into []byte) (int, error) {
 	if len(t.next) == 0 {
 		var length [4]byte
-		if _, err := io.ReadFull(t.ReadCloser, length[:]); err != nil {
+		if _, err := io.ReadFull(t.events, length[:]); err != nil {
 			return 0, err
 		}
 		size := binary.BigEndian.Uint32(length[:])
@@ -129,7 +138,7 @@ func (t *trimmedEvents) Read(into []byte) (int, error) {
 		}
 		t.event.Reset()
 		// A buffer grows with what has arrived, and not with the length that a cluster announces.
-		if _, err := io.CopyN(&t.event, t.ReadCloser, int64(size)); errors.Is(err, io.EOF) {
+		if _, err := io.CopyN(&t.event, t.events, int64(size)); errors.Is(err, io.EOF) {
 			return 0, io.ErrUnexpectedEOF
 		} else if err != nil {
 			return 0, err
@@ -158,7 +167,7 @@ func (n nodeTrimmer) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	response, err := withoutRedirect(n.next, request)
 	if err == nil && strings.HasPrefix(response.Header.Get("Content-Type"), "application/vnd.kubernetes.protobuf") {
-		response.Body = &trimmedEvents{ReadCloser: response.Body}
+		response.Body = newTrimmedEvents(response.Body)
 	}
 	return response, err
 }

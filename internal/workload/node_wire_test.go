@@ -137,12 +137,12 @@ func TestTrimmedEvents_AnyPieces_AreWholeEvents(t *testing.T) {
 		"at once": bytes.NewReader(stream), "byte by byte": iotest.OneByteReader(bytes.NewReader(stream)),
 		"with an error at the end": iotest.DataErrReader(bytes.NewReader(stream)),
 	} {
-		all, err := io.ReadAll(iotest.HalfReader(&trimmedEvents{ReadCloser: io.NopCloser(source)}))
+		all, err := io.ReadAll(iotest.HalfReader(newTrimmedEvents(io.NopCloser(source))))
 		g.Expect(err).ToNot(HaveOccurred(), name)
 		g.Expect(all).To(Equal(expected), name)
 	}
 	for cut := range 40 {
-		_, err := io.ReadAll(&trimmedEvents{ReadCloser: io.NopCloser(bytes.NewReader(stream[:len(stream)-1-cut]))})
+		_, err := io.ReadAll(newTrimmedEvents(io.NopCloser(bytes.NewReader(stream[:len(stream)-1-cut]))))
 		g.Expect(err).To(MatchError(io.ErrUnexpectedEOF))
 	}
 }
@@ -151,9 +151,9 @@ func TestTrimmedEvents_AnyPieces_AreWholeEvents(t *testing.T) {
 func TestTrimmedEvents_TooLong_IsRejected(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	_, err := io.ReadAll(&trimmedEvents{ReadCloser: io.NopCloser(bytes.NewReader([]byte{0xff, 0xff, 0xff, 0xff}))})
+	_, err := io.ReadAll(newTrimmedEvents(io.NopCloser(bytes.NewReader([]byte{0xff, 0xff, 0xff, 0xff}))))
 	g.Expect(err).To(MatchError(errTooLarge))
-	announced := &trimmedEvents{ReadCloser: io.NopCloser(bytes.NewReader(binary.BigEndian.AppendUint32(nil, maxWatchEvent)))}
+	announced := newTrimmedEvents(io.NopCloser(bytes.NewReader(binary.BigEndian.AppendUint32(nil, maxWatchEvent))))
 	_, err = io.ReadAll(announced)
 	g.Expect(err).To(MatchError(io.ErrUnexpectedEOF))
 	g.Expect(announced.event.Cap()).To(BeNumerically("<", 4096))
