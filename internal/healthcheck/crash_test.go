@@ -210,7 +210,7 @@ func createWorkloadCheck(s *stage.Stage) *remedyv1.NodeHealthCheck {
 	leases := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: workload.NodeLeaseKey("").Namespace}}
 	s.Expect(client.IgnoreAlreadyExists(s.Workload.Create(s.Ctx, leases))).To(Succeed())
 	s.Expect(s.Workload.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})).To(Succeed())
-	var steps []*remedyv1.NodeTemplateReference
+	steps := make([]*remedyv1.NodeTemplateReference, 0, len(inWorkload))
 	for _, kind := range inWorkload {
 		s.Expect(stage.Workload.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
 		s.Expect(s.Workload.Create(s.Ctx, kind.NewTemplate(s.Namespace, "step", map[string]any{"agent": "any"}))).To(Succeed())

@@ -21,8 +21,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it. Without a known request for the Node,
-// the Lease is left as it is while some requests cannot be read, and while there is one for an earlier Node of the same name.
+// nodeLease returns the Lease of a Node that is being remediated. Before it is read, the check uses it. Without a known request for the
+// Node, the Lease is left as it is while some requests cannot be read, and while there is one for an earlier Node of the same name.
 func (s *snapshot) nodeLease(node string, requested bool) remediation.Lease {
 	switch {
 	case !s.check.ofNodes():

@@ -223,8 +223,8 @@ func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 // errClusterMissing is why the requests in a workload cluster are not read.
 var errClusterMissing = errors.New("the Cluster no longer exists")
 
-// pollTime is the time between two reads of the requests in a workload cluster, where they are not watched. Those that were just created are
-// read earlier, so that the status shows them to other checks.
+// pollTime is the time between two reads of the requests in a workload cluster, where they are not watched. Those that were just created
+// are read earlier, so that the status shows them to other checks.
 const (
 	pollTime       = 10 * time.Second
 	firstReadDelay = time.Second

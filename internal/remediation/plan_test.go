@@ -212,6 +212,8 @@ func TestPlan_SomethingToCleanUp_NeedsFinalizer(t *testing.T) {
 			options: []option{is(well), coveredBy("MachineHealthCheck/other"), remembers(1, noon)},
 		},
 		{why: "an orphaned target", options: []option{is(well), orphan(Orphan{Marked: true})}, want: true},
+		{why: "an orphaned request", options: []option{is(well), orphan(Orphan{Gone: true, Request: &Request{}})}, want: true},
+		{why: "a Lease is released, and also before the finalizer is removed", options: []option{is(well), orphan(Orphan{Lease: Lease{HeldByThis: true}})}},
 		{why: "one target is enough", options: []option{is(well), requested(), also(Target{Name: "m2"}, well)}, want: true},
 	}
 	for _, test := range tests {

@@ -138,9 +138,9 @@ func TestTrimNodes_RealServer_DeliversTrimmedNodes(t *testing.T) {
 	g.Expect(admin.Status().Update(t.Context(), node)).To(Succeed())
 	t.Cleanup(func() { g.Expect(admin.Delete(context.Background(), node)).To(Succeed()) })
 
-	config := rest.CopyConfig(first.Admin)
-	workload.TrimNodes(config)
-	watcher, err := client.NewWithWatch(config, client.Options{})
+	trimming := rest.CopyConfig(first.Admin)
+	workload.TrimNodes(trimming)
+	watcher, err := client.NewWithWatch(trimming, client.Options{})
 	g.Expect(err).ToNot(HaveOccurred())
 	events, err := watcher.Watch(t.Context(), &corev1.NodeList{}, client.MatchingLabels{"trimmed": "yes"}, &client.ListOptions{Raw: &metav1.ListOptions{
 		SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,

@@ -7,9 +7,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/randfill"
 )
 
@@ -34,7 +35,7 @@ func drawNode(seed int64) *corev1.Node {
 		func(q *resource.Quantity, c randfill.Continue) {
 			*q = *resource.NewQuantity(c.Int63n(1000), resource.DecimalSI)
 		},
-		func(f *metav1.FieldsV1, c randfill.Continue) { f.SetRawString(`{"f:status":{}}`) },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString(`{"f:status":{}}`) },
 	).Fill(node)
 	node.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}
 	return node
@@ -100,46 +101,43 @@ func TestTrim_NoNode_LeavesTheEvent(t *testing.T) {
 // A workload cluster can send anything. The result is never longer, and it remains an event of the same type.
 func TestTrim_AnyBytes_RemainAnEvent(t *testing.T) {
 	t.Parallel()
-	g := NewWithT(t)
-	random := rand.New(rand.NewPCG(1, 2))
-	trimmedSome := false
-	for seed := range int64(5000) {
-		event := eventOf(g, watch.Added, drawNode(seed%50))
-		for range 1 + random.IntN(3) {
-			event[random.IntN(len(event))] = byte(random.IntN(256))
+	rapid.Check(t, func(rt *rapid.T) {
+		g := NewWithT(rt)
+		event := eventOf(g, watch.Added, drawNode(rapid.Int64Range(0, 50).Draw(rt, "Node")))
+		for range rapid.IntRange(0, 3).Draw(rt, "changes") {
+			event[rapid.IntRange(0, len(event)-1).Draw(rt, "at")] = rapid.Byte().Draw(rt, "byte")
 		}
-		event = event[:len(event)-random.IntN(2)*random.IntN(len(event))]
+		event = event[:len(event)-rapid.SampledFrom([]int{0, 0, 1, len(event) / 2}).Draw(rt, "cut")]
 		trimmed := TrimEvent(bytes.Clone(event))
 		g.Expect(len(trimmed)).To(BeNumerically("<=", len(event)))
 		if bytes.Equal(event, trimmed) {
-			continue
+			return
 		}
-		trimmedSome = true
 		before, after := &metav1.WatchEvent{}, &metav1.WatchEvent{}
 		g.Expect(after.Unmarshal(trimmed)).To(Succeed())
 		if before.Unmarshal(event) == nil {
 			g.Expect(after.Type).To(Equal(before.Type))
 		}
-	}
-	g.Expect(trimmedSome).To(BeTrue())
+	})
 }
 
 // The events of a watch arrive in pieces of any size, and one after the other.
 func TestTrimmedEvents_AnyPieces_AreWholeEvents(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	var stream, expected []byte
-	for seed := range int64(20) {
-		event := eventOf(g, watch.Modified, drawNode(seed))
-		stream, expected = append(stream, framed(event)...), append(expected, framed(TrimEvent(event))...)
+	var all, trimmed [20][]byte
+	for i := range all {
+		event := eventOf(g, watch.Modified, drawNode(int64(i)))
+		all[i], trimmed[i] = framed(event), framed(TrimEvent(event))
 	}
+	stream, expected := slices.Concat(all[:]...), slices.Concat(trimmed[:]...)
 	for name, source := range map[string]io.Reader{
 		"at once": bytes.NewReader(stream), "byte by byte": iotest.OneByteReader(bytes.NewReader(stream)),
 		"with an error at the end": iotest.DataErrReader(bytes.NewReader(stream)),
 	} {
-		all, err := io.ReadAll(iotest.HalfReader(newTrimmedEvents(io.NopCloser(source))))
+		read, err := io.ReadAll(iotest.HalfReader(newTrimmedEvents(io.NopCloser(source))))
 		g.Expect(err).ToNot(HaveOccurred(), name)
-		g.Expect(all).To(Equal(expected), name)
+		g.Expect(read).To(Equal(expected), name)
 	}
 	for cut := range 40 {
 		_, err := io.ReadAll(newTrimmedEvents(io.NopCloser(bytes.NewReader(stream[:len(stream)-1-cut]))))
