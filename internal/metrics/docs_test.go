@@ -48,7 +48,7 @@ Labels name the check, never a Node or a Machine, so the number of series depend
 removed with the check. Counters start at 0 when the manager starts, and when a check is created again under its name.
 
 - ` + "`kind`" + ` is the kind of the check: %s.
-  A ` + "`InTreeMachineHealthCheck`" + ` is an adopted MachineHealthCheck of Cluster API.
+  An ` + "`InTreeMachineHealthCheck`" + ` is an adopted MachineHealthCheck of Cluster API.
 - ` + "`namespace`" + ` and ` + "`name`" + ` are those of the check. Scrape with
   ` + "`honorLabels: true`" + `, or Prometheus renames the first one to ` + "`exported_namespace`" + `.
 

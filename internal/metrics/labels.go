@@ -12,7 +12,7 @@ import (
 // Kind is the kind of a check. The set is closed.
 type Kind string
 
-// The kinds of checks. A InTreeMachineHealthCheck is an adopted MachineHealthCheck of Cluster API.
+// The kinds of checks. An InTreeMachineHealthCheck is an adopted MachineHealthCheck of Cluster API.
 const (
 	MachineHealthCheck       Kind = "MachineHealthCheck"
 	InTreeMachineHealthCheck Kind = "InTreeMachineHealthCheck"

@@ -75,7 +75,8 @@ func TestWorkflows_MakeTargets_Exist(t *testing.T) {
 		}
 	}
 	tests, release := readWorkflow(t, "test.yaml"), readWorkflow(t, "release.yaml")
-	g.Expect(targets(g, &tests, "test")).To(ContainElements("test", "check", "proof", "e2e", "bench-guard", "release-dry-run"))
+	g.Expect(targets(g, &tests, "test")).To(ContainElements("test", "check", "proof", "e2e", "bench-guard", "demo", "release-dry-run"))
+	g.Expect(targets(g, &release, "test")).To(ContainElements("test", "check", "proof", "e2e", "demo", "release-dry-run"))
 	g.Expect(release.Jobs["publish"].Needs).To(ConsistOf("test", "vulnerabilities"), "nothing is published that no test has seen")
 	g.Expect(targets(g, &release, "vulnerabilities")).To(Equal([]string{"vulnerabilities"}))
 	published := targets(g, &release, "publish")
