@@ -56,7 +56,11 @@ func TestOrphanNodes_NodeHealthChecks_RequestAndWithdraw(t *testing.T) {
 		t.Run(string(place.location), func(t *testing.T) {
 			g := NewWithT(t)
 			node := uniqueName("orphan")
-			joined := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{hardware: node}}}
+			// Cluster API annotates the Nodes of a MachinePool, and those have no Machine where its provider creates none.
+			joined := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{hardware: node}, Annotations: map[string]string{
+				clusterv1.ClusterNameAnnotation: c.Name, clusterv1.ClusterNamespaceAnnotation: c.Namespace,
+				clusterv1.OwnerKindAnnotation: "MachinePool", clusterv1.OwnerNameAnnotation: "pool",
+			}}}
 			g.Expect(c.Join(t.Context(), joined)).To(Succeed())
 			template := newTemplate(&world.Cluster{Shape: world.Shape{Namespace: place.namespace}})
 			g.Expect(place.client.Create(t.Context(), template)).To(Succeed())
