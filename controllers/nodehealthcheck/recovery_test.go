@@ -19,11 +19,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// healthyDelay withdraws a request when its Node has been healthy for ten minutes.
-func healthyDelay(spec *remedyv1.NodeHealthCheckSpec) {
-	spec.HealthyDelay = ptr.To(stage.Duration(10 * time.Minute))
-}
-
 // requestAnnotation reads an annotation of the request for the Node n-3; empty without one, and without a request.
 func requestAnnotation(s *stage.Stage, key string) func() string {
 	return func() string {
@@ -41,34 +36,6 @@ func leaseTime(s *stage.Stage) func() time.Time {
 		s.Expect(s.Admin.Get(s.Ctx, workload.NodeLeaseKey(s.NodeName("n-3")), lease)).To(Succeed())
 		return lease.Spec.RenewTime.Time
 	}
-}
-
-// A Node counts as unhealthy during healthyDelay. If it becomes unhealthy again, the whole delay starts again at its next recovery.
-func TestHealthyDelay_NodeUnhealthyAgain_Restarts(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	unhealthy := createNodes(s)
-	check := s.CreateNodeCheck("workers", healthyDelay)
-	c := s.Start()
-	request := s.WaitRequest(remediator.FenceAgents, unhealthy.Name)
-	since := requestAnnotation(s, remedyv1.HealthySinceAnnotation)
-	s.SetReady("n-3", corev1.ConditionTrue, 0)
-	s.Eventually(since).ShouldNot(BeEmpty())
-	first := since()
-	s.Advance(9 * time.Minute)
-	c.WaitIdle()
-	s.SetReady("n-3", corev1.ConditionFalse, 10*time.Minute)
-	s.Eventually(since).Should(BeEmpty())
-	s.SetReady("n-3", corev1.ConditionTrue, 0)
-	s.Eventually(since).ShouldNot(Or(BeEmpty(), Equal(first)))
-	s.Advance(9 * time.Minute)
-	c.WaitIdle()
-	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")()).To(And(
-		HaveField("GetUID()", request.GetUID()), HaveField("GetDeletionTimestamp()", BeNil())))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 2, 0})))
-	s.Advance(time.Minute)
-	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
 }
 
 // An annotation of a healthy Node ends its remediation, with recovery: Confirmed and before the end of healthyDelay. The manager then

@@ -69,14 +69,11 @@ func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) 
 	if err != nil {
 		return nil, err
 	}
-	clusters := ClustersOfNodes(nodes)
-	switch {
-	case cluster == workload.ManagementCluster:
-		return clusters, nil
-	case slices.Contains(clusters, cluster):
-		return []client.ObjectKey{workload.ManagementCluster}, nil
+	all := append(ClustersOfNodes(nodes), workload.ManagementCluster)
+	if !slices.Contains(all, cluster) {
+		return nil, nil
 	}
-	return nil, nil
+	return slices.DeleteFunc(all, func(other client.ObjectKey) bool { return other == cluster }), nil
 }
 
 // ClustersOfNodes are the Clusters in the annotations of Nodes, each once.

@@ -10,6 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -129,134 +130,131 @@ func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 	))
 }
 
+// requestOf returns a function that reads the request of a kind for a target; nil if there is none.
+func (s *kindStage) requestOf(kind remediator.Kind, target string) func() *unstructured.Unstructured {
+	return s.Request(kind, s.name(target))
+}
+
+// isDeleting reports whether the request of a kind for a target is being deleted.
+func (s *kindStage) isDeleting(kind remediator.Kind, target string) func() bool {
+	return func() bool { return s.requestOf(kind, target)().GetDeletionTimestamp() != nil }
+}
+
 // The request of a step that exceeds its timeout gets the timed-out annotation and is deleted. The next step starts when that request no
 // longer exists.
 func TestEscalation_StepTimesOut_NextStepStarts(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.CreateCheck("workers", stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.Metal3, "hard")))
-	c := s.Start()
-	s.WaitRequest(remediator.FenceAgents, "m-1")
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	s.Advance(9 * time.Minute)
-	c.WaitIdle()
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp()).To(BeNil(), "one minute of the timeout is left")
-	s.Advance(time.Minute)
-	s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
-	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil(), "the request of the first step still exists")
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	s.WaitRequest(remediator.Metal3, "m-1")
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")()).To(BeNil())
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3))
+		c := s.Start()
+		s.Eventually(s.requestOf(remediator.FenceAgents, "m-1")).ShouldNot(BeNil())
+		s.Remediate(remediator.FenceAgents, remediator.Hangs)
+		s.Advance(9 * time.Minute)
+		c.WaitIdle()
+		s.Expect(s.isDeleting(remediator.FenceAgents, "m-1")()).To(BeFalse(), "one minute of the timeout is left")
+		s.Advance(time.Minute)
+		s.Eventually(s.isDeleting(remediator.FenceAgents, "m-1")).Should(BeTrue())
+		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+		s.Expect(s.requestOf(remediator.Metal3, "m-1")()).To(BeNil(), "the request of the first step still exists")
+		s.Remediate(remediator.FenceAgents, remediator.Hangs)
+		s.Eventually(s.requestOf(remediator.Metal3, "m-1")).ShouldNot(BeNil())
+		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")()).To(BeNil())
+	}, stage.WithClock)
 }
 
 // A finalizer of another controller keeps the request of the first step. The check reports that, and does not remove the finalizer.
 func TestEscalation_ForeignFinalizer_BlocksTheNextStep(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	check := s.CreateCheck(
-		"workers",
-		stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.Metal3, "hard")),
-	)
-	c := s.Start()
-	request := s.WaitRequest(remediator.FenceAgents, "m-1")
-	s.SetRequestFinalizers(request, "example.com/keeper")
-	s.Advance(11 * time.Minute)
-	s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-	c.WaitIdle()
-	s.Advance(5*time.Minute + time.Second)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreviousStepNotReleased")))
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetFinalizers()).
-		To(ConsistOf("example.com/keeper"), "another controller owns the finalizer")
-	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil())
-	s.SetRequestFinalizers(request)
-	s.WaitRequest(remediator.Metal3, "m-1")
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		check := s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3))
+		c := s.Start()
+		s.Eventually(s.requestOf(remediator.FenceAgents, "m-1")).ShouldNot(BeNil())
+		request := s.requestOf(remediator.FenceAgents, "m-1")()
+		s.SetRequestFinalizers(request, "example.com/keeper")
+		s.Advance(11 * time.Minute)
+		s.Eventually(s.isDeleting(remediator.FenceAgents, "m-1")).Should(BeTrue())
+		c.WaitIdle()
+		s.Advance(5*time.Minute + time.Second)
+		s.Eventually(check.decision("m-1")).Should(Equal("Blocked PreviousStepNotReleased"))
+		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")().GetFinalizers()).
+			To(ConsistOf("example.com/keeper"), "another controller owns the finalizer")
+		s.Expect(s.requestOf(remediator.Metal3, "m-1")()).To(BeNil())
+		s.SetRequestFinalizers(request)
+		s.Eventually(s.requestOf(remediator.Metal3, "m-1")).ShouldNot(BeNil())
+	}, stage.WithClock)
 }
 
 // The check reports RemediationFailed, waits, and starts the second attempt at the first step.
 func TestEscalation_AllStepsFail_RestartsAfterBackoff(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	unhealthy := s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
-	s.Start()
-	first := s.WaitRequest(remediator.FenceAgents, "m-1")
-	s.Remediate(remediator.FenceAgents, remediator.Fails)
-	s.Eventually(func() *unstructured.Unstructured {
-		s.Remediate(remediator.FenceAgents, remediator.Fails)
-		return s.Request(remediator.FenceAgents, "m-1")()
-	}).Should(BeNil())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked Backoff")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.CheckCondition(remedyv1.ReadyCondition), Equal("False RemediationFailed")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Failed"})))
-	s.Expect(stage.Get(s, unhealthy)().Annotations).To(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))
-	s.Advance(time.Minute + time.Second)
-	second := s.WaitRequest(remediator.FenceAgents, "m-1")
-	s.Expect(second.GetUID()).ToNot(Equal(first.GetUID()))
-	s.Expect(second.GetAnnotations()).To(HaveKeyWithValue(remedyv1.AttemptAnnotation, "2"))
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		check := s.createCheck(inSteps(remediator.FenceAgents))
+		s.Start()
+		request := s.requestOf(remediator.FenceAgents, "m-1")
+		s.Eventually(request).ShouldNot(BeNil())
+		first := request()
+		s.Eventually(func() any {
+			s.Remediate(remediator.FenceAgents, remediator.Fails)
+			return request()
+		}).Should(BeNil())
+		s.Eventually(check.decision("m-1")).Should(Equal("Blocked Backoff"))
+		s.Eventually(check.status).Should(And(
+			HaveField("Conditions", ContainElement(And(HaveField("Type", remedyv1.ReadyCondition), HaveField("Reason", "RemediationFailed")))),
+			HaveField("RecentRemediations", ConsistOf(And(HaveField("Target", s.name("m-1")), HaveField("Outcome", remedyv1.FailedOutcome)))),
+		))
+		s.Expect(s.target("m-1").GetAnnotations()).To(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))
+		s.Advance(time.Minute + time.Second)
+		s.Eventually(request).ShouldNot(BeNil())
+		s.Expect(request().GetUID()).ToNot(Equal(first.GetUID()))
+		s.Expect(request().GetAnnotations()).To(HaveKeyWithValue(remedyv1.AttemptAnnotation, "2"))
+	}, stage.WithClock)
 }
 
-// A Machine that becomes unhealthy during healthyDelay has to be healthy for the whole delay again.
+// A target that becomes unhealthy during healthyDelay has to be healthy for the whole delay again.
 func TestHealthyDelay_UnhealthyAgain_Restarts(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	check := s.CreateCheck(
-		"workers",
-		stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")),
-		func(spec *remedyv1.MachineHealthCheckSpec) {
-			d := stage.Duration(10 * time.Minute)
-			spec.HealthyDelay = &d
-		},
-	)
-	c := s.Start()
-	request := s.WaitRequest(remediator.Metal3, "m-1")
-	since := func() string {
-		return s.Request(remediator.Metal3, "m-1")().GetAnnotations()[remedyv1.HealthySinceAnnotation]
-	}
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(since).ShouldNot(BeEmpty())
-	first := since()
-	s.Advance(9 * time.Minute)
-	c.WaitIdle()
-	s.SetReady("m-1", corev1.ConditionFalse, 10*time.Minute)
-	s.Eventually(since).Should(BeEmpty())
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(since).ShouldNot(Or(BeEmpty(), Equal(first)))
-	s.Advance(9 * time.Minute)
-	c.WaitIdle()
-	s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(request.GetUID()))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)), "healthyDelay has not passed")
-	s.Advance(time.Minute)
-	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		check := s.createCheck(func(set *settings) { set.HealthyDelay = ptr.To(stage.Duration(10 * time.Minute)) })
+		c := s.Start()
+		request := s.waitRequest("m-1")
+		since := func() string { return s.request("m-1")().GetAnnotations()[remedyv1.HealthySinceAnnotation] }
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.Eventually(since).ShouldNot(BeEmpty())
+		first := since()
+		s.Advance(9 * time.Minute)
+		c.WaitIdle()
+		s.SetReady("m-1", corev1.ConditionFalse, 10*time.Minute)
+		s.Eventually(since).Should(BeEmpty())
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.Eventually(since).ShouldNot(Or(BeEmpty(), Equal(first)))
+		s.Advance(9 * time.Minute)
+		c.WaitIdle()
+		s.Expect(s.request("m-1")().GetUID()).To(Equal(request.GetUID()))
+		s.Eventually(check.healthy).Should(BeZero(), "healthyDelay has not passed")
+		s.Advance(time.Minute)
+		s.Eventually(s.request("m-1")).Should(BeNil())
+	}, stage.WithClock)
 }
 
 // With recovery: Confirmed, the request stays until a user annotates the healthy Node.
-func TestConfirmedRecovery_HealthyMachine_WaitsForAnnotation(t *testing.T) {
+func TestConfirmedRecovery_HealthyTarget_WaitsForAnnotation(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.CreateCheck(
-		"workers",
-		stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")),
-		func(spec *remedyv1.MachineHealthCheckSpec) { spec.Recovery = remedyv1.ConfirmedRecovery },
-	)
-	c := s.Start()
-	s.WaitRequest(remediator.Metal3, "m-1")
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(func() map[string]string { return s.Request(remediator.Metal3, "m-1")().GetAnnotations() }).
-		Should(HaveKey(remedyv1.HealthySinceAnnotation))
-	c.WaitIdle()
-	s.Expect(s.Request(remediator.Metal3, "m-1")().GetDeletionTimestamp()).To(BeNil())
-	s.ChangeNode("m-1", func(node *corev1.Node) { node.Annotations = map[string]string{remedyv1.ConfirmedHealthyAnnotation: ""} })
-	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
-	// The annotation is removed: the next recovery needs another one.
-	s.Eventually(func() map[string]string { return s.Node("m-1").Annotations }).ShouldNot(HaveKey(remedyv1.ConfirmedHealthyAnnotation))
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		s.createCheck(func(set *settings) { set.Recovery = remedyv1.ConfirmedRecovery })
+		c := s.Start()
+		s.waitRequest("m-1")
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.Eventually(func() map[string]string { return s.request("m-1")().GetAnnotations() }).Should(HaveKey(remedyv1.HealthySinceAnnotation))
+		c.WaitIdle()
+		s.Expect(s.request("m-1")().GetDeletionTimestamp()).To(BeNil())
+		s.ChangeNode("m-1", func(node *corev1.Node) { node.Annotations = map[string]string{remedyv1.ConfirmedHealthyAnnotation: ""} })
+		s.Eventually(s.request("m-1")).Should(BeNil())
+		// The annotation is removed: the next recovery needs another one.
+		s.Eventually(func() map[string]string { return s.Node("m-1").Annotations }).ShouldNot(HaveKey(remedyv1.ConfirmedHealthyAnnotation))
+	})
 }

@@ -118,8 +118,8 @@ func expected(gvk schema.GroupVersionKind) error {
 
 // metadata notes what is not copied.
 func (c *conversion) metadata(check *unstructured.Unstructured, fields map[string]any) {
-	c.note("It monitors the Nodes of the cluster in which it is applied. In a management cluster, set clusterRef to the Cluster of the Nodes, " +
-		"and templateLocation: Workload if the remediators stay in the cluster of the Nodes")
+	c.note("It monitors the Nodes of the cluster in which it is applied. In a management cluster, set clusterRef to the Cluster of the " +
+		"Nodes, and templateLocation: Workload if the remediators stay in the cluster of the Nodes")
 	annotations := maps.Clone(check.GetAnnotations())
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	if len(check.GetLabels())+len(annotations) > 0 {

@@ -5,7 +5,6 @@ package workload
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -223,43 +222,33 @@ func (l *limitedConnections) GetUncachedClient(ctx context.Context, cluster clie
 	return api, nil
 }
 
-// Watch implements connector. The cache of ClusterCache would decode all of each Node. The one that is used here ends with the nodeCache.
+// Watch implements connector. The cache of ClusterCache would decode all of each Node. The one that is used here belongs to one connection,
+// as its config does, and ends with the nodeCache.
 func (l *limitedConnections) Watch(ctx context.Context, cluster client.ObjectKey, watch *nodeWatch) error {
+	watch.state.watching.Lock()
+	defer watch.state.watching.Unlock()
 	config, err := l.GetRESTConfig(ctx, cluster)
 	if err != nil {
 		return err
 	}
-	return l.ClusterCache.Watch(ctx, cluster, &trimmedWatch{nodeWatch: watch, config: config, options: l.nodes})
-}
-
-// trimmedWatch is a watch of Nodes with a cache of its own.
-type trimmedWatch struct {
-	*nodeWatch
-	config  *rest.Config
-	options ctrlcache.Options
-}
-
-// Name differs for each connection, too: a config that was read just before a new connection must not keep the right one from being used.
-func (w *trimmedWatch) Name() string { return fmt.Sprintf("%s-%p", w.nodeWatch.Name(), w.config) }
-
-// Watch starts the watch and its cache. It makes no call: the connection is locked meanwhile.
-func (w *trimmedWatch) Watch(ctrlcache.Cache) error {
-	trimming := rest.CopyConfig(w.config)
-	trimNodes(trimming)
-	cache, err := ctrlcache.New(trimming, w.options)
+	if nodes := watch.state.currentNodes(); nodes != nil && nodes.config == config {
+		return nil
+	}
+	cache, err := ctrlcache.New(trimmed(config), l.nodes)
 	if err != nil {
 		return errors.Wrap(err, "failed to create a cache of Nodes")
 	}
-	if err := w.nodeWatch.Watch(cache); err != nil {
+	next, err := watch.start(cache, config)
+	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	go func() { _ = cache.Start(ctx) }()
+	running, stop := context.WithCancel(context.Background())
+	go func() { _ = cache.Start(running) }()
 	go func() {
 		defer stop()
 		select {
-		case <-w.started.closed:
-		case <-w.clusters.stopped:
+		case <-next.closed:
+		case <-watch.clusters.stopped:
 		}
 	}()
 	return nil

@@ -37,8 +37,6 @@ type Clusters struct {
 	mu     sync.RWMutex
 	remote connector
 	states map[client.ObjectKey]*clusterState
-	// lastID is the id of the newest state.
-	lastID int
 }
 
 // New returns the clusters. Only ManagementCluster can be reached until Connect was called. The cache of the manager needs StrippedNodes.
@@ -86,8 +84,7 @@ func (c *Clusters) stateOf(key client.ObjectKey) *clusterState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s = c.states[key]; s == nil {
-		c.lastID++
-		s = &clusterState{id: c.lastID, hasCluster: key == ManagementCluster, calls: apiCalls{slots: make(chan struct{}, maxConcurrentCalls)}}
+		s = &clusterState{hasCluster: key == ManagementCluster, calls: apiCalls{slots: make(chan struct{}, maxConcurrentCalls)}}
 		c.states[key] = s
 	}
 	return s
@@ -122,8 +119,10 @@ func (c *Clusters) forgetDeleted(ctx context.Context, key client.ObjectKey, s *c
 	c.mu.Lock()
 	delete(c.states, key)
 	c.mu.Unlock()
-	if nodes := s.currentNodes(); nodes != nil {
-		nodes.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forgotten = true; s.nodes != nil {
+		s.nodes.close()
 	}
 	return true
 }

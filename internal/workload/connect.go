@@ -190,7 +190,7 @@ var ManagementCluster = client.ObjectKey{}
 type connector interface {
 	GetUncachedClient(ctx context.Context, cluster client.ObjectKey) (client.Client, error)
 	GetHealthCheckingState(ctx context.Context, cluster client.ObjectKey) clustercache.HealthCheckingState
-	// Watch passes a cache of the present connection to the watch, once for each connection.
+	// Watch starts the watch with a cache of the present connection, unless it has started.
 	Watch(ctx context.Context, cluster client.ObjectKey, watch *nodeWatch) error
 }
 
@@ -222,7 +222,7 @@ func (h *home) Watch(_ context.Context, _ client.ObjectKey, watch *nodeWatch) er
 	if h.watched {
 		return nil
 	}
-	if err := watch.Watch(h.cache); err != nil {
+	if _, err := watch.start(h.cache, nil); err != nil {
 		return err
 	}
 	h.watched = true

@@ -6,6 +6,7 @@ package workload_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	. "github.com/onsi/gomega"
@@ -138,9 +139,10 @@ func TestTrimNodes_RealServer_DeliversTrimmedNodes(t *testing.T) {
 	g.Expect(admin.Status().Update(t.Context(), node)).To(Succeed())
 	t.Cleanup(func() { g.Expect(admin.Delete(context.Background(), node)).To(Succeed()) })
 
-	trimming := rest.CopyConfig(first.Admin)
-	workload.TrimNodes(trimming)
-	watcher, err := client.NewWithWatch(trimming, client.Options{})
+	// ClusterCache's config has a timeout for short calls.
+	short := rest.CopyConfig(first.Admin)
+	short.Timeout = time.Millisecond
+	watcher, err := client.NewWithWatch(workload.Trimmed(short), client.Options{})
 	g.Expect(err).ToNot(HaveOccurred())
 	events, err := watcher.Watch(t.Context(), &corev1.NodeList{}, client.MatchingLabels{"trimmed": "yes"}, &client.ListOptions{Raw: &metav1.ListOptions{
 		SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,

@@ -47,11 +47,12 @@ func (c Connection) GracePeriodEnd() time.Time {
 
 // clusterState is what the manager remembers of one cluster.
 type clusterState struct {
-	// id is unique among the states of all clusters.
-	id int
 	// refreshing is held while the connector is read and the result is stored. Otherwise, an older result could replace a newer one, and
 	// a connection that was never down would have a grace period. It is locked before the locks of the connector and mu.
 	refreshing sync.Mutex
+
+	// watching is held while the watch of Nodes is started. It is locked before mu.
+	watching sync.Mutex
 
 	mu sync.Mutex
 	Connection
@@ -66,7 +67,9 @@ type clusterState struct {
 	hasCluster bool
 	// clusterDeleted is set if its Cluster does not exist. The state is deleted when there is no connection.
 	clusterDeleted bool
-	calls          apiCalls
+	// forgotten is set when the state is deleted: a late reader must not start a watch in it.
+	forgotten bool
+	calls     apiCalls
 }
 
 // refresh updates the state from the connector, and reports whether the connection went up or down. It makes no call.
@@ -168,7 +171,9 @@ func (s *clusterState) setNodeCache(next *nodeCache) {
 	if s.nodes != nil {
 		s.nodes.close()
 	}
-	s.nodes = next
+	if s.nodes = next; s.forgotten {
+		next.close()
+	}
 }
 
 // nodeNotifier returns a function that notifies of changed Nodes of a cluster.

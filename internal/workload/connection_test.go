@@ -10,10 +10,10 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -266,7 +266,7 @@ func TestConnection_Restored_HasNewCache(t *testing.T) {
 	g.Expect(second).ToNot(BeIdenticalTo(first))
 	g.Expect(second.closed).ToNot(BeClosed())
 	t.Run("without a refresh in between", func(t *testing.T) {
-		b.wire.set(func(w *wire) { w.watched = map[string]bool{} })
+		b.wire.set(func(w *wire) { w.config = &rest.Config{} })
 		b.read(t, Target{Name: "a"})
 		g.Expect(b.stateOf(prod).currentNodes()).ToNot(BeIdenticalTo(second))
 		g.Expect(second.closed).To(BeClosed())
@@ -354,11 +354,46 @@ func TestStart_ContextEnds_Returns(t *testing.T) {
 	g.Expect((&connectionEvents{}).NeedLeaderElection()).To(BeFalse())
 }
 
-func TestNodeWatch_NewState_HasNewName(t *testing.T) {
+// connections are those of a ClusterCache that returns the config of the present one.
+type connections struct {
+	clustercache.ClusterCache
+	config *rest.Config
+}
+
+func (c *connections) GetRESTConfig(context.Context, client.ObjectKey) (*rest.Config, error) {
+	if c.config == nil {
+		return nil, clustercache.ErrClusterNotConnected
+	}
+	return c.config, nil
+}
+
+// Each connection has one cache of Nodes, which ends when another connection replaces it, and when the state is forgotten.
+func TestNodeWatch_NewConnection_HasNewCache(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	b := newBench(t)
-	w := &nodeWatch{state: b.stateOf(prod)}
-	g.Expect(w.Name()).To(Equal((&nodeWatch{state: b.stateOf(prod)}).Name()))
-	g.Expect(w.Name()).ToNot(Equal((&nodeWatch{state: b.stateOf(ManagementCluster)}).Name()))
-	g.Expect(w.Object()).To(Equal(&corev1.Node{ObjectMeta: metav1.ObjectMeta{}}))
+	cache := &connections{}
+	remote := &limitedConnections{ClusterCache: cache, nodes: nodeCacheOptions(clientgoscheme.Scheme, &Options{})}
+	state := b.stateOf(prod)
+	watch := func() *nodeCache {
+		g.Expect(remote.Watch(t.Context(), prod, &nodeWatch{clusters: b.Clusters, key: prod, state: state})).To(Succeed())
+		return state.currentNodes()
+	}
+	g.Expect(remote.Watch(t.Context(), prod, &nodeWatch{clusters: b.Clusters, key: prod, state: state})).To(MatchError(clustercache.ErrClusterNotConnected))
+	// Nothing listens there, so the watches are retried until they are stopped.
+	cache.config = &rest.Config{Host: "http://127.0.0.1:1"}
+	first := watch()
+	g.Expect(watch()).To(BeIdenticalTo(first))
+	cache.config = &rest.Config{Host: "http://127.0.0.1:1"}
+	second := watch()
+	g.Expect(second).ToNot(BeIdenticalTo(first))
+	g.Expect(first.closed).To(BeClosed())
+	g.Expect(second.closed).ToNot(BeClosed())
+
+	state.markClusterDeleted()
+	b.wire.disconnect()
+	g.Expect(b.forgetDeleted(t.Context(), prod, state)).To(BeTrue())
+	g.Expect(second.closed).To(BeClosed())
+	cache.config = &rest.Config{Host: "http://127.0.0.1:1"}
+	g.Expect(watch().closed).To(BeClosed(), "a late reader has the state that was forgotten")
 }

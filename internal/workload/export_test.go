@@ -26,5 +26,5 @@ func (c *Clusters) Remembered() []client.ObjectKey {
 	return slices.Collect(maps.Keys(c.states))
 }
 
-// TrimNodes trims the Nodes that a watch delivers.
-var TrimNodes = trimNodes
+// Trimmed is the config of a client that trims the Nodes that a watch delivers.
+var Trimmed = trimmed

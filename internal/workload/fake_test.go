@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -118,9 +119,10 @@ type wire struct {
 	// meanwhile runs during a call.
 	meanwhile func()
 	// caches of Nodes have these Nodes, and are synced if read is set.
-	nodes   []*corev1.Node
-	read    bool
-	watched map[string]bool
+	nodes []*corev1.Node
+	read  bool
+	// config differs for each connection.
+	config *rest.Config
 }
 
 func (w *wire) GetUncachedClient(context.Context, client.ObjectKey) (client.Client, error) {
@@ -147,11 +149,11 @@ func (w *wire) Watch(_ context.Context, _ client.ObjectKey, watch *nodeWatch) er
 	if !w.connected {
 		return clustercache.ErrClusterNotConnected
 	}
-	if w.refuse != nil || w.watched[watch.Name()] {
+	if nodes := watch.state.currentNodes(); w.refuse != nil || nodes != nil && nodes.config == w.config {
 		return w.refuse
 	}
-	w.watched[watch.Name()] = true
 	next := newNodeCache()
+	next.config = w.config
 	for _, node := range w.nodes {
 		next.put(node)
 	}
@@ -171,7 +173,7 @@ func (w *wire) set(change func(w *wire)) {
 // disconnect ends the connection, as ClusterCache does after five failed probes in a row.
 func (w *wire) disconnect() {
 	w.set(func(w *wire) {
-		w.connected, w.watched, w.probes.ConsecutiveFailures = false, map[string]bool{}, 5
+		w.connected, w.config, w.probes.ConsecutiveFailures = false, &rest.Config{}, 5
 	})
 }
 
@@ -227,7 +229,7 @@ func newBench(t *testing.T, nodes ...*corev1.Node) *bench {
 	for _, node := range nodes {
 		b.api.nodes[node.Name] = node
 	}
-	b.wire = &wire{api: b.api, nodes: nodes, read: true, watched: map[string]bool{}}
+	b.wire = &wire{api: b.api, nodes: nodes, read: true, config: &rest.Config{}}
 	b.wire.connect(noon)
 	b.Clusters = newClusters(b.clock, &wire{}, b.management)
 	b.remote = b.wire

@@ -27,7 +27,6 @@ func TestForget_ClusterDeleted_EndsWithConnection(t *testing.T) {
 	g.Expect(nodes.closed).To(BeClosed())
 	t.Run("the next state is filled", func(t *testing.T) {
 		b.wire.connect(noon)
-		b.wire.set(func(w *wire) { w.watched["remedy-nodes-1"] = true })
 		g.Expect(b.read(t, Target{Name: "a"})[0].State).To(Equal(health.Present))
 	})
 	t.Run("a new Cluster of this name", func(t *testing.T) {

@@ -6,13 +6,13 @@ package workload
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +31,8 @@ type nodeCache struct {
 	// watchVersion returns the last resourceVersion of the watch; empty if the informer does not report one.
 	watchVersion func() string
 
+	// config is that of the connection; nil for the management cluster.
+	config *rest.Config
 	// closed is closed when the connection ends.
 	closed chan struct{}
 	once   sync.Once
@@ -173,38 +175,29 @@ func (h nodeEventHandler) notifyIfChanged(before, after *corev1.Node) {
 	}
 }
 
-// nodeWatch fills the cache of Nodes of a new connection. ClusterCache calls it once for each connection.
+// nodeWatch fills the cache of Nodes of a new connection.
 type nodeWatch struct {
 	clusters *Clusters
 	key      client.ObjectKey
 	state    *clusterState
-	// started is the cache that Watch has created.
-	started *nodeCache
 }
 
-// Name identifies the watch, so that ClusterCache adds it once for each connection. It differs for each state: the watch of a deleted
-// state must not keep the next one from being added.
-func (w *nodeWatch) Name() string { return fmt.Sprintf("remedy-nodes-%d", w.state.id) }
-
-// Object returns a Node.
-func (w *nodeWatch) Object() client.Object { return &corev1.Node{} }
-
-// Watch starts the watch. It does not wait until the cache has synced, because the connection is locked meanwhile.
-func (w *nodeWatch) Watch(cache ctrlcache.Cache) error {
-	informer, err := cache.GetInformer(context.Background(), w.Object(), ctrlcache.BlockUntilSynced(false))
+// start starts the watch. It makes no call, and does not wait until the cache has synced.
+func (w *nodeWatch) start(cache ctrlcache.Cache, config *rest.Config) (*nodeCache, error) {
+	informer, err := cache.GetInformer(context.Background(), &corev1.Node{}, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
-		return errors.Wrap(err, "failed to watch Nodes")
+		return nil, errors.Wrap(err, "failed to watch Nodes")
 	}
 	next := newNodeCache()
+	next.config = config
 	if watched, is := informer.(interface{ LastSyncResourceVersion() string }); is {
 		next.watchVersion = watched.LastSyncResourceVersion
 	}
 	handler := nodeEventHandler{nodeCache: next, notify: w.clusters.nodeNotifier(w.key), ignored: w.clusters.countIgnored}
 	registration, err := informer.AddEventHandler(handler)
 	if err != nil {
-		return errors.Wrap(err, "failed to watch Nodes")
+		return nil, errors.Wrap(err, "failed to watch Nodes")
 	}
-	w.started = next
 	w.state.setNodeCache(next)
 	go func() {
 		select {
@@ -215,7 +208,7 @@ func (w *nodeWatch) Watch(cache ctrlcache.Cache) error {
 		case <-w.clusters.stopped:
 		}
 	}()
-	return nil
+	return next, nil
 }
 
 // A reflector whose watch is rejected retries without an error, and its cache keeps the old Nodes: a Node that becomes unhealthy

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/pkg/errors"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -115,7 +116,8 @@ type trimmedEvents struct {
 	body   io.ReadCloser
 	events *bufio.Reader
 	event  bytes.Buffer
-	next   []byte
+	// next is what was not read yet of trimmed.
+	trimmed, next []byte
 }
 
 func newTrimmedEvents(body io.ReadCloser) *trimmedEvents {
@@ -143,18 +145,26 @@ func (t *trimmedEvents) Read(into []byte) (int, error) {
 		} else if err != nil {
 			return 0, err
 		}
-		trimmed := TrimEvent(t.event.Bytes())
-		t.next = append(binary.BigEndian.AppendUint32(t.next[:0], uint32(len(trimmed))), trimmed...) //nolint:gosec // It is not longer than the event.
+		event := TrimEvent(t.event.Bytes())
+		t.trimmed = append(binary.BigEndian.AppendUint32(t.trimmed[:0], uint32(len(event))), event...) //nolint:gosec // It is not longer.
+		t.next = t.trimmed
 	}
 	n := copy(into, t.next)
 	t.next = t.next[n:]
 	return n, nil
 }
 
-// trimNodes trims the Nodes that a watch in protobuf delivers. For other answers, it is the same as LimitAnswers.
-func trimNodes(config *rest.Config) {
-	config.DisableCompression = true
+// watchTimeout is longer than any watch, which the API server ends after ten minutes at the latest. ClusterCache's timeout of ten seconds is for
+// short calls.
+const watchTimeout = 11 * time.Minute
+
+// trimmed returns the config of a connection for a client that trims the Nodes that a watch in protobuf delivers. For other answers, it is the
+// same as LimitAnswers.
+func trimmed(connection *rest.Config) *rest.Config {
+	config := rest.CopyConfig(connection)
+	config.DisableCompression, config.Timeout = true, watchTimeout
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return nodeTrimmer{next} })
+	return config
 }
 
 // nodeTrimmer is the transport of a watch of Nodes.
@@ -166,7 +176,8 @@ func (n nodeTrimmer) RoundTrip(request *http.Request) (*http.Response, error) {
 		return answerLimit(n).RoundTrip(request)
 	}
 	response, err := withoutRedirect(n.next, request)
-	if err == nil && strings.HasPrefix(response.Header.Get("Content-Type"), "application/vnd.kubernetes.protobuf") {
+	// An error has no length.
+	if err == nil && response.StatusCode == http.StatusOK && strings.HasPrefix(response.Header.Get("Content-Type"), "application/vnd.kubernetes.protobuf") {
 		response.Body = newTrimmedEvents(response.Body)
 	}
 	return response, err

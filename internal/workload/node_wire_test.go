@@ -175,8 +175,10 @@ func TestNodeTrimmer_OtherAnswers_AreNotTrimmed(t *testing.T) {
 	moved := &answers{StatusCode: http.StatusFound, Header: http.Header{"Location": {"https://other.invalid"}}, Body: body()}
 	_, err := nodeTrimmer{moved}.RoundTrip(request) //nolint:bodyclose // There is no response.
 	g.Expect(err).To(MatchError(errRedirected))
-	for _, kind := range []string{"application/json", ""} {
-		response, err := nodeTrimmer{&answers{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, Body: body()}}.RoundTrip(request)
+	for kind, code := range map[string]int{
+		"application/json": http.StatusOK, "": http.StatusOK, "application/vnd.kubernetes.protobuf": http.StatusTooManyRequests,
+	} {
+		response, err := nodeTrimmer{&answers{StatusCode: code, Header: http.Header{"Content-Type": {kind}}, Body: body()}}.RoundTrip(request)
 		g.Expect(err).ToNot(HaveOccurred())
 		g.Expect(io.ReadAll(response.Body)).To(BeEquivalentTo("{}"))
 		g.Expect(response.Body.Close()).To(Succeed())

@@ -16,6 +16,7 @@ import (
 	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
@@ -329,7 +330,7 @@ func TestRead_CachedNodes_AreNotCopied(t *testing.T) {
 
 func BenchmarkReadThousandCachedNodes(b *testing.B) {
 	nodes := manyNodes(1000)
-	w := &wire{nodes: nodes, read: true, watched: map[string]bool{}}
+	w := &wire{nodes: nodes, read: true, config: &rest.Config{}}
 	w.connect(noon)
 	clusters := newClusters(nil, &wire{}, &management{})
 	clusters.remote = w
