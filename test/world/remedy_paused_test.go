@@ -54,6 +54,8 @@ func TestPaused_ClusterCheckThenMachine_ReplacesAfterwards(t *testing.T) {
 	g.Eventually(pausedCondition, soon).Should(Equal("False " + remedyv1.NotPausedReason))
 	// Until its annotation is removed, the Machine is no target.
 	g.Eventually(func() string { return counts(now(t, check)) }, soon).Should(HavePrefix("0 expected, "))
+	// A reconcile whose cache did not show that annotation yet has added the finalizer. It is removed after the status is written.
+	g.Eventually(func() []string { return now(t, check).Finalizers }, soon).Should(BeEmpty())
 	staysUnwritten(t, w, check, "the Machine is paused")
 	g.Expect(seen.marked(t)).To(BeEmpty())
 
