@@ -10,6 +10,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -55,22 +56,23 @@ func TestCleanup_StaleMachineCache_KeepsTheFinalizer(t *testing.T) {
 // A remediator does not remove its finalizer from the request. The check that is being deleted reports that it waits for it.
 func TestCleanup_RequestWithFinalizer_IsReported(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.CreateUnhealthyMachine("m-1")
-	s.CreateMachine("m-2")
-	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
-	c := s.Start()
-	request := s.WaitRequest(remediator.Metal3, "m-1")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-	s.SetRequestFinalizers(request, "example.com/keeper")
-	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckMessage(remedyv1.ReadyCondition),
-			ContainSubstring("Requests exist for m-1 (deletion requested at 2")))
-	s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(check)).To(Equal("Unknown CleaningUp"))
-	c.WaitIdle()
-	s.SetRequestFinalizers(request)
-	s.Eventually(s.Checks).Should(BeEmpty())
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		s.createTargets("m-2")
+		check := s.createCheck()
+		c := s.Start()
+		request := s.waitRequest("m-1")
+		s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+		s.SetRequestFinalizers(request, "example.com/keeper")
+		s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed())
+		s.Eventually(check.status).Should(HaveField("Conditions", ContainElement(And(
+			HaveField("Type", remedyv1.ReadyCondition), HaveField("Status", metav1.ConditionUnknown), HaveField("Reason", "CleaningUp"),
+			HaveField("Message", ContainSubstring("Requests exist for "+s.name("m-1")+" (deletion requested at 2")),
+		))))
+		c.WaitIdle()
+		s.SetRequestFinalizers(request)
+		s.Eventually(func() int { return len(s.Checks()) + len(s.NodeChecks()) }).Should(BeZero())
+	})
 }
 
 // The check can have requests of a kind that an earlier version of its spec named. The permission on that kind is revoked when the check is

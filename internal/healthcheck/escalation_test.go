@@ -135,9 +135,9 @@ func (s *kindStage) requestOf(kind remediator.Kind, target string) func() *unstr
 	return s.Request(kind, s.name(target))
 }
 
-// isDeleting reports whether the request of a kind for a target is being deleted.
-func (s *kindStage) isDeleting(kind remediator.Kind, target string) func() bool {
-	return func() bool { return s.requestOf(kind, target)().GetDeletionTimestamp() != nil }
+// beingDeleted reports whether a request is being deleted.
+func beingDeleted(request func() *unstructured.Unstructured) func() bool {
+	return func() bool { return request().GetDeletionTimestamp() != nil }
 }
 
 // The request of a step that exceeds its timeout gets the timed-out annotation and is deleted. The next step starts when that request no
@@ -152,9 +152,9 @@ func TestEscalation_StepTimesOut_NextStepStarts(t *testing.T) {
 		s.Remediate(remediator.FenceAgents, remediator.Hangs)
 		s.Advance(9 * time.Minute)
 		c.WaitIdle()
-		s.Expect(s.isDeleting(remediator.FenceAgents, "m-1")()).To(BeFalse(), "one minute of the timeout is left")
+		s.Expect(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))()).To(BeFalse(), "one minute of the timeout is left")
 		s.Advance(time.Minute)
-		s.Eventually(s.isDeleting(remediator.FenceAgents, "m-1")).Should(BeTrue())
+		s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
 		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
 		s.Expect(s.requestOf(remediator.Metal3, "m-1")()).To(BeNil(), "the request of the first step still exists")
 		s.Remediate(remediator.FenceAgents, remediator.Hangs)
@@ -174,7 +174,7 @@ func TestEscalation_ForeignFinalizer_BlocksTheNextStep(t *testing.T) {
 		request := s.requestOf(remediator.FenceAgents, "m-1")()
 		s.SetRequestFinalizers(request, "example.com/keeper")
 		s.Advance(11 * time.Minute)
-		s.Eventually(s.isDeleting(remediator.FenceAgents, "m-1")).Should(BeTrue())
+		s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
 		c.WaitIdle()
 		s.Advance(5*time.Minute + time.Second)
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked PreviousStepNotReleased"))

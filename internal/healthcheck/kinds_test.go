@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -155,6 +156,45 @@ func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
 			spec.RemediationTemplate = s.CreateTemplate(s.first, "soft")
 		}
 	})}
+}
+
+// setTemplate changes the only template of a check.
+func (c *kindCheck) setTemplate(kind remediator.Kind) {
+	c.s.T.Helper()
+	change := func() {
+		check := c.Object.(*remedyv1.MachineHealthCheck)
+		check.Spec.EscalatingRemediations, check.Spec.RemediationTemplate = nil, c.s.CreateTemplate(kind, "other")
+	}
+	if c.s.ofNodes {
+		change = func() {
+			check := c.Object.(*remedyv1.NodeHealthCheck)
+			check.Spec.EscalatingRemediations, check.Spec.RemediationTemplate = nil, c.s.CreateNodeTemplate(kind, "other")
+		}
+	}
+	c.s.Change(c.Object, change)
+}
+
+// loseStatus removes the unhealthy targets from the status of a check.
+func (c *kindCheck) loseStatus() {
+	c.s.T.Helper()
+	c.s.ChangeStatus(c.Object, func() {
+		switch check := c.Object.(type) {
+		case *remedyv1.MachineHealthCheck:
+			check.Status.UnhealthyTargets = nil
+		case *remedyv1.NodeHealthCheck:
+			check.Status.UnhealthyTargets = nil
+		}
+	})
+}
+
+// finalizers are those of a check; none if it no longer exists.
+func (c *kindCheck) finalizers() []string {
+	err := c.s.Admin.Get(c.s.Ctx, client.ObjectKeyFromObject(c.Object), c.Object)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	c.s.Expect(err).ToNot(HaveOccurred())
+	return c.GetFinalizers()
 }
 
 // change changes what both kinds of checks have.

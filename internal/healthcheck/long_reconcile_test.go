@@ -16,6 +16,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
@@ -29,23 +30,28 @@ import (
 // One reconcile creates two requests, the second one five minutes after the first. The timeout of each starts at its own creation.
 func TestStepTimeout_LongReconcile_StartsAtCreation(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	s.CreateUnhealthyMachine("m-1")
-	s.CreateUnhealthyMachine("m-2")
-	s.CreateCheck("workers", stage.BySteps(s.CreateTemplate(remediator.Metal3, "soft"), nil))
-	c := s.StartInterrupted(stage.CreatesRequest, func() { s.Clock.Step(5 * time.Minute) })
-	started := func(machine string) time.Time {
-		at, err := time.Parse(time.RFC3339Nano, s.WaitRequest(remediator.Metal3, machine).GetAnnotations()[remedyv1.StartedAnnotation])
-		s.Expect(err).ToNot(HaveOccurred())
-		return at
-	}
-	s.Expect(started("m-2").Sub(started("m-1"))).To(Equal(5 * time.Minute))
-	s.Advance(9 * time.Minute)
-	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil(), "ten minutes have passed since its creation")
-	c.ReconcileAll()
-	s.Expect(s.Request(remediator.Metal3, "m-2")()).ToNot(BeNil(), "one minute of its timeout is left")
-	s.Advance(time.Minute)
-	s.Eventually(s.Request(remediator.Metal3, "m-2")).Should(BeNil())
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1", "m-2")
+		s.createCheck(inSteps(remediator.FenceAgents, remediator.Metal3))
+		creates := func(r *http.Request, _ string) bool {
+			return r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/"+remediator.FenceAgents.Plural)
+		}
+		c := s.StartInterrupted(creates, func() { s.Clock.Step(5 * time.Minute) })
+		first, second := s.requestOf(remediator.FenceAgents, "m-1"), s.requestOf(remediator.FenceAgents, "m-2")
+		started := func(request func() *unstructured.Unstructured) time.Time {
+			s.Eventually(request).ShouldNot(BeNil())
+			at, err := time.Parse(time.RFC3339Nano, request().GetAnnotations()[remedyv1.StartedAnnotation])
+			s.Expect(err).ToNot(HaveOccurred())
+			return at
+		}
+		s.Expect(started(second).Sub(started(first))).To(Equal(5 * time.Minute))
+		s.Advance(9 * time.Minute)
+		s.Eventually(first).Should(BeNil(), "ten minutes have passed since its creation")
+		c.ReconcileAll()
+		s.Expect(second()).ToNot(BeNil(), "one minute of its timeout is left")
+		s.Advance(time.Minute)
+		s.Eventually(second).Should(BeNil())
+	}, stage.WithClock)
 }
 
 // The reconcile takes longer than the delay after a rejected request. The delay starts at the rejection, so the next reconcile does not

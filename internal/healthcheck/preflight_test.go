@@ -4,7 +4,6 @@
 package healthcheck_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -27,61 +26,65 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// Five Machines are unhealthy, and the remediation of the first one has started. Each of these changes stops the next one in the same
+// Five targets are unhealthy, and the remediation of the first one has started. Each of these changes stops the next one in the same
 // reconcile.
 func TestPreflight_StopDuringReconcile_StartsNoMore(t *testing.T) {
 	t.Parallel()
-	stops := map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
-		"Cluster paused": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
+	for name, pause := range map[string]func(s *kindStage, check *kindCheck){
+		"Cluster paused": func(s *kindStage, _ *kindCheck) {
 			s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
 		},
-		"Cluster paused by annotation": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
-			s.Annotate(s.Cluster, clusterv1.PausedAnnotation, "yes")
-		},
-		"check paused": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.Annotate(check, clusterv1.PausedAnnotation, "yes")
-		},
-		"pauseRequests": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.Change(check, func() { check.Spec.PauseRequests = []string{"test"} })
-		},
-		"observe mode": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
-		},
-		"check deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-		},
+		"Cluster paused by annotation": func(s *kindStage, _ *kindCheck) { s.Annotate(s.Cluster, clusterv1.PausedAnnotation, "yes") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			startsNoMore(newKindStage(t, false), pause)
+		})
+		t.Run(name+", owner remediation", func(t *testing.T) {
+			t.Parallel()
+			startsNoMore(newKindStage(t, false), pause, byOwner)
+		})
 	}
-	for name, change := range stops {
-		for by, isStart := range map[string]func(*http.Request, string) bool{
-			"external remediation": stage.CreatesRequest, "owner remediation": stage.RequestsOwner,
-		} {
-			t.Run(name+", "+by, func(t *testing.T) {
-				t.Parallel()
-				s := stage.New(t)
-				for n := range 5 {
-					s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
-				}
-				var check *remedyv1.MachineHealthCheck
-				if by == "external remediation" {
-					check = s.CreateCheck("workers", stage.ByNewTemplate(s))
-				} else {
-					check = s.CreateCheck("workers")
-				}
-				var started atomic.Int64
-				count := func(r *http.Request, body string) bool {
-					if isStart(r, body) {
-						started.Add(1)
-						return true
-					}
-					return false
-				}
-				c := s.StartInterrupted(count, func() { change(s, check) })
-				s.Eventually(started.Load).Should(BeNumerically(">", 0))
-				c.WaitIdle()
-				s.Expect(started.Load()).To(BeEquivalentTo(1))
-			})
+	for name, change := range map[string]func(s *kindStage, check *kindCheck){
+		"check paused": func(s *kindStage, check *kindCheck) { s.Annotate(check.Object, clusterv1.PausedAnnotation, "yes") },
+		"pauseRequests": func(_ *kindStage, check *kindCheck) {
+			check.change(func(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.PauseRequests = []string{"test"} })
+		},
+		"observe mode": func(_ *kindStage, check *kindCheck) {
+			check.change(func(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.Mode = remedyv1.ObserveMode })
+		},
+		"check deleted": func(s *kindStage, check *kindCheck) { s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			forEachKind(t, func(s *kindStage) { startsNoMore(s, change) })
+		})
+		t.Run(name+", owner remediation", func(t *testing.T) {
+			t.Parallel()
+			startsNoMore(newKindStage(t, false), change, byOwner)
+		})
+	}
+}
+
+func startsNoMore(s *kindStage, change func(s *kindStage, check *kindCheck), settings ...func(*settings)) {
+	s.T.Helper()
+	s.createUnhealthy("m-0", "m-1", "m-2", "m-3", "m-4")
+	check := s.createCheck(settings...)
+	isStart, started := s.sendsRequest(http.MethodPost), atomic.Int64{}
+	if len(settings) > 0 {
+		isStart = stage.RequestsOwner
+	}
+	count := func(r *http.Request, body string) bool {
+		if isStart(r, body) {
+			started.Add(1)
+			return true
 		}
+		return false
 	}
+	c := s.StartInterrupted(count, func() { change(s, check) })
+	s.Eventually(started.Load).Should(BeNumerically(">", 0))
+	c.WaitIdle()
+	s.Expect(started.Load()).To(BeEquivalentTo(1))
 }
 
 // Another leader records a storm when the reconcile has planned a remediation and has reported that, and has not read the check again.

@@ -21,44 +21,43 @@ import (
 // The request of an earlier process is withdrawn, whatever has changed while no instance was running.
 func TestRestart_ChangesWhileDown_AreHandled(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck){
-		"check deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	for name, change := range map[string]func(s *kindStage, check *kindCheck){
+		"check deleted": func(s *kindStage, check *kindCheck) {
+			s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed())
 		},
-		"Machine recovered": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck) {
+		"target recovered": func(s *kindStage, _ *kindCheck) { s.SetReady("m-1", corev1.ConditionTrue, 0) },
+		"other template and status lost": func(s *kindStage, check *kindCheck) {
 			s.SetReady("m-1", corev1.ConditionTrue, 0)
+			check.setTemplate(remediator.Metal3)
+			check.loseStatus()
 		},
-		"other template and status lost": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.SetReady("m-1", corev1.ConditionTrue, 0)
-			other := s.CreateTemplate(remediator.Metal3, "other")
-			s.Change(check, func() { check.Spec.RemediationTemplate = other })
-			s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
-		},
-		"no template, status lost and check deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-			s.Change(check, func() { check.Spec.RemediationTemplate = nil })
-			s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
-			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+		"other template, status lost and check deleted": func(s *kindStage, check *kindCheck) {
+			check.setTemplate(remediator.Metal3)
+			check.loseStatus()
+			s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t)
-			s.CreateUnhealthyMachine("m-1")
-			check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
-			c := s.Start()
-			s.WaitRequest(remediator.FenceAgents, "m-1")
-			s.Remediate(remediator.FenceAgents, remediator.Hangs)
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-			c.WaitIdle()
-			c.Crash()
-			c.Stop()
-			change(s, check)
-			s.Start()
-			s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-			s.Expect(s.Checks()).To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "the check has a request to clean up")
-			s.Remediate(remediator.FenceAgents, remediator.Hangs)
-			s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(BeNil())
-			s.Eventually(s.Checks).Should(Or(BeEmpty(), ConsistOf(HaveField("Finalizers", BeEmpty()))))
+			forEachKind(t, func(s *kindStage) {
+				s.createUnhealthy("m-1")
+				check := s.createCheck(inSteps(remediator.FenceAgents))
+				c := s.Start()
+				request := s.requestOf(remediator.FenceAgents, "m-1")
+				s.Eventually(request).ShouldNot(BeNil())
+				s.Remediate(remediator.FenceAgents, remediator.Hangs)
+				s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+				c.WaitIdle()
+				c.Crash()
+				c.Stop()
+				change(s, check)
+				s.Start()
+				s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
+				s.Expect(check.finalizers()).To(ConsistOf(remedyv1.CleanupFinalizer), "the check has a request to clean up")
+				s.Remediate(remediator.FenceAgents, remediator.Hangs)
+				s.Eventually(request).Should(BeNil())
+				s.Eventually(check.finalizers).Should(BeEmpty())
+			})
 		})
 	}
 }

@@ -4,6 +4,7 @@
 package healthcheck_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,18 +21,19 @@ import (
 // The cache does not show the own writes of the instance yet, and the new status equals the one before them.
 func TestStatus_StaleCheckCache_IsUpdated(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.CreateMachine("m-1")
-	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.Mode = remedyv1.ObserveMode })
-	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
-	c.WaitIdle()
-	c.Watches().Hold("machinehealthchecks.remedy.cluster.x-k8s.io")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)))
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(stage.Get(s, check), stage.OutcomeTimeout).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)), "the status is updated")
-	c.Watches().Release()
+	forEachKind(t, func(s *kindStage) {
+		s.createTargets("m-1")
+		check := s.createCheck(func(set *settings) { set.Mode = remedyv1.ObserveMode })
+		c := s.Start()
+		s.Eventually(check.healthy).Should(Equal(1))
+		c.WaitIdle()
+		c.Watches().Hold(s.checks)
+		s.FailNode("m-1")
+		s.Eventually(check.healthy).Should(Equal(0))
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.Eventually(check.healthy, stage.OutcomeTimeout).Should(Equal(1), "the status is updated")
+		c.Watches().Release()
+	})
 }
 
 func TestSyncPeriod_NoEvents_ReconcilesAgain(t *testing.T) {
@@ -89,23 +91,22 @@ func TestStatus_WriteFails_RecordsRemediationOnce(t *testing.T) {
 	for _, fault := range []faults.Fault{faults.Refuse, faults.LoseRequest, faults.LoseAnswer} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t)
-			s.CreateUnhealthyMachine("m-1")
-			check := s.CreateCheck("workers")
-			c := s.Start()
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-			c.WaitIdle()
-			failed, err := c.FailWriteOf(
-				func(w faults.Write) bool { return w.Resource == "machinehealthchecks" && w.Subresource == "status" },
-				1,
-				fault,
-			)
-			s.Expect(err).ToNot(HaveOccurred())
-			s.SetReady("m-1", corev1.ConditionTrue, 0)
-			s.Eventually(failed).Should(Receive())
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
-			c.WaitIdle()
-			s.Expect(outcomes(stage.Get(s, check)())).To(Equal([]string{"m-1 Recovered"}))
+			forEachKind(t, func(s *kindStage) {
+				s.createUnhealthy("m-1")
+				check := s.createCheck()
+				c := s.Start()
+				s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+				c.WaitIdle()
+				failed, err := c.FailWriteOf(
+					func(w faults.Write) bool { return strings.HasPrefix(s.checks, w.Resource) && w.Subresource == "status" }, 1, fault)
+				s.Expect(err).ToNot(HaveOccurred())
+				s.SetReady("m-1", corev1.ConditionTrue, 0)
+				s.Eventually(failed).Should(Receive())
+				s.Eventually(check.healthy).Should(Equal(1))
+				c.WaitIdle()
+				s.Expect(check.status().RecentRemediations).To(ConsistOf(
+					And(HaveField("Target", s.name("m-1")), HaveField("Outcome", remedyv1.RecoveredOutcome))))
+			})
 		})
 	}
 }

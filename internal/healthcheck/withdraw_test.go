@@ -4,6 +4,7 @@
 package healthcheck_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -73,20 +74,19 @@ func TestRequest_NoLongerWanted_IsWithdrawn(t *testing.T) {
 // The request of the earlier template is withdrawn. The next one is created when it no longer exists.
 func TestRequest_OtherTemplate_IsReplaced(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
-	s.Start()
-	s.WaitRequest(remediator.FenceAgents, "m-1")
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	hard := s.CreateTemplate(remediator.Metal3, "hard")
-	s.Change(check, func() { check.Spec.RemediationTemplate = hard })
-	s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-	s.Expect(s.Request(remediator.Metal3, "m-1")()).To(BeNil())
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	s.WaitRequest(remediator.Metal3, "m-1")
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")()).To(BeNil())
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		check := s.createCheck(inSteps(remediator.FenceAgents))
+		s.Start()
+		s.Eventually(s.requestOf(remediator.FenceAgents, "m-1")).ShouldNot(BeNil())
+		s.Remediate(remediator.FenceAgents, remediator.Hangs)
+		check.setTemplate(remediator.Metal3)
+		s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
+		s.Expect(s.requestOf(remediator.Metal3, "m-1")()).To(BeNil())
+		s.Remediate(remediator.FenceAgents, remediator.Hangs)
+		s.Eventually(s.requestOf(remediator.Metal3, "m-1")).ShouldNot(BeNil())
+		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")()).To(BeNil())
+	})
 }
 
 func TestRequest_MachineDeleted_IsWithdrawn(t *testing.T) {
@@ -151,56 +151,51 @@ func TestRemediateAnnotation_NotRemoved_RemediatesOnce(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 }
 
-// A request with the name of the Machine exists that Remedy has not created. The check reports RequestNameConflict, and creates its own
-// request when that one is deleted.
+// Another object has the name of a request. It is not touched, other targets are remediated, and its deletion is noticed.
 func TestRequest_NameTaken_IsNotTouched(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.CreateMachine("m-1")
-	s.CreateMachine("m-2")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
-	foreign := remediator.Metal3.NewRequest(s.Namespace, "m-1")
-	s.Create(foreign)
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
-	s.Start()
-	s.WaitRequest(remediator.Metal3, "m-2")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked RequestNameConflict")))
-	s.Expect(s.Request(remediator.Metal3, "m-1")().GetUID()).To(Equal(foreign.GetUID()))
-	s.Expect(s.Admin.Delete(s.Ctx, foreign)).To(Succeed())
-	s.Eventually(func() map[string]string {
-		if request := s.Request(remediator.Metal3, "m-1")(); request != nil {
-			return request.GetAnnotations()
-		}
-		return nil
-	}).Should(HaveKey(remedyv1.CheckAnnotation))
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1", "m-2")
+		foreign := s.first.NewRequest(s.Namespace, s.name("m-1"))
+		s.Create(foreign)
+		check := s.createCheck()
+		s.Start()
+		s.waitRequest("m-2")
+		s.Eventually(check.decision("m-1")).Should(Equal("Blocked RequestNameConflict"))
+		s.Expect(s.request("m-1")().GetUID()).To(Equal(foreign.GetUID()))
+		s.Expect(s.Admin.Delete(s.Ctx, foreign)).To(Succeed())
+		s.Eventually(func() map[string]string {
+			if request := s.request("m-1")(); request != nil {
+				return request.GetAnnotations()
+			}
+			return nil
+		}).Should(HaveKey(remedyv1.CheckAnnotation))
+	})
 }
 
-// Without maxInFlight, one reconcile creates the requests of all unhealthy Machines.
+// One reconcile starts all remediations that are allowed.
 func TestReconcile_ManyUnhealthyMachines_StartsAllAtOnce(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	for _, name := range []string{"m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7"} {
-		s.CreateMachine(name)
-		s.SetReady(name, corev1.ConditionUnknown, 10*time.Minute)
-	}
-	s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
-	c := s.Start()
-	s.Eventually(func() int { return len(s.Requests(remediator.Metal3)) }).Should(Equal(7))
-	c.WaitIdle()
-	// A reconcile ends with the status of the check.
-	creates, reconciles, creating := 0, 0, false
-	for _, w := range c.Writes() {
-		switch {
-		case w.Verb == "create" && w.Resource == remediator.Metal3.Plural:
-			creates++
-			if !creating {
-				reconciles, creating = reconciles+1, true
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1", "m-2", "m-3", "m-4", "m-5", "m-6", "m-7")
+		s.createCheck()
+		c := s.Start()
+		s.Eventually(func() int { return len(s.Requests(s.first)) }).Should(Equal(7))
+		c.WaitIdle()
+		// A reconcile ends with the status of the check.
+		creates, reconciles, creating := 0, 0, false
+		for _, w := range c.Writes() {
+			switch {
+			case w.Verb == "create" && w.Resource == s.first.Plural:
+				creates++
+				if !creating {
+					reconciles, creating = reconciles+1, true
+				}
+			case strings.HasPrefix(s.checks, w.Resource) && w.Subresource == "status":
+				creating = false
 			}
-		case w.Resource == "machinehealthchecks" && w.Subresource == "status":
-			creating = false
 		}
-	}
-	s.Expect(creates).To(Equal(7))
-	s.Expect(reconciles).To(Equal(1))
+		s.Expect(creates).To(Equal(7))
+		s.Expect(reconciles).To(Equal(1))
+	})
 }
