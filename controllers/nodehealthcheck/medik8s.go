@@ -103,6 +103,10 @@ func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthc
 	if err != nil {
 		return nil, err
 	}
+	// An API server need not answer with NotFound about the version of a group that it does not serve.
+	if _, err := api.RESTMapper().RESTMapping(medik8sKind.GroupKind()); meta.IsNoMatchError(err) {
+		return nil, nil
+	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(medik8sKind.GroupVersion().WithKind(medik8sKind.Kind + "List"))
 	err = api.List(ctx, list)

@@ -5,6 +5,7 @@ package healthcheck_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
@@ -173,4 +175,26 @@ func TestPreflight_LeaseForbidden_MessageNamesTheLease(t *testing.T) {
 		Should(WithTransform(message, ContainSubstring("the Lease of its kubelet could not be read: "+
 			"the user of the cluster's kubeconfig lacks a permission; "+
 			"allow it to get leases.coordination.k8s.io in namespace kube-node-lease")))
+}
+
+// An API server that does not serve the group of medik8s answers with an error about its version. There are no checks of medik8s then.
+func TestMedik8s_VersionOfMissingGroup_IsNotServed(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithWorkloadWrites)
+	s.AnswerWorkload(func(r *http.Request) *http.Response {
+		if r.URL.Path != "/apis/remediation.medik8s.io/v1alpha1" {
+			return nil
+		}
+		return &http.Response{
+			StatusCode: http.StatusInternalServerError, Header: http.Header{}, Body: http.NoBody, Request: r, ProtoMajor: 1, ProtoMinor: 1,
+		}
+	})
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	s.CreateUnhealthyNode("n-3")
+	s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "reboot")
+	})
+	s.Start()
+	s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
 }

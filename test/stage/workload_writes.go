@@ -51,10 +51,23 @@ type forwarder struct {
 	api    http.RoundTripper
 	// process is the one whose calls are forwarded: there is one at a time.
 	process atomic.Pointer[faults.Process]
+	// answer returns the answer to some calls instead of the API server; nil for the others.
+	answer func(*http.Request) *http.Response
+}
+
+// AnswerWorkload answers some calls instead of the API server of the workload cluster, if the stage is WithWorkloadWrites: those for which
+// the function returns an answer. Call it before an instance is started.
+func (s *Stage) AnswerWorkload(answer func(*http.Request) *http.Response) {
+	s.forwarder.answer = answer
 }
 
 // RoundTrip implements http.RoundTripper.
 func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
+	if f.answer != nil {
+		if response := f.answer(r); response != nil {
+			return response, nil
+		}
+	}
 	process := f.process.Load()
 	if process == nil {
 		return nil, errors.New("no process runs")
