@@ -169,21 +169,42 @@ func TestEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
 	})
 }
 
-// The history of a Node is written to the Node, in the cluster of the manager.
-func TestNodeEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
-	t.Parallel()
-	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithAllNamespaces) }
-	runStageAtEachWrite(t, begins, func(s *scenario) {
-		s.CreateNode("n-1")
-		s.CreateNode("n-2")
-		s.CreateUnhealthyNode("n-3")
-		s.CreateNodeCheck("workers", stage.NodeSteps(
-			s.CreateNodeTemplate(remediator.FenceAgents, "soft"), s.CreateNodeTemplate(remediator.Metal3, "hard")))
+// nodeEscalation escalates the remediation of a Node by a check with two steps. The Node recovers during the second one.
+func nodeEscalation(create func(*stage.Stage) *remedyv1.NodeHealthCheck) func(*scenario) {
+	return func(s *scenario) {
+		createNodes(s.Stage)
+		create(s.Stage)
 		s.steps = []func(){
 			func() { s.Advance(10 * time.Minute) },
 			func() { s.SetReady("n-3", corev1.ConditionTrue, 0) },
 		}
-	})
+	}
+}
+
+// nodeCleanup deletes a check that remediates a Node.
+func nodeCleanup(create func(*stage.Stage) *remedyv1.NodeHealthCheck) func(*scenario) {
+	return func(s *scenario) {
+		createNodes(s.Stage)
+		check := create(s.Stage)
+		s.steps = []func(){func() { s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, check))).To(Succeed()) }}
+	}
+}
+
+// createNodes creates two healthy Nodes and an unhealthy one.
+func createNodes(s *stage.Stage) {
+	s.CreateNode("n-1")
+	s.CreateNode("n-2")
+	s.CreateUnhealthyNode("n-3")
+}
+
+// The history of a Node is written to the Node, in the cluster of the manager.
+func TestNodeEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
+	t.Parallel()
+	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithAllNamespaces) }
+	runStageAtEachWrite(t, begins, nodeEscalation(func(s *stage.Stage) *remedyv1.NodeHealthCheck {
+		return s.CreateNodeCheck("workers", stage.NodeSteps(
+			s.CreateNodeTemplate(remediator.FenceAgents, "soft"), s.CreateNodeTemplate(remediator.Metal3, "hard")))
+	}))
 }
 
 // inWorkload are the kinds of requests in the workload cluster, of one step each.
@@ -226,40 +247,19 @@ func createWorkloadCheck(s *stage.Stage) *remedyv1.NodeHealthCheck {
 func TestWorkloadEscalation_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
 	t.Parallel()
 	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithWorkloadWrites) }
-	runStageAtEachWrite(t, begins, func(s *scenario) {
-		s.CreateNode("n-1")
-		s.CreateNode("n-2")
-		s.CreateUnhealthyNode("n-3")
-		createWorkloadCheck(s.Stage)
-		s.steps = []func(){
-			func() { s.Advance(10 * time.Minute) },
-			func() { s.SetReady("n-3", corev1.ConditionTrue, 0) },
-		}
-	})
+	runStageAtEachWrite(t, begins, nodeEscalation(createWorkloadCheck))
 }
 
 func TestWorkloadCleanup_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
 	t.Parallel()
 	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithWorkloadWrites) }
-	runStageAtEachWrite(t, begins, func(s *scenario) {
-		s.CreateNode("n-1")
-		s.CreateNode("n-2")
-		s.CreateUnhealthyNode("n-3")
-		check := createWorkloadCheck(s.Stage)
-		s.steps = []func(){func() { s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, check))).To(Succeed()) }}
-	})
+	runStageAtEachWrite(t, begins, nodeCleanup(createWorkloadCheck))
 }
 
 func TestNodeCleanup_CrashAtAnyWrite_EndsTheSame(t *testing.T) {
 	t.Parallel()
 	begins := func() *stage.Stage { return stage.New(t, stage.WithClock, stage.WithAllNamespaces) }
-	runStageAtEachWrite(t, begins, func(s *scenario) {
-		s.CreateNode("n-1")
-		s.CreateNode("n-2")
-		s.CreateUnhealthyNode("n-3")
-		check := s.CreateNodeCheck("workers")
-		s.steps = []func(){func() { s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, check))).To(Succeed()) }}
-	})
+	runStageAtEachWrite(t, begins, nodeCleanup(func(s *stage.Stage) *remedyv1.NodeHealthCheck { return s.CreateNodeCheck("workers") }))
 }
 
 func TestCleanup_CrashAtAnyWrite_EndsTheSame(t *testing.T) {

@@ -185,9 +185,7 @@ func TestMedik8s_VersionOfMissingGroup_IsNotServed(t *testing.T) {
 		if r.URL.Path != "/apis/remediation.medik8s.io/v1alpha1" {
 			return nil
 		}
-		return &http.Response{
-			StatusCode: http.StatusInternalServerError, Header: http.Header{}, Body: http.NoBody, Request: r, ProtoMajor: 1, ProtoMinor: 1,
-		}
+		return &http.Response{StatusCode: http.StatusInternalServerError, Header: http.Header{}, Body: http.NoBody, Request: r}
 	})
 	s.CreateNode("n-1")
 	s.CreateNode("n-2")
