@@ -32,7 +32,7 @@ help: ## This list. The minutes are for two cores: everything cached / empty cac
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Shows what the product does, with the real Cluster API: Nodes break, and it prints what happens. 3 / 18 min. KEEP=1 keeps it up to look around, STRICT=1 fails if Remedy is late.
+demo: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## Shows what the product does, with the real Cluster API: Nodes break, and it prints what happens. 3 / 18 min. KEEP=1 keeps it up to look around, STRICT=1 fails if Remedy is late.
 	@cd test/world && go build -v -o "$(CURDIR)/bin/demo" ./cmd/demo $(PROGRESS)
 	@cd test/world && REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" exec "$(CURDIR)/bin/demo" -manager "$(CURDIR)/bin/manager" $(if $(KEEP),-keep) $(if $(STRICT),-strict)
 
@@ -125,13 +125,13 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 	@REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile table
 
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. 7 / 16 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. 7 / 16 min
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v .
 
 # Each scenario of the real Cluster API alone, ten times, and then all of them twice, at full depth. It goes on after a failure, and lists the failures at the end.
 .PHONY: soak-e2e
-soak-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Each scenario of 'make e2e' alone ten times, then all of them twice. 9 hours. SCENARIOS=regexp selects some.
+soak-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## Each scenario of 'make e2e' alone ten times, then all of them twice. 9 hours. SCENARIOS=regexp selects some.
 	@cd test/world && go test -c -o "$(CURDIR)/bin/world.test" .
 	@cd test/world && export FULL=1 REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy"; failed=; \
 	for name in $$("$(CURDIR)/bin/world.test" -test.list '$(or $(SCENARIOS),^Test)'); do \
@@ -164,7 +164,7 @@ bench-page: ## Writes the tables of out/bench.json, and the pictures of the curv
 	cd test/differential && go run ./cmd/bench -out "$(CURDIR)/out/bench.json" -page "$(CURDIR)/docs/performance.md"
 
 .PHONY: bench-world
-bench-world: controlplane-all clusterapi bin/manager ## The same with the real Cluster API: how long until a Machine is replaced, and 100 lost Nodes. Then the Go benchmarks. 8 / 22 min
+bench-world: controlplane-all clusterapi bin/manager bin/kustomize ## The same with the real Cluster API: how long until a Machine is replaced, and 100 lost Nodes. Then the Go benchmarks. 8 / 22 min
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -run '^$$' -bench . -benchtime 1x -timeout 30m .
 	go test -run '^$$' -bench . -benchmem ./...
 
@@ -296,7 +296,7 @@ site-serve: bin/hugo ## Serves the site on localhost and rebuilds it when a page
 
 WORLD ?=
 .PHONY: world
-world: controlplane-all clusterapi bin/manager bin/kubectl-remedy ## Keeps a management cluster with Cluster API and a workload cluster up until Ctrl-C. WORLD="-workers=5 -class". 1 / 17 min
+world: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## Keeps a management cluster with Cluster API and a workload cluster up until Ctrl-C. WORLD="-workers=5 -class". 1 / 17 min
 	@cd test/world && go build -v -o "$(CURDIR)/bin/world" ./cmd/world $(PROGRESS)
 	@cd test/world && REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" exec "$(CURDIR)/bin/world" -manager "$(CURDIR)/bin/manager" $(WORLD)
 
