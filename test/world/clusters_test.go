@@ -19,7 +19,7 @@ import (
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
 
-func TestNodesDoWhatTheTestSays(t *testing.T) {
+func TestWorld_Nodes_FollowTheTest(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
@@ -81,7 +81,7 @@ func isGone(t *testing.T, c *world.Cluster, machine string) bool {
 	return true
 }
 
-func TestAClusterCanBeMadeFromAClassWithSeveralPools(t *testing.T) {
+func TestWorld_ClusterClass_HasSeveralPools(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	begin := time.Now()
@@ -99,7 +99,7 @@ func TestAClusterCanBeMadeFromAClassWithSeveralPools(t *testing.T) {
 	g.Expect(c.Machines(t.Context())).To(BeEmpty())
 }
 
-func TestTheNetworkToAWorkloadClusterCanFail(t *testing.T) {
+func TestWorld_NetworkToWorkloadCluster_CanFail(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)

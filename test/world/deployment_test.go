@@ -11,7 +11,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-func TestAFlagThatIsGivenWinsOverTheSameOneOfTheDeployment(t *testing.T) {
+func TestDeployment_GivenFlag_ReplacesThatOfDeployment(t *testing.T) {
 	g := NewWithT(t)
 	says := []string{"--leader-elect", "--health-addr=:9440", "--v=2"}
 	g.Expect(override(says, []string{"--leader-elect=false", "--kubeconfig=here"})).
@@ -19,7 +19,7 @@ func TestAFlagThatIsGivenWinsOverTheSameOneOfTheDeployment(t *testing.T) {
 	g.Expect(override(says, nil)).To(Equal(says))
 }
 
-func TestAShapeThatCannotLiveIsRefused(t *testing.T) {
+func TestShape_Impossible_IsRejected(t *testing.T) {
 	g := NewWithT(t)
 	_, err := Shape{Name: "even", ControlPlanes: 2}.complete()
 	g.Expect(err).To(MatchError(ContainSubstring("no majority")))
@@ -30,7 +30,7 @@ func TestAShapeThatCannotLiveIsRefused(t *testing.T) {
 	g.Expect(whole.machines()).To(Equal(6))
 }
 
-func TestEveryManifestOfAShapeIsAnObject(t *testing.T) {
+func TestShape_Manifests_AreObjects(t *testing.T) {
 	for name, class := range map[string]bool{"plain": false, "of a class": true} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
@@ -46,7 +46,7 @@ func TestEveryManifestOfAShapeIsAnObject(t *testing.T) {
 	}
 }
 
-func TestAServiceBecomesTheAddressOfAProcess(t *testing.T) {
+func TestWebhooks_Service_BecomesAddressOfProcess(t *testing.T) {
 	g := NewWithT(t)
 	text := `spec:
   conversion:

@@ -18,7 +18,7 @@ import (
 
 // Remedy fails in the same way; this one writes more than the Lease of an election: what it reads of a Node is written to the
 // Machine.
-func TestAWriteOfAManagerOfClusterAPICanFail(t *testing.T) {
+func TestWorld_WriteOfClusterAPI_CanFail(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	c, err := w.Workload(t.Context(), world.Shape{Namespace: uniqueName("faults"), Name: "faulty", Workers: 1})
@@ -82,7 +82,7 @@ func countWrites(w *world.World, counts func(world.Write) bool) int {
 	return n
 }
 
-func TestWhoIsNotTappedCannotBeMadeToFail(t *testing.T) {
+func TestWorld_ManagerWithoutProxy_CannotFail(t *testing.T) {
 	g := NewWithT(t)
 	_, err := theWorld(t).FailAtWriteOf(world.Bootstrap, 1, world.Refuse, nil)
 	g.Expect(err).To(MatchError(ContainSubstring("name it in Options.Tapped")))

@@ -42,7 +42,7 @@ func ride() error {
 	select {}
 }
 
-func TestTwoWorldsLiveAtOnceAndLeaveNothingBehindHoweverTheyGo(t *testing.T) {
+func TestWorld_TwoAtOnce_LeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	interrupted, killed, folders := twoPassengers(t)
@@ -63,7 +63,7 @@ func TestTwoWorldsLiveAtOnceAndLeaveNothingBehindHoweverTheyGo(t *testing.T) {
 	}
 }
 
-func TestWithoutANamespaceTheSecondProgramIsToldThatOneWorldFits(t *testing.T) {
+func TestWorld_SecondWithoutNetworkNamespace_IsRejected(t *testing.T) {
 	g := NewWithT(t)
 	theWorld(t)
 	program, err := os.Executable()

@@ -19,7 +19,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-func TestTheWorldHasANetworkOfItsOwn(t *testing.T) {
+func TestWorld_Network_IsItsOwn(t *testing.T) {
 	g := NewWithT(t)
 	if is, why := world.Isolated(); !is {
 		t.Skipf("there is no network namespace here (%s); that all processes use loopback is tested by itself", why)
@@ -36,7 +36,7 @@ func TestTheWorldHasANetworkOfItsOwn(t *testing.T) {
 }
 
 // With a namespace or without: no process listens outside of loopback, or connects to an address outside.
-func TestEverybodyKeepsToLoopback(t *testing.T) {
+func TestWorld_Connections_StayOnLoopback(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	listening := 0

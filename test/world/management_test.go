@@ -27,7 +27,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-func TestTheInventoryIsWhatClusterctlWrites(t *testing.T) {
+func TestManagement_Inventory_IsThatOfClusterctl(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	providers := &unstructured.UnstructuredList{}
@@ -42,7 +42,7 @@ func TestTheInventoryIsWhatClusterctlWrites(t *testing.T) {
 }
 
 // A process on this machine cannot have the addresses, the folders and the short lease times of the Deployment.
-func TestOurManagerRunsWithExactlyTheFlagsOfItsDeployment(t *testing.T) {
+func TestManagement_Remedy_RunsWithFlagsOfDeployment(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	d := &appsv1.Deployment{}
@@ -75,7 +75,7 @@ func contains(list []string, word string) bool {
 	return false
 }
 
-func TestEveryManagerIsItsServiceAccountAndNobodyElse(t *testing.T) {
+func TestManagement_Managers_UseTheirServiceAccounts(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	// Election, CRD migration, events: each of them has written something by now.
@@ -107,7 +107,7 @@ func writers(log string) map[string]bool {
 	return found
 }
 
-func TestEveryWebhookLeadsToAProcessOnLoopback(t *testing.T) {
+func TestManagement_Webhooks_LeadToProcessesOnLoopback(t *testing.T) {
 	g := NewWithT(t)
 	w := theWorld(t)
 	asked := 0
@@ -151,7 +151,7 @@ func TestEveryWebhookLeadsToAProcessOnLoopback(t *testing.T) {
 	}
 }
 
-func TestTheManagementClusterCanHaveNodesOfItsOwn(t *testing.T) {
+func TestManagement_OwnNodes_CanExist(t *testing.T) {
 	g := NewWithT(t)
 	nodes := theWorld(t).Nodes()
 	g.Expect(nodes.Join(t.Context(), &corev1.Node{ObjectMeta: named("bare")})).To(Succeed())
@@ -164,7 +164,7 @@ func TestTheManagementClusterCanHaveNodesOfItsOwn(t *testing.T) {
 	g.Expect(apierrors.IsNotFound(errors.Cause(err))).To(BeTrue())
 }
 
-func TestASecondWorldOfOneProgramNeedsNoInfrastructureOfItsOwn(t *testing.T) {
+func TestManagement_SecondWorld_SharesInfrastructure(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	theWorld(t)
@@ -177,7 +177,7 @@ func TestASecondWorldOfOneProgramNeedsNoInfrastructureOfItsOwn(t *testing.T) {
 	g.Expect(second.Admin.Host).ToNot(Equal(theWorld(t).Admin.Host))
 }
 
-func TestAnyProcessCanBeKilledAndComesBack(t *testing.T) {
+func TestManagement_KilledProcess_Restarts(t *testing.T) {
 	w := theWorld(t)
 	for _, name := range []string{world.Core, world.Bootstrap, world.ControlPlane, world.Infrastructure, world.Remedy, world.ControllerManager, world.APIServer, world.Etcd} {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestAnyProcessCanBeKilledAndComesBack(t *testing.T) {
 	})
 }
 
-func TestAProcessCanBeFrozen(t *testing.T) {
+func TestManagement_Process_CanBeStopped(t *testing.T) {
 	g := NewWithT(t)
 	p := theWorld(t).Process(world.Bootstrap)
 	g.Expect(p.Freeze()).To(Succeed())
@@ -214,7 +214,7 @@ func TestAProcessCanBeFrozen(t *testing.T) {
 	g.Expect(p.Ready(t.Context())).To(Succeed())
 }
 
-func TestAWriteOfOurManagerCanFail(t *testing.T) {
+func TestManagement_WriteOfRemedy_CanFail(t *testing.T) {
 	w := theWorld(t)
 	// What it writes on its own, until it has something to do: the Lease of its election.
 	leases := func(write world.Write) bool { return strings.Contains(write.Path, "/leases") }

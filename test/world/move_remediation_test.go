@@ -18,7 +18,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// TestClustersMoveToAnotherManagementCluster runs these in its two worlds. The Nodes are those of a real API server: they outlive the move,
+// TestMove_Clusters_KeepTheirState runs these in its two worlds. The Nodes are those of a real API server: they outlive the move,
 // and so does their fault.
 
 // monitored makes a workload cluster with a worker, and a check of it.

@@ -66,7 +66,7 @@ spec:
 
 // A namespace with an in-memory cluster and one with a real API server goes to another management cluster, and back. Meanwhile the
 // in-memory infrastructure stops here and starts there, so that no other test can use it.
-func TestClustersMoveToAnotherManagementCluster(t *testing.T) {
+func TestMove_Clusters_KeepTheirState(t *testing.T) {
 	if runsInOwnProcess(t) {
 		return
 	}

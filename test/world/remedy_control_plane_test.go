@@ -30,7 +30,7 @@ func ofControlPlane(s *remedyv1.MachineHealthCheckSpec) {
 	s.Selector = remedyv1.Selector{MatchLabels: map[string]remedyv1.LabelValue{clusterv1.MachineControlPlaneLabel: ""}}
 }
 
-func TestControlPlaneMachinesAreReplacedByTheRulesOfTheirOwner(t *testing.T) {
+func TestControlPlane_UnhealthyMachines_AreReplacedOneByOne(t *testing.T) {
 	t.Parallel()
 	c := ownCluster(t, world.Shape{Namespace: uniqueName("councils"), Name: "council", ControlPlanes: 3})
 	keepsItsMemory(t)
@@ -233,7 +233,7 @@ func decisions(check *remedyv1.MachineHealthCheck) []string {
 }
 
 // The only Machine of a control plane: its owner refuses, reports that, and does not change it, whatever Remedy does.
-func TestTheRefusalOfAnOwnerIsShownAndStays(t *testing.T) {
+func TestControlPlane_OwnerRefuses_StatusShowsReason(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	c, _ := clusterWithPool(t, controlPlanePool)

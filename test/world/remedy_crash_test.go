@@ -18,7 +18,7 @@ import (
 )
 
 // The manager is killed at each write of an owner remediation: the Machine is replaced, once, and no other one is.
-func TestWhoIsKilledInTheMiddleOfAHandoverGoesOnWhereItWas(t *testing.T) {
+func TestAdoption_ManagerKilled_Continues(t *testing.T) {
 	// Before the parallel tests, so that it comes first.
 	memory.Lock()
 	t.Cleanup(memory.Unlock)

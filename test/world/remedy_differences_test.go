@@ -78,7 +78,7 @@ func tells(t *testing.T, machine clusterv1.Machine, kind string) func() string {
 // nothing are the conditions of a Machine without a check.
 const nothing = " "
 
-func TestACheckOfAClusterThatDoesNotExistSaysSo(t *testing.T) {
+func TestDifferences_MissingCluster_IsReported(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
@@ -90,7 +90,7 @@ func TestACheckOfAClusterThatDoesNotExistSaysSo(t *testing.T) {
 	g.Expect(inTreeCheck.Status.Conditions).To(BeEmpty(), "the in-tree controller reports that in its log only")
 }
 
-func TestMarksGoWithTheirCheckAndOwnersDoNotActOnThemAnyMore(t *testing.T) {
+func TestDifferences_CheckDeleted_ConditionsAreRemoved(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
@@ -162,7 +162,7 @@ func pauseSets(t *testing.T, c *world.Cluster, paused bool, pools ...string) {
 }
 
 // With a template, too, every Machine reports its health, also without a template; with a template again, remediation continues.
-func TestHealthIsToldAlsoWhereRemediatorsWorkAndTheirTemplateIsMissing(t *testing.T) {
+func TestDifferences_MissingTemplate_HealthIsReported(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-func TestAMachineWhoseNodeIsDeletedIsReplaced(t *testing.T) {
+func TestNodes_Deleted_MachineIsReplaced(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)
 	g := NewWithT(t)
@@ -37,7 +37,7 @@ func TestAMachineWhoseNodeIsDeletedIsReplaced(t *testing.T) {
 }
 
 // A Node that never joins: each Machine has its time, and is replaced after it.
-func TestAMachineWhoseNodeNeverJoinsIsReplaced(t *testing.T) {
+func TestNodes_NeverJoins_MachineIsReplaced(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)
 	g := NewWithT(t)

@@ -19,7 +19,7 @@ import (
 
 // Two Nodes become Unknown during an outage, and one of them is Ready again before its end. A user requests the remediation of another
 // Machine.
-func TestNothingIsRemediatedOnWhatIsKnownOfAClusterThatIsCutOff(t *testing.T) {
+func TestOutage_WorkloadCluster_NothingIsRemediated(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)

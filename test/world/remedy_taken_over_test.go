@@ -105,7 +105,7 @@ func healed(t *testing.T, c *world.Cluster, pool string) []string {
 
 // Remedy reconciles every adopted check, however it was created and its adoption requested. The in-tree controller does after the
 // release.
-func TestChecksOfAFleetAreTakenOverAndGivenBack(t *testing.T) {
+func TestAdoption_Fleet_IsAdoptedAndReleased(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)

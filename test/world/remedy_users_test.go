@@ -28,7 +28,7 @@ func kubectl(t *testing.T, w *world.World, words ...string) string {
 }
 
 // A blocked check with an unhealthy Machine: kubectl and clusterctl show everything that a user needs.
-func TestWhoAsksWhyNothingHappensFindsTheAnswer(t *testing.T) {
+func TestUsers_NothingHappens_FindReason(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)
 	g := NewWithT(t)

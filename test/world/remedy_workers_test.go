@@ -19,7 +19,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-func TestASickWorkerIsReplacedAndNothingIsLeftOfItsRemediation(t *testing.T) {
+func TestWorkers_Unhealthy_AreReplacedWithoutTraces(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)
 	g := NewWithT(t)
@@ -57,7 +57,7 @@ func bothGenerationsSay(g Gomega, m *clusterv1.Machine) {
 		HaveField("Status", corev1.ConditionFalse), HaveField("Reason", clusterv1.WaitingForRemediationV1Beta1Reason))))
 }
 
-func TestNeverMoreWorkersAreInFlightThanTheCheckAllows(t *testing.T) {
+func TestWorkers_MaxInFlight_IsKept(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)
 	g := NewWithT(t)
@@ -77,7 +77,7 @@ func TestNeverMoreWorkersAreInFlightThanTheCheckAllows(t *testing.T) {
 
 // The owner remediates one after the other, and the check requests two: what the owner reports of the waiting one stays, whatever Remedy
 // writes meanwhile.
-func TestTheTighterBudgetOfAnOwnerHoldsAndWhatItSaysSurvivesUs(t *testing.T) {
+func TestWorkers_LimitOfOwner_IsKept(t *testing.T) {
 	t.Parallel()
 	keepsItsMemory(t)
 	g := NewWithT(t)

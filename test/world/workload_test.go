@@ -17,7 +17,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-func TestARealAPIServerPlaysAWorkloadCluster(t *testing.T) {
+func TestWorkload_RealAPIServer_IsWorkloadCluster(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
 	w := theWorld(t)
