@@ -243,11 +243,15 @@ image: bin/ko ## Builds and pushes the image for two architectures with an SBOM,
 	@mkdir -p out
 	VERSION=$(VERSION) KO_DEFAULTBASEIMAGE=$(BASE) KO_DOCKER_REPO=$(IMAGE) bin/ko build --bare --platform=linux/amd64,linux/arm64 --sbom=spdx --tags=$(VERSION) . >out/.image
 
+# The SBOM of the image is made by ko.
 .PHONY: release-files
-release-files: ## Writes to out/ all that a release publishes: components, metadata, plugins, krew manifest, checksums. Needs VERSION. 3 / 10 min
+release-files: bin/cyclonedx-gomod ## Writes to out/ all that a release publishes: components, metadata, plugins with SBOMs, krew manifest, checksums. Needs VERSION. 3 / 10 min
 	@test -n "$(VERSION)" || { echo "make release-files: set the version, for example VERSION=v0.1.0"; exit 1; }
 	@rm -rf out
 	$(MAKE) --no-print-directory release plugins VERSION=$(VERSION)
+	@for platform in $(PLUGIN_PLATFORMS); do \
+	  bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) -output out/kubectl-remedy-$$platform.cdx.json out/kubectl-remedy-$$platform$$([[ $$platform = windows-* ]] && echo .exe) || exit 1; \
+	done
 	./hack/checksums.sh out
 
 .PHONY: release-dry-run
@@ -327,13 +331,14 @@ clean: ## Removes what was built here. Caches outside of the checkout stay. 0 mi
 bin/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 bin/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs
+bin/cyclonedx-gomod: PACKAGE := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
 bin/hugo: PACKAGE := github.com/gohugoio/hugo
 bin/ko: PACKAGE := github.com/google/ko
 bin/kustomize: PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
 bin/promtool: PACKAGE := github.com/prometheus/prometheus/cmd/promtool
 # Without the service discoveries, promtool compiles no library of a cloud.
 bin/promtool: TOOL_TAGS := remove_all_sd
-bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/hugo bin/ko bin/kustomize bin/promtool: bin/%: hack/tools/%/go.mod
+bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/cyclonedx-gomod bin/hugo bin/ko bin/kustomize bin/promtool: bin/%: hack/tools/%/go.mod
 	@echo "building $*"
 	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -tags="$(TOOL_TAGS)" -o "$(CURDIR)/$@" $(PACKAGE)
 
