@@ -6,10 +6,12 @@ package healthcheck
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"github.com/pkg/errors"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/annotations"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +24,7 @@ import (
 
 // Obstacle reads live whether the check or its Cluster is paused, or has changed since the plan.
 func (p *scope) Obstacle(ctx context.Context) (*remediation.PreflightCheck, error) {
-	check, cluster, err := p.r.Store.Find(ctx, p.r.Live, client.ObjectKeyFromObject(p.snapshot.check.Object))
+	check, cluster, err := p.find(ctx)
 	if apierrors.IsNotFound(err) {
 		return &remediation.PreflightCheck{Changed: true}, nil
 	}
@@ -38,6 +40,39 @@ func (p *scope) Obstacle(ctx context.Context) (*remediation.PreflightCheck, erro
 		return &remediation.PreflightCheck{Changed: true}, nil
 	}
 	return nil, nil
+}
+
+// find reads the check and its Cluster live.
+func (p *scope) find(ctx context.Context) (*Check, *clusterv1.Cluster, error) {
+	reader := p.r.Live
+	if key := p.snapshot.check.Cluster; p.snapshot.cluster != nil {
+		read := make(chan error, 1)
+		ahead := &clusterAhead{Reader: reader, key: key, cluster: &clusterv1.Cluster{}, read: read}
+		go func() { read <- p.r.Live.Get(ctx, key, ahead.cluster) }()
+		reader = ahead
+	}
+	return p.r.Store.Find(ctx, reader, client.ObjectKeyFromObject(p.snapshot.check.Object))
+}
+
+// clusterAhead reads a Cluster at the same time as the check that names it.
+type clusterAhead struct {
+	client.Reader
+	key     client.ObjectKey
+	cluster *clusterv1.Cluster
+	read    chan error
+}
+
+// Get reads an object. It is called for the Cluster once.
+func (r *clusterAhead) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	cluster, is := object.(*clusterv1.Cluster)
+	if !is || key != r.key {
+		return r.Reader.Get(ctx, key, object, options...)
+	}
+	if err := <-r.read; err != nil {
+		return err
+	}
+	r.cluster.DeepCopyInto(cluster)
+	return nil
 }
 
 // observeLive makes the scope silent if the check is paused or another instance is responsible for it. The caches may not have that before
@@ -124,22 +159,34 @@ func (p *scope) readAgain(ctx context.Context, targets []int, all bool) (*snapsh
 	}
 	fresh := *p.snapshot
 	fresh.unreadable, fresh.unsure = map[int]string{}, map[int]string{}
-	var err error
-	if fresh.check, fresh.cluster, err = p.r.Store.Find(ctx, p.r.Live, client.ObjectKeyFromObject(p.snapshot.check.Object)); err != nil {
-		return nil, err
+	var check *Check
+	var cluster *clusterv1.Cluster
+	var unread error
+	var reads sync.WaitGroup
+	// At the same time as the targets, of which those are read that the check of the plan selects: after a change of the check, nothing is done.
+	reads.Go(func() { check, cluster, unread = p.find(ctx) })
+	err := p.readDetailsAgain(ctx, &fresh, targets, all)
+	if reads.Wait(); unread != nil {
+		return nil, unread
 	}
+	fresh.check, fresh.cluster = check, cluster
+	return &fresh, err
+}
+
+// readDetailsAgain reads the targets, their requests and their Nodes or Leases.
+func (p *scope) readDetailsAgain(ctx context.Context, fresh *snapshot, targets []int, all bool) error {
 	everything := all || p.needsAll(targets)
-	if err := p.readTargetsAgain(ctx, &fresh, targets, everything); err != nil {
-		return nil, err
+	if err := p.readTargetsAgain(ctx, fresh, targets, everything); err != nil {
+		return err
 	}
-	p.readRequestsAgain(ctx, &fresh, targets, everything)
+	p.readRequestsAgain(ctx, fresh, targets, everything)
 	if fresh.check.ofNodes() {
-		p.readNodeLeasesAgain(ctx, &fresh, targets)
+		p.readNodeLeasesAgain(ctx, fresh, targets)
 	} else {
-		p.readNodesAgain(ctx, &fresh, targets, all)
+		p.readNodesAgain(ctx, fresh, targets, all)
 	}
-	p.readOtherClaimsAgain(ctx, &fresh, targets)
-	return &fresh, nil
+	p.readOtherClaimsAgain(ctx, fresh, targets)
+	return nil
 }
 
 // readOtherClaimsAgain reads the claims of another project live if one of the targets has no request: its operator may remediate what would
