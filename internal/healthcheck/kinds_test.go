@@ -4,6 +4,7 @@
 package healthcheck_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,11 +16,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -97,6 +100,14 @@ func (s *kindStage) target(name string) client.Object {
 	return stage.Get(s.Stage, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}})()
 }
 
+// waitMachineCondition waits for the status and the reason of a condition of a Machine. A Node has no conditions of checks.
+func (s *kindStage) waitMachineCondition(name, kind, expected string) {
+	s.T.Helper()
+	if !s.ofNodes {
+		s.Eventually(func() string { return stage.MachineCondition(kind)(s.target(name).(*clusterv1.Machine)) }).Should(Equal(expected))
+	}
+}
+
 // annotate changes an annotation of a target: its name is one for Machines and another one for Nodes.
 func (s *kindStage) annotate(name, ofMachine, ofNode string) {
 	s.T.Helper()
@@ -111,10 +122,34 @@ func (s *kindStage) annotate(name, ofMachine, ofNode string) {
 type settings struct {
 	remedyv1.Limits
 	remedyv1.Pace
-	// steps are the kinds of the templates; without them, there is one template.
+	// name is the name of the check; empty for "workers".
+	name string
+	// template is the kind of the only template, which is called "soft"; empty for the first kind.
+	template remediator.Kind
+	// steps are the kinds of the templates, which are called "step-1", "step-2"; without them, there is one template.
 	steps []remediator.Kind
+	// missing are the kinds of templates that are not created.
+	missing []remediator.Kind
 	// ownerOnly and ownerLast are owner remediation instead of a template, and after the last one. Only Machines have it.
 	ownerOnly, ownerLast bool
+}
+
+// createTemplates creates the templates of all steps, and returns the references to them.
+func createTemplates[T any](set *settings, create, reference func(remediator.Kind, string) *T) []*T {
+	all := make([]*T, 0, len(set.steps)+1)
+	for i, kind := range set.steps {
+		all = append(all, createTemplate(set, kind, fmt.Sprintf("step-%d", i+1), create, reference))
+	}
+	return all
+}
+
+func createTemplate[T any](
+	set *settings, kind remediator.Kind, name string, create, reference func(remediator.Kind, string) *T,
+) *T {
+	if slices.Contains(set.missing, kind) {
+		return reference(kind, name)
+	}
+	return create(kind, name)
 }
 
 // kindCheck is a check of either kind.
@@ -126,34 +161,31 @@ type kindCheck struct {
 // createCheck creates a check of all targets. Its limit allows everything, unless the test changes that.
 func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
 	s.T.Helper()
-	set := &settings{}
+	set := &settings{name: "workers", template: s.first}
 	set.MaxUnhealthy = ptr.To(intstr.FromString("100%"))
 	for _, change := range changes {
 		change(set)
 	}
 	if s.ofNodes {
-		return &kindCheck{s, s.CreateNodeCheck("workers", func(spec *remedyv1.NodeHealthCheckSpec) {
+		return &kindCheck{s, s.CreateNodeCheck(set.name, func(spec *remedyv1.NodeHealthCheckSpec) {
 			spec.Limits, spec.Pace = set.Limits, set.Pace
-			templates := make([]*remedyv1.NodeTemplateReference, 0, len(set.steps))
-			for _, kind := range set.steps {
-				templates = append(templates, s.CreateNodeTemplate(kind, "step"))
+			reference := func(kind remediator.Kind, name string) *remedyv1.NodeTemplateReference {
+				return stage.NodeTemplateReference(s.Stage, kind, name)
 			}
-			if stage.NodeSteps(templates...)(spec); len(templates) == 0 {
-				spec.RemediationTemplate = s.CreateNodeTemplate(s.first, "soft")
+			stage.NodeSteps(createTemplates(set, s.CreateNodeTemplate, reference)...)(spec)
+			if len(set.steps) == 0 {
+				spec.RemediationTemplate = createTemplate(set, set.template, "soft", s.CreateNodeTemplate, reference)
 			}
 		})}
 	}
-	return &kindCheck{s, s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
+	return &kindCheck{s, s.CreateCheck(set.name, func(spec *remedyv1.MachineHealthCheckSpec) {
 		spec.Limits, spec.Pace = set.Limits, set.Pace
-		templates := make([]*remedyv1.MachineTemplateReference, 0, len(set.steps)+1)
-		for _, kind := range set.steps {
-			templates = append(templates, s.CreateTemplate(kind, "step"))
-		}
+		templates := createTemplates(set, s.CreateTemplate, stage.TemplateReference)
 		if set.ownerLast {
 			templates = append(templates, nil)
 		}
 		if stage.BySteps(templates...)(spec); len(templates) == 0 && !set.ownerOnly {
-			spec.RemediationTemplate = s.CreateTemplate(s.first, "soft")
+			spec.RemediationTemplate = createTemplate(set, set.template, "soft", s.CreateTemplate, stage.TemplateReference)
 		}
 	})}
 }
@@ -235,17 +267,72 @@ func (c *kindCheck) healthy() int {
 	return -1
 }
 
-// decision returns a function that reads the decision about a target, and why it is blocked.
+// target reads an unhealthy target in the status; it is empty if there is none of that name.
+func (c *kindCheck) target(name string) remedyv1.UnhealthyTarget {
+	c.s.T.Helper()
+	for _, t := range c.status().UnhealthyTargets {
+		if t.Name == c.s.name(name) {
+			return t
+		}
+	}
+	return remedyv1.UnhealthyTarget{}
+}
+
+// decision returns a function that reads the decision about a target, and why it is blocked; empty if the target is not unhealthy.
 func (c *kindCheck) decision(target string) func() string {
 	return func() string {
 		c.s.T.Helper()
-		for _, t := range c.status().UnhealthyTargets {
-			if t.Name == c.s.name(target) {
-				return string(t.Decision) + " " + string(t.BlockedReason)
-			}
-		}
-		return ""
+		t := c.target(target)
+		return strings.TrimPrefix(string(t.Decision)+" "+string(t.BlockedReason), " ")
 	}
+}
+
+// condition returns a function that reads the status and the reason of a condition.
+func (c *kindCheck) condition(kind string) func() string {
+	return func() string {
+		c.s.T.Helper()
+		return stage.CheckCondition(kind)(c.asMachineCheck())
+	}
+}
+
+// message reads the message of a condition.
+func (c *kindCheck) message(kind string) string {
+	c.s.T.Helper()
+	return stage.CheckMessage(kind)(c.asMachineCheck())
+}
+
+// asMachineCheck reads the status of a check as that of a MachineHealthCheck.
+func (c *kindCheck) asMachineCheck() *remedyv1.MachineHealthCheck {
+	return &remedyv1.MachineHealthCheck{Status: remedyv1.MachineHealthCheckStatus{CheckStatus: *c.status()}}
+}
+
+// outcomes returns the outcomes of the last remediations, the latest first.
+func (c *kindCheck) outcomes() []string {
+	c.s.T.Helper()
+	all := []string{}
+	for _, r := range c.status().RecentRemediations {
+		all = append(all, strings.TrimPrefix(r.Target, c.s.name(""))+" "+string(r.Outcome))
+	}
+	return all
+}
+
+// exist counts the checks of the stage.
+func (s *kindStage) exist() int {
+	s.T.Helper()
+	return len(s.Checks()) + len(s.NodeChecks())
+}
+
+// startThrough runs the reconcilers with calls that a test changes.
+func (s *kindStage) startThrough(call func(next http.RoundTripper, r *http.Request) (*http.Response, error)) *stage.Instance {
+	s.T.Helper()
+	user := rest.CopyConfig(s.User())
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return call(next, r) })
+	})
+	c, err := s.StartAs(faults.Start(s.Ctx), user)
+	s.Expect(err).ToNot(HaveOccurred())
+	s.T.Cleanup(c.StopIdle)
+	return c
 }
 
 // request returns a function that reads the first request for a target; nil if there is none.

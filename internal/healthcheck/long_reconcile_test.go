@@ -59,7 +59,7 @@ func TestStepTimeout_LongReconcile_StartsAtCreation(t *testing.T) {
 func TestRejectedRequest_LongReconcile_DelayStartsAtRejection(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	kind := installKindWithRequiredField(s, "required.example.com", "RequiredRemediation")
+	kind := installKindWithRequiredField(s)
 	s.CreateUnhealthyMachine("m-1")
 	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
 	first := &sync.Once{}
