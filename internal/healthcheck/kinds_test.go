@@ -100,6 +100,13 @@ func (s *kindStage) target(name string) client.Object {
 	return stage.Get(s.Stage, &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}})()
 }
 
+// moveTo moves a target to another pool: checks select those of the pool of workers.
+func (s *kindStage) moveTo(name, pool string) {
+	s.T.Helper()
+	target := s.target(name)
+	s.Change(target, func() { target.GetLabels()["pool"] = pool })
+}
+
 // waitMachineCondition waits for the status and the reason of a condition of a Machine. A Node has no conditions of checks.
 func (s *kindStage) waitMachineCondition(name, kind, expected string) {
 	s.T.Helper()
@@ -316,6 +323,14 @@ func (c *kindCheck) outcomes() []string {
 	return all
 }
 
+// title is what messages call a check.
+func (c *kindCheck) title() string {
+	if c.s.ofNodes {
+		return "NodeHealthCheck " + c.GetName()
+	}
+	return "MachineHealthCheck " + c.GetNamespace() + "/" + c.GetName()
+}
+
 // exist counts the checks of the stage.
 func (s *kindStage) exist() int {
 	s.T.Helper()
@@ -365,6 +380,9 @@ func (s *kindStage) sendsRequest(method string) func(*http.Request, string) bool
 func atMost(n int) func(*settings) {
 	return func(s *settings) { s.MaxInFlight = ptr.To(intstr.FromInt(n)) }
 }
+
+// named gives a check a name.
+func named(name string) func(*settings) { return func(s *settings) { s.name = name } }
 
 // pausedByUser pauses remediation.
 func pausedByUser(s *settings) { s.PauseRequests = []string{"test"} }

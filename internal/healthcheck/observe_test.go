@@ -8,7 +8,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -41,85 +40,83 @@ func TestObserveMode_NodeDeleted_CountsTheTimeout(t *testing.T) {
 // A manager with --observe cancels the remediations of an earlier process, whatever the mode of the check is.
 func TestObserveFlag_RunningRemediation_IsCanceled(t *testing.T) {
 	t.Parallel()
-	ownerRemediation := func(s *stage.Stage) string {
-		m := s.Machines()[0]
-		return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(&m)
-	}
-	externalRemediation := func(s *stage.Stage) string {
-		return map[bool]string{true: "requested"}[len(s.Requests(remediator.Metal3)) > 0]
-	}
-	for name, test := range map[string]struct {
-		template    bool
-		remediation func(*stage.Stage) string
-	}{
-		"owner remediation":    {remediation: ownerRemediation},
-		"external remediation": {template: true, remediation: externalRemediation},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := stage.New(t)
-			s.CreateUnhealthyMachine("m-1")
-			s.CreateMachine("m-2")
-			check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
-				if test.template {
-					spec.RemediationTemplate = s.CreateTemplate(remediator.Metal3, "soft")
-				}
-			})
-			before := s.Start()
-			s.Eventually(func() string { return test.remediation(s) }).ShouldNot(BeEmpty())
-			before.WaitIdle()
-			before.Crash()
-			before.Stop()
-			s.Observe = true
-			c := s.Start()
-			s.Eventually(func() string { return test.remediation(s) }).Should(BeEmpty())
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ObserveMode")))
-			c.WaitIdle()
-			for _, m := range s.Machines() {
-				s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(&m)).ToNot(Equal(stage.IsUnhealthy))
-				s.Expect(notes.ResponsibleCheck(m.Annotations)).To(BeEmpty())
-			}
-			// The finalizer stays until all kinds of requests are known: an instance retries the kinds that a busy API server has not served.
-			s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", BeEmpty()))
-			writes := len(c.Writes())
-			s.SetReady("m-2", corev1.ConditionUnknown, 10*time.Minute)
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Observed ObserveMode")))
-			c.WaitIdle()
-			for _, w := range c.Writes()[writes:] {
-				s.Expect(w.What()).To(HavePrefix("patch machinehealthchecks.remedy.cluster.x-k8s.io/status "))
-			}
+	t.Run("owner remediation", func(t *testing.T) {
+		t.Parallel()
+		s := newKindStage(t, false)
+		cancelsByObserveFlag(s, func() string {
+			return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(s.target("m-1").(*clusterv1.Machine))
+		}, byOwner)
+	})
+	t.Run("external remediation", func(t *testing.T) {
+		t.Parallel()
+		forEachKind(t, func(s *kindStage) {
+			cancelsByObserveFlag(s, func() string { return map[bool]string{true: "requested"}[len(s.Requests(s.first)) > 0] })
 		})
+	})
+}
+
+func cancelsByObserveFlag(s *kindStage, remediation func() string, by ...func(*settings)) {
+	s.T.Helper()
+	s.createUnhealthy("m-1")
+	s.createTargets("m-2")
+	check := s.createCheck(by...)
+	before := s.Start()
+	s.Eventually(remediation).ShouldNot(BeEmpty())
+	before.WaitIdle()
+	before.Crash()
+	before.Stop()
+	s.Observe = true
+	c := s.Start()
+	s.Eventually(remediation).Should(BeEmpty())
+	s.Eventually(check.decision("m-1")).Should(Equal("Observed ObserveMode"))
+	c.WaitIdle()
+	for _, name := range []string{"m-1", "m-2"} {
+		target := s.target(name)
+		s.Expect(notes.ResponsibleCheck(target.GetAnnotations())).To(BeEmpty())
+		if m, is := target.(*clusterv1.Machine); is {
+			s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m)).ToNot(Equal(stage.IsUnhealthy))
+		}
+	}
+	// The finalizer stays until all kinds of requests are known: an instance retries the kinds that a busy API server has not served.
+	s.Eventually(check.finalizers).Should(BeEmpty())
+	writes := len(c.Writes())
+	s.FailNode("m-2")
+	s.Eventually(check.decision("m-2")).Should(Equal("Observed ObserveMode"))
+	c.WaitIdle()
+	for _, w := range c.Writes()[writes:] {
+		s.Expect(w.What()).To(HavePrefix("patch " + s.checks + "/status "))
 	}
 }
 
-// An observing check reports what it would do for the Machines of another check, and which check is responsible for them: docs/adopt.md
+// An observing check reports what it would do for the targets of another check, and which check is responsible for them: docs/adopt.md
 // compares two checks in this way. The other check does not notice it.
 func TestObserveMode_OtherCheck_DecidesAsIfAlone(t *testing.T) {
 	t.Parallel()
-	for name, withTemplate := range map[string]bool{"owner remediation": false, "external remediation": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := stage.New(t)
-			s.CreateUnhealthyMachine("m-1")
-			s.CreateMachine("m-2")
-			steps := func(template string) func(*remedyv1.MachineHealthCheckSpec) {
-				return func(spec *remedyv1.MachineHealthCheckSpec) {
-					if withTemplate {
-						spec.RemediationTemplate = s.CreateTemplate(remediator.Metal3, template)
-					}
-				}
-			}
-			responsible := s.CreateCheck("a", steps("a"))
-			c := s.Start()
-			s.Eventually(stage.Get(s, responsible)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-			observing := s.CreateCheck("b", steps("b"), func(spec *remedyv1.MachineHealthCheckSpec) { spec.Mode = remedyv1.ObserveMode })
-			s.Eventually(stage.Get(s, observing)).Should(WithTransform(stage.Decision("m-1"), Equal("Observed ObserveMode")))
-			s.Expect(stage.CheckCondition(remedyv1.SelectorsDisjointCondition)(observing)).To(Equal("False SelectorsOverlap"))
-			s.Expect(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)(observing)).
-				To(ContainSubstring("MachineHealthCheck " + s.Namespace + "/a is responsible for 2 targets: m-1, m-2"))
-			c.WaitIdle()
-			s.Expect(stage.CheckCondition(remedyv1.SelectorsDisjointCondition)(stage.Get(s, responsible)())).To(Equal("True SelectorsDisjoint"))
-			s.Expect(stage.Decision("m-1")(responsible)).To(Equal("Remediating "))
-		})
-	}
+	t.Run("owner remediation", func(t *testing.T) {
+		t.Parallel()
+		observesAsIfAlone(newKindStage(t, false), byOwner)
+	})
+	t.Run("external remediation", func(t *testing.T) {
+		t.Parallel()
+		forEachKind(t, func(s *kindStage) { observesAsIfAlone(s) })
+	})
+}
+
+func observesAsIfAlone(s *kindStage, by ...func(*settings)) {
+	s.T.Helper()
+	s.createUnhealthy("m-1")
+	s.createTargets("m-2")
+	responsible := s.createCheck(append(by, named("a"))...)
+	c := s.Start()
+	s.Eventually(responsible.decision("m-1")).Should(Equal("Remediating "))
+	observing := s.createCheck(append(by, named("b"), func(set *settings) {
+		set.Mode, set.missing = remedyv1.ObserveMode, []remediator.Kind{s.first}
+	})...)
+	s.Eventually(observing.decision("m-1")).Should(Equal("Observed ObserveMode"))
+	s.Expect(observing.condition(remedyv1.SelectorsDisjointCondition)()).To(Equal("False SelectorsOverlap"))
+	s.Expect(observing.message(remedyv1.SelectorsDisjointCondition)).
+		To(ContainSubstring(responsible.title() + " is responsible for 2 targets: " + s.name("m-1") + ", " + s.name("m-2")))
+	c.WaitIdle()
+	s.Expect(responsible.condition(remedyv1.SelectorsDisjointCondition)()).To(Equal("True SelectorsDisjoint"))
+	s.Expect(responsible.decision("m-1")()).To(Equal("Remediating "))
 }

@@ -14,14 +14,13 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -90,26 +89,24 @@ func startsNoMore(s *kindStage, change func(s *kindStage, check *kindCheck), set
 // Another leader records a storm when the reconcile has planned a remediation and has reported that, and has not read the check again.
 func TestPreflight_StormSincePlan_StartsNothing(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.CreateUnhealthyMachine("m-1")
-	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
-		spec.StormCooldownDuration = ptr.To(stage.Duration(time.Hour))
-	})
-	byOther := check.DeepCopy()
-	var started atomic.Bool
-	announces := func(r *http.Request, body string) bool {
-		if stage.RequestsOwner(r, body) {
-			started.Store(true)
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		check := s.createCheck(func(set *settings) { set.StormCooldownDuration = ptr.To(stage.Duration(time.Hour)) })
+		byOther := check.DeepCopyObject().(client.Object)
+		var started atomic.Bool
+		announces := func(r *http.Request, body string) bool {
+			if s.sendsRequest(http.MethodPost)(r, body) {
+				started.Store(true)
+			}
+			return strings.HasSuffix(r.URL.Path, "/"+check.GetName()+"/status") && strings.Contains(body, string(remediation.PreflightPending))
 		}
-		return strings.HasSuffix(r.URL.Path, "/machinehealthchecks/workers/status") &&
-			strings.Contains(body, string(remediation.PreflightPending))
-	}
-	c := s.StartInterrupted(announces, func() {
-		s.Annotate(byOther, remedyv1.StormSinceAnnotation, time.Now().UTC().Format(time.RFC3339))
+		c := s.StartInterrupted(announces, func() {
+			s.Annotate(byOther, remedyv1.StormSinceAnnotation, time.Now().UTC().Format(time.RFC3339))
+		})
+		s.Eventually(check.decision("m-1")).Should(Equal("Blocked Storm"))
+		c.WaitIdle()
+		s.Expect(started.Load()).To(BeFalse(), "no remediation was started")
 	})
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked Storm")))
-	c.WaitIdle()
-	s.Expect(started.Load()).To(BeFalse(), "no remediation was started")
 }
 
 // An etcd member fails, and the cache of the instance does not show it. The preflight check reads the members live.
@@ -141,18 +138,18 @@ func TestPreflight_EtcdMemberLost_BlocksRemediation(t *testing.T) {
 	c.Watches().Release()
 }
 
-// The API server fails every live read of one Machine.
+// The API server fails every live read of one target.
 func TestPreflight_MachineUnreadable_BlocksOnlyThatMachine(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	unreadable, other := s.CreateUnhealthyMachine("m-1"), s.CreateUnhealthyMachine("m-2")
-	check := s.CreateCheck("workers")
-	var fails atomic.Bool
-	fails.Store(true)
-	user := rest.CopyConfig(s.User())
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/machines/m-1") || !fails.Load() {
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1", "m-2")
+		check := s.createCheck()
+		resource, _, _ := strings.Cut(s.targets, ".")
+		unreadable := "/" + resource + "/" + s.name("m-1")
+		var fails atomic.Bool
+		fails.Store(true)
+		s.startThrough(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, unreadable) || !fails.Load() {
 				return next.RoundTrip(r)
 			}
 			return &http.Response{
@@ -160,20 +157,16 @@ func TestPreflight_MachineUnreadable_BlocksOnlyThatMachine(t *testing.T) {
 				Body: io.NopCloser(strings.NewReader("no")), Request: r,
 			}, nil
 		})
-	})
-	c, err := s.StartAs(faults.Start(s.Ctx), user)
-	s.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(c.StopIdle)
-	s.Eventually(stage.Get(s, other)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreflightFailed")))
-	s.Expect(messageOfTarget("m-1")(check)).
-		To(ContainSubstring("the facts could not be read again: the API server of the management cluster returned an error"))
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unreadable)())).To(BeEmpty())
+		s.waitRequest("m-2")
+		s.Eventually(check.decision("m-1")).Should(Equal("Blocked PreflightFailed"))
+		s.Expect(check.target("m-1").Message).
+			To(ContainSubstring("the facts could not be read again: the API server of the "))
+		s.Expect(s.request("m-1")()).To(BeNil())
 
-	fails.Store(false)
-	s.Eventually(func() string {
-		s.Advance(remediation.RetryTime)
-		return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unreadable)())
-	}).Should(Equal(stage.OwnerRequested))
+		fails.Store(false)
+		s.Eventually(func() any {
+			s.Advance(remediation.RetryTime)
+			return s.request("m-1")()
+		}).ShouldNot(BeNil())
+	}, stage.WithClock)
 }

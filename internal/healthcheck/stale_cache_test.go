@@ -93,10 +93,7 @@ func TestStaleCache_TargetChanged_StartsNothing(t *testing.T) {
 		"remediation skipped": func(s *kindStage) {
 			s.annotate("m-1", clusterv1.MachineSkipRemediationAnnotation, remedyv1.SkipRemediationAnnotation)
 		},
-		"no longer selected": func(s *kindStage) {
-			target := s.target("m-1")
-			s.Change(target, func() { target.GetLabels()["pool"] = "another" })
-		},
+		"no longer selected": func(s *kindStage) { s.moveTo("m-1", "others") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
