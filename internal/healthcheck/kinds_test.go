@@ -213,17 +213,23 @@ func (c *kindCheck) setTemplate(kind remediator.Kind) {
 	c.s.Change(c.Object, change)
 }
 
-// loseStatus removes the unhealthy targets from the status of a check.
-func (c *kindCheck) loseStatus() {
+// changeStatus changes what the status of both kinds has.
+func (c *kindCheck) changeStatus(do func(*remedyv1.CheckStatus)) {
 	c.s.T.Helper()
 	c.s.ChangeStatus(c.Object, func() {
 		switch check := c.Object.(type) {
 		case *remedyv1.MachineHealthCheck:
-			check.Status.UnhealthyTargets = nil
+			do(&check.Status.CheckStatus)
 		case *remedyv1.NodeHealthCheck:
-			check.Status.UnhealthyTargets = nil
+			do(&check.Status.CheckStatus)
 		}
 	})
+}
+
+// loseStatus removes the unhealthy targets from the status of a check.
+func (c *kindCheck) loseStatus() {
+	c.s.T.Helper()
+	c.changeStatus(func(status *remedyv1.CheckStatus) { status.UnhealthyTargets = nil })
 }
 
 // finalizers are those of a check; none if it no longer exists.
@@ -245,6 +251,19 @@ func (c *kindCheck) change(do func(*remedyv1.Pace, *remedyv1.Selector)) {
 			do(&check.Spec.Pace, &check.Spec.Selector)
 		case *remedyv1.NodeHealthCheck:
 			do(&check.Spec.Pace, check.Spec.Selector)
+		}
+	})
+}
+
+// changeLimits changes the limits of a check.
+func (c *kindCheck) changeLimits(do func(*remedyv1.Limits)) {
+	c.s.T.Helper()
+	c.s.Change(c.Object, func() {
+		switch check := c.Object.(type) {
+		case *remedyv1.MachineHealthCheck:
+			do(&check.Spec.Limits)
+		case *remedyv1.NodeHealthCheck:
+			do(&check.Spec.Limits)
 		}
 	})
 }
@@ -380,6 +399,9 @@ func (s *kindStage) sendsRequest(method string) func(*http.Request, string) bool
 func atMost(n int) func(*settings) {
 	return func(s *settings) { s.MaxInFlight = ptr.To(intstr.FromInt(n)) }
 }
+
+// maxUnhealthy limits how many targets may be unhealthy, as a number or a percentage.
+func maxUnhealthy(n string) func(*settings) { return func(s *settings) { s.MaxUnhealthy = ptr.To(intstr.Parse(n)) } }
 
 // named gives a check a name.
 func named(name string) func(*settings) { return func(s *settings) { s.name = name } }

@@ -55,34 +55,31 @@ func TestRequest_UnhealthyMachine_HasWhatRemediatorsRead(t *testing.T) {
 	s.Expect(stage.CheckCondition(remedyv1.TemplatesResolvedCondition)(check)).To(Equal("True TemplatesResolved"))
 }
 
-// The request of a recovered Machine is deleted without the timed-out annotation. The Machine counts as healthy when the request no longer
+// The request of a recovered target is deleted without the timed-out annotation. The target counts as healthy when the request no longer
 // exists.
 func TestRequest_MachineRecovers_IsDeleted(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	unhealthy := s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
-	s.Start()
-	s.WaitRequest(remediator.Metal3, "m-1")
-	s.Remediate(remediator.Metal3, remediator.Succeeds)
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(func() bool { return s.Request(remediator.Metal3, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-	s.Expect(s.Request(remediator.Metal3, "m-1")().GetAnnotations()).
-		ToNot(HaveKey(remedyv1.TimedOutAnnotation), "the remediation has succeeded")
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		check := s.createCheck()
+		s.Start()
+		request := s.waitRequest("m-1")
+		s.Remediate(s.first, remediator.Succeeds)
+		s.SetRequestFinalizers(request, "example.com/keeper")
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.Eventually(beingDeleted(s.request("m-1"))).Should(BeTrue())
+		s.Expect(s.request("m-1")().GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation), "the remediation has succeeded")
 
-	// The Machine counts as healthy when its request no longer exists.
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(0)))
-	s.Remediate(remediator.Metal3, remediator.Succeeds)
-	s.Eventually(s.Request(remediator.Metal3, "m-1")).Should(BeNil())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
+		// The target counts as healthy when its request no longer exists.
+		s.waitMachineCondition("m-1", "HealthCheckSucceeded", "True HealthCheckSucceeded")
+		s.Eventually(check.healthy).Should(BeZero())
+		s.SetRequestFinalizers(request)
+		s.Eventually(s.request("m-1")).Should(BeNil())
+		s.Eventually(check.healthy).Should(Equal(1))
 
-	// The check has nothing left to clean up.
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(func(c *remedyv1.MachineHealthCheck) []string { return c.Finalizers }, BeEmpty()))
-	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), BeEmpty()))
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(func(c *remedyv1.MachineHealthCheck) []remedyv1.RecentRemediation { return c.Status.RecentRemediations },
-			ConsistOf(HaveField("Outcome", remedyv1.RecoveredOutcome))))
+		// The check has nothing left to clean up.
+		s.Eventually(check.finalizers).Should(BeEmpty())
+		s.waitMachineCondition("m-1", "ExternallyRemediated", "")
+		s.Eventually(check.outcomes).Should(Equal([]string{"m-1 Recovered"}))
+	})
 }

@@ -38,51 +38,53 @@ func TestStatus_StaleCheckCache_IsUpdated(t *testing.T) {
 
 func TestSyncPeriod_NoEvents_ReconcilesAgain(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, func(s *stage.Stage) { s.SyncPeriod = ptr.To(time.Second) })
-	s.CreateMachine("m-1")
-	check := s.CreateCheck("workers")
-	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
-	c.WaitIdle()
-	resyncs := func() float64 {
-		n := 0.0
-		for _, counted := range c.Series("remedy_evaluations_total", "resync") {
-			n += counted
+	forEachKind(t, func(s *kindStage) {
+		s.createTargets("m-1")
+		check := s.createCheck()
+		c := s.Start()
+		s.Eventually(check.healthy).Should(Equal(1))
+		c.WaitIdle()
+		resyncs := func() float64 {
+			n := 0.0
+			for _, counted := range c.Series("remedy_evaluations_total", "resync") {
+				n += counted
+			}
+			return n
 		}
-		return n
-	}
-	before := resyncs()
-	s.Eventually(resyncs).Should(BeNumerically(">=", before+2))
+		before := resyncs()
+		s.Eventually(resyncs).Should(BeNumerically(">=", before+2))
+	}, func(s *stage.Stage) { s.SyncPeriod = ptr.To(time.Second) })
 }
 
 // The last write of the earlier leader succeeds when the new leader has filled its cache. The cache does not show it until the end of the
 // test.
 func TestStatus_NewLeaderWithStaleCache_KeepsLastWrite(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	s.CreateUnhealthyMachine("m-1")
-	s.CreateMachine("m-2")
-	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
-	c := s.Start()
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-	c.WaitIdle()
-	c.Crash()
-	c.Stop()
-	s.OnFirstRead = func(c *stage.Instance) {
-		c.Watches().Hold("machinehealthchecks.remedy.cluster.x-k8s.io")
-		s.ChangeStatus(check, func() {
-			check.Status.CurrentHealthy = ptr.To[int32](7)
-			check.Status.RecentRemediations = []remedyv1.RecentRemediation{
-				{Target: "m-9", Outcome: remedyv1.ReplacedOutcome, StartTime: metav1.Now(), CompletionTime: metav1.Now()},
-			}
-		})
-	}
-	c = s.Start()
-	s.Eventually(func() bool { return c.Evaluated("workers") }).Should(BeTrue())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)), "the status of the earlier leader is replaced")
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Recovered", "m-9 Replaced"})))
-	c.Watches().Release()
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		s.createTargets("m-2")
+		check := s.createCheck()
+		c := s.Start()
+		s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+		c.WaitIdle()
+		c.Crash()
+		c.Stop()
+		s.OnFirstRead = func(c *stage.Instance) {
+			c.Watches().Hold(s.checks)
+			check.changeStatus(func(status *remedyv1.CheckStatus) {
+				status.Unhealthy = ptr.To[int32](7)
+				status.RecentRemediations = []remedyv1.RecentRemediation{
+					{Target: s.name("m-9"), Outcome: remedyv1.ReplacedOutcome, StartTime: metav1.Now(), CompletionTime: metav1.Now()},
+				}
+			})
+		}
+		c = s.Start()
+		s.Eventually(func() bool { return c.Evaluated(check.GetName()) }).Should(BeTrue())
+		s.Eventually(check.status).Should(HaveField("Unhealthy", HaveValue(BeEquivalentTo(1))), "the status of the earlier leader is replaced")
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.Eventually(check.outcomes).Should(Equal([]string{"m-1 Recovered", "m-9 Replaced"}))
+		c.Watches().Release()
+	})
 }
 
 // The write of the status that records a remediation fails, or its response is lost.
