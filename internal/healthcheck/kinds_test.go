@@ -4,7 +4,6 @@
 package healthcheck_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,16 +11,12 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
@@ -108,7 +103,7 @@ func (s *kindStage) moveTo(name, pool string) {
 }
 
 // waitMachineCondition waits for the status and the reason of a condition of a Machine. A Node has no conditions of checks.
-func (s *kindStage) waitMachineCondition(name, kind, expected string) {
+func (s *kindStage) waitMachineCondition(name, kind, expected string) { //nolint:unparam // each caller names its target.
 	s.T.Helper()
 	if !s.ofNodes {
 		s.Eventually(func() string { return stage.MachineCondition(kind)(s.target(name).(*clusterv1.Machine)) }).Should(Equal(expected))
@@ -123,237 +118,6 @@ func (s *kindStage) annotate(name, ofMachine, ofNode string) {
 		key = ofNode
 	}
 	s.Annotate(s.target(name), key, "yes")
-}
-
-// settings are those that both kinds of checks have.
-type settings struct {
-	remedyv1.Limits
-	remedyv1.Pace
-	// name is the name of the check; empty for "workers".
-	name string
-	// template is the kind of the only template, which is called "soft"; empty for the first kind.
-	template remediator.Kind
-	// steps are the kinds of the templates, which are called "step-1", "step-2"; without them, there is one template.
-	steps []remediator.Kind
-	// missing are the kinds of templates that are not created.
-	missing []remediator.Kind
-	// ownerOnly and ownerLast are owner remediation instead of a template, and after the last one. Only Machines have it.
-	ownerOnly, ownerLast bool
-}
-
-// createTemplates creates the templates of all steps, and returns the references to them.
-func createTemplates[T any](set *settings, create, reference func(remediator.Kind, string) *T) []*T {
-	all := make([]*T, 0, len(set.steps)+1)
-	for i, kind := range set.steps {
-		all = append(all, createTemplate(set, kind, fmt.Sprintf("step-%d", i+1), create, reference))
-	}
-	return all
-}
-
-func createTemplate[T any](
-	set *settings, kind remediator.Kind, name string, create, reference func(remediator.Kind, string) *T,
-) *T {
-	if slices.Contains(set.missing, kind) {
-		return reference(kind, name)
-	}
-	return create(kind, name)
-}
-
-// kindCheck is a check of either kind.
-type kindCheck struct {
-	s *kindStage
-	client.Object
-}
-
-// createCheck creates a check of all targets. Its limit allows everything, unless the test changes that.
-func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
-	s.T.Helper()
-	set := &settings{name: "workers", template: s.first}
-	set.MaxUnhealthy = ptr.To(intstr.FromString("100%"))
-	for _, change := range changes {
-		change(set)
-	}
-	if s.ofNodes {
-		return &kindCheck{s, s.CreateNodeCheck(set.name, func(spec *remedyv1.NodeHealthCheckSpec) {
-			spec.Limits, spec.Pace = set.Limits, set.Pace
-			reference := func(kind remediator.Kind, name string) *remedyv1.NodeTemplateReference {
-				return stage.NodeTemplateReference(s.Stage, kind, name)
-			}
-			stage.NodeSteps(createTemplates(set, s.CreateNodeTemplate, reference)...)(spec)
-			if len(set.steps) == 0 {
-				spec.RemediationTemplate = createTemplate(set, set.template, "soft", s.CreateNodeTemplate, reference)
-			}
-		})}
-	}
-	return &kindCheck{s, s.CreateCheck(set.name, func(spec *remedyv1.MachineHealthCheckSpec) {
-		spec.Limits, spec.Pace = set.Limits, set.Pace
-		templates := createTemplates(set, s.CreateTemplate, stage.TemplateReference)
-		if set.ownerLast {
-			templates = append(templates, nil)
-		}
-		if stage.BySteps(templates...)(spec); len(templates) == 0 && !set.ownerOnly {
-			spec.RemediationTemplate = createTemplate(set, set.template, "soft", s.CreateTemplate, stage.TemplateReference)
-		}
-	})}
-}
-
-// setTemplate changes the only template of a check.
-func (c *kindCheck) setTemplate(kind remediator.Kind) {
-	c.s.T.Helper()
-	change := func() {
-		check := c.Object.(*remedyv1.MachineHealthCheck)
-		check.Spec.EscalatingRemediations, check.Spec.RemediationTemplate = nil, c.s.CreateTemplate(kind, "other")
-	}
-	if c.s.ofNodes {
-		change = func() {
-			check := c.Object.(*remedyv1.NodeHealthCheck)
-			check.Spec.EscalatingRemediations, check.Spec.RemediationTemplate = nil, c.s.CreateNodeTemplate(kind, "other")
-		}
-	}
-	c.s.Change(c.Object, change)
-}
-
-// changeStatus changes what the status of both kinds has.
-func (c *kindCheck) changeStatus(do func(*remedyv1.CheckStatus)) {
-	c.s.T.Helper()
-	c.s.ChangeStatus(c.Object, func() {
-		switch check := c.Object.(type) {
-		case *remedyv1.MachineHealthCheck:
-			do(&check.Status.CheckStatus)
-		case *remedyv1.NodeHealthCheck:
-			do(&check.Status.CheckStatus)
-		}
-	})
-}
-
-// loseStatus removes the unhealthy targets from the status of a check.
-func (c *kindCheck) loseStatus() {
-	c.s.T.Helper()
-	c.changeStatus(func(status *remedyv1.CheckStatus) { status.UnhealthyTargets = nil })
-}
-
-// finalizers are those of a check; none if it no longer exists.
-func (c *kindCheck) finalizers() []string {
-	err := c.s.Admin.Get(c.s.Ctx, client.ObjectKeyFromObject(c.Object), c.Object)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	c.s.Expect(err).ToNot(HaveOccurred())
-	return c.GetFinalizers()
-}
-
-// change changes what both kinds of checks have.
-func (c *kindCheck) change(do func(*remedyv1.Pace, *remedyv1.Selector)) {
-	c.s.T.Helper()
-	c.s.Change(c.Object, func() {
-		switch check := c.Object.(type) {
-		case *remedyv1.MachineHealthCheck:
-			do(&check.Spec.Pace, &check.Spec.Selector)
-		case *remedyv1.NodeHealthCheck:
-			do(&check.Spec.Pace, check.Spec.Selector)
-		}
-	})
-}
-
-// changeLimits changes the limits of a check.
-func (c *kindCheck) changeLimits(do func(*remedyv1.Limits)) {
-	c.s.T.Helper()
-	c.s.Change(c.Object, func() {
-		switch check := c.Object.(type) {
-		case *remedyv1.MachineHealthCheck:
-			do(&check.Spec.Limits)
-		case *remedyv1.NodeHealthCheck:
-			do(&check.Spec.Limits)
-		}
-	})
-}
-
-// status reads what the status of both kinds has.
-func (c *kindCheck) status() *remedyv1.CheckStatus {
-	c.s.T.Helper()
-	switch check := stage.Get(c.s.Stage, c.Object)().(type) {
-	case *remedyv1.MachineHealthCheck:
-		return &check.Status.CheckStatus
-	case *remedyv1.NodeHealthCheck:
-		return &check.Status.CheckStatus
-	}
-	return nil
-}
-
-// healthy returns how many targets are healthy, -1 if that is not known.
-func (c *kindCheck) healthy() int {
-	c.s.T.Helper()
-	c.status()
-	switch check := c.Object.(type) {
-	case *remedyv1.MachineHealthCheck:
-		return int(ptr.Deref(check.Status.CurrentHealthy, -1))
-	case *remedyv1.NodeHealthCheck:
-		return int(ptr.Deref(check.Status.HealthyNodes, -1))
-	}
-	return -1
-}
-
-// target reads an unhealthy target in the status; it is empty if there is none of that name.
-func (c *kindCheck) target(name string) remedyv1.UnhealthyTarget {
-	c.s.T.Helper()
-	for _, t := range c.status().UnhealthyTargets {
-		if t.Name == c.s.name(name) {
-			return t
-		}
-	}
-	return remedyv1.UnhealthyTarget{}
-}
-
-// decision returns a function that reads the decision about a target, and why it is blocked; empty if the target is not unhealthy.
-func (c *kindCheck) decision(target string) func() string {
-	return func() string {
-		c.s.T.Helper()
-		t := c.target(target)
-		return strings.TrimPrefix(string(t.Decision)+" "+string(t.BlockedReason), " ")
-	}
-}
-
-// condition returns a function that reads the status and the reason of a condition.
-func (c *kindCheck) condition(kind string) func() string {
-	return func() string {
-		c.s.T.Helper()
-		return stage.CheckCondition(kind)(c.asMachineCheck())
-	}
-}
-
-// message reads the message of a condition.
-func (c *kindCheck) message(kind string) string {
-	c.s.T.Helper()
-	return stage.CheckMessage(kind)(c.asMachineCheck())
-}
-
-// asMachineCheck reads the status of a check as that of a MachineHealthCheck.
-func (c *kindCheck) asMachineCheck() *remedyv1.MachineHealthCheck {
-	return &remedyv1.MachineHealthCheck{Status: remedyv1.MachineHealthCheckStatus{CheckStatus: *c.status()}}
-}
-
-// outcomes returns the outcomes of the last remediations, the latest first.
-func (c *kindCheck) outcomes() []string {
-	c.s.T.Helper()
-	all := []string{}
-	for _, r := range c.status().RecentRemediations {
-		all = append(all, strings.TrimPrefix(r.Target, c.s.name(""))+" "+string(r.Outcome))
-	}
-	return all
-}
-
-// title is what messages call a check.
-func (c *kindCheck) title() string {
-	if c.s.ofNodes {
-		return "NodeHealthCheck " + c.GetName()
-	}
-	return "MachineHealthCheck " + c.GetNamespace() + "/" + c.GetName()
-}
-
-// exist counts the checks of the stage.
-func (s *kindStage) exist() int {
-	s.T.Helper()
-	return len(s.Checks()) + len(s.NodeChecks())
 }
 
 // startThrough runs the reconcilers with calls that a test changes.
@@ -394,29 +158,6 @@ func (s *kindStage) sendsRequest(method string) func(*http.Request, string) bool
 		return r.Method == method && strings.Contains(r.URL.Path, "/"+s.first.Plural)
 	}
 }
-
-// atMost limits how many targets are remediated at the same time.
-func atMost(n int) func(*settings) {
-	return func(s *settings) { s.MaxInFlight = ptr.To(intstr.FromInt(n)) }
-}
-
-// maxUnhealthy limits how many targets may be unhealthy, as a number or a percentage.
-func maxUnhealthy(n string) func(*settings) { return func(s *settings) { s.MaxUnhealthy = ptr.To(intstr.Parse(n)) } }
-
-// named gives a check a name.
-func named(name string) func(*settings) { return func(s *settings) { s.name = name } }
-
-// pausedByUser pauses remediation.
-func pausedByUser(s *settings) { s.PauseRequests = []string{"test"} }
-
-// endPause continues remediation.
-func endPause(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.PauseRequests = nil }
-
-// inSteps escalates from one kind of requests to the next.
-func inSteps(kinds ...remediator.Kind) func(*settings) { return func(s *settings) { s.steps = kinds } }
-
-// byOwner requests owner remediation.
-func byOwner(s *settings) { s.ownerOnly = true }
 
 // recover lets a target recover, and waits until its request no longer exists.
 func (s *kindStage) recover(target string) {

@@ -163,7 +163,7 @@ func (p *scope) readAgain(ctx context.Context, targets []int, all bool) (*snapsh
 	var cluster *clusterv1.Cluster
 	var unread error
 	var reads sync.WaitGroup
-	// At the same time as the targets, of which those are read that the check of the plan selects: after a change of the check, nothing is done.
+	// The targets are read at the same time, by the selector of the plan: after a change of the check, nothing is done.
 	reads.Go(func() { check, cluster, unread = p.find(ctx) })
 	err := p.readDetailsAgain(ctx, &fresh, targets, all)
 	if reads.Wait(); unread != nil {
