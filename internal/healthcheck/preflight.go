@@ -46,9 +46,11 @@ func (p *scope) Obstacle(ctx context.Context) (*remediation.PreflightCheck, erro
 func (p *scope) find(ctx context.Context) (*Check, *clusterv1.Cluster, error) {
 	reader := p.r.Live
 	if key := p.snapshot.check.Cluster; p.snapshot.cluster != nil {
-		read := make(chan error, 1)
-		ahead := &clusterAhead{Reader: reader, key: key, cluster: &clusterv1.Cluster{}, read: read}
-		go func() { read <- p.r.Live.Get(ctx, key, ahead.cluster) }()
+		ahead := &clusterAhead{Reader: reader, key: key, cluster: &clusterv1.Cluster{}, done: make(chan struct{})}
+		go func() {
+			defer close(ahead.done)
+			ahead.err = ahead.Reader.Get(ctx, key, ahead.cluster)
+		}()
 		reader = ahead
 	}
 	return p.r.Store.Find(ctx, reader, client.ObjectKeyFromObject(p.snapshot.check.Object))
@@ -59,17 +61,18 @@ type clusterAhead struct {
 	client.Reader
 	key     client.ObjectKey
 	cluster *clusterv1.Cluster
-	read    chan error
+	err     error
+	done    chan struct{}
 }
 
-// Get reads an object. It is called for the Cluster once.
+// Get reads an object. For the Cluster, it waits for the read that has begun.
 func (r *clusterAhead) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 	cluster, is := object.(*clusterv1.Cluster)
 	if !is || key != r.key {
 		return r.Reader.Get(ctx, key, object, options...)
 	}
-	if err := <-r.read; err != nil {
-		return err
+	if <-r.done; r.err != nil {
+		return r.err
 	}
 	r.cluster.DeepCopyInto(cluster)
 	return nil

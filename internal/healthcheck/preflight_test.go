@@ -92,13 +92,13 @@ func TestPreflight_StormSincePlan_StartsNothing(t *testing.T) {
 	forEachKind(t, func(s *kindStage) {
 		s.createUnhealthy("m-1")
 		check := s.createCheck(func(set *settings) { set.StormCooldownDuration = ptr.To(stage.Duration(time.Hour)) })
-		byOther := check.DeepCopyObject().(client.Object)
+		byOther, status := check.DeepCopyObject().(client.Object), "/"+check.GetName()+"/status"
 		var started atomic.Bool
 		announces := func(r *http.Request, body string) bool {
 			if s.sendsRequest(http.MethodPost)(r, body) {
 				started.Store(true)
 			}
-			return strings.HasSuffix(r.URL.Path, "/"+check.GetName()+"/status") && strings.Contains(body, string(remediation.PreflightPending))
+			return strings.HasSuffix(r.URL.Path, status) && strings.Contains(body, string(remediation.PreflightPending))
 		}
 		c := s.StartInterrupted(announces, func() {
 			s.Annotate(byOther, remedyv1.StormSinceAnnotation, time.Now().UTC().Format(time.RFC3339))

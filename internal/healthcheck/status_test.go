@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
@@ -69,9 +70,10 @@ func TestStatus_NewLeaderWithStaleCache_KeepsLastWrite(t *testing.T) {
 		c.WaitIdle()
 		c.Crash()
 		c.Stop()
+		earlier := &kindCheck{s, check.DeepCopyObject().(client.Object)}
 		s.OnFirstRead = func(c *stage.Instance) {
 			c.Watches().Hold(s.checks)
-			check.changeStatus(func(status *remedyv1.CheckStatus) {
+			earlier.changeStatus(func(status *remedyv1.CheckStatus) {
 				status.Unhealthy = ptr.To[int32](7)
 				status.RecentRemediations = []remedyv1.RecentRemediation{
 					{Target: s.name("m-9"), Outcome: remedyv1.ReplacedOutcome, StartTime: metav1.Now(), CompletionTime: metav1.Now()},
