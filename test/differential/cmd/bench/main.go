@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -86,21 +87,27 @@ func runAll(ctx context.Context, selected, out, manager, intree string, rounds i
 	}
 	b := &bench{programs: map[string]string{"manager": manager, "intree": intree}, results: &results{}}
 	begin := time.Now()
+	var failed []error
 	for i := range chosen {
 		if rounds > 0 {
 			chosen[i].rounds = rounds
 		}
-		if err := b.runOne(ctx, &chosen[i]); err != nil {
-			return fmt.Errorf("%s: %w", chosen[i].name, err)
+		// The others run even if one fails: together they take an hour.
+		if err := b.runOne(ctx, &chosen[i]); err != nil && ctx.Err() == nil {
+			fmt.Printf("  failed: %v\n", err)
+			failed = append(failed, fmt.Errorf("%s: %w", chosen[i].name, err))
 		}
 		// A run that is interrupted leaves what it has measured.
 		if err := b.results.write(out); err != nil {
 			return err
 		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
 	fmt.Print(b.results.table())
 	fmt.Printf("%d benchmarks took %s; all values are in %s\n", len(chosen), time.Since(begin).Round(time.Second), out)
-	return nil
+	return errors.Join(failed...)
 }
 
 func choose(selected string) ([]benchmark, error) {
