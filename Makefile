@@ -168,9 +168,12 @@ bench-world: controlplane-all clusterapi bin/manager bin/kustomize ## The same w
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" go test -run '^$$' -bench . -benchtime 1x -timeout 30m .
 	go test -run '^$$' -bench . -benchmem ./...
 
+# The packages with tests that count costs.
+GUARDED := ./test/attacks ./internal/health ./internal/remediation ./internal/workload ./internal/healthcheck
+
 .PHONY: bench-guard
-bench-guard: controlplane ## Rejects a change that makes events more expensive: counts reconciles and allocations, which do not depend on the machine. 1 / 3 min
-	go test -tags=$(TAGS),benchguard -count=1 -timeout 15m -v -run '^TestGuard_' ./test/attacks | grep -E '^(=== RUN|---|ok|FAIL|PASS| +[a-z_]+\.go)'
+bench-guard: controlplane ## Rejects a change that makes events, targets or remediations more expensive: counts reconciles, allocations and API requests, which do not depend on the machine. 2 / 4 min
+	go test -tags=$(TAGS),benchguard -count=1 -timeout 15m -v -run '^TestGuard_' $(GUARDED) | grep -E '^(=== RUN|---|ok|FAIL|PASS| +[a-z_]+\.go)'
 
 .PHONY: compiler
 compiler:

@@ -265,7 +265,7 @@ func BenchmarkEvaluate1000(b *testing.B)  { benchmarkEvaluate(b, 1000) }
 func BenchmarkEvaluate10000(b *testing.B) { benchmarkEvaluate(b, 10000) }
 
 // A healthy target costs nothing on the heap, however many there are: only the list of verdicts is made.
-func TestHealthyTarget_Unchanged_AllocatesNothing(t *testing.T) {
+func TestGuard_HealthyTarget_AllocatesNothing(t *testing.T) {
 	s := Snapshot{Cluster: up(), Targets: make([]Target, 1000)}
 	for i := range s.Targets {
 		s.Targets[i] = machine()

@@ -331,7 +331,7 @@ func TestChanged_RandomFields_AreDetected(t *testing.T) {
 	})
 }
 
-func TestChanged_Heartbeat_AllocatesNothing(t *testing.T) {
+func TestGuard_Heartbeat_AllocatesNothing(t *testing.T) {
 	before, after := heartbeat()
 	NewWithT(t).Expect(testing.AllocsPerRun(100, func() { changed(before, after) })).To(BeZero())
 }

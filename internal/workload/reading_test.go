@@ -303,7 +303,7 @@ func TestCall_CanceledContext_RecordsNothing(t *testing.T) {
 	g.Expect(b.stateOf(prod).calls.retryDue(noon.Add(time.Hour))).To(BeFalse(), "a canceled call is no failure of the cluster")
 }
 
-func TestRead_CachedNodes_AreNotCopied(t *testing.T) {
+func TestGuard_CachedNodes_AreNotCopied(t *testing.T) {
 	g := NewWithT(t)
 	nodes := manyNodes(1000)
 	b := newBench(t, nodes...)

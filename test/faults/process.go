@@ -5,6 +5,7 @@ package faults
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -28,6 +29,7 @@ type Process struct {
 	planned []*plannedFault
 	trouble Trouble
 	asked   map[string]uint64
+	sent    map[string]int
 }
 
 // plannedFault is the one of a given write: of the last of so many that are still to come and fit.
@@ -48,7 +50,7 @@ func Ignoring(these ...func(Write) bool) Option {
 
 // Start begins the life of a process.
 func Start(ctx context.Context, options ...Option) *Process {
-	p := &Process{ignored: []func(Write) bool{Events}, watches: newWatches(), asked: map[string]uint64{}}
+	p := &Process{ignored: []func(Write) bool{Events}, watches: newWatches(), asked: map[string]uint64{}, sent: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
 	for _, option := range options {
 		option(p)
@@ -144,6 +146,24 @@ func (p *Process) AllWrites() []Write {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	return slices.Clone(p.writes)
+}
+
+// Requests counts what the process has sent, except watches and discovery, by method and resource.
+func (p *Process) Requests() map[string]int {
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	return maps.Clone(p.sent)
+}
+
+func (p *Process) count(r *http.Request) {
+	w, ok := place(r.URL.Path)
+	if !ok {
+		return
+	}
+	p.lock.Lock()
+	defer p.lock.Unlock()
+	w.Verb = r.Method
+	p.sent[w.withoutObject().What()]++
 }
 
 // note puts a write down, and finds the fault that it meets. From a crash on there are no others.

@@ -31,15 +31,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	// The caller's request stays as it is.
 	r = r.WithContext(r.Context())
+	if watch, is := asWatch(t.cluster, r); is {
+		return t.watch(r, watch)
+	}
+	t.process.count(r)
 	write, is, err := asWrite(t.cluster, r)
 	if err != nil {
 		return nil, err
 	}
 	if is {
 		return t.write(r, write)
-	}
-	if watch, is := asWatch(t.cluster, r); is {
-		return t.watch(r, watch)
 	}
 	if trouble := t.process.chance(t.cluster, r, aRead, ""); trouble.refused() {
 		return troubled(r, trouble)

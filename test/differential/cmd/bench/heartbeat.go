@@ -5,9 +5,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // thousand is the fleet of most benchmarks: one check of 1,000 Machines, whose Nodes have the size of real ones.
@@ -63,6 +71,9 @@ const (
 
 // benchmarkHeartbeats sends heartbeats of 1,000 healthy Nodes, and measures what each of them costs. An evaluation is one of one Machine.
 func benchmarkHeartbeats(ctx context.Context, b *bench, s *system) error {
+	if s == floor {
+		return b.measureReceiver(ctx)
+	}
 	c, err := b.prepare(ctx, s, thousand, policy{timeout: 5 * time.Minute})
 	if err != nil {
 		return err
@@ -91,6 +102,64 @@ func (c *checked) measureHeartbeats(ctx context.Context, perSecond int, duration
 	sent = stop()
 	after, err := c.usage(ctx)
 	return after.since(before), sent, err
+}
+
+// measureReceiver measures a process that receives the watch of all Nodes and drops it: what a heartbeat costs before a controller decodes it.
+func (b *bench) measureReceiver(ctx context.Context) error {
+	f, err := b.fleet(ctx, thousand)
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b.started++
+	wrapped, err := b.group.Wrap(fmt.Sprintf("receiver-%d", b.started), program)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, wrapped, "-receive", b.kubeconfig)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	// The watch begins with all Nodes.
+	sleep(ctx, 5*time.Second)
+	before, err := cpuTime(cmd.Process.Pid)
+	if err != nil {
+		return err
+	}
+	stop := f.heartbeats(ctx, heartbeatsPerSecond)
+	sleep(ctx, heartbeatTime)
+	sent := stop()
+	after, err := cpuTime(cmd.Process.Pid)
+	b.results.add("cpu µs/heartbeat", float64((after-before).Microseconds())/float64(sent))
+	return err
+}
+
+// receive watches all Nodes in protobuf, as the manager does, and drops what arrives.
+func receive(ctx context.Context, kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.ContentType, config.DisableCompression = runtime.ContentTypeProtobuf, true
+	clients, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	body, err := clients.RESTClient().Get().Resource("nodes").Param("watch", "true").Stream(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = body.Close() }()
+	_, err = io.Copy(io.Discard, body)
+	return err
 }
 
 // sleep waits for a time, or until the run is interrupted.

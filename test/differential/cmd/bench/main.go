@@ -35,7 +35,7 @@ type benchmark struct {
 
 var benchmarks = []benchmark{
 	{"B0", "How fast is the API server without a controller?", 3, []*system{floor}, benchmarkFloor},
-	{"B1", "What does a heartbeat cost?", 5, []*system{remedy, inTree, inTreeUnlimited}, benchmarkHeartbeats},
+	{"B1", "What does a heartbeat cost?", 5, []*system{floor, remedy, inTree, inTreeUnlimited}, benchmarkHeartbeats},
 	{"B2", "How long from a failed Node to the decision?", 5, []*system{remedy, inTree, inTreeUnlimited}, benchmarkLatency},
 	{"B3", "How long until a tenth of 1,000 Machines is marked?", 5, []*system{remedy, inTree, inTreeUnlimited}, benchmarkTenth},
 	{"B4", "How long until 20 remediation requests exist?", 3, []*system{remedy, inTree, inTreeUnlimited}, benchmarkRequests},
@@ -57,14 +57,18 @@ func main() {
 	intree := flag.String("intree", "bin/intree", "The program in cmd/intree.")
 	rounds := flag.Int("rounds", 0, "Rounds of each benchmark; its own number if 0.")
 	page := flag.String("page", "", "docs/performance.md: write the results in the file of -out to it, and measure nothing.")
+	receiver := flag.String("receive", "", "A kubeconfig: receive the watch of its Nodes, and measure nothing. B1 runs it.")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
-	if *page != "" {
+	switch {
+	case *receiver != "":
+		err = receive(ctx, *receiver)
+	case *page != "":
 		err = writePage(*out, *page)
-	} else {
+	default:
 		err = runAll(ctx, *selected, *out, *manager, *intree, *rounds)
 	}
 	if err != nil {

@@ -157,6 +157,10 @@ func (p *process) usage(ctx context.Context) (usage, error) {
 	}
 	u.allocated, u.mallocs = u.sum("go_memstats_alloc_bytes_total"), u.sum("go_memstats_mallocs_total")
 	u.reconciles = u.sum("controller_runtime_reconcile_total", "controller", "machinehealthcheck")
+	// With its rate limiter, the in-tree reconciler counts those that evaluate something. The other metric counts the postponed ones, too.
+	if evaluated := u.sum("capi_reconcile_total", "controller", "machinehealthcheck"); evaluated > 0 {
+		u.reconciles = evaluated
+	}
 	u.requests = u.sum("rest_client_requests_total")
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
 		u.writes += u.sum("rest_client_requests_total", "method", method)

@@ -1,0 +1,109 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package healthcheck_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// requestCost is how many API requests something costs, to all API servers, without watches and events.
+type requestCost struct{ reads, writes int }
+
+// costOf returns what an instance has sent since an earlier count, and a list of it.
+func costOf(c *stage.Instance, before map[string]int) (cost requestCost, list []string) {
+	now := c.Requests()
+	for _, request := range slices.Sorted(maps.Keys(now)) {
+		sent := now[request] - before[request]
+		switch {
+		case sent == 0 || strings.HasSuffix(request, " events.events.k8s.io"):
+			continue
+		case strings.HasPrefix(request, "GET "):
+			cost.reads += sent
+		default:
+			cost.writes += sent
+		}
+		list = append(list, fmt.Sprintf("%d %s", sent, request))
+	}
+	return cost, list
+}
+
+// A remediation begins with a Node that is NotReady, and ends when the Node is ready again and nothing of the remediation is left. The
+// limits are what it costs, and a quarter more, because changes of the status are sometimes written together.
+func TestGuard_OneRemediation_CostsFewAPIRequests(t *testing.T) {
+	t.Parallel()
+	limits := map[string]requestCost{
+		"Machines": {reads: 1, writes: 1}, "Nodes": {reads: 1, writes: 1}, "Owner": {reads: 1, writes: 1},
+	}
+	measure := func(s *kindStage, name string, remediate func(check *kindCheck), changes ...func(*settings)) {
+		s.createTargets("m-1", "m-2", "m-3")
+		check := s.createCheck(changes...)
+		c := s.Start()
+		s.Eventually(check.healthy).Should(Equal(3))
+		c.WaitNoReconciles()
+		before := c.Requests()
+		s.FailNode("m-1")
+		remediate(check)
+		s.Eventually(check.healthy).Should(Equal(3))
+		s.Eventually(check.finalizers).Should(BeEmpty())
+		c.WaitNoReconciles()
+		cost, list := costOf(c, before)
+		s.T.Logf("%s: %d reads and %d writes:\n%s", name, cost.reads, cost.writes, strings.Join(list, "\n"))
+		s.Expect(cost.reads).To(And(BeNumerically(">", 0), BeNumerically("<=", limits[name].reads)), "%s", list)
+		s.Expect(cost.writes).To(And(BeNumerically(">", 0), BeNumerically("<=", limits[name].writes)), "%s", list)
+	}
+	forEachKind(t, func(s *kindStage) {
+		measure(s, map[bool]string{false: "Machines", true: "Nodes"}[s.ofNodes], func(*kindCheck) {
+			s.waitRequest("m-1")
+			s.Remediate(s.first, remediator.Succeeds)
+			s.SetReady("m-1", corev1.ConditionTrue, 0)
+			s.Eventually(func() any {
+				s.Remediate(s.first, remediator.Succeeds)
+				return s.request("m-1")()
+			}).Should(BeNil())
+		})
+	}, stage.WithWorkloadWrites)
+	t.Run("Owner", func(t *testing.T) {
+		t.Parallel()
+		s := newKindStage(t, false, stage.WithWorkloadWrites)
+		measure(s, "Owner", func(*kindCheck) {
+			s.waitMachineCondition("m-1", "OwnerRemediated", "False WaitingForRemediation")
+			s.SetReady("m-1", corev1.ConditionTrue, 0)
+		}, func(set *settings) { set.ownerOnly = true })
+	})
+}
+
+// Heartbeats cause no reconcile and no API request. The failure at the end of each watch proves that they were delivered.
+func TestGuard_Heartbeats_CostNoReconcile(t *testing.T) {
+	t.Parallel()
+	const nodes, heartbeats = 50, 500
+	forEachKind(t, func(s *kindStage) {
+		bulk := s.NewBulk()
+		if s.ofNodes {
+			bulk = s.NewNodeBulk()
+			s.Expect(stage.Parallel(nodes, bulk.CreateNode)).To(Succeed())
+		} else {
+			bulk.Create(nodes)
+		}
+		check := s.createCheck(pausedByUser)
+		c := s.Start()
+		s.Eventually(check.healthy).Should(Equal(nodes))
+		reconciles, before := c.WaitNoReconciles()[check.GetName()], c.Requests()
+		s.Expect(stage.Parallel(heartbeats, func(i int) error { return bulk.Heartbeat(i % nodes) })).To(Succeed())
+		s.Expect(c.WaitNoReconciles()[check.GetName()]).To(Equal(reconciles))
+		_, sent := costOf(c, before)
+		s.Expect(sent).To(BeEmpty())
+		s.Expect(bulk.FailNode(0)).To(Succeed())
+		s.Eventually(check.healthy).Should(Equal(nodes - 1))
+	}, stage.WithWorkloadWrites)
+}
