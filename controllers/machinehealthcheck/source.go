@@ -31,8 +31,7 @@ func (Source) Targets(
 	}
 	options := healthcheck.InCluster(check.Cluster)
 	if live {
-		ofCluster := client.MatchingLabels{clusterv1.ClusterNameLabel: check.Cluster.Name}
-		options = []client.ListOption{client.InNamespace(check.Cluster.Namespace), ofCluster}
+		options = healthcheck.InClusterLive(check.Cluster)
 	}
 	machines := &clusterv1.MachineList{}
 	if err := reader.List(ctx, machines, options...); err != nil {

@@ -104,11 +104,15 @@ func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthc
 		return nil, err
 	}
 	// An API server need not answer with NotFound about the version of a group that it does not serve.
-	if _, err := api.RESTMapper().RESTMapping(medik8sKind.GroupKind()); meta.IsNoMatchError(err) {
+	mapping, err := api.RESTMapper().RESTMapping(medik8sKind.GroupKind())
+	if meta.IsNoMatchError(err) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, errors.Wrapf(err, "failed to discover %s", medik8sResource)
+	}
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(medik8sKind.GroupVersion().WithKind(medik8sKind.Kind + "List"))
+	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(medik8sKind.Kind + "List"))
 	err = api.List(ctx, list)
 	switch {
 	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
@@ -116,9 +120,12 @@ func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthc
 	case err != nil:
 		return nil, errors.Wrapf(err, "failed to read %s", medik8sResource)
 	}
-	claims := make([]healthcheck.Claim, 0, min(len(list.Items), maxMedik8s))
-	for i := range cap(claims) {
-		claims = append(claims, medik8sClaim(&list.Items[i]))
+	if len(list.Items) > maxMedik8s {
+		return nil, errors.Errorf("there are %d %s, and at most %d can be compared: delete some", len(list.Items), medik8sResource, maxMedik8s)
+	}
+	claims := make([]healthcheck.Claim, len(list.Items))
+	for i := range list.Items {
+		claims[i] = medik8sClaim(&list.Items[i])
 	}
 	return claims, nil
 }
@@ -137,7 +144,7 @@ func medik8sClaim(check *unstructured.Unstructured) healthcheck.Claim {
 	inFlight := medik8sInFlight(check)
 	return healthcheck.Claim{
 		Claim: remediation.Claim{Rank: remediation.ForeignCheck, Name: check.GetName()},
-		Title: medik8sResource + " " + check.GetName(),
+		Title: medik8sResource + " " + check.GetName(), InFlight: inFlight,
 		Selects: func(t *healthcheck.Target) bool {
 			if len(pauses) > 0 {
 				return inFlight[t.NodeTarget.Name]

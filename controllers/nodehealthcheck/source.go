@@ -25,7 +25,7 @@ type source struct{ *healthcheck.Environment }
 
 // Targets are the Nodes of the cluster: those that the check selects, and others.
 func (s source) Targets(
-	ctx context.Context, _ client.Reader, check *healthcheck.Check, live bool,
+	ctx context.Context, reader client.Reader, check *healthcheck.Check, live bool,
 ) (selected, others []*healthcheck.Target, err error) {
 	if check.Selector == nil {
 		return nil, nil, errors.New("the selector is invalid")
@@ -39,7 +39,7 @@ func (s source) Targets(
 	if err != nil {
 		return nil, nil, err
 	}
-	machines, err := s.machinesOf(ctx, check.Cluster, nodes)
+	machines, err := s.machinesOf(ctx, reader, check.Cluster, nodes, live)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,9 +59,9 @@ func (s source) Targets(
 	return selected, others, nil
 }
 
-// Get reads one Node, and whether the check selects it; nil if it does not exist.
+// Get reads one Node with its Machine, and whether the check selects it; nil if it does not exist.
 func (s source) Get(
-	ctx context.Context, _ client.Reader, check *healthcheck.Check, name string,
+	ctx context.Context, reader client.Reader, check *healthcheck.Check, name string,
 ) (target *healthcheck.Target, selected bool, err error) {
 	one := workload.ReadRequest{Initialized: true, Targets: []workload.Target{{Name: name}}}
 	reading := s.Clusters.Get(check.Cluster).Live().Read(ctx, one)[0]
@@ -69,18 +69,39 @@ func (s source) Get(
 	if node == nil {
 		return nil, false, reading.Err
 	}
-	machines, err := s.machinesOf(ctx, check.Cluster, []*corev1.Node{node})
+	machines, err := s.machinesOf(ctx, s.Cache, check.Cluster, []*corev1.Node{node}, false)
 	if err != nil {
 		return nil, false, err
 	}
-	t := targetOf(node, machines[name])
+	machine := machines[name]
+	if machine != nil {
+		machine, err = readAgain(ctx, reader, machine)
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	t := targetOf(node, machine)
 	t.Reading.Live = true
 	return &t, check.Selector != nil && check.Selector.Matches(labels.Set(node.Labels)), nil
 }
 
-// machinesOf returns the Machines of Nodes, by the names of the Nodes, from the cache. In the management cluster there are some if it
+// readAgain reads the Machine of a Node; nil if it is not the Machine of that Node any more.
+func readAgain(ctx context.Context, reader client.Reader, before *clusterv1.Machine) (*clusterv1.Machine, error) {
+	now := &clusterv1.Machine{}
+	if err := reader.Get(ctx, client.ObjectKeyFromObject(before), now); err != nil {
+		return nil, errors.Wrap(client.IgnoreNotFound(err), "failed to read the Machine of the Node")
+	}
+	if now.UID != before.UID || now.Status.NodeRef.Name != before.Status.NodeRef.Name {
+		return nil, nil
+	}
+	return now, nil
+}
+
+// machinesOf returns the Machines of Nodes, by the names of the Nodes, from the cache or live. In the management cluster there are some if it
 // manages itself: then its Nodes have the annotations of Cluster API, and Machines refer to them.
-func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes []*corev1.Node) (map[string]*clusterv1.Machine, error) {
+func (s source) machinesOf(
+	ctx context.Context, reader client.Reader, cluster client.ObjectKey, nodes []*corev1.Node, live bool,
+) (map[string]*clusterv1.Machine, error) {
 	if s.NoClusterAPI.Load() {
 		return nil, nil
 	}
@@ -93,8 +114,12 @@ func (s source) machinesOf(ctx context.Context, cluster client.ObjectKey, nodes 
 	}
 	all := map[string]*clusterv1.Machine{}
 	for _, key := range clusters {
+		options := healthcheck.InCluster(key)
+		if live {
+			options = healthcheck.InClusterLive(key)
+		}
 		list := &clusterv1.MachineList{}
-		if err := s.Cache.List(ctx, list, healthcheck.InCluster(key)...); err != nil {
+		if err := reader.List(ctx, list, options...); err != nil {
 			return nil, errors.Wrap(err, "failed to read the Machines")
 		}
 		for i := range list.Items {

@@ -227,6 +227,11 @@ func InCluster(cluster client.ObjectKey) []client.ListOption {
 	}
 }
 
+// InClusterLive are the options of a live read of the Machines of a Cluster: only a cache has indexes.
+func InClusterLive(cluster client.ObjectKey) []client.ListOption {
+	return []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
+}
+
 // OfInstance leaves out checks that --watch-filter does not select: an event does not even copy them from the cache.
 func (e *Environment) OfInstance(options []client.ListOption) []client.ListOption {
 	if e.WatchFilter == "" {

@@ -51,7 +51,8 @@ func (e *Environment) Claims(ctx context.Context, check *Check, cluster *cluster
 
 // otherNames returns the other names of a cluster, if the management cluster manages itself: checks without a Cluster and those of its
 // Cluster monitor the same Nodes. These have the annotations that Cluster API sets on the Nodes of Machines. An instance of one namespace
-// may lack the permission to read these Nodes, and does not reconcile checks without a Cluster.
+// may lack the permission to read these Nodes, and does not reconcile checks without a Cluster. If the Nodes cannot be read, no check
+// without a Cluster starts anything, and reports that; the checks of Clusters do not wait for them.
 func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) ([]client.ObjectKey, error) {
 	reads := func(claimant Claimant) bool {
 		_, is := claimant.Object().(*remedyv1.NodeHealthCheck)
@@ -66,6 +67,9 @@ func (e *Environment) otherNames(ctx context.Context, cluster client.ObjectKey) 
 		return nil, errors.Wrap(err, "failed to read the checks of the management cluster")
 	}
 	nodes, err := e.Clusters.Get(workload.ManagementCluster).Nodes(ctx)
+	if err != nil && workload.ReadErrorReasonOf(err) != workload.NotReadYet {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,12 @@ import (
 	"context"
 	"slices"
 
+	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -35,7 +38,11 @@ func (p *scope) ControlPlane(ctx context.Context) remediation.ControlPlane {
 		// It stays while some requests cannot be read.
 		c.Lease.HeldByThis = holder == p.snapshot.check.LeaseHolder() && len(p.snapshot.unread) == 0
 	}
-	members := p.snapshot.etcdMembers()
+	members, err := p.etcdMembers(ctx)
+	if err != nil {
+		c.Unread = cause(err)
+		return c
+	}
 	if len(members) > 0 {
 		c.Etcd = remediation.EtcdOf(members)
 		return c
@@ -73,24 +80,49 @@ func (p *scope) controlPlaneAgain(ctx context.Context, fresh *snapshot, targets 
 }
 
 // etcdMembers are the members as the owner of the control plane reports them; none if it reports nothing about them.
-func (s *snapshot) etcdMembers() []remediation.Member {
-	var members []remediation.Member
-	reported := false
-	for t := range s.all {
-		if !t.ControlPlane || t.Machine == nil {
-			continue
-		}
-		member := remediation.Member{Node: t.NodeTarget.Name}
-		if c := conditions.Get(t.Machine, etcdMemberHealthy); c != nil {
+func (p *scope) etcdMembers(ctx context.Context) ([]remediation.Member, error) {
+	machines, err := p.controlPlaneMachines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	members, reported := make([]remediation.Member, 0, len(machines)), false
+	for _, machine := range machines {
+		member := remediation.Member{Node: machine.Status.NodeRef.Name}
+		if c := conditions.Get(machine, etcdMemberHealthy); c != nil {
 			reported = true
 			member.Healthy, member.Unhealthy = c.Status == metav1.ConditionTrue, c.Status == metav1.ConditionFalse
 		}
 		members = append(members, member)
 	}
 	if !reported {
-		return nil
+		return nil, nil
 	}
-	return members
+	return members, nil
+}
+
+// controlPlaneMachines are the Machines of the control plane. A Machine whose Node does not exist is no target of a check of Nodes, but it
+// still is a member of etcd.
+func (p *scope) controlPlaneMachines(ctx context.Context) ([]*clusterv1.Machine, error) {
+	var machines []*clusterv1.Machine
+	for t := range p.snapshot.all {
+		if t.ControlPlane && t.Machine != nil {
+			machines = append(machines, t.Machine)
+		}
+	}
+	if !p.snapshot.check.ofNodes() || len(machines) == 0 {
+		return machines, nil
+	}
+	cluster := client.ObjectKey{Namespace: machines[0].Namespace, Name: machines[0].Spec.ClusterName}
+	list := &clusterv1.MachineList{}
+	options := append(InClusterLive(cluster), client.HasLabels{clusterv1.MachineControlPlaneLabel})
+	if err := p.r.Live.List(ctx, list, options...); err != nil {
+		return nil, errors.Wrap(err, "failed to read the Machines of the control plane")
+	}
+	machines = machines[:0]
+	for i := range list.Items {
+		machines = append(machines, &list.Items[i])
+	}
+	return machines, nil
 }
 
 // etcdMemberHealthy is a condition that owners of control planes set on their Machines.

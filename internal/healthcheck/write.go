@@ -263,11 +263,15 @@ func (p *scope) dropConfirmation(ctx context.Context, node string) error {
 		return err
 	}
 	found := &corev1.Node{}
-	if err := api.Get(ctx, client.ObjectKey{Name: node}, found); err != nil {
-		return errors.Wrap(client.IgnoreNotFound(err), "failed to read the Node")
+	if err = api.Get(ctx, client.ObjectKey{Name: node}, found); err == nil {
+		before := found.DeepCopy()
+		delete(found.Annotations, remedyv1.ConfirmedHealthyAnnotation)
+		err = api.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
-	before := found.DeepCopy()
-	delete(found.Annotations, remedyv1.ConfirmedHealthyAnnotation)
-	err = api.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	return errors.Wrap(client.IgnoreNotFound(err), "failed to remove the confirmation from the Node")
+	if err == nil && p.check.ofNodes() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.objects[node] = found
+	}
+	return p.writeError(title("Node", client.ObjectKey{Name: node}), errors.Wrap(client.IgnoreNotFound(err), "failed to remove the confirmation"))
 }

@@ -95,6 +95,10 @@ func TestConfirmation_Used_IsRemoved(t *testing.T) {
 	x := usual(is(well), confirmed)
 	d := x.plan().Decisions[0]
 	g.Expect(d.Writes(&x.situation.Targets[0])).To(Equal([]Write{RemoveConfirmation}))
+	x = usual(confirmed)
+	d = x.plan().Decisions[0]
+	g.Expect(d.Writes(&x.situation.Targets[0])).To(HaveExactElements(RemoveConfirmation, CreateRequest),
+		"a remediation does not start while the confirmation of an earlier one exists")
 }
 
 func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {

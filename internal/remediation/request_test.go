@@ -182,10 +182,10 @@ var remediators = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "a label that came later does not end what is under way", options: []option{
-			target(func(t *Target) { t.Excluded = true }), requested(),
+		why: "an excluded target has no next step", options: []option{
+			target(func(t *Target) { t.Excluded = true }), requested(started(10*time.Minute), failed),
 		},
-		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+		want: underWay(Decision{Action: Wait}),
 	},
 }
 

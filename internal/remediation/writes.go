@@ -52,6 +52,8 @@ func (d *Decision) Writes(t *Target) []Write {
 	// must not keep a remediator running.
 	first, noted := d.Starts() || d.Action == GiveUp, !d.History.same(&t.History)
 	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.HeldByThis
+	// A confirmation that stays would confirm the recovery from the remediation that starts now.
+	writes = appendIf(writes, d.Starts() && d.DropConfirmation, RemoveConfirmation)
 	writes = appendIf(writes, first && noted, WriteHistory)
 	writes = appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)
 	writes = appendIf(writes, t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince), WriteRecovery)
@@ -61,7 +63,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	writes = d.act(writes, t.Request)
 	writes = appendIf(writes, !d.MarkedBy && t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions, RemoveMarkedBy)
 	writes = appendIf(writes, !first && noted, WriteHistory)
-	writes = appendIf(writes, d.DropConfirmation, RemoveConfirmation)
+	writes = appendIf(writes, !d.Starts() && d.DropConfirmation, RemoveConfirmation)
 	writes = appendIf(writes, !first && holds, AcquireLease)
 	writes = appendIf(writes, d.RenewsControlPlaneLease, AcquireControlPlaneLease)
 	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.HeldByThis, ReleaseLease)

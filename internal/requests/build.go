@@ -99,6 +99,7 @@ var readsLocalNodes = map[schema.GroupKind]bool{
 	{Group: "fence-agents-remediation.medik8s.io", Kind: "FenceAgentsRemediation"}:         true,
 	{Group: "storage-based-remediation.medik8s.io", Kind: "StorageBasedRemediation"}:       true,
 	{Group: "machine-deletion-remediation.medik8s.io", Kind: "MachineDeletionRemediation"}: true,
+	{Group: "customized-user-remediation.medik8s.io", Kind: "CustomizedUserRemediation"}:   true,
 }
 
 // WrongPlace returns why the remediator does not find the Node or the Machine of a request there, and what to do; empty if it does.

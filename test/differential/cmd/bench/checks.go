@@ -92,21 +92,13 @@ type checked struct {
 	checks []client.Object
 }
 
-// prepare is check of the fleet of a shape. What follows from the first reconcile is over when it returns.
+// prepare is check of the fleet of a shape.
 func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy) (*checked, error) {
 	f, err := b.fleet(ctx, of)
 	if err != nil {
 		return nil, err
 	}
-	c, err := f.check(ctx, s, p)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.untilQuiet(ctx); err != nil {
-		c.finish(ctx)
-		return nil, err
-	}
-	return c, nil
+	return f.check(ctx, s, p)
 }
 
 // untilQuiet waits until the system has written nothing for three seconds: the conditions of many Machines follow the first status.
@@ -120,13 +112,18 @@ func (c *checked) untilQuiet(ctx context.Context) error {
 	})
 }
 
-// check starts a system, creates a check for each set of Machines, and waits until all Machines count as healthy. The caller ends it.
+// check starts a system, creates a check for each set of Machines, and waits until all Machines count as healthy, and what follows from the
+// first reconcile is over. The caller ends it.
 func (f *fleet) check(ctx context.Context, s *system, p policy, args ...string) (*checked, error) {
 	c, err := f.checkUnsettled(ctx, s, p, args...)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.untilHealthy(ctx); err != nil {
+	err = c.untilHealthy(ctx)
+	if err == nil {
+		err = c.untilQuiet(ctx)
+	}
+	if err != nil {
 		c.finish(ctx)
 		return nil, err
 	}

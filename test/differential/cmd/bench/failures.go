@@ -21,18 +21,15 @@ func lostTimeout(count int) time.Duration { return time.Duration(5+count/150) * 
 
 // benchmarkTenth lets 100 of 1,000 Nodes be lost, and measures until when all their Machines are marked, and how many writes that takes.
 func benchmarkTenth(ctx context.Context, b *bench, s *system) error {
-	f, err := b.fleet(ctx, thousand)
-	if err != nil {
-		return err
-	}
-	lost := f.members[:f.targets/10]
-	timeout := lostTimeout(len(lost))
-	c, err := f.check(ctx, s, policy{timeout: timeout})
+	count := thousand.targets / 10
+	timeout := lostTimeout(count)
+	c, err := b.prepare(ctx, s, thousand, policy{timeout: timeout})
 	if err != nil {
 		return err
 	}
 	defer c.finish(ctx)
-	o, err := f.observe(ctx)
+	lost := c.members[:count]
+	o, err := c.observe(ctx)
 	if err != nil {
 		return err
 	}
@@ -42,7 +39,7 @@ func benchmarkTenth(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	since := time.Now().Truncate(time.Second)
-	if _, err := f.lose(ctx, lost, since); err != nil {
+	if _, err := c.lose(ctx, lost, since); err != nil {
 		return err
 	}
 	seen, err := o.until(ctx, o.marked, len(lost), 5*time.Minute)

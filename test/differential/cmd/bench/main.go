@@ -89,19 +89,24 @@ func runAll(ctx context.Context, selected, out, manager, intree string, rounds i
 	if intree, err = filepath.Abs(intree); err != nil {
 		return err
 	}
-	b := &bench{programs: map[string]string{"manager": manager, "intree": intree}, results: &results{}}
+	earlier, err := readResults(out)
+	if err != nil {
+		return err
+	}
+	b := &bench{programs: map[string]string{"manager": manager, "intree": intree}, results: earlier}
 	begin := time.Now()
 	var failed []error
 	for i := range chosen {
 		if rounds > 0 {
 			chosen[i].rounds = rounds
 		}
-		// The others run even if one fails: together they take an hour.
-		if err := b.runOne(ctx, &chosen[i]); err != nil && ctx.Err() == nil {
+		b.results.drop(chosen[i].name)
+		// The others run even if one fails: together they take an hour. A part of a benchmark is no result.
+		if err := b.runOne(ctx, &chosen[i]); err != nil {
 			fmt.Printf("  failed: %v\n", err)
 			failed = append(failed, fmt.Errorf("%s: %w", chosen[i].name, err))
+			b.results.drop(chosen[i].name)
 		}
-		// A run that is interrupted leaves what it has measured.
 		if err := b.results.write(out); err != nil {
 			return err
 		}

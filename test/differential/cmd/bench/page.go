@@ -4,7 +4,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -34,14 +33,10 @@ var curves = []curve{
 }
 
 // writePage writes the results in a file of make bench to docs/performance.md, and the pictures of the curves to its images.
-func writePage(results, page string) error {
-	content, err := os.ReadFile(results)
+func writePage(file, page string) error {
+	r, err := readResults(file)
 	if err != nil {
 		return err
-	}
-	r := &resultsFile{}
-	if err := json.Unmarshal(content, r); err != nil {
-		return fmt.Errorf("%s is no file of make bench: %w", results, err)
 	}
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -56,7 +51,7 @@ func writePage(results, page string) error {
 		return err
 	}
 	for i := range curves {
-		picture := curves[i].svg(r.measured())
+		picture := curves[i].svg(r)
 		if picture == "" {
 			continue
 		}
@@ -67,27 +62,23 @@ func writePage(results, page string) error {
 	return nil
 }
 
-// resultsFile is a file of results.write.
-type resultsFile struct {
-	Measurements []measurement `json:"measurements"`
-	Targets      []result      `json:"targets"`
-}
-
-func (f *resultsFile) measured() *results { return &results{all: f.Measurements} }
-
 // markdown returns the targets, and the medians of all that was measured.
-func (f *resultsFile) markdown() string {
+func (r *results) markdown() string {
 	var text strings.Builder
 	text.WriteString("| target | measured | goal | |\n|---|---|---|---|\n")
-	for _, t := range f.Targets {
+	for _, t := range r.evaluate() {
 		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", t.Name, number(t.Measured), t.Goal, t.Result)
 	}
-	systems, rows := f.measured().axes()
-	fmt.Fprintf(&text, "\n| benchmark | value | %s |\n|---|---|%s\n", strings.Join(systems, " | "), strings.Repeat("---|", len(systems)))
+	systems, rows := r.axes()
+	fmt.Fprintf(&text, "\n| benchmark | value | rounds | %s |\n|---|---|---|%s\n", strings.Join(systems, " | "), strings.Repeat("---|", len(systems)))
 	for _, at := range rows {
-		fmt.Fprintf(&text, "| %s | %s |", at.benchmark, at.metric)
+		rounds := 0
 		for _, s := range systems {
-			fmt.Fprintf(&text, " %s |", number(quantile(f.measured().values(at.benchmark, s, at.metric), 0.5)))
+			rounds = max(rounds, len(r.values(at.benchmark, s, at.metric)))
+		}
+		fmt.Fprintf(&text, "| %s | %s | %d |", at.benchmark, at.metric, rounds)
+		for _, s := range systems {
+			fmt.Fprintf(&text, " %s |", number(quantile(r.values(at.benchmark, s, at.metric), 0.5)))
 		}
 		text.WriteString("\n")
 	}

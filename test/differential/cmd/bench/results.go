@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -29,6 +30,29 @@ type results struct {
 	benchmark, system string
 	round             int
 	first             int
+}
+
+// readResults returns what an earlier run has written, so that the benchmarks can run one by one; nothing if there is no file.
+func readResults(file string) (*results, error) {
+	content, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return &results{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	written := struct {
+		Measurements []measurement `json:"measurements"`
+	}{}
+	if err := json.Unmarshal(content, &written); err != nil {
+		return nil, fmt.Errorf("%s is no file of make bench, delete it: %w", file, err)
+	}
+	return &results{all: written.Measurements}, nil
+}
+
+// drop removes the values of a benchmark that runs again.
+func (r *results) drop(benchmark string) {
+	r.all = slices.DeleteFunc(r.all, func(m measurement) bool { return m.Benchmark == benchmark })
 }
 
 func (r *results) begin(benchmark, system string, round int) {
@@ -57,11 +81,17 @@ func (r *results) last() string {
 }
 
 func (r *results) write(file string) error {
+	slices.SortStableFunc(r.all, func(a, b measurement) int { return cmp.Compare(order(a.Benchmark), order(b.Benchmark)) })
 	content, err := json.MarshalIndent(map[string]any{"measurements": r.all, "targets": r.evaluate()}, "", " ")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, append(content, '\n'), 0o600)
+}
+
+// order is the position of a benchmark in the list.
+func order(name string) int {
+	return slices.IndexFunc(benchmarks, func(b benchmark) bool { return b.name == name })
 }
 
 // values returns the values of a metric in the order of rounds.

@@ -1,0 +1,126 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package nodehealthcheck_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
+)
+
+// createControlPlaneNodes creates a control plane whose Nodes a check selects.
+func createControlPlaneNodes(s *stage.Stage, n int) []*clusterv1.Machine {
+	s.T.Helper()
+	machines := s.CreateControlPlane(n)
+	for _, m := range machines {
+		s.ChangeNode(m.Name, func(node *corev1.Node) { node.Labels = s.NodeLabels() })
+	}
+	return machines
+}
+
+// A Machine whose Node was deleted still is a member of etcd. Without the two members that are down, the three others would keep quorum
+// without one of them.
+func TestControlPlane_MachineWithoutNode_IsEtcdMember(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t)
+	for _, m := range createControlPlaneNodes(s, 5)[3:] {
+		s.SetEtcdMember(m, metav1.ConditionFalse)
+		s.Expect(s.Workload.Delete(s.Ctx, s.Node(m.Name))).To(Succeed())
+	}
+	check := s.CreateNodeCheck("workers", metal3(s))
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+	s.FailNode("cp-1")
+	decided(s, check, "cp-1", Equal("Blocked QuorumAtRisk"))
+	c.WaitIdle()
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+}
+
+// The cache does not show what happened to Machines. The preflight check of a Node reads its Machine and the members of etcd live.
+func TestPreflight_MachineOfNodeChanged_BlocksRemediation(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change  func(s *stage.Stage, machines []*clusterv1.Machine)
+		decides string
+	}{
+		"etcd member": {func(s *stage.Stage, machines []*clusterv1.Machine) {
+			s.SetEtcdMember(machines[1], metav1.ConditionFalse)
+		}, "Blocked QuorumAtRisk"},
+		"deletion": {func(s *stage.Stage, machines []*clusterv1.Machine) {
+			s.SetFinalizers(machines[0], "example.com/keeper")
+			s.T.Cleanup(func() { s.SetFinalizers(machines[0]) })
+			s.Expect(s.Admin.Delete(s.Ctx, machines[0])).To(Succeed())
+		}, "Blocked PreflightFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage.LockControlPlane(t)
+			s := stage.New(t)
+			machines := createControlPlaneNodes(s, 3)
+			check := s.CreateNodeCheck("workers", metal3(s))
+			c := s.Start()
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+			c.WaitIdle()
+			c.Watches().Hold("machines.cluster.x-k8s.io")
+			test.change(s, machines)
+			s.Eventually(func() int { return c.Watches().BlockedBack("machines.cluster.x-k8s.io") }).Should(BeNumerically(">=", 1))
+			s.FailNode("cp-1")
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(s.NodeDecision("cp-1"), Equal(test.decides)))
+			s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+			c.Watches().Release()
+		})
+	}
+}
+
+// noNodes reads the Nodes of the management cluster as a user without that permission.
+type noNodes struct {
+	next, forbidden http.RoundTripper
+	revoked         *atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (n noNodes) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/api/v1/nodes" && n.revoked.Load() {
+		return n.forbidden.RoundTrip(r)
+	}
+	return n.next.RoundTrip(r)
+}
+
+// The manager loses the permission to list Nodes of the management cluster. The check of these Nodes reports that, and the checks of
+// workload clusters do not stop.
+func TestNodes_ManagementForbidden_OthersGoOn(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithSelfHosted)
+	s.CreateOwnMachines("m-1", "m-2", "m-3")
+	local, machines := s.CreateNodeCheck("nodes"), s.CreateCheck("workers")
+	other, err := stage.Management.Config(controlplane.User{Name: "without-permissions"})
+	s.Expect(err).ToNot(HaveOccurred())
+	forbidden, err := rest.TransportFor(other)
+	s.Expect(err).ToNot(HaveOccurred())
+	var revoked atomic.Bool
+	user := s.User()
+	user.Wrap(func(next http.RoundTripper) http.RoundTripper { return noNodes{next, forbidden, &revoked} })
+	c, err := s.StartAs(faults.Start(s.Ctx), user)
+	s.Expect(err).ToNot(HaveOccurred())
+	t.Cleanup(c.Stop)
+	s.Eventually(stage.Get(s, local)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+	revoked.Store(true)
+	message := stage.OfNodes(stage.CheckMessage(remedyv1.ClusterReachableCondition))
+	s.Eventually(stage.Get(s, local), 10*time.Minute).Should(WithTransform(message, ContainSubstring("lacks a permission in the management cluster")))
+	s.FailNode("m-3")
+	s.Eventually(stage.Get(s, machines)).Should(WithTransform(stage.Decision("m-3"), Equal("Remediating ")))
+}
