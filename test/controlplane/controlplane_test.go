@@ -19,7 +19,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-func TestAControlPlaneIsRealAndRBACIsOn(t *testing.T) {
+func TestControlPlane_UnprivilegedUser_IsForbidden(t *testing.T) {
 	g := NewWithT(t)
 	cp := lease(t)
 
@@ -42,7 +42,7 @@ func TestAControlPlaneIsRealAndRBACIsOn(t *testing.T) {
 	g.Expect(string(out)).To(Equal("ok"))
 }
 
-func TestPortsAreTakenOnce(t *testing.T) {
+func TestTakePort_Repeated_PortsDiffer(t *testing.T) {
 	g := NewWithT(t)
 	seen := map[int]bool{}
 	for range 100 {
@@ -54,7 +54,7 @@ func TestPortsAreTakenOnce(t *testing.T) {
 	}
 }
 
-func TestAPortBelongsToOneAndLeavesNothingBehind(t *testing.T) {
+func TestTakePort_Concurrent_PortsDifferAndLeaveNoFiles(t *testing.T) {
 	g := NewWithT(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	var lock sync.Mutex
@@ -87,7 +87,7 @@ func TestAPortBelongsToOneAndLeavesNothingBehind(t *testing.T) {
 	g.Expect(filepath.Glob(filepath.Join(os.TempDir(), "remedy-ports-*"))).To(BeEmpty())
 }
 
-func TestClusterAPIsDefinitionsAreFound(t *testing.T) {
+func TestClusterAPICRDs_GoModule_AreFound(t *testing.T) {
 	g := NewWithT(t)
 	dir, err := controlplane.ClusterAPICRDs(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())

@@ -14,7 +14,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-func TestWhatWasWrittenOutlivesACrash(t *testing.T) {
+func TestCrash_WrittenObject_IsKept(t *testing.T) {
 	g := NewWithT(t)
 	cp, err := controlplane.Start(t.Context(), controlplane.WithAPIServerFlag("max-requests-inflight", "321"))
 	g.Expect(err).ToNot(HaveOccurred())

@@ -16,8 +16,8 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
-// TestAMachineThatHasGivenUpIsUnhealthyAtOnce: its provider reports a failure in fields that the in-tree reconciler does not read any more.
-func TestAMachineThatHasGivenUpIsUnhealthyAtOnce(t *testing.T) {
+// The provider of a Machine reports a failure in fields that the in-tree reconciler does not read any more.
+func TestMachine_FailureMessage_IsUnhealthyAtOnce(t *testing.T) {
 	t.Parallel()
 	inTreeEnv, remedyEnv := newEnvironments(t)
 	machines := map[*environment]*clusterv1.Machine{}

@@ -86,9 +86,9 @@ func (c *inTreeCheck) madeNone() string {
 	return deprecated.GetReason(c.check, clusterv1.ExternalRemediationRequestAvailableV1Beta1Condition)
 }
 
-// TestOnlyNotFoundMeansThatThereIsNoRequest: the in-tree reconciler takes every failure to read a request for its absence, and makes
+// TestRequest_ReadFails_IsNotCreatedAgain: the in-tree reconciler takes every failure to read a request for its absence, and makes
 // another one. Remedy reports why it cannot read, and creates none.
-func TestOnlyNotFoundMeansThatThereIsNoRequest(t *testing.T) {
+func TestRequest_ReadFails_IsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	inTreeEnv, remedyEnv := newEnvironments(t)
 	for _, a := range []*environment{inTreeEnv, remedyEnv} {
@@ -126,9 +126,9 @@ func TestOnlyNotFoundMeansThatThereIsNoRequest(t *testing.T) {
 	remedyEnv.Expect(remedyEnv.requests()).To(BeEmpty())
 }
 
-// TestARequestThatWasJustMadeIsNoFailure: where its cache is behind, the in-tree reconciler finds that the request it has just made could
+// TestRequest_MissingInCache_IsNoFailure: where its cache is behind, the in-tree reconciler finds that the request it has just made could
 // not be made, and never takes that back.
-func TestARequestThatWasJustMadeIsNoFailure(t *testing.T) {
+func TestRequest_MissingInCache_IsNoFailure(t *testing.T) {
 	t.Parallel()
 	inTreeEnv, remedyEnv := newEnvironments(t)
 	machines := map[*environment][]*clusterv1.Machine{}

@@ -19,8 +19,8 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
-// TestTwoChecksOfOneMachineDoNotContradictEachOther: of two in-tree checks the one that looked last is right.
-func TestTwoChecksOfOneMachineDoNotContradictEachOther(t *testing.T) {
+// TestOverlap_TwoChecks_DoNotContradictEachOther: of two in-tree checks the one that looked last is right.
+func TestOverlap_TwoChecks_DoNotContradictEachOther(t *testing.T) {
 	t.Parallel()
 	inTreeEnv, remedyEnv := newEnvironments(t)
 	m, n := inTreeEnv.machine("m-1"), remedyEnv.machine("m-1")

@@ -39,7 +39,7 @@ type seen struct {
 	silent map[health.Reason]int
 }
 
-func TestWeJudgeAsClusterAPIDoesButForTheDifferencesWeMean(t *testing.T) {
+func TestVerdicts_DrawnFacts_DifferOnlyAsDocumented(t *testing.T) {
 	s := &seen{outcomes: map[string]int{}, differences: map[string]int{}, silent: map[health.Reason]int{}}
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFacts(t, time.Now())
@@ -201,7 +201,7 @@ func (s *seen) count(inTreeResult, remedyResult outcome, v *health.Verdict) {
 }
 
 // The in-tree reconciler stops if the cluster cannot be reached. Remedy continues with what needs no Node, and reports Nodes as unknown.
-func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
+func TestVerdicts_NoConnection_MachineFactsAreEvaluated(t *testing.T) {
 	g := NewWithT(t)
 	now := time.Now().UTC().Truncate(time.Second)
 	hourAgo := now.Add(-time.Hour)
@@ -239,7 +239,7 @@ func TestWithoutAConnectionWeJudgeWhatCanBeJudged(t *testing.T) {
 
 // The same with drawn facts: the in-tree reconciler reports nothing, and for Remedy nothing counts against a Machine that only its Node
 // would show.
-func TestWithoutAConnectionOnlyTheNodeIsInDoubt(t *testing.T) {
+func TestVerdicts_NoConnectionDrawnFacts_OnlyNodesAreUnknown(t *testing.T) {
 	told := map[health.Reason]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		f := drawFacts(t, time.Now())
@@ -284,7 +284,7 @@ func TestWithoutAConnectionOnlyTheNodeIsInDoubt(t *testing.T) {
 
 // No run can hit a deadline to the moment, as the in-tree reconciler looks at a clock of its own: that is explained with the others all the
 // same.
-func TestEveryDifferenceIsExplained(t *testing.T) {
+func TestDifferences_EachHeading_IsDocumented(t *testing.T) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(differencesFile)
 	g.Expect(err).ToNot(HaveOccurred())

@@ -15,7 +15,7 @@ import (
 
 // Checks were adopted; then the in-tree controller is stopped for good, and --in-tree-machinehealthchecks=Replace is set. Remediations continue,
 // the pauses of Remedy are removed, and the pause of a user stays. Then all of it is reverted.
-func TestTheInTreeControllerIsStoppedForGoodAndComesBack(t *testing.T) {
+func TestReplace_SetAndReverted_RemediationsContinue(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
 	marks, marked := a.pool("marks")

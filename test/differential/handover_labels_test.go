@@ -17,7 +17,7 @@ import (
 
 // A check was never adopted, because the in-tree controller has not acknowledged the pause, and reports that. When it gets the label of another
 // instance, that report is removed.
-func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
+func TestWatchFilter_NeverAdopted_ConditionIsRemoved(t *testing.T) {
 	for when, away := range map[string]bool{"while Remedy runs": false, "while Remedy is down": true} {
 		t.Run(when, func(t *testing.T) {
 			a := newEnvironment(t)
@@ -40,7 +40,7 @@ func TestWhatWeHaveOnlySaidGoesWithTheLabel(t *testing.T) {
 }
 
 // A check is released because it has the label of another instance, and another writer writes to it just before its report is removed.
-func TestWhatWeHaveSaidGoesWithTheLabelAlsoIfSomebodyIsFaster(t *testing.T) {
+func TestWatchFilter_ConcurrentWrite_ConditionIsRemoved(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
 	c, _ := a.pool("check")

@@ -14,7 +14,7 @@ import (
 
 // During adoptions, Remedy is set to Observe: neither a check nor a request is adopted or released until Remedy enforces
 // again.
-func TestWhoOnlyObservesTakesNothingAndGivesNothingBack(t *testing.T) {
+func TestObserve_DuringAdoption_AdoptsAndReleasesNothing(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
 	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"

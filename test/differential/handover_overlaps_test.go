@@ -16,7 +16,7 @@ import (
 
 // The in-tree controller has created a request for a check, and then ends: this check and another one with a higher priority are adopted.
 // The request is withdrawn when its Machine is healthy, as with the in-tree controller.
-func TestARequestOfACheckThatComesSecondIsNotLeftBehind(t *testing.T) {
+func TestRequest_CheckNotResponsible_IsWithdrawn(t *testing.T) {
 	t.Run("another template", func(t *testing.T) {
 		a := newEnvironment(t)
 		a.template()
@@ -36,7 +36,7 @@ func TestARequestOfACheckThatComesSecondIsNotLeftBehind(t *testing.T) {
 
 // Two instances have different flags. Each has one of two checks that select a Machine, and the Machine is remediated: neither takes the
 // check of the other for an in-tree check.
-func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
+func TestOverlap_TwoInstances_MachineIsRemediated(t *testing.T) {
 	a := newEnvironment(t)
 	first, second := a.inTreeCheck("first"), a.inTreeCheck("second")
 	m := a.machine("m-1")
@@ -55,7 +55,7 @@ func TestTwoInstancesWithDifferentFlagsForgetNoMachine(t *testing.T) {
 
 // The in-tree controller reconciles another check and has created a request for it, and the cache of Remedy does not have this check yet. The
 // request stays with the in-tree controller.
-func TestARequestIsNotAdoptedByWhatACacheDoesNotKnow(t *testing.T) {
+func TestRequest_OtherCheckNotInCache_IsNotAdopted(t *testing.T) {
 	a := newEnvironment(t)
 	a.template()
 	first := a.inTreeCheck("first", byTheirTemplate)

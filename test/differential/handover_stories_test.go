@@ -65,7 +65,7 @@ func (a *environment) owner(m *clusterv1.Machine) func() string {
 
 // The in-tree controller is down, or its --watch-filter keeps it from a check: it reports nothing, and nothing is adopted. The other check shows
 // that there was time enough.
-func TestWithoutTheirWordNothingIsOurs(t *testing.T) {
+func TestAdoption_NoAcknowledgement_IsNotAdopted(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	silent, m := a.pool("silent")
@@ -84,7 +84,7 @@ func TestWithoutTheirWordNothingIsOurs(t *testing.T) {
 }
 
 // A check that --watch-filter excludes is not changed, whatever the value of --in-tree-machinehealthchecks.
-func TestWhatAnotherInstanceActsForIsNotTakenOver(t *testing.T) {
+func TestAdoption_ExcludedByWatchFilter_IsNotChanged(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver, a.watchFilter = intree.AdoptionPolicy{All: true}, "mine"
 	other, m := a.pool("other")
@@ -114,7 +114,7 @@ func (c *inTreeCheck) isFor(instance string) {
 }
 
 // A deleted check is cleaned up; the next one of its name is adopted like any other.
-func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
+func TestAdoption_DeletedAndCreatedAgain_IsAdopted(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")
@@ -143,7 +143,7 @@ func TestACheckIsDeletedAndGeneratedAnew(t *testing.T) {
 }
 
 // A paused Cluster stops both controllers: before an adoption, and during it.
-func TestAPausedClusterStopsATakeOver(t *testing.T) {
+func TestAdoption_PausedCluster_Waits(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")
@@ -168,7 +168,7 @@ func TestAPausedClusterStopsATakeOver(t *testing.T) {
 }
 
 // A message about the Cluster alone acknowledges nothing: the in-tree controller may not have read the pause of Remedy.
-func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
+func TestAdoption_PausedByCluster_IsNoAcknowledgement(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")
@@ -191,7 +191,7 @@ func TestAWordAboutTheClusterIsNotOneAboutOurPause(t *testing.T) {
 }
 
 // The pause of a user is not changed: it is the same after a release as before.
-func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
+func TestAdoption_PausedByUser_PauseIsKept(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	c, m := a.pool("check")
@@ -220,7 +220,7 @@ func TestAPersonsPauseOutlivesATakeOver(t *testing.T) {
 
 // A check of Remedy and an in-tree check have the same name and select the same Machines: the in-tree check is responsible until its adoption,
 // and each continues what it has begun.
-func TestAnEqualNameOfBothKinds(t *testing.T) {
+func TestAdoption_SameNameInBothKinds_InTreeIsResponsible(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	m := a.machine("m-1")
@@ -247,7 +247,7 @@ func TestAnEqualNameOfBothKinds(t *testing.T) {
 }
 
 // A released request has no annotations of Remedy any more, and continues.
-func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
+func TestRelease_Request_HasNoAnnotations(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	a.template()
@@ -283,7 +283,7 @@ func TestWhatIsGivenBackIsCleanBefore(t *testing.T) {
 }
 
 // A check is deleted while it is not adopted, and has the finalizer of Remedy: Remedy removes its own traces, and no others.
-func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
+func TestDeletion_NotAdoptedCheck_KeepsInTreeState(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	a.template()
@@ -322,7 +322,7 @@ func TestWhatIsTheirsStaysWhenACheckGoes(t *testing.T) {
 }
 
 // An instance that has not read the end of its adoption reads live before it writes to a Machine.
-func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
+func TestAdoption_EndNotInCache_MachineIsNotChanged(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	closed := func(spec *clusterv1.MachineHealthCheckSpec) {
@@ -359,7 +359,7 @@ func TestWhoHasNotHeardOfALossTellsNothing(t *testing.T) {
 }
 
 // A user pauses the check just before Remedy does.
-func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
+func TestAdoption_ConcurrentPause_IsKept(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, _ := a.pool("check")
@@ -375,7 +375,7 @@ func TestAPauseThatComesAtTheSameMomentStays(t *testing.T) {
 }
 
 // The in-tree controller writes the status just before Remedy does: its write stays.
-func TestTheirWordIsNotOverwritten(t *testing.T) {
+func TestStatus_ConcurrentInTreeWrite_IsKept(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	c, m := a.pool("check")

@@ -88,7 +88,7 @@ func (c *inTreeCheck) traces() []string {
 	return all
 }
 
-func TestACheckIsHandedOverAndGivenBack(t *testing.T) {
+func TestAdoption_OptIn_IsAdoptedAndReleased(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{OptIn: true}
 	m := a.machine("m-1")
@@ -123,7 +123,7 @@ func (a *environment) turnWell(m *clusterv1.Machine) {
 	a.turn(m, "True", 0)
 }
 
-func TestARequestThatWasThereIsAdopted(t *testing.T) {
+func TestAdoption_ExistingRequest_IsAdopted(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	a.template()
@@ -152,7 +152,7 @@ func (c *inTreeCheck) finalizers() []string {
 }
 
 // The pause of a user is a pause for both, before an adoption and during it.
-func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
+func TestAdoption_PausedByUser_Waits(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	m := a.machine("m-1")
@@ -177,7 +177,7 @@ func TestAPauseOfSomebodyElseStopsATakeOver(t *testing.T) {
 }
 
 // A tool removes the pause of Remedy: Remedy stops, tries again, and gives up the third time.
-func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
+func TestAdoption_PauseRemovedThreeTimes_IsGivenUp(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	c := a.inTreeCheck("check")
@@ -195,7 +195,7 @@ func TestWhoeverKeepsTakingOurPauseAwayHasIt(t *testing.T) {
 }
 
 // A manager that was stopped during an adoption continues it; one that is not to adopt any more releases what it has adopted.
-func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
+func TestAdoption_Restart_ContinuesUntilFlagIsRemoved(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{All: true}
 	c := a.inTreeCheck("check")
@@ -214,7 +214,7 @@ func TestATakeOverSurvivesARestartAndEndsWithTheFlag(t *testing.T) {
 }
 
 // Where the in-tree controller does not run, there is no acknowledgement to wait for.
-func TestWhereNobodyElseIsACheckIsOursAtOnce(t *testing.T) {
+func TestReplace_NewCheck_IsReconciledAtOnce(t *testing.T) {
 	a := newEnvironment(t)
 	a.takesOver = intree.AdoptionPolicy{Replace: true}
 	m := a.machine("m-1")

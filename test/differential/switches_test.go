@@ -104,8 +104,8 @@ func (w *walk) say(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf("%5d  %s", len(w.all()), fmt.Sprintf(format, args...)))
 }
 
-// TestBothNeverActOnOneMachineAndNobodyIsForgotten: SWITCHES is how many things happen, and SWITCHES_SEED decides which.
-func TestBothNeverActOnOneMachineAndNobodyIsForgotten(t *testing.T) {
+// TestSwitches_Random_OneControllerActsOnEachMachine: SWITCHES is how many things happen, and SWITCHES_SEED decides which.
+func TestSwitches_Random_OneControllerActsOnEachMachine(t *testing.T) {
 	switches, seed := number(t, "SWITCHES", 20), number(t, "SWITCHES_SEED", 1)
 	// How much happens in one world. A short walk visits every kind of world, too.
 	perWorld := min(40, max(20, switches/len(instances)))

@@ -33,7 +33,7 @@ func stored(namespace, version, uid string, at time.Time, says string) []client.
 	}
 }
 
-func TestOnlyWhatMattersIsCompared(t *testing.T) {
+func TestNormalise_GeneratedValues_AreReplaced(t *testing.T) {
 	g := NewWithT(t)
 	start := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	one := stored("story-abc", "12", "6f1ed002-ab5c-4f18-8d53-5ad3a93bb2d8", start, "x")

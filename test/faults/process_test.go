@@ -22,7 +22,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
-func TestAWriteMeetsItsFault(t *testing.T) {
+func TestFailWrite_EachFault_HitsOneWrite(t *testing.T) {
 	tests := []struct {
 		reason          string
 		fault           faults.Fault
@@ -74,7 +74,7 @@ func TestAWriteMeetsItsFault(t *testing.T) {
 
 func isCrash(err error) bool { return errors.Is(err, faults.ErrCrashed) }
 
-func TestWritesAreKnownByWhatTheyAreAbout(t *testing.T) {
+func TestWrites_EachVerb_NameTheirObject(t *testing.T) {
 	g := NewWithT(t)
 	ctx, namespace := t.Context(), namespaceFor(t)
 	p := faults.Start(ctx, faults.Ignoring(faults.Events, faults.ElectionLease("nowhere", "leader")))
@@ -116,7 +116,7 @@ func TestWritesAreKnownByWhatTheyAreAbout(t *testing.T) {
 	g.Expect(p.Writes()[10].Landed()).To(BeFalse())
 }
 
-func TestWhatIsIgnoredDoesNotCount(t *testing.T) {
+func TestFailWrite_IgnoredWrite_IsNotCounted(t *testing.T) {
 	g := NewWithT(t)
 	ctx, namespace := t.Context(), namespaceFor(t)
 	p := faults.Start(ctx)
@@ -134,8 +134,8 @@ func TestWhatIsIgnoredDoesNotCount(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("no write number 3 can fail by \"Conflict\"")))
 }
 
-// TestACrashBreaksOffWhatIsUnderWay: an API server that hangs does not keep a crashed process alive.
-func TestACrashBreaksOffWhatIsUnderWay(t *testing.T) {
+// TestCrash_HangingRequest_IsCanceled: an API server that hangs does not keep a crashed process alive.
+func TestCrash_HangingRequest_IsCanceled(t *testing.T) {
 	g := NewWithT(t)
 	proxy, err := faults.ProxyFor(cp.Admin)
 	g.Expect(err).ToNot(HaveOccurred())
@@ -155,7 +155,7 @@ func TestACrashBreaksOffWhatIsUnderWay(t *testing.T) {
 	g.Eventually(done).Should(Receive(MatchError(faults.ErrCrashed)))
 }
 
-func TestAWriteThatCannotLandIsNotSaidToHaveLanded(t *testing.T) {
+func TestFailWrite_UnreachableServer_HasNoCode(t *testing.T) {
 	g := NewWithT(t)
 	proxy := proxyFor(t)
 	config, err := proxy.Config(cp.Admin)
@@ -170,8 +170,8 @@ func TestAWriteThatCannotLandIsNotSaidToHaveLanded(t *testing.T) {
 	g.Expect(p.Context().Err()).To(HaveOccurred())
 }
 
-// TestNothingOfACrashedProcessReachesTheServer: it must not even be asked.
-func TestNothingOfACrashedProcessReachesTheServer(t *testing.T) {
+// A crashed process sends no request.
+func TestCrash_LaterRequest_DoesNotReachServer(t *testing.T) {
 	g := NewWithT(t)
 	config, asked := rest.CopyConfig(cp.Admin), 0
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {

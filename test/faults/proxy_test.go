@@ -57,7 +57,7 @@ func impatient(t *testing.T, c rest.Interface) error {
 	return ask(ctx, c)
 }
 
-func TestAProxyThatWorksIsNotNoticed(t *testing.T) {
+func TestProxy_Pass_ForwardsRequests(t *testing.T) {
 	g := NewWithT(t)
 	proxy := proxyFor(t)
 	c := through(t, proxy)
@@ -70,7 +70,7 @@ func TestAProxyThatWorksIsNotNoticed(t *testing.T) {
 	g.Expect(ask(t.Context(), c)).ToNot(Succeed())
 }
 
-func TestARefusingProxyBreaksConnections(t *testing.T) {
+func TestProxy_RefuseConnections_ClosesConnections(t *testing.T) {
 	g := NewWithT(t)
 	proxy := proxyFor(t)
 	c := through(t, proxy)
@@ -83,7 +83,7 @@ func TestARefusingProxyBreaksConnections(t *testing.T) {
 	g.Expect(proxy.Counts().Accepted).To(Equal(2))
 }
 
-func TestABrokenConnectionIsReset(t *testing.T) {
+func TestProxy_RefuseConnections_ResetsOpenConnection(t *testing.T) {
 	g := NewWithT(t)
 	proxy := proxyFor(t)
 	connection, err := net.Dial("tcp", proxy.Address())
@@ -95,7 +95,7 @@ func TestABrokenConnectionIsReset(t *testing.T) {
 	g.Expect(utilnet.IsConnectionReset(err)).To(BeTrue(), "got %v", err)
 }
 
-func TestWhatABlackHoleHasHeldGoesOn(t *testing.T) {
+func TestProxy_BlackHoleEnds_RequestsContinue(t *testing.T) {
 	g := NewWithT(t)
 	proxy := proxyFor(t)
 	c := through(t, proxy)
@@ -117,7 +117,7 @@ func TestWhatABlackHoleHasHeldGoesOn(t *testing.T) {
 	g.Eventually(fresh).Should(Receive(BeNil()))
 }
 
-func TestAHalfOpenConnectionMakesAClientTimeOut(t *testing.T) {
+func TestProxy_HalfOpen_ClientTimesOut(t *testing.T) {
 	g := NewWithT(t)
 	proxy := proxyFor(t)
 	c := through(t, proxy)
@@ -142,7 +142,7 @@ func TestAHalfOpenConnectionMakesAClientTimeOut(t *testing.T) {
 	g.Expect(ask(t.Context(), through(t, proxy))).To(Succeed())
 }
 
-func TestASlowProxyTakesItsTime(t *testing.T) {
+func TestProxy_Slow_DelaysBytes(t *testing.T) {
 	g := NewWithT(t)
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	proxy := proxyFor(t, faults.WithClock(clock))
@@ -165,7 +165,7 @@ func TestASlowProxyTakesItsTime(t *testing.T) {
 	g.Eventually(done).Should(Receive(BeNil()))
 }
 
-func TestAFlappingProxyIsFlappingTheSameWithTheSameSeed(t *testing.T) {
+func TestProxy_FlapWithSameSeed_HasSameModes(t *testing.T) {
 	g := NewWithT(t)
 	draw := func(seed uint64, modes ...faults.Mode) []faults.Mode {
 		proxy := proxyFor(t)
@@ -193,7 +193,7 @@ func TestAFlappingProxyIsFlappingTheSameWithTheSameSeed(t *testing.T) {
 	g.Expect(proxyFor(t).Set("Moody")).To(MatchError(ContainSubstring(`cannot be "Moody"`)))
 }
 
-func TestAKubeconfigLeadsThroughAProxy(t *testing.T) {
+func TestProxy_Kubeconfig_LeadsThroughProxy(t *testing.T) {
 	g := NewWithT(t)
 	connect, err := faults.NewConnectProxy()
 	g.Expect(err).ToNot(HaveOccurred())
@@ -222,7 +222,7 @@ func TestAKubeconfigLeadsThroughAProxy(t *testing.T) {
 	g.Expect(err).To(MatchError(ContainSubstring("this is no kubeconfig")))
 }
 
-func TestNothingIsLeftOfManyConnections(t *testing.T) {
+func TestProxy_ManyConnections_AreClosed(t *testing.T) {
 	g := NewWithT(t)
 	proxy := proxyFor(t)
 	for i := range 200 {
@@ -237,7 +237,7 @@ func TestNothingIsLeftOfManyConnections(t *testing.T) {
 	g.Eventually(func() faults.ProxyCounts { return proxy.Counts() }).Should(And(HaveField("Accepted", 200), HaveField("Open", 0)))
 }
 
-func TestAProxyMustLeadSomewhere(t *testing.T) {
+func TestProxy_InvalidTarget_IsRejected(t *testing.T) {
 	g := NewWithT(t)
 	_, err := faults.NewProxy("nowhere")
 	g.Expect(err).To(MatchError(ContainSubstring(`"nowhere" is no host:port`)))

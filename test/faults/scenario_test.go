@@ -89,7 +89,7 @@ func wishes(born func(client.Client) *controller) faults.Scenario[string] {
 
 var everyFault = []faults.Fault{faults.CrashBefore, faults.CrashAfter, faults.Refuse, faults.LoseRequest, faults.LoseAnswer}
 
-func TestACarefulControllerEndsTheSame(t *testing.T) {
+func TestTry_CorrectController_EndsInSameState(t *testing.T) {
 	g := NewWithT(t)
 	story := wishes(func(c client.Client) *controller { return &controller{Client: c} })
 	story.Faults = everyFault
@@ -132,8 +132,8 @@ metadata:
 `))
 }
 
-// TestACarelessControllerIsCaught: a test that cannot fail proves nothing.
-func TestACarelessControllerIsCaught(t *testing.T) {
+// Try reports each fault after which the controller does not reach the same state.
+func TestTry_FaultyController_IsReported(t *testing.T) {
 	g := NewWithT(t)
 	story := wishes(func(c client.Client) *controller { return &controller{Client: c, careless: true} })
 	story.Faults = everyFault
@@ -155,7 +155,7 @@ func TestACarelessControllerIsCaught(t *testing.T) {
 	))
 }
 
-func TestOtherWaysToFail(t *testing.T) {
+func TestTry_InvalidScenario_IsReported(t *testing.T) {
 	careful := func(c client.Client) *controller { return &controller{Client: c} }
 	tests := []struct {
 		reason string
@@ -285,8 +285,8 @@ type judge struct {
 
 func (j *judge) Errorf(string, ...any) { j.errors++ }
 
-// TestTwoLeadersAtOnce: two processes are two leaders.
-func TestTwoLeadersAtOnce(t *testing.T) {
+// Two processes reconcile at the same time, as two leaders do.
+func TestProcess_TwoAtOnce_AreTwoLeaders(t *testing.T) {
 	g := NewWithT(t)
 	namespace := namespaceFor(t)
 	g.Expect(admin.Create(t.Context(), configMap(namespace, "wish"))).To(Succeed())

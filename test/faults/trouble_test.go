@@ -20,7 +20,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 )
 
-func TestTroubleIsWhatClientsKnow(t *testing.T) {
+func TestTrouble_EachKind_ReturnsItsError(t *testing.T) {
 	tests := []struct {
 		kind  faults.Fault
 		is    func(error) bool
@@ -64,8 +64,8 @@ func TestTroubleIsWhatClientsKnow(t *testing.T) {
 	})
 }
 
-// TestAClientWaitsAndTriesAgainByItself: that is what Retry-After does to a client of Kubernetes. With 0 it does not wait.
-func TestAClientWaitsAndTriesAgainByItself(t *testing.T) {
+// TestTrouble_TooManyRequests_ClientRetries: that is what Retry-After does to a client of Kubernetes. With 0 it does not wait.
+func TestTrouble_TooManyRequests_ClientRetries(t *testing.T) {
 	g := NewWithT(t)
 	p := faults.Start(t.Context())
 	c := clientOf(t, p.Config(cp.Admin))
@@ -79,8 +79,8 @@ func TestAClientWaitsAndTriesAgainByItself(t *testing.T) {
 	g.Expect(len(p.Writes())).To(BeNumerically(">", 11), "some were tried again")
 }
 
-// TestTheSameSeedMakesTheSameTrouble: also where requests are made at the same time.
-func TestTheSameSeedMakesTheSameTrouble(t *testing.T) {
+// TestTrouble_SameSeed_HasSameFaults: also where requests are made at the same time.
+func TestTrouble_SameSeed_HasSameFaults(t *testing.T) {
 	g := NewWithT(t)
 	namespace := namespaceFor(t)
 	for i := range 10 {
@@ -119,7 +119,7 @@ func TestTheSameSeedMakesTheSameTrouble(t *testing.T) {
 	}
 }
 
-func TestWatchesMeetTroubleIfAskedTo(t *testing.T) {
+func TestTrouble_Reads_IncludeWatches(t *testing.T) {
 	g := NewWithT(t)
 	p := faults.Start(t.Context())
 	c := rawClient(t, p.Config(cp.Admin))

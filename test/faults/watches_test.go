@@ -104,7 +104,7 @@ func eachEncoding(t *testing.T, test func(t *testing.T, i *informed)) {
 	t.Run("JSON", func(t *testing.T) { test(t, newInformed(t, true)) })
 }
 
-func TestAWatchThatIsHeldLeavesTheCacheStale(t *testing.T) {
+func TestWatches_Hold_CacheIsStale(t *testing.T) {
 	eachEncoding(t, func(t *testing.T, i *informed) {
 		g := NewWithT(t)
 		i.Watches().Hold("configmaps")
@@ -122,7 +122,7 @@ func TestAWatchThatIsHeldLeavesTheCacheStale(t *testing.T) {
 	})
 }
 
-func TestOnlyWhatIsNamedIsHeld(t *testing.T) {
+func TestWatches_HoldOneResource_OthersContinue(t *testing.T) {
 	g := NewWithT(t)
 	i := newInformed(t, false)
 	i.Watches().Hold("secrets")
@@ -136,7 +136,7 @@ func TestOnlyWhatIsNamedIsHeld(t *testing.T) {
 	g.Eventually(func() string { return i.cached(t) }).Should(Equal("c"))
 }
 
-func TestAWatchLagsBehind(t *testing.T) {
+func TestWatches_Lag_CacheIsBehind(t *testing.T) {
 	eachEncoding(t, func(t *testing.T, i *informed) {
 		g := NewWithT(t)
 		i.Watches().Lag(2, "configmaps")
@@ -152,7 +152,7 @@ func TestAWatchLagsBehind(t *testing.T) {
 	})
 }
 
-func TestAWatchThatIsCutGoesOn(t *testing.T) {
+func TestWatches_Cut_CacheWatchesAgain(t *testing.T) {
 	eachEncoding(t, func(t *testing.T, i *informed) {
 		g := NewWithT(t)
 		i.Watches().Hold()
@@ -167,7 +167,7 @@ func TestAWatchThatIsCutGoesOn(t *testing.T) {
 	})
 }
 
-func TestAWatchThatExpiresIsListedAgain(t *testing.T) {
+func TestWatches_Expire_CacheListsAgain(t *testing.T) {
 	eachEncoding(t, func(t *testing.T, i *informed) {
 		g := NewWithT(t)
 		// With something seen, the cache would go on from there if it were only cut.
@@ -184,7 +184,7 @@ func TestAWatchThatExpiresIsListedAgain(t *testing.T) {
 	})
 }
 
-func TestACrashEndsTheWatches(t *testing.T) {
+func TestCrash_OpenWatches_End(t *testing.T) {
 	g := NewWithT(t)
 	i := newInformed(t, false)
 	g.Eventually(func() int { return i.Watches().Open() }).Should(Equal(1))

@@ -23,7 +23,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
 
-func TestItCanBeInstalledAndRemovedWithoutATrace(t *testing.T) {
+func TestComponents_InstalledAndDeleted_LeaveNoTraces(t *testing.T) {
 	g := NewWithT(t)
 	cp, err := controlplane.Start(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())

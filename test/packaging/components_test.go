@@ -134,7 +134,7 @@ func deployment(g Gomega, objects []unstructured.Unstructured) *appsv1.Deploymen
 	return d
 }
 
-func TestClusterctlMakesOfItWhatItShould(t *testing.T) {
+func TestComponents_BothProviders_FitClusterctl(t *testing.T) {
 	for _, f := range []flavor{infrastructure, addon} {
 		t.Run(f.label, func(t *testing.T) {
 			g := NewWithT(t)
@@ -169,7 +169,7 @@ func TestClusterctlMakesOfItWhatItShould(t *testing.T) {
 
 var namespaced = map[string]bool{"Deployment": true, "ServiceAccount": true, "Role": true, "RoleBinding": true, "PodDisruptionBudget": true, "NetworkPolicy": true}
 
-func TestTheTwoWaysToInstallItDifferByALabelOnly(t *testing.T) {
+func TestComponents_BothProviders_DifferByLabelOnly(t *testing.T) {
 	g := NewWithT(t)
 	one, err := os.ReadFile(filepath.Join(releaseFolder, infrastructure.file))
 	g.Expect(err).ToNot(HaveOccurred())
@@ -179,7 +179,7 @@ func TestTheTwoWaysToInstallItDifferByALabelOnly(t *testing.T) {
 	g.Expect(string(one)).ToNot(Equal(string(other)))
 }
 
-func TestMetadataKnowsTheContract(t *testing.T) {
+func TestMetadata_Contract_HasReleaseSeries(t *testing.T) {
 	g := NewWithT(t)
 	metadata, err := repositoryClient(t, infrastructure).Metadata(version).Get(t.Context())
 	g.Expect(err).ToNot(HaveOccurred())
@@ -220,7 +220,7 @@ func parse(t *testing.T, args []string) *settings.Settings {
 	return s
 }
 
-func TestEveryVariableHasADefaultAndReachesItsFlag(t *testing.T) {
+func TestVariables_EachVariable_SetsItsFlag(t *testing.T) {
 	g := NewWithT(t)
 	made := components(t, infrastructure, repository.ComponentsOptions{})
 	names := made.Variables()
@@ -249,7 +249,7 @@ func TestEveryVariableHasADefaultAndReachesItsFlag(t *testing.T) {
 	g.Expect([]string{s.WatchNamespace, s.WatchFilter}).To(Equal([]string{"team-a", "blue"}))
 }
 
-func TestItCanBeInstalledIntoAnotherNamespace(t *testing.T) {
+func TestComponents_TargetNamespace_IsUsedEverywhere(t *testing.T) {
 	g := NewWithT(t)
 	made := components(t, infrastructure, repository.ComponentsOptions{TargetNamespace: "elsewhere"})
 	for _, object := range made.Objs() {

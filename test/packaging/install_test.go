@@ -16,7 +16,7 @@ import (
 )
 
 // The command that docs/install.md gives to those who have no clusterctl is run as it stands there.
-func TestItCanBeInstalledAsTheDocsSay(t *testing.T) {
+func TestInstallPage_KubectlCommand_InstallsComponents(t *testing.T) {
 	g := NewWithT(t)
 	docs, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
 	g.Expect(err).ToNot(HaveOccurred())
@@ -59,7 +59,7 @@ func TestItCanBeInstalledAsTheDocsSay(t *testing.T) {
 	g.Expect(run("kubectl get deployment remedy-controller-manager -n remedy-system -o jsonpath='{.spec.replicas}'")).To(Equal("0"))
 }
 
-func TestAVersionThatClusterctlWouldRefuseIsRefused(t *testing.T) {
+func TestRelease_UnusableVersion_IsRejected(t *testing.T) {
 	for version, says := range map[string]string{"v9.9.0": "no release series 9.9", "1.0": "is no version", "v0.1": "is no version"} {
 		g := NewWithT(t)
 		folder := filepath.Join(t.TempDir(), "out")

@@ -57,7 +57,7 @@ func readTilt(t *testing.T) tiltProvider {
 	return p
 }
 
-func TestTiltFindsWhatItAsksFor(t *testing.T) {
+func TestTiltProvider_Settings_FitComponents(t *testing.T) {
 	g := NewWithT(t)
 	p := readTilt(t)
 	objects := components(t, infrastructure, repository.ComponentsOptions{}).Objs()
@@ -85,7 +85,7 @@ func TestTiltFindsWhatItAsksFor(t *testing.T) {
 }
 
 // While debugging, Tilt changes these arguments and adds these flags.
-func TestTheFlagsThatTiltSetsExist(t *testing.T) {
+func TestTiltProvider_DebugFlags_Exist(t *testing.T) {
 	g := NewWithT(t)
 	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
 	_, err := settings.New(fs)
@@ -93,7 +93,7 @@ func TestTheFlagsThatTiltSetsExist(t *testing.T) {
 	g.Expect(fs.Parse(append(arguments(t), "--leader-elect=false", "--profiler-address=:6060", "--insecure-diagnostics=true", "--v=5", "--logging-format=json"))).To(Succeed())
 }
 
-func TestTheImageIsBuiltTheSameWayByBothTools(t *testing.T) {
+func TestDockerfile_KoConfiguration_BuildsTheSame(t *testing.T) {
 	g := NewWithT(t)
 	docker, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
 	g.Expect(err).ToNot(HaveOccurred())

@@ -61,7 +61,7 @@ func provider(t *testing.T, sources ...Source) *Provider {
 	return &Provider{Cache: Cache{Dir: filepath.Join(t.TempDir(), "cache")}, Sources: sources, Progress: io.Discard}
 }
 
-func TestASecondCallMakesNothing(t *testing.T) {
+func TestProvide_SecondCall_BuildsNothing(t *testing.T) {
 	g := NewWithT(t)
 	var calls atomic.Int32
 	p := provider(t, making(&calls))
@@ -74,7 +74,7 @@ func TestASecondCallMakesNothing(t *testing.T) {
 	g.Expect(calls.Load()).To(Equal(int32(1)))
 }
 
-func TestOnlyWhatIsMissingIsMade(t *testing.T) {
+func TestProvide_SomeCached_BuildsOnlyMissing(t *testing.T) {
 	g := NewWithT(t)
 	var asked []Binary
 	var calls atomic.Int32
@@ -91,7 +91,7 @@ func TestOnlyWhatIsMissingIsMade(t *testing.T) {
 	g.Expect(asked).To(Equal([]Binary{KubeControllerManager}))
 }
 
-func TestTheNextSourceIsTriedWhenOneFails(t *testing.T) {
+func TestProvide_FirstSourceFails_UsesNext(t *testing.T) {
 	g := NewWithT(t)
 	var calls atomic.Int32
 	var progress bytes.Buffer
@@ -102,7 +102,7 @@ func TestTheNextSourceIsTriedWhenOneFails(t *testing.T) {
 	g.Expect(progress.String()).To(ContainSubstring("no network here"))
 }
 
-func TestWhenEverySourceFailsTheErrorSaysWhyForEach(t *testing.T) {
+func TestProvide_AllSourcesFail_ErrorHasEachCause(t *testing.T) {
 	g := NewWithT(t)
 	p := provider(t, failing("no network here"), failing("no compiler here"))
 	_, err := p.Provide(t.Context(), Basic()...)
@@ -111,7 +111,7 @@ func TestWhenEverySourceFailsTheErrorSaysWhyForEach(t *testing.T) {
 }
 
 // What can be wrong with a binary in the cache, and all of it must lead to a new one.
-func TestADamagedCacheIsMadeAnew(t *testing.T) {
+func TestProvide_DamagedCache_BuildsAgain(t *testing.T) {
 	damages := map[string]func(g Gomega, c Cache){
 		"a truncated binary": func(g Gomega, c Cache) {
 			g.Expect(os.Truncate(filepath.Join(c.Dir, "etcd"), 10)).To(Succeed())
@@ -151,7 +151,7 @@ func TestADamagedCacheIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotRunOrHasAnotherVersionIsRefused(t *testing.T) {
+func TestProvide_UnusableBinary_IsRejected(t *testing.T) {
 	for name, content := range map[string]string{
 		"half of a build":  "\x7fELF",
 		"fails":            "#!/bin/sh\nexit 1\n",
@@ -172,7 +172,7 @@ func TestWhatDoesNotRunOrHasAnotherVersionIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatASourceFinishedBeforeItFailedIsKept(t *testing.T) {
+func TestProvide_SourceFailsHalfway_KeepsFinishedBinaries(t *testing.T) {
 	g := NewWithT(t)
 	var calls atomic.Int32
 	p := provider(t, Source{Name: "half", Make: func(_ context.Context, _ []Binary, dir string, _ io.Writer) error {
@@ -188,7 +188,7 @@ func TestWhatASourceFinishedBeforeItFailedIsKept(t *testing.T) {
 	g.Expect(r.Origin).To(Equal("half"))
 }
 
-func TestABuildThatWasKilledLeavesNothingBehindForLong(t *testing.T) {
+func TestProvide_KilledBuild_FilesAreRemoved(t *testing.T) {
 	g := NewWithT(t)
 	var calls atomic.Int32
 	p := provider(t, making(&calls))
@@ -201,7 +201,7 @@ func TestABuildThatWasKilledLeavesNothingBehindForLong(t *testing.T) {
 	g.Expect(killed).ToNot(BeAnExistingFile())
 }
 
-func TestTwoAtATimeBuildOnce(t *testing.T) {
+func TestProvide_Concurrent_BuildsOnce(t *testing.T) {
 	g := NewWithT(t)
 	var calls atomic.Int32
 	p := provider(t, making(&calls))
@@ -216,7 +216,7 @@ func TestTwoAtATimeBuildOnce(t *testing.T) {
 	g.Expect(calls.Load()).To(Equal(int32(1)))
 }
 
-func TestWaitingForTheLockEndsWithTheContext(t *testing.T) {
+func TestProvide_LockedCache_EndsWithContext(t *testing.T) {
 	g := NewWithT(t)
 	var calls atomic.Int32
 	p := provider(t, making(&calls))
@@ -230,7 +230,7 @@ func TestWaitingForTheLockEndsWithTheContext(t *testing.T) {
 	g.Expect(calls.Load()).To(BeZero())
 }
 
-func TestKubebuilderAssetsComeFirstBinaryByBinary(t *testing.T) {
+func TestProvide_KubebuilderAssets_AreUsedIfVersionFits(t *testing.T) {
 	g := NewWithT(t)
 	var calls atomic.Int32
 	p := provider(t, making(&calls))
@@ -247,7 +247,7 @@ func TestKubebuilderAssetsComeFirstBinaryByBinary(t *testing.T) {
 	g.Expect(paths[KubeAPIServer]).To(Equal(filepath.Join(p.Cache.Dir, "kube-apiserver")))
 }
 
-func TestAFolderThatCannotBeMeantIsRefused(t *testing.T) {
+func TestKubebuilderAssets_InvalidFolder_IsRejected(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(checkGiven("")).To(Succeed())
 	g.Expect(checkGiven(t.TempDir())).To(Succeed())
@@ -255,7 +255,7 @@ func TestAFolderThatCannotBeMeantIsRefused(t *testing.T) {
 	g.Expect(checkGiven(filepath.Join(t.TempDir(), "none"))).To(MatchError(ContainSubstring("there is no such folder")))
 }
 
-func TestALimitedToolIsStoppedWithItsChildren(t *testing.T) {
+func TestRunLimited_Timeout_StopsChildren(t *testing.T) {
 	g := NewWithT(t)
 	dir := t.TempDir()
 	tool, note, limit := filepath.Join(dir, "hangs"), filepath.Join(dir, "child"), 250*time.Millisecond
@@ -274,7 +274,7 @@ func TestALimitedToolIsStoppedWithItsChildren(t *testing.T) {
 	g.Eventually(func() bool { return procgroup.Alive(pid) }, time.Minute).Should(BeFalse())
 }
 
-func TestTheVersionsAreThoseOfTheBuildModules(t *testing.T) {
+func TestVersions_BuildModules_AreEqual(t *testing.T) {
 	g := NewWithT(t)
 	for dir, pin := range map[string]string{
 		"kubernetes": "k8s.io/kubernetes v" + KubernetesVersion,
@@ -287,7 +287,7 @@ func TestTheVersionsAreThoseOfTheBuildModules(t *testing.T) {
 	}
 }
 
-func TestAManagerOfClusterAPIIsAskedWithoutACluster(t *testing.T) {
+func TestCachePut_ManagerWithoutCluster_VersionIsRead(t *testing.T) {
 	g := NewWithT(t)
 	cache := Cache{Dir: filepath.Join(t.TempDir(), "cache")}
 	manager := filepath.Join(cache.Dir, "made")
