@@ -115,7 +115,7 @@ func TestControlPlane_OwnerRefusesCheckDeleted_IsClean(t *testing.T) {
 }
 
 // Each replacement becomes unhealthy within minHealthyPeriod, so it counts as a retry. The owner waits for retryPeriod before the retry, and
-// stops after maxRetry. Remedy quotes its reason, and does not overwrite it.
+// stops after maxRetry. Remedy quotes its reason, and does not overwrite it. After minHealthyPeriod, the same failure is no retry any more.
 func TestControlPlane_RetryLimits_OwnerStopsRemediation(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -153,6 +153,13 @@ func TestControlPlane_RetryLimits_OwnerStopsRemediation(t *testing.T) {
 	g.Consistently(func() []clusterv1.Machine { return poolOf(t, c, controlPlanePool) }, unhealthyTimeout).
 		Should(ContainElement(And(HaveField("Name", unhealthy.Name), HaveField("DeletionTimestamp", BeNil()))))
 	g.Expect(seen.marked(t)).To(HaveLen(3))
+
+	// keepReconciling reads owner.
+	patchWith(t, w, owner.DeepCopy(), `{"spec":{"remediation":{"minHealthyPeriodSeconds":1}}}`)
+	isWhole(t, c, controlPlanePool, 3, unhealthy)
+	replaced := And(ContainSubstring(unhealthy.Name), ContainSubstring(`"retryCount":0`))
+	g.Expect(poolOf(t, c, controlPlanePool)).To(ContainElement(HaveField("Annotations",
+		HaveKeyWithValue(controlplanev1.RemediationForAnnotation, replaced))), "the owner counts from zero")
 	answered := map[string]bool{}
 	for _, state := range seen.all(t) {
 		for name, m := range state {
