@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	clusterctl "sigs.k8s.io/cluster-api/cmd/clusterctl/client"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -121,19 +120,28 @@ func (e *installation) movedByProgram(requested *clusterv1.Machine) {
 	}
 }
 
-// deleted: the uninstall of docs/install.md, with the CRDs and the namespace.
+// deleted: the uninstall of docs/install.md. First, clusterctl leaves the CRDs and the namespace, and Remedy is installed again. Then
+// clusterctl deletes them, too.
 func (e *installation) deleted() {
-	e.w.StopWithDeployment(e.t.Context())
+	ctx := e.t.Context()
+	e.w.StopWithDeployment(ctx)
 	_, err := remedy(e.t, e.w, "uninstall")
 	e.Expect(err).ToNot(HaveOccurred())
-	e.Expect(e.w.Clusterctl.Delete(e.t.Context(), clusterctl.DeleteOptions{
-		Kubeconfig: clusterctl.Kubeconfig{Path: e.w.Kubeconfig}, InfrastructureProviders: []string{"remedy"},
-		IncludeCRDs: true, IncludeNamespace: true,
-	})).To(Succeed())
+	namespace := func() error { return e.w.Client.Get(ctx, client.ObjectKey{Name: "remedy-system"}, &corev1.Namespace{}) }
+
+	_, err = e.clusterctl("delete", "--infrastructure=remedy")
+	e.Expect(err).ToNot(HaveOccurred())
+	e.traces(none).Should(BeEmpty())
+	e.Expect(e.crds()).To(ConsistOf("MachineHealthCheck", "NodeHealthCheck"))
+	e.Expect(namespace()).To(Succeed())
+	e.Expect(e.providers()).ToNot(HaveKey("remedy-system/infrastructure-remedy"))
+
+	e.Expect(e.w.InstallRemedy(ctx)).To(Succeed())
+	e.Expect(e.providers()).To(HaveKey("remedy-system/infrastructure-remedy"))
+	_, err = e.clusterctl("delete", "--infrastructure=remedy", "--include-crd", "--include-namespace")
+	e.Expect(err).ToNot(HaveOccurred())
 	e.traces(none).Should(BeEmpty())
 	e.Eventually(e.crds, soon).Should(BeEmpty())
-	e.Eventually(func() error {
-		return e.w.Client.Get(e.t.Context(), client.ObjectKey{Name: "remedy-system"}, &corev1.Namespace{})
-	}, soon).Should(MatchError(ContainSubstring("not found")))
+	e.Eventually(namespace, soon).Should(MatchError(ContainSubstring("not found")))
 	e.Expect(e.providers()).ToNot(HaveKey("remedy-system/infrastructure-remedy"))
 }

@@ -69,15 +69,3 @@ func (p program) ApplyUpgrade(ctx context.Context, o clusterctl.ApplyUpgradeOpti
 func (p program) Move(ctx context.Context, o clusterctl.MoveOptions) error {
 	return p.run(ctx, o.FromKubeconfig, "move", "--to-kubeconfig="+o.ToKubeconfig.Path, "--namespace="+o.Namespace)
 }
-
-// Delete deletes infrastructure providers only.
-func (p program) Delete(ctx context.Context, o clusterctl.DeleteOptions) error {
-	args := append([]string{"delete"}, repeated("--infrastructure", o.InfrastructureProviders)...)
-	if o.IncludeCRDs {
-		args = append(args, "--include-crd")
-	}
-	if o.IncludeNamespace {
-		args = append(args, "--include-namespace")
-	}
-	return p.run(ctx, o.Kubeconfig, args...)
-}

@@ -25,7 +25,7 @@ func (w *World) UninstallRemedy(ctx context.Context) error {
 	}), "clusterctl delete failed")
 }
 
-// InstallRemedy is 'clusterctl init --infrastructure remedy', with its library, after an uninstall; and the process runs again.
+// InstallRemedy is 'clusterctl init --infrastructure remedy' after an uninstall. Then the process runs again.
 func (w *World) InstallRemedy(ctx context.Context) error {
 	w.say("installing Remedy with clusterctl again")
 	_, err := w.Clusterctl.Init(ctx, clusterctl.InitOptions{Kubeconfig: clusterctl.Kubeconfig{Path: w.Kubeconfig}, InfrastructureProviders: []string{remedy.name + ":" + remedy.version}})
