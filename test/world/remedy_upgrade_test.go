@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -21,15 +22,18 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/world"
 )
 
-// nextVersion is a release of the same sources with another argument: the version in its manager, and a higher verbosity.
-const nextVersion = "v0.1.1"
+// nextVersion is a release of the same sources. It has its version in the manager, a higher verbosity, and one more field in a CRD.
+const (
+	nextVersion = "v0.1.1"
+	nextField   = "onlyInTheNextVersion"
+)
 
 // upgradedAndRolledBack installs the next version and the first one again, while an owner remediation and a request are in progress.
 func (e *installation) upgradedAndRolledBack(marked, requested *clusterv1.Machine) {
 	ctx := e.t.Context()
 	manager, err := e.w.Release(ctx, nextVersion)
 	e.Expect(err).ToNot(HaveOccurred())
-	e.changeArguments()
+	e.changeRelease()
 	plan, err := e.clusterctl("upgrade", "plan")
 	e.Expect(err).ToNot(HaveOccurred())
 	e.Expect(plan).To(MatchRegexp(`infrastructure-remedy +remedy-system +InfrastructureProvider +` + world.Version + ` +` + nextVersion))
@@ -38,25 +42,43 @@ func (e *installation) upgradedAndRolledBack(marked, requested *clusterv1.Machin
 	e.kubelet()
 	before := e.inProgress(marked, requested)
 	existing := traces(ctx, e, e.w.Admin, none)
+	e.Expect(e.keepsNextField()).To(BeFalse())
 	for _, step := range []struct{ version, manager, verbosity string }{{nextVersion, manager, "--v=3"}, {world.Version, "", "--v=2"}} {
 		e.Expect(e.w.UpgradeRemedy(ctx, step.version, step.manager)).To(Succeed())
 		e.Expect(e.w.Process(world.Remedy).Args).To(ContainElement(step.verbosity), "the Deployment is that of "+step.version)
 		e.Expect(e.providers()).To(HaveKeyWithValue("remedy-system/infrastructure-remedy", step.version))
+		e.Eventually(e.keepsNextField, soon).Should(Equal(step.version == nextVersion), "the CRD is that of "+step.version)
 		e.reconciledAgain()
 		e.Expect(e.inProgress(marked, requested)).To(Equal(before), step.version)
 		e.traces(none).Should(ContainElements(existing))
 	}
 }
 
-// changeArguments lets the release of the next version have another default than the first one.
-func (e *installation) changeArguments() {
+// changeRelease changes the release of the next version: another default of an argument, and one more field of MachineHealthChecks.
+func (e *installation) changeRelease() {
 	e.t.Helper()
 	file := filepath.Join(e.w.Dir, "repository", "infrastructure-remedy", nextVersion, "infrastructure-components.yaml")
 	content, err := os.ReadFile(file)
 	e.Expect(err).ToNot(HaveOccurred())
-	changed := strings.ReplaceAll(string(content), "--v=${REMEDY_LOG_LEVEL:=2}", "--v=${REMEDY_LOG_LEVEL:=3}")
-	e.Expect(changed).ToNot(Equal(string(content)))
+	const verbosity, field = "--v=${REMEDY_LOG_LEVEL:=3}", "\n              " + nextField + ":\n                type: string"
+	const clusterName = "\n              clusterName:\n"
+	changed := strings.NewReplacer("--v=${REMEDY_LOG_LEVEL:=2}", verbosity, clusterName, field+clusterName).Replace(string(content))
+	e.Expect(changed).To(And(ContainSubstring(verbosity), ContainSubstring(field)))
 	e.Expect(os.WriteFile(file, []byte(changed), 0o600)).To(Succeed())
+}
+
+// keepsNextField sets the field of the next version on the check, and reports whether the API server keeps it.
+func (e *installation) keepsNextField() bool {
+	e.t.Helper()
+	check := &unstructured.Unstructured{}
+	check.SetGroupVersionKind(remedyv1.GroupVersion.WithKind("MachineHealthCheck"))
+	check.SetNamespace(e.check.Namespace)
+	check.SetName(e.check.Name)
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"`+nextField+`":"set"}}`))
+	e.Expect(e.w.Client.Patch(e.t.Context(), check, patch)).To(Succeed())
+	_, kept, err := unstructured.NestedString(check.Object, "spec", nextField)
+	e.Expect(err).ToNot(HaveOccurred())
+	return kept
 }
 
 // remediations are what a new manager must neither lose nor repeat.
