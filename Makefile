@@ -124,21 +124,29 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 	@for suite in $(PROFILED); do REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile suite $$suite $(MAKE) --no-print-directory $$suite || exit 1; done
 	@REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile table
 
+# The scenarios of 'make e2e' and 'make soak-e2e', as a regular expression for their names; all of them if empty.
+SCENARIOS ?=
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. 7 / 16 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. SCENARIOS=regexp selects some. 7 / 16 min
 	@cd test/world && go build -v ./... $(PROGRESS)
-	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v .
+	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') .
 
 # Each scenario of the real Cluster API alone, ten times, and then all of them twice, at full depth. It goes on after a failure, and lists the failures at the end.
+# Each of these parts adds a line to soak-e2e.txt.
 .PHONY: soak-e2e
-soak-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## Each scenario of 'make e2e' alone ten times, then all of them twice. 9 hours. SCENARIOS=regexp selects some.
+soak-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## Each scenario of 'make e2e' alone ten times, then all of them twice. 9 hours. SCENARIOS=regexp selects some. soak-e2e.txt has the results.
 	@cd test/world && go test -c -o "$(CURDIR)/bin/world.test" .
-	@cd test/world && export FULL=1 REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy"; failed=; \
-	for name in $$("$(CURDIR)/bin/world.test" -test.list '$(or $(SCENARIOS),^Test)'); do \
-	  echo "$$name alone, ten times"; "$(CURDIR)/bin/world.test" -test.count=10 -test.timeout 180m -test.run "^$$name\$$" || failed="$$failed $$name"; \
-	done; \
-	for round in 1 2; do echo "all of them, round $$round"; "$(CURDIR)/bin/world.test" -test.timeout 60m $(if $(SCENARIOS),-test.run '$(SCENARIOS)') || failed="$$failed round-$$round"; done; \
-	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+	@cd test/world && export FULL=1 REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy"; \
+	commit=$$(git describe --always --dirty --exclude='*') failed=; \
+	part() { \
+	  local name=$$1 began=$$SECONDS result=passed; shift; echo "$$name"; \
+	  "$(CURDIR)/bin/world.test" "$$@" || { result=FAILED failed="$$failed; $$name"; }; \
+	  echo "$$(date -u '+%F %R') $$commit $$result $$(( (SECONDS - began) / 60 )) min: $$name" >>"$(CURDIR)/soak-e2e.txt"; \
+	}; \
+	names=$$("$(CURDIR)/bin/world.test" -test.list '$(or $(SCENARIOS),.)' | grep '^Test') || { echo "no scenario has a name that matches SCENARIOS=$(SCENARIOS)"; exit 1; }; \
+	for name in $$names; do part "$$name alone, ten times" -test.count=10 -test.timeout 180m -test.run "^$$name\$$"; done; \
+	for round in 1 2; do part '$(or $(SCENARIOS),all)'" together, round $$round" -test.timeout 60m $(if $(SCENARIOS),-test.run '$(SCENARIOS)'); done; \
+	test -z "$$failed" || { echo "failed: $${failed#; }"; exit 1; }
 
 SOAK ?= 120
 .PHONY: soak
