@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -21,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -116,7 +116,7 @@ func runAll(ctx context.Context, selected, out, manager, intree string, rounds i
 	}
 	fmt.Print(b.results.table())
 	fmt.Printf("%d benchmarks took %s; all values are in %s\n", len(chosen), time.Since(begin).Round(time.Second), out)
-	return errors.Join(failed...)
+	return utilerrors.NewAggregate(failed)
 }
 
 func choose(selected string) ([]benchmark, error) {
