@@ -6,13 +6,14 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/pkg/errors"
 )
 
 // measurement is a value of one system in one round.
