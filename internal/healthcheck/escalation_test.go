@@ -4,6 +4,8 @@
 package healthcheck_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,15 +21,6 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// outcomes are the outcomes of the last remediations of a check, the latest first.
-func outcomes(check *remedyv1.MachineHealthCheck) []string {
-	all := make([]string, 0, len(check.Status.RecentRemediations))
-	for _, r := range check.Status.RecentRemediations {
-		all = append(all, r.Target+" "+string(r.Outcome))
-	}
-	return all
-}
-
 func stepOfRequest(request *unstructured.Unstructured) string {
 	if request == nil {
 		return ""
@@ -35,99 +28,96 @@ func stepOfRequest(request *unstructured.Unstructured) string {
 	return request.GetAnnotations()[remedyv1.TemplateNameAnnotation] + " " + request.GetAnnotations()[remedyv1.StepAnnotation]
 }
 
-// stepOfTarget returns the step of a Machine in the status of a check; nil if the Machine is not listed as unhealthy.
-func stepOfTarget(machine string) func(*remedyv1.MachineHealthCheck) *int32 {
-	return func(check *remedyv1.MachineHealthCheck) *int32 {
-		for i := range check.Status.UnhealthyTargets {
-			if t := &check.Status.UnhealthyTargets[i]; t.Name == machine {
-				return t.Step
-			}
-		}
-		return nil
-	}
-}
-
 // remediationEvents are the events on a check about the start and the end of remediations.
-func remediationEvents(s *stage.Stage, check string) func() []string {
-	return func() (all []string) {
-		list := &corev1.EventList{}
-		s.Expect(s.Admin.List(s.Ctx, list, client.InNamespace(s.Namespace))).To(Succeed())
-		for i := range list.Items {
-			e := &list.Items[i]
-			if e.InvolvedObject.Kind == "MachineHealthCheck" && e.InvolvedObject.Name == check &&
-				(e.Action == explain.StartRemediation || e.Action == explain.EndRemediation) {
-				all = append(all, e.Reason+", "+e.Message)
-			}
+func (c *kindCheck) remediationEvents() (all []string) {
+	c.s.T.Helper()
+	list := &corev1.EventList{}
+	c.s.Expect(c.s.Admin.List(c.s.Ctx, list, client.MatchingFields{"involvedObject.uid": string(c.GetUID())})).To(Succeed())
+	for i := range list.Items {
+		if e := &list.Items[i]; e.Action == explain.StartRemediation || e.Action == explain.EndRemediation {
+			all = append(all, e.Reason+", "+strings.TrimPrefix(e.Message, c.s.name("")))
 		}
-		return all
 	}
+	return all
 }
 
-// The first template fails, then the second one, and then the owner remediates. Each step is one entry, one count and one pair of events.
+// The first template fails, then the second one, and then the owner of a Machine remediates. A Node has no owner, so its check waits.
 func TestEscalation_StepFails_NextStepStarts(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	unhealthy := s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	check := s.CreateCheck(
-		"workers",
-		stage.BySteps(s.CreateTemplate(remediator.FenceAgents, "soft"), s.CreateTemplate(remediator.FenceAgents, "hard"), nil),
-	)
-	c := s.Start()
-	s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(WithTransform(stepOfRequest, Equal("soft 1")))
-	s.Remediate(remediator.FenceAgents, remediator.Fails)
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.Annotations, HaveKeyWithValue(remedyv1.TriedAnnotation, "1 FenceAgentsRemediationTemplate/soft")))
-	s.Eventually(func() string {
-		s.Remediate(remediator.FenceAgents, remediator.Silent)
-		s.Remediate(remediator.FenceAgents, remediator.Hangs)
-		return stepOfRequest(s.Request(remediator.FenceAgents, "m-1")())
-	}).Should(Equal("hard 2"))
-	s.Expect(stage.MachineCondition("OwnerRemediated")(stage.Get(s, unhealthy)())).To(BeEmpty(), "owner remediation is the last step")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stepOfTarget("m-1"), HaveValue(BeEquivalentTo(2))))
-	s.Remediate(remediator.FenceAgents, remediator.Fails)
-	s.Eventually(func() *unstructured.Unstructured {
-		s.Remediate(remediator.FenceAgents, remediator.Fails)
-		return s.Request(remediator.FenceAgents, "m-1")()
-	}).Should(BeNil())
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition("OwnerRemediated"), Equal("False WaitingForRemediation")))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stepOfTarget("m-1"), HaveValue(BeEquivalentTo(3))))
+	forEachKind(t, func(s *kindStage) {
+		s.first = remediator.FenceAgents
+		s.createUnhealthy("m-1")
+		check := s.createCheck(inSteps(s.first, s.first), func(set *settings) {
+			set.ownerLast = !s.ofNodes
+			set.Backoff.Initial, set.Backoff.Limit = ptr.To(stage.Duration(time.Hour)), ptr.To(stage.Duration(time.Hour))
+		})
+		c := s.Start()
+		step := func() string { return stepOfRequest(s.request("m-1")()) }
+		stepInStatus := func() *int32 { return check.target("m-1").Step }
+		s.Eventually(step).Should(Equal("step-1 1"))
+		s.Remediate(s.first, remediator.Fails)
+		s.Eventually(s.annotations("m-1")).Should(HaveKeyWithValue(remedyv1.TriedAnnotation, "1 FenceAgentsRemediationTemplate/step-1"))
+		s.Eventually(func() string {
+			s.Remediate(s.first, remediator.Silent)
+			s.Remediate(s.first, remediator.Hangs)
+			return step()
+		}).Should(Equal("step-2 2"))
+		s.Expect(s.machineCondition("m-1", "OwnerRemediated")).To(BeEmpty(), "owner remediation is the last step")
+		s.Eventually(stepInStatus).Should(HaveValue(BeEquivalentTo(2)))
+		s.Eventually(func() any {
+			s.Remediate(s.first, remediator.Fails)
+			return s.request("m-1")()
+		}).Should(BeNil())
+		if s.ofNodes {
+			s.Eventually(check.decision("m-1")).Should(Equal("Blocked EscalationExhausted"))
+		} else {
+			s.waitMachineCondition("m-1", "OwnerRemediated", "False WaitingForRemediation")
+			s.Eventually(stepInStatus).Should(HaveValue(BeEquivalentTo(3)))
+		}
 
-	// The Machine recovers: the remediation history is removed, and the owner has nothing to do.
-	s.SetReady("m-1", corev1.ConditionTrue, 0)
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), Equal("True HealthCheckSucceeded")))
-	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.Annotations, Not(HaveKey(remedyv1.TriedAnnotation))))
-	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.RecentRemediations", HaveLen(3)), "each step is recorded")
-	recent := check.Status.RecentRemediations
-	for i, outcome := range []remedyv1.RemediationOutcome{remedyv1.RecoveredOutcome, remedyv1.FailedOutcome, remedyv1.FailedOutcome} {
-		s.Expect(recent[i]).To(And(HaveField("Step", HaveValue(BeEquivalentTo(3-i))), HaveField("Outcome", outcome)))
+		// The target recovers: the remediation history is removed, and the owner has nothing to do.
+		s.SetReady("m-1", corev1.ConditionTrue, 0)
+		s.waitMachineCondition("m-1", "HealthCheckSucceeded", "True HealthCheckSucceeded")
+		s.Eventually(s.annotations("m-1")).ShouldNot(Or(HaveKey(remedyv1.TriedAnnotation), HaveKey(remedyv1.AttemptsAnnotation)))
+		expectEscalationRecorded(c, check)
+	})
+}
+
+// expectEscalationRecorded verifies that each step of TestEscalation_StepFails_NextStepStarts is one entry, one count and one pair of
+// events.
+func expectEscalationRecorded(c *stage.Instance, check *kindCheck) {
+	s := check.s
+	s.T.Helper()
+	outcomes, counts := []string{"m-1 Failed", "m-1 Failed"}, map[string]map[string]float64{
+		"template": {"started": 2, "failed": 2, "recovered": 0, "timed_out": 0, "replaced": 0, "withdrawn": 0},
+	}
+	var events []string
+	for n := 1; n <= 2; n++ {
+		by := fmt.Sprintf("the request of step %d (FenceAgentsRemediationTemplate/step-%d)", n, n)
+		events = append(events, "RemediationStarted, m-1: Created "+by+", attempt 1",
+			"StepFailed, m-1: Remediation by "+by+" ended because the remediator reported a failure")
+	}
+	if !s.ofNodes {
+		outcomes = append([]string{"m-1 Recovered"}, outcomes...)
+		counts["owner"] = map[string]float64{"started": 1, "failed": 0, "recovered": 1, "timed_out": 0, "replaced": 0, "withdrawn": 0}
+		events = append(events, "RemediationStarted, m-1: Requested remediation by its owner",
+			"Recovered, m-1: Remediation by its owner ended because the target is healthy again")
+	}
+	s.Eventually(check.outcomes).Should(Equal(outcomes))
+	recent := check.status().RecentRemediations
+	for i := range recent {
+		s.Expect(recent[i].Step).To(HaveValue(BeEquivalentTo(len(recent) - i)))
 		if i > 0 {
 			s.Expect(recent[i].CompletionTime.Time).ToNot(BeTemporally(">", recent[i-1].StartTime.Time), "one step after the other")
 		}
 	}
 	c.WaitIdle()
-	counted := func(strategy, outcome string) []float64 {
-		return c.Series("remedy_remediations_total", check.Name, strategy, outcome)
-	}
-	for strategy, counts := range map[string]map[string]float64{
-		"template": {"started": 2, "failed": 2, "recovered": 0, "timed_out": 0, "replaced": 0, "withdrawn": 0},
-		"owner":    {"started": 1, "failed": 0, "recovered": 1, "timed_out": 0, "replaced": 0, "withdrawn": 0},
-	} {
-		for outcome, n := range counts {
-			s.Expect(counted(strategy, outcome)).To(Equal([]float64{n}), "%s %s", strategy, outcome)
+	for strategy, byOutcome := range counts {
+		for outcome, n := range byOutcome {
+			s.Expect(c.Series("remedy_remediations_total", check.GetName(), strategy, outcome)).To(Equal([]float64{n}), "%s %s", strategy, outcome)
 		}
 	}
-	soft, hard := "the request of step 1 (FenceAgentsRemediationTemplate/soft)", "the request of step 2 (FenceAgentsRemediationTemplate/hard)"
-	s.Eventually(remediationEvents(s, check.Name)).Should(ConsistOf(
-		"RemediationStarted, m-1: Created "+soft+", attempt 1",
-		"StepFailed, m-1: Remediation by "+soft+" ended because the remediator reported a failure",
-		"RemediationStarted, m-1: Created "+hard+", attempt 1",
-		"StepFailed, m-1: Remediation by "+hard+" ended because the remediator reported a failure",
-		"RemediationStarted, m-1: Requested remediation by its owner",
-		"Recovered, m-1: Remediation by its owner ended because the target is healthy again",
-	))
+	s.Eventually(check.remediationEvents).Should(ConsistOf(events))
 }
 
 // requestOf returns a function that reads the request of a kind for a target; nil if there is none.

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -23,16 +24,14 @@ import (
 type settings struct {
 	remedyv1.Limits
 	remedyv1.Pace
-	// name is the name of the check; empty for "workers".
+	// name is the name of the check, and of its template of the first kind if there are no steps.
 	name string
-	// template is the kind of the only template, which is called "soft"; empty for the first kind.
-	template remediator.Kind
-	// steps are the kinds of the templates, which are called "step-1", "step-2"; without them, there is one template.
+	// steps are the kinds of the templates, which are called "step-1", "step-2".
 	steps []remediator.Kind
 	// missing are the kinds of templates that are not created.
 	missing []remediator.Kind
-	// ownerOnly and ownerLast are owner remediation instead of a template, and after the last one. Only Machines have it.
-	ownerOnly, ownerLast bool
+	// ownerLast is owner remediation after the last template. Only Machines have it.
+	ownerLast bool
 }
 
 // createTemplates creates the templates of all steps, and returns the references to them.
@@ -62,7 +61,7 @@ type kindCheck struct {
 // createCheck creates a check of all targets. Its limit allows everything, unless the test changes that.
 func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
 	s.T.Helper()
-	set := &settings{name: "workers", template: s.first}
+	set := &settings{name: "workers"}
 	set.MaxUnhealthy = ptr.To(intstr.FromString("100%"))
 	for _, change := range changes {
 		change(set)
@@ -75,7 +74,7 @@ func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
 			}
 			stage.NodeSteps(createTemplates(set, s.CreateNodeTemplate, reference)...)(spec)
 			if len(set.steps) == 0 {
-				spec.RemediationTemplate = createTemplate(set, set.template, "soft", s.CreateNodeTemplate, reference)
+				spec.RemediationTemplate = createTemplate(set, s.first, set.name, s.CreateNodeTemplate, reference)
 			}
 		})}
 	}
@@ -85,8 +84,8 @@ func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
 		if set.ownerLast {
 			templates = append(templates, nil)
 		}
-		if stage.BySteps(templates...)(spec); len(templates) == 0 && !set.ownerOnly {
-			spec.RemediationTemplate = createTemplate(set, set.template, "soft", s.CreateTemplate, stage.TemplateReference)
+		if stage.BySteps(templates...)(spec); len(templates) == 0 && !s.byOwner {
+			spec.RemediationTemplate = createTemplate(set, s.first, set.name, s.CreateTemplate, stage.TemplateReference)
 		}
 	})}
 }
@@ -94,36 +93,81 @@ func (s *kindStage) createCheck(changes ...func(*settings)) *kindCheck {
 // setTemplate changes the only template of a check.
 func (c *kindCheck) setTemplate(kind remediator.Kind) {
 	c.s.T.Helper()
-	change := func() {
-		check := c.Object.(*remedyv1.MachineHealthCheck)
-		check.Spec.EscalatingRemediations, check.Spec.RemediationTemplate = nil, c.s.CreateTemplate(kind, "other")
-	}
-	if c.s.ofNodes {
-		change = func() {
-			check := c.Object.(*remedyv1.NodeHealthCheck)
-			check.Spec.EscalatingRemediations, check.Spec.RemediationTemplate = nil, c.s.CreateNodeTemplate(kind, "other")
-		}
-	}
-	c.s.Change(c.Object, change)
-}
-
-// changeStatus changes what the status of both kinds has.
-func (c *kindCheck) changeStatus(do func(*remedyv1.CheckStatus)) {
-	c.s.T.Helper()
-	c.s.ChangeStatus(c.Object, func() {
+	c.s.Change(c.Object, func() {
 		switch check := c.Object.(type) {
 		case *remedyv1.MachineHealthCheck:
-			do(&check.Status.CheckStatus)
+			check.Spec.EscalatingRemediations, check.Spec.RemediationTemplate = nil, c.s.CreateTemplate(kind, "other")
 		case *remedyv1.NodeHealthCheck:
-			do(&check.Status.CheckStatus)
+			check.Spec.EscalatingRemediations, check.Spec.RemediationTemplate = nil, c.s.CreateNodeTemplate(kind, "other")
 		}
 	})
+}
+
+// parts are what both kinds of checks have.
+type parts struct {
+	*remedyv1.Limits
+	*remedyv1.Pace
+	*remedyv1.Selector
+	*remedyv1.CheckStatus
+	// healthy is how many targets are healthy.
+	healthy **int32
+}
+
+// parts are those of the check as it was read last.
+func (c *kindCheck) parts() parts {
+	if check, is := c.Object.(*remedyv1.NodeHealthCheck); is {
+		return parts{&check.Spec.Limits, &check.Spec.Pace, check.Spec.Selector, &check.Status.CheckStatus, &check.Status.HealthyNodes}
+	}
+	check := c.Object.(*remedyv1.MachineHealthCheck)
+	return parts{&check.Spec.Limits, &check.Spec.Pace, &check.Spec.Selector, &check.Status.CheckStatus, &check.Status.CurrentHealthy}
+}
+
+// change changes the spec of a check.
+func (c *kindCheck) change(do func(parts)) {
+	c.s.T.Helper()
+	c.s.Change(c.Object, func() { do(c.parts()) })
+}
+
+// changeStatus changes the status of a check.
+func (c *kindCheck) changeStatus(do func(parts)) {
+	c.s.T.Helper()
+	c.s.ChangeStatus(c.Object, func() { do(c.parts()) })
 }
 
 // loseStatus removes the unhealthy targets from the status of a check.
 func (c *kindCheck) loseStatus() {
 	c.s.T.Helper()
-	c.changeStatus(func(status *remedyv1.CheckStatus) { status.UnhealthyTargets = nil })
+	c.changeStatus(func(p parts) { p.UnhealthyTargets = nil })
+}
+
+// observe sets the mode of a check.
+func (c *kindCheck) observe() {
+	c.s.T.Helper()
+	c.change(func(p parts) { p.Mode = remedyv1.ObserveMode })
+}
+
+// selectOthers lets a check select the targets of another pool.
+func (c *kindCheck) selectOthers() {
+	c.s.T.Helper()
+	c.change(func(p parts) { p.MatchLabels["pool"] = "others" })
+}
+
+// endPause continues remediation.
+func (c *kindCheck) endPause() {
+	c.s.T.Helper()
+	c.change(func(p parts) { p.PauseRequests = nil })
+}
+
+// setWatchLabel sets the instance that reconciles a check.
+func (c *kindCheck) setWatchLabel(filter string) {
+	c.s.T.Helper()
+	c.s.Change(c.Object, func() { c.SetLabels(map[string]string{clusterv1.WatchLabel: filter}) })
+}
+
+// delete deletes a check.
+func (c *kindCheck) delete() {
+	c.s.T.Helper()
+	c.s.Expect(c.s.Admin.Delete(c.s.Ctx, c.Object)).To(Succeed())
 }
 
 // finalizers are those of a check; none if it no longer exists.
@@ -136,55 +180,18 @@ func (c *kindCheck) finalizers() []string {
 	return c.GetFinalizers()
 }
 
-// change changes what both kinds of checks have.
-func (c *kindCheck) change(do func(*remedyv1.Pace, *remedyv1.Selector)) {
-	c.s.T.Helper()
-	c.s.Change(c.Object, func() {
-		switch check := c.Object.(type) {
-		case *remedyv1.MachineHealthCheck:
-			do(&check.Spec.Pace, &check.Spec.Selector)
-		case *remedyv1.NodeHealthCheck:
-			do(&check.Spec.Pace, check.Spec.Selector)
-		}
-	})
-}
-
-// changeLimits changes the limits of a check.
-func (c *kindCheck) changeLimits(do func(*remedyv1.Limits)) {
-	c.s.T.Helper()
-	c.s.Change(c.Object, func() {
-		switch check := c.Object.(type) {
-		case *remedyv1.MachineHealthCheck:
-			do(&check.Spec.Limits)
-		case *remedyv1.NodeHealthCheck:
-			do(&check.Spec.Limits)
-		}
-	})
-}
-
 // status reads what the status of both kinds has.
 func (c *kindCheck) status() *remedyv1.CheckStatus {
 	c.s.T.Helper()
-	switch check := stage.Get(c.s.Stage, c.Object)().(type) {
-	case *remedyv1.MachineHealthCheck:
-		return &check.Status.CheckStatus
-	case *remedyv1.NodeHealthCheck:
-		return &check.Status.CheckStatus
-	}
-	return nil
+	stage.Get(c.s.Stage, c.Object)()
+	return c.parts().CheckStatus
 }
 
 // healthy returns how many targets are healthy, -1 if that is not known.
 func (c *kindCheck) healthy() int {
 	c.s.T.Helper()
 	c.status()
-	switch check := c.Object.(type) {
-	case *remedyv1.MachineHealthCheck:
-		return int(ptr.Deref(check.Status.CurrentHealthy, -1))
-	case *remedyv1.NodeHealthCheck:
-		return int(ptr.Deref(check.Status.HealthyNodes, -1))
-	}
-	return -1
+	return int(ptr.Deref(*c.parts().healthy, -1))
 }
 
 // target reads an unhealthy target in the status; it is empty if there is none of that name.
@@ -261,11 +268,5 @@ func named(name string) func(*settings) { return func(s *settings) { s.name = na
 // pausedByUser pauses remediation.
 func pausedByUser(s *settings) { s.PauseRequests = []string{"test"} }
 
-// endPause continues remediation.
-func endPause(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.PauseRequests = nil }
-
 // inSteps escalates from one kind of requests to the next.
 func inSteps(kinds ...remediator.Kind) func(*settings) { return func(s *settings) { s.steps = kinds } }
-
-// byOwner requests owner remediation.
-func byOwner(s *settings) { s.ownerOnly = true }

@@ -17,6 +17,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
@@ -26,15 +27,22 @@ import (
 // tests run with both.
 type kindStage struct {
 	*stage.Stage
-	// ofNodes: the targets are Nodes, and their check is a NodeHealthCheck.
-	ofNodes bool
+	// ofNodes: the targets are Nodes, and their check is a NodeHealthCheck. byOwner: the owners of Machines remediate them.
+	ofNodes, byOwner bool
 	// first is the kind of requests of the first step.
 	first remediator.Kind
 	// targets, requests and checks are resources.
 	targets, requests, checks string
+	// skip and remediate are the annotations of a target that a user sets.
+	skip, remediate string
 }
 
-// forEachKind runs a test with Machines and with Nodes.
+// forEachKind runs a test with Machines and with Nodes. Some tests of the engine do not run with Nodes:
+//   - Only Machines have owner remediation and conditions of a check, and these Nodes belong to no Cluster that is paused or deleted.
+//   - TestObserveMode_NodeDeleted_CountsTheTimeout: a deleted Node is no target any more.
+//   - The tests with PermissionRevoked and PermissionGrantedLater change permissions that all tests share, so they run alone.
+//   - TestRequests_ConversionFails_BlocksOnlyTheirMachine: owner remediation shows there that only one kind of requests is blocked.
+//   - Unit tests have no kind: health_order_test.go, record_test.go, current_test.go and result_test.go.
 func forEachKind(t *testing.T, test func(s *kindStage), options ...func(*stage.Stage)) {
 	t.Helper()
 	for _, name := range []string{"Machines", "Nodes"} {
@@ -45,10 +53,24 @@ func forEachKind(t *testing.T, test func(s *kindStage), options ...func(*stage.S
 	}
 }
 
+// forEachRemediation runs a test with requests for Machines, with requests for Nodes, and with owner remediation.
+func forEachRemediation(t *testing.T, test func(s *kindStage), options ...func(*stage.Stage)) {
+	t.Helper()
+	forEachKind(t, test, options...)
+	t.Run("owner remediation", func(t *testing.T) {
+		t.Parallel()
+		s := newKindStage(t, false, options...)
+		s.byOwner = true
+		test(s)
+	})
+}
+
 func newKindStage(t *testing.T, ofNodes bool, options ...func(*stage.Stage)) *kindStage {
 	t.Helper()
 	s := &kindStage{ofNodes: ofNodes, first: remediator.Metal3, targets: machinesResource, checks: checksResource}
+	s.skip, s.remediate = clusterv1.MachineSkipRemediationAnnotation, clusterv1.RemediateMachineAnnotation
 	if ofNodes {
+		s.skip, s.remediate = remedyv1.SkipRemediationAnnotation, remedyv1.RemediateNodeAnnotation
 		s.first, s.targets, s.checks = remediator.FenceAgents, "nodes", "nodehealthchecks.remedy.cluster.x-k8s.io"
 		options = append(slices.Clone(options), stage.WithAllNamespaces)
 	}
@@ -96,28 +118,35 @@ func (s *kindStage) target(name string) client.Object {
 }
 
 // moveTo moves a target to another pool: checks select those of the pool of workers.
-func (s *kindStage) moveTo(name, pool string) {
+func (s *kindStage) moveTo(name, pool string) { //nolint:unparam // each caller names its target.
 	s.T.Helper()
 	target := s.target(name)
 	s.Change(target, func() { target.GetLabels()["pool"] = pool })
 }
 
-// waitMachineCondition waits for the status and the reason of a condition of a Machine. A Node has no conditions of checks.
-func (s *kindStage) waitMachineCondition(name, kind, expected string) { //nolint:unparam // each caller names its target.
-	s.T.Helper()
-	if !s.ofNodes {
-		s.Eventually(func() string { return stage.MachineCondition(kind)(s.target(name).(*clusterv1.Machine)) }).Should(Equal(expected))
+// annotations returns a function that reads the annotations of a target.
+func (s *kindStage) annotations(name string) func() map[string]string {
+	return func() map[string]string {
+		s.T.Helper()
+		return s.target(name).GetAnnotations()
 	}
 }
 
-// annotate changes an annotation of a target: its name is one for Machines and another one for Nodes.
-func (s *kindStage) annotate(name, ofMachine, ofNode string) {
+// machineCondition reads the status and the reason of a condition of a Machine. A Node has no conditions of checks.
+func (s *kindStage) machineCondition(name, kind string) string {
 	s.T.Helper()
-	key := ofMachine
 	if s.ofNodes {
-		key = ofNode
+		return ""
 	}
-	s.Annotate(s.target(name), key, "yes")
+	return stage.MachineCondition(kind)(s.target(name).(*clusterv1.Machine))
+}
+
+// waitMachineCondition waits for the status and the reason of a condition of a Machine.
+func (s *kindStage) waitMachineCondition(name, kind, expected string) {
+	s.T.Helper()
+	if !s.ofNodes {
+		s.Eventually(func() string { return s.machineCondition(name, kind) }).Should(Equal(expected))
+	}
 }
 
 // startThrough runs the reconcilers with calls that a test changes.
@@ -156,6 +185,29 @@ func (s *kindStage) requestWrites(c *stage.Instance) []string {
 func (s *kindStage) sendsRequest(method string) func(*http.Request, string) bool {
 	return func(r *http.Request, _ string) bool {
 		return r.Method == method && strings.Contains(r.URL.Path, "/"+s.first.Plural)
+	}
+}
+
+// starts matches the write that starts a remediation.
+func (s *kindStage) starts(r *http.Request, body string) bool {
+	if s.byOwner {
+		return stage.RequestsOwner(r, body)
+	}
+	return s.sendsRequest(http.MethodPost)(r, body)
+}
+
+// remediation returns a function that reads the remediation of a target: the condition that requests it from the owner, or the name of the
+// request. It is empty if there is none.
+func (s *kindStage) remediation(target string) func() string {
+	return func() string {
+		s.T.Helper()
+		if s.byOwner {
+			return s.machineCondition(target, clusterv1.MachineOwnerRemediatedCondition)
+		}
+		if request := s.request(target)(); request != nil {
+			return request.GetName()
+		}
+		return ""
 	}
 }
 

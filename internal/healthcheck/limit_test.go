@@ -56,7 +56,7 @@ func TestMaxUnhealthy_MachineReplaced_IsNotZero(t *testing.T) {
 // A check with 49% of two targets never remediates. It reports that while all targets are healthy, before a remediation is needed.
 func TestMaxUnhealthy_RoundsDownToZero_IsReported(t *testing.T) {
 	t.Parallel()
-	forEachKind(t, func(s *kindStage) {
+	forEachRemediation(t, func(s *kindStage) {
 		s.createTargets("m-1", "m-2")
 		check := s.createCheck(maxUnhealthy("49%"))
 		c := s.Start()
@@ -69,9 +69,9 @@ func TestMaxUnhealthy_RoundsDownToZero_IsReported(t *testing.T) {
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked TooManyUnhealthy"))
 		s.Expect(allowed()).To(Equal(zero))
 		c.WaitIdle()
-		s.Expect(s.request("m-1")()).To(BeNil())
+		s.Expect(s.remediation("m-1")()).To(BeEmpty())
 
-		check.changeLimits(func(limits *remedyv1.Limits) { limits.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
-		s.waitRequest("m-1")
+		check.change(func(p parts) { p.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
+		s.Eventually(s.remediation("m-1")).ShouldNot(BeEmpty())
 	})
 }

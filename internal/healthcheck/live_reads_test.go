@@ -6,19 +6,16 @@ package healthcheck_test
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
@@ -28,22 +25,21 @@ type liveReads struct {
 	count map[string]int
 }
 
-func (r *liveReads) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		if request.Method == http.MethodGet && request.URL.Query().Get("watch") == "" {
-			_, path, _ := strings.Cut(request.URL.Path, "/namespaces/")
-			parts := strings.Split(path, "/")
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			switch len(parts) {
-			case 2:
-				r.count["list "+parts[1]]++
-			case 3:
-				r.count["get "+parts[1]]++
-			}
+// resourcePath is the path of objects of a kind, or of one of them.
+var resourcePath = regexp.MustCompile("^/(?:api/[^/]+|apis/[^/]+/[^/]+)/(?:namespaces/[^/]+/)?([^/]+)(/[^/]+)?$")
+
+func (r *liveReads) observe(next http.RoundTripper, request *http.Request) (*http.Response, error) {
+	path := resourcePath.FindStringSubmatch(request.URL.Path)
+	if path != nil && request.Method == http.MethodGet && request.URL.Query().Get("watch") == "" {
+		verb := "list "
+		if path[2] != "" {
+			verb = "get "
 		}
-		return next.RoundTrip(request)
-	})
+		r.mu.Lock()
+		r.count[verb+path[1]]++
+		r.mu.Unlock()
+	}
+	return next.RoundTrip(request)
 }
 
 // take returns the counts since the last call.
@@ -55,56 +51,48 @@ func (r *liveReads) take() map[string]int {
 	return taken
 }
 
-// Many targets are read with one list of Machines and of requests in a reconcile, and not one by one. Targets that get no place need no
-// read.
+// Many targets are read with one list of them and of requests in a reconcile, and not one by one. Targets that get no place need no read.
 func TestPreflight_ManyTargets_ReadsListsOnce(t *testing.T) {
 	t.Parallel()
 	const all, places = 40, 8
-	for by, reads := range map[string]map[string]int{
-		"external remediation": {"list machines": 1, "list " + remediator.Metal3.Plural: 1},
-		"owner remediation":    {"list machines": 1},
-	} {
-		t.Run(by, func(t *testing.T) {
-			t.Parallel()
-			// The clock stands still: a preflight check stays valid, however slow the machine is.
-			s := stage.New(t, stage.WithClock)
-			for n := range all {
-				s.CreateUnhealthyMachine(fmt.Sprintf("m-%02d", n))
-			}
-			check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
-				spec.PauseRequests = []string{"test"}
-				if by == "external remediation" {
-					stage.ByNewTemplate(s)(spec)
-					spec.MaxInFlight = ptr.To(intstr.FromInt32(places))
-				}
-			})
-			counted := &liveReads{count: map[string]int{}}
-			user := rest.CopyConfig(s.User())
-			user.Wrap(counted.wrap)
-			c, err := s.StartAs(faults.Start(s.Ctx), user)
-			s.Expect(err).ToNot(HaveOccurred())
-			t.Cleanup(c.StopIdle)
-			s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Blocked", HaveValue(BeEquivalentTo(all))))
-			c.WaitIdle()
-			counted.take()
-
-			s.Change(check, func() { check.Spec.PauseRequests = nil })
-			if by == "external remediation" {
-				s.Eventually(func() int { return len(s.Requests(remediator.Metal3)) }).Should(Equal(places))
-			} else {
-				s.Eventually(func() int {
-					return stage.Count(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition), stage.OwnerRequested)
-				}).Should(Equal(all))
-			}
-			c.WaitIdle()
-			got := counted.take()
-			for read, most := range map[string]int{"get machines": 0, "get " + remediator.Metal3.Plural: 0, "get machinehealthchecks": 12} {
-				s.Expect(got[read]).To(BeNumerically("<=", most), read)
-			}
-			for read, n := range reads {
-				// On a slow machine, a read may time out: the next reconcile reads again.
-				s.Expect(got[read]).To(And(BeNumerically(">=", n), BeNumerically("<=", 3*n)), "%s of %v", read, got)
+	// The clock stands still: a preflight check stays valid, however slow the machine is.
+	forEachRemediation(t, func(s *kindStage) {
+		for n := range all {
+			s.createUnhealthy(fmt.Sprintf("m-%02d", n))
+		}
+		check := s.createCheck(pausedByUser, func(set *settings) {
+			if !s.byOwner {
+				set.MaxInFlight = ptr.To(intstr.FromInt32(places))
 			}
 		})
-	}
+		counted := &liveReads{count: map[string]int{}}
+		c := s.startThrough(counted.observe)
+		s.Eventually(check.status).Should(HaveField("Blocked", HaveValue(BeEquivalentTo(all))))
+		c.WaitIdle()
+		counted.take()
+
+		check.endPause()
+		if s.byOwner {
+			s.Eventually(func() int {
+				return stage.Count(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition), stage.OwnerRequested)
+			}).Should(Equal(all))
+		} else {
+			s.Eventually(func() int { return len(s.Requests(s.first)) }).Should(Equal(places))
+		}
+		c.WaitIdle()
+		got := counted.take()
+		targets, _, _ := strings.Cut(s.targets, ".")
+		checks, _, _ := strings.Cut(s.checks, ".")
+		for read, most := range map[string]int{"get " + targets: 0, "get " + s.first.Plural: 0, "get " + checks: 12} {
+			s.Expect(got[read]).To(BeNumerically("<=", most), read)
+		}
+		lists := []string{targets, s.first.Plural}
+		if s.byOwner {
+			lists = lists[:1]
+		}
+		for _, resource := range lists {
+			// On a slow machine, a read may time out: the next reconcile reads again.
+			s.Expect(got["list "+resource]).To(And(BeNumerically(">=", 1), BeNumerically("<=", 3)), "lists of %s: %v", resource, got)
+		}
+	}, stage.WithClock)
 }

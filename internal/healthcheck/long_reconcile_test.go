@@ -18,11 +18,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -58,119 +57,93 @@ func TestStepTimeout_LongReconcile_StartsAtCreation(t *testing.T) {
 // retry at once.
 func TestRejectedRequest_LongReconcile_DelayStartsAtRejection(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	kind := installKindWithRequiredField(s)
-	s.CreateUnhealthyMachine("m-1")
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
-	first := &sync.Once{}
-	user := rest.CopyConfig(s.User())
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
+	forEachKind(t, func(s *kindStage) {
+		s.first = installKindWithRequiredField(s.Stage)
+		s.createUnhealthy("m-1")
+		check := s.createCheck()
+		first := &sync.Once{}
+		c := s.startThrough(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 			response, err := next.RoundTrip(r)
-			if err == nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/"+kind.Plural) &&
-				response.StatusCode == http.StatusUnprocessableEntity {
+			if err == nil && s.starts(r, "") && response.StatusCode == http.StatusUnprocessableEntity {
 				first.Do(func() { s.Clock.Step(time.Minute) })
 			}
 			return response, err
 		})
-	})
-	c, err := s.StartAs(faults.Start(s.Ctx), user)
-	s.Expect(err).ToNot(HaveOccurred())
-	s.T.Cleanup(c.StopIdle)
-	c.NeverIdle = true
-	tried := func() int {
-		n := 0
-		for _, w := range c.Writes() {
-			if w.Verb == "create" && w.Resource == kind.Plural {
-				n++
-			}
-		}
-		return n
-	}
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked RequestFailed")))
-	c.ReconcileAll()
-	c.ReconcileAll()
-	s.Expect(tried()).To(Equal(1))
-	s.Advance(16 * time.Second)
-	s.Eventually(tried).Should(Equal(2))
+		c.NeverIdle = true
+		tried := func() int { return s.triedRequests(c) }
+		s.Eventually(check.decision("m-1")).Should(Equal("Blocked RequestFailed"))
+		c.ReconcileAll()
+		c.ReconcileAll()
+		s.Expect(tried()).To(Equal(1))
+		s.Advance(16 * time.Second)
+		s.Eventually(tried).Should(Equal(2))
+	}, stage.WithClock)
 }
 
 // Each request takes more than half a second. The status shows a start a second or two later, and not at the end of the reconcile.
 func TestStatus_LongReconcile_ShowsStarts(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	for n := range 5 {
-		s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
-	}
-	check := s.CreateCheck("workers", stage.ByNewTemplate(s))
-	user, created := rest.CopyConfig(s.User()), 0
-	// The test reads into check at the same time.
-	shown := check.DeepCopy()
-	var decisions []string
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if stage.CreatesRequest(r, "") {
-				if created++; created == 5 {
-					stage.Get(s, shown)()
-					for n := range 5 {
-						decisions = append(decisions, stage.Decision(fmt.Sprintf("m-%d", n))(shown))
+	forEachKind(t, func(s *kindStage) {
+		names := []string{"m-0", "m-1", "m-2", "m-3", "m-4"}
+		s.createUnhealthy(names...)
+		check := s.createCheck()
+		// The test reads into check at the same time.
+		shown, created := &kindCheck{s, check.DeepCopyObject().(client.Object)}, 0
+		var decisions []string
+		s.startThrough(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+			if s.starts(r, "") {
+				if created++; created == len(names) {
+					for _, name := range names {
+						decisions = append(decisions, shown.decision(name)())
 					}
 				}
 				s.Clock.Step(600 * time.Millisecond)
 			}
 			return next.RoundTrip(r)
 		})
-	})
-	c, err := s.StartAs(faults.Start(s.Ctx), user)
-	s.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(c.StopIdle)
-	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Remediating", HaveValue(BeEquivalentTo(5))))
-	s.Expect(decisions).To(Equal([]string{
-		"Remediating ", "Remediating ", "Remediating ", "Remediating ", "Blocked PreflightPending",
-	}))
+		s.Eventually(check.status).Should(HaveField("Remediating", HaveValue(BeEquivalentTo(len(names)))))
+		s.Expect(decisions).To(Equal([]string{
+			"Remediating ", "Remediating ", "Remediating ", "Remediating ", "Blocked PreflightPending",
+		}))
+	}, stage.WithClock)
 }
 
-// There is one place. An admission webhook rejects, slowly, the requests of all Machines but the last. Those of the first are tried again
+// There is one place. An admission webhook rejects, slowly, the requests of all targets but the last. Those of the first are tried again
 // later, and not before that of the last.
 func TestRejectedRequest_SlowAdmission_OthersAreTried(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	const last = "m-9"
-	for n := range 10 {
-		s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", n))
-	}
-	s.CreateCheck("workers", stage.ByNewTemplate(s), stage.MaxInFlight(1))
-	user := rest.CopyConfig(s.User())
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if !stage.CreatesRequest(r, "") {
+	forEachKind(t, func(s *kindStage) {
+		const last = "m-9"
+		for n := range 10 {
+			s.createUnhealthy(fmt.Sprintf("m-%d", n))
+		}
+		check := s.createCheck(atMost(1))
+		c := s.startThrough(func(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+			if !s.starts(r, "") {
 				return next.RoundTrip(r)
 			}
 			body, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(body))
-			if strings.Contains(string(body), `"name":"`+last+`"`) {
+			if strings.Contains(string(body), `"name":"`+s.name(last)+`"`) {
 				return next.RoundTrip(r)
 			}
 			s.Clock.Step(5 * time.Second)
-			rejected := apierrors.NewInvalid(schema.GroupKind{Kind: "Metal3Remediation"}, "m", nil).Status()
+			rejected := apierrors.NewInvalid(schema.GroupKind{Kind: s.first.Kind}, "m", nil).Status()
 			response, err := json.Marshal(&rejected)
 			return &http.Response{
 				StatusCode: http.StatusUnprocessableEntity, Body: io.NopCloser(bytes.NewReader(response)), Request: r,
 				Header: http.Header{"Content-Type": []string{"application/json"}},
 			}, err
 		})
-	})
-	c, err := s.StartAs(faults.Start(s.Ctx), user)
-	s.Expect(err).ToNot(HaveOccurred())
-	t.Cleanup(c.StopIdle)
-	c.NeverIdle = true
-	s.Eventually(func() bool { return c.Evaluated("workers") }).Should(BeTrue())
-	for range 20 {
-		s.Advance(remediation.RetryTime)
-		c.ReconcileAll()
-		if s.Request(remediator.Metal3, last)() != nil {
-			return
+		c.NeverIdle = true
+		s.Eventually(func() bool { return c.Evaluated(check.GetName()) }).Should(BeTrue())
+		for range 20 {
+			s.Advance(remediation.RetryTime)
+			c.ReconcileAll()
+			if s.request(last)() != nil {
+				return
+			}
 		}
-	}
-	t.Error("the request of the last Machine was never tried")
+		s.T.Error("the request of the last target was never tried")
+	}, stage.WithClock)
 }

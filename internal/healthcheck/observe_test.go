@@ -12,7 +12,6 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
@@ -40,83 +39,53 @@ func TestObserveMode_NodeDeleted_CountsTheTimeout(t *testing.T) {
 // A manager with --observe cancels the remediations of an earlier process, whatever the mode of the check is.
 func TestObserveFlag_RunningRemediation_IsCanceled(t *testing.T) {
 	t.Parallel()
-	t.Run("owner remediation", func(t *testing.T) {
-		t.Parallel()
-		s := newKindStage(t, false)
-		cancelsByObserveFlag(s, func() string {
-			return stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(s.target("m-1").(*clusterv1.Machine))
-		}, byOwner)
-	})
-	t.Run("external remediation", func(t *testing.T) {
-		t.Parallel()
-		forEachKind(t, func(s *kindStage) {
-			cancelsByObserveFlag(s, func() string { return map[bool]string{true: "requested"}[len(s.Requests(s.first)) > 0] })
-		})
-	})
-}
-
-func cancelsByObserveFlag(s *kindStage, remediation func() string, by ...func(*settings)) {
-	s.T.Helper()
-	s.createUnhealthy("m-1")
-	s.createTargets("m-2")
-	check := s.createCheck(by...)
-	before := s.Start()
-	s.Eventually(remediation).ShouldNot(BeEmpty())
-	before.WaitIdle()
-	before.Crash()
-	before.Stop()
-	s.Observe = true
-	c := s.Start()
-	s.Eventually(remediation).Should(BeEmpty())
-	s.Eventually(check.decision("m-1")).Should(Equal("Observed ObserveMode"))
-	c.WaitIdle()
-	for _, name := range []string{"m-1", "m-2"} {
-		target := s.target(name)
-		s.Expect(notes.ResponsibleCheck(target.GetAnnotations())).To(BeEmpty())
-		if m, is := target.(*clusterv1.Machine); is {
-			s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m)).ToNot(Equal(stage.IsUnhealthy))
+	forEachRemediation(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		s.createTargets("m-2")
+		check := s.createCheck()
+		before := s.Start()
+		s.Eventually(s.remediation("m-1")).ShouldNot(BeEmpty())
+		before.WaitIdle()
+		before.Crash()
+		before.Stop()
+		s.Observe = true
+		c := s.Start()
+		s.Eventually(s.remediation("m-1")).Should(BeEmpty())
+		s.Eventually(check.decision("m-1")).Should(Equal("Observed ObserveMode"))
+		c.WaitIdle()
+		for _, name := range []string{"m-1", "m-2"} {
+			s.Expect(notes.ResponsibleCheck(s.annotations(name)())).To(BeEmpty())
+			s.Expect(s.machineCondition(name, clusterv1.MachineHealthCheckSucceededCondition)).ToNot(Equal(stage.IsUnhealthy))
 		}
-	}
-	// The finalizer stays until all kinds of requests are known: an instance retries the kinds that a busy API server has not served.
-	s.Eventually(check.finalizers).Should(BeEmpty())
-	writes := len(c.Writes())
-	s.FailNode("m-2")
-	s.Eventually(check.decision("m-2")).Should(Equal("Observed ObserveMode"))
-	c.WaitIdle()
-	for _, w := range c.Writes()[writes:] {
-		s.Expect(w.What()).To(HavePrefix("patch " + s.checks + "/status "))
-	}
+		// The finalizer stays until all kinds of requests are known: an instance retries the kinds that a busy API server has not served.
+		s.Eventually(check.finalizers).Should(BeEmpty())
+		writes := len(c.Writes())
+		s.FailNode("m-2")
+		s.Eventually(check.decision("m-2")).Should(Equal("Observed ObserveMode"))
+		c.WaitIdle()
+		for _, w := range c.Writes()[writes:] {
+			s.Expect(w.What()).To(HavePrefix("patch " + s.checks + "/status "))
+		}
+	})
 }
 
 // An observing check reports what it would do for the targets of another check, and which check is responsible for them: docs/adopt.md
 // compares two checks in this way. The other check does not notice it.
 func TestObserveMode_OtherCheck_DecidesAsIfAlone(t *testing.T) {
 	t.Parallel()
-	t.Run("owner remediation", func(t *testing.T) {
-		t.Parallel()
-		observesAsIfAlone(newKindStage(t, false), byOwner)
+	forEachRemediation(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		s.createTargets("m-2")
+		responsible := s.createCheck(named("a"))
+		c := s.Start()
+		s.Eventually(responsible.decision("m-1")).Should(Equal("Remediating "))
+		observing := s.createCheck(named("b"), func(set *settings) { set.Mode = remedyv1.ObserveMode })
+		s.Eventually(observing.decision("m-1")).Should(Equal("Observed ObserveMode"))
+		s.Expect(observing.condition(remedyv1.SelectorsDisjointCondition)()).To(Equal("False SelectorsOverlap"))
+		s.Expect(observing.message(remedyv1.SelectorsDisjointCondition)).
+			To(ContainSubstring(responsible.title() + " is responsible for 2 targets: " + s.name("m-1") + ", " + s.name("m-2")))
+		c.WaitIdle()
+		s.Expect(responsible.condition(remedyv1.SelectorsDisjointCondition)()).To(Equal("True SelectorsDisjoint"))
+		s.Expect(responsible.decision("m-1")()).To(Equal("Remediating "))
 	})
-	t.Run("external remediation", func(t *testing.T) {
-		t.Parallel()
-		forEachKind(t, func(s *kindStage) { observesAsIfAlone(s) })
-	})
-}
-
-func observesAsIfAlone(s *kindStage, by ...func(*settings)) {
-	s.T.Helper()
-	s.createUnhealthy("m-1")
-	s.createTargets("m-2")
-	responsible := s.createCheck(append(by, named("a"))...)
-	c := s.Start()
-	s.Eventually(responsible.decision("m-1")).Should(Equal("Remediating "))
-	observing := s.createCheck(append(by, named("b"), func(set *settings) {
-		set.Mode, set.missing = remedyv1.ObserveMode, []remediator.Kind{s.first}
-	})...)
-	s.Eventually(observing.decision("m-1")).Should(Equal("Observed ObserveMode"))
-	s.Expect(observing.condition(remedyv1.SelectorsDisjointCondition)()).To(Equal("False SelectorsOverlap"))
-	s.Expect(observing.message(remedyv1.SelectorsDisjointCondition)).
-		To(ContainSubstring(responsible.title() + " is responsible for 2 targets: " + s.name("m-1") + ", " + s.name("m-2")))
-	c.WaitIdle()
-	s.Expect(responsible.condition(remedyv1.SelectorsDisjointCondition)()).To(Equal("True SelectorsDisjoint"))
-	s.Expect(responsible.decision("m-1")()).To(Equal("Remediating "))
 }

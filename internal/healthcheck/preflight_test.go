@@ -29,58 +29,48 @@ import (
 // reconcile.
 func TestPreflight_StopDuringReconcile_StartsNoMore(t *testing.T) {
 	t.Parallel()
-	for name, pause := range map[string]func(s *kindStage, check *kindCheck){
-		"Cluster paused": func(s *kindStage, _ *kindCheck) {
-			s.Change(s.Cluster, func() { s.Cluster.Spec.Paused = ptr.To(true) })
+	for name, pause := range map[string]func(*kindCheck){
+		"Cluster paused": func(c *kindCheck) {
+			c.s.Change(c.s.Cluster, func() { c.s.Cluster.Spec.Paused = ptr.To(true) })
 		},
-		"Cluster paused by annotation": func(s *kindStage, _ *kindCheck) { s.Annotate(s.Cluster, clusterv1.PausedAnnotation, "yes") },
+		"Cluster paused by annotation": func(c *kindCheck) { c.s.Annotate(c.s.Cluster, clusterv1.PausedAnnotation, "yes") },
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			startsNoMore(newKindStage(t, false), pause)
-		})
-		t.Run(name+", owner remediation", func(t *testing.T) {
-			t.Parallel()
-			startsNoMore(newKindStage(t, false), pause, byOwner)
-		})
+		for by, byOwner := range map[string]bool{"external remediation": false, "owner remediation": true} {
+			t.Run(name+", "+by, func(t *testing.T) {
+				t.Parallel()
+				s := newKindStage(t, false)
+				s.byOwner = byOwner
+				startsNoMore(s, pause)
+			})
+		}
 	}
-	for name, change := range map[string]func(s *kindStage, check *kindCheck){
-		"check paused": func(s *kindStage, check *kindCheck) { s.Annotate(check.Object, clusterv1.PausedAnnotation, "yes") },
-		"pauseRequests": func(_ *kindStage, check *kindCheck) {
-			check.change(func(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.PauseRequests = []string{"test"} })
+	for name, change := range map[string]func(*kindCheck){
+		"check paused": func(c *kindCheck) { c.s.Annotate(c.Object, clusterv1.PausedAnnotation, "yes") },
+		"pauseRequests": func(c *kindCheck) {
+			c.change(func(p parts) { p.PauseRequests = []string{"test"} })
 		},
-		"observe mode": func(_ *kindStage, check *kindCheck) {
-			check.change(func(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.Mode = remedyv1.ObserveMode })
-		},
-		"check deleted": func(s *kindStage, check *kindCheck) { s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed()) },
+		"observe mode":  (*kindCheck).observe,
+		"check deleted": (*kindCheck).delete,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			forEachKind(t, func(s *kindStage) { startsNoMore(s, change) })
-		})
-		t.Run(name+", owner remediation", func(t *testing.T) {
-			t.Parallel()
-			startsNoMore(newKindStage(t, false), change, byOwner)
+			forEachRemediation(t, func(s *kindStage) { startsNoMore(s, change) })
 		})
 	}
 }
 
-func startsNoMore(s *kindStage, change func(s *kindStage, check *kindCheck), settings ...func(*settings)) {
+func startsNoMore(s *kindStage, change func(*kindCheck)) {
 	s.T.Helper()
 	s.createUnhealthy("m-0", "m-1", "m-2", "m-3", "m-4")
-	check := s.createCheck(settings...)
-	isStart, started := s.sendsRequest(http.MethodPost), atomic.Int64{}
-	if len(settings) > 0 {
-		isStart = stage.RequestsOwner
-	}
+	check, started := s.createCheck(), atomic.Int64{}
 	count := func(r *http.Request, body string) bool {
-		if isStart(r, body) {
+		if s.starts(r, body) {
 			started.Add(1)
 			return true
 		}
 		return false
 	}
-	c := s.StartInterrupted(count, func() { change(s, check) })
+	c := s.StartInterrupted(count, func() { change(check) })
 	s.Eventually(started.Load).Should(BeNumerically(">", 0))
 	c.WaitIdle()
 	s.Expect(started.Load()).To(BeEquivalentTo(1))
@@ -89,13 +79,13 @@ func startsNoMore(s *kindStage, change func(s *kindStage, check *kindCheck), set
 // Another leader records a storm when the reconcile has planned a remediation and has reported that, and has not read the check again.
 func TestPreflight_StormSincePlan_StartsNothing(t *testing.T) {
 	t.Parallel()
-	forEachKind(t, func(s *kindStage) {
+	forEachRemediation(t, func(s *kindStage) {
 		s.createUnhealthy("m-1")
 		check := s.createCheck(func(set *settings) { set.StormCooldownDuration = ptr.To(stage.Duration(time.Hour)) })
 		byOther, status := check.DeepCopyObject().(client.Object), "/"+check.GetName()+"/status"
 		var started atomic.Bool
 		announces := func(r *http.Request, body string) bool {
-			if s.sendsRequest(http.MethodPost)(r, body) {
+			if s.starts(r, body) {
 				started.Store(true)
 			}
 			return strings.HasSuffix(r.URL.Path, status) && strings.Contains(body, string(remediation.PreflightPending))
@@ -141,7 +131,7 @@ func TestPreflight_EtcdMemberLost_BlocksRemediation(t *testing.T) {
 // The API server fails every live read of one target.
 func TestPreflight_MachineUnreadable_BlocksOnlyThatMachine(t *testing.T) {
 	t.Parallel()
-	forEachKind(t, func(s *kindStage) {
+	forEachRemediation(t, func(s *kindStage) {
 		s.createUnhealthy("m-1", "m-2")
 		check := s.createCheck()
 		resource, _, _ := strings.Cut(s.targets, ".")
@@ -157,16 +147,20 @@ func TestPreflight_MachineUnreadable_BlocksOnlyThatMachine(t *testing.T) {
 				Body: io.NopCloser(strings.NewReader("no")), Request: r,
 			}, nil
 		})
-		s.waitRequest("m-2")
+		s.Eventually(s.remediation("m-2")).ShouldNot(BeEmpty())
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked PreflightFailed"))
-		s.Expect(check.target("m-1").Message).
-			To(ContainSubstring("the facts could not be read again: the API server of the "))
-		s.Expect(s.request("m-1")()).To(BeNil())
+		// Machines are in the management cluster, and Nodes in the cluster of the check.
+		failed := "the API server of the management cluster returned an error"
+		if s.ofNodes {
+			failed = "the API server of the cluster returns errors"
+		}
+		s.Expect(check.target("m-1").Message).To(ContainSubstring("the facts could not be read again: " + failed))
+		s.Expect(s.remediation("m-1")()).To(BeEmpty())
 
 		fails.Store(false)
-		s.Eventually(func() any {
+		s.Eventually(func() string {
 			s.Advance(remediation.RetryTime)
-			return s.request("m-1")()
-		}).ShouldNot(BeNil())
+			return s.remediation("m-1")()
+		}).ShouldNot(BeEmpty())
 	}, stage.WithClock)
 }

@@ -15,7 +15,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -222,14 +221,6 @@ type brokenAPI struct {
 	calls  atomic.Int64
 }
 
-func (o *brokenAPI) user(s *stage.Stage) *rest.Config {
-	user := s.User()
-	user.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) { return o.roundTrip(next, r) })
-	})
-	return user
-}
-
 func (o *brokenAPI) roundTrip(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	if r.URL.Path != o.path {
 		return next.RoundTrip(r)
@@ -248,69 +239,64 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // After a restart, a check is deleted that an earlier process has reconciled. Discovery of one API fails.
 func TestCleanup_BrokenAPI_BlocksOnlyChecksThatUsedIt(t *testing.T) {
 	t.Parallel()
-	deleteCheckAfterRestart := func(
-		t *testing.T, path string, change func(*stage.Stage, *remedyv1.MachineHealthCheck),
-	) (*stage.Stage, *stage.Instance, *brokenAPI) {
-		t.Helper()
-		t.Parallel()
-		s := stage.New(t, stage.WithClock)
-		s.CreateUnhealthyMachine("m-1")
-		check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) {
-			spec.RemediationTemplate = s.CreateTemplate(remediator.FenceAgents, "fence")
-		})
-		first, err := s.StartAs(faults.Start(s.Ctx), s.User())
-		s.Expect(err).ToNot(HaveOccurred())
-		s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-		first.Stop()
-		change(s, check)
-		api := &brokenAPI{path: path}
-		api.broken.Store(true)
-		c, err := s.StartAs(faults.Start(s.Ctx), api.user(s))
-		s.Expect(err).ToNot(HaveOccurred())
-		t.Cleanup(c.Stop)
-		s.Eventually(func() bool { return c.Evaluated("workers") }).Should(BeTrue())
-		s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-		return s, c, api
-	}
-	// Its spec does not name the template any more.
-	withoutTemplate := func(s *stage.Stage, check *remedyv1.MachineHealthCheck) {
-		s.Change(check, func() { check.Spec.RemediationTemplate = nil })
-	}
 	t.Run("API never used", func(t *testing.T) {
-		s, _, api := deleteCheckAfterRestart(t, "/apis/"+remediator.Metal3.GroupVersion().String(), withoutTemplate)
-		s.Eventually(s.Checks).Should(BeEmpty())
-		s.Expect(api.calls.Load()).To(BeZero(), "an API that the check never used is not called")
+		t.Parallel()
+		forEachKind(t, func(s *kindStage) {
+			check, _, api := deleteCheckAfterRestart(s, remediator.Metal3)
+			s.Eventually(check.finalizers).Should(BeEmpty())
+			s.Expect(api.calls.Load()).To(BeZero(), "an API that the check never used is not called")
+		}, stage.WithClock)
 	})
 	t.Run("API used", func(t *testing.T) {
-		s, c, api := deleteCheckAfterRestart(t, "/apis/"+remediator.FenceAgents.GroupVersion().String(), withoutTemplate)
-		s.Eventually(func() string {
-			s.Wake()
-			return stage.CheckCondition(remedyv1.ReadyCondition)(&s.Checks()[0])
-		}).Should(Equal("False CleaningUp"))
-		before := c.Reconciles("workers").Load()
-		s.Eventually(func() int64 {
-			s.Wake()
-			return c.Reconciles("workers").Load()
-		}).Should(BeNumerically(">", before+3))
-		s.Expect(s.Checks()).
-			To(ConsistOf(HaveField("Finalizers", ConsistOf(remedyv1.CleanupFinalizer))), "the check can have requests to clean up")
-		s.Expect(stage.CheckCondition(remedyv1.ReadyCondition)(&s.Checks()[0])).To(Equal("False CleaningUp"))
-		s.Expect(stage.CheckMessage(remedyv1.ReadyCondition)(&s.Checks()[0])).
-			To(And(
+		t.Parallel()
+		forEachKind(t, func(s *kindStage) {
+			check, c, api := deleteCheckAfterRestart(s, remediator.FenceAgents)
+			ready := check.condition(remedyv1.ReadyCondition)
+			s.Eventually(func() string {
+				s.Wake()
+				return ready()
+			}).Should(Equal("False CleaningUp"))
+			before := c.Reconciles(check.GetName()).Load()
+			s.Eventually(func() int64 {
+				s.Wake()
+				return c.Reconciles(check.GetName()).Load()
+			}).Should(BeNumerically(">", before+3))
+			s.Expect(check.finalizers()).To(ConsistOf(remedyv1.CleanupFinalizer), "the check can have requests to clean up")
+			s.Expect(ready()).To(Equal("False CleaningUp"))
+			s.Expect(check.message(remedyv1.ReadyCondition)).To(And(
 				ContainSubstring("Requests may exist that cannot be listed"),
 				ContainSubstring(remedyv1.CleanupFinalizer),
-				ContainSubstring(
-					"whether "+remediator.FenceAgents.GroupVersion().String()+", Kind="+remediator.FenceAgents.Kind+" is served",
-				),
+				ContainSubstring("whether "+remediator.FenceAgents.GroupVersion().String()+", Kind="+remediator.FenceAgents.Kind+" is served"),
 				Not(ContainSubstring(":443")),
 				Not(ContainSubstring("://")),
 			))
-		calls := api.calls.Load()
-		s.Expect(calls).To(BeNumerically("<=", 1), "not every reconcile calls the API")
-		api.broken.Store(false)
-		s.Advance(remediation.RetryTime)
-		s.Eventually(s.Checks).Should(BeEmpty())
+			s.Expect(api.calls.Load()).To(BeNumerically("<=", 1), "not every reconcile calls the API")
+			api.broken.Store(false)
+			s.Advance(remediation.RetryTime)
+			s.Eventually(check.finalizers).Should(BeEmpty())
+		}, stage.WithClock)
 	})
+}
+
+// deleteCheckAfterRestart deletes a check that had a request of FenceAgents and does not name its template any more. The API of a kind is
+// broken.
+func deleteCheckAfterRestart(s *kindStage, broken remediator.Kind) (*kindCheck, *stage.Instance, *brokenAPI) {
+	s.T.Helper()
+	s.first = remediator.FenceAgents
+	s.createUnhealthy("m-1")
+	check := s.createCheck()
+	first, err := s.StartAs(faults.Start(s.Ctx), s.User())
+	s.Expect(err).ToNot(HaveOccurred())
+	s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+	first.Stop()
+	check.setTemplate(remediator.SelfNode)
+	api := &brokenAPI{path: "/apis/" + broken.GroupVersion().String()}
+	api.broken.Store(true)
+	c := s.startThrough(api.roundTrip)
+	c.NeverIdle = true
+	s.Eventually(func() bool { return c.Evaluated(check.GetName()) }).Should(BeTrue())
+	check.delete()
+	return check, c, api
 }
 
 // serveOnly stops serving the version of a kind and serves another one.
@@ -338,40 +324,37 @@ func TestRequests_VersionNoLongerServed_AreFollowed(t *testing.T) {
 	for name, restarts := range map[string]bool{"running instance": false, "during a restart": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t)
-			older := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
-			newer := remediator.NewKind(s.Namespace+".example.com", "v2", "SomeRemediation")
-			s.Expect(stage.Management.InstallCRDObjects(older.CRDs()...)).To(Succeed())
-			s.Expect(stage.Aggregate(s.Ctx, older.Rules()...)).To(Succeed())
-			s.CreateUnhealthyMachine("m-1")
-			check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(older, "soft")))
-			c := s.Start()
-			c.NeverIdle = true
-			s.WaitRequest(older, "m-1")
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-			s.Remediate(older, remediator.Hangs)
-			if restarts {
-				c.Stop()
-			}
-			serveOnly(s, older, "v2")
-			if restarts {
-				s.Start().NeverIdle = true
-			}
-			s.Eventually(stage.Get(s, check)).
-				Should(WithTransform(stage.CheckCondition(remedyv1.TemplatesResolvedCondition), Equal("False KindNotServed")))
-			s.Eventually(stage.Get(s, check)).Should(WithTransform(func(c *remedyv1.MachineHealthCheck) *remedyv1.RequestReference {
-				if len(c.Status.UnhealthyTargets) == 0 {
-					return nil
+			forEachKind(t, func(s *kindStage) {
+				older := remediator.NewKind(s.Namespace+".example.com", "v1", "SomeRemediation")
+				newer := remediator.NewKind(s.Namespace+".example.com", "v2", "SomeRemediation")
+				s.Expect(stage.Management.InstallCRDObjects(older.CRDs()...)).To(Succeed())
+				s.Expect(stage.Aggregate(s.Ctx, older.Rules()...)).To(Succeed())
+				s.first = older
+				s.createUnhealthy("m-1")
+				check := s.createCheck()
+				c := s.Start()
+				c.NeverIdle = true
+				s.SetRequestFinalizers(s.waitRequest("m-1"), "example.com/keeper")
+				s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+				if restarts {
+					c.Stop()
 				}
-				return c.Status.UnhealthyTargets[0].Request
-			}, HaveValue(HaveField("APIVersion", newer.GroupVersion().String()))), "the request is followed in the new version")
-			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-			s.Eventually(func() bool { return s.Request(newer, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-			s.Expect(s.Request(newer, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
-			s.Expect(s.Checks()).To(HaveLen(1))
-			s.Remediate(newer, remediator.Hangs)
-			s.Eventually(s.Checks).Should(BeEmpty())
-			s.Expect(s.Request(newer, "m-1")()).To(BeNil())
+				serveOnly(s.Stage, older, "v2")
+				if restarts {
+					s.Start().NeverIdle = true
+				}
+				s.Eventually(check.condition(remedyv1.TemplatesResolvedCondition)).Should(Equal("False KindNotServed"))
+				s.Eventually(func() *remedyv1.RequestReference { return check.target("m-1").Request }).
+					Should(HaveValue(HaveField("APIVersion", newer.GroupVersion().String())), "the request is followed in the new version")
+				check.delete()
+				request := s.requestOf(newer, "m-1")
+				s.Eventually(beingDeleted(request)).Should(BeTrue())
+				s.Expect(request().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+				s.Expect(check.finalizers()).To(ConsistOf(remedyv1.CleanupFinalizer))
+				s.SetRequestFinalizers(request())
+				s.Eventually(check.finalizers).Should(BeEmpty())
+				s.Expect(request()).To(BeNil())
+			})
 		})
 	}
 }

@@ -10,32 +10,29 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// Remediation is blocked, but the check still reports in time that the next Machine becomes unhealthy. Only its own deadline wakes it.
+// Remediation is blocked, but the check still reports in time that the next target becomes unhealthy. Only its own deadline wakes it.
 func TestRequeue_BlockedCheck_WakesAtTheNextDeadline(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	s.CreateUnhealthyMachine("m-1")
-	next := s.CreateMachine("m-2")
-	check := s.CreateCheck("workers", func(spec *remedyv1.MachineHealthCheckSpec) { spec.MaxUnhealthy = ptr.To(intstr.FromInt32(1)) })
-	// By the clock of the test, which does not run, the deadline is in three seconds and the time since the test began.
-	s.SetReady("m-2", corev1.ConditionUnknown, 5*time.Minute-3*time.Second)
-	c := s.Start()
-	s.Eventually(stage.Get(s, check)).
-		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False TooManyUnhealthy")))
-	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Suspect", HaveValue(BeEquivalentTo(1))))
-	c.WaitIdle()
-	s.Clock.Step(time.Hour)
-	s.Eventually(stage.Get(s, next)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition), Equal(stage.IsUnhealthy)))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Blocked TooManyUnhealthy")))
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1", "m-3")
+		s.createTargets("m-2")
+		check := s.createCheck(maxUnhealthy("1"))
+		// By the clock of the test, which does not run, the deadline is in three seconds and the time since the test began.
+		s.SetReady("m-2", corev1.ConditionUnknown, 5*time.Minute-3*time.Second)
+		c := s.Start()
+		s.Eventually(check.condition(remedyv1.RemediationAllowedCondition)).Should(Equal("False TooManyUnhealthy"))
+		s.Eventually(check.status).Should(HaveField("Suspect", HaveValue(BeEquivalentTo(1))))
+		c.WaitIdle()
+		s.Clock.Step(time.Hour)
+		s.waitMachineCondition("m-2", clusterv1.MachineHealthCheckSucceededCondition, stage.IsUnhealthy)
+		s.Eventually(check.decision("m-2")).Should(Equal("Blocked TooManyUnhealthy"))
+	}, stage.WithClock)
 }
 
 // A Machine is not judged before its Cluster has both conditions. A change of either one wakes the check. The connection to the cluster is

@@ -21,20 +21,18 @@ import (
 // The request of an earlier process is withdrawn, whatever has changed while no instance was running.
 func TestRestart_ChangesWhileDown_AreHandled(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(s *kindStage, check *kindCheck){
-		"check deleted": func(s *kindStage, check *kindCheck) {
-			s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed())
-		},
-		"target recovered": func(s *kindStage, _ *kindCheck) { s.SetReady("m-1", corev1.ConditionTrue, 0) },
-		"other template and status lost": func(s *kindStage, check *kindCheck) {
-			s.SetReady("m-1", corev1.ConditionTrue, 0)
+	for name, change := range map[string]func(*kindCheck){
+		"check deleted":    (*kindCheck).delete,
+		"target recovered": func(check *kindCheck) { check.s.SetReady("m-1", corev1.ConditionTrue, 0) },
+		"other template and status lost": func(check *kindCheck) {
+			check.s.SetReady("m-1", corev1.ConditionTrue, 0)
 			check.setTemplate(remediator.Metal3)
 			check.loseStatus()
 		},
-		"other template, status lost and check deleted": func(s *kindStage, check *kindCheck) {
+		"other template, status lost and check deleted": func(check *kindCheck) {
 			check.setTemplate(remediator.Metal3)
 			check.loseStatus()
-			s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed())
+			check.delete()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +48,7 @@ func TestRestart_ChangesWhileDown_AreHandled(t *testing.T) {
 				c.WaitIdle()
 				c.Crash()
 				c.Stop()
-				change(s, check)
+				change(check)
 				s.Start()
 				s.Eventually(beingDeleted(s.requestOf(remediator.FenceAgents, "m-1"))).Should(BeTrue())
 				s.Expect(check.finalizers()).To(ConsistOf(remedyv1.CleanupFinalizer), "the check has a request to clean up")
@@ -104,23 +102,24 @@ func TestRestart_NodesUnreadable_IsNoStorm(t *testing.T) {
 // version of the group has another kind.
 func TestRestart_RequestsInOtherVersion_AreFound(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	kind := installConvertibleKind(s)
-	s.Expect(stage.Management.InstallCRDObjects(remediator.NewKind(kind.Group, "v3", "OtherRemediation").CRDs()...)).To(Succeed())
-	s.CreateUnhealthyMachine("m-1")
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(kind, "soft")))
-	c := s.Start()
-	s.WaitRequest(kind, "m-1")
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Remediating ")))
-	c.WaitIdle()
-	c.Crash()
-	c.Stop()
-	s.Change(check, func() { check.Spec.RemediationTemplate = nil })
-	s.ChangeStatus(check, func() { check.Status.UnhealthyTargets = nil })
-	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-	s.Start()
-	s.Eventually(s.Checks).Should(BeEmpty())
-	s.Expect(s.Request(kind, "m-1")()).To(BeNil(), "the request is deleted")
+	forEachKind(t, func(s *kindStage) {
+		s.first = installConvertibleKind(s.Stage)
+		s.Expect(stage.Management.InstallCRDObjects(remediator.NewKind(s.first.Group, "v3", "OtherRemediation").CRDs()...)).To(Succeed())
+		s.createUnhealthy("m-1")
+		check := s.createCheck()
+		c := s.Start()
+		s.waitRequest("m-1")
+		s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+		c.WaitIdle()
+		c.Crash()
+		c.Stop()
+		check.setTemplate(remediator.Metal3)
+		check.loseStatus()
+		check.delete()
+		s.Start()
+		s.Eventually(check.finalizers).Should(BeEmpty())
+		s.Expect(s.request("m-1")()).To(BeNil(), "the request is deleted")
+	})
 }
 
 // The permission on a kind that the check does not name any more is missing at the start, and is granted later.

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
@@ -90,10 +89,8 @@ func TestAPIErrors_RandomFailures_OnlyDelay(t *testing.T) {
 func TestStaleCache_TargetChanged_StartsNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*kindStage){
-		"remediation skipped": func(s *kindStage) {
-			s.annotate("m-1", clusterv1.MachineSkipRemediationAnnotation, remedyv1.SkipRemediationAnnotation)
-		},
-		"no longer selected": func(s *kindStage) { s.moveTo("m-1", "others") },
+		"remediation skipped": func(s *kindStage) { s.Annotate(s.target("m-1"), s.skip, "yes") },
+		"no longer selected":  func(s *kindStage) { s.moveTo("m-1", "others") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +105,7 @@ func TestStaleCache_TargetChanged_StartsNothing(t *testing.T) {
 				c.Watches().Hold(s.targets)
 				change(s)
 				s.Eventually(func() int { return c.Watches().BlockedBack(s.targets) }).Should(BeNumerically(">=", 1))
-				check.change(endPause)
+				check.endPause()
 				s.Eventually(check.decision("m-1"), stage.OutcomeTimeout).Should(Equal("Blocked PreflightFailed"), "no remediation starts")
 				s.Expect(s.Requests(s.first)).To(BeEmpty())
 				c.Watches().Release()
@@ -189,7 +186,7 @@ func TestWatches_CutOrExpired_LoseNothing(t *testing.T) {
 		c := s.Start()
 		s.Eventually(check.healthy).Should(Equal(2))
 		c.Watches().Cut()
-		s.annotate("m-1", clusterv1.RemediateMachineAnnotation, remedyv1.RemediateNodeAnnotation)
+		s.Annotate(s.target("m-1"), s.remediate, "yes")
 		s.waitRequest("m-1")
 		c.Watches().Expire()
 		s.FailNode("m-2")

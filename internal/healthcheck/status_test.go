@@ -73,16 +73,16 @@ func TestStatus_NewLeaderWithStaleCache_KeepsLastWrite(t *testing.T) {
 		earlier := &kindCheck{s, check.DeepCopyObject().(client.Object)}
 		s.OnFirstRead = func(c *stage.Instance) {
 			c.Watches().Hold(s.checks)
-			earlier.changeStatus(func(status *remedyv1.CheckStatus) {
-				status.Unhealthy = ptr.To[int32](7)
-				status.RecentRemediations = []remedyv1.RecentRemediation{
+			earlier.changeStatus(func(p parts) {
+				*p.healthy = ptr.To[int32](7)
+				p.RecentRemediations = []remedyv1.RecentRemediation{
 					{Target: s.name("m-9"), Outcome: remedyv1.ReplacedOutcome, StartTime: metav1.Now(), CompletionTime: metav1.Now()},
 				}
 			})
 		}
 		c = s.Start()
 		s.Eventually(func() bool { return c.Evaluated(check.GetName()) }).Should(BeTrue())
-		s.Eventually(check.status).Should(HaveField("Unhealthy", HaveValue(BeEquivalentTo(1))), "the status of the earlier leader is replaced")
+		s.Eventually(check.healthy).Should(Equal(1), "the status of the earlier leader is replaced")
 		s.SetReady("m-1", corev1.ConditionTrue, 0)
 		s.Eventually(check.outcomes).Should(Equal([]string{"m-1 Recovered", "m-9 Replaced"}))
 		c.Watches().Release()

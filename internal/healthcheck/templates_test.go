@@ -29,12 +29,12 @@ func TestTemplate_CreatedLater_IsUsed(t *testing.T) {
 		s.Start()
 		s.Eventually(check.condition(remedyv1.TemplatesResolvedCondition)).Should(Equal("False TemplateNotFound"))
 		s.Expect(check.message(remedyv1.TemplatesResolvedCondition)).
-			To(And(ContainSubstring(s.first.Template().Kind), ContainSubstring("soft"), ContainSubstring("create it")))
+			To(And(ContainSubstring(s.first.Template().Kind), ContainSubstring("workers"), ContainSubstring("create it")))
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked TemplateNotResolved"))
 		// A Machine is reported as unhealthy without the template, but not as waiting for a remediator.
 		s.waitMachineCondition("m-1", "HealthCheckSucceeded", "False UnhealthyNode")
 		s.waitMachineCondition("m-1", "ExternallyRemediated", "")
-		s.CreateTemplate(s.first, "soft")
+		s.CreateTemplate(s.first, "workers")
 		s.waitRequest("m-1")
 		s.Eventually(check.condition(remedyv1.TemplatesResolvedCondition)).Should(Equal(templatesResolved))
 	})
@@ -45,7 +45,7 @@ func TestTemplate_Invalid_IsReportedUntilFixed(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
 		s.createUnhealthy("m-1")
-		template := s.first.NewTemplate(s.Namespace, "soft", map[string]any{})
+		template := s.first.NewTemplate(s.Namespace, "workers", map[string]any{})
 		valid := template.Object["spec"]
 		template.Object["spec"] = map[string]any{"template": map[string]any{"size": int64(42)}}
 		s.Create(template)
@@ -71,7 +71,7 @@ func TestTemplate_Changed_IsUsedByNewRequests(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
 		s.createTargets("m-1")
-		template := s.first.NewTemplate(s.Namespace, "soft", map[string]any{"strategy": "old"})
+		template := s.first.NewTemplate(s.Namespace, "workers", map[string]any{"strategy": "old"})
 		s.Create(template)
 		check := s.createCheck(func(set *settings) { set.missing = []remediator.Kind{s.first} })
 		s.Start()
@@ -98,7 +98,7 @@ func TestTemplate_KindInstalledLater_IsUsed(t *testing.T) {
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked TemplateNotResolved"))
 
 		s.Expect(stage.Management.InstallCRDObjects(s.first.CRDs()...)).To(Succeed())
-		s.CreateTemplate(s.first, "soft")
+		s.CreateTemplate(s.first, "workers")
 		s.Eventually(func() string {
 			s.Advance(16 * time.Second)
 			return resolved()

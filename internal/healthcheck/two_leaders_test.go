@@ -274,49 +274,36 @@ func TestStaleCache_OwnerAnswered_ReasonIsKept(t *testing.T) {
 // The check was deleted, or set to Observe mode, or selects other targets, and the cache does not show it.
 func TestStaleCache_CheckChanged_StartsNothing(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(s *kindStage, check *kindCheck){
-		"deleted": func(s *kindStage, check *kindCheck) { s.Expect(s.Admin.Delete(s.Ctx, check.Object)).To(Succeed()) },
-		"observe mode": func(_ *kindStage, check *kindCheck) {
-			check.change(func(pace *remedyv1.Pace, _ *remedyv1.Selector) { pace.Mode = remedyv1.ObserveMode })
-		},
-		"other selector": func(_ *kindStage, check *kindCheck) {
-			check.change(func(_ *remedyv1.Pace, selector *remedyv1.Selector) { selector.MatchLabels["pool"] = "others" })
-		},
+	for name, change := range map[string]func(*kindCheck){
+		"deleted": (*kindCheck).delete, "observe mode": (*kindCheck).observe, "other selector": (*kindCheck).selectOthers,
 	} {
-		t.Run(name+", external remediation", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			forEachKind(t, func(s *kindStage) { changeStaleCheck(s, change) })
-		})
-		t.Run(name+", owner remediation", func(t *testing.T) {
-			t.Parallel()
-			changeStaleCheck(newKindStage(t, false), change, byOwner)
+			forEachRemediation(t, func(s *kindStage) {
+				s.Record()
+				// One target is being remediated, so no other write has to come before the next remediation.
+				s.createUnhealthy("m-0")
+				s.createTargets("m-1")
+				check := s.createCheck()
+				c := s.Start()
+				s.Eventually(check.decision("m-0")).Should(Equal("Remediating "))
+				s.Eventually(check.healthy).Should(Equal(1))
+				c.WaitIdle()
+				c.Watches().Hold(s.checks)
+				change(check)
+				s.FailNode("m-1")
+				reconcileTimes(s, c, check.GetName(), 3)
+				expectNothing := func() {
+					s.Expect(s.requestWrites(c)).ToNot(ContainElement("create m-1"))
+					s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)).ToNot(HaveKeyWithValue("m-1", Not(BeEmpty())))
+				}
+				expectNothing()
+				c.Watches().Release()
+				c.WaitIdle()
+				expectNothing()
+			})
 		})
 	}
-}
-
-func changeStaleCheck(s *kindStage, change func(s *kindStage, check *kindCheck), settings ...func(*settings)) {
-	s.T.Helper()
-	s.Record()
-	// One target is being remediated, so no other write has to come before the next remediation.
-	s.createUnhealthy("m-0")
-	s.createTargets("m-1")
-	check := s.createCheck(settings...)
-	c := s.Start()
-	s.Eventually(check.decision("m-0")).Should(Equal("Remediating "))
-	s.Eventually(check.healthy).Should(Equal(1))
-	c.WaitIdle()
-	c.Watches().Hold(s.checks)
-	change(s, check)
-	s.FailNode("m-1")
-	reconcileTimes(s, c, check.GetName(), 3)
-	expectNothing := func() {
-		s.Expect(s.requestWrites(c)).ToNot(ContainElement("create m-1"))
-		s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)).ToNot(HaveKeyWithValue("m-1", Not(BeEmpty())))
-	}
-	expectNothing()
-	c.Watches().Release()
-	c.WaitIdle()
-	expectNothing()
 }
 
 // reconcileTimes triggers so many reconciles of a check that the cache still has. It may no longer exist in the API server. A

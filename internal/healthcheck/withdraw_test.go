@@ -9,66 +9,61 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
-// Each of these changes ends a request without recovery: the remediator gets the timed-out annotation, and the Machine keeps no condition
-// or annotation.
+// Each of these changes ends a request without recovery, and the target keeps no condition or annotation.
 func TestRequest_NoLongerWanted_IsWithdrawn(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine){
-		"check deleted": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
-			s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
-		},
-		"other labels": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
-			s.Change(m, func() { m.Labels["pool"] = "others" })
-		},
-		"other selector": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
-			s.Change(check, func() { check.Spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "others"} })
-		},
-		"observe mode": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, _ *clusterv1.Machine) {
-			s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
-		},
-		"remediation skipped": func(s *stage.Stage, _ *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
-			s.Annotate(m, clusterv1.MachineSkipRemediationAnnotation, "yes")
-		},
-		"owner remediation": func(s *stage.Stage, check *remedyv1.MachineHealthCheck, m *clusterv1.Machine) {
-			// Without an owner, remediation is blocked.
-			s.Change(m, func() { m.OwnerReferences = nil })
-			s.Change(check, func() { check.Spec.RemediationTemplate = nil })
-		},
+	for name, change := range map[string]func(*kindCheck){
+		"check deleted":       (*kindCheck).delete,
+		"other labels":        func(c *kindCheck) { c.s.moveTo("m-1", "others") },
+		"other selector":      (*kindCheck).selectOthers,
+		"observe mode":        (*kindCheck).observe,
+		"remediation skipped": func(c *kindCheck) { c.s.Annotate(c.s.target("m-1"), c.s.skip, "yes") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := stage.New(t)
-			unhealthy := s.CreateMachine("m-1")
-			s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-			check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
-			s.Start()
-			s.WaitRequest(remediator.FenceAgents, "m-1")
-			s.Remediate(remediator.FenceAgents, remediator.Hangs)
-			s.Eventually(stage.Get(s, unhealthy)).
-				Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), Equal("False WaitingForRemediation")))
-			change(s, check, unhealthy)
-			s.Eventually(func() bool { return s.Request(remediator.FenceAgents, "m-1")().GetDeletionTimestamp() != nil }).Should(BeTrue())
-			s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
-			s.Remediate(remediator.FenceAgents, remediator.Hangs)
-			s.Eventually(s.Request(remediator.FenceAgents, "m-1")).Should(BeNil())
-			s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("ExternallyRemediated"), BeEmpty()))
-			if check.Spec.RemediationTemplate == nil {
-				return
-			}
-			s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition("HealthCheckSucceeded"), BeEmpty()))
-			s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.Annotations, Not(HaveKey(HavePrefix(remedyv1.Prefix)))))
-			s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).
-				Should(Or(BeEmpty(), HaveEach(HaveField("Finalizers", BeEmpty()))))
+			forEachKind(t, func(s *kindStage) {
+				check := withdrawRequest(s, change)
+				s.waitMachineCondition("m-1", "HealthCheckSucceeded", "")
+				s.Eventually(s.annotations("m-1")).ShouldNot(HaveKey(And(HavePrefix(remedyv1.Prefix), Not(Equal(s.skip)))))
+				s.Eventually(check.finalizers).Should(BeEmpty())
+			})
 		})
 	}
+	t.Run("owner remediation", func(t *testing.T) {
+		t.Parallel()
+		withdrawRequest(newKindStage(t, false), func(c *kindCheck) {
+			// Without an owner, remediation is blocked.
+			m, check := c.s.target("m-1"), c.Object.(*remedyv1.MachineHealthCheck)
+			c.s.Change(m, func() { m.SetOwnerReferences(nil) })
+			c.s.Change(check, func() { check.Spec.RemediationTemplate = nil })
+		})
+	})
+}
+
+// withdrawRequest makes a change that ends a request. The remediator gets the timed-out annotation.
+func withdrawRequest(s *kindStage, change func(*kindCheck)) *kindCheck {
+	s.T.Helper()
+	s.first = remediator.FenceAgents
+	s.createUnhealthy("m-1")
+	check := s.createCheck()
+	s.Start()
+	s.waitRequest("m-1")
+	s.Remediate(s.first, remediator.Hangs)
+	s.waitMachineCondition("m-1", "ExternallyRemediated", "False WaitingForRemediation")
+	s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
+	change(check)
+	s.Eventually(beingDeleted(s.request("m-1"))).Should(BeTrue())
+	s.Expect(s.request("m-1")().GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation))
+	s.Remediate(s.first, remediator.Hangs)
+	s.Eventually(s.request("m-1")).Should(BeNil())
+	s.waitMachineCondition("m-1", "ExternallyRemediated", "")
+	return check
 }
 
 // The request of the earlier template is withdrawn. The next one is created when it no longer exists.
@@ -91,64 +86,66 @@ func TestRequest_OtherTemplate_IsReplaced(t *testing.T) {
 
 func TestRequest_MachineDeleted_IsWithdrawn(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	unhealthy := s.CreateMachine("m-1")
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
-	s.Start()
-	s.WaitRequest(remediator.FenceAgents, "m-1")
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	s.Expect(s.Admin.Delete(s.Ctx, unhealthy)).To(Succeed())
-	s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
-	s.Eventually(func() bool {
-		s.Remediate(remediator.FenceAgents, remediator.Hangs)
-		return s.Request(remediator.FenceAgents, "m-1")() == nil
-	}).Should(BeTrue())
-	s.Eventually(stage.Get(s, check)).Should(HaveField("Finalizers", BeEmpty()))
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(outcomes, Equal([]string{"m-1 Replaced"})))
+	forEachKind(t, func(s *kindStage) {
+		s.first = remediator.FenceAgents
+		s.createUnhealthy("m-1")
+		check := s.createCheck()
+		s.Start()
+		s.waitRequest("m-1")
+		s.Remediate(s.first, remediator.Hangs)
+		s.Expect(s.Admin.Delete(s.Ctx, s.target("m-1"))).To(Succeed())
+		if !s.ofNodes {
+			s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
+		}
+		s.Eventually(func() any {
+			s.Remediate(s.first, remediator.Hangs)
+			return s.request("m-1")()
+		}).Should(BeNil())
+		s.Eventually(check.finalizers).Should(BeEmpty())
+		s.Eventually(check.outcomes).Should(Equal([]string{"m-1 Replaced"}))
+	})
 }
 
 func TestRequest_MachineBeingDeleted_IsNotCreated(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t)
-	unhealthy := s.CreateMachine("m-1", func(m *clusterv1.Machine) { m.Finalizers = []string{"example.com/keeper"} })
-	s.SetReady("m-1", corev1.ConditionUnknown, 10*time.Minute)
-	s.Expect(s.Admin.Delete(s.Ctx, unhealthy)).To(Succeed())
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
-	c := s.Start()
-	s.Eventually(
-		stage.Get(s, check),
-	).Should(
-		WithTransform(stage.Decision("m-1"), Or(Equal("Blocked Terminating"), Equal("Blocked StuckDeleting"))),
-	)
-	c.WaitIdle()
-	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
-	s.SetFinalizers(unhealthy)
+	forEachKind(t, func(s *kindStage) {
+		s.createUnhealthy("m-1")
+		target := s.target("m-1")
+		s.Change(target, func() { target.SetFinalizers([]string{"example.com/keeper"}) })
+		s.Expect(s.Admin.Delete(s.Ctx, target)).To(Succeed())
+		check := s.createCheck()
+		c := s.Start()
+		s.Eventually(check.decision("m-1")).Should(Or(Equal("Blocked Terminating"), Equal("Blocked StuckDeleting")))
+		c.WaitIdle()
+		s.Expect(s.Requests(s.first)).To(BeEmpty())
+		s.Change(target, func() { target.SetFinalizers(nil) })
+	})
 }
 
 // A user requests a remediation by an annotation. It is not repeated before the user removes the annotation.
 func TestRemediateAnnotation_NotRemoved_RemediatesOnce(t *testing.T) {
 	t.Parallel()
-	s := stage.New(t, stage.WithClock)
-	m := s.CreateMachine("m-1")
-	check := s.CreateCheck("workers", stage.ByTemplate(s.CreateTemplate(remediator.FenceAgents, "soft")))
-	s.Annotate(m, clusterv1.RemediateMachineAnnotation, "")
-	s.Change(m, func() { m.Annotations = map[string]string{clusterv1.RemediateMachineAnnotation: ""} })
-	c := s.Start()
-	request := s.WaitRequest(remediator.FenceAgents, "m-1")
-	s.Remediate(remediator.FenceAgents, remediator.Succeeds)
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked AnnotationNotRemoved")))
-	s.Advance(time.Hour)
-	c.WaitIdle()
-	s.Expect(s.Request(remediator.FenceAgents, "m-1")().GetUID()).To(Equal(request.GetUID()), "the remediation is not repeated")
+	forEachKind(t, func(s *kindStage) {
+		s.first = remediator.FenceAgents
+		s.createTargets("m-1")
+		check, target := s.createCheck(), s.target("m-1")
+		s.Change(target, func() { target.SetAnnotations(map[string]string{s.remediate: ""}) })
+		c := s.Start()
+		request := s.waitRequest("m-1")
+		s.Remediate(s.first, remediator.Succeeds)
+		s.Eventually(check.decision("m-1")).Should(Equal("Blocked AnnotationNotRemoved"))
+		s.Advance(time.Hour)
+		c.WaitIdle()
+		s.Expect(s.request("m-1")().GetUID()).To(Equal(request.GetUID()), "the remediation is not repeated")
 
-	// The user removes the annotation.
-	s.Annotate(m, clusterv1.RemediateMachineAnnotation, "")
-	s.Eventually(func() bool {
-		s.Remediate(remediator.FenceAgents, remediator.Succeeds)
-		return s.Request(remediator.FenceAgents, "m-1")() == nil
-	}).Should(BeTrue())
-	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
+		// The user removes the annotation.
+		s.Annotate(target, s.remediate, "")
+		s.Eventually(func() any {
+			s.Remediate(s.first, remediator.Succeeds)
+			return s.request("m-1")()
+		}).Should(BeNil())
+		s.Eventually(check.healthy).Should(Equal(1))
+	}, stage.WithClock)
 }
 
 // Another object has the name of a request. It is not touched, other targets are remediated, and its deletion is noticed.

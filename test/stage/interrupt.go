@@ -29,11 +29,6 @@ func (s *Stage) StartInterrupted(is func(r *http.Request, body string) bool, the
 	return c
 }
 
-// CreatesRequest matches the creation of a request of Metal3.
-func CreatesRequest(r *http.Request, _ string) bool {
-	return r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/metal3remediations")
-}
-
 // RequestsOwner matches a request of owner remediation.
 func RequestsOwner(r *http.Request, body string) bool {
 	return r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/status") && strings.Contains(r.URL.Path, "/machines/") &&
