@@ -18,12 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/depth"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
 
@@ -32,6 +34,8 @@ import (
 func TestConnections_ClustersComeAndGo_LeaveNothing(t *testing.T) {
 	s := stage.New(t, stage.WithProxy)
 	s.CreateMachine("m-1")
+	s.ChangeNode("m-1", func(node *corev1.Node) { node.Labels = s.NodeLabels() })
+	s.CreateNodeTemplate(remediator.Metal3, "soft")
 	c := s.Start()
 	const rounds, cuts = 10, 10
 	batch := depth.Of(6, 20)
@@ -67,8 +71,8 @@ func TestConnections_ClustersComeAndGo_LeaveNothing(t *testing.T) {
 	}
 }
 
-// createAndDeleteClusters creates clusters, each with a Machine and a check, waits until the checks have evaluated them, breaks their
-// connections so many times, and deletes all of them.
+// createAndDeleteClusters creates clusters, each with a Machine and a check of each kind. It waits until the checks have evaluated them,
+// breaks their connections so many times, and deletes all of them.
 func createAndDeleteClusters(s *stage.Stage, c *stage.Instance, number, batch, cuts int) {
 	s.T.Helper()
 	name := func(i int) string { return fmt.Sprintf("guest-%d-%d", number, i) }
@@ -76,17 +80,21 @@ func createAndDeleteClusters(s *stage.Stage, c *stage.Instance, number, batch, c
 		s.CreateCluster(name(i))
 		createMachineOf(s, name(i))
 		s.CreateCheck(name(i), stage.OfPool(name(i)), func(spec *remedyv1.MachineHealthCheckSpec) { spec.ClusterName = name(i) })
+		s.CreateNodeCheck(name(i), func(spec *remedyv1.NodeHealthCheckSpec) {
+			spec.ClusterRef.Name, spec.RemediationTemplate = name(i), stage.NodeTemplateReference(s, remediator.Metal3, "soft")
+		})
 	}
 	monitored := func() int {
 		n := 0
 		for _, check := range s.Checks() {
-			if check.Status.CurrentHealthy != nil && *check.Status.CurrentHealthy == 1 {
-				n++
-			}
+			n += int(ptr.Deref(check.Status.CurrentHealthy, 0))
+		}
+		for _, check := range s.NodeChecks() {
+			n += int(ptr.Deref(check.Status.HealthyNodes, 0))
 		}
 		return n
 	}
-	s.Eventually(monitored).Should(Equal(batch))
+	s.Eventually(monitored).Should(Equal(2 * batch))
 	for range cuts {
 		s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
 		s.Eventually(func() int { return s.Proxy.Counts().Open }).Should(BeZero())
@@ -96,6 +104,7 @@ func createAndDeleteClusters(s *stage.Stage, c *stage.Instance, number, batch, c
 	for i := range batch {
 		at := metav1.ObjectMeta{Namespace: s.Namespace, Name: name(i)}
 		for _, o := range []client.Object{
+			&remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace + "-" + name(i)}},
 			&remedyv1.MachineHealthCheck{ObjectMeta: at}, &clusterv1.Machine{ObjectMeta: at}, &clusterv1.Cluster{ObjectMeta: at},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name(i) + "-kubeconfig"}},
 		} {
@@ -105,7 +114,8 @@ func createAndDeleteClusters(s *stage.Stage, c *stage.Instance, number, batch, c
 	for i := range batch {
 		s.Eventually(func() bool { return c.Clusters.Get(stage.Key(s.Namespace, name(i))).Connection(s.Ctx).Up }).Should(BeFalse())
 		s.Eventually(func() bool {
-			return apierrors.IsNotFound(c.Cache.Get(s.Ctx, stage.Key(s.Namespace, name(i)), &remedyv1.MachineHealthCheck{}))
+			return apierrors.IsNotFound(c.Cache.Get(s.Ctx, stage.Key(s.Namespace, name(i)), &remedyv1.MachineHealthCheck{})) &&
+				apierrors.IsNotFound(c.Cache.Get(s.Ctx, stage.Key("", s.Namespace+"-"+name(i)), &remedyv1.NodeHealthCheck{}))
 		}).Should(BeTrue())
 	}
 }

@@ -6,12 +6,15 @@
 package healthcheck_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	testingclock "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -27,35 +30,64 @@ const flapping faults.Mode = "Flaps"
 type twoClusters struct {
 	*stage.Stage
 	*stage.Instance
-	prod, calm   *remedyv1.MachineHealthCheck
+	kinds        []clusterChecks
 	latencyClock *testingclock.FakeClock
 }
 
-// newTwoClusters returns two idle clusters. Four Machines of prod become unhealthy in 20 seconds, and maxInFlight is 1.
+// clusterChecks are the checks of a kind. Their targets are called 1 to 4 in prod, and 0 in calm, after a prefix.
+type clusterChecks struct {
+	prefix     string
+	prod, calm *kindCheck
+}
+
+// newTwoClusters returns two idle clusters. Four Machines and four other Nodes of prod become unhealthy in 20 seconds. maxInFlight is 1.
 func newTwoClusters(t *testing.T) *twoClusters {
 	t.Helper()
 	latencyClock := testingclock.NewFakeClock(time.Now())
 	s := &twoClusters{latencyClock: latencyClock}
 	s.Stage = stage.New(t, stage.WithClock, stage.WithWorkers, func(s *stage.Stage) { s.UseProxy(faults.WithClock(latencyClock)) })
 	s.CreateClusterAt("calm", stage.Workload.Admin)
-	for _, name := range []string{"m-1", "m-2", "m-3", "m-4"} {
-		s.CreateMachine(name)
-		s.SetReady(name, corev1.ConditionUnknown, 4*time.Minute+40*time.Second)
+	for _, name := range []string{"1", "2", "3", "4"} {
+		s.CreateMachine("m-" + name)
+		s.CreateNode("n-" + name)
+		for _, prefix := range []string{"m-", "n-"} {
+			s.SetReady(prefix+name, corev1.ConditionUnknown, 4*time.Minute+40*time.Second)
+		}
 	}
-	s.CreateMachine("c-1", ofCluster("calm"))
+	s.CreateMachine("m-0", ofCluster("calm"))
+	s.CreateNode("n-0", func(node *corev1.Node) { node.Labels["pool"] = "calm" })
 	template := stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft"))
-	s.prod = s.CreateCheck("workers", template, stage.MaxInFlight(1))
-	s.calm = s.CreateCheck("others", template, func(spec *remedyv1.MachineHealthCheckSpec) {
-		spec.ClusterName = "calm"
-		spec.Selector.MatchLabels = map[string]remedyv1.LabelValue{"pool": "calm"}
-	})
+	machines, nodes := &kindStage{Stage: s.Stage}, &kindStage{Stage: s.Stage, ofNodes: true}
+	s.kinds = []clusterChecks{{
+		"m-",
+		&kindCheck{machines, s.CreateCheck("prod", template, stage.MaxInFlight(1))},
+		&kindCheck{machines, s.CreateCheck("calm", template, stage.OfPool("calm"), func(spec *remedyv1.MachineHealthCheckSpec) {
+			spec.ClusterName = "calm"
+		})},
+	}, {
+		"n-",
+		&kindCheck{nodes, s.createNodeCheck("prod", "workers")},
+		&kindCheck{nodes, s.createNodeCheck("calm", "calm")},
+	}}
 	s.Instance = s.Start()
-	for _, name := range []string{"m-1", "m-2", "m-3", "m-4"} {
-		s.Eventually(stage.Get(s.Stage, s.prod)).Should(WithTransform(stage.Decision(name), Equal("Pending ")))
+	for _, kind := range s.kinds {
+		for _, name := range []string{"1", "2", "3", "4"} {
+			s.Eventually(kind.prod.decision(kind.prefix + name)).Should(Equal("Pending "))
+		}
+		s.Eventually(kind.calm.healthy).Should(Equal(1))
 	}
-	s.Eventually(stage.Get(s.Stage, s.calm)).Should(WithTransform(stage.Healthy, BeEquivalentTo(1)))
 	s.WaitIdle()
 	return s
+}
+
+// createNodeCheck creates a check of the Nodes of a pool of a cluster.
+func (s *twoClusters) createNodeCheck(cluster string, pool remedyv1.LabelValue) *remedyv1.NodeHealthCheck {
+	s.T.Helper()
+	return s.CreateNodeCheck(cluster, func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.ClusterRef.Name, spec.Selector.MatchLabels["pool"] = cluster, pool
+		spec.RemediationTemplate = stage.NodeTemplateReference(s.Stage, remediator.Metal3, "soft")
+		spec.MaxUnhealthy, spec.MaxInFlight = ptr.To(intstr.FromString("100%")), ptr.To(intstr.FromInt32(1))
+	})
 }
 
 // ofCluster moves a Machine to another cluster, and to a pool with the name of that cluster.
@@ -66,15 +98,34 @@ func ofCluster(name string) func(*clusterv1.Machine) {
 	}
 }
 
-// createdRequests returns the names of the requests that were created, in order, with repetitions.
-func (s *twoClusters) createdRequests() []string {
-	names := []string{}
+// expectCreated verifies that exactly these requests were created, each once for a Machine and once for a Node.
+func (s *twoClusters) expectCreated(names ...string) {
+	s.T.Helper()
+	expected := make([]string, 0, len(names)*len(s.kinds))
+	for _, kind := range s.kinds {
+		for _, name := range names {
+			expected = append(expected, kind.prefix+name)
+		}
+	}
+	s.Expect(s.createdRequests()).To(ConsistOf(expected))
+}
+
+// createdRequests returns the targets of the requests that were created, with repetitions.
+func (s *twoClusters) createdRequests() (names []string) {
 	for _, w := range s.Writes() {
 		if w.Verb == "create" && w.Resource == remediator.Metal3.Plural {
-			names = append(names, w.Name)
+			names = append(names, strings.TrimPrefix(w.Name, s.NodeName("")))
 		}
 	}
 	return names
+}
+
+// waitReachable waits until both checks of prod report this about its connection.
+func (s *twoClusters) waitReachable(reachable string) {
+	s.T.Helper()
+	for _, kind := range s.kinds {
+		s.Eventually(kind.prod.condition(remedyv1.ClusterReachableCondition)).Should(Equal(reachable))
+	}
 }
 
 // breakConnection sets a failure mode of the connection to prod.
@@ -107,14 +158,15 @@ func (s *twoClusters) restoreConnection(mode faults.Mode) {
 			s.Expect(err).ToNot(HaveOccurred())
 			s.T.Log("mode of the connection:", next)
 			s.ReconcileAll()
-			s.Expect(s.createdRequests()).To(Equal([]string{"c-1"}), "no remediation starts before the Nodes had time to report")
+			// No remediation starts before the Nodes had time to report.
+			s.expectCreated("0")
 		}
 	}
 	s.Expect(s.Proxy.Set(faults.Pass)).To(Succeed())
 }
 
-// An outage of one cluster does not delay the other one. When it ends, only Machines that are still unhealthy are remediated, one at a
-// time.
+// An outage of one cluster does not delay the other one. When it ends, only targets that are still unhealthy are remediated, one of each
+// check at a time.
 func TestOutage_OneOfTwoClusters_EndsWithoutBurst(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faults.Mode{faults.RefuseConnections, faults.BlackHole, faults.HalfOpen, faults.Slow, flapping} {
@@ -122,36 +174,40 @@ func TestOutage_OneOfTwoClusters_EndsWithoutBurst(t *testing.T) {
 			t.Parallel()
 			s := newTwoClusters(t)
 			s.breakConnection(mode)
-			// Two Nodes recover during the outage.
-			s.SetReady("m-1", corev1.ConditionTrue, 0)
-			s.SetReady("m-2", corev1.ConditionTrue, 0)
+			// Two Nodes of each check recover during the outage.
+			for _, name := range []string{"m-1", "m-2", "n-1", "n-2"} {
+				s.SetReady(name, corev1.ConditionTrue, 0)
+			}
 			s.Advance(40 * time.Second)
 
-			// A Machine of the other cluster is remediated during the outage. No Machine of this cluster is.
-			s.SetReady("c-1", corev1.ConditionUnknown, 10*time.Minute)
-			s.WaitRequest(remediator.Metal3, "c-1")
-			s.Eventually(stage.Get(s.Stage, s.prod)).
-				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("False ClusterUnreachable")))
-			s.Expect(stage.CheckCondition(remedyv1.ClusterReachableCondition)(stage.Get(s.Stage, s.calm)())).To(Equal("True ClusterReachable"))
+			// The targets of the other cluster are remediated during the outage. No target of this cluster is.
+			for _, kind := range s.kinds {
+				s.FailNode(kind.prefix + "0")
+				s.WaitRequest(remediator.Metal3, kind.calm.s.name(kind.prefix+"0"))
+			}
+			s.waitReachable("False ClusterUnreachable")
+			for _, kind := range s.kinds {
+				s.Expect(kind.calm.condition(remedyv1.ClusterReachableCondition)()).To(Equal("True ClusterReachable"))
+			}
 			s.ReconcileAll()
-			s.Expect(s.createdRequests()).To(Equal([]string{"c-1"}))
+			s.expectCreated("0")
 
 			// The connection is restored. The reconnect grace period gives the Nodes time to report.
 			s.restoreConnection(mode)
-			s.Eventually(stage.Get(s.Stage, s.prod)).
-				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("Unknown Reconnecting")))
+			s.waitReachable("Unknown Reconnecting")
 			s.ReconcileAll()
 			s.ReconcileAll()
-			s.Expect(s.createdRequests()).To(Equal([]string{"c-1"}))
+			s.expectCreated("0")
 
-			// Then unhealthy Machines are remediated one at a time, and no Machine that has recovered.
+			// Then unhealthy targets are remediated one at a time, and no target that has recovered.
 			s.Advance(time.Hour)
-			s.Eventually(stage.Get(s.Stage, s.prod)).
-				Should(WithTransform(stage.CheckCondition(remedyv1.ClusterReachableCondition), Equal("True ClusterReachable")))
-			s.Eventually(s.createdRequests).Should(Equal([]string{"c-1", "m-3"}))
-			s.Eventually(stage.Get(s.Stage, s.prod)).Should(WithTransform(stage.Decision("m-4"), Equal("Blocked MaxInFlight")))
+			s.waitReachable("True ClusterReachable")
+			for _, kind := range s.kinds {
+				s.WaitRequest(remediator.Metal3, kind.prod.s.name(kind.prefix+"3"))
+				s.Eventually(kind.prod.decision(kind.prefix + "4")).Should(Equal("Blocked MaxInFlight"))
+			}
 			s.WaitIdle()
-			s.Expect(s.createdRequests()).To(Equal([]string{"c-1", "m-3"}))
+			s.expectCreated("0", "3")
 		})
 	}
 }
