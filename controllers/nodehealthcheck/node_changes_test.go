@@ -69,20 +69,6 @@ func TestSelector_LabelOrSelectorChanges_NodesAreCounted(t *testing.T) {
 	s.Eventually(stage.Get(s, others)).Should(WithTransform(status, Equal([]int32{1, 1, 0})))
 }
 
-// A selector can be changed during a remediation. If the check selects no Node any more, its request is stopped and deleted.
-func TestSelector_ChangedDuringRemediation_RequestIsWithdrawn(t *testing.T) {
-	t.Parallel()
-	s := stage.New(t, stage.WithAllNamespaces)
-	_, check, _ := remediating(s)
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	s.Change(check, func() { ofPool("none")(&check.Spec) })
-	s.Eventually(isDeleting(s, remediator.FenceAgents)).Should(BeTrue())
-	s.Expect(requestAnnotation(s, remedyv1.TimedOutAnnotation)()).ToNot(BeEmpty())
-	s.Remediate(remediator.FenceAgents, remediator.Hangs)
-	s.Eventually(stage.Get(s, check)).Should(And(WithTransform(status, Equal([]int32{0, 0, 0})), HaveField("Finalizers", BeEmpty())))
-	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
-}
-
 // changeStatus changes the status of the Node n-1 of the workload cluster, as its kubelet does.
 func changeStatus(s *stage.Stage, change func(*corev1.NodeStatus)) {
 	s.T.Helper()
