@@ -120,7 +120,9 @@ func TestNodes_ManagementForbidden_OthersGoOn(t *testing.T) {
 	s.Eventually(stage.Get(s, local)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
 	revoked.Store(true)
 	message := stage.OfNodes(stage.CheckMessage(remedyv1.ClusterReachableCondition))
-	s.Eventually(stage.Get(s, local), 10*time.Minute).Should(WithTransform(message, ContainSubstring("lacks a permission in the management cluster")))
+	// The watch is verified every 30 seconds.
+	s.Eventually(stage.Get(s, local), 10*time.Minute).
+		Should(WithTransform(message, ContainSubstring("lacks a permission in the management cluster")))
 	s.FailNode("m-3")
 	s.Eventually(stage.Get(s, machines)).Should(WithTransform(stage.Decision("m-3"), Equal("Remediating ")))
 }

@@ -97,8 +97,8 @@ func readAgain(ctx context.Context, reader client.Reader, before *clusterv1.Mach
 	return now, nil
 }
 
-// machinesOf returns the Machines of Nodes, by the names of the Nodes, from the cache or live. In the management cluster there are some if it
-// manages itself: then its Nodes have the annotations of Cluster API, and Machines refer to them.
+// machinesOf returns the Machines of Nodes by the names of the Nodes, from the cache or live. In the management cluster there are some if
+// it manages itself: then its Nodes have the annotations of Cluster API, and Machines refer to them.
 func (s source) machinesOf(
 	ctx context.Context, reader client.Reader, cluster client.ObjectKey, nodes []*corev1.Node, live bool,
 ) (map[string]*clusterv1.Machine, error) {

@@ -138,8 +138,8 @@ type pause struct {
 	ended  time.Time
 }
 
-// observePauses records which targets are paused or excluded now, and returns when that of the others ended. A restart loses these times, so
-// a remediation step that was paused times out earlier then.
+// observePauses records which targets are paused or excluded now, and returns when that of the others ended. A restart loses these times,
+// so a remediation step that was paused times out earlier then.
 func (r *record) observePauses(targets []*Target, now time.Time) map[types.UID]time.Time {
 	var known map[types.UID]pause
 	var ended map[types.UID]time.Time

@@ -273,5 +273,6 @@ func (p *scope) dropConfirmation(ctx context.Context, node string) error {
 		defer p.mu.Unlock()
 		p.objects[node] = found
 	}
-	return p.writeError(title("Node", client.ObjectKey{Name: node}), errors.Wrap(client.IgnoreNotFound(err), "failed to remove the confirmation"))
+	err = errors.Wrap(client.IgnoreNotFound(err), "failed to remove the confirmation")
+	return p.writeError(title("Node", client.ObjectKey{Name: node}), err)
 }
