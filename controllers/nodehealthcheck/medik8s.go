@@ -5,6 +5,7 @@ package nodehealthcheck
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -78,6 +79,9 @@ func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check, now time
 	if known.err != nil {
 		result.Unread = medik8sResource + ": " + workload.CauseOf(known.err)
 	}
+	if many := tooManyError(0); errors.As(known.err, &many) {
+		result.Unread = many.Error()
+	}
 	if result.Forbidden = apierrors.IsForbidden(known.err); result.Forbidden {
 		result.Unread = "the manager is not allowed to list " + medik8sResource
 	}
@@ -85,6 +89,14 @@ func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check, now time
 		result.Again = known.until
 	}
 	return result
+}
+
+// tooManyError is the number of checks of medik8s in a cluster that has more than can be compared.
+type tooManyError int
+
+// Error implements error.
+func (n tooManyError) Error() string {
+	return fmt.Sprintf("there are %d %s, and at most %d can be compared: delete some", int(n), medik8sResource, maxMedik8s)
 }
 
 // keep records what was read of a cluster, and drops the clusters that are not read any more.
@@ -121,7 +133,7 @@ func (m *medik8s) read(ctx context.Context, cluster client.ObjectKey) ([]healthc
 		return nil, errors.Wrapf(err, "failed to read %s", medik8sResource)
 	}
 	if len(list.Items) > maxMedik8s {
-		return nil, errors.Errorf("there are %d %s, and at most %d can be compared: delete some", len(list.Items), medik8sResource, maxMedik8s)
+		return nil, tooManyError(len(list.Items))
 	}
 	claims := make([]healthcheck.Claim, len(list.Items))
 	for i := range list.Items {

@@ -110,7 +110,13 @@ func TestStorm_AllNodesRecover_Ends(t *testing.T) {
 // After a pause that was longer than the Lease of the Node, the step has its whole timeout again, and its Lease is renewed.
 func TestPause_LongerThanLease_StepContinues(t *testing.T) {
 	t.Parallel()
-	s, check, c := startTwoSteps(t)
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	unhealthy := createNodes(s)
+	check := s.CreateNodeCheck("workers", stage.NodeSteps(
+		s.CreateNodeTemplate(remediator.FenceAgents, "reboot"), s.CreateNodeTemplate(remediator.FenceAgents, "off")))
+	c := s.Start()
+	s.WaitRequest(remediator.FenceAgents, unhealthy.Name)
+	decided(s, check, "n-3", Equal("Remediating "))
 	acquired := leaseTime(s)()
 	s.Annotate(check, "cluster.x-k8s.io/paused", "yes")
 	paused := stage.OfNodes(stage.CheckCondition(remedyv1.PausedCondition))
@@ -123,45 +129,6 @@ func TestPause_LongerThanLease_StepContinues(t *testing.T) {
 
 	s.Annotate(check, "cluster.x-k8s.io/paused", "")
 	s.Eventually(leaseTime(s)).Should(BeTemporally(">", acquired))
-	firstStepTimesOut(s, c)
-}
-
-// A remediator does not start on an excluded Node, so no step times out then, and the Lease is left to the maintenance of the Node. After
-// that, the step has its whole timeout again.
-func TestExclude_LongerThanStep_StepContinues(t *testing.T) {
-	t.Parallel()
-	s, check, c := startTwoSteps(t)
-	exclude := func(value string) {
-		s.ChangeNode("n-3", func(node *corev1.Node) { node.Labels[remedyv1.ExcludeLabel] = value })
-		c.WaitIdle()
-	}
-	exclude("true")
-	acquired := leaseTime(s)()
-	s.Advance(2 * time.Hour)
-	c.ReconcileAll()
-	s.Expect(leaseTime(s)()).To(BeTemporally("==", acquired))
-	decided(s, check, "n-3", Equal("Remediating "))
-	s.Expect(requestAnnotation(s, remedyv1.TemplateNameAnnotation)()).To(Equal("reboot"))
-	exclude("false")
-	firstStepTimesOut(s, c)
-}
-
-// startTwoSteps starts the first of two steps, which have a timeout of ten minutes.
-func startTwoSteps(t *testing.T) (*stage.Stage, *remedyv1.NodeHealthCheck, *stage.Instance) {
-	t.Helper()
-	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	unhealthy := createNodes(s)
-	check := s.CreateNodeCheck("workers", stage.NodeSteps(
-		s.CreateNodeTemplate(remediator.FenceAgents, "reboot"), s.CreateNodeTemplate(remediator.FenceAgents, "off")))
-	c := s.Start()
-	s.WaitRequest(remediator.FenceAgents, unhealthy.Name)
-	decided(s, check, "n-3", Equal("Remediating "))
-	return s, check, c
-}
-
-// firstStepTimesOut expects that the first step has its whole timeout from now on.
-func firstStepTimesOut(s *stage.Stage, c *stage.Instance) {
-	s.T.Helper()
 	s.Advance(9 * time.Minute)
 	c.WaitIdle()
 	s.Expect(requestAnnotation(s, remedyv1.TemplateNameAnnotation)()).To(Equal("reboot"))

@@ -90,11 +90,6 @@ type Target struct {
 func (t *Target) name() string   { return t.Object.GetName() }
 func (t *Target) uid() types.UID { return t.Object.GetUID() }
 
-// excluded reports whether a label on the Node excludes it from remediation.
-func (t *Target) excluded() bool {
-	return t.Reading.Node != nil && t.Reading.Node.Labels[remedyv1.ExcludeLabel] == "true"
-}
-
 // title returns the kind and the name of a target for messages.
 func (t *Target) title() string {
 	if t.Subject.OfNode {

@@ -234,7 +234,7 @@ func (p *scope) readTargetsAgain(ctx context.Context, fresh *snapshot, targets [
 			// The error concerns this target only.
 			ctrl.LoggerFrom(ctx).V(4).Info("A target could not be read live", "target", before.name(), "reason", err.Error())
 			fresh.unreadable[i] = cause(err)
-		case t != nil && t.uid() == before.uid() && selected:
+		case t != nil && t.uid() == before.uid() && t.Subject.Machine == before.Subject.Machine && selected:
 			if !fresh.check.ofNodes() {
 				t.Reading = before.Reading
 			}
@@ -273,7 +273,7 @@ func (p *scope) readAllAgain(ctx context.Context, fresh *snapshot) error {
 		}
 	}
 	for i, t := range p.snapshot.targets {
-		if now := found[t.uid()]; now != nil {
+		if now := found[t.uid()]; now != nil && now.Subject.Machine == t.Subject.Machine {
 			if !fresh.check.ofNodes() {
 				now.Reading = t.Reading
 			}

@@ -138,13 +138,13 @@ type pause struct {
 	ended  time.Time
 }
 
-// observePauses records which targets are paused or excluded now, and returns when that of the others ended. A restart loses these times,
-// so a remediation step that was paused times out earlier then.
+// observePauses records which targets are paused now, and returns when the pauses of the others ended. A restart loses these times, so a
+// remediation step that was paused times out earlier then.
 func (r *record) observePauses(targets []*Target, now time.Time) map[types.UID]time.Time {
 	var known map[types.UID]pause
 	var ended map[types.UID]time.Time
 	for _, t := range targets {
-		was, paused := r.pauses[t.uid()], annotations.HasPaused(t.Object) || t.excluded()
+		was, paused := r.pauses[t.uid()], annotations.HasPaused(t.Object)
 		if !paused && !was.paused && was.ended.IsZero() {
 			continue
 		}

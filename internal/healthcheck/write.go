@@ -264,6 +264,9 @@ func (p *scope) dropConfirmation(ctx context.Context, node string) error {
 	}
 	found := &corev1.Node{}
 	if err = api.Get(ctx, client.ObjectKey{Name: node}, found); err == nil {
+		if _, confirmed := found.Annotations[remedyv1.ConfirmedHealthyAnnotation]; !confirmed {
+			return nil
+		}
 		before := found.DeepCopy()
 		delete(found.Annotations, remedyv1.ConfirmedHealthyAnnotation)
 		err = api.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

@@ -37,8 +37,8 @@ func (p *planner) continueRequest(t *Target, v *health.Verdict, d *Decision) {
 	default:
 		p.awaitRemediator(t, v, d)
 	}
-	// A remediator that has succeeded no longer needs the Lease. On an excluded Node, its maintenance may need it.
-	if needed := d.Action == Wait || d.Block.Reason != "" && d.Block.Reason != AnnotationNotRemoved; needed && !t.Excluded {
+	// A remediator that has succeeded no longer needs the Lease.
+	if d.Action == Wait || d.Block.Reason != "" && d.Block.Reason != AnnotationNotRemoved {
 		p.renewLease(t.Lease, d)
 	}
 }
@@ -64,9 +64,6 @@ func (p *planner) awaitRemediator(t *Target, v *health.Verdict, d *Decision) {
 		d.Action, d.Why = GiveUp, StepTimedOut
 	case r.TimedOut:
 		d.Action, d.Why = Withdraw, NotSelected
-	// The remediator respects the label, too, and may not have started.
-	case t.Excluded:
-		d.Action = Wait
 	case r.Failed:
 		d.Action, d.Why = GiveUp, StepFailed
 	case step.Timeout > 0 && !p.now.Before(ends):

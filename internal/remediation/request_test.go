@@ -182,10 +182,16 @@ var remediators = []row{
 		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
 	},
 	{
-		why: "an excluded target has no next step", options: []option{
-			target(func(t *Target) { t.Excluded = true }), requested(started(10*time.Minute), failed),
+		why: "a label that came later does not end what is under way", options: []option{
+			target(func(t *Target) { t.Excluded = true }), requested(),
 		},
-		want: underWay(Decision{Action: Wait}),
+		want: underWay(Decision{Action: Wait, Until: ago(-9 * time.Minute)}),
+	},
+	{
+		why: "a step of an excluded target times out", options: []option{
+			target(func(t *Target) { t.Excluded = true }), requested(started(10 * time.Minute)),
+		},
+		want: underWay(Decision{Action: GiveUp, Why: StepTimedOut, History: History{Tried: stepA}}),
 	},
 }
 

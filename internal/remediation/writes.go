@@ -22,6 +22,8 @@ const (
 	AcquireControlPlaneLease
 	// SetMarkedBy records this check as the one that has set the conditions of the Machine, and when it requests owner remediation.
 	SetMarkedBy
+	// RemoveConfirmation removes the confirmation of the recovery from the Node.
+	RemoveConfirmation
 	// CreateRequest creates the request of the step.
 	CreateRequest
 	// SetOwnerRemediated sets OwnerRemediated=False.
@@ -36,8 +38,6 @@ const (
 	ClearConditions
 	// RemoveMarkedBy removes the record of SetMarkedBy when there are no conditions.
 	RemoveMarkedBy
-	// RemoveConfirmation removes the confirmation of the recovery from the Node.
-	RemoveConfirmation
 	// ReleaseLease releases the Lease of the Node.
 	ReleaseLease
 )
@@ -53,7 +53,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	first, noted := d.Starts() || d.Action == GiveUp, !d.History.same(&t.History)
 	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.HeldByThis
 	// A confirmation that stays would confirm the recovery from the remediation that starts now.
-	writes = appendIf(writes, d.Starts() && d.DropConfirmation, RemoveConfirmation)
+	writes = appendIf(writes, d.Action == StartRequest && d.DropConfirmation, RemoveConfirmation)
 	writes = appendIf(writes, first && noted, WriteHistory)
 	writes = appendIf(writes, !d.NodeGoneSince.Equal(t.NodeGoneSince), WriteNodeGone)
 	writes = appendIf(writes, t.Request != nil && !d.HealthySince.Equal(t.Request.HealthySince), WriteRecovery)
@@ -63,7 +63,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	writes = d.act(writes, t.Request)
 	writes = appendIf(writes, !d.MarkedBy && t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions, RemoveMarkedBy)
 	writes = appendIf(writes, !first && noted, WriteHistory)
-	writes = appendIf(writes, !d.Starts() && d.DropConfirmation, RemoveConfirmation)
+	writes = appendIf(writes, d.Action != StartRequest && d.DropConfirmation, RemoveConfirmation)
 	writes = appendIf(writes, !first && holds, AcquireLease)
 	writes = appendIf(writes, d.RenewsControlPlaneLease, AcquireControlPlaneLease)
 	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.HeldByThis, ReleaseLease)
