@@ -61,6 +61,9 @@ func TestPreflight_MachineOfNodeChanged_BlocksRemediation(t *testing.T) {
 		"etcd member": {func(s *stage.Stage, machines []*clusterv1.Machine) {
 			s.SetEtcdMember(machines[1], metav1.ConditionFalse)
 		}, "Blocked QuorumAtRisk"},
+		"deleted": {func(s *stage.Stage, machines []*clusterv1.Machine) {
+			s.Expect(s.Admin.Delete(s.Ctx, machines[0])).To(Succeed())
+		}, "Blocked PreflightFailed"},
 		"deletion": {func(s *stage.Stage, machines []*clusterv1.Machine) {
 			s.SetFinalizers(machines[0], "example.com/keeper")
 			s.T.Cleanup(func() { s.SetFinalizers(machines[0]) })
