@@ -104,7 +104,7 @@ func (c *checked) measureHeartbeats(ctx context.Context, perSecond int, duration
 	return after.since(before), sent, err
 }
 
-// measureReceiver measures a process that receives the watch of all Nodes and drops it: what a heartbeat costs before a controller decodes it.
+// measureReceiver measures a process that receives the watch of all Nodes and drops it. A controller cannot cost less.
 func (b *bench) measureReceiver(ctx context.Context) error {
 	f, err := b.fleet(ctx, thousand)
 	if err != nil {

@@ -70,7 +70,8 @@ func (r *results) markdown() string {
 		fmt.Fprintf(&text, "| %s | %s | %s | %s |\n", t.Name, number(t.Measured), t.Goal, t.Result)
 	}
 	systems, rows := r.axes()
-	fmt.Fprintf(&text, "\n| benchmark | value | rounds | %s |\n|---|---|---|%s\n", strings.Join(systems, " | "), strings.Repeat("---|", len(systems)))
+	fmt.Fprintf(&text, "\n| benchmark | value | rounds | %s |\n", strings.Join(systems, " | "))
+	text.WriteString("|---|---|---|" + strings.Repeat("---|", len(systems)) + "\n")
 	for _, at := range rows {
 		rounds := 0
 		for _, s := range systems {
