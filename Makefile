@@ -177,7 +177,7 @@ bench-world: controlplane-all clusterapi bin/manager bin/kustomize ## The same w
 	go test -run '^$$' -bench . -benchmem ./...
 
 # The packages with tests that count costs.
-GUARDED := ./test/attacks ./internal/health ./internal/remediation ./internal/workload ./internal/healthcheck
+GUARDED := ./test/attacks ./internal/health ./internal/workload ./internal/healthcheck
 
 .PHONY: bench-guard
 bench-guard: controlplane ## Rejects a change that makes events, targets or remediations more expensive: counts reconciles, allocations and API requests, which do not depend on the machine. 2 / 4 min

@@ -115,7 +115,7 @@ func BenchmarkEvaluateAndPlan1000(b *testing.B)  { benchmarkDecisions(b, 1000) }
 func BenchmarkEvaluateAndPlan10000(b *testing.B) { benchmarkDecisions(b, 10000) }
 
 // However many targets are healthy, the number of allocations is the same.
-func TestGuard_HealthyTarget_AllocatesNothing(t *testing.T) {
+func TestHealthyTarget_Unchanged_AllocatesNothing(t *testing.T) {
 	allocations := func(n int) float64 {
 		situation, snapshot, policy, checks := healthyFleet(n)
 		return testing.AllocsPerRun(10, func() {
