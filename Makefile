@@ -181,7 +181,7 @@ GUARDED := ./test/attacks ./internal/health ./internal/workload ./internal/healt
 
 .PHONY: bench-guard
 bench-guard: controlplane ## Rejects a change that makes events, targets or remediations more expensive: counts reconciles, allocations and API requests, which do not depend on the machine. 2 / 4 min
-	go test -tags=$(TAGS),benchguard -count=1 -timeout 15m -v -run '^TestGuard_' $(GUARDED) | grep -E '^(=== RUN|---|ok|FAIL|PASS| +[a-z_]+\.go)'
+	go test -p 1 -tags=$(TAGS),benchguard -count=1 -timeout 15m -v -run '^TestGuard_' $(GUARDED) | grep -E '^(=== RUN|---|ok|FAIL|PASS| +[a-z_]+\.go)'
 
 .PHONY: compiler
 compiler:
