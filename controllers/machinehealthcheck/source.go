@@ -29,12 +29,8 @@ func (Source) Targets(
 	if check.Selector == nil {
 		return nil, nil, errors.New("the selector is invalid")
 	}
-	options := healthcheck.InCluster(check.Cluster)
-	if live {
-		options = healthcheck.InClusterLive(check.Cluster)
-	}
 	machines := &clusterv1.MachineList{}
-	if err := reader.List(ctx, machines, options...); err != nil {
+	if err := reader.List(ctx, machines, healthcheck.MachinesInCluster(check.Cluster, live)...); err != nil {
 		return nil, nil, errors.Wrap(err, "failed to read the Machines")
 	}
 	targets := make([]healthcheck.Target, len(machines.Items))

@@ -64,7 +64,7 @@ func TestPreflight_MachineOfNodeChanged_BlocksRemediation(t *testing.T) {
 		"deleted": {func(s *stage.Stage, machines []*clusterv1.Machine) {
 			s.Expect(s.Admin.Delete(s.Ctx, machines[0])).To(Succeed())
 		}, "Blocked PreflightFailed"},
-		"deletion": {func(s *stage.Stage, machines []*clusterv1.Machine) {
+		"being deleted": {func(s *stage.Stage, machines []*clusterv1.Machine) {
 			s.SetFinalizers(machines[0], "example.com/keeper")
 			s.T.Cleanup(func() { s.SetFinalizers(machines[0]) })
 			s.Expect(s.Admin.Delete(s.Ctx, machines[0])).To(Succeed())

@@ -114,12 +114,8 @@ func (s source) machinesOf(
 	}
 	all := map[string]*clusterv1.Machine{}
 	for _, key := range clusters {
-		options := healthcheck.InCluster(key)
-		if live {
-			options = healthcheck.InClusterLive(key)
-		}
 		list := &clusterv1.MachineList{}
-		if err := reader.List(ctx, list, options...); err != nil {
+		if err := reader.List(ctx, list, healthcheck.MachinesInCluster(key, live)...); err != nil {
 			return nil, errors.Wrap(err, "failed to read the Machines")
 		}
 		for i := range list.Items {

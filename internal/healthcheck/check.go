@@ -227,8 +227,11 @@ func InCluster(cluster client.ObjectKey) []client.ListOption {
 	}
 }
 
-// InClusterLive are the options of a live read of the Machines of a Cluster: only a cache has indexes.
-func InClusterLive(cluster client.ObjectKey) []client.ListOption {
+// MachinesInCluster are the options of a read of the Machines of a Cluster, from the cache or live: only the cache has indexes.
+func MachinesInCluster(cluster client.ObjectKey, live bool) []client.ListOption {
+	if !live {
+		return InCluster(cluster)
+	}
 	return []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
 }
 

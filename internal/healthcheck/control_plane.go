@@ -114,7 +114,7 @@ func (p *scope) controlPlaneMachines(ctx context.Context) ([]*clusterv1.Machine,
 	}
 	cluster := client.ObjectKey{Namespace: machines[0].Namespace, Name: machines[0].Spec.ClusterName}
 	list := &clusterv1.MachineList{}
-	options := append(InClusterLive(cluster), client.HasLabels{clusterv1.MachineControlPlaneLabel})
+	options := append(MachinesInCluster(cluster, true), client.HasLabels{clusterv1.MachineControlPlaneLabel})
 	if err := p.r.Live.List(ctx, list, options...); err != nil {
 		return nil, errors.Wrap(err, "failed to read the Machines of the control plane")
 	}

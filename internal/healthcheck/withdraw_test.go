@@ -46,8 +46,8 @@ func TestRequest_NoLongerWanted_IsWithdrawn(t *testing.T) {
 	})
 }
 
-// withdrawRequest makes a change that ends a request. The remediator gets the timed-out annotation.
-func withdrawRequest(s *kindStage, change func(*kindCheck)) *kindCheck {
+// startHanging starts the remediation of a target by a remediator that does not finish.
+func startHanging(s *kindStage) *kindCheck {
 	s.T.Helper()
 	s.first = remediator.FenceAgents
 	s.createUnhealthy("m-1")
@@ -55,6 +55,13 @@ func withdrawRequest(s *kindStage, change func(*kindCheck)) *kindCheck {
 	s.Start()
 	s.waitRequest("m-1")
 	s.Remediate(s.first, remediator.Hangs)
+	return check
+}
+
+// withdrawRequest makes a change that ends a request. The remediator gets the timed-out annotation.
+func withdrawRequest(s *kindStage, change func(*kindCheck)) *kindCheck {
+	s.T.Helper()
+	check := startHanging(s)
 	s.waitMachineCondition("m-1", "ExternallyRemediated", "False WaitingForRemediation")
 	s.Eventually(check.decision("m-1")).Should(Equal("Remediating "))
 	change(check)
@@ -87,12 +94,7 @@ func TestRequest_OtherTemplate_IsReplaced(t *testing.T) {
 func TestRequest_MachineDeleted_IsWithdrawn(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
-		s.first = remediator.FenceAgents
-		s.createUnhealthy("m-1")
-		check := s.createCheck()
-		s.Start()
-		s.waitRequest("m-1")
-		s.Remediate(s.first, remediator.Hangs)
+		check := startHanging(s)
 		s.Expect(s.Admin.Delete(s.Ctx, s.target("m-1"))).To(Succeed())
 		if !s.ofNodes {
 			s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
