@@ -43,9 +43,13 @@ demo-nodes: controlplane bin/manager bin/kubectl-remedy ## The same in a cluster
 
 ##@ Check
 
+# The tests of the engine run with Machines and with Nodes: with Machines in 'make test', with Nodes in proof-race. FULL=1 runs both in both.
+WITH_MACHINES := $(if $(FULL),,-skip '/^Nodes$$')
+WITH_NODES := $(if $(FULL),,-skip '/^Machines$$')
+
 .PHONY: test
 test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 4 / 20 min
-	$(SHARED) env REMEDY_ATTACKS="$(ATTACKS)" go test $(SIDE_BY_SIDE) -timeout 30m ./...
+	$(SHARED) env REMEDY_ATTACKS="$(ATTACKS)" go test $(SIDE_BY_SIDE) $(WITH_MACHINES) -timeout 30m ./...
 	cd test/packaging && go test -timeout 30m ./...
 	cd test/differential && go test -timeout 30m -run '^TestSwitches_Random_OneControllerActsOnEachMachine$$' .
 	@cat "$(ATTACKS)" 2>/dev/null || echo "nothing changed since the attacks were performed: 'make attacks' repeats them"
@@ -99,7 +103,7 @@ proof: controlplane compiler ## The long arguments: race detector, crashes, crow
 
 .PHONY: proof-race proof-sim proof-mutants proof-differential proof-draws proof-long
 proof-race:
-	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test $(SIDE_BY_SIDE) -race -count=1 -timeout 30m $(RACE)
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test $(SIDE_BY_SIDE) $(WITH_NODES) -race -count=1 -timeout 30m $(RACE)
 
 proof-long:
 	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./internal/healthcheck
@@ -131,22 +135,11 @@ e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ##
 	@cd test/world && go build -v ./... $(PROGRESS)
 	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') .
 
-# Each scenario of the real Cluster API alone, ten times, and then all of them twice, at full depth. It goes on after a failure, and lists the failures at the end.
-# Each of these parts adds a line to soak-e2e.txt.
+JOBS ?= 1
 .PHONY: soak-e2e
-soak-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## Each scenario of 'make e2e' alone ten times, then all of them twice. 9 hours. SCENARIOS=regexp selects some. soak-e2e.txt has the results.
+soak-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## Each scenario of 'make e2e' alone ten times, then all of them twice. 9 hours. SCENARIOS=regexp selects some, JOBS=3 runs as many at the same time. soak-e2e.txt has the results.
 	@cd test/world && go test -c -o "$(CURDIR)/bin/world.test" .
-	@cd test/world && export FULL=1 REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy"; \
-	commit=$$(git describe --always --dirty --exclude='*') failed=; \
-	part() { \
-	  local name=$$1 began=$$SECONDS result=passed; shift; echo "$$name"; \
-	  "$(CURDIR)/bin/world.test" "$$@" || { result=FAILED failed="$$failed; $$name"; }; \
-	  echo "$$(date -u '+%F %R') $$commit $$result $$(( (SECONDS - began) / 60 )) min: $$name" >>"$(CURDIR)/soak-e2e.txt"; \
-	}; \
-	names=$$("$(CURDIR)/bin/world.test" -test.list '$(or $(SCENARIOS),.)' | grep '^Test') || { echo "no scenario has a name that matches SCENARIOS=$(SCENARIOS)"; exit 1; }; \
-	for name in $$names; do part "$$name alone, ten times" -test.count=10 -test.timeout 180m -test.run "^$$name\$$"; done; \
-	for round in 1 2; do part '$(or $(SCENARIOS),all)'" together, round $$round" -test.timeout 60m $(if $(SCENARIOS),-test.run '$(SCENARIOS)'); done; \
-	test -z "$$failed" || { echo "failed: $${failed#; }"; exit 1; }
+	@cd test/world && JOBS=$(JOBS) REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" ../../hack/soak-e2e.sh '$(SCENARIOS)'
 
 SOAK ?= 120
 .PHONY: soak

@@ -37,7 +37,8 @@ type kindStage struct {
 	skip, remediate string
 }
 
-// forEachKind runs a test with Machines and with Nodes. Some tests of the engine do not run with Nodes:
+// forEachKind runs a test with Machines and with Nodes. 'make test' leaves out those with Nodes, and 'make proof-race' those with Machines.
+// Some tests of the engine do not run with Nodes:
 //   - Only Machines have owner remediation and conditions of a check, and these Nodes belong to no Cluster that is paused or deleted.
 //   - TestObserveMode_NodeDeleted_CountsTheTimeout: a deleted Node is no target any more.
 //   - The tests with PermissionRevoked and PermissionGrantedLater change permissions that all tests share, so they run alone.
