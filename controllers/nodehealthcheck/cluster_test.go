@@ -147,7 +147,8 @@ func TestPause_Request_Stays(t *testing.T) {
 	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).Should(BeNil())
 }
 
-// Control-plane Nodes of the management cluster are remediated one at a time, with the permissions of a component.
+// Control-plane Nodes of the management cluster are remediated one at a time, with the permissions of a component. One that medik8s
+// remediates counts, too.
 func TestControlPlane_OwnCluster_NeedsComponent(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
@@ -166,11 +167,14 @@ func TestControlPlane_OwnCluster_NeedsComponent(t *testing.T) {
 	for _, object := range objects {
 		s.Create(object)
 	}
-	s.Eventually(func() any {
+	other := remediatedByMedik8s(s, "cp-2")
+	advancing := func() string {
 		s.Advance(time.Minute)
-		request := s.NodeRequest(remediator.FenceAgents, "cp-3")()
-		return request
-	}).WithPolling(time.Second).ShouldNot(BeNil())
+		return s.NodeDecision("cp-3")(stage.Get(s, check)())
+	}
+	s.Eventually(advancing).WithPolling(time.Second).Should(Equal("Blocked ControlPlaneBusy"))
+	s.Expect(s.Admin.Delete(s.Ctx, other)).To(Succeed())
+	s.Eventually(advancing).WithPolling(time.Second).Should(Equal("Remediating "))
 	s.Expect(s.NodeRequest(remediator.FenceAgents, "cp-3")().GetLabels()).To(HaveKey(remedyv1.ControlPlaneRequestLabel))
 	s.FailNode("cp-2")
 	decided(s, check, "cp-2", Or(Equal("Blocked ControlPlaneBusy"), Equal("Blocked QuorumAtRisk"), Equal("Blocked TooManyUnhealthy")))

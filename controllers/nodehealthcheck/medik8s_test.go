@@ -42,6 +42,27 @@ func createMedik8sCheck(s *stage.Stage, pauseRequests ...any) *unstructured.Unst
 	return check
 }
 
+// medik8sStatus is the status of a check that remediates a Node, and not others.
+func medik8sStatus(remediated string, others ...string) map[string]any {
+	nodes := []any{map[string]any{"name": remediated, "remediations": []any{map[string]any{"started": "2026-01-01T00:00:00Z"}}}}
+	for _, name := range others {
+		nodes = append(nodes, map[string]any{"name": name})
+	}
+	return map[string]any{"unhealthyNodes": nodes}
+}
+
+// remediatedByMedik8s creates a check of medik8s in the management cluster that selects no Node any more, but still remediates one.
+func remediatedByMedik8s(s *stage.Stage, node string) *unstructured.Unstructured {
+	s.T.Helper()
+	s.Expect(stage.Management.InstallCRDObjects(medik8sChecks().RequestCRD())).To(Succeed())
+	check := medik8sChecks().NewRequest("", s.Namespace)
+	check.Object["spec"] = map[string]any{"selector": map[string]any{"matchLabels": map[string]any{"kubernetes.io/hostname": "none"}}}
+	s.Create(check)
+	s.T.Cleanup(func() { s.Expect(client.IgnoreNotFound(s.Admin.Delete(s.Ctx, check))).To(Succeed()) })
+	s.ChangeStatus(check, func() { check.Object["status"] = medik8sStatus(s.NodeName(node)) })
+	return check
+}
+
 // A NodeHealthCheck of medik8s that selects the same Nodes is responsible, because its operator would remediate them, too.
 func TestMedik8s_SelectsTheSameNodes_KeepsThem(t *testing.T) {
 	t.Parallel()
@@ -100,12 +121,7 @@ func TestMedik8s_Paused_KeepsTheNodesInFlight(t *testing.T) {
 	s.CreateNode("n-4")
 	s.CreateNode("n-5")
 	other := createMedik8sCheck(s, "maintenance")
-	s.ChangeStatus(other, func() {
-		other.Object["status"] = map[string]any{"unhealthyNodes": []any{
-			map[string]any{"name": s.NodeName("n-3"), "remediations": []any{map[string]any{"started": "2026-01-01T00:00:00Z"}}},
-			map[string]any{"name": s.NodeName("n-2")},
-		}}
-	})
+	s.ChangeStatus(other, func() { other.Object["status"] = medik8sStatus(s.NodeName("n-3"), s.NodeName("n-2")) })
 	check := s.CreateNodeCheck("workers")
 	s.Start()
 	decided(s, check, "n-3", Equal("Blocked ManagedByOtherCheck"))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/types"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,20 +24,29 @@ import (
 // inWorkload has its template and its requests in the workload cluster, in a namespace of the name of the stage.
 func inWorkload(s *stage.Stage) func(*remedyv1.NodeHealthCheckSpec) {
 	s.T.Helper()
-	s.Expect(stage.Workload.InstallCRDObjects(remediator.FenceAgents.CRDs()...)).To(Succeed())
+	return inWorkloadWith(s, remediator.FenceAgents)
+}
+
+func inWorkloadWith(s *stage.Stage, kind remediator.Kind) func(*remedyv1.NodeHealthCheckSpec) {
+	s.T.Helper()
+	s.Expect(stage.Workload.InstallCRDObjects(kind.CRDs()...)).To(Succeed())
 	s.Expect(s.Workload.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})).To(Succeed())
-	template := remediator.FenceAgents.NewTemplate(s.Namespace, "reboot", map[string]any{"agent": "fence_ipmilan"})
+	template := kind.NewTemplate(s.Namespace, "reboot", map[string]any{"agent": "fence_ipmilan"})
 	s.Expect(s.Workload.Create(s.Ctx, template)).To(Succeed())
 	return func(spec *remedyv1.NodeHealthCheckSpec) {
 		spec.TemplateLocation = remedyv1.WorkloadLocation
-		spec.RemediationTemplate = stage.NodeTemplateReference(s, remediator.FenceAgents, "reboot")
+		spec.RemediationTemplate = stage.NodeTemplateReference(s, kind, "reboot")
 	}
 }
 
 // requestInWorkload reads the request for the Node n-3 in the workload cluster; nil without one.
 func requestInWorkload(s *stage.Stage) func() *unstructured.Unstructured {
+	return requestInWorkloadOf(s, remediator.FenceAgents)
+}
+
+func requestInWorkloadOf(s *stage.Stage, kind remediator.Kind) func() *unstructured.Unstructured {
 	return func() *unstructured.Unstructured {
-		request := remediator.FenceAgents.NewRequest(s.Namespace, s.NodeName("n-3"))
+		request := kind.NewRequest(s.Namespace, s.NodeName("n-3"))
 		if err := s.Workload.Get(s.Ctx, client.ObjectKeyFromObject(request), request); err != nil {
 			s.Expect(client.IgnoreNotFound(err)).To(Succeed())
 			return nil
@@ -65,6 +75,45 @@ func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
 	s.SetReady("n-3", corev1.ConditionTrue, 0)
 	s.Eventually(requestInWorkload(s)).Should(BeNil())
 	s.Eventually(stage.Get(s, check)).Should(And(HaveField("Finalizers", BeEmpty()), WithTransform(status, Equal([]int32{3, 3, 0}))))
+}
+
+// Every remediator that finds its Node by name is driven beside it, too: until the Node is healthy, and until it no longer exists.
+func TestWorkloadLocation_EachRemediator_IsDriven(t *testing.T) {
+	t.Parallel()
+	for _, known := range knownRemediators {
+		if known.ofMachine || known.deletesNode {
+			continue
+		}
+		t.Run(known.name, func(t *testing.T) {
+			t.Parallel()
+			s := stage.New(t)
+			createNodes(s)
+			check := s.CreateNodeCheck("workers", inWorkloadWith(s, known.kind))
+			c := s.Start()
+			c.NeverIdle = true
+			request := requestInWorkloadOf(s, known.kind)
+			becomes := func(outcome remediator.Outcome, expected types.GomegaMatcher) {
+				s.Eventually(func() *unstructured.Unstructured {
+					remediateBesideNodes(s, known.kind, outcome)
+					return request()
+				}).WithTimeout(stage.OutcomeTimeout).Should(expected)
+			}
+			becomes(remediator.Succeeds, HaveField("GetFinalizers()", Not(BeEmpty())))
+			s.SetReady("n-3", corev1.ConditionTrue, 0)
+			becomes(remediator.Succeeds, BeNil())
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+
+			s.FailNode("n-3")
+			becomes(remediator.Hangs, HaveField("GetFinalizers()", Not(BeEmpty())))
+			s.Expect(s.Workload.Delete(s.Ctx, s.Node("n-3"))).To(Succeed())
+			s.Eventually(request).WithTimeout(stage.OutcomeTimeout).Should(And(
+				HaveField("GetAnnotations()", HaveKey(remedyv1.TimedOutAnnotation)), HaveField("GetDeletionTimestamp()", Not(BeNil()))))
+			if !known.stuckWithoutNode {
+				becomes(remediator.Hangs, BeNil())
+				s.Eventually(stage.Get(s, check)).WithTimeout(stage.OutcomeTimeout).Should(HaveField("Status.InFlightRemediations", BeEmpty()))
+			}
+		})
+	}
 }
 
 // remediateBesideNodes lets a remediator of the workload cluster do all it can.
