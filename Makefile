@@ -131,9 +131,9 @@ profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/
 # The scenarios of 'make e2e' and 'make soak-e2e', as a regular expression for their names; all of them if empty.
 SCENARIOS ?=
 .PHONY: e2e
-e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. SCENARIOS=regexp selects some. 7 / 16 min
+e2e: controlplane-all clusterapi bin/manager bin/kubectl-remedy bin/kustomize ## The real Cluster API: a management cluster, workload clusters, faults, moves, upgrades, adoption and uninstall. SCENARIOS=regexp selects some, FULL=1 breaks 20 clusters at once instead of 5. 10 / 19 min
 	@cd test/world && go build -v ./... $(PROGRESS)
-	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 40m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') .
+	cd test/world && REMEDY_WORLD_MANAGER="$(CURDIR)/bin/manager" REMEDY_WORLD_PLUGIN="$(CURDIR)/bin/kubectl-remedy" go test -count=1 -timeout 60m -v $(if $(SCENARIOS),-run '$(SCENARIOS)') .
 
 JOBS ?= 1
 .PHONY: soak-e2e
@@ -249,7 +249,7 @@ image: bin/ko ## Builds and pushes the image for two architectures with an SBOM,
 
 # The SBOM of the image is made by ko.
 .PHONY: release-files
-release-files: bin/cyclonedx-gomod ## Writes to out/ all that a release publishes: components, metadata, plugins with SBOMs, krew manifest, checksums. Needs VERSION. 3 / 10 min
+release-files: bin/cyclonedx-gomod ## Writes to out/ all that a release publishes: components, metadata, plugins with SBOMs, krew manifest, checksums. Empties out/ before that. Needs VERSION. 3 / 10 min
 	@test -n "$(VERSION)" || { echo "make release-files: set the version, for example VERSION=v0.1.0"; exit 1; }
 	@rm -rf out
 	$(MAKE) --no-print-directory release plugins VERSION=$(VERSION)
@@ -259,7 +259,7 @@ release-files: bin/cyclonedx-gomod ## Writes to out/ all that a release publishe
 	./hack/checksums.sh out
 
 .PHONY: release-dry-run
-release-dry-run: bin/ko ## What the workflow of a release does and needs no network: its files, and the image for both architectures, in a registry of a test. 4 / 15 min
+release-dry-run: bin/ko bin/govulncheck ## What the workflow of a release does and needs no network: its files, and the image for both architectures, in a registry of a test. 4 / 15 min
 	$(MAKE) --no-print-directory release-files VERSION=$(or $(VERSION),v0.1.0-dry-run)
 	cd test/packaging && go test -tags=$(TAGS),image -count=1 -timeout 30m -run '^TestImage_' .
 	cd out && sha256sum --check --quiet checksums.txt
@@ -280,8 +280,8 @@ publish:
 	gh release create "$(VERSION)" --verify-tag --generate-notes $(if $(findstring -,$(VERSION)),--prerelease) out/*
 
 # Only this module is released. The other ones are tests and tools, which read only the files of this repository.
-vulnerabilities:
-	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
+vulnerabilities: bin/govulncheck
+	bin/govulncheck ./...
 
 .PHONY: build
 build: bin/manager bin/kubectl-remedy ## Builds bin/manager and the kubectl plugin. VERSION=v0.1.0 makes them a release. 1 / 3 min
@@ -336,13 +336,14 @@ bin/golangci-lint: PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-
 bin/controller-gen: PACKAGE := sigs.k8s.io/controller-tools/cmd/controller-gen
 bin/crd-ref-docs: PACKAGE := github.com/elastic/crd-ref-docs
 bin/cyclonedx-gomod: PACKAGE := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+bin/govulncheck: PACKAGE := golang.org/x/vuln/cmd/govulncheck
 bin/hugo: PACKAGE := github.com/gohugoio/hugo
 bin/ko: PACKAGE := github.com/google/ko
 bin/kustomize: PACKAGE := sigs.k8s.io/kustomize/kustomize/v5
 bin/promtool: PACKAGE := github.com/prometheus/prometheus/cmd/promtool
 # Without the service discoveries, promtool compiles no library of a cloud.
 bin/promtool: TOOL_TAGS := remove_all_sd
-bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/cyclonedx-gomod bin/hugo bin/ko bin/kustomize bin/promtool: bin/%: hack/tools/%/go.mod
+bin/golangci-lint bin/controller-gen bin/crd-ref-docs bin/cyclonedx-gomod bin/govulncheck bin/hugo bin/ko bin/kustomize bin/promtool: bin/%: hack/tools/%/go.mod
 	@echo "building $*"
 	@cd hack/tools/$* && GOFLAGS="-trimpath -buildvcs=false" go build -tags="$(TOOL_TAGS)" -o "$(CURDIR)/$@" $(PACKAGE)
 
