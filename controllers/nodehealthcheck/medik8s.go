@@ -85,7 +85,8 @@ func (m *medik8s) Claims(ctx context.Context, check *healthcheck.Check, now time
 	if result.Forbidden = apierrors.IsForbidden(known.err); result.Forbidden {
 		result.Unread = "the manager is not allowed to list " + medik8sResource
 	}
-	if len(known.claims) > 0 || known.err != nil {
+	// Without their kind, only the next event or resync reads them again.
+	if known.claims != nil || known.err != nil {
 		result.Again = known.until
 	}
 	return result

@@ -44,7 +44,8 @@ func createMedik8sCheck(s *stage.Stage, pauseRequests ...any) *unstructured.Unst
 
 // medik8sStatus is the status of a check that remediates a Node, and not others.
 func medik8sStatus(remediated string, others ...string) map[string]any {
-	nodes := []any{map[string]any{"name": remediated, "remediations": []any{map[string]any{"started": "2026-01-01T00:00:00Z"}}}}
+	nodes := make([]any, 0, 1+len(others))
+	nodes = append(nodes, map[string]any{"name": remediated, "remediations": []any{map[string]any{"started": "2026-01-01T00:00:00Z"}}})
 	for _, name := range others {
 		nodes = append(nodes, map[string]any{"name": name})
 	}
@@ -148,6 +149,23 @@ func TestMedik8s_CreatedLater_IsReadByThePreflightCheck(t *testing.T) {
 	decided(s, check, "n-3", Equal("Blocked ManagedByOtherCheck"))
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.FenceAgents)).To(BeEmpty())
+}
+
+// The first check of medik8s in a cluster that serves their kind is found within a minute, although nothing else happens.
+func TestMedik8s_FirstCheck_IsFoundWithinAMinute(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
+	for _, name := range []string{"n-1", "n-2", "n-3"} {
+		s.CreateNode(name)
+	}
+	s.Expect(stage.Management.InstallCRDObjects(medik8sChecks().RequestCRD())).To(Succeed())
+	check := s.CreateNodeCheck("workers")
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(disjoint, Equal("True SelectorsDisjoint")))
+	createMedik8sCheck(s)
+	c.WaitIdle()
+	s.Advance(time.Minute + time.Second)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(disjoint, Equal("False SelectorsOverlap")))
 }
 
 // A manager that is not allowed to read the checks of medik8s starts nothing, and a condition names the permission.
