@@ -89,6 +89,26 @@ func TestPreflight_MachineOfNodeChanged_BlocksRemediation(t *testing.T) {
 	}
 }
 
+// While an earlier Machine of a server is being deleted, the Node is that of the other one, whatever their names are.
+func TestMachines_TwoNameOneNode_TheOneThatStaysHasIt(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("m-1")
+	s.CreateMachine("m-2")
+	machine := s.CreateUnhealthyMachine("m-3")
+	ownNodes(s, "m-1", "m-2", "m-3")
+	earlier := s.CreateMachineWithoutNode("a-3", nil, func(m *clusterv1.Machine) {
+		m.Spec.ProviderID, m.Finalizers = machine.Spec.ProviderID, []string{"test.invalid/keep"}
+	})
+	s.ChangeStatus(earlier, func() { earlier.Status.NodeRef = machine.Status.NodeRef })
+	s.Expect(s.Admin.Delete(s.Ctx, earlier)).To(Succeed())
+	t.Cleanup(func() { s.Change(earlier, func() { earlier.Finalizers = nil }) })
+	s.CreateNodeCheck("workers", metal3(s))
+	s.Start()
+	s.WaitRequest(remediator.Metal3, s.NodeName("m-3"))
+	s.Expect(s.NodeRequest(remediator.Metal3, "m-3")().GetOwnerReferences()).To(ContainElement(HaveField("UID", machine.UID)))
+}
+
 // noNodes reads the Nodes of the management cluster as a user without that permission.
 type noNodes struct {
 	next, forbidden http.RoundTripper
