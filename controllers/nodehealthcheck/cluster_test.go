@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -176,7 +177,29 @@ func TestControlPlane_OwnCluster_NeedsComponent(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, other)).To(Succeed())
 	s.Eventually(advancing).WithPolling(time.Second).Should(Equal("Remediating "))
 	s.Expect(s.NodeRequest(remediator.FenceAgents, "cp-3")().GetLabels()).To(HaveKey(remedyv1.ControlPlaneRequestLabel))
+	// Without its label, the Node is remediated as a part of the control plane until its request no longer exists.
+	s.ChangeNode("cp-3", func(node *corev1.Node) { delete(node.Labels, "node-role.kubernetes.io/control-plane") })
 	s.FailNode("cp-2")
 	decided(s, check, "cp-2", Or(Equal("Blocked ControlPlaneBusy"), Equal("Blocked QuorumAtRisk"), Equal("Blocked TooManyUnhealthy")))
 	s.Expect(s.Requests(remediator.FenceAgents)).To(HaveLen(1))
+	lease := &coordinationv1.Lease{}
+	s.Expect(s.Admin.Get(s.Ctx, stage.Key("kube-system", "remedy-control-plane"), lease)).To(Succeed())
+	s.Expect(lease.Spec.HolderIdentity).To(HaveValue(HaveSuffix(check.Name)))
+}
+
+// The state of the infrastructure of a Cluster says nothing about a Node that exists.
+func TestCluster_InfrastructureNotReady_NodesAreRemediated(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.ChangeStatus(s.Cluster, func() {
+		for i := range s.Cluster.Status.Conditions {
+			if c := &s.Cluster.Status.Conditions[i]; c.Type == clusterv1.ClusterInfrastructureReadyCondition {
+				c.Status, c.Reason = metav1.ConditionFalse, "LoadBalancerDown"
+			}
+		}
+	})
+	createNodes(s)
+	s.CreateNodeCheck("workers", metal3(s))
+	s.Start()
+	s.WaitRequest(remediator.Metal3, s.NodeName("n-3"))
 }

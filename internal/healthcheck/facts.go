@@ -67,6 +67,8 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 	r.CoveredBy, r.CoveredUntil, r.CoveredElsewhere = title, claim.Until, title != "" && claim.Rank != s.check.Claim.Rank
 	if found := s.requestFor(t); found != nil {
 		r.Request = found.Facts(s.check.Naming)
+		// A Node that loses its label meanwhile is still remediated as a part of the control plane.
+		r.ControlPlane = r.ControlPlane || found.ControlPlane
 	}
 	r.Lease = s.nodeLease(t.NodeTarget.Name, r.Request != nil)
 	return h, r
@@ -82,6 +84,10 @@ func (s *snapshot) clusterFacts() health.ClusterFacts {
 		conditions := s.cluster.Status.Conditions
 		facts.ControlPlaneInitialized = clusterapi.Milestone(conditions, clusterv1.ClusterControlPlaneInitializedCondition)
 		facts.InfrastructureReady = clusterapi.Milestone(conditions, clusterv1.ClusterInfrastructureReadyCondition)
+		if s.check.ofNodes() {
+			// A Node that exists is evaluated by its own conditions.
+			facts.InfrastructureReady = health.Milestone{Reached: true}
+		}
 	}
 	return facts
 }
