@@ -351,11 +351,14 @@ func (p *run) writeOnce(ctx context.Context, i int, d *remediation.Decision, wri
 	return p.c.WriteTarget(ctx, i, &p.assessment.Verdicts[i], d, write)
 }
 
-// cleanUpOrphans removes what is left on targets that the check no longer selects.
+// cleanUpOrphans removes what is left on targets that the check no longer selects. It starts with another one each time, so that one whose
+// writes time out does not block the others.
 func (p *run) cleanUpOrphans(ctx context.Context) {
 	cleared := 0
 	p.acted = false
-	for i := range p.plan.Orphans {
+	first := int(uint64(p.now.Unix()) * 0x9e3779b97f4a7c15 >> 33) //nolint:gosec // a hash: the times of reconciles can have a common divisor.
+	for n := range p.plan.Orphans {
+		i := (first + n) % len(p.plan.Orphans)
 		orphan, d := &p.facts.Situation.Orphans[i], &p.plan.Orphans[i]
 		writes := d.OrphanWrites(orphan)
 		if len(writes) == 0 {
