@@ -153,6 +153,9 @@ func TestConvert_Invalid_IsAnError(t *testing.T) {
 		"kind":            {manifest("remediationTemplate: {apiVersion: a.b/v1, kind: A, name: a, namespace: b}"), "ends in Template"},
 		"invalid spec":    {manifest("minHealthy: {}"), "its spec is invalid"},
 		"negative number": {manifest("minHealthy: -1\n" + template), "is negative"},
+		"no condition left": {
+			manifest("unhealthyConditions: [{type: Unhealthy, status: \"True\", duration: 5m}]\n" + template), "none of its unhealthy conditions",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := convert(t, test.text)

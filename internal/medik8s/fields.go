@@ -80,6 +80,9 @@ func (c *conversion) conditions(from *spec) error {
 	if len(c.Check.Spec.UnhealthyConditions) > 0 {
 		return nil
 	}
+	if len(from.UnhealthyConditions) > 0 {
+		return errors.New("none of its unhealthy conditions can be converted: use types and statuses that Nodes have, such as Ready=Unknown")
+	}
 	c.note("No unhealthy conditions are set: they are the default of both, Ready False or Unknown for %s", defaultDuration)
 	for _, status := range []remedyv1.ConditionStatus{"False", "Unknown"} {
 		add("Ready", status, remedyv1.Duration{Duration: metav1.Duration{Duration: defaultDuration}})
