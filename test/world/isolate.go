@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -28,6 +29,7 @@ const (
 const (
 	isolated = "namespace"
 	exposed  = "none"
+	probing  = "probe"
 )
 
 // Main is for TestMain: it runs the tests in a network namespace of their own, and after them what is given.
@@ -51,10 +53,16 @@ func Isolate() error {
 		return raiseLoopback()
 	case exposed:
 		return nil
+	case probing:
+		if err := raiseLoopback(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	var refused error
 	for _, attributes := range namespaces() {
-		// Whether the kernel allows it is tested with a program that does nothing: this program must not run twice.
+		// Some systems allow the namespace and then refuse everything in it, so a first run of this program only raises loopback.
 		if refused = try(attributes); refused == nil {
 			become(attributes, isolated)
 		}
@@ -94,20 +102,29 @@ func namespaces() []*syscall.SysProcAttr {
 }
 
 func try(attributes *syscall.SysProcAttr) error {
-	probe := exec.Command("/bin/sh", "-c", ":") //nolint:noctx // it does nothing.
+	probe := exec.Command(thisProgram()) //nolint:noctx // it ends at once.
+	probe.Env = append(os.Environ(), isolation+"="+probing)
 	probe.SysProcAttr = attributes
-	return probe.Run()
+	output, err := probe.CombinedOutput()
+	if text := strings.TrimSpace(string(output)); err != nil && text != "" {
+		return errors.New(text)
+	}
+	return err
+}
+
+func thisProgram() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
 }
 
 // become runs this program again and exits with its exit code.
 func become(attributes *syscall.SysProcAttr, state string) {
 	// The inner program ends with this one; the kernel means the thread that started it by that, so that this thread must stay.
 	runtime.LockOSThread()
-	program, err := os.Executable()
-	if err != nil {
-		program = os.Args[0]
-	}
-	inner := exec.Command(program, os.Args[1:]...) //nolint:noctx,gosec // it is this program, and ends with it.
+	inner := exec.Command(thisProgram(), os.Args[1:]...) //nolint:noctx,gosec // it is this program, and ends with it.
 	inner.Stdin, inner.Stdout, inner.Stderr = os.Stdin, os.Stdout, os.Stderr
 	inner.Env = append(os.Environ(), isolation+"="+state)
 	attributes.Pdeathsig = syscall.SIGKILL
