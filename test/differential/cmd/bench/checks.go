@@ -188,14 +188,20 @@ func (c *checked) untilHealthy(ctx context.Context) error {
 	})
 }
 
-// finish ends the process, deletes the checks, and makes all Machines healthy again.
-func (c *checked) finish(ctx context.Context) {
+// leave ends the process and deletes the checks.
+func (c *checked) leave(ctx context.Context) {
 	c.end()
 	ctx = context.WithoutCancel(ctx)
 	for _, check := range c.checks {
 		_ = c.api.Patch(ctx, check, mergePatch(`{"metadata":{"finalizers":null}}`))
 		_ = c.api.Delete(ctx, check)
 	}
+}
+
+// finish ends the process, deletes the checks, and makes all Machines healthy again.
+func (c *checked) finish(ctx context.Context) {
+	c.leave(ctx)
+	ctx = context.WithoutCancel(ctx)
 	requests := requestList()
 	if c.api.List(ctx, requests, client.InNamespace(c.namespace)) == nil {
 		for i := range requests.Items {
@@ -221,11 +227,15 @@ func (f *fleet) reset(ctx context.Context, m member) error {
 			return err
 		}
 	}
-	return f.setReady(ctx, m, corev1.ConditionTrue, time.Now().Add(-time.Hour))
+	if _, touched := f.touched.LoadAndDelete(m.node); !touched {
+		return nil
+	}
+	return f.patchConditions(ctx, m.node, conditionsOf(corev1.ConditionTrue, time.Now().Add(-time.Hour))[:1])
 }
 
 // setReady sets the condition Ready of a Node, and when it changed last.
 func (f *fleet) setReady(ctx context.Context, m member, status corev1.ConditionStatus, since time.Time) error {
+	f.touched.Store(m.node, true)
 	return f.patchConditions(ctx, m.node, conditionsOf(status, since)[:1])
 }
 

@@ -15,8 +15,8 @@ import (
 
 // The day of benchmarkDay, compressed.
 const (
-	idleTime   = 20 * time.Second
-	outageTime = 30 * time.Second
+	idleTime   = 15 * time.Second
+	outageTime = 20 * time.Second
 	flaps      = 5
 	failed     = 3
 	rolledOut  = 50

@@ -102,6 +102,9 @@ type shape struct {
 	images int
 	// linked: each cluster is reached through a listener of its own, which can be cut.
 	linked bool
+	// sharedNodes is how many Nodes there are. The Machines of all clusters share them, since each connection caches all Nodes of the API
+	// server; 0 is one for each Machine.
+	sharedNodes int
 }
 
 // member is a Machine with its Node, and the check that selects it.
@@ -114,8 +117,13 @@ type fleet struct {
 	*bench
 	shape
 	namespace string
+	created   time.Time
 	members   []member
-	links     []*link
+	// shared are the names of the Nodes that all Machines share.
+	shared []string
+	links  []*link
+	// touched are the Nodes whose condition Ready was changed since the last reset.
+	touched sync.Map
 	// replaced counts Machines that were replaced, for the names of new ones.
 	replaced int
 }
@@ -164,23 +172,44 @@ func (b *bench) fleet(ctx context.Context, s shape) (*fleet, error) {
 	if err := b.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
 		return nil, err
 	}
+	for i := range s.sharedNodes {
+		f.shared = append(f.shared, fmt.Sprintf("%s-node-%d", name, i))
+	}
+	if err := each(f.shared, func(node string) error { return f.addNode(ctx, node) }); err != nil {
+		return nil, err
+	}
 	for c := range s.clusters {
-		if err := f.addCluster(ctx, fmt.Sprintf("cluster-%d", c)); err != nil {
+		if err := f.addClusterWithChecks(ctx, c); err != nil {
 			return nil, err
-		}
-		for k := range s.checks {
-			check := fmt.Sprintf("check-%d-%d", c, k)
-			if err := f.addOwner(ctx, fmt.Sprintf("cluster-%d", c), check, s.targets); err != nil {
-				return nil, err
-			}
-			for t := range s.targets {
-				machine := fmt.Sprintf("%s-%d", check, t)
-				f.members = append(f.members, member{fmt.Sprintf("cluster-%d", c), check, machine, name + "-" + machine})
-			}
 		}
 	}
 	b.fleets[name] = f
-	return f, each(f.members, func(m member) error { return f.addMember(ctx, m) })
+	err := each(f.members, func(m member) error { return f.addMember(ctx, m) })
+	f.created = time.Now()
+	return f, err
+}
+
+// addClusterWithChecks adds a cluster, and the owners and members of its checks to the list; addMember creates these.
+func (f *fleet) addClusterWithChecks(ctx context.Context, c int) error {
+	cluster := fmt.Sprintf("cluster-%d", c)
+	if err := f.addCluster(ctx, cluster); err != nil {
+		return err
+	}
+	for k := range f.checks {
+		check := fmt.Sprintf("check-%d-%d", c, k)
+		if err := f.addOwner(ctx, cluster, check, f.targets); err != nil {
+			return err
+		}
+		for t := range f.targets {
+			machine := fmt.Sprintf("%s-%d", check, t)
+			node := f.namespace + "-" + machine
+			if f.sharedNodes > 0 {
+				node = f.shared[len(f.members)%f.sharedNodes]
+			}
+			f.members = append(f.members, member{cluster, check, machine, node})
+		}
+	}
+	return nil
 }
 
 func (f *fleet) meta(name string) metav1.ObjectMeta {
@@ -250,7 +279,7 @@ func (f *fleet) addMember(ctx context.Context, m member) error {
 	}
 	before := machine.DeepCopy()
 	machine.Status.NodeRef.Name = m.node
-	if err := f.api.Status().Patch(ctx, machine, client.MergeFrom(before)); err != nil {
+	if err := f.api.Status().Patch(ctx, machine, client.MergeFrom(before)); err != nil || f.sharedNodes > 0 {
 		return err
 	}
 	return f.addNode(ctx, m.node)

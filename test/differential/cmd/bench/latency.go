@@ -94,11 +94,12 @@ func benchmarkLatency(ctx context.Context, b *bench, s *system) error {
 	return nil
 }
 
-// deadlineTimeout is the timeout of the checks in benchmarkDeadlines. The deadlines are between five and 25 seconds ahead.
+// deadlineTimeout is the timeout of the checks in benchmarkDeadlines. The deadlines are between five and 20 seconds ahead: the
+// in-tree reconciler evaluates a check once in 15.
 const (
 	deadlineTimeout = 40 * time.Second
 	deadlineAhead   = 5
-	deadlineSpread  = 20
+	deadlineSpread  = 15
 )
 
 func benchmarkDeadlines(ctx context.Context, b *bench, s *system) error {
@@ -121,6 +122,8 @@ func deadlines(ctx context.Context, b *bench, s *system, heartbeats int) error {
 		return err
 	}
 	defer o.stop()
+	// A time before the creation of its Node is not believed.
+	sleep(ctx, time.Until(c.created.Add(deadlineTimeout)))
 	// Conditions have times of whole seconds.
 	begin := time.Now().Truncate(time.Second).Add(time.Second)
 	due := map[string]time.Time{}

@@ -151,6 +151,9 @@ func (b *bench) runOne(ctx context.Context, m *benchmark) error {
 	defer b.stop()
 	for round := range m.rounds {
 		for _, s := range m.systems {
+			if s.isSecondary && round > 0 && !isCompared(m.name, s) {
+				continue
+			}
 			b.results.begin(m.name, s.name, round)
 			began := time.Now()
 			if err := m.run(ctx, b, s); err != nil {

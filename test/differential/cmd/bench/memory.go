@@ -30,7 +30,7 @@ func benchmarkMemory(ctx context.Context, b *bench, s *system) error {
 	for i := range names {
 		names[i] = fmt.Sprintf("more-%d", i)
 	}
-	if err := each(names, func(name string) error { return c.addNode(ctx, name) }); err != nil {
+	if err := each(names, func(name string) error { return c.api.Create(ctx, newNode(name, c.images)) }); err != nil {
 		return err
 	}
 	defer func() {

@@ -26,10 +26,10 @@ type curve struct {
 }
 
 var curves = []curve{
-	{"cpu-by-nodes.svg", "CPU for each heartbeat (µs), by Nodes under one check", "Nodes", "cpu µs/heartbeat", nodeCounts},
+	{"cpu-by-nodes.svg", "CPU for each heartbeat (µs), by Nodes under one check", "Nodes", "cpu µs/heartbeat above idle", nodeCounts},
 	{"memory-by-nodes.svg", "Heap (MiB), by Nodes under one check", "Nodes", "heap MiB", nodeCounts},
 	{"start-by-nodes.svg", "Start to first decision (s), by Nodes under one check", "Nodes", "start to first decision s", nodeCounts},
-	{"memory-by-clusters.svg", "Heap (MiB), by workload clusters", "clusters", "heap MiB", clusterCounts},
+	{"memory-by-clusters.svg", "Heap (MiB), by workload clusters of 300 Nodes", "clusters", "heap MiB", clusterCounts},
 }
 
 // writePage writes the results in a file of make bench to docs/performance.md, and the pictures of the curves to its images.
@@ -48,6 +48,9 @@ func writePage(file, page string) error {
 		return fmt.Errorf("%s has no place for the tables: between %q and %q", page, tablesBegin, tablesEnd)
 	}
 	if err := os.WriteFile(page, []byte(before+tablesBegin+"\n"+r.markdown()+"\n"+tablesEnd+after), 0o600); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(filepath.Dir(page), "images"), 0o750); err != nil {
 		return err
 	}
 	for i := range curves {
@@ -79,7 +82,7 @@ func (r *results) markdown() string {
 		}
 		fmt.Fprintf(&text, "| %s | %s | %d |", at.benchmark, at.metric, rounds)
 		for _, s := range systems {
-			fmt.Fprintf(&text, " %s |", number(quantile(r.values(at.benchmark, s, at.metric), 0.5)))
+			fmt.Fprintf(&text, " %s |", number(median(r.values(at.benchmark, s, at.metric))))
 		}
 		text.WriteString("\n")
 	}
@@ -99,7 +102,7 @@ func (c *curve) svg(r *results) string {
 	lines, least, most := map[string][]float64{}, math.Inf(1), math.Inf(-1)
 	for name := range colours {
 		for _, size := range c.sizes {
-			value := quantile(r.values("B10", name, fmt.Sprintf("%d %s: %s", size, c.by, c.metric)), 0.5)
+			value := median(r.values("B10", name, fmt.Sprintf("%d %s: %s", size, c.by, c.metric)))
 			lines[name] = append(lines[name], value)
 			if value > 0 {
 				least, most = min(least, value), max(most, value)

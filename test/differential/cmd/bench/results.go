@@ -60,8 +60,11 @@ func (r *results) begin(benchmark, system string, round int) {
 	r.benchmark, r.system, r.round, r.first = benchmark, system, round, len(r.all)
 }
 
-// add records a value of the present system.
+// add records a value of the present system. What is not a number was not measured.
 func (r *results) add(metric string, value float64) {
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return
+	}
 	r.all = append(r.all, measurement{r.benchmark, r.system, r.round, metric, value})
 }
 
@@ -106,16 +109,21 @@ func (r *results) values(benchmark, system, metric string) []float64 {
 	return all
 }
 
-// ratio returns the median of the ratios of the rounds: in one round both systems ran within a minute.
+// ratio returns the median of the ratios of the rounds that both systems have: in one round both ran within a minute.
 func (r *results) ratio(benchmark, metric, system, other string) float64 {
-	ours, theirs := r.values(benchmark, system, metric), r.values(benchmark, other, metric)
-	var all []float64
-	for i := range min(len(ours), len(theirs)) {
-		if theirs[i] != 0 {
-			all = append(all, ours[i]/theirs[i])
+	theirs := map[int]float64{}
+	for _, m := range r.all {
+		if m.Benchmark == benchmark && m.System == other && m.Metric == metric {
+			theirs[m.Round] = m.Value
 		}
 	}
-	return quantile(all, 0.5)
+	var all []float64
+	for _, m := range r.all {
+		if m.Benchmark == benchmark && m.System == system && m.Metric == metric && theirs[m.Round] != 0 {
+			all = append(all, m.Value/theirs[m.Round])
+		}
+	}
+	return median(all)
 }
 
 // row is a metric of a benchmark.
@@ -144,7 +152,7 @@ func (r *results) table() string {
 	for _, at := range rows {
 		add("%s\t%s", at.benchmark, at.metric)
 		for _, s := range systems {
-			add("\t%s", number(quantile(r.values(at.benchmark, s, at.metric), 0.5)))
+			add("\t%s", number(median(r.values(at.benchmark, s, at.metric))))
 		}
 		add("\n")
 	}
@@ -156,12 +164,21 @@ func (r *results) table() string {
 	return text.String() + "\n"
 }
 
+// median returns the middle value, or the middle of the two middle ones; not a number if there are no values.
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	if len(sorted) == 0 {
+		return math.NaN()
+	}
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
 // quantile returns the nearest-rank quantile; not a number if there are no values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
-	sorted := slices.SortedFunc(slices.Values(values), cmp.Compare[float64])
+	sorted := slices.Sorted(slices.Values(values))
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
 

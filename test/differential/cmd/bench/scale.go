@@ -18,54 +18,70 @@ var (
 	clusterCounts = []int{1, 50, 300}
 )
 
+// nodesPerCluster is how many Nodes each cluster has. The Machine of each cluster has one of its own: the in-tree reconciler ignores a Node
+// that Machines of several clusters name.
+const nodesPerCluster = 300
+
 // point is what was measured at one size.
 type point struct {
 	size, cpuPerEvent, cpuPerChange, memory, start float64
+	// idle is the milliseconds of CPU time in each second without an event, and resident the bytes of the process after heartbeats.
+	idle, resident float64
 }
 
-// benchmarkScale measures one check of more and more Machines, then more and more clusters of one Machine, and how steep the curves are: an
-// exponent of 0 is a flat one, 1 is a line, 2 is a square.
+// benchmarkScale measures one check of more and more Machines, then more and more clusters with a check of one Machine, and how steep the
+// curves are: an exponent of 0 is a flat one, 1 is a line, 2 is a square.
 func benchmarkScale(ctx context.Context, b *bench, s *system) error {
-	f, err := b.fleet(ctx, shape{clusters: 1, checks: 1, images: 10})
+	f, err := b.emptyFleet(ctx, shape{clusters: 1, checks: 1, images: 10})
 	if err != nil {
 		return err
 	}
-	var points []point
-	for _, count := range nodeCounts {
-		if err := f.grow(ctx, count); err != nil {
+	if err := b.measureSizes(ctx, s, f, "Nodes", nodeCounts, f.growNodes); err != nil {
+		return err
+	}
+	if f, err = b.emptyFleet(ctx, shape{checks: 1, targets: 1, images: 10, linked: true, sharedNodes: nodesPerCluster}); err != nil {
+		return err
+	}
+	return b.measureSizes(ctx, s, f, "clusters", clusterCounts, f.growClusters)
+}
+
+// emptyFleet returns a fleet on an API server of its own: what the system before has measured would be part of each size.
+func (b *bench) emptyFleet(ctx context.Context, of shape) (*fleet, error) {
+	b.stop()
+	if err := b.start(ctx); err != nil {
+		return nil, err
+	}
+	return b.fleet(ctx, of)
+}
+
+func (b *bench) measureSizes(
+	ctx context.Context, s *system, f *fleet, by string, counts []int, grow func(context.Context, int) error,
+) error {
+	points := make([]point, 0, len(counts))
+	for _, count := range counts {
+		if err := grow(ctx, count); err != nil {
 			return err
 		}
-		p, err := f.measureSize(ctx, s, 1)
+		p, err := f.measureSize(ctx, s)
 		if err != nil {
 			return err
 		}
 		p.size = float64(count)
 		points = append(points, p)
-		b.addPoint(fmt.Sprintf("%d Nodes", count), &p)
+		b.addPoint(fmt.Sprintf("%d %s", count, by), &p)
 	}
-	b.addExponents("Nodes", points)
-	points = nil
-	for _, count := range clusterCounts {
-		f, err := b.fleet(ctx, shape{clusters: count, checks: 1, targets: 1, linked: true})
-		if err != nil {
-			return err
-		}
-		p, err := f.measureSize(ctx, s, count)
-		if err != nil {
-			return err
-		}
-		p.size = float64(count)
-		points = append(points, p)
-		b.addPoint(fmt.Sprintf("%d clusters", count), &p)
-	}
-	b.addExponents("clusters", points)
+	b.addExponents(by, points)
 	return nil
 }
 
 func (b *bench) addPoint(name string, p *point) {
-	b.results.add(name+": cpu µs/heartbeat", p.cpuPerEvent)
-	b.results.add(name+": cpu µs/change", p.cpuPerChange)
+	b.results.add(name+": cpu µs/heartbeat above idle", p.cpuPerEvent)
+	if p.cpuPerChange > 0 {
+		b.results.add(name+": cpu µs/change", p.cpuPerChange)
+	}
+	b.results.add(name+": idle cpu ms/s", p.idle)
 	b.results.add(name+": heap MiB", p.memory/(1<<20))
+	b.results.add(name+": resident MiB", p.resident/(1<<20))
 	b.results.add(name+": start to first decision s", p.start)
 }
 
@@ -76,7 +92,9 @@ func (b *bench) addExponents(by string, points []point) {
 		"memory":             func(p *point) float64 { return p.memory },
 		"the first decision": func(p *point) float64 { return p.start },
 	} {
-		b.results.add("exponent of "+name+" by "+by, exponent(points, value))
+		if value(&points[0]) > 0 {
+			b.results.add("exponent of "+name+" by "+by, exponent(points, value))
+		}
 	}
 }
 
@@ -95,42 +113,55 @@ func exponent(points []point, value func(*point) float64) float64 {
 	return (n*sumXY - sumX*sumY) / (n*sumXX - sumX*sumX)
 }
 
-// grow adds Machines to the only check of a fleet.
-func (f *fleet) grow(ctx context.Context, count int) error {
+// growNodes adds Machines to the only check of a fleet.
+func (f *fleet) growNodes(ctx context.Context, count int) error {
 	have := len(f.members)
 	for i := have; i < count; i++ {
 		machine := fmt.Sprintf("check-0-0-%d", i)
 		f.members = append(f.members, member{"cluster-0", "check-0-0", machine, f.namespace + "-" + machine})
 	}
 	f.targets = count
-	if have > count {
-		return nil
+	return each(f.members[have:], func(m member) error { return f.addMember(ctx, m) })
+}
+
+// growClusters adds clusters to a fleet.
+func (f *fleet) growClusters(ctx context.Context, count int) error {
+	have := len(f.members)
+	for ; f.clusters < count; f.clusters++ {
+		if err := f.addClusterWithChecks(ctx, f.clusters); err != nil {
+			return err
+		}
 	}
 	return each(f.members[have:], func(m member) error { return f.addMember(ctx, m) })
 }
 
-// measureSize measures a system at the present size of a fleet. Each heartbeat reaches the caches of all clusters.
-func (f *fleet) measureSize(ctx context.Context, s *system, caches int) (p point, err error) {
+// measureSize measures a system at the present size of a fleet. Each heartbeat reaches the caches of all clusters, so there are fewer of
+// them if there are many clusters.
+func (f *fleet) measureSize(ctx context.Context, s *system) (p point, err error) {
 	lost := f.members[len(f.members)-1]
+	const timeout = 5 * time.Second
 	if err := f.setReady(ctx, lost, corev1.ConditionUnknown, time.Now()); err != nil {
 		return p, err
 	}
+	sleep(ctx, timeout+time.Second)
 	o, err := f.observe(ctx)
 	if err != nil {
 		return p, err
 	}
 	defer o.stop()
-	began := time.Now()
-	c, err := f.checkUnsettled(ctx, s, policy{timeout: time.Second})
+	c, err := f.checkUnsettled(ctx, s, policy{timeout: timeout})
 	if err != nil {
 		return p, err
 	}
-	defer c.finish(ctx)
-	seen, err := o.until(ctx, o.marked, 1, settleTimeout)
-	if err != nil {
-		return p, err
+	var seen map[string]time.Time
+	// The conditions stay: the next size begins with a restart, and not with thousands of writes.
+	defer c.leave(ctx)
+	for marked := false; !marked; _, marked = seen[lost.machine] {
+		if seen, err = o.until(ctx, o.marked, len(seen)+1, settleTimeout); err != nil {
+			return p, err
+		}
 	}
-	p.start = seen[lost.machine].Sub(began).Seconds()
+	p.start = seen[lost.machine].Sub(c.began).Seconds()
 	if err := f.setReady(ctx, lost, corev1.ConditionTrue, time.Now()); err != nil {
 		return p, err
 	}
@@ -143,13 +174,31 @@ func (f *fleet) measureSize(ctx context.Context, s *system, caches int) (p point
 	if p.memory, err = c.heap(ctx); err != nil {
 		return p, err
 	}
-	used, sent, err := c.measureHeartbeats(ctx, 50, 10*time.Second)
+	if p.idle, err = c.measureIdle(ctx, 10*time.Second); err != nil {
+		return p, err
+	}
+	const duration = 15 * time.Second
+	used, sent, err := c.measureHeartbeats(ctx, max(1, min(heartbeatsPerSecond, 500/f.clusters)), duration)
 	if err != nil {
 		return p, err
 	}
-	p.cpuPerEvent = float64(used.cpu.Microseconds()) / float64(sent*caches)
-	p.cpuPerChange, err = c.measureChanges(ctx, 50)
+	p.cpuPerEvent = (float64(used.cpu.Microseconds()) - 1000*p.idle*duration.Seconds()) / float64(sent*f.clusters)
+	p.resident = used.sum("process_resident_memory_bytes")
+	if !f.linked {
+		p.cpuPerChange, err = c.measureChanges(ctx, 50)
+	}
 	return p, err
+}
+
+// measureIdle returns the CPU time in milliseconds that a system uses each second while nothing happens.
+func (c *checked) measureIdle(ctx context.Context, duration time.Duration) (float64, error) {
+	before, err := c.usage(ctx)
+	if err != nil {
+		return 0, err
+	}
+	sleep(ctx, duration)
+	after, err := c.usage(ctx)
+	return milliseconds(after.since(before).cpu) / duration.Seconds(), err
 }
 
 // measureChanges lets Nodes flap for less than the timeout of their check, and returns the CPU time of each change in microseconds.

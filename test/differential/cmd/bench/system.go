@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,7 +27,9 @@ import (
 type system struct {
 	name, program string
 	isRemedy      bool
-	args          []string
+	// isSecondary: it runs in the first round only where no target compares it, so that all benchmarks together take less time.
+	isSecondary bool
+	args        []string
 }
 
 var (
@@ -34,7 +37,7 @@ var (
 	remedy          = &system{name: "remedy", program: "manager", isRemedy: true, args: []string{"--in-tree-machinehealthchecks=Ignore"}}
 	inTree          = &system{name: "in-tree", program: "intree"}
 	inTreeUnlimited = &system{
-		name: "in-tree, no rate limiter", program: "intree", args: []string{"--feature-gates=ReconcilerRateLimiting=false"},
+		name: "in-tree, no rate limiter", program: "intree", isSecondary: true, args: []string{"--feature-gates=ReconcilerRateLimiting=false"},
 	}
 	remedyShortLease = &system{
 		name: "remedy, short lease", program: "manager", isRemedy: true,
@@ -53,21 +56,21 @@ const startTimeout = 3 * time.Minute
 // process is a running system.
 type process struct {
 	*system
-	cmd                 *exec.Cmd
-	diagnostics, health *controlplane.Port
-	log                 *os.File
-	exited              chan struct{}
+	cmd                           *exec.Cmd
+	diagnostics, health, profiler *controlplane.Port
+	log                           *os.File
+	began                         time.Time
+	exited                        chan struct{}
 }
 
 // run starts a system and waits until it serves its probes. As the leader of several instances it also needs leader election.
 func (b *bench) run(ctx context.Context, s *system, args ...string) (*process, error) {
 	p := &process{system: s, exited: make(chan struct{})}
 	var err error
-	if p.diagnostics, err = controlplane.TakePort(); err != nil {
-		return nil, err
-	}
-	if p.health, err = controlplane.TakePort(); err != nil {
-		return nil, err
+	for _, port := range []**controlplane.Port{&p.diagnostics, &p.health, &p.profiler} {
+		if *port, err = controlplane.TakePort(); err != nil {
+			return nil, err
+		}
 	}
 	b.started++
 	wrapped, err := b.group.Wrap(fmt.Sprintf("%s-%d", s.program, b.started), b.programs[s.program])
@@ -79,11 +82,12 @@ func (b *bench) run(ctx context.Context, s *system, args ...string) (*process, e
 	}
 	all := append([]string{
 		"--kubeconfig=" + b.kubeconfig, "--insecure-diagnostics=true", "--diagnostics-address=" + p.diagnostics.Address(),
-		"--health-addr=" + p.health.Address(),
+		"--health-addr=" + p.health.Address(), "--profiler-address=" + p.profiler.Address(),
 	}, limits...)
 	p.cmd = exec.Command(wrapped, append(append(all, s.args...), args...)...) //nolint:noctx // it ends by end.
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.Env = append(os.Environ(), "POD_NAMESPACE=default", "POD_NAME="+fmt.Sprintf("%s-%d", s.program, b.started), "POD_UID=1")
+	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -97,7 +101,7 @@ func (b *bench) run(ctx context.Context, s *system, args ...string) (*process, e
 			return false, fmt.Errorf("%s has ended: %s", s.name, tail(p.log.Name()))
 		default:
 		}
-		response, err := p.get(ctx, "/metrics")
+		response, err := get(ctx, p.diagnostics, "/metrics")
 		if err != nil {
 			return false, nil //nolint:nilerr // it does not serve yet.
 		}
@@ -119,6 +123,7 @@ func (p *process) end() {
 	_ = p.log.Close()
 	p.diagnostics.Release()
 	p.health.Release()
+	p.profiler.Release()
 }
 
 func tail(file string) string {
@@ -126,8 +131,8 @@ func tail(file string) string {
 	return string(content[max(0, len(content)-2000):])
 }
 
-func (p *process) get(ctx context.Context, path string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.diagnostics.Address()+path, http.NoBody)
+func get(ctx context.Context, port *controlplane.Port, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+port.Address()+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -139,14 +144,13 @@ type usage struct {
 	cpu                          time.Duration
 	allocated, mallocs           float64
 	reconciles, requests, writes float64
-	longest                      float64
 	families                     map[string]*dto.MetricFamily
 }
 
 // usage reads what a process has used. Reading costs it a little, which is the same for all of them.
 func (p *process) usage(ctx context.Context) (usage, error) {
 	u := usage{}
-	response, err := p.get(ctx, "/metrics")
+	response, err := get(ctx, p.diagnostics, "/metrics")
 	if err != nil {
 		return u, err
 	}
@@ -165,7 +169,6 @@ func (p *process) usage(ctx context.Context) (usage, error) {
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE"} {
 		u.writes += u.sum("rest_client_requests_total", "method", method)
 	}
-	u.longest = u.longestReconcile()
 	u.cpu, err = cpuTime(p.cmd.Process.Pid)
 	return u, err
 }
@@ -202,26 +205,37 @@ func hasLabel(m *dto.Metric, name, value string) bool {
 	return false
 }
 
-// longestReconcile is the upper end of the last bucket with a reconcile in it.
-func (u *usage) longestReconcile() float64 {
+// longestReconcile is the upper end of the last bucket that has more reconciles than before; the lower end of a bucket without an upper
+// end.
+func (u *usage) longestReconcile(before *usage) float64 {
 	longest := 0.0
-	for _, m := range u.families["controller_runtime_reconcile_time_seconds"].GetMetric() {
-		if !hasLabel(m, "controller", "machinehealthcheck") {
-			continue
+	earlier := before.reconcileTimes()
+	last := uint64(0)
+	for i, bucket := range u.reconcileTimes() {
+		count := bucket.GetCumulativeCount()
+		if i < len(earlier) {
+			count -= earlier[i].GetCumulativeCount()
 		}
-		buckets := m.GetHistogram().GetBucket()
-		for i, bucket := range buckets {
-			if i == 0 && bucket.GetCumulativeCount() > 0 || i > 0 && bucket.GetCumulativeCount() > buckets[i-1].GetCumulativeCount() {
-				longest = max(longest, bucket.GetUpperBound())
-			}
+		if bound := bucket.GetUpperBound(); count > last && !math.IsInf(bound, 1) {
+			longest = bound
 		}
+		last = count
 	}
 	return longest
 }
 
+func (u *usage) reconcileTimes() []*dto.Bucket {
+	for _, m := range u.families["controller_runtime_reconcile_time_seconds"].GetMetric() {
+		if hasLabel(m, "controller", "machinehealthcheck") {
+			return m.GetHistogram().GetBucket()
+		}
+	}
+	return nil
+}
+
 // heap returns the heap in use after a garbage collection.
 func (p *process) heap(ctx context.Context) (float64, error) {
-	response, err := p.get(ctx, "/debug/pprof/heap?gc=1")
+	response, err := get(ctx, p.profiler, "/debug/pprof/heap?gc=1")
 	if err != nil {
 		return 0, err
 	}

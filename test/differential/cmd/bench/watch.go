@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -85,30 +86,30 @@ func (o *observer) stop() {
 	}
 }
 
-// until waits until so many entries were recorded in a map of the observer, and returns what it has then.
+// until waits until so many entries were recorded in a map of the observer, and returns what it has then, also with an error.
 func (o *observer) until(
 	ctx context.Context, recorded map[string]time.Time, count int, timeout time.Duration,
 ) (map[string]time.Time, error) {
 	deadline := time.Now().Add(timeout)
 	for {
+		late := time.Now().After(deadline)
 		o.mu.Lock()
-		if len(recorded) >= count {
-			all := make(map[string]time.Time, len(recorded))
-			for name, at := range recorded {
-				all[name] = at
-			}
-			o.mu.Unlock()
-			return all, nil
-		}
 		have := len(recorded)
+		var seen map[string]time.Time
+		if late || have >= count {
+			seen = maps.Clone(recorded)
+		}
 		o.mu.Unlock()
+		if have >= count {
+			return seen, nil
+		}
+		if late {
+			return seen, fmt.Errorf("only %d of %d after %s", have, count, timeout)
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-time.After(5 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("only %d of %d after %s", have, count, timeout)
 		}
 	}
 }

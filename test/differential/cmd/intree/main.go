@@ -46,6 +46,7 @@ var (
 	retry         time.Duration
 	concurrency   int
 	healthAddr    string
+	profilerAddr  string
 )
 
 func main() {
@@ -61,6 +62,7 @@ func main() {
 	fs.DurationVar(&retry, "leader-elect-retry-period", 2*time.Second, "How often instances try to acquire or to renew.")
 	fs.IntVar(&concurrency, "machinehealthcheck-concurrency", 50, "Number of MachineHealthChecks to reconcile simultaneously.")
 	fs.StringVar(&healthAddr, "health-addr", ":9440", "Address of the probes.")
+	fs.StringVar(&profilerAddr, "profiler-address", "", "Address of a profiler; none if it is empty.")
 	feature.MutableGates.AddFlag(fs)
 	fs.AddGoFlagSet(flag.CommandLine)
 	pflag.Parse()
@@ -88,7 +90,7 @@ func run(ctx context.Context) error {
 		Controller: config.Controller{
 			UsePriorityQueue: ptr.To(feature.Gates.Enabled(feature.PriorityQueue)), CacheSyncTimeout: 5 * time.Minute,
 		},
-		Scheme: scheme, Metrics: *metrics, HealthProbeBindAddress: healthAddr,
+		Scheme: scheme, Metrics: *metrics, HealthProbeBindAddress: healthAddr, PprofBindAddress: profilerAddr,
 		LeaderElection: elect, LeaderElectionID: "controller-leader-election-capi", LeaderElectionNamespace: "default",
 		LeaseDuration: &lease, RenewDeadline: &renew, RetryPeriod: &retry,
 		Cache: setup.ManagerCacheOptions(scheme, name, "", 10*time.Minute), Client: setup.ManagerClientOptions(),
