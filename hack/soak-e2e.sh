@@ -4,7 +4,7 @@
 
 # Runs each scenario of 'make e2e' alone ten times, then all of them together twice. JOBS is how many scenarios run at the same time, each in a
 # process and a world of its own. Each part adds a line to soak-e2e.txt, and a log to out/soak-e2e. Parts that have passed at this commit are
-# left out, so an interrupted run continues.
+# left out, so an interrupted run continues; with uncommitted changes, all of them run.
 # usage: soak-e2e.sh [SCENARIOS], in test/world
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -22,7 +22,7 @@ touch "$record"
 part() {
   local name=$1 log=$logs/${1//[^A-Za-z0-9_]/-}.log began=$SECONDS result=passed
   shift
-  if grep -qF " $commit passed " <(grep -F ": $name" "$record"); then
+  if [[ $commit != *-dirty ]] && grep -qF " $commit passed " <(grep -F ": $name" "$record"); then
     echo "$name: passed before"
     return
   fi
