@@ -187,7 +187,7 @@ func TestControlPlane_OwnCluster_NeedsComponent(t *testing.T) {
 	s.Expect(lease.Spec.HolderIdentity).To(HaveValue(HaveSuffix(check.Name)))
 }
 
-// The state of the infrastructure of a Cluster says nothing about a Node that exists.
+// A Node that exists is evaluated whatever the state of the infrastructure of its Cluster is.
 func TestCluster_InfrastructureNotReady_NodesAreRemediated(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)

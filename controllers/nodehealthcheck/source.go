@@ -121,20 +121,12 @@ func (s source) machinesOf(
 		for i := range list.Items {
 			machine := &list.Items[i]
 			name := machine.Status.NodeRef.Name
-			if name != "" && (cluster != workload.ManagementCluster || annotated[name] == key) && replaces(machine, all[name]) {
+			if name != "" && (cluster != workload.ManagementCluster || annotated[name] == key) && healthcheck.HasNode(machine, all[name]) {
 				all[name] = machine
 			}
 		}
 	}
 	return all, nil
-}
-
-// replaces reports whether a Machine, and not another one that refers to the same Node, has the Node: the list has no order.
-func replaces(machine, other *clusterv1.Machine) bool {
-	if other == nil || machine.DeletionTimestamp.IsZero() != other.DeletionTimestamp.IsZero() {
-		return other == nil || machine.DeletionTimestamp.IsZero()
-	}
-	return machine.Name < other.Name
 }
 
 // anyKnown reports whether one of the Nodes is that of its Machine, or there are too few Machines to compare. Otherwise the kubeconfig may

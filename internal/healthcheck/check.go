@@ -235,6 +235,15 @@ func MachinesInCluster(cluster client.ObjectKey, live bool) []client.ListOption 
 	return []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
 }
 
+// HasNode reports whether a Machine, and not another one that names the same Node, has the Node: the one that is not being deleted, and
+// then the first by name. A list of Machines has no order.
+func HasNode(machine, other *clusterv1.Machine) bool {
+	if other == nil || machine.DeletionTimestamp.IsZero() != other.DeletionTimestamp.IsZero() {
+		return other == nil || machine.DeletionTimestamp.IsZero()
+	}
+	return machine.Name < other.Name
+}
+
 // OfInstance leaves out checks that --watch-filter does not select: an event does not even copy them from the cache.
 func (e *Environment) OfInstance(options []client.ListOption) []client.ListOption {
 	if e.WatchFilter == "" {
