@@ -84,7 +84,7 @@ func TestAttack_ForeignControlPlane_IsNotBusy(t *testing.T) {
 			s.Create(forged)
 			t.Cleanup(func() { s.SetRequestFinalizers(forged) })
 			// The requests of a kind are read because a check names it. The second check makes the manager read those of other checks.
-			s.CreateCheck("workers", stage.ByNewTemplate(s))
+			workers := s.CreateCheck("workers", stage.ByNewTemplate(s))
 			control := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "hard")))
 			request := "cp-2"
 			if attack.ofNodes {
@@ -98,6 +98,8 @@ func TestAttack_ForeignControlPlane_IsNotBusy(t *testing.T) {
 			s.FailNode("cp-2")
 			s.Start().NeverIdle = true
 			s.WaitRequest(remediator.Metal3, request)
+			// Nothing waits until the controllers are idle.
+			s.Eventually(stage.Get(s, workers)).Should(HaveField("Status.ObservedGeneration", BeNumerically(">", 0)))
 			outcome(t, "request of another namespace for a member of the control plane, in the name of %s: no effect", name)
 		})
 	}
