@@ -77,7 +77,7 @@ func TestWorkloadLocation_UnhealthyNode_RequestIsBesideIt(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(And(HaveField("Finalizers", BeEmpty()), WithTransform(status, Equal([]int32{3, 3, 0}))))
 }
 
-// Every remediator that finds its Node by name is driven in the same cluster, too: until the Node is healthy, and until it no longer exists.
+// Every remediator that finds its Node by name is driven in the same cluster, too: until the Node is healthy, and until it does not exist.
 func TestWorkloadLocation_EachRemediator_IsDriven(t *testing.T) {
 	t.Parallel()
 	for _, known := range knownRemediators {
