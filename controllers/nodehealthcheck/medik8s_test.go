@@ -64,6 +64,17 @@ func remediatedByMedik8s(s *stage.Stage, node string) *unstructured.Unstructured
 	return check
 }
 
+// startWithoutMedik8s starts a check of three healthy Nodes, while the kind of medik8s is served and there is no check of it.
+func startWithoutMedik8s(s *stage.Stage) (*remedyv1.NodeHealthCheck, *stage.Instance) {
+	s.T.Helper()
+	for _, name := range []string{"n-1", "n-2", "n-3"} {
+		s.CreateNode(name)
+	}
+	s.Expect(stage.Management.InstallCRDObjects(medik8sChecks().RequestCRD())).To(Succeed())
+	check := s.CreateNodeCheck("workers")
+	return check, s.Start()
+}
+
 // A NodeHealthCheck of medik8s that selects the same Nodes is responsible, because its operator would remediate them, too.
 func TestMedik8s_SelectsTheSameNodes_KeepsThem(t *testing.T) {
 	t.Parallel()
@@ -135,12 +146,7 @@ func TestMedik8s_Paused_KeepsTheNodesInFlight(t *testing.T) {
 func TestMedik8s_CreatedLater_IsReadByThePreflightCheck(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	for _, name := range []string{"n-1", "n-2", "n-3"} {
-		s.CreateNode(name)
-	}
-	s.Expect(stage.Management.InstallCRDObjects(medik8sChecks().RequestCRD())).To(Succeed())
-	check := s.CreateNodeCheck("workers")
-	c := s.Start()
+	check, c := startWithoutMedik8s(s)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
 	createMedik8sCheck(s)
 	s.FailNode("n-3")
@@ -155,12 +161,7 @@ func TestMedik8s_CreatedLater_IsReadByThePreflightCheck(t *testing.T) {
 func TestMedik8s_FirstCheck_IsFoundWithinAMinute(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
-	for _, name := range []string{"n-1", "n-2", "n-3"} {
-		s.CreateNode(name)
-	}
-	s.Expect(stage.Management.InstallCRDObjects(medik8sChecks().RequestCRD())).To(Succeed())
-	check := s.CreateNodeCheck("workers")
-	c := s.Start()
+	check, c := startWithoutMedik8s(s)
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(disjoint, Equal("True SelectorsDisjoint")))
 	createMedik8sCheck(s)
 	c.WaitIdle()
