@@ -101,7 +101,7 @@ func runAll(ctx context.Context, selected, out, manager, intree string, rounds i
 			chosen[i].rounds = rounds
 		}
 		b.results.drop(chosen[i].name)
-		// The others run even if one fails: together they take an hour. A part of a benchmark is no result.
+		// The others run even if one fails: together they take more than an hour. A part of a benchmark is no result.
 		if err := b.runOne(ctx, &chosen[i]); err != nil {
 			fmt.Printf("  failed: %v\n", err)
 			failed = append(failed, fmt.Errorf("%s: %w", chosen[i].name, err))
