@@ -36,7 +36,8 @@ type Limits struct {
 // Pace is how fast remediation proceeds, and when it waits.
 type Pace struct {
 	// maxInFlight limits how many targets are remediated at the same time: a number such as 1, or a percentage of all targets such as 10%,
-	// rounded up. By default there is no limit. A higher number than 400 counts as 400.
+	// rounded up. By default there is no limit. A higher number than 400 counts as 400. It does not limit owner remediation of control-plane
+	// Machines: their owner replaces one after the other.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 1 && self <= 1000000) : self.matches('^(100|[1-9][0-9]?)%$')",message="must be a number of at least 1, such as 2, or a percentage from 1% to 100%, such as 10%; to stop remediation, use pauseRequests or mode: Observe"
 	MaxInFlight *intstr.IntOrString `json:"maxInFlight,omitempty"`

@@ -74,10 +74,10 @@ func TestHistoryTable_Entries_MatchesGolden(t *testing.T) {
 	at := func(since time.Duration) *metav1.Time { return &metav1.Time{Time: noon.Add(since)} }
 	const check = "MachineHealthCheck team-a/workers"
 	expectGolden(t, "history.golden.txt", historyTable([]diagnose.Entry{
+		{Message: "2 remediation attempts have failed since the Machine was healthy"},
 		{Time: at(0), Check: check, Message: "Remediation of step 1 started"},
 		{Time: at(5 * time.Minute), Check: check, Message: "Remediation of step 1 ended: TimedOut"},
 		{Time: at(5 * time.Minute), Check: check, Message: "Remediation of step 2 started"},
-		{Message: "2 remediation attempts have failed since the Machine was healthy"},
 	}))
 	NewWithT(t).Expect(historyTable(nil)).To(Equal("No remediations are recorded\n"))
 }

@@ -49,8 +49,10 @@ var conditionReasons = slices.Concat(
 		reason(remedyv1.ClusterUnreachableReason, "The cluster of the Nodes is unreachable.",
 			"Restore the connection; see also the condition `RemoteConnectionProbe` of the Cluster."),
 		controlPlaneNotInitialized, connectionRestored,
-		reason(remedyv1.KubeconfigRefusedReason, "The kubeconfig would run a program or read files, or is insecure, which is not allowed.",
-			"Give the Cluster a kubeconfig with embedded certificates or a token. The message names the fields to remove."),
+		reason(remedyv1.KubeconfigRefusedReason, "The kubeconfig cannot be used: its Secret is missing or cannot be read, it is incomplete, "+
+			"it would run a program or read files, or it is insecure, which is not allowed.",
+			"Read the message. Create the Secret, give the manager permission to get it, or give the Cluster a kubeconfig with embedded "+
+				"certificates or a token."),
 		reason(remedyv1.WrongClusterReason,
 			"None of the Nodes that Machines refer to exists, so the kubeconfig may lead to another cluster, or to an empty one. "+
 				"No Machine is remediated for a missing Node until one of these Nodes exists.",

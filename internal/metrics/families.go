@@ -41,7 +41,7 @@ var (
 	}
 	remediationAllowed = family{
 		name: "remedy_remediation_allowed", kind: gauge, labels: ofCheck(), help: "1 if a check may start remediations, 0 if not.",
-		more: "Same as the condition `RemediationAllowed`.",
+		more: "1 if the condition `RemediationAllowed` is True; 0 also if it is Unknown.",
 	}
 	notHealthyTargets = family{
 		name: "remedy_not_healthy_targets", kind: gauge, labels: ofCheck(), help: "Targets of a check that count against its limit.",

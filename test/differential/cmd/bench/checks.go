@@ -211,8 +211,12 @@ func (c *checked) finish(ctx context.Context) {
 	_ = each(c.members, func(m member) error { return c.reset(ctx, m) })
 }
 
-// reset removes what a system has written to a Machine, and makes its Node healthy. It writes only what differs.
+// reset removes what a system has written to a Machine whose Node has failed, and makes the Node healthy. On the others it leaves the
+// condition of a healthy Machine: both systems write the same one, so the next one begins as after a restart.
 func (f *fleet) reset(ctx context.Context, m member) error {
+	if _, touched := f.touched.LoadAndDelete(m.node); !touched {
+		return nil
+	}
 	machine := &clusterv1.Machine{}
 	if err := f.api.Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: m.machine}, machine); err != nil {
 		return err
@@ -226,9 +230,6 @@ func (f *fleet) reset(ctx context.Context, m member) error {
 		if err := f.api.Status().Patch(ctx, machine, mergePatch(`{"status":{"conditions":null,"deprecated":null}}`)); err != nil {
 			return err
 		}
-	}
-	if _, touched := f.touched.LoadAndDelete(m.node); !touched {
-		return nil
 	}
 	return f.patchConditions(ctx, m.node, conditionsOf(corev1.ConditionTrue, time.Now().Add(-time.Hour))[:1])
 }

@@ -47,6 +47,7 @@ func benchmarkFloor(ctx context.Context, b *bench, _ *system) error {
 }
 
 func (f *fleet) markByHand(ctx context.Context, m member) error {
+	f.touched.Store(m.node, true)
 	machine := &clusterv1.Machine{ObjectMeta: f.meta(m.machine)}
 	condition := `{"type":"OwnerRemediated","status":"False","reason":"Floor","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}`
 	patch := `{"status":{"conditions":[` + condition + `]}}`
