@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,14 +102,19 @@ func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy) (*ch
 	return f.check(ctx, s, p)
 }
 
-// untilQuiet waits until the system has written nothing for three seconds: the conditions of many Machines follow the first status.
+// untilQuiet waits until the system has patched nothing for three seconds: the conditions of many Machines follow the first status. A leader
+// updates its Lease all the time.
 func (c *checked) untilQuiet(ctx context.Context) error {
 	last := -1.0
 	return wait.PollUntilContextTimeout(ctx, 3*time.Second, settleTimeout, true, func(ctx context.Context) (bool, error) {
 		used, err := c.usage(ctx)
-		quiet := used.writes == last
-		last = used.writes
-		return quiet, err
+		if err != nil {
+			return false, err
+		}
+		patches := used.sum("rest_client_requests_total", "method", http.MethodPatch)
+		quiet := patches == last
+		last = patches
+		return quiet, nil
 	})
 }
 
