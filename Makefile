@@ -41,6 +41,10 @@ demo-nodes: controlplane bin/manager bin/kubectl-remedy ## The same in a cluster
 	@go build -v -o bin/demo-nodes ./test/demo/nodes $(PROGRESS)
 	@exec bin/demo-nodes -manager bin/manager -plugin bin/kubectl-remedy $(if $(KEEP),-keep)
 
+.PHONY: demo-kept
+demo-kept: controlplane bin/manager bin/kubectl-remedy ## Ends 'make demo-nodes' by Ctrl-C, also with KEEP=1, and verifies that nothing is left. 1 / 12 min
+	@hack/demo-kept.sh
+
 ##@ Check
 
 # The tests of the engine run with Machines and with Nodes: with Machines in 'make test', with Nodes in proof-race. FULL=1 runs both in both.
