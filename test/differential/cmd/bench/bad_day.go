@@ -31,7 +31,10 @@ var badDays = []badDay{
 	{name: "300 with a template, maxInFlight 5", machines: 300, lost: 100, policy: policy{template: true, maxInFlight: 5}, onlyRemedy: true},
 	{name: "5000", machines: 5000, lost: 1000},
 	{name: "5000 with a template", machines: 5000, lost: 1000, policy: policy{template: true}},
-	{name: "5000 with a template, maxInFlight 20", machines: 5000, lost: 1000, policy: policy{template: true, maxInFlight: 20}, onlyRemedy: true},
+	{
+		name: "5000 with a template, maxInFlight 20", machines: 5000, lost: 1000,
+		policy: policy{template: true, maxInFlight: 20}, onlyRemedy: true,
+	},
 	{name: "5000 with maxInFlight 20", machines: 5000, lost: 1000, policy: policy{maxInFlight: 20}, onlyRemedy: true},
 }
 

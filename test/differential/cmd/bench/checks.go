@@ -102,8 +102,8 @@ func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy) (*ch
 	return f.check(ctx, s, p)
 }
 
-// untilQuiet waits until the system has patched nothing for three seconds: the conditions of many Machines follow the first status. A leader
-// updates its Lease all the time.
+// untilQuiet waits until the system has patched nothing for three seconds: the conditions of many Machines follow the first status. A
+// leader updates its Lease all the time.
 func (c *checked) untilQuiet(ctx context.Context) error {
 	last := -1.0
 	return wait.PollUntilContextTimeout(ctx, 3*time.Second, settleTimeout, true, func(ctx context.Context) (bool, error) {
