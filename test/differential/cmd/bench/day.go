@@ -74,7 +74,7 @@ func (f *fleet) flap(ctx context.Context) error {
 	return nil
 }
 
-// fail lets Nodes be lost, and replaces their Machines when they are marked, as their owner does.
+// fail lets Nodes be lost, and replaces their Machines when remediation is requested, as their owner does.
 func (f *fleet) fail(ctx context.Context) error {
 	o, err := f.observe(ctx)
 	if err != nil {

@@ -53,7 +53,7 @@ func benchmarkTenth(ctx context.Context, b *bench, s *system) error {
 	if err != nil {
 		return err
 	}
-	b.addTimesOf("", "mark s", seen, since.Add(timeout))
+	b.addTimesOf("", "condition s", seen, since.Add(timeout))
 	if err := c.untilQuiet(ctx); err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func benchmarkTenth(ctx context.Context, b *bench, s *system) error {
 	if err != nil {
 		return err
 	}
-	b.results.add("writes/marked Machine", after.since(before).writes/float64(len(lost)))
+	b.results.add("writes/condition", after.since(before).writes/float64(len(lost)))
 	return nil
 }
 

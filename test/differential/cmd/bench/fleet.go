@@ -251,7 +251,7 @@ func (f *fleet) addCluster(ctx context.Context, name string) error {
 	return f.api.Status().Patch(ctx, cluster, client.MergeFrom(before))
 }
 
-// addOwner creates the MachineSet of a check. No controller reconciles it: marked Machines stay.
+// addOwner creates the MachineSet of a check. No controller reconciles it: Machines with OwnerRemediated=False stay.
 func (f *fleet) addOwner(ctx context.Context, cluster, check string, replicas int) error {
 	owner := &clusterv1.MachineSet{ObjectMeta: f.meta(check)}
 	owner.Spec.ClusterName, owner.Spec.Replicas = cluster, ptr.To(int32(replicas)) //nolint:gosec // it is small.
@@ -277,12 +277,15 @@ func (f *fleet) addMember(ctx context.Context, m member) error {
 	if err := f.api.Create(ctx, machine); err != nil {
 		return err
 	}
+	if f.sharedNodes == 0 {
+		if err := f.addNode(ctx, m.node); err != nil {
+			return err
+		}
+	}
+	// Cluster API sets it when the Node exists.
 	before := machine.DeepCopy()
 	machine.Status.NodeRef.Name = m.node
-	if err := f.api.Status().Patch(ctx, machine, client.MergeFrom(before)); err != nil || f.sharedNodes > 0 {
-		return err
-	}
-	return f.addNode(ctx, m.node)
+	return f.api.Status().Patch(ctx, machine, client.MergeFrom(before))
 }
 
 // addNode creates a healthy Node.

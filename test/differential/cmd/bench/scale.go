@@ -98,19 +98,10 @@ func (b *bench) addExponents(by string, points []point) {
 	}
 }
 
-// exponent is the slope of the line through the logarithms, by least squares.
+// exponent is the slope between the last two sizes, with two logarithmic axes: at a small size, most is what any size costs.
 func exponent(points []point, value func(*point) float64) float64 {
-	var n, sumX, sumY, sumXX, sumXY float64
-	for i := range points {
-		y := value(&points[i])
-		if y <= 0 {
-			continue
-		}
-		x := math.Log(points[i].size)
-		y = math.Log(y)
-		n, sumX, sumY, sumXX, sumXY = n+1, sumX+x, sumY+y, sumXX+x*x, sumXY+x*y
-	}
-	return (n*sumXY - sumX*sumY) / (n*sumXX - sumX*sumX)
+	last, before := &points[len(points)-1], &points[len(points)-2]
+	return math.Log(value(last)/value(before)) / math.Log(last.size/before.size)
 }
 
 // growNodes adds Machines to the only check of a fleet.
@@ -135,8 +126,7 @@ func (f *fleet) growClusters(ctx context.Context, count int) error {
 	return each(f.members[have:], func(m member) error { return f.addMember(ctx, m) })
 }
 
-// measureSize measures a system at the present size of a fleet. Each heartbeat reaches the caches of all clusters, so there are fewer of
-// them if there are many clusters.
+// measureSize measures a system at the present size of a fleet.
 func (f *fleet) measureSize(ctx context.Context, s *system) (p point, err error) {
 	lost := f.members[len(f.members)-1]
 	const timeout = 5 * time.Second
@@ -178,7 +168,12 @@ func (f *fleet) measureSize(ctx context.Context, s *system) (p point, err error)
 		return p, err
 	}
 	const duration = 15 * time.Second
-	used, sent, err := c.measureHeartbeats(ctx, max(1, min(heartbeatsPerSecond, 500/f.clusters)), duration)
+	perSecond := heartbeatsPerSecond
+	if f.linked {
+		// Each heartbeat arrives once for each cluster: always as many in all.
+		perSecond = max(1, clusterCounts[len(clusterCounts)-1]/f.clusters)
+	}
+	used, sent, err := c.measureHeartbeats(ctx, perSecond, duration)
 	if err != nil {
 		return p, err
 	}

@@ -19,6 +19,8 @@ type target struct {
 	other       *system
 	floorMetric string
 	limit       float64
+	// worst: the highest value of all rounds, for a quantile of few samples in each.
+	worst bool
 }
 
 var targets = []target{
@@ -28,10 +30,10 @@ var targets = []target{
 	// 0.3 times the 260 µs that it cost at first.
 	{benchmark: "B1", metric: "cpu µs/heartbeat", limit: 78},
 	{benchmark: "B2", metric: "decision p50 ms", floorMetric: "write p50 ms", limit: 30},
-	{benchmark: "B2", metric: "decision p99 ms", floorMetric: "write p99 ms", limit: 100},
+	{benchmark: "B2", metric: "decision max ms", floorMetric: "write p99 ms", limit: 100, worst: true},
 	{benchmark: "B2", metric: "decision p50 ms", other: inTree, limit: 0.02},
-	{benchmark: "B3", metric: "last mark s", other: inTree, limit: 0.5},
-	{benchmark: "B3", metric: "writes/marked Machine", other: inTree, limit: 1},
+	{benchmark: "B3", metric: "last condition s", other: inTree, limit: 0.5},
+	{benchmark: "B3", metric: "writes/condition", other: inTree, limit: 1},
 	{benchmark: "B4", metric: "last request s", other: inTree, limit: 0.05},
 	{benchmark: "B5", metric: "heap bytes/Node", other: inTree, limit: 0.35},
 	{benchmark: "B6", metric: "decision after acquired Lease s", other: inTree, limit: 0.5},
@@ -50,12 +52,12 @@ var targets = []target{
 	{benchmark: "B10", metric: "exponent of cpu/event by clusters", limit: 0.2},
 	{benchmark: "B10", metric: "exponent of memory by clusters", limit: 1.1},
 	{benchmark: "B10", metric: "exponent of the first decision by clusters", limit: 1.1},
-	{benchmark: "B12", metric: "300: first mark s", other: inTree, limit: 1},
-	{benchmark: "B12", metric: "300: median mark s", other: inTree, limit: 1},
-	{benchmark: "B12", metric: "300: last mark s", other: inTree, limit: 0.1},
-	{benchmark: "B12", metric: "300: last mark s", limit: 3},
-	{benchmark: "B12", metric: "5000: last mark s", other: inTree, limit: 1},
-	{benchmark: "B12", metric: "over the limit: marks later than 3 s", limit: 0},
+	{benchmark: "B12", metric: "300: first condition s", other: inTree, limit: 1},
+	{benchmark: "B12", metric: "300: median condition s", other: inTree, limit: 1},
+	{benchmark: "B12", metric: "300: last condition s", other: inTree, limit: 0.1},
+	{benchmark: "B12", metric: "300: last condition s", limit: 3},
+	{benchmark: "B12", metric: "5000: last condition s", other: inTree, limit: 1},
+	{benchmark: "B12", metric: "over the limit: conditions later than 3 s", limit: 0},
 	{benchmark: "B12", metric: "5000: longest reconcile s", limit: 10},
 }
 
@@ -81,6 +83,9 @@ func (r *results) evaluate() []result {
 		}
 		of := cmp.Or(t.of, remedy)
 		name, measured := t.benchmark+" "+t.metric, median(r.values(t.benchmark, of.name, t.metric))
+		if values := r.values(t.benchmark, of.name, t.metric); t.worst && len(values) > 0 {
+			name, measured = name+" of all rounds", slices.Max(values)
+		}
 		if t.of != nil {
 			name += ", " + of.name
 		}
