@@ -89,7 +89,7 @@ func TestGuard_Heartbeats_CostNoReconcile(t *testing.T) {
 		} else {
 			bulk.Create(nodes)
 		}
-		check := s.createCheck()
+		check := s.createCheck(pausedByUser)
 		c := s.Start()
 		s.Eventually(check.healthy).Should(Equal(nodes))
 		reconciles, before := c.WaitNoReconciles()[check.GetName()], c.Requests()
