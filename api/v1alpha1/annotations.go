@@ -101,7 +101,8 @@ const CleanupFinalizer = Prefix + "cleanup"
 
 // Annotations and labels of other projects.
 const (
-	// AggregateToRemediationLabel on a ClusterRole of a medik8s remediator has the same effect as AggregateToManagerLabel.
+	// AggregateToRemediationLabel on a ClusterRole gives its permissions to the operator of medik8s, and to the manager only with the
+	// component medik8s-aggregation.
 	AggregateToRemediationLabel = "rbac.ext-remediation/aggregate-to-ext-remediation"
 
 	// ExcludeLabel with the value "true" on a Node excludes it from remediation.

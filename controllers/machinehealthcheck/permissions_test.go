@@ -45,7 +45,7 @@ func TestPermissions_RolesOfTheManager_EqualTheGoldenFile(t *testing.T) {
 	root, err := assets.ModuleDir(t.Context(), assets.ModulePath)
 	g.Expect(err).ToNot(HaveOccurred())
 	var objects []*unstructured.Unstructured
-	for _, file := range []string{"role.yaml", "aggregated_role.yaml"} {
+	for _, file := range []string{"role.yaml", "aggregated_role.yaml", "medik8s_role.yaml"} {
 		documents, err := manifests.Read(filepath.Join(root, "config", "rbac", file))
 		g.Expect(err).ToNot(HaveOccurred())
 		objects = append(objects, documents...)

@@ -91,6 +91,7 @@ var cleanPaths = []string{
 	"docs/decisions/20261123-a-bad-day.md",
 	"docs/decisions/20261123-adoption-by-a-cluster.md",
 	"docs/decisions/20261123-names-and-the-plugin.md",
+	"docs/decisions/20261126-permissions-of-remediators.md",
 	"docs/development.md",
 	"docs/differences.md",
 	"docs/faq.md",

@@ -23,8 +23,7 @@ func (r *Remediator) role(ctx context.Context) (Result, string, error) {
 	}
 	var rules []rbacv1.PolicyRule
 	for i := range roles.Items {
-		labels := roles.Items[i].Labels
-		if labels[remedyv1.AggregateToManagerLabel] == "true" || labels[remedyv1.AggregateToRemediationLabel] == "true" {
+		if roles.Items[i].Labels[remedyv1.AggregateToManagerLabel] == "true" {
 			rules = append(rules, roles.Items[i].Rules...)
 		}
 	}
@@ -46,8 +45,8 @@ func (r *Remediator) role(ctx context.Context) (Result, string, error) {
 			})
 		})
 		if len(missing) > 0 {
-			return Broken, "no ClusterRole with the label " + remedyv1.AggregateToManagerLabel + " or " + remedyv1.AggregateToRemediationLabel +
-				" allows " + strings.Join(missing, ", ") + " on " + mapping.Resource.GroupResource().String(), nil
+			return Broken, "no ClusterRole with the label " + remedyv1.AggregateToManagerLabel + " allows " + strings.Join(missing, ", ") +
+				" on " + mapping.Resource.GroupResource().String(), nil
 		}
 	}
 	return Kept, "", nil
