@@ -82,8 +82,9 @@ func (r *results) evaluate() []result {
 			continue
 		}
 		of := cmp.Or(t.of, remedy)
-		name, measured := t.benchmark+" "+t.metric, median(r.values(t.benchmark, of.name, t.metric))
-		if values := r.values(t.benchmark, of.name, t.metric); t.worst && len(values) > 0 {
+		values := r.values(t.benchmark, of.name, t.metric)
+		name, measured := t.benchmark+" "+t.metric, median(values)
+		if t.worst && len(values) > 0 {
 			name, measured = name+" of all rounds", slices.Max(values)
 		}
 		if t.of != nil {
