@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"regexp"
 
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,8 +52,11 @@ func Parse(content []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Render returns the objects of a kustomization in the folder config of this repository. It opens all files there, because the go command
-// caches the result of a test by the files that the test opens, and does not see those that kubectl opens.
+// variable is one of clusterctl, with its default.
+var variable = regexp.MustCompile(`\$\{[A-Z_]+:=([^}]*)\}`)
+
+// Render returns the objects of a kustomization in the folder config of this repository, with the defaults of variables. It opens all files
+// there, because the go command caches the result of a test by the files that the test opens, and does not see those that kubectl opens.
 func Render(ctx context.Context, kubectl, config, kustomization string) ([]*unstructured.Unstructured, error) {
 	files := os.DirFS(config)
 	if err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -68,7 +72,7 @@ func Render(ctx context.Context, kubectl, config, kustomization string) ([]*unst
 	if err != nil {
 		return nil, errors.Wrapf(err, "failed to render %s", kustomization)
 	}
-	objects, err := Parse(rendered)
+	objects, err := Parse(variable.ReplaceAll(rendered, []byte("$1")))
 	if err == nil && len(objects) == 0 {
 		err = errors.Errorf("%s is empty", kustomization)
 	}

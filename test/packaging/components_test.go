@@ -17,6 +17,7 @@ import (
 	. "github.com/onsi/gomega"
 	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
@@ -167,7 +168,10 @@ func TestComponents_BothProviders_FitClusterctl(t *testing.T) {
 	}
 }
 
-var namespaced = map[string]bool{"Deployment": true, "ServiceAccount": true, "Role": true, "RoleBinding": true, "PodDisruptionBudget": true, "NetworkPolicy": true}
+var namespaced = map[string]bool{
+	"Deployment": true, "ServiceAccount": true, "Role": true, "RoleBinding": true, "PodDisruptionBudget": true, "NetworkPolicy": true,
+	"ResourceQuota": true,
+}
 
 func TestComponents_BothProviders_DifferByLabelOnly(t *testing.T) {
 	g := NewWithT(t)
@@ -187,7 +191,8 @@ func TestMetadata_Contract_HasReleaseSeries(t *testing.T) {
 	g.Expect(metadata.ReleaseSeries).ToNot(BeEmpty())
 }
 
-// variables are what a user can set in clusterctl.yaml or in the environment, with an example each, and the flag that it reaches.
+// variables are what a user can set in clusterctl.yaml or in the environment, with an example each, and the flag that it reaches; none for what the
+// Deployment itself needs.
 var variables = map[string]struct{ example, flag string }{
 	"REMEDY_MODE":                        {"Observe", "--mode"},
 	"REMEDY_IN_TREE_MACHINEHEALTHCHECKS": {"All", "--in-tree-machinehealthchecks"},
@@ -199,6 +204,10 @@ var variables = map[string]struct{ example, flag string }{
 	"REMEDY_NAMESPACE":                   {"team-a", "--namespace"},
 	"REMEDY_WATCH_FILTER":                {"blue", "--watch-filter"},
 	"REMEDY_WARM_STANDBY":                {"true", "--feature-gates=WarmStandby"},
+	"REMEDY_CPU_REQUEST":                 {"500m", ""},
+	"REMEDY_MEMORY_REQUEST":              {"3Gi", ""},
+	"REMEDY_MEMORY_LIMIT":                {"5Gi", ""},
+	"REMEDY_GOMEMLIMIT":                  {"4608MiB", ""},
 }
 
 // arguments are the flags that the manager would be started with.
@@ -242,8 +251,15 @@ func TestVariables_EachVariable_SetsItsFlag(t *testing.T) {
 	}
 	args := arguments(t)
 	for name, v := range variables {
-		g.Expect(args).To(ContainElement(v.flag+"="+v.example), name)
+		if v.flag != "" {
+			g.Expect(args).To(ContainElement(v.flag+"="+v.example), name)
+		}
 	}
+	manager := deployment(g, components(t, infrastructure, repository.ComponentsOptions{}).Objs()).Spec.Template.Spec.Containers[0]
+	g.Expect([]string{
+		manager.Resources.Requests.Cpu().String(), manager.Resources.Requests.Memory().String(), manager.Resources.Limits.Memory().String(),
+	}).To(Equal([]string{"500m", "3Gi", "5Gi"}))
+	g.Expect(manager.Env).To(ContainElement(corev1.EnvVar{Name: "GOMEMLIMIT", Value: "4608MiB"}))
 	s = parse(t, args)
 	g.Expect(s.Mode).To(Equal(settings.Observe))
 	g.Expect([]string{s.WatchNamespace, s.WatchFilter}).To(Equal([]string{"team-a", "blue"}))

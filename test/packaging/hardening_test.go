@@ -44,6 +44,16 @@ func TestDeployment_Hardening_IsInRelease(t *testing.T) {
 		HaveField("ReadOnlyRootFilesystem", HaveValue(BeTrue())), HaveField("AllowPrivilegeEscalation", HaveValue(BeFalse())),
 		HaveField("Capabilities.Drop", ConsistOf(corev1.Capability("ALL"))))))
 
+	// Without the quota, some clouds admit no Pod of this priority class.
+	quotas := ofKind(objects, "ResourceQuota")
+	g.Expect(quotas).To(HaveLen(1))
+	quota := &corev1.ResourceQuota{}
+	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructured(quotas[0].Object, quota)).To(Succeed())
+	g.Expect(quota.Spec.ScopeSelector.MatchExpressions).To(ConsistOf(corev1.ScopedResourceSelectorRequirement{
+		ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{pod.PriorityClassName},
+	}))
+	g.Expect(quota.Spec.Hard.Pods().Value()).To(BeNumerically(">", 2), "a rollout has more Pods than replicas")
+
 	policies := ofKind(objects, "NetworkPolicy")
 	g.Expect(policies).To(HaveLen(1))
 	policy := &networkingv1.NetworkPolicy{}

@@ -20,8 +20,10 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/cluster-api/cmd/clusterctl/client/repository"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/manifests"
@@ -78,14 +80,22 @@ func strict(t *testing.T, object *unstructured.Unstructured, into any) {
 func TestServiceMonitor_Component_SelectsTheManager(t *testing.T) {
 	g := NewWithT(t)
 	all := added(t, "service-monitor")
-	g.Expect(slices.Sorted(maps.Keys(all))).To(Equal([]string{"ClusterRole", "ClusterRoleBinding", "Service", "ServiceMonitor"}))
+	g.Expect(slices.Sorted(maps.Keys(all))).To(Equal([]string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Service", "ServiceMonitor"}))
 	monitor, service := &monitoringv1.ServiceMonitor{}, &corev1.Service{}
 	strict(t, all["ServiceMonitor"], monitor)
 	strict(t, all["Service"], service)
-	template := deployment(g, values(render(t))).Spec.Template
+	template := deployment(g, components(t, infrastructure, repository.ComponentsOptions{}).Objs()).Spec.Template
 
 	g.Expect(monitor.Namespace).To(Equal(service.Namespace), "without a namespaceSelector, a ServiceMonitor selects in its namespace")
 	g.Expect(monitor.Spec.NamespaceSelector).To(BeZero())
+	// Prometheus discovers the Pods in that namespace, where kube-prometheus does not allow it by itself.
+	discovery, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	strict(t, all["Role"], discovery)
+	strict(t, all["RoleBinding"], binding)
+	g.Expect([]string{discovery.Namespace, binding.Namespace}).To(HaveEach(service.Namespace))
+	g.Expect(discovery.Rules).To(ContainElement(HaveField("Resources", ContainElements("services", "endpoints", "pods"))))
+	g.Expect(discovery.Rules).To(ContainElement(HaveField("Resources", ContainElement("endpointslices"))))
+	g.Expect(binding.RoleRef.Name).To(Equal(discovery.Name))
 	for label, value := range monitor.Spec.Selector.MatchLabels {
 		g.Expect(service.Labels).To(HaveKeyWithValue(label, value))
 	}
@@ -104,14 +114,6 @@ func TestServiceMonitor_Component_SelectsTheManager(t *testing.T) {
 	rules := &monitoringv1.PrometheusRule{}
 	strict(t, added(t, "prometheus-rule")["PrometheusRule"], rules)
 	g.Expect(rules).To(HaveField("Spec.Groups", Not(BeEmpty())))
-}
-
-func values(objects []*unstructured.Unstructured) []unstructured.Unstructured {
-	made := make([]unstructured.Unstructured, 0, len(objects))
-	for _, object := range objects {
-		made = append(made, *object)
-	}
-	return made
 }
 
 // labels returns the labels of a series.
