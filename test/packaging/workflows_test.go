@@ -26,7 +26,10 @@ type workflow struct {
 				Suite []string `json:"suite"`
 			} `json:"matrix"`
 		} `json:"strategy"`
-		Steps []struct{ Uses, Run string } `json:"steps"`
+		Steps []struct {
+			Uses, Run string
+			With      map[string]any
+		} `json:"steps"`
 	} `json:"jobs"`
 }
 
@@ -63,10 +66,19 @@ func TestWorkflows_MakeTargets_Exist(t *testing.T) {
 	g := NewWithT(t)
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	g.Expect(err).ToNot(HaveOccurred())
+	module, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	g.Expect(err).ToNot(HaveOccurred())
+	minor := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(module))[1]
 	for _, name := range []string{"test.yaml", "release.yaml"} {
 		w := readWorkflow(t, name)
 		g.Expect(w.Permissions).To(Equal(map[string]string{"contents": "read"}), name)
 		for job := range w.Jobs {
+			for _, step := range w.Jobs[job].Steps {
+				if strings.HasPrefix(step.Uses, "actions/setup-go@") {
+					// The file go.mod names the oldest patch release, and govulncheck reports the vulnerabilities of that.
+					g.Expect(step.With).To(And(HaveKeyWithValue("go-version", minor+".x"), HaveKeyWithValue("check-latest", true)), name)
+				}
+			}
 			found := targets(g, &w, job)
 			g.Expect(found).ToNot(BeEmpty())
 			for _, target := range found {
