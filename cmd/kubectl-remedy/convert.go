@@ -60,22 +60,25 @@ func readMedik8s(command *cobra.Command, c *connection, files []string) ([]unstr
 	}
 	var all []unstructured.Unstructured
 	for _, name := range files {
-		found, err := readFile(command.InOrStdin(), name)
+		found, others, err := readFile(command.InOrStdin(), name)
 		if err != nil {
 			return nil, nil, err
+		}
+		for i := range others {
+			_, _ = fmt.Fprintf(command.ErrOrStderr(), "%s %s is not converted\n", others[i].GetKind(), others[i].GetName())
 		}
 		all = slices.Concat(all, found)
 	}
 	return all, nil, nil
 }
 
-func readFile(in io.Reader, name string) ([]unstructured.Unstructured, error) {
+func readFile(in io.Reader, name string) (checks, others []unstructured.Unstructured, err error) {
 	if name == "-" {
 		return medik8s.Documents(in, "stdin")
 	}
 	file, err := os.Open(name) //nolint:gosec // The user names the file.
 	if err != nil {
-		return nil, errors.Wrap(err, "failed to open the file")
+		return nil, nil, errors.Wrap(err, "failed to open the file")
 	}
 	defer func() { _ = file.Close() }()
 	return medik8s.Documents(file, name)

@@ -186,6 +186,7 @@ func (c *conversion) templates(from *spec) error {
 			return err
 		}
 		c.Check.Spec.RemediationTemplate = template
+		c.note("medik8s stops the remediation after 30m. Remedy waits for its end: for a timeout, use escalatingRemediations with one step")
 		return nil
 	case len(from.Escalating) == 0:
 		return errors.New("it has neither remediationTemplate nor escalatingRemediations: set one of them")

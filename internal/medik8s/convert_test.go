@@ -35,7 +35,7 @@ func manifest(spec string) string {
 
 func convert(t *testing.T, text string) (*medik8s.Converted, error) {
 	t.Helper()
-	all, err := medik8s.Documents(strings.NewReader(text), "nhc.yaml")
+	all, _, err := medik8s.Documents(strings.NewReader(text), "nhc.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -176,13 +176,26 @@ func TestYAML_LineBreaks_StayInComments(t *testing.T) {
 	g.Expect(check.Spec.Mode).To(Equal(remedyv1.ObserveMode))
 }
 
+// The output of kustomize has other objects than checks. Only a NodeHealthCheck of another group is an error.
+func TestDocuments_OtherObjects_AreReturnedApart(t *testing.T) {
+	g := NewWithT(t)
+	const other = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n"
+	checks, others, err := medik8s.Documents(strings.NewReader(other+"---\n"+manifest("minHealthy: 1")+"---\n"+other), "all.yaml")
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(checks).To(ConsistOf(HaveField("GetName()", "sample")))
+	g.Expect(others).To(HaveLen(2))
+	misspelled := strings.ReplaceAll(manifest("minHealthy: 1"), "medik8s", "medik8")
+	_, _, err = medik8s.Documents(strings.NewReader(manifest("minHealthy: 1")+"---\n"+misspelled), "all.yaml")
+	g.Expect(err).To(MatchError(ContainSubstring("unexpected kind")))
+}
+
 // The sample of medik8s with a status, as kubectl get -o yaml prints a list.
 func TestConvert_List_MatchesGolden(t *testing.T) {
 	g := NewWithT(t)
 	file, err := os.Open("testdata/list.yaml")
 	g.Expect(err).ToNot(HaveOccurred())
 	defer func() { g.Expect(file.Close()).To(Succeed()) }()
-	all, err := medik8s.Documents(file, "list.yaml")
+	all, _, err := medik8s.Documents(file, "list.yaml")
 	g.Expect(err).ToNot(HaveOccurred())
 	var text string
 	for i := range all {
@@ -229,7 +242,7 @@ func TestInCluster_Checks_AreRead(t *testing.T) {
 	)).To(Succeed())
 	api, err := client.New(stage.Management.Admin, client.Options{})
 	g.Expect(err).ToNot(HaveOccurred())
-	all, err := medik8s.Documents(strings.NewReader(manifest("minHealthy: 1\nremediationTemplate: "+
+	all, _, err := medik8s.Documents(strings.NewReader(manifest("minHealthy: 1\nremediationTemplate: "+
 		"{apiVersion: policies.invalid/v1alpha1, kind: NodePolicyTemplate, name: a, namespace: b}")), "nhc.yaml")
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(api.Create(t.Context(), &all[0])).To(Succeed())

@@ -21,8 +21,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Documents reads the checks of a file with YAML or JSON documents. Lists are read, too.
-func Documents(file io.Reader, name string) ([]unstructured.Unstructured, error) {
+// Documents reads the checks of a file with YAML or JSON documents. Lists are read, too. The output of kustomize also has other objects.
+// A file without a check is an error.
+func Documents(file io.Reader, name string) (checks, others []unstructured.Unstructured, err error) {
 	var all []unstructured.Unstructured
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(file))
 	for {
@@ -31,11 +32,11 @@ func Documents(file io.Reader, name string) ([]unstructured.Unstructured, error)
 			break
 		}
 		if err != nil {
-			return nil, errors.Wrapf(err, "failed to read %s", name)
+			return nil, nil, errors.Wrapf(err, "failed to read %s", name)
 		}
 		object := map[string]any{}
 		if err := yaml.Unmarshal(content, &object); err != nil {
-			return nil, errors.Wrapf(err, "failed to read %s: it is not a manifest", name)
+			return nil, nil, errors.Wrapf(err, "failed to read %s: it is not a manifest", name)
 		}
 		if len(object) == 0 {
 			continue
@@ -47,19 +48,27 @@ func Documents(file io.Reader, name string) ([]unstructured.Unstructured, error)
 		}
 		list, err := one.ToList()
 		if err != nil {
-			return nil, errors.Wrapf(err, "failed to read %s: a list in it is invalid", name)
+			return nil, nil, errors.Wrapf(err, "failed to read %s: a list in it is invalid", name)
 		}
 		all = append(all, list.Items...)
 	}
 	if len(all) == 0 {
-		return nil, errors.Errorf("%s has no NodeHealthCheck of %s", name, Kind.Group)
+		return nil, nil, errors.Errorf("%s has no NodeHealthCheck of %s", name, Kind.Group)
 	}
 	for i := range all {
-		if err := expected(all[i].GroupVersionKind()); err != nil {
-			return nil, errors.WithMessage(err, name)
+		switch err := expected(all[i].GroupVersionKind()); {
+		case err == nil:
+			checks = append(checks, all[i])
+		case all[i].GetKind() == Kind.Kind:
+			return nil, nil, errors.WithMessage(err, name)
+		default:
+			others = append(others, all[i])
 		}
 	}
-	return all, nil
+	if len(checks) == 0 {
+		return nil, nil, errors.WithMessage(expected(all[0].GroupVersionKind()), name)
+	}
+	return checks, others, nil
 }
 
 // InCluster reads the checks of a cluster, with the mapper of its kinds.

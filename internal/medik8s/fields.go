@@ -237,6 +237,7 @@ func (c *conversion) steps(from []step) error {
 			RemediationTemplate: *template, Timeout: c.duration("The timeout of "+field, timeout),
 		})
 	}
+	c.note("If the Node is unhealthy after the last step, medik8s stops. Remedy begins with the first one again, after a backoff")
 	return nil
 }
 
