@@ -9,7 +9,7 @@ import "runtime/debug"
 // released is set by the linker for a release.
 var released string
 
-// String returns the version of a release, else the commit this was built from, else "development".
+// String returns the version of a release or of the Go module, else the commit this was built from, else "development".
 func String() string {
 	if released != "" {
 		return released
@@ -28,7 +28,15 @@ func String() string {
 		}
 	}
 	if commit == "" {
-		return "development"
+		return moduleVersion(info.Main.Version)
 	}
 	return "commit-" + commit[:min(len(commit), 12)] + changed
+}
+
+// moduleVersion is that of a program that 'go install' has built from a version of the module; "development" without one.
+func moduleVersion(version string) string {
+	if version == "" || version == "(devel)" {
+		return "development"
+	}
+	return version
 }
