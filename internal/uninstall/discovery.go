@@ -101,6 +101,10 @@ func newObject(kind apiResource, meta *metav1.ObjectMeta) object {
 		// The users of a check of Remedy's own kinds have set it.
 		o.kept = []string{remedyv1.RequestPluralsAnnotation}
 	}
+	if strings.HasSuffix(meta.Labels[clusterv1.ProviderNameLabel], "-remedy") {
+		// It is part of a release, and no user has set the label.
+		o.kept = append(o.kept, remedyv1.AggregateToManagerLabel)
+	}
 	o.traces = o.tracesIn(meta)
 	return o
 }

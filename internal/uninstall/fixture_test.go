@@ -264,7 +264,7 @@ func (p *fixture) user(name string, rules ...rbacv1.PolicyRule) (*uninstall.Unin
 	p.t.Cleanup(func() { p.Expect(p.api.Delete(context.Background(), role)).To(Succeed()) })
 	config, err := management.Config(controlplane.User{Name: role.Name})
 	p.Expect(err).ToNot(HaveOccurred())
-	p.Expect(management.UntilAllowed(p.t.Context(), role.Name, &rules[0], true)).To(Succeed())
+	p.Expect(management.UntilAllowed(p.t.Context(), "", role.Name, &rules[0], true)).To(Succeed())
 	c, err := uninstall.NewCluster("the management cluster", config)
 	p.Expect(err).ToNot(HaveOccurred())
 	out := &bytes.Buffer{}

@@ -224,7 +224,8 @@ func TestAll_WithoutClusterAPI_Succeeds(t *testing.T) {
 	g.Expect(out.String()).To(Equal("nothing to remove\n"))
 }
 
-// A check that waits for its adoption has only conditions, and a ClusterRole only the label that an administrator has set.
+// A check that waits for its adoption has only conditions, and a ClusterRole only the label that an administrator has set. That of a
+// release keeps it: the manager can be started again.
 func TestAll_ConditionsAndRoleLabelOnly_RemovesThem(t *testing.T) {
 	p := newFixture(t)
 	waits := p.inTreeCheck("waits").DeepCopy()
@@ -234,9 +235,13 @@ func TestAll_ConditionsAndRoleLabelOnly_RemovesThem(t *testing.T) {
 		Name:   p.namespace,
 		Labels: map[string]string{remedyv1.AggregateToManagerLabel: "true", "other": "stays"},
 	}}
+	released := role.DeepCopy()
+	released.Name, released.Labels[clusterv1.ProviderNameLabel] = role.Name+"-released", "infrastructure-remedy"
 	p.create(role)
+	p.create(released)
 	uninstaller, said := p.uninstaller(false)
 	p.Expect(uninstaller.All(p.ctx)).To(Succeed(), said.String())
+	p.Expect(p.get(released).GetLabels()).To(HaveKey(remedyv1.AggregateToManagerLabel))
 	p.Expect(p.get(waits).(*clusterv1.MachineHealthCheck).Status.Conditions).To(ConsistOf(HaveField("Type", clusterv1.PausedCondition)))
 	p.Expect(p.get(role).GetLabels()).To(Equal(map[string]string{"other": "stays"}))
 }
