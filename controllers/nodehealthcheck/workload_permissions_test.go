@@ -141,7 +141,7 @@ func startPermitted(t *testing.T, all []permission, ofControlPlane bool) *permit
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "prod-kubeconfig"}}
 	s.Change(secret, func() { secret.Data["value"] = s.Kubeconfig(user) })
 	grant(s, all)
-	s.Expect(stage.Workload.UntilAllowed(s.Ctx, s.Namespace, &rbacv1.PolicyRule{
+	s.Expect(stage.Workload.UntilAllowed(s.Ctx, "", s.Namespace, &rbacv1.PolicyRule{
 		Verbs: []string{"patch"}, APIGroups: []string{""}, Resources: []string{"nodes"},
 	}, slices.Contains(all, permission{"patch", "nodes", ""}))).To(Succeed())
 	var changes []func(*corev1.Node)

@@ -51,7 +51,7 @@ var (
 
 func TestMain(m *testing.M) {
 	// These machines are shared: what takes long is no failure.
-	SetDefaultEventuallyTimeout(2 * time.Minute)
+	SetDefaultEventuallyTimeout(10 * time.Minute)
 	code := m.Run()
 	if cp != nil {
 		cp.Stop()

@@ -16,7 +16,6 @@ import (
 
 	. "github.com/onsi/gomega"
 	"github.com/pkg/errors"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -244,7 +243,7 @@ func tenant(t *testing.T, namespace string, rules ...rbacv1.PolicyRule) client.C
 		})).To(Succeed())
 	}
 	for _, one := range append(rules, rule("create", "", "configmaps")) {
-		g.Expect(untilAllowed(t.Context(), namespace, user, &one)).To(Succeed())
+		g.Expect(plane.UntilAllowed(t.Context(), namespace, user, &one, true)).To(Succeed())
 	}
 	return as(g, controlplane.User{Name: user})
 }
@@ -343,16 +342,4 @@ func deleteAll(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// untilAllowed waits until the API server grants what a rule lists first.
-func untilAllowed(ctx context.Context, namespace, user string, rule *rbacv1.PolicyRule) error {
-	permission := &authorizationv1.ResourceAttributes{
-		Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
-	}
-	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: permission}}
-		err := admin.Create(ctx, review)
-		return review.Status.Allowed, err
-	})
 }

@@ -30,14 +30,16 @@ func Kubeconfig(user *rest.Config) ([]byte, error) {
 	return content, errors.Wrap(err, "failed to make a kubeconfig")
 }
 
-// UntilAllowed waits until a user has the first permission of a rule, or lost it: the API server applies RBAC a moment after it
-// were written.
-func (c *ControlPlane) UntilAllowed(ctx context.Context, user string, rule *rbacv1.PolicyRule, allowed bool) error {
+// UntilAllowed waits until a user has the first permission of a rule in a namespace, or lost it: the API server applies RBAC rules a moment
+// after they were written. Without a namespace, it waits for the permission in all of them.
+func (c *ControlPlane) UntilAllowed(ctx context.Context, namespace, user string, rule *rbacv1.PolicyRule, allowed bool) error {
 	admin, err := c.Client()
 	if err != nil {
 		return err
 	}
-	right := &authorizationv1.ResourceAttributes{Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0]}
+	right := &authorizationv1.ResourceAttributes{
+		Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0],
+	}
 	return errors.Wrap(wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: right}}
 		err := admin.Create(ctx, review)

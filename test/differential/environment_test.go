@@ -89,7 +89,7 @@ func newEnvironment(t *testing.T) *environment {
 	server.once.Do(startServer)
 	a.Expect(server.err).ToNot(HaveOccurred())
 	// On a machine that is very busy a cluster may not answer twice in a row, and then there is a reconnect grace period.
-	a.SetDefaultEventuallyTimeout(3 * time.Minute)
+	a.SetDefaultEventuallyTimeout(10 * time.Minute)
 	a.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
 	var err error
 	a.api, err = client.New(server.Admin, client.Options{Scheme: scheme})

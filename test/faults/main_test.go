@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	// These machines are shared: what takes long is no failure.
-	SetDefaultEventuallyTimeout(2 * time.Minute)
+	SetDefaultEventuallyTimeout(10 * time.Minute)
 	var err error
 	if cp, err = controlplane.Lease(context.Background(), controlplane.Management); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,7 @@ import (
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/adoption"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
@@ -30,7 +32,7 @@ var wakes atomic.Int64
 // WakeAnnotation has no meaning. A change of it triggers reconciles.
 const WakeAnnotation = "test.invalid/nudge"
 
-// Wake triggers a reconcile of every check. It changes only Clusters, and the checks whose Cluster does not exist.
+// Wake triggers a reconcile of every check. It changes Clusters of the namespace, and the checks that have none of them.
 func (s *Stage) Wake() {
 	s.T.Helper()
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, WakeAnnotation, wakes.Add(1)))
@@ -48,7 +50,9 @@ func (s *Stage) Wake() {
 		}
 	}
 	for _, check := range s.NodeChecks() {
-		s.Expect(client.IgnoreNotFound(s.Admin.Patch(s.Ctx, &check, patch))).To(Succeed())
+		if at := check.Spec.ClusterRef; at == nil || at.Namespace != s.Namespace || !woken[at.Name] {
+			s.Expect(client.IgnoreNotFound(s.Admin.Patch(s.Ctx, &check, patch))).To(Succeed())
+		}
 	}
 }
 
@@ -69,6 +73,16 @@ func (s *Stage) exists(check string) bool {
 func (c *Instance) Reconciles(check string) *atomic.Int64 {
 	n, _ := c.reconciles.LoadOrStore(check, &atomic.Int64{})
 	return n.(*atomic.Int64)
+}
+
+// counts returns how many reconciles of each check have begun.
+func (c *Instance) counts() map[string]int64 {
+	all := map[string]int64{}
+	c.reconciles.Range(func(check, n any) bool {
+		all[check.(string)] = n.(*atomic.Int64).Load()
+		return true
+	})
+	return all
 }
 
 // selects reports whether the instance is responsible for a check. It reconciles no others.
@@ -119,16 +133,43 @@ func (c *Instance) WaitIdle() {
 		g.Expect(c.current()).To(BeTrue())
 		before, versions := len(c.Writes()), c.versions()
 		c.ReconcileAll()
+		c.retryConflicts(before)
 		g.Expect(c.Writes()[before:]).To(BeEmpty())
 		g.Expect(c.versions()).To(Equal(versions))
 	}).Should(Succeed(), "the reconcilers do not stop writing")
 }
 
+// retryConflicts lets the reconcilers retry the last write since that has conflicted. Wake changes some checks, so a reconcile that reads a
+// lot before it writes to its check could conflict with each of many calls of Wake.
+func (c *Instance) retryConflicts(since int) {
+	c.Stage.T.Helper()
+	conflicts := func(w faults.Write) bool { return w.Code == http.StatusConflict && w.Fault == "" }
+	begun, at := c.counts(), time.Now()
+	c.Stage.Eventually(func() bool {
+		later := c.Writes()[since:]
+		slices.Reverse(later)
+		conflict := slices.IndexFunc(later, conflicts)
+		if now := c.counts(); !maps.Equal(begun, now) {
+			begun, at = now, time.Now()
+		}
+		retried := conflict < 0 || slices.ContainsFunc(later[:conflict], faults.Write.Landed)
+		// Another instance may have made the write, so no reconcile has to follow.
+		return retried || c.Context().Err() != nil || time.Since(at) > 10*time.Second
+	}).Should(BeTrue())
+}
+
 // RunUntilIdle waits until nothing is written any more, or the process has crashed.
 func (c *Instance) RunUntilIdle(ctx context.Context) error {
-	for end := time.Now().Add(Timeout); time.Now().Before(end); {
+	last := time.Now()
+	for end := last.Add(Timeout); time.Now().Before(end); {
+		if waited := time.Since(last); c.Stage.Clock != nil && waited > stuckTime {
+			// A call that took too long is repeated later, by a clock that stands still.
+			last = time.Now()
+			c.Stage.Clock.Step(waited)
+		}
 		before, fresh := len(c.Writes()), c.current() && c.hasCurrentRequests()
 		c.ReconcileAll()
+		c.retryConflicts(before)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -142,20 +183,15 @@ func (c *Instance) RunUntilIdle(ctx context.Context) error {
 // WaitNoReconciles waits until no reconcile happens any more, without triggering one, and returns how many there were of each check.
 func (c *Instance) WaitNoReconciles() map[string]int64 {
 	c.Stage.T.Helper()
-	counts := func() map[string]int64 {
-		all := map[string]int64{}
-		c.reconciles.Range(func(check, n any) bool {
-			all[check.(string)] = n.(*atomic.Int64).Load()
-			return true
-		})
-		return all
-	}
-	before, writes := counts(), -1
+	before, writes, quiet := c.counts(), -1, 0
 	c.Stage.Eventually(func() bool {
-		now, written := counts(), len(c.Writes())
-		same := maps.Equal(before, now) && written == writes
+		now, written := c.counts(), len(c.Writes())
+		if quiet++; !maps.Equal(before, now) || written != writes {
+			quiet = 0
+		}
 		before, writes = now, written
-		return same
+		// A long reconcile counts when it begins, and a busy machine can stop all processes for some seconds.
+		return quiet == 2
 	}).WithPolling(2*time.Second).Should(BeTrue(), "the reconcilers do not stop writing")
 	return before
 }

@@ -50,6 +50,10 @@ func (s *Stage) inspect() {
 	}
 	for _, kind := range remediator.Kinds() {
 		for _, request := range s.Requests(kind) {
+			if _, elsewhere := request.GetLabels()[remedyv1.CheckLabel]; elsewhere {
+				// A manager of another cluster has created it.
+				continue
+			}
 			made := request.GetAnnotations()[remedyv1.CheckAnnotation]
 			s.Expect(slices.ContainsFunc(checks, func(c remedyv1.MachineHealthCheck) bool {
 				return made == "MachineHealthCheck/"+c.Namespace+"/"+c.Name && controllerutil.ContainsFinalizer(&c, remedyv1.CleanupFinalizer)

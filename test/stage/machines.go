@@ -130,10 +130,15 @@ func (s *Stage) SetOwnerAnswer(m *clusterv1.Machine, reason string) {
 				Message: "Message of the owner",
 			},
 		)
+		older := reason
+		if reason == clusterv1.MachineSetMachineRemediationDeferredReason {
+			// v1beta1 has no such reason.
+			older = clusterv1.WaitingForRemediationV1Beta1Reason
+		}
 		deprecated.MarkFalse(
 			m,
 			clusterv1.MachineOwnerRemediatedV1Beta1Condition,
-			reason,
+			older,
 			clusterv1.ConditionSeverityWarning,
 			"Message of the owner",
 		)

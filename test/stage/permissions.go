@@ -46,7 +46,7 @@ func Aggregate(ctx context.Context, rules ...rbacv1.PolicyRule) error {
 	if err := ChangePermissions(ctx, admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule { return append(all, rules...) }); err != nil {
 		return errors.Wrap(err, "failed to aggregate permissions")
 	}
-	return Management.UntilAllowed(ctx, ManagerUser, &rules[0], true)
+	return Management.UntilAllowed(ctx, "", ManagerUser, &rules[0], true)
 }
 
 // Revoke removes the permissions on a kind and its group. It returns when the API server applies that.
@@ -55,5 +55,5 @@ func (s *Stage) Revoke(kind remediator.Kind) {
 	s.Expect(ChangePermissions(s.Ctx, s.Admin, func(all []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		return slices.DeleteFunc(all, func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.APIGroups, kind.Group) })
 	})).To(Succeed())
-	s.Expect(Management.UntilAllowed(s.Ctx, ManagerUser, &kind.Rules()[0], false)).To(Succeed())
+	s.Expect(Management.UntilAllowed(s.Ctx, "", ManagerUser, &kind.Rules()[0], false)).To(Succeed())
 }

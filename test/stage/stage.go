@@ -66,7 +66,7 @@ func New(t testing.TB, changes ...func(*Stage)) *Stage {
 	t.Helper()
 	s := &Stage{T: t, WithT: NewWithT(t), Ctx: context.WithoutCancel(t.Context())}
 	s.SetDefaultEventuallyTimeout(Timeout)
-	s.SetDefaultEventuallyPollingInterval(20 * time.Millisecond)
+	s.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
 	var err error
 	s.Admin, err = client.New(Management.Admin, client.Options{Scheme: Scheme(t)})
 	s.Expect(err).ToNot(HaveOccurred())
@@ -171,8 +171,8 @@ func (s *Stage) Advance(d time.Duration) {
 	s.Wake()
 }
 
-// stuckTime is how long a test with a fake clock waits before Eventually advances the clock.
-const stuckTime = time.Minute
+// stuckTime is how long a test with a fake clock waits before Eventually and RunUntilIdle advance the clock.
+const stuckTime = Timeout / 5
 
 // Eventually is Gomega's. A fake clock does not advance by itself, but a reconciler can wait for a later time: on a busy machine a
 // connection is lost, and the reconnect grace period counts by that clock. So after a long wait, the clock is advanced by the time that the

@@ -52,19 +52,19 @@ type forwarder struct {
 	// process is the one whose calls are forwarded: there is one at a time.
 	process atomic.Pointer[faults.Process]
 	// answer returns the answer to some calls instead of the API server; nil for the others.
-	answer func(*http.Request) *http.Response
+	answer atomic.Pointer[func(*http.Request) *http.Response]
 }
 
 // AnswerWorkload answers some calls instead of the API server of the workload cluster, if the stage is WithWorkloadWrites: those for which
-// the function returns an answer. Call it before an instance is started.
+// the function returns an answer.
 func (s *Stage) AnswerWorkload(answer func(*http.Request) *http.Response) {
-	s.forwarder.answer = answer
+	s.forwarder.answer.Store(&answer)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
-	if f.answer != nil {
-		if response := f.answer(r); response != nil {
+	if answer := f.answer.Load(); answer != nil {
+		if response := (*answer)(r); response != nil {
 			return response, nil
 		}
 	}

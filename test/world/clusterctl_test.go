@@ -108,7 +108,10 @@ func (e *installation) deleteRefused() {
 }
 
 func (e *installation) movedByProgram(requested *clusterv1.Machine) {
-	there := startWorld(e.t, world.Options{WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"}})
+	there := startWorld(e.t, world.Options{
+		WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"},
+		Flags: map[string][]string{world.Remedy: aTenaciousLead},
+	})
 	e.Expect(there.InstallRemediations(e.t.Context())).To(Succeed())
 	e.Expect(e.w.MoveTo(e.t.Context(), there, e.c.Namespace)).To(Succeed())
 	e.traces(installed).Should(ConsistOf("ClusterRole /puppetremediations"), "the permission that the user has granted is not moved")

@@ -44,7 +44,11 @@ func (w *World) startManagers(ctx context.Context, managers programs) error {
 	}
 	ready, readyContext := errgroup.WithContext(ctx)
 	for _, process := range started {
-		ready.Go(func() error { return process.Ready(readyContext) })
+		if process.Name == Remedy {
+			ready.Go(func() error { return process.Ready(readyContext) })
+			continue
+		}
+		ready.Go(func() error { return process.startsUntilReady(readyContext) })
 	}
 	ready.Go(func() error { return w.processes[ControllerManager].Ready(readyContext) })
 	if err := ready.Wait(); err != nil {

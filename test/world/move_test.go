@@ -72,7 +72,10 @@ func TestMove_Clusters_KeepTheirState(t *testing.T) {
 	}
 	g := NewWithT(t)
 	here := theWorld(t)
-	there, err := world.Start(t.Context(), world.Options{WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"}})
+	there, err := world.Start(t.Context(), world.Options{
+		WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"},
+		Flags: map[string][]string{world.Remedy: aTenaciousLead},
+	})
 	g.Expect(err).ToNot(HaveOccurred())
 	t.Cleanup(func() {
 		there.Stop()

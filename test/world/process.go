@@ -131,6 +131,27 @@ func (p *Process) Ready(ctx context.Context) error {
 	}
 }
 
+// startsUntilReady is Ready for a manager of Cluster API that was installed a moment ago. If it ends, it is started again, as a container is: on a
+// busy machine the API server does not serve all of its kinds yet, and then a manager ends.
+func (p *Process) startsUntilReady(ctx context.Context) error {
+	const restarts = 5
+	err := p.Ready(ctx)
+	for range restarts {
+		if err == nil || p.Running() {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Second):
+		}
+		if err = p.Start(); err == nil {
+			err = p.Ready(ctx)
+		}
+	}
+	return err
+}
+
 func (p *Process) answers(ctx context.Context) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.ReadyURL, http.NoBody)
 	if err != nil {

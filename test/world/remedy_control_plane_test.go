@@ -141,8 +141,8 @@ func TestControlPlane_RetryLimits_OwnerStopsRemediation(t *testing.T) {
 			}
 		}
 	}
-	// The owner counts from the start of the reconcile that deletes the Machine, in whole seconds.
-	const reconcileTime = 5 * time.Second
+	// The owner counts from the start of the reconcile that deletes the Machine. Without the period, it would retry after ten seconds.
+	const reconcileTime = 20 * time.Second
 	g.Expect(deleted[1]).To(BeTemporally(">=", deleted[0].Add(retryPeriod-reconcileTime)))
 
 	falls(t, c, unhealthy)

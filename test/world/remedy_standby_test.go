@@ -23,7 +23,10 @@ import (
 func TestStandby_LeaderKilled_CompletesRemediation(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	w := startWorld(t, world.Options{WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"}})
+	w := startWorld(t, world.Options{
+		WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"},
+		Flags: map[string][]string{world.Remedy: aTenaciousLead},
+	})
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	c, check := monitored(t, w, "standby", func(namespace string, s *remedyv1.MachineHealthCheckSpec) {
 		escalates(t, w, namespace, "reboot", "power-off")(s)
