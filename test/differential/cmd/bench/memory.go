@@ -8,11 +8,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 )
 
-// moreNodes are the Nodes of benchmarkMemory. No check selects them: they are only cached.
+// moreNodes are the Nodes of benchmarkMemory. They are only cached, until a NodeHealthCheck selects them.
 const moreNodes = 5000
 
 // benchmarkMemory measures how much heap, after a garbage collection, each Node of a workload cluster needs.
@@ -43,6 +50,46 @@ func benchmarkMemory(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	b.results.add("heap bytes/Node", (after-before)/moreNodes)
+	if !s.isRemedy {
+		return nil
+	}
+	return c.addNodeCheckMemory(ctx, after)
+}
+
+// addNodeCheckMemory measures how much more heap each of these Nodes needs if a NodeHealthCheck selects all of them: the manager keeps the
+// targets of its last reconcile.
+func (c *checked) addNodeCheckMemory(ctx context.Context, before float64) error {
+	template := remediator.Metal3.NewTemplate(c.namespace, templateName, map[string]any{"strategy": "Reboot"})
+	if err := client.IgnoreAlreadyExists(c.api.Create(ctx, template)); err != nil {
+		return err
+	}
+	check := &remedyv1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
+	check.Spec.ClusterRef = &remedyv1.ClusterReference{Namespace: c.namespace, Name: "cluster-0"}
+	check.Spec.Selector = &remedyv1.Selector{MatchLabels: map[string]remedyv1.LabelValue{"kubernetes.io/os": "linux"}}
+	check.Spec.RemediationTemplate = &remedyv1.NodeTemplateReference{Namespace: c.namespace, TemplateKind: remedyv1.TemplateKind{
+		APIVersion: template.GetAPIVersion(), Kind: template.GetKind(), Name: templateName,
+	}}
+	if err := c.api.Create(ctx, check); err != nil {
+		return err
+	}
+	defer func() {
+		_ = c.api.Delete(context.WithoutCancel(ctx), check)
+	}()
+	err := wait.PollUntilContextTimeout(ctx, time.Second, settleTimeout, true, func(ctx context.Context) (bool, error) {
+		err := c.api.Get(ctx, client.ObjectKeyFromObject(check), check)
+		return int(ptr.Deref(check.Status.HealthyNodes, 0)) == moreNodes+c.targets, err
+	})
+	if err == nil {
+		err = c.untilQuiet(ctx)
+	}
+	if err != nil {
+		return errors.Wrapf(err, "NodeHealthCheck %s: status.healthyNodes is %d", check.Name, ptr.Deref(check.Status.HealthyNodes, 0))
+	}
+	after, err := c.heap(ctx)
+	if err != nil {
+		return err
+	}
+	c.results.add("heap bytes/Node of a NodeHealthCheck", (after-before)/float64(moreNodes+c.targets))
 	return nil
 }
 
