@@ -49,6 +49,10 @@ func drawEvaluations(t *rapid.T) evaluations {
 		n := &healthcheck.Target{Object: node, ControlPlane: m.ControlPlane, NodeTarget: m.NodeTarget, Reading: m.Reading}
 		mh, mr := machinehealthcheck.Source{}.Facts(machines, m, &health.MachineFacts{})
 		nh, nr := source.Facts(nodes, n, &health.MachineFacts{})
+		if check.Unreachable {
+			// The annotation of a Machine can be read then, that of a Node cannot.
+			mh.Annotations.Remediate, nh.Annotations.Remediate = false, false
+		}
 		drawRest(t, &machines.Policy, &mr, &nr)
 		add(both.machines, mh, mr)
 		add(both.nodes, nh, nr)

@@ -32,6 +32,12 @@ const (
 	RemediationFailedReason = "RemediationFailed"
 	// OwnerNotActingReason: an owner has not remediated a Machine in time.
 	OwnerNotActingReason = "OwnerNotActing"
+	// RequestFailedReason: the request for a target could not be created.
+	RequestFailedReason = "RequestFailed"
+	// PreviousStepNotReleasedReason: a finalizer blocks the deletion of a request.
+	PreviousStepNotReleasedReason = "PreviousStepNotReleased"
+	// RecoveryNotConfirmedReason: a person has to confirm that a target is healthy again.
+	RecoveryNotConfirmedReason = "RecoveryNotConfirmed"
 	// CleaningUpReason: the check is being deleted, and waits for its cleanup. Ready is Unknown, or False if requests cannot be listed.
 	CleaningUpReason = "CleaningUp"
 	// NotReconciledReason: no controller of the manager reconciles the check.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -101,6 +102,29 @@ func TestAdoption_AdoptAndRelease_HasNoConflicts(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))
 	c.WaitIdle()
 	s.Expect(count.Load()).To(BeZero())
+}
+
+// A Machine has failed while it was created, and its Node has joined later. In-tree ignores that, so its adoption does not replace it. One
+// without a Node is remediated.
+func TestAdoption_EarlierFailureOfMachine_IsIgnored(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAdoption)
+	fail := func(m *clusterv1.Machine) {
+		s.ChangeStatus(m, func() {
+			reason := &clusterv1.MachineV1Beta1DeprecatedStatus{FailureMessage: ptr.To("CreateError")} //nolint:staticcheck // providers still set it
+			m.Status.Deprecated = &clusterv1.MachineDeprecatedStatus{V1Beta1: reason}                  //nolint:staticcheck // as above
+		})
+	}
+	fail(s.CreateMachine("m-1"))
+	fail(s.CreateMachineWithoutNode("m-2", nil))
+	check := s.CreateInTreeCheck("workers")
+	c := s.Start()
+	s.CompleteAdoption(check)
+	s.Eventually(func() string { return s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)["m-2"] }).
+		Should(Equal(stage.OwnerRequested))
+	c.WaitIdle()
+	s.Expect(s.MachineConditions(clusterv1.MachineHealthCheckSucceededCondition)["m-1"]).To(Equal(stage.IsHealthy))
+	s.Expect(s.MachineConditions(clusterv1.MachineOwnerRemediatedCondition)["m-1"]).To(BeEmpty())
 }
 
 // The in-tree controller has not written a status: it does not run, or it does not reconcile this check.

@@ -154,3 +154,17 @@ func TestPause_Machine_IsNotWritten(t *testing.T) {
 	s.Eventually(stage.Get(s, m)).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
 }
+
+// A user deletes the Node of a lost server, and a finalizer keeps it. Its Machine is not being deleted, so the owner replaces it.
+func TestOwnerRemediation_NodeKeptByFinalizer_IsRequested(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	unhealthy := s.CreateUnhealthyMachine("m-1")
+	s.ChangeNode("m-1", func(node *corev1.Node) { node.Finalizers = []string{"example.com/wait"} })
+	s.Expect(s.Workload.Delete(s.Ctx, s.Node("m-1"))).To(Succeed())
+	s.CreateCheck("workers")
+	s.Start()
+	s.Eventually(stage.Get(s, unhealthy)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	s.ChangeNode("m-1", func(node *corev1.Node) { node.Finalizers = nil })
+}

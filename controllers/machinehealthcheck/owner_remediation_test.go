@@ -55,24 +55,30 @@ func TestMachineConditions_UnhealthyMachine_EqualTheInTreeOnes(t *testing.T) {
 	s.Expect(deprecated.Get(healthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeNil())
 }
 
+// startRequested starts a check that has requested owner remediation of its Machine.
+func startRequested(s *stage.Stage) (unhealthy *clusterv1.Machine, check *remedyv1.MachineHealthCheck, c *stage.Instance) {
+	s.T.Helper()
+	unhealthy, check = s.CreateUnhealthyMachine("m-1"), s.CreateCheck("workers")
+	c = s.Start()
+	s.Eventually(stage.Get(s, unhealthy)).
+		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	return unhealthy, check, c
+}
+
 // Remedy keeps the reason that the owner has set when the message of the Node changes, when remediation is paused and when the check is
 // deleted.
 func TestOwnerRemediation_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t)
-	unhealthy := s.CreateUnhealthyMachine("m-1")
-	check := s.CreateCheck("workers")
-	c := s.Start()
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
-	s.SetOwnerAnswer(unhealthy, clusterv1.MachineSetMachineRemediationDeferredReason)
-	deferred := "False " + clusterv1.MachineSetMachineRemediationDeferredReason
+	unhealthy, check, c := startRequested(s)
+	s.SetOwnerAnswer(unhealthy, clusterv1.MachineSetMachineRemediationMachineDeletingReason)
+	begun := "False " + clusterv1.MachineSetMachineRemediationMachineDeletingReason
 	c.WaitIdle()
 	s.SetReady("m-1", corev1.ConditionFalse, 11*time.Minute)
 	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(func(m *clusterv1.Machine) string {
 		return conditions.Get(m, clusterv1.MachineHealthCheckSucceededCondition).Message
 	}, ContainSubstring("status False")))
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(unhealthy)).To(Equal(deferred))
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(unhealthy)).To(Equal(begun))
 
 	// The check does not cancel what the owner has started. When the check is deleted, the condition is removed: owners remove it only if
 	// the Machine is healthy.
@@ -80,12 +86,28 @@ func TestOwnerRemediation_OwnerAnswered_ReasonIsKept(t *testing.T) {
 	s.Eventually(stage.Get(s, check)).
 		Should(WithTransform(stage.CheckCondition(remedyv1.RemediationAllowedCondition), Equal("False PauseRequested")))
 	c.WaitIdle()
-	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(Equal(deferred))
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(Equal(begun))
 	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
 	s.Eventually(func() []remedyv1.MachineHealthCheck { return s.Checks() }).Should(BeEmpty())
 	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).To(BeEmpty())
 	s.Expect(deprecated.Get(unhealthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeNil())
 	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(unhealthy)).To(BeEmpty())
+}
+
+// A MachineSet defers the Machines that are over its own maxInFlight, and would delete them later. A pause cancels what it has not begun.
+func TestOwnerRemediation_OwnerDefers_PauseCancels(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	unhealthy, check, c := startRequested(s)
+	s.SetOwnerAnswer(unhealthy, clusterv1.MachineSetMachineRemediationDeferredReason)
+	c.WaitIdle()
+	s.Expect(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition)(stage.Get(s, unhealthy)())).
+		To(Equal("False " + clusterv1.MachineSetMachineRemediationDeferredReason))
+	s.Change(check, func() { check.Spec.PauseRequests = []string{"maintenance"} })
+	s.Eventually(stage.Get(s, unhealthy)).Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()))
+	s.Expect(deprecated.Get(unhealthy, clusterv1.MachineOwnerRemediatedV1Beta1Condition)).To(BeNil())
+	c.WaitIdle()
+	s.Expect(stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(unhealthy)).To(HavePrefix("False"))
 }
 
 // A Machine whose owner cannot remediate it does not count against maxInFlight.
@@ -114,11 +136,7 @@ func TestOwnerRemediation_OwnerRefuses_FreesItsPlace(t *testing.T) {
 func TestOwnerRemediation_OwnerNotActing_IsReported(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithClock)
-	unhealthy := s.CreateUnhealthyMachine("m-1")
-	check := s.CreateCheck("workers")
-	c := s.Start()
-	s.Eventually(stage.Get(s, unhealthy)).
-		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)))
+	unhealthy, check, c := startRequested(s)
 	s.Advance(29 * time.Minute)
 	c.WaitIdle()
 	s.Expect(stage.Decision("m-1")(stage.Get(s, check)())).To(Equal("Remediating "))

@@ -64,8 +64,8 @@ func remediationFacts(check *healthcheck.Check, t *healthcheck.Target) remediati
 	if node != nil {
 		r.Excluded = node.Labels[remedyv1.ExcludeLabel] == "true"
 		_, r.Confirmed = node.Annotations[remedyv1.ConfirmedHealthyAnnotation]
-		if r.DeletingSince.IsZero() && !node.DeletionTimestamp.IsZero() {
-			r.DeletingSince = health.KnownTime(node.DeletionTimestamp.Time, node.CreationTimestamp.Time)
+		if !node.DeletionTimestamp.IsZero() {
+			r.NodeDeletingSince = health.KnownTime(node.DeletionTimestamp.Time, node.CreationTimestamp.Time)
 		}
 	}
 	return r

@@ -74,10 +74,12 @@ func selector(spec *remedyv1.NodeHealthCheckSpec) (labels.Selector, error) {
 	if spec.Selector != nil {
 		return spec.Selector.Labels()
 	}
-	return metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-		{Key: workload.ControlPlaneLabel, Operator: metav1.LabelSelectorOpDoesNotExist},
-		{Key: workload.LegacyControlPlaneLabel, Operator: metav1.LabelSelectorOpDoesNotExist},
-	}})
+	workers := &metav1.LabelSelector{}
+	for _, label := range workload.ControlPlaneLabels {
+		absent := metav1.LabelSelectorRequirement{Key: label, Operator: metav1.LabelSelectorOpDoesNotExist}
+		workers.MatchExpressions = append(workers.MatchExpressions, absent)
+	}
+	return metav1.LabelSelectorAsSelector(workers)
 }
 
 // references are the templates that a check names.

@@ -53,7 +53,7 @@ func (c Claimant) claimOf(object *remedyv1.NodeHealthCheck) healthcheck.Claim {
 	}
 	return healthcheck.Claim{
 		Claim: claim, Title: check.Title(), Check: check.ID, Deleting: !object.DeletionTimestamp.IsZero(), InFlight: inFlight,
-		Namespaces: check.Namespaces(),
+		Namespaces: check.Namespaces(), Label: check.RequestLabel(),
 		Selects: func(t *healthcheck.Target) bool {
 			return t.Reading.Node != nil && check.Selector != nil && check.Selector.Matches(labels.Set(t.Reading.Node.Labels))
 		},

@@ -163,17 +163,18 @@ func TestControlPlane_OwnCluster_NeedsComponent(t *testing.T) {
 	s.FailNode("cp-3")
 	decided(s, check, "cp-3", Equal("Blocked QuorumUnknown"))
 
-	objects, err := manifests.Read(filepath.Join("..", "..", "config", "components", "control-plane-nodes", "role.yaml"))
-	s.Expect(err).ToNot(HaveOccurred())
-	for _, object := range objects {
-		s.Create(object)
-	}
+	// With the permissions of the component, the first reconcile that any event causes would remediate cp-3.
 	other := remediatedByMedik8s(s, "cp-2")
 	advancing := func() string {
 		s.Advance(time.Minute)
 		return s.NodeDecision("cp-3")(stage.Get(s, check)())
 	}
 	s.Eventually(advancing).WithPolling(time.Second).Should(Equal("Blocked ControlPlaneBusy"))
+	objects, err := manifests.Read(filepath.Join("..", "..", "config", "components", "control-plane-nodes", "role.yaml"))
+	s.Expect(err).ToNot(HaveOccurred())
+	for _, object := range objects {
+		s.Create(object)
+	}
 	s.Expect(s.Admin.Delete(s.Ctx, other)).To(Succeed())
 	s.Eventually(advancing).WithPolling(time.Second).Should(Equal("Remediating "))
 	s.Expect(s.NodeRequest(remediator.FenceAgents, "cp-3")().GetLabels()).To(HaveKey(remedyv1.ControlPlaneRequestLabel))

@@ -16,6 +16,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/faults"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -45,6 +46,23 @@ func TestControlPlane_MachineWithoutNode_IsEtcdMember(t *testing.T) {
 	check := s.CreateNodeCheck("workers", metal3(s))
 	c := s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+	s.FailNode("cp-1")
+	decided(s, check, "cp-1", Equal("Blocked QuorumAtRisk"))
+	c.WaitIdle()
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+}
+
+// A Node of the control plane that has no Machine can have a member of etcd, too, about which no owner reports. Without it, the three
+// others would keep quorum without one of them.
+func TestControlPlane_NodeWithoutMachine_CanBeEtcdMember(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t)
+	createControlPlaneNodes(s, 3)
+	s.CreateNode("cp-4", func(node *corev1.Node) { node.Labels[workload.EtcdLabel] = "true" })
+	check := s.CreateNodeCheck("workers", metal3(s))
+	c := s.Start()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{4, 4, 0})))
 	s.FailNode("cp-1")
 	decided(s, check, "cp-1", Equal("Blocked QuorumAtRisk"))
 	c.WaitIdle()

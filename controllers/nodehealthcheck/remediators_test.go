@@ -221,7 +221,7 @@ func (d *driven) doesNotHelp() {
 }
 
 // The request of a Node that is deleted is stopped and deleted, whether its remediator has succeeded or not. storage-based-remediation
-// keeps it until a Node of that name exists again. That does not block other Nodes, and the status reports the request meanwhile.
+// keeps it until a Node of that name exists again. That does not block other workers, and the status reports the request meanwhile.
 func (d *driven) losesNode(name string, outcome remediator.Outcome) {
 	d.T.Helper()
 	d.begins(name)
@@ -252,6 +252,9 @@ func (d *driven) staysWithoutBlocking(lost *corev1.Node) {
 	d.Expect(d.Remediate(d.kind, remediator.Hangs)).To(HaveKey(lost.Name))
 	d.Expect(stage.Get(d.Stage, d.check)().Status.InFlightRemediations).To(HaveKey(lost.Name))
 	d.Expect(d.check.Finalizers).To(ConsistOf(remedyv1.CleanupFinalizer))
+	d.Advance(5 * time.Minute)
+	d.Eventually(stage.Get(d.Stage, d.check)).
+		Should(WithTransform(stage.OfNodes(stage.CheckCondition(remedyv1.ReadyCondition)), Equal("False PreviousStepNotReleased")))
 
 	d.CreateUnhealthyNode("lost")
 	decided(d.Stage, d.check, "lost", Equal("Blocked RequestNameConflict"))

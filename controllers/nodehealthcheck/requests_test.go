@@ -10,12 +10,16 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/controllers/nodehealthcheck"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/stage"
 )
@@ -95,6 +99,63 @@ func TestRequest_NameTakenByUser_IsNotTouched(t *testing.T) {
 	s.FailNode("n-3")
 	s.Expect(s.Admin.Delete(s.Ctx, foreign)).To(Succeed())
 	s.Eventually(requestAnnotation(s, remedyv1.CheckAnnotation)).Should(Equal("NodeHealthCheck//" + check.Name))
+}
+
+// A manager in another cluster remediates a Node of this one. A check of this cluster has the name of its check, and neither takes the
+// request over nor withdraws it.
+func TestRequest_SameNameInOtherCluster_IsNotTouched(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	node := createNodes(s)
+	check := s.CreateNodeCheck("workers")
+	request := requestFromElsewhere(s, remediator.FenceAgents, check, node)
+	s.Create(request)
+	c := s.Start()
+	decided(s, check, "n-3", Equal("Blocked RequestNameConflict"))
+	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("NodeHealthCheck " + check.Name + " in another cluster"))
+	s.Change(check, func() { check.Spec.Mode = remedyv1.ObserveMode })
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.ObservedGeneration", check.Generation))
+	s.SetReady("n-3", corev1.ConditionTrue, 0)
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{3, 3, 0})))
+	c.WaitIdle()
+	// The finalizer does not wait for it either.
+	s.Expect(s.Admin.Delete(s.Ctx, check)).To(Succeed())
+	s.Eventually(func() bool {
+		return apierrors.IsNotFound(s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(check), check))
+	}).Should(BeTrue())
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")().GetResourceVersion()).To(Equal(request.GetResourceVersion()))
+}
+
+// The check of that name selects other Nodes here. It is not responsible for the Node of the request.
+func TestRequest_SameNameInOtherCluster_DoesNotBlockThirdCheck(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	node := createNodes(s)
+	pool := s.CreateNodeCheck("a-pool", func(spec *remedyv1.NodeHealthCheckSpec) {
+		spec.Selector.MatchLabels["pool"] = "others"
+		spec.RemediationTemplate = s.CreateNodeTemplate(remediator.Metal3, "a-pool")
+	})
+	s.Create(requestFromElsewhere(s, remediator.Metal3, pool, node))
+	s.CreateNodeCheck("z-rack")
+	c := s.Start()
+	s.Eventually(s.NodeRequest(remediator.FenceAgents, "n-3")).ShouldNot(BeNil())
+	c.WaitIdle()
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")().GetDeletionTimestamp()).To(BeNil())
+}
+
+// requestFromElsewhere is a request of a manager in another cluster, whose check has the name of this one.
+func requestFromElsewhere(
+	s *stage.Stage, kind remediator.Kind, check *remedyv1.NodeHealthCheck, node *corev1.Node,
+) *unstructured.Unstructured {
+	theirs := requests.Check{Kind: nodehealthcheck.Kind, Name: check.Name}
+	request := kind.NewRequest(s.Namespace, node.Name)
+	request.SetLabels(map[string]string{remedyv1.CheckLabel: theirs.Label(client.ObjectKey{Namespace: "team", Name: "prod"})})
+	request.SetAnnotations(map[string]string{
+		remedyv1.CheckAnnotation: theirs.String(), remedyv1.StepAnnotation: "0", remedyv1.TemplateNameAnnotation: kind.Kind,
+		remedyv1.NodeNameAnnotation: node.Name, remedyv1.NodeUIDAnnotation: string(node.UID),
+	})
+	request.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}})
+	return request
 }
 
 // report sets conditions of the request for the Node n-3, as a remediator does, and waits until the manager has read them.

@@ -34,10 +34,10 @@ func (source) Facts(_ *healthcheck.Check, t *healthcheck.Target, _ *health.Machi
 		Excluded:     node.Labels[remedyv1.ExcludeLabel] == "true",
 	}
 	_, r.Confirmed = node.Annotations[remedyv1.ConfirmedHealthyAnnotation]
-	switch {
-	case !node.DeletionTimestamp.IsZero():
-		r.DeletingSince = health.KnownTime(node.DeletionTimestamp.Time, node.CreationTimestamp.Time)
-	case t.Machine != nil && !t.Machine.DeletionTimestamp.IsZero():
+	if !node.DeletionTimestamp.IsZero() {
+		r.NodeDeletingSince = health.KnownTime(node.DeletionTimestamp.Time, node.CreationTimestamp.Time)
+	}
+	if t.Machine != nil && !t.Machine.DeletionTimestamp.IsZero() {
 		r.DeletingSince = t.Machine.DeletionTimestamp.Time
 	}
 	return h, r

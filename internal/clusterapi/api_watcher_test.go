@@ -25,7 +25,7 @@ import (
 
 // TestMain raises the default timeout of Eventually for a busy machine.
 func TestMain(m *testing.M) {
-	SetDefaultEventuallyTimeout(2 * time.Minute)
+	SetDefaultEventuallyTimeout(10 * time.Minute)
 	os.Exit(m.Run())
 }
 

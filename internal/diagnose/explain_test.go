@@ -39,6 +39,9 @@ func userWith(s *stage.Stage, rules ...rbacv1.PolicyRule) *diagnose.Cluster {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: s.Namespace}},
 	})
+	if len(rules) > 0 {
+		s.Expect(stage.Management.UntilAllowed(s.Ctx, s.Namespace, s.Namespace, &rules[0], true)).To(Succeed())
+	}
 	user, err := stage.Management.Config(controlplane.User{Name: s.Namespace})
 	s.Expect(err).ToNot(HaveOccurred())
 	c, err := diagnose.NewCluster(user)
@@ -74,6 +77,7 @@ func everywhere(s *stage.Stage, rules ...rbacv1.PolicyRule) {
 		ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: s.Namespace}},
 	})
+	s.Expect(stage.Management.UntilAllowed(s.Ctx, "", s.Namespace, &rules[0], true)).To(Succeed())
 }
 
 // compareGolden compares a text with its golden file, which has neither times nor the name of the namespace.

@@ -63,15 +63,21 @@ func readyCondition(p *Evaluation, others []metav1.Condition) metav1.Condition {
 		return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, remedyv1.ForbiddenReason, capital(why))
 	}
 	for _, failure := range [...]struct {
-		blockedBy      remediation.Reason
+		targets        []string
 		reason, prefix string
 	}{
-		{remediation.EscalationExhausted, remedyv1.EscalationExhaustedReason, "All steps failed for these targets: "},
-		{remediation.InBackoff, remedyv1.RemediationFailedReason, "Remediation of these targets failed and is retried: "},
-		{remediation.OwnerNotActing, remedyv1.OwnerNotActingReason, "Owners of these Machines did not act: "},
+		{blockedBy(p, remediation.EscalationExhausted), remedyv1.EscalationExhaustedReason, "All steps failed for these targets: "},
+		{blockedBy(p, remediation.InBackoff), remedyv1.RemediationFailedReason, "Remediation of these targets failed and is retried: "},
+		{blockedBy(p, remediation.OwnerNotActing), remedyv1.OwnerNotActingReason, "Owners of these Machines did not act: "},
+		{blockedBy(p, remediation.RequestFailed), remedyv1.RequestFailedReason, "Requests for these targets could not be created: "},
+		{p.Planned.Kept, remedyv1.PreviousStepNotReleasedReason, "Finalizers keep deleted requests for these targets: "},
+		{
+			blockedBy(p, remediation.RecoveryNotConfirmed), remedyv1.RecoveryNotConfirmedReason,
+			"A person has to confirm that these targets are healthy again: ",
+		},
 	} {
-		if blocked := blockedBy(p, failure.blockedBy); len(blocked) > 0 {
-			message := failure.prefix + names(blocked, MaxMessage-len(failure.prefix))
+		if len(failure.targets) > 0 {
+			message := failure.prefix + names(failure.targets, MaxMessage-len(failure.prefix))
 			return condition(remedyv1.ReadyCondition, metav1.ConditionFalse, failure.reason, message)
 		}
 	}
@@ -250,7 +256,7 @@ func templatesCondition(p *Evaluation) metav1.Condition {
 	troubles := slices.Clone(p.Context.Templates)
 	if len(troubles) == 0 {
 		reason := remedyv1.TemplatesResolvedReason
-		if !slices.ContainsFunc(p.Policy.Steps, func(s remediation.Step) bool { return !s.Owner }) {
+		if !p.Policy.CreatesRequests() {
 			reason = remedyv1.NoTemplatesReason
 		}
 		return condition(remedyv1.TemplatesResolvedCondition, metav1.ConditionTrue, reason, "")

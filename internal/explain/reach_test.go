@@ -71,6 +71,8 @@ func reachable() map[string]bool {
 	}
 	// A check that no reconciler reconciles has no evaluation.
 	delete(wanted, "Ready "+remedyv1.NotReconciledReason)
+	// The API server rejects requests after the evaluation.
+	delete(wanted, "Ready "+remedyv1.RequestFailedReason)
 	maps.DeleteFunc(wanted, func(_ string, is bool) bool { return !is })
 	// The reasons of templates are input: two of them stand for all.
 	for _, reason := range []string{"TemplateInvalid", "KindNotServed", "WrongPlural", "WrongLocation"} {

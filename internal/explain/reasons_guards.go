@@ -46,13 +46,14 @@ var guards = []Reason{
 	// The target and its owner.
 	newReason(Guard, remediation.StuckDeleting, deletionStuck,
 		"The deletion of the target does not finish. Another remediation would not help.",
-		fmt.Sprintf("The deletion timestamp of the Machine or the Node: more than %s ago.", short(remediation.DeletionTimeout)),
+		fmt.Sprintf("The deletion timestamp of the Machine; with a template, also of the Node: more than %s ago.",
+			short(remediation.DeletionTimeout)),
 		"Find the cause: a finalizer, a drain that cannot finish, or a provider that cannot delete the server.").needsAction().
 		whenPassed(notStuck),
 	newReason(Guard, remediation.Terminating, terminating,
 		"The target is being deleted, or another component announces its termination.",
-		fmt.Sprintf("The deletion timestamp, and signs such as a taint of an autoscaler or of a spot termination, for %s.",
-			short(remediation.DeletionTimeout)),
+		fmt.Sprintf("The deletion timestamp of the Machine; with a template, also of the Node, "+
+			"and signs such as a taint of an autoscaler or of a spot termination: for %s.", short(remediation.DeletionTimeout)),
 		"Nothing: the target is deleted, or is remediated when the time is over. Remove the sign if it is wrong.").
 		whenPassed(terminatingTimedOut),
 	newReason(Guard, remediation.Excluded, fixed("The Node has the label "+remedyv1.ExcludeLabel+"; remove it to allow remediation"),

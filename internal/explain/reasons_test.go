@@ -151,3 +151,18 @@ func TestVocabulary_ConditionReasons_HaveCondition(t *testing.T) {
 		remedyv1.ClusterReachableCondition, remedyv1.TemplatesResolvedCondition, remedyv1.SelectorsDisjointCondition, remedyv1.AdoptedCondition,
 	))
 }
+
+// Ready is False while something unfinished waits for an administrator.
+func TestReady_UnfinishedNeedsAction_IsFalse(t *testing.T) {
+	for _, w := range unfinished {
+		p := fleet(3, 1)
+		if remediation.Reason(w.Name) == remediation.PreviousStepNotReleased {
+			p.Planned.Kept = []string{"m-003"}
+		} else {
+			p.Planned.Decisions[0] = remediation.Decision{Block: remediation.Block{Reason: remediation.Reason(w.Name)}}
+		}
+		ready := Conditions(p)[0]
+		NewWithT(t).Expect([]string{string(ready.Status), ready.Reason}).To(Equal([]string{"False", w.Name}))
+		NewWithT(t).Expect(ready.Message).To(HaveSuffix(": m-003"))
+	}
+}

@@ -79,18 +79,23 @@ func aboutNode(kind string) bool {
 	return kind == "NodeReady" || kind == "NodeHealthy"
 }
 
-// unverified reports whether a condition about the Node was set while the Node could not be read. Cluster API sets such a condition on
-// every Machine of a cluster that it cannot connect to, also if all Nodes are healthy.
+// unverified reports whether a condition was set without a connection to the cluster, or is about a Node that cannot be read. Cluster API
+// sets such conditions on every Machine of a cluster that it cannot connect to, also if all Nodes are healthy. Those of control planes are
+// also about etcd and other Pods.
 func unverified(condition *metav1.Condition, node NodeState) bool {
+	unknown := condition.Status == metav1.ConditionUnknown
 	if !aboutNode(condition.Type) {
-		return false
+		return unknown && condition.Reason == connectionDown
 	}
 	switch condition.Reason {
-	case "ConnectionDown", "InspectionFailed", "InternalError":
-		return condition.Status == metav1.ConditionUnknown
+	case connectionDown, "InspectionFailed", "InternalError":
+		return unknown
 	}
 	return node == Unreadable
 }
+
+// connectionDown is the reason of conditions that Cluster API sets without a connection to the cluster.
+const connectionDown = "ConnectionDown"
 
 func machineCondition(conditions []metav1.Condition, kind string) *metav1.Condition {
 	for i := range conditions {

@@ -95,5 +95,5 @@ func (c *Counts) add(kind Kind) {
 // NeedsNode reports whether a finding cannot be verified while the workload cluster is unreachable.
 func (f *Finding) NeedsNode() bool {
 	return f.Rule == NodeDeleted || f.Rule == NodeStartupTimeout || f.Rule == UnhealthyNode ||
-		f.Rule == UnhealthyMachine && aboutNode(f.Condition)
+		f.Rule == UnhealthyMachine && aboutNode(f.Condition) || f.Rule == HasRemediateAnnotation && f.OnNode
 }

@@ -6,6 +6,7 @@ package healthcheck
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -30,24 +31,45 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
-// current returns a check with its Cluster from the cache; or from a live read, if the cache is older than the last write or live read of
-// this process: no later event would correct a status that was compared with an older one. After a start everything is read live, because
-// another process may just have written.
+// current returns a check with its Cluster from the cache; or the check as written, if the cache is older than the last write of this
+// process: no later event would correct a status that was compared with an older one. It reads live after a start, after a failed write,
+// and after a change that the preflight check has seen first.
 func (r *Reconciler) current(
 	ctx context.Context, record *record, check *Check, cluster *clusterv1.Cluster,
 ) (*Check, *clusterv1.Cluster, error) {
+	key := client.ObjectKeyFromObject(check.Object)
 	if record.uid == check.Object.GetUID() && record.version != "" {
 		order, err := resourceversion.CompareResourceVersion(check.Object.GetResourceVersion(), record.version)
 		if err == nil && order >= 0 {
+			record.written = nil
 			return check, cluster, nil
 		}
+		// One that is being deleted may not exist any more.
+		if err == nil && record.written != nil && record.written.GetDeletionTimestamp() == nil {
+			return r.Store.Find(ctx, asWritten{r.Cache, record.written}, key)
+		}
 	}
-	live, at, err := r.Store.Find(ctx, r.Live, client.ObjectKeyFromObject(check.Object))
+	live, at, err := r.Store.Find(ctx, r.Live, key)
 	if err != nil {
 		return nil, nil, err
 	}
-	record.uid, record.version = live.Object.GetUID(), live.Object.GetResourceVersion()
+	record.uid, record.version, record.written = live.Object.GetUID(), live.Object.GetResourceVersion(), nil
 	return live, at, nil
+}
+
+// asWritten reads a check as it was written, and everything else from the cache.
+type asWritten struct {
+	client.Reader
+	check client.Object
+}
+
+// Get reads an object. The check as written is shared and must not be changed.
+func (r asWritten) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if key != client.ObjectKeyFromObject(r.check) || reflect.TypeOf(object) != reflect.TypeOf(r.check) {
+		return r.Reader.Get(ctx, key, object, options...)
+	}
+	reflect.ValueOf(object).Elem().Set(reflect.ValueOf(r.check).Elem())
+	return nil
 }
 
 // WriteCheck executes one write to the check, or for it.
@@ -84,11 +106,13 @@ func (p *scope) patchCheck(ctx context.Context, change func(client.Object)) erro
 		return nil
 	}
 	if err != nil {
+		p.record.version = ""
 		return writeError(p.check.Title(), applyRoles, errors.Wrap(err, "failed to patch the check"), cause)
 	}
 	check := *p.check
 	check.Object = after
-	p.check, p.record.version = &check, after.GetResourceVersion()
+	p.check = &check
+	p.record.wrote(after)
 	return nil
 }
 

@@ -158,7 +158,7 @@ func Oldest[T any, P object[T]](checks []T) (oldest, newer []P) {
 
 // created reports whether the check has created a request. A cluster-scoped check has requests in certain namespaces only.
 func (c *Claim) created(r *requests.Request) bool {
-	return r.IsOf(c.Check) && (c.Check.Namespace != "" || slices.Contains(c.Namespaces, r.Namespace))
+	return r.CreatedBy(c.Check, c.Label) && (c.Check.Namespace != "" || slices.Contains(c.Namespaces, r.Namespace))
 }
 
 // remediates reports whether a request for a target takes effect: it is in the namespace of the Machine, where providers look for it, or

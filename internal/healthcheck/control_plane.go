@@ -52,15 +52,28 @@ func (p *scope) ControlPlane(ctx context.Context) remediation.ControlPlane {
 		c.Unread = cause(err)
 		return c
 	}
-	var byPods, byNodes []remediation.Member
+	var byPods []remediation.Member
 	for _, pod := range inside.Etcd {
 		byPods = append(byPods, remediation.Member{Node: pod.Node, Healthy: pod.Ready})
 	}
-	for _, node := range inside.Nodes {
-		byNodes = append(byNodes, remediation.Member{Node: node.Name, Healthy: isReady(node)})
-	}
-	c.Etcd = remediation.EtcdOf(byPods, byNodes)
+	c.Etcd = remediation.EtcdOf(byPods, membersByNodes(inside.Nodes))
 	return c
+}
+
+// membersByNodes are the members of a control plane whose etcd has no Pods. If Nodes have the label of etcd, the others have no member.
+func membersByNodes(nodes []*corev1.Node) []remediation.Member {
+	var labelled []remediation.Member
+	all := make([]remediation.Member, 0, len(nodes))
+	for _, node := range nodes {
+		all = append(all, remediation.Member{Node: node.Name, Healthy: isReady(node)})
+		if metav1.HasLabel(node.ObjectMeta, workload.EtcdLabel) {
+			labelled = append(labelled, all[len(all)-1])
+		}
+	}
+	if len(labelled) > 0 {
+		return labelled
+	}
+	return all
 }
 
 // controlPlaneAgain reads the control plane live if one of the targets is a member, also which members this check remediates.
@@ -96,6 +109,13 @@ func (p *scope) etcdMembers(ctx context.Context) ([]remediation.Member, error) {
 	}
 	if !reported {
 		return nil, nil
+	}
+	for t := range p.snapshot.all {
+		known := func(m remediation.Member) bool { return m.Node == t.name() }
+		if t.ControlPlane && t.Machine == nil && !slices.ContainsFunc(members, known) {
+			// A Node without a Machine can have a member, too, about which no owner reports.
+			members = append(members, remediation.Member{Node: t.name()})
+		}
 	}
 	return members, nil
 }

@@ -76,6 +76,25 @@ func TestControlPlane_TwoUnhealthyMachines_OneAtATime(t *testing.T) {
 	s.Expect(requestWrites(c)).To(Equal([]string{"create cp-1", "delete cp-1", "create cp-2", "delete cp-2"}))
 }
 
+// A Machine loses its labels while it is remediated. Until its request no longer exists, no other member is remediated.
+func TestControlPlane_LabelRemoved_StaysBusy(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t)
+	first := s.CreateControlPlane(5)[0]
+	s.FailNode("cp-1")
+	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
+	s.Start()
+	s.WaitRequest(remediator.Metal3, "cp-1")
+	s.SetRequestFinalizers(s.Request(remediator.Metal3, "cp-1")(), "example.com/wait")
+	s.Change(first, func() { first.Labels = map[string]string{clusterv1.ClusterNameLabel: first.Spec.ClusterName} })
+	s.Eventually(func() any { return s.Request(remediator.Metal3, "cp-1")().GetDeletionTimestamp() }).ShouldNot(BeNil())
+	s.FailNode("cp-2")
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-2"), Equal("Blocked ControlPlaneBusy")))
+	s.SetRequestFinalizers(s.Request(remediator.Metal3, "cp-1")())
+	s.WaitRequest(remediator.Metal3, "cp-2")
+}
+
 // Two checks have one Machine of the control plane each. With stale caches, only the Lease keeps them from remediating both at the same
 // time.
 func TestControlPlane_TwoChecks_OneAtATime(t *testing.T) {

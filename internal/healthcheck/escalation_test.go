@@ -168,6 +168,7 @@ func TestEscalation_ForeignFinalizer_BlocksTheNextStep(t *testing.T) {
 		c.WaitIdle()
 		s.Advance(5*time.Minute + time.Second)
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked PreviousStepNotReleased"))
+		s.Eventually(check.condition(remedyv1.ReadyCondition)).Should(Equal("False PreviousStepNotReleased"))
 		s.Expect(s.requestOf(remediator.FenceAgents, "m-1")().GetFinalizers()).
 			To(ConsistOf("example.com/keeper"), "another controller owns the finalizer")
 		s.Expect(s.requestOf(remediator.Metal3, "m-1")()).To(BeNil())
@@ -235,15 +236,17 @@ func TestConfirmedRecovery_HealthyTarget_WaitsForAnnotation(t *testing.T) {
 	t.Parallel()
 	forEachKind(t, func(s *kindStage) {
 		s.createUnhealthy("m-1")
-		s.createCheck(func(set *settings) { set.Recovery = remedyv1.ConfirmedRecovery })
+		check := s.createCheck(func(set *settings) { set.Recovery = remedyv1.ConfirmedRecovery })
 		c := s.Start()
 		s.waitRequest("m-1")
 		s.SetReady("m-1", corev1.ConditionTrue, 0)
 		s.Eventually(func() map[string]string { return s.request("m-1")().GetAnnotations() }).Should(HaveKey(remedyv1.HealthySinceAnnotation))
 		c.WaitIdle()
 		s.Expect(s.request("m-1")().GetDeletionTimestamp()).To(BeNil())
+		s.Expect(check.condition(remedyv1.ReadyCondition)()).To(Equal("False RecoveryNotConfirmed"))
 		s.ChangeNode("m-1", func(node *corev1.Node) { node.Annotations = map[string]string{remedyv1.ConfirmedHealthyAnnotation: ""} })
 		s.Eventually(s.request("m-1")).Should(BeNil())
+		s.Eventually(check.condition(remedyv1.ReadyCondition)).Should(Equal("True Ready"))
 		// The annotation is removed: the next recovery needs another one.
 		s.Eventually(func() map[string]string { return s.Node("m-1").Annotations }).ShouldNot(HaveKey(remedyv1.ConfirmedHealthyAnnotation))
 	})

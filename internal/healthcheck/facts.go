@@ -57,6 +57,10 @@ func (s *snapshot) facts(now time.Time) *pipeline.Facts {
 // target returns the facts of a target: those of its kind, and those of the snapshot.
 func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Target, remediation.Target) {
 	h, r := s.source.Facts(s.check, t, machine)
+	if s.adopts && t.Machine != nil && t.Machine.Status.NodeRef.Name != "" {
+		// In-tree ignores the failure of a Machine, which stays when the Machine has recovered.
+		machine.Failure = ""
+	}
 	machine.NodeGoneSince = cmp.Or(machine.NodeGoneSince, s.nodeGoneSince[t.uid()])
 	r.RequestNameConflict, r.UnpausedAt, r.BlockedAt = s.nameConflicts[t.name()], s.pauseEnds[t.uid()], s.blockedAt[t.uid()]
 	claim, title := s.responsible(t, &r)
@@ -113,6 +117,7 @@ func (s *snapshot) checkFacts(now time.Time, nodes *explain.NodeReads) remediati
 		c.UnpausedAt = now
 	}
 	// Without a control plane, Nodes are not read. If none of the Nodes can be read, no target can be judged, as without a connection.
+	c.Uninitialized = s.cluster != nil && !s.initialized()
 	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.NoneReadable())
 	return c
 }
@@ -169,6 +174,7 @@ func (s *snapshot) reading() explain.NodeReads {
 	}
 	if s.nodesUnread != nil && len(s.targets) == 0 {
 		r.Nodes, r.Failed, r.Why = 1, 1, s.nodesUnread.Error()
+		r.WrongCluster = workload.ReadErrorReasonOf(s.nodesUnread) == workload.WrongCluster
 	}
 	for _, t := range s.targets {
 		obstacle := workload.ReadErrorReasonOf(t.Reading.Err)

@@ -69,6 +69,8 @@ func TestPreflight_ManyTargets_ReadsListsOnce(t *testing.T) {
 		c := s.startThrough(counted.observe)
 		s.Eventually(check.status).Should(HaveField("Blocked", HaveValue(BeEquivalentTo(all))))
 		c.WaitIdle()
+		reconciles := c.Reconciles(check.GetName())
+		before := reconciles.Load()
 		counted.take()
 
 		check.endPause()
@@ -80,19 +82,18 @@ func TestPreflight_ManyTargets_ReadsListsOnce(t *testing.T) {
 			s.Eventually(func() int { return len(s.Requests(s.first)) }).Should(Equal(places))
 		}
 		c.WaitIdle()
-		got := counted.take()
+		got, rounds := counted.take(), int(reconciles.Load()-before)
 		targets, _, _ := strings.Cut(s.targets, ".")
 		checks, _, _ := strings.Cut(s.checks, ".")
-		for read, most := range map[string]int{"get " + targets: 0, "get " + s.first.Plural: 0, "get " + checks: 12} {
-			s.Expect(got[read]).To(BeNumerically("<=", most), read)
-		}
+		s.Expect(got).NotTo(Or(HaveKey("get "+targets), HaveKey("get "+s.first.Plural)))
+		// A slow machine needs more reconciles. Each may read the check at its begin, in the preflight check, and before both groups of writes.
+		s.Expect(got["get "+checks]).To(BeNumerically("<=", 4*rounds), "%v in %d reconciles", got, rounds)
 		lists := []string{targets, s.first.Plural}
 		if s.byOwner {
 			lists = lists[:1]
 		}
 		for _, resource := range lists {
-			// On a slow machine, a read may time out: the next reconcile reads again.
-			s.Expect(got["list "+resource]).To(And(BeNumerically(">=", 1), BeNumerically("<=", 3)), "lists of %s: %v", resource, got)
+			s.Expect(got["list "+resource]).To(And(BeNumerically(">=", 1), BeNumerically("<=", rounds)), "lists of %s: %v", resource, got)
 		}
 	}, stage.WithClock)
 }

@@ -53,6 +53,8 @@ func (s *snapshot) findOrphans() []remediation.Orphan {
 		switch {
 		case found:
 			left.Request, left.Lease = all[at].Request, all[at].Lease
+			// The label can be removed during the remediation.
+			left.ControlPlane = left.ControlPlane || all[at].ControlPlane
 			all[at], s.orphans[at].target = left, t
 		case left.Recorded() || left.Lease.HeldByThis:
 			all, s.orphans = append(all, left), append(s.orphans, orphan{target: t})

@@ -48,6 +48,12 @@ type Check struct {
 	Claim remediation.Claim
 }
 
+// RequestLabel is the label of the check's requests in a workload cluster; empty if they are elsewhere.
+func (c *Check) RequestLabel() string { return c.ID.LabelIn(c.Place, c.Cluster) }
+
+// created reports whether a request was created for the check.
+func (c *Check) created(r *requests.Request) bool { return r.CreatedBy(c.ID, c.RequestLabel()) }
+
 // Title returns the kind and the name of a check for messages.
 func (c *Check) Title() string { return title(c.ID.Kind, client.ObjectKeyFromObject(c.Object)) }
 
@@ -103,9 +109,10 @@ type Claim struct {
 	remediation.Claim
 	// Title is that of the check.
 	Title string
-	// Check is the name of the check in its requests, and MarkedBy in its annotation on targets; empty if it has none.
-	Check    requests.Check
-	MarkedBy string
+	// Check is the name of the check in its requests, and MarkedBy in its annotation on targets; empty if it has none. Label is that of its
+	// requests in a workload cluster.
+	Check           requests.Check
+	MarkedBy, Label string
 	// InTree: the in-tree controller is responsible for what it selects.
 	InTree bool
 	// Deleting: it is being deleted, and only its running remediations count.

@@ -79,8 +79,11 @@ func (r *clusterAhead) Get(ctx context.Context, key client.ObjectKey, object cli
 }
 
 // observeLive makes the scope silent if the check is paused or another instance is responsible for it. The caches may not have that before
-// this reconcile is over.
+// this reconcile is over. If the check has changed, the next one reads it live.
 func (p *scope) observeLive(now *snapshot) {
+	if changed(p.snapshot.check, now.check) {
+		p.record.version = ""
+	}
 	p.silent = p.silent || now.paused() || !p.r.Responsible(now.check.Object)
 }
 

@@ -177,6 +177,10 @@ func (p *scope) readRequests(ctx context.Context, s *snapshot) error {
 	} else {
 		p.requests, err = p.r.requestsOf(ctx, s.check)
 	}
+	if err == nil && s.check.Place == requests.InWorkload && workload.ReadErrorReasonOf(s.nodesUnread) == workload.WrongCluster {
+		// Another cluster does not have them.
+		err = s.nodesUnread
+	}
 	if err != nil {
 		p.keepRequests(s, err)
 		return nil
@@ -257,7 +261,7 @@ func (s *snapshot) readNames(all, management *requests.Requests) {
 			if earlier := s.earlierRequest(t); earlier != nil {
 				s.nameConflicts[t.name()] = earlier.String()
 			} else if found, known := all.Get(template.RequestKind(), key); known && found != nil && s.conflicts(found, t, template) {
-				s.nameConflicts[t.name()] = found.String()
+				s.nameConflicts[t.name()] = s.nameOf(found)
 				if s.adopts && found.Adoptable(t.Subject.Machine, s.check.Templates[0]) {
 					s.adoptable[t.uid()] = found
 				}
@@ -282,7 +286,7 @@ func (s *snapshot) requestedElsewhere(t *Target, all, management *requests.Reque
 		machine := requests.Object{Name: t.Machine.Name, UID: t.Machine.UID}
 		found = append(found, management.ForTarget(requests.OfMachine(machine, requests.Object{}))...)
 	}
-	return slices.DeleteFunc(found, func(r *requests.Request) bool { return r.IsOf(s.check.ID) || !s.remediates(r, t) })
+	return slices.DeleteFunc(found, func(r *requests.Request) bool { return s.check.created(r) || !s.remediates(r, t) })
 }
 
 // readOwners reads the owners that replace deleted targets. Usually there are none. The Machines that an unreadable owner replaces count as

@@ -11,6 +11,7 @@ import (
 	"github.com/pkg/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
@@ -29,10 +30,11 @@ type record struct {
 	failures, conflicts int
 	// firstReadSince is since when the check waits for a first read.
 	firstReadSince time.Time
-	// uid and version are those of the check at the last live read or write of its status. The version is empty if the result of a write is
-	// unknown.
+	// uid and version are those of the check at its last live read or write. The version is empty if there may be a newer one. written is the
+	// check after the last write, until a reconcile reads one from the cache that is as new.
 	uid     types.UID
 	version string
+	written client.Object
 	// reported is what was reported about the targets.
 	reported report.Memory
 	// events limits those of the check.
@@ -59,6 +61,13 @@ type record struct {
 	lastRequests []*requests.Request
 	// finalizerReason is the last logged reason for which the finalizer of the check stays.
 	finalizerReason string
+}
+
+// wrote records a check that was written.
+func (r *record) wrote(check client.Object) {
+	// Objects in the cache do not have them either.
+	check.SetManagedFields(nil)
+	r.uid, r.version, r.written = check.GetUID(), check.GetResourceVersion(), check
 }
 
 // records are the records of all checks of a controller.

@@ -32,11 +32,11 @@ func (p *scope) Announce(ctx context.Context, evaluation *explain.Evaluation) er
 	if p.silent = p.silent || !p.ownsStatus(); p.silent {
 		return nil
 	}
-	counted := explain.Status(evaluation, p.check.Status.UnhealthyTargets, p.request)
-	if report.SameHealth(&p.check.Status, &counted) {
+	counted := p.soFar(evaluation)
+	if report.SameHealth(&p.check.Status, counted) {
 		return nil
 	}
-	err := p.writeStatus(ctx, p.merged(&counted), evaluation)
+	err := p.writeStatus(ctx, p.merged(counted), evaluation)
 	return utilerrors.NewAggregate(append(p.reportTargets(ctx, evaluation), err))
 }
 
@@ -45,8 +45,19 @@ func (p *scope) Progress(ctx context.Context, evaluation *explain.Evaluation) er
 	if p.silent {
 		return nil
 	}
+	return p.writeStatus(ctx, p.merged(p.soFar(evaluation)), evaluation)
+}
+
+// soFar is the status before everything was done. What the API server has rejected before is tried again, and only Report has the result.
+func (p *scope) soFar(evaluation *explain.Evaluation) *remedyv1.CheckStatus {
 	counted := explain.Status(evaluation, p.check.Status.UnhealthyTargets, p.request)
-	return p.writeStatus(ctx, p.merged(&counted), evaluation)
+	before := meta.FindStatusCondition(p.check.Status.Conditions, remedyv1.ReadyCondition)
+	now := meta.FindStatusCondition(counted.Conditions, remedyv1.ReadyCondition)
+	rejected := []string{remedyv1.RequestFailedReason, remedyv1.ForbiddenReason}
+	if before != nil && slices.Contains(rejected, before.Reason) && now.Status == metav1.ConditionTrue {
+		*now = *before
+	}
+	return &counted
 }
 
 // Report reports health on every target, the results on the check, and news in events, log and metrics: in that order. A silent scope
@@ -193,7 +204,7 @@ func (p *scope) writeStatus(ctx context.Context, status *remedyv1.CheckStatus, e
 	case after == p.check:
 		return nil
 	}
-	p.record.version = after.Object.GetResourceVersion()
+	p.record.wrote(after.Object)
 	p.reportConditions(ctx, p.check.Status.Conditions, after.Status.Conditions)
 	p.check = after
 	return nil

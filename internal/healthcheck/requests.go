@@ -201,7 +201,7 @@ func (p *scope) readRequestsAgain(ctx context.Context, fresh *snapshot, targets 
 		live = append(live, read[gvk].found...)
 	}
 	for _, r := range live {
-		if r.IsOf(fresh.check.ID) {
+		if fresh.check.created(r) {
 			own = append(own, r)
 		}
 	}
@@ -298,7 +298,7 @@ func (s *snapshot) findNameConflicts(targets []int, live []*requests.Request) {
 		t := s.targets[i]
 		for _, r := range byName[t.name()] {
 			if s.conflicts(r, t, next(t)) {
-				s.nameConflicts[t.name()] = r.String()
+				s.nameConflicts[t.name()] = s.nameOf(r)
 			}
 		}
 	}
@@ -320,5 +320,5 @@ func (s *snapshot) conflicts(r *requests.Request, t *Target, next requests.Refer
 		return false
 	}
 	same := r.Kind.GroupKind() == next.RequestKind().GroupKind() && r.Namespace == next.Namespace
-	return same || t.Subject.OfNode && r.IsOf(s.check.ID)
+	return same || t.Subject.OfNode && s.check.created(r)
 }

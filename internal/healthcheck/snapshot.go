@@ -100,9 +100,17 @@ func (s *snapshot) all(yield func(*Target) bool) {
 	}
 }
 
+// nameOf is a request in messages.
+func (s *snapshot) nameOf(r *requests.Request) string {
+	if r.IsOf(s.check.ID) && !s.check.created(r) {
+		return r.String() + " in another cluster"
+	}
+	return r.String()
+}
+
 // owns reports whether a request was created by this check for this target.
 func (s *snapshot) owns(r *requests.Request, t *Target) bool {
-	return r.IsOf(s.check.ID) && r.IsFor(t.Subject)
+	return s.check.created(r) && r.IsFor(t.Subject)
 }
 
 // subjects returns the UIDs of the Machines or the Node of a request.

@@ -10,6 +10,8 @@ import (
 	. "github.com/onsi/gomega"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
@@ -128,9 +130,18 @@ func TestRejectedRequest_APIServersMessage_IsReported(t *testing.T) {
 		tried := func() int { return s.triedRequests(c) }
 		s.Eventually(check.decision("m-1")).Should(Equal("Blocked RequestFailed"))
 		s.Expect(check.target("m-1").Message).To(ContainSubstring("address"))
+		s.Expect(check.condition(remedyv1.ReadyCondition)()).To(Equal("False RequestFailed"))
 		c.ReconcileAll()
 		c.ReconcileAll()
 		s.Expect(tried()).To(Equal(1), "a reconcile does not retry before the delay")
+		since := func() metav1.Time {
+			return meta.FindStatusCondition(check.status().Conditions, remedyv1.ReadyCondition).LastTransitionTime
+		}
+		before := since()
+		s.Advance(2 * time.Second)
+		s.createUnhealthy("m-2")
+		s.Eventually(check.decision("m-2")).Should(Equal("Blocked RequestFailed"))
+		s.Expect(since()).To(Equal(before), "Ready does not become True while requests are tried again")
 		s.Eventually(func() int {
 			s.Advance(16 * time.Second)
 			return tried()

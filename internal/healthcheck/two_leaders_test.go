@@ -21,7 +21,7 @@ import (
 )
 
 // wakeUntil waits until a condition is true, while it wakes all checks and remediators fail: a failed call is retried with backoff, or at
-// the next event.
+// the next event. It wakes them more slowly than they reconcile: a wake-up can change a check, and its write conflicts.
 func wakeUntil(s *stage.Stage, done func() bool) {
 	s.T.Helper()
 	s.Eventually(func() bool {
@@ -29,7 +29,7 @@ func wakeUntil(s *stage.Stage, done func() bool) {
 		s.Remediate(remediator.FenceAgents, remediator.Fails)
 		s.Remediate(remediator.Metal3, remediator.Hangs)
 		return done()
-	}).Should(BeTrue(), func() string { return describe(s) })
+	}).WithPolling(time.Second).Should(BeTrue(), func() string { return describe(s) })
 }
 
 // describe returns the state of all objects for the message of a test that fails.

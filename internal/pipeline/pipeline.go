@@ -190,10 +190,7 @@ func (p *run) failed(err error) bool {
 // needsControlPlane reports whether a decision depends on the control plane: one of its Nodes may get a request; or there is, or was, such
 // a request, so that the Lease of the control plane has to be released.
 func (p *run) needsControlPlane() bool {
-	s, asks := &p.facts.Situation, false
-	for i := range p.facts.Policy.Steps {
-		asks = asks || !p.facts.Policy.Steps[i].Owner
-	}
+	s, asks := &p.facts.Situation, p.facts.Policy.CreatesRequests()
 	if s.Check.Paused {
 		return false
 	}

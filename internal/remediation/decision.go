@@ -133,7 +133,9 @@ type Planned struct {
 	Storm     Storm
 	Replacing []Replacement
 	Finalizer bool
-	Counts    Counts
+	// Kept are the names of the targets whose requests finalizers keep for longer than ReleaseTimeout.
+	Kept   []string
+	Counts Counts
 	// Slots is the number of places of maxInFlight, if they are Limited.
 	Slots   int
 	Limited bool

@@ -24,6 +24,10 @@ type answer struct {
 
 func deletingFor(d time.Duration) option { return target(func(t *Target) { t.DeletingSince = ago(d) }) }
 
+func nodeDeletingFor(d time.Duration) option {
+	return target(func(t *Target) { t.NodeDeletingSince = ago(d) })
+}
+
 func leaving(since time.Time) option {
 	return target(func(t *Target) { t.Terminating = Departure{Sign: "ToBeDeletedByClusterAutoscaler", Since: since} })
 }
@@ -85,6 +89,14 @@ var wholeCluster = []answer{
 	{
 		why: "E6: a person's request counts all the same", guard: ClusterUnreachable, options: []option{unreachable, is(wished)},
 		seen: Details{Cause: "HasRemediateAnnotation"},
+	},
+	{
+		why: "but not one that may no longer be on the Node", guard: ClusterUnreachable,
+		options: []option{unreachable, func(x *scene) {
+			x.verdicts[0].Reason = health.HasRemediateAnnotation
+			x.verdicts[0].Findings = []health.Finding{{Rule: health.HasRemediateAnnotation, Met: true, OnNode: true}}
+		}},
+		held: true,
 	},
 	{
 		why: "E6: so does a condition of the Machine", guard: ClusterUnreachable,

@@ -58,7 +58,7 @@ func (c *preflight) unconfirmed() string {
 		return result.because("the Node could not be read again")
 	case !c.confirmed():
 		return "its health has changed"
-	case !result.Target.DeletingSince.IsZero():
+	case !result.Target.deletingSince(d.Action == RequestOwnerRemediation).IsZero():
 		return "the target is being deleted"
 	case result.Target.Request != nil:
 		return "the target has a remediation request already"

@@ -46,11 +46,17 @@ func guardManagedByOtherCheck(p *planner, t *Target, _ *candidate) (bool, Block)
 // StuckDeleting means: the deletion of the target has not finished in time. Another remediation would not help.
 const StuckDeleting Reason = "StuckDeleting"
 
-func guardStuckDeleting(p *planner, t *Target, _ *candidate) (bool, Block) {
-	if t.DeletingSince.IsZero() {
-		return false, Block{}
+func guardStuckDeleting(p *planner, t *Target, c *candidate) (bool, Block) {
+	since := t.deletingSince(c.step.Owner)
+	return !since.IsZero() && !p.now.Before(since.Add(DeletionTimeout)), Block{Details: Details{Since: since}}
+}
+
+// deletingSince is the deletion timestamp of the Machine or Node. An owner replaces a Machine also while a finalizer keeps its Node.
+func (t *Target) deletingSince(byOwner bool) time.Time {
+	if byOwner || !t.DeletingSince.IsZero() {
+		return t.DeletingSince
 	}
-	return !p.now.Before(t.DeletingSince.Add(DeletionTimeout)), Block{Details: Details{Since: t.DeletingSince}}
+	return t.NodeDeletingSince
 }
 
 // Terminating means: the target is being deleted, or a taint or annotation announces that.
@@ -60,8 +66,8 @@ const Terminating Reason = "Terminating"
 const DeletionTimeout = 30 * time.Minute
 
 func guardTerminating(p *planner, t *Target, c *candidate) (bool, Block) {
-	if !t.DeletingSince.IsZero() {
-		return true, Block{Until: t.DeletingSince.Add(DeletionTimeout), Details: Details{Cause: "deletion", Since: t.DeletingSince}}
+	if since := t.deletingSince(c.step.Owner); !since.IsZero() {
+		return true, Block{Until: since.Add(DeletionTimeout), Details: Details{Cause: "deletion", Since: since}}
 	}
 	// An announcement is left to the owner of the target.
 	if t.Terminating.Sign == "" || c.step.Owner {

@@ -30,7 +30,24 @@ var oneTarget = []answer{
 		why: "nor is it fit for its owner then", guard: StuckDeleting, options: []option{byOwner, deletingFor(30 * time.Minute)}, held: true,
 		seen: Details{Since: ago(30 * time.Minute)},
 	},
+	{
+		why: "a Node that a finalizer keeps blocks a request", guard: StuckDeleting, options: []option{nodeDeletingFor(30 * time.Minute)}, held: true,
+		seen: Details{Since: ago(30 * time.Minute)},
+	},
+	{
+		why: "but no owner: it replaces the Machine", guard: StuckDeleting,
+		options: []option{byOwner, nodeDeletingFor(30 * time.Minute)},
+	},
+	{
+		why: "the deletion of the Machine counts first", guard: StuckDeleting,
+		options: []option{deletingFor(time.Minute), nodeDeletingFor(30 * time.Minute)}, seen: Details{Since: ago(time.Minute)},
+	},
 	{why: "it is to stay", guard: Terminating},
+	{
+		why: "a Node that is being deleted gets no request", guard: Terminating, options: []option{nodeDeletingFor(time.Minute)},
+		held: true, until: ago(-29 * time.Minute), seen: Details{Cause: "deletion", Since: ago(time.Minute)},
+	},
+	{why: "but its owner replaces the Machine", guard: Terminating, options: []option{byOwner, nodeDeletingFor(time.Minute)}},
 	{
 		why: "what is being deleted gets no request (E11)", guard: Terminating, options: []option{deletingFor(time.Minute)},
 		held: true, until: ago(-29 * time.Minute), seen: Details{Cause: "deletion", Since: ago(time.Minute)},

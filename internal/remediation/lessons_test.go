@@ -63,6 +63,26 @@ func TestOrphan_ControlPlane_KeepsItBusy(t *testing.T) {
 	NewWithT(t).Expect(x.plan().Decisions[0].Block).To(Equal(Block{Reason: ControlPlaneBusy, Details: Details{Cause: "cp-2"}}))
 }
 
+// A request that a finalizer keeps is reported after five minutes, whatever its target needs now.
+func TestPlan_FinalizerKeepsRequest_IsReported(t *testing.T) {
+	g := NewWithT(t)
+	late, early := requested(beingDeleted(5*time.Minute)), requested(beingDeleted(5*time.Minute-moment))
+	for _, options := range [][]option{{}, {is(well)}, {is(leftAlone)}, {observes}} {
+		plan := usual(append(options, late)...).plan()
+		g.Expect(plan.Kept).To(HaveLen(1))
+		plan = usual(append(options, early)...).plan()
+		g.Expect(plan.Kept).To(BeEmpty())
+		g.Expect(plan.WakeUp).To(Equal(ago(-moment)))
+	}
+	lostNode := func(paused bool) option {
+		return orphan(Orphan{Name: "m-2", Paused: paused, Request: lost(beingDeleted(5 * time.Minute))})
+	}
+	g.Expect(usual(lostNode(false)).plan().Kept).To(Equal([]string{"m-2"}))
+	g.Expect(usual(lostNode(true)).plan().Kept).To(BeEmpty())
+	g.Expect(usual(is(paused), late).plan().Kept).To(BeEmpty())
+	g.Expect(usual(late, check(func(c *Check) { c.Paused = true })).plan().Kept).To(BeEmpty())
+}
+
 func TestPlan_RequestExists_RequestsNoOwnerRemediation(t *testing.T) {
 	x := usual(byOwner)
 	plan := x.plan()
@@ -92,6 +112,7 @@ func TestConfirmation_Used_IsRemoved(t *testing.T) {
 	g.Expect(drops(is(well), requested())).To(BeFalse(), "it is for this request")
 	g.Expect(drops(is(well), coveredBy("MachineHealthCheck/other"))).To(BeFalse(), "it is for another check")
 	g.Expect(drops(is(well), observes)).To(BeFalse())
+	g.Expect(drops(is(well), byOwner)).To(BeFalse(), "without a template, it is for another controller")
 	x := usual(is(well), confirmed)
 	d := x.plan().Decisions[0]
 	g.Expect(d.Writes(&x.situation.Targets[0])).To(Equal([]Write{RemoveConfirmation}))

@@ -192,7 +192,7 @@ func (s Storm) next(gate LimitState, p *Policy, check *Check, now time.Time) Sto
 	case p.StormCooldown <= 0 || p.Observe:
 		return Storm{}
 	// The number of unhealthy targets is unknown, so no storm begins or ends.
-	case check.Unreachable || check.Reconnecting:
+	case check.Unreachable || check.Reconnecting || check.Uninitialized:
 		return Storm{Since: s.Since}
 	case tooMany:
 		return Storm{Since: recordedTime(s.Since, now)}

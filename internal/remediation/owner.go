@@ -47,7 +47,7 @@ func (p *planner) awaitOwner(t *Target, v *health.Verdict, d *Decision) {
 	}
 }
 
-// cancels is why owner remediation is canceled; empty if it is not. Only if this check has requested it, and the owner has not reacted. A
+// cancels is why owner remediation is canceled; empty if it is not. Only if this check has requested it, and the owner has not begun. A
 // limit that is exceeded is no reason.
 func (p *planner) cancels(t *Target, ownerStep bool) Reason {
 	switch {

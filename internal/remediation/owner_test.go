@@ -14,7 +14,7 @@ func markedFor(d time.Duration) func(*OwnerRemediation) {
 	return func(m *OwnerRemediation) { m.Since = ago(d) }
 }
 
-func answered(m *OwnerRemediation) { m.Waiting, m.OwnerReason = false, "RemediationDeferred" }
+func answered(m *OwnerRemediation) { m.Waiting, m.OwnerReason = false, "MachineDeleting" }
 
 func refused(m *OwnerRemediation) {
 	m.Waiting, m.Refused, m.OwnerReason = false, true, "CannotBeRemediated"
@@ -45,7 +45,7 @@ var marksGiven = []row{
 	{
 		why: "with the reason of the owner", options: []option{marked(markedFor(time.Hour), answered)},
 		want: Decision{
-			Block: Block{Reason: OwnerNotActing, Details: Details{Cause: owner + ": RemediationDeferred", Since: ago(time.Hour)}}, Step: stepO,
+			Block: Block{Reason: OwnerNotActing, Details: Details{Cause: owner + ": MachineDeleting", Since: ago(time.Hour)}}, Step: stepO,
 			InFlight: true, Budgeted: true,
 		},
 	},

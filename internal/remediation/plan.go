@@ -88,7 +88,7 @@ func (p *planner) decide(i int) {
 	d.MarkedBy = p.policy.ReportsHealth && v.Kind == health.Unhealthy ||
 		t.OwnerRemediation.MarkedByThis && (t.OwnerRemediation.Unhealthy || t.OwnerRemediation.RequestedByThis)
 	why, unwanted := p.unwanted(t, v)
-	d.DropConfirmation = t.Confirmed && t.Request == nil && !unwanted
+	d.DropConfirmation = t.Confirmed && t.Request == nil && !unwanted && p.policy.CreatesRequests()
 	switch {
 	case unwanted:
 		p.cleanUp(t, why, d)
@@ -119,6 +119,7 @@ func (p *planner) sumUp() {
 		d := &plan.Decisions[i]
 		if p.a.Verdicts[i].Reason != health.Paused {
 			p.keepsControlPlaneLease(d)
+			p.reportKept(p.s.Targets[i].Name, p.s.Targets[i].Request)
 		}
 		d.Until = p.later(health.Earliest(d.Until, d.Block.Until))
 		p.wakeAt(d.RenewAt)
@@ -130,6 +131,7 @@ func (p *planner) sumUp() {
 		d := &plan.Orphans[i]
 		if !p.s.Orphans[i].Paused {
 			p.keepsControlPlaneLease(d)
+			p.reportKept(p.s.Orphans[i].Name, p.s.Orphans[i].Request)
 		}
 		d.Until = p.later(d.Until)
 		p.wakeAt(d.Until)

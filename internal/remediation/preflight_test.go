@@ -188,6 +188,11 @@ var looks = []lookRow{
 	{why: "the same moment is the same", look: func(l *PreflightCheck) { l.Verdict.Since = l.Verdict.Since.In(time.FixedZone("elsewhere", 3600)) }},
 	{why: "who is being deleted", look: func(l *PreflightCheck) { l.Target.DeletingSince = noon }, hold: notConfirmed("the target is being deleted")},
 	{
+		why: "whose Node is being deleted", look: func(l *PreflightCheck) { l.Target.NodeDeletingSince = noon },
+		hold: notConfirmed("the target is being deleted"),
+	},
+	{why: "which an owner does not need", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.NodeDeletingSince = noon }},
+	{
 		why: "neither for its owner", options: []option{byOwner}, look: func(l *PreflightCheck) { l.Target.DeletingSince = noon },
 		hold: notConfirmed("the target is being deleted"),
 	},

@@ -123,6 +123,17 @@ func (p *planner) awaitRelease(r *Request, v *health.Verdict, d *Decision) {
 	d.Action, d.Until = Wait, late
 }
 
+// reportKept records a request that a finalizer keeps. It can block others, also if its own target no longer needs it.
+func (p *planner) reportKept(name string, r *Request) {
+	if r == nil || r.DeletingSince.IsZero() || p.s.Check.Paused {
+		return
+	}
+	late := r.DeletingSince.Add(ReleaseTimeout)
+	if p.wakeAt(late); !p.now.Before(late) {
+		p.plan.Kept = append(p.plan.Kept, name)
+	}
+}
+
 // leaseTime is how long the Lease of the Node is held for a step.
 func (p *planner) leaseTime(id StepID) time.Duration {
 	if step, found := requestStep(p.policy.Steps, id); found && step.Timeout > 0 {

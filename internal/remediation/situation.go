@@ -4,6 +4,7 @@
 package remediation
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -33,6 +34,8 @@ type Check struct {
 	Cluster    ClusterState
 	// Unreachable: the control plane is initialized, but the cluster cannot be read.
 	Unreachable bool
+	// Uninitialized: the Cluster has no control plane yet, or its owner has not reported it since a move, so Nodes are not read.
+	Uninitialized bool
 	// Reconnecting: the connection was restored, and the reconnect grace period lasts until ReconnectingUntil.
 	Reconnecting      bool
 	ReconnectingUntil time.Time
@@ -65,9 +68,10 @@ type Target struct {
 	CoveredElsewhere bool
 	// Excluded: the Node has a label that excludes it from remediation.
 	Excluded bool
-	// DeletingSince is the deletion timestamp of the Machine or Node.
-	DeletingSince time.Time
-	Terminating   Departure
+	// DeletingSince is the deletion timestamp of the Machine, NodeDeletingSince that of the Node.
+	DeletingSince     time.Time
+	NodeDeletingSince time.Time
+	Terminating       Departure
 	// Owner is the owner that can remediate it, as kind/name; empty if there is none.
 	Owner            string
 	OwnerRemediation OwnerRemediation
@@ -106,7 +110,7 @@ type OwnerRemediation struct {
 	Unhealthy bool
 	// MarkedByThis: this check has set HealthCheckSucceeded. RequestedByThis: it has also set OwnerRemediated=False, which is still there.
 	MarkedByThis, RequestedByThis bool
-	// Waiting: the owner has not reacted. Refused: it reports that it cannot remediate.
+	// Waiting: the owner has not begun. Refused: it reports that it cannot remediate.
 	Waiting bool
 	Refused bool
 	// OwnerReason and OwnerMessage are what the owner reports.
@@ -247,6 +251,11 @@ type Policy struct {
 	Steps []Step
 	// ReplacementTimeout is how long a deleted Machine that its owner has not replaced counts for maxInFlight.
 	ReplacementTimeout time.Duration
+}
+
+// CreatesRequests reports whether a step has a template. The others are left to the owners of the targets.
+func (p *Policy) CreatesRequests() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return !s.Owner })
 }
 
 // Counting is which targets are compared with the limit.

@@ -59,6 +59,11 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 			why: "nor just after a reconnect", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
 			check: Check{Reconnecting: true}, want: Storm{Since: since},
 		},
+		{
+			why: "nor while the Cluster has no control plane", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
+			check: Check{Uninitialized: true}, want: Storm{Since: since},
+		},
+		{why: "where none has joined", gate: broken, policy: five, check: Check{Uninitialized: true}},
 		{why: "where all are undetermined", gate: broken, policy: five, check: Check{Reconnecting: true}},
 		{why: "a frozen check notes nothing down: no beginning", gate: broken, policy: five, check: Check{Paused: true}},
 		{

@@ -68,9 +68,15 @@ func SetConditions(m *clusterv1.Machine, c *explain.MachineConditions, now time.
 	}
 }
 
-// CancelOwnerRemediation removes OwnerRemediated from a Machine, if its owner has not set it.
+// CancelOwnerRemediation removes OwnerRemediated from a Machine, if its owner has not begun.
 func CancelOwnerRemediation(m *clusterv1.Machine) {
-	removeWaiting(m, explain.OwnerRemediated)
+	removeIf(m, explain.OwnerRemediated, notBegun)
+}
+
+// notBegun reports whether the reason of OwnerRemediated means that the owner has not begun: it has not answered, or it has deferred, as a
+// MachineSet does with each Machine that is over its maxInFlight.
+func notBegun(reason string) bool {
+	return isWaiting(reason) || reason == clusterv1.MachineSetMachineRemediationDeferredReason
 }
 
 // RemoveConditions removes the conditions of a check from a Machine, with the answer of its owner: without HealthCheckSucceeded, owners
@@ -81,9 +87,9 @@ func RemoveConditions(m *clusterv1.Machine) {
 		conditions.Delete(m, explain.OwnerRemediated)
 		deprecated.Delete(m, explain.OwnerRemediated)
 	case requested:
-		removeWaiting(m, explain.OwnerRemediated)
+		removeIf(m, explain.OwnerRemediated, isWaiting)
 	}
-	removeWaiting(m, explain.ExternallyRemediated)
+	removeIf(m, explain.ExternallyRemediated, isWaiting)
 	conditions.Delete(m, explain.HealthCheckSucceeded)
 	deprecated.Delete(m, explain.HealthCheckSucceeded)
 }
@@ -95,11 +101,14 @@ func ownerRequested(m *clusterv1.Machine) bool {
 		present.LastTransitionTime.Time.Equal(notes.OwnerRequest(m.Annotations))
 }
 
-func removeWaiting(m *clusterv1.Machine, kind string) {
-	if present := conditions.Get(m, kind); present != nil && present.Reason == explain.WaitingForRemediation {
+func isWaiting(reason string) bool { return reason == explain.WaitingForRemediation }
+
+// removeIf removes a condition with such a reason.
+func removeIf(m *clusterv1.Machine, kind string, is func(reason string) bool) {
+	if present := conditions.Get(m, kind); present != nil && is(present.Reason) {
 		conditions.Delete(m, kind)
 	}
-	if present := v1beta1(m, kind); present != nil && present.Reason == explain.WaitingForRemediation {
+	if present := v1beta1(m, kind); present != nil && is(present.Reason) {
 		deprecated.Delete(m, clusterv1.ConditionType(kind))
 	}
 }
@@ -161,12 +170,12 @@ func OwnerRemediation(m *clusterv1.Machine, check string) remediation.OwnerRemed
 	}
 	// An owner that supports only v1beta1 sets only that condition.
 	older := V1Beta1Reason(m, explain.OwnerRemediated)
-	mark.Waiting = owned.Reason == explain.WaitingForRemediation && (older == "" || older == explain.WaitingForRemediation)
-	if !mark.Waiting {
+	mark.Waiting = notBegun(owned.Reason) && (older == "" || notBegun(older))
+	switch {
+	case owned.Reason != explain.WaitingForRemediation:
 		mark.OwnerReason = owned.Reason
-		if owned.Reason == explain.WaitingForRemediation {
-			mark.OwnerReason = older
-		}
+	case !mark.Waiting:
+		mark.OwnerReason = older
 	}
 	// Without HealthCheckSucceeded=False, no owner acts.
 	mark.Requested = mark.Unhealthy

@@ -182,8 +182,8 @@ func (d *Draft) labels() map[string]string {
 	if d.ControlPlane {
 		labels[remedyv1.ControlPlaneRequestLabel] = ""
 	}
-	if d.Place == InWorkload {
-		labels[remedyv1.CheckLabel] = d.Check.Label(d.Cluster)
+	if label := d.Check.LabelIn(d.Place, d.Cluster); label != "" {
+		labels[remedyv1.CheckLabel] = label
 	}
 	// A request that a Machine owns is moved with the Machine.
 	if d.Place == InManagement && d.Target.OfNode && d.Cluster.Name != "" {

@@ -32,6 +32,7 @@ func (r *Requests) OfCheck(ctx context.Context, c Check, kinds ...schema.GroupVe
 	}
 	r.setKinds(c, kinds)
 	found, doubtful := r.indexed(c)
+	found = slices.DeleteFunc(found, func(f *Request) bool { return !f.CreatedBy(c, "") })
 	all := append(doubtful, kinds...)
 	var unknown *NotKnownError
 	for n, gvk := range all {
@@ -233,7 +234,7 @@ func (r *Requests) ListLive(ctx context.Context, c Check, kinds ...schema.GroupV
 			continue
 		}
 		for i := range list.Items {
-			if f := Read(&list.Items[i]); f.IsOf(c) {
+			if f := Read(&list.Items[i]); f.CreatedBy(c, "") {
 				all = append(all, f)
 			}
 		}
@@ -270,9 +271,9 @@ func (r *Requests) listOf(ctx context.Context, c Check, kinds []schema.GroupVers
 			unknown.Problems[gvk] = Shown(unanswered(err, "which requests exist"))
 		}
 		for i := range list.Items {
-			// A workload cluster can return any name. The status of a check could not be written with one that is no name.
+			// A workload cluster can return anything. The status of a check could not be written with a name that is none.
 			name := list.Items[i].GetName()
-			if f := Read(&list.Items[i]); f.IsOf(c) && len(validation.IsDNS1123Subdomain(name)) == 0 {
+			if f := Read(&list.Items[i]); f.CreatedBy(c, c.Label(r.cluster)) && len(validation.IsDNS1123Subdomain(name)) == 0 {
 				all = append(all, f)
 			}
 		}

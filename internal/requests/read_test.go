@@ -68,6 +68,9 @@ func TestRead_BuiltRequest_IsTheSame(t *testing.T) {
 		g.Expect(found.IsOf(d.Check)).To(BeTrue())
 		g.Expect(found.IsFor(d.Target)).To(BeTrue())
 		g.Expect(found.matches(d)).To(BeTrue())
+		elsewhere := map[bool]Place{true: InOneCluster, false: InWorkload}[d.Place == InWorkload]
+		g.Expect(found.CreatedBy(d.Check, d.Check.LabelIn(d.Place, d.Cluster))).To(BeTrue())
+		g.Expect(found.CreatedBy(d.Check, d.Check.LabelIn(elsewhere, d.Cluster))).To(BeFalse(), "of a check of its name in another cluster")
 		g.Expect(found.Key()).To(Equal(client.ObjectKey{Namespace: d.Template.Namespace, Name: d.Target.Object().Name}))
 		naming := Naming{d.Template}
 		g.Expect(*found.Facts(naming)).To(Equal(remediation.Request{

@@ -124,6 +124,14 @@ func (c Check) text() string {
 	return c.Kind + " " + c.Namespace + "/" + c.Name
 }
 
+// LabelIn is the label of requests in a place; empty outside of a workload cluster.
+func (c Check) LabelIn(place Place, cluster client.ObjectKey) string {
+	if place != InWorkload {
+		return ""
+	}
+	return c.Label(cluster)
+}
+
 // Label is the label of requests in a workload cluster. It identifies the check and the Cluster by a hash, because a name can be too long.
 func (c Check) Label(cluster client.ObjectKey) string {
 	sum := sha256.Sum256([]byte(c.String() + " " + cluster.String()))

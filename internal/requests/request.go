@@ -38,8 +38,8 @@ type Request struct {
 	// Machines are the UIDs of the Machines that own it. Node is from its annotations.
 	Machines []types.UID
 	Node     Object
-	// Cluster is from its label.
-	Cluster string
+	// Cluster is from its label, and checkLabel is the label of a request in a workload cluster.
+	Cluster, checkLabel string
 	// Owners are all owners, as kind/name.
 	Owners []string
 	// HasAnnotations: it has an annotation of Remedy. ControlPlane: it has the label for Nodes of the control plane.
@@ -62,8 +62,8 @@ func Read(request *unstructured.Unstructured) *Request {
 		Kind: request.GroupVersionKind(), Namespace: request.GetNamespace(), Name: request.GetName(),
 		UID: request.GetUID(), ResourceVersion: request.GetResourceVersion(),
 		Order: noOrder, attempt: 1,
-		Node:      Object{Name: annotations[remedyv1.NodeNameAnnotation], UID: types.UID(annotations[remedyv1.NodeUIDAnnotation])},
-		Cluster:   request.GetLabels()[clusterv1.ClusterNameLabel],
+		Node:    Object{Name: annotations[remedyv1.NodeNameAnnotation], UID: types.UID(annotations[remedyv1.NodeUIDAnnotation])},
+		Cluster: request.GetLabels()[clusterv1.ClusterNameLabel], checkLabel: request.GetLabels()[remedyv1.CheckLabel],
 		recovered: notes.Time(annotations[remedyv1.HealthySinceAnnotation]),
 		status:    readStatus(request),
 	}
@@ -129,8 +129,12 @@ func (f *Request) Key() client.ObjectKey {
 	return client.ObjectKey{Namespace: f.Namespace, Name: f.Name}
 }
 
-// IsOf reports whether it was created for this check.
+// IsOf reports whether it was created for this check, or for one of its name in another cluster.
 func (f *Request) IsOf(c Check) bool { return f.Check == c && c != Check{} }
+
+// CreatedBy reports whether it was created for this check, whose requests have this label. A cluster can have requests of two managers: of
+// its own, and of one in the management cluster. Their checks can have the same name.
+func (f *Request) CreatedBy(c Check, label string) bool { return f.IsOf(c) && f.checkLabel == label }
 
 // IsFor reports whether it is for this target: the Machine that owns it, or the Node that it names, by UID.
 func (f *Request) IsFor(t Target) bool {

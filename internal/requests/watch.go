@@ -146,9 +146,9 @@ func (r *Requests) requestChanged(k *kind, before, after *Request) {
 
 // equals reports whether the relevant part of a request is the same.
 func (f *Request) equals(other *Request) bool {
-	return f.UID == other.UID && f.Check == other.Check && f.Order == other.Order && f.Template == other.Template && f.sameTarget(other) &&
-		f.attempt == other.attempt && f.started.Equal(other.started) && f.deleting.Equal(other.deleting) && f.recovered.Equal(other.recovered) &&
-		f.timedOut == other.timedOut && f.status == other.status
+	return f.UID == other.UID && f.Check == other.Check && f.checkLabel == other.checkLabel && f.sameTarget(other) &&
+		f.Order == other.Order && f.Template == other.Template && f.attempt == other.attempt && f.started.Equal(other.started) &&
+		f.deleting.Equal(other.deleting) && f.recovered.Equal(other.recovered) && f.timedOut == other.timedOut && f.status == other.status
 }
 
 func (f *Request) sameTarget(other *Request) bool {

@@ -70,7 +70,7 @@ func (r *Requests) Create(ctx context.Context, d *Draft) (found *Request, create
 
 // matches reports whether it is the request that was to be created.
 func (f *Request) matches(d *Draft) bool {
-	return f.IsOf(d.Check) && f.IsFor(d.Target) && f.Order == d.Order && f.Template.Same(d.Template) && f.attempt == d.Attempt && !f.Deleting()
+	return f.CreatedBy(d.Check, d.Check.LabelIn(d.Place, d.Cluster)) && f.IsFor(d.Target) && f.Order == d.Order && f.Template.Same(d.Template) && f.attempt == d.Attempt && !f.Deleting()
 }
 
 // StopRemediator annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is only

@@ -116,7 +116,8 @@ func TestLive_LeasesAndControlPlane_AreRead(t *testing.T) {
 	g.Expect(seen).To(Equal(workload.ControlPlane{}), "etcd is elsewhere")
 	for name, labels := range map[string]map[string]string{
 		"look-3": {workload.ControlPlaneLabel: ""}, "look-1": {workload.LegacyControlPlaneLabel: ""},
-		"look-2": {workload.ControlPlaneLabel: "", workload.LegacyControlPlaneLabel: ""}, "look-worker": nil,
+		"look-2": {workload.ControlPlaneLabel: "", workload.LegacyControlPlaneLabel: ""}, "look-4": {workload.EtcdLabel: "true"},
+		"look-worker": nil,
 	} {
 		node := addNode(t, second, name, "")
 		node.Labels = labels
@@ -132,7 +133,7 @@ func TestLive_LeasesAndControlPlane_AreRead(t *testing.T) {
 		names = append(names, node.Name)
 		g.Expect(node.ManagedFields).To(BeEmpty())
 	}
-	g.Expect(names).To(Equal([]string{"look-1", "look-2", "look-3"}))
+	g.Expect(names).To(Equal([]string{"look-1", "look-2", "look-3", "look-4"}))
 	g.Expect(seen.Etcd).To(Equal([]workload.EtcdPod{{Node: "look-1"}, {Node: "look-2", Ready: true}}))
 
 	api, err := s.Get(key).Client(t.Context())

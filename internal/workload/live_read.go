@@ -147,13 +147,14 @@ func leasesNotServed(api client.Client) bool {
 func (l Live) ControlPlane(ctx context.Context) (ControlPlane, error) {
 	return asError(call(ctx, l.cluster, func(ctx context.Context, api client.Client) (ControlPlane, error) {
 		controlPlane := ControlPlane{}
-		for _, label := range [...]string{ControlPlaneLabel, LegacyControlPlaneLabel} {
+		for n, label := range ControlPlaneLabels {
 			nodes := &corev1.NodeList{}
 			if err := fetchComplete(ctx, api, nodes, client.HasLabels{label}); err != nil {
 				return ControlPlane{}, err
 			}
 			for i := range nodes.Items {
-				if label == ControlPlaneLabel || !hasLabel(&nodes.Items[i], ControlPlaneLabel) {
+				listed := func(earlier string) bool { return hasLabel(&nodes.Items[i], earlier) }
+				if !slices.ContainsFunc(ControlPlaneLabels[:n], listed) {
 					controlPlane.Nodes = append(controlPlane.Nodes, Strip(&nodes.Items[i]))
 				}
 			}

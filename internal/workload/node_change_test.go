@@ -16,6 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 )
 
 var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
@@ -193,10 +196,6 @@ func TestStrip_LongValues_AreLeftOut(t *testing.T) {
 			func(n *corev1.Node, length int) { n.Labels = map[string]string{strings.Repeat("k", length): "v"} },
 			func(n *corev1.Node) bool { return len(n.Labels) == 1 }, maxKey,
 		},
-		"label value": {
-			func(n *corev1.Node, length int) { n.Labels = map[string]string{"k": strings.Repeat("v", length)} },
-			func(n *corev1.Node) bool { return len(n.Labels) == 1 }, maxValue,
-		},
 		"provider ID": {
 			func(n *corev1.Node, length int) { n.Spec.ProviderID = strings.Repeat("p", length) },
 			func(n *corev1.Node) bool { return n.Spec.ProviderID != "" }, maxValue,
@@ -233,15 +232,18 @@ func TestStrip_HugeNode_HasLimits(t *testing.T) {
 	g := NewWithT(t)
 	long := strings.Repeat("x", 1<<20)
 	huge := node("n", "id://1")
-	huge.Labels, huge.Annotations = map[string]string{"long": long}, map[string]string{"cluster.x-k8s.io/long": long}
+	huge.Labels = map[string]string{"long": long, ControlPlaneLabel: "", remedyv1.ExcludeLabel: "true"}
+	huge.Annotations = map[string]string{clusterv1.PausedAnnotation: long, remedyv1.SkipRemediationAnnotation: long}
 	for i := range 10_000 {
-		huge.Labels[fmt.Sprintf("label-%05d", i)], huge.Annotations[fmt.Sprintf("medik8s.io/%05d", i)] = "value", "value"
+		huge.Labels[fmt.Sprintf("a.medik8s.io/%05d", i)], huge.Annotations[fmt.Sprintf("a.medik8s.io/%05d", i)] = "value", "value"
 		huge.Spec.Taints = append(huge.Spec.Taints, corev1.Taint{Key: departureTaints[0], Effect: corev1.TaintEffect(fmt.Sprint(i))})
 		huge.Status.Conditions = append(huge.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeConditionType(fmt.Sprint(i)), Reason: long})
 	}
 	kept := Strip(huge)
-	g.Expect(kept.Labels).To(And(HaveLen(maxPairs), HaveKey("label-00000"), HaveKey("label-00511")))
-	g.Expect(kept.Annotations).To(And(HaveLen(maxPairs), HaveKey("medik8s.io/00511")))
+	g.Expect(kept.Labels).To(And(HaveLen(maxPairs), HaveKey("a.medik8s.io/00000"), HaveKey("a.medik8s.io/00509")))
+	g.Expect(kept.Labels).To(And(HaveKey(ControlPlaneLabel), HaveKey(remedyv1.ExcludeLabel)), "what blocks a remediation is kept")
+	g.Expect(kept.Annotations).To(And(HaveLen(maxPairs), HaveKey("a.medik8s.io/00509"), HaveKey(remedyv1.SkipRemediationAnnotation)))
+	g.Expect(kept.Annotations).To(HaveKeyWithValue(clusterv1.PausedAnnotation, HaveLen(maxValue)), "any value pauses the Node")
 	g.Expect(kept.Spec.Taints).To(HaveLen(maxTaints))
 	g.Expect(kept.Status.Conditions).To(And(HaveLen(maxConditions), HaveEach(HaveField("Reason", HaveLen(maxValue)))))
 	g.Expect(kept.Size()).To(BeNumerically("<", 200<<10))
@@ -361,7 +363,7 @@ func TestNodeFields_TaintsAndLabels_AreDetected(t *testing.T) {
 	g.Expect(IsControlPlaneNode(node)).To(BeFalse())
 	node.Spec.Taints = append(node.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "1773489600"})
 	g.Expect(DepartureTaint(node).Value).To(Equal("1773489600"))
-	for _, label := range []string{ControlPlaneLabel, LegacyControlPlaneLabel} {
+	for _, label := range []string{ControlPlaneLabel, LegacyControlPlaneLabel, EtcdLabel} {
 		node.Labels = map[string]string{label: ""}
 		g.Expect(IsControlPlaneNode(node)).To(BeTrue(), label)
 	}

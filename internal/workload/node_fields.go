@@ -4,6 +4,7 @@
 package workload
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -11,9 +12,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 )
 
@@ -23,6 +26,12 @@ const LegacyControlPlaneLabel = "node-role.kubernetes.io/master"
 // ControlPlaneLabel is the label of control-plane Nodes.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
+// EtcdLabel is the label of Nodes with a member of etcd, in distributions that can separate them from other control-plane Nodes, such as RKE2.
+const EtcdLabel = "node-role.kubernetes.io/etcd"
+
+// ControlPlaneLabels are the labels of Nodes that belong to the control plane: one of them is enough.
+var ControlPlaneLabels = [...]string{ControlPlaneLabel, LegacyControlPlaneLabel, EtcdLabel}
+
 // departureTaints announce that a Node will be deleted. Their value or time is when that began.
 var departureTaints = [...]string{
 	"ToBeDeletedByClusterAutoscaler",
@@ -31,6 +40,11 @@ var departureTaints = [...]string{
 	"aws-node-termination-handler/spot-itn",
 	"aws-node-termination-handler/asg-lifecycle-termination",
 	"cloud.google.com/impending-node-termination",
+}
+
+// blocking are the labels and annotations that can block a remediation.
+var blocking = [...]string{
+	ControlPlaneLabel, LegacyControlPlaneLabel, EtcdLabel, clusterv1.PausedAnnotation, remedyv1.ExcludeLabel, remedyv1.SkipRemediationAnnotation,
 }
 
 // annotationDomains are the domains of annotations that checks read. Other annotations change often.
@@ -102,37 +116,52 @@ func Strip(node *corev1.Node) *corev1.Node {
 		if len(c.Type) > maxKey || len(c.Status) > maxKey || len(stripped.Status.Conditions) >= maxConditions {
 			continue
 		}
-		reason := c.Reason
-		if len(reason) > maxValue {
-			reason = strings.Clone(strings.ToValidUTF8(reason[:maxValue], ""))
-		}
 		stripped.Status.Conditions = append(stripped.Status.Conditions, corev1.NodeCondition{
-			Type: c.Type, Status: c.Status, Reason: reason, LastTransitionTime: c.LastTransitionTime,
+			Type: c.Type, Status: c.Status, Reason: cut(c.Reason), LastTransitionTime: c.LastTransitionTime,
 		})
 	}
 	return stripped
 }
 
-// limited returns the labels or annotations that are read, within the limits: of too many, the first ones by name.
+// cut returns the beginning of a value that is too long for a real one.
+func cut(value string) string {
+	if len(value) <= maxValue {
+		return value
+	}
+	return strings.Clone(strings.ToValidUTF8(value[:maxValue], ""))
+}
+
+// limited returns the labels or annotations that are read, within the limits. Of too many, those that can block a remediation come first,
+// and then the others by name. A long value is cut and not left out: any value of an annotation pauses a Node.
 func limited(all map[string]string, isRead func(key string) bool) map[string]string {
 	var keys []string
+	complete := true
 	for key, value := range all {
-		if isRead(key) && len(key) <= maxKey && len(value) <= maxValue {
+		if isRead(key) && len(key) <= maxKey {
 			keys = append(keys, key)
+			complete = complete && len(value) <= maxValue
 		}
 	}
 	if len(keys) > maxPairs {
-		slices.Sort(keys)
+		slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
 		keys = keys[:maxPairs]
 	}
-	if len(keys) == len(all) {
+	if complete && len(keys) == len(all) {
 		return all
 	}
 	kept := make(map[string]string, len(keys))
 	for _, key := range keys {
-		kept[key] = all[key]
+		kept[key] = cut(all[key])
 	}
 	return kept
+}
+
+// rank is 0 for a key that can block a remediation.
+func rank(key string) int {
+	if slices.Contains(blocking[:], key) {
+		return 0
+	}
+	return 1
 }
 
 // annotationIsRead reports whether checks read annotations of this domain, or of a domain above it.
@@ -162,7 +191,7 @@ func DepartureTaint(node *corev1.Node) *corev1.Taint {
 
 // IsControlPlaneNode reports whether the Node has a label of the control plane.
 func IsControlPlaneNode(node *corev1.Node) bool {
-	return hasLabel(node, ControlPlaneLabel) || hasLabel(node, LegacyControlPlaneLabel)
+	return slices.ContainsFunc(ControlPlaneLabels[:], func(label string) bool { return hasLabel(node, label) })
 }
 
 // NodeChange is a Node that was created, was deleted, or changed in a field that Strip keeps. The Nodes must not be changed.

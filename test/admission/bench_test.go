@@ -188,7 +188,8 @@ func (b *bench) may(t *testing.T, name string, rules ...rbacv1.PolicyRule) (clie
 	return b.bound(t, name, nil, rules...)
 }
 
-// manager is a ServiceAccount with all permissions and the labels that config/rbac gives to the manager's ClusterRoleBinding.
+// manager is a ServiceAccount with all permissions and the labels that config/rbac gives to the manager's ClusterRoleBinding. A binding from
+// which an administrator has removed the subjects must not change what others may do.
 func (b *bench) manager(t *testing.T) client.Client {
 	t.Helper()
 	g := NewWithT(t)
@@ -196,6 +197,10 @@ func (b *bench) manager(t *testing.T) client.Client {
 	g.Expect(err).ToNot(HaveOccurred())
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "ClusterRoleBinding" && o.GetName() == "remedy-system-manager"
+	})
+	createUntilEnd(t, b.admin, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: b.userName("without-subjects"), Labels: objects[at].GetLabels()},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 	})
 	c, _ := b.bound(t, serviceAccounts+"elsewhere:renamed", objects[at].GetLabels(), to("*", "*", "*"))
 	return c

@@ -6,35 +6,36 @@
 package mutants_test
 
 const (
-	remediators = "TestRequest_Remediator_IsAwaitedUntilTimeout"
-	recoveries  = "TestRequest_Recovered_IsWithdrawn"
-	leases      = "TestLease_Request_IsRenewedAndReleased"
-	marks       = "TestPlan_OwnerRemediation_WaitsOrCancels"
-	lettingGo   = "TestPlan_UnwantedTarget_IsCleanedUp"
-	orphans     = "TestPlan_OrphanedTarget_IsCleanedUp"
-	unowned     = "TestPlan_NoOwner_SetsConditions"
-	whilePaused = "TestPlan_Paused_KeepsEverything"
-	storms      = "TestStorm_Limit_BeginsAndEnds"
-	gate        = "TestGate_Verdicts_AreCounted"
-	nextSteps   = "TestNextStep_Tried_ReturnsNextOrder"
-	failures    = "TestHistory_StepGivenUp_IsRecordedOnce"
-	memory      = "TestPlan_History_DeterminesStep"
-	observers   = "TestPlan_Observing_ReportsWhatWouldBlock"
-	started     = "TestPlan_UnhealthyTarget_StartsStep"
-	placesGiven = "TestPlan_MaxInFlight_GivesEachPlaceOnce"
-	oneByOne    = "TestPlan_ControlPlane_GoesOneByOne"
-	inFlight    = "TestInFlight_RequestsAndConditions_AreCounted"
-	replaced    = "TestInFlight_DeletedMachine_CountsUntilReplaced"
-	turns       = "TestCandidates_Order_IsAsListed"
-	carers      = "TestResponsibleClaim_SeveralClaims_FollowsRank"
-	again       = "TestPlan_WakeUp_IsEarliestChange"
-	finalizers  = "TestPlan_SomethingToCleanUp_NeedsFinalizer"
-	signs       = "TestPlan_Conditions_AreRecordedAsOfThisCheck"
-	counts      = "TestPlan_Counts_AddUp"
-	written     = "TestWrites_Decision_AreInOrder"
-	checkWrites = "TestCheckWrites_Plan_AreInOrder"
-	told        = "TestPreflight_ConfirmedVerdict_IsReported"
-	heldAtLast  = "TestPreflight_Blocked_ChangesNoRecord"
+	remediators  = "TestRequest_Remediator_IsAwaitedUntilTimeout"
+	recoveries   = "TestRequest_Recovered_IsWithdrawn"
+	leases       = "TestLease_Request_IsRenewedAndReleased"
+	marks        = "TestPlan_OwnerRemediation_WaitsOrCancels"
+	lettingGo    = "TestPlan_UnwantedTarget_IsCleanedUp"
+	orphans      = "TestPlan_OrphanedTarget_IsCleanedUp"
+	keptRequests = "TestPlan_FinalizerKeepsRequest_IsReported"
+	unowned      = "TestPlan_NoOwner_SetsConditions"
+	whilePaused  = "TestPlan_Paused_KeepsEverything"
+	storms       = "TestStorm_Limit_BeginsAndEnds"
+	gate         = "TestGate_Verdicts_AreCounted"
+	nextSteps    = "TestNextStep_Tried_ReturnsNextOrder"
+	failures     = "TestHistory_StepGivenUp_IsRecordedOnce"
+	memory       = "TestPlan_History_DeterminesStep"
+	observers    = "TestPlan_Observing_ReportsWhatWouldBlock"
+	started      = "TestPlan_UnhealthyTarget_StartsStep"
+	placesGiven  = "TestPlan_MaxInFlight_GivesEachPlaceOnce"
+	oneByOne     = "TestPlan_ControlPlane_GoesOneByOne"
+	inFlight     = "TestInFlight_RequestsAndConditions_AreCounted"
+	replaced     = "TestInFlight_DeletedMachine_CountsUntilReplaced"
+	turns        = "TestCandidates_Order_IsAsListed"
+	carers       = "TestResponsibleClaim_SeveralClaims_FollowsRank"
+	again        = "TestPlan_WakeUp_IsEarliestChange"
+	finalizers   = "TestPlan_SomethingToCleanUp_NeedsFinalizer"
+	signs        = "TestPlan_Conditions_AreRecordedAsOfThisCheck"
+	counts       = "TestPlan_Counts_AddUp"
+	written      = "TestWrites_Decision_AreInOrder"
+	checkWrites  = "TestCheckWrites_Plan_AreInOrder"
+	told         = "TestPreflight_ConfirmedVerdict_IsReported"
+	heldAtLast   = "TestPreflight_Blocked_ChangesNoRecord"
 )
 
 // What becomes of what is there already.
@@ -58,7 +59,7 @@ var lookedAt = []mutant{
 	r("request.go", "if d.Action == GiveUp {", "if false {", remediators),
 	r("request.go", "ReleaseTimeout = 5", "ReleaseTimeout = 4", "TestRequest_Deleting_IsAwaited"),
 	r("request.go", "v.Kind == health.Unhealthy && ", "", "TestRequest_Deleting_IsAwaited"),
-	r("request.go", "!p.now.Before(late)", "p.now.After(late)", "TestRequest_Deleting_IsAwaited"),
+	r("request.go", "v.Kind == health.Unhealthy && !p.now.Before(late)", "v.Kind == health.Unhealthy && p.now.After(late)", "TestRequest_Deleting_IsAwaited"),
 	r("request.go", "found && step.Timeout > 0", "found", leases),
 	r("request.go", "step.Timeout + LeaseMargin", "step.Timeout", leases),
 	r("request.go", "DefaultStepTime + LeaseMargin", "DefaultStepTime", leases),
@@ -112,6 +113,10 @@ var lookedAt = []mutant{
 	r("cleanup.go", "t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions", "false", signs),
 	r("cleanup.go", " && d.Action != RemoveConditions", "", signs),
 	r("cleanup.go", "if t.ownsHistory() {", "if true {", lettingGo),
+	r("request.go", "if p.wakeAt(late); !p.now.Before(late) {", "if p.wakeAt(late); late.Before(p.now) {", keptRequests),
+	r("request.go", "if p.wakeAt(late); !p.now.Before(late) {", "if !p.now.Before(late) {", keptRequests),
+	r("request.go", "r.DeletingSince.IsZero() || p.s.Check.Paused {", "r.DeletingSince.IsZero() {", keptRequests),
+	r("plan.go", " && !unwanted && p.policy.CreatesRequests()", " && !unwanted", "TestConfirmation_Used_IsRemoved"),
 	r("cleanup.go", "p.s.Check.Paused || ", "", orphans),
 	r("cleanup.go", " || orphan.Paused", "", orphans),
 	r("cleanup.go", "if orphan.Lease.HeldByThis && (paused", "if (paused", orphans),
@@ -157,6 +162,7 @@ var summedUp = []mutant{
 	r("limits.go", " || p.Observe", "", storms),
 	r("limits.go", "check.Unreachable || ", "", storms),
 	r("limits.go", " || check.Reconnecting", "", storms),
+	r("limits.go", " || check.Uninitialized", "", storms),
 	r("limits.go", "return Storm{Since: s.Since}", "return s", storms),
 	r("limits.go", "case tooMany:", "case tooMany && false:", storms),
 	r("limits.go", "case s.Since.IsZero():", "case false:", storms),

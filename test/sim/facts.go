@@ -40,7 +40,8 @@ func Facts(s *State, c *Check, conn Connection, now time.Time) (health.Snapshot,
 	situation := remediation.Situation{
 		Check: remediation.Check{
 			Paused: s.Paused || c.Paused, Deleting: c.Deleting, Unreachable: !s.NoControlPlane && (!conn.Up || conn.Breaking), Reconnecting: now.Before(conn.ReconnectingUntil), ReconnectingUntil: conn.ReconnectingUntil,
-			Storm: c.Storm, PauseRequests: c.PauseRequests, UnpausedAt: c.ThawedAt,
+			Uninitialized: s.NoControlPlane,
+			Storm:         c.Storm, PauseRequests: c.PauseRequests, UnpausedAt: c.ThawedAt,
 		},
 		Replacing: c.Replacing, ControlPlane: controlPlane(s, c.Name, "", conn),
 	}

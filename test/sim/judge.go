@@ -108,7 +108,7 @@ func (w *World) judgeMachine(j *judged, s *State, conn Connection, c *Check, m *
 	for _, bad := range c.Health.MachineConditions {
 		for i := range m.Conditions {
 			is := &m.Conditions[i]
-			hearsay := (is.Type == "NodeReady" || is.Type == "NodeHealthy") && (!conn.Up || is.Status == "Unknown" && is.Reason == "ConnectionDown")
+			hearsay := is.Status == "Unknown" && is.Reason == "ConnectionDown" || (is.Type == "NodeReady" || is.Type == "NodeHealthy") && !conn.Up
 			if is.Type == bad.Type && string(is.Status) == bad.Status && !hearsay && j.cause(w.Now, is.LastTransitionTime.Time, bad.Lasting) {
 				j.withoutNode = j.withoutNode || is.Type != "NodeReady" && is.Type != "NodeHealthy"
 			}

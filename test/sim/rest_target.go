@@ -54,7 +54,7 @@ func (w *World) auditTargetAtRest(c *Check, last *Pass, i int) {
 	if x.m != nil && x.m.Owner == Waiting && x.m.Unhealthy && x.m.Author == c.Name && x.judged.health != well && !c.ForNodes {
 		w.must(x.request != nil || !w.mayCancel(c, t.Name, w.API), "an owner remediation without an actor is canceled", "that of %s", t.Name)
 	}
-	if x.request == nil && x.n != nil && w.Conn.Up && (c.ForNodes || x.m != nil) {
+	if x.request == nil && x.n != nil && w.Conn.Up && (c.ForNodes || x.m != nil) && c.Policy.CreatesRequests() {
 		w.must(!x.n.Confirmed, "a confirmation is used up", "that of %s", x.n.Name)
 	}
 }

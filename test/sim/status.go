@@ -178,14 +178,34 @@ func (x *trueStatus) conditions(status *remedyv1.CheckStatus) {
 	}
 	x.condition(status, remedyv1.RemediationAllowedCondition, allowed)
 	stuck := slices.ContainsFunc(status.UnhealthyTargets, func(t remedyv1.UnhealthyTarget) bool {
-		return slices.Contains(is(remediation.EscalationExhausted, remediation.InBackoff, remediation.OwnerNotActing), remediation.Reason(t.BlockedReason))
+		return slices.Contains(waitsForAdmin, remediation.Reason(t.BlockedReason))
 	})
+	stuck = stuck || x.keptByFinalizers()
 	tooFew := x.limits.sick < x.limits.least && x.limits.most > 0
 	if !c.Deleting {
 		ready := reachable == metav1.ConditionTrue && !x.overlaps && !stuck && (allowed == metav1.ConditionTrue || intended || tooFew || x.storm && !over)
 		found := meta.FindStatusCondition(status.Conditions, remedyv1.ReadyCondition)
 		x.must(found != nil && (found.Status == metav1.ConditionTrue) == ready, statusIsTrue, "%s is Ready=%v, and it is %v", c.Name, found, ready)
 	}
+}
+
+// keptByFinalizers reports whether finalizers keep a request of the check for too long.
+func (x *trueStatus) keptByFinalizers() bool {
+	for _, r := range x.view.Requests {
+		m := x.view.Machines[r.Target]
+		paused := m != nil && m.Paused
+		late := !r.DeletingSince.IsZero() && !x.w.Now.Before(r.DeletingSince.Add(remediation.ReleaseTimeout))
+		if r.Check == x.c.Name && late && !paused {
+			return true
+		}
+	}
+	return false
+}
+
+// waitsForAdmin are the reasons of targets for which Ready is False.
+var waitsForAdmin = []remediation.Reason{
+	remediation.EscalationExhausted, remediation.InBackoff, remediation.OwnerNotActing, remediation.RequestFailed,
+	remediation.PreviousStepNotReleased, remediation.RecoveryNotConfirmed,
 }
 
 // condition compares one condition. A limit that is exceeded while Nodes cannot be read is unknown.

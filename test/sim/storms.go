@@ -27,7 +27,7 @@ func (w *World) noteView(r *run) {
 	switch {
 	case r.check.Policy.StormCooldown <= 0 || r.check.Policy.Observe:
 		*s = storms{}
-	case !r.conn.Up || r.conn.Breaking || w.Now.Before(r.conn.ReconnectingUntil):
+	case r.view.NoControlPlane || !r.conn.Up || r.conn.Breaking || w.Now.Before(r.conn.ReconnectingUntil):
 		s.kept = time.Time{}
 	case l.sick > l.most:
 		*s = storms{active: true}
