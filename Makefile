@@ -92,7 +92,8 @@ RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$)
 # Where the tests of attacks write the outcome of each: go test hides what packages that pass print. If go test uses its cache, the file is that of
 # the run in the cache.
 ATTACKS := $(CURDIR)/out/attacks.txt
-# Packages that can share API servers do so below this. Tests of several packages run side by side: they wait half of the time.
+# Packages that can share API servers do so below this. Tests of several packages run side by side: they wait half of the time. Under the race
+# detector they wait for processors, and more of them at a time would time out.
 SHARED := go run ./test/controlplane/cmd/share --
 SIDE_BY_SIDE := -p $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )))
 # The names of the tests that only the tag 'long' brings, for -run.
@@ -107,7 +108,7 @@ proof: controlplane compiler ## The long arguments: race detector, crashes, crow
 
 .PHONY: proof-race proof-sim proof-mutants proof-differential proof-draws proof-long
 proof-race:
-	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test $(SIDE_BY_SIDE) $(WITH_NODES) -race -count=1 -timeout 60m $(RACE)
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test -parallel 4 $(WITH_NODES) -race -count=1 -timeout 60m $(RACE)
 
 proof-long:
 	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./internal/healthcheck

@@ -53,10 +53,9 @@ const OutcomeTimeout = Timeout
 
 // Main starts both clusters, installs the kinds, runs the tests and returns the exit code.
 func Main(m *testing.M) int {
-	flag.Parse()
-	// Tests wait for API servers more than for processors.
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
+	if flag.Parse(); !parallelIsSet() {
+		// Tests wait for API servers more than for processors.
+		_ = flag.Set("test.parallel", "8")
 	}
 	Logger = logr.Discard()
 	if testing.Verbose() {
@@ -82,6 +81,13 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// parallelIsSet reports whether the command line has -parallel: under the race detector, tests wait for processors.
+func parallelIsSet() bool {
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	return set
 }
 
 // prepare installs the kinds of Cluster API, of Remedy and of the remediators, and grants the manager its permissions.
