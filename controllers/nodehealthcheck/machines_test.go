@@ -11,6 +11,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -105,6 +106,27 @@ func TestPreflight_MachineOfNodeChanged_BlocksRemediation(t *testing.T) {
 			c.Watches().Release()
 		})
 	}
+}
+
+// A Node with another provider ID than its Machine may be another server. The connection is correct, and the other Nodes are remediated.
+func TestProviderID_OneDiffers_OthersAreRemediated(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	other := s.CreateMachine("m-1")
+	s.CreateMachine("m-2")
+	s.CreateMachine("m-3")
+	ownNodes(s, "m-1", "m-2", "m-3")
+	s.Change(other, func() { other.Spec.ProviderID += "-earlier" })
+	s.FailNode("m-1")
+	s.FailNode("m-2")
+	check := s.CreateNodeCheck("workers", metal3(s))
+	c := s.Start()
+	s.WaitRequest(remediator.Metal3, s.NodeName("m-2"))
+	c.WaitIdle()
+	s.Expect(s.NodeRequest(remediator.Metal3, "m-1")()).To(BeNil())
+	reachable := meta.FindStatusCondition(stage.Get(s, check)().Status.Conditions, remedyv1.ClusterReachableCondition)
+	s.Expect(reachable).To(And(HaveField("Status", metav1.ConditionTrue),
+		HaveField("Message", Equal("Nodes whose provider IDs differ from those of their Machines are not evaluated: 1"))))
 }
 
 // While an earlier Machine of a server is being deleted, the Node is that of the other one, whatever their names are.

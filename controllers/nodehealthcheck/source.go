@@ -150,8 +150,7 @@ func targetOf(node *corev1.Node, machine *clusterv1.Machine) healthcheck.Target 
 	if machine != nil {
 		t.Subject.Machine, t.Subject.MachineNamespace = requests.Object{Name: machine.Name, UID: machine.UID}, machine.Namespace
 		if id := machine.Spec.ProviderID; id != "" && node.Spec.ProviderID != "" && id != node.Spec.ProviderID {
-			// It is another server, or the kubeconfig leads to another cluster.
-			t.Reading = workload.Reading{Err: workload.ErrWrongCluster}
+			t.Reading = workload.Reading{Err: workload.ErrDifferentProviderID}
 		}
 	}
 	return t

@@ -200,12 +200,18 @@ func TestCleanup_ForgedRequest_DoesNotKeepTheCheck(t *testing.T) {
 	s.Expect(s.Admin.Delete(s.Ctx, forged)).To(Succeed())
 }
 
-// The request in the management cluster is withdrawn although its Node cannot be read.
+// The request in the management cluster is withdrawn although its Node cannot be read. The Node keeps its remediation history.
 func TestCleanup_ClusterUnreachable_RequestIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithProxy)
-	_, check, c := remediating(s, metal3(s))
+	createNodes(s)
+	s.ChangeNode("n-3", func(node *corev1.Node) {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, remedyv1.AttemptsAnnotation, "1")
+	})
+	check := s.CreateNodeCheck("workers", metal3(s))
+	c := s.Start()
 	c.NeverIdle = true
+	decided(s, check, "n-3", Equal("Remediating "))
 	s.Expect(s.Proxy.Set(faults.RefuseConnections)).To(Succeed())
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(
 		stage.OfNodes(stage.CheckCondition(remedyv1.ClusterReachableCondition)), Equal("False ClusterUnreachable")))
@@ -214,6 +220,7 @@ func TestCleanup_ClusterUnreachable_RequestIsWithdrawn(t *testing.T) {
 	s.Eventually(func() bool {
 		return s.Admin.Get(s.Ctx, client.ObjectKeyFromObject(check), &remedyv1.NodeHealthCheck{}) != nil
 	}).Should(BeTrue())
+	s.Expect(s.Node("n-3").Annotations).To(HaveKeyWithValue(remedyv1.AttemptsAnnotation, "1"))
 }
 
 // A request of Metal3 has the Machine of its Node as an owner, also if another step has its template in another namespace.

@@ -222,12 +222,20 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 			capital(sanitizedOr(r.Why, "none of the Nodes that Machines refer to exists"))+
 				". No Machine is remediated for a missing Node until one of these Nodes exists")
 	case r.Failed == 0:
-		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, insecure(p))
+		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, sentences(notOfMachine(r), insecure(p)))
 	case r.Failed == r.Nodes:
 		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("Nodes cannot be read", r.Why))
 	}
 	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason,
-		sentences(withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why), insecure(p)))
+		sentences(withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why), notOfMachine(r), insecure(p)))
+}
+
+// notOfMachine reports Nodes that are not evaluated because of their provider IDs; empty if there are none.
+func notOfMachine(r *NodeReads) string {
+	if r.NotOfMachine == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Nodes whose provider IDs differ from those of their Machines are not evaluated: %d", r.NotOfMachine)
 }
 
 // insecure reports what is insecure in the kubeconfig of the cluster; empty if nothing is.

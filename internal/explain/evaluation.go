@@ -60,6 +60,8 @@ type NodeReads struct {
 	// Nodes is the number of Nodes to read, Unread the number of Nodes that could not be read, and Why the cause of the first one.
 	Nodes, Failed int
 	Why           string
+	// NotOfMachine is the number of other Nodes, whose provider ID differs from that of their Machine.
+	NotOfMachine int
 	// WrongCluster: none of the Nodes that Machines refer to exists.
 	WrongCluster bool
 }

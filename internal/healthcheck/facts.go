@@ -61,6 +61,7 @@ func (s *snapshot) target(t *Target, machine *health.MachineFacts) (health.Targe
 		// In-tree ignores the failure of a Machine, which stays when the Machine has recovered.
 		machine.Failure = ""
 	}
+	r.Unread = s.check.ofNodes() && s.nodesUnread != nil
 	machine.NodeGoneSince = cmp.Or(machine.NodeGoneSince, s.nodeGoneSince[t.uid()])
 	r.RequestNameConflict, r.UnpausedAt, r.BlockedAt = s.nameConflicts[t.name()], s.pauseEnds[t.uid()], s.blockedAt[t.uid()]
 	claim, title := s.responsible(t, &r)
@@ -119,6 +120,7 @@ func (s *snapshot) checkFacts(now time.Time, nodes *explain.NodeReads) remediati
 	// Without a control plane, Nodes are not read. If none of the Nodes can be read, no target can be judged, as without a connection.
 	c.Uninitialized = s.cluster != nil && !s.initialized()
 	c.Unreachable = s.initialized() && (!s.connection.Up || nodes.NoneReadable())
+	c.Renewing = c.Unreachable && !s.connection.Up && !c.Reconnecting && now.Sub(s.connection.LastSeen) < workload.ShortOutage
 	return c
 }
 
@@ -178,7 +180,11 @@ func (s *snapshot) reading() explain.NodeReads {
 	}
 	for _, t := range s.targets {
 		obstacle := workload.ReadErrorReasonOf(t.Reading.Err)
-		if obstacle == workload.NoNodeRef || obstacle == workload.NotInitialized {
+		switch obstacle { //nolint:exhaustive // the others are failed reads
+		case workload.NoNodeRef, workload.NotInitialized:
+			continue
+		case workload.DifferentProviderID:
+			r.NotOfMachine++
 			continue
 		}
 		r.Nodes++

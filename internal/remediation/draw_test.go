@@ -123,7 +123,7 @@ func drawRequest(t *rapid.T, p *Policy) *Request {
 func drawTarget(t *rapid.T, p *Policy, i int) Target {
 	target := Target{
 		Name: fmt.Sprintf("m%02d", i), Node: fmt.Sprintf("n%02d", i), ControlPlane: rapid.IntRange(0, 3).Draw(t, "control plane") >= 2,
-		Owner: "MachineSet/a", Excluded: rarely(t, "excluded"), Confirmed: rarely(t, "confirmed"), Request: drawRequest(t, p),
+		Owner: "MachineSet/a", Unread: rarely(t, "unread"), Excluded: rarely(t, "excluded"), Confirmed: rarely(t, "confirmed"), Request: drawRequest(t, p),
 		History: History{NotBefore: maybeTime(t, "not before")}, DeletingSince: maybeTime(t, "deleting"),
 		NodeDeletingSince: maybeTime(t, "node deleting"),
 	}
@@ -173,6 +173,7 @@ func drawStray(t *rapid.T, p *Policy, i int) Orphan {
 
 func drawCheck(t *rapid.T) Check {
 	c := Check{Paused: rarely(t, "frozen"), Deleting: rarely(t, "deleting"), Unreachable: rarely(t, "unreachable"), Reconnecting: rarely(t, "first look"), Uninitialized: rarely(t, "uninitialized")}
+	c.Renewing = c.Unreachable && rapid.Bool().Draw(t, "renewing")
 	c.Cluster = some(
 		t, "cluster", ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterFound, ClusterIsDeleting,
 		ClusterIsMissing,

@@ -191,6 +191,8 @@ func (s Storm) next(gate LimitState, p *Policy, check *Check, now time.Time) Sto
 		return s
 	case p.StormCooldown <= 0 || p.Observe:
 		return Storm{}
+	case check.Renewing:
+		return s
 	// The number of unhealthy targets is unknown, so no storm begins or ends.
 	case check.Unreachable || check.Reconnecting || check.Uninitialized:
 		return Storm{Since: s.Since}

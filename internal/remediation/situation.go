@@ -34,6 +34,8 @@ type Check struct {
 	Cluster    ClusterState
 	// Unreachable: the control plane is initialized, but the cluster cannot be read.
 	Unreachable bool
+	// Renewing: it is unreachable for a few seconds only, as when a connection is renewed because a token has expired.
+	Renewing bool
 	// Uninitialized: the Cluster has no control plane yet, or its owner has not reported it since a move, so Nodes are not read.
 	Uninitialized bool
 	// Reconnecting: the connection was restored, and the reconnect grace period lasts until ReconnectingUntil.
@@ -66,6 +68,8 @@ type Target struct {
 	CoveredUntil time.Time
 	// CoveredElsewhere: that check manages the Node instead of the Machine, or the other way round, so it does not read these annotations.
 	CoveredElsewhere bool
+	// Unread: the target is a Node that cannot be read now. Its facts are those of the last read.
+	Unread bool
 	// Excluded: the Node has a label that excludes it from remediation.
 	Excluded bool
 	// DeletingSince is the deletion timestamp of the Machine, NodeDeletingSince that of the Node.

@@ -56,6 +56,14 @@ func TestStorm_Limit_BeginsAndEnds(t *testing.T) {
 		},
 		{why: "and none begins", gate: broken, policy: five, check: Check{Unreachable: true}},
 		{
+			why: "renewed connection: the cool-down goes on", before: Storm{Since: since, CooldownSince: ago(4 * time.Minute)}, gate: kept, policy: five,
+			check: Check{Unreachable: true, Renewing: true}, want: Storm{Since: since, CooldownSince: ago(4 * time.Minute)},
+		},
+		{
+			why: "but does not end", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
+			check: Check{Unreachable: true, Renewing: true}, want: Storm{Since: since, CooldownSince: ago(time.Hour)},
+		},
+		{
 			why: "nor just after a reconnect", before: Storm{Since: since, CooldownSince: ago(time.Hour)}, gate: kept, policy: five,
 			check: Check{Reconnecting: true}, want: Storm{Since: since},
 		},

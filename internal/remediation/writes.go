@@ -50,6 +50,7 @@ func (d *Decision) Writes(t *Target) []Write {
 	var writes []Write
 	// A start or a failure is recorded before it is acted on. Other records are written after the action: a Node that cannot be written to
 	// must not keep a remediator running.
+	// A Node that cannot be read now keeps its records.
 	first, noted := d.Starts() || d.Action == GiveUp, !d.History.same(&t.History)
 	holds := d.LeaseUntil.After(t.Lease.Until) || !d.LeaseUntil.IsZero() && !t.Lease.HeldByThis
 	// A confirmation that stays would confirm the recovery from the remediation that starts now.
@@ -62,8 +63,8 @@ func (d *Decision) Writes(t *Target) []Write {
 	writes = appendIf(writes, d.MarkedBy && !t.OwnerRemediation.MarkedByThis || d.Action == RequestOwnerRemediation, SetMarkedBy)
 	writes = d.act(writes, t.Request)
 	writes = appendIf(writes, !d.MarkedBy && t.OwnerRemediation.MarkedByThis && d.Action != RemoveConditions, RemoveMarkedBy)
-	writes = appendIf(writes, !first && noted, WriteHistory)
-	writes = appendIf(writes, d.Action != StartRequest && d.DropConfirmation, RemoveConfirmation)
+	writes = appendIf(writes, !first && noted && !t.Unread, WriteHistory)
+	writes = appendIf(writes, d.Action != StartRequest && d.DropConfirmation && !t.Unread, RemoveConfirmation)
 	writes = appendIf(writes, !first && holds, AcquireLease)
 	writes = appendIf(writes, d.RenewsControlPlaneLease, AcquireControlPlaneLease)
 	return appendIf(writes, d.LeaseUntil.IsZero() && t.Lease.HeldByThis, ReleaseLease)

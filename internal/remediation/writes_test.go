@@ -113,6 +113,11 @@ func TestWrites_Decision_AreInOrder(t *testing.T) {
 			why: "what is not needed any more is released, at last", decision: Decision{Action: RemoveConditions},
 			target: Target{OwnerRemediation: OwnerRemediation{MarkedByThis: true}, Lease: Lease{HeldByThis: true, Until: noon}}, want: []Write{ClearConditions, ReleaseLease},
 		},
+		{why: "unread Node: keeps its history", decision: Decision{DropConfirmation: true}, target: Target{Unread: true, History: History{Failures: 1}}},
+		{
+			why: "a failed step is recorded before it ends", decision: Decision{Action: GiveUp, Why: StepFailed, History: History{Tried: stepA}},
+			target: Target{Unread: true, Request: lost()}, want: []Write{WriteHistory, StopRemediator, DeleteRequest},
+		},
 		{why: "Lease of another holder: not released", target: Target{Lease: Lease{Until: noon}}},
 	}
 	for _, test := range tests {

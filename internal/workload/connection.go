@@ -19,6 +19,11 @@ import (
 // seconds, and the node controller waits fifty seconds for it before it sets the status of the Node to Unknown.
 const ReconnectGracePeriod = 50 * time.Second
 
+// ShortOutage is how long an API server can be unreachable before healthy Nodes may become Unknown: a Lease can be ten seconds old before, and
+// is renewed up to ten seconds later, and the node controller of Kubernetes before 1.32 waits for forty. ClusterCache connects again at once
+// when a token has expired: its last successful probe is ten seconds old then.
+const ShortOutage = 15 * time.Second
+
 // probeFailuresUntilDown is how many probes in a row must fail before a connection counts as down. ClusterCache disconnects after five
 // failures, which takes more than a minute. Until then old Nodes would be judged.
 const probeFailuresUntilDown = 2
@@ -29,7 +34,7 @@ type Connection struct {
 	Up bool
 	// LastSeen is when it answered last; zero if it never has since the manager started.
 	LastSeen time.Time
-	// RestoredAt is when the connection was restored; zero if it has not been down since the manager started.
+	// RestoredAt is when the connection was restored after an outage; zero if there was none since the manager started.
 	RestoredAt time.Time
 	// Insecure are the insecure fields of the kubeconfig; empty if it has none.
 	Insecure string
@@ -37,7 +42,7 @@ type Connection struct {
 	Err error
 }
 
-// GracePeriodEnd returns until when Nodes are not judged; zero if the connection has not been down.
+// GracePeriodEnd returns until when Nodes are not judged; zero if there was no outage.
 func (c Connection) GracePeriodEnd() time.Time {
 	if c.RestoredAt.IsZero() {
 		return time.Time{}
@@ -92,6 +97,7 @@ func (c *Clusters) refresh(ctx context.Context, key client.ObjectKey, s *cluster
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	outage := probes.LastProbeSuccessTime.Sub(s.LastSeen)
 	if probes.LastProbeSuccessTime.After(s.LastSeen) {
 		s.LastSeen = probes.LastProbeSuccessTime
 	}
@@ -105,7 +111,9 @@ func (c *Clusters) refresh(ctx context.Context, key client.ObjectKey, s *cluster
 	changed = up != s.Up
 	switch {
 	case up && s.wasDown:
-		s.wasDown, s.RestoredAt = false, c.clock.Now()
+		if s.wasDown = false; outage <= 0 || outage >= ShortOutage {
+			s.RestoredAt = c.clock.Now()
+		}
 	case !up && (s.Up || unreachable):
 		changed = changed || !s.wasDown
 		s.wasDown = true

@@ -35,6 +35,8 @@ const (
 	NotInitialized ReadErrorReason = "NotInitialized"
 	// WrongCluster means: none of the Nodes that Machines refer to exists, so it may be another cluster.
 	WrongCluster ReadErrorReason = "WrongCluster"
+	// DifferentProviderID means: the Node has another provider ID than its Machine.
+	DifferentProviderID ReadErrorReason = "DifferentProviderID"
 	// NoNodeRef means: the Node exists, but its Machine does not refer to it yet.
 	NoNodeRef ReadErrorReason = "NotNamed"
 	// NotAnswering means: the API server did not answer in time.
@@ -66,6 +68,8 @@ var messages = map[ReadErrorReason]string{
 	NoNodeRef: "a Node with the provider ID of the Machine has joined, and the Machine has no nodeRef yet; " +
 		"if this lasts, see the log of Cluster API's Machine controller",
 	WrongCluster: "none of the Nodes that Machines refer to exists: this may be another cluster",
+	DifferentProviderID: "the provider ID of the Node differs from that of its Machine, so it may be another server, " +
+		"or the kubeconfig may lead to another cluster; find out which before you delete the Machine or the Node",
 	NotAnswering: "the API server of the cluster does not answer in time; " +
 		"check that it is up and that the network does not block it",
 	Unreachable: "the manager cannot reach the API server of the cluster; check that it is up and that the network does not block it",
@@ -150,8 +154,11 @@ var (
 		"check the server in its kubeconfig"}
 )
 
-// ErrWrongCluster is the error of Nodes that are not those of the Machines of the cluster.
-var ErrWrongCluster error = errNoKnownNode
+// ErrWrongCluster: no Node belongs to its Machine. ErrDifferentProviderID: one Node does not.
+var (
+	ErrWrongCluster        error = errNoKnownNode
+	ErrDifferentProviderID error = &ReadError{Reason: DifferentProviderID}
+)
 
 // readError classifies why a read failed. Every unknown error is Failing.
 func readError(err error) *ReadError {

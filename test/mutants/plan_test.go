@@ -161,6 +161,7 @@ var summedUp = []mutant{
 	r("limits.go", "p.StormCooldown <= 0", "p.StormCooldown < 0", storms),
 	r("limits.go", " || p.Observe", "", storms),
 	r("limits.go", "check.Unreachable || ", "", storms),
+	r("limits.go", "case check.Renewing:", "case false:", storms),
 	r("limits.go", " || check.Reconnecting", "", storms),
 	r("limits.go", " || check.Uninitialized", "", storms),
 	r("limits.go", "return Storm{Since: s.Since}", "return s", storms),

@@ -94,7 +94,9 @@ var turnsAndNotes = []mutant{
 
 	r("writes.go", "d.Starts() || d.Action == GiveUp", "d.Starts()", "TestWrites_RemovedHistory_ComesLast"),
 	r("writes.go", "d.Starts() || d.Action == GiveUp", "true", "TestWrites_RemovedHistory_ComesLast"),
-	r("writes.go", "appendIf(writes, !first && noted, WriteHistory)", "writes", written),
+	r("writes.go", "appendIf(writes, !first && noted && !t.Unread, WriteHistory)", "writes", written),
+	r("writes.go", "noted && !t.Unread", "noted", written),
+	r("writes.go", "d.DropConfirmation && !t.Unread", "d.DropConfirmation", written),
 	r("writes.go", "appendIf(writes, !first && holds, AcquireLease)", "writes", written),
 	r("writes.go", "appendIf(writes, first && holds, AcquireLease)", "writes", written),
 	r("cleanup.go", "t.CoveredBy == \"\" || t.CoveredElsewhere", "t.CoveredBy == \"\"", "TestCoveredElsewhere_Records_AreRemoved"),
