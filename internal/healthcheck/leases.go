@@ -183,7 +183,7 @@ func (p *scope) permission() string {
 // writeError is that of a write in the cluster of the Nodes. In a workload cluster, the cause names a missing permission.
 func (p *scope) writeError(object string, err error) error {
 	permission := ""
-	if p.check.inManagementCluster() {
+	if p.snapshot.check.inManagementCluster() {
 		permission = applyRoles
 	}
 	return writeError(object, permission, err, workload.CauseOf)

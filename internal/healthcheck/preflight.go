@@ -19,6 +19,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/requests"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
@@ -106,6 +107,10 @@ func (p *scope) Preflight(ctx context.Context, targets []int, all bool) (*pipeli
 		return nil, errors.New("another instance is responsible for the check now")
 	}
 	read := &pipeline.Preflight{Facts: fresh.facts(p.now), Checks: make([]remediation.PreflightCheck, len(targets))}
+	if fresh.check.Place == requests.InWorkload && len(fresh.nameConflicts) > 0 {
+		// Requests are not watched there.
+		p.snapshot.requeueAt(p.clock().Add(remediation.RetryTime))
+	}
 	control := p.controlPlaneAgain(ctx, fresh, targets)
 	for n, i := range targets {
 		read.Checks[n] = p.preflightCheck(fresh, i)

@@ -144,7 +144,7 @@ func (p *scope) annotate(ctx context.Context, t *Target, n notes.Notes) error {
 		return nil
 	}
 	return p.change(ctx, t, func(ctx context.Context, object client.Object) (client.Object, error) {
-		return p.r.Actor.Annotate(ctx, p.check.Cluster, object, n)
+		return p.r.Actor.Annotate(ctx, p.snapshot.check.Cluster, object, n)
 	})
 }
 
@@ -163,7 +163,7 @@ func (p *scope) change(ctx context.Context, t *Target, write func(context.Contex
 		p.objects[t.name()] = after
 	}
 	err = errors.Wrap(err, "failed to patch the target")
-	if p.check.ofNodes() {
+	if p.snapshot.check.ofNodes() {
 		return p.writeError(t.title(), err)
 	}
 	return writeError(t.title(), applyRoles, err, cause)
@@ -228,7 +228,7 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 
 // withoutLease releases the Lease of a Node whose request was rejected: later reconciles read Leases only while there are requests.
 func (p *scope) withoutLease(ctx context.Context, t *Target, rejected *pipeline.RejectedError) error {
-	if !p.check.ofNodes() {
+	if !p.snapshot.check.ofNodes() {
 		return rejected
 	}
 	if err := p.releaseNodeLease(ctx, nodeOf(t, nil)); err != nil {
@@ -271,7 +271,7 @@ func (p *scope) dropConfirmation(ctx context.Context, node string) error {
 		delete(found.Annotations, remedyv1.ConfirmedHealthyAnnotation)
 		err = api.Patch(ctx, found, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}
-	if err == nil && p.check.ofNodes() {
+	if err == nil && p.snapshot.check.ofNodes() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.objects[node] = found

@@ -139,22 +139,25 @@ func TestConclude_ReadFailed_RetriesSoon(t *testing.T) {
 	}
 }
 
-// The control-plane Lease and the members of etcd are in the cluster of the Nodes. The manager does not watch them there.
+// Leases and the members of etcd are in the cluster of the Nodes. The manager does not watch them there.
 func TestConclude_NoWatch_Polls(t *testing.T) {
 	g := NewWithT(t)
-	reasons := make([]Reason, 0, 5)
+	reasons := make([]Reason, 0, 6)
 	for _, x := range []*scene{
 		usual(ofControlPlane, turn(Lease{Used: true, Holder: "other", Until: noon.Add(time.Hour)})),
 		usual(ofControlPlane, func(x *scene) { x.situation.ControlPlane.Busy = []string{"n2"} }),
 		usual(ofControlPlane, etcd(Etcd{})),
 		usual(ofControlPlane, etcd(members(1))),
 		usual(ofControlPlane, etcd(members(3, "n2"))),
+		usual(lease(Lease{Used: true, Holder: "node-maintenance", Until: noon.Add(time.Hour)})),
 	} {
 		plan := x.plan()
 		reasons = append(reasons, plan.Decisions[0].Block.Reason)
 		g.Expect(plan.WakeUp).To(Equal(noon.Add(RetryTime)))
 	}
-	g.Expect(reasons).To(Equal([]Reason{ControlPlaneBusy, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk}))
+	g.Expect(reasons).To(Equal([]Reason{
+		ControlPlaneBusy, ControlPlaneBusy, QuorumUnknown, SingleControlPlane, QuorumAtRisk, NodeLeaseHeld,
+	}))
 }
 
 func TestPlanAgain_BlockedTarget_LeavesItsPlace(t *testing.T) {

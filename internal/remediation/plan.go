@@ -192,11 +192,11 @@ func (plan *Planned) Conclude(a *health.Assessment, now time.Time) {
 	}
 }
 
-// needsPolling reports whether the block ends by a change that no watch delivers: members of etcd become readable or healthy, or another
-// check ends its remediation or releases the Lease of the control plane.
+// needsPolling reports whether the block ends by a change that no watch delivers: members of etcd become readable or healthy, another check
+// ends its remediation, or another holder releases a Lease.
 func (h *Block) needsPolling() bool {
 	switch h.Reason { //nolint:exhaustive // the others end by an event, or at a time
-	case QuorumUnknown, QuorumAtRisk, SingleControlPlane, ControlPlaneBusy:
+	case QuorumUnknown, QuorumAtRisk, SingleControlPlane, ControlPlaneBusy, NodeLeaseHeld:
 		return true
 	}
 	return false

@@ -246,7 +246,7 @@ func (r *Requests) ListLive(ctx context.Context, c Check, kinds ...schema.GroupV
 func (r *Requests) ListKind(ctx context.Context, gvk schema.GroupVersionKind, namespace string) ([]*Request, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err := r.reader.List(ctx, list, client.InNamespace(namespace)); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+	if err := r.reader.List(ctx, list, client.InNamespace(cmp.Or(namespace, r.namespace))); err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
 	all := make([]*Request, len(list.Items))

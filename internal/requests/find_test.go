@@ -242,6 +242,7 @@ func TestOf_NothingWatched_ReadsLive(t *testing.T) {
 	one := plain.Resolve(t.Context(), nodeCheck, "", soft)[0]
 	s.Expect(one.Err).ToNot(HaveOccurred())
 	s.Expect(one.Problem.Reason).To(Equal("TemplateNotFound"))
+	s.Expect(one.Again).To(Equal(noon.Add(missingFor)), "no watch reports when it is created")
 	s.template()
 	one = plain.Resolve(t.Context(), nodeCheck, "", soft)[0]
 	s.Expect(one.Usable()).To(BeTrue())

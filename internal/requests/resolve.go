@@ -87,6 +87,9 @@ func (r *Requests) resolve(ctx context.Context, one *Resolved, plurals string) {
 		default:
 			one.setTemplate(readTemplate(found))
 		}
+		if one.Problem != nil {
+			one.Again = r.clock.Now().Add(missingFor)
+		}
 		return
 	}
 	for _, k := range []*kind{template, request} {
