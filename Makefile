@@ -53,7 +53,7 @@ WITH_NODES := $(if $(FULL),,-skip '/^Machines$$|//^Machines$$')
 
 .PHONY: test
 test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 4 / 20 min
-	$(SHARED) env REMEDY_ATTACKS="$(ATTACKS)" go test $(SIDE_BY_SIDE) $(WITH_MACHINES) -timeout 30m ./...
+	$(SHARED) env REMEDY_ATTACKS="$(ATTACKS)" go test $(WITH_MACHINES) -timeout 30m ./...
 	cd test/packaging && go test -timeout 30m ./...
 	cd test/differential && go test -timeout 30m -run '^TestSwitches_Random_OneControllerActsOnEachMachine$$' .
 	@cat "$(ATTACKS)" 2>/dev/null || echo "nothing changed since the attacks were performed: 'make attacks' repeats them"
@@ -92,10 +92,8 @@ RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$)
 # Where the tests of attacks write the outcome of each: go test hides what packages that pass print. If go test uses its cache, the file is that of
 # the run in the cache.
 ATTACKS := $(CURDIR)/out/attacks.txt
-# Packages that can share API servers do so below this. Tests of several packages run side by side: they wait half of the time. Under the race
-# detector they wait for processors, and more of them at a time would time out.
+# Packages that can share API servers do so below this.
 SHARED := go run ./test/controlplane/cmd/share --
-SIDE_BY_SIDE := -p $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN || echo 1) )))
 # The names of the tests that only the tag 'long' brings, for -run.
 LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z0-9_]+/) {print substr($$0, 6, RLENGTH - 5)}' internal/healthcheck/*_test.go | paste -sd'|'
 
@@ -107,6 +105,7 @@ proof: controlplane compiler ## The long arguments: race detector, crashes, crow
 	@for suite in $(SUITES); do $(MAKE) --no-print-directory $$suite || exit 1; done
 
 .PHONY: proof-race proof-sim proof-mutants proof-differential proof-draws proof-long
+# Under the race detector, tests wait for processors. More of them at a time would only time out.
 proof-race:
 	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test -parallel 4 $(WITH_NODES) -race -count=1 -timeout 60m $(RACE)
 

@@ -13,6 +13,7 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/healthcheck"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
 )
 
 // Facts are what is known of a Node. Its health does not depend on its Machine.
@@ -20,14 +21,15 @@ func (source) Facts(_ *healthcheck.Check, t *healthcheck.Target, _ *health.Machi
 	node := t.Object.(*corev1.Node)
 	_, skipped := node.Annotations[remedyv1.SkipRemediationAnnotation]
 	_, remediate := node.Annotations[remedyv1.RemediateNodeAnnotation]
+	// A request would have the Machine of another server as its owner.
+	remediate = remediate && workload.ReadErrorReasonOf(t.Reading.Err) != workload.DifferentProviderID
 	h := health.Target{
 		Name:        node.Name,
 		Node:        t.Reading.Facts(&t.NodeTarget),
 		Annotations: health.Annotations{Paused: annotations.HasPaused(node), SkipRemediation: skipped, Remediate: remediate},
 	}
 	r := remediation.Target{
-		Name:         node.Name,
-		Node:         node.Name,
+		Name: node.Name, Node: node.Name,
 		ControlPlane: t.ControlPlane,
 		History:      notes.History(node.Annotations),
 		Terminating:  departure(t.Machine, node),

@@ -34,10 +34,14 @@ func createdRequests(instances ...*stage.Instance) (n int) {
 	return n
 }
 
-// A quarter of the writes in both clusters fail. The first attempt fails, the second one is stopped after the Node has recovered, and each
+// Two of five writes in both clusters fail. The first attempt fails, the second one is stopped after the Node has recovered, and each
 // has one request.
 func TestWorkloadLocation_RandomErrors_Completes(t *testing.T) {
 	t.Parallel()
+	failed := &atomic.Int64{}
+	t.Cleanup(func() {
+		NewWithT(t).Expect(failed.Load()).To(BeNumerically(">", 0), "a write in the workload cluster has failed")
+	})
 	for seed := uint64(1); seed <= 3; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -47,7 +51,7 @@ func TestWorkloadLocation_RandomErrors_Completes(t *testing.T) {
 			check := s.CreateNodeCheck("workers", inWorkload(s), func(spec *remedyv1.NodeHealthCheckSpec) { spec.Backoff.Initial = &second })
 			c := s.Start()
 			c.NeverIdle = true
-			c.Trouble(faults.Trouble{Seed: seed, Names: []string{s.Namespace}, Chance: 0.25})
+			c.Trouble(faults.Trouble{Seed: seed, Names: []string{s.Namespace}, Chance: 0.4})
 			request := requestInWorkload(s)
 			// A failed write is retried with backoff, or at the next event.
 			attempt := func() string {
@@ -69,7 +73,11 @@ func TestWorkloadLocation_RandomErrors_Completes(t *testing.T) {
 				return stage.Get(s, check)().Finalizers
 			}).Should(BeEmpty())
 			s.Expect(createdRequests(c)).To(Equal(2))
-			s.Expect(c.AllWrites()).To(ContainElement(And(HaveField("Cluster", "workload"), HaveField("Fault", Not(BeEmpty())))))
+			for _, w := range c.AllWrites() {
+				if w.Cluster == "workload" && w.Fault != "" {
+					failed.Add(1)
+				}
+			}
 			c.Trouble(faults.Trouble{})
 			s.Eventually(func() []int32 {
 				s.Wake()

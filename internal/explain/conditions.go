@@ -221,21 +221,30 @@ func reachableCondition(p *Evaluation) metav1.Condition {
 		return reachable(metav1.ConditionFalse, remedyv1.WrongClusterReason,
 			capital(sanitizedOr(r.Why, "none of the Nodes that Machines refer to exists"))+
 				". No Machine is remediated for a missing Node until one of these Nodes exists")
-	case r.Failed == 0:
-		return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, sentences(notOfMachine(r), insecure(p)))
-	case r.Failed == r.Nodes:
-		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, withCause("Nodes cannot be read", r.Why))
+	case r.none():
+		return reachable(metav1.ConditionFalse, remedyv1.NodesUnreadableReason, sentences(unread(r), notOfMachine(r)))
 	}
-	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason,
-		sentences(withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why), notOfMachine(r), insecure(p)))
+	return reachable(metav1.ConditionTrue, remedyv1.ClusterReachableReason, sentences(unread(r), notOfMachine(r), insecure(p)))
+}
+
+// unread reports Nodes that cannot be read; empty if there are none.
+func unread(r *NodeReads) string {
+	switch r.Failed {
+	case 0:
+		return ""
+	case r.Nodes:
+		return withCause("Nodes cannot be read", r.Why)
+	}
+	return withCause(fmt.Sprintf("%d of %d Nodes cannot be read", r.Failed, r.Nodes), r.Why)
 }
 
 // notOfMachine reports Nodes that are not evaluated because of their provider IDs; empty if there are none.
 func notOfMachine(r *NodeReads) string {
-	if r.NotOfMachine == 0 {
+	if len(r.NotOfMachine) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("Nodes whose provider IDs differ from those of their Machines are not evaluated: %d", r.NotOfMachine)
+	return "These Nodes have other provider IDs than their Machines, and are not evaluated; if they are other servers, delete the Machines: " +
+		names(r.NotOfMachine, MaxMessage/2)
 }
 
 // insecure reports what is insecure in the kubeconfig of the cluster; empty if nothing is.

@@ -291,13 +291,6 @@ func TestConditions_OtherConditions_HaveCause(t *testing.T) {
 		{fleet(4, 1, func(p *Evaluation) {
 			p.Context.Reading = NodeReads{Nodes: 4, Failed: 1, Why: "permission denied"}
 		}), "ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: permission denied"},
-		{fleet(4, 1, func(p *Evaluation) {
-			p.Context.Reading = NodeReads{Nodes: 4, Failed: 1, Why: "permission denied", NotOfMachine: 2}
-		}), "ClusterReachable", "True", "ClusterReachable", "1 of 4 Nodes cannot be read: permission denied. Nodes whose provider IDs differ " +
-			"from those of their Machines are not evaluated: 2"},
-		{fleet(4, 1, func(p *Evaluation) {
-			p.Context.Reading = NodeReads{NotOfMachine: 1}
-		}), "ClusterReachable", "True", "ClusterReachable", "Nodes whose provider IDs differ from those of their Machines are not evaluated: 1"},
 		{
 			fleet(4, 1, func(p *Evaluation) { p.Context.Insecure = "proxy-url" }), "ClusterReachable", "True", "ClusterReachable",
 			"The kubeconfig is insecure: proxy-url",

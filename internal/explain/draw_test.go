@@ -277,7 +277,7 @@ func drawSurroundings(t *rapid.T) ConditionFacts {
 		s.Reading.Nodes = rapid.IntRange(1, 4).Draw(t, "nodes")
 		s.Reading.Failed, s.Reading.Why = rapid.IntRange(1, s.Reading.Nodes).Draw(t, "unread nodes"), drawWords(t, "why")
 		s.Reading.WrongCluster = rarely(t, "no known node")
-		s.Reading.NotOfMachine = rapid.IntRange(0, 2).Draw(t, "nodes with another provider ID")
+		s.Reading.NotOfMachine = slices.Repeat([]string{"n" + drawWords(t, "node")}, rapid.IntRange(0, 2).Draw(t, "other servers"))
 	}
 	if rarely(t, "unconnected") {
 		s.Reading.ConnectionError = drawWords(t, "unconnected because")

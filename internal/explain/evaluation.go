@@ -60,15 +60,20 @@ type NodeReads struct {
 	// Nodes is the number of Nodes to read, Unread the number of Nodes that could not be read, and Why the cause of the first one.
 	Nodes, Failed int
 	Why           string
-	// NotOfMachine is the number of other Nodes, whose provider ID differs from that of their Machine.
-	NotOfMachine int
+	// NotOfMachine are the names of other Nodes, whose provider IDs differ from those of their Machines.
+	NotOfMachine []string
 	// WrongCluster: none of the Nodes that Machines refer to exists.
 	WrongCluster bool
 }
 
 // NoneReadable reports whether the cluster answers, and no Node can be read.
 func (r *NodeReads) NoneReadable() bool {
-	return r.ConnectionError == "" && r.Nodes > 0 && r.Failed == r.Nodes
+	return r.ConnectionError == "" && r.none()
+}
+
+// none reports whether there are Nodes, and none can be evaluated.
+func (r *NodeReads) none() bool {
+	return r.Nodes+len(r.NotOfMachine) > 0 && r.Failed == r.Nodes
 }
 
 // TemplateProblem is a template from which no request can be created.

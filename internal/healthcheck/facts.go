@@ -184,7 +184,7 @@ func (s *snapshot) reading() explain.NodeReads {
 		case workload.NoNodeRef, workload.NotInitialized:
 			continue
 		case workload.DifferentProviderID:
-			r.NotOfMachine++
+			r.NotOfMachine = append(r.NotOfMachine, t.name())
 			continue
 		}
 		r.Nodes++

@@ -19,9 +19,9 @@ import (
 // seconds, and the node controller waits fifty seconds for it before it sets the status of the Node to Unknown.
 const ReconnectGracePeriod = 50 * time.Second
 
-// ShortOutage is how long an API server can be unreachable before healthy Nodes may become Unknown: a Lease can be ten seconds old before, and
-// is renewed up to ten seconds later, and the node controller of Kubernetes before 1.32 waits for forty. ClusterCache connects again at once
-// when a token has expired: its last successful probe is ten seconds old then.
+// ShortOutage is how long an API server can be unreachable before healthy Nodes may become Unknown. A Lease can be ten seconds old before, and
+// is renewed up to ten seconds later. The node controller of Kubernetes before 1.32 waits for forty seconds. When a token has expired,
+// ClusterCache connects again at once, and its last successful probe is ten seconds old.
 const ShortOutage = 15 * time.Second
 
 // probeFailuresUntilDown is how many probes in a row must fail before a connection counts as down. ClusterCache disconnects after five
