@@ -85,7 +85,10 @@ func TestPreflight_ManyTargets_ReadsListsOnce(t *testing.T) {
 		got, rounds := counted.take(), int(reconciles.Load()-before)
 		targets, _, _ := strings.Cut(s.targets, ".")
 		checks, _, _ := strings.Cut(s.checks, ".")
-		s.Expect(got).NotTo(Or(HaveKey("get "+targets), HaveKey("get "+s.first.Plural)))
+		// Up to five that are left, because a write has conflicted, are read one by one in the next reconcile.
+		for _, resource := range []string{targets, s.first.Plural} {
+			s.Expect(got["get "+resource]).To(BeNumerically("<=", 5), "%v in %d reconciles", got, rounds)
+		}
 		// A slow machine needs more reconciles. Each may read the check at its begin, in the preflight check, and before both groups of writes.
 		s.Expect(got["get "+checks]).To(BeNumerically("<=", 4*rounds), "%v in %d reconciles", got, rounds)
 		lists := []string{targets, s.first.Plural}

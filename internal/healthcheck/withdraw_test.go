@@ -196,6 +196,7 @@ func TestReconcile_ManyUnhealthyMachines_StartsAllAtOnce(t *testing.T) {
 			}
 		}
 		s.Expect(creates).To(Equal(7))
-		s.Expect(reconciles).To(Equal(1))
+		// A write that has conflicted is repeated by another reconcile.
+		s.Expect(reconciles).To(BeNumerically("<=", 2))
 	}, stage.WithClock)
 }

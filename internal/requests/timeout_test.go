@@ -74,6 +74,10 @@ func TestDiscovery_Hangs_TimesOut(t *testing.T) {
 	}
 	// Who has no time left before anything was sent has learnt nothing.
 	s.Eventually(unanswered).ShouldNot(BeEmpty())
+	s.Eventually(func() []string {
+		_ = trouble("a")
+		return s.traffic.since()
+	}).Should(BeEmpty())
 	for _, name := range []string{"b", "c", "a"} {
 		s.Expect(trouble(name)).To(MatchError(ContainSubstring("failed to check")))
 	}

@@ -119,7 +119,8 @@ func TestAnswers_Redirect_IsNotFollowed(t *testing.T) {
 	})
 	check := s.CreateCheck("workers")
 	s.Start().NeverIdle = true
-	s.Expect(unreadable(s, check)).To(ContainSubstring("redirects a request, and the manager follows no redirect"))
+	s.Eventually(func() string { return unreadable(s, check) }).
+		Should(ContainSubstring("redirects a request, and the manager follows no redirect"))
 	s.Expect(sent.Load()).To(BeZero())
 	outcome(t, "a redirect to another host: %d requests were sent there", sent.Load())
 }
