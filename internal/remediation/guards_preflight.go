@@ -64,12 +64,21 @@ func (c *preflight) unconfirmed() string {
 		return "the target has a remediation request already"
 	case d.Action == RequestOwnerRemediation && result.Target.OwnerRemediation.Waiting && result.Target.OwnerRemediation.Requested:
 		return "owner remediation was requested already"
+	case d.Action == StartRequest && c.ownerAsked():
+		return "owner remediation was requested meanwhile"
 	case !result.Target.History.same(&c.t.History):
 		return "the remediation history has changed"
 	case result.Target.CoveredBy != "":
 		return result.Target.CoveredBy + " is responsible for the target"
 	}
 	return ""
+}
+
+// ownerAsked reports whether owner remediation was requested since the plan, for instance by a remediator that has failed. One that was
+// requested before the target became unhealthy is a remnant.
+func (c *preflight) ownerAsked() bool {
+	now := &c.result.Target.OwnerRemediation
+	return now.Requested && !now.Since.Equal(c.t.OwnerRemediation.Since)
 }
 
 // because appends the cause of a failed read or write, if there is one.

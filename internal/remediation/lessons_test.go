@@ -91,6 +91,23 @@ func TestPlan_RequestExists_RequestsNoOwnerRemediation(t *testing.T) {
 	NewWithT(t).Expect(got.Block.Reason).To(Equal(PreflightFailed))
 }
 
+// A remediator that has failed requests owner remediation, and the cache does not show it yet. What was there before is a remnant.
+func TestPreflight_OwnerAskedSincePlan_StartsNoRequest(t *testing.T) {
+	g := NewWithT(t)
+	x := usual()
+	plan := x.plan()
+	g.Expect(plan.Decisions[0].Action).To(Equal(StartRequest))
+	look := &PreflightCheck{Verdict: x.verdicts[0], Target: x.situation.Targets[0]}
+	confirm := func(requested bool) Decision {
+		look.Target.OwnerRemediation = OwnerRemediation{Unhealthy: true, Requested: requested, Waiting: true, Since: ago(time.Second)}
+		return Confirm(&plan, &x.situation.Targets[0], &plan.Decisions[0], &x.verdicts[0], look, noon)
+	}
+	g.Expect(confirm(true).Block.Reason).To(Equal(PreflightFailed))
+	g.Expect(confirm(false).Action).To(Equal(StartRequest), "no owner acts without HealthCheckSucceeded=False")
+	x.situation.Targets[0].OwnerRemediation.Since = ago(time.Second)
+	g.Expect(confirm(true).Action).To(Equal(StartRequest))
+}
+
 func TestPlan_SeveralBlock_NamesTheSameOne(t *testing.T) {
 	g := NewWithT(t)
 	for _, busy := range [][]string{{"cp-2", "cp-3"}, {"cp-3", "cp-2"}} {
