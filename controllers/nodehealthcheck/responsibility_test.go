@@ -151,3 +151,17 @@ func TestTerminating_TaintOrDeletion_Blocks(t *testing.T) {
 	s.Start()
 	decided(s, check, "n-4", Equal("Blocked Terminating"))
 }
+
+// Cluster API deletes a Machine with this annotation first when a MachineSet is scaled down.
+func TestTerminating_MachineToBeDeleted_Blocks(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t)
+	s.CreateMachine("m-1")
+	s.CreateMachine("m-2")
+	s.Annotate(s.CreateUnhealthyMachine("m-3"), clusterv1.DeleteMachineAnnotation, "yes")
+	ownNodes(s, "m-1", "m-2", "m-3")
+	check := s.CreateNodeCheck("workers", metal3(s))
+	s.Start()
+	decided(s, check, "m-3", Equal("Blocked Terminating"))
+	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
+}

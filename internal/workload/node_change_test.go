@@ -356,6 +356,17 @@ func heartbeat() (before, after *corev1.Node) {
 	return build("1", noon), build("2", noon.Add(time.Minute))
 }
 
+// Autoscalers and cloud providers announce the end of a Node with these taints. The cache keeps them.
+func TestDepartureTaint_EachKey_IsKept(t *testing.T) {
+	for _, key := range []string{
+		"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption", "aws-node-termination-handler/spot-itn",
+		"aws-node-termination-handler/asg-lifecycle-termination", "cloud.google.com/impending-node-termination",
+	} {
+		node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeUnreachable}, {Key: key}}}}
+		NewWithT(t).Expect(DepartureTaint(Strip(node))).To(HaveField("Key", key))
+	}
+}
+
 func TestNodeFields_TaintsAndLabels_AreDetected(t *testing.T) {
 	g := NewWithT(t)
 	node := &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: corev1.TaintNodeUnreachable}}}}
