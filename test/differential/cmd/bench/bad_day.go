@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -157,6 +159,15 @@ func (c *checked) untilTruthful(ctx context.Context, lost int, deadline time.Tim
 	}
 }
 
+// untilAllowed waits until the check of Remedy allows remediation: its storm has ended.
+func (c *checked) untilAllowed(ctx context.Context) error {
+	return wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, settleTimeout, true, func(ctx context.Context) (bool, error) {
+		check := &remedyv1.MachineHealthCheck{}
+		err := c.api.Get(ctx, client.ObjectKeyFromObject(c.checks[0]), check)
+		return meta.IsStatusConditionTrue(check.Status.Conditions, remedyv1.RemediationAllowedCondition), err
+	})
+}
+
 // heal lets the Nodes of five Machines that have a request be healthy again, and measures until their requests are deleted.
 func (c *checked) heal(ctx context.Context, d *badDay, o *observer, requested map[string]time.Time) error {
 	var healed []member
@@ -248,7 +259,14 @@ func (b *bench) stormOfAZone(ctx context.Context, s *system) error {
 		return err
 	}
 	b.results.add("zone of 300 of 1000: all healthy s", time.Since(began).Seconds())
-	sleep(ctx, 15*time.Second)
+	if err := c.untilAllowed(ctx); err != nil {
+		return err
+	}
+	calm, err := c.lastPatch(ctx)
+	if err != nil {
+		return err
+	}
+	b.results.add("zone of 300 of 1000: last patch after the cool-down s", calm.Sub(began.Add(p.storm)).Seconds())
 	after, err := c.usage(ctx)
 	if err != nil {
 		return err

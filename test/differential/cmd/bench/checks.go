@@ -102,20 +102,28 @@ func (b *bench) prepare(ctx context.Context, s *system, of shape, p policy) (*ch
 	return f.check(ctx, s, p)
 }
 
-// untilQuiet waits until the system has patched nothing for three seconds: the conditions of many Machines follow the first status. A
+// untilQuiet waits until the system has patched nothing for two seconds: the conditions of many Machines follow the first status. A
 // leader updates its Lease all the time.
 func (c *checked) untilQuiet(ctx context.Context) error {
+	_, err := c.lastPatch(ctx)
+	return err
+}
+
+// lastPatch waits until the system has patched nothing for two seconds, and returns the time of the last patch.
+func (c *checked) lastPatch(ctx context.Context) (at time.Time, err error) {
+	const quiet = 2 * time.Second
 	last := -1.0
-	return wait.PollUntilContextTimeout(ctx, 3*time.Second, settleTimeout, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, quiet/4, settleTimeout, true, func(ctx context.Context) (bool, error) {
 		used, err := c.usage(ctx)
 		if err != nil {
 			return false, err
 		}
-		patches := used.sum("rest_client_requests_total", "method", http.MethodPatch)
-		quiet := patches == last
-		last = patches
-		return quiet, nil
+		if patches := used.sum("rest_client_requests_total", "method", http.MethodPatch); patches != last {
+			last, at = patches, time.Now()
+		}
+		return time.Since(at) >= quiet, nil
 	})
+	return at, err
 }
 
 // check starts a system, creates a check for each set of Machines, and waits until all Machines count as healthy, and what follows from the

@@ -16,7 +16,7 @@ import (
 // The day of benchmarkDay, compressed.
 const (
 	idleTime   = 15 * time.Second
-	outageTime = 20 * time.Second
+	outageTime = 15 * time.Second
 	flaps      = 5
 	failed     = 3
 	rolledOut  = 50

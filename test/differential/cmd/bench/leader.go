@@ -5,6 +5,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"syscall"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -21,7 +23,7 @@ const leaseNamespace = "default"
 var manyClusters = shape{clusters: 50, checks: 1, targets: 5, linked: true}
 
 // benchmarkFailover kills the leader of two instances, lets a Node fail, and measures until the other instance has decided. Remedy's
-// standby has its caches and connections.
+// standby has its caches and connections. Then the benchmark stops the leader gracefully.
 func benchmarkFailover(ctx context.Context, b *bench, s *system) error {
 	f, err := b.fleet(ctx, manyClusters)
 	if err != nil {
@@ -39,40 +41,70 @@ func benchmarkFailover(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	defer c.finish(ctx)
-	standby, err := b.run(ctx, s, args...)
-	if err != nil {
-		return err
-	}
-	defer standby.end()
-	// The standby connects its clusters, and the leader renews its Lease several times.
-	sleep(ctx, 10*time.Second)
 	o, err := f.observe(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.stop()
-	_ = c.cmd.Process.Kill()
-	<-c.exited
-	lease, err := b.lease(ctx)
+	killed, err := c.failOver(ctx, o, os.Kill, 0, args)
 	if err != nil {
 		return err
 	}
-	lost := f.members[len(f.members)/2]
-	if err := f.setReady(ctx, lost, corev1.ConditionUnknown, time.Now()); err != nil {
-		return err
+	b.results.add("decision after last renewal s", killed.decided.Sub(killed.renewed).Seconds())
+	b.results.add("decision after acquired Lease s", killed.decided.Sub(killed.acquired).Seconds())
+	if s != remedy {
+		return nil
 	}
-	seen, err := o.until(ctx, o.marked, 1, 3*time.Minute)
+	stopped, err := c.failOver(ctx, o, syscall.SIGTERM, 1, args)
 	if err != nil {
 		return err
 	}
-	next, err := b.lease(ctx)
-	if err != nil {
-		return err
-	}
-	at := seen[lost.machine]
-	b.results.add("decision after last renewal s", at.Sub(lease.Spec.RenewTime.Time).Seconds())
-	b.results.add("decision after acquired Lease s", at.Sub(next.Spec.AcquireTime.Time).Seconds())
+	b.results.add("decision after a graceful stop s", stopped.decided.Sub(stopped.signalled).Seconds())
 	return nil
+}
+
+// failover is when the leader last renewed its Lease and got a signal, the next one acquired the Lease, and decided.
+type failover struct{ renewed, signalled, acquired, decided time.Time }
+
+// failOver starts a standby, ends the leader by a signal, and lets a Node fail. The standby is the next leader.
+func (c *checked) failOver(ctx context.Context, o *observer, signal os.Signal, failed int, args []string) (at failover, err error) {
+	standby, err := c.run(ctx, c.system, args...)
+	if err != nil {
+		return at, err
+	}
+	leader := c.process
+	defer leader.end()
+	// finish ends the standby.
+	c.process = standby
+	// The standby connects its clusters, and the leader renews its Lease several times.
+	sleep(ctx, 10*time.Second)
+	before, err := c.lease(ctx)
+	if err != nil {
+		return at, err
+	}
+	at.signalled = time.Now()
+	_ = leader.cmd.Process.Signal(signal)
+	<-leader.exited
+	if signal == os.Kill {
+		// It may have renewed its Lease. A leader that stops gracefully has released it.
+		if before, err = c.lease(ctx); err != nil {
+			return at, err
+		}
+	}
+	lost := c.members[len(c.members)/2+failed*c.targets]
+	if err := c.setReady(ctx, lost, corev1.ConditionUnknown, time.Now()); err != nil {
+		return at, err
+	}
+	seen, err := o.until(ctx, o.marked, failed+1, 3*time.Minute)
+	if err != nil {
+		return at, err
+	}
+	after, err := c.lease(ctx)
+	if err != nil {
+		return at, err
+	}
+	at.renewed, at.acquired, at.decided = before.Spec.RenewTime.Time, after.Spec.AcquireTime.Time, seen[lost.machine]
+	return at, nil
 }
 
 // lease returns the only Lease that has a holder.

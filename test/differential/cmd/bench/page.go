@@ -27,6 +27,7 @@ type curve struct {
 
 var curves = []curve{
 	{"cpu-by-nodes.svg", "CPU for each heartbeat (µs), by Nodes under one check", "Nodes", "cpu µs/heartbeat above idle", nodeCounts},
+	{"change-by-nodes.svg", "CPU for each change of a Node (µs), by Nodes under one check", "Nodes", "cpu µs/change", nodeCounts},
 	{"memory-by-nodes.svg", "Heap (MiB), by Nodes under one check", "Nodes", "heap MiB", nodeCounts},
 	{"start-by-nodes.svg", "Start to first decision (s), by Nodes under one check", "Nodes", "start to first decision s", nodeCounts},
 	{"memory-by-clusters.svg", "Heap (MiB), by workload clusters of 300 Nodes", "clusters", "heap MiB", clusterCounts},

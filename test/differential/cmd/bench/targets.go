@@ -39,11 +39,13 @@ var targets = []target{
 	{benchmark: "B6", metric: "decision after acquired Lease s", other: inTree, limit: 0.5},
 	{benchmark: "B6", metric: "decision after last renewal s", other: inTree, limit: 0.5},
 	{benchmark: "B6", metric: "decision after last renewal s", of: remedyShortLease, other: inTree, limit: 0.5},
+	{benchmark: "B6", metric: "decision after a graceful stop s", limit: 3},
 	{benchmark: "B7", metric: "API requests", other: inTree, limit: 0.6},
 	{benchmark: "B7", metric: "writes while nothing happens", limit: 0},
 	{benchmark: "B8", metric: "decisions before their deadline", limit: 0},
 	{benchmark: "B8", metric: "lateness p50 ms", limit: 30},
 	{benchmark: "B8", metric: "lateness p99 ms", limit: 150},
+	{benchmark: "B9", metric: "evaluation: allocations/target", limit: 0},
 	{benchmark: "B9", metric: "cpu µs/target", other: inTreeUnlimited, limit: 0.1},
 	{benchmark: "B10", metric: "exponent of cpu/event by Nodes", limit: 0.2},
 	{benchmark: "B10", metric: "exponent of memory by Nodes", limit: 1.1},
@@ -56,9 +58,12 @@ var targets = []target{
 	{benchmark: "B12", metric: "300: median condition s", other: inTree, limit: 1},
 	{benchmark: "B12", metric: "300: last condition s", other: inTree, limit: 0.1},
 	{benchmark: "B12", metric: "300: last condition s", limit: 3},
+	{benchmark: "B12", metric: "300 with a template: last request s", other: inTree, limit: 0.1},
+	{benchmark: "B12", metric: "300 with a template: last request s", limit: 3},
 	{benchmark: "B12", metric: "5000: last condition s", other: inTree, limit: 1},
 	{benchmark: "B12", metric: "over the limit: conditions later than 3 s", limit: 0},
 	{benchmark: "B12", metric: "5000: longest reconcile s", limit: 10},
+	{benchmark: "B12", metric: "5000 with a template: longest reconcile s", limit: 10},
 }
 
 // result is a target with what was measured.
