@@ -2,13 +2,21 @@
 # Copyright The cluster-api-provider-remedy Authors.
 # SPDX-License-Identifier: Apache-2.0
 
-# Ends 'make demo-nodes' by Ctrl-C: once in the middle, and once with KEEP=1, after the commands that it prints for another terminal. Verifies
-# that these work, and that no process and no file is left.
+# Ends a demo by Ctrl-C: once in the middle, and once with KEEP=1, after the commands that it prints for another terminal. Verifies that
+# these work, and that no process and no file is left.
+# usage: demo-kept.sh demo|demo-nodes
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+target=$1
+case $target in
+  demo) last='kubectl get rmhc workers -o yaml' shows=(OBJECT machinehealthcheck.remedy maxUnhealthy Machine:) ;;
+  demo-nodes) last='kubectl describe rnhc workers' shows=(worker-1 nodehealthcheck Events:) ;;
+esac
+
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+demo=
+trap '[ -z "$demo" ] || { kill -INT -- "-$demo" && wait "$demo"; } 2>/dev/null || true; rm -rf "$work"' EXIT
 log=$work/log
 export TMPDIR=$work/tmp
 mkdir "$TMPDIR"
@@ -23,7 +31,7 @@ fail() {
 
 # start runs the demo until its output has a text.
 start() {
-  make --no-print-directory demo-nodes "${@:2}" >"$log" 2>&1 &
+  make --no-print-directory "$target" "${@:2}" >"$log" 2>&1 &
   demo=$!
   until grep -qF -- "$1" "$log"; do
     kill -0 "$demo" 2>/dev/null || fail "the demo ended before it printed: $1"
@@ -35,6 +43,7 @@ start() {
 interrupt() {
   kill -INT -- "-$demo"
   { wait "$demo" || true; } 2>/dev/null
+  demo=
   grep -qF -- "$1" "$log" || fail "after Ctrl-C, the demo did not print: $1"
   if pgrep -f -- "$TMPDIR" >&2; then fail "these processes are left"; fi
   [ -z "$(ls -A "$TMPDIR")" ] || fail "files are left: $(find "$TMPDIR")"
@@ -43,10 +52,18 @@ interrupt() {
 start '$ kubectl'
 interrupt 'Interrupted. Everything that was started has been stopped.'
 
-start '  kubectl describe rnhc workers' KEEP=1
+start "  $last" KEEP=1
 sed -n '/^Everything keeps running/,$p' "$log" | grep '^  ' >"$work/commands"
-bash -eu "$work/commands" >"$work/shown" 2>&1 || fail "these commands do not work: $(cat "$work/commands" "$work/shown")"
-for shown in worker-1 nodehealthcheck Events:; do
+shell='bash'
+if [ "$target" = demo ]; then
+  # The first line is a shell in the network namespace of the demo, and NAME is for the user to replace.
+  shell=$(sed -n 1p "$work/commands")
+  sed -i 1d "$work/commands"
+  machine=$(echo 'kubectl get machines -o name' | eval "$shell" | sed -n '1s|.*/||p') || fail "kubectl does not list Machines: $shell"
+  sed -i "s|machine/NAME|machine/$machine|" "$work/commands"
+fi
+eval "$shell -eu" <"$work/commands" >"$work/shown" 2>&1 || fail "these commands do not work: $(cat "$work/commands" "$work/shown")"
+for shown in "${shows[@]}"; do
   grep -qF "$shown" "$work/shown" || fail "the commands do not show $shown: $(cat "$work/shown")"
 done
 interrupt 'Everything that was started has been stopped.'

@@ -63,6 +63,7 @@ func (d *demonstration) keepsPromise() error {
 // keep waits for the end of the 50 seconds after the reconnection, which are too long for the demo itself. Then it prints how to inspect
 // what runs, and waits for Ctrl-C.
 func (d *demonstration) keep(ctx context.Context) error {
+	d.Print("Waiting until Remedy counts all workers as healthy: up to 50 seconds after the connection was restored.")
 	if err := d.untilHealthy(ctx, workersPool); err != nil {
 		return err
 	}
