@@ -23,7 +23,7 @@ type Options struct {
 	// Tapped are Cluster API's managers whose writes can be counted and fail as well as those of Remedy (FailAtWriteOf, WritesOf): their requests
 	// go through a tap, which costs them some time.
 	Tapped []string
-	// ClusterctlProgram installs, upgrades and moves with the program clusterctl, instead of its library.
+	// ClusterctlProgram installs, upgrades, moves and deletes with the program clusterctl, instead of its library.
 	ClusterctlProgram bool
 	// WithoutRemedy does not install Remedy.
 	WithoutRemedy bool

@@ -65,6 +65,11 @@ func (p program) ApplyUpgrade(ctx context.Context, o clusterctl.ApplyUpgradeOpti
 	return p.run(ctx, o.Kubeconfig, append([]string{"upgrade", "apply"}, repeated("--infrastructure", o.InfrastructureProviders)...)...)
 }
 
+// Delete deletes infrastructure providers only.
+func (p program) Delete(ctx context.Context, o clusterctl.DeleteOptions) error {
+	return p.run(ctx, o.Kubeconfig, append([]string{"delete"}, repeated("--infrastructure", o.InfrastructureProviders)...)...)
+}
+
 // Move moves one namespace.
 func (p program) Move(ctx context.Context, o clusterctl.MoveOptions) error {
 	return p.run(ctx, o.FromKubeconfig, "move", "--to-kubeconfig="+o.ToKubeconfig.Path, "--namespace="+o.Namespace)

@@ -17,7 +17,7 @@ import (
 // remedyDeployment is the Deployment of the manager.
 var remedyDeployment = client.ObjectKey{Namespace: "remedy-system", Name: "remedy-controller-manager"}
 
-// UninstallRemedy is 'clusterctl delete --infrastructure remedy', with its library. It leaves the CRDs.
+// UninstallRemedy is 'clusterctl delete --infrastructure remedy', with its library or its program. It leaves the CRDs.
 func (w *World) UninstallRemedy(ctx context.Context) error {
 	w.say("uninstalling Remedy with clusterctl")
 	return errors.Wrap(w.Clusterctl.Delete(ctx, clusterctl.DeleteOptions{

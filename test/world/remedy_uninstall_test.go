@@ -45,7 +45,7 @@ func newInstallation(t *testing.T) *installation {
 	t.Helper()
 	g := NewWithT(t)
 	w := startWorld(t, world.Options{
-		WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"},
+		ClusterctlProgram: true, WithoutInfrastructure: true, Variables: map[string]string{world.RateLimiting: "false"},
 		Flags: map[string][]string{world.Remedy: aTenaciousLead},
 	})
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
