@@ -15,6 +15,9 @@ import (
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/settings"
 )
 
+// CheckKubernetes is checkKubernetes.
+var CheckKubernetes = checkKubernetes
+
 // NewManager returns a manager with the reconcilers of all kinds, and the function that sets up those that can run.
 func NewManager(
 	ctx context.Context, config *rest.Config, s *settings.Settings,

@@ -9,9 +9,36 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/version"
 
+	main "github.com/cluster-api-remedy/cluster-api-provider-remedy"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/controlplane"
 )
+
+// servedVersion is the version that a management cluster reports.
+type servedVersion string
+
+func (s servedVersion) ServerVersion() (*version.Info, error) {
+	return &version.Info{GitVersion: string(s)}, nil
+}
+
+func TestCheckKubernetes_OldVersion_IsExplained(t *testing.T) {
+	for served, problem := range map[servedVersion]string{
+		"v1.33.0": "", "v1.33.1-eks-1234567": "", "v1.36.3+k3s1": "", "v2.0.0": "",
+		"v1.32.9": "the management cluster has Kubernetes v1.32.9, and Remedy needs v1.33.0 or later: upgrade the management cluster",
+		"unknown": `failed to parse the version "unknown" of the management cluster`,
+	} {
+		t.Run(string(served), func(t *testing.T) {
+			g := NewWithT(t)
+			err := main.CheckKubernetes(t.Context(), served)
+			if problem == "" {
+				g.Expect(err).ToNot(HaveOccurred())
+				return
+			}
+			g.Expect(err).To(MatchError(ContainSubstring(problem)))
+		})
+	}
+}
 
 // The definitions of Remedy are deleted while the manager runs, and applied again. /readyz reports both, and the log names them.
 func TestManager_OwnKindsDeleted_IsNotReady(t *testing.T) {
