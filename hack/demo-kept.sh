@@ -12,6 +12,10 @@ target=$1
 case $target in
   demo) last='kubectl get rmhc workers -o yaml' shows=(OBJECT machinehealthcheck.remedy maxUnhealthy Machine:) ;;
   demo-nodes) last='kubectl describe rnhc workers' shows=(worker-1 nodehealthcheck Events:) ;;
+  *)
+    echo "demo-kept: there is no demo $target: write demo or demo-nodes"
+    exit 2
+    ;;
 esac
 
 work=$(mktemp -d)

@@ -109,7 +109,8 @@ func (c *checked) untilQuiet(ctx context.Context) error {
 	return err
 }
 
-// lastPatch waits until the system has patched nothing for two seconds, and returns the time of the last patch.
+// lastPatch waits until the system has patched nothing for two seconds, and returns when it saw the last one: at most half a
+// second late.
 func (c *checked) lastPatch(ctx context.Context) (at time.Time, err error) {
 	const quiet = 2 * time.Second
 	last := -1.0

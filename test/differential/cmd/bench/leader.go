@@ -63,11 +63,11 @@ func benchmarkFailover(ctx context.Context, b *bench, s *system) error {
 	return nil
 }
 
-// failover is when the leader last renewed its Lease and got a signal, the next one acquired the Lease, and decided.
-type failover struct{ renewed, signalled, acquired, decided time.Time }
+// failoverTimes are when the leader last renewed its Lease and got a signal, the next one acquired the Lease, and decided.
+type failoverTimes struct{ renewed, signalled, acquired, decided time.Time }
 
 // failOver starts a standby, ends the leader by a signal, and lets a Node fail. The standby is the next leader.
-func (c *checked) failOver(ctx context.Context, o *observer, signal os.Signal, failed int, args []string) (at failover, err error) {
+func (c *checked) failOver(ctx context.Context, o *observer, signal os.Signal, failed int, args []string) (at failoverTimes, err error) {
 	standby, err := c.run(ctx, c.system, args...)
 	if err != nil {
 		return at, err
