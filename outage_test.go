@@ -50,7 +50,7 @@ func TestManager_OwnKindsDeleted_IsNotReady(t *testing.T) {
 	uninstallAll(t, cp)
 	g.Eventually(readyz(i)).Should(And(HavePrefix("not ready: 503"),
 		ContainSubstring("FAIL machinehealthcheck: the reconcilers cannot be set up; see the log")))
-	g.Expect(log.String()).To(ContainSubstring("machinehealthchecks and nodehealthchecks of " +
+	g.Eventually(log.String).Should(ContainSubstring("machinehealthchecks and nodehealthchecks of " +
 		"remedy.cluster.x-k8s.io/v1alpha1 are not served: apply the custom resource definitions of this release"))
 	g.Expect(cp.InstallCRDs(filepath.Join("config", "crd", "bases"))).To(Succeed())
 	g.Eventually(readyz(i)).Should(ContainSubstring("machinehealthcheck: off"))

@@ -247,7 +247,7 @@ func TestNodeLease_Unreadable_Blocks(t *testing.T) {
 	check := s.CreateNodeCheck("workers", metal3(s))
 	c := s.Start()
 	decided(s, check, "n-3", Equal("Blocked PreflightFailed"))
-	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("kubeconfig lacks"))
+	s.Eventually(stage.Get(s, check)).Should(reportsMessage("kubeconfig lacks"))
 	c.WaitIdle()
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 	s.Expect(s.Node("n-3").Annotations).ToNot(HaveKey(remedyv1.TriedAnnotation))

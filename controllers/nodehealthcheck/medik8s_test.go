@@ -183,6 +183,6 @@ func TestMedik8s_Forbidden_BlocksAndNamesThePermission(t *testing.T) {
 	s.Expect(disjoint(check)).To(Equal("Unknown OtherChecksForbidden"))
 	s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.SelectorsDisjointCondition))(check)).To(And(
 		ContainSubstring("not allowed to list nodehealthchecks.remediation.medik8s.io"), ContainSubstring("kubeconfig")))
-	s.Expect(check.Status.UnhealthyTargets[0].Message).To(ContainSubstring("not allowed to list nodehealthchecks.remediation.medik8s.io"))
+	s.Eventually(stage.Get(s, check)).Should(reportsMessage("not allowed to list nodehealthchecks.remediation.medik8s.io"))
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 }

@@ -271,6 +271,12 @@ func TestRemediator_DeletesTheNode_IsAwaited(t *testing.T) {
 	d := drive(t, knownRemediator{kind: remediator.MachineDeletion, deletesNode: true})
 	d.begins("n-4")
 	player := d.Remediator(d.kind, remediator.Succeeds)
+	d.Eventually(func() string {
+		_, err := player.Act(d.Ctx)
+		d.Expect(err).ToNot(HaveOccurred())
+		return remediator.Condition(d.request("n-4"), "PermanentNodeDeletionExpected")
+	}).Should(Equal("True"))
+	waitRead(d.Stage, d.instance, d.request("n-4"))
 	d.Eventually(func() []corev1.Node {
 		_, err := player.Act(d.Ctx)
 		d.Expect(err).ToNot(HaveOccurred())

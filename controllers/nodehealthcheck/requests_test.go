@@ -170,9 +170,14 @@ func report(s *stage.Stage, c *stage.Instance, kinds ...string) {
 		}
 		s.Expect(unstructured.SetNestedSlice(request.Object, all, "status", "conditions")).To(Succeed())
 	})
-	// The check may write the request as soon as it has read it, so that the manager reads a newer version first.
+	waitRead(s, c, request)
+}
+
+// waitRead waits until the manager has read this version of a request, or a newer one: the check may write in answer to it.
+func waitRead(s *stage.Stage, c *stage.Instance, request *unstructured.Unstructured) {
+	s.T.Helper()
 	s.Eventually(func() (int, error) {
-		seen, _ := c.KnownRequests.Get(remediator.FenceAgents.GroupVersionKind, client.ObjectKeyFromObject(request))
+		seen, _ := c.KnownRequests.Get(request.GroupVersionKind(), client.ObjectKeyFromObject(request))
 		return resourceversion.CompareResourceVersion(seen.ResourceVersion, request.GetResourceVersion())
 	}).Should(BeNumerically(">=", 0))
 }

@@ -228,7 +228,8 @@ func TestWorkloadPermissions_Documented_Suffice(t *testing.T) {
 			p := startPermitted(t, append(documentedPermissions(t), requestPermissions()...), ofControlPlane)
 			for _, phase := range p.phases() {
 				p.Eventually(phase()).Should(BeTrue())
-				p.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.ReadyCondition))(stage.Get(p.Stage, p.check)())).To(BeEmpty())
+				p.Eventually(stage.Get(p.Stage, p.check)).
+					Should(WithTransform(stage.OfNodes(stage.CheckMessage(remedyv1.ReadyCondition)), BeEmpty()))
 			}
 			if ofControlPlane {
 				p.Eventually(p.ControlPlaneLeaseHolder).Should(BeEmpty())

@@ -291,8 +291,8 @@ func TestControlPlane_LeaseForbidden_IsNamedInStatus(t *testing.T) {
 	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(remediator.Metal3, "soft")))
 	s.Start()
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked PreflightFailed")))
-	s.Expect(messageOfTarget("cp-1")(check)).To(ContainSubstring("a required write failed: " +
-		"Lease kube-system/remedy-control-plane of the workload cluster: the user of the cluster's kubeconfig lacks a permission"))
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(messageOfTarget("cp-1"), ContainSubstring("a required write failed: "+
+		"Lease kube-system/remedy-control-plane of the workload cluster: the user of the cluster's kubeconfig lacks a permission")))
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 }
 

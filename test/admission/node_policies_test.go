@@ -37,7 +37,7 @@ func TestManualNodeRemediationPolicy_NoDelete_Warns(t *testing.T) {
 	editor, warned := b.may(t, "editor", nodeEditor)
 	n := node()
 	g.Expect(b.admin.Create(ctx, n)).To(Succeed())
-	g.Eventually(func() string {
+	g.Eventually(func(g Gomega) string {
 		g.Expect(tryUpdate(t, editor, n, nodeByHand)).To(Succeed(), "the policy only warns")
 		return warned.take()
 	}, patience, 50*time.Millisecond).Should(HaveSuffix(notAllowedToDeleteNode))

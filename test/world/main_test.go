@@ -26,6 +26,9 @@ import (
 // soon is how long anything that should happen may take. These machines are shared, and nothing but a failure takes that long.
 const soon = 10 * time.Minute
 
+// farOff is the timeout of a step that no scenario waits for.
+const farOff = time.Hour
+
 // pollingInterval is how often Eventually and Consistently look.
 const pollingInterval = 250 * time.Millisecond
 

@@ -64,7 +64,7 @@ func isCleanIn(t *testing.T, w *world.World, check *remedyv1.MachineHealthCheck)
 func requestMoves(t *testing.T, here, there *world.World) {
 	g := NewWithT(t)
 	c, check := monitored(t, here, "escalating", func(namespace string, s *remedyv1.MachineHealthCheckSpec) {
-		escalates(t, here, namespace, "reboot", "power-off")(s)
+		escalates(t, here, namespace, farOff, "reboot", "power-off")(s)
 	})
 	machine := poolOf(t, &c.Cluster, world.WorkersPool)[0]
 	falls(t, &c.Cluster, machine)

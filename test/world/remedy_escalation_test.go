@@ -29,7 +29,7 @@ func TestEscalation_RemediatorsFail_OwnerReplacesMachine(t *testing.T) {
 	w := theWorld(t)
 	c, pool := clusterWithPool(t, "escalated")
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
-	check := aCheck(t, c, pool, escalates(t, w, c.Namespace, "reboot", "power-off"))
+	check := aCheck(t, c, pool, escalates(t, w, c.Namespace, time.Minute, "reboot", "power-off"))
 	looksAfter(t, check, 1)
 	unhealthy, seen := poolOf(t, c, pool)[0], follow(t, c, pool)
 	from := len(w.Writes())
@@ -51,8 +51,10 @@ func TestEscalation_RemediatorsFail_OwnerReplacesMachine(t *testing.T) {
 	g.Expect(endings(now(t, check))).To(Equal([]string{"1 TimedOut", "2 Failed", "3 Replaced"}))
 }
 
-// escalates makes a template for each name, and a step of each template before the owner.
-func escalates(t *testing.T, w *world.World, namespace string, templates ...string) func(*remedyv1.MachineHealthCheckSpec) {
+// escalates makes a template for each name, and a step of each template before the owner. The first step has the timeout.
+func escalates(
+	t *testing.T, w *world.World, namespace string, timeout time.Duration, templates ...string,
+) func(*remedyv1.MachineHealthCheckSpec) {
 	t.Helper()
 	steps := make([]remedyv1.MachineEscalationStep, 0, len(templates)+1)
 	for i, name := range templates {
@@ -63,11 +65,8 @@ func escalates(t *testing.T, w *world.World, namespace string, templates ...stri
 		NewWithT(t).Expect(client.IgnoreAlreadyExists(w.Client.Create(t.Context(), template))).To(Succeed())
 		ref := &remedyv1.MachineTemplateReference{}
 		ref.APIVersion, ref.Kind, ref.Name = template.GetAPIVersion(), template.GetKind(), name
-		timeout := 10 * time.Minute
-		if i == 0 {
-			timeout = time.Minute
-		}
 		steps = append(steps, remedyv1.MachineEscalationStep{Order: int32(i + 1), RemediationTemplate: ref, Timeout: lasting(timeout)})
+		timeout = farOff
 	}
 	steps = append(steps, remedyv1.MachineEscalationStep{Order: int32(len(steps) + 1), Owner: &remedyv1.OwnerRemediation{}})
 	return func(s *remedyv1.MachineHealthCheckSpec) { s.EscalatingRemediations = steps }

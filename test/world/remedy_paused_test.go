@@ -38,15 +38,17 @@ func TestPaused_ClusterCheckThenMachine_ReplacesAfterwards(t *testing.T) {
 	staysUnwritten(t, w, check, "the Cluster is paused")
 
 	patchWith(t, w, check, `{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":""}}}`)
-	patchWith(t, w, cluster, `{"spec":{"paused":null}}`)
-	g.Eventually(func() string {
+	message := func() string {
 		for _, condition := range now(t, check).Status.Conditions {
 			if condition.Type == remedyv1.PausedCondition {
 				return condition.Message
 			}
 		}
 		return ""
-	}, soon).ShouldNot(ContainSubstring("Cluster"), "the check is the one that is paused")
+	}
+	g.Eventually(message, soon).Should(And(ContainSubstring("The Cluster"), ContainSubstring("the check")), "both are paused")
+	patchWith(t, w, cluster, `{"spec":{"paused":null}}`)
+	g.Eventually(message, soon).Should(HavePrefix("The check "), "the check is the one that is paused")
 	staysUnwritten(t, w, check, "the check is paused")
 
 	patchWith(t, w, &unhealthy, `{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":""}}}`)

@@ -29,7 +29,7 @@ func TestStandby_LeaderKilled_CompletesRemediation(t *testing.T) {
 	})
 	g.Expect(w.InstallRemediations(t.Context())).To(Succeed())
 	c, check := monitored(t, w, "standby", func(namespace string, s *remedyv1.MachineHealthCheckSpec) {
-		escalates(t, w, namespace, "reboot", "power-off")(s)
+		escalates(t, w, namespace, farOff, "reboot", "power-off")(s)
 	})
 	g.Expect(w.StartStandby(t.Context())).To(Succeed())
 	machine, seen := poolOf(t, &c.Cluster, world.WorkersPool)[0], followIn(t, w, &c.Cluster, world.WorkersPool)

@@ -49,7 +49,7 @@ func (e *installation) upgradedAndRolledBack(marked, requested *clusterv1.Machin
 		e.Expect(e.providers()).To(HaveKeyWithValue("remedy-system/infrastructure-remedy", step.version))
 		e.Eventually(e.keepsNextField, soon).Should(Equal(step.version == nextVersion), "the CRD is that of "+step.version)
 		e.reconciledAgain()
-		e.Expect(e.inProgress(marked, requested)).To(Equal(before), step.version)
+		e.Eventually(func() remediations { return e.inProgress(marked, requested) }, soon).Should(Equal(before), step.version)
 		e.traces(none).Should(ContainElements(existing))
 	}
 }
