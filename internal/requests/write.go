@@ -74,9 +74,13 @@ func (f *Request) matches(d *Draft) bool {
 }
 
 // StopRemediator annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is only
-// annotated if its Node no longer exists.
+// annotated if its Node no longer exists. That write fails after a conflict, because the remediator may have reported that it deletes the Node.
 func (r *Requests) StopRemediator(ctx context.Context, f *Request, now time.Time, gone bool) error {
-	return r.annotate(ctx, f, maxTries, func(latest *Request) (string, any) {
+	tries := maxTries
+	if gone {
+		tries = 1
+	}
+	return r.annotate(ctx, f, tries, func(latest *Request) (string, any) {
 		if latest.timedOut || latest.status.succeeded && !gone {
 			return "", nil
 		}

@@ -98,8 +98,20 @@ func TestTellToStop_Succeeded_IsNotAnnotated(t *testing.T) {
 	// It had not, when it was seen.
 	s.Expect(s.requests.StopRemediator(t.Context(), made, noon, false)).To(Succeed())
 	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
-	s.Expect(s.requests.StopRemediator(t.Context(), made, noon, true)).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), Read(s.there("m1")), noon, true)).To(Succeed())
 	s.Expect(s.there("m1").GetAnnotations()).To(HaveKey(remedyv1.TimedOutAnnotation), "its Node no longer exists")
+}
+
+// A remediator that deletes the Node announces that first. A manager that has read only the deletion must not stop it.
+func TestStopRemediator_NodeDeletionUnread_Fails(t *testing.T) {
+	s := settled(t)
+	made := s.create(s.check("a"), Object{"m1", "uid-1"})
+	there := s.there("m1")
+	announced := []any{map[string]any{"type": "PermanentNodeDeletionExpected", "status": "True"}}
+	s.Expect(unstructured.SetNestedSlice(there.Object, announced, "status", "conditions")).To(Succeed())
+	s.Expect(admin.Status().Update(t.Context(), there)).To(Succeed())
+	s.Expect(s.requests.StopRemediator(t.Context(), made, noon, true)).To(MatchError(apierrors.IsConflict, "a conflict"))
+	s.Expect(s.there("m1").GetAnnotations()).ToNot(HaveKey(remedyv1.TimedOutAnnotation))
 }
 
 func TestNoteRecovery_Recovery_IsRecordedAndRemoved(t *testing.T) {
