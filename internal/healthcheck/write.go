@@ -70,11 +70,19 @@ func newScope(r *Reconciler, record *record, check *Check, now time.Time) *scope
 // clock returns the present time, which is later than that of the facts in a long reconcile.
 func (p *scope) clock() time.Time { return p.r.Clock.Now().Truncate(notes.Precision) }
 
+var startsRequest = []remediation.Write{remediation.AcquireLease, remediation.AcquireControlPlaneLease, remediation.CreateRequest}
+
 // WriteTarget executes one write for a target.
 func (p *scope) WriteTarget(
 	ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write,
 ) error {
 	t := p.snapshot.targets[target]
+	// Not even a Lease is acquired for a request that was rejected.
+	if d.Action == remediation.StartRequest && slices.Contains(startsRequest, write) {
+		if known := p.record.rejection(p.requestOf(t, d), p.clock()); known != nil {
+			return known
+		}
+	}
 	switch write { //nolint:exhaustive // orphaned targets have the others in common
 	case remediation.CreateRequest:
 		return p.createRequest(ctx, t, d)
@@ -200,17 +208,13 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 	if err := p.recordKind(ctx, template); err != nil {
 		return err
 	}
-	request := rejectedRequest{t.uid(), d.Step, check.Object.GetUID(), check.Object.GetGeneration()}
-	if known := p.record.rejection(request, p.clock()); known != nil {
-		return p.withoutLease(ctx, t, known)
-	}
 	made, _, err := p.requests.Create(ctx, &requests.Draft{
 		Check: check.ID, CheckUID: check.Object.GetUID(), Target: t.Subject, Template: template, Order: d.Step.Order, Attempt: d.Attempt,
 		Started: p.clock(), ControlPlane: t.ControlPlane, Cluster: check.Cluster, Place: check.Place,
 	})
 	if err != nil && rejects(err) {
 		rejected := &pipeline.RejectedError{Message: err.Error(), Cause: err}
-		p.record.reject(request, rejected, p.clock())
+		p.record.reject(p.requestOf(t, d), rejected, p.clock())
 		return p.withoutLease(ctx, t, rejected)
 	}
 	p.mu.Lock()
@@ -224,6 +228,12 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 	}
 	object := title(template.RequestKind().Kind, client.ObjectKey{Namespace: template.Namespace, Name: t.name()})
 	return writeError(object, applyRoles, err, cause)
+}
+
+// requestOf identifies the request of a step for a target.
+func (p *scope) requestOf(t *Target, d *remediation.Decision) rejectedRequest {
+	check := p.snapshot.check.Object
+	return rejectedRequest{t.uid(), d.Step, check.GetUID(), check.GetGeneration()}
 }
 
 // withoutLease releases the Lease of a Node whose request was rejected: later reconciles read Leases only while there are requests.
