@@ -180,9 +180,10 @@ func TestMedik8s_Forbidden_BlocksAndNamesThePermission(t *testing.T) {
 	c := s.Start()
 	c.NeverIdle = true
 	decided(s, check, "n-3", Equal("Blocked PreflightFailed"))
-	s.Expect(disjoint(check)).To(Equal("Unknown OtherChecksForbidden"))
-	s.Expect(stage.OfNodes(stage.CheckMessage(remedyv1.SelectorsDisjointCondition))(check)).To(And(
-		ContainSubstring("not allowed to list nodehealthchecks.remediation.medik8s.io"), ContainSubstring("kubeconfig")))
-	s.Eventually(stage.Get(s, check)).Should(reportsMessage("not allowed to list nodehealthchecks.remediation.medik8s.io"))
+	s.Eventually(stage.Get(s, check)).Should(And(
+		reportsMessage("not allowed to list nodehealthchecks.remediation.medik8s.io"),
+		WithTransform(disjoint, Equal("Unknown OtherChecksForbidden")),
+		WithTransform(stage.OfNodes(stage.CheckMessage(remedyv1.SelectorsDisjointCondition)), And(
+			ContainSubstring("not allowed to list nodehealthchecks.remediation.medik8s.io"), ContainSubstring("kubeconfig")))))
 	s.Expect(s.Requests(remediator.Metal3)).To(BeEmpty())
 }

@@ -32,7 +32,7 @@ func decided(s *stage.Stage, check *remedyv1.NodeHealthCheck, node string, decis
 	s.Eventually(stage.Get(s, check)).WithTimeout(stage.OutcomeTimeout).Should(WithTransform(s.NodeDecision(node), decision))
 }
 
-// reportsMessage matches a check whose status has a message with this text for its first unhealthy Node. An API server that does not answer
+// reportsMessage matches a check whose status has a message with this text for its only unhealthy Node. An API server that does not answer
 // for some seconds gives the same decision another message.
 func reportsMessage(text string) types.GomegaMatcher {
 	return HaveField("Status.UnhealthyTargets", HaveExactElements(HaveField("Message", ContainSubstring(text))))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"github.com/pkg/errors"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -178,6 +179,9 @@ func waitRead(s *stage.Stage, c *stage.Instance, request *unstructured.Unstructu
 	s.T.Helper()
 	s.Eventually(func() (int, error) {
 		seen, _ := c.KnownRequests.Get(request.GroupVersionKind(), client.ObjectKeyFromObject(request))
+		if seen == nil {
+			return 0, errors.Errorf("the manager has not read the request %s", request.GetName())
+		}
 		return resourceversion.CompareResourceVersion(seen.ResourceVersion, request.GetResourceVersion())
 	}).Should(BeNumerically(">=", 0))
 }

@@ -64,8 +64,8 @@ func TestNodeLease_Unreadable_StartsNothingAndCleansUp(t *testing.T) {
 			changePermissions(s, role, &coordinationv1.Lease{}, readNodes)
 			second := s.CreateUnhealthyMachine("m-2")
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-2"), Equal("Blocked PreflightFailed")))
-			s.Eventually(stage.Get(s, check)).Should(HaveField("Status.UnhealthyTargets",
-				ContainElement(HaveField("Message", ContainSubstring("the Lease of its kubelet could not be read")))))
+			s.Eventually(stage.Get(s, check)).
+				Should(WithTransform(messageOfTarget("m-2"), ContainSubstring("the Lease of its kubelet could not be read")))
 			c.ReconcileAll()
 			s.Expect(stage.Decision("m-1")(stage.Get(s, check)())).To(Equal("Remediating "))
 			s.Expect(s.Request(remediator.Metal3, "m-2")()).To(BeNil())

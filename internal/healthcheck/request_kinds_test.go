@@ -129,7 +129,8 @@ func TestRequests_ConversionFails_BlocksOnlyTheirMachine(t *testing.T) {
 			setConversion(s, kind, brokenWebhook(), false)
 			s.Advance(11 * time.Minute)
 			s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("m-1"), Equal("Blocked PreflightFailed")))
-			s.Expect(messageOfTarget("m-1")(check)).To(ContainSubstring("the facts could not be read again: SomeRemediation." + kind.Group))
+			s.Eventually(stage.Get(s, check)).Should(WithTransform(messageOfTarget("m-1"),
+				ContainSubstring("the facts could not be read again: SomeRemediation."+kind.Group)))
 			unpause(s, next)
 			s.Eventually(stage.Get(s, next)).
 				Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), Equal(stage.OwnerRequested)),
@@ -195,9 +196,9 @@ func TestRequests_PermissionRevoked_BlocksOnlyThatKind(t *testing.T) { //nolint:
 			stage.Decision("o-2")(stage.Get(s, owned)()) == "Blocked PreflightFailed"
 	}
 	s.Eventually(blocked).Should(BeTrue())
-	s.Expect(messageOfTarget("o-2")(owned)).
-		To(ContainSubstring("other remediations of the target could not be read: SomeRemediation." + kind.Group +
-			": the manager is not allowed to read them"))
+	s.Eventually(stage.Get(s, owned)).Should(WithTransform(messageOfTarget("o-2"),
+		ContainSubstring("other remediations of the target could not be read: SomeRemediation."+kind.Group+
+			": the manager is not allowed to read them")))
 	s.Change(owned, func() { owned.Spec.PauseRequests = []string{"maintenance"} })
 	s.Eventually(stage.Get(s, byOwner[0])).
 		Should(WithTransform(stage.MachineCondition(clusterv1.MachineOwnerRemediatedCondition), BeEmpty()), "owner remediation is canceled")

@@ -86,8 +86,8 @@ func (s *Settings) addLeaderElectionFlags(fs *pflag.FlagSet) {
 		"How long an instance remains the leader without renewing the Lease.")
 	fs.DurationVar(&s.LeaderElection.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second,
 		"How long the leader retries to renew the Lease before it exits.")
-	// client-go waits up to 2.2 times as long between two tries of a standby. With its default of 2s, a Lease that a leader releases is
-	// acquired up to 4.4 seconds later.
+	// A standby waits for 1 to 2.2 of these periods between two tries. With the 2s of other controllers, it acquires a released Lease up to
+	// 4.4 seconds later.
 	fs.DurationVar(&s.LeaderElection.RetryPeriod, "leader-elect-retry-period", time.Second,
 		"How often instances try to acquire or to renew the Lease.")
 }

@@ -142,7 +142,7 @@ func (s *Settings) Validate() error {
 	unparsed := slices.ContainsFunc(s.unparsed, func(name string) bool { return strings.HasPrefix(name, "leader-elect") })
 	if l := s.LeaderElection; l.Enabled && !unparsed {
 		refuse(l.RetryPeriod <= 0, "--leader-elect-retry-period=%s: must be above 0", l.RetryPeriod)
-		// client-go demands this factor.
+		// client-go requires this factor, its JitterFactor.
 		refuse(l.RenewDeadline <= l.RetryPeriod*6/5,
 			"--leader-elect-renew-deadline=%s: must be more than 1.2 times --leader-elect-retry-period=%s", l.RenewDeadline, l.RetryPeriod)
 		refuse(l.LeaseDuration <= l.RenewDeadline, "--leader-elect-lease-duration=%s: must be longer than --leader-elect-renew-deadline=%s, "+
