@@ -276,7 +276,6 @@ func TestRemediator_DeletesTheNode_IsAwaited(t *testing.T) {
 		d.Expect(err).ToNot(HaveOccurred())
 		return remediator.Condition(d.request("n-4"), "PermanentNodeDeletionExpected")
 	}).Should(Equal("True"))
-	// With a request that it read before, it would try to stop the remediator, fail, and decide again.
 	waitRead(d.Stage, d.instance, d.request("n-4"))
 	d.Eventually(func() []corev1.Node {
 		_, err := player.Act(d.Ctx)

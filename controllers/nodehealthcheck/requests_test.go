@@ -5,6 +5,7 @@ package nodehealthcheck_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -163,6 +164,12 @@ func requestFromElsewhere(
 // report sets conditions of the request for the Node n-3, as a remediator does, and waits until the manager has read them.
 func report(s *stage.Stage, c *stage.Instance, kinds ...string) {
 	s.T.Helper()
+	waitRead(s, c, setTrue(s, kinds...))
+}
+
+// setTrue sets conditions of the request for the Node n-3.
+func setTrue(s *stage.Stage, kinds ...string) *unstructured.Unstructured {
+	s.T.Helper()
 	request := s.NodeRequest(remediator.FenceAgents, "n-3")()
 	s.ChangeStatus(request, func() {
 		all := make([]any, 0, len(kinds))
@@ -171,7 +178,7 @@ func report(s *stage.Stage, c *stage.Instance, kinds ...string) {
 		}
 		s.Expect(unstructured.SetNestedSlice(request.Object, all, "status", "conditions")).To(Succeed())
 	})
-	waitRead(s, c, request)
+	return request
 }
 
 // waitRead waits until the manager has read this version of a request, or a newer one: the check may write in answer to it.
@@ -202,6 +209,25 @@ func TestRequest_NodeDeletionExpected_StaysUntilSuccess(t *testing.T) {
 	report(s, c, "PermanentNodeDeletionExpected", "Succeeded")
 	s.Eventually(isDeleting(s, remediator.FenceAgents)).Should(BeTrue())
 	s.Expect(requestAnnotation(s, remedyv1.TimedOutAnnotation)()).ToNot(BeEmpty())
+}
+
+// The manager reads that the Node does not exist before it reads that the remediator has announced that.
+func TestRequest_NodeDeletionUnread_IsNotStopped(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithAllNamespaces)
+	node, check, c := remediating(s)
+	s.Remediate(remediator.FenceAgents, remediator.Hangs)
+	waitRead(s, c, s.NodeRequest(remediator.FenceAgents, "n-3")())
+	resource := remediator.FenceAgents.Plural
+	c.Watches().Hold(resource + "." + remediator.FenceAgents.Group)
+	setTrue(s, "PermanentNodeDeletionExpected")
+	s.Expect(s.Admin.Delete(s.Ctx, node)).To(Succeed())
+	s.Eventually(c.AllWrites).Should(ContainElement(And(HaveField("Resource", resource), HaveField("Code", http.StatusConflict))))
+	c.Watches().Release()
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(status, Equal([]int32{2, 2, 0})))
+	c.WaitIdle()
+	s.Expect(s.NodeRequest(remediator.FenceAgents, "n-3")()).To(HaveField("GetDeletionTimestamp()", BeNil()))
+	s.Expect(requestAnnotation(s, remedyv1.TimedOutAnnotation)()).To(BeEmpty())
 }
 
 // A request that has existed for days still exists if its Node is unhealthy and its step has no timeout.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/workload"
@@ -220,7 +221,8 @@ func installKindWithRequiredField(s *stage.Stage) remediator.Kind {
 	return kind
 }
 
-// The Lease of a Node is released when its request is rejected: nothing is done to the Node, so other components may act on it.
+// The Lease of a Node is released when its request is rejected: nothing is done to the Node, so other components may act on it. The Lease
+// is not acquired again before the request is retried.
 func TestRejectedRequest_LeaseOfNode_IsReleased(t *testing.T) {
 	t.Parallel()
 	s := stage.New(t, stage.WithAllNamespaces, stage.WithClock)
@@ -234,8 +236,8 @@ func TestRejectedRequest_LeaseOfNode_IsReleased(t *testing.T) {
 	c := s.Start()
 	c.NeverIdle = true
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(s.NodeDecision("n-3"), Equal("Blocked RequestFailed")))
-	lease := s.Admin.Get(s.Ctx, workload.NodeLeaseKey(s.NodeName("n-3")), &coordinationv1.Lease{})
-	s.Expect(apierrors.IsNotFound(lease)).To(BeTrue(), "%v", lease)
+	err := s.Admin.Get(s.Ctx, workload.NodeLeaseKey(s.NodeName("n-3")), &coordinationv1.Lease{})
+	s.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
 	c.ReconcileAll()
 	var verbs []string
 	for _, write := range c.Writes() {
@@ -243,5 +245,30 @@ func TestRejectedRequest_LeaseOfNode_IsReleased(t *testing.T) {
 			verbs = append(verbs, write.Verb)
 		}
 	}
-	s.Expect(verbs).To(Equal([]string{"create", "delete"}), "no Lease is acquired until the request is retried")
+	s.Expect(verbs).To(Equal([]string{"create", "delete"}))
+}
+
+// The Lease of the control plane is released by the reconcile after the one whose request was rejected, and not acquired again before the
+// request is retried.
+func TestRejectedRequest_ControlPlaneLease_IsReleased(t *testing.T) {
+	t.Parallel()
+	stage.LockControlPlane(t)
+	s := stage.New(t, stage.WithClock)
+	kind := installKindWithRequiredField(s)
+	s.CreateControlPlane(3)
+	s.FailNode("cp-1")
+	check := s.CreateCheck("control", stage.OfPool("control"), stage.ByTemplate(s.CreateTemplate(kind, "soft")))
+	c := s.Start()
+	c.NeverIdle = true
+	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.Decision("cp-1"), Equal("Blocked RequestFailed")))
+	held := func() bool {
+		err := s.Workload.Get(s.Ctx, workload.ControlPlaneLease, &coordinationv1.Lease{})
+		s.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		return err == nil
+	}
+	s.Eventually(held).Should(BeFalse())
+	for range 3 {
+		c.ReconcileAll()
+		s.Expect(held()).To(BeFalse())
+	}
 }

@@ -70,15 +70,16 @@ func newScope(r *Reconciler, record *record, check *Check, now time.Time) *scope
 // clock returns the present time, which is later than that of the facts in a long reconcile.
 func (p *scope) clock() time.Time { return p.r.Clock.Now().Truncate(notes.Precision) }
 
-var startsRequest = []remediation.Write{remediation.AcquireLease, remediation.AcquireControlPlaneLease, remediation.CreateRequest}
+// startWrites are left out for a request that was rejected.
+var startWrites = []remediation.Write{remediation.AcquireLease, remediation.AcquireControlPlaneLease, remediation.CreateRequest}
 
 // WriteTarget executes one write for a target.
 func (p *scope) WriteTarget(
 	ctx context.Context, target int, verdict *health.Verdict, d *remediation.Decision, write remediation.Write,
 ) error {
 	t := p.snapshot.targets[target]
-	// Not even a Lease is acquired for a request that was rejected.
-	if d.Action == remediation.StartRequest && slices.Contains(startsRequest, write) {
+	// Not even a Lease is acquired for a request that was rejected, until it is retried.
+	if d.Action == remediation.StartRequest && slices.Contains(startWrites, write) {
 		if known := p.record.rejection(p.requestOf(t, d), p.clock()); known != nil {
 			return known
 		}

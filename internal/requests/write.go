@@ -74,19 +74,22 @@ func (f *Request) matches(d *Draft) bool {
 }
 
 // StopRemediator annotates a request, also one that is being deleted, so that its remediator stops. One that has succeeded is only
-// annotated if its Node no longer exists. That write fails after a conflict, because the remediator may have reported that it deletes the Node.
+// annotated if its Node no longer exists. If its remediator has meanwhile announced that it deletes the Node, that is a conflict: the next
+// reconcile decides whether the request stays.
 func (r *Requests) StopRemediator(ctx context.Context, f *Request, now time.Time, gone bool) error {
-	tries := maxTries
-	if gone {
-		tries = 1
-	}
-	return r.annotate(ctx, f, tries, func(latest *Request) (string, any) {
-		if latest.timedOut || latest.status.succeeded && !gone {
+	announced := false
+	err := r.annotate(ctx, f, maxTries, func(latest *Request) (string, any) {
+		announced = gone && latest.status.nodeDeletion && !f.status.nodeDeletion
+		if announced || latest.timedOut || latest.status.succeeded && !gone {
 			return "", nil
 		}
 		// Remediators do not parse fractions of a second.
 		return remedyv1.TimedOutAnnotation, now.UTC().Format(time.RFC3339)
 	})
+	if announced {
+		return apierrors.NewConflict(r.resource(f.Kind), f.Name, errors.New("its remediator has announced that it deletes the Node"))
+	}
+	return err
 }
 
 // WriteRecovery records since when the target is healthy again; zero removes that. It fails after a conflict, because another process may

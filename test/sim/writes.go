@@ -280,6 +280,9 @@ func (r *run) writeRequest(target string, seen *remediation.Request, write remed
 		if seen := r.view.Requests[key]; live == nil || seen == nil || live.Serial != seen.Serial || live.Check != r.name || !live.Started.Equal(seen.Started) || live.Attempt != seen.Attempt {
 			return errConflict
 		}
+		if write == remediation.StopRemediator && d.Why == remediation.NodeNotFound && live.NodeDeletionExpected && !seen.NodeDeletionExpected {
+			return errConflict
+		}
 		// What was seen of its recovery must be so still; the other writes are right whatever others have written.
 		if !r.unchanged("request/"+key, r.view.Requests[key].Version, live.Version) && write == remediation.WriteRecovery {
 			return errConflict
