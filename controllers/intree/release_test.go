@@ -79,7 +79,7 @@ func TestRelease_ControlPlaneLease_IsReleased(t *testing.T) {
 	c.NeverIdle = true
 	s.Annotate(check, remedyv1.AdoptAnnotation, "")
 	s.Eventually(stage.Get(s, check)).Should(WithTransform(stage.PausedAnnotation, BeEmpty()))
-	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty())
+	s.Eventually(s.ControlPlaneLeaseHolder).Should(BeEmpty(), "the Lease is released")
 }
 
 // The released check has started a remediation itself, but a check of another management cluster holds the Lease now.

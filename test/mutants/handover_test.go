@@ -51,7 +51,7 @@ var handover = []sabotage{
 	intree("adopt.go", "\t\t\td.Move, d.Memory = adoption.Unpause, adoption.Memory{Instance: a.facts(core, cluster).Memory.Instance}\n", "", notCleaned, "consist of"),
 	intree("release.go", "if f.Traces || f.Wanted {", "if true {", lateSigned, inVain("the annotation is removed")),
 	intree("release.go", "\t\toff = notes.OfResponsibleCheck(\"\")\n", "", lateSigned, inVain("the annotation is removed")),
-	intree("release.go", "if holdsControlPlane(check, machines, found) {", "if holdsControlPlane(check, machines, found) && false {", turnBack, "to be empty"),
+	intree("release.go", "if holdsControlPlane(check, machines, found) {", "if holdsControlPlane(check, machines, found) && false {", turnBack, inVain("the Lease is released")),
 	intree("release.go", "|| workload.LeaseHolder(lease) != check.ID.String() {", "{", turnStays, "to equal"),
 	q("write.go", "if f.timedOut {", "if f.timedOut && false {", stopped, "the request is withdrawn"),
 	q("write.go", "off[key] = nil", "_ = key", stopped, "to be empty"),
