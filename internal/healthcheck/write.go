@@ -80,7 +80,7 @@ func (p *scope) WriteTarget(
 	t := p.snapshot.targets[target]
 	// Not even a Lease is acquired for a request that was rejected, until it is retried.
 	if d.Action == remediation.StartRequest && slices.Contains(startWrites, write) {
-		if known := p.record.rejection(p.requestOf(t, d), p.clock()); known != nil {
+		if known := p.record.rejection(p.requestIdentity(t, d), p.clock()); known != nil {
 			return known
 		}
 	}
@@ -215,7 +215,7 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 	})
 	if err != nil && rejects(err) {
 		rejected := &pipeline.RejectedError{Message: err.Error(), Cause: err}
-		p.record.reject(p.requestOf(t, d), rejected, p.clock())
+		p.record.reject(p.requestIdentity(t, d), rejected, p.clock())
 		return p.withoutLease(ctx, t, rejected)
 	}
 	p.mu.Lock()
@@ -231,8 +231,8 @@ func (p *scope) createRequest(ctx context.Context, t *Target, d *remediation.Dec
 	return writeError(object, applyRoles, err, cause)
 }
 
-// requestOf identifies the request of a step for a target.
-func (p *scope) requestOf(t *Target, d *remediation.Decision) rejectedRequest {
+// requestIdentity identifies the request of a step for a target.
+func (p *scope) requestIdentity(t *Target, d *remediation.Decision) rejectedRequest {
 	check := p.snapshot.check.Object
 	return rejectedRequest{t.uid(), d.Step, check.GetUID(), check.GetGeneration()}
 }
