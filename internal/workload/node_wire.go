@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,14 +67,21 @@ func (m message) trim(to, from []byte) ([]byte, bool) {
 			to = append(to, field...)
 		default:
 			content, _ := protowire.ConsumeBytes(value)
-			trimmed, valid := inner.trim(make([]byte, 0, len(content)/4), content)
-			if !valid {
+			to = protowire.AppendTag(to, number, kind)
+			begin, valid := len(to), false
+			if to, valid = inner.trim(to, content); !valid {
 				return nil, false
 			}
-			to = protowire.AppendBytes(protowire.AppendTag(to, number, kind), trimmed)
+			to = insertLength(to, begin)
 		}
 	}
 	return to, true
+}
+
+// insertLength moves what follows a position, and writes its length there.
+func insertLength(to []byte, begin int) []byte {
+	var length [binary.MaxVarintLen64]byte
+	return slices.Insert(to, begin, protowire.AppendVarint(length[:0], uint64(len(to)-begin))...)
 }
 
 // field returns the content of a field of a message, the last one as decoders do; nil without one.
@@ -101,14 +109,17 @@ func TrimEvent(event []byte) []byte {
 	if !is || string(field(field(object, 1), typeMetaKind)) != "Node" {
 		return event
 	}
-	trimmed, valid := unknownOnWire.trim([]byte(protobufMagic), object)
+	// The other field of an event is its type.
+	result, _ := message{1: nil}.trim(make([]byte, 0, len(event)/4), event)
+	result = protowire.AppendTag(result, eventObject, protowire.BytesType)
+	extension := len(result)
+	result = protowire.AppendTag(result, extensionRaw, protowire.BytesType)
+	raw := len(result)
+	result, valid := unknownOnWire.trim(append(result, protobufMagic...), object)
 	if !valid {
 		return event
 	}
-	extension := protowire.AppendBytes(protowire.AppendTag(nil, extensionRaw, protowire.BytesType), trimmed)
-	// The other field of an event is its type.
-	result, _ := message{1: nil}.trim(make([]byte, 0, len(extension)+32), event)
-	return protowire.AppendBytes(protowire.AppendTag(result, eventObject, protowire.BytesType), extension)
+	return insertLength(insertLength(result, raw), extension)
 }
 
 // trimmedEvents is the body of a watch, whose events have a length of four bytes each.

@@ -121,6 +121,19 @@ func TestTrim_AnyBytes_RemainAnEvent(t *testing.T) {
 	})
 }
 
+// A heartbeat of a Node with 47 images is copied once, without the images.
+func TestGuard_Update_IsTrimmedInOneAllocation(t *testing.T) {
+	g := NewWithT(t)
+	node := &corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: "node-1"}}
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for i := range 47 {
+		node.Status.Images = append(node.Status.Images, corev1.ContainerImage{Names: []string{strings.Repeat("a", 200+i)}})
+	}
+	event := eventOf(g, watch.Modified, node)
+	g.Expect(testing.AllocsPerRun(100, func() { TrimEvent(event) })).To(BeEquivalentTo(1))
+	g.Expect(len(TrimEvent(event))).To(BeNumerically("<", 150))
+}
+
 // The events of a watch arrive in pieces of any size, and one after the other.
 func TestTrimmedEvents_AnyPieces_AreWholeEvents(t *testing.T) {
 	t.Parallel()
