@@ -108,17 +108,20 @@ func TestWatchFilter_LabelChangedMidReconcile_StopsWrites(t *testing.T) {
 				check.setWatchLabel(s.WatchFilter)
 				name := check.GetName()
 				var c *stage.Instance
-				var before atomic.Int64
+				var before, begun atomic.Int64
 				started := make(chan struct{})
 				c = s.StartInterrupted(s.starts, func() {
 					<-started
 					check.setWatchLabel("b")
 					s.Clock.Step(delay)
+					begun.Store(c.Reconciles(name).Load())
 					before.Store(int64(len(c.Writes())))
 				})
 				c.NeverIdle = true
 				close(started)
 				s.Eventually(before.Load).Should(BeNumerically(">", 0))
+				// The interrupted reconcile is over when the next one begins.
+				s.Eventually(c.Reconciles(name).Load).Should(BeNumerically(">", begun.Load()))
 				s.Eventually(func() bool { return c.Evaluated(name) }).Should(BeFalse())
 				c.ReconcileAll()
 				for _, w := range c.Writes()[before.Load():] {
