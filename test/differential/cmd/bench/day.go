@@ -15,11 +15,14 @@ import (
 
 // The day of benchmarkDay, compressed.
 const (
-	idleTime   = 15 * time.Second
+	// The manager lists Nodes every 30 seconds.
+	idleTime   = 40 * time.Second
 	outageTime = 15 * time.Second
 	flaps      = 5
 	failed     = 3
 	rolledOut  = 50
+	// A new Machine takes a minute or more in a real rollout.
+	replaceTime = time.Second
 )
 
 // benchmarkDay lets 1,000 Machines live through a quiet time, Nodes that flap, Machines that fail and are replaced, an outage of the
@@ -126,7 +129,7 @@ func (f *fleet) rollOut(ctx context.Context) error {
 		if err := f.replace(ctx, 1); err != nil {
 			return err
 		}
-		sleep(ctx, 100*time.Millisecond)
+		sleep(ctx, replaceTime)
 		f.members = append(f.members[1:], f.members[0])
 	}
 	return nil

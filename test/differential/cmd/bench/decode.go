@@ -24,7 +24,11 @@ import (
 // client-go, as does Remedy in JSON.
 func benchmarkDecode(_ context.Context, b *bench, s *system) error {
 	codecs := serializer.NewCodecFactory(clientgoscheme.Scheme)
-	for name, mediaType := range map[string]string{"protobuf": runtime.ContentTypeProtobuf, "JSON": runtime.ContentTypeJSON} {
+	for _, mediaType := range []string{runtime.ContentTypeProtobuf, runtime.ContentTypeJSON} {
+		name := "JSON"
+		if mediaType == runtime.ContentTypeProtobuf {
+			name = "protobuf"
+		}
 		info, known := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), mediaType)
 		if !known {
 			return fmt.Errorf("client-go does not support %s", mediaType)

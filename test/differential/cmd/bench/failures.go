@@ -53,6 +53,9 @@ func benchmarkTenth(ctx context.Context, b *bench, s *system) error {
 	if err != nil {
 		return err
 	}
+	if err := only(seen, lost, since.Add(timeout)); err != nil {
+		return err
+	}
 	b.addTimesOf("", "condition s", seen, since.Add(timeout))
 	if err := c.untilQuiet(ctx); err != nil {
 		return err
@@ -98,6 +101,9 @@ func benchmarkRequests(ctx context.Context, b *bench, s *system) error {
 	}
 	seen, err := o.until(ctx, o.requested, len(lost), requestTime)
 	if ctx.Err() != nil {
+		return err
+	}
+	if err := only(seen, lost, time.Time{}); err != nil {
 		return err
 	}
 	// Without all requests, the time is a lower bound.

@@ -109,7 +109,14 @@ func (c *checked) measureHeartbeats(ctx context.Context, perSecond int, duration
 	sleep(ctx, duration)
 	sent = stop()
 	after, err := c.usage(ctx)
-	return after.since(before), sent, err
+	if err != nil {
+		return used, sent, err
+	}
+	const ignored = "remedy_heartbeats_ignored_total"
+	if arrived := after.sum(ignored) - before.sum(ignored); c.isRemedy && arrived < 0.95*float64(sent*c.clusters) {
+		return used, sent, fmt.Errorf("%.0f of %d heartbeats have arrived", arrived, sent*c.clusters)
+	}
+	return after.since(before), sent, nil
 }
 
 // measureReceiver measures a process that receives the watch of all Nodes and drops it. A controller cannot cost less.

@@ -87,6 +87,13 @@ func benchmarkLatency(ctx context.Context, b *bench, s *system) error {
 	if err != nil {
 		return err
 	}
+	lost := make([]member, 0, c.shape.checks)
+	for k := range c.shape.checks {
+		lost = append(lost, c.members[k*c.targets])
+	}
+	if err := only(seen, lost, time.Time{}); err != nil {
+		return err
+	}
 	var delays []float64
 	for k := range c.shape.checks {
 		delays = append(delays, milliseconds(seen[c.members[k*c.targets].machine].Sub(began[k])))

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"syscall"
 	"time"
@@ -23,7 +24,7 @@ const leaseNamespace = "default"
 var manyClusters = shape{clusters: 50, checks: 1, targets: 5, linked: true}
 
 // benchmarkFailover kills the leader of two instances, lets a Node fail, and measures until the other instance has decided. Remedy's
-// standby has its caches and connections. Then the benchmark stops the leader gracefully.
+// standby has its caches and connections, unless it is a cold one. Then the benchmark stops the leader gracefully.
 func benchmarkFailover(ctx context.Context, b *bench, s *system) error {
 	f, err := b.fleet(ctx, manyClusters)
 	if err != nil {
@@ -33,7 +34,7 @@ func benchmarkFailover(ctx context.Context, b *bench, s *system) error {
 		return err
 	}
 	args := []string{"--leader-elect"}
-	if s.isRemedy {
+	if s.isRemedy && s != remedyColdStandby {
 		args = append(args, "--feature-gates=WarmStandby=true")
 	}
 	c, err := f.check(ctx, s, policy{}, args...)
@@ -52,7 +53,7 @@ func benchmarkFailover(ctx context.Context, b *bench, s *system) error {
 	}
 	b.results.add("decision after last renewal s", killed.decided.Sub(killed.renewed).Seconds())
 	b.results.add("decision after acquired Lease s", killed.decided.Sub(killed.acquired).Seconds())
-	if s != remedy {
+	if s != remedy && s != remedyColdStandby {
 		return nil
 	}
 	stopped, err := c.failOver(ctx, o, syscall.SIGTERM, 1, args)
@@ -98,6 +99,9 @@ func (c *checked) failOver(ctx context.Context, o *observer, signal os.Signal, f
 	seen, err := o.until(ctx, o.marked, failed+1, 3*time.Minute)
 	if err != nil {
 		return at, err
+	}
+	if seen[lost.machine].IsZero() {
+		return at, fmt.Errorf("another Machine than %s was remediated", lost.machine)
 	}
 	after, err := c.lease(ctx)
 	if err != nil {

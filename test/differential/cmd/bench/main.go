@@ -40,13 +40,13 @@ var benchmarks = []benchmark{
 	{"B3", "How long until a tenth of 1,000 Machines is marked?", 5, []*system{remedy, inTree, inTreeUnlimited}, benchmarkTenth},
 	{"B4", "How long until 20 remediation requests exist?", 3, []*system{remedy, inTree, inTreeUnlimited}, benchmarkRequests},
 	{"B5", "How much memory does a cached Node need?", 3, []*system{remedy, inTree}, benchmarkMemory},
-	{"B6", "How long from a lost leader to the first decision?", 3, []*system{remedy, remedyShortLease, inTree}, benchmarkFailover},
+	{"B6", "How long from a lost leader to the first decision?", 3, []*system{remedy, remedyColdStandby, inTree, remedyShortLease, inTreeShortLease}, benchmarkFailover},
 	{"B7", "How many API requests does a day cost?", 3, []*system{remedy, inTree, inTreeUnlimited}, benchmarkDay},
 	{"B8", "How late are decisions that wait for a deadline?", 5, []*system{remedy, inTree, inTreeUnlimited}, benchmarkDeadlines},
 	{"B9", "What does the evaluation of a healthy Machine cost?", 3, []*system{remedy, inTreeUnlimited}, benchmarkEvaluation},
 	{"B10", "How do the costs grow with Nodes and with clusters?", 1, []*system{remedy, inTreeUnlimited}, benchmarkScale},
 	{"B11", "How late are they while heartbeats arrive?", 3, []*system{remedy, inTree, inTreeUnlimited}, benchmarkDeadlinesUnderLoad},
-	{"B12", "What happens when many Nodes are lost at once?", 3, []*system{remedy, inTree}, benchmarkBadDay},
+	{"B12", "What happens when many Nodes are lost at once?", 3, []*system{remedy, inTree, inTreeUnlimited}, benchmarkBadDay},
 	{"B13", "What does it cost to decode a heartbeat?", 3, []*system{remedy, inTree}, benchmarkDecode},
 }
 
@@ -126,7 +126,7 @@ func choose(selected string) ([]benchmark, error) {
 	var chosen []benchmark
 	for name := range strings.SplitSeq(selected, ",") {
 		if strings.EqualFold(name, "B14") {
-			// It is the same failover, with the lease times that docs/operating.md offers.
+			// It is the same failover, with the lease times in docs/flags.md.
 			name = "B6"
 		}
 		found := false

@@ -30,6 +30,8 @@ var curves = []curve{
 	{"change-by-nodes.svg", "CPU for each change of a Node (µs), by Nodes under one check", "Nodes", "cpu µs/change", nodeCounts},
 	{"memory-by-nodes.svg", "Heap (MiB), by Nodes under one check", "Nodes", "heap MiB", nodeCounts},
 	{"start-by-nodes.svg", "Start to first decision (s), by Nodes under one check", "Nodes", "start to first decision s", nodeCounts},
+	{"cpu-by-clusters.svg", "CPU for each heartbeat (µs), by workload clusters", "clusters", "cpu µs/heartbeat above idle", clusterCounts},
+	{"start-by-clusters.svg", "Start to first decision (s), by workload clusters", "clusters", "start to first decision s", clusterCounts},
 	{"memory-by-clusters.svg", "Heap (MiB), by workload clusters of 300 Nodes", "clusters", "heap MiB", clusterCounts},
 }
 

@@ -25,8 +25,9 @@ const nodesPerCluster = 300
 // point is what was measured at one size.
 type point struct {
 	size, cpuPerEvent, cpuPerChange, memory, start float64
-	// idle is the milliseconds of CPU time in each second without an event, and resident the bytes of the process after heartbeats.
-	idle, resident float64
+	// idle is the milliseconds of CPU time in each second without an event, resident the bytes of the process after heartbeats, and peak the
+	// most that it has had.
+	idle, resident, peak float64
 }
 
 // benchmarkScale measures one check of more and more Machines, then more and more clusters with a check of one Machine, and how steep the
@@ -82,6 +83,7 @@ func (b *bench) addPoint(name string, p *point) {
 	b.results.add(name+": idle cpu ms/s", p.idle)
 	b.results.add(name+": heap MiB", p.memory/(1<<20))
 	b.results.add(name+": resident MiB", p.resident/(1<<20))
+	b.results.add(name+": peak resident MiB", p.peak/(1<<20))
 	b.results.add(name+": start to first decision s", p.start)
 }
 
@@ -164,10 +166,11 @@ func (f *fleet) measureSize(ctx context.Context, s *system) (p point, err error)
 	if p.memory, err = c.heap(ctx); err != nil {
 		return p, err
 	}
-	if p.idle, err = c.measureIdle(ctx, 10*time.Second); err != nil {
+	// It is the period in which the manager lists the Nodes of each cluster, and three of those in which it probes the connections.
+	const duration = 30 * time.Second
+	if p.idle, err = c.measureIdle(ctx, duration); err != nil {
 		return p, err
 	}
-	const duration = 15 * time.Second
 	perSecond := heartbeatsPerSecond
 	if f.linked {
 		// Each heartbeat arrives once for each cluster: always as many in all.
@@ -180,8 +183,11 @@ func (f *fleet) measureSize(ctx context.Context, s *system) (p point, err error)
 	p.cpuPerEvent = (float64(used.cpu.Microseconds()) - 1000*p.idle*duration.Seconds()) / float64(sent*f.clusters)
 	p.resident = used.sum("process_resident_memory_bytes")
 	if !f.linked {
-		p.cpuPerChange, err = c.measureChanges(ctx, 50)
+		if p.cpuPerChange, err = c.measureChanges(ctx, 50); err != nil {
+			return p, err
+		}
 	}
+	p.peak, err = peakMemory(c.cmd.Process.Pid)
 	return p, err
 }
 
@@ -208,7 +214,8 @@ func (c *checked) measureChanges(ctx context.Context, count int) (float64, error
 			if err := c.setReady(ctx, m, status, time.Now()); err != nil {
 				return 0, err
 			}
-			sleep(ctx, 50*time.Millisecond)
+			// Longer than a reconcile of 10,000 Machines: two changes in one reconcile would cost half.
+			sleep(ctx, 250*time.Millisecond)
 		}
 	}
 	after, err := c.usage(ctx)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,17 +36,17 @@ type system struct {
 var (
 	floor           = &system{name: "floor"}
 	remedy          = &system{name: "remedy", program: "manager", isRemedy: true, args: []string{"--in-tree-machinehealthchecks=Ignore"}}
-	inTree          = &system{name: "in-tree", program: "intree"}
+	inTree          = &system{name: "in-tree", program: "intree", isSecondary: true}
 	inTreeUnlimited = &system{
 		name: "in-tree, no rate limiter", program: "intree", isSecondary: true, args: []string{"--feature-gates=ReconcilerRateLimiting=false"},
 	}
-	remedyShortLease = &system{
-		name: "remedy, short lease", program: "manager", isRemedy: true,
-		args: append([]string{
-			"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s",
-		}, remedy.args...),
-	}
+	remedyColdStandby = &system{name: "remedy, cold standby", program: "manager", isRemedy: true, isSecondary: true, args: remedy.args}
+	remedyShortLease  = &system{name: "remedy, short lease", program: "manager", isRemedy: true, args: slices.Concat(shortLease, remedy.args)}
+	inTreeShortLease  = &system{name: "in-tree, short lease", program: "intree", args: shortLease}
 )
+
+// shortLease are the shortest times in docs/flags.md.
+var shortLease = []string{"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s"}
 
 // limits are the same for all systems: the defaults of Cluster API's core manager.
 var limits = []string{"--kube-api-qps=100", "--kube-api-burst=200", "--clustercache-client-qps=20", "--clustercache-client-burst=30"}
@@ -208,7 +209,7 @@ func hasLabel(m *dto.Metric, name, value string) bool {
 // longestReconcile is the upper end of the last bucket that has more reconciles than before; the lower end of a bucket without an upper
 // end.
 func (u *usage) longestReconcile(before *usage) float64 {
-	longest := 0.0
+	longest, lower := 0.0, 0.0
 	earlier := before.reconcileTimes()
 	last := uint64(0)
 	for i, bucket := range u.reconcileTimes() {
@@ -216,10 +217,14 @@ func (u *usage) longestReconcile(before *usage) float64 {
 		if i < len(earlier) {
 			count -= earlier[i].GetCumulativeCount()
 		}
-		if bound := bucket.GetUpperBound(); count > last && !math.IsInf(bound, 1) {
+		bound := bucket.GetUpperBound()
+		if math.IsInf(bound, 1) {
+			bound = lower
+		}
+		if count > last {
 			longest = bound
 		}
-		last = count
+		last, lower = count, bound
 	}
 	return longest
 }
@@ -270,4 +275,16 @@ func cpuTime(pid int) (time.Duration, error) {
 		total += ticks
 	}
 	return time.Duration(total) * clockTick, nil
+}
+
+// peakMemory is the most resident memory that a process has had, in bytes.
+func peakMemory(pid int) (float64, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(content), "VmHWM:")
+	line, _, _ := strings.Cut(after, " kB")
+	kilobytes, err := strconv.Atoi(strings.TrimSpace(line))
+	return float64(kilobytes) * 1024, err
 }

@@ -80,6 +80,24 @@ func first(times map[string]time.Time, name string, now time.Time) {
 	}
 }
 
+// only returns an error if something was recorded for a Machine that is not one of these, or before this time: then a system has decided
+// wrongly, and its times are worth nothing.
+func only(seen map[string]time.Time, of []member, since time.Time) error {
+	names := make(map[string]bool, len(of))
+	for _, m := range of {
+		names[m.machine] = true
+	}
+	for name, at := range seen {
+		if !names[name] {
+			return fmt.Errorf("a decision about Machine %s, whose Node was not lost", name)
+		}
+		if at.Before(since) {
+			return fmt.Errorf("a decision about Machine %s was %s early", name, since.Sub(at))
+		}
+	}
+	return nil
+}
+
 func (o *observer) stop() {
 	for _, events := range o.watches {
 		events.Stop()
