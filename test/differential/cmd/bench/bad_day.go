@@ -130,16 +130,16 @@ func (c *checked) addDecisions(ctx context.Context, d *badDay, o *observer, dead
 	if err != nil && (ctx.Err() != nil || c.isRemedy) {
 		return nil, err
 	}
-	if err := only(seen, c.members[:d.lost], deadline); err != nil {
-		return nil, err
-	}
-	if len(seen) > count {
-		return nil, fmt.Errorf("%d Machines are remediated, and not %d", len(seen), count)
-	}
 	if c.isRemedy {
 		if _, err := c.untilTruthful(ctx, d.lost, deadline); err != nil {
 			return nil, err
 		}
+		if err := c.untilQuiet(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.only(recorded, c.members[:d.lost], deadline, count); err != nil {
+		return nil, err
 	}
 	for i := range count - len(seen) {
 		// The time of what is missing is a lower bound.
@@ -248,6 +248,9 @@ func (b *bench) limitExceeded(ctx context.Context, s *system) error {
 	sleep(ctx, 15*time.Second)
 	used, err := c.usage(ctx)
 	if err != nil {
+		return err
+	}
+	if err := o.only(o.marked, f.members[:over], time.Time{}, over); err != nil {
 		return err
 	}
 	o.mu.Lock()

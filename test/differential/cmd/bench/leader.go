@@ -100,7 +100,7 @@ func (c *checked) failOver(ctx context.Context, o *observer, signal os.Signal, f
 	if err != nil {
 		return at, err
 	}
-	if seen[lost.machine].IsZero() {
+	if seen[lost.machine].IsZero() || len(seen) > failed+1 {
 		return at, fmt.Errorf("another Machine than %s was remediated", lost.machine)
 	}
 	after, err := c.lease(ctx)

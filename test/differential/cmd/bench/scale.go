@@ -214,7 +214,7 @@ func (c *checked) measureChanges(ctx context.Context, count int) (float64, error
 			if err := c.setReady(ctx, m, status, time.Now()); err != nil {
 				return 0, err
 			}
-			// Longer than a reconcile of 10,000 Machines: two changes in one reconcile would cost half.
+			// Longer than a reconcile of 10,000 Machines by Remedy: two changes in one reconcile would cost half.
 			sleep(ctx, 250*time.Millisecond)
 		}
 	}

@@ -36,7 +36,7 @@ type system struct {
 var (
 	floor           = &system{name: "floor"}
 	remedy          = &system{name: "remedy", program: "manager", isRemedy: true, args: []string{"--in-tree-machinehealthchecks=Ignore"}}
-	inTree          = &system{name: "in-tree", program: "intree", isSecondary: true}
+	inTree          = &system{name: "in-tree", program: "intree"}
 	inTreeUnlimited = &system{
 		name: "in-tree, no rate limiter", program: "intree", isSecondary: true, args: []string{"--feature-gates=ReconcilerRateLimiting=false"},
 	}

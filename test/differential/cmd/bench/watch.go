@@ -80,20 +80,25 @@ func first(times map[string]time.Time, name string, now time.Time) {
 	}
 }
 
-// only returns an error if something was recorded for a Machine that is not one of these, or before this time: then a system has decided
-// wrongly, and its times are worth nothing.
-func only(seen map[string]time.Time, of []member, since time.Time) error {
+// only returns an error if something was recorded for a Machine that is not one of these, before this time, or for more Machines than allowed:
+// then a system has decided wrongly, and its times are worth nothing.
+func (o *observer) only(recorded map[string]time.Time, of []member, since time.Time, limit int) error {
 	names := make(map[string]bool, len(of))
 	for _, m := range of {
 		names[m.machine] = true
 	}
-	for name, at := range seen {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for name, at := range recorded {
 		if !names[name] {
 			return fmt.Errorf("a decision about Machine %s, whose Node was not lost", name)
 		}
 		if at.Before(since) {
 			return fmt.Errorf("a decision about Machine %s was %s early", name, since.Sub(at))
 		}
+	}
+	if len(recorded) > limit {
+		return fmt.Errorf("%d Machines are remediated, and not %d", len(recorded), limit)
 	}
 	return nil
 }
