@@ -81,7 +81,7 @@ func (m message) trim(to, from []byte) ([]byte, bool) {
 // insertLength moves what follows a position, and writes its length there.
 func insertLength(to []byte, begin int) []byte {
 	var length [binary.MaxVarintLen64]byte
-	return slices.Insert(to, begin, protowire.AppendVarint(length[:0], uint64(len(to)-begin))...)
+	return slices.Insert(to, begin, protowire.AppendVarint(length[:0], uint64(len(to)-begin))...) //nolint:gosec // It is not negative.
 }
 
 // field returns the content of a field of a message, the last one as decoders do; nil without one.

@@ -23,6 +23,8 @@ const leaseNamespace = "default"
 // manyClusters is the fleet of benchmarkFailover. All clusters have the same API server, so each connection caches the Nodes of all.
 var manyClusters = shape{clusters: 50, checks: 1, targets: 5, linked: true}
 
+var failoverSystems = []*system{remedy, remedyColdStandby, inTree, remedyShortLease, inTreeShortLease}
+
 // benchmarkFailover kills the leader of two instances, lets a Node fail, and measures until the other instance has decided. Remedy's
 // standby has its caches and connections, unless it is a cold one. Then the benchmark stops the leader gracefully.
 func benchmarkFailover(ctx context.Context, b *bench, s *system) error {

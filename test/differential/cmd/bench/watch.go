@@ -80,8 +80,8 @@ func first(times map[string]time.Time, name string, now time.Time) {
 	}
 }
 
-// only returns an error if something was recorded for a Machine that is not one of these, before this time, or for more Machines than allowed:
-// then a system has decided wrongly, and its times are worth nothing.
+// only returns an error if something was recorded for a Machine that is not one of these, before this time, or for more Machines than the
+// limit: then a system has decided wrongly, and its times are worth nothing.
 func (o *observer) only(recorded map[string]time.Time, of []member, since time.Time, limit int) error {
 	names := make(map[string]bool, len(of))
 	for _, m := range of {
