@@ -159,7 +159,7 @@ soak: controlplane compiler soak-e2e ## Looks for flaky tests and rare draws for
 BENCH ?=
 ROUNDS ?=
 .PHONY: bench
-bench: controlplane bin/manager ## Measures Remedy and the in-tree reconciler side by side. BENCH=B2 runs one. out/bench.json has all values. Nothing else should run on the machine. 100 min
+bench: controlplane bin/manager ## Measures Remedy and the in-tree reconciler side by side. BENCH=B2 runs one. out/bench.json has all values. Nothing else should run on the machine. 120 min
 	@mkdir -p out
 	cd test/differential && go build -o "$(CURDIR)/bin/bench" ./cmd/bench && go build -o "$(CURDIR)/bin/intree" ./cmd/intree
 	bin/bench -out out/bench.json $(if $(BENCH),-run $(BENCH)) $(if $(ROUNDS),-rounds $(ROUNDS))
