@@ -138,7 +138,7 @@ func (c *checked) addDecisions(ctx context.Context, d *badDay, o *observer, dead
 			return nil, err
 		}
 	}
-	if err := o.only(recorded, c.members[:d.lost], deadline, count); err != nil {
+	if err := o.verify(recorded, c.members[:d.lost], deadline, count); err != nil {
 		return nil, err
 	}
 	for i := range count - len(seen) {
@@ -250,7 +250,7 @@ func (b *bench) limitExceeded(ctx context.Context, s *system) error {
 	if err != nil {
 		return err
 	}
-	if err := o.only(o.marked, f.members[:over], time.Time{}, over); err != nil {
+	if err := o.verify(o.marked, f.members[:over], time.Time{}, over); err != nil {
 		return err
 	}
 	o.mu.Lock()

@@ -92,7 +92,7 @@ func (f *fleet) fail(ctx context.Context) error {
 	if _, err := o.until(ctx, o.marked, failed, 2*time.Minute); err != nil {
 		return err
 	}
-	if err := o.only(o.marked, f.members[:failed], time.Time{}, failed); err != nil {
+	if err := o.verify(o.marked, f.members[:failed], time.Time{}, failed); err != nil {
 		return err
 	}
 	return f.replace(ctx, failed)

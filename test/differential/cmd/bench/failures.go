@@ -57,7 +57,7 @@ func benchmarkTenth(ctx context.Context, b *bench, s *system) error {
 	if err := c.untilQuiet(ctx); err != nil {
 		return err
 	}
-	if err := o.only(o.marked, lost, since.Add(timeout), count); err != nil {
+	if err := o.verify(o.marked, lost, since.Add(timeout), count); err != nil {
 		return err
 	}
 	after, err := c.usage(ctx)
@@ -103,7 +103,7 @@ func benchmarkRequests(ctx context.Context, b *bench, s *system) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	if err := o.only(o.requested, lost, time.Time{}, len(lost)); err != nil {
+	if err := o.verify(o.requested, lost, time.Time{}, len(lost)); err != nil {
 		return err
 	}
 	// Without all requests, the time is a lower bound.

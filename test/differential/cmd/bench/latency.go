@@ -91,7 +91,7 @@ func benchmarkLatency(ctx context.Context, b *bench, s *system) error {
 	for k := range c.shape.checks {
 		lost = append(lost, c.members[k*c.targets])
 	}
-	if err := o.only(o.marked, lost, time.Time{}, len(lost)); err != nil {
+	if err := o.verify(o.marked, lost, time.Time{}, len(lost)); err != nil {
 		return err
 	}
 	var delays []float64

@@ -80,9 +80,9 @@ func first(times map[string]time.Time, name string, now time.Time) {
 	}
 }
 
-// only returns an error if something was recorded for a Machine that is not one of these, before this time, or for more Machines than the
+// verify returns an error if something was recorded for a Machine that is not one of these, before this time, or for more Machines than the
 // limit: then a system has decided wrongly, and its times are worth nothing.
-func (o *observer) only(recorded map[string]time.Time, of []member, since time.Time, limit int) error {
+func (o *observer) verify(recorded map[string]time.Time, of []member, since time.Time, limit int) error {
 	names := make(map[string]bool, len(of))
 	for _, m := range of {
 		names[m.machine] = true
