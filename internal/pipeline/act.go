@@ -15,7 +15,10 @@ import (
 )
 
 const (
-	// passTime is how long a reconcile starts or ends remediations. The next reconcile does the rest.
+	// preflightTime is how long a reconcile begins preflight checks and cleans up orphaned targets. The next reconcile does the rest. What a
+	// preflight check confirms takes freshTime at most, and the report about a second: together less than ten.
+	preflightTime = 5 * time.Second
+	// passTime is how long the calls of a reconcile may take together, after the first action.
 	passTime = 10 * time.Second
 	// progressTime is the time between two reports while a reconcile starts or ends remediations.
 	progressTime = time.Second
@@ -32,7 +35,7 @@ const (
 )
 
 // late reports whether a preflight check is left to the next reconcile. A reconcile always runs one, however slow the API server is.
-func (p *run) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= passTime }
+func (p *run) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= preflightTime }
 
 // limit gives a call a timeout. The calls that lead to the first action of each phase may take long, so a slow API server allows that one.
 // All others end with the reconcile.
@@ -364,7 +367,7 @@ func (p *run) cleanUpOrphans(ctx context.Context) {
 		if len(writes) == 0 {
 			continue
 		}
-		if cleared > 0 && p.clock.Now().Sub(p.now) >= passTime {
+		if cleared > 0 && p.clock.Now().Sub(p.now) >= preflightTime {
 			p.outOfTime.Store(true)
 			return
 		}

@@ -191,7 +191,7 @@ func TestRun_LimitExceededMeanwhile_StopsTheRest(t *testing.T) {
 	}
 	r.facts.Policy.Counting = remediation.CountUnhealthy
 	r.takes = freshTime
-	r.then = map[string]func(){made(0): func() { r.facts.Snapshot.Targets[7].Machine.Failure = "CreateError" }}
+	r.then = map[string]func(){made(0): func() { r.facts.Snapshot.Targets[7].Machine.Failure, r.takes = "CreateError", 0 }}
 	_, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).To(ContainElement(made(0)))
@@ -241,7 +241,7 @@ func TestRun_AllRejected_RetriesLater(t *testing.T) {
 func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(50)
-	r.takes = passTime / 2
+	r.takes = preflightTime - time.Second
 	wakeUp, err := r.run()
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(wakeUp).To(Equal(noon))
@@ -276,7 +276,7 @@ func TestRun_ManyRejected_OthersContinue(t *testing.T) {
 func TestRun_SlowRejections_DoNotStarveOthers(t *testing.T) {
 	g := NewWithT(t)
 	r := refused(50, 49)
-	r.takes = passTime / 5
+	r.takes = preflightTime / 5
 	r.runs(t, 30)
 	g.Expect(r.calls).To(ContainElement(made(49)))
 }

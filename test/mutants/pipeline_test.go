@@ -11,7 +11,7 @@ func sequence(file, from, to, test string) mutant {
 
 // reconciles are mutants of the sequence of a reconcile.
 var reconciles = []mutant{
-	sequence("act.go", "return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= passTime", "return false", "TestRun_OutOfTime_PostponesTargets"),
+	sequence("act.go", "return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= preflightTime", "return false", "TestRun_OutOfTime_PostponesTargets"),
 	sequence("preflight.go", "return p.clock.Now().Sub(p.preflightAt) < freshTime", "return true", "TestPreflight_OutOfDate_RunsAgain"),
 	sequence("act.go", "\t\tp.announce(ctx)\n", "", "TestRun_Writes_AreInOrder"),
 	sequence("act.go", "\tobstacle := p.confirmAndWrite(ctx, p.targetsWhere((*remediation.Decision).Ends))\n",
