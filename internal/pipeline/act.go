@@ -35,7 +35,9 @@ const (
 )
 
 // late reports whether a preflight check is left to the next reconcile. A reconcile always runs one, however slow the API server is.
-func (p *run) late() bool { return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= preflightTime }
+func (p *run) late() bool {
+	return !p.preflightAt.IsZero() && p.clock.Now().Sub(p.now) >= preflightTime
+}
 
 // limit gives a call a timeout. The calls that lead to the first action of each phase may take long, so a slow API server allows that one.
 // All others end with the reconcile.
