@@ -16,9 +16,10 @@ import (
 
 const (
 	// preflightTime is how long a reconcile begins preflight checks and cleans up orphaned targets. The next reconcile does the rest. What a
-	// preflight check confirms takes freshTime at most, and the report about a second: together less than ten.
+	// preflight check confirms takes freshTime at most, and the report about a second: together less than ten, unless the API server is slow or
+	// remediations were ended before.
 	preflightTime = 5 * time.Second
-	// passTime is how long the calls of a reconcile may take together, after the first action.
+	// passTime is when the calls after the first action end, counted from the start of the reconcile. Each has at least leastTime.
 	passTime = 10 * time.Second
 	// progressTime is the time between two reports while a reconcile starts or ends remediations.
 	progressTime = time.Second
@@ -26,7 +27,7 @@ const (
 	recordTime = time.Second
 	// callTime is how long one call of the API server may take, and listTime one of the preflight check, which may list thousands of objects.
 	callTime, listTime = 10 * time.Second, 30 * time.Second
-	// leastTime is how long a call may take at least, after the first action: what remains of passTime, or this.
+	// leastTime is how long a call can take at least, after the first action: what remains of passTime, or this.
 	leastTime = 2 * time.Second
 	// fewTargets are written to one after the other, with a live read of the check in between. More are written to in groups.
 	fewTargets, groupSize = 5, 20
@@ -66,11 +67,11 @@ func (p *run) act(ctx context.Context) {
 	obstacle := p.confirmAndWrite(ctx, p.targetsWhere((*remediation.Decision).Ends))
 	p.cleanUpOrphans(ctx)
 	starts := p.targetsWhere((*remediation.Decision).Starts)
-	if obstacle != nil {
+	if obstacle != nil && !obstacle.Late {
 		p.confirm(starts, obstacle)
 		return
 	}
-	// A reconcile always runs one preflight check of starts, too: writes that end remediations may be slow.
+	// A reconcile always runs one preflight check of starts, too, even if what ends takes all of its time.
 	p.preflightAt, p.acted = time.Time{}, false
 	p.start(ctx, starts)
 }
@@ -136,7 +137,7 @@ func (p *run) start(ctx context.Context, targets []int) {
 		switch {
 		case slices.ContainsFunc(targets, func(i int) bool { return p.plan.Decisions[i].Starts() }):
 			began = p.clock.Now()
-		case p.clock.Now().Sub(began) >= fruitlessTime:
+		case p.clock.Now().Sub(began) >= fruitlessTime, p.late():
 			return
 		}
 		remembered := p.plan.Replacing
@@ -184,8 +185,8 @@ func (p *run) writing() []int {
 	return targets
 }
 
-// targetsWhere returns the targets whose decisions have a property: first those whose action was not blocked last time, and members of a
-// control plane at the end, because these are written to one by one.
+// targetsWhere returns the targets whose decisions have a property: first those whose action was not blocked last time. Among those, members
+// of a control plane are at the end, because these are written to one by one.
 func (p *run) targetsWhere(property func(*remediation.Decision) bool) []int {
 	var targets []int
 	for i := range p.plan.Decisions {
@@ -195,10 +196,10 @@ func (p *run) targetsWhere(property func(*remediation.Decision) bool) []int {
 	}
 	all := p.facts.Situation.Targets
 	slices.SortStableFunc(targets, func(a, b int) int {
-		if all[a].ControlPlane != all[b].ControlPlane {
-			return map[bool]int{true: 1, false: -1}[all[a].ControlPlane]
+		if order := all[a].BlockedAt.Compare(all[b].BlockedAt); order != 0 || all[a].ControlPlane == all[b].ControlPlane {
+			return order
 		}
-		return all[a].BlockedAt.Compare(all[b].BlockedAt)
+		return map[bool]int{true: 1, false: -1}[all[a].ControlPlane]
 	})
 	return targets
 }

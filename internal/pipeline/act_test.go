@@ -237,6 +237,17 @@ func TestRun_AllRejected_RetriesLater(t *testing.T) {
 	g.Expect(r.pass.Planned.Counts.Remediating).To(BeZero())
 }
 
+// The same, and the report before it was slow. The next reconcile follows after the same pause, and not at once.
+func TestRun_AllRejectedAfterSlowReport_RetriesLater(t *testing.T) {
+	g := NewWithT(t)
+	r := refused(50, 50)
+	r.takes = 900 * time.Millisecond
+	r.then = map[string]func(){"announce": func() { r.clock.Step(2500 * time.Millisecond) }}
+	wakeUp, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
+}
+
 // Every preflight check is slow, so each is used for one start. After the time is over, the next reconcile follows at once.
 func TestRun_OutOfTime_PostponesTargets(t *testing.T) {
 	g := NewWithT(t)

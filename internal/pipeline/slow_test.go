@@ -38,7 +38,10 @@ func (r *record) runs(t *testing.T, n int) {
 
 // failSlowly lets a write take the time of a whole reconcile, and fail.
 func (r *record) failSlowly(call string) {
-	r.then = map[string]func(){call: func() { r.clock.Step(passTime) }}
+	if r.then == nil {
+		r.then = map[string]func(){}
+	}
+	r.then[call] = func() { r.clock.Step(passTime) }
 	r.fails[call] = errors.New("failed calling webhook: context deadline exceeded")
 }
 
@@ -70,52 +73,49 @@ func (r *record) oneByOne() {
 
 func target(i int, write remediation.Write) string { return fmt.Sprintf("target %d: %d", i, write) }
 
-// Every call takes a second, and one that comes later never returns. The reconcile ends in time, and has acted before.
+// Every call takes half a second, and one that comes later never returns. The reconcile ends in time, and has acted before.
 func TestRun_CallHangs_EndsInTime(t *testing.T) {
-	hang := func(call string, from int) func(string) time.Duration {
-		n := 0
-		return func(said string) time.Duration {
-			if strings.HasPrefix(said, call) {
-				n++
-			}
-			if n >= from && strings.HasPrefix(said, call) {
-				return time.Hour
-			}
-			return time.Second
-		}
-	}
 	for name, test := range map[string]struct {
-		targets int
-		slow    func(string) time.Duration
+		hangs string
+		from  int
 	}{
-		"none":                    {5, hang("none", 1)},
-		"a later preflight check": {5, hang("look", 2)},
-		"a read of the check":     {5, hang("obstacle?", 3)},
-		"the first write":         {5, hang(made(0), 1)},
-		"a later write":           {5, hang(made(2), 1)},
-		"ends":                    {5, hang(target(1, remediation.DeleteRequest), 1)},
-		"orphans":                 {5, hang("orphan ", 2)},
+		"none":                    {"none", 1},
+		"a later preflight check": {"look", 2},
+		"a read of the check":     {"obstacle?", 3},
+		"the first write":         {made(0), 1},
+		"a later write":           {made(2), 1},
+		"ends":                    {target(1, remediation.DeleteRequest), 1},
+		"orphans":                 {"orphan ", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := NewWithT(t)
-			r := unhealthy(test.targets)
+			r := unhealthy(5)
 			switch name {
 			case "ends":
-				for i := range test.targets {
+				for i := range 5 {
 					r.recovered(i)
 				}
 			case "orphans":
 				r.facts.Situation.Orphans = []remediation.Orphan{{Name: "o-0", Marked: true}, {Name: "o-1", Marked: true}}
 			}
-			r.slow = test.slow
+			calls := 0
+			r.slow = func(call string) time.Duration {
+				if strings.HasPrefix(call, test.hangs) {
+					if calls++; calls >= test.from {
+						return time.Hour
+					}
+				}
+				return 500 * time.Millisecond
+			}
 			_, _ = r.run()
+			g.Expect(calls >= test.from || name == "none").To(BeTrue(), "it hangs")
 			g.Expect(r.clock.Now()).To(BeTemporally("<=", noon.Add(passTime+freshTime+leastTime+time.Second)))
 			g.Expect(r.calls).To(ContainElement(Or(Equal(made(0)), Equal(target(0, remediation.DeleteRequest)))))
 		})
 	}
 }
 
-// 1,000 targets are lost, and the client may send 100 writes in a second. One reconcile starts some of them, and ends within ten
+// 1,000 targets are lost, and the client can send 100 writes in a second. One reconcile starts some remediations, and ends within ten
 // seconds.
 func TestRun_ManyTargets_EndsWithinTenSeconds(t *testing.T) {
 	g := NewWithT(t)
@@ -133,6 +133,7 @@ func TestRun_ManyTargets_EndsWithinTenSeconds(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.clock.Now()).To(BeTemporally("<", noon.Add(10*time.Second)))
 	g.Expect(wakeUp).To(Equal(noon), "the next reconcile follows at once")
+	g.Expect(r.calls).To(ContainElements(made(0), made(399)))
 }
 
 // The API server takes longer for one call than a reconcile may take for all. One action is possible all the same.
@@ -178,6 +179,7 @@ func TestRun_SlowFailingWrite_DoesNotStarveOthers(t *testing.T) {
 		want               string
 	}{
 		"starts after an end": {2, 1, remediation.DeleteRequest, made(1)},
+		"starts after ends":   {3, 2, remediation.DeleteRequest, made(2)},
 		"other ends":          {3, 3, remediation.DeleteRequest, target(2, remediation.DeleteRequest)},
 		"other starts":        {3, 0, remediation.CreateRequest, made(2)},
 	} {
@@ -187,13 +189,27 @@ func TestRun_SlowFailingWrite_DoesNotStarveOthers(t *testing.T) {
 				r.recovered(i)
 			}
 			r.failSlowly(target(0, test.fails))
+			if name == "starts after ends" {
+				r.failSlowly(target(1, test.fails))
+			}
 			r.runs(t, 10)
 			NewWithT(t).Expect(r.calls).To(ContainElement(test.want))
 		})
 	}
 }
 
-// Orphaned targets take no more than the time of a reconcile.
+// The write to a worker always takes long and fails. A member of the control plane has its turn.
+func TestRun_SlowFailingWorker_DoesNotStarveControlPlane(t *testing.T) {
+	g := NewWithT(t)
+	r := unhealthy(2)
+	r.byOwner()
+	r.facts.Situation.Targets[1].ControlPlane = true
+	r.failSlowly(target(0, remediation.SetOwnerRemediated))
+	r.runs(t, 10)
+	g.Expect(r.calls).To(ContainElement(target(1, remediation.SetOwnerRemediated)))
+}
+
+// Orphaned targets take no more than the time in which a reconcile begins something.
 func TestRun_ManyOrphans_AreBounded(t *testing.T) {
 	g := NewWithT(t)
 	r := unhealthy(1)
