@@ -4,6 +4,9 @@
 package machinehealthcheck_test
 
 import (
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	deprecated "sigs.k8s.io/cluster-api/util/conditions/deprecated/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/test/remediator"
@@ -96,6 +100,35 @@ func TestOwnerRemediation_RefusedAndCheckDeleted_IsRemoved(t *testing.T) {
 			s.Expect(stage.Annotations(m)).To(BeEmpty())
 		})
 	}
+}
+
+// Each annotation takes almost two seconds, so one reconcile does not request remediation of all Machines. The others have no
+// HealthCheckSucceeded=False before their annotation: a check that is deleted meanwhile would leave it.
+func TestOwnerRemediation_OutOfTime_SetsNoConditionWithoutAnnotation(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, stage.WithClock)
+	for i := range 5 {
+		s.CreateUnhealthyMachine(fmt.Sprintf("m-%d", i))
+	}
+	check := s.CreateCheck("workers")
+	c := s.StartInterrupted(func(r *http.Request, _ string) bool {
+		_, name, ofMachine := strings.Cut(r.URL.Path, "/machines/")
+		name, ofStatus := strings.CutSuffix(name, "/status")
+		switch {
+		case r.Method != http.MethodPatch || !ofMachine:
+		case ofStatus:
+			m := &clusterv1.Machine{}
+			err := s.Admin.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, m)
+			if stage.MachineCondition(clusterv1.MachineHealthCheckSucceededCondition)(m) != stage.IsHealthy && len(stage.Annotations(m)) == 0 {
+				t.Errorf("%s has HealthCheckSucceeded=False without an annotation (%v)", name, err)
+			}
+		default:
+			s.Clock.Step(1900 * time.Millisecond)
+		}
+		return false
+	}, nil)
+	c.NeverIdle = true
+	s.Eventually(stage.Get(s, check)).Should(HaveField("Status.Remediating", HaveValue(BeEquivalentTo(5))))
 }
 
 // MachineSets count Machines that are being deleted, by the reason of OwnerRemediated, for the maxInFlight of a MachineDeployment.

@@ -22,6 +22,7 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
@@ -127,7 +128,10 @@ func (p *scope) reportTargets(ctx context.Context, evaluation *explain.Evaluatio
 	var todo []int
 	for _, i := range p.record.healthOrder(evaluation, p.snapshot.targets) {
 		facts, t := evaluation.Facts(i), p.snapshot.targets[i]
-		if !p.pausedNow[t.name()] && !p.r.Actor.Reported(p.latest(t), &facts, &evaluation.Situation.Check) {
+		latest := p.latest(t)
+		// Without the annotation, which the next reconcile sets, a check that is deleted would leave the conditions.
+		unsigned := facts.Decision.MarkedBy && notes.ResponsibleCheck(latest.GetAnnotations()) != p.check.MarkedBy()
+		if !unsigned && !p.pausedNow[t.name()] && !p.r.Actor.Reported(latest, &facts, &evaluation.Situation.Check) {
 			todo = append(todo, i)
 		}
 	}
