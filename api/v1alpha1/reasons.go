@@ -97,7 +97,7 @@ const (
 	BlockedNodeLeaseHeld BlockedReason = "NodeLeaseHeld"
 	// BlockedLeaseRenewed is a Node with Ready=Unknown whose kubelet still renews its Lease.
 	BlockedLeaseRenewed BlockedReason = "LeaseRenewed"
-	// BlockedPreflightPending is a target whose preflight check is queued and runs within 10s.
+	// BlockedPreflightPending is a target whose preflight check is queued and runs within seconds.
 	BlockedPreflightPending BlockedReason = "PreflightPending"
 	// BlockedPreflightFailed is a verdict that a preflight check did not confirm.
 	BlockedPreflightFailed BlockedReason = "PreflightFailed"

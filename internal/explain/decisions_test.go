@@ -152,7 +152,7 @@ func TestDecisionSentence_Blocked_HasCause(t *testing.T) {
 			reason: remediation.MaxInFlight, seen: seen{Cause: "a", Count: 2, Max: 2},
 			says: "maxInFlight is reached (2 of 2, including a); this target is queued",
 		},
-		{reason: remediation.PreflightPending, says: "Preflight check is queued and runs within 10s"},
+		{reason: remediation.PreflightPending, says: "Preflight check is queued and runs within seconds"},
 		{
 			reason: remediation.PreflightFailed, seen: seen{Cause: "its health has changed"},
 			says: "Preflight check failed: its health has changed. Remedy evaluates the target again",
