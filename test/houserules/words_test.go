@@ -92,6 +92,7 @@ var cleanPaths = []string{
 	"docs/decisions/20261123-adoption-by-a-cluster.md",
 	"docs/decisions/20261123-names-and-the-plugin.md",
 	"docs/decisions/20261126-permissions-of-remediators.md",
+	"docs/decisions/20261127-a-change-evaluates-the-whole-check.md",
 	"docs/development.md",
 	"docs/differences.md",
 	"docs/faq.md",
