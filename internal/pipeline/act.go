@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// preflightTime is how long a reconcile begins preflight checks and cleans up orphaned targets. The next reconcile does the rest. What a
-	// preflight check confirms takes freshTime at most, and the report about a second: together less than ten, unless the API server is slow or
-	// remediations were ended before.
+	// preflightTime is how long a reconcile begins preflight checks and cleans up orphaned targets. The next reconcile does the rest. What
+	// a preflight check confirms takes freshTime at most, and the report about a second: together less than ten, unless the API server is
+	// slow or remediations were ended before.
 	preflightTime = 5 * time.Second
 	// passTime is when the calls after the first action end, counted from the start of the reconcile. Each has at least leastTime.
 	passTime = 10 * time.Second
@@ -185,8 +185,8 @@ func (p *run) writing() []int {
 	return targets
 }
 
-// targetsWhere returns the targets whose decisions have a property: first those whose action was not blocked last time. Among those, members
-// of a control plane are at the end, because these are written to one by one.
+// targetsWhere returns the targets whose decisions have a property: first those whose action was not blocked last time. Among those,
+// members of a control plane are at the end, because these are written to one by one.
 func (p *run) targetsWhere(property func(*remediation.Decision) bool) []int {
 	var targets []int
 	for i := range p.plan.Decisions {
