@@ -31,7 +31,8 @@ const (
 	leastTime = 2 * time.Second
 	// fewTargets are written to one after the other, with a live read of the check in between. More are written to in groups.
 	fewTargets, groupSize = 5, 20
-	// fruitlessTime is how long other targets are planned while none can be started. The rest is tried with the next retry, and not at once.
+	// fruitlessTime is how long other targets are planned while none can be started, unless the reconcile is late. The rest is tried after
+	// RetryTime, and not at once.
 	fruitlessTime = 3 * time.Second
 )
 
@@ -138,6 +139,7 @@ func (p *run) start(ctx context.Context, targets []int) {
 		case slices.ContainsFunc(targets, func(i int) bool { return p.plan.Decisions[i].Starts() }):
 			began = p.clock.Now()
 		case p.clock.Now().Sub(began) >= fruitlessTime, p.late():
+			p.fruitless = true
 			return
 		}
 		remembered := p.plan.Replacing

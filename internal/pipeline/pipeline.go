@@ -110,6 +110,9 @@ func Run(ctx context.Context, facts *Facts, c Client, timer clock.PassiveClock, 
 		p.blockAll(obstacle)
 	}
 	p.plan.Conclude(&p.assessment, now)
+	if p.fruitless {
+		p.plan.WakeUp = health.Earliest(p.plan.WakeUp, now.Add(remediation.RetryTime))
+	}
 	if p.outOfTime.Load() {
 		p.plan.WakeUp = now
 	}
@@ -169,6 +172,8 @@ type run struct {
 	unseen     bool
 	// limited: by the last preflight check, the limit no longer allows remediation.
 	limited bool
+	// fruitless: other targets could be started, and are left to a retry.
+	fruitless bool
 	// outOfTime: something is left to the next reconcile.
 	outOfTime atomic.Bool
 	mu        sync.Mutex

@@ -92,3 +92,21 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 	g.Expect(err).ToNot(HaveOccurred())
 	g.Expect(r.calls).ToNot(ContainElement("lease n-0"), "it is unhealthy for another reason")
 }
+
+// There is one place. The kubelet of the first target still renews its Lease, and reading that took long. The other target has its turn soon,
+// and not after another timeout of the first.
+func TestRun_LateAfterKubeletRenewed_RetriesSoon(t *testing.T) {
+	g := NewWithT(t)
+	r := silent()
+	r.facts.Snapshot.Targets[0].Node.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-15 * time.Minute))
+	second := r.facts.Snapshot.Targets[0]
+	second.Name = "m-1"
+	r.facts.Snapshot.Targets = append(r.facts.Snapshot.Targets, second)
+	r.facts.Situation.Targets = append(r.facts.Situation.Targets, remediation.Target{Name: "m-1", Node: "n-1"})
+	r.oneByOne()
+	r.renewed, r.takes = noon, preflightTime
+	wakeUp, err := r.run()
+	g.Expect(err).ToNot(HaveOccurred())
+	g.Expect(wakeUp).To(Equal(noon.Add(remediation.RetryTime)))
+	g.Expect(r.pass.Planned.Decisions).To(ContainElement(HaveField("Block.Reason", remediation.LeaseRenewed)))
+}

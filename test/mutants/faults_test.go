@@ -91,4 +91,6 @@ var faults = []sabotage{
 	engine("reconcile.go", "\t\trecord.failures++\n", "\t\tretry = 0\n", "TestRejectedWrite_NoOtherEvent_IsRetried", inVain("attempt [23]")),
 	q("watch.go", "for ctx.Err() == nil {", "for range 1 {", "TestWatches_CutOrExpired_LoseNothing", inVain("the instance observes the deletion of the request")),
 	engine("report.go", "if p.r.Clock.Now().Before(end) || last", "if p.r.Clock.Now().Before(end.Add(3600e9)) || last", "TestConditions_SlowWrites_DoNotDelayRemediation", "were not written yet"),
+	engine("report.go", "unsigned := facts.Decision.MarkedBy &&", "unsigned := false && facts.Decision.MarkedBy &&",
+		"TestOwnerRemediation_OutOfTime_SetsNoConditionWithoutAnnotation", "without an annotation"),
 }
