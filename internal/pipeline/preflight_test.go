@@ -93,8 +93,8 @@ func TestRun_KubeletSilent_ReadsItsLease(t *testing.T) {
 	g.Expect(r.calls).ToNot(ContainElement("lease n-0"), "it is unhealthy for another reason")
 }
 
-// There is one place. The kubelet of the first target still renews its Lease, and reading that took long. The other target has its turn soon,
-// and not after another timeout of the first.
+// There is one place. The kubelet of the first target still renews its Lease, and reading that took long. The other target has its turn
+// soon, and not after another timeout of the first.
 func TestRun_LateAfterKubeletRenewed_RetriesSoon(t *testing.T) {
 	g := NewWithT(t)
 	r := silent()

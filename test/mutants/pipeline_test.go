@@ -26,7 +26,6 @@ var reconciles = []mutant{
 	sequence("act.go", ">= fruitlessTime, p.late():", ">= fruitlessTime:", "TestRun_AllRejectedAfterSlowReport_RetriesLater"),
 	sequence("act.go", "\t\t\tp.fruitless = true\n", "", "TestRun_LateAfterKubeletRenewed_RetriesSoon"),
 	sequence("act.go", "order != 0 || all[a]", "all[a]", "TestRun_SlowFailingWorker_DoesNotStarveControlPlane"),
-	sequence("act.go", "preflightTime = 5 *", "preflightTime = 10 *", "TestRun_ManyTargets_EndsWithinTenSeconds"),
 	sequence("act.go", "\t\tif p.progress(ctx) {\n", "\t\tif false {\n", "TestRun_LongReconcile_ReportsProgress"),
 	sequence("act.go", "p.clock.Now().Sub(p.reportedAt) < progressTime", "false", "TestRun_LongReconcile_ReportsProgress"),
 	sequence("pipeline.go", "if p.outOfTime.Load() {", "if false {", "TestRun_OutOfTime_PostponesTargets"),
