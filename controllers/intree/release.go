@@ -63,7 +63,7 @@ func (a *Adoption) releaseMachine(
 	ctx context.Context, check *healthcheck.Check, t *healthcheck.Target, selected bool, claims []healthcheck.Claim,
 ) error {
 	actor, object := machinehealthcheck.Actor{Client: a.Client}, t.Object
-	signed := notes.ResponsibleCheck(t.Machine.Annotations) == check.MarkedBy()
+	signed := check.Signed(t.Machine)
 	if !check.Object.GetDeletionTimestamp().IsZero() && signed {
 		var err error
 		if object, err = actor.ClearConditions(ctx, object); err != nil {
@@ -98,7 +98,7 @@ func annotationsOff(t *healthcheck.Target, signed, selected bool, claims []healt
 func holdsControlPlane(check *healthcheck.Check, machines []*healthcheck.Target, found []*requests.Request) bool {
 	return slices.ContainsFunc(machines, func(t *healthcheck.Target) bool {
 		asked := slices.ContainsFunc(found, func(f *requests.Request) bool { return slices.Contains(f.Machines, t.Machine.UID) })
-		return t.ControlPlane && (asked || notes.ResponsibleCheck(t.Machine.Annotations) == check.MarkedBy())
+		return t.ControlPlane && (asked || check.Signed(t.Machine))
 	})
 }
 

@@ -206,7 +206,7 @@ func (p *scope) hasRemains(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	signed := func(t *Target) bool { return notes.ResponsibleCheck(t.Object.GetAnnotations()) == p.check.MarkedBy() }
+	signed := func(t *Target) bool { return p.check.Signed(t.Object) }
 	return slices.ContainsFunc(targets, signed) || slices.ContainsFunc(others, signed), nil
 }
 

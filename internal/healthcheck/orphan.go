@@ -120,7 +120,7 @@ func (s *snapshot) recordsOn(t *Target) remediation.Orphan {
 	noted := t.Object.GetAnnotations()
 	left := remediation.Orphan{
 		Name: t.name(), ControlPlane: t.ControlPlane, Paused: annotations.HasPaused(t.Object),
-		Marked: notes.ResponsibleCheck(noted) == s.check.MarkedBy(),
+		Marked: s.check.Signed(t.Object),
 	}
 	if s.check.ofNodes() && !slices.Contains(s.check.InFlight, t.name()) {
 		// Nodes are not signed: a manager in another cluster may have written it.

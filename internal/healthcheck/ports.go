@@ -67,6 +67,11 @@ func title(kind string, key client.ObjectKey) string {
 // MarkedBy returns the value of the annotation with which a check signs its targets.
 func (c *Check) MarkedBy() string { return c.ID.Kind + "/" + c.ID.Name }
 
+// Signed reports whether the check has signed a target.
+func (c *Check) Signed(target client.Object) bool {
+	return notes.ResponsibleCheck(target.GetAnnotations()) == c.MarkedBy()
+}
+
 func (c *Check) deleting() bool { return !c.Object.GetDeletionTimestamp().IsZero() }
 
 // ofNodes reports whether its targets are Nodes.

@@ -22,7 +22,6 @@ import (
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
-	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/notes"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
@@ -130,7 +129,7 @@ func (p *scope) reportTargets(ctx context.Context, evaluation *explain.Evaluatio
 		facts, t := evaluation.Facts(i), p.snapshot.targets[i]
 		latest := p.latest(t)
 		// Without the annotation, which the next reconcile sets, a check that is deleted would leave the conditions.
-		unsigned := facts.Decision.MarkedBy && notes.ResponsibleCheck(latest.GetAnnotations()) != p.check.MarkedBy()
+		unsigned := facts.Decision.MarkedBy && !p.check.Signed(latest)
 		if !unsigned && !p.pausedNow[t.name()] && !p.r.Actor.Reported(latest, &facts, &evaluation.Situation.Check) {
 			todo = append(todo, i)
 		}

@@ -4,6 +4,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -15,9 +16,8 @@ import (
 )
 
 const (
-	// preflightTime is how long a reconcile begins preflight checks and cleans up orphaned targets. The next reconcile does the rest. What
-	// a preflight check confirms takes freshTime at most, and the report about a second: together less than ten, unless the API server is
-	// slow or remediations were ended before.
+	// preflightTime is how long a reconcile begins preflight checks and cleans up orphaned targets. The next one does the rest. With
+	// freshTime and the report, that is less than ten seconds, unless the API server is slow or remediations were ended before.
 	preflightTime = 5 * time.Second
 	// passTime is when the calls after the first action end, counted from the start of the reconcile. Each has at least leastTime.
 	passTime = 10 * time.Second
@@ -197,11 +197,14 @@ func (p *run) targetsWhere(property func(*remediation.Decision) bool) []int {
 		}
 	}
 	all := p.facts.Situation.Targets
-	slices.SortStableFunc(targets, func(a, b int) int {
-		if order := all[a].BlockedAt.Compare(all[b].BlockedAt); order != 0 || all[a].ControlPlane == all[b].ControlPlane {
-			return order
+	order := func(i int) int {
+		if all[i].ControlPlane {
+			return 1
 		}
-		return map[bool]int{true: 1, false: -1}[all[a].ControlPlane]
+		return 0
+	}
+	slices.SortStableFunc(targets, func(a, b int) int {
+		return cmp.Or(all[a].BlockedAt.Compare(all[b].BlockedAt), order(a)-order(b))
 	})
 	return targets
 }
@@ -226,7 +229,7 @@ func (p *run) confirmIn(plan *remediation.Planned, i int, check *remediation.Pre
 func (p *run) confirmAndWrite(ctx context.Context, targets []int) *remediation.PreflightCheck {
 	for len(targets) > 0 {
 		if p.late() {
-			// What follows is only the report, which a pause forbids, too.
+			// A pause forbids also the report, and what the next phase starts.
 			obstacle := p.obstacle(ctx)
 			if obstacle == nil {
 				obstacle = &remediation.PreflightCheck{Late: true}
