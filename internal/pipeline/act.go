@@ -115,7 +115,7 @@ func (p *run) record(ctx context.Context, announced *remediation.Planned) {
 		if done > 0 && p.clock.Now().Sub(p.now) >= recordTime {
 			p.postpone(announced, group)
 		} else {
-			group = group[:min(len(group), groupSize)]
+			group = group[:min(len(group), p.groupSize)]
 			p.writeTargets(ctx, announced, group)
 		}
 		done += len(group)
@@ -303,7 +303,7 @@ func (p *run) group(targets []int) []int {
 	if member < 0 {
 		member = len(targets)
 	}
-	return targets[:max(1, min(member, groupSize))]
+	return targets[:max(1, min(member, p.groupSize))]
 }
 
 // obstacle is what blocks every write now; nil if nothing does.

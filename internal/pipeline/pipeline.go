@@ -98,7 +98,17 @@ func (w *WriteError) Unwrap() error { return w.Err }
 // A failure for one target does not stop the others or the report. If a write to the check that has to come first fails, such as a
 // finalizer, nothing is done.
 func Run(ctx context.Context, facts *Facts, c Client, timer clock.PassiveClock, now time.Time) (time.Time, error) {
-	p := &run{facts: facts, c: c, clock: timer, now: now}
+	p := &run{facts: facts, c: c, clock: timer, now: now, groupSize: groupSize}
+	return p.reconcile(ctx)
+}
+
+// RunOneByOne is Run for a client that does one write at a time, such as a simulation that has to be repeatable.
+func RunOneByOne(ctx context.Context, facts *Facts, c Client, timer clock.PassiveClock, now time.Time) (time.Time, error) {
+	p := &run{facts: facts, c: c, clock: timer, now: now, groupSize: 1}
+	return p.reconcile(ctx)
+}
+
+func (p *run) reconcile(ctx context.Context) (time.Time, error) {
 	p.decide(ctx)
 	switch obstacle := p.prepare(ctx); {
 	case obstacle == nil:
@@ -109,14 +119,14 @@ func Run(ctx context.Context, facts *Facts, c Client, timer clock.PassiveClock, 
 	default:
 		p.blockAll(obstacle)
 	}
-	p.plan.Conclude(&p.assessment, now)
+	p.plan.Conclude(&p.assessment, p.now)
 	if p.fruitless {
-		p.plan.WakeUp = health.Earliest(p.plan.WakeUp, now.Add(remediation.RetryTime))
+		p.plan.WakeUp = health.Earliest(p.plan.WakeUp, p.now.Add(remediation.RetryTime))
 	}
 	if p.outOfTime.Load() {
-		p.plan.WakeUp = now
+		p.plan.WakeUp = p.now
 	}
-	p.unreported = append(p.unreported, c.Report(ctx, p.evaluation(&p.plan)))
+	p.unreported = append(p.unreported, p.c.Report(ctx, p.evaluation(&p.plan)))
 	p.release(ctx)
 	return p.plan.WakeUp, utilerrors.NewAggregate(append(p.errs, p.unreported...))
 }
@@ -161,6 +171,8 @@ type run struct {
 	c     Client
 	clock clock.PassiveClock
 	now   time.Time
+	// groupSize is how many targets are written to at the same time.
+	groupSize int
 	// preflightAt is when the last preflight check began.
 	preflightAt time.Time
 	assessment  health.Assessment

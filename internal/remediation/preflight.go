@@ -99,9 +99,12 @@ func Confirm(plan *Planned, t *Target, d *Decision, v *health.Verdict, result *P
 	if h.Unconfirmed = !check.confirmed(); !h.Unconfirmed && !result.Paused {
 		h.MarkedBy = h.MarkedBy || d.MarkedBy
 	}
-	// Without a request, the Lease of the Node is released.
 	if t.Request == nil && !result.Paused && !result.Failed {
-		h.LeaseUntil, h.DropConfirmation = time.Time{}, d.DropConfirmation
+		h.DropConfirmation = d.DropConfirmation
+		// Without a request, the Lease of the Node is released, unless the next step only waits for its preflight check.
+		if !result.Late {
+			h.LeaseUntil = time.Time{}
+		}
 	}
 	return h
 }

@@ -14,10 +14,15 @@ import (
 // and the write; the audit of the write finds what must never happen.
 func (r *run) auditAct(t *remediation.Target, d *remediation.Decision) {
 	w := r.w
+	if d.Action == remediation.CancelOwnerRemediation || d.Action == remediation.RemoveConditions {
+		w.records.cancels(r.name, t.Name, r.old)
+	}
 	c := w.API.Checks[r.name]
-	if c == nil || len(d.Writes(t)) == 0 {
+	if c == nil {
 		return
 	}
+	w.disturbed = r.disturbed()
+	defer func() { w.disturbed = false }()
 	if d.Action == remediation.StartRequest || d.Action == remediation.RequestOwnerRemediation && !t.OwnerRemediation.Requested {
 		w.auditStart(r, c, t, d)
 	}
@@ -64,7 +69,7 @@ func (w *World) auditStart(r *run, c *Check, t *remediation.Target, d *remediati
 // countPremises counts the reasons to start nothing, for targets that would be remediated.
 func (w *World) countPremises(r *run) {
 	c := w.API.Checks[r.name]
-	if c == nil || r.check == nil {
+	if c == nil || len(r.pass.Plan.Decisions) == 0 {
 		return
 	}
 	for i := range r.pass.Situation.Targets {

@@ -206,23 +206,23 @@ func (w *World) conclude(r *run) {
 	}
 	switch {
 	case r.old:
-	case errors.Is(r.err, errCrashed):
+	case r.crashed:
 		w.restart()
 	case w.API.Checks[r.name] == nil && r.check == nil:
-	case errors.Is(r.err, errUnreachable):
+	case r.err != nil && !errors.Is(r.err, errUnreachable), r.err == nil && r.elapsed > 0 && r.wakeUp.Equal(w.Now):
+		w.note(fmt.Sprint(r.name, " is reconciled again at once: ", r.err))
+		w.queue[r.name] = true
+	case r.err != nil:
 		w.last[r.name] = &r.pass
 		w.wakes[r.name] = w.Now.Add(remediation.RetryTime)
-		if wake := r.pass.Plan.WakeUp; !wake.IsZero() && wake.Before(w.wakes[r.name]) {
-			w.wakes[r.name] = wake
+		if !r.wakeUp.IsZero() && r.wakeUp.Before(w.wakes[r.name]) {
+			w.wakes[r.name] = r.wakeUp
 		}
-	case r.err != nil:
-		w.note(r.name + ": a write fails: " + r.err.Error())
-		w.queue[r.name] = true
 	default:
 		w.last[r.name] = &r.pass
-		if wake := r.pass.Plan.WakeUp; !wake.IsZero() {
-			w.must(wake.After(w.Now), "a wake-up is ahead", "%s wants to be woken up at %v", r.name, wake)
-			w.wakes[r.name] = wake
+		if !r.wakeUp.IsZero() {
+			w.must(r.wakeUp.After(w.Now), "a wake-up is ahead", "%s wants to be woken up at %v", r.name, r.wakeUp)
+			w.wakes[r.name] = r.wakeUp
 		}
 	}
 	w.observe()

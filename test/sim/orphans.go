@@ -15,8 +15,9 @@ func orphans(s *State, c *Check) []remediation.Orphan {
 	for _, key := range sorted(s.Requests) {
 		r := s.Requests[key]
 		if selected, gone := s.target(c, r.TargetUID); r.Check == c.Name && !selected {
-			request := r.Request
-			all = append(all, remediation.Orphan{Name: r.Target, Gone: gone, Request: &request, ControlPlane: r.ControlPlane})
+			request, m := r.Request, s.Machines[r.Target]
+			paused := !c.ForNodes && m != nil && m.UID == r.TargetUID && m.Paused
+			all = append(all, remediation.Orphan{Name: r.Target, Gone: gone, Request: &request, ControlPlane: r.ControlPlane, Paused: paused})
 		}
 	}
 	for _, name := range sorted(s.Machines) {

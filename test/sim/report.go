@@ -4,32 +4,139 @@
 package sim
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
 
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
 	remedyv1 "github.com/cluster-api-remedy/cluster-api-provider-remedy/api/v1alpha1"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/explain"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/metrics"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/report"
 )
 
-// recordPass reports a reconcile as the manager does, and compares everything that it reports with what really happened. One that began before
-// a move is a reconcile of the manager that everything was moved from.
-func (r *run) recordPass() error {
-	r.noteCancellations()
-	w, pass := r.w, &r.pass
-	live := w.API.Checks[r.name]
-	if r.old || w.polls || r.moves != w.moves || pass.Situation.Check.Paused || live == nil || live.UID() != r.check.UID() {
+// Announce implements pipeline.Client.
+func (r *run) Announce(_ context.Context, e *explain.Evaluation) error {
+	if r.call(); r.crashed {
+		return errCrashed
+	}
+	r.prepared(e.Assessment)
+	if r.order.announced = true; r.frozen {
 		return nil
 	}
-	memory := w.records.memories[r.name]
-	if memory == nil {
-		memory = &report.Memory{}
-		w.records.memories[r.name] = memory
+	return utilerrors.NewAggregate([]error{r.reportHealth(e), r.reportSoFar(e)})
+}
+
+// Progress implements pipeline.Client.
+func (r *run) Progress(_ context.Context, e *explain.Evaluation) error {
+	if r.call(); r.crashed {
+		return errCrashed
 	}
-	evaluation := r.evaluation(&pass.Plan)
-	news, started, ended := memory.Compare(evaluation, w.Now)
+	if r.frozen {
+		return nil
+	}
+	return r.reportSoFar(e)
+}
+
+// Report implements pipeline.Client.
+func (r *run) Report(_ context.Context, e *explain.Evaluation) error {
+	if r.call(); r.crashed {
+		return errCrashed
+	}
+	r.prepared(e.Assessment)
+	r.pass.Assessment, r.pass.Plan, r.pass.Situation = *e.Assessment, *e.Planned, *e.Situation
+	var failed []error
+	if !r.frozen {
+		failed = append(failed, r.reportHealth(e))
+	}
+	return utilerrors.NewAggregate(append(failed, r.record(e)))
+}
+
+// prepared is called when everything that comes before all acts has been written.
+func (r *run) prepared(a *health.Assessment) {
+	if r.order.prepared {
+		return
+	}
+	r.order.prepared, r.pass.Assessment = true, *a
+	r.w.noteView(r)
+	r.w.noteHealth(r, false)
+}
+
+// reportHealth sets the conditions of Machines.
+func (r *run) reportHealth(e *explain.Evaluation) error {
+	c := r.check
+	if c.ForNodes || e.Situation.Check.Paused || c.Deleting || c.Policy.Observe {
+		return nil
+	}
+	var failed []error
+	for i := range e.Situation.Targets {
+		m, v, d := r.latest(e.Situation.Targets[i].Name), &e.Assessment.Verdicts[i], &e.Planned.Decisions[i]
+		if m == nil || v.Kind == health.Skipped || e.Situation.Targets[i].CoveredBy != "" || d.Unconfirmed || r.pausedNow[m.Name] {
+			continue
+		}
+		// Without the annotation, a check that is deleted would leave the condition. With OwnerRemediated=False that is left, it would request
+		// owner remediation.
+		left := m.Owner != "" && !m.Unhealthy && d.Action != remediation.RequestOwnerRemediation
+		if v.Kind == health.Unhealthy && (left || m.Author != r.name) {
+			continue
+		}
+		sick, well := m.Unhealthy, m.Healthy
+		switch v.Kind {
+		case health.Unhealthy:
+			sick, well = true, false
+		case health.Healthy:
+			sick, well = false, true
+		case health.Undetermined, health.Suspect, health.Skipped:
+		}
+		if sick == m.Unhealthy && well == m.Healthy {
+			continue
+		}
+		failed = append(failed, r.write(fmt.Sprintf("health of %s is unhealthy=%v healthy=%v", m.Name, sick, well), func() error {
+			live, err := r.machine(r.view.Machines[m.Name])
+			if err == nil {
+				live.Unhealthy, live.Healthy = sick, well
+			}
+			return err
+		}))
+	}
+	return utilerrors.NewAggregate(failed)
+}
+
+// latest is a Machine as it was read, with the writes of this reconcile.
+func (r *run) latest(name string) *Machine {
+	seen, live := r.view.Machines[name], r.w.API.Machines[name]
+	if seen != nil && live != nil && live.UID == seen.UID && live.Version == seen.Version+r.written["machine/"+name] {
+		return live
+	}
+	return seen
+}
+
+// reportSoFar writes the status before everything is done, and compares it with what has really happened.
+func (r *run) reportSoFar(e *explain.Evaluation) error {
+	w := r.w
+	live := w.API.Checks[r.name]
+	if r.old || w.polls || r.moves != w.moves || e.Situation.Check.Paused || live == nil || live.UID() != r.check.UID() {
+		return nil
+	}
+	_, err := r.writeStatus(e, w.records.of(r.name))
+	return err
+}
+
+// record reports a reconcile as the manager does, and compares everything that it reports with what really happened. One that began before a
+// move is a reconcile of the manager that everything was moved from.
+func (r *run) record(e *explain.Evaluation) error {
+	r.noteCancellations()
+	w := r.w
+	live := w.API.Checks[r.name]
+	if r.old || w.polls || r.moves != w.moves || e.Situation.Check.Paused || live == nil || live.UID() != r.check.UID() {
+		return nil
+	}
+	memory := w.records.of(r.name)
+	news, started, ended := memory.Compare(e, w.Now)
 	for i := range started {
 		if started[i].ByOwner {
 			w.records.startedByOwner[r.name]++
@@ -38,44 +145,58 @@ func (r *run) recordPass() error {
 		}
 	}
 	for i := range ended {
-		e := &ended[i].RecentRemediation
-		w.records.entries[r.name] = append(w.records.entries[r.name], *e)
-		w.records.ended[endedCount{r.name, ended[i].ByOwner, metrics.OutcomeOf(e.Outcome)}]++
+		entry := &ended[i].RecentRemediation
+		w.records.entries[r.name] = append(w.records.entries[r.name], *entry)
+		w.records.ended[endedCount{r.name, ended[i].ByOwner, metrics.OutcomeOf(entry.Outcome)}]++
 		if ended[i].ByOwner {
-			r.auditEndedByOwner(e)
+			r.auditEndedByOwner(entry)
 		} else {
-			w.auditEnded(r.name, e, ended[i].Event.Reason)
+			w.auditEnded(r.name, entry, ended[i].Event.Reason)
 		}
 		w.auditEndEvent(&ended[i])
 	}
 	r.auditStarts(news, started)
-	return r.writeStatus(evaluation, memory)
+	if r.frozen {
+		return nil
+	}
+	status, err := r.writeStatus(e, memory)
+	if r.pass.Status = status; err == nil {
+		memory.Written()
+		w.auditEntries(r.name, status)
+	}
+	return err
+}
+
+// of are the records of a check.
+func (r *records) of(check string) *report.Memory {
+	if r.memories[check] == nil {
+		r.memories[check] = &report.Memory{}
+	}
+	return r.memories[check]
 }
 
 // writeStatus writes the status of the check, and compares it with the truth. A write may fail, or its response may be lost.
-func (r *run) writeStatus(evaluation *explain.Evaluation, memory *report.Memory) error {
-	w, pass := r.w, &r.pass
+func (r *run) writeStatus(e *explain.Evaluation, memory *report.Memory) (written *remedyv1.CheckStatus, err error) {
+	w := r.w
 	before := w.records.statuses[r.name]
 	if before == nil {
 		before = &remedyv1.CheckStatus{}
 	}
-	counted := explain.Status(evaluation, before.UnhealthyTargets, nil)
+	counted := explain.Status(e, before.UnhealthyTargets, nil)
 	status := report.Status(before, &counted, memory.Unwritten(), int64(r.check.Generation), w.Now)
 	truth := w.trueStatus(r.view, r.conn, r.check, r.started)
 	truth.storm, truth.stormKnown = r.storm, r.noted
 	truth.audit(&status, before.UnhealthyTargets)
-	observed := metrics.ObservationOf(evaluation, status.Conditions)
+	observed := metrics.ObservationOf(e, status.Conditions)
 	truth.auditGauges(&observed, &status)
-	failed := !w.calm && w.log != nil && w.moments%16 == 0
-	if failed && w.moments%32 == 0 {
-		return errConflict
+	fails := !w.calm && w.log != nil && w.moments%16 == 0
+	if fails && w.moments%32 == 0 {
+		return nil, errConflict
 	}
-	if w.records.statuses[r.name], pass.Status = &status, &status; failed {
-		return errConflict
+	if w.records.statuses[r.name] = &status; fails {
+		return &status, errConflict
 	}
-	memory.Written()
-	w.auditEntries(r.name, &status)
-	return nil
+	return &status, nil
 }
 
 // started reports whether this reconcile has started a remediation of a target. A Machine without an owner only gets the conditions.
@@ -157,30 +278,4 @@ func (w *World) auditStatusAtRest(c *Check, last *Pass) {
 	truth := w.trueStatus(w.API, w.Conn, c, func(string) bool { return false })
 	truth.storm, truth.stormKnown = w.stormy(c.Name), w.log != nil
 	truth.audit(last.Status, last.Status.UnhealthyTargets)
-}
-
-// auditAnnounced compares what is reported before anything is started or ended with the truth.
-func (r *run) auditAnnounced() {
-	w, pass := r.w, &r.pass
-	acts := slices.ContainsFunc(pass.Plan.Decisions, func(d remediation.Decision) bool { return d.Starts() || d.Ends() })
-	if r.old || w.polls || pass.Situation.Check.Paused || !acts {
-		return
-	}
-	announced := pass.Plan.Announced(&pass.Situation, &pass.Assessment, w.Now)
-	announced.Conclude(&pass.Assessment, w.Now)
-	evaluation := r.evaluation(&announced)
-	before := w.records.statuses[r.name]
-	if before == nil {
-		before = &remedyv1.CheckStatus{}
-	}
-	counted := explain.Status(evaluation, before.UnhealthyTargets, nil)
-	truth := w.trueStatus(r.view, r.conn, r.check, func(string) bool { return false })
-	truth.storm, truth.stormKnown = r.storm, r.noted
-	truth.audit(&counted, before.UnhealthyTargets)
-}
-
-func (r *run) evaluation(plan *remediation.Planned) *explain.Evaluation {
-	return &explain.Evaluation{
-		Check: r.name, Snapshot: &r.pass.Snapshot, Assessment: &r.pass.Assessment, Situation: &r.pass.Situation, Policy: &r.check.Policy, Planned: plan,
-	}
 }

@@ -88,7 +88,8 @@ var always = []string{
 	"no request goes without need", "no owner remediation is canceled without need", "no mark is cleared without need", "nothing is forgotten too early", "who is well has no past",
 	"an owner remediation without an actor is canceled", "every mark has an author", "who leaves something cleans up", "a control-plane lease is released",
 	"what is not wanted goes", "an orphaned request is deleted", "a step that is not named goes", "a remediator without a target is stopped", "who deletes the Node may finish",
-	"a check that is deleted goes", "nothing is left over", "records are true", "records of owners are true", "events are true", "the status is true", "metrics are true",
+	"an act follows its preflight check", "a pause is read before every act", "health is reported before an act", "what ends comes before what starts",
+	"a Lease is kept from step to step", "a check that is deleted goes", "nothing is left over", "records are true", "records of owners are true", "events are true", "the status is true", "metrics are true",
 }
 
 func reportViolation(t *testing.T, w *World, seed int) {

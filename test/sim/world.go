@@ -18,7 +18,7 @@ type World struct {
 	Conn      Connection
 	// Refuses is why the API server refuses every request; empty if it does not.
 	Refuses string
-	// Slow: a reconcile has time for one preflight check. The next reconcile runs the others.
+	// Slow: a preflight check takes so long that a reconcile begins no other, and acts on one target.
 	Slow bool
 	// Violations are invariants that were broken. Story is what happened, the latest last.
 	Violations []string
@@ -45,6 +45,8 @@ type World struct {
 	// moves is how often everything was moved to another management cluster.
 	moves int
 	calm  bool
+	// disturbed: what is decided now was read before another writer has changed something, so it may not be compared with the truth.
+	disturbed bool
 	// polls: this is a copy of the world, in which nothing is reported.
 	polls bool
 	// queue are checks that have something new to look at, wakes when they want to look without that. last is what they decided last.

@@ -4,9 +4,13 @@
 package sim
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/health"
+	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/pipeline"
 	"github.com/cluster-api-remedy/cluster-api-provider-remedy/internal/remediation"
 )
 
@@ -17,17 +21,19 @@ func (r *run) write(what string, land func() error) error {
 	if r.old {
 		what = "old leader of " + what
 	}
-	if r.crashIn == 0 && !r.crashLate {
+	if r.crashed || r.crashIn == 0 && !r.crashLate {
+		r.crashed = true
 		w.note("crash before: " + what)
 		return errCrashed
 	}
 	w.must(!r.frozen, "frozen means frozen", "%s", what)
-	err := errConflict
+	err := error(errConflict)
 	if r.moves == w.moves {
 		err = land()
 	}
 	if err == nil {
 		r.pass.Writes++
+		r.order.changes++
 		w.changed()
 		w.note(what)
 		w.FollowOwners()
@@ -37,6 +43,7 @@ func (r *run) write(what string, land func() error) error {
 		w.note("fails: " + what)
 	}
 	if r.crashIn == 0 {
+		r.crashed = true
 		w.note("crash after: " + what)
 		return errCrashed
 	}
@@ -81,37 +88,50 @@ func (r *run) node(seen *Node) (*Node, error) {
 	return live, nil
 }
 
-func (r *run) writeCheck(write remediation.CheckWrite) error {
-	plan := &r.pass.Plan
-	return r.write(fmt.Sprintf("check write %d, storm %v, replacing %+v", write, plan.Storm.Since, plan.Replacing), func() error {
-		live := r.w.API.Checks[r.name]
-		if live == nil || !r.unchanged("check/"+r.name, r.check.Version, live.Version) {
-			return errConflict
-		}
-		live.Version++
-		switch write {
-		case remediation.AddFinalizer:
-			live.Finalizer = true
-		case remediation.WriteStorm:
-			live.Storm = plan.Storm
-			r.w.noteView(r)
-		case remediation.WriteReplacing:
-			live.Replacing = plan.Replacing
-		case remediation.ReleaseControlPlaneLease:
-			return r.releaseTurn()
-		case remediation.RemoveFinalizer:
-			// The controller reads live before: its cache may not have the last writes yet.
-			if r.w.leaves(live.Name) {
-				return nil
-			}
-			live.Finalizer = false
-			if live.Deleting {
-				r.w.premise("a check that is deleted goes")
-				r.w.removeCheck(live)
-			}
-		}
-		return nil
+// WriteCheck implements pipeline.Client.
+func (r *run) WriteCheck(_ context.Context, plan *remediation.Planned, write remediation.CheckWrite) error {
+	if r.call(); r.crashed {
+		return errCrashed
+	}
+	err := r.write(fmt.Sprintf("check write %d, storm %v, replacing %+v", write, plan.Storm.Since, plan.Replacing), func() error {
+		return r.landCheck(plan, write)
 	})
+	if err == nil {
+		r.pass.CheckWrote = append(r.pass.CheckWrote, write)
+	}
+	return err
+}
+
+func (r *run) landCheck(plan *remediation.Planned, write remediation.CheckWrite) error {
+	live := r.w.API.Checks[r.name]
+	if write == remediation.ReleaseControlPlaneLease {
+		return r.releaseTurn()
+	}
+	if live == nil || !r.unchanged("check/"+r.name, r.check.Version, live.Version) {
+		return errConflict
+	}
+	live.Version++
+	switch write { //nolint:exhaustive // the Lease is another object
+	case remediation.AddFinalizer:
+		live.Finalizer = true
+	case remediation.WriteStorm:
+		live.Storm = plan.Storm
+		r.w.noteView(r)
+	case remediation.WriteReplacing:
+		live.Replacing = plan.Replacing
+	case remediation.RemoveFinalizer:
+		// The controller reads live before: its cache may not have the last writes yet.
+		if r.w.leaves(live.Name) {
+			return nil
+		}
+		live.Finalizer = false
+		if live.Deleting {
+			r.w.premise("a check that is deleted goes")
+			r.w.removeCheck(live)
+		}
+	}
+	r.own = *live
+	return nil
 }
 
 // releaseTurn releases the control-plane lease that was read at the beginning. A later holder needs it.
@@ -120,11 +140,61 @@ func (r *run) releaseTurn() error {
 	if !r.w.Reachable {
 		return errUnreachable
 	}
-	if turn.Holder != r.name || turn.Version != r.turnKnown {
+	if turn.Holder != r.name || turn.Version != r.leaseKnown {
 		return errConflict
 	}
 	*turn = Turn{Version: turn.Version + 1}
 	return nil
+}
+
+// WriteTarget implements pipeline.Client.
+func (r *run) WriteTarget(_ context.Context, i int, _ *health.Verdict, d *remediation.Decision, write remediation.Write) error {
+	if r.crashed {
+		return errCrashed
+	}
+	w, t := r.w, &r.facts.Situation.Targets[i]
+	if write == d.Writes(t)[0] {
+		r.auditOrder(i, d, t.Name)
+		r.auditAct(t, d)
+	}
+	w.must(!r.pausedNow[t.Name], "frozen means frozen", "%s writes to %s", r.name, t.Name)
+	if write == remediation.CreateRequest {
+		released := slices.Contains(r.pass.Wrote[t.Name], remediation.ReleaseLease)
+		w.must(!released, "a Lease is kept from step to step", "%s releases that of %s first", r.name, t.Name)
+	}
+	if r.call(); write == remediation.CreateRequest && w.Refuses != "" {
+		return &pipeline.RejectedError{Message: w.Refuses}
+	}
+	if m := r.latest(t.Name); write == remediation.SetMarkedBy && m != nil && m.Author == r.name && (m.Owner != "" || d.Action != remediation.RequestOwnerRemediation) {
+		// A patch without a change is not sent.
+		return nil
+	}
+	err := r.writeTarget(t, d, write)
+	if err == nil {
+		r.pass.wrote(t.Name, write)
+	}
+	return err
+}
+
+// WriteOrphan implements pipeline.Client.
+func (r *run) WriteOrphan(_ context.Context, i int, d *remediation.Decision, write remediation.Write) error {
+	orphan := &r.facts.Situation.Orphans[i]
+	if r.call(); r.crashed {
+		return errCrashed
+	}
+	// The target is read live before.
+	if m := r.w.API.Machines[orphan.Name]; m != nil && m.Paused && !r.check.ForNodes {
+		return errConflict
+	}
+	if write == d.OrphanWrites(orphan)[0] {
+		r.auditOrphan(orphan, d)
+		r.w.records.cancels(r.name, orphan.Name, r.old)
+	}
+	err := r.writeOrphan(orphan, d, write)
+	if err == nil {
+		r.pass.wrote(orphan.Name, write)
+	}
+	return err
 }
 
 // writeTarget does one write for a target.
@@ -188,11 +258,11 @@ func (r *run) takeTurn(d *remediation.Decision) error {
 	if !r.w.Reachable {
 		return errUnreachable
 	}
-	if seen := map[bool]int{true: r.turnSeen, false: r.turnKnown}[d.Starts()]; live.Version != seen {
+	if seen := map[bool]int{true: r.leaseSeen, false: r.leaseKnown}[d.Starts()]; live.Version != seen {
 		return errConflict
 	}
 	*live = Turn{Holder: r.name, Until: d.ControlPlaneLeaseUntil, Version: live.Version + 1}
-	r.turnKnown, r.turnSeen = live.Version, live.Version
+	r.leaseKnown, r.leaseSeen = live.Version, live.Version
 	return nil
 }
 
@@ -203,8 +273,8 @@ func (r *run) createRequest(t *remediation.Target, d *remediation.Decision) erro
 		return errConflict
 	}
 	request := &Request{
-		Kind: d.Step.Template, Name: t.Name, Check: r.name, Target: t.Name, TargetUID: r.uidSeen, Stuck: w.draw.IntN(5) == 0,
-		ControlPlane: t.ControlPlane, Serial: w.moment(), Looked: r.lookedAt,
+		Kind: d.Step.Template, Name: t.Name, Check: r.name, Target: t.Name, TargetUID: r.view.uidOf(r.check, t.Name), Stuck: w.draw.IntN(5) == 0,
+		ControlPlane: t.ControlPlane, Serial: w.moment(), Looked: r.order.preflightMoment,
 		Request: remediation.Request{Step: d.Step, Attempt: d.Attempt, Started: w.Now},
 	}
 	w.auditCreate(r, request)

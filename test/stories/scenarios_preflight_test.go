@@ -41,11 +41,12 @@ var preflightStories = []story{
 	{
 		name: "preflight-check-of-max-unhealthy", title: "The preflight check finds one more unhealthy Machine than maxUnhealthy allows",
 		steps: []step{
-			workers("w-1", "w-2", "w-3", "w-4", "w-5"),
-			at("12:00:00", machineCheck("workers", maxUnhealthy("40%"))),
-			at("12:01:00", nodesUnknown("w-1", "w-2")),
-			at("12:05:59", unseen(nodesNotReady("w-3"))),
-			at("12:07:00", nodesReady("w-3")),
+			// With more than five targets, the preflight check reads all of them.
+			workers("w-1", "w-2", "w-3", "w-4", "w-5", "w-6", "w-7", "w-8"),
+			at("12:00:00", machineCheck("workers", maxUnhealthy("75%"))),
+			at("12:01:00", nodesUnknown("w-1", "w-2", "w-3", "w-4", "w-5", "w-6")),
+			at("12:05:59", unseen(nodesNotReady("w-7"))),
+			at("12:07:00", nodesReady("w-7")),
 			at("12:08:00"),
 		},
 	},
