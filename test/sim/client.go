@@ -111,26 +111,26 @@ func (r *run) readAgain(now *Check, conn Connection, targets []int, all bool) *f
 	for n := range situation.Targets {
 		at[situation.Targets[n].Name] = n
 	}
-	targetsNow := slices.Clone(planned.Targets)
-	for i := range targetsNow {
+	present := slices.Clone(planned.Targets)
+	for i := range present {
 		asked := slices.Contains(targets, i)
 		if !asked && !everything {
 			continue
 		}
-		name := targetsNow[i].Name
+		name := present[i].Name
 		n, found := at[name]
 		if !found || live.uidOf(now, name) != r.view.uidOf(r.check, name) {
 			f.lost[i] = true
 			continue
 		}
 		node := f.facts.Snapshot.Targets[i].Node
-		f.facts.Snapshot.Targets[i], targetsNow[i] = snapshot.Targets[n], situation.Targets[n]
+		f.facts.Snapshot.Targets[i], present[i] = snapshot.Targets[n], situation.Targets[n]
 		if !asked && !all && !r.check.ForNodes {
 			// The Nodes of Machines are read only for the targets of the preflight check.
 			f.facts.Snapshot.Targets[i].Node = node
 		}
 	}
-	situation.Targets = targetsNow
+	situation.Targets = present
 	f.facts.Situation = situation
 	return f
 }

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sim is a simulation in memory: a management cluster as its API server has it and as a lagging cache shows it, a workload
-// cluster that can be cut off, Nodes that go dark, remediators, owners, users, a clock. The real functions of the core decide in it.
+// cluster that can be cut off, Nodes that go dark, remediators, owners, users, a clock. internal/pipeline reconciles in it, and the world is its
+// client.
 //
-// It is for tests of decisions. What an API server does by itself is proved on a real one.
+// It is for tests of decisions and of their sequence. What an API server does by itself is proved on a real one. Start with reconcile in
+// controller.go.
 package sim
 
 import (
