@@ -47,15 +47,22 @@ demo-kept: controlplane bin/manager bin/kubectl-remedy ## Ends 'make demo-nodes'
 
 ##@ Check
 
-# The tests of the engine run with Machines and with Nodes: with Machines in 'make test', with Nodes in proof-race. FULL=1 runs both in both.
+# The tests of the engine run with Machines and with Nodes. Without the race detector, they run with Machines only.
 WITH_MACHINES := $(if $(FULL),,-skip '/^Nodes$$|//^Nodes$$')
-WITH_NODES := $(if $(FULL),,-skip '/^Machines$$|//^Machines$$')
+# RACE=1: as at a landing. Packages with goroutines run under the race detector, with both kinds, and the others without it. What only 'make proof'
+# has to run is left out: the simulation, and the comparison with the in-tree reconciler.
+RACE ?=
 
 .PHONY: test
-test: controlplane ## Proves the product: unit tests, properties, a simulated world, the real API server. 4 / 20 min
+test: controlplane $(if $(RACE),compiler) ## Proves the product: unit tests, properties, a simulated world, the real API server. 4 / 20 min. RACE=1 runs it as .ci/run does, under the race detector.
+ifeq ($(RACE),)
 	$(SHARED) env REMEDY_ATTACKS="$(ATTACKS)" go test $(WITH_MACHINES) -timeout 30m ./...
-	cd test/packaging && go test -timeout 30m ./...
 	cd test/differential && go test -timeout 30m -run '^TestSwitches_Random_OneControllerActsOnEachMachine$$' .
+else
+	$(SHARED) env REMEDY_ATTACKS="$(ATTACKS)" go test -timeout 30m $$(go list ./... | grep -vxF -e "$$($(RACED))" | grep -v /test/sim$$)
+	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test -race -parallel 4 -count=1 -timeout 60m $$($(RACED))
+endif
+	cd test/packaging && go test -timeout 30m ./...
 	@cat "$(ATTACKS)" 2>/dev/null || echo "nothing changed since the attacks were performed: 'make attacks' repeats them"
 
 .PHONY: attacks
@@ -85,8 +92,9 @@ else
 endif
 # Packages without a goroutine: under the race detector their ten thousand draws take eight times as long, and it has nothing to find.
 PURE := ./internal/explain ./internal/health ./internal/remediation ./internal/adoption
-# What runs under the race detector at each landing. The root package and test/admission talk to processes that are built without it.
-RACE := ./cmd/... ./controllers/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator
+# Prints what runs under the race detector at each landing: the packages with goroutines. The root package and test/admission talk to processes that
+# are built without it.
+RACED := go list ./cmd/... ./controllers/... ./internal/... ./test/controlplane/... ./test/faults ./test/procgroup ./test/profile ./test/remediator | grep -v $(PURE:.%=-e %$$)
 # What runs under it at full depth: all but the simulated worlds, which have no goroutines.
 RACE_ALL := $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$)
 # Where the tests of attacks write the outcome of each: go test hides what packages that pass print. If go test uses its cache, the file is that of
@@ -97,18 +105,14 @@ SHARED := go run ./test/controlplane/cmd/share --
 # The names of the tests that only the tag 'long' brings, for -run.
 LONG := awk 'FNR == 1 {long = /^\/\/go:build long$$/} long && match($$0, /^func Test[A-Za-z0-9_]+/) {print substr($$0, 6, RLENGTH - 5)}' internal/healthcheck/*_test.go | paste -sd'|'
 
-# The suites, in the order in which 'make proof' runs them. test/README.md says which question each answers.
-SUITES := proof-race proof-long proof-sim proof-mutants proof-differential $(if $(FULL),proof-draws)
+# The suites of 'make proof'. Each waits about half of its time, so two run at the same time. test/README.md says which question each answers.
+SUITES := proof-long proof-mutants proof-differential proof-sim $(if $(FULL),proof-draws)
 
 .PHONY: proof
-proof: controlplane compiler ## The long arguments: race detector, crashes, crowds, simulated histories, mutants, the comparison with Cluster API. FULL=1 is deeper and takes an hour. 27 / 30 min. Needs a C compiler.
-	@for suite in $(SUITES); do $(MAKE) --no-print-directory $$suite || exit 1; done
+proof: controlplane ## The long arguments: crashes, crowds, simulated histories, mutants, the comparison with Cluster API. FULL=1 is deeper and takes an hour. 27 / 30 min.
+	@$(MAKE) --no-print-directory -j2 --output-sync=target $(SUITES)
 
-.PHONY: proof-race proof-sim proof-mutants proof-differential proof-draws proof-long
-# Under the race detector, tests wait for processors. More of them at a time would only time out.
-proof-race:
-	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=100 go test -parallel 4 $(WITH_NODES) -race -count=1 -timeout 60m $(RACE)
-
+.PHONY: proof-sim proof-mutants proof-differential proof-draws proof-long
 proof-long:
 	long=$$($(LONG)); test -n "$$long"; go test -tags=$(TAGS),long -count=1 -timeout 60m -run "^($$long)$$" ./internal/healthcheck
 
@@ -125,11 +129,11 @@ proof-draws:
 	RAPID_CHECKS=$(DRAWS) go test -count=1 -timeout 60m $(PURE)
 	$(SHARED) env CGO_ENABLED=1 RAPID_CHECKS=$(DRAWS) go test -race -count=1 -timeout 60m $$(go list ./... | grep -v -e /test/sim$$ -e /test/modelcheck$$ $(PURE:.%=-e %$$))
 
-PROFILED ?= test check $(SUITES) e2e
+PROFILED ?= check test $(SUITES) e2e
 .PHONY: profile-tests
 profile-tests: controlplane-all clusterapi compiler ## Where the minutes of .ci/run go: per suite and package, compiling, starting API servers, working, waiting. PROFILED="test e2e" measures some. 26 min
 	@mkdir -p bin out && rm -rf out/profile && go build -o bin/profile ./test/profile
-	@for suite in $(PROFILED); do REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile suite $$suite $(MAKE) --no-print-directory $$suite || exit 1; done
+	@for suite in $(PROFILED); do REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile suite $$suite $(MAKE) --no-print-directory RACE=1 $$suite || exit 1; done
 	@REMEDY_PROFILE="$(CURDIR)/out/profile" bin/profile table
 
 # The scenarios of 'make e2e' and 'make soak-e2e', as a regular expression for their names; all of them if empty.
