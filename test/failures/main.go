@@ -1,0 +1,49 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Command failures copies the output of 'go test' and repeats at its end what failed, so that nothing has to be searched for:
+//
+//	go test -v ./... 2>&1 | failures
+//
+// It does not change the exit code: use 'set -o pipefail'. report.go defines what it repeats.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+func main() {
+	// Ctrl-C ends the tests, and then their output ends.
+	signal.Ignore(syscall.SIGINT)
+	if err := run(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "failures:", err)
+		os.Exit(1)
+	}
+}
+
+func run(in io.Reader, out io.Writer) error {
+	r := newReport()
+	lines := bufio.NewReader(in)
+	for {
+		line, err := lines.ReadString('\n')
+		if _, err := io.WriteString(out, line); err != nil {
+			return err
+		}
+		if line != "" {
+			r.read(strings.TrimRight(line, "\r\n"))
+		}
+		if err == io.EOF {
+			_, err = io.WriteString(out, r.String())
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

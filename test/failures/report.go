@@ -1,0 +1,134 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// maxLines is how many lines a report has at most, so that the last 60 lines of a suite contain it.
+const maxLines = 50
+
+// fewLines are enough for the name of a test and the begin of its message.
+const fewLines = 6
+
+// lastRecords is how many of the last records of a failed test are repeated. A failure that ends a test is followed by those of its cleanup.
+const lastRecords = 3
+
+var (
+	// Also in the output of a test that has run another program of tests, which is indented.
+	current = regexp.MustCompile(`^\s*=== (?:RUN|CONT|NAME|PAUSE) +(\S+)`)
+	result  = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) \(`)
+	record  = regexp.MustCompile(`^\s+\S+\.go:\d+: `)
+	// What no test reports by itself: the program ends, does not compile, or has a data race.
+	crash       = regexp.MustCompile(`^(panic: |fatal error: |WARNING: DATA RACE|# [\w./-]+$)`)
+	packageEnds = regexp.MustCompile(`^(ok  |FAIL|\?   )\t(\S+)`)
+)
+
+// failure is a test, or what no test reports by itself.
+type failure struct {
+	name    string
+	failed  bool
+	records [][]string
+}
+
+// report collects what failed in the order in which it ended.
+type report struct {
+	// tests are those of the package that is being read, by name.
+	tests    map[string]*failure
+	now      *failure
+	failures []*failure
+	packages []string
+}
+
+func newReport() *report { return &report{tests: map[string]*failure{}} }
+
+// read takes the next line.
+func (r *report) read(line string) {
+	switch {
+	case current.MatchString(line):
+		r.now = r.test(current.FindStringSubmatch(line)[1])
+	case result.MatchString(line):
+		found := result.FindStringSubmatch(line)
+		r.now = r.test(found[2])
+		if found[1] == "FAIL" && !r.now.failed {
+			r.now.failed = true
+			r.failures = append(r.failures, r.now)
+		}
+	case packageEnds.MatchString(line):
+		found := packageEnds.FindStringSubmatch(line)
+		if found[1] == "FAIL" {
+			r.packages = append(r.packages, found[2])
+		}
+		// Another package can have a test with the same name.
+		r.tests, r.now = map[string]*failure{}, nil
+	case crash.MatchString(line):
+		r.now = &failure{name: line, failed: true, records: [][]string{nil}}
+		r.failures = append(r.failures, r.now)
+	case r.now == nil:
+	case record.MatchString(line):
+		r.now.records = append(r.now.records, []string{line})
+	case r.now.continues(line):
+		last := len(r.now.records) - 1
+		r.now.records[last] = append(r.now.records[last], line)
+	}
+}
+
+func (r *report) test(name string) *failure {
+	if r.tests[name] == nil {
+		r.tests[name] = &failure{name: name}
+	}
+	return r.tests[name]
+}
+
+// continues reports whether a line belongs to the last record. What other programs print is not indented.
+func (f *failure) continues(line string) bool {
+	return len(f.records) > 0 && (!f.isTest() || line == "" || strings.TrimLeft(line, " \t") != line)
+}
+
+func (f *failure) isTest() bool { return !crash.MatchString(f.name) }
+
+// String is the report, or empty if nothing failed.
+func (r *report) String() string {
+	if len(r.packages) == 0 {
+		return ""
+	}
+	shown := slices.DeleteFunc(slices.Clone(r.failures), r.isExplained)
+	title := fmt.Sprintf("=== failed: %s", strings.Join(r.packages, " "))
+	lines := []string{title}
+	for i, f := range shown {
+		left := maxLines - len(lines)
+		if left <= 1 && i < len(shown)-1 {
+			lines = append(lines, fmt.Sprintf("=== and %d more", len(shown)-i))
+			break
+		}
+		// What the first ones do not need is for the others. The first messages say more than all names.
+		share := max(fewLines, (left-1)/(len(shown)-i))
+		lines = append(lines, f.lines(min(left-1, share))...)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// isExplained reports whether a test has failed only because of its subtests.
+func (r *report) isExplained(f *failure) bool {
+	return f.isTest() && len(f.records) == 0 && slices.ContainsFunc(r.failures, func(sub *failure) bool { return strings.HasPrefix(sub.name, f.name+"/") })
+}
+
+// lines is the name of a failed test and the begin of each of its last records.
+func (f *failure) lines(limit int) []string {
+	if !f.isTest() {
+		all := append([]string{f.name}, f.records[0]...)
+		return all[:min(limit, len(all))]
+	}
+	lines := []string{"--- FAIL: " + f.name}
+	records := f.records[max(0, len(f.records)-lastRecords):]
+	for i, one := range records {
+		share := (limit - len(lines)) / (len(records) - i)
+		lines = append(lines, one[:min(share, len(one))]...)
+	}
+	return lines
+}

@@ -1,0 +1,137 @@
+// Copyright The cluster-api-provider-remedy Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+)
+
+// reported is what follows the output that was read.
+func reported(t *testing.T, output string) string {
+	t.Helper()
+	var all bytes.Buffer
+	NewWithT(t).Expect(run(strings.NewReader(output), &all)).To(Succeed())
+	text, copied := strings.CutPrefix(all.String(), output)
+	NewWithT(t).Expect(copied).To(BeTrue(), "the output itself is not changed")
+	return text
+}
+
+const verbose = `=== RUN   TestA
+=== PAUSE TestA
+=== RUN   TestB
+=== CONT  TestA
+    a_test.go:1: the log of another test
+=== CONT  TestB
+    b_test.go:2: a log
+=== RUN   TestB/sub
+=== NAME  TestA
+    a_test.go:3: another one
+=== NAME  TestB/sub
+    b_test.go:4: 
+        Timed out after 1s.
+        Expected
+            <string>: sick
+world: 3.1 s: what another program prints
+=== NAME  TestA
+--- PASS: TestA (0.10s)
+--- FAIL: TestB (2.00s)
+    --- FAIL: TestB/sub (1.00s)
+FAIL
+FAIL	example.com/world	2.1s
+FAIL
+`
+
+func TestReport_Verbose_RepeatsTheMessage(t *testing.T) {
+	NewWithT(t).Expect(reported(t, verbose)).To(Equal(`=== failed: example.com/world
+--- FAIL: TestB
+    b_test.go:2: a log
+--- FAIL: TestB/sub
+    b_test.go:4: 
+        Timed out after 1s.
+        Expected
+            <string>: sick
+`))
+}
+
+func TestReport_NothingFailed_IsEmpty(t *testing.T) {
+	NewWithT(t).Expect(reported(t, "=== RUN   TestA\n    a_test.go:1: --- FAIL: TestB (1s)\n--- PASS: TestA (0.10s)\nPASS\nok  \texample.com/a\t0.1s\n")).To(BeEmpty())
+}
+
+// Packages can have tests with the same name. Without -v, the message is below the name, and a test that only has subtests has none.
+func TestReport_SeveralPackages_AreKeptApart(t *testing.T) {
+	NewWithT(t).Expect(reported(t, `--- FAIL: TestA (0.10s)
+    a_test.go:1: first
+FAIL
+FAIL	example.com/one	0.1s
+ok  	example.com/two	0.1s
+--- FAIL: TestA (0.10s)
+    --- FAIL: TestA/sub (0.00s)
+        a_test.go:1: second
+FAIL
+FAIL	example.com/three	0.1s
+FAIL
+`)).To(Equal(`=== failed: example.com/one example.com/three
+--- FAIL: TestA
+    a_test.go:1: first
+--- FAIL: TestA/sub
+        a_test.go:1: second
+`))
+}
+
+// A test that has run another program of tests logs the output of that program.
+func TestReport_OwnProcess_RepeatsTheMessageFromIt(t *testing.T) {
+	text := reported(t, `=== RUN   TestMove
+    own_process_test.go:35: === RUN   TestMove
+        === RUN   TestMove/back
+            move_test.go:7: 
+                Expected success
+        --- FAIL: TestMove (1.00s)
+            --- FAIL: TestMove/back (1.00s)
+        FAIL
+    own_process_test.go:36: exit status 1
+--- FAIL: TestMove (1.10s)
+FAIL
+FAIL	example.com/world	2.1s
+`)
+	NewWithT(t).Expect(text).To(And(ContainSubstring("--- FAIL: TestMove\n"), ContainSubstring("--- FAIL: TestMove/back\n            move_test.go:7: \n                Expected success\n")))
+}
+
+func TestReport_NoTestFailed_RepeatsTheCrash(t *testing.T) {
+	for name, output := range map[string]string{
+		"panic":     "=== RUN   TestA\npanic: boom\n\ngoroutine 1 [running]:\n",
+		"timeout":   "panic: test timed out after 1s\n\trunning tests:\n\t\tTestA (1s)\n",
+		"build":     "# example.com/one\n./one.go:3:1: undefined: boom\n",
+		"data race": "==================\nWARNING: DATA RACE\nWrite at 0x00c0 by goroutine 7:\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := reported(t, output+"FAIL\texample.com/one [build failed]\n")
+			crash := strings.Split(strings.TrimPrefix(strings.TrimPrefix(output, "=== RUN   TestA\n"), "==================\n"), "\n")
+			NewWithT(t).Expect(strings.Split(text, "\n")[1:]).To(ContainElements(crash))
+		})
+	}
+}
+
+func TestReport_ManyOrLong_FitsIntoItsLines(t *testing.T) {
+	g := NewWithT(t)
+	var many, long strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&many, "--- FAIL: Test%d (0.10s)\n    a_test.go:1: \n        message %d\n", i, i)
+	}
+	long.WriteString("--- FAIL: TestLong (0.10s)\n    a_test.go:1: \n        the begin\n" + strings.Repeat("        more\n", 500))
+	for i := range 5 {
+		fmt.Fprintf(&long, "    a_test.go:%d: record %d\n%s", i, i, strings.Repeat("        more\n", 500))
+	}
+	const end = "FAIL\nFAIL\texample.com/one\t0.1s\n"
+	text := reported(t, many.String()+end)
+	g.Expect(strings.Count(text, "\n")).To(BeNumerically("<=", maxLines))
+	g.Expect(text).To(And(ContainSubstring("--- FAIL: Test9\n    a_test.go:1: \n        message 9\n"), MatchRegexp(`=== and 1\d\d more\n$`)))
+	text = reported(t, long.String()+end)
+	g.Expect(strings.Count(text, "\n")).To(BeNumerically("<=", maxLines))
+	g.Expect(text).To(And(ContainSubstring("--- FAIL: TestLong\n"), ContainSubstring("record 2"), ContainSubstring("record 4")))
+}
