@@ -149,7 +149,11 @@ func (w *World) someReconcile() {
 
 // begin is a pass of the present leader.
 func (w *World) begin(name string) *run {
+	if w.outdated[name] {
+		w.deliver()
+	}
 	delete(w.queue, name)
+	delete(w.outdated, name)
 	delete(w.wakes, name)
 	return w.newRun(name, w.Cache)
 }
@@ -211,7 +215,7 @@ func (w *World) conclude(r *run) {
 	case w.API.Checks[r.name] == nil && r.check == nil:
 	case r.err != nil && !errors.Is(r.err, errUnreachable), r.err == nil && r.elapsed > 0 && r.wakeUp.Equal(w.Now):
 		w.note(fmt.Sprint(r.name, " is reconciled again at once: ", r.err))
-		w.queue[r.name] = true
+		w.queue[r.name], w.outdated[r.name] = true, r.err != nil
 	case r.err != nil:
 		w.last[r.name] = &r.pass
 		w.wakes[r.name] = w.Now.Add(remediation.RetryTime)

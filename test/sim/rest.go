@@ -179,8 +179,8 @@ func (w *World) auditRest() {
 		w.auditLeftRequest(key, w.API.Requests[key])
 	}
 	for _, m := range w.API.Machines {
-		if w.API.Nodes[m.Node] != nil {
-			// All readers could have seen that it is back.
+		if w.API.Nodes[m.Node] != nil && !w.frozenSomewhere() {
+			// All readers could have seen that it is back, and recorded it.
 			delete(w.log.gone, m.Body)
 		}
 		for key := range w.log.seenGone {
@@ -220,7 +220,7 @@ func (w *World) auditCheckAtRest(c *Check) {
 		w.must(requests > 0, "a check that is deleted goes", "%s is still there", c.Name)
 	}
 	w.must(w.stormy(c.Name) == !c.Storm.Since.IsZero(), "a storm is noticed", "that of %s", c.Name)
-	if w.API.Turn.Holder == c.Name && w.live().Up {
+	if w.API.Turn.Holder == c.Name && w.live().Up && w.API.monitorsMember(c) {
 		w.must(spares, "a control-plane lease is released", "%s still has it", c.Name)
 	}
 }
@@ -266,12 +266,22 @@ func (w *World) auditLeftovers() {
 			w.must(w.API.coveredAtAll(nil, n), "nothing is left over", "a history on %s", n.Name)
 		}
 	}
-	if turn := &w.API.Turn; turn.Holder != "" && w.Now.Before(turn.Until) && w.live().Up {
+	if turn := &w.API.Turn; turn.Holder != "" && w.Now.Before(turn.Until) && w.live().Up && turn.Version != w.expires {
 		w.must(w.API.Checks[turn.Holder] != nil, "nothing is left over", "the turn of %s", turn.Holder)
 	}
 	for key, r := range w.API.Requests {
 		w.must(r.Check == stranger || w.API.Checks[r.Check] != nil, "nothing is left over", "%s", key)
 	}
+}
+
+// monitorsMember reports whether a check monitors a member of the control plane. One that no longer does lets its Lease expire.
+func (s *State) monitorsMember(c *Check) bool {
+	for _, m := range s.Machines {
+		if node := s.Nodes[m.Node]; m.ControlPlane && (!c.ForNodes && c.selects(true, m.Name) || c.ForNodes && node != nil && c.selects(true, node.Name)) {
+			return true
+		}
+	}
+	return false
 }
 
 // frozenSomewhere: something is paused, so that not everything can be cleaned up.

@@ -45,14 +45,18 @@ type World struct {
 	// moves is how often everything was moved to another management cluster.
 	moves int
 	calm  bool
+	// expires is the version of the control-plane Lease whose holder no longer monitors the control plane.
+	expires int
 	// disturbed: what is decided now was read before another writer has changed something, so it may not be compared with the truth.
 	disturbed bool
 	// polls: this is a copy of the world, in which nothing is reported.
 	polls bool
 	// queue are checks that have something new to look at, wakes when they want to look without that. last is what they decided last.
 	queue map[string]bool
-	wakes map[string]time.Time
-	last  map[string]*Pass
+	// outdated are checks whose last reconcile had a conflict. The next one begins when the caches are up to date.
+	outdated map[string]bool
+	wakes    map[string]time.Time
+	last     map[string]*Pass
 }
 
 // Empty is a world in which there is nothing yet, and nothing happens but what its user does: for stories.
@@ -65,7 +69,7 @@ func Empty(now time.Time) *World {
 func empty(now time.Time, seed uint64) *World {
 	return &World{
 		Now: now, Reachable: true, Conn: Connection{Up: true}, Premises: map[string]int{}, counted: map[string]int{},
-		queue: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: newRecords(),
+		queue: map[string]bool{}, outdated: map[string]bool{}, wakes: map[string]time.Time{}, last: map[string]*Pass{}, records: newRecords(),
 		draw: rand.New(rand.NewPCG(seed, 17)), //nolint:gosec // a seeded schedule has to be repeatable
 		API:  &State{Machines: map[string]*Machine{}, Nodes: map[string]*Node{}, Requests: map[string]*Request{}, Checks: map[string]*Check{}},
 	}

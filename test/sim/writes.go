@@ -124,7 +124,9 @@ func (r *run) landCheck(plan *remediation.Planned, write remediation.CheckWrite)
 		if r.w.leaves(live.Name) {
 			return nil
 		}
-		live.Finalizer = false
+		if live.Finalizer = false; r.w.API.Turn.Holder == live.Name && !r.view.monitorsMember(r.check) {
+			r.w.expires = r.w.API.Turn.Version
+		}
 		if live.Deleting {
 			r.w.premise("a check that is deleted goes")
 			r.w.removeCheck(live)
